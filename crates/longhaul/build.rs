@@ -36,12 +36,12 @@ fn main() -> io::Result<()> {
 }
 
 fn table(files: &[(String, PathBuf)]) -> String {
-    let mut table = String::from("pub static FILES: &[File] = &[\n");
+    let mut table = String::from("pub static FILES: &[EmbeddedFile] = &[\n");
     for (name, path) in files {
         let path = path.to_string_lossy();
         let _ = writeln!(
             table,
-            "    File {{ path: {name:?}, bytes: include_bytes!({path:?}) }},"
+            "    EmbeddedFile {{ path: {name:?}, bytes: include_bytes!({path:?}) }},"
         );
     }
     table.push_str("];\n");

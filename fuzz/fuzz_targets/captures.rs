@@ -4,36 +4,38 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_analysis::capture::Analyser;
+use longhaul_analysis::capture_analysis::CaptureAnalyser;
 use longhaul_probe::capture::anonymise;
+use longhaul_probe::capture::capture_reader::CaptureReader;
 use longhaul_probe::capture::decode;
-use longhaul_probe::capture::read::Reader;
-use longhaul_probe::capture::relabel;
+use longhaul_probe::capture::rewrite_capture;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(mut reader) = Reader::open(bytes) else {
+    let Ok(mut reader) = CaptureReader::open(bytes) else {
         return;
     };
-    let mut analyser = Analyser::default();
+    let mut analyser = CaptureAnalyser::default();
     let mut packets = 0_u64;
-    while let Some(record) = reader.packet() {
+    while let Some(record) = reader.next_packet() {
         assert!(record.bytes.len() <= bytes.len());
         packets += 1;
         let (at_ns, link) = (record.at_ns, record.link_type);
-        if let Some(packet) = decode::packet(at_ns, link, record.original_bytes, record.bytes) {
-            analyser.take(&packet);
+        if let Some(packet) =
+            decode::decode_packet(at_ns, link, record.original_bytes, record.bytes)
+        {
+            analyser.add_packet(&packet);
         }
     }
     let found = analyser.finish();
     assert!(found.flows.len() as u64 <= packets);
-    let mut again = Reader::open(bytes).expect("it opened before");
+    let mut again = CaptureReader::open(bytes).expect("it opened before");
     let mut copy = Vec::new();
-    let done = anonymise::copy(&mut again, &mut copy).expect("memory");
-    assert_eq!(done.packets + done.left_out, packets);
-    let (anew, _) = relabel(bytes, Vec::new()).expect("it opened before");
+    let done = anonymise::copy_anonymised(&mut again, &mut copy).expect("memory");
+    assert_eq!(done.packets + done.omitted, packets);
+    let (anew, _) = rewrite_capture(bytes, Vec::new()).expect("it opened before");
     for written in [&copy, &anew] {
-        let mut reader = Reader::open(&written[..]).expect("our own file");
-        while reader.packet().is_some() {}
+        let mut reader = CaptureReader::open(&written[..]).expect("our own file");
+        while reader.next_packet().is_some() {}
         assert_eq!(reader.damage(), None);
     }
 });

@@ -4,10 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_analysis::imported::conclude;
-use longhaul_import::letters::steers;
-use longhaul_import::{FORMATS, Found, MOST_RESULTS, read};
-use longhaul_model::report::v1::imported::Observation;
+use longhaul_analysis::imported::conclude_imported;
+use longhaul_import::control_chars::is_control_or_bidi;
+use longhaul_import::{FORMATS, ImportedResult, MAX_RESULTS, parse_output};
+use longhaul_model::report::v1::imported::ImportedObservation;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&first, rest)) = bytes.split_first() else {
@@ -16,23 +16,25 @@ fuzz_target!(|bytes: &[u8]| {
     // Beyond the last one the format is found by itself.
     let format = FORMATS.get(usize::from(first) % (FORMATS.len() + 1));
     let text = String::from_utf8_lossy(rest);
-    let Ok(found) = read(&text, format.copied()) else {
+    let Ok(found) = parse_output(&text, format.copied()) else {
         return;
     };
-    assert!((1..=MOST_RESULTS).contains(&found.len()));
+    assert!((1..=MAX_RESULTS).contains(&found.len()));
     found.iter().for_each(check);
 });
 
-fn check(one: &Found) {
-    conclude(&one.seen);
-    assert!(one.seen.hops.len() <= 255);
-    let texts = texts(&one.seen).into_iter().chain(&one.flaws);
+fn check(one: &ImportedResult) {
+    conclude_imported(&one.observation);
+    assert!(one.observation.hops.len() <= 255);
+    let texts = texts(&one.observation)
+        .into_iter()
+        .chain(&one.import_caveats);
     for text in texts {
-        assert!(!text.contains(steers), "{text:?}");
+        assert!(!text.contains(is_control_or_bidi), "{text:?}");
     }
 }
 
-fn texts(seen: &Observation) -> Vec<&String> {
+fn texts(seen: &ImportedObservation) -> Vec<&String> {
     let ends = [
         &seen.tool_version,
         &seen.command,

@@ -3,37 +3,39 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_probe::iperf3::client::{self, Client};
-use longhaul_probe::iperf3::server::{Action, Closed, Input, Server};
-use longhaul_probe::iperf3::wire::{
-    Bodies, Cookie, Counters, Greeting, MOST_SERVER_RESULT_BYTES, Packet, Parameters, Refusal,
-    Results, Test, decode,
+use longhaul_probe::iperf3::client_run::{self, ClientProtocol};
+use longhaul_probe::iperf3::iperf3_messages::{
+    CounterWidth, FrameSplitter, Iperf3Header, MAX_SERVER_RESULT_BYTES, RequestedTest,
+    ServerRefusal, TestCookie, TestParameters, TestResults, UdpGreeting, decode_body,
+};
+use longhaul_probe::iperf3::server_protocol::{
+    ServerAction, ServerInput, ServerProtocol, ServerTestEnd,
 };
 use std::time::Duration;
 
 /// A server with a driver of straw, and its clock.
 struct Straw {
-    server: Server,
+    server: ServerProtocol,
     now: Duration,
-    closed: Option<Closed>,
+    closed: Option<ServerTestEnd>,
 }
 
 impl Straw {
-    fn feed(&mut self, input: Input<'_>) {
+    fn feed(&mut self, input: ServerInput<'_>) {
         for action in self.server.handle(self.now, input) {
             let answer = match action {
-                Action::Admit(_) => Input::Admitted,
-                Action::Run => Input::Moved(1),
-                Action::Stop => Input::Drained,
-                Action::Collect(results) => Input::Ready(results),
-                Action::Close(closed) => {
+                ServerAction::Admit(_) => ServerInput::Admitted,
+                ServerAction::Run => ServerInput::Moved(1),
+                ServerAction::Stop => ServerInput::Drained,
+                ServerAction::Collect(results) => ServerInput::Ready(results),
+                ServerAction::Close(closed) => {
                     assert_eq!(self.closed.replace(closed), None, "closed twice");
                     continue;
                 }
-                Action::Send(_) => continue,
+                ServerAction::Send(_) => continue,
             };
             self.feed(answer);
-            self.feed(Input::StreamsOpen);
+            self.feed(ServerInput::StreamsOpen);
         }
     }
 }
@@ -41,19 +43,19 @@ impl Straw {
 /// As a server hears it.
 fn served(cut: u8, bytes: &[u8]) {
     let mut straw = Straw {
-        server: Server::new(Duration::from_secs(3600), Some(1 << 30)),
+        server: ServerProtocol::new(Duration::from_secs(3600), Some(1 << 30)),
         now: Duration::ZERO,
         closed: None,
     };
-    straw.feed(Input::Start);
+    straw.feed(ServerInput::Start);
     for piece in bytes.chunks(usize::from(cut).max(1)) {
         straw.now += Duration::from_millis(3);
-        straw.feed(Input::Bytes(piece));
+        straw.feed(ServerInput::Bytes(piece));
     }
     let mut wakes = 0;
     while straw.closed.is_none() {
         straw.now = straw.server.next_deadline().expect("each step has one");
-        straw.feed(Input::Tick);
+        straw.feed(ServerInput::Tick);
         wakes += 1;
         assert!(wakes < 100, "a test that never ends");
     }
@@ -62,37 +64,41 @@ fn served(cut: u8, bytes: &[u8]) {
 /// As our own client hears it, which sends a little and is then done.
 fn asked(cut: u8, bytes: &[u8]) {
     let greeting = Duration::from_secs(10);
-    let mut client = Client::new(Cookie([b'a'; 37]), Parameters::default(), greeting);
+    let mut client =
+        ClientProtocol::new(TestCookie([b'a'; 37]), TestParameters::default(), greeting);
     let mut now = Duration::ZERO;
     let mut closes = 0;
-    let mut feed = |client: &mut Client, now: Duration, input: client::Input<'_>| {
-        let mut actions = client.handle(now, input);
-        while let Some(action) = actions.pop() {
-            let answer = match action {
-                client::Action::OpenStreams => client::Input::StreamsOpen,
-                client::Action::Go => client::Input::Moved {
-                    bytes: 1,
-                    over: true,
-                },
-                client::Action::Collect => client::Input::Collected(Box::default()),
-                client::Action::Close(_) => {
-                    closes += 1;
-                    continue;
-                }
-                client::Action::Send(_) | client::Action::Ready => continue,
-            };
-            actions.extend(client.handle(now, answer));
-        }
-    };
-    feed(&mut client, now, client::Input::Start);
+    let mut feed =
+        |client: &mut ClientProtocol, now: Duration, input: client_run::ClientInput<'_>| {
+            let mut actions = client.handle(now, input);
+            while let Some(action) = actions.pop() {
+                let answer = match action {
+                    client_run::ClientAction::OpenStreams => client_run::ClientInput::StreamsOpen,
+                    client_run::ClientAction::Go => client_run::ClientInput::Moved {
+                        bytes: 1,
+                        over: true,
+                    },
+                    client_run::ClientAction::Collect => {
+                        client_run::ClientInput::Collected(Box::default())
+                    }
+                    client_run::ClientAction::Close(_) => {
+                        closes += 1;
+                        continue;
+                    }
+                    client_run::ClientAction::Send(_) | client_run::ClientAction::Ready => continue,
+                };
+                actions.extend(client.handle(now, answer));
+            }
+        };
+    feed(&mut client, now, client_run::ClientInput::Start);
     for piece in bytes.chunks(usize::from(cut).max(1)) {
         now += Duration::from_millis(3);
-        feed(&mut client, now, client::Input::Bytes(piece));
+        feed(&mut client, now, client_run::ClientInput::Bytes(piece));
     }
     let mut wakes = 0;
     while let Some(deadline) = client.next_deadline() {
         now = now.max(deadline);
-        feed(&mut client, now, client::Input::Tick);
+        feed(&mut client, now, client_run::ClientInput::Tick);
         wakes += 1;
         assert!(wakes < 100, "a test that never ends");
     }
@@ -102,12 +108,12 @@ fn asked(cut: u8, bytes: &[u8]) {
 /// As a client hears it: states and refusals, and a server's results.
 fn told(bytes: &[u8]) {
     if let Some(refusal) = bytes.first_chunk() {
-        let _ = Refusal::decode(*refusal).to_string();
+        let _ = ServerRefusal::decode(*refusal).to_string();
     }
-    let mut bodies = Bodies::new(MOST_SERVER_RESULT_BYTES);
+    let mut bodies = FrameSplitter::new(MAX_SERVER_RESULT_BYTES);
     let mut rest = bytes;
     while let Ok(Some(body)) = bodies.next(&mut rest) {
-        if let Ok(results) = decode::<Results>(&body) {
+        if let Ok(results) = decode_body::<TestResults>(&body) {
             for streams in [1, 2, 256] {
                 let _ = results.by_index(streams);
             }
@@ -123,13 +129,13 @@ fuzz_target!(|bytes: &[u8]| {
     served(cut, rest);
     asked(cut, rest);
     told(rest);
-    if let Ok(asked) = decode::<Parameters>(rest)
-        && let Ok(test) = Test::of(&asked)
+    if let Ok(asked) = decode_body::<TestParameters>(rest)
+        && let Ok(test) = RequestedTest::validate(&asked)
     {
-        let _ = longhaul_probe::iperf3::plan(&test);
+        let _ = longhaul_probe::iperf3::convert_test(&test);
     }
-    for counters in [Counters::Bits32, Counters::Bits64] {
-        let _ = Packet::read(rest, counters);
+    for counters in [CounterWidth::Bits32, CounterWidth::Bits64] {
+        let _ = Iperf3Header::read(rest, counters);
     }
-    let _ = Greeting::of_hello(rest);
+    let _ = UdpGreeting::from_hello(rest);
 });

@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_analysis::claim::check;
-use longhaul_analysis::claim::places::{Between, Places};
-use longhaul_import::{claims, legs, manifest};
+use longhaul_analysis::claim_check::check_claim;
+use longhaul_analysis::claim_check::city_distance::{CityDistance, CityLocator};
+use longhaul_import::{claims_text, legs_text, manifest_text};
 use std::path::{Component, Path};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
         0 => claimed(&text, false),
         1 => claimed(&text, true),
         2 => {
-            if let Ok(legs) = legs::parse(&text) {
+            if let Ok(legs) = legs_text::parse_legs(&text) {
                 assert!((2..=500).contains(&legs.stops.len()));
             }
         }
@@ -27,11 +27,11 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn claimed(text: &str, is_json: bool) {
-    let Ok(claims) = claims::parse(text, is_json) else {
+    let Ok(claims) = claims_text::parse_claims(text, is_json) else {
         return;
     };
     for claim in &claims {
-        if let Ok(checked) = check(claim, &Everywhere) {
+        if let Ok(checked) = check_claim(claim, &Everywhere) {
             assert!(checked.checks.iter().all(|it| !it.text.is_empty()));
         }
     }
@@ -40,11 +40,11 @@ fn claimed(text: &str, is_json: bool) {
 /// Knows every city that has a letter, so that distances are always compared.
 struct Everywhere;
 
-impl Places for Everywhere {
-    fn between(&self, from: &str, to: &str) -> Option<Between> {
+impl CityLocator for Everywhere {
+    fn between(&self, from: &str, to: &str) -> Option<CityDistance> {
         let first = from.chars().next()?;
         let second = to.chars().next()?;
-        Some(Between {
+        Some(CityDistance {
             metres: f64::from(u32::from(first).abs_diff(u32::from(second))) * 1e4,
             points: "A-B".to_owned(),
         })
@@ -52,7 +52,7 @@ impl Places for Everywhere {
 }
 
 fn listed(bytes: &[u8]) {
-    let Ok(manifest) = manifest::parse(bytes) else {
+    let Ok(manifest) = manifest_text::parse_manifest(bytes) else {
         return;
     };
     for file in &manifest.files {

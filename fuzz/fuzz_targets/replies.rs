@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_model::report::v1::path::Protocol;
-use longhaul_probe::path::packet::Flow;
-use longhaul_probe::path::reply::{self, FromQueue, Reply, matching};
+use longhaul_model::report::v1::path::ProbeProtocol;
+use longhaul_probe::path::probe_packet::ProbeFlow;
+use longhaul_probe::path::probe_reply::{self, ProbeReply, QueuedIcmpError, reply_matching};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const NEAR: [IpAddr; 2] = [
@@ -18,26 +18,26 @@ const FAR: [IpAddr; 2] = [
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9)),
 ];
 
-fn flow(protocol: Protocol, family: usize) -> Flow {
-    Flow {
+fn flow(protocol: ProbeProtocol, family: usize) -> ProbeFlow {
+    ProbeFlow {
         protocol,
         source: NEAR[family],
         destination: FAR[family],
-        near: 40_001,
-        far: 33_434,
+        source_id: 40_001,
+        destination_id: 33_434,
         tag: 0x1234_5678,
     }
 }
 
-fn check(reply: &Reply) {
+fn check(reply: &ProbeReply) {
     for family in [0, 1] {
-        for protocol in [Protocol::Icmp, Protocol::Udp, Protocol::Tcp] {
+        for protocol in [ProbeProtocol::Icmp, ProbeProtocol::Udp, ProbeProtocol::Tcp] {
             let flow = flow(protocol, family);
-            let Some(key) = matching::key(&flow, reply) else {
+            let Some(key) = reply_matching::match_probe_key(&flow, reply) else {
                 continue;
             };
-            assert!(matching::candidates(reply).contains(&Some(key)));
-            matching::rewritten(&flow, key, reply);
+            assert!(reply_matching::candidate_keys(reply).contains(&Some(key)));
+            reply_matching::find_rewritten_fields(&flow, key, reply);
         }
     }
 }
@@ -47,7 +47,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let from = FAR[usize::from(family & 1)];
-    let queued = FromQueue {
+    let queued = QueuedIcmpError {
         from,
         ttl: Some(at),
         kind,
@@ -58,11 +58,11 @@ fuzz_target!(|bytes: &[u8]| {
         extensions_at: (at != 0).then_some(usize::from(at)),
     };
     let replies = [
-        reply::icmp_v4(rest),
-        reply::icmp(rest, from, None),
-        reply::tcp_v4(rest),
-        reply::tcp(rest, from, None),
-        reply::queued(&queued),
+        probe_reply::parse_icmp_v4(rest),
+        probe_reply::parse_icmp(rest, from, None),
+        probe_reply::parse_tcp_v4(rest),
+        probe_reply::parse_tcp(rest, from, None),
+        probe_reply::parse_queued_error(&queued),
     ];
     replies.iter().flatten().for_each(check);
 });

@@ -3,15 +3,17 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_model::report::v1::Party;
-use longhaul_model::report::v1::plan::Plan;
-use longhaul_probe::probing::Header;
+use longhaul_model::report::v1::RunParty;
+use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_probe::probing::ProbeDatagramHeader;
 use longhaul_probe::session::{
-    Action, Admission, Initiative, Input, Part, Progress, Session, Setup, State,
+    AdmissionRules, ClientState, RoleState, Session, SessionAction, SessionInput, SessionSetup,
+    SessionState, TransferProgress,
 };
 use longhaul_probe::wire::{
-    Accept, AnonymousLimits, Answer, Ask, BLOCK_HEAD_BYTES, BlockHead, Bounds, DATA_STREAM,
-    Decoder, MOST_FRAME_BYTES, Message, Nonce, Preamble, encode,
+    AnonymousLimits, BLOCK_HEADER_BYTES, BlockHeader, ControlMessage, DATA_STREAM, MAX_FRAME_BYTES,
+    MessageDecoder, ProbeBounds, SessionAccept, SessionNonce, SessionReply, SessionRequest,
+    StreamPreamble, encode_frame,
 };
 use std::time::Duration;
 
@@ -22,38 +24,38 @@ struct Straw {
 }
 
 impl Straw {
-    fn new(part: Part) -> Straw {
-        let setup = Setup {
+    fn new(part: RoleState) -> Straw {
+        let setup = SessionSetup {
             token: None,
             exporter: [0; 32],
-            party: Party::default(),
+            party: RunParty::default(),
             boot_proof: None,
-            one_address: false,
+            same_address: false,
         };
         let mut straw = Straw {
             session: Session::new(setup, part),
             now: Duration::ZERO,
         };
-        straw.feed(Input::Start);
+        straw.feed(SessionInput::Start);
         straw
     }
 
-    fn feed(&mut self, input: Input) {
+    fn feed(&mut self, input: SessionInput) {
         for action in self.session.handle(self.now, input) {
             let answer = match action {
-                Action::Admit(_) => Input::Admitted(Accept {
-                    nonce: Nonce([0; 16]),
+                SessionAction::Admit(_) => SessionInput::Admitted(SessionAccept {
+                    nonce: SessionNonce([0; 16]),
                 }),
-                Action::OpenStreams(_) => Input::StreamsOpen,
-                Action::StartEngine(_) => Input::EngineReady,
-                Action::Collect => Input::Results(Vec::new()),
-                Action::Ask(_) => Input::Answer(Box::new(Answer::Armed)),
-                Action::Answer(answer) => {
+                SessionAction::OpenStreams(_) => SessionInput::StreamsOpen,
+                SessionAction::StartEngine(_) => SessionInput::EngineReady,
+                SessionAction::Collect => SessionInput::Results(Vec::new()),
+                SessionAction::Ask(_) => SessionInput::Answer(Box::new(SessionReply::Armed)),
+                SessionAction::Answer(answer) => {
                     read_times(&answer);
-                    Input::Ask(Box::new(Ask::Options))
+                    SessionInput::Ask(Box::new(SessionRequest::Options))
                 }
-                Action::Send(message) => {
-                    encode(&message, MOST_FRAME_BYTES).expect("own messages are small");
+                SessionAction::Send(message) => {
+                    encode_frame(&message, MAX_FRAME_BYTES).expect("own messages are small");
                     continue;
                 }
                 _ => continue,
@@ -64,34 +66,34 @@ impl Straw {
 
     /// Lets time pass as a driver would, without another word from the peer.
     fn outlive(mut self) {
-        let progress = Progress {
+        let progress = TransferProgress {
             sent: true,
             drained: true,
-            ..Progress::default()
+            ..TransferProgress::default()
         };
-        self.feed(Input::Progress(progress));
+        self.feed(SessionInput::Progress(progress));
         let mut wakes = 0;
         while let Some(deadline) = self.session.next_deadline() {
             self.now = self.now.max(deadline);
-            self.feed(Input::Tick);
+            self.feed(SessionInput::Tick);
             wakes += 1;
             assert!(wakes < 100_000, "a session that never ends");
         }
-        assert_eq!(self.session.state(), State::Closed);
+        assert_eq!(self.session.state(), SessionState::Closed);
     }
 }
 
 /// Whatever a far end says of times is read without a panic.
-fn read_times(answer: &Answer) {
+fn read_times(answer: &SessionReply) {
     match answer {
-        Answer::Seen(seen) => {
+        SessionReply::Seen(seen) => {
             for train in &seen.trains {
-                let _ = train.times.absolute();
+                let _ = train.times.decode();
             }
         }
-        Answer::Sent(sent) => {
+        SessionReply::Sent(sent) => {
             for train in &sent.trains {
-                let _ = train.times.absolute();
+                let _ = train.times.decode();
             }
         }
         _ => {}
@@ -99,37 +101,44 @@ fn read_times(answer: &Answer) {
 }
 
 /// An initiator of probes; it asks as soon as it may.
-fn prober() -> Part {
-    let bounds = Bounds {
+fn prober() -> RoleState {
+    let bounds = ProbeBounds {
         flows: 1,
         most_bytes: 1_000_000,
         most_time_us: 10_000_000,
         dscp: None,
     };
-    Part::Initiator(Box::new(Initiative::probing(bounds)))
+    RoleState::Client(Box::new(ClientState::probing(bounds)))
 }
 
-fn responder() -> Part {
+fn responder() -> RoleState {
     let strangers = Some(AnonymousLimits::default());
-    Part::Responder(Box::new(Admission::new(strangers, 128)))
+    RoleState::Server(Box::new(AdmissionRules::new(strangers, 128)))
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = Preamble::decode(bytes, DATA_STREAM);
-    let _ = Header::read(bytes);
-    if let Some(front) = bytes.first_chunk::<BLOCK_HEAD_BYTES>()
-        && let Some((head, tag)) = BlockHead::decode(front)
+    let _ = StreamPreamble::decode(bytes, DATA_STREAM);
+    let _ = ProbeDatagramHeader::read(bytes);
+    if let Some(front) = bytes.first_chunk::<BLOCK_HEADER_BYTES>()
+        && let Some((head, tag)) = BlockHeader::decode(front)
     {
         let again = head.encode(&[0; 32], &[0; 32]);
-        assert_eq!(BlockHead::decode(&again).map(|(head, _)| head), Some(head));
-        let _ = head.holds(&[0; 32], &[0; 32], &tag);
+        assert_eq!(
+            BlockHeader::decode(&again).map(|(head, _)| head),
+            Some(head)
+        );
+        let _ = head.verify_tag(&[0; 32], &[0; 32], &tag);
     }
     let Some((&cut, frames)) = bytes.split_first() else {
         return;
     };
-    let mut decoder = Decoder::new(MOST_FRAME_BYTES);
-    let initiative = Initiative::new(Plan::default(), None);
-    let parts = [Part::Initiator(Box::new(initiative)), prober(), responder()];
+    let mut decoder = MessageDecoder::new(MAX_FRAME_BYTES);
+    let initiative = ClientState::new(ThroughputPlan::default(), None);
+    let parts = [
+        RoleState::Client(Box::new(initiative)),
+        prober(),
+        responder(),
+    ];
     let mut sessions = parts.map(Straw::new);
     for mut piece in frames.chunks(usize::from(cut).max(1)) {
         while !piece.is_empty() {
@@ -138,20 +147,20 @@ fuzz_target!(|bytes: &[u8]| {
                 Ok(None) => break,
                 Err(error) => {
                     for straw in &mut sessions {
-                        straw.feed(Input::Garbage(error.to_string()));
+                        straw.feed(SessionInput::Garbage(error.to_string()));
                     }
                     return;
                 }
             }
         }
-        assert!(decoder.held_bytes() <= MOST_FRAME_BYTES + 4);
+        assert!(decoder.held_bytes() <= MAX_FRAME_BYTES + 4);
     }
     sessions.into_iter().for_each(Straw::outlive);
 });
 
-fn hear(sessions: &mut [Straw; 3], message: &Message) {
+fn hear(sessions: &mut [Straw; 3], message: &ControlMessage) {
     for straw in sessions {
         straw.now += Duration::from_millis(3);
-        straw.feed(Input::Message(message.clone()));
+        straw.feed(SessionInput::Message(message.clone()));
     }
 }

@@ -4,63 +4,63 @@
 //! the manifests with the table below. The compiler does the rest: a crate cannot use what is not
 //! in its manifest.
 
-use crate::{Outcome, process};
+use crate::{TaskResult, program_runner};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The allowed `[dependencies]` of a crate: workspace crates, and others.
-struct Allowed {
+struct AllowedDependencies {
     name: &'static str,
-    house: &'static [&'static str],
+    workspace: &'static [&'static str],
     /// `None` allows any that no rule below restricts.
     others: Option<&'static [&'static str]>,
 }
 
-const ALLOWED: &[Allowed] = &[
-    Allowed {
+const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
+    AllowedDependencies {
         name: "longhaul-model",
-        house: &[],
+        workspace: &[],
         others: Some(&["serde"]),
     },
-    Allowed {
+    AllowedDependencies {
         name: "longhaul-analysis",
-        house: &["longhaul-model"],
+        workspace: &["longhaul-model"],
         others: Some(&[]),
     },
-    Allowed {
+    AllowedDependencies {
         name: "longhaul-import",
-        house: &["longhaul-model"],
+        workspace: &["longhaul-model"],
         others: Some(&["serde_json", "toml", "jiff", "quick-xml"]),
     },
-    Allowed {
+    AllowedDependencies {
         name: "longhaul-sys",
-        house: &["longhaul-model"],
+        workspace: &["longhaul-model"],
         others: None,
     },
-    Allowed {
+    AllowedDependencies {
         name: "longhaul-store",
-        house: &["longhaul-model"],
+        workspace: &["longhaul-model"],
         others: None,
     },
-    Allowed {
+    AllowedDependencies {
         name: "longhaul-clickhouse",
-        house: &["longhaul-model", "longhaul-store"],
+        workspace: &["longhaul-model", "longhaul-store"],
         others: Some(&["serde", "serde_json", "thiserror", "clickhouse", "tokio"]),
     },
-    Allowed {
+    AllowedDependencies {
         name: "longhaul-probe",
-        house: &["longhaul-model", "longhaul-analysis", "longhaul-sys"],
+        workspace: &["longhaul-model", "longhaul-analysis", "longhaul-sys"],
         others: None,
     },
-    Allowed {
+    AllowedDependencies {
         name: "longhaul-lab",
-        house: &["longhaul-model", "longhaul-sys"],
+        workspace: &["longhaul-model", "longhaul-sys"],
         others: None,
     },
-    Allowed {
+    AllowedDependencies {
         name: "longhaul",
-        house: &[
+        workspace: &[
             "longhaul-model",
             "longhaul-analysis",
             "longhaul-import",
@@ -74,7 +74,7 @@ const ALLOWED: &[Allowed] = &[
 ];
 
 /// Packages that only these crates may have in their manifests.
-const KEPT: &[(&str, &[&str])] = &[
+const RESTRICTED_PACKAGES: &[(&str, &[&str])] = &[
     ("libc", &["longhaul-sys"]),
     ("socket2", &["longhaul-sys"]),
     ("nix", &["longhaul-sys"]),
@@ -90,14 +90,14 @@ const KEPT: &[(&str, &[&str])] = &[
 ];
 
 /// Async runtimes, which no crate below the program may link at any depth.
-const RUNTIMES: &[&str] = &["tokio", "async-std", "smol"];
+const ASYNC_RUNTIMES: &[&str] = &["tokio", "async-std", "smol"];
 
 /// The crates that may link one: the program, and a driver that exists only with async
 /// (docs/decisions/0019).
-const ASYNC: &[&str] = &["longhaul", "longhaul-clickhouse"];
+const ASYNC_CRATES: &[&str] = &["longhaul", "longhaul-clickhouse"];
 
 /// The workspace's manifests and their resolved dependencies.
-struct Metadata {
+struct WorkspaceMetadata {
     /// Workspace crates: name to the names in `[dependencies]`.
     direct: BTreeMap<String, BTreeSet<String>>,
     /// Package id to package name.
@@ -107,21 +107,24 @@ struct Metadata {
 }
 
 /// Returns a sentence for every manifest entry that the table forbids.
-pub fn breaches() -> Result<Vec<String>, String> {
-    let metadata = read()?;
+pub fn find_breaches() -> Result<Vec<String>, String> {
+    let metadata = read_metadata()?;
     let mut found = Vec::new();
     for (name, direct) in &metadata.direct {
-        found.extend(beyond_allowed(name, direct));
-        found.extend(not_kept(name, direct));
-        if !ASYNC.contains(&name.as_str()) {
-            found.extend(runtimes_below(name, &metadata));
+        found.extend(find_disallowed_dependencies(name, direct));
+        found.extend(find_restricted_packages(name, direct));
+        if !ASYNC_CRATES.contains(&name.as_str()) {
+            found.extend(find_async_runtimes(name, &metadata));
         }
     }
     Ok(found)
 }
 
-fn beyond_allowed(name: &str, direct: &BTreeSet<String>) -> Vec<String> {
-    let Some(allowed) = ALLOWED.iter().find(|allowed| allowed.name == name) else {
+fn find_disallowed_dependencies(name: &str, direct: &BTreeSet<String>) -> Vec<String> {
+    let Some(allowed) = ALLOWED_DEPENDENCIES
+        .iter()
+        .find(|allowed| allowed.name == name)
+    else {
         if name == "xtask" {
             return vec![];
         }
@@ -131,7 +134,7 @@ fn beyond_allowed(name: &str, direct: &BTreeSet<String>) -> Vec<String> {
     };
     let forbidden = direct.iter().filter(|dependency| {
         if dependency.starts_with("longhaul") {
-            return !allowed.house.contains(&dependency.as_str());
+            return !allowed.workspace.contains(&dependency.as_str());
         }
         allowed
             .others
@@ -142,8 +145,9 @@ fn beyond_allowed(name: &str, direct: &BTreeSet<String>) -> Vec<String> {
         .collect()
 }
 
-fn not_kept(name: &str, direct: &BTreeSet<String>) -> Vec<String> {
-    KEPT.iter()
+fn find_restricted_packages(name: &str, direct: &BTreeSet<String>) -> Vec<String> {
+    RESTRICTED_PACKAGES
+        .iter()
         .filter(|(package, keepers)| direct.contains(*package) && !keepers.contains(&name))
         .filter(|_| name != "xtask")
         .map(|(package, keepers)| {
@@ -152,7 +156,7 @@ fn not_kept(name: &str, direct: &BTreeSet<String>) -> Vec<String> {
         .collect()
 }
 
-fn runtimes_below(name: &str, metadata: &Metadata) -> Vec<String> {
+fn find_async_runtimes(name: &str, metadata: &WorkspaceMetadata) -> Vec<String> {
     let start = metadata
         .names
         .iter()
@@ -170,7 +174,7 @@ fn runtimes_below(name: &str, metadata: &Metadata) -> Vec<String> {
         .filter_map(|id| metadata.names.get(*id))
         .map(String::as_str)
         .collect();
-    RUNTIMES
+    ASYNC_RUNTIMES
         .iter()
         .filter(|runtime| linked.contains(*runtime))
         .map(|runtime| {
@@ -179,44 +183,46 @@ fn runtimes_below(name: &str, metadata: &Metadata) -> Vec<String> {
         .collect()
 }
 
-fn read() -> Result<Metadata, String> {
-    let json = process::metadata(&["--locked"])?;
-    Ok(Metadata {
-        direct: direct(&json),
-        names: names(&json),
-        links: links(&json),
+fn read_metadata() -> Result<WorkspaceMetadata, String> {
+    let json = program_runner::read_cargo_metadata(&["--locked"])?;
+    Ok(WorkspaceMetadata {
+        direct: parse_direct_dependencies(&json),
+        names: parse_package_names(&json),
+        links: parse_links(&json),
     })
 }
 
-fn names(json: &Value) -> BTreeMap<String, String> {
+fn parse_package_names(json: &Value) -> BTreeMap<String, String> {
     let packages = json["packages"].as_array().into_iter().flatten();
     packages
-        .filter_map(|package| Some((text(&package["id"])?, text(&package["name"])?)))
+        .filter_map(|package| Some((json_text(&package["id"])?, json_text(&package["name"])?)))
         .collect()
 }
 
-fn direct(json: &Value) -> BTreeMap<String, BTreeSet<String>> {
+fn parse_direct_dependencies(json: &Value) -> BTreeMap<String, BTreeSet<String>> {
     let members: BTreeSet<String> = json["workspace_members"]
         .as_array()
         .into_iter()
         .flatten()
-        .filter_map(text)
+        .filter_map(json_text)
         .collect();
     let packages = json["packages"].as_array().into_iter().flatten();
     packages
-        .filter(|package| text(&package["id"]).is_some_and(|id| members.contains(&id)))
+        .filter(|package| json_text(&package["id"]).is_some_and(|id| members.contains(&id)))
         .filter_map(|package| {
             let entries = package["dependencies"].as_array().into_iter().flatten();
             let linked = entries.filter(|entry| entry["kind"].is_null());
             Some((
-                text(&package["name"])?,
-                linked.filter_map(|entry| text(&entry["name"])).collect(),
+                json_text(&package["name"])?,
+                linked
+                    .filter_map(|entry| json_text(&entry["name"]))
+                    .collect(),
             ))
         })
         .collect()
 }
 
-fn links(json: &Value) -> BTreeMap<String, Vec<String>> {
+fn parse_links(json: &Value) -> BTreeMap<String, Vec<String>> {
     let nodes = json["resolve"]["nodes"].as_array().into_iter().flatten();
     nodes
         .filter_map(|node| {
@@ -226,21 +232,21 @@ fn links(json: &Value) -> BTreeMap<String, Vec<String>> {
                 kinds.is_none_or(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()))
             });
             Some((
-                text(&node["id"])?,
-                linked.filter_map(|dep| text(&dep["pkg"])).collect(),
+                json_text(&node["id"])?,
+                linked.filter_map(|dep| json_text(&dep["pkg"])).collect(),
             ))
         })
         .collect()
 }
 
-fn text(value: &Value) -> Option<String> {
+fn json_text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
 /// Checks the manifests, and builds the pure crates for a target without a host if that target is
 /// installed.
-pub fn run() -> Outcome {
-    let found = breaches()?;
+pub fn run() -> TaskResult {
+    let found = find_breaches()?;
     for breach in &found {
         println!("{breach}");
     }
@@ -251,16 +257,16 @@ pub fn run() -> Outcome {
         ));
     }
     println!("boundaries: every crate depends only on what it may know");
-    without_a_host()
+    build_hostless_crates()
 }
 
 /// A target without clock, disk and network: code that runs there uses none of them.
-const HOSTLESS: &str = "wasm32-unknown-unknown";
+const HOSTLESS_TARGET: &str = "wasm32-unknown-unknown";
 
-fn without_a_host() -> Outcome {
-    if !is_installed(HOSTLESS) {
+fn build_hostless_crates() -> TaskResult {
+    if !is_target_installed(HOSTLESS_TARGET) {
         println!(
-            "boundaries: {HOSTLESS} is not installed, so the manifests alone were checked (docs/decisions/0007)"
+            "boundaries: {HOSTLESS_TARGET} is not installed, so the manifests alone were checked (docs/decisions/0007)"
         );
         return Ok(());
     }
@@ -270,16 +276,16 @@ fn without_a_host() -> Outcome {
         "--package",
         "longhaul-analysis",
     ];
-    process::show_and_run(
-        process::cargo()
-            .args(["check", "--target", HOSTLESS])
+    program_runner::show_and_run(
+        program_runner::cargo_command()
+            .args(["check", "--target", HOSTLESS_TARGET])
             .args(packages),
     )
 }
 
-fn is_installed(target: &str) -> bool {
+fn is_target_installed(target: &str) -> bool {
     let mut rustc = std::process::Command::new("rustc");
     rustc.args(["--print", "target-libdir", "--target", target]);
-    let folder = process::stdout_of(&mut rustc, Duration::from_secs(30));
+    let folder = program_runner::capture_stdout(&mut rustc, Duration::from_secs(30));
     folder.is_ok_and(|folder| std::path::Path::new(folder.trim()).is_dir())
 }

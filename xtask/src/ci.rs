@@ -3,9 +3,11 @@
 //! The first step that fails ends the run with its name. A table of the slowest steps and test
 //! programs is printed at the end.
 
-use crate::process::{cargo, show_and_run};
+use crate::program_runner::{cargo_command, show_and_run};
 use crate::test_programs::{self, TestProgram};
-use crate::{Outcome, boundaries, clickhouse, fuzz, needs, page, tidy, virtual_time};
+use crate::{
+    TaskResult, boundaries, clickhouse, fuzz, page_checks, test_requirements, tidy, virtual_time,
+};
 use std::time::{Duration, Instant};
 
 /// The number of rows of the table at the end.
@@ -24,7 +26,7 @@ struct StepTimes(Vec<(String, Duration)>);
 
 impl StepTimes {
     /// Runs a step and records its time.
-    fn run(&mut self, name: &str, step: impl FnOnce() -> Outcome) -> Outcome {
+    fn run(&mut self, name: &str, step: impl FnOnce() -> TaskResult) -> TaskResult {
         println!("\n=== {name}");
         let began = Instant::now();
         step().map_err(|e| format!("\"{name}\" failed: {e}"))?;
@@ -34,7 +36,7 @@ impl StepTimes {
     }
 
     /// Runs test programs in parallel and records the time of each.
-    fn run_tests(&mut self, name: &str, programs: Vec<TestProgram>) -> Outcome {
+    fn run_tests(&mut self, name: &str, programs: Vec<TestProgram>) -> TaskResult {
         let mut times = Vec::new();
         self.run(name, || {
             times = test_programs::run_all(programs)?;
@@ -55,62 +57,64 @@ impl StepTimes {
 }
 
 /// Runs everything that a change needs.
-pub fn run_tests() -> Outcome {
+pub fn run_tests() -> TaskResult {
     let began = Instant::now();
     let mut times = StepTimes::default();
     run_quick_steps(&mut times)?;
-    finish(times, began);
+    print_summary(times, began);
     Ok(())
 }
 
 /// Runs the quick tests and the slow steps.
-pub fn run_all_tests() -> Outcome {
+pub fn run_all_tests() -> TaskResult {
     let began = Instant::now();
     let mut times = StepTimes::default();
-    times.run("Node.js and the browser", needs::browser)?;
-    times.run("the database for tests", clickhouse::ensure)?;
+    times.run("Node.js and the browser", test_requirements::ensure_browser)?;
+    times.run("the database for tests", clickhouse::ensure_clickhouse)?;
     run_quick_steps(&mut times)?;
     times.run(
         "the committed page is what its sources build",
-        page::compare,
+        page_checks::compare_page,
     )?;
-    times.run("the page in a browser", page::check_built)?;
-    let programs = test_programs::build()?;
+    times.run("the page in a browser", page_checks::check_built_page)?;
+    let programs = test_programs::build_test_programs()?;
     let slow = [DATABASE.as_slice(), SLOW.as_slice()].concat();
     let slow = programs.into_iter().filter_map(|it| it.only(&slow));
     times.run_tests("slow tests", slow.collect())?;
-    times.run("hostile requests to the API", || page::hostile::run(None))?;
-    times.run("lints", lint)?;
-    times.run("documentation", document)?;
+    times.run("hostile requests to the API", || {
+        page_checks::api_fuzzing::run(None)
+    })?;
+    times.run("lints", run_lints)?;
+    times.run("documentation", build_docs)?;
     times.run("fuzzing", fuzz::run)?;
-    finish(times, began);
+    print_summary(times, began);
     Ok(())
 }
 
-fn finish(mut times: StepTimes, began: Instant) {
+fn print_summary(mut times: StepTimes, began: Instant) {
     times.print_slowest();
     println!("\neverything passed in {} s", began.elapsed().as_secs());
 }
 
-fn run_quick_steps(times: &mut StepTimes) -> Outcome {
+fn run_quick_steps(times: &mut StepTimes) -> TaskResult {
     times.run("what the tests need", || {
-        needs::ensure()?;
-        needs::namespaces()?;
-        virtual_time::kernel::ensure()
+        test_requirements::ensure_test_programs()?;
+        test_requirements::check_namespaces()?;
+        virtual_time::guest_kernel::ensure_kernel()
     })?;
     times.run("tidy", tidy::run)?;
     times.run("boundaries", boundaries::run)?;
     times.run("formatting", check_format)?;
     let mut programs = Vec::new();
     times.run("building the tests", || {
-        programs = test_programs::build()?;
+        programs = test_programs::build_test_programs()?;
         Ok(())
     })?;
     let left_out = [DATABASE.as_slice(), SLOW.as_slice()].concat();
     let programs = programs.into_iter().filter_map(|it| it.without(&left_out));
     times.run_tests("tests", programs.collect())?;
     times.run("documentation tests", || {
-        show_and_run(cargo().args([
+        show_and_run(cargo_command().args([
             "test",
             "--workspace",
             "--locked",
@@ -121,19 +125,19 @@ fn run_quick_steps(times: &mut StepTimes) -> Outcome {
     })
 }
 
-fn check_format() -> Outcome {
-    show_and_run(cargo().args(["fmt", "--all", "--check"]))
+fn check_format() -> TaskResult {
+    show_and_run(cargo_command().args(["fmt", "--all", "--check"]))
 }
 
-fn lint() -> Outcome {
+fn run_lints() -> TaskResult {
     let words =
         "clippy --workspace --all-targets --features longhaul/clickhouse --locked -- -D warnings";
-    show_and_run(cargo().args(words.split(' ')))
+    show_and_run(cargo_command().args(words.split(' ')))
 }
 
-fn document() -> Outcome {
+fn build_docs() -> TaskResult {
     let words = "doc --workspace --features longhaul/clickhouse --locked --no-deps --document-private-items";
-    let mut doc = cargo();
+    let mut doc = cargo_command();
     // Documents private items, so that links to them resolve.
     doc.env(
         "RUSTDOCFLAGS",

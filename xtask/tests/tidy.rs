@@ -1,6 +1,7 @@
 #[test]
 fn the_checkout_is_tidy() {
-    let found = xtask::tidy::breaches(&xtask::tree::root()).expect("the checkout can be read");
+    let found =
+        xtask::tidy::breaches(&xtask::checkout::find_root()).expect("the checkout can be read");
     let errors: Vec<String> = found
         .iter()
         .filter(|breach| !breach.warning)
@@ -11,6 +12,6 @@ fn the_checkout_is_tidy() {
 
 #[test]
 fn crates_depend_only_on_what_they_may_know() {
-    let found = xtask::boundaries::breaches().expect("cargo metadata can be read");
+    let found = xtask::boundaries::find_breaches().expect("cargo metadata can be read");
     assert!(found.is_empty(), "{}", found.join("\n"));
 }

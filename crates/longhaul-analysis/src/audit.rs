@@ -10,35 +10,37 @@
 //! reached.
 //! Wrong when: the given paths are not the ones in use.
 
-mod autotuning;
-mod buffers;
-mod bus;
-mod case;
-mod clock;
-mod congestion;
-mod conntrack;
-mod interface;
-mod judgement;
-mod offloads;
-mod processor;
-mod proof;
-mod queueing;
-mod readings;
-mod reference;
-mod softnet;
+mod audit_case;
+mod buffer_rules;
+mod bus_rules;
+mod change_trials;
+mod clock_rules;
+mod congestion_rules;
+mod conntrack_rules;
+mod cpu_rules;
+mod host_readings;
+mod interface_rules;
+mod offload_rules;
+mod queueing_rules;
+mod reference_path;
+mod rule_judgement;
+mod softnet_rules;
+mod tcp_rules;
 #[cfg(test)]
 mod tests;
 
-use case::Case;
-use judgement::{Judge, Judgement, unknown};
-use longhaul_model::report::v1::host::{Analysis, Grade, Observation, Path, Plan, Verdict};
-use longhaul_model::report::v1::{Advice, Caveat, Finding};
-use readings::Readings;
+use audit_case::AuditCase;
+use host_readings::HostReadings;
+use longhaul_model::report::v1::host::{
+    AuditAnalysis, AuditGrade, AuditObservation, AuditPath, AuditPlan, AuditVerdict,
+};
+use longhaul_model::report::v1::{FindingAdvice, ReportCaveat, ReportFinding};
+use rule_judgement::{JudgeRule, RuleJudgement, judge_unknown};
 
-pub use proof::{Bearing, bearing, helped, prove};
+pub use change_trials::{AffectedDirection, evaluate_trials, find_affected_direction, has_helped};
 
 /// A rule of the host audit.
-pub struct Rule {
+pub struct AuditRule {
     /// Its stable identifier.
     pub name: &'static str,
     /// The checked property, for people.
@@ -51,71 +53,78 @@ pub struct Rule {
     pub by_path: bool,
     /// Set if the program may write the remedy: it is reversible and affects no one else.
     pub applies: bool,
-    judge: Judge,
+    judge: JudgeRule,
 }
 
-const SUBJECTS: [&[Rule]; 11] = [
-    buffers::RULES,
-    autotuning::RULES,
-    congestion::RULES,
-    queueing::RULES,
-    interface::RULES,
-    offloads::RULES,
-    processor::RULES,
-    bus::RULES,
-    clock::RULES,
-    conntrack::RULES,
-    softnet::RULES,
+const SUBJECTS: [&[AuditRule]; 11] = [
+    buffer_rules::RULES,
+    tcp_rules::RULES,
+    congestion_rules::RULES,
+    queueing_rules::RULES,
+    interface_rules::RULES,
+    offload_rules::RULES,
+    cpu_rules::RULES,
+    bus_rules::RULES,
+    clock_rules::RULES,
+    conntrack_rules::RULES,
+    softnet_rules::RULES,
 ];
 
 /// Returns all rules, by subject.
-pub fn rules() -> impl Iterator<Item = &'static Rule> {
+pub fn list_rules() -> impl Iterator<Item = &'static AuditRule> {
     SUBJECTS.into_iter().flatten()
 }
 
 /// Applies every rule to the paths of the plan, or to a reference path if the plan names none.
-pub fn audit(plan: &Plan, observation: &Observation) -> (Analysis, Vec<Finding>, Vec<Caveat>) {
-    let readings = Readings::new(observation);
-    let mut caveats = caveats(readings);
+pub fn audit_host(
+    plan: &AuditPlan,
+    observation: &AuditObservation,
+) -> (AuditAnalysis, Vec<ReportFinding>, Vec<ReportCaveat>) {
+    let readings = HostReadings::new(observation);
+    let mut caveats = collect_audit_caveats(readings);
     let mut paths = plan.paths.clone();
     if paths.is_empty() {
-        let path = reference::path(readings);
-        caveats.push(reference::caveat(&path));
+        let path = reference_path::build_reference_path(readings);
+        caveats.push(reference_path::build_reference_caveat(&path));
         paths.push(path);
     }
     // The most demanding path comes first, so that verdicts name it.
-    paths.sort_by_key(|path| std::cmp::Reverse(case::in_flight_bytes(path)));
-    let mut verdicts: Vec<Verdict> = rules()
-        .map(|rule| verdict(rule, observation, &paths))
+    paths.sort_by_key(|path| std::cmp::Reverse(audit_case::compute_bdp_bytes(path)));
+    let mut verdicts: Vec<AuditVerdict> = list_rules()
+        .map(|rule| judge_rule(rule, observation, &paths))
         .collect();
     verdicts.sort_by_key(|verdict| (verdict.grade, verdict.bound_bps.unwrap_or(u64::MAX)));
-    let findings = verdicts.iter().filter_map(finding).collect();
-    let analysis = Analysis {
+    let findings = verdicts.iter().filter_map(build_audit_finding).collect();
+    let analysis = AuditAnalysis {
         version: crate::VERSION,
         verdicts,
-        proof: prove(&observation.trials),
+        proof: evaluate_trials(&observation.trials),
     };
     (analysis, findings, caveats)
 }
 
 /// Returns the worst judgement over the paths.
-fn verdict(rule: &Rule, observation: &Observation, paths: &[Path]) -> Verdict {
-    let readings = Readings::new(observation);
+fn judge_rule(
+    rule: &AuditRule,
+    observation: &AuditObservation,
+    paths: &[AuditPath],
+) -> AuditVerdict {
+    let readings = HostReadings::new(observation);
     let unread = rule.needs.iter().find_map(|name| readings.text(name).err());
     let judge = |path| {
-        let case = Case::new(readings, observation, path);
+        let case = AuditCase::new(readings, observation, path);
         let judged = match &unread {
             Some(why) => Err(why.clone()),
             None => (rule.judge)(&case),
         };
-        (path, judged.unwrap_or_else(unknown))
+        (path, judged.unwrap_or_else(judge_unknown))
     };
     let worst = paths.iter().map(judge).min_by_key(|(_, j)| j.grade);
     let (path, judgement) = worst.map_or_else(
-        || (None, unknown(String::from("no path is given"))),
+        || (None, judge_unknown(String::from("no path is given"))),
         |(path, judgement)| (Some(path), judgement),
     );
-    let Judgement {
+    let RuleJudgement {
         grade,
         text,
         bound_bps,
@@ -125,12 +134,12 @@ fn verdict(rule: &Rule, observation: &Observation, paths: &[Path]) -> Verdict {
         remedy.name = None;
         remedy.value = None;
     }
-    Verdict {
+    AuditVerdict {
         rule: rule.name.to_owned(),
         grade,
         text,
         path: path
-            .filter(|_| rule.by_path && grade != Grade::Unknown)
+            .filter(|_| rule.by_path && grade != AuditGrade::Unknown)
             .map(|path| path.name.clone()),
         bound_bps,
         remedies,
@@ -139,17 +148,17 @@ fn verdict(rule: &Rule, observation: &Observation, paths: &[Path]) -> Verdict {
 }
 
 /// Returns a finding for a setting that limits; it names the path if the verdict does.
-fn finding(verdict: &Verdict) -> Option<Finding> {
-    if verdict.grade != Grade::Limits {
+fn build_audit_finding(verdict: &AuditVerdict) -> Option<ReportFinding> {
+    if verdict.grade != AuditGrade::Limits {
         return None;
     }
-    let advice = verdict.remedies.iter().map(|remedy| Advice {
+    let advice = verdict.remedies.iter().map(|remedy| FindingAdvice {
         place: String::from("initiator"),
         text: remedy.text.clone(),
         command: remedy.command.clone(),
         expected_bps: None,
     });
-    Some(Finding {
+    Some(ReportFinding {
         cause: verdict.rule.clone(),
         summary: verdict.text.clone(),
         confidence_ratio: 1.0,
@@ -159,10 +168,10 @@ fn finding(verdict: &Verdict) -> Option<Finding> {
     })
 }
 
-fn caveats(readings: Readings) -> Vec<Caveat> {
+fn collect_audit_caveats(readings: HostReadings) -> Vec<ReportCaveat> {
     let mut found = Vec::new();
     if readings.switch("cpu.hypervisor") == Ok(true) {
-        found.push(Caveat::new(
+        found.push(ReportCaveat::new(
             "virtual_machine",
             "this is a virtual machine: the interface, the processor and the queues beneath it \
              are not seen from here",

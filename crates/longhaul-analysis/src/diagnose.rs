@@ -1,20 +1,20 @@
 //! Findings: the causes of a run's limits, with advice. One file per cause; each states what we
 //! would see, what refutes it, the readings it needs, and what to do.
 
-mod application;
-mod autotuning;
-mod cpu;
+mod application_limit;
+mod autotuning_limit;
+mod cpu_limit;
 mod deep_queue;
 mod host_drops;
 mod options_stripped;
-mod pacing;
+mod pacing_limit;
 mod path_full;
-mod policer;
+mod policer_cause;
 mod random_loss;
 mod reordering;
-mod send_buffer;
+mod send_buffer_limit;
 mod shallow_buffer;
-mod shaper;
+mod shaper_cause;
 mod short_run;
 mod timeouts;
 mod two_limiters;
@@ -22,65 +22,65 @@ mod window_clipped;
 mod window_scaling;
 mod window_size;
 
-use crate::limit::bounds;
-use crate::limit::scene::Scene;
-use crate::limit::state::State;
-use crate::limit::verdict::Verdict;
-use crate::limit::window;
-use crate::throughput::words::{name, percent, rate};
-use longhaul_model::report::v1::analysis::{Analysis, Limiter};
-use longhaul_model::report::v1::observation::{End, Host};
-use longhaul_model::report::v1::{Advice, Finding};
+use crate::limit::interval_state::IntervalState;
+use crate::limit::limit_bounds;
+use crate::limit::limiter_verdict::RunVerdict;
+use crate::limit::run_view::RunView;
+use crate::limit::window_range;
+use crate::throughput::limiter_text::{format_whole_percent, name_limiter, to_rate};
+use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
+use longhaul_model::report::v1::observation::{EndObservation, HostFacts};
+use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
 use longhaul_model::units::{Bytes, Rate, format_duration};
 use std::time::Duration;
 
 /// The data for all causes: one direction of a run, with its verdict.
-pub struct Case<'a> {
-    pub scene: Scene<'a>,
-    pub verdict: Verdict,
-    pub analysis: &'a Analysis,
+pub struct DiagnosisCase<'a> {
+    pub scene: RunView<'a>,
+    pub verdict: RunVerdict,
+    pub analysis: &'a ThroughputAnalysis,
 }
 
 /// The limiters come first, then other problems.
-const CAUSES: [fn(&Case) -> Option<Finding>; 22] = [
-    short_run::diagnose,
-    window_scaling::diagnose,
-    window_clipped::diagnose,
-    autotuning::diagnose,
-    window_size::diagnose,
-    send_buffer::diagnose,
-    application::sender,
-    application::receiver,
-    cpu::sender,
-    cpu::receiver,
-    pacing::diagnose,
-    policer::diagnose,
-    shaper::diagnose,
-    random_loss::diagnose,
-    path_full::diagnose,
-    two_limiters::diagnose,
-    deep_queue::diagnose,
-    shallow_buffer::diagnose,
-    host_drops::diagnose,
-    reordering::diagnose,
-    timeouts::diagnose,
-    options_stripped::diagnose,
+const CAUSES: [fn(&DiagnosisCase) -> Option<ReportFinding>; 22] = [
+    short_run::diagnose_short_run,
+    window_scaling::diagnose_window_scaling,
+    window_clipped::diagnose_clipped_window,
+    autotuning_limit::diagnose_autotuning,
+    window_size::diagnose_window_size,
+    send_buffer_limit::diagnose_send_buffer,
+    application_limit::diagnose_sender_application,
+    application_limit::diagnose_receiver_application,
+    cpu_limit::diagnose_sender_cpu,
+    cpu_limit::diagnose_receiver_cpu,
+    pacing_limit::diagnose_pacing,
+    policer_cause::diagnose_policer,
+    shaper_cause::diagnose_shaper,
+    random_loss::diagnose_random_loss,
+    path_full::diagnose_full_path,
+    two_limiters::diagnose_two_limiters,
+    deep_queue::diagnose_deep_queue,
+    shallow_buffer::diagnose_shallow_buffer,
+    host_drops::diagnose_host_drops,
+    reordering::diagnose_reordering,
+    timeouts::diagnose_timeouts,
+    options_stripped::diagnose_stripped_options,
 ];
 
-pub fn findings(case: &Case) -> Vec<Finding> {
+pub fn diagnose_run(case: &DiagnosisCase) -> Vec<ReportFinding> {
     CAUSES.iter().filter_map(|cause| cause(case)).collect()
 }
 
-impl Case<'_> {
-    fn is(&self, limiter: Limiter) -> bool {
+impl DiagnosisCase<'_> {
+    fn is_limited_by(&self, limiter: Limiter) -> bool {
         self.verdict.limiter == limiter
     }
 
-    fn sender(&self) -> &End {
+    fn sender(&self) -> &EndObservation {
         &self.scene.observation.ends.sender
     }
 
-    fn receiver(&self) -> &End {
+    fn receiver(&self) -> &EndObservation {
         &self.scene.observation.ends.receiver
     }
 
@@ -107,11 +107,11 @@ impl Case<'_> {
 
     /// The path's capacity, if this run saw the path full.
     fn capacity_bps(&self) -> Option<u64> {
-        bounds::capacity_seen_bps(&self.scene, &self.verdict)
+        limit_bounds::find_seen_capacity_bps(&self.scene, &self.verdict)
     }
 
     /// Returns, for each stream, the window with which all streams together fill the path twice.
-    fn twice_the_path(&self) -> Option<u64> {
+    fn double_bdp_per_stream(&self) -> Option<u64> {
         let path = Rate::bits_per_second(self.capacity_bps()?).bytes_in(self.idle_rtt()?);
         Some(path.saturating_mul(2) / self.streams())
     }
@@ -121,19 +121,19 @@ impl Case<'_> {
     fn better_window(&self, present: u64) -> u64 {
         const STEP: u64 = 8;
         let wanted = self
-            .twice_the_path()
+            .double_bdp_per_stream()
             .map_or(present.saturating_mul(STEP), |bytes| bytes.max(present));
-        window::rounded(wanted)
+        window_range::round_window(wanted)
     }
 
     /// Returns a window that the kernel should grant: for the known capacity, or else the requested
     /// one, since more would be a guess.
     fn window_to_grant(&self, asked: u64) -> u64 {
-        let wanted = self.twice_the_path().unwrap_or(asked);
-        window::rounded(wanted)
+        let wanted = self.double_bdp_per_stream().unwrap_or(asked);
+        window_range::round_window(wanted)
     }
 
-    /// Returns the rate that a window of `bytes` on every stream allows.
+    /// Returns the rate that a window of `to_bytes` on every stream allows.
     fn allowed_bps(&self, bytes: u64) -> Option<u64> {
         Rate::over(bytes.saturating_mul(self.streams()), self.idle_rtt()?).map(Rate::as_bps)
     }
@@ -145,28 +145,32 @@ impl Case<'_> {
     }
 
     /// Returns `; behind it comes …` with the next limit, or that it is unknown.
-    fn behind(&self) -> String {
+    fn describe_next_limit(&self) -> String {
         self.analysis.next_limit.as_ref().map_or_else(
             || String::from("; what comes behind it is unknown until measured"),
-            |b| format!("; behind it comes {}: {}", name(b.limiter), b.why),
+            |b| format!("; behind it comes {}: {}", name_limiter(b.limiter), b.why),
         )
     }
 }
 
 /// Returns the command that repeats the test with these options. An observation does not include
 /// the server's name from the command line, so the placeholder of the help text is used.
-fn again(options: &str) -> String {
+fn repeat_command(options: &str) -> String {
     format!("longhaul test HOST {options}")
 }
 
 /// Returns a finding with the verdict's own confidence.
-fn finding(case: &Case, cause: &str, summary: String) -> Finding {
-    unproven(cause, case.analysis.confidence_ratio, summary)
+fn build_finding(case: &DiagnosisCase, cause: &str, summary: String) -> ReportFinding {
+    build_unproven_finding(cause, case.analysis.confidence_ratio, summary)
 }
 
 /// Returns a finding without evidence and advice yet.
-pub(crate) fn unproven(cause: &str, confidence_ratio: f64, summary: String) -> Finding {
-    Finding {
+pub(crate) fn build_unproven_finding(
+    cause: &str,
+    confidence_ratio: f64,
+    summary: String,
+) -> ReportFinding {
+    ReportFinding {
         cause: cause.to_owned(),
         summary,
         confidence_ratio,
@@ -177,8 +181,8 @@ pub(crate) fn unproven(cause: &str, confidence_ratio: f64, summary: String) -> F
 }
 
 /// Returns advice without a command.
-pub(crate) fn advice(place: &str, text: String) -> Advice {
-    Advice {
+pub(crate) fn build_advice(place: &str, text: String) -> FindingAdvice {
+    FindingAdvice {
         place: place.to_owned(),
         text,
         command: None,
@@ -187,7 +191,7 @@ pub(crate) fn advice(place: &str, text: String) -> Advice {
 }
 
 /// Returns the host's name, or the place if it has none.
-fn host_name<'h>(host: &'h Host, place: &'h str) -> &'h str {
+fn name_of_host<'h>(host: &'h HostFacts, place: &'h str) -> &'h str {
     if host.name.is_empty() {
         place
     } else {
@@ -195,32 +199,32 @@ fn host_name<'h>(host: &'h Host, place: &'h str) -> &'h str {
     }
 }
 
-fn bytes(amount: u64) -> Bytes {
+fn to_bytes(amount: u64) -> Bytes {
     Bytes(amount)
 }
 
 /// Describes the data in flight per stream at the measured rate, for comparison with a window.
-fn in_flight(case: &Case) -> Option<String> {
+fn describe_in_flight(case: &DiagnosisCase) -> Option<String> {
     let rtt = Duration::from_micros(case.analysis.rtt_us?.mean);
     let each = case.goodput().bytes_in(rtt) / case.streams();
     let trip = format_duration(rtt);
     Some(format!(
         "goodput {} × {trip} (RTT under load) is {} in flight on a stream",
         case.goodput(),
-        bytes(each)
+        to_bytes(each)
     ))
 }
 
 /// Formats the share of bytes in a state as evidence.
-fn share_of(case: &Case, state: State) -> String {
+fn describe_state_share(case: &DiagnosisCase, state: IntervalState) -> String {
     format!(
         "{} of the bytes moved in state {}",
-        percent(case.verdict.shares.state(state)),
+        format_whole_percent(case.verdict.shares.state(state)),
         state.word()
     )
 }
 
-fn protocol(end: &End, name: &str) -> u64 {
+fn read_protocol_counter(end: &EndObservation, name: &str) -> u64 {
     let dotted = end
         .protocol
         .iter()

@@ -1,79 +1,82 @@
 //! Finds the causes of a lasting change of a measured path.
 //!
-//! Read in this order: [`Evidence`] (the reports before and after the change), [`explain`] (the
-//! entry point: causes, unchanged quantities, other paths), [`follow_up()`] (what to measure next),
-//! [`case_text()`] (a text for the operator of the path). Each cause has its own file; `candidate`
-//! scores them, and `turn` finds the time of each change of state.
+//! Read in this order: [`ChangeEvidence`] (the reports before and after the change), [`explain_event`] (the
+//! entry point: causes, unchanged quantities, other paths), [`plan_follow_ups()`] (what to measure next),
+//! [`format_operator_report()`] (a text for the operator of the path). Each cause has its own file; `candidate`
+//! scores them, and `state_change` finds the time of each change of state.
 //!
 //! Pure: all times come with the evidence, and the same evidence always gives the same causes.
 
-mod bucket;
-mod candidate;
+mod bucket_change;
 mod capacity_change;
-mod case;
-mod case_text;
+mod cause_candidate;
+mod change_evidence;
+mod change_scope;
 mod cross_traffic;
-mod evidence;
-mod follow_up;
+mod event_case;
+mod event_format;
+#[cfg(test)]
+mod event_test_builder;
+mod follow_up_plan;
 mod host_facts;
 mod host_setting;
 mod host_software;
-mod interface;
+mod interface_change;
+mod level_recovery;
 mod limiter_shift;
 mod operator_note;
-mod path_mtu;
+mod operator_report_text;
+mod path_mtu_change;
 mod policer_appeared;
-mod recovery;
 mod retune;
 mod route_change;
 mod rtt_step;
-mod scope;
 mod shaper_appeared;
 mod shared_end;
-#[cfg(test)]
-mod sketch;
+mod state_change;
 mod test_parameter;
 #[cfg(test)]
 mod tests;
-mod turn;
-mod unchanged;
-mod words;
+mod unchanged_facts;
 
-pub use case_text::case_text;
-pub use case_text::routes::rows as hops_beside;
-pub use evidence::{Audited, BaseRate, Elsewhere, Evidence, Note, Place, PlanChange, Seen, Steady};
-pub use follow_up::{Cost, Measurement, Wanted, follow_up};
-pub use words::{date, span, value};
+pub use change_evidence::{
+    ChangeEvidence, EvidenceReport, HostAuditEvidence, HostRole, OperatorNote, OtherPathChange,
+    PlanChange, RouteChangeBaseRate, UnchangedPath,
+};
+pub use event_format::{format_date, format_quantity, format_time_span};
+pub use follow_up_plan::{FollowUpKind, FollowUpMeasurement, MeasurementCost, plan_follow_ups};
+pub use operator_report_text::format_operator_report;
+pub use operator_report_text::route_pair_text::pair_hops as hops_beside;
 
-use candidate::Candidate;
-use case::Case;
-use longhaul_model::report::v1::Finding;
-use longhaul_model::report::v1::event::Event;
+use cause_candidate::CauseCandidate;
+use event_case::EventCase;
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::event::ChangeEvent;
 
 /// In order of precedence: candidates with equal scores are named in this order.
-const CAUSES: [fn(&Case) -> Option<Candidate>; 15] = [
-    test_parameter::candidate,
-    interface::candidate,
-    host_setting::candidate,
-    recovery::candidate,
-    route_change::candidate,
-    shaper_appeared::candidate,
-    policer_appeared::candidate,
-    capacity_change::candidate,
-    path_mtu::candidate,
-    retune::candidate,
-    cross_traffic::candidate,
-    shared_end::candidate,
-    host_software::candidate,
-    operator_note::candidate,
-    rtt_step::candidate,
+const CAUSES: [fn(&EventCase) -> Option<CauseCandidate>; 15] = [
+    test_parameter::find_candidate,
+    interface_change::find_candidate,
+    host_setting::find_candidate,
+    level_recovery::find_candidate,
+    route_change::find_candidate,
+    shaper_appeared::find_candidate,
+    policer_appeared::find_candidate,
+    capacity_change::find_candidate,
+    path_mtu_change::find_candidate,
+    retune::find_candidate,
+    cross_traffic::find_candidate,
+    shared_end::find_candidate,
+    host_software::find_candidate,
+    operator_note::find_candidate,
+    rtt_step::find_candidate,
 ];
 
 /// The explanation of an event.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Explained {
+pub struct EventExplanation {
     /// The most likely cause first; empty if none was found.
-    pub causes: Vec<Finding>,
+    pub causes: Vec<ReportFinding>,
     /// Sentences about quantities that did not change.
     pub unchanged: Vec<String>,
     /// Other paths that changed at the same time, and what they share.
@@ -81,23 +84,25 @@ pub struct Explained {
     /// The effect of the change, if bulk runs now have another limiter. It is not a cause.
     pub effect: Option<String>,
     /// The earlier event that this one reverses.
-    pub undoes: Option<String>,
+    pub reversed_event: Option<String>,
 }
 
 /// Finds the causes of `event` in the evidence around it.
-pub fn explain(event: &Event, evidence: &Evidence) -> Explained {
-    let case = Case { event, evidence };
+pub fn explain_event(event: &ChangeEvent, evidence: &ChangeEvidence) -> EventExplanation {
+    let case = EventCase { event, evidence };
     let candidates = CAUSES.iter().filter_map(|cause| cause(&case)).collect();
-    let mut causes = candidate::named(candidates, event.between_us, case.tau_us());
-    let effect = limiter_shift::candidate(&case).map(|shift| shift.summary);
+    let mut causes =
+        cause_candidate::select_named_causes(candidates, event.between_us, case.tau_us());
+    let effect = limiter_shift::find_candidate(&case).map(|shift| shift.summary);
     if let (Some(first), Some(effect)) = (causes.first_mut(), &effect) {
         first.supports.push(effect.clone());
     }
-    Explained {
+    EventExplanation {
         causes,
-        unchanged: unchanged::unchanged(&case),
-        scope: scope::scope(&case).map(|scope| scope.text),
+        unchanged: unchanged_facts::list_unchanged(&case),
+        scope: change_scope::find_change_scope(&case).map(|scope| scope.text),
         effect,
-        undoes: recovery::undone(&case).map(|earlier| earlier.id.clone()),
+        reversed_event: level_recovery::find_reversed_event(&case)
+            .map(|earlier| earlier.id.clone()),
     }
 }

@@ -4,46 +4,48 @@
 //! only if one of them is missing. Figures agree if rounding in print explains the difference.
 //! Wrong when the text counts the bytes of another time span than it prints.
 //!
-//! - [`look()`]: converts a route that another program traced, for comparison with ours
+//! - [`imported_route`]: converts a route that another program traced, for comparison with ours
 
-mod look;
+mod imported_route;
 
-pub use look::look;
+pub use imported_route::convert_to_path_report;
 
-use longhaul_model::report::v1::Caveat;
-use longhaul_model::report::v1::imported::{Analysis, Observation, Stream, Transfer};
+use longhaul_model::report::v1::ReportCaveat;
+use longhaul_model::report::v1::imported::{
+    ImportedAnalysis, ImportedObservation, ImportedStream, ImportedTransfer,
+};
 
 /// Seconds are printed to the millisecond or finer, or to a hundredth by iperf.
 const TIME_ROUNDING_US: u64 = 5_000;
 
 /// Returns analysis and caveats of the imported observation.
-pub fn conclude(seen: &Observation) -> (Analysis, Vec<Caveat>) {
+pub fn conclude_imported(seen: &ImportedObservation) -> (ImportedAnalysis, Vec<ReportCaveat>) {
     let mut caveats = Vec::new();
-    let chosen = chosen(seen);
-    let goodput_bps = chosen.and_then(|(_, transfer)| rate(transfer));
+    let chosen = choose_transfer(seen);
+    let goodput_bps = chosen.and_then(|(_, transfer)| compute_rate(transfer));
     if let Some((whose, transfer)) = chosen {
-        counted(whose, transfer, &mut caveats);
+        add_count_caveats(whose, transfer, &mut caveats);
     }
-    let sum = sum_of_streams(seen);
+    let sum = sum_stream_rates(seen);
     if let Some((sum, Some(total))) = sum {
-        sums(sum, seen.streams.len() as u64, total, &mut caveats);
+        check_rate_sums(sum, seen.streams.len() as u64, total, &mut caveats);
     }
-    let gap_bytes = gap(seen, &mut caveats);
-    let analysis = Analysis {
+    let gap_bytes = compare_byte_counts(seen, &mut caveats);
+    let analysis = ImportedAnalysis {
         version: crate::VERSION,
         streams: u32::try_from(seen.streams.len()).ok().filter(|n| *n > 0),
         goodput_bps,
         counted_by: chosen.map(|(whose, _)| whose.to_owned()),
         sum_of_streams_bps: sum.map(|(sum, _)| sum),
         gap_bytes,
-        rtt_min_us: rtt_min(seen),
+        rtt_min_us: find_min_rtt(seen),
     };
     (analysis, caveats)
 }
 
 /// Payload and its duration, as one end printed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
+pub struct CountedTransfer {
     /// `receiver`, `sender` or `either`.
     pub by: &'static str,
     pub bytes: u64,
@@ -51,7 +53,7 @@ pub struct Counted {
 }
 
 /// Returns the first count with both bytes and time, the receiver before the sender.
-pub fn counted_bytes(seen: &Observation) -> Option<Counted> {
+pub fn find_counted_bytes(seen: &ImportedObservation) -> Option<CountedTransfer> {
     let ends = [
         ("receiver", seen.receiver.as_ref()),
         ("sender", seen.sender.as_ref()),
@@ -59,7 +61,7 @@ pub fn counted_bytes(seen: &Observation) -> Option<Counted> {
     ];
     ends.into_iter().find_map(|(by, transfer)| {
         let transfer = transfer?;
-        Some(Counted {
+        Some(CountedTransfer {
             by,
             bytes: transfer.bytes.filter(|bytes| *bytes > 0)?,
             duration_us: transfer.duration_us.filter(|us| *us > 0)?,
@@ -68,69 +70,69 @@ pub fn counted_bytes(seen: &Observation) -> Option<Counted> {
 }
 
 /// Returns the receiver's count, or else the sender's.
-fn chosen(seen: &Observation) -> Option<(&'static str, &Transfer)> {
+fn choose_transfer(seen: &ImportedObservation) -> Option<(&'static str, &ImportedTransfer)> {
     [
         ("receiver", seen.receiver.as_ref()),
         ("sender", seen.sender.as_ref()),
         ("either", seen.either.as_ref()),
     ]
     .into_iter()
-    .find_map(|(whose, transfer)| Some((whose, transfer.filter(|it| rate(it).is_some())?)))
+    .find_map(|(whose, transfer)| Some((whose, transfer.filter(|it| compute_rate(it).is_some())?)))
 }
 
 /// Returns the rate from bytes and time, or the printed rate if one of them is missing.
-fn rate(transfer: &Transfer) -> Option<u64> {
-    derived(transfer).or(transfer.printed_bps)
+fn compute_rate(transfer: &ImportedTransfer) -> Option<u64> {
+    derive_rate(transfer).or(transfer.printed_bps)
 }
 
-fn derived(transfer: &Transfer) -> Option<u64> {
+fn derive_rate(transfer: &ImportedTransfer) -> Option<u64> {
     let us = u128::from(transfer.duration_us.filter(|us| *us > 0)?);
     let bits = u128::from(transfer.bytes?) * 8_000_000;
     u64::try_from((bits + us / 2) / us).ok()
 }
 
-fn counted(whose: &str, transfer: &Transfer, caveats: &mut Vec<Caveat>) {
+fn add_count_caveats(whose: &str, transfer: &ImportedTransfer, caveats: &mut Vec<ReportCaveat>) {
     let text = match whose {
         "sender" => "the rate is the sender's count: what the receiver got is not in the text",
         "either" => "the text does not say which end counted the bytes of the rate",
         _ => "",
     };
     if !text.is_empty() {
-        caveats.push(Caveat::new("not_counted_by_receiver", text));
+        caveats.push(ReportCaveat::new("not_counted_by_receiver", text));
     }
     if let (Some(bytes), Some(rounding)) = (transfer.bytes, transfer.rounding_bytes)
         && rounding > bytes / 2000
     {
         let text = format!("the bytes are rounded in the text: {bytes} may be {rounding} off");
-        caveats.push(Caveat::new("rounded", text));
+        caveats.push(ReportCaveat::new("rounded", text));
     }
-    if derived(transfer).is_none() {
+    if derive_rate(transfer).is_none() {
         let text = "the rate is as printed: bytes or time are not in the text";
-        caveats.push(Caveat::new("rate_as_printed", text));
+        caveats.push(ReportCaveat::new("rate_as_printed", text));
     }
 }
 
 /// Accessors for the count of one end: in a stream, and in the total.
-type Side = (
-    fn(&Stream) -> Option<&Transfer>,
-    fn(&Observation) -> Option<&Transfer>,
+type CountAccessors = (
+    fn(&ImportedStream) -> Option<&ImportedTransfer>,
+    fn(&ImportedObservation) -> Option<&ImportedTransfer>,
 );
 
-const SIDES: [Side; 3] = [
+const COUNT_ACCESSORS: [CountAccessors; 3] = [
     (|it| it.receiver.as_ref(), |it| it.receiver.as_ref()),
     (|it| it.sender.as_ref(), |it| it.sender.as_ref()),
     (|it| it.either.as_ref(), |it| it.either.as_ref()),
 ];
 
 /// Sums the rates of all streams by the first end that has all of them; adds the total of that end.
-fn sum_of_streams(seen: &Observation) -> Option<(u64, Option<&Transfer>)> {
+fn sum_stream_rates(seen: &ImportedObservation) -> Option<(u64, Option<&ImportedTransfer>)> {
     if seen.streams.is_empty() {
         return None;
     }
-    SIDES.into_iter().find_map(|(of_stream, of_all)| {
+    COUNT_ACCESSORS.into_iter().find_map(|(of_stream, of_all)| {
         let mut rates = seen.streams.iter().map(|stream| {
             let transfer = of_stream(stream)?;
-            transfer.printed_bps.or_else(|| derived(transfer))
+            transfer.printed_bps.or_else(|| derive_rate(transfer))
         });
         let sum = rates.try_fold(0_u64, |sum, rate| sum.checked_add(rate?))?;
         Some((sum, of_all(seen)))
@@ -139,8 +141,13 @@ fn sum_of_streams(seen: &Observation) -> Option<(u64, Option<&Transfer>)> {
 
 /// Tolerates half a unit of the last printed digit for each stream and the total, plus a fraction
 /// for streams that ended at slightly different times.
-fn sums(sum: u64, streams: u64, total: &Transfer, caveats: &mut Vec<Caveat>) {
-    let Some(whole) = total.printed_bps.or_else(|| derived(total)) else {
+fn check_rate_sums(
+    sum: u64,
+    streams: u64,
+    total: &ImportedTransfer,
+    caveats: &mut Vec<ReportCaveat>,
+) {
+    let Some(whole) = total.printed_bps.or_else(|| derive_rate(total)) else {
         return;
     };
     let rounding = total.rounding_bps.unwrap_or(1);
@@ -149,15 +156,15 @@ fn sums(sum: u64, streams: u64, total: &Transfer, caveats: &mut Vec<Caveat>) {
     if sum.abs_diff(whole) > allowed {
         let text = format!(
             "the rates of the streams add up to {} Mbit/s, and the total says {} Mbit/s",
-            mega(sum),
-            mega(whole)
+            format_millions(sum),
+            format_millions(whole)
         );
-        caveats.push(Caveat::new("streams_and_total_differ", text));
+        caveats.push(ReportCaveat::new("streams_and_total_differ", text));
     }
 }
 
 /// Compares two counts of the same bytes: of both ends, or bytes with rate and time.
-fn gap(seen: &Observation, caveats: &mut Vec<Caveat>) -> Option<i64> {
+fn compare_byte_counts(seen: &ImportedObservation, caveats: &mut Vec<ReportCaveat>) -> Option<i64> {
     let ends = seen.sender.as_ref().zip(seen.receiver.as_ref());
     if let Some((sent, received)) = ends
         && let (Some(sent_bytes), Some(received_bytes)) = (sent.bytes, received.bytes)
@@ -168,18 +175,18 @@ fn gap(seen: &Observation, caveats: &mut Vec<Caveat>) -> Option<i64> {
         if sent_bytes.abs_diff(received_bytes) > allowed {
             let text = format!(
                 "the sender counted {} MB and the receiver {} MB",
-                mega(sent_bytes),
-                mega(received_bytes)
+                format_millions(sent_bytes),
+                format_millions(received_bytes)
             );
-            caveats.push(Caveat::new("counters_differ", text));
+            caveats.push(ReportCaveat::new("counters_differ", text));
         }
         return i64::try_from(i128::from(sent_bytes) - i128::from(received_bytes)).ok();
     }
-    let total = chosen(seen)?.1;
-    by_rate(total, caveats)
+    let total = choose_transfer(seen)?.1;
+    compare_with_rate(total, caveats)
 }
 
-fn by_rate(total: &Transfer, caveats: &mut Vec<Caveat>) -> Option<i64> {
+fn compare_with_rate(total: &ImportedTransfer, caveats: &mut Vec<ReportCaveat>) -> Option<i64> {
     let (bytes, us, bps) = (total.bytes?, total.duration_us?, total.printed_bps?);
     let made = u128::from(bps) * u128::from(us) / 8_000_000;
     let made = u64::try_from(made).ok()?;
@@ -191,19 +198,19 @@ fn by_rate(total: &Transfer, caveats: &mut Vec<Caveat>) -> Option<i64> {
         let text = format!(
             "two counts of the text differ by {} MB, more than rounding explains: it prints {} MB, \
              and its rate of {} Mbit/s over {}.{:03} s makes {} MB",
-            mega(bytes.abs_diff(made)),
-            mega(bytes),
-            mega(bps),
+            format_millions(bytes.abs_diff(made)),
+            format_millions(bytes),
+            format_millions(bps),
             us / 1_000_000,
             us / 1000 % 1000,
-            mega(made)
+            format_millions(made)
         );
-        caveats.push(Caveat::new("counters_differ", text));
+        caveats.push(ReportCaveat::new("counters_differ", text));
     }
     i64::try_from(i128::from(bytes) - i128::from(made)).ok()
 }
 
-fn rtt_min(seen: &Observation) -> Option<u64> {
+fn find_min_rtt(seen: &ImportedObservation) -> Option<u64> {
     let pings = seen.pings.as_ref();
     let least = pings.and_then(|it| it.rtt_min_us.or_else(|| it.rtts_us.iter().min().copied()));
     let streams = seen.streams.iter();
@@ -216,7 +223,7 @@ fn rtt_min(seen: &Observation) -> Option<u64> {
 }
 
 /// Formats millions with three decimals.
-fn mega(number: u64) -> String {
+fn format_millions(number: u64) -> String {
     format!("{:.3}", number as f64 / 1e6)
 }
 
@@ -224,27 +231,27 @@ fn mega(number: u64) -> String {
 mod tests {
     use super::*;
 
-    fn transfer(bytes: u64, seconds: f64, mbps: f64) -> Transfer {
-        Transfer {
+    fn transfer(bytes: u64, seconds: f64, mbps: f64) -> ImportedTransfer {
+        ImportedTransfer {
             bytes: Some(bytes),
             duration_us: Some((seconds * 1e6) as u64),
             printed_bps: Some((mbps * 1e6) as u64),
             rounding_bps: Some(500),
-            ..Transfer::default()
+            ..ImportedTransfer::default()
         }
     }
 
-    fn codes(caveats: &[Caveat]) -> Vec<&str> {
+    fn codes(caveats: &[ReportCaveat]) -> Vec<&str> {
         caveats.iter().map(|caveat| caveat.code.as_str()).collect()
     }
 
     #[test]
     fn bytes_that_rate_and_time_do_not_make_are_told_with_the_gap() {
-        let seen = Observation {
+        let seen = ImportedObservation {
             sender: Some(transfer(498_587_545_600, 638.74, 6244.876)),
-            ..Observation::default()
+            ..ImportedObservation::default()
         };
-        let (analysis, caveats) = conclude(&seen);
+        let (analysis, caveats) = conclude_imported(&seen);
         assert_eq!(analysis.goodput_bps, Some(6_244_638_452));
         assert_eq!(
             codes(&caveats),
@@ -255,27 +262,27 @@ mod tests {
 
     #[test]
     fn what_rounding_explains_is_no_contradiction() {
-        let seen = Observation {
+        let seen = ImportedObservation {
             receiver: Some(transfer(125_000_400, 10.0, 100.0)),
-            ..Observation::default()
+            ..ImportedObservation::default()
         };
-        let (analysis, caveats) = conclude(&seen);
+        let (analysis, caveats) = conclude_imported(&seen);
         assert_eq!(analysis.gap_bytes, Some(400));
         assert_eq!(codes(&caveats), [""; 0]);
     }
 
     #[test]
     fn streams_that_do_not_add_up_are_told() {
-        let stream = |mbps| Stream {
+        let stream = |mbps| ImportedStream {
             sender: Some(transfer(1_250_000, 1.0, mbps)),
-            ..Stream::default()
+            ..ImportedStream::default()
         };
-        let seen = Observation {
+        let seen = ImportedObservation {
             streams: vec![stream(10.0), stream(10.0)],
             sender: Some(transfer(3_750_000, 1.0, 30.0)),
-            ..Observation::default()
+            ..ImportedObservation::default()
         };
-        let (analysis, caveats) = conclude(&seen);
+        let (analysis, caveats) = conclude_imported(&seen);
         assert_eq!(analysis.sum_of_streams_bps, Some(20_000_000));
         assert_eq!(
             codes(&caveats),
@@ -285,19 +292,19 @@ mod tests {
 
     #[test]
     fn streams_of_one_end_are_not_held_against_the_total_of_the_other() {
-        let seen = Observation {
-            streams: vec![Stream {
+        let seen = ImportedObservation {
+            streams: vec![ImportedStream {
                 sender: Some(transfer(1_250_000, 1.0, 10.0)),
-                ..Stream::default()
+                ..ImportedStream::default()
             }],
             sender: Some(transfer(1_250_000, 1.0, 10.0)),
-            receiver: Some(Transfer {
+            receiver: Some(ImportedTransfer {
                 printed_bps: Some(9_000_000),
-                ..Transfer::default()
+                ..ImportedTransfer::default()
             }),
-            ..Observation::default()
+            ..ImportedObservation::default()
         };
-        let (analysis, caveats) = conclude(&seen);
+        let (analysis, caveats) = conclude_imported(&seen);
         assert_eq!(analysis.sum_of_streams_bps, Some(10_000_000));
         assert_eq!(analysis.goodput_bps, Some(9_000_000));
         assert_eq!(codes(&caveats), ["rate_as_printed"]);
@@ -305,22 +312,22 @@ mod tests {
 
     #[test]
     fn bytes_and_time_are_of_one_end() {
-        let seen = Observation {
+        let seen = ImportedObservation {
             sender: Some(transfer(1_000, 2.0, 0.004)),
-            receiver: Some(Transfer {
+            receiver: Some(ImportedTransfer {
                 bytes: Some(900),
-                ..Transfer::default()
+                ..ImportedTransfer::default()
             }),
-            ..Observation::default()
+            ..ImportedObservation::default()
         };
-        let counted = counted_bytes(&seen).expect("the sender has both");
+        let counted = find_counted_bytes(&seen).expect("the sender has both");
         assert_eq!((counted.by, counted.bytes), ("sender", 1_000));
-        assert_eq!(counted_bytes(&Observation::default()), None);
+        assert_eq!(find_counted_bytes(&ImportedObservation::default()), None);
     }
 
     #[test]
     fn nothing_printed_gives_nothing() {
-        let (analysis, caveats) = conclude(&Observation::default());
+        let (analysis, caveats) = conclude_imported(&ImportedObservation::default());
         assert_eq!(analysis.goodput_bps, None);
         assert_eq!(analysis.streams, None);
         assert_eq!(codes(&caveats), [""; 0]);

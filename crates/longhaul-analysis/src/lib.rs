@@ -3,21 +3,20 @@
 //! gives the same conclusions for a given [`VERSION`].
 //!
 //! Read in this order: [`throughput`] (the entry: `conclude`), [`limit`] (the limiter of the
-//! transfer), [`diagnose`] (reasons and advice), [`caveats`], [`beside`] (comparison of reports),
-//! [`stats`], [`accuracy`].
+//! transfer), [`diagnose`] (reasons and advice), [`caveats`], [`report_comparison`] (comparison of reports),
+//! [`stats`], [`estimator_accuracy`].
 
 #![forbid(unsafe_code)]
 
-pub mod accuracy;
 pub mod audit;
-pub mod available;
-pub mod beside;
-pub mod capture;
+pub mod available_bandwidth;
+pub mod capture_analysis;
 pub mod caveats;
-pub mod claim;
-pub mod copy;
-pub mod detect;
+pub mod change_detection;
+pub mod claim_check;
+pub mod copy_analysis;
 pub mod diagnose;
+pub mod estimator_accuracy;
 pub mod event;
 pub mod imported;
 pub mod limit;
@@ -25,6 +24,7 @@ pub mod load;
 pub mod path;
 pub mod predict;
 pub mod record;
+pub mod report_comparison;
 pub mod scan;
 pub mod stats;
 pub mod throughput;

@@ -1,19 +1,19 @@
 //! Finds the limiter of a transfer: from the counters of both ends to shares, bounds and a verdict.
 //!
-//! Read in this order: [`intervals`] aligns the samples of both ends; [`scene`] describes the run
-//! as a whole, with [`policer`] and [`shaper`], and [`habits`] one stream; [`states`] gives each
-//! interval of each stream a [`state`]; [`attribute`] sums them to shares; [`verdict`] names the
-//! limiter; [`bounds`] computes what each limit would allow, and [`window`] rounds the windows that
+//! Read in this order: [`stream_intervals`] aligns the samples of both ends; [`run_view`] describes the run
+//! as a whole, with [`policer_fit`] and [`shaper_fit`], and [`stream_traits`] one stream; [`interval_classifier`] gives each
+//! interval of each stream a [`interval_state`]; [`state_shares`] sums them to shares; [`limiter_verdict`] names the
+//! limiter; [`limit_bounds`] computes what each limit would allow, and [`window_range`] rounds the windows that
 //! are worth requesting.
 
-pub mod attribute;
-pub mod bounds;
-pub mod habits;
-pub mod intervals;
-pub mod policer;
-pub mod scene;
-pub mod shaper;
-pub mod state;
-pub mod states;
-pub mod verdict;
-pub mod window;
+pub mod interval_classifier;
+pub mod interval_state;
+pub mod limit_bounds;
+pub mod limiter_verdict;
+pub mod policer_fit;
+pub mod run_view;
+pub mod shaper_fit;
+pub mod state_shares;
+pub mod stream_intervals;
+pub mod stream_traits;
+pub mod window_range;

@@ -1,32 +1,32 @@
 //! Analyses the effect of bulk load on round trips, loss and other flows.
 //!
-//! Read in this order: [`conclude()`] (the entry: all conclusions from one run), [`stretch`]
-//! (assignment of probes to phases), [`delays`], [`rise`] (amount, confidence and direction),
-//! [`recovery`], [`rates`] (goodput, and the share a competitor kept), [`yielding`] (verdict on a
-//! scavenger), [`findings`], [`limits`].
+//! Read in this order: [`load_conclusion`] (the entry: all conclusions from one run), [`phase_probes`]
+//! (assignment of probes to phases), [`probe_delays`], [`rtt_rise`] (amount, confidence and direction),
+//! [`rtt_recovery`], [`flow_rates`] (goodput, and the share a competitor kept), [`scavenger_verdict`] (verdict on a
+//! scavenger), [`load_findings`], [`load_caveats`].
 
-mod conclude;
-mod delays;
-mod findings;
-mod limits;
-mod rates;
-mod recovery;
-mod rise;
-mod stretch;
-mod yielding;
+mod flow_rates;
+mod load_caveats;
+mod load_conclusion;
+mod load_findings;
+mod phase_probes;
+mod probe_delays;
+mod rtt_recovery;
+mod rtt_rise;
+mod scavenger_verdict;
 
 #[cfg(test)]
 mod tests;
 
-pub use conclude::conclude;
+pub use load_conclusion::conclude_load;
 
-use longhaul_model::report::v1::load::Analysis;
-use longhaul_model::report::v1::{Caveat, Finding};
+use longhaul_model::report::v1::load::LoadAnalysis;
+use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
 
 /// All conclusions from one run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Conclusion {
-    pub analysis: Analysis,
-    pub findings: Vec<Finding>,
-    pub caveats: Vec<Caveat>,
+pub struct LoadConclusion {
+    pub analysis: LoadAnalysis,
+    pub findings: Vec<ReportFinding>,
+    pub caveats: Vec<ReportCaveat>,
 }

@@ -1,44 +1,44 @@
 //! Conclusions about a path from round trips, routes and hops under load.
 //!
-//! Read in this order: [`conclude()`] (the entry: all conclusions from one path run), [`rtt`],
-//! [`hops`] (delay of each link), [`compare()`] and [`number()`] (routes over time),
-//! [`KnownRoute::of`] (an earlier route, from its report), [`mtu`], [`symmetry`], [`narrow`]
-//! (location of the queue), [`findings`], [`limits`] (caveats), [`table`] (many traces).
+//! Read in this order: [`path_conclusion`] (the entry: all conclusions from one path run), [`rtt_summary`],
+//! [`hop_delays`] (delay of each link), [`route_difference`] and [`assign_route_number()`] (routes over time),
+//! [`KnownRoute::of`] (an earlier route, from its report), [`mtu_analysis`], [`route_symmetry`], [`narrow_link`]
+//! (location of the queue), [`path_findings`], [`path_caveats`] (caveats), [`trace_table`] (many traces).
 
-mod compare;
-mod conclude;
-mod findings;
-mod hops;
-mod known;
-mod limits;
-mod mtu;
-mod narrow;
-mod rtt;
+mod hop_delays;
+mod known_routes;
+mod mtu_analysis;
+mod narrow_link;
+mod path_caveats;
+mod path_conclusion;
+mod path_findings;
+pub mod path_format;
 #[cfg(test)]
-pub(crate) mod scene;
-mod symmetry;
-pub mod table;
-pub mod words;
+pub(crate) mod path_test_builder;
+mod route_difference;
+mod route_symmetry;
+mod rtt_summary;
+pub mod trace_table;
 
-pub use compare::compare;
-pub use conclude::conclude;
-pub use known::{KnownRoute, number};
+pub use known_routes::{KnownRoute, assign_route_number};
+pub use path_conclusion::conclude_path;
+pub use route_difference::compare_routes;
 
-use longhaul_model::report::v1::path::Analysis;
-use longhaul_model::report::v1::{Caveat, Finding};
+use longhaul_model::report::v1::path::PathAnalysis;
+use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
 
 /// All conclusions from one path run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Conclusion {
-    pub analysis: Analysis,
-    pub findings: Vec<Finding>,
-    pub caveats: Vec<Caveat>,
+pub struct PathConclusion {
+    pub analysis: PathAnalysis,
+    pub findings: Vec<ReportFinding>,
+    pub caveats: Vec<ReportCaveat>,
 }
 
 /// The capacity of the whole path in the direction of the load, from an available-bandwidth
 /// estimate or from a bulk run that the path limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Capacity {
+pub struct PathCapacityEstimate {
     pub bps: u64,
     pub interval_bps: Option<[u64; 2]>,
 }

@@ -1,34 +1,36 @@
 //! Predicts goodput for windows and streams on a path, from theory and a round model.
 //!
-//! - [`closed`]: closed forms, and the bounds that hold regardless of the streams
-//! - [`round`]: streams of one kind over one drop-tail queue, one step per round trip; [`flow`],
-//!   [`cubic`] and [`bbr`] model a single stream
-//! - [`compare`]: interpretation of the differences from a measured scan
-//! - [`mod@derive`]: parameters of the path and the hosts, derived from a scan
+//! - [`closed_forms`]: closed forms, and the bounds that hold regardless of the streams
+//! - [`round_model`]: streams of one kind over one drop-tail queue, one step per round trip; [`stream_model`],
+//!   [`cubic_model`] and [`bbr_model`] model a single stream
+//! - [`measured_comparison`]: interpretation of the differences from a measured scan
+//! - [`mod@scan_derivation`]: parameters of the path and the hosts, derived from a scan
 //!
 //! Source: see the parts. Units: bit/s of payload, bytes, microseconds.
 //! Error: against ns-3 and the lab, see docs/methods/prediction.md.
 //! Wrong when: others share the path, the link is no drop-tail queue, or a limit was not specified.
 
-pub mod bbr;
-pub mod closed;
-pub mod compare;
-pub mod cubic;
-pub mod derive;
-pub mod flow;
-pub mod round;
+pub mod bbr_model;
+pub mod closed_forms;
+pub mod cubic_model;
+pub mod measured_comparison;
+pub mod round_model;
+pub mod scan_derivation;
+pub mod stream_model;
 
-pub use derive::{Underived, plan_from_scan};
+pub use scan_derivation::{PlanDerivationError, derive_plan_from_scan};
 
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::predict::{Analysis, Cell, Observation, Plan};
-use longhaul_model::report::v1::scan::Setting;
-use round::{Course, Path};
+use longhaul_model::report::v1::predict::{
+    PredictionAnalysis, PredictionCell, PredictionObservation, PredictionPlan,
+};
+use longhaul_model::report::v1::scan::TransferSetting;
+use round_model::{ModelPath, SimulationResult};
 
 /// The maximum number of cells of one prediction.
-pub const MOST_CELLS: usize = 4096;
+pub const MAX_CELLS: usize = 4096;
 /// The maximum number of streams of a cell.
-pub const MOST_STREAMS: u32 = 1024;
+pub const MAX_STREAMS: u32 = 1024;
 /// The congestion controls that are modelled.
 pub const MODELLED: [&str; 3] = ["reno", "cubic", "bbr"];
 /// Round trips that are modelled, in microseconds.
@@ -38,30 +40,30 @@ pub const TIME_US: std::ops::RangeInclusive<u64> = 1_000..=86_400_000_000;
 /// Rates that are modelled, in bit/s.
 pub const CAPACITY_BPS: std::ops::RangeInclusive<u64> = 1_000..=100_000_000_000_000;
 /// The maximum loss ratio: a higher loss carries no transfer.
-pub const MOST_LOSS: f64 = 0.5;
+pub const MAX_LOSS_RATIO: f64 = 0.5;
 /// A goodput at or above this ratio of a bound is limited by it.
 const AT_BOUND_RATIO: f64 = 0.97;
 
 /// A plan that cannot be predicted: names the value and the allowed range.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Impossible(pub String);
+pub struct UnpredictablePlan(pub String);
 
-impl std::fmt::Display for Impossible {
+impl std::fmt::Display for UnpredictablePlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Impossible {}
+impl std::error::Error for UnpredictablePlan {}
 
 /// Checks that the plan can be predicted.
-pub fn check(plan: &Plan) -> Result<(), Impossible> {
+pub fn check_plan(plan: &PredictionPlan) -> Result<(), UnpredictablePlan> {
     let within = |name: &str, value: u64, range: std::ops::RangeInclusive<u64>| {
         if range.contains(&value) {
             return Ok(());
         }
         let (least, most) = range.into_inner();
-        Err(Impossible(format!(
+        Err(UnpredictablePlan(format!(
             "{name} {value} is outside what is modelled ({least} to {most})"
         )))
     };
@@ -78,62 +80,67 @@ pub fn check(plan: &Plan) -> Result<(), Impossible> {
         plan.buffers_bytes.len(),
     ];
     let cells = cells.iter().fold(1usize, |all, n| all.saturating_mul(*n));
-    within("cells", cells as u64, 1..=MOST_CELLS as u64)?;
+    within("cells", cells as u64, 1..=MAX_CELLS as u64)?;
     for streams in &plan.streams {
-        within("streams", (*streams).into(), 1..=MOST_STREAMS.into())?;
+        within("streams", (*streams).into(), 1..=MAX_STREAMS.into())?;
     }
     for window in plan.windows_bytes.iter().flatten() {
         within("windows_bytes", *window, 1..=u64::MAX)?;
     }
-    if let Some(name) = unmodelled(plan) {
+    if let Some(name) = find_unmodelled(plan) {
         let known = MODELLED.join(", ");
-        return Err(Impossible(format!("{name} is not modelled ({known} are)")));
+        return Err(UnpredictablePlan(format!(
+            "{name} is not modelled ({known} are)"
+        )));
     }
     match plan
         .loss_ratios
         .iter()
-        .find(|p| !(0.0..=MOST_LOSS).contains(*p))
+        .find(|p| !(0.0..=MAX_LOSS_RATIO).contains(*p))
     {
-        Some(p) => Err(Impossible(format!(
-            "loss_ratio {p} is outside 0 to {MOST_LOSS}"
+        Some(p) => Err(UnpredictablePlan(format!(
+            "loss_ratio {p} is outside 0 to {MAX_LOSS_RATIO}"
         ))),
         None => Ok(()),
     }
 }
 
-fn unmodelled(plan: &Plan) -> Option<&String> {
+fn find_unmodelled(plan: &PredictionPlan) -> Option<&String> {
     let mut asked = plan.congestion_controls.iter();
     asked.find(|name| !MODELLED.contains(&name.as_str()))
 }
 
 /// Predicts all cells, table by table: queue, loss, congestion control, window, streams. A plan
-/// that [`check`] refuses has no cells.
-pub fn predict(plan: &Plan, observation: &Observation) -> Analysis {
-    let mut analysis = Analysis {
+/// that [`check_plan`] refuses has no cells.
+pub fn predict_goodput(
+    plan: &PredictionPlan,
+    observation: &PredictionObservation,
+) -> PredictionAnalysis {
+    let mut analysis = PredictionAnalysis {
         version: crate::VERSION,
-        ..Analysis::default()
+        ..PredictionAnalysis::default()
     };
-    if check(plan).is_err() {
+    if check_plan(plan).is_err() {
         return analysis;
     }
     for &buffer_bytes in &plan.buffers_bytes {
         for &loss_ratio in &plan.loss_ratios {
-            for setting in settings(plan) {
+            for setting in list_settings(plan) {
                 analysis
                     .cells
-                    .push(cell(plan, setting, loss_ratio, buffer_bytes));
+                    .push(predict_cell(plan, setting, loss_ratio, buffer_bytes));
             }
         }
     }
-    compare::lay_beside(&mut analysis, plan, observation);
+    measured_comparison::compare_with_measured(&mut analysis, plan, observation);
     analysis
 }
 
-fn settings(plan: &Plan) -> Vec<Setting> {
+fn list_settings(plan: &PredictionPlan) -> Vec<TransferSetting> {
     let mut all = Vec::new();
     for congestion_control in &plan.congestion_controls {
         for &window_bytes in &plan.windows_bytes {
-            all.extend(plan.streams.iter().map(|&streams| Setting {
+            all.extend(plan.streams.iter().map(|&streams| TransferSetting {
                 window_bytes,
                 streams,
                 congestion_control: Some(congestion_control.clone()),
@@ -144,13 +151,22 @@ fn settings(plan: &Plan) -> Vec<Setting> {
     all
 }
 
-fn cell(plan: &Plan, setting: Setting, loss_ratio: f64, buffer_bytes: u64) -> Cell {
-    let bounds = closed::bounds(plan, &setting, loss_ratio);
-    let formulas = closed::formulas(plan, &setting, loss_ratio, buffer_bytes);
-    let course = round::course(&Path::of(plan, loss_ratio, buffer_bytes), plan, &setting);
+fn predict_cell(
+    plan: &PredictionPlan,
+    setting: TransferSetting,
+    loss_ratio: f64,
+    buffer_bytes: u64,
+) -> PredictionCell {
+    let bounds = closed_forms::predict_bounds(plan, &setting, loss_ratio);
+    let formulas = closed_forms::compute_formulas(plan, &setting, loss_ratio, buffer_bytes);
+    let course = round_model::simulate_setting(
+        &ModelPath::of(plan, loss_ratio, buffer_bytes),
+        plan,
+        &setting,
+    );
     let least = bounds.first().map_or(u64::MAX, |b| b.rate_bps);
-    let limited_by = limited_by(&course, &bounds);
-    Cell {
+    let limited_by = find_reached_limiter(&course, &bounds);
+    PredictionCell {
         setting,
         loss_ratio,
         buffer_bytes,
@@ -167,8 +183,11 @@ fn cell(plan: &Plan, setting: Setting, loss_ratio: f64, buffer_bytes: u64) -> Ce
 }
 
 /// Returns the bound that is reached, or else the limiter that keeps the streams below all bounds.
-fn limited_by(course: &Course, bounds: &[longhaul_model::report::v1::analysis::Bound]) -> Limiter {
-    let reached = |b: &&longhaul_model::report::v1::analysis::Bound| {
+fn find_reached_limiter(
+    course: &SimulationResult,
+    bounds: &[longhaul_model::report::v1::analysis::RateBound],
+) -> Limiter {
+    let reached = |b: &&longhaul_model::report::v1::analysis::RateBound| {
         b.limiter != Limiter::Loss && course.goodput_bps >= AT_BOUND_RATIO * b.rate_bps as f64
     };
     if let Some(bound) = bounds.iter().find(reached) {
@@ -177,7 +196,7 @@ fn limited_by(course: &Course, bounds: &[longhaul_model::report::v1::analysis::B
     if course.climbing {
         return Limiter::Ramp;
     }
-    if course.made_losses >= course.other_losses {
+    if course.queue_losses >= course.random_losses {
         // The streams overflow the queue and then drain it: no other limit exists.
         return Limiter::PathCapacity;
     }

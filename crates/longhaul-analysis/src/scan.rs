@@ -1,43 +1,43 @@
 //! Order of the cells of a scan over settings, and conclusions from them.
 //!
-//! Read in this order: [`order()`] (the sequence of cells), [`probe`] (the plan and the cell of a
-//! probe), [`conclude()`] (the entry: all conclusions from the cells of guided searches and grids),
-//! [`cells`] (valid cells), [`regimes`] (changes of the path), [`choose`] (best and recommended),
-//! [`top`], [`curves`], [`asymmetry`], [`needs`], [`findings`], [`limits`].
+//! Read in this order: [`scan_order`] (the sequence of cells), [`scan_probe`] (the plan and the cell of a
+//! probe), [`scan_conclusion`] (the entry: all conclusions from the cells of guided searches and grids),
+//! [`scan_cells`] (valid cells), [`path_regimes`] (changes of the path), [`setting_choice`] (best and recommended),
+//! [`top_tenth`], [`scan_curves`], [`goodput_asymmetry`], [`kernel_needs`], [`scan_findings`], [`scan_caveats`].
 
-mod asymmetry;
-mod cells;
-mod choose;
-mod conclude;
-mod curves;
-mod findings;
-mod hosts;
-mod limits;
-mod needs;
-mod noise;
-mod order;
-mod probe;
-mod regimes;
-mod top;
-pub mod words;
+mod direction_hosts;
+mod goodput_asymmetry;
+mod kernel_needs;
+mod path_regimes;
+mod probe_noise;
+mod scan_caveats;
+mod scan_cells;
+mod scan_conclusion;
+mod scan_curves;
+mod scan_findings;
+mod scan_order;
+mod scan_probe;
+pub mod scan_setting_text;
+mod setting_choice;
+mod top_tenth;
 
 #[cfg(test)]
 mod tests;
 
-pub use conclude::conclude;
-pub use order::{MOST_SLOTS, order};
-pub use probe::{cell, failed, probe_plan};
-pub use top::of_rates as top_tenth_of;
+pub use scan_conclusion::conclude_scan;
+pub use scan_order::{MAX_SLOTS, order_cells};
+pub use scan_probe::{build_cell, build_failed_cell, build_probe_plan};
+pub use top_tenth::compute_top_tenth as top_tenth_of;
 
-use longhaul_model::report::v1::scan::{Analysis, Setting};
-use longhaul_model::report::v1::{Caveat, Finding};
+use longhaul_model::report::v1::scan::{ScanAnalysis, TransferSetting};
+use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
 
 /// One probe of a grid, with its position in the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Slot {
+pub struct ScanSlot {
     /// Starts at 0; equals the index of the resulting cell.
     pub index: u32,
-    pub setting: Setting,
+    pub setting: TransferSetting,
     /// True if the initiator is the sender.
     pub forward: bool,
     /// One fixed setting, measured at intervals to detect changes of the path.
@@ -46,8 +46,8 @@ pub struct Slot {
 
 /// All conclusions from a scan.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Conclusion {
-    pub analysis: Analysis,
-    pub findings: Vec<Finding>,
-    pub caveats: Vec<Caveat>,
+pub struct ConcludedScan {
+    pub analysis: ScanAnalysis,
+    pub findings: Vec<ReportFinding>,
+    pub caveats: Vec<ReportCaveat>,
 }

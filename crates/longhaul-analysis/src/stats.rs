@@ -1,11 +1,11 @@
 //! Statistics of finished series: quantiles, robust scales, confidence intervals, tests.
 
-pub mod change;
-pub mod interval;
-pub mod normal;
+pub mod mean_interval;
+pub mod normal_distribution;
 pub mod proportion;
 pub mod quantile;
 pub mod rank_sum;
-pub mod robust;
-pub mod sign;
-pub mod student;
+pub mod robust_scale;
+pub mod sample_change;
+pub mod sign_test;
+pub mod student_distribution;

@@ -1,56 +1,63 @@
 //! Concludes from one throughput run: plan and observation to analysis, findings and caveats.
 
+pub mod arrival_timeline;
 pub mod goodput;
-pub mod ramp;
-pub mod rtt;
-pub mod timeline;
-pub mod totals;
-pub mod words;
+pub mod limiter_text;
+pub mod loaded_rtt;
+pub mod ramp_detection;
+pub mod run_totals;
 
-pub use words::sentence;
+pub use limiter_text::format_verdict;
 
-use crate::limit::scene::Scene;
-use crate::limit::{bounds, verdict};
+use crate::limit::run_view::RunView;
+use crate::limit::{limit_bounds, limiter_verdict};
 use crate::{VERSION, caveats, diagnose};
-use longhaul_model::report::v1::analysis::Analysis;
-use longhaul_model::report::v1::observation::Observation;
-use longhaul_model::report::v1::plan::Plan;
-use longhaul_model::report::v1::{Caveat, Finding};
+use longhaul_model::report::v1::analysis::ThroughputAnalysis;
+use longhaul_model::report::v1::observation::ThroughputObservation;
+use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
 
 /// All conclusions from one run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Conclusion {
-    pub analysis: Analysis,
-    pub findings: Vec<Finding>,
-    pub caveats: Vec<Caveat>,
+pub struct ThroughputConclusion {
+    pub analysis: ThroughputAnalysis,
+    pub findings: Vec<ReportFinding>,
+    pub caveats: Vec<ReportCaveat>,
 }
 
 /// A run in both directions holds one observation inside the other; deeper nesting is invalid.
-const MOST_DIRECTIONS: usize = 2;
+const MAX_DIRECTIONS: usize = 2;
 
 /// Draws all conclusions from one throughput run.
 ///
 /// Never fails: what the observation does not contain stays absent in the analysis, and the caveats
 /// say so. A run without a steady part has the rate of its last quarter as goodput, without an
-/// interval and with the caveat `ramp_only`.
-pub fn conclude(plan: &Plan, observation: &Observation) -> Conclusion {
-    conclude_within(plan, observation, MOST_DIRECTIONS)
+/// interval and with the caveat `check_ramp_only`.
+pub fn conclude_throughput(
+    plan: &ThroughputPlan,
+    observation: &ThroughputObservation,
+) -> ThroughputConclusion {
+    conclude_directions(plan, observation, MAX_DIRECTIONS)
 }
 
-fn conclude_within(plan: &Plan, observation: &Observation, directions: usize) -> Conclusion {
-    let mut forward = one_direction(plan, observation);
+fn conclude_directions(
+    plan: &ThroughputPlan,
+    observation: &ThroughputObservation,
+    directions: usize,
+) -> ThroughputConclusion {
+    let mut forward = conclude_direction(plan, observation);
     let reverse = observation.reverse.as_deref().filter(|_| directions > 1);
-    if let Some(reverse) = reverse.map(|r| conclude_within(plan, r, directions - 1)) {
+    if let Some(reverse) = reverse.map(|r| conclude_directions(plan, r, directions - 1)) {
         forward.analysis.reverse = Some(Box::new(reverse.analysis));
         forward
             .findings
-            .extend(reverse.findings.into_iter().map(|f| Finding {
+            .extend(reverse.findings.into_iter().map(|f| ReportFinding {
                 summary: format!("Other direction: {}", f.summary),
                 ..f
             }));
         forward
             .caveats
-            .extend(reverse.caveats.into_iter().map(|c| Caveat {
+            .extend(reverse.caveats.into_iter().map(|c| ReportCaveat {
                 text: format!("Other direction: {}", c.text),
                 ..c
             }));
@@ -58,45 +65,48 @@ fn conclude_within(plan: &Plan, observation: &Observation, directions: usize) ->
     forward
 }
 
-fn one_direction(plan: &Plan, observation: &Observation) -> Conclusion {
-    let scene = Scene::of(plan, observation);
-    let verdict = verdict::verdict(&scene);
-    let goodput = goodput::goodput(&scene.arrivals, scene.steady);
-    let bounds = bounds::bounds(&scene, &verdict, goodput.bps);
-    let ramp_us = scene
+fn conclude_direction(
+    plan: &ThroughputPlan,
+    observation: &ThroughputObservation,
+) -> ThroughputConclusion {
+    let run = RunView::of(plan, observation);
+    let verdict = limiter_verdict::find_limiter(&run);
+    let goodput = goodput::measure_goodput(&run.arrivals, run.steady);
+    let bounds = limit_bounds::compute_bounds(&run, &verdict, goodput.bps);
+    let ramp_us = run
         .steady
-        .map(|s| s.from_us.saturating_sub(first_byte_us(observation)));
-    let analysis = Analysis {
+        .map(|s| s.from_us.saturating_sub(find_first_byte_us(observation)));
+    let analysis = ThroughputAnalysis {
         version: VERSION,
         goodput_bps: goodput.bps,
         goodput_interval_bps: goodput.interval_bps,
-        mean_goodput_bps: goodput::mean(observation),
-        steady: scene.steady,
+        mean_goodput_bps: goodput::compute_mean_goodput(observation),
+        steady: run.steady,
         ramp_us,
-        rtt_us: rtt::loaded(&scene),
+        rtt_us: loaded_rtt::compute_loaded_rtt(&run),
         limited_by: verdict.limiter,
         confidence_ratio: verdict.confidence_ratio.clamp(0.0, 1.0),
-        shares: verdict.shares.published(),
-        next_limit: bounds::next(&bounds, &verdict),
+        shares: verdict.shares.to_report(),
+        next_limit: limit_bounds::find_next_bound(&bounds, &verdict),
         bounds,
-        totals: totals::totals(observation),
-        streams: totals::per_stream(observation),
+        totals: run_totals::compute_totals(observation),
+        streams: run_totals::list_stream_totals(observation),
         reverse: None,
     };
-    let caveats = caveats::caveats(&scene, &analysis);
-    let findings = diagnose::findings(&diagnose::Case {
-        scene,
+    let caveats = caveats::list_run_caveats(&run, &analysis);
+    let findings = diagnose::diagnose_run(&diagnose::DiagnosisCase {
+        scene: run,
         verdict,
         analysis: &analysis,
     });
-    Conclusion {
+    ThroughputConclusion {
         analysis,
         findings,
         caveats,
     }
 }
 
-fn first_byte_us(observation: &Observation) -> u64 {
+fn find_first_byte_us(observation: &ThroughputObservation) -> u64 {
     let carrying = observation.streams.iter().filter(|s| s.receiver.bytes > 0);
     carrying.map(|s| s.receiver.started_us).min().unwrap_or(0)
 }

@@ -1,28 +1,28 @@
 //! Guided search for the best setting: each probe's limiter determines the next setting.
 //!
 //! A grid measures every combination, mostly in vain, because the hosts can tell which setting is
-//! the limit. [`Search`] requests one probe, receives its result ([`Trial`]), and changes only the
+//! the limit. [`SettingSearch`] requests one probe, receives its result ([`ProbeTrial`]), and changes only the
 //! setting that the limiter names, until no gain is expected or the budget would be exceeded.
 //!
-//! Read in this order: [`trial`] (the result of a probe), [`search`] (the state machine), [`moves`]
-//! (steps up), [`polish`] (refinement after the last step), [`tally`], [`windows`], [`allowed`].
+//! Read in this order: [`probe_trial`] (the result of a probe), [`setting_search`] (the state machine), [`next_setting`]
+//! (steps up), [`choice_refinement`] (refinement after the last step), [`setting_aggregate`], [`window_limits`], [`allowed_settings`].
 
-pub mod allowed;
-pub mod curve;
-pub mod moves;
-pub mod polish;
-pub mod search;
-pub mod tally;
+pub mod allowed_settings;
+pub mod choice_refinement;
+pub mod next_setting;
+pub mod probe_trial;
+pub mod setting_aggregate;
+pub mod setting_search;
+pub mod stream_curve;
 #[cfg(test)]
 mod tests;
-pub mod trial;
-pub mod windows;
+pub mod window_limits;
 
-pub use search::Search;
-pub use trial::{HostLimits, Trial};
+pub use probe_trial::{HostLimits, ProbeTrial};
+pub use setting_search::SettingSearch;
 
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::scan::Setting;
+use longhaul_model::report::v1::scan::TransferSetting;
 use std::time::Duration;
 
 /// Cells of the grid that a guided search avoids: eleven windows by eleven numbers of streams, as
@@ -31,9 +31,9 @@ pub const GRID_CELLS_SPARED: u32 = 121;
 
 /// The knowledge before the first probe.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Start {
+pub struct SearchStart {
     /// The setting in use now, or the one that an earlier scan of this path recommended.
-    pub present: Option<Setting>,
+    pub present: Option<TransferSetting>,
     /// `present` comes from an earlier scan of this path: the search starts there.
     pub remembered: bool,
     /// Measured by a connect.
@@ -42,7 +42,7 @@ pub struct Start {
 
 /// The budget used by the scan so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Spent {
+pub struct SearchSpent {
     pub probes: u32,
     /// Payload.
     pub bytes: u64,
@@ -52,15 +52,15 @@ pub struct Spent {
 
 /// The next action.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
-    Probe(Probe),
-    Done(Stop),
+pub enum SearchStep {
+    Probe(SearchProbe),
+    Done(SearchStop),
 }
 
 /// The next measurement.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Probe {
-    pub setting: Setting,
+pub struct SearchProbe {
+    pub setting: TransferSetting,
     /// The minimum payload time, so that the run lasts well beyond its ramp.
     pub time: Duration,
     /// The reason for this probe: a sentence for the user, with the numbers that led to it.
@@ -69,7 +69,7 @@ pub struct Probe {
 
 /// The reason why the search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Stop {
+pub enum SearchStop {
     /// No untried setting is expected to be faster.
     Settled,
     /// One more probe would exceed the budget's probes, time or bytes.
@@ -83,23 +83,23 @@ pub enum Stop {
     Shaped,
 }
 
-impl Stop {
+impl SearchStop {
     /// Returns the word of `Analysis::stopped_by`.
     pub const fn word(self) -> &'static str {
         match self {
-            Stop::Settled => "settled",
-            Stop::Probes => "probes",
-            Stop::Time => "time",
-            Stop::Bytes => "bytes",
-            Stop::Application => "application",
-            Stop::Policed => "policed",
-            Stop::Shaped => "shaped",
+            SearchStop::Settled => "settled",
+            SearchStop::Probes => "probes",
+            SearchStop::Time => "time",
+            SearchStop::Bytes => "bytes",
+            SearchStop::Application => "application",
+            SearchStop::Policed => "policed",
+            SearchStop::Shaped => "shaped",
         }
     }
 }
 
 /// Returns the name of a limiter for people.
-fn words(limiter: Limiter) -> String {
+fn format_limiter(limiter: Limiter) -> String {
     match limiter {
         Limiter::CpuSender => String::from("sender's processor"),
         Limiter::CpuReceiver => String::from("receiver's processor"),

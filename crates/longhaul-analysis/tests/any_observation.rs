@@ -1,13 +1,13 @@
 //! Whatever is observed, a conclusion comes out, and it is consistent with itself: readings may be
 //! missing, run backwards, repeat, or be absurdly large.
 
-use longhaul_analysis::throughput::{conclude, sentence};
-use longhaul_model::report::v1::analysis::Analysis;
+use longhaul_analysis::throughput::{conclude_throughput, format_verdict};
+use longhaul_model::report::v1::analysis::ThroughputAnalysis;
 use longhaul_model::report::v1::observation::{
-    Buffer, Core, End, Ends, Host, Interface, Observation, Sample, Stream, StreamEnd, Tcp,
-    TcpOptions, Udp,
+    BothEnds, CoreUsage, EndObservation, HostFacts, HostInterface, ObservedStream, SocketBuffer,
+    StreamEnd, StreamSample, TcpOptions, TcpReading, ThroughputObservation, UdpCounts,
 };
-use longhaul_model::report::v1::plan::{Plan, Transport};
+use longhaul_model::report::v1::plan::{RunTransport, ThroughputPlan};
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
@@ -23,10 +23,10 @@ fn number() -> BoxedStrategy<u64> {
     .boxed()
 }
 
-fn tcp() -> impl Strategy<Value = Tcp> {
+fn tcp() -> impl Strategy<Value = TcpReading> {
     let plain = (number(), number(), number(), number(), number(), 0u8..6);
     let optional = vec(of(number()), 12);
-    (plain, optional).prop_map(|(plain, o)| Tcp {
+    (plain, optional).prop_map(|(plain, o)| TcpReading {
         rtt_us: plain.0,
         cwnd_bytes: plain.1,
         unacked_bytes: plain.2,
@@ -45,14 +45,14 @@ fn tcp() -> impl Strategy<Value = Tcp> {
         data_segments_out: o[9],
         segments_in: o[10],
         dsack_duplicates: o[11],
-        ..Tcp::default()
+        ..TcpReading::default()
     })
 }
 
-fn sample() -> impl Strategy<Value = Sample> {
+fn sample() -> impl Strategy<Value = StreamSample> {
     let plain = (number(), number(), number());
     (plain, of(number()), of(number()), of(number()), of(tcp())).prop_map(
-        |(plain, cpu_us, core_wait_us, queue_bytes, tcp)| Sample {
+        |(plain, cpu_us, core_wait_us, queue_bytes, tcp)| StreamSample {
             at_us: plain.0,
             bytes: plain.1,
             blocked_us: plain.2,
@@ -78,11 +78,13 @@ fn end() -> impl Strategy<Value = StreamEnd> {
         }
         samples
     });
-    let buffer = of((of(number()), number(), number()).prop_map(|b| Buffer {
-        asked_bytes: b.0,
-        granted_bytes: b.1,
-        stored_bytes: b.2,
-    }));
+    let buffer = of(
+        (of(number()), number(), number()).prop_map(|b| SocketBuffer {
+            asked_bytes: b.0,
+            granted_bytes: b.1,
+            stored_bytes: b.2,
+        }),
+    );
     let options = of(any::<[bool; 4]>().prop_map(|o| TcpOptions {
         timestamps: o[0],
         sack: o[1],
@@ -91,11 +93,11 @@ fn end() -> impl Strategy<Value = StreamEnd> {
         send_window_shift: None,
         receive_window_shift: None,
     }));
-    let udp = of((number(), number(), of(number())).prop_map(|u| Udp {
+    let udp = of((number(), number(), of(number())).prop_map(|u| UdpCounts {
         datagrams: u.0,
         lost: u.1,
         jitter_ns: u.2,
-        ..Udp::default()
+        ..UdpCounts::default()
     }));
     let cc = prop_oneof![Just(None), Just(Some(String::from("bbr")))];
     let plain = (number(), number(), number(), of(number()));
@@ -116,70 +118,74 @@ fn end() -> impl Strategy<Value = StreamEnd> {
     )
 }
 
-fn host() -> impl Strategy<Value = End> {
+fn host() -> impl Strategy<Value = EndObservation> {
     let triple = of([number(), number(), number()].prop_map(|t| t));
-    (triple, of(number()), number(), number()).prop_map(|(memory, speed_bps, grown, time)| End {
-        host: Host {
-            tcp_rmem_bytes: memory,
-            tcp_wmem_bytes: memory,
-            interface: Some(Interface {
-                speed_bps,
-                ..Interface::default()
-            }),
-            ..Host::default()
-        },
-        cycles: speed_bps,
-        cores: vec![Core {
-            elapsed_us: time,
-            steal_us: grown,
-            ..Core::default()
-        }],
-        protocol: [(String::from("TcpExt.PruneCalled"), grown)].into(),
-        interface: [(String::from("wan0.rx_dropped"), grown)].into(),
-        ..End::default()
+    (triple, of(number()), number(), number()).prop_map(|(memory, speed_bps, grown, time)| {
+        EndObservation {
+            host: HostFacts {
+                tcp_rmem_bytes: memory,
+                tcp_wmem_bytes: memory,
+                interface: Some(HostInterface {
+                    speed_bps,
+                    ..HostInterface::default()
+                }),
+                ..HostFacts::default()
+            },
+            cycles: speed_bps,
+            cores: vec![CoreUsage {
+                elapsed_us: time,
+                steal_us: grown,
+                ..CoreUsage::default()
+            }],
+            protocol: [(String::from("TcpExt.PruneCalled"), grown)].into(),
+            interface: [(String::from("wan0.rx_dropped"), grown)].into(),
+            ..EndObservation::default()
+        }
     })
 }
 
-fn observation() -> impl Strategy<Value = Observation> {
+fn observation() -> impl Strategy<Value = ThroughputObservation> {
     let streams = vec((end(), end()), 0..4);
     let plain = (number(), of(number()), of(number()));
-    (plain, streams, host(), host()).prop_map(|(plain, streams, sender, receiver)| Observation {
-        forward: true,
-        elapsed_us: plain.0,
-        idle_rtt_us: plain.1,
-        clock_error_us: plain.2,
-        same_host: false,
-        same_boot: None,
-        streams: streams
-            .into_iter()
-            .zip(0..)
-            .map(|((sender, receiver), index)| Stream {
-                index,
-                sender,
-                receiver,
-            })
-            .collect(),
-        ends: Ends { sender, receiver },
-        reverse: None,
+    (plain, streams, host(), host()).prop_map(|(plain, streams, sender, receiver)| {
+        ThroughputObservation {
+            forward: true,
+            elapsed_us: plain.0,
+            idle_rtt_us: plain.1,
+            clock_error_us: plain.2,
+            same_host: false,
+            same_boot: None,
+            streams: streams
+                .into_iter()
+                .zip(0..)
+                .map(|((sender, receiver), index)| ObservedStream {
+                    index,
+                    sender,
+                    receiver,
+                })
+                .collect(),
+            ends: BothEnds { sender, receiver },
+            reverse: None,
+        }
     })
 }
 
-fn plan() -> impl Strategy<Value = Plan> {
+fn plan() -> impl Strategy<Value = ThroughputPlan> {
     let udp = of(number());
-    (vec(of(number()), 6), udp, number()).prop_map(|(o, udp, interval_us)| Plan {
+    (vec(of(number()), 6), udp, number()).prop_map(|(o, udp, interval_us)| ThroughputPlan {
         warm_up_us: o[0],
         send_buffer_bytes: o[1],
         receive_buffer_bytes: o[2],
         pacing_bps: o[3],
         write_rate_bps: o[4],
         read_rate_bps: o[5],
-        transport: udp.map_or(Transport::Tcp, |rate_bps| Transport::Udp { rate_bps }),
+        transport: udp.map_or(RunTransport::Tcp, |rate_bps| RunTransport::Udp { rate_bps }),
         interval_us,
-        ..Plan::default()
+        ..ThroughputPlan::default()
     })
 }
 
-fn check(analysis: &Analysis) {
+fn check(analysis: &ThroughputAnalysis) {
     let sum: f64 = analysis.shares.iter().map(|s| s.share_ratio).sum();
     assert!((sum - 1.0).abs() < 1e-6, "shares sum to {sum}");
     assert!(analysis.shares.iter().all(|s| s.share_ratio > 0.0));
@@ -195,7 +201,7 @@ fn check(analysis: &Analysis) {
     if let Some(span) = analysis.steady {
         assert!(span.from_us < span.to_us);
     }
-    assert!(!sentence(analysis).is_empty());
+    assert!(!format_verdict(analysis).is_empty());
 }
 
 proptest! {
@@ -205,8 +211,8 @@ proptest! {
         forward in observation(),
         reverse in of(observation()),
     ) {
-        let both = Observation { reverse: reverse.map(Box::new), ..forward };
-        let conclusion = conclude(&plan, &both);
+        let both = ThroughputObservation { reverse: reverse.map(Box::new), ..forward };
+        let conclusion = conclude_throughput(&plan, &both);
         check(&conclusion.analysis);
         prop_assert_eq!(conclusion.analysis.reverse.is_some(), both.reverse.is_some());
         if let Some(reverse) = &conclusion.analysis.reverse {
@@ -216,6 +222,6 @@ proptest! {
             prop_assert!((0.0..=1.0).contains(&finding.confidence_ratio));
             prop_assert!(!finding.cause.is_empty() && !finding.summary.is_empty());
         }
-        prop_assert_eq!(conclude(&plan, &both), conclusion);
+        prop_assert_eq!(conclude_throughput(&plan, &both), conclusion);
     }
 }

@@ -1,20 +1,28 @@
 //! Whatever is asked, a prediction is a number within its bounds, or none.
 
-use longhaul_analysis::predict::{check, predict};
+use longhaul_analysis::predict::{check_plan, predict_goodput};
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::predict::{Cell, Hosts, Observation, Path, Plan};
+use longhaul_model::report::v1::predict::{
+    PredictionCell, PredictionHosts, PredictionObservation, PredictionPath, PredictionPlan,
+};
 use proptest::prelude::*;
 
-fn plan(capacity_bps: u64, rtt_us: u64, window: Option<u64>, streams: u32, control: &str) -> Plan {
-    Plan {
-        path: Path {
+fn plan(
+    capacity_bps: u64,
+    rtt_us: u64,
+    window: Option<u64>,
+    streams: u32,
+    control: &str,
+) -> PredictionPlan {
+    PredictionPlan {
+        path: PredictionPath {
             capacity_bps,
             rtt_us,
             mss_bytes: 1448,
             header_bytes: 52,
             origin: String::from("asked"),
         },
-        hosts: Hosts::default(),
+        hosts: PredictionHosts::default(),
         windows_bytes: vec![window],
         streams: vec![streams],
         congestion_controls: vec![control.to_owned()],
@@ -25,9 +33,9 @@ fn plan(capacity_bps: u64, rtt_us: u64, window: Option<u64>, streams: u32, contr
     }
 }
 
-fn only(plan: &Plan) -> Cell {
-    check(plan).expect("a plan that can be predicted");
-    let mut cells = predict(plan, &Observation::default()).cells;
+fn only(plan: &PredictionPlan) -> PredictionCell {
+    check_plan(plan).expect("a plan that can be predicted");
+    let mut cells = predict_goodput(plan, &PredictionObservation::default()).cells;
     assert_eq!(cells.len(), 1);
     cells.remove(0)
 }
@@ -54,8 +62,8 @@ proptest! {
         plan.loss_ratios = vec![loss];
         plan.buffers_bytes = vec![buffer];
         plan.time_us = time_us;
-        let found = predict(&plan, &Observation::default());
-        prop_assert_eq!(found.cells.is_empty(), check(&plan).is_err());
+        let found = predict_goodput(&plan, &PredictionObservation::default());
+        prop_assert_eq!(found.cells.is_empty(), check_plan(&plan).is_err());
     }
 
     #[test]
@@ -103,12 +111,12 @@ proptest! {
     }
 }
 
-type Spoil = fn(&mut Plan);
+type Spoil = fn(&mut PredictionPlan);
 
 #[test]
 fn impossible_plans_are_refused_by_the_value_that_is_wrong() {
     let good = plan(1_000_000_000, 100_000, Some(65_536), 4, "cubic");
-    assert!(check(&good).is_ok());
+    assert!(check_plan(&good).is_ok());
     let wrong: [(&str, Spoil); 8] = [
         ("capacity_bps 0", |p| p.path.capacity_bps = 0),
         ("rtt_us 0", |p| p.path.rtt_us = 0),
@@ -122,9 +130,13 @@ fn impossible_plans_are_refused_by_the_value_that_is_wrong() {
     for (what, spoil) in wrong {
         let mut plan = good.clone();
         spoil(&mut plan);
-        let told = check(&plan).unwrap_err().to_string();
+        let told = check_plan(&plan).unwrap_err().to_string();
         assert!(told.starts_with(what), "{told}");
-        assert!(predict(&plan, &Observation::default()).cells.is_empty());
+        assert!(
+            predict_goodput(&plan, &PredictionObservation::default())
+                .cells
+                .is_empty()
+        );
     }
 }
 
@@ -162,6 +174,9 @@ fn a_small_window_holds_a_large_one_fills_and_loss_bounds() {
 #[test]
 fn the_same_plan_gives_the_same_prediction() {
     let plan = plan(100_000_000, 30_000, Some(4 << 20), 8, "cubic");
-    let observation = Observation::default();
-    assert_eq!(predict(&plan, &observation), predict(&plan, &observation));
+    let observation = PredictionObservation::default();
+    assert_eq!(
+        predict_goodput(&plan, &observation),
+        predict_goodput(&plan, &observation)
+    );
 }

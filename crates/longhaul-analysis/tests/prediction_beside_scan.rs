@@ -1,25 +1,25 @@
 //! A scan of a known path: what is derived from it, and what disagreements are said to mean.
 
-use longhaul_analysis::predict::{Underived, plan_from_scan, predict};
+use longhaul_analysis::predict::{PlanDerivationError, derive_plan_from_scan, predict_goodput};
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::plan::{Direction, Plan as Probe, Stop};
+use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan as Probe};
 use longhaul_model::report::v1::scan::{
-    Analysis, Budget, Cell, Observation, Plan, Search, Setting,
+    ScanAnalysis, ScanBudget, ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
 };
-use longhaul_model::report::v1::{Kind, Party, Run, SCHEMA, Scan};
+use longhaul_model::report::v1::{ReportKind, RunInfo, RunParty, SCHEMA, ScanReport};
 
 const RTT_US: u64 = 40_000;
 const LINK_BPS: f64 = 100e6;
 const PAYLOAD: f64 = 1448.0 / 1500.0;
 
 /// A cell of a path of 100 Mbit/s and 40 ms, its windows clipped at 1 MiB, its queue 20 ms long.
-fn cell(index: u32, window_bytes: u64, streams: u32) -> Cell {
+fn cell(index: u32, window_bytes: u64, streams: u32) -> ScanCell {
     let granted = window_bytes.min(1 << 20);
     let held_bps = (granted * u64::from(streams)) as f64 * 8e6 / RTT_US as f64;
     let full = held_bps > LINK_BPS * PAYLOAD;
-    Cell {
+    ScanCell {
         index,
-        setting: Setting {
+        setting: TransferSetting {
             window_bytes: Some(window_bytes),
             streams,
             congestion_control: None,
@@ -53,46 +53,46 @@ fn cell(index: u32, window_bytes: u64, streams: u32) -> Cell {
     }
 }
 
-fn scan(cells: Vec<Cell>) -> Scan {
-    Scan {
+fn scan(cells: Vec<ScanCell>) -> ScanReport {
+    ScanReport {
         schema: SCHEMA.to_owned(),
-        kind: Kind::Scan,
-        run: Run {
+        kind: ReportKind::Scan,
+        run: RunInfo {
             id: String::from("20260101T000000Z-000000"),
             started_at: String::from("2026-01-01T00:00:00Z"),
             duration_us: 1,
             longhaul: String::from("0.1.0"),
-            initiator: Party::default(),
-            responder: Party::default(),
+            initiator: RunParty::default(),
+            responder: RunParty::default(),
             part_of: None,
         },
-        plan: Plan {
-            search: Search::Grid,
-            direction: Direction::Forward,
+        plan: ScanPlan {
+            search: SearchMode::Grid,
+            direction: RunDirection::Forward,
             windows_bytes: Vec::new(),
             streams: Vec::new(),
             congestion_controls: Vec::new(),
             repeats: 1,
             seed: 1,
             present: None,
-            budget: Budget {
+            budget: ScanBudget {
                 probes: 100,
                 time_us: 1,
                 bytes: None,
             },
             probe: Probe {
-                stop: Stop::TimeUs(10_000_000),
+                stop: StopCondition::TimeUs(10_000_000),
                 ..Probe::default()
             },
         },
-        observation: Observation { cells },
-        analysis: Analysis::default(),
+        observation: ScanObservation { cells },
+        analysis: ScanAnalysis::default(),
         findings: Vec::new(),
         caveats: Vec::new(),
     }
 }
 
-fn grid() -> Vec<Cell> {
+fn grid() -> Vec<ScanCell> {
     let windows = [64u64 << 10, 256 << 10, 1 << 20, 4 << 20];
     let settings = windows
         .iter()
@@ -105,7 +105,7 @@ fn grid() -> Vec<Cell> {
 
 #[test]
 fn the_path_and_the_hosts_are_found_again_and_the_scan_agrees() {
-    let (plan, observation) = plan_from_scan(&scan(grid()), &[], true).unwrap();
+    let (plan, observation) = derive_plan_from_scan(&scan(grid()), &[], true).unwrap();
     assert_eq!(plan.path.rtt_us, RTT_US);
     assert!(
         (plan.path.capacity_bps as f64 / LINK_BPS - 1.0).abs() < 0.01,
@@ -116,7 +116,7 @@ fn the_path_and_the_hosts_are_found_again_and_the_scan_agrees() {
     assert!((plan.buffers_bytes[0] as f64 / (LINK_BPS * 0.018 / 8.0) - 1.0).abs() < 0.02);
     assert_eq!((plan.windows_bytes.len(), plan.streams.len()), (4, 4));
 
-    let found = predict(&plan, &observation);
+    let found = predict_goodput(&plan, &observation);
     let agreement = found.agreement.unwrap();
     assert_eq!(agreement.cells, 16);
     assert!(agreement.rank_correlation.unwrap() > 0.85, "{agreement:?}");
@@ -132,9 +132,9 @@ fn a_cell_far_below_is_told_by_what_held_it() {
     // 2 streams of 1 MiB lost what no other cell did.
     cells[9].goodput_bps = Some(10_000_000);
     cells[9].limited_by = Some(Limiter::Loss);
-    let (mut plan, observation) = plan_from_scan(&scan(cells), &[], true).unwrap();
+    let (mut plan, observation) = derive_plan_from_scan(&scan(cells), &[], true).unwrap();
     plan.loss_ratios = vec![0.0];
-    let found = predict(&plan, &observation);
+    let found = predict_goodput(&plan, &observation);
     let meaning = |window: u64, streams: u32| {
         let mut all = found.cells.iter();
         let cell =
@@ -163,7 +163,7 @@ fn loss_is_taken_from_cells_that_kept_the_queue_empty() {
             cell.retransmitted_segments = Some(10);
         }
     }
-    let (plan, _) = plan_from_scan(&scan(cells), &[], true).unwrap();
+    let (plan, _) = derive_plan_from_scan(&scan(cells), &[], true).unwrap();
     assert!(
         (plan.loss_ratios[0] - 1e-3).abs() < 1e-6,
         "{:?}",
@@ -180,14 +180,14 @@ fn loss_that_spares_the_calmest_cells_is_not_the_path_s() {
     for (cell, lost) in quiet.zip([0, 300, 300, 300]) {
         cell.retransmitted_segments = Some(lost);
     }
-    let (plan, _) = plan_from_scan(&scan(cells), &[], true).unwrap();
+    let (plan, _) = derive_plan_from_scan(&scan(cells), &[], true).unwrap();
     assert!(plan.loss_ratios[0].abs() < 1e-9, "{:?}", plan.loss_ratios);
 }
 
 #[test]
 fn a_path_that_no_cell_filled_has_a_capacity_of_at_least_the_best() {
-    let cells: Vec<Cell> = grid().into_iter().take(2).collect();
-    let (plan, _) = plan_from_scan(&scan(cells), &[], true).unwrap();
+    let cells: Vec<ScanCell> = grid().into_iter().take(2).collect();
+    let (plan, _) = derive_plan_from_scan(&scan(cells), &[], true).unwrap();
     assert!(
         plan.path.origin.contains("at least"),
         "{}",
@@ -197,21 +197,21 @@ fn a_path_that_no_cell_filled_has_a_capacity_of_at_least_the_best() {
 
 #[test]
 fn a_scan_that_tells_nothing_is_refused_with_the_reason() {
-    let refused = |cells| plan_from_scan(&scan(cells), &[], true).unwrap_err();
-    assert_eq!(refused(Vec::new()), Underived::NoCells);
+    let refused = |cells| derive_plan_from_scan(&scan(cells), &[], true).unwrap_err();
+    assert_eq!(refused(Vec::new()), PlanDerivationError::NoCells);
     let mut cells = grid();
     for cell in &mut cells {
         cell.idle_rtt_us = None;
     }
-    assert_eq!(refused(cells), Underived::NoRoundTrip);
+    assert_eq!(refused(cells), PlanDerivationError::NoRoundTrip);
     let mut cells = grid();
     for cell in &mut cells {
         cell.congestion_control = Some(String::from("vegas"));
     }
-    assert_eq!(refused(cells), Underived::NotModelled);
+    assert_eq!(refused(cells), PlanDerivationError::NotModelled);
     assert_eq!(
-        plan_from_scan(&scan(grid()), &[], false).unwrap_err(),
-        Underived::NoCells,
+        derive_plan_from_scan(&scan(grid()), &[], false).unwrap_err(),
+        PlanDerivationError::NoCells,
         "nothing was measured in the other direction"
     );
 }

@@ -2,9 +2,9 @@
 
 mod model;
 
-use longhaul_analysis::throughput::{Conclusion, conclude, sentence};
+use longhaul_analysis::throughput::{ThroughputConclusion, conclude_throughput, format_verdict};
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::plan::Plan;
+use longhaul_model::report::v1::plan::ThroughputPlan;
 use model::{Setting, observe};
 
 fn base(rtt_ms: f64) -> Setting {
@@ -103,22 +103,22 @@ const FAULTS: [Fault; 13] = [
     }),
 ];
 
-fn plan(setting: &Setting) -> Plan {
+fn plan(setting: &Setting) -> ThroughputPlan {
     let finite = |rate: f64| rate.is_finite().then_some(rate as u64);
-    Plan {
+    ThroughputPlan {
         receive_buffer_bytes: setting.receive_asked,
         send_buffer_bytes: setting.send_asked,
         write_rate_bps: finite(setting.write_bps),
         read_rate_bps: finite(setting.read_bps),
-        ..Plan::default()
+        ..ThroughputPlan::default()
     }
 }
 
-fn judge(setting: &Setting) -> Conclusion {
-    conclude(&plan(setting), &observe(setting))
+fn judge(setting: &Setting) -> ThroughputConclusion {
+    conclude_throughput(&plan(setting), &observe(setting))
 }
 
-fn told(conclusion: &Conclusion) -> String {
+fn told(conclusion: &ThroughputConclusion) -> String {
     let causes: Vec<_> = conclusion
         .findings
         .iter()
@@ -216,7 +216,7 @@ fn a_buffer_that_nobody_asked_for_is_not_called_clipped() {
         send_asked: Some(65_536),
         ..base(2.0)
     };
-    let conclusion = conclude(&Plan::default(), &observe(&setting));
+    let conclusion = conclude_throughput(&ThroughputPlan::default(), &observe(&setting));
     let found = conclusion
         .findings
         .iter()
@@ -280,7 +280,7 @@ fn a_clipped_buffer_is_told_with_its_numbers_and_the_command_for_the_right_host(
         .iter()
         .filter(|c| c.code == "buffer_clipped");
     assert_eq!(clipped.count(), 1, "one for the one buffer that matters");
-    let line = sentence(&conclusion.analysis);
+    let line = format_verdict(&conclusion.analysis);
     assert!(
         line.starts_with("Limited by the receive window: "),
         "{line}"
@@ -297,7 +297,7 @@ fn a_round_trip_within_one_host_bounds_no_window() {
     let mut observation = observe(&setting);
     for (idle_rtt_us, bounded) in [(2_000, true), (1, false)] {
         observation.idle_rtt_us = Some(idle_rtt_us);
-        let conclusion = conclude(&plan(&setting), &observation);
+        let conclusion = conclude_throughput(&plan(&setting), &observation);
         let windows = [Limiter::ReceiveWindow, Limiter::SendBuffer];
         let bounds = &conclusion.analysis.bounds;
         let some = bounds.iter().any(|bound| windows.contains(&bound.limiter));

@@ -7,13 +7,16 @@ mod embedded;
 #[path = "../../../xtask/src/bench/archive/year.rs"]
 mod year;
 
-use longhaul_clickhouse::{Options, open};
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::Pair;
-use longhaul_store::watched::{Retention, WatchedRun};
-use longhaul_store::{StoreError, Watched};
+use longhaul_clickhouse::{ClickHouseOptions, open_history_store};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::HostPair;
+use longhaul_store::history_store::{IncomingRun, RetentionPolicy};
+use longhaul_store::{HistoryStore, StoreError};
 use std::time::{Duration, Instant};
-use year::{BEGIN_US, MINUTE_US, REPORT, YEAR, fill, noisy, pairs, reading};
+use year::{
+    BEGIN_US, MINUTE_US, REPORT, YEAR, fill_year, generate_noisy_value, list_mesh_pairs,
+    make_reading,
+};
 
 /// Runs of the mesh in one batch, and batches.
 const MESH: usize = 992;
@@ -21,8 +24,8 @@ const BATCHES: usize = 20;
 const ASKED: usize = 31;
 
 /// Not packed: the shim is slow at unpacking, which no server is.
-fn fresh() -> Result<Box<dyn Watched>, StoreError> {
-    open(Options {
+fn fresh() -> Result<Box<dyn HistoryStore>, StoreError> {
+    open_history_store(ClickHouseOptions {
         compressed: false,
         ..embedded::options()
     })
@@ -42,7 +45,7 @@ fn measure() -> Result<(), StoreError> {
     }
     let mut archive = fresh()?;
     let begin = Instant::now();
-    let values = fill(archive.as_mut())?;
+    let values = fill_year(archive.as_mut())?;
     step(
         "appended, a day in a batch",
         values,
@@ -54,31 +57,36 @@ fn measure() -> Result<(), StoreError> {
         (
             "a year of one pair, by hours, values",
             None,
-            Quantity::RttFloor,
+            PathQuantity::RttFloor,
             8760,
         ),
         (
             "a year of one pair, by minutes, as hours",
             Some(0),
-            Quantity::Hops,
+            PathQuantity::Hops,
             8760,
         ),
         (
             "a year of one pair, by minutes, in 1000 buckets",
             Some(0),
-            Quantity::Hops,
+            PathQuantity::Hops,
             1000,
         ),
     ] {
         question(name, |asked| {
             let pair = pair.unwrap_or(asked);
-            year(archive.as_ref(), &pairs()[pair], quantity, at_most)
+            year(
+                archive.as_ref(),
+                &list_mesh_pairs()[pair],
+                quantity,
+                at_most,
+            )
         })?;
     }
     let begin = Instant::now();
-    let keep = Retention {
+    let keep = RetentionPolicy {
         values: Duration::from_secs(30 * 86_400),
-        ..Retention::FOR_EVER
+        ..RetentionPolicy::FOR_EVER
     };
     let removed = archive.retain(YEAR.end_us, &keep)?;
     step(
@@ -88,21 +96,28 @@ fn measure() -> Result<(), StoreError> {
         archive.as_ref(),
     )?;
     question("a year of one pair by hours, values removed", |pair| {
-        year(archive.as_ref(), &pairs()[pair], Quantity::RttFloor, 8760)
+        year(
+            archive.as_ref(),
+            &list_mesh_pairs()[pair],
+            PathQuantity::RttFloor,
+            8760,
+        )
     })?;
     question("grid of 992 pairs, values removed", |pair| {
         grid(archive.as_ref(), pair)
     })
 }
 
-fn grid(archive: &dyn Watched, _: usize) -> Result<usize, StoreError> {
-    archive.grid(Quantity::RttFloor).map(|cells| cells.len())
+fn grid(archive: &dyn HistoryStore, _: usize) -> Result<usize, StoreError> {
+    archive
+        .grid(PathQuantity::RttFloor)
+        .map(|cells| cells.len())
 }
 
 fn year(
-    archive: &dyn Watched,
-    pair: &Pair,
-    quantity: Quantity,
+    archive: &dyn HistoryStore,
+    pair: &HostPair,
+    quantity: PathQuantity,
     at_most: u32,
 ) -> Result<usize, StoreError> {
     let series = archive.series(pair, quantity, YEAR, at_most)?;
@@ -112,8 +127,8 @@ fn year(
 /// The mesh's results of a minute, batch after batch.
 fn append(name: &str, real: bool) -> Result<(), StoreError> {
     let mut archive = fresh()?;
-    let pattern = WatchedRun::of_text(REPORT.replace('\n', ""), 0)?;
-    let pairs = pairs();
+    let pattern = IncomingRun::from_json(REPORT.replace('\n', ""), 0)?;
+    let pairs = list_mesh_pairs();
     let run = |place: usize| {
         let at_us = BEGIN_US + (place / MESH) as i64 * MINUTE_US;
         let mut run = pattern.clone();
@@ -124,22 +139,22 @@ fn append(name: &str, real: bool) -> Result<(), StoreError> {
         }
         run.at_us = at_us;
         let levels = [
-            (Quantity::RttFloor, 80_000.0),
-            (Quantity::Loss, 0.001),
-            (Quantity::Hops, 17.0),
+            (PathQuantity::RttFloor, 80_000.0),
+            (PathQuantity::Loss, 0.001),
+            (PathQuantity::Hops, 17.0),
         ];
         let reading = |(quantity, level)| {
-            reading(
+            make_reading(
                 &pairs[place % MESH],
                 quantity,
                 at_us,
-                noisy(level, place as u64),
+                generate_noisy_value(level, place as u64),
             )
         };
         run.readings = levels.map(reading).to_vec();
         run
     };
-    let runs: Vec<WatchedRun> = (0..MESH * BATCHES).map(run).collect();
+    let runs: Vec<IncomingRun> = (0..MESH * BATCHES).map(run).collect();
     let begin = Instant::now();
     for batch in runs.chunks(MESH) {
         archive.append_runs(batch)?;
@@ -150,7 +165,12 @@ fn append(name: &str, real: bool) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn step(name: &str, values: u64, begin: Instant, archive: &dyn Watched) -> Result<(), StoreError> {
+fn step(
+    name: &str,
+    values: u64,
+    begin: Instant,
+    archive: &dyn HistoryStore,
+) -> Result<(), StoreError> {
     let seconds = begin.elapsed().as_secs_f64();
     let megabytes = archive.about()?.bytes.unwrap_or_default() as f64 / 1e6;
     println!("step\t{name}\t{values}\t{seconds:.1}\t{megabytes:.0}");

@@ -1,111 +1,123 @@
 #![forbid(unsafe_code)]
-//! The history store of a fleet: `longhaul_store::Watched` on ClickHouse.
+//! The history store of a fleet: `longhaul_store::HistoryStore` on ClickHouse.
 //!
 //! It uses one server, or a cluster of shards and replicas. Values are sorted by series, and every
 //! table keeps one row per key, so every write can be repeated. There are no transactions: see
-//! [`landing`] for what replaces them, and docs/decisions/0019 for the guarantees that are weaker
+//! [`run_insert`] for what replaces them, and docs/decisions/0019 for the guarantees that are weaker
 //! than those of SQLite.
 //!
 //! Calls block the calling thread. An async program must make them on a thread for blocking work.
 //!
-//! - [`options`]: connection settings
-//! - [`reach`], [`door`]: requests, timeouts, failover between URLs
-//! - [`trouble`]: errors and hints
-//! - [`version`], [`schema`]: the oldest supported server, and the tables
-//! - [`landing`]: inserts runs and values
-//! - [`series`], [`grid`], [`runs`]: queries
-//! - [`planned`], [`events`]: planned runs and events
-//! - [`retention`]: deletes expired data
-//! - [`rows`], [`clock`]: table rows and their versions
+//! - [`connection_options`]: connection settings
+//! - [`database_client`], [`endpoint`]: requests, timeouts, failover between URLs
+//! - [`request_error`]: errors and hints
+//! - [`server_version`], [`clickhouse_schema`]: the oldest supported server, and the tables
+//! - [`run_insert`]: inserts runs and values
+//! - [`series_query`], [`grid_query`], [`run_queries`]: queries
+//! - [`planned_run_rows`], [`event_queries`]: planned runs and events
+//! - [`expiry`]: deletes expired data
+//! - [`table_rows`], [`row_version`]: table rows and their versions
 
-mod clock;
-mod door;
-mod events;
-mod grid;
-mod landing;
-pub mod options;
-mod planned;
-mod reach;
-mod retention;
-mod rows;
-mod runs;
-mod schema;
-mod series;
-mod trouble;
-pub mod version;
+mod clickhouse_schema;
+pub mod connection_options;
+mod database_client;
+mod endpoint;
+mod event_queries;
+mod expiry;
+mod grid_query;
+mod planned_run_rows;
+mod request_error;
+mod row_version;
+mod run_insert;
+mod run_queries;
+mod series_query;
+pub mod server_version;
+mod table_rows;
 
-pub use options::{Dialect, Options};
+pub use connection_options::{ClickHouseOptions, SqlDialect};
 
+use database_client::DatabaseClient;
 use longhaul_model::report::v1::AnyReport;
-use longhaul_model::report::v1::event::Event;
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::{Pair, Series};
-use longhaul_store::archive::Entry;
-use longhaul_store::watched::{
-    About, Delivery, EventFilter, GridCell, Landed, Outcome, Planned, PlannedCounts, PlannedFilter,
-    PlannedRow, Range, Removed, Retention, RunFilter, WatchedRun, limits,
+use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::{HostPair, QuantitySeries};
+use longhaul_store::archive::RunEntry;
+use longhaul_store::history_store::{
+    AgentDelivery, EventFilter, GridPair, IncomingRun, IngestResult, PlannedEntry, PlannedOutcome,
+    PlannedRun, PlannedRunCounts, PlannedRunFilter, RetentionPolicy, RetentionResult, RunFilter,
+    StoreInfo, TimeRange, ingest_limits,
 };
-use longhaul_store::{StoreError, Watched};
-use reach::Reach;
+use longhaul_store::{HistoryStore, StoreError};
 use std::collections::HashSet;
 
 /// Connects to the database and creates missing tables.
-pub fn open(options: Options) -> Result<Box<dyn Watched>, StoreError> {
-    Ok(Box::new(ClickHouse::open(options)?))
+pub fn open_history_store(options: ClickHouseOptions) -> Result<Box<dyn HistoryStore>, StoreError> {
+    Ok(Box::new(ClickHouseStore::open(options)?))
 }
 
 /// An open database.
-pub struct ClickHouse {
-    reach: Reach,
+pub struct ClickHouseStore {
+    client: DatabaseClient,
     /// Pairs that this connection has already inserted.
-    known: HashSet<Pair>,
+    known_pairs: HashSet<HostPair>,
 }
 
-impl ClickHouse {
-    /// Fails if no server answers, if the server is older than [`version::FLOOR`], if the user
+impl ClickHouseStore {
+    /// Fails if no server answers, if the server is older than [`server_version::MIN_VERSION`], if the user
     /// lacks a permission, or if a later longhaul created the tables.
-    pub fn open(options: Options) -> Result<ClickHouse, StoreError> {
-        let reach = Reach::new(options)?;
-        schema::prepare(&reach)?;
-        Ok(ClickHouse {
-            reach,
-            known: HashSet::new(),
+    pub fn open(options: ClickHouseOptions) -> Result<ClickHouseStore, StoreError> {
+        let client = DatabaseClient::new(options)?;
+        clickhouse_schema::prepare_schema(&client)?;
+        Ok(ClickHouseStore {
+            client,
+            known_pairs: HashSet::new(),
         })
     }
 }
 
-impl Watched for ClickHouse {
-    fn append_runs(&mut self, runs: &[WatchedRun]) -> Result<Landed, StoreError> {
-        limits::runs(runs)?;
-        landing::land(&self.reach, &mut self.known, runs)
+impl HistoryStore for ClickHouseStore {
+    fn append_runs(&mut self, runs: &[IncomingRun]) -> Result<IngestResult, StoreError> {
+        ingest_limits::check_runs(runs)?;
+        run_insert::insert_runs(&self.client, &mut self.known_pairs, runs)
     }
 
-    fn plan(&mut self, due: &[Planned]) -> Result<u64, StoreError> {
-        limits::planned(due)?;
+    fn add_planned(&mut self, due: &[PlannedRun]) -> Result<u64, StoreError> {
+        ingest_limits::check_planned(due)?;
         let pairs = due.iter().filter_map(|it| it.pair.as_ref());
-        landing::note_pairs(&self.reach, &mut self.known, pairs)?;
-        planned::plan(&self.reach, due)
+        run_insert::insert_pairs(&self.client, &mut self.known_pairs, pairs)?;
+        planned_run_rows::insert_planned(&self.client, due)
     }
 
-    fn settle(&mut self, planned_id: &str, outcome: &Outcome) -> Result<(), StoreError> {
-        limits::outcome(outcome)?;
+    fn record_outcome(
+        &mut self,
+        planned_id: &str,
+        outcome: &PlannedOutcome,
+    ) -> Result<(), StoreError> {
+        ingest_limits::check_outcome(outcome)?;
         // The error repeats only the start of the id, which may be arbitrarily long.
-        let id: String = planned_id.chars().take(limits::ID_BYTES_MAX).collect();
-        if id == planned_id && planned::settle(&self.reach, &[(&id, outcome.clone())])? > 0 {
+        let id: String = planned_id
+            .chars()
+            .take(ingest_limits::MAX_ID_BYTES)
+            .collect();
+        if id == planned_id
+            && planned_run_rows::record_outcomes(&self.client, &[(&id, outcome.clone())])? > 0
+        {
             return Ok(());
         }
         Err(StoreError::NoSuchPlanned { id })
     }
 
-    fn receive(&mut self, delivery: &Delivery) -> Result<Landed, StoreError> {
+    fn receive(&mut self, delivery: &AgentDelivery) -> Result<IngestResult, StoreError> {
         let planned = &delivery.planned;
-        let due: Vec<Planned> = planned.iter().map(|row| row.planned.clone()).collect();
-        limits::planned(&due)?;
+        let due: Vec<PlannedRun> = planned.iter().map(|row| row.planned.clone()).collect();
+        ingest_limits::check_planned(&due)?;
         let outcomes = planned.iter().filter_map(|row| row.outcome.as_ref());
-        outcomes.into_iter().try_for_each(limits::outcome)?;
+        outcomes
+            .into_iter()
+            .try_for_each(ingest_limits::check_outcome)?;
         let pairs = due.iter().filter_map(|it| it.pair.as_ref());
-        landing::note_pairs(&self.reach, &mut self.known, pairs)?;
-        planned::deliver(&self.reach, planned)?;
+        run_insert::insert_pairs(&self.client, &mut self.known_pairs, pairs)?;
+        planned_run_rows::upsert_planned(&self.client, planned)?;
         let landed = self.append_runs(&delivery.runs)?;
         for event in &delivery.events {
             self.put_event(event)?;
@@ -113,24 +125,25 @@ impl Watched for ClickHouse {
         Ok(landed)
     }
 
-    fn planned(&self, filter: &PlannedFilter) -> Result<Vec<PlannedRow>, StoreError> {
-        planned::rows(&self.reach, filter)
+    fn planned(&self, filter: &PlannedRunFilter) -> Result<Vec<PlannedEntry>, StoreError> {
+        planned_run_rows::list_planned(&self.client, filter)
     }
 
-    fn planned_counts(&self, range: Range) -> Result<PlannedCounts, StoreError> {
-        planned::counts(&self.reach, range)
+    fn planned_counts(&self, range: TimeRange) -> Result<PlannedRunCounts, StoreError> {
+        planned_run_rows::count_planned(&self.client, range)
     }
 
     fn series(
         &self,
-        pair: &Pair,
-        quantity: Quantity,
-        range: Range,
+        pair: &HostPair,
+        quantity: PathQuantity,
+        range: TimeRange,
         at_most: u32,
-    ) -> Result<Series, StoreError> {
-        let at_most = at_most.clamp(2, limits::SERIES_MAX);
-        let (points, buckets) = series::series(&self.reach, (pair, quantity), range, at_most)?;
-        Ok(Series {
+    ) -> Result<QuantitySeries, StoreError> {
+        let at_most = at_most.clamp(2, ingest_limits::MAX_SERIES_POINTS);
+        let (points, buckets) =
+            series_query::read_series(&self.client, (pair, quantity), range, at_most)?;
+        Ok(QuantitySeries {
             pair: pair.clone(),
             quantity,
             points,
@@ -138,49 +151,53 @@ impl Watched for ClickHouse {
         })
     }
 
-    fn grid(&self, quantity: Quantity) -> Result<Vec<GridCell>, StoreError> {
-        grid::grid(&self.reach, quantity)
+    fn grid(&self, quantity: PathQuantity) -> Result<Vec<GridPair>, StoreError> {
+        grid_query::read_grid(&self.client, quantity)
     }
 
-    fn pairs(&self) -> Result<Vec<Pair>, StoreError> {
-        grid::pairs(&self.reach)
+    fn pairs(&self) -> Result<Vec<HostPair>, StoreError> {
+        grid_query::list_pairs(&self.client)
     }
 
     fn report(&self, run_id: &str) -> Result<Option<AnyReport>, StoreError> {
-        runs::report(&self.reach, run_id)
+        run_queries::read_report(&self.client, run_id)
     }
 
-    fn runs(&self, filter: &RunFilter) -> Result<Vec<Entry>, StoreError> {
-        runs::runs(&self.reach, filter)
+    fn runs(&self, filter: &RunFilter) -> Result<Vec<RunEntry>, StoreError> {
+        run_queries::list_runs(&self.client, filter)
     }
 
-    fn put_event(&mut self, event: &Event) -> Result<(), StoreError> {
+    fn put_event(&mut self, event: &ChangeEvent) -> Result<(), StoreError> {
         let text = serde_json::to_string(event).map_err(|source| StoreError::Report {
             id: event.id.clone(),
             source,
         })?;
-        limits::event(event, &text)?;
+        ingest_limits::check_event(event, &text)?;
         let pair = std::iter::once(&event.pair);
-        landing::note_pairs(&self.reach, &mut self.known, pair)?;
-        events::put(&self.reach, event, &text)
+        run_insert::insert_pairs(&self.client, &mut self.known_pairs, pair)?;
+        event_queries::insert_event(&self.client, event, &text)
     }
 
-    fn event(&self, id: &str) -> Result<Option<Event>, StoreError> {
-        events::one(&self.reach, id)
+    fn event(&self, id: &str) -> Result<Option<ChangeEvent>, StoreError> {
+        event_queries::read_event(&self.client, id)
     }
 
-    fn events(&self, filter: &EventFilter) -> Result<Vec<Event>, StoreError> {
-        events::list(&self.reach, filter)
+    fn events(&self, filter: &EventFilter) -> Result<Vec<ChangeEvent>, StoreError> {
+        event_queries::list_events(&self.client, filter)
     }
 
-    fn retain(&mut self, now_us: i64, keep: &Retention) -> Result<Removed, StoreError> {
-        retention::retain(&self.reach, now_us, keep)
+    fn retain(
+        &mut self,
+        now_us: i64,
+        keep: &RetentionPolicy,
+    ) -> Result<RetentionResult, StoreError> {
+        expiry::apply_retention(&self.client, now_us, keep)
     }
 
-    fn about(&self) -> Result<About, StoreError> {
-        Ok(About {
+    fn about(&self) -> Result<StoreInfo, StoreError> {
+        Ok(StoreInfo {
             kind: "ClickHouse",
-            bytes: schema::bytes(&self.reach)?,
+            bytes: clickhouse_schema::read_disk_bytes(&self.client)?,
         })
     }
 }

@@ -2,26 +2,31 @@
 //!
 //! Bytes and rates are printed with three or four digits, so both carry their rounding error.
 
-use crate::lines::{between, rate_unit, rounding, scaled, size_unit, whole};
-use crate::{Format, Found, MOST_INTERVALS, MOST_RESULTS, MOST_STREAMS, tame};
+use crate::printed_numbers::{
+    half_unit_of_last_digit, parse_rate_unit, parse_scaled, parse_size_unit, parse_whole,
+    text_between,
+};
+use crate::{ImportFormat, ImportedResult, MAX_INTERVALS, MAX_RESULTS, MAX_STREAMS, sanitize_text};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use longhaul_model::report::v1::imported::{Interval, Observation, Stream, Transfer};
+use longhaul_model::report::v1::imported::{
+    ImportedInterval, ImportedObservation, ImportedStream, ImportedTransfer,
+};
 
 /// A line of a stream or of the sum of all streams.
-struct Line<'a> {
+struct IperfLine<'a> {
     /// The stream's name: `5`, `SUM`.
     name: &'a str,
     started_us: u64,
-    transfer: Transfer,
+    transfer: ImportedTransfer,
     cwnd_bytes: Option<u64>,
     /// The last word of the line: `sender`, `receiver`, `(omitted)`.
-    last: &'a str,
+    last_word: &'a str,
 }
 
 /// The maximum number of iperf's own messages kept for one run.
-const MOST_REMARKS: usize = 16;
+const MAX_REMARKS: usize = 16;
 
 const BEGINS: [&str; 4] = [
     "Connecting to host ",
@@ -30,104 +35,106 @@ const BEGINS: [&str; 4] = [
     "Server listening on ",
 ];
 
-pub(crate) fn read(text: &str) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
+pub(crate) fn parse_iperf_text(text: &str) -> Vec<ImportedResult> {
+    let mut found: Vec<ImportedResult> = Vec::new();
     let (mut version, mut started) = (None, None);
     for line in text.lines().map(str::trim) {
         if let Some(rest) = line.strip_prefix("iperf ") {
-            version = rest.split_whitespace().next().map(tame);
+            version = rest.split_whitespace().next().map(sanitize_text);
         }
-        if let Some(moment) = moment(line) {
+        if let Some(moment) = parse_time_line(line) {
             started = Some(moment);
             continue;
         }
         if BEGINS.iter().any(|head| line.starts_with(head)) {
-            if found.len() > MOST_RESULTS {
+            if found.len() > MAX_RESULTS {
                 break;
             }
-            let mut one = begun(line, version.clone());
+            let mut one = parse_test_start(line, version.clone());
             one.started = started.take();
             found.push(one);
         } else if line.starts_with('[') {
-            if found.is_empty() && figures(line).is_some() {
-                found.push(Found::new(Format::IperfText, "iperf"));
+            if found.is_empty() && parse_iperf_line(line).is_some() {
+                found.push(ImportedResult::new(ImportFormat::IperfText, "iperf"));
             }
             if let Some(one) = found.last_mut() {
-                take(one, line);
+                parse_bracket_line(one, line);
             }
         } else if let Some(one) = found.last_mut() {
-            remark(one, line);
+            parse_remark(one, line);
         }
     }
-    found.retain(|one| !one.seen.intervals.is_empty() || !one.seen.streams.is_empty());
-    found.iter_mut().for_each(finish);
+    found
+        .retain(|one| !one.observation.intervals.is_empty() || !one.observation.streams.is_empty());
+    found.iter_mut().for_each(finish_result);
     found
 }
 
-fn begun(line: &str, version: Option<String>) -> Found {
-    let mut one = Found::new(Format::IperfText, "iperf");
-    one.seen.tool_version = version;
-    let seen = &mut one.seen;
+fn parse_test_start(line: &str, version: Option<String>) -> ImportedResult {
+    let mut one = ImportedResult::new(ImportFormat::IperfText, "iperf");
+    one.observation.tool_version = version;
+    let seen = &mut one.observation;
     if let Some(rest) = line.strip_prefix("Accepted connection from ") {
         "iperf3".clone_into(&mut seen.tool);
-        seen.near = rest.split(',').next().map(tame);
+        seen.near = rest.split(',').next().map(sanitize_text);
     } else if let Some(rest) = line.strip_prefix("Connecting to host ") {
         "iperf3".clone_into(&mut seen.tool);
-        seen.far = rest.split(',').next().map(tame);
+        seen.far = rest.split(',').next().map(sanitize_text);
         seen.forward = Some(!line.contains("reverse"));
     } else if let Some(rest) = line.strip_prefix("Client connecting to ") {
-        seen.far = rest.split(',').next().map(tame);
-        seen.protocol = between(rest, ", ", " port").map(|it| tame(it).to_lowercase());
+        seen.far = rest.split(',').next().map(sanitize_text);
+        seen.protocol =
+            text_between(rest, ", ", " port").map(|it| sanitize_text(it).to_lowercase());
         seen.forward = Some(true);
     }
     one
 }
 
 /// Parses `Time: Sun, 22 Nov 2026 10:00:00 GMT`, which `iperf3 -V` prints before a run.
-fn moment(line: &str) -> Option<Timestamp> {
+fn parse_time_line(line: &str) -> Option<Timestamp> {
     let text = line.strip_prefix("Time: ")?.trim();
     let text = text.trim_end_matches("UTC").trim_end_matches("GMT").trim();
     let civil = DateTime::strptime("%a, %d %b %Y %H:%M:%S", text).ok()?;
     Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-fn remark(one: &mut Found, line: &str) {
+fn parse_remark(one: &mut ImportedResult, line: &str) {
     if line.starts_with("Reverse mode") {
-        one.seen.forward = Some(false);
+        one.observation.forward = Some(false);
     } else if line.contains("sender seems to have been interrupted") || line.contains("error - ") {
-        let text = format!("iperf says: {}", tame(line));
-        if one.flaws.len() < MOST_REMARKS {
-            one.flaws.push(text);
+        let text = format!("iperf says: {}", sanitize_text(line));
+        if one.import_caveats.len() < MAX_REMARKS {
+            one.import_caveats.push(text);
         }
     }
 }
 
-fn take(one: &mut Found, line: &str) {
+fn parse_bracket_line(one: &mut ImportedResult, line: &str) {
     if let Some((_, ends)) = line.split_once(" local ") {
         let Some((near, far)) = ends.split_once(" connected ") else {
             return;
         };
-        let first = |text: &str| text.split_whitespace().next().map(tame);
+        let first = |text: &str| text.split_whitespace().next().map(sanitize_text);
         let far = first(far.trim_start_matches("with ").trim_start_matches("to "));
-        let (near, accepted) = (first(near), one.seen.near.is_some());
+        let (near, accepted) = (first(near), one.observation.near.is_some());
         if accepted {
-            one.seen.far = one.seen.far.take().or(near);
+            one.observation.far = one.observation.far.take().or(near);
         } else {
-            one.seen.near = near;
-            one.seen.far = one.seen.far.take().or_else(|| far.clone());
-            one.seen.far_address = far;
+            one.observation.near = near;
+            one.observation.far = one.observation.far.take().or_else(|| far.clone());
+            one.observation.far_address = far;
         }
         return;
     }
-    let Some(figures) = figures(line) else {
+    let Some(figures) = parse_iperf_line(line) else {
         return;
     };
-    match figures.last {
-        "sender" | "receiver" => total(one, &figures),
+    match figures.last_word {
+        "sender" | "receiver" => store_total(one, &figures),
         last => {
             let sum = figures.name == "SUM";
-            let interval = Interval {
-                stream: (!sum).then(|| tame(figures.name)),
+            let interval = ImportedInterval {
+                stream: (!sum).then(|| sanitize_text(figures.name)),
                 started_us: figures.started_us,
                 duration_us: figures.transfer.duration_us.unwrap_or(0),
                 bytes: figures.transfer.bytes,
@@ -135,17 +142,22 @@ fn take(one: &mut Found, line: &str) {
                 retransmitted_packets: figures.transfer.retransmitted_packets,
                 cwnd_bytes: figures.cwnd_bytes,
                 omitted: last == "(omitted)",
-                ..Interval::default()
+                ..ImportedInterval::default()
             };
-            whole_run(one, &figures);
-            let limit = (MOST_INTERVALS, "intervals");
-            Found::add(&mut one.seen.intervals, &mut one.flaws, interval, limit);
+            store_unattributed_total(one, &figures);
+            let limit = (MAX_INTERVALS, "intervals");
+            ImportedResult::push_bounded(
+                &mut one.observation.intervals,
+                &mut one.import_caveats,
+                interval,
+                limit,
+            );
         }
     }
 }
 
 /// Parses `[  5]   0.00-10.00  sec  1.10 GBytes   943 Mbits/sec   12             sender`.
-fn figures(line: &str) -> Option<Line<'_>> {
+fn parse_iperf_line(line: &str) -> Option<IperfLine<'_>> {
     let (name, rest) = line.strip_prefix('[')?.split_once(']')?;
     // `[  5][TX-C]` in bidirectional runs.
     let rest = match rest.strip_prefix('[') {
@@ -156,44 +168,44 @@ fn figures(line: &str) -> Option<Line<'_>> {
     let sec = words.iter().position(|word| *word == "sec")?;
     let range = words[..sec].concat();
     let (from, to) = range.split_once('-')?;
-    let started_us = scaled(from, 1e6)?;
-    let duration_us = scaled(to, 1e6)?.checked_sub(started_us)?;
+    let started_us = parse_scaled(from, 1e6)?;
+    let duration_us = parse_scaled(to, 1e6)?.checked_sub(started_us)?;
     let after = &words[sec + 1..];
-    let size = size_unit(after.get(1)?)?;
-    let mut transfer = Transfer {
-        bytes: scaled(after[0], size),
-        rounding_bytes: Some(rounding(after[0], size)).filter(|bytes| *bytes > 0),
+    let size = parse_size_unit(after.get(1)?)?;
+    let mut transfer = ImportedTransfer {
+        bytes: parse_scaled(after[0], size),
+        rounding_bytes: Some(half_unit_of_last_digit(after[0], size)).filter(|bytes| *bytes > 0),
         duration_us: Some(duration_us).filter(|us| *us > 0),
-        ..Transfer::default()
+        ..ImportedTransfer::default()
     };
-    if let Some(unit) = after.get(3).and_then(|word| rate_unit(word)) {
-        transfer.printed_bps = scaled(after[2], unit);
-        transfer.rounding_bps = Some(rounding(after[2], unit));
+    if let Some(unit) = after.get(3).and_then(|word| parse_rate_unit(word)) {
+        transfer.printed_bps = parse_scaled(after[2], unit);
+        transfer.rounding_bps = Some(half_unit_of_last_digit(after[2], unit));
     }
     let more = after.get(4..).unwrap_or_default();
-    datagrams(&mut transfer, more);
+    parse_datagram_counts(&mut transfer, more);
     let tcp = transfer.jitter_us.is_none() && transfer.datagrams.is_none();
     if tcp {
-        transfer.retransmitted_packets = more.first().and_then(|word| whole(word));
+        transfer.retransmitted_packets = more.first().and_then(|word| parse_whole(word));
     }
-    let cwnd = more.get(2).and_then(|word| size_unit(word));
-    Some(Line {
+    let cwnd = more.get(2).and_then(|word| parse_size_unit(word));
+    Some(IperfLine {
         name: name.trim(),
         started_us,
         transfer,
-        cwnd_bytes: cwnd.and_then(|unit| scaled(more[1], unit)),
-        last: more.last().copied().unwrap_or_default(),
+        cwnd_bytes: cwnd.and_then(|unit| parse_scaled(more[1], unit)),
+        last_word: more.last().copied().unwrap_or_default(),
     })
 }
 
 /// Parses `0.041 ms  12/8500 (0.14%)`.
-fn datagrams(transfer: &mut Transfer, more: &[&str]) {
+fn parse_datagram_counts(transfer: &mut ImportedTransfer, more: &[&str]) {
     if more.get(1) == Some(&"ms") {
-        transfer.jitter_us = scaled(more[0], 1e3);
+        transfer.jitter_us = parse_scaled(more[0], 1e3);
     }
     let counted = more.iter().find_map(|word| {
         let (lost, all) = word.split_once('/')?;
-        Some((whole(lost)?, whole(all)?))
+        Some((parse_whole(lost)?, parse_whole(all)?))
     });
     if let Some((lost, all)) = counted {
         transfer.lost_datagrams = Some(lost);
@@ -202,27 +214,36 @@ fn datagrams(transfer: &mut Transfer, more: &[&str]) {
 }
 
 /// Stores one of iperf3's last lines, which name the end that counted.
-fn total(one: &mut Found, line: &Line) {
-    let sender = line.last == "sender";
+fn store_total(one: &mut ImportedResult, line: &IperfLine) {
+    let sender = line.last_word == "sender";
     if line.name == "SUM" {
         let place = if sender {
-            &mut one.seen.sender
+            &mut one.observation.sender
         } else {
-            &mut one.seen.receiver
+            &mut one.observation.receiver
         };
         *place = Some(line.transfer);
         return;
     }
-    let name = tame(line.name);
-    if !one.seen.streams.iter().any(|it| it.name == name) {
-        let stream = Stream {
+    let name = sanitize_text(line.name);
+    if !one.observation.streams.iter().any(|it| it.name == name) {
+        let stream = ImportedStream {
             name: name.clone(),
-            ..Stream::default()
+            ..ImportedStream::default()
         };
-        let limit = (MOST_STREAMS, "streams");
-        Found::add(&mut one.seen.streams, &mut one.flaws, stream, limit);
+        let limit = (MAX_STREAMS, "streams");
+        ImportedResult::push_bounded(
+            &mut one.observation.streams,
+            &mut one.import_caveats,
+            stream,
+            limit,
+        );
     }
-    let stream = one.seen.streams.iter_mut().find(|it| it.name == name);
+    let stream = one
+        .observation
+        .streams
+        .iter_mut()
+        .find(|it| it.name == name);
     if let Some(stream) = stream {
         let place = if sender {
             &mut stream.sender
@@ -234,48 +255,59 @@ fn total(one: &mut Found, line: &Line) {
 }
 
 /// Stores one of iperf 2's last lines, which begin at 0 again and do not name the end that counted.
-fn whole_run(one: &mut Found, line: &Line) {
-    if one.seen.tool != "iperf" || line.started_us != 0 {
+fn store_unattributed_total(one: &mut ImportedResult, line: &IperfLine) {
+    if one.observation.tool != "iperf" || line.started_us != 0 {
         return;
     }
-    let longer =
-        |old: &Option<Transfer>| old.is_none_or(|old| old.duration_us <= line.transfer.duration_us);
+    let longer = |old: &Option<ImportedTransfer>| {
+        old.is_none_or(|old| old.duration_us <= line.transfer.duration_us)
+    };
     if line.name == "SUM" {
-        if longer(&one.seen.either) {
-            one.seen.either = Some(line.transfer);
+        if longer(&one.observation.either) {
+            one.observation.either = Some(line.transfer);
         }
         return;
     }
-    let name = tame(line.name);
-    match one.seen.streams.iter_mut().find(|it| it.name == name) {
+    let name = sanitize_text(line.name);
+    match one
+        .observation
+        .streams
+        .iter_mut()
+        .find(|it| it.name == name)
+    {
         Some(stream) if longer(&stream.either) => stream.either = Some(line.transfer),
         Some(_) => {}
         None => {
-            let stream = Stream {
+            let stream = ImportedStream {
                 name,
                 either: Some(line.transfer),
-                ..Stream::default()
+                ..ImportedStream::default()
             };
-            let limit = (MOST_STREAMS, "streams");
-            Found::add(&mut one.seen.streams, &mut one.flaws, stream, limit);
+            let limit = (MAX_STREAMS, "streams");
+            ImportedResult::push_bounded(
+                &mut one.observation.streams,
+                &mut one.import_caveats,
+                stream,
+                limit,
+            );
         }
     }
 }
 
 /// Drops totals of a truncated run that are only its first interval.
-fn drop_first_intervals(seen: &mut Observation) {
+fn drop_first_intervals(seen: &mut ImportedObservation) {
     let ends = seen.intervals.iter();
     let end_us = ends
         .map(|it| it.started_us.saturating_add(it.duration_us))
         .max();
-    let whole = |it: &Transfer| it.duration_us >= end_us.map(|us| us / 10 * 9);
+    let whole = |it: &ImportedTransfer| it.duration_us >= end_us.map(|us| us / 10 * 9);
     seen.either = seen.either.filter(whole);
     seen.streams
         .retain(|stream| stream.either.as_ref().is_none_or(whole));
 }
 
-fn finish(one: &mut Found) {
-    let seen = &mut one.seen;
+fn finish_result(one: &mut ImportedResult) {
+    let seen = &mut one.observation;
     drop_first_intervals(seen);
     // A single stream has no sum line.
     if let [only] = &seen.streams[..] {
@@ -292,9 +324,9 @@ fn finish(one: &mut Found) {
         seen.protocol = Some(if udp { "udp" } else { "tcp" }.to_owned());
     }
     if seen.streams.is_empty() {
-        one.flaws
+        one.import_caveats
             .push("the lines of the whole run are not there: it is cut off".to_owned());
     }
-    one.lacks("bytes beyond the printed digits");
-    one.lacks("round trips, buffers in force, what limited the run");
+    one.add_missing("bytes beyond the printed digits");
+    one.add_missing("round trips, buffers in force, what limited the run");
 }

@@ -4,50 +4,50 @@
 //! limited, texts are sanitized, and impossible numbers are treated as absent. Nothing is filled
 //! in. The crate knows no clock, disk or store: the caller reads the text and stores the results.
 //!
-//! - [`read`]: output of other programs
-//! - [`claims`], [`legs`], [`manifest`]: files written by people, and the manifest of a bundle
-//! - [`lines`]: numbers, units and words of lines; [`letters`]: sanitizes text
-//! - [`json`]: splits JSON into values and finds the program that wrote them
-//! - [`iperf3_json`], [`iperf_text`], [`ntttcp`], [`ntttcp_xml`], [`ping`], [`pscheduler`],
+//! - [`parse_output`]: output of other programs
+//! - [`claims_text`], [`legs_text`], [`manifest_text`]: files written by people, and the manifest of a bundle
+//! - [`printed_numbers`]: numbers, units and words of lines; [`control_chars`]: sanitizes text
+//! - [`json_results`]: splits JSON into values and finds the program that wrote them
+//! - [`iperf3_json_output`], [`iperf_text`], [`ntttcp_text`], [`ntttcp_xml`], [`ping`], [`pscheduler`],
 //!   [`traceroute`]: one file for each format
 
 #![forbid(unsafe_code)]
 
-pub mod claims;
-mod iperf3_json;
+pub mod claims_text;
+pub mod control_chars;
+mod iperf3_json_output;
 mod iperf_text;
-mod json;
-pub mod legs;
-pub mod letters;
-mod lines;
-pub mod manifest;
-mod ntttcp;
+mod json_results;
+pub mod legs_text;
+pub mod manifest_text;
+mod ntttcp_text;
 mod ntttcp_xml;
 mod ping;
+mod printed_numbers;
 mod pscheduler;
 #[cfg(test)]
 mod tests;
 mod traceroute;
 
+use control_chars::replace_control_char;
 use jiff::Timestamp;
-use letters::still;
-use longhaul_model::report::v1::imported::Observation;
+use longhaul_model::report::v1::imported::ImportedObservation;
 
 /// The maximum file size in bytes: an hour of iperf3's JSON with 16 streams. Parsed JSON takes
 /// about ten times that in memory.
-pub const MOST_BYTES: u64 = 16 << 20;
+pub const MAX_FILE_BYTES: u64 = 16 << 20;
 /// The maximum number of results in one file.
-pub const MOST_RESULTS: usize = 1000;
+pub const MAX_RESULTS: usize = 1000;
 /// The maximum number of streams in one result.
-const MOST_STREAMS: usize = 4096;
-const MOST_INTERVALS: usize = 500_000;
-const MOST_ANSWERS: usize = 100_000;
-const MOST_HOPS: usize = 255;
+const MAX_STREAMS: usize = 4096;
+const MAX_INTERVALS: usize = 500_000;
+const MAX_ANSWERS: usize = 100_000;
+const MAX_HOPS: usize = 255;
 /// The maximum number of characters in one text.
-const MOST_LETTERS: usize = 255;
+const MAX_TEXT_CHARS: usize = 255;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ImportFormat {
     Iperf3Json,
     IperfText,
     NtttcpText,
@@ -57,80 +57,85 @@ pub enum Format {
     Traceroute,
 }
 
-pub const FORMATS: [Format; 7] = [
-    Format::Iperf3Json,
-    Format::IperfText,
-    Format::NtttcpText,
-    Format::NtttcpXml,
-    Format::Ping,
-    Format::Pscheduler,
-    Format::Traceroute,
+pub const FORMATS: [ImportFormat; 7] = [
+    ImportFormat::Iperf3Json,
+    ImportFormat::IperfText,
+    ImportFormat::NtttcpText,
+    ImportFormat::NtttcpXml,
+    ImportFormat::Ping,
+    ImportFormat::Pscheduler,
+    ImportFormat::Traceroute,
 ];
 
-impl Format {
+impl ImportFormat {
     /// Returns the name used by `--format` and in reports.
-    pub const fn word(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
-            Format::Iperf3Json => "iperf3-json",
-            Format::IperfText => "iperf-text",
-            Format::NtttcpText => "ntttcp-text",
-            Format::NtttcpXml => "ntttcp-xml",
-            Format::Ping => "ping",
-            Format::Pscheduler => "pscheduler",
-            Format::Traceroute => "traceroute",
+            ImportFormat::Iperf3Json => "iperf3-json",
+            ImportFormat::IperfText => "iperf-text",
+            ImportFormat::NtttcpText => "ntttcp-text",
+            ImportFormat::NtttcpXml => "ntttcp-xml",
+            ImportFormat::Ping => "ping",
+            ImportFormat::Pscheduler => "pscheduler",
+            ImportFormat::Traceroute => "traceroute",
         }
     }
 
     const fn is_json(self) -> bool {
-        matches!(self, Format::Iperf3Json | Format::Pscheduler)
+        matches!(self, ImportFormat::Iperf3Json | ImportFormat::Pscheduler)
     }
 
-    /// Parses line-based formats; [`json`] parses JSON.
-    fn read(self, text: &str) -> Vec<Found> {
+    /// Parses line-based formats; [`json_results`] parses JSON.
+    fn parse_text(self, text: &str) -> Vec<ImportedResult> {
         match self {
-            Format::IperfText => iperf_text::read(text),
-            Format::NtttcpText => ntttcp::read(text),
-            Format::NtttcpXml => ntttcp_xml::read(text),
-            Format::Ping => ping::read(text),
-            Format::Traceroute => traceroute::read(text),
-            Format::Iperf3Json | Format::Pscheduler => Vec::new(),
+            ImportFormat::IperfText => iperf_text::parse_iperf_text(text),
+            ImportFormat::NtttcpText => ntttcp_text::parse_ntttcp_text(text),
+            ImportFormat::NtttcpXml => ntttcp_xml::parse_ntttcp_xml(text),
+            ImportFormat::Ping => ping::parse_ping(text),
+            ImportFormat::Traceroute => traceroute::parse_traceroute(text),
+            ImportFormat::Iperf3Json | ImportFormat::Pscheduler => Vec::new(),
         }
     }
 }
 
 /// One result of a file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
-    pub format: Format,
+pub struct ImportedResult {
+    pub format: ImportFormat,
     /// Absent if the text does not say.
     pub started: Option<Timestamp>,
-    pub seen: Observation,
+    pub observation: ImportedObservation,
     /// Limits of this import, as sentences.
-    pub flaws: Vec<String>,
+    pub import_caveats: Vec<String>,
 }
 
-impl Found {
-    fn new(format: Format, tool: &str) -> Found {
-        let seen = Observation {
+impl ImportedResult {
+    fn new(format: ImportFormat, tool: &str) -> ImportedResult {
+        let seen = ImportedObservation {
             tool: tool.to_owned(),
-            ..Observation::default()
+            ..ImportedObservation::default()
         };
-        Found {
+        ImportedResult {
             format,
             started: None,
-            seen,
-            flaws: Vec::new(),
+            observation: seen,
+            import_caveats: Vec::new(),
         }
     }
 
-    fn lacks(&mut self, what: &str) {
-        if !self.seen.missing.iter().any(|it| it == what) {
-            self.seen.missing.push(what.to_owned());
+    fn add_missing(&mut self, what: &str) {
+        if !self.observation.missing.iter().any(|it| it == what) {
+            self.observation.missing.push(what.to_owned());
         }
     }
 
     /// Adds an item while there is room; reports once that the rest is left out.
-    fn add<T>(list: &mut Vec<T>, flaws: &mut Vec<String>, item: T, (most, what): (usize, &str)) {
+    fn push_bounded<T>(
+        list: &mut Vec<T>,
+        flaws: &mut Vec<String>,
+        item: T,
+        (most, what): (usize, &str),
+    ) {
         if list.len() < most {
             list.push(item);
             return;
@@ -144,7 +149,10 @@ impl Found {
 
 /// Parses all results of a text, of one format if `format` is given, or returns the reason why it
 /// has none.
-pub fn read(text: &str, format: Option<Format>) -> Result<Vec<Found>, String> {
+pub fn parse_output(
+    text: &str,
+    format: Option<ImportFormat>,
+) -> Result<Vec<ImportedResult>, String> {
     let first = text.trim_start().chars().next();
     let formats = match format {
         Some(format) => vec![format],
@@ -154,12 +162,12 @@ pub fn read(text: &str, format: Option<Format>) -> Result<Vec<Found>, String> {
             .collect(),
     };
     let found = if formats[0].is_json() {
-        json::read(text, &formats)?
+        json_results::parse_json_results(text, &formats)?
     } else {
-        formats.iter().flat_map(|it| it.read(text)).collect()
+        formats.iter().flat_map(|it| it.parse_text(text)).collect()
     };
-    if found.len() > MOST_RESULTS {
-        return Err(format!("it has more than {MOST_RESULTS} results"));
+    if found.len() > MAX_RESULTS {
+        return Err(format!("it has more than {MAX_RESULTS} results"));
     }
     if found.is_empty() {
         return Err("no output of a program that is known is in it".to_owned());
@@ -168,7 +176,9 @@ pub fn read(text: &str, format: Option<Format>) -> Result<Vec<Found>, String> {
 }
 
 /// Sanitizes and truncates untrusted text.
-pub fn tame(text: &str) -> String {
-    let letters = text.trim().chars().take(MOST_LETTERS);
-    letters.map(|c| still(c, '\u{fffd}')).collect()
+pub fn sanitize_text(text: &str) -> String {
+    let letters = text.trim().chars().take(MAX_TEXT_CHARS);
+    letters
+        .map(|c| replace_control_char(c, '\u{fffd}'))
+        .collect()
 }

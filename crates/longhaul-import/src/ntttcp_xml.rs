@@ -4,18 +4,20 @@
 //! and other lines around them. It is parsed as a stream of events, so a truncated file gives what
 //! it has. NTttcp does not escape names: parsing stops where its XML is malformed.
 
-use crate::lines::{rounding, scaled, whole};
-use crate::ntttcp::megabytes;
-use crate::{Format, Found, MOST_LETTERS, MOST_RESULTS, MOST_STREAMS, tame};
-use longhaul_model::report::v1::imported::{Printed, Stream, Transfer};
+use crate::ntttcp_text::convert_megabytes;
+use crate::printed_numbers::{half_unit_of_last_digit, parse_scaled, parse_whole};
+use crate::{
+    ImportFormat, ImportedResult, MAX_RESULTS, MAX_STREAMS, MAX_TEXT_CHARS, sanitize_text,
+};
+use longhaul_model::report::v1::imported::{ImportedStream, ImportedTransfer, PrintedFigure};
 use quick_xml::Reader;
 use quick_xml::escape::{resolve_xml_entity, unescape};
 use quick_xml::events::{BytesStart, Event};
 
 /// The maximum nesting depth: NTttcp uses four, and six with its kernel counters.
-const MOST_DEPTH: usize = 16;
-const MOST_PRINTED: usize = 64;
-const MOST_ATTRIBUTES: usize = 16;
+const MAX_DEPTH: usize = 16;
+const MAX_PRINTED: usize = 64;
+const MAX_ATTRIBUTES: usize = 16;
 
 /// Parameters that describe how the run was made.
 const PARAMETERS: [&str; 8] = [
@@ -29,14 +31,14 @@ const PARAMETERS: [&str; 8] = [
     "async",
 ];
 
-pub(crate) fn read(text: &str) -> Vec<Found> {
+pub(crate) fn parse_ntttcp_xml(text: &str) -> Vec<ImportedResult> {
     let mut found = Vec::new();
     let mut rest = text;
-    while let Some(at) = begin(rest) {
-        if found.len() > MOST_RESULTS {
+    while let Some(at) = find_root_element(rest) {
+        if found.len() > MAX_RESULTS {
             break;
         }
-        let (one, end) = result(&rest[at..]);
+        let (one, end) = parse_root_element(&rest[at..]);
         found.extend(one);
         // Text after malformed XML may be anything, and trying each position would take too long.
         let Some(end) = end else { break };
@@ -46,7 +48,7 @@ pub(crate) fn read(text: &str) -> Vec<Found> {
 }
 
 /// Returns the position at which the next result begins.
-fn begin(text: &str) -> Option<usize> {
+fn find_root_element(text: &str) -> Option<usize> {
     let mut marks = text.match_indices("<ntttcp");
     let root = marks.find(|(at, mark)| {
         let mut next = text[at + mark.len()..].chars();
@@ -57,21 +59,21 @@ fn begin(text: &str) -> Option<usize> {
 }
 
 /// An open element.
-struct Open {
+struct OpenElement {
     name: String,
     metric: String,
     /// The element has contained only text so far.
-    leaf: bool,
+    is_leaf: bool,
 }
 
 /// A result that is not complete yet.
-struct Partial {
-    one: Found,
-    total: Transfer,
+struct PartialNtttcpResult {
+    result: ImportedResult,
+    total: ImportedTransfer,
     /// As printed; rate and time decide whether a megabyte is 10^6 or 2^20 bytes.
     megabytes: Option<String>,
     bytes_per_second: Option<u64>,
-    thread: Transfer,
+    thread: ImportedTransfer,
     is_sender: bool,
     /// Written by ntttcp-for-linux, which prints zeros where NTttcp.exe has values.
     is_linux: bool,
@@ -79,14 +81,14 @@ struct Partial {
 
 /// Parses the result at the beginning of the text and returns it with its end, or no end if the XML
 /// is malformed.
-fn result(text: &str) -> (Option<Found>, Option<usize>) {
+fn parse_root_element(text: &str) -> (Option<ImportedResult>, Option<usize>) {
     let mut reader = Reader::from_str(text);
-    let mut partial = Partial::default();
-    let why = match events(&mut reader, &mut partial) {
+    let mut partial = PartialNtttcpResult::default();
+    let why = match parse_xml_events(&mut reader, &mut partial) {
         Ok(()) => None,
         Err(why) => Some(format!(
             "the XML is cut off or not sound ({}); nothing is read from there on",
-            tame(&why)
+            sanitize_text(&why)
         )),
     };
     let end = usize::try_from(reader.buffer_position()).ok();
@@ -95,32 +97,35 @@ fn result(text: &str) -> (Option<Found>, Option<usize>) {
 }
 
 /// Reads events until the root element is closed.
-fn events(reader: &mut Reader<&[u8]>, partial: &mut Partial) -> Result<(), String> {
-    let mut open: Vec<Open> = Vec::new();
+fn parse_xml_events(
+    reader: &mut Reader<&[u8]>,
+    partial: &mut PartialNtttcpResult,
+) -> Result<(), String> {
+    let mut open: Vec<OpenElement> = Vec::new();
     let mut text = String::new();
     loop {
         match reader.read_event().map_err(|error| error.to_string())? {
             Event::Start(tag) => {
-                if open.len() == MOST_DEPTH {
-                    return Err(format!("it is nested deeper than {MOST_DEPTH}"));
+                if open.len() == MAX_DEPTH {
+                    return Err(format!("it is nested deeper than {MAX_DEPTH}"));
                 }
                 if let Some(parent) = open.last_mut() {
-                    parent.leaf = false;
+                    parent.is_leaf = false;
                 }
-                let element = partial.begun(open.len(), &tag);
+                let element = partial.start_element(open.len(), &tag);
                 open.push(element);
                 text.clear();
             }
-            Event::Text(part) => add(&mut text, &part),
-            Event::CData(part) => add(&mut text, &part),
+            Event::Text(part) => append_text(&mut text, &part),
+            Event::CData(part) => append_text(&mut text, &part),
             Event::GeneralRef(name) => {
                 let letter = name.resolve_char_ref().ok().flatten();
                 let letter = letter.map(String::from);
                 let known = letter.or_else(|| resolve_xml_entity(&name).map(str::to_owned));
-                add(&mut text, known.as_deref().unwrap_or("\u{fffd}"));
+                append_text(&mut text, known.as_deref().unwrap_or("\u{fffd}"));
             }
             Event::End(_) => {
-                partial.ended(&open, text.trim());
+                partial.end_element(&open, text.trim());
                 open.pop();
                 if open.is_empty() {
                     return Ok(());
@@ -129,7 +134,7 @@ fn events(reader: &mut Reader<&[u8]>, partial: &mut Partial) -> Result<(), Strin
             Event::Eof => return Err("the end of its first element is not there".to_owned()),
             Event::Empty(_) => {
                 if let Some(parent) = open.last_mut() {
-                    parent.leaf = false;
+                    parent.is_leaf = false;
                 }
             }
             Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
@@ -139,60 +144,60 @@ fn events(reader: &mut Reader<&[u8]>, partial: &mut Partial) -> Result<(), Strin
 }
 
 /// Appends text up to a limit: no number is longer than what is kept.
-fn add(text: &mut String, part: &str) {
-    if text.len() < 4 * MOST_LETTERS {
-        text.extend(part.chars().take(MOST_LETTERS));
+fn append_text(text: &mut String, part: &str) {
+    if text.len() < 4 * MAX_TEXT_CHARS {
+        text.extend(part.chars().take(MAX_TEXT_CHARS));
     }
 }
 
-fn attribute(tag: &BytesStart, wanted: &str) -> Option<String> {
+fn read_attribute(tag: &BytesStart, wanted: &str) -> Option<String> {
     // The check for duplicates takes quadratic time, so it is off.
     let mut all = tag.attributes();
-    let all = all.with_checks(false).flatten().take(MOST_ATTRIBUTES);
+    let all = all.with_checks(false).flatten().take(MAX_ATTRIBUTES);
     let mut of = all.filter(|it| it.key.as_ref() == wanted);
     let raw = of.next()?.value;
-    let text = unescape(&raw).map(|it| tame(&it));
-    Some(text.unwrap_or_else(|_| tame(&raw)))
+    let text = unescape(&raw).map(|it| sanitize_text(&it));
+    Some(text.unwrap_or_else(|_| sanitize_text(&raw)))
 }
 
-impl Default for Partial {
-    fn default() -> Partial {
-        Partial {
-            one: Found::new(Format::NtttcpXml, "ntttcp"),
-            total: Transfer::default(),
+impl Default for PartialNtttcpResult {
+    fn default() -> PartialNtttcpResult {
+        PartialNtttcpResult {
+            result: ImportedResult::new(ImportFormat::NtttcpXml, "ntttcp"),
+            total: ImportedTransfer::default(),
             megabytes: None,
             bytes_per_second: None,
-            thread: Transfer::default(),
+            thread: ImportedTransfer::default(),
             is_sender: false,
             is_linux: false,
         }
     }
 }
 
-impl Partial {
-    fn begun(&mut self, depth: usize, tag: &BytesStart) -> Open {
-        let name = tame(tag.name().as_ref());
+impl PartialNtttcpResult {
+    fn start_element(&mut self, depth: usize, tag: &BytesStart) -> OpenElement {
+        let name = sanitize_text(tag.name().as_ref());
         if depth == 0 {
-            self.root(&name, tag);
+            self.start_root(&name, tag);
         }
         if depth == 1 && name == "thread" {
-            self.thread = Transfer::default();
+            self.thread = ImportedTransfer::default();
         }
         let wanted = if name == "thread" { "index" } else { "metric" };
-        Open {
+        OpenElement {
             name,
-            metric: attribute(tag, wanted).unwrap_or_default(),
-            leaf: true,
+            metric: read_attribute(tag, wanted).unwrap_or_default(),
+            is_leaf: true,
         }
     }
 
-    fn root(&mut self, name: &str, tag: &BytesStart) {
-        let seen = &mut self.one.seen;
+    fn start_root(&mut self, name: &str, tag: &BytesStart) {
+        let seen = &mut self.result.observation;
         self.is_sender = name == "ntttcps";
-        seen.tool_version = attribute(tag, "version").filter(|it| !it.is_empty());
+        seen.tool_version = read_attribute(tag, "version").filter(|it| !it.is_empty());
         let version = seen.tool_version.as_deref();
         self.is_linux = version.is_some_and(|it| it.ends_with("linux"));
-        let computer = attribute(tag, "computername").filter(|it| !it.is_empty());
+        let computer = read_attribute(tag, "computername").filter(|it| !it.is_empty());
         // The sender always initiates.
         if self.is_sender {
             seen.near = computer;
@@ -203,36 +208,41 @@ impl Partial {
         seen.protocol = Some("tcp".to_owned());
     }
 
-    fn ended(&mut self, open: &[Open], text: &str) {
+    fn end_element(&mut self, open: &[OpenElement], text: &str) {
         match open {
-            [_, thread] if thread.name == "thread" => self.thread_ended(&thread.metric),
-            [_, figure] if figure.leaf => self.total(figure, text),
+            [_, thread] if thread.name == "thread" => self.end_thread(&thread.metric),
+            [_, figure] if figure.is_leaf => self.add_total(figure, text),
             [_, thread, figure] if thread.name == "thread" => {
-                rate_or_time(&mut self.thread, figure, text);
+                read_rate_or_time(&mut self.thread, figure, text);
             }
-            [_, group, figure] if group.name == "parameters" => self.parameter(&figure.name, text),
+            [_, group, figure] if group.name == "parameters" => {
+                self.add_parameter(&figure.name, text);
+            }
             _ => {}
         }
     }
 
-    fn thread_ended(&mut self, index: &str) {
-        let (sender, receiver) = self.sides(self.thread);
-        let stream = Stream {
+    fn end_thread(&mut self, index: &str) {
+        let (sender, receiver) = self.by_direction(self.thread);
+        let stream = ImportedStream {
             name: if index.is_empty() { "?" } else { index }.to_owned(),
             sender,
             receiver,
             either: None,
         };
-        let limit = (MOST_STREAMS, "streams");
-        Found::add(
-            &mut self.one.seen.streams,
-            &mut self.one.flaws,
+        let limit = (MAX_STREAMS, "streams");
+        ImportedResult::push_bounded(
+            &mut self.result.observation.streams,
+            &mut self.result.import_caveats,
             stream,
             limit,
         );
     }
 
-    fn sides(&self, transfer: Transfer) -> (Option<Transfer>, Option<Transfer>) {
+    fn by_direction(
+        &self,
+        transfer: ImportedTransfer,
+    ) -> (Option<ImportedTransfer>, Option<ImportedTransfer>) {
         if self.is_sender {
             (Some(transfer), None)
         } else {
@@ -240,98 +250,104 @@ impl Partial {
         }
     }
 
-    fn parameter(&mut self, name: &str, text: &str) {
+    fn add_parameter(&mut self, name: &str, text: &str) {
         if name == "udp" && text == "True" {
-            self.one.seen.protocol = Some("udp".to_owned());
+            self.result.observation.protocol = Some("udp".to_owned());
         } else if PARAMETERS.contains(&name) {
-            self.print(name, text);
+            self.add_printed(name, text);
         }
     }
 
-    fn total(&mut self, figure: &Open, text: &str) {
+    fn add_total(&mut self, figure: &OpenElement, text: &str) {
         match (figure.name.as_str(), figure.metric.as_str()) {
-            ("total_bytes", "MB") => self.megabytes = Some(tame(text)),
+            ("total_bytes", "MB") => self.megabytes = Some(sanitize_text(text)),
             ("realtime", _) | ("throughput", "mbps") => {
-                rate_or_time(&mut self.total, figure, text);
+                read_rate_or_time(&mut self.total, figure, text);
             }
-            ("throughput", "Bps") => self.bytes_per_second = scaled(text, 1.0),
-            ("packets_retransmitted", _) => self.total.retransmitted_packets = whole(text),
+            ("throughput", "Bps") => self.bytes_per_second = parse_scaled(text, 1.0),
+            ("packets_retransmitted", _) => self.total.retransmitted_packets = parse_whole(text),
             // All bits set: no connection reported its RTT.
             ("tcp_average_rtt", "us") => {
-                let told = whole(text).filter(|us| (1..u64::from(u32::MAX)).contains(us));
+                let told = parse_whole(text).filter(|us| (1..u64::from(u32::MAX)).contains(us));
                 self.total.rtt_mean_us = told;
             }
-            (name, "") => self.print(name, text),
-            (name, metric) => self.print(&format!("{name} {metric}"), text),
+            (name, "") => self.add_printed(name, text),
+            (name, metric) => self.add_printed(&format!("{name} {metric}"), text),
         }
     }
 
-    fn print(&mut self, name: &str, text: &str) {
+    fn add_printed(&mut self, name: &str, text: &str) {
         let zero = text.bytes().all(|b| matches!(b, b'0' | b'.'));
-        let full = self.one.seen.printed.len() == MOST_PRINTED;
+        let full = self.result.observation.printed.len() == MAX_PRINTED;
         if full || text.is_empty() || (zero && self.is_linux) {
             return;
         }
-        self.one.seen.printed.push(Printed {
-            name: tame(name),
-            text: tame(text),
+        self.result.observation.printed.push(PrintedFigure {
+            name: sanitize_text(name),
+            text: sanitize_text(text),
         });
     }
 
-    fn finish(mut self, why: Option<String>) -> Option<Found> {
+    fn finish(mut self, why: Option<String>) -> Option<ImportedResult> {
         self.total.printed_bps = self
             .total
             .printed_bps
             .or(self.bytes_per_second.and_then(|it| it.checked_mul(8)));
         if let Some(printed) = self.megabytes.take() {
-            self.total.bytes = megabytes(&printed, self.total);
-            self.total.rounding_bytes = Some(rounding(&printed, 1e6)).filter(|bytes| *bytes > 0);
+            self.total.bytes = convert_megabytes(&printed, self.total);
+            self.total.rounding_bytes =
+                Some(half_unit_of_last_digit(&printed, 1e6)).filter(|bytes| *bytes > 0);
             if self.total.bytes.is_none() {
-                self.one.flaws.push(format!(
+                self.result.import_caveats.push(format!(
                     "`{printed}` megabytes fit the printed rate neither as 10^6 nor as 2^20 bytes"
                 ));
             }
         }
-        if self.one.seen.protocol.as_deref() == Some("udp") {
+        if self.result.observation.protocol.as_deref() == Some("udp") {
             self.total.retransmitted_packets = None;
         }
-        let has_total = self.total != Transfer::default();
-        if !has_total && self.one.seen.streams.is_empty() {
+        let has_total = self.total != ImportedTransfer::default();
+        if !has_total && self.result.observation.streams.is_empty() {
             return None;
         }
         if has_total {
-            (self.one.seen.sender, self.one.seen.receiver) = self.sides(self.total);
+            (
+                self.result.observation.sender,
+                self.result.observation.receiver,
+            ) = self.by_direction(self.total);
         }
-        self.one.flaws.extend(why);
-        self.gaps();
-        Some(self.one)
+        self.result.import_caveats.extend(why);
+        self.list_missing();
+        Some(self.result)
     }
 
-    fn gaps(&mut self) {
-        let one = &mut self.one;
-        one.lacks(if one.seen.streams.is_empty() {
+    fn list_missing(&mut self) {
+        let one = &mut self.result;
+        one.add_missing(if one.observation.streams.is_empty() {
             "figures of each stream (ntttcp-for-linux has them with -V)"
         } else {
             "bytes of each stream"
         });
-        one.lacks(if self.is_sender {
+        one.add_missing(if self.is_sender {
             "what the receiver counted"
         } else {
             "what the sender counted"
         });
-        one.lacks("readings over time, congestion windows");
+        one.add_missing("readings over time, congestion windows");
         if self.total.rtt_mean_us.is_none() {
-            one.lacks("round trips");
+            one.add_missing("round trips");
         }
     }
 }
 
-fn rate_or_time(transfer: &mut Transfer, figure: &Open, text: &str) {
+fn read_rate_or_time(transfer: &mut ImportedTransfer, figure: &OpenElement, text: &str) {
     match (figure.name.as_str(), figure.metric.as_str()) {
-        ("realtime", "s") => transfer.duration_us = scaled(text, 1e6).filter(|us| *us > 0),
+        ("realtime", "s") => transfer.duration_us = parse_scaled(text, 1e6).filter(|us| *us > 0),
         ("throughput", "mbps") => {
-            transfer.printed_bps = scaled(text, 1e6);
-            transfer.rounding_bps = transfer.printed_bps.map(|_| rounding(text, 1e6));
+            transfer.printed_bps = parse_scaled(text, 1e6);
+            transfer.rounding_bps = transfer
+                .printed_bps
+                .map(|_| half_unit_of_last_digit(text, 1e6));
         }
         _ => {}
     }

@@ -12,18 +12,21 @@ fn fixture(name: &str) -> String {
     std::fs::read_to_string(format!("{folder}{name}")).expect("the fixture is there")
 }
 
-fn only(name: &str) -> Found {
-    let mut found = read(&fixture(name), None).expect(name);
+fn only(name: &str) -> ImportedResult {
+    let mut found = parse_output(&fixture(name), None).expect(name);
     assert_eq!(found.len(), 1, "{name}: {found:?}");
     found.remove(0)
 }
 
 #[test]
 fn one_file_may_hold_a_transfer_pings_and_a_route() {
-    let found = read(&fixture("ntttcp-2004.txt"), None).expect("it is read");
-    let tools: Vec<_> = found.iter().map(|one| one.seen.tool.as_str()).collect();
+    let found = parse_output(&fixture("ntttcp-2004.txt"), None).expect("it is read");
+    let tools: Vec<_> = found
+        .iter()
+        .map(|one| one.observation.tool.as_str())
+        .collect();
     assert_eq!(tools, ["ntttcp", "ping", "traceroute"]);
-    let seen = &found[0].seen;
+    let seen = &found[0].observation;
     assert_eq!(seen.streams.len(), 9);
     let total = seen.sender.expect("the sender's log");
     assert_eq!(total.bytes, Some(498_587_545_600));
@@ -34,13 +37,17 @@ fn one_file_may_hold_a_transfer_pings_and_a_route() {
         Some(638_740_000)
     );
     assert_eq!(seen.far.as_deref(), Some("192.91.239.7"));
-    assert!(found[0].flaws[0].contains("18.9"), "{:?}", found[0].flaws);
-    let pings = found[1].seen.pings.as_ref().expect("pings");
+    assert!(
+        found[0].import_caveats[0].contains("18.9"),
+        "{:?}",
+        found[0].import_caveats
+    );
+    let pings = found[1].observation.pings.as_ref().expect("pings");
     assert_eq!(
         (pings.sent_packets, pings.rtt_min_us),
         (Some(20), Some(172_000))
     );
-    let hops = &found[2].seen.hops;
+    let hops = &found[2].observation.hops;
     assert_eq!(hops.len(), 9);
     assert_eq!(hops[0].bounded_packets, Some(3));
     assert_eq!(hops[8].rtts_us, [172_000; 3]);
@@ -51,16 +58,21 @@ fn one_file_may_hold_a_transfer_pings_and_a_route() {
 fn iperf3_json_gives_both_ends_and_the_time() {
     let one = only("iperf3-3.12.json");
     assert!(one.started.is_some());
-    assert_eq!(one.seen.tool_version.as_deref(), Some("3.12"));
-    assert_eq!(one.seen.streams.len(), 2);
-    assert_eq!(one.seen.forward, Some(true));
-    assert_eq!(one.flaws, [""; 0]);
-    for end in [one.seen.sender, one.seen.receiver] {
+    assert_eq!(one.observation.tool_version.as_deref(), Some("3.12"));
+    assert_eq!(one.observation.streams.len(), 2);
+    assert_eq!(one.observation.forward, Some(true));
+    assert_eq!(one.import_caveats, [""; 0]);
+    for end in [one.observation.sender, one.observation.receiver] {
         let end = end.expect("both ends");
         assert!(end.bytes > Some(0) && end.duration_us > Some(0));
         assert_eq!(end.rounding_bytes, None, "JSON has every byte");
     }
-    assert!(one.seen.intervals.iter().all(|it| it.rtt_us > Some(0)));
+    assert!(
+        one.observation
+            .intervals
+            .iter()
+            .all(|it| it.rtt_us > Some(0))
+    );
 }
 
 #[test]
@@ -68,14 +80,14 @@ fn a_reading_that_json_does_not_have_is_absent() {
     let text = r#"{"start": {"version": "iperf 3.0", "connected": []}, "intervals": [],
         "end": {"streams": [{"sender": {"socket": 5, "bytes": -1, "seconds": 1e300,
         "bits_per_second": 1e9, "retransmits": null}}], "sum_sent": {"bytes": 12}}}"#;
-    let one = read(text, None).expect("it is iperf3's").remove(0);
-    let sender = one.seen.streams[0].sender.expect("a sender");
+    let one = parse_output(text, None).expect("it is iperf3's").remove(0);
+    let sender = one.observation.streams[0].sender.expect("a sender");
     assert_eq!((sender.bytes, sender.duration_us), (None, None));
     assert_eq!(sender.retransmitted_packets, None);
     assert_eq!(sender.printed_bps, Some(1_000_000_000));
-    assert!(one.started.is_none() && one.seen.receiver.is_none());
+    assert!(one.started.is_none() && one.observation.receiver.is_none());
     assert!(
-        one.seen
+        one.observation
             .missing
             .contains(&"what the receiver counted".to_owned())
     );
@@ -86,40 +98,45 @@ fn a_stream_of_json_events_is_one_run() {
     let text = r#"{"event":"start","data":{"version":"iperf 3.17","timestamp":{"timesecs":1700000000}}}
         {"event":"interval","data":{"streams":[{"socket":5,"start":0,"seconds":1,"bytes":125}]}}
         {"event":"end","data":{"streams":[{"sender":{"socket":5}}],"sum_received":{"bytes":125,"seconds":1}}}"#;
-    let one = read(text, None).expect("it is iperf3's").remove(0);
-    assert_eq!(one.seen.intervals.len(), 1);
-    assert_eq!(one.seen.receiver.and_then(|it| it.bytes), Some(125));
+    let one = parse_output(text, None).expect("it is iperf3's").remove(0);
+    assert_eq!(one.observation.intervals.len(), 1);
+    assert_eq!(one.observation.receiver.and_then(|it| it.bytes), Some(125));
 }
 
 #[test]
 fn iperf3_text_keeps_what_rounding_may_hide() {
     let one = only("iperf3-3.12.txt");
-    assert_eq!(one.seen.tool, "iperf3");
-    let receiver = one.seen.receiver.expect("the receiver's line");
+    assert_eq!(one.observation.tool, "iperf3");
+    let receiver = one.observation.receiver.expect("the receiver's line");
     assert!(receiver.rounding_bytes > Some(0) && receiver.rounding_bps > Some(0));
     assert!(
-        one.seen
+        one.observation
             .sender
             .expect("the sender's line")
             .retransmitted_packets
             .is_some()
     );
-    assert!(one.seen.intervals.iter().any(|it| it.cwnd_bytes > Some(0)));
+    assert!(
+        one.observation
+            .intervals
+            .iter()
+            .any(|it| it.cwnd_bytes > Some(0))
+    );
     assert!(one.started.is_some(), "-V prints the time");
 }
 
 #[test]
 fn iperf_2_does_not_say_which_end_counted() {
     let one = only("iperf-2.1.txt");
-    assert_eq!(one.seen.streams.len(), 2);
-    let total = one.seen.either.expect("a sum");
+    assert_eq!(one.observation.streams.len(), 2);
+    let total = one.observation.either.expect("a sum");
     assert_eq!(
         total.bytes,
         Some((1.12 * 1024.0 * 1024.0 * 1024.0_f64).round() as u64)
     );
     assert_eq!(total.duration_us, Some(10_020_000));
-    assert_eq!(one.seen.far.as_deref(), Some("192.0.2.7"));
-    assert_eq!(one.seen.sender, None);
+    assert_eq!(one.observation.far.as_deref(), Some("192.0.2.7"));
+    assert_eq!(one.observation.sender, None);
 }
 
 #[test]
@@ -127,10 +144,17 @@ fn the_first_interval_of_a_run_that_was_cut_off_is_no_total() {
     let text = "Client connecting to far, TCP port 5001\n\
                 [  3] 0.0-1.0 sec 10.0 MBytes 83.9 Mbits/sec\n\
                 [  3] 1.0-2.0 sec 90.0 MBytes 755 Mbits/sec\n";
-    let one = read(text, None).expect("read").remove(0);
-    assert_eq!(one.seen.intervals.len(), 2);
-    assert_eq!((one.seen.either, one.seen.streams.len()), (None, 0));
-    assert!(one.flaws[0].contains("cut off"), "{:?}", one.flaws);
+    let one = parse_output(text, None).expect("read").remove(0);
+    assert_eq!(one.observation.intervals.len(), 2);
+    assert_eq!(
+        (one.observation.either, one.observation.streams.len()),
+        (None, 0)
+    );
+    assert!(
+        one.import_caveats[0].contains("cut off"),
+        "{:?}",
+        one.import_caveats
+    );
 }
 
 #[test]
@@ -138,35 +162,35 @@ fn udp_gives_jitter_and_datagrams() {
     let line =
         "[  5]   0.00-10.00  sec  11.9 MBytes  10.0 Mbits/sec  0.041 ms  12/8500 (0.14%)  receiver";
     let text = format!("Connecting to host far, port 5201\n{line}\n");
-    let one = read(&text, None).expect("read").remove(0);
-    let receiver = one.seen.receiver.expect("a receiver");
+    let one = parse_output(&text, None).expect("read").remove(0);
+    let receiver = one.observation.receiver.expect("a receiver");
     assert_eq!(receiver.jitter_us, Some(41));
     assert_eq!(
         (receiver.lost_datagrams, receiver.datagrams),
         (Some(12), Some(8500))
     );
     assert_eq!(receiver.retransmitted_packets, None);
-    assert_eq!(one.seen.protocol.as_deref(), Some("udp"));
+    assert_eq!(one.observation.protocol.as_deref(), Some("udp"));
 }
 
 #[test]
 fn ping_of_linux_with_its_times() {
     let one = only("ping-linux.txt");
-    let pings = one.seen.pings.as_ref().expect("pings");
+    let pings = one.observation.pings.as_ref().expect("pings");
     assert_eq!(pings.rtts_us, [172_114, 172_020, 172_310]);
     assert_eq!(
         (pings.sent_packets, pings.received_packets),
         (Some(4), Some(3))
     );
     assert_eq!(pings.rtt_max_us, Some(172_310));
-    assert_eq!(one.seen.far_address.as_deref(), Some("192.0.2.7"));
+    assert_eq!(one.observation.far_address.as_deref(), Some("192.0.2.7"));
     assert_eq!(one.started.expect("-D").as_second(), 1_700_000_000);
 }
 
 #[test]
 fn traceroute_with_silent_and_balanced_hops() {
     let one = only("traceroute-linux.txt");
-    let hops = &one.seen.hops;
+    let hops = &one.observation.hops;
     assert_eq!(hops.len(), 4);
     assert_eq!(hops[1].unanswered_packets, Some(3));
     assert_eq!(hops[1].host, None);
@@ -177,10 +201,10 @@ fn traceroute_with_silent_and_balanced_hops() {
 #[test]
 fn mtr_leaves_the_zeros_of_silent_hops_out() {
     let one = only("mtr.txt");
-    assert_eq!(one.seen.near.as_deref(), Some("near.example.net"));
-    assert_eq!(one.seen.far.as_deref(), Some("192.0.2.7"));
+    assert_eq!(one.observation.near.as_deref(), Some("near.example.net"));
+    assert_eq!(one.observation.far.as_deref(), Some("192.0.2.7"));
     assert!(one.started.is_some());
-    let hops = &one.seen.hops;
+    let hops = &one.observation.hops;
     assert_eq!(hops[1].loss_ratio, Some(1.0));
     assert_eq!(hops[1].rtt_min_us, None);
     assert_eq!(hops[2].rtt_min_us, Some(172_000));
@@ -197,7 +221,7 @@ fn what_is_no_known_output_is_refused_with_the_reason() {
         (&format!("{{\"a\":{deep}"), "no sound JSON"),
         ("PING far\n", "no output"),
     ] {
-        let said = read(text, None).expect_err(text);
+        let said = parse_output(text, None).expect_err(text);
         assert!(said.contains(why), "{said}");
     }
 }
@@ -206,21 +230,27 @@ fn what_is_no_known_output_is_refused_with_the_reason() {
 fn a_log_that_is_cut_off_says_so() {
     let whole = fixture("ntttcp-2004.txt");
     let cut = &whole[..whole.find("498587.545600").expect("the total")];
-    let one = read(cut, None).expect("the threads are there").remove(0);
-    assert_eq!(one.seen.sender.and_then(|it| it.bytes), None);
-    assert!(one.flaws[0].contains("cut off"), "{:?}", one.flaws);
-    let one = read(
+    let one = parse_output(cut, None)
+        .expect("the threads are there")
+        .remove(0);
+    assert_eq!(one.observation.sender.and_then(|it| it.bytes), None);
+    assert!(
+        one.import_caveats[0].contains("cut off"),
+        "{:?}",
+        one.import_caveats
+    );
+    let one = parse_output(
         "PING far (192.0.2.7) 56(84) bytes of data.\n64 bytes from far: time=1.0 ms\n",
         None,
     );
-    assert!(one.expect("read")[0].flaws[0].contains("cut off"));
+    assert!(one.expect("read")[0].import_caveats[0].contains("cut off"));
 }
 
 #[test]
 fn hostile_texts_are_tamed_and_thousands_of_streams_are_cut() {
     let text = "PING \u{1b}[2J<script> (1.2.3.4) 56 bytes\n1 packets transmitted, 1 received\n";
-    let one = read(text, None).expect("read").remove(0);
-    assert_eq!(one.seen.far.as_deref(), Some("\u{fffd}[2J<script>"));
+    let one = parse_output(text, None).expect("read").remove(0);
+    assert_eq!(one.observation.far.as_deref(), Some("\u{fffd}[2J<script>"));
     let mut many = String::from("Connecting to host far, port 5201\n");
     for stream in 0..5000 {
         let _ = writeln!(
@@ -228,10 +258,10 @@ fn hostile_texts_are_tamed_and_thousands_of_streams_are_cut() {
             "[{stream}] 0.00-1.00 sec 1.00 MBytes 8.39 Mbits/sec 0 sender"
         );
     }
-    let one = read(&many, None).expect("read").remove(0);
-    assert_eq!(one.seen.streams.len(), MOST_STREAMS);
+    let one = parse_output(&many, None).expect("read").remove(0);
+    assert_eq!(one.observation.streams.len(), MAX_STREAMS);
     assert!(
-        one.flaws
+        one.import_caveats
             .iter()
             .any(|flaw| flaw.contains("more than 4096 streams"))
     );
@@ -248,7 +278,7 @@ fn numbers_that_no_network_has_are_absent() {
         "",
         "1.2.3",
     ] {
-        assert_eq!(lines::scaled(text, 1e6), None, "{text}");
+        assert_eq!(printed_numbers::parse_scaled(text, 1e6), None, "{text}");
     }
 }
 
@@ -323,7 +353,7 @@ proptest! {
     #[test]
     fn no_text_makes_a_parser_panic(text in prop_oneof![pieces(), ".{0,400}"]) {
         for format in FORMATS {
-            let _ = read(&text, Some(format));
+            let _ = parse_output(&text, Some(format));
         }
     }
 
@@ -342,7 +372,7 @@ proptest! {
         let at = (bytes.len() as f64 * cut) as usize;
         bytes[at] = byte;
         for part in [&bytes[..], &bytes[..at]] {
-            let _ = read(&String::from_utf8_lossy(part), None);
+            let _ = parse_output(&String::from_utf8_lossy(part), None);
         }
     }
 }

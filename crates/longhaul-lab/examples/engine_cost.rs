@@ -8,9 +8,9 @@
 //! cargo run --release -p longhaul-lab --example engine_cost
 //! ```
 
-use longhaul_lab::engine::packet::build::Draft;
-use longhaul_lab::engine::{ADDRESSES, Engine, Host, Nanos};
-use longhaul_lab::spec::{HopSpec, HostSpec, LinkSpec, MachineSpec, PathSpec};
+use longhaul_lab::emulation_engine::pooled_packet::packet_builder::PacketDraft;
+use longhaul_lab::emulation_engine::{ADDRESSES, EmulationEngine, LabHost, Nanos};
+use longhaul_lab::path_spec::{HopSpec, HostSpec, LinkSpec, MachineSpec, PathSpec};
 use longhaul_model::units::{Bytes, Rate};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -77,13 +77,13 @@ fn cpu_time() -> Duration {
 }
 
 fn run(spec: &PathSpec) -> Cost {
-    let mut engine = Engine::new(spec, 0);
+    let mut engine = EmulationEngine::new(spec, 0);
     let (near, far) = (IpAddr::V4(ADDRESSES.near_v4), IpAddr::V4(ADDRESSES.far_v4));
-    let data = Draft {
+    let data = PacketDraft {
         segment_bytes: Some(1448),
-        ..Draft::tcp(near, far, 0)
+        ..PacketDraft::tcp(near, far, 0)
     };
-    let acknowledgement = Draft::tcp(far, near, 0);
+    let acknowledgement = PacketDraft::tcp(far, near, 0);
     let mut frame = vec![0; 70_000];
     let frame_bytes = data.write(&mut frame, &vec![0; (SEGMENTS * 1448) as usize]);
     let headers = 10 + data.header_bytes();
@@ -98,9 +98,9 @@ fn run(spec: &PathSpec) -> Cost {
             }
         }
         engine.reserve()[..headers].copy_from_slice(&frame[..headers]);
-        engine.accept(Host::Near, frame_bytes, now);
+        engine.accept(LabHost::Near, frame_bytes, now);
         let len = acknowledgement.write(engine.reserve(), &[]);
-        engine.accept(Host::Far, len, now);
+        engine.accept(LabHost::Far, len, now);
         super_packets += 1;
     }
     let elapsed = cpu_time().saturating_sub(started);

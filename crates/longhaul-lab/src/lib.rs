@@ -1,29 +1,29 @@
 //! Emulated long paths between network namespaces on this machine, with ground truth.
 //!
-//! - [`spec`]: the description of a path
+//! - [`path_spec`]: the description of a path
 //! - [`path_file`]: reads a description from TOML
-//! - [`catalogue`]: the shipped paths
-//! - [`figures`]: capacity, RTT, BDP and goodput limit of a path
-//! - [`describe`]: the text of `lab show`
-//! - [`engine`]: carries packets over the path in virtual time
-//! - [`runtime`]: connects the engine to network namespaces in real time
-//! - [`run`]: runs one command on one path
-//! - [`standing`]: persistent labs, kept until they are taken down
-//! - [`error`]: errors of setting up a lab
+//! - [`path_catalogue`]: the shipped paths
+//! - [`path_limits`]: capacity, RTT, BDP and goodput limit of a path
+//! - [`path_description`]: the text of `lab show`
+//! - [`emulation_engine`]: carries packets over the path in virtual time
+//! - [`lab_runtime`]: connects the engine to network namespaces in real time
+//! - [`lab_run`]: runs one command on one path
+//! - [`persistent_lab`]: persistent labs, kept until they are taken down
+//! - [`lab_error`]: errors of setting up a lab
 
 #![forbid(unsafe_code)]
 
-mod authority;
-pub mod catalogue;
-pub mod describe;
-pub mod engine;
-pub mod error;
-pub mod figures;
-mod guard;
-mod lay;
+pub mod emulation_engine;
+pub mod lab_error;
+mod lab_privileges;
+pub mod lab_run;
+pub mod lab_runtime;
+mod lab_setup;
+pub mod path_catalogue;
+pub mod path_description;
 pub mod path_file;
-pub mod run;
-pub mod runtime;
-pub mod spec;
-pub mod standing;
+pub mod path_limits;
+pub mod path_spec;
+pub mod persistent_lab;
+mod sysctl_guard;
 mod truth_file;

@@ -4,22 +4,22 @@
 //! changes the tree before it is read, so it passes the same checks as the file. Quantities carry
 //! their units in the file (`"86 ms"`, `"6.25 Gbit/s"`, `"128 MB"`).
 
-mod edit;
-mod error;
-mod events;
-mod hops;
-mod read;
+mod hop_specs;
+mod path_file_error;
+mod set_edits;
 #[cfg(test)]
 mod tests;
-mod tree;
+mod timed_events;
+mod toml_tree;
+mod typed_table;
 
-pub(crate) use error::nearest;
-pub use error::{PathFileError, Place};
+pub(crate) use path_file_error::find_nearest_word;
+pub use path_file_error::{PathFileError, ValueOrigin};
 
-use crate::spec::{HostSpec, MachineSpec, PathSpec};
-use read::Table;
+use crate::path_spec::{HostSpec, MachineSpec, PathSpec};
 use std::time::Duration;
-use tree::Node;
+use toml_tree::TomlNode;
+use typed_table::TypedTable;
 
 /// The maximum size of a path file in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -42,35 +42,35 @@ const MACHINE_KEYS: &[&str] = &["required", "sysctl"];
 /// # Errors
 /// The error says what is wrong, in which line (or which `--set`), at which key, and what is
 /// allowed.
-pub fn parse(
+pub fn parse_path_file(
     file: &str,
     key: &str,
     text: &str,
     sets: &[String],
 ) -> Result<PathSpec, PathFileError> {
     let at_file = |error: PathFileError| error.in_file(file);
-    let mut root = tree::parse(text).map_err(at_file)?;
+    let mut root = toml_tree::parse_toml(text).map_err(at_file)?;
     for set in sets {
-        edit::apply(&mut root, set).map_err(at_file)?;
+        set_edits::apply_set(&mut root, set).map_err(at_file)?;
     }
-    read_path(key, &root).map_err(at_file)
+    read_path_spec(key, &root).map_err(at_file)
 }
 
-fn read_path(key: &str, root: &Node) -> Result<PathSpec, PathFileError> {
-    let table = Table::new(root, "", KEYS)?;
+fn read_path_spec(key: &str, root: &TomlNode) -> Result<PathSpec, PathFileError> {
+    let table = TypedTable::new(root, "", KEYS)?;
     let mtu = table.integer("mtu", MTU_MIN..=MTU_MAX)?.unwrap_or(1500) as u32;
-    let hops = hops::read_list(table.required("hops")?, "hops")?;
+    let hops = hop_specs::read_hops(table.required("hops")?, "hops")?;
     let mut routes = std::collections::BTreeMap::new();
     if let Some(listed) = table.table("routes", None)? {
         for (name, node) in listed.entries() {
             let at = format!("routes.{name}");
             if name == "main" {
-                return Err(node.wrong(&at, "`main` is the route of `hops`; choose another name"));
+                return Err(node.error(&at, "`main` is the route of `hops`; choose another name"));
             }
-            routes.insert(name.to_owned(), hops::read_list(node, &at)?);
+            routes.insert(name.to_owned(), hop_specs::read_hops(node, &at)?);
         }
     }
-    let layers = events::Routes::new(root);
+    let layers = timed_events::RouteTrees::new(root);
     Ok(PathSpec {
         key: key.to_owned(),
         name: table.text("name")?.unwrap_or_else(|| key.to_owned()),
@@ -80,13 +80,13 @@ fn read_path(key: &str, root: &Node) -> Result<PathSpec, PathFileError> {
         far: read_host(&table, "far")?,
         hops,
         routes,
-        events: events::read(table.get("events"), layers)?,
-        begin_at: events::read_begin(&table)?,
+        events: timed_events::read_events(table.get("events"), layers)?,
+        begin_at: timed_events::read_begin_time(&table)?,
         machine: read_machine(&table)?,
     })
 }
 
-fn read_host(path: &Table<'_>, host: &str) -> Result<HostSpec, PathFileError> {
+fn read_host(path: &TypedTable<'_>, host: &str) -> Result<HostSpec, PathFileError> {
     let Some(table) = path.table(host, Some(HOST_KEYS))? else {
         return Ok(HostSpec::default());
     };
@@ -101,7 +101,7 @@ fn read_host(path: &Table<'_>, host: &str) -> Result<HostSpec, PathFileError> {
     })
 }
 
-fn read_machine(path: &Table<'_>) -> Result<MachineSpec, PathFileError> {
+fn read_machine(path: &TypedTable<'_>) -> Result<MachineSpec, PathFileError> {
     let Some(table) = path.table("machine", Some(MACHINE_KEYS))? else {
         return Ok(MachineSpec::default());
     };

@@ -4,11 +4,11 @@
 //! bit/s, times `_ns` on the time line of the path's events, on which it began at `begin_at_ns`.
 //! Inapplicable members are absent.
 
-use crate::describe::pattern;
-use crate::engine::truth::{CrossTruth, HopTruth, LinkTruth, RouteTruth};
-use crate::figures;
-use crate::runtime::{Backend, Lateness, Reading, timing_caveat};
-use crate::spec::{CrossPattern, PathSpec};
+use crate::emulation_engine::ground_truth::{CrossTruth, HopTruth, LinkTruth, RouteTruth};
+use crate::lab_runtime::{LabBackend, LabReading, LatenessHistogram, find_timing_caveat};
+use crate::path_description::name_cross_pattern;
+use crate::path_limits;
+use crate::path_spec::{CrossPattern, PathSpec};
 use longhaul_model::units::Rate;
 use serde_json::{Map, Value, json};
 use std::io;
@@ -16,10 +16,10 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Returns the whole truth file.
-pub(crate) fn truth(
+pub(crate) fn build_truth(
     spec: &PathSpec,
-    backend: Backend,
-    reading: &Reading,
+    backend: LabBackend,
+    reading: &LabReading,
     caveats: &[String],
 ) -> Value {
     let truth = &reading.truth;
@@ -27,23 +27,23 @@ pub(crate) fn truth(
     let events = truth
         .events
         .iter()
-        .map(|event| json!({"at_ns": nanos(event.at), "text": event.text}));
-    let routes = truth.routes.iter().map(|route| route_truth(spec, route));
-    present(json!({
+        .map(|event| json!({"at_ns": to_json_nanos(event.at), "text": event.text}));
+    let routes = truth.routes.iter().map(|route| encode_route(spec, route));
+    drop_nulls(json!({
         "path": spec.key,
-        "begin_at_ns": nanos(truth.begin_at),
-        "at_ns": nanos(truth.at),
+        "begin_at_ns": to_json_nanos(truth.begin_at),
+        "at_ns": to_json_nanos(truth.at),
         "backend": backend.name(),
-        "rtt_ns": nanos(figures::rtt(spec)),
+        "rtt_ns": to_json_nanos(path_limits::compute_rtt(spec)),
         "mtu_bytes": spec.mtu,
-        "goodput_limit_bps": present(json!({
-            "forward": figures::goodput_limit(spec, true).map(Rate::as_bps),
-            "reverse": figures::goodput_limit(spec, false).map(Rate::as_bps),
+        "goodput_limit_bps": drop_nulls(json!({
+            "forward": path_limits::compute_goodput_limit(spec, true).map(Rate::as_bps),
+            "reverse": path_limits::compute_goodput_limit(spec, false).map(Rate::as_bps),
         })),
         "routes": routes.collect::<Vec<_>>(),
         "events": events.collect::<Vec<_>>(),
-        "lateness": lateness(&reading.lateness),
-        "timing_kept": timing_caveat(reading).is_none(),
+        "lateness": encode_lateness(&reading.lateness),
+        "timing_kept": find_timing_caveat(reading).is_none(),
         "overrun_packets": reading.overrun,
         "refused_packets": reading.refused,
         "memory_bytes": truth.memory_bytes,
@@ -51,12 +51,12 @@ pub(crate) fn truth(
     }))
 }
 
-fn nanos(time: Duration) -> u64 {
+fn to_json_nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Removes null members: a value that was not read is absent.
-fn present(value: Value) -> Value {
+fn drop_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => {
             let kept = members.into_iter().filter(|(_, value)| !value.is_null());
@@ -66,20 +66,20 @@ fn present(value: Value) -> Value {
     }
 }
 
-fn lateness(lateness: &Lateness) -> Value {
-    present(json!({
+fn encode_lateness(lateness: &LatenessHistogram) -> Value {
+    drop_nulls(json!({
         "packets": lateness.count(),
-        "mean_ns": lateness.mean().map(nanos),
-        "p99_ns": lateness.p99().map(nanos),
-        "max_ns": lateness.max().map(nanos),
+        "mean_ns": lateness.mean().map(to_json_nanos),
+        "p99_ns": lateness.p99().map(to_json_nanos),
+        "max_ns": lateness.max().map(to_json_nanos),
     }))
 }
 
-fn route_truth(spec: &PathSpec, route: &RouteTruth) -> Value {
+fn encode_route(spec: &PathSpec, route: &RouteTruth) -> Value {
     let hops = spec.routes.get(&route.name).unwrap_or(&spec.hops);
     let patterns = |forward: bool, at: usize| {
         let hop = hops.get(at)?;
-        figures::direction(hop, forward)
+        path_limits::link_in_direction(hop, forward)
             .cross
             .map(|cross| cross.pattern)
     };
@@ -87,24 +87,24 @@ fn route_truth(spec: &PathSpec, route: &RouteTruth) -> Value {
         .hops
         .iter()
         .enumerate()
-        .map(|(at, hop)| hop_truth(hop, at + 1, [patterns(true, at), patterns(false, at)]));
+        .map(|(at, hop)| encode_hop(hop, at + 1, [patterns(true, at), patterns(false, at)]));
     json!({"name": route.name, "active": route.active, "hops": hops.collect::<Vec<_>>()})
 }
 
-fn hop_truth(hop: &HopTruth, number: usize, patterns: [Option<CrossPattern>; 2]) -> Value {
+fn encode_hop(hop: &HopTruth, number: usize, patterns: [Option<CrossPattern>; 2]) -> Value {
     json!({
         "hop": number,
         "name": hop.name,
-        "forward": link_truth(&hop.forward, patterns[0]),
-        "reverse": link_truth(&hop.reverse, patterns[1]),
+        "forward": encode_link(&hop.forward, patterns[0]),
+        "reverse": encode_link(&hop.reverse, patterns[1]),
         "icmp_sent": hop.router.icmp_sent,
         "icmp_withheld": hop.router.icmp_withheld,
     })
 }
 
-fn link_truth(link: &LinkTruth, pattern: Option<CrossPattern>) -> Value {
+fn encode_link(link: &LinkTruth, pattern: Option<CrossPattern>) -> Value {
     let overhead = u64::from(link.overhead_bytes) * link.left.packets;
-    present(json!({
+    drop_nulls(json!({
         "entered_packets": link.entered.packets,
         "entered_bytes": link.entered.bytes,
         "packets": link.left.packets,
@@ -122,16 +122,16 @@ fn link_truth(link: &LinkTruth, pattern: Option<CrossPattern>) -> Value {
         "queue_bytes": link.queue_bytes,
         "queue_peak_bytes": link.queue_peak_bytes,
         "queue_limit_bytes": link.queue_limit_bytes,
-        "delay_ns": nanos(link.delay),
+        "delay_ns": to_json_nanos(link.delay),
         "capacity_bps": link.capacity.map(Rate::as_bps),
         "sustained_bps": link.sustained.map(Rate::as_bps),
-        "cross": link.cross.map(|cross| cross_truth(cross, pattern)),
+        "cross": link.cross.map(|cross| encode_cross(cross, pattern)),
     }))
 }
 
-fn cross_truth(cross: CrossTruth, known: Option<CrossPattern>) -> Value {
-    present(json!({
-        "pattern": known.map(pattern),
+fn encode_cross(cross: CrossTruth, known: Option<CrossPattern>) -> Value {
+    drop_nulls(json!({
+        "pattern": known.map(name_cross_pattern),
         "offered_wire_bytes": cross.offered_bytes,
         "carried_wire_bytes": cross.carried_bytes,
         "dropped_wire_bytes": cross.dropped_bytes,
@@ -139,7 +139,7 @@ fn cross_truth(cross: CrossTruth, known: Option<CrossPattern>) -> Value {
 }
 
 /// Writes the file atomically.
-pub(crate) fn write(path: &Path, truth: &Value) -> io::Result<()> {
+pub(crate) fn write_truth_file(path: &Path, truth: &Value) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}.new", std::process::id()));
     let unfinished = Path::new(&unfinished);

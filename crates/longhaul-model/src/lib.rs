@@ -1,6 +1,6 @@
 //! The data types of longhaul: plans, observations and conclusions.
 //!
-//! - [`packet`]: decoded packets of a capture
+//! - [`decoded_packet`]: decoded packets of a capture
 //! - [`units`]: bytes, rates and durations: parsing, formatting, arithmetic
 //! - [`report::v1`]: the published format of reports, used for JSON, archive and web alike
 //!
@@ -8,6 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod packet;
+pub mod decoded_packet;
 pub mod report;
 pub mod units;

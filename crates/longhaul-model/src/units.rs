@@ -4,15 +4,15 @@
 //! `K` is never printed. Parsing accepts what users of iperf type: a bare `K`, `M` or `G` is a
 //! power of 1024 in a size and a power of 1000 in a rate.
 
-mod bytes;
+mod byte_size;
 mod duration;
-mod number;
 mod rate;
+mod unit_number;
 
-pub use bytes::Bytes;
+pub use byte_size::Bytes;
 pub use duration::{format_duration, parse_duration};
-pub use number::ParseUnitError;
 pub use rate::Rate;
+pub use unit_number::ParseUnitError;
 
 #[cfg(test)]
 mod tests;

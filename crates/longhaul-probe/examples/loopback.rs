@@ -5,10 +5,10 @@
 //! Options: `--affinity-off`, `--congestion-control NAME`, `--only MODE` (copy, zero, wire, wirecopy),
 //! `--read-bytes N`, `--write-bytes N`, `--send-buffer N`.
 
-use longhaul_model::report::v1::plan::{Affinity, Mode, Plan, Stop};
+use longhaul_model::report::v1::plan::{CoreAffinity, ReceiveMode, StopCondition, ThroughputPlan};
 use longhaul_probe::engine::{
-    DataSocket, EndRun, EndSpec, Ending, Heads, LocalBind, Role, connecting_socket,
-    prepare_accepted,
+    DataSocket, DatagramFormat, EndRun, EndSpec, LocalBind, StreamEnding, TransferRole,
+    open_tcp_socket, prepare_accepted,
 };
 use std::error::Error;
 use std::net::TcpListener;
@@ -19,18 +19,18 @@ const DEADLINE: Duration = Duration::from_secs(10);
 struct Options {
     seconds: f64,
     streams: Vec<u32>,
-    plan: Plan,
+    plan: ThroughputPlan,
     only: Option<String>,
 }
 
 fn options() -> Result<Options, Box<dyn Error>> {
     let mut numbers = Vec::new();
-    let mut plan = Plan::default();
+    let mut plan = ThroughputPlan::default();
     let mut only = None;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--affinity-off" => plan.affinity = Affinity::Off,
+            "--affinity-off" => plan.affinity = CoreAffinity::Off,
             "--congestion-control" => plan.congestion_control = arguments.next(),
             "--only" => only = arguments.next(),
             "--read-bytes" => plan.read_bytes = Some(bytes(arguments.next())?),
@@ -41,7 +41,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
     }
     let seconds = numbers.first().copied().unwrap_or(2.0);
     let streams: Vec<u32> = numbers.iter().skip(1).map(|&count| count as u32).collect();
-    plan.stop = Stop::TimeUs((seconds * 1e6) as u64);
+    plan.stop = StopCondition::TimeUs((seconds * 1e6) as u64);
     Ok(Options {
         seconds,
         streams: if streams.is_empty() {
@@ -61,16 +61,16 @@ fn bytes(argument: Option<String>) -> Result<u64, Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let options = options()?;
     for (name, mode, zero_copy) in [
-        ("copy", Mode::Delivered, false),
-        ("zero", Mode::Delivered, true),
-        ("wirecopy", Mode::Wire, false),
-        ("wire", Mode::Wire, true),
+        ("copy", ReceiveMode::Delivered, false),
+        ("zero", ReceiveMode::Delivered, true),
+        ("wirecopy", ReceiveMode::Wire, false),
+        ("wire", ReceiveMode::Wire, true),
     ] {
         if options.only.as_ref().is_some_and(|only| only != name) {
             continue;
         }
         for &streams in &options.streams {
-            let plan = Plan {
+            let plan = ThroughputPlan {
                 mode,
                 zero_copy,
                 streams,
@@ -85,29 +85,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn measure(plan: &Plan, seconds: f64) -> Result<String, Box<dyn Error>> {
+fn measure(plan: &ThroughputPlan, seconds: f64) -> Result<String, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let to = listener.local_addr()?;
     let (mut near, mut far) = (Vec::new(), Vec::new());
     for _ in 0..plan.streams {
-        let socket = connecting_socket(plan, Role::Sender, to, &LocalBind::default())?;
+        let socket = open_tcp_socket(plan, TransferRole::Sender, to, &LocalBind::default())?;
         near.push(DataSocket::Tcp(socket.connect(DEADLINE)?));
         let (accepted, _) = listener.accept()?;
-        prepare_accepted(&accepted, plan, Role::Receiver)?;
+        prepare_accepted(&accepted, plan, TransferRole::Receiver)?;
         far.push(DataSocket::Tcp(accepted));
     }
     let spec = |role| EndSpec {
         role,
         plan: plan.clone(),
-        initiator: role == Role::Sender,
+        initiator: role == TransferRole::Sender,
         same_host: true,
         idle_rtt: None,
         origin: Instant::now(),
-        heads: Heads::Longhaul,
-        ending: Ending::HalfClosed,
+        heads: DatagramFormat::Longhaul,
+        ending: StreamEnding::HalfClosed,
     };
-    let receiver = EndRun::start(spec(Role::Receiver), far)?;
-    let sender = EndRun::start(spec(Role::Sender), near)?;
+    let receiver = EndRun::start(spec(TransferRole::Receiver), far)?;
+    let sender = EndRun::start(spec(TransferRole::Sender), near)?;
     receiver.go();
     sender.go();
     sender.wait(Duration::from_secs_f64(seconds) + DEADLINE);

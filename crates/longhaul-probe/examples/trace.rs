@@ -1,38 +1,38 @@
 //! Traces a route and prints it:
 //! `cargo run -p longhaul-probe --example trace -- ADDRESS [icmp|udp|tcp] [CONFIDENCE]`.
 
-use longhaul_model::report::v1::path::{Hop, Protocol, Route, Trace};
-use longhaul_probe::path::trace::{TraceAsked, trace};
+use longhaul_model::report::v1::path::{ObservedHop, ObservedRoute, ProbeProtocol, TracePlan};
+use longhaul_probe::path::route_trace::{TraceRequest, trace_route};
 use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-fn asked() -> Option<TraceAsked> {
+fn asked() -> Option<TraceRequest> {
     let mut words = std::env::args().skip(1);
     let destination: IpAddr = words.next()?.parse().ok()?;
     let protocol = match words.next().as_deref() {
-        Some("udp") => Protocol::Udp,
-        Some("tcp") => Protocol::Tcp,
-        _ => Protocol::Icmp,
+        Some("udp") => ProbeProtocol::Udp,
+        Some("tcp") => ProbeProtocol::Tcp,
+        _ => ProbeProtocol::Icmp,
     };
-    Some(TraceAsked {
+    Some(TraceRequest {
         destination,
         source: None,
         device: None,
         protocol,
         port: None,
-        trace: Trace {
+        trace: TracePlan {
             most_hops: 64,
             probes: 3,
             timeout_us: 2_000_000,
             confidence_ratio: words.next().and_then(|ratio| ratio.parse().ok()),
         },
-        most_time: Duration::from_secs(60),
+        max_time: Duration::from_secs(60),
     })
 }
 
-fn print_hop(hop: &Hop) {
+fn print_hop(hop: &ObservedHop) {
     print!("{:>3}", hop.ttl);
     if hop.answers.is_empty() {
         print!("  *");
@@ -62,7 +62,7 @@ fn print_hop(hop: &Hop) {
     );
 }
 
-fn print(route: &Route) {
+fn print(route: &ObservedRoute) {
     println!("{} to {} by {}", route.from, route.to, route.flow);
     for hop in &route.hops {
         print_hop(hop);
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         eprintln!("an address, then icmp, udp or tcp, then a confidence");
         return ExitCode::from(2);
     };
-    match trace(&asked, &AtomicBool::new(false), &mut |_| {}) {
+    match trace_route(&asked, &AtomicBool::new(false), &mut |_| {}) {
         Ok(route) => {
             print(&route);
             ExitCode::SUCCESS

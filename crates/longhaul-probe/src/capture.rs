@@ -1,31 +1,31 @@
 //! Packet captures of a run's own streams: from the kernel to a file, and from files back.
 //!
-//! - [`running`]: the thread that captures during a run; [`filter`]: the packet filter
-//! - [`store`]: the bounded packet buffer
-//! - [mod@write]: writes pcapng; [`read`]: reads pcapng and pcap, damaged files too
+//! - [`capture_thread`]: the thread that captures during a run; [`bpf_filter`]: the packet filter
+//! - [`packet_buffer`]: the bounded packet buffer
+//! - [`pcapng_writer`]: writes pcapng; [`capture_reader`]: reads pcapng and pcap, damaged files too
 //! - [`decode`]: turns a packet's bytes into plain data for the analysis
 //! - [`anonymise`]: makes a copy that can be shared
-//! - `beside`: the capture of one end, from before its streams open until after they close
+//! - `run_capture`: the capture of one end, from before its streams open until after they close
 //!
 //! A capture never fails a run: missing data becomes a caveat.
 
 pub mod anonymise;
-pub(crate) mod beside;
+pub mod bpf_filter;
+pub mod capture_reader;
+mod capture_rewrite;
+pub mod capture_thread;
 pub mod decode;
-pub mod filter;
-pub mod read;
-mod relabel;
-pub mod running;
-pub mod store;
+pub mod packet_buffer;
+pub mod pcapng_writer;
+pub(crate) mod run_capture;
 #[cfg(test)]
 mod tests;
-pub mod write;
 
-pub use relabel::relabel;
-pub use store::Captured;
+pub use capture_rewrite::rewrite_capture;
+pub use packet_buffer::FinishedCapture;
 
-use longhaul_model::report::v1::Caveat;
-use longhaul_model::report::v1::capture::Capture;
+use longhaul_model::report::v1::ReportCaveat;
+use longhaul_model::report::v1::capture::CaptureResult;
 use std::io;
 
 /// `LINKTYPE_RAW`: a packet begins with its IP header, without a link header.
@@ -33,7 +33,7 @@ pub const LINK_RAW: u16 = 101;
 
 /// One packet that was read from a capture file or is to be written to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct CaptureRecord<'a> {
     /// The index of the interface, in the order in which the file lists them.
     pub interface: u32,
     /// The link type of that interface, as numbered in the tcpdump group's registry.
@@ -48,32 +48,32 @@ pub struct Record<'a> {
 }
 
 /// Returns a caveat that says why nothing was captured at this end, and what to do.
-pub fn missing(error: &io::Error) -> Caveat {
+pub fn capture_missing_caveat(error: &io::Error) -> ReportCaveat {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => {
             "it needs CAP_NET_RAW: run as root, or `setcap cap_net_raw+ep` on the program"
         }
         _ => "the kernel must have packet sockets (CONFIG_PACKET) and room for a ring of 8 MiB",
     };
-    Caveat::new(
+    ReportCaveat::new(
         "capture_missing",
         format!("no capture: cannot open a packet socket: {error}; {hint}"),
     )
 }
 
 /// Returns the caveats about packets that are missing from a capture.
-pub fn caveats(capture: &Capture) -> Vec<Caveat> {
+pub fn capture_caveats(capture: &CaptureResult) -> Vec<ReportCaveat> {
     let dropped = capture.dropped_packets.filter(|dropped| *dropped > 0);
     let told = dropped.map(|dropped| {
         let text = format!(
             "the kernel dropped {dropped} packets of the capture for want of room: it has holes"
         );
-        Caveat::new("capture_incomplete", text)
+        ReportCaveat::new("capture_incomplete", text)
     });
     told.into_iter().collect()
 }
 
 /// Returns a caveat that says why the server makes no capture.
-pub fn refused(why: &str) -> Caveat {
-    Caveat::new("capture_refused", format!("no capture: {why}"))
+pub fn capture_refused_caveat(why: &str) -> ReportCaveat {
+    ReportCaveat::new("capture_refused", format!("no capture: {why}"))
 }

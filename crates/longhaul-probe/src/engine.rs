@@ -14,52 +14,52 @@
 //! [`EndSpec::plan`]'s read size, and at most 1200 samples of about 0.7 KiB. All streams together
 //! keep at most 40 000 samples.
 
-mod asked;
-mod choice;
-mod counters;
-mod datagram;
-mod end;
-mod error;
-mod follow;
-mod memory;
+mod datagram_tracker;
+mod defaults;
+mod end_host;
+mod end_result;
+mod end_run;
+mod engine_error;
 mod pace;
-mod payload;
-mod reading;
-mod receive;
-mod rest;
-mod result;
-mod run;
+mod payload_pattern;
+mod read_batching;
+mod rx_affinity;
+mod sample_request;
+mod sample_series;
 mod sampler;
 mod scavenger;
-mod send;
-mod series;
 mod sockets;
-mod stop;
-mod udp;
-mod worker;
+mod stop_rule;
+mod stream_counters;
+mod stream_memory;
+mod stream_thread;
+mod tcp_readings;
+mod tcp_receiver;
+mod tcp_sender;
+mod udp_stream;
 
 #[cfg(test)]
 mod tests;
 
-pub use datagram::{Heads, reconcile};
-pub(crate) use end::host_facts;
-pub use error::EngineError;
-pub use payload::payload_byte;
-pub(crate) use reading::options;
-pub use run::EndRun;
+pub use datagram_tracker::{DatagramFormat, reconcile_loss};
+pub(crate) use end_host::read_host_facts;
+pub use end_run::EndRun;
+pub use engine_error::EngineError;
+pub use payload_pattern::payload_byte;
 pub use sockets::{
-    ConnectingSocket, DataSocket, LocalBind, bound_window, connecting_socket, datagram_socket,
-    prepare_accepted, prepare_datagrams,
+    ConnectingSocket, DataSocket, LocalBind, limit_window, open_tcp_socket, open_udp_socket,
+    prepare_accepted, prepare_udp_socket,
 };
+pub(crate) use tcp_readings::convert_tcp_options;
 
-use longhaul_model::report::v1::Caveat;
-use longhaul_model::report::v1::observation::{End, StreamEnd, Udp};
-use longhaul_model::report::v1::plan::Plan;
+use longhaul_model::report::v1::ReportCaveat;
+use longhaul_model::report::v1::observation::{EndObservation, StreamEnd, UdpCounts};
+use longhaul_model::report::v1::plan::ThroughputPlan;
 use std::time::{Duration, Instant};
 
 /// The direction of this end's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum TransferRole {
     Sender,
     Receiver,
 }
@@ -67,9 +67,9 @@ pub enum Role {
 /// The specification of one end of a run.
 #[derive(Debug, Clone)]
 pub struct EndSpec {
-    pub role: Role,
-    pub plan: Plan,
-    /// Selects one of the two core lists of [`longhaul_model::report::v1::plan::Affinity`].
+    pub role: TransferRole,
+    pub plan: ThroughputPlan,
+    /// Selects one of the two core lists of [`longhaul_model::report::v1::plan::CoreAffinity`].
     pub initiator: bool,
     /// Both ends are on one machine. With a short `idle_rtt`, the engine then places threads and
     /// sizes buffers for the cache, unless the plan specifies these.
@@ -78,13 +78,13 @@ pub struct EndSpec {
     /// The zero of the common time line, on this host's clock.
     pub origin: Instant,
     /// The datagram format of a UDP run.
-    pub heads: Heads,
-    pub ending: Ending,
+    pub heads: DatagramFormat,
+    pub ending: StreamEnding,
 }
 
 /// The state in which a sender leaves a TCP stream after sending everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum StreamEnding {
     /// Half-closed if the run ends by itself: the receiver reads to the end of the stream.
     HalfClosed,
     /// Left open after a whole block: the receiver reads whole blocks and learns of the end by
@@ -94,13 +94,13 @@ pub enum Ending {
 
 /// The progress of a run, cheap to read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Progress {
+pub struct EngineProgress {
     /// Time since `go`.
     pub elapsed: Duration,
     pub bytes: u64,
     pub stream_bytes: Vec<u64>,
     /// Counts of a UDP run; the sender counts only `datagrams`.
-    pub stream_datagrams: Vec<Udp>,
+    pub stream_datagrams: Vec<UdpCounts>,
     /// The total of all streams, at the last sample.
     pub retransmits: Option<u64>,
     /// Mean over the streams, at the last sample.
@@ -109,8 +109,8 @@ pub struct Progress {
 
 /// The results of one end of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EndResult {
+pub struct EngineResult {
     pub streams: Vec<StreamEnd>,
-    pub end: End,
-    pub caveats: Vec<Caveat>,
+    pub end: EndObservation,
+    pub caveats: Vec<ReportCaveat>,
 }

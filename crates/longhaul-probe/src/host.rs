@@ -1,6 +1,6 @@
 //! This host's settings: reading them, trying them on a live socket, changing and reverting them.
 //!
-//! [`observe`] reads; [`apply`] writes and keeps a journal; [`revert`] restores what the journal
+//! [`observe_host`] reads; [`apply_settings`] writes and keeps a journal; [`revert_settings`] restores what the journal
 //! holds. What the readings mean for a path is judged elsewhere.
 //!
 //! # Readings
@@ -64,25 +64,25 @@
 //! # Writable settings
 //!
 //! Sysctls `net.core.*` and `net.ipv4.tcp_*`, `interface.mtu`, `interface.txqueuelen`,
-//! `interface.ring.rx`, `interface.ring.tx`, `cpu.governor`; see [`writable`].
+//! `interface.ring.rx`, `interface.ring.tx`, `cpu.governor`; see [`is_writable`].
 
-mod change;
-mod device;
-mod error;
-mod journal;
-mod live;
-mod machine;
-mod notes;
-mod path;
-mod setting;
+mod host_error;
+mod host_settings;
+mod interface_readings;
+mod interface_route;
+mod live_socket;
+mod machine_readings;
+mod readings_builder;
+mod settings_change;
+mod settings_journal;
 
-pub use change::{apply, revert};
-pub use error::HostError;
-pub use setting::writable;
+pub use host_error::HostError;
+pub use host_settings::is_writable;
+pub use settings_change::{apply_settings, revert_settings};
 
-use live::Pair;
-use longhaul_model::report::v1::host::Observation;
-use notes::{Notes, reason};
+use live_socket::LoopbackPair;
+use longhaul_model::report::v1::host::AuditObservation;
+use readings_builder::{ReadingsBuilder, error_text};
 use std::net::IpAddr;
 
 /// The settings that are read if the kernel has them.
@@ -125,35 +125,35 @@ pub const SYSCTLS: [&str; 35] = [
 ];
 
 /// The buffer size that is tried on the live socket if the caller has no path in mind: 16 MiB.
-const USUAL_BUFFER_BYTES: u64 = 16 << 20;
+const DEFAULT_BUFFER_BYTES: u64 = 16 << 20;
 
 /// Reads this host, for the named interface, otherwise the one towards the peer, otherwise the one
 /// of the default route. Never fails: values that cannot be read are reported as unread.
-pub fn observe(interface: Option<&str>, towards: Option<IpAddr>) -> Observation {
-    observe_for(interface, towards, USUAL_BUFFER_BYTES)
+pub fn observe_host(interface: Option<&str>, towards: Option<IpAddr>) -> AuditObservation {
+    observe_host_with_buffer(interface, towards, DEFAULT_BUFFER_BYTES)
 }
 
-/// Like [`observe`], but tries buffers of `wanted_buffer_bytes` on the live socket.
-pub fn observe_for(
+/// Like [`observe_host`], but tries buffers of `wanted_buffer_bytes` on the live socket.
+pub fn observe_host_with_buffer(
     interface: Option<&str>,
     towards: Option<IpAddr>,
     wanted_buffer_bytes: u64,
-) -> Observation {
-    let mut notes = Notes::default();
-    let interface = path::read(&mut notes, interface, towards);
+) -> AuditObservation {
+    let mut notes = ReadingsBuilder::default();
+    let interface = interface_route::select_interface(&mut notes, interface, towards);
     if let Some(name) = interface.as_deref() {
-        device::read(&mut notes, name);
+        interface_readings::read_interface(&mut notes, name);
     }
-    machine::read(&mut notes);
-    let pair = Pair::connect(|_| Ok(()));
-    machine::tracking(&mut notes, pair.is_ok());
+    machine_readings::read_machine(&mut notes);
+    let pair = LoopbackPair::connect(|_| Ok(()));
+    machine_readings::read_conntrack(&mut notes, pair.is_ok());
     let mut effective = Vec::new();
     match pair {
-        Ok(pair) => effective = live::try_out(&pair, wanted_buffer_bytes),
-        Err(error) => notes.missing("effective", reason(&error)),
+        Ok(pair) => effective = live_socket::test_settings(&pair, wanted_buffer_bytes),
+        Err(error) => notes.missing("effective", error_text(&error)),
     }
-    Observation {
-        host: crate::engine::host_facts(interface.as_deref()),
+    AuditObservation {
+        host: crate::engine::read_host_facts(interface.as_deref()),
         effective,
         ..notes.into_observation()
     }

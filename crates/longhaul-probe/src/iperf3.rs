@@ -1,29 +1,29 @@
 //! Interoperation with iperf3, versions 3.1 to 3.22.
 //!
-//! - [`wire`]: the messages on its connections, without sockets or clocks
-//! - [`client`]: a run against an iperf3 server
-//! - [`server`]: the server's part of a test as a state machine
-//! - [`plan()`]: converts an iperf3 test to a plan
-//! - [`one_end`]: an observation from the data of one end
-//! - [`text`]: iperf3's text output
+//! - [`iperf3_messages`]: the messages on its connections, without sockets or clocks
+//! - [`client_run`]: a run against an iperf3 server
+//! - [`server_protocol`]: the server's part of a test as a state machine
+//! - [`test_to_plan`]: converts an iperf3 test to a plan
+//! - [`sender_observation`]: an observation from the data of one end
+//! - [`text_output`]: iperf3's text output
 //! - [`users`]: authentication of users
 //!
 //! docs/iperf3.md describes what is supported, and docs/decisions/0026 gives the reasons.
 
-pub mod client;
-pub(crate) mod course;
-pub mod one_end;
-pub(crate) mod output;
-mod plan;
-pub(crate) mod results;
-pub mod server;
-pub mod text;
+pub mod client_run;
+pub(crate) mod counter_readings;
+pub mod iperf3_messages;
+pub mod sender_observation;
+pub(crate) mod server_output;
+pub mod server_protocol;
+pub(crate) mod server_results;
+mod test_to_plan;
+pub mod text_output;
 pub mod users;
-pub mod wire;
 
-pub use plan::plan;
-pub(crate) use plan::stranger_trouble;
-pub use users::Users;
+pub use test_to_plan::convert_test;
+pub(crate) use test_to_plan::map_anonymous_limit;
+pub use users::AuthorizedUsers;
 
 /// The iperf3 release whose text and options are reproduced.
 pub const RELEASE: &str = "3.12";

@@ -1,16 +1,16 @@
 //! Measurements: sessions, data pump, sampler.
 //!
 //! - [`throughput::run`]: one bulk run against a server, from the client's side
-//! - [`serve::serve`]: the server
+//! - [`measurement_server`]: the server
 //! - [`capture`]: packet captures of a run, written and read
 //! - [`engine`]: sends and receives the bulk data of one end
-//! - [`load`]: a sequence of loads with concurrent probes
+//! - [`load_run`]: a sequence of loads with concurrent probes
 //! - [`probing`]: trains and echoes of datagrams, against a server
 //! - [`host`]: this host's settings: read, tried, changed and restored
 //! - [`iperf3`]: runs against iperf3 clients and servers, with iperf3's protocol
 //! - [`session`], [`wire`]: the protocol between them, without sockets or clocks
 //! - [`secure`]: TLS and the token
-//! - [`limits`]: plans that can be run, and plans that are granted to anonymous clients
+//! - [`plan_limits`]: plans that can be run, and plans that are granted to anonymous clients
 //! - [`transfer`]: file copies between the two ends
 //! - [`supervise`]: clock and signals for programs that run measurements as child processes
 //!
@@ -19,38 +19,38 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
-mod drive;
 pub mod engine;
-pub mod error;
 pub mod host;
 pub mod iperf3;
-pub mod limits;
-pub mod load;
+pub mod load_run;
+pub mod measurement_server;
 pub mod path;
+pub mod plan_limits;
+pub mod probe_error;
 pub mod probing;
+mod program_sanitizer;
 pub mod secure;
-pub mod serve;
 pub mod session;
+mod session_driver;
 pub mod supervise;
 pub mod throughput;
-mod told;
 pub mod transfer;
 pub mod wire;
 
-use longhaul_model::report::v1::Party;
+use longhaul_model::report::v1::RunParty;
 use longhaul_sys::host as own_host;
 
 /// TCP and UDP port of the server, shared with iperf3.
 pub const DEFAULT_PORT: u16 = 5201;
 
 /// Returns this host's description of itself for the peer.
-fn own_party() -> Party {
+fn local_party_info() -> RunParty {
     let known = |text: String| (!text.is_empty()).then_some(text);
-    Party {
-        host: own_host::name(),
+    RunParty {
+        host: own_host::read_host_name(),
         address: None,
         longhaul: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        kernel: known(own_host::kernel()),
+        kernel: known(own_host::read_kernel_version()),
         cores: std::thread::available_parallelism()
             .ok()
             .map(|cores| cores.get() as u32),

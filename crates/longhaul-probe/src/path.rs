@@ -1,17 +1,17 @@
 //! Path measurements: route, round trips, and modifications of packets on the way.
 
-mod alternatives;
-pub mod echo;
-pub mod error;
-mod mtu;
-mod options;
-pub mod packet;
-pub mod reply;
-mod run;
-pub mod trace;
-mod watch;
+mod hop_watch;
+mod mtu_probe;
+mod multipath_discovery;
+pub mod path_error;
+mod path_measurement;
+pub mod probe_packet;
+pub mod probe_reply;
+pub mod round_trips;
+pub mod route_trace;
+mod tcp_options;
 
-pub use echo::{EchoAsked, echoes};
-pub use error::PathError;
-pub(crate) use options::offered;
-pub use run::{Outcome, Part, Progress, run};
+pub use path_error::PathError;
+pub use path_measurement::{PathOutcome, PathPart, PathProgress, run};
+pub use round_trips::{EchoSeriesRequest, measure_round_trips};
+pub(crate) use tcp_options::read_offered_options;

@@ -1,6 +1,6 @@
 //! Probes a path with few, well-timed datagrams, in a session with a longhaul server.
 //!
-//! [`Prober::connect`] opens a control session and one UDP flow. The flow carries *trains*
+//! [`ProbeClient::connect`] opens a control session and one UDP flow. The flow carries *trains*
 //! (datagrams that belong together, see [`TrainPlan`]) in either direction, and *echoes*, which the
 //! server reflects at once with its receive and send times. The server also traces the reverse
 //! route, and reports its view of the control connection.
@@ -9,63 +9,67 @@
 //! sender's and of the receiver's own monotonic clocks: their offset is unknown, and their rates
 //! differ by some parts per million. Receive times come from the kernel.
 
-mod bulk;
-mod clock;
-mod datagram;
-mod echo;
-mod far;
-mod flow;
-mod join;
-mod line;
-mod recorder;
-mod schedule;
-mod sending;
-mod series;
-mod survey;
+mod bulk_tcp;
+mod echo_run;
+mod echo_tracker;
+mod flow_reader;
+mod packet_schedule;
+mod probe_clock;
+mod probe_control;
+mod probe_datagram;
+mod probe_server;
+mod reverse_survey;
+mod train_join;
+mod train_recorder;
+mod train_sender;
 
-pub use crate::wire::Bounds;
-pub use bulk::{BulkAsked, BulkOutcome, bulk};
-pub use datagram::{HEADER_BYTES, Header, Kind};
-pub(crate) use far::{FarEnd, FarSetup};
-pub(crate) use survey::Surveyor;
+pub use crate::wire::ProbeBounds;
+pub use bulk_tcp::{BulkOutcome, BulkRequest, send_bulk};
+pub use probe_datagram::{DatagramKind, HEADER_BYTES, ProbeDatagramHeader};
+pub(crate) use probe_server::{ProbeServer, ProbeServerSetup};
+pub(crate) use reverse_survey::ReverseSurveyor;
 
-use crate::error::ProbeError;
-use crate::limits::{LONGEST_PROBING_US, MOST_PROBE_BYTES, check_trains};
-use crate::throughput::Target;
-use crate::wire::{Answer, Ask, Collect, Seen, TraceBack, TrainSent};
-use flow::Reader;
-pub(crate) use line::Line;
-use longhaul_model::report::v1::Party;
-use longhaul_model::report::v1::available::{Train, TrainPlan};
+use crate::plan_limits::{MAX_PROBE_BYTES, MAX_PROBING_US, check_trains};
+use crate::probe_error::ProbeError;
+use crate::throughput::TargetHost;
+use crate::wire::{
+    CollectTrains, ReceivedTrains, ReverseTraceRequest, SentTrain, SessionReply, SessionRequest,
+};
+use flow_reader::FlowReader;
+use longhaul_model::report::v1::RunParty;
+use longhaul_model::report::v1::available::{ProbeTrain, TrainPlan};
 use longhaul_model::report::v1::load;
 use longhaul_model::report::v1::observation::TcpOptions;
-use longhaul_model::report::v1::path::{Echoes, Protocol, RoundTrips, Route, Trace};
+use longhaul_model::report::v1::path::{
+    ObservedRoute, ProbeProtocol, RoundTripPlan, RoundTripSeries, TracePlan,
+};
 use longhaul_sys::poll;
-use sending::Sender;
+pub(crate) use probe_control::ProbeControl;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use train_sender::TrainSender;
 
 /// Time for outstanding datagrams, plus a part of the round trip, after the server has reported
 /// that all were sent.
-const GRACE: Duration = Duration::from_millis(60);
+const ARRIVAL_GRACE: Duration = Duration::from_millis(60);
 /// Interval at which the control connection is serviced while trains are sent.
-const LOOK_AFTER: Duration = Duration::from_millis(500);
+const SERVICE_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum duration of one wait of the receiving thread.
-const WAKE: Duration = Duration::from_millis(10);
+const MAX_WAIT: Duration = Duration::from_millis(10);
 
 /// A series of echoes with constant spacing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EchoSeries {
+pub struct EchoSeriesPlan {
     /// Interval between two echoes.
     pub interval: Duration,
     /// Size of each packet, including the IP header.
     pub packet_bytes: u32,
     pub dscp: Option<u8>,
-    pub most_time: Duration,
+    pub max_time: Duration,
 }
 
 /// Result of a series of echoes.
@@ -95,7 +99,7 @@ pub struct DirectionFacts {
 
 /// TCP options of the control connection, as seen by the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct OptionsThere {
+pub struct ServerTcpOptions {
     pub in_force: Option<TcpOptions>,
     pub mss_bytes: Option<u32>,
     /// Options that the server would offer according to its settings.
@@ -105,11 +109,11 @@ pub struct OptionsThere {
 /// An open session with a server, and one UDP flow to it.
 ///
 /// The server closes the session after 15 seconds without a message: use it, or close it.
-pub struct Prober {
-    line: Line,
-    flow: Option<Flow>,
-    initiator: Party,
-    responder: Party,
+pub struct ProbeClient {
+    control: ProbeControl,
+    flow: Option<SessionFlow>,
+    initiator: RunParty,
+    responder: RunParty,
     forward: DirectionFacts,
     reverse: DirectionFacts,
     loopback: bool,
@@ -118,48 +122,50 @@ pub struct Prober {
 }
 
 /// The local end of the UDP flow.
-struct Flow {
+struct SessionFlow {
     socket: UdpSocket,
-    sender: Sender,
-    reader: Reader,
+    sender: TrainSender,
+    reader: FlowReader,
     session: u64,
 }
 
-impl Prober {
+impl ProbeClient {
     /// Opens the session with one UDP flow; blocks for some round trips, each with a deadline.
     ///
     /// # Errors
     /// Like [`crate::throughput::run`]; [`ProbeError::Version`] if the server supports only version
     /// 1 of the protocol.
-    pub fn connect(target: &Target) -> Result<Prober, ProbeError> {
-        let bounds = Bounds {
+    pub fn connect(target: &TargetHost) -> Result<ProbeClient, ProbeError> {
+        let bounds = ProbeBounds {
             flows: 1,
-            most_bytes: MOST_PROBE_BYTES,
-            most_time_us: LONGEST_PROBING_US,
+            most_bytes: MAX_PROBE_BYTES,
+            most_time_us: MAX_PROBING_US,
             dscp: None,
         };
-        Prober::open(target, bounds)
+        ProbeClient::open(target, bounds)
     }
 
     /// Opens a session within `bounds`, or within the server's limits for anonymous clients; see
-    /// [`Prober::bounds`].
+    /// [`ProbeClient::bounds`].
     ///
     /// # Errors
-    /// Like [`Prober::connect`].
-    pub fn open(target: &Target, bounds: Bounds) -> Result<Prober, ProbeError> {
-        let opened = Line::open(target, bounds)?;
+    /// Like [`ProbeClient::connect`].
+    pub fn open(target: &TargetHost, bounds: ProbeBounds) -> Result<ProbeClient, ProbeError> {
+        let opened = ProbeControl::open(target, bounds)?;
         let epoch = opened.epoch;
         let flow = opened
             .flow
-            .map(|(socket, session)| Flow::new(socket, session, clock::Clock::new(epoch)))
+            .map(|(socket, session)| {
+                SessionFlow::new(socket, session, probe_clock::ProbeClock::new(epoch))
+            })
             .transpose()
-            .map_err(local("open the flow of probes"))?;
-        let peer = opened.line.address().ip();
+            .map_err(local_error("open the flow of probes"))?;
+        let peer = opened.control.address().ip();
         let interface_bps = opened
             .local
-            .and_then(|local| survey::interface_bps(local, peer));
-        Ok(Prober {
-            line: opened.line,
+            .and_then(|local| reverse_survey::interface_bps(local, peer));
+        Ok(ProbeClient {
+            control: opened.control,
             flow,
             initiator: opened.initiator,
             responder: opened.responder,
@@ -176,18 +182,18 @@ impl Prober {
     }
 
     /// Returns the client and the server.
-    pub fn parties(&self) -> (&Party, &Party) {
+    pub fn parties(&self) -> (&RunParty, &RunParty) {
         (&self.initiator, &self.responder)
     }
 
     /// Returns the minimum round trip of the control connection before any other traffic.
     pub fn idle_rtt(&self) -> Option<Duration> {
-        self.line.idle_rtt()
+        self.control.idle_rtt()
     }
 
     /// Returns whether both ends run under one kernel without a network in between.
     pub fn same_host(&self) -> bool {
-        self.line.same_host()
+        self.control.same_host()
     }
 
     /// Returns whether there is no link between the ends: packets never leave this host.
@@ -196,12 +202,12 @@ impl Prober {
     }
 
     /// Returns the limits of the session.
-    pub fn bounds(&self) -> Option<&Bounds> {
-        self.line.bounds()
+    pub fn bounds(&self) -> Option<&ProbeBounds> {
+        self.control.bounds()
     }
 
     /// Returns the properties of trains sent by the client (forward) or by the server.
-    pub fn facts(&self, forward: bool) -> &DirectionFacts {
+    pub fn direction_facts(&self, forward: bool) -> &DirectionFacts {
         if forward {
             &self.forward
         } else {
@@ -220,34 +226,41 @@ impl Prober {
     ///
     /// # Errors
     /// The session is over, or the server refuses; a train that failed is `spoilt`.
-    pub fn send_trains(&mut self, trains: &[TrainPlan]) -> Result<Vec<Train>, ProbeError> {
+    pub fn send_trains(&mut self, trains: &[TrainPlan]) -> Result<Vec<ProbeTrain>, ProbeError> {
         check_trains(trains)?;
-        match self.line.ask(Ask::Arm(trains.to_vec()))? {
-            Answer::Armed => {}
-            other => return Err(self.line.unexpected(&other)),
+        match self.control.request(SessionRequest::Arm(trains.to_vec()))? {
+            SessionReply::Armed => {}
+            other => return Err(self.control.unexpected_answer(&other)),
         }
-        let sent = self.shoot(trains)?;
-        let wait = GRACE + self.idle_rtt().unwrap_or_default() / 4;
+        let sent = self.transmit_trains(trains)?;
+        let wait = ARRIVAL_GRACE + self.idle_rtt().unwrap_or_default() / 4;
         let wait_us = wait.as_micros() as u64;
-        let seen = match self.line.ask(Ask::Collect(Collect { wait_us }))? {
-            Answer::Seen(seen) => seen,
-            other => return Err(self.line.unexpected(&other)),
+        let seen = match self
+            .control
+            .request(SessionRequest::Collect(CollectTrains { wait_us }))?
+        {
+            SessionReply::Seen(seen) => seen,
+            other => return Err(self.control.unexpected_answer(&other)),
         };
-        note(&mut self.forward, &seen);
-        Ok(join::join(trains, &sent, &seen))
+        update_facts(&mut self.forward, &seen);
+        Ok(train_join::join_trains(trains, &sent, &seen))
     }
 
-    fn shoot(&mut self, trains: &[TrainPlan]) -> Result<Vec<TrainSent>, ProbeError> {
+    fn transmit_trains(&mut self, trains: &[TrainPlan]) -> Result<Vec<SentTrain>, ProbeError> {
         let never = AtomicBool::new(false);
         let mut looked = Instant::now();
         let mut sent = Vec::with_capacity(trains.len());
         for train in trains {
-            let flow = self.flow.as_mut().ok_or_else(no_flow)?;
+            let flow = self.flow.as_mut().ok_or_else(no_flow_error)?;
             let shot = flow.sender.send(train, &never);
             let burst = (shot.micro_burst_packets, shot.spoilt);
-            sent.push(far::told(train.index, &shot.sent_ns, burst));
-            if looked.elapsed() > LOOK_AFTER {
-                self.line.look_after()?;
+            sent.push(probe_server::describe_sent_train(
+                train.index,
+                &shot.sent_ns,
+                burst,
+            ));
+            if looked.elapsed() > SERVICE_INTERVAL {
+                self.control.service()?;
                 looked = Instant::now();
             }
         }
@@ -257,14 +270,14 @@ impl Prober {
     /// Requests trains from the server, and records their receive times.
     ///
     /// # Errors
-    /// Like [`Prober::send_trains`].
-    pub fn receive_trains(&mut self, trains: &[TrainPlan]) -> Result<Vec<Train>, ProbeError> {
+    /// Like [`ProbeClient::send_trains`].
+    pub fn receive_trains(&mut self, trains: &[TrainPlan]) -> Result<Vec<ProbeTrain>, ProbeError> {
         check_trains(trains)?;
-        let grace = GRACE + self.idle_rtt().unwrap_or_default() / 4;
-        let Some(Flow { socket, reader, .. }) = &mut self.flow else {
-            return Err(no_flow());
+        let grace = ARRIVAL_GRACE + self.idle_rtt().unwrap_or_default() / 4;
+        let Some(SessionFlow { socket, reader, .. }) = &mut self.flow else {
+            return Err(no_flow_error());
         };
-        let line = &mut self.line;
+        let line = &mut self.control;
         let offset = reader.clock.wall_offset_ns();
         reader.recorder.arm(trains, offset);
         let over = AtomicBool::new(false);
@@ -272,22 +285,22 @@ impl Prober {
             let reading = thread::Builder::new()
                 .name("probes".to_owned())
                 .spawn_scoped(scope, || read_trains(socket, reader, &over, grace))
-                .map_err(local("start a thread"))?;
-            let answer = line.ask(Ask::Send(trains.to_vec()));
+                .map_err(local_error("start a thread"))?;
+            let answer = line.request(SessionRequest::Send(trains.to_vec()));
             over.store(true, Ordering::Relaxed);
             let seen = reading
                 .join()
                 .unwrap_or_else(|_| Err(io::Error::other("its thread failed")))
-                .map_err(local("receive probes"))?;
+                .map_err(local_error("receive probes"))?;
             Ok::<_, ProbeError>((answer?, seen))
         })?;
         let sent = match answer {
-            Answer::Sent(sent) => sent,
-            other => return Err(self.line.unexpected(&other)),
+            SessionReply::Sent(sent) => sent,
+            other => return Err(self.control.unexpected_answer(&other)),
         };
         self.reverse.interface_bps = sent.interface_bps.or(self.reverse.interface_bps);
-        note(&mut self.reverse, &seen);
-        Ok(join::join(trains, &sent.trains, &seen))
+        update_facts(&mut self.reverse, &seen);
+        Ok(train_join::join_trains(trains, &sent.trains, &seen))
     }
 
     /// Sends echoes until `stop` or the end of the series, and keeps the session alive meanwhile.
@@ -296,18 +309,18 @@ impl Prober {
     ///
     /// # Errors
     /// The session is over.
-    pub fn echo(
+    pub fn run_echoes(
         &mut self,
-        series: &EchoSeries,
+        series: &EchoSeriesPlan,
         stop: &AtomicBool,
-        each: &mut dyn FnMut(&load::Probe),
+        each: &mut dyn FnMut(&load::LoadProbe),
     ) -> Result<EchoResult, ProbeError> {
         self.series = self.series.wrapping_add(1);
         let number = self.series;
-        let flow = self.flow.as_mut().ok_or_else(no_flow)?;
-        series::run(
-            (flow, &mut self.line),
-            (number, clock::Clock::new(self.epoch)),
+        let flow = self.flow.as_mut().ok_or_else(no_flow_error)?;
+        echo_run::run_echoes(
+            (flow, &mut self.control),
+            (number, probe_clock::ProbeClock::new(self.epoch)),
             series,
             stop,
             each,
@@ -318,20 +331,20 @@ impl Prober {
     ///
     /// # Errors
     /// The session is over, or the server cannot trace, with its reason.
-    pub fn trace_back(
+    pub fn trace_reverse(
         &mut self,
-        protocol: Protocol,
+        protocol: ProbeProtocol,
         port: Option<u16>,
-        trace: &Trace,
-    ) -> Result<Route, ProbeError> {
-        let back = TraceBack {
+        trace: &TracePlan,
+    ) -> Result<ObservedRoute, ProbeError> {
+        let back = ReverseTraceRequest {
             protocol,
             port,
             trace: trace.clone(),
         };
-        match self.line.ask(Ask::Trace(back))? {
-            Answer::Route(route) => Ok(*route),
-            other => Err(self.line.unexpected(&other)),
+        match self.control.request(SessionRequest::Trace(back))? {
+            SessionReply::Route(route) => Ok(*route),
+            other => Err(self.control.unexpected_answer(&other)),
         }
     }
 
@@ -339,10 +352,16 @@ impl Prober {
     ///
     /// # Errors
     /// The session is over, or the server cannot measure, with its reason.
-    pub fn echoes_back(&mut self, asked: &RoundTrips) -> Result<Echoes, ProbeError> {
-        match self.line.ask(Ask::Echoes(asked.clone()))? {
-            Answer::Echoes(echoes) => Ok(echoes),
-            other => Err(self.line.unexpected(&other)),
+    pub fn measure_reverse_round_trips(
+        &mut self,
+        asked: &RoundTripPlan,
+    ) -> Result<RoundTripSeries, ProbeError> {
+        match self
+            .control
+            .request(SessionRequest::Echoes(asked.clone()))?
+        {
+            SessionReply::Echoes(echoes) => Ok(echoes),
+            other => Err(self.control.unexpected_answer(&other)),
         }
     }
 
@@ -350,29 +369,33 @@ impl Prober {
     ///
     /// # Errors
     /// The session is over.
-    pub fn options_there(&mut self) -> Result<OptionsThere, ProbeError> {
-        match self.line.ask(Ask::Options)? {
-            Answer::Options(options) => Ok(OptionsThere {
+    pub fn read_server_tcp_options(&mut self) -> Result<ServerTcpOptions, ProbeError> {
+        match self.control.request(SessionRequest::Options)? {
+            SessionReply::Options(options) => Ok(ServerTcpOptions {
                 in_force: options.in_force,
                 mss_bytes: options.mss_bytes,
                 offered: options.offered,
             }),
-            other => Err(self.line.unexpected(&other)),
+            other => Err(self.control.unexpected_answer(&other)),
         }
     }
 
     /// Ends the session properly.
     pub fn close(self) {
-        self.line.close();
+        self.control.close();
     }
 }
 
-impl Flow {
-    fn new(socket: UdpSocket, session: u64, clock: clock::Clock) -> io::Result<Flow> {
-        flow::prepare(&socket)?;
-        Ok(Flow {
-            sender: Sender::new(&socket, session, clock)?,
-            reader: Reader::new(session, clock),
+impl SessionFlow {
+    fn new(
+        socket: UdpSocket,
+        session: u64,
+        clock: probe_clock::ProbeClock,
+    ) -> io::Result<SessionFlow> {
+        flow_reader::configure_socket(&socket)?;
+        Ok(SessionFlow {
+            sender: TrainSender::new(&socket, session, clock)?,
+            reader: FlowReader::new(session, clock),
             socket,
             session,
         })
@@ -382,38 +405,38 @@ impl Flow {
 /// Reads until all packets have arrived, or `grace` after `over` was set.
 fn read_trains(
     socket: &UdpSocket,
-    reader: &mut Reader,
+    reader: &mut FlowReader,
     over: &AtomicBool,
     grace: Duration,
-) -> io::Result<Seen> {
+) -> io::Result<ReceivedTrains> {
     let mut over_since: Option<Instant> = None;
     loop {
         reader.read(socket, &mut |_| {})?;
         if over.load(Ordering::Relaxed) {
             let since = *over_since.get_or_insert_with(Instant::now);
             if reader.recorder.is_complete() || since.elapsed() > grace {
-                return Ok(reader.recorder.take());
+                return Ok(reader.recorder.take_received());
             }
         }
-        poll::readable([socket.as_fd()], Some(WAKE))?;
+        poll::wait_readable([socket.as_fd()], Some(MAX_WAIT))?;
     }
 }
 
-fn note(facts: &mut DirectionFacts, seen: &Seen) {
+fn update_facts(facts: &mut DirectionFacts, seen: &ReceivedTrains) {
     let known = ["kernel", "user"].into_iter();
     let clock = known.into_iter().find(|word| *word == seen.clock);
     clock.unwrap_or("user").clone_into(&mut facts.receive_clock);
     facts.overflowed = seen.overflowed.or(facts.overflowed);
 }
 
-fn local(tried: &'static str) -> impl Fn(io::Error) -> ProbeError {
+fn local_error(tried: &'static str) -> impl Fn(io::Error) -> ProbeError {
     move |source| ProbeError::Local {
         what: format!("cannot {tried}"),
         source: Some(source),
     }
 }
 
-fn no_flow() -> ProbeError {
+fn no_flow_error() -> ProbeError {
     ProbeError::Local {
         what: "this session was opened without a UDP flow".to_owned(),
         source: None,

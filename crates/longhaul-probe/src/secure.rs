@@ -11,40 +11,40 @@
 //! 128 random bits; a short one chosen by hand does not withstand that, and `serve` warns of it.
 
 mod channel;
-mod tls;
+mod tls_config;
 
-pub use channel::{Channel, ChannelError, Handshake, Heard};
-pub use tls::{TlsIdentity, initiator_config};
+pub use channel::{ChannelError, ChannelEvent, ControlChannel, TlsHandshake};
+pub use tls_config::{TlsIdentity, client_config};
 
-use crate::session::Role;
+use crate::session::SessionRole;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::fmt;
 
 /// Keying material of one TLS connection: 32 bytes.
-pub type Exporter = [u8; 32];
+pub type ExporterKey = [u8; 32];
 
 /// The shared secret of the two ends.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
+pub struct AuthToken(String);
 
-impl fmt::Debug for Token {
+impl fmt::Debug for AuthToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
     }
 }
 
-impl Token {
+impl AuthToken {
     /// Makes a token from user input, without surrounding white space (a file's last newline).
     /// Returns `None` if nothing is left.
-    pub fn new(text: &str) -> Option<Token> {
+    pub fn new(text: &str) -> Option<AuthToken> {
         let text = text.trim();
-        (!text.is_empty()).then(|| Token(text.to_owned()))
+        (!text.is_empty()).then(|| AuthToken(text.to_owned()))
     }
 
     /// Generates a token of 128 random bits; `None` if the kernel provides no random bytes.
-    pub fn generate() -> Option<Token> {
-        random::<16>().map(|bytes| Token(hex(&bytes)))
+    pub fn generate() -> Option<AuthToken> {
+        random_bytes::<16>().map(|bytes| AuthToken(encode_hex(&bytes)))
     }
 
     /// Returns the text, for printing at the user's request.
@@ -59,45 +59,53 @@ impl Token {
 }
 
 /// Returns random bytes from the kernel.
-pub(crate) fn random<const N: usize>() -> Option<[u8; N]> {
+pub(crate) fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).ok()?;
     Some(bytes)
 }
 
-fn label(prover: Role) -> &'static [u8] {
+fn proof_label(prover: SessionRole) -> &'static [u8] {
     match prover {
-        Role::Initiator => b"longhaul/1 token proof of the initiator",
-        Role::Responder => b"longhaul/1 token proof of the responder",
+        SessionRole::Client => b"longhaul/1 token proof of the initiator",
+        SessionRole::Server => b"longhaul/1 token proof of the responder",
     }
 }
 
-fn proof_text(prover: Role, exporter: &Exporter) -> Vec<u8> {
-    [label(prover), exporter.as_slice()].concat()
+fn proof_text(prover: SessionRole, exporter: &ExporterKey) -> Vec<u8> {
+    [proof_label(prover), exporter.as_slice()].concat()
 }
 
 /// Returns the proof that `prover` knows `token`, valid for this connection only.
-pub fn prove(token: &Token, prover: Role, exporter: &Exporter) -> String {
+pub fn make_proof(token: &AuthToken, prover: SessionRole, exporter: &ExporterKey) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, token.0.as_bytes());
-    hex(hmac::sign(&key, &proof_text(prover, exporter)).as_ref())
+    encode_hex(hmac::sign(&key, &proof_text(prover, exporter)).as_ref())
 }
 
 /// Verifies a proof in constant time.
-pub fn proves(token: &Token, prover: Role, exporter: &Exporter, proof: &str) -> bool {
+pub fn verify_proof(
+    token: &AuthToken,
+    prover: SessionRole,
+    exporter: &ExporterKey,
+    proof: &str,
+) -> bool {
     let key = hmac::Key::new(hmac::HMAC_SHA256, token.0.as_bytes());
-    unhex(proof).is_some_and(|tag| hmac::verify(&key, &proof_text(prover, exporter), &tag).is_ok())
+    decode_hex(proof)
+        .is_some_and(|tag| hmac::verify(&key, &proof_text(prover, exporter), &tag).is_ok())
 }
 
 /// Returns a value that is equal on both ends if they run under the same boot of one kernel,
 /// without revealing that kernel. `None` if the boot id cannot be read.
-pub fn boot_proof(exporter: &Exporter) -> Option<String> {
+pub fn boot_proof(exporter: &ExporterKey) -> Option<String> {
     let boot = longhaul_sys::host::boot_id()?;
     let key = hmac::Key::new(hmac::HMAC_SHA256, exporter);
-    Some(hex(hmac::sign(&key, boot.trim().as_bytes()).as_ref()))
+    Some(encode_hex(
+        hmac::sign(&key, boot.trim().as_bytes()).as_ref(),
+    ))
 }
 
 /// Encodes each byte as two lower-case digits.
-pub fn hex(bytes: &[u8]) -> String {
+pub fn encode_hex(bytes: &[u8]) -> String {
     const DIGITS: [char; 16] = [
         '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
     ];
@@ -108,8 +116,8 @@ pub fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Decodes the output of [`hex`], also in upper case. Returns `None` for anything else.
-pub fn unhex(text: &str) -> Option<Vec<u8>> {
+/// Decodes the output of [`encode_hex`], also in upper case. Returns `None` for anything else.
+pub fn decode_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text
         .chars()
         .map(|c| c.to_digit(16).map(|digit| digit as u8))
@@ -125,20 +133,23 @@ mod tests {
 
     #[test]
     fn a_proof_holds_for_one_token_one_role_and_one_connection() {
-        let token = Token::new("correct horse\n").expect("not empty");
+        let token = AuthToken::new("correct horse\n").expect("not empty");
         let here = [7; 32];
-        let proof = prove(&token, Role::Initiator, &here);
-        assert!(proves(&token, Role::Initiator, &here, &proof));
-        assert!(!proves(&token, Role::Responder, &here, &proof), "reflected");
+        let proof = make_proof(&token, SessionRole::Client, &here);
+        assert!(verify_proof(&token, SessionRole::Client, &here, &proof));
         assert!(
-            !proves(&token, Role::Initiator, &[8; 32], &proof),
+            !verify_proof(&token, SessionRole::Server, &here, &proof),
+            "reflected"
+        );
+        assert!(
+            !verify_proof(&token, SessionRole::Client, &[8; 32], &proof),
             "relayed"
         );
-        let other = Token::new("battery staple").expect("not empty");
-        assert!(!proves(&other, Role::Initiator, &here, &proof));
+        let other = AuthToken::new("battery staple").expect("not empty");
+        assert!(!verify_proof(&other, SessionRole::Client, &here, &proof));
         for garbage in ["", "zz", "é", &proof[1..], &proof[2..]] {
             assert!(
-                !proves(&token, Role::Initiator, &here, garbage),
+                !verify_proof(&token, SessionRole::Client, &here, garbage),
                 "{garbage}"
             );
         }
@@ -146,15 +157,18 @@ mod tests {
 
     #[test]
     fn tokens_are_not_shown_by_accident() {
-        let token = Token::generate().expect("the kernel has random bytes");
+        let token = AuthToken::generate().expect("the kernel has random bytes");
         assert!(!format!("{token:?}").contains(token.as_str()));
         assert!(!token.is_guessable());
-        assert_eq!(Token::new(" \n"), None);
+        assert_eq!(AuthToken::new(" \n"), None);
     }
 
     #[test]
     fn hexadecimal_reads_back() {
-        assert_eq!(unhex(&hex(&[0, 0x1f, 0xff])), Some(vec![0, 0x1f, 0xff]));
-        assert_eq!(unhex("1"), None);
+        assert_eq!(
+            decode_hex(&encode_hex(&[0, 0x1f, 0xff])),
+            Some(vec![0, 0x1f, 0xff])
+        );
+        assert_eq!(decode_hex("1"), None);
     }
 }

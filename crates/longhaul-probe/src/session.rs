@@ -1,70 +1,71 @@
 //! One session: the permitted messages, their order and their deadlines. No socket, no clock.
 //!
 //! [`Session::handle`] takes an input and the time, and returns actions; [`Session::next_deadline`]
-//! is the time by which it must be called again. The whole protocol is the one `match` in [`next`];
+//! is the time by which it must be called again. The whole protocol is the one `match` in [`next_state`];
 //! everything else computes the content of messages. The drivers ([`crate::throughput`],
-//! [`crate::serve`]) only move bytes and start engines.
+//! [`crate::measurement_server`]) only move bytes and start engines.
 //!
 //! Times are offsets from the start of the session on this host's own clock.
 
-mod asking;
-mod clock;
-mod close;
-mod initiator;
-mod responder;
-mod running;
-mod table;
+mod client_session;
+mod clock_offset;
+mod probe_requests;
+mod server_session;
+mod session_end;
+mod state_table;
 #[cfg(test)]
 mod tests;
+mod transfer_phase;
 
-pub use clock::ClockReading;
-pub use close::Closed;
-pub use initiator::Initiative;
-pub use responder::Admission;
-pub(crate) use running::sends;
-pub use table::{Event, Role, State, next};
+pub use client_session::ClientState;
+pub use clock_offset::ClockReading;
+pub use server_session::AdmissionRules;
+pub use session_end::SessionEnd;
+pub use state_table::{SessionEvent, SessionRole, SessionState, next_state};
+pub(crate) use transfer_phase::sends_payload;
 
-use crate::secure::{Exporter, Token, prove};
+use crate::secure::{AuthToken, ExporterKey, make_proof};
 use crate::wire::{
-    Accept, AnonymousLimits, Answer, Ask, Bounds, Bye, EndResult, Hello, Interval, Message, Proof,
-    StreamResult, Versions,
+    AnonymousLimits, ByeReason, ControlMessage, DirectionResult, HelloMessage, IntervalCounters,
+    ProbeBounds, ProtocolVersions, SessionAccept, SessionReply, SessionRequest, StreamResult,
+    TokenProof,
 };
-use longhaul_model::report::v1::Party;
-use longhaul_model::report::v1::plan::Plan;
+use longhaul_model::report::v1::RunParty;
+use longhaul_model::report::v1::plan::ThroughputPlan;
 use std::time::Duration;
 
 /// The timeout for a step that costs the peer a few round trips.
-pub const STEP_TIME: Duration = Duration::from_secs(10);
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum time that a connection may stay unproved.
-pub const GREETING_TIME: Duration = Duration::from_secs(5);
+pub const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between heartbeats while payload flows.
-pub const HEARTBEAT: Duration = Duration::from_secs(1);
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// The timeout without a byte from the peer (or 20 round trips, if longer).
-pub const SILENCE: Duration = Duration::from_secs(15);
+pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(15);
 /// The delay of a refusal because of the token, which slows down guessing.
 pub const TOKEN_PENALTY: Duration = Duration::from_millis(500);
 /// The timeout for the whole exchange of results.
-pub const EXCHANGE_TIME: Duration = Duration::from_secs(120);
+pub const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Returns the maximum time without a proof, from the start of the session: an unproved peer cannot
 /// extend it. The client waits longer, so that it receives the verdict.
-fn proving_time(role: Role) -> Duration {
+fn proof_timeout(role: SessionRole) -> Duration {
     match role {
-        Role::Initiator => STEP_TIME,
-        Role::Responder => GREETING_TIME,
+        SessionRole::Client => STEP_TIMEOUT,
+        SessionRole::Server => GREETING_TIMEOUT,
     }
 }
 
 /// An input of the session.
 #[derive(Debug, Clone)]
-pub enum Input {
+pub enum SessionInput {
     /// The control connection is up.
     Start,
-    Message(Message),
+    Message(ControlMessage),
     /// Bytes arrived that are not a whole message yet.
-    Heard,
+    BytesReceived,
     /// Server: the run is admitted with this nonce.
-    Admitted(Accept),
+    Admitted(SessionAccept),
     /// Server: the run cannot be admitted now, with the reason.
     NotAdmitted(String),
     /// All data streams of the session are open at this end.
@@ -72,15 +73,15 @@ pub enum Input {
     /// The engine is ready.
     EngineReady,
     /// The counters of this end's engine.
-    Progress(Progress),
-    /// This end's results, in answer to [`Action::Collect`].
-    Results(Vec<Message>),
+    Progress(TransferProgress),
+    /// This end's results, in answer to [`SessionAction::Collect`].
+    Results(Vec<ControlMessage>),
     /// Client: the next request of a probe session.
-    Ask(Box<Ask>),
-    /// Server: the answer to [`Action::Ask`].
-    Answer(Box<Answer>),
+    Ask(Box<SessionRequest>),
+    /// Server: the answer to [`SessionAction::Ask`].
+    Answer(Box<SessionReply>),
     /// Client: there are no more requests.
-    Enough,
+    NoMoreRequests,
     /// The control connection ended, with the reason.
     Cut(String),
     /// The received bytes are not a message.
@@ -93,8 +94,8 @@ pub enum Input {
 
 /// The progress of this end's engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
-    pub interval: Interval,
+pub struct TransferProgress {
+    pub interval: IntervalCounters,
     /// This end's sender, if there is one, has written everything.
     pub sent: bool,
     /// This end's receiver, if there is one, has read to the end.
@@ -103,50 +104,50 @@ pub struct Progress {
 
 /// An action for the driver.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    Send(Message),
-    /// Server: find capacity for this request; answer [`Input::Admitted`] or
-    /// [`Input::NotAdmitted`].
-    Admit(Box<Wanted>),
-    /// Client: open the data streams; answer [`Input::StreamsOpen`]. (The server receives them from
+pub enum SessionAction {
+    Send(ControlMessage),
+    /// Server: find capacity for this request; answer [`SessionInput::Admitted`] or
+    /// [`SessionInput::NotAdmitted`].
+    Admit(Box<AdmissionRequest>),
+    /// Client: open the data streams; answer [`SessionInput::StreamsOpen`]. (The server receives them from
     /// its listener and sends that input by itself.)
-    OpenStreams(Accept),
-    /// Prepare the engine; answer [`Input::EngineReady`].
+    OpenStreams(SessionAccept),
+    /// Prepare the engine; answer [`SessionInput::EngineReady`].
     StartEngine(EngineStart),
     /// Start the flow of payload.
     Go,
     /// Stop senders and receivers now: the time or grace period is over.
     StopEngine,
-    /// Take the engine's results. The server answers [`Input::Results`] with its `stream` and `end`
+    /// Take the engine's results. The server answers [`SessionInput::Results`] with its `stream` and `end`
     /// messages.
     Collect,
     /// Client: a result of the server.
-    Result(FarResult),
+    Result(PeerResult),
     /// Client: the server's counters.
-    FarInterval(Interval),
-    /// Server: carry out this request; answer [`Input::Answer`], now or later.
-    Ask(Box<Ask>),
+    PeerInterval(IntervalCounters),
+    /// Server: carry out this request; answer [`SessionInput::Answer`], now or later.
+    Ask(Box<SessionRequest>),
     /// Client: the server's answer.
-    Answer(Box<Answer>),
+    Answer(Box<SessionReply>),
     /// Close the connection after sending.
-    Close(Closed),
+    Close(SessionEnd),
 }
 
 /// The client's request for admission.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
-    pub aim: Aim,
-    pub party: Party,
+pub struct AdmissionRequest {
+    pub purpose: SessionPurpose,
+    pub party: RunParty,
     pub anonymous: Option<AnonymousLimits>,
 }
 
 /// The purpose of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Aim {
+pub enum SessionPurpose {
     /// One bulk run.
-    Run(Box<Plan>),
+    Run(Box<ThroughputPlan>),
     /// Probes within these bounds.
-    Probe(Bounds),
+    Probe(ProbeBounds),
 }
 
 /// The data that the engine needs about the path and the time.
@@ -160,113 +161,113 @@ pub struct EngineStart {
 
 /// A part of the server's results.
 #[derive(Debug, Clone, PartialEq)]
-pub enum FarResult {
+pub enum PeerResult {
     /// A part of its capture file.
     Capture(Vec<u8>),
     Stream(Box<StreamResult>),
-    End(Box<EndResult>),
+    End(Box<DirectionResult>),
 }
 
 /// The data that both roles have from the start.
 #[derive(Debug, Clone)]
-pub struct Setup {
-    pub token: Option<Token>,
+pub struct SessionSetup {
+    pub token: Option<AuthToken>,
     /// Keying material of the control connection.
-    pub exporter: Exporter,
-    pub party: Party,
+    pub exporter: ExporterKey,
+    pub party: RunParty,
     pub boot_proof: Option<String>,
     /// Both ends of the control connection have the same address: there is no path between them.
-    pub one_address: bool,
+    pub same_address: bool,
 }
 
 /// The data of one role only.
 #[derive(Debug, Clone)]
-pub enum Part {
-    Initiator(Box<Initiative>),
-    Responder(Box<Admission>),
+pub enum RoleState {
+    Client(Box<ClientState>),
+    Server(Box<AdmissionRules>),
 }
 
 /// One end of a session.
 #[derive(Debug)]
 pub struct Session {
-    role: Role,
-    state: State,
-    setup: Setup,
-    part: Part,
+    role: SessionRole,
+    state: SessionState,
+    setup: SessionSetup,
+    role_state: RoleState,
     /// The client's own plan, or the proposed one; `None` in a probe session.
-    plan: Option<Plan>,
+    plan: Option<ThroughputPlan>,
     /// Set in a probe session.
-    bounds: Option<Bounds>,
+    bounds: Option<ProbeBounds>,
     /// The end of a probe session's time.
     ends_at: Option<Duration>,
     /// The newest version that both ends support, and the peer's versions.
     version: u16,
-    peer_versions: Versions,
-    peer: Option<Party>,
+    peer_versions: ProtocolVersions,
+    peer: Option<RunParty>,
     peer_boot_proof: Option<String>,
     deadline: Option<Duration>,
-    heard_at: Duration,
+    last_received: Duration,
     idle_rtt: Option<Duration>,
     same_host: bool,
-    flow: running::Flow,
+    transfer: transfer_phase::TransferState,
     /// A refusal that is sent later, to slow down the guessing of tokens.
-    refusal: Option<(Duration, Closed)>,
-    actions: Vec<Action>,
+    refusal: Option<(Duration, SessionEnd)>,
+    actions: Vec<SessionAction>,
 }
 
 impl Session {
-    pub fn new(setup: Setup, part: Part) -> Self {
+    pub fn new(setup: SessionSetup, part: RoleState) -> Self {
         let (role, plan) = match &part {
-            Part::Initiator(initiative) => (Role::Initiator, initiative.plan().cloned()),
-            Part::Responder(_) => (Role::Responder, None),
+            RoleState::Client(initiative) => (SessionRole::Client, initiative.plan().cloned()),
+            RoleState::Server(_) => (SessionRole::Server, None),
         };
         Session {
             role,
-            state: State::Greeting,
+            state: SessionState::Greeting,
             setup,
-            part,
+            role_state: part,
             plan,
             bounds: None,
             ends_at: None,
-            version: Versions::OURS.least,
-            peer_versions: Versions::OURS,
+            version: ProtocolVersions::OURS.least,
+            peer_versions: ProtocolVersions::OURS,
             peer: None,
             peer_boot_proof: None,
-            deadline: Some(proving_time(role)),
-            heard_at: Duration::ZERO,
+            deadline: Some(proof_timeout(role)),
+            last_received: Duration::ZERO,
             idle_rtt: None,
             same_host: false,
-            flow: running::Flow::default(),
+            transfer: transfer_phase::TransferState::default(),
             refusal: None,
             actions: Vec::new(),
         }
     }
 
-    pub fn role(&self) -> Role {
+    pub fn role(&self) -> SessionRole {
         self.role
     }
 
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> SessionState {
         self.state
     }
 
     /// Returns the peer's description of itself, once received.
-    pub fn peer(&self) -> Option<&Party> {
+    pub fn peer(&self) -> Option<&RunParty> {
         self.peer.as_ref()
     }
 
     /// Returns whether the peer supports captures.
-    pub fn knows_captures(&self) -> bool {
-        self.version >= Versions::CAPTURES
+    pub fn supports_captures(&self) -> bool {
+        self.version >= ProtocolVersions::CAPTURES
     }
 
     /// Returns whether both ends support copying files.
-    pub fn knows_files(&self) -> bool {
-        self.version >= Versions::FILES
+    pub fn supports_files(&self) -> bool {
+        self.version >= ProtocolVersions::FILES
     }
 
     /// Returns the versions that the peer supports.
-    pub fn peer_versions(&self) -> Versions {
+    pub fn peer_versions(&self) -> ProtocolVersions {
         self.peer_versions
     }
 
@@ -283,32 +284,35 @@ impl Session {
     }
 
     /// Handles one input; returns the actions in order.
-    pub fn handle(&mut self, now: Duration, input: Input) -> Vec<Action> {
-        if matches!(input, Input::Message(_) | Input::Heard) {
-            self.heard_at = now;
+    pub fn handle(&mut self, now: Duration, input: SessionInput) -> Vec<SessionAction> {
+        if matches!(
+            input,
+            SessionInput::Message(_) | SessionInput::BytesReceived
+        ) {
+            self.last_received = now;
         }
-        if self.state != State::Closed {
+        if self.state != SessionState::Closed {
             match input {
-                Input::Tick => {}
+                SessionInput::Tick => {}
                 // After a refusal, no other input changes the result.
-                _ if self.refusal.is_some() && !matches!(input, Input::Cut(_)) => {}
+                _ if self.refusal.is_some() && !matches!(input, SessionInput::Cut(_)) => {}
                 other => self.take(now, other),
             }
-            self.keep_time(now);
+            self.check_deadlines(now);
         }
         std::mem::take(&mut self.actions)
     }
 
     /// Returns the time by which [`Session::handle`] must be called; `None` if closed.
     pub fn next_deadline(&self) -> Option<Duration> {
-        if self.state == State::Closed {
+        if self.state == SessionState::Closed {
             return None;
         }
         let refusal = self.refusal.as_ref().map(|(at, _)| *at);
         [
             self.deadline,
             refusal,
-            self.silence_ends(),
+            self.silence_deadline(),
             self.next_timer(),
         ]
         .into_iter()
@@ -316,61 +320,61 @@ impl Session {
         .min()
     }
 
-    fn take(&mut self, now: Duration, input: Input) {
+    fn take(&mut self, now: Duration, input: SessionInput) {
         match input {
-            Input::Start => self.greet(),
-            Input::Message(Message::Bye(bye)) => self.on_bye(bye),
-            Input::Message(message) => self.on_message(now, message),
-            Input::Admitted(accept) => self.on_admitted(now, accept),
-            Input::NotAdmitted(why) => self.close(Closed::WeRefused { what: why }),
-            Input::StreamsOpen => self.on_streams_open(now),
-            Input::EngineReady => self.on_engine_ready(now),
-            Input::Progress(progress) => self.on_progress(now, progress),
-            Input::Results(results) => self.on_results(results),
-            Input::Ask(ask) => self.on_wish(now, *ask),
-            Input::Answer(answer) => self.on_done(now, *answer),
-            Input::Enough => self.on_enough(),
-            Input::Cut(why) => self.close(Closed::Cut {
+            SessionInput::Start => self.greet(),
+            SessionInput::Message(ControlMessage::Bye(bye)) => self.on_bye(bye),
+            SessionInput::Message(message) => self.on_message(now, message),
+            SessionInput::Admitted(accept) => self.on_admitted(now, accept),
+            SessionInput::NotAdmitted(why) => self.close(SessionEnd::WeRefused { what: why }),
+            SessionInput::StreamsOpen => self.on_streams_open(now),
+            SessionInput::EngineReady => self.on_engine_ready(now),
+            SessionInput::Progress(progress) => self.on_progress(now, progress),
+            SessionInput::Results(results) => self.on_results(results),
+            SessionInput::Ask(ask) => self.on_request(now, *ask),
+            SessionInput::Answer(answer) => self.on_request_done(now, *answer),
+            SessionInput::NoMoreRequests => self.on_no_more_requests(),
+            SessionInput::Cut(why) => self.close(SessionEnd::Cut {
                 step: self.state,
                 why,
             }),
-            Input::Garbage(what) => self.violation(what),
-            Input::Failed(what) => self.close(Closed::OwnFailure {
+            SessionInput::Garbage(what) => self.violation(what),
+            SessionInput::Failed(what) => self.close(SessionEnd::OwnFailure {
                 step: self.state,
                 what,
             }),
-            Input::Heard | Input::Tick => {}
+            SessionInput::BytesReceived | SessionInput::Tick => {}
         }
     }
 
     fn greet(&mut self) {
-        self.send(Message::Hello(Hello {
-            versions: Versions::OURS,
+        self.send(ControlMessage::Hello(HelloMessage {
+            versions: ProtocolVersions::OURS,
             longhaul: env!("CARGO_PKG_VERSION").to_owned(),
         }));
-        if self.role == Role::Initiator {
+        if self.role == SessionRole::Client {
             // Sent at once, which saves a round trip.
-            let make = |token| prove(token, Role::Initiator, &self.setup.exporter);
+            let make = |token| make_proof(token, SessionRole::Client, &self.setup.exporter);
             let token_proof = self.setup.token.as_ref().map(make);
-            self.send(Message::Proof(Proof { token_proof }));
+            self.send(ControlMessage::Proof(TokenProof { token_proof }));
         }
     }
 
-    fn on_message(&mut self, now: Duration, message: Message) {
-        let Some(event) = Event::of(&message) else {
+    fn on_message(&mut self, now: Duration, message: ControlMessage) {
+        let Some(event) = SessionEvent::from_message(&message) else {
             return;
         };
         // The version is checked before any other field of the first message.
-        if let (State::Greeting, Message::Hello(hello)) = (self.state, &message) {
+        if let (SessionState::Greeting, ControlMessage::Hello(hello)) = (self.state, &message) {
             let theirs = hello.versions;
-            let Some(version) = Versions::OURS.common(theirs) else {
-                return self.close(Closed::VersionDiffers { theirs });
+            let Some(version) = ProtocolVersions::OURS.newest_common(theirs) else {
+                return self.close(SessionEnd::VersionDiffers { theirs });
             };
             (self.version, self.peer_versions) = (version, theirs);
         }
         let before = self.state;
-        if !self.suits(&message) || !self.step(event) {
-            let what = format!("`{}` while {}", message.name(), self.state.doing());
+        if !self.is_permitted_kind(&message) || !self.step(event) {
+            let what = format!("`{}` while {}", message.name(), self.state.describe());
             return self.violation(what);
         }
         // Messages within a state do not extend its deadline.
@@ -378,14 +382,14 @@ impl Session {
             self.deadline = self.deadline_of_step(now);
         }
         match self.role {
-            Role::Initiator => self.initiator_hears(now, message),
-            Role::Responder => self.responder_hears(now, message),
+            SessionRole::Client => self.client_receives(now, message),
+            SessionRole::Server => self.server_receives(now, message),
         }
     }
 
     /// Takes one step of the state table; false if it is not permitted.
-    fn step(&mut self, event: Event) -> bool {
-        match next(self.role, self.state, event) {
+    fn step(&mut self, event: SessionEvent) -> bool {
+        match next_state(self.role, self.state, event) {
             Some(state) => {
                 self.state = state;
                 true
@@ -397,36 +401,39 @@ impl Session {
     /// Returns the deadline of the state that was just entered.
     fn deadline_of_step(&self, now: Duration) -> Option<Duration> {
         match self.state {
-            State::Greeting | State::Proving => Some(proving_time(self.role)),
-            State::Negotiating | State::Opening | State::Timing => Some(now + STEP_TIME),
-            State::Ready => Some(now + STEP_TIME + self.flow.wait()),
+            SessionState::Greeting | SessionState::Proving => Some(proof_timeout(self.role)),
+            SessionState::Negotiating | SessionState::Opening | SessionState::Timing => {
+                Some(now + STEP_TIMEOUT)
+            }
+            SessionState::Ready => Some(now + STEP_TIMEOUT + self.transfer.wait()),
             // Set by progress or by the request.
-            State::Running | State::Draining | State::Working => self.deadline,
-            State::Exchanging => Some(now + EXCHANGE_TIME),
-            State::Asking => self.ends_at,
-            State::Closed => None,
+            SessionState::Running | SessionState::Draining | SessionState::Working => self.deadline,
+            SessionState::Exchanging => Some(now + EXCHANGE_TIMEOUT),
+            SessionState::Asking => self.ends_at,
+            SessionState::Closed => None,
         }
     }
 
-    fn silence(&self) -> Duration {
-        SILENCE.max(self.idle_rtt.unwrap_or_default() * 20)
+    fn silence_timeout(&self) -> Duration {
+        SILENCE_TIMEOUT.max(self.idle_rtt.unwrap_or_default() * 20)
     }
 
-    fn silence_ends(&self) -> Option<Duration> {
-        self.beats().then(|| self.heard_at + self.silence())
+    fn silence_deadline(&self) -> Option<Duration> {
+        self.sends_heartbeats()
+            .then(|| self.last_received + self.silence_timeout())
     }
 
     /// Returns whether both ends send heartbeats in this state.
-    fn beats(&self) -> bool {
-        use State::{Asking, Draining, Exchanging, Ready, Running, Working};
+    fn sends_heartbeats(&self) -> bool {
+        use SessionState::{Asking, Draining, Exchanging, Ready, Running, Working};
         matches!(
             self.state,
             Ready | Running | Draining | Exchanging | Asking | Working
         )
     }
 
-    fn keep_time(&mut self, now: Duration) {
-        if self.state == State::Closed {
+    fn check_deadlines(&mut self, now: Duration) {
+        if self.state == SessionState::Closed {
             return;
         }
         if let Some((at, _)) = &self.refusal {
@@ -439,48 +446,48 @@ impl Session {
         }
         self.run_timers(now);
         let late = |deadline: Option<Duration>| deadline.is_some_and(|at| now >= at);
-        let what = if late(self.silence_ends()) {
+        let what = if late(self.silence_deadline()) {
             "no sign of life"
-        } else if self.is_past_its_time(now) {
+        } else if self.is_past_time_limit(now) {
             "the time agreed for probes is over"
         } else if late(self.deadline) {
             "this step did not end"
         } else {
             return;
         };
-        self.close(Closed::TimedOut {
+        self.close(SessionEnd::TimedOut {
             step: self.state,
             what: what.to_owned(),
         });
     }
 
-    fn send(&mut self, message: Message) {
-        self.actions.push(Action::Send(message));
+    fn send(&mut self, message: ControlMessage) {
+        self.actions.push(SessionAction::Send(message));
     }
 
     fn violation(&mut self, what: String) {
-        self.close(Closed::PeerViolation {
+        self.close(SessionEnd::PeerViolation {
             step: self.state,
             what,
         });
     }
 
     /// Ends the session: notifies the peer, if it can still receive, and the driver.
-    fn close(&mut self, closed: Closed) {
-        if self.state == State::Closed {
+    fn close(&mut self, closed: SessionEnd) {
+        if self.state == SessionState::Closed {
             return;
         }
-        if let Some(bye) = closed.goodbye() {
-            self.send(Message::Bye(bye));
+        if let Some(bye) = closed.bye_message() {
+            self.send(ControlMessage::Bye(bye));
         }
-        self.step(Event::Ending);
+        self.step(SessionEvent::Ending);
         self.deadline = None;
-        self.actions.push(Action::Close(closed));
+        self.actions.push(SessionAction::Close(closed));
     }
 
-    fn on_bye(&mut self, bye: Bye) {
-        let closed = Closed::told(self.role, self.state, bye);
-        self.step(Event::Ending);
-        self.actions.push(Action::Close(closed));
+    fn on_bye(&mut self, bye: ByeReason) {
+        let closed = SessionEnd::from_bye(self.role, self.state, bye);
+        self.step(SessionEvent::Ending);
+        self.actions.push(SessionAction::Close(closed));
     }
 }

@@ -4,35 +4,37 @@
 //! path, not of any that works. The samples of both ends are returned on one time line, with a
 //! bound of its error.
 
-mod connect;
-mod hooks;
-mod observe;
-mod rtt;
-mod streams;
+mod client_hooks;
+mod connect_rtt;
+mod control_connect;
+mod result_join;
+mod stream_opening;
 
-pub(crate) use connect::{DEAD_PEER, open as connect_control, plain as connect_plain, resolve};
-pub(crate) use observe::{elapsed_us, payload_span};
-pub(crate) use streams::{open as open_streams, open_flow};
+pub(crate) use control_connect::{
+    DEAD_PEER_TIMEOUT, connect_plain, open_control as connect_control, resolve_target,
+};
+pub(crate) use result_join::{payload_duration_us, payload_span};
+pub(crate) use stream_opening::{open_data_streams as open_streams, open_flow};
 
-use crate::capture::Captured;
-use crate::drive::Drive;
-use crate::error::{ProbeError, TokenTrouble};
-use crate::limits::{LONGEST_WAIT, MOST_STREAMS, check_plan};
-use crate::secure::{Token, boot_proof};
-use crate::session::{Closed, Initiative, Part, Session, Setup, State};
-use hooks::InitiatorHooks;
-use longhaul_model::report::v1::observation::Observation;
-use longhaul_model::report::v1::plan::Plan;
-use longhaul_model::report::v1::{Caveat, Party};
+use crate::capture::FinishedCapture;
+use crate::plan_limits::{MAX_START_WAIT, MAX_STREAMS, check_plan};
+use crate::probe_error::{ProbeError, TokenFailure};
+use crate::secure::{AuthToken, boot_proof};
+use crate::session::{ClientState, RoleState, Session, SessionEnd, SessionSetup, SessionState};
+use crate::session_driver::SessionDriver;
+use client_hooks::ClientHooks;
+use longhaul_model::report::v1::observation::ThroughputObservation;
+use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 pub use crate::engine::LocalBind;
-pub use rtt::round_trip;
+pub use connect_rtt::measure_connect_rtt;
 
 /// Address families that may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Family {
+pub enum AddressFamily {
     /// The resolver's first address.
     #[default]
     Any,
@@ -42,10 +44,10 @@ pub enum Family {
 
 /// The server, and how to reach it.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct TargetHost {
     pub host: String,
     pub port: u16,
-    pub family: Family,
+    pub family: AddressFamily,
     /// Local address and interface of control and data connections.
     pub bind: LocalBind,
     pub token: Option<String>,
@@ -53,13 +55,13 @@ pub struct Target {
     pub connect_timeout: Duration,
 }
 
-impl Target {
+impl TargetHost {
     /// Creates a target with the default port, any family, and no token.
-    pub fn new(host: impl Into<String>) -> Target {
-        Target {
+    pub fn new(host: impl Into<String>) -> TargetHost {
+        TargetHost {
             host: host.into(),
             port: crate::DEFAULT_PORT,
-            family: Family::Any,
+            family: AddressFamily::Any,
             bind: LocalBind::default(),
             token: None,
             connect_timeout: Duration::from_secs(10),
@@ -69,44 +71,44 @@ impl Target {
 
 /// Result of a run.
 #[derive(Debug, Clone)]
-pub struct Outcome {
-    pub observation: Observation,
-    pub initiator: Party,
-    pub responder: Party,
+pub struct ThroughputOutcome {
+    pub observation: ThroughputObservation,
+    pub initiator: RunParty,
+    pub responder: RunParty,
     /// Start of the run, including setup.
     pub started_at: SystemTime,
     /// Duration, including setup and exchange of results.
     pub duration: Duration,
     /// Zero of the observation's time line, on this host's clock.
     pub origin: Instant,
-    pub caveats: Vec<Caveat>,
-    pub captures: Captures,
+    pub caveats: Vec<ReportCaveat>,
+    pub captures: RunCaptures,
 }
 
 /// Packet captures of both ends, if requested.
 #[derive(Debug, Clone, Default)]
-pub struct Captures {
-    pub near: Option<Captured>,
+pub struct RunCaptures {
+    pub client: Option<FinishedCapture>,
     /// The server's file as received; its content is untrusted.
-    pub far: Option<Vec<u8>>,
+    pub server: Option<Vec<u8>>,
 }
 
 /// Progress of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
-    /// The session state; payload flows in [`State::Running`] and [`State::Draining`].
-    pub state: State,
+pub struct ThroughputProgress {
+    /// The session state; payload flows in [`SessionState::Running`] and [`SessionState::Draining`].
+    pub state: SessionState,
     /// Time since payload began to flow.
     pub elapsed: Duration,
     /// Client to server; `None` if no payload flows in that direction.
-    pub forward: Option<FlowProgress>,
+    pub forward: Option<PayloadProgress>,
     /// Server to client.
-    pub reverse: Option<FlowProgress>,
+    pub reverse: Option<PayloadProgress>,
 }
 
 /// Progress of one direction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FlowProgress {
+pub struct PayloadProgress {
     /// Written by the sender; the server's count is up to a second old.
     pub sent_bytes: Option<u64>,
     /// Read by the receiver; the basis of goodput.
@@ -128,35 +130,35 @@ pub struct FlowProgress {
 /// # Errors
 /// See [`ProbeError`].
 pub fn run(
-    target: &Target,
-    plan: &Plan,
-    watch: &mut dyn FnMut(&Progress),
-) -> Result<Outcome, ProbeError> {
-    check_plan(plan, MOST_STREAMS)?;
+    target: &TargetHost,
+    plan: &ThroughputPlan,
+    watch: &mut dyn FnMut(&ThroughputProgress),
+) -> Result<ThroughputOutcome, ProbeError> {
+    check_plan(plan, MAX_STREAMS)?;
     let start_in = time_until_start(plan)?;
-    let token = token_of(target)?;
+    let token = target_token(target)?;
     let (started_at, epoch) = (SystemTime::now(), Instant::now());
-    let address = connect::resolve(target)?;
-    let connection = connect::open(target, address)?;
+    let address = control_connect::resolve_target(target)?;
+    let connection = control_connect::open_control(target, address)?;
     let party = initiator_party(connection.local);
-    let setup = Setup {
+    let setup = SessionSetup {
         token,
         exporter: *connection.channel.exporter(),
         party: party.clone(),
         boot_proof: boot_proof(connection.channel.exporter()),
-        one_address: connection.local.map(|local| local.ip()) == Some(address.ip()),
+        same_address: connection.local.map(|local| local.ip()) == Some(address.ip()),
     };
     // The session's deadlines count from here, independent of the handshake's duration.
     let session_epoch = Instant::now();
     let start_at = start_in.map(|wait| wait.saturating_sub(epoch.elapsed()));
-    let part = Part::Initiator(Box::new(Initiative::new(plan.clone(), start_at)));
+    let part = RoleState::Client(Box::new(ClientState::new(plan.clone(), start_at)));
     let session = Session::new(setup, part);
     let ends = (connection.local, address);
-    let mut hooks = InitiatorHooks::new(target, plan, ends, session_epoch, watch);
-    let drive = Drive::new(connection.channel, session, session_epoch);
+    let mut hooks = ClientHooks::new(target, plan, ends, session_epoch, watch);
+    let drive = SessionDriver::new(connection.channel, session, session_epoch);
     let (closed, session) = drive.run(&mut hooks);
-    if closed != Closed::Finished {
-        if let (Closed::OwnFailure { step, what }, true) = (&closed, hooks.far_end_unreached) {
+    if closed != SessionEnd::Finished {
+        if let (SessionEnd::OwnFailure { step, what }, true) = (&closed, hooks.server_unreachable) {
             let (step, what) = (*step, what.clone());
             return Err(ProbeError::PeerLost {
                 address,
@@ -164,20 +166,20 @@ pub fn run(
                 what,
             });
         }
-        return Err(error_of(target, address, closed, hooks.moved_bytes()));
+        return Err(session_error(target, address, closed, hooks.moved_bytes()));
     }
     let responder = responder_party(target, address, &session);
     let origin = hooks.origin();
     let captures = hooks.take_captures();
     let (observation, caveats) = hooks.observation(&session).map_err(|what| {
-        let step = State::Exchanging;
+        let step = SessionState::Exchanging;
         ProbeError::PeerLost {
             address,
             step,
             what,
         }
     })?;
-    Ok(Outcome {
+    Ok(ThroughputOutcome {
         observation,
         initiator: party,
         responder,
@@ -189,45 +191,51 @@ pub fn run(
     })
 }
 
-pub(crate) fn token_of(target: &Target) -> Result<Option<Token>, ProbeError> {
+pub(crate) fn target_token(target: &TargetHost) -> Result<Option<AuthToken>, ProbeError> {
     let Some(text) = &target.token else {
         return Ok(None);
     };
-    Token::new(text).map(Some).ok_or_else(|| ProbeError::Local {
-        what: "the token given is empty".to_owned(),
-        source: None,
-    })
+    AuthToken::new(text)
+        .map(Some)
+        .ok_or_else(|| ProbeError::Local {
+            what: "the token given is empty".to_owned(),
+            source: None,
+        })
 }
 
 /// Returns the time until the agreed start, by this host's wall clock.
-fn time_until_start(plan: &Plan) -> Result<Option<Duration>, ProbeError> {
+fn time_until_start(plan: &ThroughputPlan) -> Result<Option<Duration>, ProbeError> {
     let Some(start_us) = plan.start_at_us else {
         return Ok(None);
     };
     let start = SystemTime::UNIX_EPOCH + Duration::from_micros(start_us.min(1 << 60));
-    let refuse = |asked: &str| crate::limits::LimitError {
+    let refuse = |asked: &str| crate::plan_limits::LimitError {
         option: "start_at",
         asked: asked.to_owned(),
-        allowed: format!("from now to {} s from now", LONGEST_WAIT.as_secs()),
+        allowed: format!("from now to {} s from now", MAX_START_WAIT.as_secs()),
     };
     let wait = start
         .duration_since(SystemTime::now())
         .map_err(|_| refuse("in the past"))?;
-    if wait > LONGEST_WAIT {
+    if wait > MAX_START_WAIT {
         return Err(refuse(&format!("{} s from now", wait.as_secs())).into());
     }
     Ok(Some(wait))
 }
 
-pub(crate) fn initiator_party(local: Option<SocketAddr>) -> Party {
-    Party {
+pub(crate) fn initiator_party(local: Option<SocketAddr>) -> RunParty {
+    RunParty {
         address: local.map(|local| local.ip().to_canonical().to_string()),
-        ..crate::own_party()
+        ..crate::local_party_info()
     }
 }
 
-pub(crate) fn responder_party(target: &Target, address: SocketAddr, session: &Session) -> Party {
-    Party {
+pub(crate) fn responder_party(
+    target: &TargetHost,
+    address: SocketAddr,
+    session: &Session,
+) -> RunParty {
+    RunParty {
         host: target.host.clone(),
         address: Some(address.ip().to_string()),
         ..session.peer().cloned().unwrap_or_default()
@@ -235,10 +243,10 @@ pub(crate) fn responder_party(target: &Target, address: SocketAddr, session: &Se
 }
 
 /// Converts the end of an unfinished session into an error.
-pub(crate) fn error_of(
-    target: &Target,
+pub(crate) fn session_error(
+    target: &TargetHost,
     address: SocketAddr,
-    closed: Closed,
+    closed: SessionEnd,
     moved_bytes: u64,
 ) -> ProbeError {
     let token = |what| ProbeError::Token { address, what };
@@ -250,19 +258,19 @@ pub(crate) fn error_of(
         }
     };
     match closed {
-        Closed::VersionDiffers { theirs } => ProbeError::Version {
+        SessionEnd::VersionDiffers { theirs } => ProbeError::Version {
             address,
-            ours: crate::wire::Versions::OURS,
+            ours: crate::wire::ProtocolVersions::OURS,
             theirs,
         },
-        Closed::TokenMissing => token(TokenTrouble::Missing),
-        Closed::TokenWrong if target.token.is_none() => token(TokenTrouble::Missing),
-        Closed::TokenWrong => token(TokenTrouble::Wrong),
-        Closed::PeerUnproven => token(TokenTrouble::Unproven),
-        Closed::PeerRefused { what } | Closed::WeRefused { what } => {
+        SessionEnd::TokenMissing => token(TokenFailure::Missing),
+        SessionEnd::TokenWrong if target.token.is_none() => token(TokenFailure::Missing),
+        SessionEnd::TokenWrong => token(TokenFailure::Wrong),
+        SessionEnd::PeerUnproven => token(TokenFailure::Unproven),
+        SessionEnd::PeerRefused { what } | SessionEnd::WeRefused { what } => {
             ProbeError::Refused { address, what }
         }
-        Closed::TimedOut { step, what } | Closed::PeerTimedOut { step, what } => {
+        SessionEnd::TimedOut { step, what } | SessionEnd::PeerTimedOut { step, what } => {
             let what = so_far(what);
             ProbeError::Timeout {
                 address,
@@ -270,13 +278,13 @@ pub(crate) fn error_of(
                 what,
             }
         }
-        Closed::OwnFailure { what, .. } => ProbeError::Local { what, source: None },
-        Closed::PeerFailure { step, what } => ProbeError::PeerFailed {
+        SessionEnd::OwnFailure { what, .. } => ProbeError::Local { what, source: None },
+        SessionEnd::PeerFailure { step, what } => ProbeError::PeerFailed {
             address,
             step,
             what,
         },
-        Closed::Cut { step, why } => {
+        SessionEnd::Cut { step, why } => {
             let what = so_far(why);
             ProbeError::PeerLost {
                 address,
@@ -284,16 +292,16 @@ pub(crate) fn error_of(
                 what,
             }
         }
-        Closed::PeerViolation { step, what } | Closed::OwnViolation { step, what } => {
+        SessionEnd::PeerViolation { step, what } | SessionEnd::OwnViolation { step, what } => {
             ProbeError::PeerLost {
                 address,
                 step,
                 what,
             }
         }
-        Closed::Finished | Closed::PeerTokenMissing | Closed::PeerTokenWrong => {
+        SessionEnd::Finished | SessionEnd::PeerTokenMissing | SessionEnd::PeerTokenWrong => {
             let what = closed.to_string();
-            let step = State::Closed;
+            let step = SessionState::Closed;
             ProbeError::PeerLost {
                 address,
                 step,

@@ -1,68 +1,70 @@
 //! Copies files between two hosts, over the session and data connections of a run.
 //!
-//! - [`copy`]: one copy from the client's side, implemented in `near`
-//! - `far`: the server's part of a copy
-//! - `list`, `place`, `names`: the files to copy, and their names at the target
-//! - `sending`, `receiving`: source and target while blocks are transferred; `run` is their common
+//! - [`copy_files`]: one copy from the client's side, implemented in `client_copy`
+//! - `server_files`: the server's part of a copy
+//! - `copy_source`, `copy_target`, `relative_names`: the files to copy, and their names at the target
+//! - `copy_sender`, `copy_receiver`: source and target while blocks are transferred; `copy_threads` is their common
 //!   part
-//! - `digest`: hashes of blocks and files; `partial`: an incomplete file
-//! - `queue`, `buffer`, `stream`, `counters`: transport and measurement of blocks
+//! - `block_digest`: hashes of blocks and files; `partial_file`: an incomplete file
+//! - `stage_queue`, `block_buffer`, `data_stream`, `stage_counters`: transport and measurement of blocks
 //!
 //! Every file is split into blocks. At the source, disk threads read and hash them, and one thread
 //! per connection sends the next block. At the target, one thread per connection receives and
 //! hashes blocks, and disk threads write them. The queues in between are short, so that a slow
 //! stage shows in the waiting times of the others.
 
-mod buffer;
-mod counters;
-mod digest;
-mod far;
-mod list;
-mod names;
-mod near;
-mod partial;
-mod place;
-mod queue;
-mod receiving;
-mod run;
-mod sending;
-mod stream;
+mod block_buffer;
+mod block_digest;
+mod client_copy;
+mod copy_receiver;
+mod copy_sender;
+mod copy_source;
+mod copy_target;
+mod copy_threads;
+mod data_stream;
+mod partial_file;
+mod relative_names;
+mod server_files;
+mod stage_counters;
+mod stage_queue;
 
-pub(crate) use far::FarFiles;
-pub use far::FilesRoot;
-pub use near::{CopyError, CopyOutcome, CopyProgress, CopyRequest, Near, copy};
+pub use client_copy::{
+    CopyError, CopyOutcome, CopyProgress, CopyRequest, LocalLocation, copy_files,
+};
+pub use server_files::FilesRoot;
+pub(crate) use server_files::ServerFiles;
 
 use crate::engine::{DataSocket, EngineError};
-use crate::wire::OpenAsk;
-use longhaul_model::report::v1::plan::{Direction, Plan};
+use crate::wire::OpenStreamsRequest;
+use longhaul_model::report::v1::plan::{RunDirection, ThroughputPlan};
 use std::net::TcpStream;
 
 /// Block length of files: a power of two, so that the file's hash can be computed from the blocks'.
 pub const BLOCK_BYTES: u64 = 1 << 20;
 
 /// Returns a throughput plan that describes the data connections of a copy.
-pub(crate) fn plan_of(open: &OpenAsk) -> Plan {
-    Plan {
+pub(crate) fn connection_plan(open: &OpenStreamsRequest) -> ThroughputPlan {
+    ThroughputPlan {
         direction: if open.forward {
-            Direction::Forward
+            RunDirection::Forward
         } else {
-            Direction::Reverse
+            RunDirection::Reverse
         },
         streams: open.streams,
         send_buffer_bytes: open.window_bytes,
         receive_buffer_bytes: open.window_bytes,
         congestion_control: open.congestion_control.clone(),
         no_delay: true,
-        ..Plan::default()
+        ..ThroughputPlan::default()
     }
 }
 
 /// Extracts the TCP streams of sockets opened for a TCP plan.
-fn connections(sockets: Vec<DataSocket>) -> Result<Vec<TcpStream>, EngineError> {
+fn into_tcp_streams(sockets: Vec<DataSocket>) -> Result<Vec<TcpStream>, EngineError> {
     let tcp = |socket| match socket {
         DataSocket::Tcp(stream) => Ok(stream),
         DataSocket::Udp(_) => Err(EngineError {
-            tried: "open a data connection".to_owned(),
+            operation: "open a data connection".to_owned(),
             hint: None,
             source: std::io::Error::other("it is none of TCP"),
         }),

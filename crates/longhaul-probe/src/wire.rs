@@ -3,45 +3,48 @@
 //! docs/protocol.md describes this protocol; a test compares its tables with this module. Times are
 //! microseconds of the sender's clock unless a field says otherwise.
 
-mod block;
-mod files;
-mod frame;
-mod packed;
-mod preamble;
-mod probing;
+mod base64_bytes;
+mod block_header;
+mod control_frame;
+mod file_messages;
+mod probe_messages;
+mod stream_preamble;
 
-pub use block::{BLOCK_HEAD_BYTES, BlockHead, BlockKey, BlockKind};
-pub use files::{
-    Dry, Entered, Entry, FilesAnswer, FilesAsk, Listed, MOST_ENTRIES, MOST_SUMS, OpenAsk, Opened,
-    SourceAsk, Status, TargetAsk,
+pub use base64_bytes::{Base64Bytes, MAX_BASE64_BYTES};
+pub use block_header::{BLOCK_HEADER_BYTES, BlockHeader, BlockKey, BlockKind};
+pub use control_frame::{
+    FrameSplitter, MAX_FRAME_BYTES, MAX_RESULT_BYTES, MessageDecoder, WireError, encode_frame,
 };
-pub use frame::{Bodies, Decoder, MOST_FRAME_BYTES, MOST_RESULT_BYTES, WireError, encode};
-pub(crate) use frame::{frame_json, read_json};
-pub use packed::{MOST_PACKED_BYTES, Packed};
-pub use preamble::{
-    DATA_STREAM, DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, Nonce, PREAMBLE_BYTES, Preamble,
+pub(crate) use control_frame::{encode_json_frame, parse_json_body};
+pub use file_messages::{
+    CopyEndStatus, DryRunKind, ExistingEntries, FileEntry, FilesReply, FilesRequest, MAX_ENTRIES,
+    MAX_SUMS, OpenStreamsReply, OpenStreamsRequest, SourceListing, SourceRequest, TargetRequest,
 };
-pub use probing::{
-    Answer, Ask, Bounds, Collect, Options, Probe, Seen, Sent, Times, TraceBack, TrainSeen,
-    TrainSent,
+pub use probe_messages::{
+    CollectTrains, PacketTimes, ProbeBounds, ProbeProposal, ReceivedTrain, ReceivedTrains,
+    ReverseTraceRequest, SentTrain, SentTrains, SessionReply, SessionRequest, SessionTcpOptions,
+};
+pub use stream_preamble::{
+    DATA_STREAM, DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, PREAMBLE_BYTES, SessionNonce,
+    StreamPreamble,
 };
 
-use longhaul_model::report::v1::observation::{End, StreamEnd};
-use longhaul_model::report::v1::plan::Plan;
-use longhaul_model::report::v1::{Caveat, Party};
+use longhaul_model::report::v1::observation::{EndObservation, StreamEnd};
+use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A range of protocol versions, inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Versions {
+pub struct ProtocolVersions {
     pub least: u16,
     pub most: u16,
 }
 
-impl Versions {
+impl ProtocolVersions {
     /// The versions that this program supports.
-    pub const OURS: Versions = Versions { least: 1, most: 4 };
+    pub const OURS: ProtocolVersions = ProtocolVersions { least: 1, most: 4 };
     /// The first version with probe sessions.
     pub const PROBES: u16 = 2;
     /// The first version with captures by the server.
@@ -50,13 +53,13 @@ impl Versions {
     pub const FILES: u16 = 4;
 
     /// Returns the newest version that both support.
-    pub fn common(self, other: Versions) -> Option<u16> {
+    pub fn newest_common(self, other: ProtocolVersions) -> Option<u16> {
         let version = self.most.min(other.most);
         (version >= self.least.max(other.least)).then_some(version)
     }
 }
 
-impl fmt::Display for Versions {
+impl fmt::Display for ProtocolVersions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.least == self.most {
             write!(f, "{}", self.most)
@@ -69,55 +72,55 @@ impl fmt::Display for Versions {
 /// A frame on the control connection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Message {
-    Hello(Hello),
-    Proof(Proof),
-    Welcome(Welcome),
-    Propose(Box<Propose>),
-    Probe(Box<Probe>),
-    Accept(Accept),
+pub enum ControlMessage {
+    Hello(HelloMessage),
+    Proof(TokenProof),
+    Welcome(WelcomeMessage),
+    Propose(Box<RunProposal>),
+    Probe(Box<ProbeProposal>),
+    Accept(SessionAccept),
     Opened,
-    Ping(Ping),
-    Pong(Pong),
-    Prepare(Prepare),
+    Ping(ClockPing),
+    Pong(ClockPong),
+    Prepare(PrepareMessage),
     Prepared,
     Go,
-    Interval(Interval),
+    Interval(IntervalCounters),
     Sent,
     Drained,
     Capture(CapturePart),
     Stream(Box<StreamResult>),
-    End(Box<EndResult>),
-    Ask(Ask),
-    Answer(Box<Answer>),
-    Bye(Bye),
+    End(Box<DirectionResult>),
+    Ask(SessionRequest),
+    Answer(Box<SessionReply>),
+    Bye(ByeReason),
 }
 
-impl Message {
+impl ControlMessage {
     /// Returns the message's name in logs, errors and docs/protocol.md.
     pub fn name(&self) -> &'static str {
         match self {
-            Message::Hello(_) => "hello",
-            Message::Proof(_) => "proof",
-            Message::Welcome(_) => "welcome",
-            Message::Propose(_) => "propose",
-            Message::Probe(_) => "probe",
-            Message::Accept(_) => "accept",
-            Message::Opened => "opened",
-            Message::Ping(_) => "ping",
-            Message::Pong(_) => "pong",
-            Message::Prepare(_) => "prepare",
-            Message::Prepared => "prepared",
-            Message::Go => "go",
-            Message::Interval(_) => "interval",
-            Message::Sent => "sent",
-            Message::Drained => "drained",
-            Message::Capture(_) => "capture",
-            Message::Stream(_) => "stream",
-            Message::End(_) => "end",
-            Message::Ask(_) => "ask",
-            Message::Answer(_) => "answer",
-            Message::Bye(_) => "bye",
+            ControlMessage::Hello(_) => "hello",
+            ControlMessage::Proof(_) => "proof",
+            ControlMessage::Welcome(_) => "welcome",
+            ControlMessage::Propose(_) => "propose",
+            ControlMessage::Probe(_) => "probe",
+            ControlMessage::Accept(_) => "accept",
+            ControlMessage::Opened => "opened",
+            ControlMessage::Ping(_) => "ping",
+            ControlMessage::Pong(_) => "pong",
+            ControlMessage::Prepare(_) => "prepare",
+            ControlMessage::Prepared => "prepared",
+            ControlMessage::Go => "go",
+            ControlMessage::Interval(_) => "interval",
+            ControlMessage::Sent => "sent",
+            ControlMessage::Drained => "drained",
+            ControlMessage::Capture(_) => "capture",
+            ControlMessage::Stream(_) => "stream",
+            ControlMessage::End(_) => "end",
+            ControlMessage::Ask(_) => "ask",
+            ControlMessage::Answer(_) => "answer",
+            ControlMessage::Bye(_) => "bye",
         }
     }
 }
@@ -125,26 +128,26 @@ impl Message {
 /// First frame of both ends. Its format never changes, so that any two versions can report a
 /// mismatch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hello {
-    pub versions: Versions,
+pub struct HelloMessage {
+    pub versions: ProtocolVersions,
     /// Release of the program, for the error text only.
     pub longhaul: String,
 }
 
 /// The client's proof that it knows the token; absent if it has none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Proof {
+pub struct TokenProof {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_proof: Option<String>,
 }
 
 /// The server admits the client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Welcome {
+pub struct WelcomeMessage {
     /// The server's own proof; absent if it has no token, or the client showed none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_proof: Option<String>,
-    pub party: Party,
+    pub party: RunParty,
     /// Equal at both ends if they run under one kernel; see `secure::boot_proof`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_proof: Option<String>,
@@ -181,35 +184,35 @@ impl Default for AnonymousLimits {
 
 /// The client proposes a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Propose {
-    pub plan: Plan,
-    pub party: Party,
+pub struct RunProposal {
+    pub plan: ThroughputPlan,
+    pub party: RunParty,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_proof: Option<String>,
 }
 
 /// The server accepts and names the session for the data connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Accept {
-    pub nonce: Nonce,
+pub struct SessionAccept {
+    pub nonce: SessionNonce,
 }
 
 /// A measurement of the round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ping {
+pub struct ClockPing {
     pub number: u32,
 }
 
 /// Answer to a ping, with the server's clock at that moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pong {
+pub struct ClockPong {
     pub number: u32,
     pub at_us: u64,
 }
 
 /// The client's clock measurement; the server prepares its engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prepare {
+pub struct PrepareMessage {
     /// Zero of the common time line, on the server's clock.
     pub origin_us: u64,
     pub idle_rtt_us: u64,
@@ -222,7 +225,7 @@ pub struct Prepare {
 
 /// A heartbeat each second, with the sender's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Interval {
+pub struct IntervalCounters {
     pub elapsed_us: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_bytes: Option<u64>,
@@ -233,7 +236,7 @@ pub struct Interval {
 /// A part of the server's capture file, in order, before its other results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapturePart {
-    pub bytes: Packed,
+    pub bytes: Base64Bytes,
 }
 
 /// The server's result of one stream.
@@ -247,20 +250,20 @@ pub struct StreamResult {
 
 /// The server's result of one direction, after its streams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EndResult {
+pub struct DirectionResult {
     pub forward: bool,
-    pub end: End,
-    pub caveats: Vec<Caveat>,
+    pub end: EndObservation,
+    pub caveats: Vec<ReportCaveat>,
 }
 
 /// Last frame: the reason for closing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Bye {
+pub enum ByeReason {
     /// The session is complete.
     Finished,
     /// No common version; contains the sender's range.
-    Version(Versions),
+    Version(ProtocolVersions),
     /// A token is required and none was shown.
     TokenMissing,
     /// The token is wrong.

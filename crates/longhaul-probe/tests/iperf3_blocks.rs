@@ -1,10 +1,12 @@
 //! The client against a server that reads whole blocks only and waits for ever where a stream
 //! ends: uiperf3 is one.
 
-use longhaul_model::report::v1::plan::{Plan, Stop};
-use longhaul_probe::iperf3::client::{self, Wish};
-use longhaul_probe::iperf3::wire::{Results, State, StreamResults, encode};
-use longhaul_probe::throughput::Target;
+use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
+use longhaul_probe::iperf3::client_run::{self, Iperf3TestOptions};
+use longhaul_probe::iperf3::iperf3_messages::{
+    StreamResults, TestResults, TestState, encode_message,
+};
+use longhaul_probe::throughput::TargetHost;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -28,7 +30,7 @@ fn take_frame(peer: &mut TcpStream) -> String {
     String::from_utf8(body).expect("text")
 }
 
-fn say(peer: &mut TcpStream, states: &[State]) {
+fn say(peer: &mut TcpStream, states: &[TestState]) {
     let bytes: Vec<u8> = states.iter().map(|state| state.byte()).collect();
     peer.write_all(&bytes).expect("a client that listens");
 }
@@ -59,17 +61,20 @@ fn serve(listener: &TcpListener) -> (u64, bool) {
     let (mut control, _) = listener.accept().expect("the client");
     control.set_read_timeout(Some(HUNG)).expect("a timeout");
     take(&mut control, COOKIE_BYTES);
-    say(&mut control, &[State::ParameterExchange]);
+    say(&mut control, &[TestState::ParameterExchange]);
     let asked = take_frame(&mut control);
     assert!(asked.contains(r#""len":131072"#), "{asked}");
-    say(&mut control, &[State::CreateStreams]);
+    say(&mut control, &[TestState::CreateStreams]);
     let (mut data, _) = listener.accept().expect("a stream");
     take(&mut data, COOKIE_BYTES);
     let (told, bytes) = (AtomicBool::new(false), AtomicU64::new(0));
     let ended = std::thread::scope(|scope| {
         let reader = scope.spawn(|| read_blocks(data, &told, &bytes));
-        say(&mut control, &[State::TestStart, State::TestRunning]);
-        assert_eq!(take(&mut control, 1), [State::TestEnd.byte()]);
+        say(
+            &mut control,
+            &[TestState::TestStart, TestState::TestRunning],
+        );
+        assert_eq!(take(&mut control, 1), [TestState::TestEnd.byte()]);
         told.store(true, SeqCst);
         reader.join().expect("a reader")
     });
@@ -79,7 +84,7 @@ fn serve(listener: &TcpListener) -> (u64, bool) {
 }
 
 fn tell(control: &mut TcpStream, bytes: u64) {
-    say(control, &[State::ExchangeResults]);
+    say(control, &[TestState::ExchangeResults]);
     take_frame(control);
     let stream = StreamResults {
         id: 1,
@@ -87,41 +92,44 @@ fn tell(control: &mut TcpStream, bytes: u64) {
         end_time: Some(1.0),
         ..StreamResults::default()
     };
-    let results = Results {
+    let results = TestResults {
         streams: vec![stream],
-        ..Results::default()
+        ..TestResults::default()
     };
-    let frame = encode(&results, 1 << 20).expect("small");
+    let frame = encode_message(&results, 1 << 20).expect("small");
     control.write_all(&frame).expect("a client that listens");
-    say(control, &[State::DisplayResults]);
-    assert_eq!(take(control, 1), [State::Done.byte()]);
+    say(control, &[TestState::DisplayResults]);
+    assert_eq!(take(control, 1), [TestState::Done.byte()]);
 }
 
 #[test]
 fn each_stream_ends_behind_a_whole_block_and_stays_open_until_the_server_has_counted() {
-    for stop in [Stop::TimeUs(300_000), Stop::Bytes(1_000_001)] {
+    for stop in [
+        StopCondition::TimeUs(300_000),
+        StopCondition::Bytes(1_000_001),
+    ] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its address").port();
         let server = std::thread::spawn(move || serve(&listener));
-        let target = Target {
+        let target = TargetHost {
             port,
-            ..Target::new("127.0.0.1")
+            ..TargetHost::new("127.0.0.1")
         };
-        let plan = Plan {
+        let plan = ThroughputPlan {
             stop,
-            ..Plan::default()
+            ..ThroughputPlan::default()
         };
-        client::run(
+        client_run::run(
             &target,
             &plan,
-            &Wish::default(),
+            &Iperf3TestOptions::default(),
             Duration::ZERO,
             &mut |_| {},
         )
         .expect("a result");
         let (bytes, ended) = server.join().expect("the server");
         assert_eq!((bytes % BLOCK_BYTES, ended), (0, false), "{stop:?}");
-        if let Stop::Bytes(asked) = stop {
+        if let StopCondition::Bytes(asked) = stop {
             assert_eq!(bytes, asked.next_multiple_of(BLOCK_BYTES));
         }
     }

@@ -1,9 +1,10 @@
 //! iperf3's wire: what versions wrote is read, what is out of range is refused, and no bytes harm.
 
-use longhaul_probe::iperf3::wire::{
-    Bodies, Counters, Direction, Greeting, Limit, MOST_CLIENT_RESULT_BYTES, MOST_PARAMETER_BYTES,
-    Packet, Parameters, Refusal, Results, ResultsFault, StreamResults, Test, Transport, Trouble,
-    decode, encode, stream_id,
+use longhaul_probe::iperf3::iperf3_messages::{
+    CounterWidth, FrameSplitter, Iperf3Error, Iperf3Header, MAX_CLIENT_RESULT_BYTES,
+    MAX_PARAMETER_BYTES, RequestedTest, ResultsFault, ServerRefusal, StreamResults, TestDirection,
+    TestLimit, TestParameters, TestResults, TestTransport, UdpGreeting, decode_body,
+    encode_message, stream_id,
 };
 use proptest::prelude::*;
 
@@ -17,29 +18,29 @@ const RESULTS_3_1: &str = r#"{ "cpu_util_total": 1.5, "cpu_util_user": 1, "cpu_u
 
 #[test]
 fn parameters_of_3_12_are_understood_and_written_alike() {
-    let asked: Parameters = decode(FROM_3_12.as_bytes()).expect("iperf3's own");
-    let test = Test::of(&asked).expect("in range");
-    assert_eq!(test.transport, Transport::Udp);
-    assert_eq!(test.direction, Direction::Both);
-    assert_eq!(test.limit, Limit::Seconds(1));
-    assert_eq!(test.counters, Counters::Bits64);
+    let asked: TestParameters = decode_body(FROM_3_12.as_bytes()).expect("iperf3's own");
+    let test = RequestedTest::validate(&asked).expect("in range");
+    assert_eq!(test.transport, TestTransport::Udp);
+    assert_eq!(test.direction, TestDirection::Both);
+    assert_eq!(test.limit, TestLimit::Seconds(1));
+    assert_eq!(test.counters, CounterWidth::Bits64);
     assert_eq!((test.window_bytes, test.tos), (Some(65536), 8));
     assert_eq!(test.fq_rate_bps, Some(1_000_000));
     assert_eq!(test.all_streams(), 2);
     assert!(!test.server_sends(0) && test.server_sends(1));
-    let frame = encode(&asked, MOST_PARAMETER_BYTES).expect("small");
+    let frame = encode_message(&asked, MAX_PARAMETER_BYTES).expect("small");
     let text = String::from_utf8(frame[4..].to_vec()).expect("JSON");
     assert_eq!(text, FROM_3_12);
 }
 
 #[test]
 fn results_of_old_versions_are_read_with_their_rounding_and_lost_signs() {
-    let results: Results = decode(RESULTS_3_12.as_bytes()).expect("iperf3's own");
+    let results: TestResults = decode_body(RESULTS_3_12.as_bytes()).expect("iperf3's own");
     assert_eq!(results.sender_has_retransmits, -1);
     let streams = results.by_index(2).expect("both");
     assert_eq!((streams[1].id, streams[1].bytes), (3, 163_840));
     assert_eq!(streams[0].retransmits, -1);
-    let old: Results = decode(RESULTS_3_1.as_bytes()).expect("iperf3's own");
+    let old: TestResults = decode_body(RESULTS_3_1.as_bytes()).expect("iperf3's own");
     assert_eq!(old.streams[0].bytes, 1_234_570_000);
     assert_eq!(old.streams[0].end_time, None);
     assert_eq!(
@@ -53,7 +54,7 @@ fn results_of_old_versions_are_read_with_their_rounding_and_lost_signs() {
 
 #[test]
 fn results_that_cannot_be_are_refused() {
-    let fine: Results = decode(RESULTS_3_12.as_bytes()).expect("iperf3's own");
+    let fine: TestResults = decode_body(RESULTS_3_12.as_bytes()).expect("iperf3's own");
     let change = |change: fn(&mut StreamResults)| {
         let mut results = fine.clone();
         change(&mut results.streams[1]);
@@ -72,44 +73,48 @@ fn results_that_cannot_be_are_refused() {
         "null",
         "",
     ] {
-        assert!(decode::<Results>(text.as_bytes()).is_err(), "{text}");
+        assert!(
+            decode_body::<TestResults>(text.as_bytes()).is_err(),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn what_is_out_of_range_has_the_number_that_clients_print() {
     for (text, trouble) in [
-        (r#"{"parallel":0}"#, Trouble::Streams),
-        (r#"{"parallel":129}"#, Trouble::Streams),
-        (r#"{"parallel":-1}"#, Trouble::Streams),
-        (r#"{"time":86401}"#, Trouble::Duration),
-        (r#"{"omit":601}"#, Trouble::Omit),
-        (r#"{"len":1048577}"#, Trouble::BlockSize),
-        (r#"{"len":-1}"#, Trouble::BlockSize),
-        (r#"{"udp":true,"len":15}"#, Trouble::DatagramSize),
-        (r#"{"udp":true,"len":65508}"#, Trouble::DatagramSize),
-        (r#"{"window":536870913}"#, Trouble::Window),
-        (r#"{"MSS":32768}"#, Trouble::Mss),
-        (r#"{"burst":1001}"#, Trouble::Burst),
-        (r#"{"TOS":256}"#, Trouble::Tos),
-        (r#"{"bandwidth":-1}"#, Trouble::TotalRate),
-        (r#"{"num":1,"blockcount":1}"#, Trouble::EndConditions),
-        (r#"{"sctp":true}"#, Trouble::Unimplemented),
-        (r#"{"mptcp":true}"#, Trouble::Unimplemented),
+        (r#"{"parallel":0}"#, Iperf3Error::Streams),
+        (r#"{"parallel":129}"#, Iperf3Error::Streams),
+        (r#"{"parallel":-1}"#, Iperf3Error::Streams),
+        (r#"{"time":86401}"#, Iperf3Error::Duration),
+        (r#"{"omit":601}"#, Iperf3Error::Omit),
+        (r#"{"len":1048577}"#, Iperf3Error::BlockSize),
+        (r#"{"len":-1}"#, Iperf3Error::BlockSize),
+        (r#"{"udp":true,"len":15}"#, Iperf3Error::DatagramSize),
+        (r#"{"udp":true,"len":65508}"#, Iperf3Error::DatagramSize),
+        (r#"{"window":536870913}"#, Iperf3Error::Window),
+        (r#"{"MSS":32768}"#, Iperf3Error::Mss),
+        (r#"{"burst":1001}"#, Iperf3Error::Burst),
+        (r#"{"TOS":256}"#, Iperf3Error::Tos),
+        (r#"{"bandwidth":-1}"#, Iperf3Error::TotalRate),
+        (r#"{"num":1,"blockcount":1}"#, Iperf3Error::EndConditions),
+        (r#"{"sctp":true}"#, Iperf3Error::Unimplemented),
+        (r#"{"mptcp":true}"#, Iperf3Error::Unimplemented),
         (
             r#"{"reverse":true,"bidirectional":true}"#,
-            Trouble::ReverseAndBidirectional,
+            Iperf3Error::ReverseAndBidirectional,
         ),
-        (r#"{"congestion":"../../cubic"}"#, Trouble::Congestion),
-        (r#"{"congestion":""}"#, Trouble::Congestion),
+        (r#"{"congestion":"../../cubic"}"#, Iperf3Error::Congestion),
+        (r#"{"congestion":""}"#, Iperf3Error::Congestion),
     ] {
-        let asked: Parameters = decode(text.as_bytes()).expect("types are fine");
-        assert_eq!(Test::of(&asked), Err(trouble), "{text}");
+        let asked: TestParameters = decode_body(text.as_bytes()).expect("types are fine");
+        assert_eq!(RequestedTest::validate(&asked), Err(trouble), "{text}");
     }
-    let plain = Test::of(&decode(b"{}").expect("nothing is needed")).expect("defaults");
+    let plain =
+        RequestedTest::validate(&decode_body(b"{}").expect("nothing is needed")).expect("defaults");
     assert_eq!(
         (plain.transport, plain.streams, plain.limit),
-        (Transport::Tcp, 1, Limit::Seconds(10))
+        (TestTransport::Tcp, 1, TestLimit::Seconds(10))
     );
 }
 
@@ -128,17 +133,20 @@ fn wrong_types_and_sizes_are_errors() {
         r#"{"num":1,"num":2}"#,
         r#"{"len":1"#,
     ] {
-        assert!(decode::<Parameters>(text.as_bytes()).is_err(), "{text}");
+        assert!(
+            decode_body::<TestParameters>(text.as_bytes()).is_err(),
+            "{text}"
+        );
     }
-    let mut bodies = Bodies::new(MOST_PARAMETER_BYTES);
-    let long = (MOST_PARAMETER_BYTES as u32 + 1).to_be_bytes();
+    let mut bodies = FrameSplitter::new(MAX_PARAMETER_BYTES);
+    let long = (MAX_PARAMETER_BYTES as u32 + 1).to_be_bytes();
     assert!(bodies.next(&mut long.as_slice()).is_err());
     assert!(bodies.held_bytes() < 1024);
-    let large = Parameters {
-        title: Some("t".repeat(MOST_PARAMETER_BYTES)),
-        ..Parameters::default()
+    let large = TestParameters {
+        title: Some("t".repeat(MAX_PARAMETER_BYTES)),
+        ..TestParameters::default()
     };
-    assert!(encode(&large, MOST_PARAMETER_BYTES).is_err());
+    assert!(encode_message(&large, MAX_PARAMETER_BYTES).is_err());
 }
 
 #[test]
@@ -147,13 +155,13 @@ fn ids_skip_two() {
     assert_eq!(ids, [1, 3, 4, 5]);
 }
 
-fn parameters() -> impl Strategy<Value = Parameters> {
+fn parameters() -> impl Strategy<Value = TestParameters> {
     let numbers = proptest::array::uniform8(proptest::option::of(any::<i64>()));
     let flags = proptest::array::uniform6(any::<bool>());
     (numbers, flags, proptest::option::of(".{0,20}")).prop_map(|(numbers, flags, title)| {
         let [omit, time, num, mss, parallel, len, bandwidth, tos] = numbers;
         let [tcp, udp, reverse, zerocopy, get_server_output, nodelay] = flags;
-        Parameters {
+        TestParameters {
             tcp,
             udp,
             omit,
@@ -169,7 +177,7 @@ fn parameters() -> impl Strategy<Value = Parameters> {
             get_server_output,
             nodelay,
             title,
-            ..Parameters::default()
+            ..TestParameters::default()
         }
     })
 }
@@ -177,13 +185,13 @@ fn parameters() -> impl Strategy<Value = Parameters> {
 proptest! {
     #[test]
     fn parameters_read_back(asked in parameters()) {
-        let frame = encode(&asked, MOST_PARAMETER_BYTES).expect("small");
-        prop_assert_eq!(decode::<Parameters>(&frame[4..]).expect("own"), asked);
+        let frame = encode_message(&asked, MAX_PARAMETER_BYTES).expect("small");
+        prop_assert_eq!(decode_body::<TestParameters>(&frame[4..]).expect("own"), asked);
     }
 
     #[test]
     fn what_passes_the_check_is_in_range(asked in parameters()) {
-        if let Ok(test) = Test::of(&asked) {
+        if let Ok(test) = RequestedTest::validate(&asked) {
             prop_assert!((1..=128).contains(&test.streams));
             prop_assert!(test.length_bytes <= 1 << 20);
             prop_assert!(test.all_streams() <= 256);
@@ -195,8 +203,8 @@ proptest! {
         asked in parameters(),
         piece in 1_usize..40,
     ) {
-        let frame = encode(&asked, MOST_PARAMETER_BYTES).expect("small");
-        let mut bodies = Bodies::new(MOST_PARAMETER_BYTES);
+        let frame = encode_message(&asked, MAX_PARAMETER_BYTES).expect("small");
+        let mut bodies = FrameSplitter::new(MAX_PARAMETER_BYTES);
         let (all_but_last, last) = frame.split_at(frame.len() - 1);
         for mut piece in all_but_last.chunks(piece) {
             prop_assert_eq!(bodies.next(&mut piece), Ok(None));
@@ -205,7 +213,7 @@ proptest! {
         let glued = [last, &[4]].concat();
         let mut rest = glued.as_slice();
         let body = bodies.next(&mut rest).expect("in size").expect("whole");
-        prop_assert_eq!(decode::<Parameters>(&body).expect("own"), asked);
+        prop_assert_eq!(decode_body::<TestParameters>(&body).expect("own"), asked);
         prop_assert_eq!(rest, &[4]);
     }
 
@@ -213,27 +221,27 @@ proptest! {
     fn arbitrary_bytes_neither_panic_nor_take_memory(
         bytes in proptest::collection::vec(any::<u8>(), 0..500),
     ) {
-        let mut bodies = Bodies::new(MOST_CLIENT_RESULT_BYTES);
+        let mut bodies = FrameSplitter::new(MAX_CLIENT_RESULT_BYTES);
         let _ = bodies.next(&mut bytes.as_slice());
-        prop_assert!(bodies.held_bytes() <= MOST_CLIENT_RESULT_BYTES + 4);
-        let _ = decode::<Parameters>(&bytes);
-        let _ = decode::<Results>(&bytes);
-        let _ = Greeting::of_hello(&bytes);
-        let _ = Packet::read(&bytes, Counters::Bits64);
+        prop_assert!(bodies.held_bytes() <= MAX_CLIENT_RESULT_BYTES + 4);
+        let _ = decode_body::<TestParameters>(&bytes);
+        let _ = decode_body::<TestResults>(&bytes);
+        let _ = UdpGreeting::from_hello(&bytes);
+        let _ = Iperf3Header::read(&bytes, CounterWidth::Bits64);
     }
 
     #[test]
     fn heads_of_datagrams_read_back(seconds: u32, microseconds: u32, number: u64) {
-        let packet = Packet { seconds, microseconds, number };
+        let packet = Iperf3Header { seconds, microseconds, number };
         let mut bytes = [0; 16];
-        prop_assert!(packet.write(&mut bytes, Counters::Bits64));
-        prop_assert_eq!(Packet::read(&bytes, Counters::Bits64), Some(packet));
+        prop_assert!(packet.write(&mut bytes, CounterWidth::Bits64));
+        prop_assert_eq!(Iperf3Header::read(&bytes, CounterWidth::Bits64), Some(packet));
     }
 
     #[test]
     fn refusals_read_back(code: i32, system: i32) {
-        let refusal = Refusal { code, system };
-        prop_assert_eq!(Refusal::decode(refusal.encode()), refusal);
+        let refusal = ServerRefusal { code, system };
+        prop_assert_eq!(ServerRefusal::decode(refusal.encode()), refusal);
         prop_assert!(!refusal.to_string().is_empty());
     }
 }

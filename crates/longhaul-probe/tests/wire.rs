@@ -1,18 +1,20 @@
 //! Properties of the wire: what was framed comes out again however it is cut, and what is no
 //! frame neither panics nor takes memory beyond the limit.
 
-use longhaul_model::report::v1::available::{Purpose, Schedule, TrainPlan};
-use longhaul_model::report::v1::observation::{End, Sample, StreamEnd};
-use longhaul_model::report::v1::plan::{Direction, Plan, Stop};
-use longhaul_model::report::v1::{Caveat, Party};
-use longhaul_probe::limits::MOST_ASK_PACKETS;
-use longhaul_probe::probing::Header;
-use longhaul_probe::session::{Event, State};
+use longhaul_model::report::v1::available::{TrainPlan, TrainPurpose, TrainSchedule};
+use longhaul_model::report::v1::observation::{EndObservation, StreamEnd, StreamSample};
+use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
+use longhaul_model::report::v1::{ReportCaveat, RunParty};
+use longhaul_probe::plan_limits::MAX_ASK_PACKETS;
+use longhaul_probe::probing::ProbeDatagramHeader;
+use longhaul_probe::session::{SessionEvent, SessionState};
 use longhaul_probe::wire::{
-    Accept, AnonymousLimits, Answer, Ask, Bounds, Bye, CapturePart, Collect, DATA_STREAM, Decoder,
-    EndResult, Hello, Interval, MOST_FRAME_BYTES, MOST_RESULT_BYTES, Message, Nonce, Packed, Ping,
-    Pong, Preamble, Prepare, Probe, Proof, Propose, Seen, StreamResult, Times, TrainSeen, Versions,
-    Welcome, WireError, encode,
+    AnonymousLimits, Base64Bytes, ByeReason, CapturePart, ClockPing, ClockPong, CollectTrains,
+    ControlMessage, DATA_STREAM, DirectionResult, HelloMessage, IntervalCounters, MAX_FRAME_BYTES,
+    MAX_RESULT_BYTES, MessageDecoder, PacketTimes, PrepareMessage, ProbeBounds, ProbeProposal,
+    ProtocolVersions, ReceivedTrain, ReceivedTrains, RunProposal, SessionAccept, SessionNonce,
+    SessionReply, SessionRequest, StreamPreamble, StreamResult, TokenProof, WelcomeMessage,
+    WireError, encode_frame,
 };
 use proptest::prelude::*;
 
@@ -26,25 +28,25 @@ fn maybe<T: std::fmt::Debug + Clone>(
     proptest::option::of(some)
 }
 
-fn plan() -> impl Strategy<Value = Plan> {
+fn plan() -> impl Strategy<Value = ThroughputPlan> {
     let stop = prop_oneof![
-        any::<u64>().prop_map(Stop::TimeUs),
-        any::<u64>().prop_map(Stop::Bytes),
-        any::<u64>().prop_map(Stop::Blocks),
+        any::<u64>().prop_map(StopCondition::TimeUs),
+        any::<u64>().prop_map(StopCondition::Bytes),
+        any::<u64>().prop_map(StopCondition::Blocks),
     ];
     (any::<u32>(), stop, maybe(text()), maybe(any::<u64>())).prop_map(
-        |(streams, stop, congestion_control, send_buffer_bytes)| Plan {
-            direction: Direction::Both,
+        |(streams, stop, congestion_control, send_buffer_bytes)| ThroughputPlan {
+            direction: RunDirection::Both,
             streams,
             stop,
             congestion_control,
             send_buffer_bytes,
-            ..Plan::default()
+            ..ThroughputPlan::default()
         },
     )
 }
 
-fn small() -> impl Strategy<Value = Message> {
+fn small() -> impl Strategy<Value = ControlMessage> {
     let limits = (any::<u64>(), any::<u32>(), maybe(any::<u64>())).prop_map(
         |(seconds, streams, rate_bps)| AnonymousLimits {
             seconds,
@@ -55,29 +57,29 @@ fn small() -> impl Strategy<Value = Message> {
     );
     prop_oneof![
         (any::<u16>(), any::<u16>(), text()).prop_map(|(least, most, longhaul)| {
-            let versions = Versions { least, most };
-            Message::Hello(Hello { versions, longhaul })
+            let versions = ProtocolVersions { least, most };
+            ControlMessage::Hello(HelloMessage { versions, longhaul })
         }),
-        maybe(text()).prop_map(|token_proof| Message::Proof(Proof { token_proof })),
+        maybe(text()).prop_map(|token_proof| ControlMessage::Proof(TokenProof { token_proof })),
         (maybe(text()), text(), maybe(limits)).prop_map(|(token_proof, host, limits)| {
-            let party = Party {
+            let party = RunParty {
                 host,
-                ..Party::default()
+                ..RunParty::default()
             };
             let boot_proof = None;
-            Message::Welcome(Welcome {
+            ControlMessage::Welcome(WelcomeMessage {
                 token_proof,
                 party,
                 boot_proof,
                 limits,
             })
         }),
-        any::<[u8; 16]>().prop_map(|nonce| Message::Accept(Accept {
-            nonce: Nonce(nonce)
+        any::<[u8; 16]>().prop_map(|nonce| ControlMessage::Accept(SessionAccept {
+            nonce: SessionNonce(nonce)
         })),
         (any::<u32>(), any::<u64>())
-            .prop_map(|(number, at_us)| Message::Pong(Pong { number, at_us })),
-        any::<u32>().prop_map(|number| Message::Ping(Ping { number })),
+            .prop_map(|(number, at_us)| ControlMessage::Pong(ClockPong { number, at_us })),
+        any::<u32>().prop_map(|number| ControlMessage::Ping(ClockPing { number })),
         (
             any::<u64>(),
             any::<u64>(),
@@ -85,7 +87,7 @@ fn small() -> impl Strategy<Value = Message> {
             maybe(any::<u64>())
         )
             .prop_map(|(origin_us, idle_rtt_us, same_host, wait_us)| {
-                Message::Prepare(Prepare {
+                ControlMessage::Prepare(PrepareMessage {
                     origin_us,
                     idle_rtt_us,
                     same_host,
@@ -94,57 +96,57 @@ fn small() -> impl Strategy<Value = Message> {
             }),
         (any::<u64>(), maybe(any::<u64>()), maybe(any::<u64>())).prop_map(
             |(elapsed_us, sent_bytes, received_bytes)| {
-                Message::Interval(Interval {
+                ControlMessage::Interval(IntervalCounters {
                     elapsed_us,
                     sent_bytes,
                     received_bytes,
                 })
             }
         ),
-        text().prop_map(|what| Message::Bye(Bye::Refused(what))),
+        text().prop_map(|what| ControlMessage::Bye(ByeReason::Refused(what))),
         proptest::sample::select(vec![
-            Message::Opened,
-            Message::Prepared,
-            Message::Go,
-            Message::Sent,
-            Message::Drained,
-            Message::Bye(Bye::Finished),
+            ControlMessage::Opened,
+            ControlMessage::Prepared,
+            ControlMessage::Go,
+            ControlMessage::Sent,
+            ControlMessage::Drained,
+            ControlMessage::Bye(ByeReason::Finished),
         ]),
     ]
 }
 
-fn large() -> impl Strategy<Value = Message> {
+fn large() -> impl Strategy<Value = ControlMessage> {
     let samples = proptest::collection::vec(any::<(u64, u64)>(), 0..20);
     prop_oneof![
         plan().prop_map(|plan| {
-            let (party, boot_proof) = (Party::default(), None);
-            Message::Propose(Box::new(Propose {
+            let (party, boot_proof) = (RunParty::default(), None);
+            ControlMessage::Propose(Box::new(RunProposal {
                 plan,
                 party,
                 boot_proof,
             }))
         }),
         (any::<bool>(), any::<u32>(), samples).prop_map(|(forward, index, samples)| {
-            let sample = |(at_us, bytes)| Sample {
+            let sample = |(at_us, bytes)| StreamSample {
                 at_us,
                 bytes,
-                ..Sample::default()
+                ..StreamSample::default()
             };
             let samples = samples.into_iter().map(sample).collect();
             let end = StreamEnd {
                 samples,
                 ..StreamEnd::default()
             };
-            Message::Stream(Box::new(StreamResult {
+            ControlMessage::Stream(Box::new(StreamResult {
                 forward,
                 index,
                 end,
             }))
         }),
         (any::<bool>(), text()).prop_map(|(forward, told)| {
-            let caveats = vec![Caveat::new("told", told)];
-            let end = End::default();
-            Message::End(Box::new(EndResult {
+            let caveats = vec![ReportCaveat::new("told", told)];
+            let end = EndObservation::default();
+            ControlMessage::End(Box::new(DirectionResult {
                 forward,
                 end,
                 caveats,
@@ -153,62 +155,64 @@ fn large() -> impl Strategy<Value = Message> {
     ]
 }
 
-fn probing() -> impl Strategy<Value = Message> {
+fn probing() -> impl Strategy<Value = ControlMessage> {
     let bounds = (any::<u32>(), any::<u64>(), maybe(any::<u8>()));
     let times = proptest::collection::vec(maybe(any::<i64>()), 0..20);
     prop_oneof![
         bounds.prop_map(|(flows, most_bytes, dscp)| {
-            let bounds = Bounds {
+            let bounds = ProbeBounds {
                 flows,
                 most_bytes,
                 most_time_us: most_bytes / 3,
                 dscp,
             };
-            Message::Probe(Box::new(Probe {
+            ControlMessage::Probe(Box::new(ProbeProposal {
                 bounds,
-                party: Party::default(),
+                party: RunParty::default(),
                 boot_proof: None,
             }))
         }),
         (any::<u32>(), any::<u32>(), any::<u64>()).prop_map(|(index, packets, seed)| {
             let train = TrainPlan {
                 index,
-                purpose: Purpose::Idle,
+                purpose: TrainPurpose::Idle,
                 packets,
                 packet_bytes: 100,
-                schedule: Schedule::Poisson {
+                schedule: TrainSchedule::Poisson {
                     mean_gap_ns: seed / 2,
                     seed,
                 },
                 pause_us: 0,
             };
-            Message::Ask(Ask::Send(vec![train]))
+            ControlMessage::Ask(SessionRequest::Send(vec![train]))
         }),
-        any::<u64>().prop_map(|wait_us| Message::Ask(Ask::Collect(Collect { wait_us }))),
+        any::<u64>().prop_map(|wait_us| ControlMessage::Ask(SessionRequest::Collect(
+            CollectTrains { wait_us }
+        ))),
         (any::<u64>(), times, maybe(any::<i64>())).prop_map(|(first_ns, steps, clock_step_ns)| {
-            let train = TrainSeen {
+            let train = ReceivedTrain {
                 index: 0,
-                times: Times { first_ns, steps },
+                times: PacketTimes { first_ns, steps },
                 clock_step_ns,
                 overflowed: false,
             };
-            Message::Answer(Box::new(Answer::Seen(Seen {
+            ControlMessage::Answer(Box::new(SessionReply::Seen(ReceivedTrains {
                 clock: "kernel".to_owned(),
                 trains: vec![train],
                 overflowed: None,
             })))
         }),
-        text().prop_map(|why| Message::Answer(Box::new(Answer::Failed(why)))),
+        text().prop_map(|why| ControlMessage::Answer(Box::new(SessionReply::Failed(why)))),
     ]
 }
 
-fn message() -> impl Strategy<Value = Message> {
+fn message() -> impl Strategy<Value = ControlMessage> {
     prop_oneof![small(), large(), probing()]
 }
 
 /// Decodes `bytes` in pieces of the lengths given, over and over.
-fn decode(bytes: &[u8], pieces: &[usize]) -> Result<Vec<Message>, WireError> {
-    let mut decoder = Decoder::new(MOST_FRAME_BYTES);
+fn decode(bytes: &[u8], pieces: &[usize]) -> Result<Vec<ControlMessage>, WireError> {
+    let mut decoder = MessageDecoder::new(MAX_FRAME_BYTES);
     let mut messages = Vec::new();
     let mut rest = bytes;
     let mut lengths = pieces.iter().cycle();
@@ -223,7 +227,7 @@ fn decode(bytes: &[u8], pieces: &[usize]) -> Result<Vec<Message>, WireError> {
                 None => assert!(piece.is_empty(), "bytes left and no message"),
             }
         }
-        assert!(decoder.held_bytes() <= MOST_FRAME_BYTES + 4);
+        assert!(decoder.held_bytes() <= MAX_FRAME_BYTES + 4);
         rest = after;
     }
     Ok(messages)
@@ -235,7 +239,7 @@ proptest! {
         messages in proptest::collection::vec(message(), 1..6),
         pieces in proptest::collection::vec(1_usize..50, 1..10),
     ) {
-        let frames = messages.iter().map(|message| encode(message, MOST_FRAME_BYTES));
+        let frames = messages.iter().map(|message| encode_frame(message, MAX_FRAME_BYTES));
         let bytes = frames.collect::<Result<Vec<_>, _>>().expect("small messages").concat();
         prop_assert_eq!(decode(&bytes, &pieces), Ok(messages));
     }
@@ -247,8 +251,8 @@ proptest! {
     ) {
         // The assertion inside bounds the memory; the result may be either.
         let _ = decode(&bytes, &pieces);
-        let _ = Header::read(&bytes);
-        let _ = Preamble::decode(&bytes, DATA_STREAM);
+        let _ = ProbeDatagramHeader::read(&bytes);
+        let _ = StreamPreamble::decode(&bytes, DATA_STREAM);
     }
 
     #[test]
@@ -257,7 +261,7 @@ proptest! {
         place in any::<proptest::sample::Index>(),
         value in any::<u8>(),
     ) {
-        let mut bytes = encode(&message, MOST_FRAME_BYTES).expect("small messages");
+        let mut bytes = encode_frame(&message, MAX_FRAME_BYTES).expect("small messages");
         let place = place.index(bytes.len());
         bytes[place] = value;
         let _ = decode(&bytes, &[7]);
@@ -265,15 +269,15 @@ proptest! {
 
     #[test]
     fn preambles_read_back(nonce in any::<[u8; 16]>(), index in any::<u16>(), forward in any::<bool>()) {
-        let preamble = Preamble { nonce: Nonce(nonce), index, forward };
-        prop_assert_eq!(Preamble::decode(&preamble.encode(DATA_STREAM), DATA_STREAM), Some(preamble));
+        let preamble = StreamPreamble { nonce: SessionNonce(nonce), index, forward };
+        prop_assert_eq!(StreamPreamble::decode(&preamble.encode(DATA_STREAM), DATA_STREAM), Some(preamble));
     }
 }
 
 #[test]
 fn lengths_over_the_limit_are_refused_at_once() {
-    for length in [MOST_FRAME_BYTES as u32 + 1, u32::MAX] {
-        let mut decoder = Decoder::new(MOST_FRAME_BYTES);
+    for length in [MAX_FRAME_BYTES as u32 + 1, u32::MAX] {
+        let mut decoder = MessageDecoder::new(MAX_FRAME_BYTES);
         let error = decoder
             .next(&mut length.to_be_bytes().as_slice())
             .expect_err("too long");
@@ -287,7 +291,7 @@ fn deep_nesting_is_an_error_and_not_a_full_stack() {
     let body = vec![b'['; 60_000];
     let mut frame = (body.len() as u32).to_be_bytes().to_vec();
     frame.extend(body);
-    let error = Decoder::new(MOST_FRAME_BYTES).next(&mut frame.as_slice());
+    let error = MessageDecoder::new(MAX_FRAME_BYTES).next(&mut frame.as_slice());
     assert!(
         matches!(error, Err(WireError::Malformed { .. })),
         "{error:?}"
@@ -298,30 +302,33 @@ fn deep_nesting_is_an_error_and_not_a_full_stack() {
 fn the_golden_frames_of_the_document_are_what_is_sent() {
     for (message, body) in [
         (
-            Message::Hello(Hello {
-                versions: Versions::OURS,
+            ControlMessage::Hello(HelloMessage {
+                versions: ProtocolVersions::OURS,
                 longhaul: "0.2.0".into(),
             }),
             r#"{"hello":{"versions":{"least":1,"most":4},"longhaul":"0.2.0"}}"#,
         ),
         (
-            Message::Ask(Ask::Collect(Collect { wait_us: 60_000 })),
+            ControlMessage::Ask(SessionRequest::Collect(CollectTrains { wait_us: 60_000 })),
             r#"{"ask":{"collect":{"wait_us":60000}}}"#,
         ),
         (
-            Message::Ping(Ping { number: 3 }),
+            ControlMessage::Ping(ClockPing { number: 3 }),
             r#"{"ping":{"number":3}}"#,
         ),
         (
-            Message::Capture(CapturePart {
-                bytes: Packed(b"LHD1".to_vec()),
+            ControlMessage::Capture(CapturePart {
+                bytes: Base64Bytes(b"LHD1".to_vec()),
             }),
             r#"{"capture":{"bytes":"TEhEMQ=="}}"#,
         ),
-        (Message::Go, r#""go""#),
-        (Message::Bye(Bye::TokenWrong), r#"{"bye":"token_wrong"}"#),
+        (ControlMessage::Go, r#""go""#),
+        (
+            ControlMessage::Bye(ByeReason::TokenWrong),
+            r#"{"bye":"token_wrong"}"#,
+        ),
     ] {
-        let frame = encode(&message, MOST_FRAME_BYTES).expect("small messages");
+        let frame = encode_frame(&message, MAX_FRAME_BYTES).expect("small messages");
         let length = (body.len() as u32).to_be_bytes();
         assert_eq!(frame, [length.as_slice(), body.as_bytes()].concat());
         let document = include_str!("../../../docs/protocol.md");
@@ -332,7 +339,7 @@ fn the_golden_frames_of_the_document_are_what_is_sent() {
 #[test]
 fn the_document_lists_every_message_and_every_state() {
     let document = include_str!("../../../docs/protocol.md");
-    for event in Event::ALL.map(|event| format!("{event:?}").to_lowercase()) {
+    for event in SessionEvent::ALL.map(|event| format!("{event:?}").to_lowercase()) {
         let local = [
             "admitted",
             "streamsopen",
@@ -349,13 +356,13 @@ fn the_document_lists_every_message_and_every_state() {
         let listed = document.contains(&format!("| `{event}` |"));
         assert!(listed || local.contains(&event.as_str()), "message {event}");
     }
-    for state in State::ALL {
+    for state in SessionState::ALL {
         assert!(
             document.contains(&format!("| `{state:?}` |")),
             "state {state:?}"
         );
     }
-    for (name, value) in [("64 KiB", MOST_FRAME_BYTES), ("4 MiB", MOST_RESULT_BYTES)] {
+    for (name, value) in [("64 KiB", MAX_FRAME_BYTES), ("4 MiB", MAX_RESULT_BYTES)] {
         assert!(
             document.contains(&format!("{name} ({value} bytes)")),
             "{name}"
@@ -365,23 +372,23 @@ fn the_document_lists_every_message_and_every_state() {
 
 #[test]
 fn the_times_of_the_largest_ask_fit_into_a_frame_whatever_they_are() {
-    let steps = vec![Some(i64::MIN); MOST_ASK_PACKETS as usize];
-    let train = TrainSeen {
+    let steps = vec![Some(i64::MIN); MAX_ASK_PACKETS as usize];
+    let train = ReceivedTrain {
         index: u32::MAX,
-        times: Times {
+        times: PacketTimes {
             first_ns: u64::MAX,
             steps,
         },
         clock_step_ns: Some(i64::MIN),
         overflowed: false,
     };
-    let seen = Seen {
+    let seen = ReceivedTrains {
         clock: "kernel".to_owned(),
         trains: vec![train],
         overflowed: Some(u64::MAX),
     };
-    let message = Message::Answer(Box::new(Answer::Seen(seen)));
-    let frame = encode(&message, MOST_RESULT_BYTES).expect("it fits");
-    let mut decoder = Decoder::new(MOST_RESULT_BYTES);
+    let message = ControlMessage::Answer(Box::new(SessionReply::Seen(seen)));
+    let frame = encode_frame(&message, MAX_RESULT_BYTES).expect("it fits");
+    let mut decoder = MessageDecoder::new(MAX_RESULT_BYTES);
     assert_eq!(decoder.next(&mut frame.as_slice()), Ok(Some(message)));
 }

@@ -3,11 +3,11 @@
 //! The file uses a write-ahead log: readers never wait for a writer, and writers wait for each
 //! other for up to [`LOCK_WAIT`].
 
-use crate::error::StoreError;
-use crate::filed::{self, Derived, Filed};
-use crate::schema;
-use crate::sqlite::names::Names;
-use longhaul_model::report::v1::{AnyReport, Kind, Report, Run};
+use crate::archive_schema;
+use crate::archived_report::{self, ArchivedReport, ListColumns};
+use crate::sqlite::name_ids::NameIds;
+use crate::store_error::StoreError;
+use longhaul_model::report::v1::{AnyReport, Report, ReportKind, RunInfo};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -34,21 +34,21 @@ pub struct Archive {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
     /// Records writes in the outbox as well.
-    pub(crate) sends_on: bool,
-    pub(crate) names: Names,
+    pub(crate) fills_outbox: bool,
+    pub(crate) name_ids: NameIds,
 }
 
 /// The result of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Appended {
+pub enum AppendOutcome {
     New,
     /// The same report was already stored.
-    Already,
+    AlreadyStored,
 }
 
 /// One row of the run list, from the derived columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct RunEntry {
     pub id: String,
     pub started_at: String,
     pub kind: String,
@@ -64,11 +64,11 @@ pub struct Entry {
 }
 
 /// Inserts a report with its list columns; returns 0 if the id is taken.
-pub(crate) fn file_run(
+pub(crate) fn insert_run(
     to: &Connection,
-    run: &Run,
-    kind: Kind,
-    derived: &Derived,
+    run: &RunInfo,
+    kind: ReportKind,
+    derived: &ListColumns,
     text: &str,
     watched: bool,
 ) -> rusqlite::Result<usize> {
@@ -100,8 +100,8 @@ pub(crate) fn file_run(
 impl Archive {
     /// Opens the file for reading and writing, and creates it and its folder if necessary.
     pub fn open(path: &Path) -> Result<Archive, StoreError> {
-        make_folder_of(path)?;
-        Archive::with_flags(
+        create_parent_folder(path)?;
+        Archive::open_with_flags(
             path,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         )
@@ -116,50 +116,50 @@ impl Archive {
         if !exists {
             return Ok(None);
         }
-        Archive::with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map(Some)
+        Archive::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map(Some)
     }
 
-    fn with_flags(path: &Path, flags: OpenFlags) -> Result<Archive, StoreError> {
-        let sql = |e| StoreError::sql("open", path, e);
+    fn open_with_flags(path: &Path, flags: OpenFlags) -> Result<Archive, StoreError> {
+        let sql = |e| StoreError::from_sqlite("open", path, e);
         let mut connection =
             Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
                 .map_err(sql)?;
         connection.busy_timeout(LOCK_WAIT).map_err(sql)?;
         // A read-only file is sufficient for `report list`; an append to it fails later.
         if !connection.is_readonly("main").map_err(sql)? {
-            schema::level(&connection, path)?;
+            archive_schema::read_schema_level(&connection, path)?;
             // This has no effect on a file that already has tables.
             connection
                 .pragma_update(None, "page_size", PAGE_BYTES)
                 .map_err(sql)?;
-            write_ahead(&connection).map_err(sql)?;
-            tuned(&connection).map_err(sql)?;
-            schema::bring_up_to_date(&mut connection, path)?;
+            enable_write_ahead_log(&connection).map_err(sql)?;
+            set_pragmas(&connection).map_err(sql)?;
+            archive_schema::apply_missing_steps(&mut connection, path)?;
         }
         Ok(Archive {
             connection,
             path: path.to_owned(),
-            sends_on: false,
-            names: Names::default(),
+            fills_outbox: false,
+            name_ids: NameIds::default(),
         })
     }
 
     /// Stores a finished run. Storing the same report twice has no effect; a different report under
     /// a taken id is an error. A scan begun under this id is marked as finished.
-    pub fn append<P, O, A>(&mut self, report: &Report<P, O, A>) -> Result<Appended, StoreError>
+    pub fn append<P, O, A>(&mut self, report: &Report<P, O, A>) -> Result<AppendOutcome, StoreError>
     where
-        Report<P, O, A>: Filed,
+        Report<P, O, A>: ArchivedReport,
     {
         let id = &report.run.id;
-        let text = report.text().map_err(|source| StoreError::Report {
+        let text = report.to_json().map_err(|source| StoreError::Report {
             id: id.clone(),
             source,
         })?;
         if self.insert(report, &text)? > 0 {
-            return Ok(Appended::New);
+            return Ok(AppendOutcome::New);
         }
-        if self.text(id)? == text {
-            Ok(Appended::Already)
+        if self.report_json(id)? == text {
+            Ok(AppendOutcome::AlreadyStored)
         } else {
             Err(StoreError::IdTaken { id: id.clone() })
         }
@@ -167,14 +167,14 @@ impl Archive {
 
     fn insert<P, O, A>(&mut self, report: &Report<P, O, A>, text: &str) -> Result<usize, StoreError>
     where
-        Report<P, O, A>: Filed,
+        Report<P, O, A>: ArchivedReport,
     {
         let run = &report.run;
-        let sql = |e| StoreError::sql("store the run", &self.path, e);
+        let sql = |e| StoreError::from_sqlite("store the run", &self.path, e);
         let transaction = self.connection.transaction().map_err(sql)?;
-        let derived = report.derived();
+        let derived = report.list_columns();
         let inserted =
-            file_run(&transaction, run, report.kind, &derived, text, false).map_err(sql)?;
+            insert_run(&transaction, run, report.kind, &derived, text, false).map_err(sql)?;
         if inserted > 0 {
             transaction
                 .execute("DELETE FROM begun WHERE id = ?1", [&run.id])
@@ -186,8 +186,8 @@ impl Archive {
 
     /// Returns the latest runs, newest first, at most `limit`. Probes of a listed run are counted
     /// in its entry and not listed themselves.
-    pub fn list(&self, limit: u32) -> Result<Vec<Entry>, StoreError> {
-        let sql = |e| StoreError::sql("list the runs", &self.path, e);
+    pub fn list(&self, limit: u32) -> Result<Vec<RunEntry>, StoreError> {
+        let sql = |e| StoreError::from_sqlite("list the runs", &self.path, e);
         let mut statement = self
             .connection
             .prepare(
@@ -198,7 +198,7 @@ impl Archive {
                  ORDER BY started_at DESC, id DESC LIMIT ?1",
             )
             .map_err(sql)?;
-        let rows = statement.query_map([limit], entry).map_err(sql)?;
+        let rows = statement.query_map([limit], read_run_entry).map_err(sql)?;
         rows.collect::<Result<_, _>>().map_err(sql)
     }
 
@@ -207,15 +207,15 @@ impl Archive {
         let id = if wanted == "last" {
             self.list(1)?.pop().map(|entry| entry.id)
         } else {
-            self.unique(wanted)?
+            self.find_by_prefix(wanted)?
         };
         let id = id.ok_or_else(|| StoreError::NoSuchRun {
             wanted: wanted.to_owned(),
         })?;
-        filed::parse(&id, &self.text(&id)?)
+        archived_report::parse_report(&id, &self.report_json(&id)?)
     }
 
-    fn unique(&self, prefix: &str) -> Result<Option<String>, StoreError> {
+    fn find_by_prefix(&self, prefix: &str) -> Result<Option<String>, StoreError> {
         // Compares as text, not as a pattern, so that `%` has no special meaning; the bounds avoid
         // a scan of an archive with millions of runs.
         let (count, exact, first): (u64, Option<String>, Option<String>) = self
@@ -226,7 +226,7 @@ impl Archive {
                 [prefix, &format!("{prefix}{}", char::MAX)],
                 |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
             )
-            .map_err(|e| StoreError::sql("look up the run", &self.path, e))?;
+            .map_err(|e| StoreError::from_sqlite("look up the run", &self.path, e))?;
         match (count, exact, first) {
             (_, Some(id), _) | (1, None, Some(id)) => Ok(Some(id)),
             (2.., None, Some(example)) => Err(StoreError::Ambiguous {
@@ -239,20 +239,20 @@ impl Archive {
     }
 
     /// Returns the stored report of exactly this id, unchanged.
-    pub(crate) fn text(&self, id: &str) -> Result<String, StoreError> {
+    pub(crate) fn report_json(&self, id: &str) -> Result<String, StoreError> {
         self.connection
             .query_row("SELECT report FROM run WHERE id = ?1", [id], |row| {
                 row.get(0)
             })
             .optional()
-            .map_err(|e| StoreError::sql("read the run", &self.path, e))?
+            .map_err(|e| StoreError::from_sqlite("read the run", &self.path, e))?
             .ok_or_else(|| StoreError::NoSuchRun {
                 wanted: id.to_owned(),
             })
     }
 }
 
-fn make_folder_of(path: &Path) -> Result<(), StoreError> {
+fn create_parent_folder(path: &Path) -> Result<(), StoreError> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => {
             std::fs::create_dir_all(folder).map_err(|e| StoreError::Open {
@@ -266,7 +266,7 @@ fn make_folder_of(path: &Path) -> Result<(), StoreError> {
 
 /// Enables the write-ahead log. SQLite does not wait for a lock in this step, so two programs that
 /// open the same new file wait here.
-fn write_ahead(connection: &Connection) -> Result<(), rusqlite::Error> {
+fn enable_write_ahead_log(connection: &Connection) -> Result<(), rusqlite::Error> {
     let deadline = Instant::now() + LOCK_WAIT;
     loop {
         let switched = connection
@@ -288,7 +288,7 @@ fn write_ahead(connection: &Connection) -> Result<(), rusqlite::Error> {
 
 /// Makes commits durable, checkpoints in large steps and bounds the cache, which holds the last
 /// pages of some thousand series.
-fn tuned(connection: &Connection) -> Result<(), rusqlite::Error> {
+fn set_pragmas(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
@@ -297,8 +297,8 @@ fn tuned(connection: &Connection) -> Result<(), rusqlite::Error> {
     Ok(())
 }
 
-pub(crate) fn entry(row: &Row<'_>) -> Result<Entry, rusqlite::Error> {
-    Ok(Entry {
+pub(crate) fn read_run_entry(row: &Row<'_>) -> Result<RunEntry, rusqlite::Error> {
+    Ok(RunEntry {
         id: row.get(0)?,
         started_at: row.get(1)?,
         kind: row.get(2)?,

@@ -7,22 +7,22 @@
 //! archive fails, the result is still shown.
 //!
 //! - [`archive`]: open, append, list, read
-//! - [`scans`]: unfinished scans, their probes, and earlier scans
-//! - [`watched`]: the trait for the history of an agent
+//! - [`scan_archive`]: unfinished scans, their probes, and earlier scans
+//! - [`history_store`]: the trait for the history of an agent
 //! - [`sqlite`]: the implementation of that trait on the same file
-//! - [`filed`]: JSON and derived columns of each kind of report
-//! - [`schema`]: schema steps of an archive file
-//! - [`error`]: errors by what the user can do
+//! - [`archived_report`]: JSON and derived columns of each kind of report
+//! - [`archive_schema`]: schema steps of an archive file
+//! - [`store_error`]: errors by what the user can do
 
 pub mod archive;
-pub mod error;
-pub mod filed;
-pub mod scans;
-pub mod schema;
+pub mod archive_schema;
+pub mod archived_report;
+pub mod history_store;
+pub mod scan_archive;
 pub mod sqlite;
-pub mod watched;
+pub mod store_error;
 
-pub use archive::{Appended, Archive, Entry};
-pub use error::StoreError;
-pub use scans::Begun;
-pub use watched::Watched;
+pub use archive::{AppendOutcome, Archive, RunEntry};
+pub use history_store::HistoryStore;
+pub use scan_archive::UnfinishedScan;
+pub use store_error::StoreError;

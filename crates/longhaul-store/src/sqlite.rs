@@ -4,112 +4,129 @@
 //! not wait for it. A batch writes only its own values and marks the hours that they belong to.
 //! Later batches aggregate a few marked hours each, and readers aggregate those that they need.
 //!
-//! - [`names`]: ids of pairs and series
-//! - [`landing`]: inserts runs and values
-//! - [`hours`]: the hourly series
-//! - [`reading`]: queries of series, grid and runs
-//! - [`planned`]: planned runs
-//! - [`events`]: events
+//! - [`name_ids`]: ids of pairs and series
+//! - [`run_ingest`]: inserts runs and values
+//! - [`hourly_series`]: the hourly series
+//! - [`history_queries`]: queries of series, grid and runs
+//! - [`planned_table`]: planned runs
+//! - [`event_table`] stores events
 //! - [`retention`]: deletes expired data
 //! - [`outbox`]: items that the collector has not acknowledged
 
-mod events;
-mod hours;
-mod landing;
-pub(crate) mod names;
+mod event_table;
+mod history_queries;
+mod hourly_series;
+pub(crate) mod name_ids;
 pub mod outbox;
-mod planned;
-mod reading;
+mod planned_table;
 mod retention;
+mod run_ingest;
 #[cfg(test)]
 mod tests;
 
-use crate::archive::{Archive, Entry};
-use crate::error::StoreError;
-use crate::filed;
-use crate::watched::{
-    About, Delivery, EventFilter, GridCell, Landed, Outcome, Planned, PlannedCounts, PlannedFilter,
-    PlannedRow, Range, Removed, Retention, RunFilter, Watched, WatchedRun, limits,
+use crate::archive::{Archive, RunEntry};
+use crate::archived_report;
+use crate::history_store::{
+    AgentDelivery, EventFilter, GridPair, HistoryStore, IncomingRun, IngestResult, PlannedEntry,
+    PlannedOutcome, PlannedRun, PlannedRunCounts, PlannedRunFilter, RetentionPolicy,
+    RetentionResult, RunFilter, StoreInfo, TimeRange, ingest_limits,
 };
+use crate::store_error::StoreError;
 use longhaul_model::report::v1::AnyReport;
-use longhaul_model::report::v1::event::Event;
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::{Pair, Series};
-use names::Names;
-use outbox::Outbox;
+use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::{HostPair, QuantitySeries};
+use name_ids::NameIds;
+use outbox::OutboxWriter;
 use rusqlite::{Transaction, TransactionBehavior};
 
-impl Watched for Archive {
-    fn append_runs(&mut self, runs: &[WatchedRun]) -> Result<Landed, StoreError> {
-        limits::runs(runs)?;
-        self.write_named("store the runs", |to, with| landing::land(to, runs, with))
+impl HistoryStore for Archive {
+    fn append_runs(&mut self, runs: &[IncomingRun]) -> Result<IngestResult, StoreError> {
+        ingest_limits::check_runs(runs)?;
+        self.write_with_names("store the runs", |to, with| {
+            run_ingest::ingest_runs(to, runs, with)
+        })
     }
 
-    fn plan(&mut self, due: &[Planned]) -> Result<u64, StoreError> {
-        limits::planned(due)?;
-        self.write_named("note planned runs", |to, with| planned::plan(to, due, with))
+    fn add_planned(&mut self, due: &[PlannedRun]) -> Result<u64, StoreError> {
+        ingest_limits::check_planned(due)?;
+        self.write_with_names("note planned runs", |to, with| {
+            planned_table::insert_planned(to, due, with)
+        })
     }
 
-    fn settle(&mut self, planned_id: &str, outcome: &Outcome) -> Result<(), StoreError> {
-        limits::outcome(outcome)?;
-        let outbox = self.outbox();
+    fn record_outcome(
+        &mut self,
+        planned_id: &str,
+        outcome: &PlannedOutcome,
+    ) -> Result<(), StoreError> {
+        ingest_limits::check_outcome(outcome)?;
+        let outbox = self.outbox_writer();
         let known = self.write("settle the planned run", |to| {
-            planned::settle(to, planned_id, outcome, outbox)
+            planned_table::record_outcome(to, planned_id, outcome, outbox)
         })?;
         if known {
             return Ok(());
         }
         // The error repeats only the start of the id, which may be arbitrarily long.
         Err(StoreError::NoSuchPlanned {
-            id: planned_id.chars().take(limits::ID_BYTES_MAX).collect(),
+            id: planned_id
+                .chars()
+                .take(ingest_limits::MAX_ID_BYTES)
+                .collect(),
         })
     }
 
-    fn receive(&mut self, delivery: &Delivery) -> Result<Landed, StoreError> {
-        let texts = delivery.checked()?;
-        self.write_named("store what an agent sent", |to, (outbox, names)| {
-            let planned: Vec<Planned> = delivery
+    fn receive(&mut self, delivery: &AgentDelivery) -> Result<IngestResult, StoreError> {
+        let texts = delivery.validate()?;
+        self.write_with_names("store what an agent sent", |to, (outbox, names)| {
+            let planned: Vec<PlannedRun> = delivery
                 .planned
                 .iter()
                 .map(|row| row.planned.clone())
                 .collect();
-            planned::plan(to, &planned, (outbox, &mut *names))?;
-            let landed = landing::land(to, &delivery.runs, (outbox, &mut *names))?;
+            planned_table::insert_planned(to, &planned, (outbox, &mut *names))?;
+            let landed = run_ingest::ingest_runs(to, &delivery.runs, (outbox, &mut *names))?;
             for row in &delivery.planned {
                 if let Some(outcome) = &row.outcome {
-                    planned::settle(to, &row.planned.id, outcome, outbox)?;
+                    planned_table::record_outcome(to, &row.planned.id, outcome, outbox)?;
                 }
             }
             for (event, text) in delivery.events.iter().zip(&texts) {
-                events::put(to, event, text, outbox)?;
+                event_table::put_event(to, event, text, outbox)?;
             }
             Ok(landed)
         })
     }
 
-    fn planned(&self, filter: &PlannedFilter) -> Result<Vec<PlannedRow>, StoreError> {
-        self.read("list planned runs", |from| planned::rows(from, filter))
+    fn planned(&self, filter: &PlannedRunFilter) -> Result<Vec<PlannedEntry>, StoreError> {
+        self.read("list planned runs", |from| {
+            planned_table::list_planned(from, filter)
+        })
     }
 
-    fn planned_counts(&self, range: Range) -> Result<PlannedCounts, StoreError> {
-        self.read("count planned runs", |from| planned::counts(from, range))
+    fn planned_counts(&self, range: TimeRange) -> Result<PlannedRunCounts, StoreError> {
+        self.read("count planned runs", |from| {
+            planned_table::count_planned(from, range)
+        })
     }
 
     fn series(
         &self,
-        pair: &Pair,
-        quantity: Quantity,
-        range: Range,
+        pair: &HostPair,
+        quantity: PathQuantity,
+        range: TimeRange,
         at_most: u32,
-    ) -> Result<Series, StoreError> {
-        let at_most = at_most.clamp(2, limits::SERIES_MAX);
-        let (points, buckets) = self.read("read the series", |from| {
-            match names::series(from, pair, quantity)? {
-                Some(series) => reading::series(from, series, range, at_most),
-                None => Ok((Vec::new(), Vec::new())),
-            }
-        })?;
-        Ok(Series {
+    ) -> Result<QuantitySeries, StoreError> {
+        let at_most = at_most.clamp(2, ingest_limits::MAX_SERIES_POINTS);
+        let (points, buckets) =
+            self.read("read the series", |from| {
+                match name_ids::find_series(from, pair, quantity)? {
+                    Some(series) => history_queries::read_series(from, series, range, at_most),
+                    None => Ok((Vec::new(), Vec::new())),
+                }
+            })?;
+        Ok(QuantitySeries {
             pair: pair.clone(),
             quantity,
             points,
@@ -117,54 +134,69 @@ impl Watched for Archive {
         })
     }
 
-    fn grid(&self, quantity: Quantity) -> Result<Vec<GridCell>, StoreError> {
-        self.read("read the grid", |from| reading::grid(from, quantity))
+    fn grid(&self, quantity: PathQuantity) -> Result<Vec<GridPair>, StoreError> {
+        self.read("read the grid", |from| {
+            history_queries::read_grid(from, quantity)
+        })
     }
 
-    fn pairs(&self) -> Result<Vec<Pair>, StoreError> {
-        self.read("list the pairs", names::pairs)
+    fn pairs(&self) -> Result<Vec<HostPair>, StoreError> {
+        self.read("list the pairs", name_ids::list_pairs)
     }
 
     fn report(&self, run_id: &str) -> Result<Option<AnyReport>, StoreError> {
-        match self.text(run_id) {
-            Ok(text) => filed::parse(run_id, &text).map(Some),
+        match self.report_json(run_id) {
+            Ok(text) => archived_report::parse_report(run_id, &text).map(Some),
             Err(StoreError::NoSuchRun { .. }) => Ok(None),
             Err(other) => Err(other),
         }
     }
 
-    fn runs(&self, filter: &RunFilter) -> Result<Vec<Entry>, StoreError> {
-        self.read("list the runs", |from| reading::runs(from, filter))
-    }
-
-    fn put_event(&mut self, event: &Event) -> Result<(), StoreError> {
-        let text = event_text(event)?;
-        let outbox = self.outbox();
-        self.write("store the event", |to| {
-            events::put(to, event, &text, outbox)
+    fn runs(&self, filter: &RunFilter) -> Result<Vec<RunEntry>, StoreError> {
+        self.read("list the runs", |from| {
+            history_queries::list_runs(from, filter)
         })
     }
 
-    fn event(&self, id: &str) -> Result<Option<Event>, StoreError> {
-        let text = self.read("read the event", |from| events::text(from, id))?;
-        text.map(|text| events::parse(&text)).transpose()
+    fn put_event(&mut self, event: &ChangeEvent) -> Result<(), StoreError> {
+        let text = serialize_event(event)?;
+        let outbox = self.outbox_writer();
+        self.write("store the event", |to| {
+            event_table::put_event(to, event, &text, outbox)
+        })
     }
 
-    fn events(&self, filter: &EventFilter) -> Result<Vec<Event>, StoreError> {
-        let texts = self.read("list the events", |from| events::texts(from, filter))?;
-        texts.iter().map(|text| events::parse(text)).collect()
+    fn event(&self, id: &str) -> Result<Option<ChangeEvent>, StoreError> {
+        let text = self.read("read the event", |from| {
+            event_table::read_event_json(from, id)
+        })?;
+        text.map(|text| event_table::parse_event(&text)).transpose()
     }
 
-    fn retain(&mut self, now_us: i64, keep: &Retention) -> Result<Removed, StoreError> {
-        let mut removed = Removed::default();
-        retention::values(self, now_us, keep.values, &mut removed)?;
-        retention::hours(self, now_us, keep.hours.max(keep.values), &mut removed)?;
-        retention::reports(self, now_us, keep.reports, &mut removed)?;
-        retention::planned(self, now_us, keep.planned, &mut removed)?;
+    fn events(&self, filter: &EventFilter) -> Result<Vec<ChangeEvent>, StoreError> {
+        let texts = self.read("list the events", |from| {
+            event_table::list_event_json(from, filter)
+        })?;
+        texts
+            .iter()
+            .map(|text| event_table::parse_event(text))
+            .collect()
+    }
+
+    fn retain(
+        &mut self,
+        now_us: i64,
+        keep: &RetentionPolicy,
+    ) -> Result<RetentionResult, StoreError> {
+        let mut removed = RetentionResult::default();
+        retention::expire_values(self, now_us, keep.values, &mut removed)?;
+        retention::expire_hours(self, now_us, keep.hours.max(keep.values), &mut removed)?;
+        retention::expire_reports(self, now_us, keep.reports, &mut removed)?;
+        retention::expire_planned(self, now_us, keep.planned, &mut removed)?;
         Ok(removed)
     }
 
-    fn about(&self) -> Result<About, StoreError> {
+    fn about(&self) -> Result<StoreInfo, StoreError> {
         let bytes: i64 = self.read("read the header", |from| {
             from.query_row(
                 "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
@@ -172,32 +204,34 @@ impl Watched for Archive {
                 |row| row.get(0),
             )
         })?;
-        Ok(About {
+        Ok(StoreInfo {
             kind: "SQLite",
             bytes: u64::try_from(bytes).ok(),
         })
     }
 }
 
-impl Delivery {
+impl AgentDelivery {
     /// Checks all limits and returns the JSON of the events.
-    fn checked(&self) -> Result<Vec<String>, StoreError> {
-        limits::runs(&self.runs)?;
+    fn validate(&self) -> Result<Vec<String>, StoreError> {
+        ingest_limits::check_runs(&self.runs)?;
         for row in &self.planned {
-            limits::planned(std::slice::from_ref(&row.planned))?;
-            row.outcome.as_ref().map_or(Ok(()), limits::outcome)?;
+            ingest_limits::check_planned(std::slice::from_ref(&row.planned))?;
+            row.outcome
+                .as_ref()
+                .map_or(Ok(()), ingest_limits::check_outcome)?;
         }
-        self.events.iter().map(event_text).collect()
+        self.events.iter().map(serialize_event).collect()
     }
 }
 
 /// Returns an event as JSON, within the limits.
-fn event_text(event: &Event) -> Result<String, StoreError> {
+fn serialize_event(event: &ChangeEvent) -> Result<String, StoreError> {
     let text = serde_json::to_string(event).map_err(|source| StoreError::Report {
         id: event.id.clone(),
         source,
     })?;
-    limits::event(event, &text)?;
+    ingest_limits::check_event(event, &text)?;
     Ok(text)
 }
 
@@ -208,7 +242,7 @@ impl Archive {
         doing: &'static str,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let sql = |e| StoreError::sql(doing, &self.path, e);
+        let sql = |e| StoreError::from_sqlite(doing, &self.path, e);
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -219,16 +253,16 @@ impl Archive {
     }
 
     /// Runs `work` in a write transaction, with the outbox and the cached ids.
-    fn write_named<T>(
+    fn write_with_names<T>(
         &mut self,
         doing: &'static str,
-        work: impl FnOnce(&Transaction<'_>, (Outbox, &mut Names)) -> rusqlite::Result<T>,
+        work: impl FnOnce(&Transaction<'_>, (OutboxWriter, &mut NameIds)) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let outbox = self.outbox();
+        let outbox = self.outbox_writer();
         // If the transaction fails, the cache is dropped and filled again.
-        let mut names = std::mem::take(&mut self.names);
+        let mut names = std::mem::take(&mut self.name_ids);
         let done = self.write(doing, |to| work(to, (outbox, &mut names)))?;
-        self.names = names.bounded();
+        self.name_ids = names.limit_size();
         Ok(done)
     }
 
@@ -238,7 +272,7 @@ impl Archive {
         doing: &'static str,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let sql = |e| StoreError::sql(doing, &self.path, e);
+        let sql = |e| StoreError::from_sqlite(doing, &self.path, e);
         let snapshot = self.connection.unchecked_transaction().map_err(sql)?;
         work(&snapshot).map_err(sql)
     }

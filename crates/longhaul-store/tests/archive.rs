@@ -1,7 +1,7 @@
 //! What an archive keeps, and what it says when it cannot.
 
-use longhaul_model::report::v1::{AnyReport, PartOf, Throughput, scan};
-use longhaul_store::{Appended, Archive, Begun, StoreError};
+use longhaul_model::report::v1::{AnyReport, ParentRun, ThroughputReport, scan};
+use longhaul_store::{AppendOutcome, Archive, StoreError, UnfinishedScan};
 use std::fs;
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ impl Drop for Folder {
 const GENEVA: &str = include_str!("../../../fixtures/reports/la-geneva-9-streams.json");
 const DARESBURY: &str = include_str!("../../../fixtures/reports/slac-daresbury-window.json");
 
-fn report(text: &str) -> Throughput {
+fn report(text: &str) -> ThroughputReport {
     serde_json::from_str(text).expect("the fixture is a report")
 }
 
@@ -39,7 +39,7 @@ fn an_appended_run_reads_back_as_it_was() {
     let folder = Folder::new("reads_back");
     let run = report(GENEVA);
     let mut archive = Archive::open(&folder.file()).unwrap();
-    assert_eq!(archive.append(&run).unwrap(), Appended::New);
+    assert_eq!(archive.append(&run).unwrap(), AppendOutcome::New);
     drop(archive);
     let archive = Archive::open_existing(&folder.file()).unwrap().unwrap();
     let run = AnyReport::Throughput(Box::new(run.clone()));
@@ -53,7 +53,7 @@ fn the_same_run_twice_is_one_entry_and_another_under_its_id_is_refused() {
     let mut archive = Archive::open(&folder.file()).unwrap();
     let mut run = report(GENEVA);
     archive.append(&run).unwrap();
-    assert_eq!(archive.append(&run).unwrap(), Appended::Already);
+    assert_eq!(archive.append(&run).unwrap(), AppendOutcome::AlreadyStored);
     run.analysis.goodput_bps = Some(1);
     assert!(matches!(
         archive.append(&run),
@@ -212,22 +212,22 @@ fn every_fixture_of_an_earlier_day_still_reads() {
     assert!(known.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
 }
 
-fn scan_plan(seed: u64) -> scan::Plan {
-    scan::Plan {
-        search: scan::Search::Grid,
-        direction: longhaul_model::report::v1::plan::Direction::Forward,
+fn scan_plan(seed: u64) -> scan::ScanPlan {
+    scan::ScanPlan {
+        search: scan::SearchMode::Grid,
+        direction: longhaul_model::report::v1::plan::RunDirection::Forward,
         windows_bytes: vec![None, Some(65_536)],
         streams: vec![1, 8],
         congestion_controls: vec![None],
         repeats: 2,
         seed,
         present: None,
-        budget: scan::Budget {
+        budget: scan::ScanBudget {
             probes: 8,
             time_us: 1,
             bytes: None,
         },
-        probe: longhaul_model::report::v1::plan::Plan::default(),
+        probe: longhaul_model::report::v1::plan::ThroughputPlan::default(),
     }
 }
 
@@ -235,15 +235,17 @@ fn scan_plan(seed: u64) -> scan::Plan {
 fn a_scan_that_was_cut_off_is_found_again_with_its_probes_until_its_report_is_there() {
     let folder = Folder::new("cut_off");
     let mut archive = Archive::open(&folder.file()).unwrap();
-    let begun = Begun {
+    let begun = UnfinishedScan {
         id: String::from("20261122T000000Z-000001"),
         started_at: String::from("2026-11-22T00:00:00Z"),
     };
-    archive.begin(&begun, "far:5201", &scan_plan(1)).unwrap();
+    archive
+        .begin_scan(&begun, "far:5201", &scan_plan(1))
+        .unwrap();
     for index in [1, 0] {
         let mut run = report(GENEVA);
         run.run.id = format!("20261122T00000{index}Z-00000a");
-        run.run.part_of = Some(PartOf {
+        run.run.part_of = Some(ParentRun {
             id: begun.id.clone(),
             index,
         });
@@ -252,16 +254,19 @@ fn a_scan_that_was_cut_off_is_found_again_with_its_probes_until_its_report_is_th
     drop(archive);
     let archive = Archive::open(&folder.file()).unwrap();
     let since = "2026-11-21T00:00:00Z";
-    let found = archive.unfinished("far:5201", &scan_plan(1), since);
+    let found = archive.find_unfinished_scan("far:5201", &scan_plan(1), since);
     assert_eq!(found.unwrap(), Some(begun.clone()));
     for (target, plan, since) in [
         ("other:5201", scan_plan(1), since),
         ("far:5201", scan_plan(2), since),
         ("far:5201", scan_plan(1), "2026-11-23T00:00:00Z"),
     ] {
-        assert_eq!(archive.unfinished(target, &plan, since).unwrap(), None);
+        assert_eq!(
+            archive.find_unfinished_scan(target, &plan, since).unwrap(),
+            None
+        );
     }
-    let parts = archive.parts(&begun.id).unwrap();
+    let parts = archive.throughput_parts(&begun.id).unwrap();
     let places: Vec<u32> = parts
         .iter()
         .map(|run| run.run.part_of.as_ref().unwrap().index)
@@ -286,7 +291,7 @@ fn an_archive_of_the_first_shape_keeps_its_runs() {
     old.pragma_update(
         None,
         "application_id",
-        longhaul_store::schema::APPLICATION_ID,
+        longhaul_store::archive_schema::APPLICATION_ID,
     )
     .unwrap();
     old.pragma_update(None, "user_version", 1).unwrap();

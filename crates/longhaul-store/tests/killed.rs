@@ -4,11 +4,13 @@
 //! `write FILE FIRST` it stores batch after batch from number FIRST on, says each number when it is
 //! stored, and closes old hours now and then. It never ends by itself.
 
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::{Pair, Point};
-use longhaul_model::report::v1::{AnyReport, Path as PathReport};
-use longhaul_store::watched::{Planned, Range, Reading, Retention, RunFilter, WatchedRun, buckets};
-use longhaul_store::{Archive, Watched};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{AnyReport, PathReport};
+use longhaul_store::history_store::{
+    IncomingRun, PlannedRun, RetentionPolicy, RunFilter, SeriesReading, TimeRange, time_buckets,
+};
+use longhaul_store::{Archive, HistoryStore};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -16,9 +18,9 @@ use std::time::Duration;
 
 const FIXTURE: &str = include_str!("../../../fixtures/reports/path-balanced-v6.json");
 const KILLS: u64 = 50;
-const KEEP: Retention = Retention {
+const KEEP: RetentionPolicy = RetentionPolicy {
     values: Duration::from_secs(3600),
-    ..Retention::FOR_EVER
+    ..RetentionPolicy::FOR_EVER
 };
 
 fn main() -> ExitCode {
@@ -38,26 +40,26 @@ fn runs_of(batch: u64) -> u64 {
     1 + batch * 37 % 60
 }
 
-fn pair() -> Pair {
-    Pair {
+fn pair() -> HostPair {
+    HostPair {
         from: "a".to_owned(),
         to: "b".to_owned(),
     }
 }
 
 /// Batch after batch, an hour of values in about three of them.
-fn batch(number: u64) -> Vec<WatchedRun> {
+fn batch(number: u64) -> Vec<IncomingRun> {
     let mut report: PathReport = serde_json::from_str(FIXTURE).expect("a report");
     let run = |place: u64| {
         let at_us = (number * 60 + place) as i64 * 20_000_000;
         report.run.id = format!("run-{number}-{place}");
-        let mut run = WatchedRun::of(&AnyReport::Path(Box::new(report.clone())), at_us)
+        let mut run = IncomingRun::from_report(&AnyReport::Path(Box::new(report.clone())), at_us)
             .expect("a report has a text");
         run.planned_id = Some(format!("planned-{number}-{place}"));
-        run.readings = vec![Reading {
+        run.readings = vec![SeriesReading {
             pair: pair(),
-            quantity: Quantity::RttFloor,
-            point: Point {
+            quantity: PathQuantity::RttFloor,
+            point: SeriesPoint {
                 at_us,
                 value: place as f64,
             },
@@ -69,20 +71,20 @@ fn batch(number: u64) -> Vec<WatchedRun> {
 
 fn write_for_ever(file: &Path, first: u64) -> ! {
     let mut archive = Archive::open(file).expect("open");
-    archive.send_on(true);
+    archive.enable_outbox(true);
     let mut out = std::io::stdout();
     for number in first.. {
         let runs = batch(number);
-        let planned: Vec<Planned> = runs
+        let planned: Vec<PlannedRun> = runs
             .iter()
-            .map(|run| Planned {
+            .map(|run| PlannedRun {
                 id: run.planned_id.clone().expect("planned"),
                 due_us: run.at_us,
                 measurement: "light".to_owned(),
                 pair: Some(pair()),
             })
             .collect();
-        archive.plan(&planned).expect("plan");
+        archive.add_planned(&planned).expect("plan");
         archive.append_runs(&runs).expect("append");
         writeln!(out, "{number}")
             .and_then(|()| out.flush())
@@ -135,14 +137,14 @@ fn holds_batches_up_to(file: &Path, next: u64) {
     let with_one_more = said + runs_of(next);
     let archive = Archive::open_existing(file).expect("open").expect("there");
     let filter = RunFilter {
-        range: Range::ALL,
+        range: TimeRange::ALL,
         pair: Some(pair()),
         kind: None,
         limit: u32::MAX,
     };
     let runs = archive.runs(&filter).expect("runs").len() as u64;
     assert!([said, with_one_more].contains(&runs), "{said}: {runs}");
-    let counts = archive.planned_counts(Range::ALL).expect("counts");
+    let counts = archive.planned_counts(TimeRange::ALL).expect("counts");
     let to_send = archive.backlog(0).expect("outbox").items;
     assert_eq!(
         to_send,
@@ -151,7 +153,7 @@ fn holds_batches_up_to(file: &Path, next: u64) {
     );
     assert_eq!(counts.done, runs, "what is stored is settled");
     let series = archive
-        .series(&pair(), Quantity::RttFloor, Range::ALL, 100_000)
+        .series(&pair(), PathQuantity::RttFloor, TimeRange::ALL, 100_000)
         .expect("series");
     let hours: u64 = series.buckets.iter().map(|it| u64::from(it.samples)).sum();
     assert_eq!(
@@ -159,7 +161,7 @@ fn holds_batches_up_to(file: &Path, next: u64) {
         runs,
         "each run has its value"
     );
-    let hour = buckets::HOUR_US;
+    let hour = time_buckets::HOUR_US;
     let closed = series.buckets.last().map_or(0, |it| it.at_us + hour);
     assert!(series.points.iter().all(|point| point.at_us >= closed));
     let database = rusqlite::Connection::open(file).expect("open");

@@ -3,7 +3,7 @@
 //! Has its own `main`, because it starts itself again as the other processes: with the arguments
 //! `append FILE PREFIX COUNT` it is one of them.
 
-use longhaul_model::report::v1::Throughput;
+use longhaul_model::report::v1::ThroughputReport;
 use longhaul_store::{Archive, StoreError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 }
 
 fn append_many(file: &Path, prefix: &str, count: u32) -> ExitCode {
-    let mut report: Throughput = serde_json::from_str(FIXTURE).expect("a report");
+    let mut report: ThroughputReport = serde_json::from_str(FIXTURE).expect("a report");
     for number in 0..count {
         report.run.id = format!("{prefix}-{number:04}");
         let outcome = Archive::open(file).and_then(|mut archive| archive.append(&report));

@@ -3,35 +3,35 @@
 //!
 //! All values are those of the calling thread's network namespace. Unavailable values are absent.
 
-pub mod clock;
+pub mod clock_source;
 pub mod core_list;
-pub mod cores;
-pub mod cpu;
+pub mod core_times;
+pub mod cpu_config;
 pub mod ethtool;
-pub mod interface;
 pub mod interrupts;
+pub mod kernel_route;
+pub mod network_interface;
 pub mod pci;
-pub mod protocol;
+pub mod protocol_counters;
 pub mod qdisc;
-pub mod route;
-pub mod softnet;
-pub mod sysctl;
+pub mod softnet_stats;
+pub mod sysctl_values;
 
 /// Returns the host name; empty if it cannot be read.
-pub fn name() -> String {
-    sysctl::read("kernel.hostname").unwrap_or_default()
+pub fn read_host_name() -> String {
+    sysctl_values::read_setting("kernel.hostname").unwrap_or_default()
 }
 
 /// Returns the kernel version, as `Linux 6.18.0`; empty if it cannot be read.
-pub fn kernel() -> String {
-    sysctl::read("kernel.osrelease")
+pub fn read_kernel_version() -> String {
+    sysctl_values::read_setting("kernel.osrelease")
         .map(|release| format!("Linux {release}"))
         .unwrap_or_default()
 }
 
 /// Returns an id that changes with every boot, and is the same in all namespaces and containers.
 pub fn boot_id() -> Option<String> {
-    sysctl::read("kernel.random.boot_id")
+    sysctl_values::read_setting("kernel.random.boot_id")
 }
 
 /// Returns the machine's memory size.

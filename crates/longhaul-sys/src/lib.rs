@@ -9,11 +9,12 @@
     reason = "this crate is where the unsafe code of longhaul lives"
 )]
 
-pub mod beneath;
-pub mod clock;
-pub mod cycles;
+pub mod boot_clock;
+pub mod confined_dir;
+pub mod cycle_counter;
 pub mod host;
-pub mod listen;
+pub mod listening_socket;
+pub mod memory_region;
 pub mod mount;
 pub mod netlink;
 pub mod netns;
@@ -21,15 +22,14 @@ pub mod packet_ring;
 pub mod packet_socket;
 pub mod poll;
 pub mod probe_socket;
-pub mod process;
-pub mod region;
+pub mod process_control;
 pub mod sched;
 pub mod signal;
 pub mod sockopt;
 pub mod splice;
 mod syscall;
-pub mod tcp;
 pub mod tcp_info;
-pub mod thread;
+pub mod tcp_transfer;
+pub mod thread_times;
 pub mod tun;
-pub mod udp;
+pub mod udp_batch;

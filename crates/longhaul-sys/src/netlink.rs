@@ -2,9 +2,9 @@
 //!
 //! One request, one acknowledgement. Source: rtnetlink(7), `linux/if_link.h`, `linux/veth.h`.
 
-pub(crate) mod read;
+pub(crate) mod netlink_query;
 
-use crate::syscall::{count, descriptor};
+use crate::syscall::{check_count, check_descriptor};
 use std::ffi::CString;
 use std::io;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Settings of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Device {
+pub struct DeviceSettings {
     pub mtu: u32,
     /// Transmit queue length in packets.
     pub queue_packets: u32,
@@ -39,7 +39,7 @@ pub struct VethPair<'a> {
 }
 
 /// Returns the index of a device in the thread's namespace.
-pub fn index_of(name: &str) -> io::Result<u32> {
+pub fn interface_index(name: &str) -> io::Result<u32> {
     let name = CString::new(name)?;
     // SAFETY: the name is a terminated string.
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
@@ -49,38 +49,38 @@ pub fn index_of(name: &str) -> io::Result<u32> {
 }
 
 /// A request under construction.
-struct Message {
+struct NetlinkRequest {
     bytes: Vec<u8>,
 }
 
-impl Message {
-    fn new(kind: u16, flags: u16, fixed: &[u8]) -> Message {
+impl NetlinkRequest {
+    fn new(kind: u16, flags: u16, fixed: &[u8]) -> NetlinkRequest {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
         bytes[6..8].copy_from_slice(&(NLM_F_REQUEST_ACK | flags).to_ne_bytes());
         bytes.extend_from_slice(fixed);
-        Message { bytes }
+        NetlinkRequest { bytes }
     }
 
     fn attribute(&mut self, kind: u16, value: &[u8]) {
-        let at = self.open(kind);
+        let at = self.open_nested(kind);
         self.bytes.extend_from_slice(value);
-        self.close(at);
+        self.close_nested(at);
     }
 
-    fn text(&mut self, kind: u16, text: &str) {
+    fn text_attribute(&mut self, kind: u16, text: &str) {
         self.attribute(kind, &[text.as_bytes(), &[0]].concat());
     }
 
-    /// Starts a nested attribute, which [`Message::close`] ends.
-    fn open(&mut self, kind: u16) -> usize {
+    /// Starts a nested attribute, which [`NetlinkRequest::close_nested`] ends.
+    fn open_nested(&mut self, kind: u16) -> usize {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&[0, 0]);
         self.bytes.extend_from_slice(&kind.to_ne_bytes());
         at
     }
 
-    fn close(&mut self, at: usize) {
+    fn close_nested(&mut self, at: usize) {
         let length = (self.bytes.len() - at) as u16;
         self.bytes[at..at + 2].copy_from_slice(&length.to_ne_bytes());
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
@@ -102,14 +102,14 @@ fn link_header(index: u32, flags: u32, change: u32) -> Vec<u8> {
     header
 }
 
-fn family(address: IpAddr) -> u8 {
+fn address_family(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(_) => libc::AF_INET as u8,
         IpAddr::V6(_) => libc::AF_INET6 as u8,
     }
 }
 
-fn octets(address: IpAddr) -> Vec<u8> {
+fn address_octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
@@ -118,24 +118,24 @@ fn octets(address: IpAddr) -> Vec<u8> {
 
 /// An rtnetlink socket of the namespace in which it was opened.
 #[derive(Debug)]
-pub struct Netlink {
+pub struct NetlinkSocket {
     socket: OwnedFd,
 }
 
-impl Netlink {
-    pub fn open() -> io::Result<Netlink> {
+impl NetlinkSocket {
+    pub fn open() -> io::Result<NetlinkSocket> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         // SAFETY: socket touches no memory of ours.
         let answer = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
-        Ok(Netlink {
-            socket: descriptor(answer)?,
+        Ok(NetlinkSocket {
+            socket: check_descriptor(answer)?,
         })
     }
 
     /// Brings a device up without other changes.
     pub fn set_up(&self, index: u32) -> io::Result<()> {
         let up = libc::IFF_UP as u32;
-        self.request(Message::new(
+        self.request(NetlinkRequest::new(
             libc::RTM_NEWLINK,
             0,
             &link_header(index, up, up),
@@ -143,12 +143,13 @@ impl Netlink {
     }
 
     /// Configures a device and brings it up.
-    pub fn set_device(&self, index: u32, device: &Device) -> io::Result<()> {
+    pub fn set_device(&self, index: u32, device: &DeviceSettings) -> io::Result<()> {
         let mut flags = libc::IFF_UP as u32;
         if device.no_arp {
             flags |= libc::IFF_NOARP as u32;
         }
-        let mut message = Message::new(libc::RTM_NEWLINK, 0, &link_header(index, flags, flags));
+        let mut message =
+            NetlinkRequest::new(libc::RTM_NEWLINK, 0, &link_header(index, flags, flags));
         message.attribute(libc::IFLA_MTU, &device.mtu.to_ne_bytes());
         message.attribute(libc::IFLA_TXQLEN, &device.queue_packets.to_ne_bytes());
         self.request(message)
@@ -161,41 +162,42 @@ impl Netlink {
     /// `PermissionDenied` without `CAP_NET_ADMIN`.
     pub fn set_queue_packets(&self, index: u32, packets: u32) -> io::Result<()> {
         let header = link_header(index, 0, 0);
-        let mut message = Message::new(libc::RTM_NEWLINK, 0, &header);
+        let mut message = NetlinkRequest::new(libc::RTM_NEWLINK, 0, &header);
         message.attribute(libc::IFLA_TXQLEN, &packets.to_ne_bytes());
         self.request(message)
     }
 
     /// Creates a pair: one end here, the peer in the network namespace `peer_namespace`.
     pub fn add_veth(&self, pair: &VethPair<'_>, peer_namespace: impl AsFd) -> io::Result<()> {
-        let mut message = Message::new(libc::RTM_NEWLINK, NLM_F_CREATE, &link_header(0, 0, 0));
-        message.text(libc::IFLA_IFNAME, pair.name);
+        let mut message =
+            NetlinkRequest::new(libc::RTM_NEWLINK, NLM_F_CREATE, &link_header(0, 0, 0));
+        message.text_attribute(libc::IFLA_IFNAME, pair.name);
         message.attribute(libc::IFLA_ADDRESS, &pair.address);
         message.attribute(libc::IFLA_MTU, &pair.mtu.to_ne_bytes());
-        let info = message.open(libc::IFLA_LINKINFO);
-        message.text(libc::IFLA_INFO_KIND, "veth");
-        let data = message.open(libc::IFLA_INFO_DATA);
-        let peer = message.open(VETH_INFO_PEER);
+        let info = message.open_nested(libc::IFLA_LINKINFO);
+        message.text_attribute(libc::IFLA_INFO_KIND, "veth");
+        let data = message.open_nested(libc::IFLA_INFO_DATA);
+        let peer = message.open_nested(VETH_INFO_PEER);
         message.bytes.extend_from_slice(&link_header(0, 0, 0));
-        message.text(libc::IFLA_IFNAME, pair.peer_name);
+        message.text_attribute(libc::IFLA_IFNAME, pair.peer_name);
         message.attribute(libc::IFLA_ADDRESS, &pair.peer_address);
         message.attribute(libc::IFLA_MTU, &pair.mtu.to_ne_bytes());
         let namespace = peer_namespace.as_fd().as_raw_fd();
         message.attribute(libc::IFLA_NET_NS_FD, &namespace.to_ne_bytes());
-        message.close(peer);
-        message.close(data);
-        message.close(info);
+        message.close_nested(peer);
+        message.close_nested(data);
+        message.close_nested(info);
         self.request(message)
     }
 
     /// Adds a host address without a network prefix, usable at once.
     pub fn add_host_address(&self, index: u32, address: IpAddr) -> io::Result<()> {
-        let octets = octets(address);
+        let octets = address_octets(address);
         let prefix = 8 * octets.len() as u8;
         // struct ifaddrmsg: family, prefix, flags, scope, index.
-        let mut fixed = vec![family(address), prefix, libc::IFA_F_NODAD as u8, 0];
+        let mut fixed = vec![address_family(address), prefix, libc::IFA_F_NODAD as u8, 0];
         fixed.extend_from_slice(&index.to_ne_bytes());
-        let mut message = Message::new(libc::RTM_NEWADDR, NLM_F_CREATE, &fixed);
+        let mut message = NetlinkRequest::new(libc::RTM_NEWADDR, NLM_F_CREATE, &fixed);
         message.attribute(libc::IFA_LOCAL, &octets);
         message.attribute(libc::IFA_ADDRESS, &octets);
         self.request(message)
@@ -204,30 +206,30 @@ impl Netlink {
     /// Routes all traffic of the address's family through the device, with that source address.
     pub fn add_default_route(&self, index: u32, from: IpAddr) -> io::Result<()> {
         // struct rtmsg: family, lengths, TOS, table, protocol, scope, type, flags.
-        let mut fixed = vec![family(from), 0, 0, 0, libc::RT_TABLE_MAIN];
+        let mut fixed = vec![address_family(from), 0, 0, 0, libc::RT_TABLE_MAIN];
         fixed.extend_from_slice(&[
             libc::RTPROT_STATIC,
             libc::RT_SCOPE_UNIVERSE,
             libc::RTN_UNICAST,
         ]);
         fixed.extend_from_slice(&0_u32.to_ne_bytes());
-        let mut message = Message::new(libc::RTM_NEWROUTE, NLM_F_CREATE, &fixed);
+        let mut message = NetlinkRequest::new(libc::RTM_NEWROUTE, NLM_F_CREATE, &fixed);
         message.attribute(libc::RTA_OIF, &index.to_ne_bytes());
-        message.attribute(libc::RTA_PREFSRC, &octets(from));
+        message.attribute(libc::RTA_PREFSRC, &address_octets(from));
         self.request(message)
     }
 
-    fn request(&self, message: Message) -> io::Result<()> {
+    fn request(&self, message: NetlinkRequest) -> io::Result<()> {
         let bytes = message.finish();
         let raw = self.socket.as_raw_fd();
         // SAFETY: the message is ours and its length is passed with it.
-        count(unsafe { libc::send(raw, bytes.as_ptr().cast(), bytes.len(), 0) })?;
-        let [answered] = crate::poll::readable([self.socket.as_fd()], Some(ANSWER_DEADLINE))?;
+        check_count(unsafe { libc::send(raw, bytes.as_ptr().cast(), bytes.len(), 0) })?;
+        let [answered] = crate::poll::wait_readable([self.socket.as_fd()], Some(ANSWER_DEADLINE))?;
         if !answered {
             return Err(io::Error::from(io::ErrorKind::TimedOut));
         }
         let mut answer = [0; 4096];
-        let length = crate::poll::read(&self.socket, &mut answer)?;
+        let length = crate::poll::read_descriptor(&self.socket, &mut answer)?;
         read_acknowledgement(&answer[..length])
     }
 }

@@ -1,9 +1,9 @@
 //! Namespaces, held as unnamed descriptors, so that a crash leaves nothing behind.
 //!
-//! Network and mount namespaces belong to threads. [`unshare`] affects only the calling thread (a
-//! user namespace requires a single-threaded process); [`enter`] moves it into an existing one.
+//! Network and mount namespaces belong to threads. [`unshare_namespace`] affects only the calling thread (a
+//! user namespace requires a single-threaded process); [`enter_namespace`] moves it into an existing one.
 
-use crate::syscall::status;
+use crate::syscall::check_status;
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -11,27 +11,27 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// A kind of namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum NamespaceKind {
     User,
     Net,
     Mount,
 }
 
-impl Kind {
-    fn flag(self) -> i32 {
+impl NamespaceKind {
+    fn clone_flag(self) -> i32 {
         match self {
-            Kind::User => libc::CLONE_NEWUSER,
-            Kind::Net => libc::CLONE_NEWNET,
-            Kind::Mount => libc::CLONE_NEWNS,
+            NamespaceKind::User => libc::CLONE_NEWUSER,
+            NamespaceKind::Net => libc::CLONE_NEWNET,
+            NamespaceKind::Mount => libc::CLONE_NEWNS,
         }
     }
 
     /// Returns the file name below `/proc/…/ns`.
-    pub fn file(self) -> &'static str {
+    pub fn file_name(self) -> &'static str {
         match self {
-            Kind::User => "user",
-            Kind::Net => "net",
-            Kind::Mount => "mnt",
+            NamespaceKind::User => "user",
+            NamespaceKind::Net => "net",
+            NamespaceKind::Mount => "mnt",
         }
     }
 }
@@ -42,20 +42,20 @@ impl Kind {
 /// `PermissionDenied` without `CAP_SYS_ADMIN` (not needed for a user namespace, if the kernel and
 /// its security modules permit it); `InvalidInput` for a user namespace in a multi-threaded
 /// process.
-pub fn unshare(kind: Kind) -> io::Result<()> {
+pub fn unshare_namespace(kind: NamespaceKind) -> io::Result<()> {
     // SAFETY: unshare reads its flags and touches no memory of ours.
-    status(unsafe { libc::unshare(kind.flag()) })
+    check_status(unsafe { libc::unshare(kind.clone_flag()) })
 }
 
 /// Moves the calling thread into an open namespace.
-pub fn enter(namespace: impl AsFd, kind: Kind) -> io::Result<()> {
+pub fn enter_namespace(namespace: impl AsFd, kind: NamespaceKind) -> io::Result<()> {
     // SAFETY: the descriptor is open for the call.
-    status(unsafe { libc::setns(namespace.as_fd().as_raw_fd(), kind.flag()) })
+    check_status(unsafe { libc::setns(namespace.as_fd().as_raw_fd(), kind.clone_flag()) })
 }
 
 /// Opens the calling thread's namespace; the descriptor keeps it alive.
-pub fn own(kind: Kind) -> io::Result<OwnedFd> {
-    Ok(File::open(format!("/proc/thread-self/ns/{}", kind.file()))?.into())
+pub fn open_own_namespace(kind: NamespaceKind) -> io::Result<OwnedFd> {
+    Ok(File::open(format!("/proc/thread-self/ns/{}", kind.file_name()))?.into())
 }
 
 /// Returns a number that identifies the thread's network namespace until reboot (SO_NETNS_COOKIE,
@@ -67,9 +67,9 @@ pub fn net_cookie() -> io::Result<u64> {
 }
 
 /// Sets a host name that only the calling process and its children see.
-pub fn name_host(name: &[u8]) -> io::Result<()> {
+pub fn set_private_host_name(name: &[u8]) -> io::Result<()> {
     // SAFETY: unshare reads its flags and touches no memory of ours.
-    status(unsafe { libc::unshare(libc::CLONE_NEWUTS) })?;
+    check_status(unsafe { libc::unshare(libc::CLONE_NEWUTS) })?;
     // SAFETY: the name is valid for its length.
-    status(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
+    check_status(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
 }

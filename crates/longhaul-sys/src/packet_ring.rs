@@ -6,7 +6,7 @@
 //! packet_mmap document, `linux/if_packet.h`, `linux/filter.h`.
 
 use crate::poll;
-use crate::syscall::{descriptor, status};
+use crate::syscall::{check_descriptor, check_status};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -38,7 +38,7 @@ const OUTGOING: u8 = 4;
 /// An instruction of a classic BPF program, in the kernel's layout.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Instruction {
+pub struct BpfInstruction {
     pub code: u16,
     pub jt: u8,
     pub jf: u8,
@@ -47,14 +47,14 @@ pub struct Instruction {
 
 /// `struct sock_fprog`.
 #[repr(C)]
-struct Program {
+struct BpfProgram {
     length: u16,
-    steps: *const Instruction,
+    steps: *const BpfInstruction,
 }
 
 /// `struct tpacket_req3`.
 #[repr(C)]
-struct Request {
+struct RingRequest {
     block_bytes: u32,
     blocks: u32,
     frame_bytes: u32,
@@ -67,7 +67,7 @@ struct Request {
 /// `struct tpacket_stats_v3`.
 #[repr(C)]
 #[derive(Default)]
-struct Statistics {
+struct RingStatistics {
     packets: u32,
     drops: u32,
     freezes: u32,
@@ -75,7 +75,7 @@ struct Statistics {
 
 /// A captured packet; its bytes are valid until the next one.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct RingPacket<'a> {
     /// Time since 1970, in nanosecond resolution.
     pub at: Duration,
     /// The bytes from the network header on, limited by the filter's result.
@@ -90,7 +90,7 @@ pub struct Seen<'a> {
 
 /// The kernel's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct RingCounts {
     /// Packets that passed the filter, including dropped ones.
     pub passed: u64,
     /// Packets dropped because the ring was full.
@@ -99,51 +99,51 @@ pub struct Counts {
 
 /// A packet socket with its ring buffer.
 #[derive(Debug)]
-pub struct Ring {
+pub struct PacketRing {
     socket: OwnedFd,
     base: NonNull<u8>,
     next: usize,
-    counts: Counts,
+    counts: RingCounts,
 }
 
 // SAFETY: the mapping belongs to the value alone; `base` is only read through `&mut self`.
-unsafe impl Send for Ring {}
+unsafe impl Send for PacketRing {}
 
-impl Ring {
+impl PacketRing {
     /// Captures on every interface of the calling thread's namespace. `filter` returns the number
     /// of bytes to keep.
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`.
-    pub fn open(filter: &[Instruction]) -> io::Result<Ring> {
+    pub fn open(filter: &[BpfInstruction]) -> io::Result<PacketRing> {
         let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: socket touches no memory of ours. Protocol 0: nothing is heard before `bind`.
-        let socket = descriptor(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-        attach(&socket, filter)?;
+        // SAFETY: socket touches no memory of ours. Protocol 0: nothing is heard before `bind_all_interfaces`.
+        let socket = check_descriptor(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+        attach_filter(&socket, filter)?;
         // Timestamps are then taken on arrival, not when the packet is copied.
-        set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
-        set(&socket, libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V3)?;
-        set(&socket, libc::SOL_PACKET, PACKET_RX_RING, &request())?;
-        let base = map(&socket)?;
-        let ring = Ring {
+        set_ring_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
+        set_ring_option(&socket, libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V3)?;
+        set_ring_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, &ring_request())?;
+        let base = map_ring(&socket)?;
+        let ring = PacketRing {
             socket,
             base,
             next: 0,
-            counts: Counts::default(),
+            counts: RingCounts::default(),
         };
-        bind(&ring.socket)?;
+        bind_all_interfaces(&ring.socket)?;
         Ok(ring)
     }
 
     /// Waits until packets are available, at most `time`.
     pub fn wait(&self, time: Duration) -> io::Result<bool> {
-        let [ready] = poll::readable([self.socket.as_fd()], Some(time))?;
+        let [ready] = poll::wait_readable([self.socket.as_fd()], Some(time))?;
         Ok(ready)
     }
 
     /// Passes the available packets to `each`, block by block, until it returns false. The
     /// remaining packets of that block are lost.
-    pub fn drain(&mut self, each: &mut dyn FnMut(&Seen<'_>) -> bool) {
+    pub fn drain(&mut self, each: &mut dyn FnMut(&RingPacket<'_>) -> bool) {
         // At most one round, so that a flood cannot block the caller.
         for _ in 0..BLOCKS {
             // SAFETY: `next` is below BLOCKS, so the block is inside the mapping.
@@ -156,7 +156,7 @@ impl Ring {
             }
             // SAFETY: the block is ours until its status is cleared: the kernel does not write.
             let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), BLOCK_BYTES) };
-            let more = walk(bytes, each);
+            let more = walk_block(bytes, each);
             status.store(0, Ordering::Release);
             self.next = (self.next + 1) % BLOCKS;
             if !more {
@@ -166,13 +166,13 @@ impl Ring {
     }
 
     /// Returns the counts since the ring was opened.
-    pub fn counts(&mut self) -> io::Result<Counts> {
-        let mut found = Statistics::default();
+    pub fn counts(&mut self) -> io::Result<RingCounts> {
+        let mut found = RingStatistics::default();
         let mut length = size_of_val(&found) as libc::socklen_t;
         let (into, length) = ((&raw mut found).cast(), &raw mut length);
         let raw = self.socket.as_raw_fd();
         // SAFETY: `found` has the layout of tpacket_stats_v3 and its size is passed with it.
-        status(unsafe {
+        check_status(unsafe {
             libc::getsockopt(raw, libc::SOL_PACKET, PACKET_STATISTICS, into, length)
         })?;
         // The kernel resets its counters on every read.
@@ -182,7 +182,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for PacketRing {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and nothing borrows from it any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), BLOCK_BYTES * BLOCKS) };
@@ -202,10 +202,10 @@ pub fn interface_name(index: u32) -> Option<String> {
     Some(name.to_string_lossy().into_owned())
 }
 
-fn request() -> Request {
+fn ring_request() -> RingRequest {
     // Version 3 ignores the frame size, but frames must fill the blocks.
     const FRAME_BYTES: usize = 2048;
-    Request {
+    RingRequest {
         block_bytes: BLOCK_BYTES as u32,
         blocks: BLOCKS as u32,
         frame_bytes: FRAME_BYTES as u32,
@@ -216,16 +216,16 @@ fn request() -> Request {
     }
 }
 
-fn attach(socket: &OwnedFd, filter: &[Instruction]) -> io::Result<()> {
+fn attach_filter(socket: &OwnedFd, filter: &[BpfInstruction]) -> io::Result<()> {
     let length = u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let program = Program {
+    let program = BpfProgram {
         length,
         steps: filter.as_ptr(),
     };
-    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    set_ring_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-fn map(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
+fn map_ring(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
     // SAFETY: a fresh mapping of the socket's ring touches no existing memory.
     let address = unsafe {
         libc::mmap(
@@ -243,25 +243,25 @@ fn map(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
     NonNull::new(address.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
 }
 
-fn bind(socket: &OwnedFd) -> io::Result<()> {
+fn bind_all_interfaces(socket: &OwnedFd) -> io::Result<()> {
     // SAFETY: all-zero is a valid sockaddr_ll; interface 0 is all of them.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     let length = size_of_val(&address) as libc::socklen_t;
     // SAFETY: `address` lives for the call and its length is passed with it.
-    status(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })
+    check_status(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })
 }
 
-fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+fn set_ring_option<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
     let length = size_of::<T>() as libc::socklen_t;
     let value = std::ptr::from_ref(value).cast();
     // SAFETY: `value` (and a program that it points to) lives for the call; its length is passed.
-    status(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length) })
+    check_status(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length) })
 }
 
 /// Passes every packet of a block to `each`; returns false once that does.
-fn walk(block: &[u8], each: &mut dyn FnMut(&Seen<'_>) -> bool) -> bool {
+fn walk_block(block: &[u8], each: &mut dyn FnMut(&RingPacket<'_>) -> bool) -> bool {
     let (Some(count), Some(first)) = (u32_at(block, COUNT_AT), u32_at(block, FIRST_AT)) else {
         return true;
     };
@@ -270,7 +270,7 @@ fn walk(block: &[u8], each: &mut dyn FnMut(&Seen<'_>) -> bool) -> bool {
         let Some(header) = block.get(at..) else {
             return true;
         };
-        if let Some(seen) = seen(header)
+        if let Some(seen) = parse_packet(header)
             && !each(&seen)
         {
             return false;
@@ -285,7 +285,7 @@ fn walk(block: &[u8], each: &mut dyn FnMut(&Seen<'_>) -> bool) -> bool {
 
 /// Parses a packet after its `tpacket3_hdr`. Loopback packets appear when sent and when received;
 /// only the latter count.
-fn seen(header: &[u8]) -> Option<Seen<'_>> {
+fn parse_packet(header: &[u8]) -> Option<RingPacket<'_>> {
     let field = |at| u32_at(header, at);
     let at = Duration::new(u64::from(field(4)?), field(8)?.min(999_999_999));
     let (length, original_bytes) = (field(12)? as usize, field(16)?);
@@ -295,7 +295,7 @@ fn seen(header: &[u8]) -> Option<Seen<'_>> {
     if outgoing && u16_at(address, 8)? == LOOPBACK {
         return None;
     }
-    Some(Seen {
+    Some(RingPacket {
         at,
         bytes: header.get(start..start.checked_add(length)?)?,
         original_bytes,
@@ -324,7 +324,7 @@ mod tests {
         block[COUNT_AT] = 200;
         for first in [0, 48, 255, 256, u32::MAX] {
             block[FIRST_AT..FIRST_AT + 4].copy_from_slice(&first.to_ne_bytes());
-            walk(&block, &mut |_| true);
+            walk_block(&block, &mut |_| true);
         }
     }
 

@@ -3,7 +3,7 @@
 //! Requires `CAP_NET_RAW` in the user namespace that owns the network namespace, so no real root.
 //! Source: packet(7), `linux/if_packet.h`.
 
-use crate::syscall::{count, descriptor, status};
+use crate::syscall::{check_count, check_descriptor, check_status};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
@@ -16,7 +16,7 @@ const PACKET_IGNORE_OUTGOING: i32 = 23;
 /// `struct tpacket_stats`.
 #[repr(C)]
 #[derive(Default)]
-struct Statistics {
+struct PacketSocketStatistics {
     packets: u32,
     drops: u32,
 }
@@ -25,14 +25,14 @@ struct Statistics {
 ///
 /// # Errors
 /// `PermissionDenied` without `CAP_NET_RAW`.
-pub fn open(index: u32) -> io::Result<OwnedFd> {
+pub fn open_packet_socket(index: u32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: socket touches no memory of ours.
-    let socket = descriptor(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-    set(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
-    set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
-    set(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
-    set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    let socket = check_descriptor(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+    set_packet_option(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
+    set_packet_option(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+    set_packet_option(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
+    set_packet_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     // SAFETY: all-zero is a valid sockaddr_ll.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
@@ -40,7 +40,7 @@ pub fn open(index: u32) -> io::Result<OwnedFd> {
     address.sll_ifindex = index as i32;
     let length = size_of_val(&address) as libc::socklen_t;
     // SAFETY: `address` lives for the call and its length is passed with it.
-    status(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+    check_status(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
     Ok(socket)
 }
 
@@ -48,51 +48,53 @@ pub fn open(index: u32) -> io::Result<OwnedFd> {
 /// initial namespace. Returns whether the limits were bypassed.
 pub fn set_buffers(socket: impl AsFd, bytes: i32) -> io::Result<bool> {
     let socket = socket.as_fd();
-    if set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_ok() {
-        set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes)?;
+    if set_packet_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_ok() {
+        set_packet_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes)?;
         return Ok(true);
     }
-    set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
-    set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes)?;
+    set_packet_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
+    set_packet_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes)?;
     Ok(false)
 }
 
-fn set(socket: impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+fn set_packet_option(socket: impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()> {
     let raw = socket.as_fd().as_raw_fd();
     let length = size_of_val(&value) as libc::socklen_t;
     // SAFETY: `value` lives for the call and its length is passed with it.
-    status(unsafe { libc::setsockopt(raw, level, option, (&raw const value).cast(), length) })
+    check_status(unsafe { libc::setsockopt(raw, level, option, (&raw const value).cast(), length) })
 }
 
 /// Returns the frames dropped for lack of buffer since the last call; the kernel resets the count.
-pub fn drops(socket: impl AsFd) -> io::Result<u64> {
+pub fn take_drops(socket: impl AsFd) -> io::Result<u64> {
     let raw = socket.as_fd().as_raw_fd();
-    let mut found = Statistics::default();
+    let mut found = PacketSocketStatistics::default();
     let mut length = size_of_val(&found) as libc::socklen_t;
     let (into, length) = ((&raw mut found).cast(), &raw mut length);
     // SAFETY: `found` has the layout of tpacket_stats and its size is passed with it.
-    status(unsafe { libc::getsockopt(raw, libc::SOL_PACKET, PACKET_STATISTICS, into, length) })?;
+    check_status(unsafe {
+        libc::getsockopt(raw, libc::SOL_PACKET, PACKET_STATISTICS, into, length)
+    })?;
     Ok(u64::from(found.drops))
 }
 
 /// A received frame: its length, and the kernel's timestamp since 1970.
 #[derive(Debug, Clone, Copy)]
-pub struct Received {
+pub struct ReceivedFrame {
     pub bytes: usize,
     pub at: Option<Duration>,
 }
 
 /// Buffer for one timestamp, aligned for the kernel.
 #[repr(C, align(8))]
-struct Control([u8; 64]);
+struct TimestampControl([u8; 64]);
 
 /// Receives one frame with its virtio header.
-pub fn receive(socket: impl AsFd, into: &mut [u8]) -> io::Result<Received> {
+pub fn receive_frame(socket: impl AsFd, into: &mut [u8]) -> io::Result<ReceivedFrame> {
     let mut part = libc::iovec {
         iov_base: into.as_mut_ptr().cast(),
         iov_len: into.len(),
     };
-    let mut control = Control([0; 64]);
+    let mut control = TimestampControl([0; 64]);
     // SAFETY: all-zero is a valid msghdr.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut part;
@@ -101,14 +103,14 @@ pub fn receive(socket: impl AsFd, into: &mut [u8]) -> io::Result<Received> {
     message.msg_controllen = control.0.len();
     let raw = socket.as_fd().as_raw_fd();
     // SAFETY: the message points to `part` (over `into`) and `control`, which outlive the call.
-    let bytes = count(unsafe { libc::recvmsg(raw, &raw mut message, 0) })?;
-    Ok(Received {
+    let bytes = check_count(unsafe { libc::recvmsg(raw, &raw mut message, 0) })?;
+    Ok(ReceivedFrame {
         bytes,
-        at: timestamp(&message),
+        at: parse_timestamp(&message),
     })
 }
 
-fn timestamp(message: &libc::msghdr) -> Option<Duration> {
+fn parse_timestamp(message: &libc::msghdr) -> Option<Duration> {
     // SAFETY: the kernel has filled the message, so its first header is inside the control buffer.
     let header = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
     if (header.cmsg_level, header.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {

@@ -3,23 +3,23 @@
 //!
 //! | socket | requires | receives |
 //! | --- | --- | --- |
-//! | [`ProbeSocket::packets`] | `CAP_NET_RAW` | nothing: it sends IP packets with their headers |
+//! | [`ProbeSocket::raw_packets`] | `CAP_NET_RAW` | nothing: it sends IP packets with their headers |
 //! | [`ProbeSocket::all_icmp`] | `CAP_NET_RAW` | all ICMP messages of this network namespace |
 //! | [`ProbeSocket::all_tcp`] | `CAP_NET_RAW` | TCP segments to certain ports |
 //! | [`ProbeSocket::ping`] | a group in `net.ipv4.ping_group_range` | echo replies, errors |
 //! | [`ProbeSocket::udp`] | nothing | datagrams, errors |
 //!
-//! Every socket is non-blocking: wait with [`crate::poll::readable`], which also returns for
+//! Every socket is non-blocking: wait with [`crate::poll::wait_readable`], which also returns for
 //! entries in the error queue. Sources: raw(7), ip(7), ipv6(7), icmp(7), `linux/errqueue.h`, RFC
 //! 4884.
 
-mod filter;
-mod message;
+mod probe_socket_message;
+mod raw_socket_filter;
 
-pub use message::{Arrival, Queued, Trouble};
+pub use probe_socket_message::{ErrorQueueEntry, ProbeArrival, QueuedIcmpInfo};
 
 use crate::sockopt;
-use crate::syscall::status;
+use crate::syscall::check_status;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -38,36 +38,36 @@ const RECEIVE_ROOM: usize = 512 * 1024;
 
 /// Address family of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Family {
+pub enum IpFamily {
     V4,
     V6,
 }
 
-impl Family {
-    pub const fn of(address: IpAddr) -> Family {
+impl IpFamily {
+    pub const fn of_address(address: IpAddr) -> IpFamily {
         match address {
-            IpAddr::V4(_) => Family::V4,
-            IpAddr::V6(_) => Family::V6,
+            IpAddr::V4(_) => IpFamily::V4,
+            IpAddr::V6(_) => IpFamily::V6,
         }
     }
 
     const fn domain(self) -> Domain {
         match self {
-            Family::V4 => Domain::IPV4,
-            Family::V6 => Domain::IPV6,
+            IpFamily::V4 => Domain::IPV4,
+            IpFamily::V6 => Domain::IPV6,
         }
     }
 }
 
 /// Handling of packets larger than the path MTU known to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fragments {
+pub enum FragmentPolicy {
     /// Fragments them if permitted.
     Allowed,
     /// Rejects them with EMSGSIZE as soon as a router has reported a smaller MTU.
     Never,
     /// Sends them unfragmented regardless of the known path MTU, up to the interface's MTU.
-    NeverAndForget,
+    NeverIgnoringPmtu,
 }
 
 /// Returns whether a packet exceeded the interface's MTU or the known path MTU (EMSGSIZE).
@@ -79,7 +79,7 @@ pub fn is_too_long(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub struct ProbeSocket {
     socket: Socket,
-    family: Family,
+    family: IpFamily,
 }
 
 impl AsFd for ProbeSocket {
@@ -89,17 +89,17 @@ impl AsFd for ProbeSocket {
 }
 
 impl ProbeSocket {
-    fn open(family: Family, kind: Type, protocol: Protocol) -> io::Result<ProbeSocket> {
+    fn open(family: IpFamily, kind: Type, protocol: Protocol) -> io::Result<ProbeSocket> {
         let socket = Socket::new(family.domain(), kind, Some(protocol))?;
         socket.set_nonblocking(true)?;
         Ok(ProbeSocket { socket, family })
     }
 
-    fn hearing(self) -> io::Result<ProbeSocket> {
+    fn with_receive_options(self) -> io::Result<ProbeSocket> {
         // A smaller buffer than requested may only lose answers in a burst.
         let _ = sockopt::set_receive_buffer(&self.socket, RECEIVE_ROOM);
         sockopt::set_receive_timestamps(&self.socket)?;
-        self.switch(
+        self.set_for_family(
             (libc::IPPROTO_IP, libc::IP_RECVTTL),
             (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
             1,
@@ -107,15 +107,15 @@ impl ProbeSocket {
         Ok(self)
     }
 
-    fn hearing_errors(self) -> io::Result<ProbeSocket> {
-        let it = self.hearing()?;
-        it.switch(
+    fn with_error_queue(self) -> io::Result<ProbeSocket> {
+        let it = self.with_receive_options()?;
+        it.set_for_family(
             (libc::IPPROTO_IP, libc::IP_RECVERR),
             (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
             1,
         )?;
         // Kernels before Linux 5.9 do not report the extensions of a queued error.
-        let _ = it.switch(
+        let _ = it.set_for_family(
             (libc::IPPROTO_IP, IP_RECVERR_RFC4884),
             (libc::IPPROTO_IPV6, IPV6_RECVERR_RFC4884),
             1,
@@ -128,7 +128,7 @@ impl ProbeSocket {
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`.
-    pub fn packets(family: Family) -> io::Result<ProbeSocket> {
+    pub fn raw_packets(family: IpFamily) -> io::Result<ProbeSocket> {
         ProbeSocket::open(family, Type::RAW, Protocol::from(libc::IPPROTO_RAW))
     }
 
@@ -138,13 +138,13 @@ impl ProbeSocket {
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`.
-    pub fn all_icmp(family: Family) -> io::Result<ProbeSocket> {
+    pub fn all_icmp(family: IpFamily) -> io::Result<ProbeSocket> {
         let protocol = match family {
-            Family::V4 => Protocol::ICMPV4,
-            Family::V6 => Protocol::ICMPV6,
+            IpFamily::V4 => Protocol::ICMPV4,
+            IpFamily::V6 => Protocol::ICMPV6,
         };
-        let it = ProbeSocket::open(family, Type::RAW, protocol)?.hearing()?;
-        filter::answers_only(&it.socket, family)?;
+        let it = ProbeSocket::open(family, Type::RAW, protocol)?.with_receive_options()?;
+        raw_socket_filter::filter_icmp_answers(&it.socket, family)?;
         Ok(it)
     }
 
@@ -153,11 +153,11 @@ impl ProbeSocket {
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`.
-    pub fn all_tcp(family: Family, ports: RangeInclusive<u16>) -> io::Result<ProbeSocket> {
+    pub fn all_tcp(family: IpFamily, ports: RangeInclusive<u16>) -> io::Result<ProbeSocket> {
         let it = ProbeSocket::open(family, Type::RAW, Protocol::TCP)?;
         // Attach the filter first, so that no segments of other ports are queued.
-        filter::tcp_ports_only(&it.socket, family, &ports)?;
-        it.hearing()
+        raw_socket_filter::filter_tcp_ports(&it.socket, family, &ports)?;
+        it.with_receive_options()
     }
 
     /// Opens a socket that sends echo requests and receives their replies and errors. The kernel
@@ -165,26 +165,26 @@ impl ProbeSocket {
     ///
     /// # Errors
     /// `PermissionDenied` outside of `net.ipv4.ping_group_range`.
-    pub fn ping(family: Family) -> io::Result<ProbeSocket> {
+    pub fn ping(family: IpFamily) -> io::Result<ProbeSocket> {
         let protocol = match family {
-            Family::V4 => Protocol::ICMPV4,
-            Family::V6 => Protocol::ICMPV6,
+            IpFamily::V4 => Protocol::ICMPV4,
+            IpFamily::V6 => Protocol::ICMPV6,
         };
-        ProbeSocket::open(family, Type::DGRAM, protocol)?.hearing_errors()
+        ProbeSocket::open(family, Type::DGRAM, protocol)?.with_error_queue()
     }
 
     /// Opens a socket that sends and receives datagrams, and receives errors. Needs no privileges.
-    pub fn udp(family: Family) -> io::Result<ProbeSocket> {
-        ProbeSocket::open(family, Type::DGRAM, Protocol::UDP)?.hearing_errors()
+    pub fn udp(family: IpFamily) -> io::Result<ProbeSocket> {
+        ProbeSocket::open(family, Type::DGRAM, Protocol::UDP)?.with_error_queue()
     }
 
     /// Opens a TCP socket that only reserves a port once it is bound, so that no other program gets
     /// it.
-    pub fn tcp_port(family: Family) -> io::Result<ProbeSocket> {
+    pub fn tcp_port(family: IpFamily) -> io::Result<ProbeSocket> {
         ProbeSocket::open(family, Type::STREAM, Protocol::TCP)
     }
 
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> IpFamily {
         self.family
     }
 
@@ -214,16 +214,16 @@ impl ProbeSocket {
     pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
         let ttl = u32::from(ttl);
         match self.family {
-            Family::V4 => self.socket.set_ttl_v4(ttl),
-            Family::V6 => self.socket.set_unicast_hops_v6(ttl),
+            IpFamily::V4 => self.socket.set_ttl_v4(ttl),
+            IpFamily::V6 => self.socket.set_unicast_hops_v6(ttl),
         }
     }
 
     /// Sets the type of service or traffic class, all eight bits.
     pub fn set_traffic_class(&self, class: u8) -> io::Result<()> {
         match self.family {
-            Family::V4 => self.socket.set_tos_v4(u32::from(class)),
-            Family::V6 => self.socket.set_tclass_v6(u32::from(class)),
+            IpFamily::V4 => self.socket.set_tos_v4(u32::from(class)),
+            IpFamily::V6 => self.socket.set_tclass_v6(u32::from(class)),
         }
     }
 
@@ -234,26 +234,26 @@ impl ProbeSocket {
     }
 
     /// Sets the handling of packets larger than the path MTU.
-    pub fn set_fragments(&self, fragments: Fragments) -> io::Result<()> {
+    pub fn set_fragment_policy(&self, fragments: FragmentPolicy) -> io::Result<()> {
         let value = match fragments {
-            Fragments::Allowed => libc::IP_PMTUDISC_DONT,
-            Fragments::Never => libc::IP_PMTUDISC_DO,
-            Fragments::NeverAndForget => libc::IP_PMTUDISC_PROBE,
+            FragmentPolicy::Allowed => libc::IP_PMTUDISC_DONT,
+            FragmentPolicy::Never => libc::IP_PMTUDISC_DO,
+            FragmentPolicy::NeverIgnoringPmtu => libc::IP_PMTUDISC_PROBE,
         };
-        if self.family == Family::V6 {
-            let on = i32::from(fragments != Fragments::Allowed);
+        if self.family == IpFamily::V6 {
+            let on = i32::from(fragments != FragmentPolicy::Allowed);
             self.set(libc::IPPROTO_IPV6, IPV6_DONTFRAG, on)?;
         }
-        self.switch(
+        self.set_for_family(
             (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
             (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
             value,
         )
     }
 
-    /// Enables transmit timestamps in the error queue, as [`Queued::Sent`], numbered from 0 in
+    /// Enables transmit timestamps in the error queue, as [`ErrorQueueEntry::Sent`], numbered from 0 in
     /// sending order since this call. Some interfaces provide none.
-    pub fn tell_send_times(&self) -> io::Result<()> {
+    pub fn enable_transmit_timestamps(&self) -> io::Result<()> {
         let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
             | libc::SOF_TIMESTAMPING_SOFTWARE
             | libc::SOF_TIMESTAMPING_OPT_ID
@@ -261,10 +261,10 @@ impl ProbeSocket {
         self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
     }
 
-    fn switch(&self, v4: (i32, i32), v6: (i32, i32), value: i32) -> io::Result<()> {
+    fn set_for_family(&self, v4: (i32, i32), v6: (i32, i32), value: i32) -> io::Result<()> {
         let (level, option) = match self.family {
-            Family::V4 => v4,
-            Family::V6 => v6,
+            IpFamily::V4 => v4,
+            IpFamily::V6 => v6,
         };
         self.set(level, option, value)
     }
@@ -273,7 +273,9 @@ impl ProbeSocket {
         let raw = self.socket.as_raw_fd();
         let length = size_of_val(&value) as libc::socklen_t;
         // SAFETY: `value` lives for the call and its length is passed with it.
-        status(unsafe { libc::setsockopt(raw, level, option, (&raw const value).cast(), length) })
+        check_status(unsafe {
+            libc::setsockopt(raw, level, option, (&raw const value).cast(), length)
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 //! All calls affect the calling thread only. Real-time classes require `CAP_SYS_NICE`; kernel
 //! errors are returned unchanged, so that callers can fall back and report it.
 
-use crate::syscall::status;
+use crate::syscall::check_status;
 use std::io;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub fn pin_to_cores(cores: &[usize]) -> io::Result<()> {
     }
     // SAFETY: `set` lives for the call and its size is passed with it; 0 is this thread.
     let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
-    status(answer)
+    check_status(answer)
 }
 
 /// Returns the cores that the calling thread may run on.
@@ -44,7 +44,7 @@ pub fn allowed_cores() -> io::Result<Vec<usize>> {
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` lives for the call and its size is passed with it; 0 is this thread.
     let answer = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
-    status(answer)?;
+    check_status(answer)?;
     let cores = 8 * size_of_val(&set);
     // SAFETY: every index asked for is inside the set.
     let inside = |core: &usize| unsafe { libc::CPU_ISSET(*core, &set) };
@@ -69,7 +69,7 @@ fn set_class(class: i32, priority: i32) -> io::Result<()> {
         sched_priority: priority,
     };
     // SAFETY: `param` lives for the call; 0 is this thread.
-    status(unsafe { libc::sched_setscheduler(0, class, &raw const param) })
+    check_status(unsafe { libc::sched_setscheduler(0, class, &raw const param) })
 }
 
 /// `struct sched_attr` in its first published size, `linux/sched/types.h`.
@@ -101,14 +101,14 @@ pub fn set_slice(slice: Duration) -> io::Result<()> {
     };
     // SAFETY: `attr` lives for the call and carries its own size; 0 is this thread.
     let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
-    status(answer as i32)
+    check_status(answer as i32)
 }
 
 /// Sets how late the kernel may fire this thread's timers to batch wake-ups; the default is 50 us.
 pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
     let nanos = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX).max(1);
     // SAFETY: PR_SET_TIMERSLACK reads one integer argument and touches no memory.
-    status(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanos) })
+    check_status(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanos) })
 }
 
 #[cfg(test)]

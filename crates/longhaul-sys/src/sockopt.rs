@@ -3,7 +3,7 @@
 //! Sizes are bytes as in the kernel's interface: Linux stores twice the requested buffer size and
 //! reports the stored value (socket(7)). Rates are bit/s here and bytes/s in the kernel.
 
-use crate::syscall::status;
+use crate::syscall::check_status;
 use longhaul_model::units::Rate;
 use socket2::SockRef;
 use std::io;
@@ -12,11 +12,16 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 /// Plain integers that the kernel can read or write.
-trait Integer: Copy + Default {}
-impl Integer for i32 {}
-impl Integer for u64 {}
+trait OptionInteger: Copy + Default {}
+impl OptionInteger for i32 {}
+impl OptionInteger for u64 {}
 
-fn set<T: Integer>(socket: impl AsFd, level: i32, name: i32, value: T) -> io::Result<()> {
+fn set_option<T: OptionInteger>(
+    socket: impl AsFd,
+    level: i32,
+    name: i32,
+    value: T,
+) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: `value` lives for the call and its own size is passed with it.
     let answer = unsafe {
@@ -28,17 +33,17 @@ fn set<T: Integer>(socket: impl AsFd, level: i32, name: i32, value: T) -> io::Re
             size_of::<T>() as u32,
         )
     };
-    status(answer)
+    check_status(answer)
 }
 
-fn get<T: Integer>(socket: impl AsFd, level: i32, name: i32) -> io::Result<T> {
+fn get_option<T: OptionInteger>(socket: impl AsFd, level: i32, name: i32) -> io::Result<T> {
     let mut value = T::default();
     let mut length = size_of::<T>() as u32;
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: `value` and `length` live for the call; any bits make a valid integer.
     let answer =
         unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut length) };
-    status(answer)?;
+    check_status(answer)?;
     Ok(value)
 }
 
@@ -65,7 +70,7 @@ pub fn stored_receive_buffer(socket: &impl AsFd) -> io::Result<usize> {
 /// Limits the window that this end advertises (TCP_WINDOW_CLAMP).
 pub fn set_window_clamp(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     let clamp = i32::try_from(bytes).unwrap_or(i32::MAX);
-    set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, clamp)
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, clamp)
 }
 
 /// Sets the congestion control of this socket.
@@ -88,7 +93,7 @@ pub fn congestion_control(socket: &impl AsFd) -> io::Result<String> {
 /// Limits the socket's sending rate to `ceiling` (SO_MAX_PACING_RATE).
 pub fn set_pacing_ceiling(socket: impl AsFd, ceiling: Rate) -> io::Result<()> {
     let bytes_per_second = ceiling.as_bps() / 8;
-    set(
+    set_option(
         socket,
         libc::SOL_SOCKET,
         libc::SO_MAX_PACING_RATE,
@@ -98,7 +103,7 @@ pub fn set_pacing_ceiling(socket: impl AsFd, ceiling: Rate) -> io::Result<()> {
 
 /// Returns the socket's pacing limit; `None` if there is none.
 pub fn pacing_ceiling(socket: impl AsFd) -> io::Result<Option<Rate>> {
-    let bytes_per_second: u64 = get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)?;
+    let bytes_per_second: u64 = get_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)?;
     let unlimited =
         matches!(bytes_per_second, 0 | u64::MAX) || bytes_per_second == u64::from(u32::MAX);
     Ok((!unlimited).then(|| Rate::bits_per_second(bytes_per_second.saturating_mul(8))))
@@ -145,14 +150,14 @@ pub fn set_abort_on_close(socket: &impl AsFd) -> io::Result<()> {
 
 /// Enables kernel receive timestamps (nanoseconds of the wall clock) for each datagram.
 pub fn set_receive_timestamps(socket: impl AsFd) -> io::Result<()> {
-    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32)
+    set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32)
 }
 
 /// Returns the kernel's path MTU of a connected socket (IP_MTU, IPV6_MTU).
 pub fn path_mtu_bytes(socket: impl AsFd, peer: SocketAddr) -> io::Result<u32> {
     let mtu: i32 = match peer {
-        SocketAddr::V4(_) => get(socket, libc::IPPROTO_IP, libc::IP_MTU)?,
-        SocketAddr::V6(_) => get(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU)?,
+        SocketAddr::V4(_) => get_option(socket, libc::IPPROTO_IP, libc::IP_MTU)?,
+        SocketAddr::V6(_) => get_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU)?,
     };
     Ok(mtu.unsigned_abs())
 }
@@ -160,15 +165,15 @@ pub fn path_mtu_bytes(socket: impl AsFd, peer: SocketAddr) -> io::Result<u32> {
 /// Returns the number of the socket's network namespace (SO_NETNS_COOKIE).
 pub fn net_cookie(socket: impl AsFd) -> io::Result<u64> {
     const SO_NETNS_COOKIE: i32 = 71;
-    get(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)
+    get_option(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)
 }
 
 /// Returns the core that processed the socket's last packet (SO_INCOMING_CPU).
 ///
 /// # Errors
 /// `NotFound` before the first packet.
-pub fn incoming_core(socket: impl AsFd) -> io::Result<usize> {
-    let core: i32 = get(socket, libc::SOL_SOCKET, libc::SO_INCOMING_CPU)?;
+pub fn receive_core(socket: impl AsFd) -> io::Result<usize> {
+    let core: i32 = get_option(socket, libc::SOL_SOCKET, libc::SO_INCOMING_CPU)?;
     usize::try_from(core).map_err(|_| io::ErrorKind::NotFound.into())
 }
 
@@ -177,26 +182,26 @@ pub fn incoming_core(socket: impl AsFd) -> io::Result<usize> {
 ///
 /// # Errors
 /// Kernels without busy polling do not support it.
-pub fn came_by_card(socket: impl AsFd) -> io::Result<bool> {
-    let queue: i32 = get(socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID)?;
+pub fn received_by_nic(socket: impl AsFd) -> io::Result<bool> {
+    let queue: i32 = get_option(socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID)?;
     Ok(queue != 0)
 }
 
 /// Returns the bytes in the send queue: unsent or unacknowledged (SIOCOUTQ).
 pub fn send_queue_bytes(socket: impl AsFd) -> io::Result<u64> {
-    queue(socket, libc::TIOCOUTQ)
+    read_queue_bytes(socket, libc::TIOCOUTQ)
 }
 
 /// Returns the bytes in the receive queue: not yet read by the application (SIOCINQ).
 pub fn receive_queue_bytes(socket: impl AsFd) -> io::Result<u64> {
-    queue(socket, libc::FIONREAD)
+    read_queue_bytes(socket, libc::FIONREAD)
 }
 
-fn queue(socket: impl AsFd, request: libc::Ioctl) -> io::Result<u64> {
+fn read_queue_bytes(socket: impl AsFd, request: libc::Ioctl) -> io::Result<u64> {
     let mut bytes: i32 = 0;
     // SAFETY: both requests write one int, which lives for the call.
     let answer = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), request, &raw mut bytes) };
-    status(answer)?;
+    check_status(answer)?;
     Ok(u64::from(bytes.max(0).unsigned_abs()))
 }
 

@@ -6,32 +6,32 @@
 //! Source: vmsplice(2), splice(2), fcntl(2) on F_SETPIPE_SZ. An unprivileged user has 64 MiB of
 //! pipe pages (`fs.pipe-user-pages-soft`); pipes beyond that get two pages.
 
-use crate::region::{Gather, page_bytes};
-use crate::syscall::status;
-use crate::tcp::uninterrupted;
+use crate::memory_region::{GatherVector, page_bytes};
+use crate::syscall::check_status;
+use crate::tcp_transfer::retry_interrupted;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 /// A pipe that carries references to payload pages to a socket.
 #[derive(Debug)]
-pub struct Pipe {
+pub struct SplicePipe {
     read: OwnedFd,
     write: OwnedFd,
     capacity_bytes: usize,
 }
 
-impl Pipe {
+impl SplicePipe {
     /// Creates a pipe of `ask_bytes`, or of the half, quarter and so on that the kernel permits,
     /// but at least 64 KiB.
     ///
     /// # Errors
     /// No free descriptors, or the user's pipe pages are used up.
-    pub fn new(ask_bytes: usize) -> io::Result<Pipe> {
+    pub fn new(ask_bytes: usize) -> io::Result<SplicePipe> {
         const LEAST_BYTES: usize = 64 << 10;
         let mut ends = [0_i32; 2];
         // SAFETY: `ends` has room for the two descriptors.
-        status(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+        check_status(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
         // SAFETY: both descriptors were just made and belong to nobody else.
         let (read, write) =
             unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
@@ -40,7 +40,7 @@ impl Pipe {
             let capacity = set_capacity(&write, ask);
             match capacity {
                 Ok(capacity_bytes) => {
-                    return Ok(Pipe {
+                    return Ok(SplicePipe {
                         read,
                         write,
                         capacity_bytes,
@@ -58,11 +58,16 @@ impl Pipe {
     }
 
     /// Puts up to `bytes` of the repeated payload into the pipe, by reference.
-    pub fn fill(&self, payload: &mut Gather, position: u64, bytes: usize) -> io::Result<usize> {
-        let (pieces, count) = payload.aim(position, bytes);
+    pub fn fill(
+        &self,
+        payload: &mut GatherVector,
+        position: u64,
+        bytes: usize,
+    ) -> io::Result<usize> {
+        let (pieces, count) = payload.vectors_for(position, bytes);
         let fd = self.write.as_raw_fd();
         // SAFETY: the pieces are inside the payload, which outlives them and does not change.
-        uninterrupted(|| unsafe { libc::vmsplice(fd, pieces, count, 0) })
+        retry_interrupted(|| unsafe { libc::vmsplice(fd, pieces, count, 0) })
     }
 
     /// Moves up to `bytes` from the pipe to the socket; `more` indicates that more data follows at
@@ -76,7 +81,7 @@ impl Pipe {
         let flags = libc::SPLICE_F_MOVE | hint;
         let none = std::ptr::null_mut();
         // SAFETY: both descriptors are open for the call; no offsets are passed.
-        uninterrupted(|| unsafe { libc::splice(from, none, to, none, bytes, flags) })
+        retry_interrupted(|| unsafe { libc::splice(from, none, to, none, bytes, flags) })
     }
 }
 
@@ -84,7 +89,7 @@ fn set_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<usize> {
     let ask = bytes.max(page_bytes()) as i32;
     // SAFETY: the request takes and returns integers.
     let answer = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, ask) };
-    status(answer)?;
+    check_status(answer)?;
     Ok(answer.unsigned_abs() as usize)
 }
 
@@ -96,7 +101,7 @@ pub fn send_file(socket: impl AsFd, file: &File, offset: u64, bytes: usize) -> i
     let (to, from) = (socket.as_fd().as_raw_fd(), file.as_raw_fd());
     let mut at = offset as i64;
     // SAFETY: `at` lives for the call; both descriptors are open.
-    uninterrupted(|| unsafe { libc::sendfile(to, from, &raw mut at, bytes) })
+    retry_interrupted(|| unsafe { libc::sendfile(to, from, &raw mut at, bytes) })
 }
 
 #[cfg(test)]
@@ -105,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_pipe_larger_than_the_system_allows_becomes_a_smaller_one() {
-        let pipe = Pipe::new(1 << 30).expect("some pipe");
+        let pipe = SplicePipe::new(1 << 30).expect("some pipe");
         assert!(pipe.capacity_bytes() >= 64 << 10);
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Returns the thread's errno if the result is negative.
-pub(crate) fn status(answer: i32) -> io::Result<()> {
+pub(crate) fn check_status(answer: i32) -> io::Result<()> {
     if answer < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -12,13 +12,13 @@ pub(crate) fn status(answer: i32) -> io::Result<()> {
 }
 
 /// Returns the result as a count, or the thread's errno.
-pub(crate) fn count(answer: isize) -> io::Result<usize> {
+pub(crate) fn check_count(answer: isize) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
 /// Returns the result as a new descriptor, or the thread's errno.
-pub(crate) fn descriptor(answer: i32) -> io::Result<OwnedFd> {
-    status(answer)?;
+pub(crate) fn check_descriptor(answer: i32) -> io::Result<OwnedFd> {
+    check_status(answer)?;
     // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(answer) })
 }

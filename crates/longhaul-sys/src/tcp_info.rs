@@ -9,7 +9,7 @@
 //! Error: times have a resolution of microseconds, the three "limited" times of jiffies (1 to 10
 //! ms).
 
-use crate::syscall::status;
+use crate::syscall::check_status;
 use longhaul_model::units::Rate;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Buffer size, with space for fields of newer kernels.
 const ROOM_BYTES: usize = 512;
 /// Length of the shortest form (Linux 2.6.10): all fields up to the retransmit count.
-const LEAST_BYTES: usize = 104;
+const MIN_BYTES: usize = 104;
 
 /// A snapshot of a connection's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,7 +72,7 @@ pub struct TcpInfo {
 }
 
 /// Byte offsets in `struct tcp_info`, in the order of introduction.
-mod at {
+mod offsets {
     use std::mem::offset_of;
 
     pub const CA_STATE: usize = 1;
@@ -162,7 +162,7 @@ mod at {
 }
 
 /// Reads the counters of a TCP socket.
-pub fn read(socket: impl AsFd) -> io::Result<TcpInfo> {
+pub fn read_tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut raw = [0_u8; ROOM_BYTES];
     let mut length = ROOM_BYTES as u32;
     // SAFETY: `raw` and `length` live for the call, and `length` says how much room there is.
@@ -175,17 +175,17 @@ pub fn read(socket: impl AsFd) -> io::Result<TcpInfo> {
             &raw mut length,
         )
     };
-    status(answer)?;
+    check_status(answer)?;
     let known = &raw[..(length as usize).min(ROOM_BYTES)];
-    parse(known).ok_or_else(|| {
-        let text = format!("TCP_INFO of {length} bytes; the shortest known has {LEAST_BYTES}");
+    parse_tcp_info(known).ok_or_else(|| {
+        let text = format!("TCP_INFO of {length} bytes; the shortest known has {MIN_BYTES}");
         io::Error::new(io::ErrorKind::InvalidData, text)
     })
 }
 
 /// Parses as many fields as `raw` contains; `None` if it is shorter than any kernel's structure.
-pub fn parse(raw: &[u8]) -> Option<TcpInfo> {
-    if raw.len() < LEAST_BYTES {
+pub fn parse_tcp_info(raw: &[u8]) -> Option<TcpInfo> {
+    if raw.len() < MIN_BYTES {
         return None;
     }
     let mut info = parse_core(raw)?;
@@ -197,28 +197,29 @@ pub fn parse(raw: &[u8]) -> Option<TcpInfo> {
 fn parse_core(raw: &[u8]) -> Option<TcpInfo> {
     /// `TCP_INFINITE_SSTHRESH`, net/tcp.h.
     const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
-    let options = *raw.get(at::OPTIONS)?;
-    let shifts = *raw.get(at::WINDOW_SHIFTS)?;
+    let options = *raw.get(offsets::OPTIONS)?;
+    let shifts = *raw.get(offsets::WINDOW_SHIFTS)?;
     Some(TcpInfo {
-        ca_state: *raw.get(at::CA_STATE)?,
+        ca_state: *raw.get(offsets::CA_STATE)?,
         timestamps: options & 1 != 0,
         sack: options & 2 != 0,
         window_scaling: options & 4 != 0,
         ecn: options & 8 != 0,
         send_window_shift: shifts & 0x0f,
         receive_window_shift: shifts >> 4,
-        send_mss_bytes: u32_at(raw, at::SEND_MSS)?,
-        receive_mss_bytes: u32_at(raw, at::RECEIVE_MSS)?,
-        path_mtu_bytes: u32_at(raw, at::PATH_MTU)?,
-        unacked_segments: u32_at(raw, at::UNACKED)?,
-        lost_segments: u32_at(raw, at::LOST)?,
-        retransmitted_segments: u32_at(raw, at::RETRANSMITTED)?,
-        reordering_segments: u32_at(raw, at::REORDERING)?,
-        cwnd_segments: u32_at(raw, at::CWND)?,
-        ssthresh_segments: u32_at(raw, at::SSTHRESH).filter(|&value| value < SSTHRESH_INFINITE),
-        rtt: micros_u32_at(raw, at::RTT)?,
-        rttvar: micros_u32_at(raw, at::RTTVAR)?,
-        receiver_rtt: micros_u32_at(raw, at::RECEIVER_RTT)?,
+        send_mss_bytes: u32_at(raw, offsets::SEND_MSS)?,
+        receive_mss_bytes: u32_at(raw, offsets::RECEIVE_MSS)?,
+        path_mtu_bytes: u32_at(raw, offsets::PATH_MTU)?,
+        unacked_segments: u32_at(raw, offsets::UNACKED)?,
+        lost_segments: u32_at(raw, offsets::LOST)?,
+        retransmitted_segments: u32_at(raw, offsets::RETRANSMITTED)?,
+        reordering_segments: u32_at(raw, offsets::REORDERING)?,
+        cwnd_segments: u32_at(raw, offsets::CWND)?,
+        ssthresh_segments: u32_at(raw, offsets::SSTHRESH)
+            .filter(|&value| value < SSTHRESH_INFINITE),
+        rtt: micros_u32_at(raw, offsets::RTT)?,
+        rttvar: micros_u32_at(raw, offsets::RTTVAR)?,
+        receiver_rtt: micros_u32_at(raw, offsets::RECEIVER_RTT)?,
         ..TcpInfo::default()
     })
 }
@@ -226,43 +227,44 @@ fn parse_core(raw: &[u8]) -> Option<TcpInfo> {
 /// Adds the fields of Linux 3.15 to 4.9.
 fn add_rates_and_counts(info: &mut TcpInfo, raw: &[u8]) {
     let unlimited = |rate: &u64| *rate < u64::from(u32::MAX) || *rate >> 60 == 0;
-    info.pacing = u64_at(raw, at::PACING)
+    info.pacing = u64_at(raw, offsets::PACING)
         .filter(|&rate| rate != u64::MAX && rate != u64::from(u32::MAX))
         .filter(unlimited)
-        .map(bytes_per_second);
-    info.bytes_acked = u64_at(raw, at::BYTES_ACKED);
-    info.bytes_received = u64_at(raw, at::BYTES_RECEIVED);
-    info.segments_out = u32_at(raw, at::SEGMENTS_OUT);
-    info.segments_in = u32_at(raw, at::SEGMENTS_IN);
-    info.unsent_bytes = u32_at(raw, at::UNSENT);
-    info.rtt_min = u32_at(raw, at::RTT_MIN)
+        .map(rate_from_bytes);
+    info.bytes_acked = u64_at(raw, offsets::BYTES_ACKED);
+    info.bytes_received = u64_at(raw, offsets::BYTES_RECEIVED);
+    info.segments_out = u32_at(raw, offsets::SEGMENTS_OUT);
+    info.segments_in = u32_at(raw, offsets::SEGMENTS_IN);
+    info.unsent_bytes = u32_at(raw, offsets::UNSENT);
+    info.rtt_min = u32_at(raw, offsets::RTT_MIN)
         .filter(|&micros| micros != u32::MAX)
         .map(|micros| Duration::from_micros(micros.into()));
-    info.data_segments_in = u32_at(raw, at::DATA_SEGMENTS_IN);
-    info.data_segments_out = u32_at(raw, at::DATA_SEGMENTS_OUT);
-    info.delivery = u64_at(raw, at::DELIVERY).map(bytes_per_second);
+    info.data_segments_in = u32_at(raw, offsets::DATA_SEGMENTS_IN);
+    info.data_segments_out = u32_at(raw, offsets::DATA_SEGMENTS_OUT);
+    info.delivery = u64_at(raw, offsets::DELIVERY).map(rate_from_bytes);
     // The flag has shared a byte since 4.9, which also introduced the rate.
-    info.app_limited = info.delivery.map(|_| raw[at::FLAGS] & 1 != 0);
+    info.app_limited = info.delivery.map(|_| raw[offsets::FLAGS] & 1 != 0);
 }
 
 /// Adds the fields of Linux 4.10 to 6.7.
 fn add_limits(info: &mut TcpInfo, raw: &[u8]) {
     let micros = |offset| u64_at(raw, offset).map(Duration::from_micros);
-    info.busy = micros(at::BUSY);
-    info.receive_window_limited = micros(at::RECEIVE_WINDOW_LIMITED);
-    info.send_buffer_limited = micros(at::SEND_BUFFER_LIMITED);
-    info.bytes_sent = u64_at(raw, at::BYTES_SENT);
-    info.bytes_retransmitted = u64_at(raw, at::BYTES_RETRANSMITTED);
-    info.dsack_duplicates = u32_at(raw, at::DSACK);
-    info.reordering_seen = u32_at(raw, at::REORDERING_SEEN);
-    info.out_of_order_segments = u32_at(raw, at::OUT_OF_ORDER);
-    info.peer_window_bytes = u32_at(raw, at::PEER_WINDOW);
-    info.own_window_bytes = u32_at(raw, at::OWN_WINDOW);
-    info.timeouts = bytes_at(raw, at::TIMEOUTS).map(u16::from_ne_bytes);
-    info.timeout = u32_at(raw, at::TIMEOUT_MS).map(|millis| Duration::from_millis(millis.into()));
+    info.busy = micros(offsets::BUSY);
+    info.receive_window_limited = micros(offsets::RECEIVE_WINDOW_LIMITED);
+    info.send_buffer_limited = micros(offsets::SEND_BUFFER_LIMITED);
+    info.bytes_sent = u64_at(raw, offsets::BYTES_SENT);
+    info.bytes_retransmitted = u64_at(raw, offsets::BYTES_RETRANSMITTED);
+    info.dsack_duplicates = u32_at(raw, offsets::DSACK);
+    info.reordering_seen = u32_at(raw, offsets::REORDERING_SEEN);
+    info.out_of_order_segments = u32_at(raw, offsets::OUT_OF_ORDER);
+    info.peer_window_bytes = u32_at(raw, offsets::PEER_WINDOW);
+    info.own_window_bytes = u32_at(raw, offsets::OWN_WINDOW);
+    info.timeouts = bytes_at(raw, offsets::TIMEOUTS).map(u16::from_ne_bytes);
+    info.timeout =
+        u32_at(raw, offsets::TIMEOUT_MS).map(|millis| Duration::from_millis(millis.into()));
 }
 
-fn bytes_per_second(rate: u64) -> Rate {
+fn rate_from_bytes(rate: u64) -> Rate {
     Rate::bits_per_second(rate.saturating_mul(8))
 }
 
@@ -291,17 +293,17 @@ mod tests {
     #[test]
     fn each_kernel_age_gives_the_fields_it_has_and_no_other() {
         let raw = [1_u8; 248];
-        assert_eq!(parse(&raw[..LEAST_BYTES - 1]), None);
-        let old = parse(&raw[..104]).expect("2.6.10");
+        assert_eq!(parse_tcp_info(&raw[..MIN_BYTES - 1]), None);
+        let old = parse_tcp_info(&raw[..104]).expect("2.6.10");
         assert_eq!(
             (old.pacing, old.bytes_acked, old.rtt_min),
             (None, None, None)
         );
         assert_eq!((old.app_limited, old.busy), (None, None));
-        let busy = parse(&raw[..192]).expect("4.10");
+        let busy = parse_tcp_info(&raw[..192]).expect("4.10");
         assert!(busy.delivery.is_some() && busy.send_buffer_limited.is_some());
         assert_eq!((busy.bytes_sent, busy.dsack_duplicates), (None, None));
-        let reordering = parse(&raw[..224]).expect("4.19");
+        let reordering = parse_tcp_info(&raw[..224]).expect("4.19");
         assert!(reordering.bytes_sent.is_some() && reordering.reordering_seen.is_some());
         assert_eq!(
             (
@@ -310,10 +312,10 @@ mod tests {
             ),
             (None, None)
         );
-        let window = parse(&raw[..232]).expect("5.4");
+        let window = parse_tcp_info(&raw[..232]).expect("5.4");
         assert!(window.peer_window_bytes.is_some());
         assert_eq!((window.own_window_bytes, window.timeouts), (None, None));
-        let new = parse(&raw).expect("6.7");
+        let new = parse_tcp_info(&raw).expect("6.7");
         assert!(new.own_window_bytes.is_some() && new.timeout.is_some());
     }
 
@@ -321,14 +323,17 @@ mod tests {
     fn no_length_and_no_content_makes_the_parser_fail() {
         for length in 0..=ROOM_BYTES {
             for byte in [0, 1, 0x7f, 0xff] {
-                assert_eq!(parse(&vec![byte; length]).is_some(), length >= LEAST_BYTES);
+                assert_eq!(
+                    parse_tcp_info(&vec![byte; length]).is_some(),
+                    length >= MIN_BYTES
+                );
             }
         }
     }
 
     #[test]
     fn values_that_mean_none_are_absent() {
-        let info = parse(&[0xff; 248]).expect("long enough");
+        let info = parse_tcp_info(&[0xff; 248]).expect("long enough");
         assert_eq!(
             (info.pacing, info.rtt_min, info.ssthresh_segments),
             (None, None, None)
@@ -339,7 +344,7 @@ mod tests {
     fn a_fresh_connection_has_a_congestion_window_and_an_mss() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let stream = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
-        let info = read(&stream).expect("TCP_INFO");
+        let info = read_tcp_info(&stream).expect("TCP_INFO");
         assert!(info.cwnd_segments > 0 && info.send_mss_bytes > 0);
         assert_eq!(info.ssthresh_segments, None);
     }
@@ -347,7 +352,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_of_any_length_parse_or_are_refused(raw in prop::collection::vec(any::<u8>(), 0..300)) {
-            prop_assert_eq!(parse(&raw).is_some(), raw.len() >= LEAST_BYTES);
+            prop_assert_eq!(parse_tcp_info(&raw).is_some(), raw.len() >= MIN_BYTES);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Each read or write transfers one IP packet preceded by its 10-byte `virtio_net_hdr`. The device
 //! exists as long as the descriptor. Source: `linux/if_tun.h`, Documentation/networking/tuntap.rst.
 
-use crate::syscall::{descriptor, status};
+use crate::syscall::{check_descriptor, check_status};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -23,7 +23,7 @@ const _: () = assert!(size_of::<InterfaceRequest>() == 40);
 
 /// An open device, non-blocking.
 #[derive(Debug)]
-pub struct Tun {
+pub struct TunDevice {
     pub descriptor: OwnedFd,
     /// True if the kernel delivers unsegmented UDP packets (since 6.2).
     pub udp_offload: bool,
@@ -34,10 +34,10 @@ pub struct Tun {
 /// # Errors
 /// `NotFound` or `PermissionDenied` if `/dev/net/tun` cannot be opened or the namespace is not
 /// ours; `ResourceBusy` if the name is in use.
-pub fn open(name: &str) -> io::Result<Tun> {
+pub fn open_tun_device(name: &str) -> io::Result<TunDevice> {
     let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
     // SAFETY: the path is a terminated string.
-    let device = descriptor(unsafe { libc::open(c"/dev/net/tun".as_ptr(), flags) })?;
+    let device = check_descriptor(unsafe { libc::open(c"/dev/net/tun".as_ptr(), flags) })?;
     let mut request = InterfaceRequest {
         name: [0; libc::IFNAMSIZ],
         flags: (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16,
@@ -49,14 +49,14 @@ pub fn open(name: &str) -> io::Result<Tun> {
     request.name[..name.len()].copy_from_slice(name.as_bytes());
     let raw = device.as_raw_fd();
     // SAFETY: `request` has the layout of struct ifreq (asserted above) and outlives the call.
-    status(unsafe { libc::ioctl(raw, TUNSETIFF, &raw mut request) })?;
+    check_status(unsafe { libc::ioctl(raw, TUNSETIFF, &raw mut request) })?;
     // SAFETY: TUNSETOFFLOAD takes its flags by value.
     let udp_offload = unsafe { libc::ioctl(raw, TUNSETOFFLOAD, OFFLOAD_TCP | OFFLOAD_UDP) } == 0;
     if !udp_offload {
         // SAFETY: as above.
-        status(unsafe { libc::ioctl(raw, TUNSETOFFLOAD, OFFLOAD_TCP) })?;
+        check_status(unsafe { libc::ioctl(raw, TUNSETOFFLOAD, OFFLOAD_TCP) })?;
     }
-    Ok(Tun {
+    Ok(TunDevice {
         descriptor: device,
         udp_offload,
     })

@@ -1,11 +1,15 @@
 //! What scheduling costs, on virtual time: a mesh of agents, and one agent with many targets.
 //! Prints one JSON object; `cargo xtask bench agent` makes tables of it.
 
-use longhaul_watch::watch::draw::draw;
-use longhaul_watch::watch::file::{Secrecy, Surroundings, WatchFile, parse};
-use longhaul_watch::watch::jobs::Turns;
-use longhaul_watch::watch::needs::Need;
-use longhaul_watch::watch::schedule::{Now, Outcome, RunId, Schedule, Start};
+use longhaul_watch::watch::hash_random::draw_number;
+use longhaul_watch::watch::measure_jobs::MeshTurns;
+use longhaul_watch::watch::path_resources::PathResource;
+use longhaul_watch::watch::run_schedule::{
+    AttemptOutcome, ClockTimes, RunId, RunSchedule, RunStart,
+};
+use longhaul_watch::watch::watch_file::{
+    SecretFileState, WatchFile, WatchFileContext, parse_watch_file,
+};
 use longhaul_watch::watch::{DAY_US, SECOND_US};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -24,19 +28,22 @@ fn main() {
 }
 
 fn read(text: &str, agent: Option<&str>) -> WatchFile {
-    let look = |_: &Path| Secrecy::Kept;
-    let here = Surroundings { agent, look: &look };
-    parse("bench", text, &here).unwrap_or_else(|problems| panic!("{problems}"))
+    let look = |_: &Path| SecretFileState::Private;
+    let here = WatchFileContext {
+        agent,
+        check_secret: &look,
+    };
+    parse_watch_file("bench", text, &here).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 /// Agents on one time, and what their heavy runs hold.
 struct Play {
-    agents: Vec<Schedule>,
+    agents: Vec<RunSchedule>,
     agenda: BinaryHeap<Reverse<(i64, usize, Option<RunId>)>>,
     /// When each agent looks next; other looks in the agenda are out of date.
     wakes: Vec<i64>,
     /// Who holds what until when.
-    held: HashMap<Need, i64>,
+    held: HashMap<PathResource, i64>,
     collisions: u64,
     runs: u64,
     looks: u64,
@@ -48,7 +55,7 @@ struct Play {
 }
 
 impl Play {
-    fn new(agents: Vec<Schedule>) -> Self {
+    fn new(agents: Vec<RunSchedule>) -> Self {
         let agenda = (0..agents.len()).map(|n| Reverse((0, n, None))).collect();
         Play {
             wakes: vec![0; agents.len()],
@@ -74,19 +81,19 @@ impl Play {
             if ended.is_none() && self.wakes[n] != us {
                 continue;
             }
-            let now = Now {
+            let now = ClockTimes {
                 wall_us: BEGIN_US + us,
                 steady_us: us,
             };
             let agent = &mut self.agents[n];
             let began = Instant::now();
             if let Some(id) = ended {
-                let done = Outcome::Done {
+                let done = AttemptOutcome::Done {
                     sent_bytes: 1_250_000_000,
                 };
-                agent.finished(&id, done, now);
+                agent.finish_run(&id, done, now);
             }
-            let started = agent.due(now);
+            let started = agent.start_due(now);
             let next = agent.next_at();
             agent.take_notes();
             self.cost += began.elapsed();
@@ -101,14 +108,14 @@ impl Play {
         }
     }
 
-    fn begin(&mut self, start: &Start, agent: usize, us: i64) {
+    fn begin(&mut self, start: &RunStart, agent: usize, us: i64) {
         self.runs += 1;
         // Between a half and all of the longest time.
-        let chance = draw(7, &[self.runs]) % 50;
-        let lasts_us = start.job.lasts_us * (50 + chance as i64) / 100;
+        let chance = draw_number(7, &[self.runs]) % 50;
+        let lasts_us = start.job.max_duration_us * (50 + chance as i64) / 100;
         let end_us = us + lasts_us;
         if start.job.heavy {
-            for need in &start.job.needs {
+            for need in &start.job.exclusive {
                 let before = self.held.insert(need.clone(), end_us);
                 self.collisions += u64::from(before.is_some_and(|until| until > us));
             }
@@ -116,7 +123,7 @@ impl Play {
             self.pairs
                 .insert((key.from.to_string(), key.to.to_string()));
             self.first_us.get_or_insert(us);
-            self.last_us = self.last_us.max(us + start.job.lasts_us);
+            self.last_us = self.last_us.max(us + start.job.max_duration_us);
             self.latest_us = self.latest_us.max(BEGIN_US + us - start.due_us);
         }
         self.agenda
@@ -124,7 +131,7 @@ impl Play {
     }
 
     fn figures(&self) -> Value {
-        let tallies = self.agents.iter().map(Schedule::tally);
+        let tallies = self.agents.iter().map(RunSchedule::run_counts);
         let missed: u64 = tallies.clone().map(|it| it.missed).sum();
         let planned: u64 = tallies.clone().map(|it| it.planned).sum();
         let ended: u64 = tallies
@@ -153,13 +160,13 @@ fn mesh(number: usize) -> Value {
     let first = read(&text, Some("h0"));
     let checking = began.elapsed();
     let began = Instant::now();
-    let turns = Turns::of(&first).expect("a mesh has turns");
+    let turns = MeshTurns::from_file(&first).expect("a mesh has turns");
     let arranging = began.elapsed();
     let agents = (0..number).map(|n| {
         let mut file = first.clone();
         file.agent.host = n;
         file.agent.name.clone_from(&file.hosts[n].name);
-        Schedule::with_turns(&file, Some(&turns), n as u64)
+        RunSchedule::with_turns(&file, Some(&turns), n as u64)
     });
     let mut play = Play::new(agents.collect());
     // Rounds begin where intervals do, counted from 1970: all of one, and nothing of the next.
@@ -169,12 +176,15 @@ fn mesh(number: usize) -> Value {
         .map_or(DAY_US, |job| job.every_us);
     play.run(every_us - BEGIN_US % every_us + turns.cycle_us() - 1);
     // Each host takes part in so many runs, one after another.
-    let lasts_us = play.agents[0].jobs().next().map_or(0, |job| job.lasts_us);
+    let lasts_us = play.agents[0]
+        .jobs()
+        .next()
+        .map_or(0, |job| job.max_duration_us);
     let least_us = 2 * (number as i64 - 1) * lasts_us;
     let mut figures = play.figures();
     figures["agents"] = number.into();
     figures["rounds"] = turns.rounds.count.into();
-    figures["least_rounds"] = turns.rounds.least.into();
+    figures["least_rounds"] = turns.rounds.min_count.into();
     figures["turn_us"] = turns.turn_us.into();
     figures["cycle_us"] = turns.cycle_us().into();
     figures["least_us"] = least_us.into();
@@ -197,7 +207,7 @@ fn star() -> Value {
          [[measure]]\nname = \"bulk\"\nkind = \"throughput\"\nevery = \"90 min\"\n\
          [[measure]]\nname = \"tune\"\nkind = \"tune\"\nevery = \"7 d\"\nprobes = 8\n"
     );
-    let mut play = Play::new(vec![Schedule::new(&read(&text, None), 1)]);
+    let mut play = Play::new(vec![RunSchedule::new(&read(&text, None), 1)]);
     play.run(DAYS * DAY_US);
     let mut figures = play.figures();
     figures["targets"] = TARGETS.into();

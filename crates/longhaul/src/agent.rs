@@ -1,45 +1,45 @@
 //! The agent behind `longhaul watch`.
 //!
-//! - [`birth`]: startup; [`turns`]: event loop; [`reload`]: a changed watch file; [`life`]:
+//! - [`startup`]: startup; [`event_loop`]: event loop; [`watch_file_reload`]: a changed watch file; [`lifecycle`]:
 //!   lifecycle
-//! - [`book`]: planned runs that have not ended; [`scribe`]: the archive writer thread
-//! - [`runs`]: runs as tasks; [`runner`]: runs as processes; [`command`]: command line of a run
-//! - [`landing`]: reads the report of a run; [`left`]: recovers runs of an earlier process
-//! - [`inquiry`]: detection and diagnosis; [`wishes`]: follow-up measurements; [`notify`]:
+//! - [`pending_runs`]: planned runs that have not ended; [`archive_writer`]: the archive writer thread
+//! - [`run_tasks`]: runs as tasks; [`process_runner`]: runs as processes; [`run_command`]: command line of a run
+//! - [`finished_run`]: reads the report of a run; [`spool_recovery`]: recovers runs of an earlier process
+//! - [`analysis_worker`]: detection and diagnosis; [`follow_ups`]: follow-up measurements; [`notifier`]:
 //!   notifications
-//! - [`forward`]: sends results to a collector or database; [`fleet`]: the shared database
-//! - [`folder`]: files of the agent; [`spent`]: used budgets; [`retention`]: deletes expired data
-//! - [`now`]: clocks; [`voice`]: log; [`service`]: systemd notifications
-//! - [`desk`]: state shared by agent and API
+//! - [`export`]: sends results to a collector or database; [`shared_archive`]: the shared database
+//! - [`agent_folder`]: files of the agent; [`budget_store`]: used budgets; [`daily_retention`]: deletes expired data
+//! - [`clocks`]: clocks; [`agent_log`]: log; [`service_manager`]: systemd notifications
+//! - [`shared_state`]: state shared by agent and API
 
-mod birth;
-mod book;
-mod command;
-pub mod desk;
-pub mod fleet;
-mod folder;
-pub mod forward;
-mod inquiry;
-mod landing;
-mod left;
-mod life;
-mod notify;
-mod now;
-mod reload;
-mod retention;
-mod runner;
-mod runs;
-mod scribe;
-mod service;
-mod spent;
-mod turns;
-mod voice;
-mod wishes;
+mod agent_folder;
+mod agent_log;
+mod analysis_worker;
+mod archive_writer;
+mod budget_store;
+mod clocks;
+mod daily_retention;
+mod event_loop;
+pub mod export;
+mod finished_run;
+mod follow_ups;
+mod lifecycle;
+mod notifier;
+mod pending_runs;
+mod process_runner;
+mod run_command;
+mod run_tasks;
+mod service_manager;
+pub mod shared_archive;
+pub mod shared_state;
+mod spool_recovery;
+mod startup;
+mod watch_file_reload;
 
-pub use inquiry::case_text_of;
-pub use life::run;
+pub use analysis_worker::build_case_text;
+pub use lifecycle::run;
 
-use desk::Desk;
+use shared_state::SharedState;
 use std::io;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -47,9 +47,9 @@ use tokio::sync::watch;
 
 /// Serves the page and its API until `stop` is true.
 async fn serve_page(
-    desk: Arc<Desk>,
+    state: Arc<SharedState>,
     listener: TcpListener,
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    crate::api::serve(desk, listener, stop).await
+    crate::api::serve_api(state, listener, stop).await
 }

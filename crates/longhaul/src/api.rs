@@ -4,41 +4,41 @@
 //! only requested runs, into the agent's queue, and batches of other agents, into the archive.
 //! Documented in docs/api.md and docs/collector.md.
 //!
-//! - [`router`]: routes and common limits
-//! - [`listen`]: connections and timeouts; [`tls`]: TLS; [`gate`]: access control
-//! - [`batches`]: results of other agents
-//! - [`readers`]: archive connections; [`asked`]: query parameters; [`fault`]: errors
-//! - [`about`], [`mesh`], [`routes`], [`events`], [`runs`], [`planned`], [`hosts`], [`orders`]:
+//! - [`api_router`]: routes and common limits
+//! - [`http_server`]: connections and timeouts; [`api_tls`]: TLS; [`access_control`]: access control
+//! - [`batch_intake`]: results of other agents
+//! - [`archive_pool`]: archive connections; [`query_params`]: query parameters; [`api_error`]: errors
+//! - [`about`], [`series_handlers`], [`route_handlers`], [`event_handlers`], [`run_handlers`], [`planned_run_handlers`], [`host_handlers`], [`run_request_handlers`]:
 //!   handlers by subject
-//! - [`live`]: server-sent events; [`metrics`]: Prometheus metrics; [`page`]: the page
+//! - [`live_updates`]: server-sent events; [`metrics`]: Prometheus metrics; [`embedded_page`]: the page
 //! - [`shape`], [`openapi`]: JSON types and their OpenAPI description
 
 mod about;
-mod asked;
-mod batches;
-mod events;
-mod fault;
-mod gate;
-mod hosts;
-mod listen;
-mod live;
-mod mesh;
+mod access_control;
+mod api_error;
+mod api_router;
+pub mod api_tls;
+mod archive_pool;
+mod batch_intake;
+mod embedded_page;
+mod event_handlers;
+mod host_handlers;
+mod http_server;
+mod live_updates;
 mod metrics;
 mod openapi;
-mod orders;
-mod page;
-mod planned;
-mod readers;
-mod router;
-mod routes;
-mod runs;
+mod planned_run_handlers;
+mod query_params;
+mod route_handlers;
+mod run_handlers;
+mod run_request_handlers;
+mod series_handlers;
 mod shape;
 #[cfg(test)]
 mod tests;
-pub mod tls;
 
-use crate::agent::desk::Desk;
-use crate::agent::fleet;
+use crate::agent::shared_archive;
+use crate::agent::shared_state::SharedState;
 use axum::body::Bytes;
 use std::io;
 use std::net::SocketAddr;
@@ -47,41 +47,49 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, broadcast, watch};
 
 /// State shared by all handlers.
-struct Shared {
-    desk: Arc<Desk>,
-    readers: readers::Readers,
-    gate: gate::Gate,
-    traces: routes::Memory,
+struct ApiState {
+    state: Arc<SharedState>,
+    archive: archive_pool::ArchivePool,
+    access: access_control::AccessControl,
+    traces: route_handlers::TraceCache,
     /// Updates as text, for all listeners.
-    texts: broadcast::Sender<Bytes>,
+    update_texts: broadcast::Sender<Bytes>,
     listeners: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
 }
 
-impl Shared {
-    fn new(desk: Arc<Desk>, own: SocketAddr, stop: watch::Receiver<bool>) -> Arc<Shared> {
-        Arc::new(Shared {
-            readers: readers::Readers::new(fleet::reader(&desk)),
-            gate: gate::Gate::new(Arc::clone(&desk), own),
-            traces: routes::Memory::default(),
-            texts: broadcast::Sender::new(live::TEXTS),
-            listeners: Arc::new(Semaphore::new(live::LISTENERS)),
+impl ApiState {
+    fn new(state: Arc<SharedState>, own: SocketAddr, stop: watch::Receiver<bool>) -> Arc<ApiState> {
+        Arc::new(ApiState {
+            archive: archive_pool::ArchivePool::new(shared_archive::choose_page_archive(&state)),
+            access: access_control::AccessControl::new(Arc::clone(&state), own),
+            traces: route_handlers::TraceCache::default(),
+            update_texts: broadcast::Sender::new(live_updates::MAX_LAG),
+            listeners: Arc::new(Semaphore::new(live_updates::MAX_LISTENERS)),
             stop,
-            desk,
+            state,
         })
     }
 }
 
 /// Serves `listener` until `stop` is true; requests in progress then have 5 s to finish.
-pub async fn serve(
-    desk: Arc<Desk>,
+pub async fn serve_api(
+    state: Arc<SharedState>,
     listener: TcpListener,
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let greeting = tls::Greeting::new(Arc::clone(&desk))?;
-    let shared = Shared::new(desk, listener.local_addr()?, stop.clone());
-    let herald = tokio::spawn(live::herald(Arc::clone(&shared), stop.clone()));
-    let ended = listen::serve((listener, greeting), router::router(shared), stop).await;
-    herald.abort();
+    let tls_config = api_tls::TlsAcceptorCache::new(Arc::clone(&state))?;
+    let shared = ApiState::new(state, listener.local_addr()?, stop.clone());
+    let broadcaster = tokio::spawn(live_updates::broadcast_updates(
+        Arc::clone(&shared),
+        stop.clone(),
+    ));
+    let ended = http_server::serve_connections(
+        (listener, tls_config),
+        api_router::build_router(shared),
+        stop,
+    )
+    .await;
+    broadcaster.abort();
     ended
 }

@@ -1,47 +1,47 @@
 //! The command line: parses the arguments and runs one function for each command.
 //!
 //! - [`args`]: the commands and their options, as typed
-//! - [`parse`]: parsers of option values, without I/O
-//! - [`expect`]: parses and evaluates `--expect`
-//! - [`resolve`]: turns options into a plan and a target; first without I/O, then with the host
-//! - [`mod@test`], [`serve`], [`lab`], [`report`]: the commands of these names
-//! - [`tune`], [`mod@path`], [`available`], [`load`], [`host`], [`predict`]: more commands
-//! - [`mod@copy`]: copies files and reports what limited the copy
-//! - [`mod@watch`]: checks the watch file and starts the agent
-//! - [`capture`]: reads packet captures
-//! - [`record`]: records with their evidence, and checks of published claims
-//! - [`import`]: imports the output of other programs
+//! - [`value_parsers`]: parsers of option values, without I/O
+//! - [`expectation`]: parses and evaluates `--expect`
+//! - [`option_resolution`]: turns options into a plan and a target; first without I/O, then with the host
+//! - [`mod@test_command`], [`serve_command`], [`lab_command`], [`report_command`]: the commands of these names
+//! - [`tune_command`], [`mod@path_command`], [`available_command`], [`load_command`], [`host_command`], [`predict_command`]: more commands
+//! - [`mod@copy_command`]: copies files and reports what limited the copy
+//! - [`mod@watch_command`]: checks the watch file and starts the agent
+//! - [`capture_command`]: reads packet captures
+//! - [`record_command`]: records with their evidence, and checks of published claims
+//! - [`import_command`]: imports the output of other programs
 //! - [`demo`]: two measurements on an emulated path
 //! - [`data`]: imports sets of address ranges, offline
-//! - [`filing`]: turns a finished measurement into a report and archives it
+//! - [`report_archiving`]: turns a finished measurement into a report and archives it
 //! - [`manual`]: manual pages and shell completions
 //! - [`interrupt`]: handles Ctrl-C
-//! - [`output`]: writes results to stdout
+//! - [`command_output`]: writes results to stdout
 
 pub mod args;
-pub mod available;
-pub mod called;
-pub mod capture;
-pub mod copy;
+pub mod available_command;
+pub mod capture_command;
+pub mod command_output;
+pub mod copy_command;
 pub mod data;
 pub mod demo;
-pub mod expect;
-pub mod filing;
-pub mod host;
-pub mod import;
+pub mod expectation;
+pub mod host_command;
+pub mod import_command;
 mod interrupt;
+pub mod invocation;
 pub mod iperf3;
-pub mod lab;
-pub mod load;
+pub mod lab_command;
+pub mod load_command;
 pub mod manual;
-pub mod output;
-pub mod parse;
-pub mod path;
-pub mod predict;
-pub mod record;
-pub mod report;
-pub mod resolve;
-pub mod serve;
-pub mod test;
-pub mod tune;
-pub mod watch;
+pub mod option_resolution;
+pub mod path_command;
+pub mod predict_command;
+pub mod record_command;
+pub mod report_archiving;
+pub mod report_command;
+pub mod serve_command;
+pub mod test_command;
+pub mod tune_command;
+pub mod value_parsers;
+pub mod watch_command;

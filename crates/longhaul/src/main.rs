@@ -4,31 +4,31 @@
 //! - [`cli`]: the command line, one file for each command
 //! - [`render`]: reports as text
 //! - [`plot`]: figures of scans and predictions
-//! - [`watch`]: scheduled measurements, in the library of this package
+//! - [`longhaul_watch::watch`]: scheduled measurements, in the library of this package
 //! - [`agent`]: the agent of `longhaul watch`; [`api`]: its web page
-//! - [`fail`]: exit codes, errors, hints
+//! - [`command_failure`]: exit codes, errors, hints
 
 mod agent;
 mod api;
 mod cli;
-mod fail;
+mod command_failure;
 mod plot;
 mod render;
 
 use clap::Parser;
-use cli::args::{Cli, Color, Command};
+use cli::args::{CliArgs, CliCommand, ColorMode};
 use longhaul_watch::watch;
 use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    fail::install_panic_hook();
+    command_failure::install_panic_hook();
     let outcome = std::panic::catch_unwind(|| {
         let mut words = std::env::args_os();
         if cli::iperf3::is_called(words.next().as_deref()) {
             return Ok(cli::iperf3::run(&words.collect::<Vec<_>>()));
         }
-        let cli = Cli::parse();
+        let cli = CliArgs::parse();
         choose_colour(cli.color);
         run(cli.command)
     });
@@ -41,39 +41,39 @@ fn main() -> ExitCode {
             }
             ExitCode::from(fail.code)
         }
-        Err(_told_by_the_hook) => ExitCode::from(fail::BUG),
+        Err(_told_by_the_hook) => ExitCode::from(command_failure::BUG),
     }
 }
 
-fn run(command: Command) -> Result<ExitCode, fail::Fail> {
+fn run(command: CliCommand) -> Result<ExitCode, command_failure::CommandFailure> {
     match command {
-        Command::Serve(args) => cli::serve::run(&args),
-        Command::Test(args) => cli::test::run(&args),
-        Command::Tune(args) => cli::tune::run(&args),
-        Command::Path(args) => cli::path::run(&args),
-        Command::Available(args) => cli::available::run(&args),
-        Command::Load(args) => cli::load::run(&args),
-        Command::Copy(args) => cli::copy::run(&args),
-        Command::Host(args) => cli::host::run(&args),
-        Command::Iperf3(args) => Ok(cli::iperf3::run(&args.words)),
-        Command::Predict(args) => cli::predict::run(&args),
-        Command::Lab(args) => cli::lab::run(args.command),
-        Command::Report(args) => cli::report::run(args.command),
-        Command::Record(args) => cli::record::run(&args),
-        Command::Capture(args) => cli::capture::run(&args),
-        Command::Import(args) => cli::import::run(&args),
-        Command::Demo(args) => cli::demo::run(&args),
-        Command::Data(args) => cli::data::run(args.command),
-        Command::Watch(args) => cli::watch::run(&args),
-        Command::Completions(args) => cli::manual::complete(&args),
-        Command::Man(args) => cli::manual::run(&args),
+        CliCommand::Serve(args) => cli::serve_command::run(&args),
+        CliCommand::Test(args) => cli::test_command::run(&args),
+        CliCommand::Tune(args) => cli::tune_command::run(&args),
+        CliCommand::Path(args) => cli::path_command::run(&args),
+        CliCommand::Available(args) => cli::available_command::run(&args),
+        CliCommand::Load(args) => cli::load_command::run(&args),
+        CliCommand::Copy(args) => cli::copy_command::run(&args),
+        CliCommand::Host(args) => cli::host_command::run(&args),
+        CliCommand::Iperf3(args) => Ok(cli::iperf3::run(&args.words)),
+        CliCommand::Predict(args) => cli::predict_command::run(&args),
+        CliCommand::Lab(args) => cli::lab_command::run(args.command),
+        CliCommand::Report(args) => cli::report_command::run(args.command),
+        CliCommand::Record(args) => cli::record_command::run(&args),
+        CliCommand::Capture(args) => cli::capture_command::run(&args),
+        CliCommand::Import(args) => cli::import_command::run(&args),
+        CliCommand::Demo(args) => cli::demo::run(&args),
+        CliCommand::Data(args) => cli::data::run(args.command),
+        CliCommand::Watch(args) => cli::watch_command::run(&args),
+        CliCommand::Completions(args) => cli::manual::write_completions(&args),
+        CliCommand::Man(args) => cli::manual::run(&args),
     }
 }
 
-fn choose_colour(color: Color) {
+fn choose_colour(color: ColorMode) {
     match color {
-        Color::Auto => {}
-        Color::Always => anstream::ColorChoice::Always.write_global(),
-        Color::Never => anstream::ColorChoice::Never.write_global(),
+        ColorMode::Auto => {}
+        ColorMode::Always => anstream::ColorChoice::Always.write_global(),
+        ColorMode::Never => anstream::ColorChoice::Never.write_global(),
     }
 }

@@ -1,40 +1,40 @@
 //! Figures of scans, predictions and loads, as SVG or PNG by the file's extension.
 //!
-//! Read in this order: [`write()`]; [`mod@file`] (writes figure files), [`sheet`] (marks and how
-//! they are painted), [`frame`] (title, source, numbers), [`colours`], [`axes`]; then one file for
+//! Read in this order: [`write_scan_figure()`]; [`mod@figure_file`] (writes figure files), [`figure_sheet`] (marks and how
+//! they are painted), [`figure_frame`] (title, source, numbers), [`figure_colours`], [`stream_axes`]; then one file for
 //! each figure.
 
-mod asymmetry;
-mod axes;
-mod beside;
-mod colours;
-mod course;
-mod curves;
-mod file;
-mod frame;
-mod heat;
-mod levels;
-mod load;
-mod map;
-mod predicted;
-mod sheet;
+mod asymmetry_histogram;
+mod comparison_figures;
+mod figure_colours;
+mod figure_file;
+mod figure_frame;
+mod figure_sheet;
+mod goodput_chart;
+mod goodput_curves;
+mod heat_map;
+mod level_chart;
+mod load_chart;
+mod prediction_curves;
+mod record_map;
+mod stream_axes;
 
 #[cfg(test)]
 mod tests;
 
-pub use beside::{asymmetry_figures, case_figures};
-pub use file::{may_replace, replace};
+pub use comparison_figures::{draw_asymmetry_figures, draw_case_figures};
+pub use figure_file::{check_replaceable, replace_file};
 
-use crate::fail::{BUG, Fail};
-use file::Format;
-use longhaul_model::report::v1::record::Record;
-use longhaul_model::report::v1::{Load, Predict, Scan, Throughput};
-use sheet::Sheet;
+use crate::command_failure::{BUG, CommandFailure};
+use figure_file::FigureFormat;
+use figure_sheet::FigureSheet;
+use longhaul_model::report::v1::record::SpeedRecord;
+use longhaul_model::report::v1::{LoadReport, PredictionReport, ScanReport, ThroughputReport};
 use std::path::Path;
 
 /// A figure of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
+pub enum ScanFigure {
     /// Goodput by windows and streams.
     HeatMap,
     /// Goodput against streams, one line for each window.
@@ -44,52 +44,61 @@ pub enum Figure {
 }
 
 /// Draws a figure of a scan to a new or regular file, in the format of its extension.
-pub fn write(scan: &Scan, to: &Path, figure: Figure) -> Result<(), Fail> {
+pub fn write_scan_figure(
+    scan: &ScanReport,
+    to: &Path,
+    figure: ScanFigure,
+) -> Result<(), CommandFailure> {
     let draw = match figure {
-        Figure::HeatMap => heat::sheet,
-        Figure::Curves => curves::sheet,
-        Figure::Asymmetry => asymmetry::sheet,
+        ScanFigure::HeatMap => heat_map::draw_heat_map,
+        ScanFigure::Curves => goodput_curves::draw_goodput_curves,
+        ScanFigure::Asymmetry => asymmetry_histogram::draw_scan_asymmetry,
     };
-    save(to, || draw(scan))
+    save_figure(to, || draw(scan))
 }
 
 /// Draws measured and predicted goodput, in the same way.
-pub fn write_predicted(predict: &Predict, to: &Path) -> Result<(), Fail> {
-    save(to, || predicted::sheet(predict))
+pub fn write_prediction_figure(
+    predict: &PredictionReport,
+    to: &Path,
+) -> Result<(), CommandFailure> {
+    save_figure(to, || prediction_curves::draw_prediction(predict))
 }
 
 /// Draws loads and their effects on one time axis, in the same way.
-pub fn write_load(load: &Load, to: &Path) -> Result<(), Fail> {
-    save(to, || load::sheet(load))
+pub fn write_load_figure(load: &LoadReport, to: &Path) -> Result<(), CommandFailure> {
+    save_figure(to, || load_chart::draw_load_chart(load))
 }
 
 /// Draws the route of a record on a map, as SVG.
-pub fn map_svg(record: &Record) -> Result<String, Fail> {
-    painted(&map::sheet(record))
+pub fn draw_record_map_svg(record: &SpeedRecord) -> Result<String, CommandFailure> {
+    paint_svg(&record_map::draw_record_map(record))
 }
 
 /// Draws the goodput of a run over time, as SVG.
-pub fn course_svg(run: &Throughput) -> Result<String, Fail> {
-    painted(&course::sheet(run))
+pub fn draw_goodput_svg(run: &ThroughputReport) -> Result<String, CommandFailure> {
+    paint_svg(&goodput_chart::draw_goodput_chart(run))
 }
 
-fn painted(sheet: &Sheet) -> Result<String, Fail> {
-    sheet.svg().map_err(|error| Fail::from_error(BUG, &error))
+fn paint_svg(sheet: &FigureSheet) -> Result<String, CommandFailure> {
+    sheet
+        .svg()
+        .map_err(|error| CommandFailure::from_error(BUG, &error))
 }
 
 /// Fails before a long scan if a figure cannot be written.
-pub fn check(to: &Path) -> Result<(), Fail> {
-    file::format(to)?;
-    file::may_replace(to)
+pub fn check_figure_path(to: &Path) -> Result<(), CommandFailure> {
+    figure_file::figure_format(to)?;
+    figure_file::check_replaceable(to)
 }
 
-fn save(to: &Path, draw: impl FnOnce() -> Sheet) -> Result<(), Fail> {
-    check(to)?;
+fn save_figure(to: &Path, draw: impl FnOnce() -> FigureSheet) -> Result<(), CommandFailure> {
+    check_figure_path(to)?;
     let sheet = draw();
-    let painted = match file::format(to)? {
-        Format::Svg => sheet.svg().map(String::into_bytes),
-        Format::Png => sheet.png(),
+    let painted = match figure_file::figure_format(to)? {
+        FigureFormat::Svg => sheet.svg().map(String::into_bytes),
+        FigureFormat::Png => sheet.png(),
     };
-    let bytes = painted.map_err(|error| Fail::from_error(BUG, &error))?;
-    file::replace(to, &bytes)
+    let bytes = painted.map_err(|error| CommandFailure::from_error(BUG, &error))?;
+    figure_file::replace_file(to, &bytes)
 }

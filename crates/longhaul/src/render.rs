@@ -3,60 +3,60 @@
 //! This module computes no statistics: it formats what the report contains, so that text, JSON and
 //! archive agree. Text fits 80 columns and is readable without colour.
 //!
-//! - [`text`]: a throughput report; [`streams`], [`ends`], [`verdict`]: its parts
-//! - [`live`]: progress lines of a run
-//! - [`shape`]: goodput over time, drawn
-//! - [`runs`]: the list of archived runs; [`routes`]: traces of one path over time
-//! - [`scan`], [`host`], [`predict`], [`mod@path`], [`available`], [`load`]: other kinds of report
-//! - [`capture`]: capture files; [`imported`]: results of other programs; [`mod@copy`]: copies
-//! - [`mod@iperf3`]: a run as iperf3's JSON
-//! - [`mod@watch`]: the cost of a watch file
-//! - [`events`]: events with their causes; [`beside`]: comparisons of archived runs
-//! - [`document`]: one report as text, Markdown and HTML; [`record`]: records and their bundles
-//! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis; [`html`]: self-contained pages
+//! - [`throughput_text`]: a throughput report; [`stream_table`], [`end_table`], [`verdict_text`]: its parts
+//! - [`progress_lines`]: progress lines of a run
+//! - [`goodput_picture`]: goodput over time, drawn
+//! - [`run_list`]: the list of archived runs; [`routes_text`]: traces of one path over time
+//! - [`scan_text`], [`audit_text`], [`prediction_text`], [`mod@path_text`], [`available_text`], [`load_text`]: other kinds of report
+//! - [`capture_text`]: capture files; [`imported_text`]: results of other programs; [`mod@copy_text`]: copies
+//! - [`mod@iperf3_report_json`]: a run as iperf3's JSON
+//! - [`mod@watch_cost`]: the cost of a watch file
+//! - [`event_text`]: events with their causes; [`run_comparison`]: comparisons of archived runs
+//! - [`document`]: one report as text, Markdown and HTML; [`record_text`]: records and their bundles
+//! - [`text_page`], [`number_format`], [`style`]: lines, numbers and emphasis; [`html_page`]: self-contained pages
 
-pub mod available;
-pub mod beside;
-pub mod capture;
-pub mod claim;
-pub mod copy;
+pub mod audit_text;
+pub mod available_text;
+pub mod capture_text;
+pub mod claim_text;
+pub mod copy_text;
 pub mod document;
-pub mod ends;
-pub mod events;
-pub mod figures;
-pub mod host;
-pub mod html;
-pub mod imported;
-pub mod iperf3;
-pub mod live;
-pub mod load;
-pub mod page;
-pub mod path;
-pub mod predict;
-pub mod record;
-pub mod routes;
-pub mod runs;
-pub mod scan;
-pub mod shape;
-pub mod streams;
+pub mod end_table;
+pub mod event_text;
+pub mod goodput_picture;
+pub mod html_page;
+pub mod imported_text;
+pub mod iperf3_report_json;
+pub mod load_text;
+pub mod number_format;
+pub mod path_text;
+pub mod prediction_text;
+pub mod progress_lines;
+pub mod record_text;
+pub mod routes_text;
+pub mod run_comparison;
+pub mod run_list;
+pub mod scan_text;
+pub mod stream_table;
 pub mod style;
-pub mod text;
-pub mod verdict;
-pub mod watch;
+pub mod text_page;
+pub mod throughput_text;
+pub mod verdict_text;
+pub mod watch_cost;
 
 use longhaul_model::report::v1::AnyReport;
 
 /// Renders a report of any kind.
-pub fn any(report: &AnyReport) -> String {
+pub fn render_report(report: &AnyReport) -> String {
     match report {
-        AnyReport::Throughput(run) => text::report(run),
-        AnyReport::Scan(scan) => scan::report(scan),
-        AnyReport::Host(host) => host::report(host),
-        AnyReport::Predict(predict) => predict::report(predict),
-        AnyReport::Path(path) => path::report(path),
-        AnyReport::Available(available) => available::report(available),
-        AnyReport::Load(load) => load::report(load),
-        AnyReport::Imported(imported) => imported::report(imported),
-        AnyReport::Copy(copy) => copy::report(copy),
+        AnyReport::Throughput(run) => throughput_text::render_throughput(run),
+        AnyReport::Scan(scan) => scan_text::render_scan(scan),
+        AnyReport::Host(host) => audit_text::render_host_report(host),
+        AnyReport::Predict(predict) => prediction_text::render_prediction(predict),
+        AnyReport::Path(path) => path_text::render_path(path),
+        AnyReport::Available(available) => available_text::render_available(available),
+        AnyReport::Load(load) => load_text::render_load(load),
+        AnyReport::Imported(imported) => imported_text::render_imported(imported),
+        AnyReport::Copy(copy) => copy_text::render_copy(copy),
     }
 }

@@ -1,24 +1,24 @@
 //! Scheduled measurements, independent of clock and host: the watch file and the scheduler.
 //!
-//! - [`mod@file`]: parses and checks `watch.toml`
-//! - [`jobs`]: the recurring runs of one agent
-//! - [`needs`]: resources of a run: hosts, interfaces, declared links
-//! - [`rounds`]: rounds of a mesh, so that agents do not collide at a host
-//! - [`schedule`]: the state machine that starts runs and ends each with a result or a reason
-//! - [`locks`], [`budget`], [`draw`]: parts of the scheduler
-//! - [`forecast`]: the cost of a watch file
+//! - [`mod@watch_file`]: parses and checks `watch.toml`
+//! - [`measure_jobs`]: the recurring runs of one agent
+//! - [`path_resources`]: resources of a run: hosts, interfaces, declared links
+//! - [`mesh_rounds`]: rounds of a mesh, so that agents do not collide at a host
+//! - [`run_schedule`]: the state machine that starts runs and ends each with a result or a reason
+//! - [`resource_locks`], [`daily_budget`], [`hash_random`]: parts of the scheduler
+//! - [`watch_forecast`]: the cost of a watch file
 //!
 //! Nothing here reads a clock or the host. Times are Unix microseconds, durations microseconds.
 
-pub mod budget;
-pub mod draw;
-pub mod file;
-pub mod forecast;
-pub mod jobs;
-pub mod locks;
-pub mod needs;
-pub mod rounds;
-pub mod schedule;
+pub mod daily_budget;
+pub mod hash_random;
+pub mod measure_jobs;
+pub mod mesh_rounds;
+pub mod path_resources;
+pub mod resource_locks;
+pub mod run_schedule;
+pub mod watch_file;
+pub mod watch_forecast;
 
 /// A second, in microseconds.
 pub const SECOND_US: i64 = 1_000_000;

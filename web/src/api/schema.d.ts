@@ -582,6 +582,11 @@ export interface components {
             /** @description Absent if the run concerns one host. */
             pair?: components["schemas"]["Pair"];
         };
+        /**
+         * @description The state of a planned run.
+         * @enum {string}
+         */
+        PlannedRunState: "waiting" | "done" | "missed";
         /** @description Counts of a range, and its newest runs. */
         PlannedRuns: {
             counts: components["schemas"]["PlannedCounts"];
@@ -706,11 +711,6 @@ export interface components {
             points: components["schemas"]["Point"][];
             quantity: components["schemas"]["Quantity"];
         };
-        /**
-         * @description The state of a planned run.
-         * @enum {string}
-         */
-        Standing: "waiting" | "done" | "missed";
         /**
          * @description The state of a change.
          * @enum {string}
@@ -1432,7 +1432,7 @@ export interface operations {
                 /** @description End of the range, exclusive; absent: no upper bound. */
                 end_us?: number;
                 /** @description Rows that stand so alone */
-                state?: components["schemas"]["Standing"];
+                state?: components["schemas"]["PlannedRunState"];
                 /** @description Rows at most; usually 500 */
                 limit?: number;
             };

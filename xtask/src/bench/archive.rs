@@ -1,24 +1,24 @@
 //! The performance of an agent's archive: inserts, and queries at ten million values.
 //!
-//! - [`append`]: batches of runs with their reports, as agents send them
+//! - [`append_rate`]: batches of runs with their reports, as agents send them
 //! - [`year`]: the contents of the archive
-//! - [`ask`]: the grid, a year of one pair and other queries of the page
+//! - [`archive_queries`]: the grid, a year of one pair and other queries of the page
 
-mod append;
-mod ask;
+mod append_rate;
+mod archive_queries;
 mod year;
 
-use super::scratch::Scratch;
-use super::table::Table;
-use crate::process::{cargo, show_and_run};
+use super::markdown_table::MarkdownTable;
+use super::scratch_folder::ScratchFolder;
+use crate::program_runner::{cargo_command, show_and_run};
 use longhaul_store::{Archive, StoreError};
 
 /// Returns the tables, and a sentence for every missed gate.
-pub fn run_all() -> Result<(Vec<Table>, Vec<String>), String> {
-    let scratch = Scratch::new("archive")?;
+pub fn run_all() -> Result<(Vec<MarkdownTable>, Vec<String>), String> {
+    let scratch = ScratchFolder::new("archive")?;
     let mut missed = Vec::new();
-    let append = append::table(&scratch, &mut missed)?;
-    let ask = ask::tables(&scratch, &mut missed)?;
+    let append = append_rate::measure_appends(&scratch, &mut missed)?;
+    let ask = archive_queries::measure_queries(&scratch, &mut missed)?;
     Ok(([vec![append], ask].concat(), missed))
 }
 
@@ -28,7 +28,7 @@ pub const fn is_release() -> bool {
 }
 
 /// Runs the same bench in a release build of xtask.
-pub fn again_in_release(options: &[&str]) -> crate::Outcome {
+pub fn rerun_in_release(options: &[&str]) -> crate::TaskResult {
     let asked = [
         "run",
         "--quiet",
@@ -39,15 +39,15 @@ pub fn again_in_release(options: &[&str]) -> crate::Outcome {
         "bench",
         "archive",
     ];
-    show_and_run(cargo().args(asked).args(options))
+    show_and_run(cargo_command().args(asked).args(options))
 }
 
-fn open(scratch: &Scratch, name: &str) -> Result<Archive, String> {
-    Archive::open(&scratch.path(name)).map_err(|e| told(&e))
+fn open_archive(scratch: &ScratchFolder, name: &str) -> Result<Archive, String> {
+    Archive::open(&scratch.path(name)).map_err(|e| format_store_error(&e))
 }
 
 /// Formats the error with its cause: the archive's error names the file but not the reason.
-fn told(error: &StoreError) -> String {
+fn format_store_error(error: &StoreError) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     format!("{error}: {}", cause.unwrap_or_default())
 }

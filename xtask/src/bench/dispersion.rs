@@ -8,9 +8,9 @@
 //! Units: nanoseconds between arrivals. Error: waking a halted core costs 10 to 25 µs, which a
 //! pair at 1 Gbit/s (12 µs) cannot hide. Wrong when: other traffic shares the link.
 
-use super::table::{median, quantile};
+use super::markdown_table::{median, quantile};
 use longhaul_sys::sockopt;
-use longhaul_sys::udp::ReceiveBatch;
+use longhaul_sys::udp_batch::ReceiveBatch;
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -21,13 +21,13 @@ pub const PAYLOAD_BYTES: usize = 1472;
 pub const WIRE_BYTES: u32 = 1538;
 const PORT: u16 = 5999;
 /// The idle time that ends the receiver.
-const SILENCE: Duration = Duration::from_secs(2);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The maximum time until the first datagram.
-const PATIENCE: Duration = Duration::from_secs(20);
+const FIRST_DATAGRAM_TIMEOUT: Duration = Duration::from_secs(20);
 const GROUPS_MAX: u32 = 10_000;
 
 /// Sends `groups` groups of `size` datagrams to `host`, `gap_ms` apart.
-pub fn send(host: &str, groups: u32, size: u32, gap_ms: u64) -> crate::Outcome {
+pub fn send_groups(host: &str, groups: u32, size: u32, gap_ms: u64) -> crate::TaskResult {
     let failed = |e: std::io::Error| format!("cannot send to {host}: {e}");
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed)?;
     socket.connect((host, PORT)).map_err(failed)?;
@@ -43,11 +43,11 @@ pub fn send(host: &str, groups: u32, size: u32, gap_ms: u64) -> crate::Outcome {
 }
 
 /// Receives groups of `size` until it is idle; prints the mean gap of each complete group in ns.
-pub fn receive(size: u32) -> crate::Outcome {
+pub fn receive_groups(size: u32) -> crate::TaskResult {
     let failed = |e: std::io::Error| format!("cannot receive: {e}");
     let socket = UdpSocket::bind(("0.0.0.0", PORT)).map_err(failed)?;
     sockopt::set_receive_timestamps(&socket).map_err(failed)?;
-    sockopt::set_receive_timeout(&socket, PATIENCE).map_err(failed)?;
+    sockopt::set_receive_timeout(&socket, FIRST_DATAGRAM_TIMEOUT).map_err(failed)?;
     let mut batch = ReceiveBatch::new(64, PAYLOAD_BYTES);
     let mut arrivals: BTreeMap<u32, Vec<Duration>> = BTreeMap::new();
     while batch.receive(&socket).is_ok() {
@@ -62,7 +62,7 @@ pub fn receive(size: u32) -> crate::Outcome {
                 arrivals.entry(group).or_default().push(at);
             }
         }
-        sockopt::set_receive_timeout(&socket, SILENCE).map_err(failed)?;
+        sockopt::set_receive_timeout(&socket, IDLE_TIMEOUT).map_err(failed)?;
     }
     for times in arrivals
         .values()
@@ -78,7 +78,7 @@ pub fn receive(size: u32) -> crate::Outcome {
 
 /// The statistics of a list of gaps relative to the gap expected from the rate.
 #[derive(Debug, Clone, Copy)]
-pub struct Spread {
+pub struct GapSpread {
     pub median_us: f64,
     pub p10_us: f64,
     pub p90_us: f64,
@@ -88,7 +88,7 @@ pub struct Spread {
     pub groups: usize,
 }
 
-impl Spread {
+impl GapSpread {
     /// Returns `None` if nothing arrived.
     pub fn of(gaps_ns: &[f64], right_ns: f64) -> Option<Self> {
         let within = |share: f64| {
@@ -98,7 +98,7 @@ impl Spread {
                 .count();
             near as f64 / gaps_ns.len() as f64
         };
-        Some(Spread {
+        Some(GapSpread {
             median_us: median(gaps_ns)? / 1e3,
             p10_us: quantile(gaps_ns, 0.1)? / 1e3,
             p90_us: quantile(gaps_ns, 0.9)? / 1e3,
@@ -111,12 +111,12 @@ impl Spread {
 
 #[cfg(test)]
 mod tests {
-    use super::Spread;
+    use super::GapSpread;
 
     #[test]
     fn a_spread_counts_what_is_near_the_right_gap() {
-        let spread = Spread::of(&[100.0, 100.5, 108.0, 150.0], 100.0).expect("four gaps");
+        let spread = GapSpread::of(&[100.0, 100.5, 108.0, 150.0], 100.0).expect("four gaps");
         assert!((spread.within_1 - 0.5).abs() < 1e-9 && (spread.within_10 - 0.75).abs() < 1e-9);
-        assert!(Spread::of(&[], 100.0).is_none());
+        assert!(GapSpread::of(&[], 100.0).is_none());
     }
 }

@@ -1,41 +1,45 @@
 //! Tests the policer detector on captures of known truth.
 //!
-//! - [`capture`]: the packets of a capture's sender
-//! - [`label`]: the truth, from the file name
+//! - [`labelled_capture`]: the packets of a capture's sender
+//! - [`capture_label`]: the truth, from the file name
 //!
 //! Wrong when: a label is wrong. A policer without its own bucket (`PCIR` alone) shows no queue and
 //! drops a tenth of the packets; it is shown, but not part of the gates.
 
-mod capture;
-mod label;
+mod capture_label;
+mod labelled_capture;
 
-use super::table::Table;
-use crate::tree;
-use label::{Kind, Label};
-use longhaul_analysis::limit::policer::trace::{self, Policing};
+use super::markdown_table::MarkdownTable;
+use crate::checkout;
+use capture_label::{CaptureLabel, PathLimitKind};
+use longhaul_analysis::limit::policer_fit::packet_replay::{self, PacketPolicerFit};
 use std::path::{Path, PathBuf};
 
 /// Relative to the root of the checkout.
 const DATA: &str = "fixtures/policing";
 /// The minimum share of policed captures with one stream that must be found.
 const FOUND_MIN: f64 = 0.8;
-const MOST_FILES: usize = 1000;
+const MAX_FILES: usize = 1000;
 
-struct Judged {
-    label: Label,
-    found: Result<Option<Policing>, String>,
+struct JudgedCapture {
+    label: CaptureLabel,
+    found: Result<Option<PacketPolicerFit>, String>,
 }
 
 /// Returns the table, and a sentence for every missed gate; `data` replaces the fixtures.
-pub fn verdict(data: Option<&Path>, only: &str) -> Result<(Table, Vec<String>), String> {
-    let folder = data.map_or_else(|| tree::root().join(DATA), Path::to_path_buf);
+pub fn judge_captures(
+    data: Option<&Path>,
+    only: &str,
+) -> Result<(MarkdownTable, Vec<String>), String> {
+    let folder = data.map_or_else(|| checkout::find_root().join(DATA), Path::to_path_buf);
     let mut judged = Vec::new();
-    for file in files(&folder)? {
+    for file in list_captures(&folder)? {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         if name.contains(only) {
-            judged.push(Judged {
-                label: Label::read(&name),
-                found: capture::read(&file).map(|it| trace::find(&it.packets, &it.round_trips)),
+            judged.push(JudgedCapture {
+                label: CaptureLabel::read(&name),
+                found: labelled_capture::read_capture(&file)
+                    .map(|it| packet_replay::find_policer_by_packets(&it.packets, &it.round_trips)),
             });
         }
     }
@@ -57,14 +61,14 @@ pub fn verdict(data: Option<&Path>, only: &str) -> Result<(Table, Vec<String>), 
         "RTT before loss, ms",
         "",
     ];
-    let mut table = Table::new("Policers in labelled captures", &columns);
+    let mut table = MarkdownTable::new("Policers in labelled captures", &columns);
     for one in &judged {
-        table.row(row(one));
+        table.row(format_row(one));
     }
-    Ok((table, missed_gates(&judged)))
+    Ok((table, check_gates(&judged)))
 }
 
-fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+fn list_captures(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = std::fs::read_dir(folder)
         .map_err(|e| format!("cannot read the folder {}: {e}", folder.display()))?;
     let is_capture = |file: &PathBuf| {
@@ -72,10 +76,10 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
         name.ends_with(".pcap") || name.ends_with(".pcap.xz")
     };
     let paths = entries.flatten().map(|entry| entry.path());
-    Ok(paths.filter(is_capture).take(MOST_FILES).collect())
+    Ok(paths.filter(is_capture).take(MAX_FILES).collect())
 }
 
-fn row(judged: &Judged) -> Vec<String> {
+fn format_row(judged: &JudgedCapture) -> Vec<String> {
     let label = &judged.label;
     let mut cells = vec![label.words.clone(), label.streams.to_string()];
     match &judged.found {
@@ -96,29 +100,29 @@ fn row(judged: &Judged) -> Vec<String> {
             cells.resize(8, "–".to_owned());
         }
     }
-    cells.push(mark(judged).to_owned());
+    cells.push(format_mark(judged).to_owned());
     cells
 }
 
-fn mark(judged: &Judged) -> &'static str {
+fn format_mark(judged: &JudgedCapture) -> &'static str {
     let Ok(found) = &judged.found else {
         return "**unread**";
     };
     match (judged.label.kind, found.is_some()) {
-        (Kind::Policer, true) | (Kind::Other, false) => "right",
-        (Kind::Policer, false) => "**missed**",
-        (Kind::Other, true) => "**false alarm**",
-        (Kind::OwnBucket, _) => "not judged",
+        (PathLimitKind::Policer, true) | (PathLimitKind::Other, false) => "right",
+        (PathLimitKind::Policer, false) => "**missed**",
+        (PathLimitKind::Other, true) => "**false alarm**",
+        (PathLimitKind::OwnBucket, _) => "not judged",
     }
 }
 
-fn missed_gates(judged: &[Judged]) -> Vec<String> {
+fn check_gates(judged: &[JudgedCapture]) -> Vec<String> {
     let mut missed = Vec::new();
     for one in judged {
         let words = &one.label.words;
         match &one.found {
             Err(why) => missed.push(format!("{words}: {why}")),
-            Ok(Some(_)) if one.label.kind == Kind::Other => {
+            Ok(Some(_)) if one.label.kind == PathLimitKind::Other => {
                 missed.push(format!("{words}: a policer was found where there is none"));
             }
             Ok(_) => {}
@@ -126,7 +130,7 @@ fn missed_gates(judged: &[Judged]) -> Vec<String> {
     }
     let single = judged
         .iter()
-        .filter(|one| one.label.kind == Kind::Policer && one.label.streams == 1);
+        .filter(|one| one.label.kind == PathLimitKind::Policer && one.label.streams == 1);
     let all = single.clone().count();
     let found = single
         .filter(|one| matches!(one.found, Ok(Some(_))))
@@ -146,11 +150,18 @@ mod tests {
     #[test]
     fn policers_of_the_fixtures_are_found_and_shapers_are_not() {
         // Two of each suffice here; the bench uses all.
-        for (only, kind) in [("CP=1006", Kind::Policer), ("CP=1084", Kind::Other)] {
-            let (table, missed) = verdict(None, only).expect("the captures of the checkout");
+        for (only, kind) in [
+            ("CP=1006", PathLimitKind::Policer),
+            ("CP=1084", PathLimitKind::Other),
+        ] {
+            let (table, missed) = judge_captures(None, only).expect("the captures of the checkout");
             assert!(missed.is_empty(), "{}", missed.join("\n"));
             assert_eq!(table.rows.len(), 2, "{only}");
-            let word = if kind == Kind::Policer { "yes" } else { "no" };
+            let word = if kind == PathLimitKind::Policer {
+                "yes"
+            } else {
+                "no"
+            };
             assert!(
                 table.rows.iter().all(|row| row[2] == word),
                 "{}",

@@ -1,7 +1,7 @@
 //! What the documents promise: links, commands and pages that exist.
 
 use super::Breach;
-use crate::tree::File;
+use crate::checkout::SourceFile;
 use crate::{CHORES, bench};
 
 /// Pages without which the house has no front door.
@@ -19,7 +19,7 @@ const HOUSE: &[&str] = &[
 ];
 
 /// Every page of `HOUSE` is there.
-pub fn the_house_is_complete(files: &[File]) -> Vec<Breach> {
+pub fn the_house_is_complete(files: &[SourceFile]) -> Vec<Breach> {
     HOUSE
         .iter()
         .filter(|page| !exists(files, page))
@@ -28,7 +28,7 @@ pub fn the_house_is_complete(files: &[File]) -> Vec<Breach> {
 }
 
 /// A relative link in a page names a file or folder of the checkout.
-pub fn links_lead_somewhere(files: &[File]) -> Vec<Breach> {
+pub fn links_lead_somewhere(files: &[SourceFile]) -> Vec<Breach> {
     prose(files)
         .flat_map(|(file, line, text)| links(text).map(move |link| (file, line, link)))
         .filter(|(_, _, link)| !link.contains("://") && !link.starts_with(['#', '<']))
@@ -41,7 +41,7 @@ pub fn links_lead_somewhere(files: &[File]) -> Vec<Breach> {
 }
 
 /// A path of the checkout in backticks is one.
-pub fn named_paths_exist(files: &[File]) -> Vec<Breach> {
+pub fn named_paths_exist(files: &[SourceFile]) -> Vec<Breach> {
     const FOLDERS: &[&str] = &["crates/", "xtask/", "docs/", "fixtures/", "fuzz/"];
     prose(files)
         .flat_map(|(file, line, text)| code_spans(text).map(move |span| (file, line, span)))
@@ -53,7 +53,7 @@ pub fn named_paths_exist(files: &[File]) -> Vec<Breach> {
         .collect()
 }
 
-fn prose(files: &[File]) -> impl Iterator<Item = (&File, usize, &str)> {
+fn prose(files: &[SourceFile]) -> impl Iterator<Item = (&SourceFile, usize, &str)> {
     let pages = files.iter().filter(|file| file.is_markdown());
     pages.flat_map(|file| {
         file.text
@@ -70,7 +70,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
         .map(|(link, _)| link)
 }
 
-fn exists(files: &[File], path: &str) -> bool {
+fn exists(files: &[SourceFile], path: &str) -> bool {
     let folder = format!("{}/", path.trim_end_matches('/'));
     files
         .iter()
@@ -94,7 +94,7 @@ fn resolve(page: &str, link: &str) -> String {
 }
 
 /// A chore, bench or make target that a page names can be run.
-pub fn named_commands_exist(files: &[File]) -> Vec<Breach> {
+pub fn named_commands_exist(files: &[SourceFile]) -> Vec<Breach> {
     let targets = make_targets(files);
     prose(files)
         .flat_map(|(file, line, text)| code_spans(text).map(move |span| (file, line, span)))
@@ -135,7 +135,7 @@ fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     spans.chain(prompt)
 }
 
-fn make_targets(files: &[File]) -> Vec<&str> {
+fn make_targets(files: &[SourceFile]) -> Vec<&str> {
     let makefile = files.iter().find(|file| file.path == "Makefile");
     let lines = makefile.into_iter().flat_map(|file| file.text.lines());
     lines

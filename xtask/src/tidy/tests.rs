@@ -1,9 +1,9 @@
 use super::source::{Source, identifiers};
 use super::{Breach, form, words};
-use crate::tree::File;
+use crate::checkout::SourceFile;
 
-fn file(path: &str, text: &str) -> File {
-    File {
+fn file(path: &str, text: &str) -> SourceFile {
+    SourceFile {
         path: path.to_owned(),
         text: text.to_owned(),
     }
@@ -57,11 +57,6 @@ fn a_rule_names_the_line_that_breaks_it() {
             vec![(2, "safety"), (2, "unsafe")],
         ),
         (probe, "//! Q?\nuse libc::c_int;", vec![(2, "libc")]),
-        (
-            probe,
-            "//! Q?\n#[derive(Serialize)]\nstruct S;",
-            vec![(2, "serde")],
-        ),
         (probe, "fn f() {}", vec![(1, "module-header")]),
         (
             probe,

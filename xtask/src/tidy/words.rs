@@ -2,7 +2,7 @@
 
 use super::Breach;
 use super::source::Source;
-use crate::tree::File;
+use crate::checkout::SourceFile;
 
 /// Folders and files that hide what they hold.
 const SUBJECTLESS: &[&str] = &[
@@ -67,10 +67,10 @@ const UNITS: &[&str] = &[
     "minute",
 ];
 /// Structs whose field in the report names the unit for all of their fields.
-const UNIT_IN_PARENT: &[&str] = &["Rtt", "ChangedRange"];
+const UNIT_IN_PARENT: &[&str] = &["LoadedRtt", "PathRtt", "ChangedHops"];
 
 /// A module is named by its subject.
-pub fn modules_have_a_subject(file: &File, _: &Source) -> Vec<Breach> {
+pub fn modules_have_a_subject(file: &SourceFile, _: &Source) -> Vec<Breach> {
     let parts = file.path.trim_end_matches(".rs").split('/');
     parts
         .filter(|part| SUBJECTLESS.contains(part))
@@ -82,7 +82,7 @@ pub fn modules_have_a_subject(file: &File, _: &Source) -> Vec<Breach> {
 }
 
 /// A number that a stranger reads says what it counts.
-pub fn report_integers_name_their_unit(file: &File, source: &Source) -> Vec<Breach> {
+pub fn report_integers_name_their_unit(file: &SourceFile, source: &Source) -> Vec<Breach> {
     if !file.path.starts_with("crates/longhaul-model/src/report/v1") || file.is_test() {
         return vec![];
     }

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use xtask::process;
+use xtask::program_runner;
 
 crate::virtual_tests!(
     a_server_that_accepts_and_never_answers_is_given_up,
@@ -28,7 +28,7 @@ fn seconds(count: u64) -> Duration {
 /// Asserts that a child ends by then, and returns its exit code and what it printed on stderr.
 fn ends_within(limit: Duration, mut child: Child) -> (Option<i32>, String) {
     let began = Instant::now();
-    let status = process::wait(&mut child, HUNG).expect("it ends");
+    let status = program_runner::wait_with_limit(&mut child, HUNG).expect("it ends");
     let mut text = String::new();
     if let Some(mut stderr) = child.stderr.take() {
         stderr.read_to_string(&mut text).expect("UTF-8");
@@ -42,7 +42,7 @@ fn a_server_that_accepts_and_never_answers_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();
     for option in [None, Some("--iperf3")] {
-        let longhaul = process::longhaul_for_tests().expect("the program builds");
+        let longhaul = program_runner::build_longhaul_for_tests().expect("the program builds");
         let mut test = Command::new(longhaul);
         test.args(["test", "127.0.0.1", "--no-save", "-p", &port.to_string()]);
         test.args(option)
@@ -76,7 +76,7 @@ struct Served {
 impl Served {
     fn new() -> Served {
         let port = 5299;
-        let longhaul = process::longhaul_for_tests().expect("the program builds");
+        let longhaul = program_runner::build_longhaul_for_tests().expect("the program builds");
         let mut serve = Command::new(longhaul);
         serve.args(SERVE.split(' ')).args(["-p", &port.to_string()]);
         serve.stdout(Stdio::null()).stderr(Stdio::null());
@@ -126,7 +126,7 @@ fn start_run(lab: &StandingLab) -> Child {
     let mut child = run.spawn().expect("the run starts");
     std::thread::sleep(seconds(2));
     if child.try_wait().expect("its state").is_some() {
-        let output = process::finish(child, HUNG).expect("its output");
+        let output = program_runner::wait_with_output(child, HUNG).expect("its output");
         panic!("the run ended at once: {}", output.stderr);
     }
     child
@@ -155,7 +155,8 @@ fn a_client_that_is_killed_frees_its_place_within_a_second() {
     let mut run = start_run(&lab);
     let program = lab.program();
     let words = [&program, "test", "far", "-n", "1K", "--no-save", "-q"];
-    let refused = process::capture(&mut lab.near_command(&words), HUNG).expect("it ends");
+    let refused =
+        program_runner::capture_output(&mut lab.near_command(&words), HUNG).expect("it ends");
     assert!(!refused.status.success(), "{}", refused.stdout);
     signal_all("-KILL", "test");
     run.wait().expect("its end");
@@ -196,7 +197,8 @@ fn a_grid_that_is_killed_is_resumed_and_measures_no_cell_twice() {
     std::thread::sleep(seconds(2));
     signal_all("-KILL", "tune");
     first.wait().expect("its end");
-    let output = process::capture(&mut lab.near_command(&words), HUNG).expect("it ends");
+    let output =
+        program_runner::capture_output(&mut lab.near_command(&words), HUNG).expect("it ends");
     assert!(
         output.stderr.contains("resuming scan "),
         "{}",

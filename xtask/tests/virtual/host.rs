@@ -1,13 +1,13 @@
 //! A host that clips its windows is mended by `longhaul host --apply --prove`, and then put back bit
 //! for bit. Needs root: the path clips buffers for the whole machine while it stands.
 
-use longhaul_sys::signal::{Signal, send};
+use longhaul_sys::signal::{ProcessSignal, send_signal};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use xtask::process;
+use xtask::program_runner;
 
 crate::virtual_tests!(a_host_that_clips_its_windows_is_mended_proven_and_put_back,);
 
@@ -30,11 +30,12 @@ struct Lab {
 
 impl Lab {
     fn up() -> Lab {
-        let longhaul = process::longhaul_for_tests().expect("the program builds");
+        let longhaul = program_runner::build_longhaul_for_tests().expect("the program builds");
         let folder = std::env::temp_dir().join(format!("longhaul-host-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for journal and archive");
         let mut up = Command::new(&longhaul);
-        process::stdout_of(up.args(["lab", "up", PATH]), LAY_LIMIT).expect("the lab stands");
+        program_runner::capture_stdout(up.args(["lab", "up", PATH]), LAY_LIMIT)
+            .expect("the lab stands");
         let mut lab = Lab {
             longhaul,
             folder,
@@ -80,7 +81,7 @@ impl Lab {
         command.arg("host").args(options).arg("--json");
         command.env("LONGHAUL_JOURNAL", self.folder.join("journal.json"));
         command.env("LONGHAUL_ARCHIVE", self.folder.join("archive.sqlite3"));
-        let text = process::stdout_of(&mut command, PROOF_LIMIT).expect("it ends well");
+        let text = program_runner::capture_stdout(&mut command, PROOF_LIMIT).expect("it ends well");
         serde_json::from_str(&text).expect("JSON")
     }
 
@@ -88,7 +89,7 @@ impl Lab {
         let mut command = self.at(true);
         command.args(["sh", "-c", SETTINGS]);
         // Some files may not be read; grep says so by its exit code.
-        let settings = process::capture(&mut command, MOMENT).expect("grep runs");
+        let settings = program_runner::capture_output(&mut command, MOMENT).expect("grep runs");
         assert!(settings.stdout.contains("tcp_rmem"), "{}", settings.stderr);
         settings.stdout
     }
@@ -98,7 +99,7 @@ impl Lab {
         let mut list = Command::new(&self.longhaul);
         list.args(["report", "list", "--json", "--archive"]);
         list.arg(self.folder.join("archive.sqlite3"));
-        let text = process::stdout_of(&mut list, MOMENT).expect("the archive is there");
+        let text = program_runner::capture_stdout(&mut list, MOMENT).expect("the archive is there");
         serde_json::from_str(&text).expect("JSON")
     }
 }
@@ -106,11 +107,11 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         if let Some(mut child) = self.responder.take() {
-            let _ = send(child.id(), Signal::Terminate);
-            let _ = process::wait(&mut child, MOMENT);
+            let _ = send_signal(child.id(), ProcessSignal::Terminate);
+            let _ = program_runner::wait_with_limit(&mut child, MOMENT);
         }
         let mut down = Command::new(&self.longhaul);
-        let _ = process::capture(down.args(["lab", "down", PATH]), MOMENT);
+        let _ = program_runner::capture_output(down.args(["lab", "down", PATH]), MOMENT);
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

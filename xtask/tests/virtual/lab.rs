@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use xtask::process::{self, Output};
+use xtask::program_runner::{self, ProgramOutput};
 
 crate::virtual_tests!(
     round_trips_are_those_of_the_path,
@@ -58,7 +58,7 @@ impl StandingLab {
         fs::create_dir_all(&folder).expect("a folder");
         fs::write(folder.join("plain.toml"), PLAIN).expect("the path file");
         // An ordinary user may have no access to where the program was built.
-        let longhaul = process::longhaul_for_tests().expect("the program builds");
+        let longhaul = program_runner::build_longhaul_for_tests().expect("the program builds");
         fs::copy(longhaul, folder.join("longhaul")).expect("a copy of the program");
         let everyone = || fs::Permissions::from_mode(0o777);
         fs::set_permissions(&folder, everyone()).expect("permissions");
@@ -83,8 +83,8 @@ impl StandingLab {
     }
 
     /// Runs `longhaul lab` with these words.
-    fn lab(&self, words: &[&str]) -> Output {
-        process::capture(&mut self.lab_command(words), LIMIT).expect("the lab ends")
+    fn lab(&self, words: &[&str]) -> ProgramOutput {
+        program_runner::capture_output(&mut self.lab_command(words), LIMIT).expect("the lab ends")
     }
 
     fn lab_command(&self, words: &[&str]) -> Command {
@@ -134,7 +134,7 @@ fn with_iperf3(mode: LabMode, sets: &[&str]) -> StandingLab {
     lab
 }
 
-fn succeeded(output: &Output) {
+fn succeeded(output: &ProgramOutput) {
     assert!(
         output.status.success(),
         "{} {}",

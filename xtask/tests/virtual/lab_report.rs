@@ -10,12 +10,13 @@ const LIMIT: Duration = Duration::from_secs(200);
 /// Returns the report of a command of longhaul that runs at the near end of a path while
 /// `longhaul serve` runs at the far end. `lab` is the path with the options of `longhaul lab run`.
 pub fn lab_report(lab: &[&str], words: &[&str]) -> Value {
-    let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
+    let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
     let mut command = Command::new(&longhaul);
     command.args(["lab", "run"]).args(lab).arg("--");
     command.arg(&longhaul).args(words);
     command.args(["--json", "--no-save", "--quiet"]);
-    let text = xtask::process::stdout_of(&mut command, LIMIT).expect("the command succeeds");
+    let text =
+        xtask::program_runner::capture_stdout(&mut command, LIMIT).expect("the command succeeds");
     serde_json::from_str(&text).expect("the report is JSON")
 }
 

@@ -7,7 +7,7 @@ mod available;
 mod copy;
 mod deadlines;
 mod host;
-mod interop;
+mod interop_matrix;
 mod lab;
 mod lab_report;
 mod load;
@@ -21,8 +21,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use xtask::process;
-use xtask::virtual_time::Guest;
+use xtask::program_runner;
+use xtask::virtual_time::VirtualTimeGuest;
 
 /// A named test.
 type VirtualTest = (&'static str, fn());
@@ -45,7 +45,7 @@ const SUITES: &[(&str, &[VirtualTest])] = &[
     ("copy", copy::TESTS),
     ("deadlines", deadlines::TESTS),
     ("host", host::TESTS),
-    ("interop", interop::TESTS),
+    ("interop", interop_matrix::TESTS),
     ("lab", lab::TESTS),
     ("load", load::TESTS),
     ("path", path::TESTS),
@@ -65,7 +65,8 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::from_args();
     let needs_program = !arguments.list;
-    let longhaul = needs_program.then(|| process::longhaul_for_tests().expect("longhaul is built"));
+    let longhaul = needs_program
+        .then(|| program_runner::build_longhaul_for_tests().expect("longhaul is built"));
     let trials = all_tests().map(|(name, _)| {
         let longhaul = longhaul.clone().unwrap_or_default();
         Trial::test(name.clone(), move || run_in_guest(&name, &longhaul))
@@ -96,7 +97,7 @@ fn run_in_guest(name: &str, longhaul: &Path) -> Result<(), Failed> {
         own.display(),
     );
     let began = Instant::now();
-    let outcome = Guest::new(&name.replace("::", "-"))?.run(&script, LIMIT)?;
+    let outcome = VirtualTimeGuest::new(&name.replace("::", "-"))?.run(&script, LIMIT)?;
     eprintln!("{name}: {} s of wall time", began.elapsed().as_secs());
     if outcome.status == 0 {
         return Ok(());

@@ -7,21 +7,23 @@
 //! Source: RFC 6349 (buffer delay). Units: microseconds.
 //! Wrong when: the far host, not the path, answers late.
 
-use super::{Advice, Case, advice, again, bytes, finding, rate};
-use longhaul_model::report::v1::Finding;
+use super::{
+    DiagnosisCase, FindingAdvice, build_advice, build_finding, repeat_command, to_bytes, to_rate,
+};
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::units::format_duration;
 use std::time::Duration;
 
 /// The minimum added delay: noticeable to users; it must also exceed the path's own RTT.
-const LEAST_ADDED_US: u64 = 30_000;
+const MIN_ADDED_US: u64 = 30_000;
 /// The pacing rate as a ratio of the capacity that leaves the queue empty.
 const PACE_RATIO: f64 = 0.95;
 
-pub fn diagnose(case: &Case) -> Option<Finding> {
+pub fn diagnose_deep_queue(case: &DiagnosisCase) -> Option<ReportFinding> {
     let loaded = case.analysis.rtt_us?.mean;
     let idle = case.scene.idle_rtt_us?;
     let added = loaded.saturating_sub(idle);
-    if added <= LEAST_ADDED_US.max(idle) {
+    if added <= MIN_ADDED_US.max(idle) {
         return None;
     }
     let delay = format_duration(Duration::from_micros(added));
@@ -29,20 +31,23 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     let summary = format!(
         "Under load a deep queue adds {delay} to every round trip ({} idle): about {} wait in it",
         case.rtt_text(),
-        bytes(queue),
+        to_bytes(queue),
     );
-    let mut found = finding(case, "deep_queue", summary);
+    let mut found = build_finding(case, "deep_queue", summary);
     found.confidence_ratio = 0.9;
     found.supports.push(format!(
         "round trips under load average {}",
         format_duration(Duration::from_micros(loaded))
     ));
     let each = (case.goodput_bps() as f64 * PACE_RATIO) as u64 / case.streams();
-    found.advice.push(advice("path", String::from("A managed queue (fq_codel, cake) at the narrow link keeps the rate and drops the delay")));
-    found.advice.push(Advice {
-        command: Some(again(&format!("--pacing {each}"))),
+    found.advice.push(build_advice("path", String::from("A managed queue (fq_codel, cake) at the narrow link keeps the rate and drops the delay")));
+    found.advice.push(FindingAdvice {
+        command: Some(repeat_command(&format!("--pacing {each}"))),
         expected_bps: Some(each.saturating_mul(case.streams())),
-        ..advice("sender", format!("Or pace each stream to {}", rate(each)))
+        ..build_advice(
+            "sender",
+            format!("Or pace each stream to {}", to_rate(each)),
+        )
     });
     Some(found)
 }

@@ -7,13 +7,15 @@
 //! Source: TCPRcvQDrop, PruneCalled, TCPBacklogDrop, TCPMemoryPressures of /proc/net/netstat.
 //! Units: packets or events. Wrong when: other traffic of the host is the one dropped.
 
-use super::{Advice, Case, advice, finding, host_name, protocol};
-use crate::limit::scene::is_drop_counter;
-use longhaul_model::report::v1::Finding;
-use longhaul_model::report::v1::observation::End;
+use super::{
+    DiagnosisCase, FindingAdvice, build_advice, build_finding, name_of_host, read_protocol_counter,
+};
+use crate::limit::run_view::is_drop_counter;
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::observation::EndObservation;
 
 /// Kernel counters that show that this host dropped or pruned received data.
-const KERNEL: [&str; 5] = [
+const DROP_COUNTERS: [&str; 5] = [
     "TCPRcvQDrop",
     "PruneCalled",
     "RcvPruned",
@@ -21,20 +23,20 @@ const KERNEL: [&str; 5] = [
     "TCPMemoryPressures",
 ];
 
-pub fn diagnose(case: &Case) -> Option<Finding> {
+pub fn diagnose_host_drops(case: &DiagnosisCase) -> Option<ReportFinding> {
     let ends = [(case.sender(), "sender"), (case.receiver(), "receiver")];
     let (end, place, mut counted) = ends
         .into_iter()
-        .map(|(end, place)| (end, place, counters(end)))
+        .map(|(end, place)| (end, place, list_drop_counters(end)))
         .find(|(_, _, counted)| !counted.is_empty())?;
     counted.truncate(4);
-    let host = host_name(&end.host, place);
+    let host = name_of_host(&end.host, place);
     let summary = format!(
         "{host} ({place}) itself dropped packets: {}",
         counted.join(", ")
     );
-    let mut found = finding(case, "host_drops", summary);
-    found.confidence_ratio = if case.scene.dropped_by_hosts() {
+    let mut found = build_finding(case, "host_drops", summary);
+    found.confidence_ratio = if case.scene.is_dropped_by_hosts() {
         0.9
     } else {
         0.5
@@ -43,12 +45,14 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         "{} segments were sent again in all",
         case.scene.retransmitted_segments()
     ));
-    found.advice = advices(end, place);
+    found.advice = list_drop_advice(end, place);
     Some(found)
 }
 
-fn counters(end: &End) -> Vec<String> {
-    let kernel = KERNEL.iter().map(|name| (*name, protocol(end, name)));
+fn list_drop_counters(end: &EndObservation) -> Vec<String> {
+    let kernel = DROP_COUNTERS
+        .iter()
+        .map(|name| (*name, read_protocol_counter(end, name)));
     let interface = end
         .interface
         .iter()
@@ -59,8 +63,9 @@ fn counters(end: &End) -> Vec<String> {
         .collect()
 }
 
-fn advices(end: &End, place: &str) -> Vec<Advice> {
-    let memory = protocol(end, "TCPMemoryPressures") > 0 || protocol(end, "PruneCalled") > 0;
+fn list_drop_advice(end: &EndObservation, place: &str) -> Vec<FindingAdvice> {
+    let memory = read_protocol_counter(end, "TCPMemoryPressures") > 0
+        || read_protocol_counter(end, "PruneCalled") > 0;
     let device = end
         .host
         .interface
@@ -72,24 +77,24 @@ fn advices(end: &End, place: &str) -> Vec<Advice> {
         .any(|(name, grown)| *grown > 0 && is_drop_counter(name));
     let mut all = Vec::new();
     if memory {
-        all.push(Advice {
+        all.push(FindingAdvice {
             command: Some(String::from("sysctl net.ipv4.tcp_mem")),
-            ..advice(place, String::from("The kernel's memory for TCP is short: raise net.ipv4.tcp_mem (pages), or ask for smaller buffers"))
+            ..build_advice(place, String::from("The kernel's memory for TCP is short: raise net.ipv4.tcp_mem (pages), or ask for smaller buffers"))
         });
     }
     if dropped {
-        all.push(Advice {
+        all.push(FindingAdvice {
             command: Some(format!("ethtool -G {device} rx 8192 tx 8192")),
-            ..advice(
+            ..build_advice(
                 place,
                 String::from("Longer rings; on a virtual device a longer txqueuelen"),
             )
         });
     }
     if all.is_empty() {
-        all.push(Advice {
+        all.push(FindingAdvice {
             command: Some(String::from("sysctl -w net.core.netdev_max_backlog=30000")),
-            ..advice(
+            ..build_advice(
                 place,
                 String::from("A longer backlog between interface and TCP"),
             )

@@ -5,13 +5,14 @@
 //! To do: switch it on, or find the device. Source: RFC 2018, RFC 7323.
 //! Wrong when: the sysctls could not be read; then no device is blamed.
 
-use super::{Advice, Case, advice, finding, host_name};
-use longhaul_model::report::v1::Finding;
-use longhaul_model::report::v1::observation::Stream;
+use super::{DiagnosisCase, FindingAdvice, build_advice, build_finding, name_of_host};
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::observation::ObservedStream;
 
-pub fn diagnose(case: &Case) -> Option<Finding> {
+pub fn diagnose_stripped_options(case: &DiagnosisCase) -> Option<ReportFinding> {
     let streams = &case.scene.observation.streams;
-    let missing = |has: fn(&Stream) -> Option<bool>| streams.iter().any(|s| has(s) == Some(false));
+    let missing =
+        |has: fn(&ObservedStream) -> Option<bool>| streams.iter().any(|s| has(s) == Some(false));
     let sack = missing(|s| s.sender.options.map(|o| o.sack));
     let timestamps = missing(|s| s.sender.options.map(|o| o.timestamps));
     let (name, sysctl, cost) = match (sack, timestamps) {
@@ -34,22 +35,22 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         .iter()
         .all(|e| e.host.sysctl.contains_key(sysctl));
     let culprit = match off {
-        Some((end, place)) => format!("{} has it switched off", host_name(&end.host, place)),
+        Some((end, place)) => format!("{} has it switched off", name_of_host(&end.host, place)),
         None if known => String::from("both ends have it on, so a device between them strips it"),
         None => String::from("whether a host or a device between them is the cause is not known"),
     };
-    let mut found = finding(
+    let mut found = build_finding(
         case,
         "options_stripped",
         format!("{name} is not in force ({cost}); {culprit}"),
     );
     found.confidence_ratio = 1.0;
     found.advice.push(match off {
-        Some((_, place)) => Advice {
+        Some((_, place)) => FindingAdvice {
             command: Some(format!("sysctl -w {sysctl}=1")),
-            ..advice(place, format!("Switch {sysctl} on"))
+            ..build_advice(place, format!("Switch {sysctl} on"))
         },
-        None => advice(
+        None => build_advice(
             "path",
             String::from("Look for a firewall or accelerator that normalises TCP options"),
         ),

@@ -9,18 +9,21 @@
 //! Source: Mathis 1997; RFC 9438. Units: bit/s. Error: our experiment gave 1.3 × the bound.
 //! Wrong when: a queue too short to be seen overflows.
 
-use super::{Advice, Case, advice, again, finding, percent, rate, share_of};
-use crate::limit::state::State;
-use longhaul_model::report::v1::Finding;
+use super::{
+    DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share,
+    format_whole_percent, repeat_command, to_rate,
+};
+use crate::limit::interval_state::IntervalState;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 
 /// The range of goodput relative to the bound that supports random loss.
 const NEAR_BOUND: std::ops::RangeInclusive<f64> = 0.3..=2.5;
 /// The minimum share of a state that is reported.
-const LEAST_SHARE: f64 = 0.01;
+const MIN_REPORTED_SHARE: f64 = 0.01;
 
-pub fn diagnose(case: &Case) -> Option<Finding> {
-    if !case.is(Limiter::Loss) {
+pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
+    if !case.is_limited_by(Limiter::Loss) {
         return None;
     }
     let lost = case.scene.retransmitted_segments();
@@ -34,7 +37,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         .iter()
         .find(|b| b.limiter == Limiter::Loss);
     let allows = bound.map_or(String::new(), |b| {
-        format!("; this loss allows about {}", rate(b.rate_bps))
+        format!("; this loss allows about {}", to_rate(b.rate_bps))
     });
     let summary = format!(
         "{:.3} % of the segments ({lost}) were lost without a queue: at {} TCP reaches {}{allows}",
@@ -42,47 +45,50 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         case.rtt_text(),
         case.goodput(),
     );
-    let mut found = finding(case, "random_loss", summary);
-    for state in [State::Loss, State::Recovering] {
-        if case.verdict.shares.state(state) >= LEAST_SHARE {
-            found.supports.push(share_of(case, state));
+    let mut found = build_finding(case, "random_loss", summary);
+    for state in [IntervalState::Loss, IntervalState::Recovering] {
+        if case.verdict.shares.state(state) >= MIN_REPORTED_SHARE {
+            found.supports.push(describe_state_share(case, state));
         }
     }
     if let Some(bound) = bound {
         let ratio = case.goodput_bps() as f64 / bound.rate_bps.max(1) as f64;
-        let text = format!("goodput is {} of the bound of random loss", percent(ratio));
+        let text = format!(
+            "goodput is {} of the bound of random loss",
+            format_whole_percent(ratio)
+        );
         if NEAR_BOUND.contains(&ratio) {
             found.supports.push(text);
         } else {
             found.contradicts.push(text);
         }
     }
-    found.advice = advices(case);
+    found.advice = list_loss_advice(case);
     Some(found)
 }
 
-fn advices(case: &Case) -> Vec<Advice> {
+fn list_loss_advice(case: &DiagnosisCase) -> Vec<FindingAdvice> {
     let mut all = vec![
-        advice(
+        build_advice(
             "path",
             String::from(
                 "Look for a dirty link, a duplex mismatch, weak optics or an overrun device: error counters of every interface on the way",
             ),
         ),
-        Advice {
+        FindingAdvice {
             command: Some(String::from(
                 "ethtool -S <interface> | grep -iE 'err|drop|crc|miss'",
             )),
-            ..advice(
+            ..build_advice(
                 "receiver",
                 String::from("Look at the receiver's own interface first"),
             )
         },
     ];
     if !case.scene.is_bbr() {
-        all.push(Advice {
-            command: Some(again("-C bbr")),
-            ..advice(
+        all.push(FindingAdvice {
+            command: Some(repeat_command("-C bbr")),
+            ..build_advice(
                 "sender",
                 String::from("As a stopgap, BBR does not slow down for random loss"),
             )

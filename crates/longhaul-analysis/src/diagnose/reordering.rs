@@ -7,10 +7,10 @@
 //! Source: RFC 2883; thresholds from measurements. Units: segments. Wrong when: acknowledgements,
 //! not data, were lost (spurious timeouts).
 
-use super::{Case, advice, finding, percent};
-use crate::throughput::totals;
-use longhaul_model::report::v1::Finding;
-use longhaul_model::report::v1::observation::{Stream, Tcp};
+use super::{DiagnosisCase, build_advice, build_finding, format_whole_percent};
+use crate::throughput::run_totals;
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::observation::{ObservedStream, TcpReading};
 
 /// The minimum share of spurious retransmits.
 const NEEDLESS_RATIO: f64 = 0.3;
@@ -19,15 +19,17 @@ const DISORDER_RATIO: f64 = 0.01;
 /// The minimum ratio of out-of-order segments to losses. Every lost segment puts up to a window of
 /// others out of order; beyond this, and if the sender saw it too, it is reordering.
 const DISORDER_PER_LOSS: u64 = 1000;
-const LEAST_SEGMENTS: u64 = 10;
+const MIN_SEGMENTS: u64 = 10;
 
-pub fn diagnose(case: &Case) -> Option<Finding> {
+pub fn diagnose_reordering(case: &DiagnosisCase) -> Option<ReportFinding> {
     let streams = &case.scene.observation.streams;
-    let sum = |of: &dyn Fn(&Stream) -> Option<u64>| -> u64 {
+    let sum = |of: &dyn Fn(&ObservedStream) -> Option<u64>| -> u64 {
         streams.iter().filter_map(of).fold(0, u64::saturating_add)
     };
-    let sender = |of: fn(&Tcp) -> Option<u64>| sum(&|s| of(totals::last(&s.sender)?));
-    let receiver = |of: fn(&Tcp) -> Option<u64>| sum(&|s| of(totals::last(&s.receiver)?));
+    let sender =
+        |of: fn(&TcpReading) -> Option<u64>| sum(&|s| of(run_totals::last_tcp_info(&s.sender)?));
+    let receiver =
+        |of: fn(&TcpReading) -> Option<u64>| sum(&|s| of(run_totals::last_tcp_info(&s.receiver)?));
     let duplicates = sender(|t| t.dsack_duplicates);
     let again = case.scene.retransmitted_segments();
     let disordered = receiver(|t| t.out_of_order_segments);
@@ -37,27 +39,27 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     // Without disorder at the receiver, spurious retransmits were loss probes that a busy host
     // acknowledged too late.
     let by_dsack =
-        duplicates >= LEAST_SEGMENTS && needless > NEEDLESS_RATIO && disordered >= LEAST_SEGMENTS;
+        duplicates >= MIN_SEGMENTS && needless > NEEDLESS_RATIO && disordered >= MIN_SEGMENTS;
     // After every loss a window of segments counts as out of order, and the sender's first repair
     // of it may look like reordering.
     let overtaken = again == 0
-        || (sender(|t| t.reordering_seen) >= LEAST_SEGMENTS
+        || (sender(|t| t.reordering_seen) >= MIN_SEGMENTS
             && disordered >= again.saturating_mul(DISORDER_PER_LOSS));
-    let by_disorder = disordered >= LEAST_SEGMENTS && disorder > DISORDER_RATIO && overtaken;
+    let by_disorder = disordered >= MIN_SEGMENTS && disorder > DISORDER_RATIO && overtaken;
     if !by_dsack && !by_disorder {
         return None;
     }
     let summary = format!(
         "Packets overtake each other: {} of the retransmissions were needless, {:.2} % of the segments came out of order",
-        percent(needless.min(1.0)),
+        format_whole_percent(needless.min(1.0)),
         disorder.min(1.0) * 100.0,
     );
-    let mut found = finding(case, "reordering", summary);
+    let mut found = build_finding(case, "reordering", summary);
     found.confidence_ratio = 0.7;
     found.supports.push(format!(
         "{duplicates} duplicates reported by the receiver, {again} segments sent again"
     ));
-    found.advice.push(advice(
+    found.advice.push(build_advice(
         "path",
         String::from("Look for load balancing per packet, or a link bundle that splits flows"),
     ));

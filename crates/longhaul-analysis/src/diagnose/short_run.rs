@@ -6,9 +6,11 @@
 //! Source: slow start doubles per RTT from ten segments (RFC 6928): RTT × log2(BDP / IW).
 //! Units: seconds. Wrong when: the receive window, not the path, ends the doubling sooner.
 
-use super::{Advice, Case, advice, again, finding, format_duration};
-use crate::limit::verdict::SHORT_TRIPS;
-use longhaul_model::report::v1::Finding;
+use super::{
+    DiagnosisCase, FindingAdvice, build_advice, build_finding, format_duration, repeat_command,
+};
+use crate::limit::limiter_verdict::SHORT_TRIPS;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 use std::time::Duration;
 
@@ -17,15 +19,15 @@ const RAMPS: u32 = 10;
 /// The initial window of RFC 6928, ten segments of 1460 bytes.
 const INITIAL_WINDOW_BYTES: f64 = 14_600.0;
 
-pub fn diagnose(case: &Case) -> Option<Finding> {
+pub fn diagnose_short_run(case: &DiagnosisCase) -> Option<ReportFinding> {
     let rtt = case.idle_rtt()?;
     let elapsed = Duration::from_micros(case.scene.observation.elapsed_us);
-    let ramp = slow_start(case, rtt);
+    let ramp = estimate_slow_start(case, rtt);
     let trips = elapsed.as_micros() / rtt.as_micros().max(1);
     let needed = ramp
         .saturating_mul(RAMPS)
         .max(rtt.saturating_mul(SHORT_TRIPS as u32));
-    let is_ramp = case.is(Limiter::Ramp);
+    let is_ramp = case.is_limited_by(Limiter::Ramp);
     // A rate limited by a window, an application or a CPU is just as valid after a short run.
     let of_path = is_ramp
         || matches!(
@@ -45,7 +47,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
             "unknown"
         },
     );
-    let mut found = finding(case, "short_run", summary);
+    let mut found = build_finding(case, "short_run", summary);
     found.confidence_ratio = if is_ramp {
         case.analysis.confidence_ratio
     } else {
@@ -56,15 +58,15 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         .max(elapsed.as_secs_f64() * 2.0)
         .ceil()
         .max(1.0);
-    found.advice.push(Advice {
-        command: Some(again(&format!("-t {seconds}"))),
-        ..advice("initiator", format!("Run for {seconds} s or longer"))
+    found.advice.push(FindingAdvice {
+        command: Some(repeat_command(&format!("-t {seconds}"))),
+        ..build_advice("initiator", format!("Run for {seconds} s or longer"))
     });
     Some(found)
 }
 
 /// Returns the duration of slow start: doublings from the initial window, times the RTT.
-fn slow_start(case: &Case, rtt: Duration) -> Duration {
+fn estimate_slow_start(case: &DiagnosisCase, rtt: Duration) -> Duration {
     let each = case.goodput().bytes_in(rtt) as f64 / case.streams() as f64;
     let trips = (each / INITIAL_WINDOW_BYTES).max(1.0).log2();
     Duration::try_from_secs_f64(rtt.as_secs_f64() * trips).unwrap_or(Duration::MAX)

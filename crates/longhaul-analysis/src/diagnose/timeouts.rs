@@ -6,17 +6,17 @@
 //!
 //! Source: Linux `struct tcp_info`. Units: shares of the run. Wrong when: the far end was down.
 
-use super::{Case, advice, finding, percent};
-use crate::limit::state::State;
-use crate::throughput::totals;
-use longhaul_model::report::v1::Finding;
+use super::{DiagnosisCase, build_advice, build_finding, format_whole_percent};
+use crate::limit::interval_state::IntervalState;
+use crate::throughput::run_totals;
+use longhaul_model::report::v1::ReportFinding;
 
-const LEAST_RATIO: f64 = 0.05;
+const MIN_TIMEOUT_RATIO: f64 = 0.05;
 
-pub fn diagnose(case: &Case) -> Option<Finding> {
+pub fn diagnose_timeouts(case: &DiagnosisCase) -> Option<ReportFinding> {
     let streams = &case.scene.observation.streams;
     let readings = streams.iter().filter_map(|s| {
-        let tcp = totals::last(&s.sender)?;
+        let tcp = run_totals::last_tcp_info(&s.sender)?;
         Some((
             tcp.timeout_us? as f64 / s.sender.duration_us.max(1) as f64,
             tcp.timeouts.unwrap_or(0),
@@ -25,16 +25,16 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     let (share, count) = readings
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .unwrap_or((0.0, 0));
-    let stalled = case.verdict.shares.state(State::StalledRto);
-    if share.max(stalled) <= LEAST_RATIO {
+    let stalled = case.verdict.shares.state(IntervalState::StalledRto);
+    if share.max(stalled) <= MIN_TIMEOUT_RATIO {
         return None;
     }
     let summary = format!(
         "Retransmission timeouts stopped the flow: {} of the run in the worst stream ({count} timeouts)",
-        percent(share.max(stalled).min(1.0)),
+        format_whole_percent(share.max(stalled).min(1.0)),
     );
-    let mut found = finding(case, "timeouts", summary);
+    let mut found = build_finding(case, "timeouts", summary);
     found.confidence_ratio = 0.8;
-    found.advice.push(advice("path", String::from("Whole windows or the ends of bursts are lost: look for a policer, a shallow queue, or an overshoot of slow start (cap the window near 1.5 × BDP)")));
+    found.advice.push(build_advice("path", String::from("Whole windows or the ends of bursts are lost: look for a policer, a shallow queue, or an overshoot of slow start (cap the window near 1.5 × BDP)")));
     Some(found)
 }

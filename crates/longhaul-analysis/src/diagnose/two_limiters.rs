@@ -5,11 +5,11 @@
 //! Needs: the shares. To do: lift the first, and measure again.
 //! Units: shares of bytes. Wrong when: the samples are too sparse to distinguish neighbours.
 
-use super::{Case, Finding, finding, percent};
-use crate::limit::verdict::SHARED_RATIO;
-use crate::throughput::words::name;
+use super::{DiagnosisCase, ReportFinding, build_finding, format_whole_percent};
+use crate::limit::limiter_verdict::SHARED_RATIO;
+use crate::throughput::limiter_text::name_limiter;
 
-pub fn diagnose(case: &Case) -> Option<Finding> {
+pub fn diagnose_two_limiters(case: &DiagnosisCase) -> Option<ReportFinding> {
     let (second, share) = case.verdict.second?;
     let first = case.verdict.limiter;
     let own = case.verdict.shares.limiter(first);
@@ -18,13 +18,13 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     }
     let summary = format!(
         "Two limiters: {} held {} of the bytes, {} held {}",
-        name(first),
-        percent(own),
-        name(second),
-        percent(share),
+        name_limiter(first),
+        format_whole_percent(own),
+        name_limiter(second),
+        format_whole_percent(share),
     );
-    let mut found = finding(case, "two_limiters", summary);
-    found.advice.push(super::advice(
+    let mut found = build_finding(case, "two_limiters", summary);
+    found.advice.push(super::build_advice(
         "initiator",
         String::from("Lift the first limit, and measure again: the second then shows alone"),
     ));

@@ -8,67 +8,72 @@
 //! Source: socket(7): SO_RCVBUF is cut to rmem_max, then doubled for bookkeeping. Units: bytes.
 //! Wrong when: the kernel counts headers of small segments against it; then the rate is lower.
 
-use super::{Advice, Case, advice, bytes, finding, host_name, percent, rate, share_of};
-use crate::caveats::receive_clip;
-use crate::limit::state::State;
-use longhaul_model::report::v1::Finding;
+use super::{
+    DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share,
+    format_whole_percent, name_of_host, to_bytes, to_rate,
+};
+use crate::caveats::find_receive_clip;
+use crate::limit::interval_state::IntervalState;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 
 /// The maximum relative distance from window / RTT at which the rate confirms the window.
 const NEAR_RATIO: f64 = 0.25;
 
-pub fn diagnose(case: &Case) -> Option<Finding> {
-    if !case.is(Limiter::ReceiveWindow) {
+pub fn diagnose_clipped_window(case: &DiagnosisCase) -> Option<ReportFinding> {
+    if !case.is_limited_by(Limiter::ReceiveWindow) {
         return None;
     }
-    let (asked, granted) = receive_clip(&case.scene)?;
-    let host = host_name(&case.receiver().host, "the receiver");
+    let (asked, granted) = find_receive_clip(&case.scene)?;
+    let host = name_of_host(&case.receiver().host, "the receiver");
     let allowed = case.allowed_bps(granted)?;
     let summary = format!(
         "Asked for a receive buffer of {}, {host} granted {}: its net.core.rmem_max allows no more (Linux stores twice what it grants: {} B); per {} that is {}{}",
-        bytes(asked),
-        bytes(granted),
+        to_bytes(asked),
+        to_bytes(granted),
         granted.saturating_mul(2),
         case.rtt_text(),
-        rate(allowed),
-        case.behind(),
+        to_rate(allowed),
+        case.describe_next_limit(),
     );
-    let mut found = finding(case, "receive_window", summary);
-    found.supports.push(share_of(case, State::WindowClip));
+    let mut found = build_finding(case, "receive_window", summary);
+    found
+        .supports
+        .push(describe_state_share(case, IntervalState::WindowClip));
     let off = case.goodput_bps() as f64 / allowed.max(1) as f64 - 1.0;
     let measured = format!(
         "goodput {} is {} from granted buffer / RTT",
         case.goodput(),
-        percent(off.abs())
+        format_whole_percent(off.abs())
     );
     if off.abs() <= NEAR_RATIO {
         found.supports.push(measured);
     } else {
         found.contradicts.push(measured);
     }
-    found.advice = advices(case, host, asked);
+    found.advice = list_window_advice(case, host, asked);
     Some(found)
 }
 
-fn advices(case: &Case, host: &str, asked: u64) -> Vec<Advice> {
+fn list_window_advice(case: &DiagnosisCase, host: &str, asked: u64) -> Vec<FindingAdvice> {
     let wanted = case.window_to_grant(asked);
     let most = case
         .receiver()
         .host
         .tcp_rmem_bytes
         .map_or(String::new(), |r| {
-            format!(" (it may then grow to tcp_rmem's {})", bytes(r[2]))
+            format!(" (it may then grow to tcp_rmem's {})", to_bytes(r[2]))
         });
     vec![
-        Advice {
+        FindingAdvice {
             command: Some(format!("sysctl -w net.core.rmem_max={wanted}")),
             expected_bps: case.expected_bps(case.allowed_bps(wanted)),
-            ..advice(
+            ..build_advice(
                 "receiver",
-                format!("Let {host} grant buffers up to {}", bytes(wanted)),
+                format!("Let {host} grant buffers up to {}", to_bytes(wanted)),
             )
         },
-        advice(
+        build_advice(
             "initiator",
             format!("Or set no buffer, and {host} sizes it by itself{most}"),
         ),

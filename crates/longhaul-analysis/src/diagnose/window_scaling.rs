@@ -7,14 +7,14 @@
 //! Source: RFC 7323, section 2. Units: bytes. Wrong when: the buffer itself is below 64 KiB, where
 //! scaling changes nothing.
 
-use super::{Advice, Case, advice, finding, host_name, rate};
-use longhaul_model::report::v1::Finding;
-use longhaul_model::report::v1::observation::Host;
+use super::{DiagnosisCase, FindingAdvice, build_advice, build_finding, name_of_host, to_rate};
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::observation::HostFacts;
 
 /// The maximum window in 16 bits.
 const UNSCALED_BYTES: u64 = 65_535;
 
-pub fn diagnose(case: &Case) -> Option<Finding> {
+pub fn diagnose_window_scaling(case: &DiagnosisCase) -> Option<ReportFinding> {
     let streams = &case.scene.observation.streams;
     let unscaled = streams.iter().any(|s| {
         let options = [s.sender.options, s.receiver.options];
@@ -30,26 +30,26 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     let allowed = case.allowed_bps(UNSCALED_BYTES)?;
     let off = [(case.sender(), "sender"), (case.receiver(), "receiver")]
         .into_iter()
-        .find(|(end, _)| is_off(&end.host));
+        .find(|(end, _)| is_scaling_off(&end.host));
     let culprit = off.map_or_else(
         || String::from("both ends have it on, so a device between them strips the option"),
-        |(end, place)| format!("{} has it switched off", host_name(&end.host, place)),
+        |(end, place)| format!("{} has it switched off", name_of_host(&end.host, place)),
     );
     let summary = format!(
         "Window scaling is not in force: at most 64 KiB per {} and stream, {} in all; {culprit}",
         case.rtt_text(),
-        rate(allowed),
+        to_rate(allowed),
     );
-    let mut found = finding(case, "no_window_scaling", summary);
+    let mut found = build_finding(case, "no_window_scaling", summary);
     found
         .supports
         .push(format!("no window above {UNSCALED_BYTES} B was seen"));
     found.advice.push(match off {
-        Some((_, place)) => Advice {
+        Some((_, place)) => FindingAdvice {
             command: Some(String::from("sysctl -w net.ipv4.tcp_window_scaling=1")),
-            ..advice(place, String::from("Switch window scaling on"))
+            ..build_advice(place, String::from("Switch window scaling on"))
         },
-        None => advice(
+        None => build_advice(
             "path",
             String::from(
                 "Find the device that strips TCP options; until then use parallel streams",
@@ -59,7 +59,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     Some(found)
 }
 
-fn is_off(host: &Host) -> bool {
+fn is_scaling_off(host: &HostFacts) -> bool {
     host.sysctl
         .get("net.ipv4.tcp_window_scaling")
         .is_some_and(|value| value.trim() == "0")

@@ -5,37 +5,43 @@
 //! Needs: `tcpi_rwnd_limited`, the buffer read back. To do: request more, or nothing.
 //! Units: bytes. Wrong when: the application reads slowly and its queue was not sampled.
 
-use super::{Advice, Case, advice, again, bytes, finding, rate, share_of};
-use crate::caveats::receive_clip;
-use crate::limit::bounds;
-use crate::limit::state::State;
-use longhaul_model::report::v1::Finding;
+use super::{
+    DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share,
+    repeat_command, to_bytes, to_rate,
+};
+use crate::caveats::find_receive_clip;
+use crate::limit::interval_state::IntervalState;
+use crate::limit::limit_bounds;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 
-pub fn diagnose(case: &Case) -> Option<Finding> {
+pub fn diagnose_window_size(case: &DiagnosisCase) -> Option<ReportFinding> {
     let asked = case.scene.plan.receive_buffer_bytes?;
-    if !case.is(Limiter::ReceiveWindow) || receive_clip(&case.scene).is_some() {
+    if !case.is_limited_by(Limiter::ReceiveWindow) || find_receive_clip(&case.scene).is_some() {
         return None;
     }
-    let window = bounds::windows_seen(&case.scene).unwrap_or(asked) / case.streams();
+    let window =
+        limit_bounds::sum_advertised_windows(&case.scene).unwrap_or(asked) / case.streams();
     let summary = format!(
         "The receive buffer that was asked for ({}) gives a window of {}; per {} that is {} a stream{}",
-        bytes(asked),
-        bytes(window),
+        to_bytes(asked),
+        to_bytes(window),
         case.rtt_text(),
-        rate(case.allowed_bps(window)? / case.streams()),
-        case.behind(),
+        to_rate(case.allowed_bps(window)? / case.streams()),
+        case.describe_next_limit(),
     );
-    let mut found = finding(case, "receive_window", summary);
-    found.supports.push(share_of(case, State::WindowClip));
-    found.supports.extend(super::in_flight(case));
+    let mut found = build_finding(case, "receive_window", summary);
+    found
+        .supports
+        .push(describe_state_share(case, IntervalState::WindowClip));
+    found.supports.extend(super::describe_in_flight(case));
     let wanted = case.better_window(asked);
-    found.advice.push(Advice {
-        command: Some(again(&format!("--receive-buffer {wanted}"))),
+    found.advice.push(FindingAdvice {
+        command: Some(repeat_command(&format!("--receive-buffer {wanted}"))),
         expected_bps: case.expected_bps(case.allowed_bps(wanted)),
-        ..advice(
+        ..build_advice(
             "initiator",
-            format!("Ask for {} or more, or for nothing", bytes(wanted)),
+            format!("Ask for {} or more, or for nothing", to_bytes(wanted)),
         )
     });
     Some(found)

@@ -6,82 +6,86 @@
 //!
 //! Units: bit/s of IP. Wrong when: a token bucket lets short bursts pass at another rate than bulk.
 
-use super::bucket;
-use super::candidate::{Candidate, weight};
-use super::case::{self, Case, ask_operator};
-use super::turn::Step;
-use super::words;
+use super::bucket_change;
+use super::cause_candidate::{CauseCandidate, weight};
+use super::event_case::{self, EventCase, advise_operator};
+use super::event_format;
+use super::state_change::LevelStep;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// The minimum step; smaller ones are within the error of two estimates.
-const LEAST_RATIO: f64 = 1.15;
+const MIN_STEP_RATIO: f64 = 1.15;
 /// A rate below this fraction of both capacities was never limited by them.
-const UNFELT: f64 = 0.4;
+const UNAFFECTED_RATIO: f64 = 0.4;
 /// Factor if the route changed: another route has other links.
-const OTHER_LINK: f64 = 0.7;
+const ROUTE_CHANGED_FACTOR: f64 = 0.7;
 /// Consistency without an estimate on both sides.
-const BY_RUNS: f64 = 0.7;
+const RUNS_ONLY_CONSISTENCY: f64 = 0.7;
 /// Consistency for an event of the capacity itself, if only the route is known as well.
-const SAME_ROUTE: f64 = 0.8;
-const BUCKET_TOO: &str = "a token bucket came or went at the same time: short bursts take its peak rate for the capacity";
+const SAME_ROUTE_CONSISTENCY: f64 = 0.8;
+const BUCKET_CHANGED_TEXT: &str = "a token bucket came or went at the same time: short bursts take its peak rate for the capacity";
 /// Tolerance: estimates of capacity and of goodput count different headers and have errors.
-const ABOVE: f64 = 1.1;
+const CAPACITY_TOLERANCE: f64 = 1.1;
 
-pub fn candidate(case: &Case) -> Option<Candidate> {
-    if !case.of_link() {
+pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+    if !case.is_link_quantity() {
         return None;
     }
     match case.capacity() {
-        Some(step) if case.is(Quantity::Capacity) => same_route(case, step),
-        Some(step) => by_looks(case, step),
-        None => by_runs(case),
+        Some(step) if case.is_quantity(PathQuantity::Capacity) => find_on_same_route(case, step),
+        Some(step) => find_by_estimates(case, step),
+        None => find_by_runs(case),
     }
 }
 
-fn by_looks(case: &Case, step: Step) -> Option<Candidate> {
-    if !step.beyond(LEAST_RATIO) {
+fn find_by_estimates(case: &EventCase, step: LevelStep) -> Option<CauseCandidate> {
+    if !step.differs_by(MIN_STEP_RATIO) {
         return None;
     }
     let shrank = step.after < step.before;
     let text = format!(
         "The capacity of the path {} from {} to {} ({}) {}",
         if shrank { "fell" } else { "rose" },
-        words::rate(step.before),
-        words::rate(step.after),
-        words::change(step.ratio()),
-        words::span(step.between_us),
+        event_format::format_rate(step.before),
+        event_format::format_rate(step.after),
+        event_format::format_change(step.ratio()),
+        event_format::format_time_span(step.between_us),
     );
-    let mut found = Candidate::new("capacity_change", step.between_us, text);
+    let mut found = CauseCandidate::new("capacity_change", step.between_us, text);
     found.weight = weight::LINK;
-    found.consistency = match case.worse() {
-        Some(worse) if worse == shrank => fits(case, step.before, step.after, &mut found),
+    found.consistency = match case.is_worse() {
+        Some(worse) if worse == shrank => {
+            rate_capacity_fit(case, step.before, step.after, &mut found)
+        }
         _ => 0.0,
     };
-    if bucket::moved(case) {
-        found.contradicts.push(BUCKET_TOO.to_owned());
+    if bucket_change::has_bucket_changed(case) {
+        found.contradicts.push(BUCKET_CHANGED_TEXT.to_owned());
         found.consistency *= 0.5;
-    } else if !case.is_by_capacity(step) {
+    } else if !case.is_explained_by_capacity(step) {
         found.contradicts.push(String::from(
             "others use far more of the link than it lost: their traffic makes it look slower to bursts",
         ));
         found.consistency *= 0.5;
-    } else if case.rerouted() {
+    } else if case.has_route_changed() {
         found.contradicts.push(String::from(
             "the route changed at the same time: it is another link, not a slower one",
         ));
-        found.consistency *= OTHER_LINK;
+        found.consistency *= ROUTE_CHANGED_FACTOR;
     }
-    ask(case, shrank, &mut found);
+    add_advice(case, shrank, &mut found);
     Some(found)
 }
 
 /// The capacity cannot explain itself, but an unchanged route shows that the same link changed.
-fn same_route(case: &Case, step: Step) -> Option<Candidate> {
-    let (Some(before), Some(after)) = case.routes_beside(false) else {
+fn find_on_same_route(case: &EventCase, step: LevelStep) -> Option<CauseCandidate> {
+    let (Some(before), Some(after)) = case.routes_around_event(false) else {
         return None;
     };
-    if !step.beyond(LEAST_RATIO) || case.rerouted() || !case::same_route(after.value, before.value)
+    if !step.differs_by(MIN_STEP_RATIO)
+        || case.has_route_changed()
+        || !event_case::is_same_route(after.value, before.value)
     {
         return None;
     }
@@ -89,62 +93,70 @@ fn same_route(case: &Case, step: Step) -> Option<Candidate> {
     let text = format!(
         "A link of the same route became {}: the path carries {} instead of {} {}",
         if shrank { "slower" } else { "faster" },
-        words::rate(step.after),
-        words::rate(step.before),
-        words::span(step.between_us),
+        event_format::format_rate(step.after),
+        event_format::format_rate(step.before),
+        event_format::format_time_span(step.between_us),
     );
-    let mut found = Candidate::new("capacity_change", step.between_us, text);
+    let mut found = CauseCandidate::new("capacity_change", step.between_us, text);
     found.weight = weight::LINK;
-    found.consistency = SAME_ROUTE;
+    found.consistency = SAME_ROUTE_CONSISTENCY;
     found.supports.push(String::from(
         "the route is the same before and after the event",
     ));
-    if bucket::moved(case) {
-        found.contradicts.push(BUCKET_TOO.to_owned());
+    if bucket_change::has_bucket_changed(case) {
+        found.contradicts.push(BUCKET_CHANGED_TEXT.to_owned());
         found.consistency *= 0.5;
     }
-    ask(case, shrank, &mut found);
+    add_advice(case, shrank, &mut found);
     Some(found)
 }
 
 /// Runs fill the path at a lower rate than it carried before, so its capacity fell.
-fn by_runs(case: &Case) -> Option<Candidate> {
-    let full = case.limiter(case.fell()) == Some(Limiter::PathCapacity);
-    if !case.is(Quantity::Goodput) || !full {
+fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
+    let full = case.frequent_limiter(case.has_fallen()) == Some(Limiter::PathCapacity);
+    if !case.is_quantity(PathQuantity::Goodput) || !full {
         return None;
     }
     let (before, after) = (case.event.before.median, case.event.after.median);
     let text = format!(
         "The path has {} to give: bulk runs fill it at {}, and reached {} {}",
-        if case.fell() { "less" } else { "more" },
-        words::rate(before.min(after)),
-        words::rate(before.max(after)),
-        if case.fell() { "before" } else { "since" },
+        if case.has_fallen() { "less" } else { "more" },
+        event_format::format_rate(before.min(after)),
+        event_format::format_rate(before.max(after)),
+        if case.has_fallen() { "before" } else { "since" },
     );
-    let mut found = Candidate::new("capacity_change", case.event.between_us, text);
+    let mut found = CauseCandidate::new("capacity_change", case.event.between_us, text);
     found.weight = weight::LINK;
-    found.consistency = BY_RUNS;
+    found.consistency = RUNS_ONLY_CONSISTENCY;
     found.contradicts.push(String::from(
         "other traffic would look the same: no estimate of capacity stands on both sides of the event",
     ));
-    ask(case, case.fell(), &mut found);
+    add_advice(case, case.has_fallen(), &mut found);
     Some(found)
 }
 
-fn ask(case: &Case, shrank: bool, found: &mut Candidate) {
-    if case.worse() == Some(true) && shrank {
-        found.advice.push(ask_operator(
+fn add_advice(case: &EventCase, shrank: bool, found: &mut CauseCandidate) {
+    if case.is_worse() == Some(true) && shrank {
+        found.advice.push(advise_operator(
             "Ask the operators of the path which link or interface now runs at that rate",
         ));
     }
 }
 
 /// Returns how well a rate fits between both capacities.
-fn fits(case: &Case, before_bps: f64, after_bps: f64, found: &mut Candidate) -> f64 {
-    if !matches!(case.event.quantity, Quantity::Goodput | Quantity::Available) {
+fn rate_capacity_fit(
+    case: &EventCase,
+    before_bps: f64,
+    after_bps: f64,
+    found: &mut CauseCandidate,
+) -> f64 {
+    if !matches!(
+        case.event.quantity,
+        PathQuantity::Goodput | PathQuantity::Available
+    ) {
         return 0.8;
     }
-    let (high, low) = if case.fell() {
+    let (high, low) = if case.has_fallen() {
         (case.event.before.median, case.event.after.median)
     } else {
         (case.event.after.median, case.event.before.median)
@@ -152,17 +164,17 @@ fn fits(case: &Case, before_bps: f64, after_bps: f64, found: &mut Candidate) -> 
     let narrow = before_bps.min(after_bps);
     let told = format!(
         "{} is {:.0} % of the smaller capacity",
-        words::rate(low),
+        event_format::format_rate(low),
         low / narrow * 100.0
     );
-    if low > narrow * ABOVE {
+    if low > narrow * CAPACITY_TOLERANCE {
         found.contradicts.push(told);
         return 0.0;
     }
-    if high < narrow * UNFELT {
+    if high < narrow * UNAFFECTED_RATIO {
         found.contradicts.push(format!(
             "{} was far below either capacity",
-            words::rate(high)
+            event_format::format_rate(high)
         ));
         return 0.3;
     }
@@ -172,15 +184,15 @@ fn fits(case: &Case, before_bps: f64, after_bps: f64, found: &mut Candidate) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{self, HOUR};
+    use super::super::event_test_builder::{self, HOUR};
     use super::*;
 
     fn consistency(before: f64, after: f64) -> Option<f64> {
-        let mut sketch = sketch::fell();
+        let mut sketch = event_test_builder::build_goodput_drop();
         sketch
             .estimate(-HOUR, before, before * 0.8, None)
             .estimate(HOUR, after, after * 0.8, None);
-        let found = sketch.found(candidate)?;
+        let found = sketch.run_cause(find_candidate)?;
         Some(found.consistency)
     }
 
@@ -201,11 +213,12 @@ mod tests {
 
     #[test]
     fn a_link_that_lost_far_less_than_what_was_free_is_not_the_cause() {
-        let mut sketch = sketch::of(Quantity::Available, 450e6, 110e6);
+        let mut sketch =
+            event_test_builder::build_level_step(PathQuantity::Available, 450e6, 110e6);
         sketch
             .estimate(-HOUR, 622e6, 450e6, None)
             .estimate(HOUR, 520e6, 110e6, None);
-        let found = sketch.found(candidate).unwrap();
+        let found = sketch.run_cause(find_candidate).unwrap();
         assert!(found.consistency <= 0.5, "{}", found.consistency);
     }
 
@@ -217,33 +230,34 @@ mod tests {
     #[test]
     fn runs_that_fill_the_path_at_less_say_it_too() {
         let with = |limiter| {
-            let mut sketch = sketch::fell();
+            let mut sketch = event_test_builder::build_goodput_drop();
             sketch.run_limited(HOUR, limiter);
             let (event, evidence) = (sketch.event(), sketch.evidence());
-            let case = Case {
+            let case = EventCase {
                 event: &event,
                 evidence: &evidence,
             };
-            candidate(&case).map(|found| found.consistency)
+            find_candidate(&case).map(|found| found.consistency)
         };
-        assert_eq!(with(Limiter::PathCapacity), Some(BY_RUNS));
+        assert_eq!(with(Limiter::PathCapacity), Some(RUNS_ONLY_CONSISTENCY));
         assert_eq!(with(Limiter::ReceiveWindow), None);
     }
 
     #[test]
     fn a_capacity_that_fell_on_the_same_route_is_a_slower_link_and_on_another_one_it_is_not() {
         let with = |after: &[&str]| {
-            let mut sketch = sketch::of(Quantity::Capacity, 622e6, 155e6);
+            let mut sketch =
+                event_test_builder::build_level_step(PathQuantity::Capacity, 622e6, 155e6);
             sketch
                 .trace(-HOUR, &["10.1.0.1", "10.2.0.1"])
                 .trace(HOUR, after);
             sketch
                 .estimate(-HOUR, 622e6, 400e6, None)
                 .estimate(HOUR, 155e6, 140e6, None);
-            sketch.found(candidate)
+            sketch.run_cause(find_candidate)
         };
         let found = with(&["10.1.0.1", "10.2.0.1"]).expect("a candidate");
-        assert!((found.consistency - SAME_ROUTE).abs() < 1e-9);
+        assert!((found.consistency - SAME_ROUTE_CONSISTENCY).abs() < 1e-9);
         assert!(found.summary.contains("155 Mbit/s instead of 622 Mbit/s"));
         assert!(!found.advice.is_empty());
         assert!(with(&["10.1.0.1", "10.7.0.1"]).is_none());

@@ -6,27 +6,30 @@
 //! Source: none; it sorts what was read. Units: as the kernel gives them. Error: none.
 //! Wrong when: one name denotes two interfaces because the route moved to another one.
 
-use super::case::Case;
-use super::evidence::Place;
-use super::turn::{Reading, Turn};
+use super::change_evidence::HostRole;
+use super::event_case::EventCase;
+use super::state_change::{StateChange, StateReading};
 use longhaul_model::report::v1::observation;
 use std::collections::BTreeMap;
 
 /// A changed fact of one host.
-pub struct Changed {
-    pub place: Place,
+pub struct HostFactChange {
+    pub role: HostRole,
     pub name: String,
-    pub turn: Turn<String>,
+    pub change: StateChange<String>,
 }
 
-impl Changed {
+impl HostFactChange {
     /// Returns the last number of both values; in a triple that is the maximum.
     pub fn numbers(&self) -> Option<(f64, f64)> {
-        Some((last_number(&self.turn.from)?, last_number(&self.turn.to)?))
+        Some((
+            parse_last_number(&self.change.from)?,
+            parse_last_number(&self.change.to)?,
+        ))
     }
 }
 
-fn last_number(text: &str) -> Option<f64> {
+fn parse_last_number(text: &str) -> Option<f64> {
     text.split_whitespace()
         .next_back()?
         .parse::<f64>()
@@ -34,40 +37,43 @@ fn last_number(text: &str) -> Option<f64> {
         .filter(|n| n.is_finite())
 }
 
-type Rows = BTreeMap<(Place, String), Vec<Reading<String>>>;
+type FactReadings = BTreeMap<(HostRole, String), Vec<StateReading<String>>>;
 
 /// Returns the matching facts, each with its change nearest to the event.
-pub fn changed(case: &Case, fits: impl Fn(&str) -> bool) -> Vec<Changed> {
-    let rows = rows(case).into_iter();
+pub fn find_changed_facts(case: &EventCase, fits: impl Fn(&str) -> bool) -> Vec<HostFactChange> {
+    let rows = collect_fact_readings(case).into_iter();
     rows.filter(|((_, name), _)| fits(name))
-        .filter_map(|row| nearest(case, row))
+        .filter_map(|row| find_nearest_change(case, row))
         .collect()
 }
 
 /// Returns true if each host has a matching fact that was read before and after the event.
-pub fn read_beside(case: &Case, fits: impl Fn(&str) -> bool) -> bool {
+pub fn is_read_on_both_sides(case: &EventCase, fits: impl Fn(&str) -> bool) -> bool {
     let [begin, end] = case.event.between_us;
-    let beside = |readings: &[Reading<String>]| {
+    let beside = |readings: &[StateReading<String>]| {
         readings.iter().any(|r| r.at_us <= begin) && readings.iter().any(|r| r.at_us >= end)
     };
-    let rows = rows(case);
-    [Place::Sender, Place::Receiver].into_iter().all(|end| {
-        let own = |((place, name), readings): (&(Place, String), &Vec<Reading<String>>)| {
-            *place == end && fits(name) && beside(readings)
-        };
-        rows.iter().any(own)
-    })
+    let rows = collect_fact_readings(case);
+    [HostRole::Sender, HostRole::Receiver]
+        .into_iter()
+        .all(|end| {
+            let own =
+                |((place, name), readings): (&(HostRole, String), &Vec<StateReading<String>>)| {
+                    *place == end && fits(name) && beside(readings)
+                };
+            rows.iter().any(own)
+        })
 }
 
-fn rows(case: &Case) -> Rows {
-    let mut rows = Rows::new();
+fn collect_fact_readings(case: &EventCase) -> FactReadings {
+    let mut rows = FactReadings::new();
     for seen in &case.evidence.throughput {
-        for place in [Place::Sender, Place::Receiver] {
+        for place in [HostRole::Sender, HostRole::Receiver] {
             let Some(end) = seen.end(place) else { continue };
-            for (name, value) in of_end(&end.host) {
-                add(&mut rows, (place, name), seen.at_us, &value);
+            for (name, value) in list_host_facts(&end.host) {
+                push_fact_reading(&mut rows, (place, name), seen.at_us, &value);
             }
-            let initiates = (place == Place::Sender) == seen.forward;
+            let initiates = (place == HostRole::Sender) == seen.forward;
             let run = &seen.report.run;
             let party = if initiates {
                 &run.initiator
@@ -75,7 +81,7 @@ fn rows(case: &Case) -> Rows {
                 &run.responder
             };
             if let Some(version) = party.longhaul.as_ref().filter(|v| !v.is_empty()) {
-                add(
+                push_fact_reading(
                     &mut rows,
                     (place, String::from("longhaul")),
                     seen.at_us,
@@ -86,35 +92,41 @@ fn rows(case: &Case) -> Rows {
     }
     for audit in &case.evidence.hosts {
         let seen = &audit.report.observation;
-        let facts = of_end(&seen.host)
+        let facts = list_host_facts(&seen.host)
             .into_iter()
             .filter(|(name, _)| !seen.readings.contains_key(name));
         for (name, value) in facts.chain(seen.readings.clone()) {
-            add(&mut rows, (audit.place, name), audit.at_us, &value);
+            push_fact_reading(&mut rows, (audit.place, name), audit.at_us, &value);
         }
     }
     rows
 }
 
-fn add(rows: &mut Rows, key: (Place, String), at_us: i64, value: &str) {
+fn push_fact_reading(rows: &mut FactReadings, key: (HostRole, String), at_us: i64, value: &str) {
     // One source separates triples with tabs, the other with spaces.
     let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-    rows.entry(key).or_default().push(Reading { at_us, value });
+    rows.entry(key)
+        .or_default()
+        .push(StateReading { at_us, value });
 }
 
-fn nearest(
-    case: &Case,
-    ((place, name), readings): ((Place, String), Vec<Reading<String>>),
-) -> Option<Changed> {
-    let turns = case.turns(readings, PartialEq::eq);
+fn find_nearest_change(
+    case: &EventCase,
+    ((place, name), readings): ((HostRole, String), Vec<StateReading<String>>),
+) -> Option<HostFactChange> {
+    let turns = case.find_state_changes(readings, PartialEq::eq);
     let turn = turns
         .into_iter()
-        .max_by(|a, b| case.rank(a).total_cmp(&case.rank(b)))?;
-    Some(Changed { place, name, turn })
+        .max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))?;
+    Some(HostFactChange {
+        role: place,
+        name,
+        change: turn,
+    })
 }
 
 /// Returns the host facts of a bulk run, under the names that audits use.
-fn of_end(host: &observation::Host) -> Vec<(String, String)> {
+fn list_host_facts(host: &observation::HostFacts) -> Vec<(String, String)> {
     let triple = |t: [u64; 3]| format!("{} {} {}", t[0], t[1], t[2]);
     let interface = host.interface.as_ref();
     let known = [

@@ -7,40 +7,45 @@
 //!
 //! Units: us of CPU time per 10^9 bytes. Wrong when: a restart changed other settings unnoticed.
 
-use super::candidate::{Candidate, weight};
-use super::case::Case;
-use super::evidence::Place;
-use super::host_facts::{self, Changed};
-use super::host_setting::told;
-use super::words;
-use crate::diagnose::advice;
+use super::cause_candidate::{CauseCandidate, weight};
+use super::change_evidence::HostRole;
+use super::event_case::EventCase;
+use super::event_format;
+use super::host_facts::{self, HostFactChange};
+use super::host_setting::format_fact_change;
+use crate::diagnose::build_advice;
 use longhaul_model::report::v1::analysis::Limiter;
 
 /// Consistency without supporting evidence: always possible, never proven.
-const ALONE: f64 = 0.6;
+const UNSUPPORTED_CONSISTENCY: f64 = 0.6;
 /// The minimum growth of CPU time for the same bytes.
-const DEARER: f64 = 1.2;
+const MIN_CPU_COST_RATIO: f64 = 1.2;
 
-pub fn candidate(case: &Case) -> Option<Candidate> {
-    if !case.of_link() {
+pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+    if !case.is_link_quantity() {
         return None;
     }
-    let all = host_facts::changed(case, is_software);
-    let first = all
-        .iter()
-        .max_by(|a, b| case.rank(&a.turn).total_cmp(&case.rank(&b.turn)))?;
-    let host = case.host(first.place);
+    let all = host_facts::find_changed_facts(case, is_software);
+    let first = all.iter().max_by(|a, b| {
+        case.rank_change(&a.change)
+            .total_cmp(&case.rank_change(&b.change))
+    })?;
+    let host = case.host(first.role);
     let text = format!(
         "Software of the {} {host} changed {}: {}",
-        first.place.word(),
-        words::span(first.turn.between_us),
-        told(first),
+        first.role.word(),
+        event_format::format_time_span(first.change.between_us),
+        format_fact_change(first),
     );
-    let mut found = Candidate::new("host_software", first.turn.between_us, text);
+    let mut found = CauseCandidate::new("host_software", first.change.between_us, text);
     found.weight = weight::HOST;
-    found.consistency = if first.turn.lasted { ALONE } else { 0.0 };
-    if first.turn.lasted
-        && let Some(sign) = burden(case, first)
+    found.consistency = if first.change.lasted {
+        UNSUPPORTED_CONSISTENCY
+    } else {
+        0.0
+    };
+    if first.change.lasted
+        && let Some(sign) = find_cpu_evidence(case, first)
     {
         found.consistency = 1.0;
         found.supports.push(sign);
@@ -49,8 +54,8 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
             .contradicts
             .push(String::from("no reading shows that it made a difference"));
     }
-    found.advice.push(advice(
-        first.place.word(),
+    found.advice.push(build_advice(
+        first.role.word(),
         format!("Measure {host} with the former version, or with another host beside it"),
     ));
     Some(found)
@@ -69,44 +74,44 @@ fn is_software(name: &str) -> bool {
 }
 
 /// Returns evidence that the CPU of that host is now the limiter or spends more time per byte.
-fn burden(case: &Case, changed: &Changed) -> Option<String> {
-    if case.worse() != Some(true) {
+fn find_cpu_evidence(case: &EventCase, changed: &HostFactChange) -> Option<String> {
+    if case.is_worse() != Some(true) {
         return None;
     }
-    let own = if changed.place == Place::Sender {
+    let own = if changed.role == HostRole::Sender {
         Limiter::CpuSender
     } else {
         Limiter::CpuReceiver
     };
-    if case.limiter(true) == Some(own) && case.limiter(false) != Some(own) {
+    if case.frequent_limiter(true) == Some(own) && case.frequent_limiter(false) != Some(own) {
         return Some(format!(
             "runs are limited by {} since",
-            crate::throughput::words::name(own)
+            crate::throughput::limiter_text::name_limiter(own)
         ));
     }
     let cost = |after: bool| {
-        let totals = &case.run(after)?.direction()?.1.totals;
-        match changed.place {
-            Place::Sender => totals.sender_cpu_us_per_gb,
-            Place::Receiver => totals.receiver_cpu_us_per_gb,
+        let totals = &case.nearest_run(after)?.direction()?.1.totals;
+        match changed.role {
+            HostRole::Sender => totals.sender_cpu_us_per_gb,
+            HostRole::Receiver => totals.receiver_cpu_us_per_gb,
         }
     };
     let ratio = cost(true)? as f64 / cost(false).filter(|us| *us > 0)? as f64;
-    (ratio >= DEARER).then(|| {
+    (ratio >= MIN_CPU_COST_RATIO).then(|| {
         format!(
             "the same bytes cost it {} of processor time",
-            words::change(ratio)
+            event_format::format_change(ratio)
         )
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{self, HOUR};
+    use super::super::event_test_builder::{self, HOUR};
     use super::*;
 
-    fn found(limiter: Limiter) -> Candidate {
-        let mut sketch = sketch::fell();
+    fn found(limiter: Limiter) -> CauseCandidate {
+        let mut sketch = event_test_builder::build_goodput_drop();
         for (at, kernel, limiter) in [
             (-HOUR, "6.1.0", Limiter::PathCapacity),
             (HOUR, "6.12.0", limiter),
@@ -116,7 +121,7 @@ mod tests {
                 report.analysis.limited_by = limiter;
             });
         }
-        sketch.found(candidate).expect("a candidate")
+        sketch.run_cause(find_candidate).expect("a candidate")
     }
 
     #[test]

@@ -4,14 +4,14 @@
 //! Needs: notes with their time. To do: ask its author.
 //! Wrong when: the note is about something else, or its time is when it was written.
 
-use super::candidate::{Candidate, weight};
-use super::case::Case;
-use super::words;
+use super::cause_candidate::{CauseCandidate, weight};
+use super::event_case::EventCase;
+use super::event_format;
 
 /// Consistency of a note, which may or may not be about the cause.
-const UNPROVEN: f64 = 0.75;
+const NOTE_CONSISTENCY: f64 = 0.75;
 
-pub fn candidate(case: &Case) -> Option<Candidate> {
+pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     let timing = |at_us: i64| case.timing([at_us, at_us]);
     let nearest = case
         .evidence
@@ -20,12 +20,12 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
         .max_by(|a, b| timing(a.at_us).total_cmp(&timing(b.at_us)))?;
     let text = format!(
         "A note of {} says: \"{}\"",
-        words::moment(nearest.at_us),
-        words::noted(&nearest.text)
+        event_format::format_time(nearest.at_us),
+        event_format::sanitize_note(&nearest.text)
     );
-    let mut found = Candidate::new("operator_note", [nearest.at_us; 2], text);
+    let mut found = CauseCandidate::new("operator_note", [nearest.at_us; 2], text);
     found.weight = weight::NOTE;
-    found.consistency = UNPROVEN;
+    found.consistency = NOTE_CONSISTENCY;
     found
         .contradicts
         .push(String::from("a note is no measurement"));
@@ -34,28 +34,28 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::Note;
-    use super::super::sketch::{self, DAY, T0};
+    use super::super::change_evidence::OperatorNote;
+    use super::super::event_test_builder::{self, DAY, T0};
     use super::*;
 
     #[test]
     fn a_note_of_the_time_is_just_likely_and_an_old_one_is_not() {
-        let mut sketch = sketch::fell();
+        let mut sketch = event_test_builder::build_goodput_drop();
         for (at_us, text) in [
             (T0 - 9 * DAY, "moved racks"),
             (T0, "switched Europe\nto ESnet"),
         ] {
-            sketch.notes.push(Note {
+            sketch.notes.push(OperatorNote {
                 at_us,
                 text: text.to_owned(),
             });
         }
         let (event, evidence) = (sketch.event(), sketch.evidence());
-        let case = Case {
+        let case = EventCase {
             event: &event,
             evidence: &evidence,
         };
-        let found = candidate(&case).expect("a candidate");
+        let found = find_candidate(&case).expect("a candidate");
         assert!(
             found.summary.contains("\"switched Europe to ESnet\""),
             "{}",

@@ -7,14 +7,14 @@
 //! ask the operator.
 //! Wrong when: a queue too short to show drops in its place.
 
-use super::bucket::{self, Kind};
-use super::candidate::Candidate;
-use super::case::Case;
+use super::bucket_change::{self, BucketCauseNames};
+use super::cause_candidate::CauseCandidate;
+use super::event_case::EventCase;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::available::BucketKind;
+use longhaul_model::report::v1::available::TokenBucketKind;
 
-const POLICER: Kind = Kind {
-    bucket: BucketKind::Policer,
+const POLICER: BucketCauseNames = BucketCauseNames {
+    bucket: TokenBucketKind::Policer,
     limiter: Limiter::Policer,
     appeared: "policer_appeared",
     gone: "policer_gone",
@@ -23,23 +23,23 @@ const POLICER: Kind = Kind {
     does: "to drop what exceeds its rate",
 };
 
-pub fn candidate(case: &Case) -> Option<Candidate> {
-    bucket::candidate(case, &POLICER)
+pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+    bucket_change::find_bucket_candidate(case, &POLICER)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{self, HOUR, bucket};
+    use super::super::event_test_builder::{self, HOUR, build_bucket};
     use super::*;
 
     #[test]
     fn a_new_policer_comes_with_a_rate_to_pace_to() {
-        let mut sketch = sketch::fell();
-        let policer = bucket(BucketKind::Policer, 622_000_000, 160_000_000);
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let policer = build_bucket(TokenBucketKind::Policer, 622_000_000, 160_000_000);
         sketch
             .estimate(-HOUR, 622e6, 400e6, None)
             .estimate(HOUR, 622e6, 150e6, Some(policer));
-        let found = sketch.found(candidate).expect("a candidate");
+        let found = sketch.run_cause(find_candidate).expect("a candidate");
         assert_eq!(found.cause, "policer_appeared");
         assert!((found.consistency - 1.0).abs() < 1e-9);
         assert!(
@@ -54,11 +54,11 @@ mod tests {
 
     #[test]
     fn a_shaper_is_no_policer() {
-        let mut sketch = sketch::fell();
-        let shaper = bucket(BucketKind::Shaper, 622_000_000, 160_000_000);
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 622_000_000, 160_000_000);
         sketch
             .estimate(-HOUR, 622e6, 400e6, None)
             .estimate(HOUR, 622e6, 150e6, Some(shaper));
-        assert!(sketch.found(candidate).is_none());
+        assert!(sketch.run_cause(find_candidate).is_none());
     }
 }

@@ -9,57 +9,57 @@
 //! Source: SLAC to CESNET, June 2003: 8 streams of 1 MiB fitted the old route and not the new one.
 //! Units: bit/s. Wrong when: estimates of available bandwidth are too high by more than stated.
 
-use super::candidate::{Candidate, weight};
-use super::case::{Case, is_window};
-use super::words;
-use crate::diagnose::advice;
-use crate::throughput::words::name;
-use longhaul_model::report::v1::Advice;
+use super::cause_candidate::{CauseCandidate, weight};
+use super::event_case::{EventCase, is_window_limiter};
+use super::event_format;
+use crate::diagnose::build_advice;
+use crate::throughput::limiter_text::name_limiter;
+use longhaul_model::report::v1::FindingAdvice;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::units::Bytes;
 
 /// The minimum ratio of available bandwidth, after to before.
-const KEPT: f64 = 0.9;
+const MIN_AVAILABLE_RATIO: f64 = 0.9;
 /// The maximum fraction of the available bandwidth that the throughput now uses.
-const UNUSED: f64 = 0.8;
+const MAX_USED_RATIO: f64 = 0.8;
 
-pub fn candidate(case: &Case) -> Option<Candidate> {
-    if !case.is(Quantity::Goodput) || !case.fell() {
+pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+    if !case.is_quantity(PathQuantity::Goodput) || !case.has_fallen() {
         return None;
     }
     let available = case.available()?;
     let used = case.event.after.median / available.after;
-    if available.ratio() < KEPT || used > UNUSED {
+    if available.ratio() < MIN_AVAILABLE_RATIO || used > MAX_USED_RATIO {
         return None;
     }
-    let way = if available.beyond(1.1) {
+    let way = if available.differs_by(1.1) {
         "rose"
-    } else if available.within(1.1) {
+    } else if available.is_within(1.1) {
         "stayed"
     } else {
         "went"
     };
     let text = format!(
         "The setting no longer fits the path: the throughput fell from {} to {} while available bandwidth {} from {} to {}{}",
-        words::rate(case.event.before.median),
-        words::rate(case.event.after.median),
+        event_format::format_rate(case.event.before.median),
+        event_format::format_rate(case.event.after.median),
         way,
-        words::rate(available.before),
-        words::rate(available.after),
-        setting(case).map_or_else(String::new, |setting| format!(" ({setting})")),
+        event_format::format_rate(available.before),
+        event_format::format_rate(available.after),
+        format_run_setting(case).map_or_else(String::new, |setting| format!(" ({setting})")),
     );
-    let mut found = Candidate::new("retune", case.event.between_us, text);
+    let mut found = CauseCandidate::new("retune", case.event.between_us, text);
     found.weight = weight::RETUNE;
-    found.consistency = limited(case, &mut found);
+    found.consistency = rate_limiter_fit(case, &mut found);
     found.supports.push(format!(
         "runs use {:.0} % of what is available",
         used * 100.0
     ));
-    found.advice.push(Advice {
+    found.advice.push(FindingAdvice {
         command: Some(String::from("longhaul tune HOST")),
         expected_bps: Some(available.after as u64),
-        ..advice(
+        ..build_advice(
             "initiator",
             String::from("Look for windows and streams that fit the path as it is now"),
         )
@@ -68,13 +68,13 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
 }
 
 /// Returns how well the limiter of the runs can be removed by another setting.
-fn limited(case: &Case, found: &mut Candidate) -> f64 {
-    let Some(limiter) = case.limiter(true) else {
+fn rate_limiter_fit(case: &EventCase, found: &mut CauseCandidate) -> f64 {
+    let Some(limiter) = case.frequent_limiter(true) else {
         return 0.8;
     };
-    let told = format!("runs are limited by {} since", name(limiter));
+    let told = format!("runs are limited by {} since", name_limiter(limiter));
     let fit = match limiter {
-        _ if is_window(limiter) => 1.0,
+        _ if is_window_limiter(limiter) => 1.0,
         Limiter::Loss | Limiter::Ramp => 0.85,
         Limiter::Unknown => 0.8,
         _ => 0.0,
@@ -85,14 +85,14 @@ fn limited(case: &Case, found: &mut Candidate) -> f64 {
         found.contradicts.push(told);
     }
     let changed = [
-        super::test_parameter::candidate(case),
-        super::host_setting::candidate(case),
+        super::test_parameter::find_candidate(case),
+        super::host_setting::find_candidate(case),
     ];
-    let score = |c: &Candidate| c.score(case.event.between_us, case.tau_us());
+    let score = |c: &CauseCandidate| c.score(case.event.between_us, case.tau_us());
     if changed
         .iter()
         .flatten()
-        .any(|c| score(c) >= super::candidate::LIKELY)
+        .any(|c| score(c) >= super::cause_candidate::MIN_BEST_SCORE)
     {
         found.contradicts.push(String::from(
             "the setting itself was changed, not what it has to fit",
@@ -103,8 +103,8 @@ fn limited(case: &Case, found: &mut Candidate) -> f64 {
 }
 
 /// Formats the setting: `8 streams of 1 MiB`.
-fn setting(case: &Case) -> Option<String> {
-    let plan = &case.run(true)?.report.plan;
+fn format_run_setting(case: &EventCase) -> Option<String> {
+    let plan = &case.nearest_run(true)?.report.plan;
     let window = plan.receive_buffer_bytes.or(plan.send_buffer_bytes);
     let each = window.map_or_else(
         || String::from("windows left to the kernel"),
@@ -112,24 +112,24 @@ fn setting(case: &Case) -> Option<String> {
     );
     Some(format!(
         "{}, {each}",
-        crate::throughput::words::streams(plan.streams)
+        crate::throughput::limiter_text::format_stream_count(plan.streams)
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{self, HOUR};
+    use super::super::event_test_builder::{self, HOUR};
     use super::*;
 
     fn consistency(available: [f64; 2], limiter: Limiter) -> Option<f64> {
-        let mut sketch = sketch::fell();
+        let mut sketch = event_test_builder::build_goodput_drop();
         sketch
             .estimate(-HOUR, 622e6, available[0], None)
             .estimate(HOUR, 622e6, available[1], None);
         sketch
             .run_limited(-HOUR, Limiter::PathCapacity)
             .run_limited(HOUR, limiter);
-        Some(sketch.found(candidate)?.consistency)
+        Some(sketch.run_cause(find_candidate)?.consistency)
     }
 
     #[test]

@@ -6,17 +6,17 @@
 //!
 //! Units: us. Wrong when: a standing queue is mistaken for the path's delay; hosts became slow.
 
-use super::candidate::{Candidate, weight};
-use super::case::{Case, is_window};
-use super::words;
-use crate::diagnose::advice;
-use longhaul_model::report::v1::quantity::Quantity;
+use super::cause_candidate::{CauseCandidate, weight};
+use super::event_case::{EventCase, is_window_limiter};
+use super::event_format;
+use crate::diagnose::build_advice;
+use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// The step must explain at least this fraction of the change, in logarithms.
-const MOST_OF_IT: f64 = 0.5;
+const MIN_EXPLAINED_FRACTION: f64 = 0.5;
 
-pub fn candidate(case: &Case) -> Option<Candidate> {
-    if case.is(Quantity::RttFloor) {
+pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+    if case.is_quantity(PathQuantity::RttFloor) {
         return None;
     }
     let step = case.rtt_step()?;
@@ -24,34 +24,36 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
     let text = format!(
         "The least round trip {} from {} to {} {}",
         if grew { "rose" } else { "fell" },
-        words::delay_us(step.before),
-        words::delay_us(step.after),
-        words::span(step.between_us),
+        event_format::format_delay_us(step.before),
+        event_format::format_delay_us(step.after),
+        event_format::format_time_span(step.between_us),
     );
-    let mut found = Candidate::new("rtt_step", step.between_us, text);
+    let mut found = CauseCandidate::new("rtt_step", step.between_us, text);
     found.weight = weight::RTT;
-    found.consistency = match case.worse() {
+    found.consistency = match case.is_worse() {
         None => 0.8,
         Some(worse) if worse != grew => 0.0,
-        Some(_) if case.is(Quantity::Goodput) => part(case, step.ratio(), &mut found),
+        Some(_) if case.is_quantity(PathQuantity::Goodput) => {
+            rate_explained_part(case, step.ratio(), &mut found)
+        }
         Some(_) => 0.5,
     };
-    if case.worse() == Some(true) && case.limiter(true).is_some_and(is_window) {
-        found.advice.push(advice("initiator", String::from("Ask for windows of twice the new bandwidth-delay product, or leave them to the kernel")));
+    if case.is_worse() == Some(true) && case.frequent_limiter(true).is_some_and(is_window_limiter) {
+        found.advice.push(build_advice("initiator", String::from("Ask for windows of twice the new bandwidth-delay product, or leave them to the kernel")));
     }
     Some(found)
 }
 
 /// Rates the part of the change that the step alone causes in a window-limited rate.
-fn part(case: &Case, rtt_ratio: f64, found: &mut Candidate) -> f64 {
+fn rate_explained_part(case: &EventCase, rtt_ratio: f64, found: &mut CauseCandidate) -> f64 {
     let by_rtt = 1.0 / rtt_ratio;
     let share = by_rtt.ln() / case.ratio().ln();
     let told = format!(
         "a window-bound rate would change by {} by it, the throughput changed by {}",
-        words::change(by_rtt),
-        words::change(case.ratio())
+        event_format::format_change(by_rtt),
+        event_format::format_change(case.ratio())
     );
-    if share >= MOST_OF_IT {
+    if share >= MIN_EXPLAINED_FRACTION {
         found.supports.push(told);
         1.0
     } else {
@@ -62,15 +64,15 @@ fn part(case: &Case, rtt_ratio: f64, found: &mut Candidate) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{self, HOUR};
+    use super::super::event_test_builder::{self, HOUR};
     use super::*;
 
-    fn consistency(sketch: &sketch::Sketch) -> Option<f64> {
-        Some(sketch.found(candidate)?.consistency)
+    fn consistency(sketch: &event_test_builder::EvidenceBuilder) -> Option<f64> {
+        Some(sketch.run_cause(find_candidate)?.consistency)
     }
 
     fn step(before_us: f64, after_us: f64) -> Option<f64> {
-        let mut sketch = sketch::fell();
+        let mut sketch = event_test_builder::build_goodput_drop();
         sketch.rtt(-HOUR, before_us).rtt(HOUR, after_us);
         consistency(&sketch)
     }

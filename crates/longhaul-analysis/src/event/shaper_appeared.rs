@@ -7,14 +7,14 @@
 //! To do: ask the operator, with the three figures.
 //! Wrong when: the bucket was never emptied before the event, so that it existed unnoticed.
 
-use super::bucket::{self, Kind};
-use super::candidate::Candidate;
-use super::case::Case;
+use super::bucket_change::{self, BucketCauseNames};
+use super::cause_candidate::CauseCandidate;
+use super::event_case::EventCase;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::available::BucketKind;
+use longhaul_model::report::v1::available::TokenBucketKind;
 
-const SHAPER: Kind = Kind {
-    bucket: BucketKind::Shaper,
+const SHAPER: BucketCauseNames = BucketCauseNames {
+    bucket: TokenBucketKind::Shaper,
     limiter: Limiter::Shaper,
     appeared: "shaper_appeared",
     gone: "shaper_gone",
@@ -23,30 +23,30 @@ const SHAPER: Kind = Kind {
     does: "to queue what exceeds its rate",
 };
 
-pub fn candidate(case: &Case) -> Option<Candidate> {
-    bucket::candidate(case, &SHAPER)
+pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+    bucket_change::find_bucket_candidate(case, &SHAPER)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{self, HOUR, bucket};
+    use super::super::event_test_builder::{self, HOUR, build_bucket};
     use super::*;
-    use longhaul_model::report::v1::quantity::Quantity;
+    use longhaul_model::report::v1::quantity::PathQuantity;
 
-    fn found(sketch: &sketch::Sketch) -> Option<(f64, Candidate)> {
+    fn found(sketch: &event_test_builder::EvidenceBuilder) -> Option<(f64, CauseCandidate)> {
         let (event, evidence) = (sketch.event(), sketch.evidence());
-        let case = Case {
+        let case = EventCase {
             event: &event,
             evidence: &evidence,
         };
-        let found = candidate(&case)?;
+        let found = find_candidate(&case)?;
         Some((found.score(event.between_us, case.tau_us()), found))
     }
 
     #[test]
     fn a_new_shaper_at_the_level_counts_in_full() {
-        let mut sketch = sketch::fell();
-        let shaper = bucket(BucketKind::Shaper, 200_000_000, 155_000_000);
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
         sketch
             .estimate(-HOUR, 622e6, 400e6, None)
             .estimate(HOUR, 622e6, 140e6, Some(shaper));
@@ -62,8 +62,8 @@ mod tests {
 
     #[test]
     fn one_far_above_the_level_hardly_counts() {
-        let mut sketch = sketch::fell();
-        let shaper = bucket(BucketKind::Shaper, 622_000_000, 600_000_000);
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 622_000_000, 600_000_000);
         sketch
             .estimate(-HOUR, 622e6, 400e6, None)
             .estimate(HOUR, 622e6, 400e6, Some(shaper));
@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn the_same_one_as_before_is_no_cause() {
-        let mut sketch = sketch::fell();
-        let shaper = bucket(BucketKind::Shaper, 200_000_000, 155_000_000);
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
         sketch
             .estimate(-HOUR, 622e6, 140e6, Some(shaper.clone()))
             .estimate(HOUR, 622e6, 140e6, Some(shaper));
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn a_lower_rate_of_the_same_one_is_told_as_such() {
-        let mut sketch = sketch::fell();
-        let shaper = |bps| Some(bucket(BucketKind::Shaper, 622_000_000, bps));
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = |bps| Some(build_bucket(TokenBucketKind::Shaper, 622_000_000, bps));
         sketch.estimate(-HOUR, 622e6, 250e6, shaper(260_000_000));
         sketch.estimate(HOUR, 622e6, 150e6, shaper(160_000_000));
         let (score, found) = found(&sketch).expect("a candidate");
@@ -93,23 +93,28 @@ mod tests {
 
     #[test]
     fn one_that_went_raises_a_rate_and_does_not_lower_it() {
-        let gone = |mut sketch: sketch::Sketch| {
-            let shaper = bucket(BucketKind::Shaper, 200_000_000, 155_000_000);
+        let gone = |mut sketch: event_test_builder::EvidenceBuilder| {
+            let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
             sketch
                 .estimate(-HOUR, 622e6, 140e6, Some(shaper))
                 .estimate(HOUR, 622e6, 400e6, None);
             found(&sketch)
         };
-        let (score, found) = gone(sketch::of(Quantity::Goodput, 140e6, 280e6)).expect("one");
+        let (score, found) = gone(event_test_builder::build_level_step(
+            PathQuantity::Goodput,
+            140e6,
+            280e6,
+        ))
+        .expect("one");
         assert_eq!((found.cause, score > 0.7), ("shaper_gone", true));
         // A short run after a fall fits into the burst, so it cannot show that the bucket is gone.
-        assert!(gone(sketch::fell()).is_none());
+        assert!(gone(event_test_builder::build_goodput_drop()).is_none());
     }
 
     #[test]
     fn one_that_was_looked_for_late_is_there_since_runs_have_its_rate() {
-        let mut sketch = sketch::fell();
-        let shaper = bucket(BucketKind::Shaper, 200_000_000, 155_000_000);
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
         sketch
             .capacity(-2 * HOUR, 622e6)
             .capacity(HOUR, 622e6)
@@ -123,8 +128,8 @@ mod tests {
 
     #[test]
     fn without_any_look_before_faster_runs_say_that_it_was_not_there() {
-        let mut sketch = sketch::fell();
-        let shaper = bucket(BucketKind::Shaper, 200_000_000, 155_000_000);
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
         sketch.estimate(2 * HOUR, 622e6, 140e6, Some(shaper));
         let (score, found) = found(&sketch).expect("a candidate");
         assert_eq!(found.cause, "shaper_appeared");
@@ -133,7 +138,7 @@ mod tests {
 
     #[test]
     fn bulk_runs_that_a_shaper_holds_say_it_too() {
-        let mut sketch = sketch::fell();
+        let mut sketch = event_test_builder::build_goodput_drop();
         sketch
             .run_limited(-HOUR, Limiter::PathCapacity)
             .run_limited(HOUR, Limiter::Shaper);

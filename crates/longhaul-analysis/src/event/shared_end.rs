@@ -5,76 +5,76 @@
 //! Needs: a mesh of measured paths. To do: check first what they share.
 //! Wrong when: a host has few paths, or two problems begin at the same time.
 
-use super::candidate::{Candidate, weight};
-use super::case::{Case, ask_operator};
-use super::scope::{self, Shared};
+use super::cause_candidate::{CauseCandidate, weight};
+use super::change_scope::{self, SharedElement};
+use super::event_case::{EventCase, advise_operator};
 
 /// Consistency if the cause is an unknown part of what they share.
-const PART: f64 = 0.5;
+const PARTIAL_CONSISTENCY: f64 = 0.5;
 
-pub fn candidate(case: &Case) -> Option<Candidate> {
-    let scope = scope::scope(case)?;
+pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+    let scope = change_scope::find_change_scope(case)?;
     let between_us = scope.between_us?;
     let (cause, consistency, look) = match &scope.shared {
-        Shared::End(host) => (
+        SharedElement::Host(host) => (
             "shared_end",
             1.0,
             format!("Look at {host} and its access first"),
         ),
-        Shared::PartOfEnd(host) => (
+        SharedElement::PartOfHost(host) => (
             "shared_end",
-            PART,
+            PARTIAL_CONSISTENCY,
             format!("Look at the access of {host} first"),
         ),
-        Shared::Segment(hop) => (
+        SharedElement::Segment(hop) => (
             "shared_segment",
             1.0,
             format!("Look at the segment at {hop} first"),
         ),
-        Shared::OnlyThis | Shared::Nothing => return None,
+        SharedElement::OnlyThisPath | SharedElement::Nothing => return None,
     };
-    let mut found = Candidate::new(cause, between_us, scope.text);
+    let mut found = CauseCandidate::new(cause, between_us, scope.text);
     found.weight = weight::SHARED;
     found.consistency = consistency;
-    if case.worse() == Some(true) {
-        found.advice.push(ask_operator(look));
+    if case.is_worse() == Some(true) {
+        found.advice.push(advise_operator(look));
     }
     Some(found)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::{Elsewhere, Steady};
-    use super::super::sketch::{self, DAY, pair};
+    use super::super::change_evidence::{OtherPathChange, UnchangedPath};
+    use super::super::event_test_builder::{self, DAY, build_pair};
     use super::*;
-    use longhaul_model::report::v1::event::Event;
+    use longhaul_model::report::v1::event::ChangeEvent;
 
     fn score(apart_us: i64, stayed: bool) -> f64 {
-        let sketch = sketch::fell();
+        let sketch = event_test_builder::build_goodput_drop();
         let event = sketch.event();
         let between_us = event.between_us.map(|us| us + apart_us);
-        let other = Event {
-            pair: pair("slac", "in2p3"),
+        let other = ChangeEvent {
+            pair: build_pair("slac", "in2p3"),
             between_us,
             ..event.clone()
         };
-        let third = pair("slac", "nikhef");
+        let third = build_pair("slac", "nikhef");
         let mut evidence = sketch.evidence();
-        evidence.elsewhere = vec![Elsewhere {
+        evidence.other_path_changes = vec![OtherPathChange {
             event: &other,
             route: None,
         }];
         if stayed {
-            evidence.steady = vec![Steady {
+            evidence.unchanged_paths = vec![UnchangedPath {
                 pair: &third,
                 route: None,
             }];
         }
-        let case = Case {
+        let case = EventCase {
             event: &event,
             evidence: &evidence,
         };
-        candidate(&case).map_or(0.0, |found| found.score(event.between_us, case.tau_us()))
+        find_candidate(&case).map_or(0.0, |found| found.score(event.between_us, case.tau_us()))
     }
 
     #[test]

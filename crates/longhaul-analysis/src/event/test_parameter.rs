@@ -6,48 +6,48 @@
 //! runs with the same parameters. Wrong when: the change was a reaction to the event (a re-tune):
 //! then it comes after it.
 
-use super::candidate::{Candidate, weight};
-use super::case::{Case, is_window};
-use super::evidence::Seen;
-use super::turn::Reading;
-use super::words;
-use crate::diagnose::advice;
-use longhaul_model::report::v1::Throughput;
-use longhaul_model::report::v1::plan::{Mode, Plan, Transport};
-use longhaul_model::report::v1::quantity::Quantity;
+use super::cause_candidate::{CauseCandidate, weight};
+use super::change_evidence::EvidenceReport;
+use super::event_case::{EventCase, is_window_limiter};
+use super::event_format;
+use super::state_change::StateReading;
+use crate::diagnose::build_advice;
+use longhaul_model::report::v1::ThroughputReport;
+use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport, ThroughputPlan};
+use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::units::{Bytes, Rate};
 use std::collections::BTreeMap;
 
 /// Parameters and values as printed.
-type Parameters = BTreeMap<&'static str, String>;
+type RunParameters = BTreeMap<&'static str, String>;
 
-pub fn candidate(case: &Case) -> Option<Candidate> {
-    let by_runs = by_runs(case);
-    let by_file = by_file(case);
-    let score = |found: &Candidate| found.score(case.event.between_us, case.tau_us());
+pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+    let by_runs = find_by_runs(case);
+    let by_file = find_by_config(case);
+    let score = |found: &CauseCandidate| found.score(case.event.between_us, case.tau_us());
     match (by_runs, by_file) {
         (Some(runs), Some(file)) if score(&runs) >= score(&file) => Some(runs),
         (runs, file) => file.or(runs),
     }
 }
 
-fn by_runs(case: &Case) -> Option<Candidate> {
-    if !case.of_transfer() {
+fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
+    if !case.is_transfer_quantity() {
         return None;
     }
-    let reading = |seen: &Seen<Throughput>| Reading {
+    let reading = |seen: &EvidenceReport<ThroughputReport>| StateReading {
         at_us: seen.at_us,
-        value: parameters(&seen.report.plan),
+        value: list_parameters(&seen.report.plan),
     };
     let readings = case.evidence.throughput.iter().map(reading).collect();
-    let found = case.turns(readings, PartialEq::eq);
+    let found = case.find_state_changes(readings, PartialEq::eq);
     let turn = found
         .into_iter()
-        .max_by(|a, b| case.rank(a).total_cmp(&case.rank(b)))?;
-    let changed = changes(&turn.from, &turn.to);
-    let mut found = named(turn.between_us, &changed);
+        .max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))?;
+    let changed = format_changes(&turn.from, &turn.to);
+    let mut found = create_parameter_candidate(turn.between_us, &changed);
     found.consistency = if turn.lasted {
-        consistency(case, &turn.from, &turn.to)
+        rate_parameter_fit(case, &turn.from, &turn.to)
     } else {
         0.0
     };
@@ -59,7 +59,7 @@ fn by_runs(case: &Case) -> Option<Candidate> {
     Some(found)
 }
 
-fn by_file(case: &Case) -> Option<Candidate> {
+fn find_by_config(case: &EventCase) -> Option<CauseCandidate> {
     let timing = |at_us: i64| case.timing([at_us, at_us]);
     let nearest = case
         .evidence
@@ -75,41 +75,41 @@ fn by_file(case: &Case) -> Option<Candidate> {
         .map(|c| {
             format!(
                 "{} from {} to {}",
-                words::quoted(&c.name),
-                words::quoted(&c.before),
-                words::quoted(&c.after)
+                event_format::sanitize_name(&c.name),
+                event_format::sanitize_name(&c.before),
+                event_format::sanitize_name(&c.after)
             )
         })
         .collect();
-    let mut found = named([nearest.at_us; 2], &changed);
+    let mut found = create_parameter_candidate([nearest.at_us; 2], &changed);
     found
         .supports
         .push(String::from("the agent's file was changed then"));
-    found.consistency = way(
+    found.consistency = rate_direction_fit(
         case,
         &nearest.name,
-        number(&nearest.before),
-        number(&nearest.after),
+        parse_quantity(&nearest.before),
+        parse_quantity(&nearest.after),
     );
     Some(found)
 }
 
-fn named(between_us: [i64; 2], changed: &[String]) -> Candidate {
+fn create_parameter_candidate(between_us: [i64; 2], changed: &[String]) -> CauseCandidate {
     let text = format!(
         "The measurement itself changed {}: {}",
-        words::span(between_us),
+        event_format::format_time_span(between_us),
         changed.join(", ")
     );
-    let mut found = Candidate::new("test_parameter", between_us, text);
+    let mut found = CauseCandidate::new("test_parameter", between_us, text);
     found.weight = weight::TEST_PARAMETER;
-    found.advice.push(advice(
+    found.advice.push(build_advice(
         "initiator",
         String::from("Compare only runs with the same parameters; the path need not have changed"),
     ));
     found
 }
 
-fn parameters(plan: &Plan) -> Parameters {
+fn list_parameters(plan: &ThroughputPlan) -> RunParameters {
     let kernel = || String::from("left to the kernel");
     let bytes = |bytes: Option<u64>| bytes.map_or_else(kernel, |b| Bytes(b).to_string());
     let rate = |bps: Option<u64>| {
@@ -119,12 +119,12 @@ fn parameters(plan: &Plan) -> Parameters {
         )
     };
     let transport = match plan.transport {
-        Transport::Tcp => String::from("TCP"),
-        Transport::Udp { rate_bps } => format!("UDP at {}", Rate::bits_per_second(rate_bps)),
+        RunTransport::Tcp => String::from("TCP"),
+        RunTransport::Udp { rate_bps } => format!("UDP at {}", Rate::bits_per_second(rate_bps)),
     };
     let mode = match plan.mode {
-        Mode::Delivered => "delivered",
-        Mode::Wire => "wire",
+        ReceiveMode::Delivered => "delivered",
+        ReceiveMode::Wire => "wire",
     };
     BTreeMap::from([
         ("streams", plan.streams.to_string()),
@@ -134,7 +134,7 @@ fn parameters(plan: &Plan) -> Parameters {
             "congestion control",
             plan.congestion_control
                 .as_deref()
-                .map_or_else(kernel, words::quoted),
+                .map_or_else(kernel, event_format::sanitize_name),
         ),
         ("pacing", rate(plan.pacing_bps)),
         ("write rate", rate(plan.write_rate_bps)),
@@ -151,7 +151,7 @@ fn parameters(plan: &Plan) -> Parameters {
     ])
 }
 
-fn changes(from: &Parameters, to: &Parameters) -> Vec<String> {
+fn format_changes(from: &RunParameters, to: &RunParameters) -> Vec<String> {
     let changed = from
         .iter()
         .zip(to.values())
@@ -162,19 +162,21 @@ fn changes(from: &Parameters, to: &Parameters) -> Vec<String> {
 }
 
 /// Returns the fit of the changed parameters; of several, the best.
-fn consistency(case: &Case, from: &Parameters, to: &Parameters) -> f64 {
-    let window = |all: &Parameters| number(&all["receive buffer"]).or(number(&all["send buffer"]));
-    let streams = |all: &Parameters| number(&all["streams"]);
-    let total = |all: &Parameters| Some(streams(all)? * window(all)?);
+fn rate_parameter_fit(case: &EventCase, from: &RunParameters, to: &RunParameters) -> f64 {
+    let window = |all: &RunParameters| {
+        parse_quantity(&all["receive buffer"]).or(parse_quantity(&all["send buffer"]))
+    };
+    let streams = |all: &RunParameters| parse_quantity(&all["streams"]);
+    let total = |all: &RunParameters| Some(streams(all)? * window(all)?);
     let both = total(from).zip(total(to));
     let mut best: f64 = 0.0;
     for (name, old) in from.iter().filter(|(name, old)| to[*name] != **old) {
         let fit = match (*name, both) {
             // The total that all streams may have in flight counts.
             ("streams" | "send buffer" | "receive buffer", Some((old, new))) => {
-                way(case, name, Some(old), Some(new))
+                rate_direction_fit(case, name, Some(old), Some(new))
             }
-            _ => way(case, name, number(old), number(&to[name])),
+            _ => rate_direction_fit(case, name, parse_quantity(old), parse_quantity(&to[name])),
         };
         best = best.max(fit);
     }
@@ -182,27 +184,27 @@ fn consistency(case: &Case, from: &Parameters, to: &Parameters) -> f64 {
 }
 
 /// Returns 1 if the direction fits, 0 if it is the opposite, 0.5 if that is unknown.
-fn way(case: &Case, name: &str, old: Option<f64>, new: Option<f64>) -> f64 {
+fn rate_direction_fit(case: &EventCase, name: &str, old: Option<f64>, new: Option<f64>) -> f64 {
     if name.contains("mode") || name.contains("transport") || name.contains("scavenger") {
         return 1.0;
     }
-    if name.contains("congestion") || !case.is(Quantity::Goodput) {
+    if name.contains("congestion") || !case.is_quantity(PathQuantity::Goodput) {
         return 0.8;
     }
     let Some((old, new)) = old.zip(new) else {
         return 0.5;
     };
     let less = new < old;
-    match (less == case.fell(), case.limiter(true)) {
+    match (less == case.has_fallen(), case.frequent_limiter(true)) {
         (true, _) => 1.0,
         // More streams or larger windows may also overrun a queue, unless windows limit now.
-        (false, Some(limiter)) if !is_window(limiter) && case.fell() => 0.5,
+        (false, Some(limiter)) if !is_window_limiter(limiter) && case.has_fallen() => 0.5,
         (false, _) => 0.0,
     }
 }
 
 /// Parses values like `512 KiB`, `100 Mbit/s`, `8`.
-fn number(text: &str) -> Option<f64> {
+fn parse_quantity(text: &str) -> Option<f64> {
     let plain = text.parse::<f64>().ok().filter(|value| value.is_finite());
     let bytes = || text.parse::<Bytes>().ok().map(|b| b.0 as f64);
     let rate = || text.parse::<Rate>().ok().map(|r| r.as_bps() as f64);
@@ -211,21 +213,21 @@ fn number(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::PlanChange;
-    use super::super::sketch::{self, DAY, HOUR};
+    use super::super::change_evidence::PlanChange;
+    use super::super::event_test_builder::{self, DAY, HOUR};
     use super::*;
 
-    fn score(sketch: &sketch::Sketch) -> f64 {
+    fn score(sketch: &event_test_builder::EvidenceBuilder) -> f64 {
         let (event, evidence) = (sketch.event(), sketch.evidence());
-        let case = Case {
+        let case = EventCase {
             event: &event,
             evidence: &evidence,
         };
-        candidate(&case).map_or(0.0, |found| found.score(event.between_us, case.tau_us()))
+        find_candidate(&case).map_or(0.0, |found| found.score(event.between_us, case.tau_us()))
     }
 
-    fn streams(before: u32, after: u32) -> sketch::Sketch {
-        let mut sketch = sketch::fell();
+    fn streams(before: u32, after: u32) -> event_test_builder::EvidenceBuilder {
+        let mut sketch = event_test_builder::build_goodput_drop();
         for (at, streams) in [(-HOUR, before), (HOUR, after)] {
             sketch.run(at, |report| report.plan.streams = streams);
         }
@@ -249,7 +251,7 @@ mod tests {
 
     #[test]
     fn what_all_streams_hold_together_counts() {
-        let mut sketch = sketch::fell();
+        let mut sketch = event_test_builder::build_goodput_drop();
         for (at, streams, window) in [(-HOUR, 8, 1 << 20), (HOUR, 16, 64 << 10)] {
             sketch.run(at, move |report| {
                 report.plan.streams = streams;
@@ -267,10 +269,10 @@ mod tests {
             before: String::from("8"),
             after: String::from("2"),
         };
-        let mut sketch = sketch::fell();
-        sketch.plan_changes.push(change(sketch::T0));
+        let mut sketch = event_test_builder::build_goodput_drop();
+        sketch.plan_changes.push(change(event_test_builder::T0));
         assert!((score(&sketch) - 1.0).abs() < 1e-9);
-        sketch.plan_changes[0].at_us = sketch::T0 - 3 * DAY;
+        sketch.plan_changes[0].at_us = event_test_builder::T0 - 3 * DAY;
         assert!(score(&sketch) < 0.01);
     }
 }

@@ -4,11 +4,11 @@ mod hostile;
 mod injected;
 mod seeds;
 
-use super::sketch::Sketch;
-use super::{Explained, explain};
+use super::event_test_builder::EvidenceBuilder;
+use super::{EventExplanation, explain_event};
 
 /// Causes by word, the likeliest first.
-fn causes(sketch: &Sketch) -> Vec<String> {
+fn causes(sketch: &EvidenceBuilder) -> Vec<String> {
     let explained = explained(sketch);
     explained
         .causes
@@ -17,6 +17,6 @@ fn causes(sketch: &Sketch) -> Vec<String> {
         .collect()
 }
 
-fn explained(sketch: &Sketch) -> Explained {
-    explain(&sketch.event(), &sketch.evidence())
+fn explained(sketch: &EvidenceBuilder) -> EventExplanation {
+    explain_event(&sketch.event(), &sketch.evidence())
 }

@@ -1,15 +1,17 @@
 //! Runs with known truth: queues that grow and drain, drifting clocks, competitors.
 
 use super::*;
-use crate::accuracy::loaded::{Case, case};
-use crate::accuracy::rng::Rng;
+use crate::estimator_accuracy::load_accuracy::{LoadCase, draw_load_case};
+use crate::estimator_accuracy::splitmix::SplitMix64;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::load::{Flow, Observation, Phase, Plan, Point, Probe, Step};
-use longhaul_model::report::v1::path::Echo;
+use longhaul_model::report::v1::load::{
+    LoadFlow, LoadObservation, LoadPhase, LoadPlan, LoadPoint, LoadProbe, LoadStep,
+};
+use longhaul_model::report::v1::path::ProbeEcho;
 use proptest::prelude::*;
 
-fn plan(steps: Vec<Step>) -> Plan {
-    Plan {
+fn plan(steps: Vec<LoadStep>) -> LoadPlan {
+    LoadPlan {
         forward: true,
         steps,
         probe_interval_us: 10_000,
@@ -19,8 +21,8 @@ fn plan(steps: Vec<Step>) -> Plan {
     }
 }
 
-fn step() -> Step {
-    Step {
+fn step() -> LoadStep {
+    LoadStep {
         streams: 1,
         window_bytes: None,
         congestion_control: None,
@@ -32,14 +34,14 @@ fn step() -> Step {
     }
 }
 
-fn flow(from_us: u64, until_us: u64, bps: u64) -> Flow {
+fn flow(from_us: u64, until_us: u64, bps: u64) -> LoadFlow {
     let at = |i: u64| from_us + (until_us - from_us) * i / 50;
-    let series = (0..=50).map(|i| Point {
+    let series = (0..=50).map(|i| LoadPoint {
         at_us: at(i),
         bytes: (at(i) - from_us) * bps / 8_000_000,
     });
-    let series: Vec<Point> = series.collect();
-    Flow {
+    let series: Vec<LoadPoint> = series.collect();
+    LoadFlow {
         run_id: None,
         bytes: series[50].bytes,
         elapsed_us: until_us - from_us,
@@ -50,8 +52,8 @@ fn flow(from_us: u64, until_us: u64, bps: u64) -> Flow {
     }
 }
 
-fn phase(from_us: u64, until_us: u64, step: Option<u32>) -> Phase {
-    Phase {
+fn phase(from_us: u64, until_us: u64, step: Option<u32>) -> LoadPhase {
+    LoadPhase {
         from_us,
         until_us,
         step,
@@ -67,7 +69,7 @@ fn probes(
     (from_us, until_us): (u64, u64),
     queue_ms: f64,
     drift: f64,
-) -> Vec<Probe> {
+) -> Vec<LoadProbe> {
     (0..length_us / 10_000)
         .map(|i| {
             let at_us = i * 10_000;
@@ -78,8 +80,8 @@ fn probes(
                 0.0
             };
             let clock = 5e9 + drift * at_us as f64 * 1e3;
-            Probe {
-                echo: Echo {
+            LoadProbe {
+                echo: ProbeEcho {
                     at_us,
                     rtt_ns: Some((20e6 + queue + wobble) as u64),
                     ttl: None,
@@ -91,10 +93,10 @@ fn probes(
         .collect()
 }
 
-fn loaded(queue_ms: f64, drift: f64) -> Observation {
+fn loaded(queue_ms: f64, drift: f64) -> LoadObservation {
     let mut load = phase(2_000_000, 7_000_000, Some(0));
     load.load = Some(flow(2_000_000, 7_000_000, 48_000_000));
-    Observation {
+    LoadObservation {
         clock: "kernel_receive".to_owned(),
         idle_rtt_us: Some(20_000),
         probes: probes(9_000_000, (2_100_000, 7_300_000), queue_ms, drift),
@@ -108,7 +110,7 @@ fn loaded(queue_ms: f64, drift: f64) -> Observation {
 
 #[test]
 fn a_queue_is_told_with_its_size_its_direction_and_its_end() {
-    let found = conclude(&plan(vec![step()]), &loaded(640.0, 50e-6));
+    let found = conclude_load(&plan(vec![step()]), &loaded(640.0, 50e-6));
     let result = &found.analysis.steps[0];
     let rise = result.rise_ns.unwrap() as f64;
     assert!((rise / 640e6 - 1.0).abs() < 0.01, "{rise}");
@@ -126,7 +128,7 @@ fn a_queue_is_told_with_its_size_its_direction_and_its_end() {
 #[test]
 fn drifting_clocks_are_not_taken_for_a_queue_and_no_queue_is_said_so() {
     for drift in [-80e-6, 0.0, 80e-6] {
-        let found = conclude(&plan(vec![step()]), &loaded(0.0, drift));
+        let found = conclude_load(&plan(vec![step()]), &loaded(0.0, drift));
         let result = &found.analysis.steps[0];
         assert_eq!(result.grew, None, "{drift}");
         assert_eq!(found.findings[0].cause, "no_queue", "{drift}");
@@ -138,15 +140,15 @@ fn drifting_clocks_are_not_taken_for_a_queue_and_no_queue_is_said_so() {
 #[test]
 fn loss_under_load_is_told_from_a_lost_probe() {
     let mut seen = loaded(10.0, 0.0);
-    let silence = |seen: &mut Observation, every: usize| {
-        let inside = |p: &&mut Probe| (3_000_000..7_000_000).contains(&p.echo.at_us);
+    let silence = |seen: &mut LoadObservation, every: usize| {
+        let inside = |p: &&mut LoadProbe| (3_000_000..7_000_000).contains(&p.echo.at_us);
         for probe in seen.probes.iter_mut().filter(inside).step_by(every) {
             probe.echo.rtt_ns = None;
         }
     };
     silence(&mut seen, 400);
-    let causes = |seen: &Observation| {
-        let found = conclude(&plan(vec![step()]), seen).findings;
+    let causes = |seen: &LoadObservation| {
+        let found = conclude_load(&plan(vec![step()]), seen).findings;
         found.into_iter().map(|f| f.cause).collect::<Vec<_>>()
     };
     assert!(!causes(&seen).contains(&"loss_under_load".to_owned()));
@@ -155,19 +157,19 @@ fn loss_under_load_is_told_from_a_lost_probe() {
 }
 
 /// Baseline, plain load, scavenger, baseline; each 5 s with 2 s between.
-fn compared(beside_plain: u64, beside_scavenger: u64) -> (Plan, Observation) {
-    let baseline = || Step {
+fn compared(beside_plain: u64, beside_scavenger: u64) -> (LoadPlan, LoadObservation) {
+    let baseline = || LoadStep {
         competitor: true,
         baseline: true,
         ..step()
     };
     let steps = vec![
         baseline(),
-        Step {
+        LoadStep {
             competitor: true,
             ..step()
         },
-        Step {
+        LoadStep {
             competitor: true,
             scavenger: true,
             ..step()
@@ -189,7 +191,7 @@ fn compared(beside_plain: u64, beside_scavenger: u64) -> (Plan, Observation) {
         phases.push(loaded);
         phases.push(phase(from + 5_000_000, from + 7_000_000, None));
     }
-    let observation = Observation {
+    let observation = LoadObservation {
         clock: "user".to_owned(),
         idle_rtt_us: None,
         probes: probes(30_000_000, (0, 0), 0.0, 0.0),
@@ -201,7 +203,7 @@ fn compared(beside_plain: u64, beside_scavenger: u64) -> (Plan, Observation) {
 #[test]
 fn a_scavenger_yields_by_what_the_competitor_keeps() {
     let (plan, seen) = compared(24_000_000, 46_000_000);
-    let found = conclude(&plan, &seen);
+    let found = conclude_load(&plan, &seen);
     let scavenger = found.analysis.scavenger.unwrap();
     assert!(scavenger.yields);
     assert_eq!(
@@ -212,7 +214,7 @@ fn a_scavenger_yields_by_what_the_competitor_keeps() {
     assert!((scavenger.competitor_kept_plain_ratio.unwrap() - 24.0 / 47.8).abs() < 0.01);
     assert!(found.findings.iter().any(|f| f.cause == "yields"));
     let (plan, seen) = compared(24_000_000, 40_000_000);
-    let found = conclude(&plan, &seen);
+    let found = conclude_load(&plan, &seen);
     assert!(!found.analysis.scavenger.unwrap().yields);
     assert!(found.findings.iter().any(|f| f.cause == "does_not_yield"));
 }
@@ -221,14 +223,14 @@ fn a_scavenger_yields_by_what_the_competitor_keeps() {
 fn a_load_that_something_else_held_back_is_no_proof_of_an_empty_queue() {
     let mut seen = loaded(0.0, 0.0);
     seen.phases[1].load.as_mut().unwrap().limited_by = Limiter::ReceiveWindow;
-    let found = conclude(&plan(vec![step()]), &seen);
+    let found = conclude_load(&plan(vec![step()]), &seen);
     assert!(found.findings.is_empty(), "{:?}", found.findings);
     assert_eq!(found.caveats[0].code, "path_not_filled");
 }
 
 #[test]
 fn an_empty_run_concludes_nothing_and_says_why() {
-    let found = conclude(&plan(vec![step()]), &Observation::default());
+    let found = conclude_load(&plan(vec![step()]), &LoadObservation::default());
     assert_eq!((found.analysis.idle, found.analysis.steps.len()), (None, 0));
     assert_eq!(found.caveats[0].code, "no_idle");
 }
@@ -238,8 +240,8 @@ proptest! {
 
     #[test]
     fn the_rise_lies_in_its_interval_and_shares_are_shares(seed in 0u64..1000) {
-        let Case { plan, observation, .. } = case(&mut Rng::new(seed));
-        let found = conclude(&plan, &observation).analysis;
+        let LoadCase { plan, observation, .. } = draw_load_case(&mut SplitMix64::new(seed));
+        let found = conclude_load(&plan, &observation).analysis;
         for result in &found.steps {
             if let (Some(rise), Some([low, high])) = (result.rise_ns, result.rise_interval_ns) {
                 prop_assert!(low <= rise && rise <= high);
@@ -257,10 +259,10 @@ proptest! {
         times in prop::collection::vec((any::<u64>(), any::<Option<u64>>(), any::<Option<i64>>()), 0..60),
         phases in prop::collection::vec((any::<u64>(), any::<u64>(), any::<Option<u32>>()), 0..6),
     ) {
-        let mut probes: Vec<Probe> = times
+        let mut probes: Vec<LoadProbe> = times
             .into_iter()
-            .map(|(at_us, rtt_ns, one_way)| Probe {
-                echo: Echo { at_us: at_us / 4, rtt_ns, ttl: None },
+            .map(|(at_us, rtt_ns, one_way)| LoadProbe {
+                echo: ProbeEcho { at_us: at_us / 4, rtt_ns, ttl: None },
                 forward_ns: one_way,
                 reverse_ns: one_way,
             })
@@ -269,14 +271,14 @@ proptest! {
         let phases = phases.into_iter().map(|(a, b, step)| {
             let (from, until) = (a.min(b) / 4, a.max(b) / 4);
             let mut phase = phase(from, until, step);
-            let points = |at_us, bytes| Point { at_us, bytes };
-            phase.load = Some(Flow {
+            let points = |at_us, bytes| LoadPoint { at_us, bytes };
+            phase.load = Some(LoadFlow {
                 series: vec![points(from, 0), points(from.saturating_add(a % 5_000_000), b)],
                 ..flow(0, 50, 8)
             });
             phase
         });
-        let observation = Observation { probes, phases: phases.collect(), ..Observation::default() };
-        let _ = conclude(&plan(vec![step(), step()]), &observation);
+        let observation = LoadObservation { probes, phases: phases.collect(), ..LoadObservation::default() };
+        let _ = conclude_load(&plan(vec![step(), step()]), &observation);
     }
 }

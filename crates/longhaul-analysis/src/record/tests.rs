@@ -1,22 +1,24 @@
 //! Marks, classes and rules, on figures of the seeds.
 
 use super::*;
-use longhaul_model::report::v1::Party;
-use longhaul_model::report::v1::capture::Variety;
-use longhaul_model::report::v1::record::{Payload, Router, Rule, RuleKind, RuleVerdict, Stop};
+use longhaul_model::report::v1::RunParty;
+use longhaul_model::report::v1::capture::PayloadVariety;
+use longhaul_model::report::v1::record::{
+    CapturedPayload, ContestRule, LocatedRouter, RecordStop, RuleKind, RuleVerdict,
+};
 use proptest::prelude::*;
 
 /// Good enough here; the program has the ellipsoid.
 struct Sphere;
 
-impl Globe for Sphere {
-    fn metres(&self, from: distance::Point, to: distance::Point) -> f64 {
-        distance::on_sphere(from, to)
+impl GeodesicModel for Sphere {
+    fn metres(&self, from: record_distance::GeoPoint, to: record_distance::GeoPoint) -> f64 {
+        record_distance::compute_sphere_distance(from, to)
     }
 }
 
-fn stop(city: &str, (latitude, longitude): (f64, f64)) -> Stop {
-    Stop {
+fn stop(city: &str, (latitude, longitude): (f64, f64)) -> RecordStop {
+    RecordStop {
         city: city.to_owned(),
         latitude,
         longitude,
@@ -25,13 +27,13 @@ fn stop(city: &str, (latitude, longitude): (f64, f64)) -> Stop {
 }
 
 /// Two of the legs of the record of February 2004, with its bytes and seconds.
-fn seen() -> Observation {
-    Observation {
+fn seen() -> RecordObservation {
+    RecordObservation {
         throughput_run: "20040222T000000Z-000001".to_owned(),
         path_run: Some("20040222T000000Z-000002".to_owned()),
         started_at: "2004-02-22T00:00:00Z".to_owned(),
-        initiator: Party::default(),
-        responder: Party::default(),
+        initiator: RunParty::default(),
+        responder: RunParty::default(),
         forward: true,
         transport: "tcp".to_owned(),
         ip_version: Some(4),
@@ -54,7 +56,7 @@ fn seen() -> Observation {
     }
 }
 
-fn history() -> History {
+fn history() -> MarkHistory {
     let mark = |date: &str, class: &str, mark: f64| PastMark {
         date: date.to_owned(),
         team: "a team".to_owned(),
@@ -65,7 +67,7 @@ fn history() -> History {
         source: "a page".to_owned(),
         confidence: "read".to_owned(),
     };
-    History {
+    MarkHistory {
         version: 1,
         marks: vec![
             mark("2003", "ipv4_multiple_streams", 23_888e12),
@@ -75,8 +77,8 @@ fn history() -> History {
     }
 }
 
-fn rules(kinds: &[(RuleKind, f64)]) -> Rules {
-    let rule = |(check, value): &(RuleKind, f64)| Rule {
+fn rules(kinds: &[(RuleKind, f64)]) -> RuleSet {
+    let rule = |(check, value): &(RuleKind, f64)| ContestRule {
         clause: None,
         text: "a rule".to_owned(),
         check: *check,
@@ -84,7 +86,7 @@ fn rules(kinds: &[(RuleKind, f64)]) -> Rules {
         source: "a page".to_owned(),
         confidence: "read".to_owned(),
     };
-    Rules {
+    RuleSet {
         name: "some".to_owned(),
         version: 1,
         title: String::new(),
@@ -93,11 +95,11 @@ fn rules(kinds: &[(RuleKind, f64)]) -> Rules {
     }
 }
 
-fn concluded(seen: &Observation, kinds: &[(RuleKind, f64)]) -> Analysis {
-    conclude(seen, &Sphere, (&rules(kinds), &history()))
+fn concluded(seen: &RecordObservation, kinds: &[(RuleKind, f64)]) -> RecordAnalysis {
+    conclude_record(seen, &Sphere, (&rules(kinds), &history()))
 }
 
-fn verdict(seen: &Observation, kind: RuleKind, value: f64) -> RuleVerdict {
+fn verdict(seen: &RecordObservation, kind: RuleKind, value: f64) -> RuleVerdict {
     concluded(seen, &[(kind, value)]).checks[0].verdict
 }
 
@@ -135,7 +137,7 @@ fn a_router_far_from_every_stop_is_left_out_once_with_its_detour() {
         (4, "Denver", 39.8617, -104.6731),
         (5, "Chicago", 41.7860, -87.7524),
     ] {
-        seen.routers.push(Router {
+        seen.routers.push(LocatedRouter {
             ttl,
             address: "192.0.2.1".to_owned(),
             name: None,
@@ -188,9 +190,9 @@ fn rules_hold_fail_or_cannot_be_told() {
 
 #[test]
 fn varied_payload_is_what_a_capture_shows_and_nothing_else() {
-    let captured = |distinct_packets, most_repeated_packets| Payload {
+    let captured = |distinct_packets, most_repeated_packets| CapturedPayload {
         captured_by: "responder".to_owned(),
-        variety: Variety {
+        variety: PayloadVariety {
             packets: 100,
             compared_bytes: 64,
             distinct_packets,
@@ -198,7 +200,7 @@ fn varied_payload_is_what_a_capture_shows_and_nothing_else() {
         },
     };
     let judged = |payload| {
-        let seen = Observation { payload, ..seen() };
+        let seen = RecordObservation { payload, ..seen() };
         let found = concluded(&seen, &[(RuleKind::VariedPayload, 0.0)]);
         (found.checks[0].verdict, found.checks[0].text.clone())
     };
@@ -219,7 +221,7 @@ proptest! {
     ) {
         let goodput = bytes as f64 * 8e6 / us as f64;
         let product = goodput * mm as f64 / 1e3;
-        let mark = mark(bytes, us, mm).expect("time passed");
+        let mark = compute_mark(bytes, us, mm).expect("time passed");
         prop_assert!((mark / product - 1.0).abs() < 1e-12);
     }
 

@@ -7,15 +7,15 @@ mod orders;
 use super::*;
 use cases::{cell, grid, guided, measure, report};
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::plan::Direction;
-use longhaul_model::report::v1::scan::{Cell, Observation};
+use longhaul_model::report::v1::plan::RunDirection;
+use longhaul_model::report::v1::scan::{ScanCell, ScanObservation};
 
-fn find<'a>(conclusion: &'a Conclusion, cause: &str) -> &'a Finding {
+fn find<'a>(conclusion: &'a ConcludedScan, cause: &str) -> &'a ReportFinding {
     let found = conclusion.findings.iter().find(|f| f.cause == cause);
     found.unwrap_or_else(|| panic!("no {cause} in {:?}", conclusion.findings))
 }
 
-fn none(conclusion: &Conclusion, cause: &str) {
+fn none(conclusion: &ConcludedScan, cause: &str) {
     assert!(
         conclusion.findings.iter().all(|f| f.cause != cause),
         "{:?}",
@@ -23,13 +23,18 @@ fn none(conclusion: &Conclusion, cause: &str) {
     );
 }
 
-fn coded<'a>(conclusion: &'a Conclusion, code: &str) -> Option<&'a Caveat> {
+fn coded<'a>(conclusion: &'a ConcludedScan, code: &str) -> Option<&'a ReportCaveat> {
     conclusion.caveats.iter().find(|c| c.code == code)
 }
 
 #[test]
 fn the_recommended_setting_is_the_smallest_within_3_percent() {
-    let plan = grid(&[None, Some(1 << 20)], &[1, 2, 4, 8], Direction::Forward, 1);
+    let plan = grid(
+        &[None, Some(1 << 20)],
+        &[1, 2, 4, 8],
+        RunDirection::Forward,
+        1,
+    );
     let found = measure(&plan, |s, _, _| match (s.streams, s.window_bytes) {
         (8, _) => 100e6,
         (4, Some(_)) => 98e6,
@@ -59,13 +64,13 @@ fn a_present_setting_that_is_too_small_is_named_with_its_share() {
     let mut plan = grid(
         &[Some(262_144), Some(524_288), Some(1 << 20)],
         &[8, 30, 48],
-        Direction::Forward,
+        RunDirection::Forward,
         2,
     );
-    plan.present = Some(Setting {
+    plan.present = Some(TransferSetting {
         window_bytes: Some(1 << 20),
         streams: 8,
-        ..Setting::default()
+        ..TransferSetting::default()
     });
     let found = measure(&plan, |s, _, _| if s.streams == 8 { 150e6 } else { 300e6 });
     let finding = find(&found, "present_too_small");
@@ -93,12 +98,12 @@ fn a_host_that_cuts_the_window_is_named_with_sysctl_and_value() {
     let plan = grid(
         &[Some(65_536), Some(1 << 20)],
         &[1, 8],
-        Direction::Forward,
+        RunDirection::Forward,
         1,
     );
-    let cells: Vec<Cell> = order(&plan)
+    let cells: Vec<ScanCell> = order_cells(&plan)
         .into_iter()
-        .map(|slot| Cell {
+        .map(|slot| ScanCell {
             limited_by: Some(Limiter::ReceiveWindow),
             granted_receive_bytes: Some(65_536),
             granted_send_bytes: slot.setting.window_bytes,
@@ -106,7 +111,7 @@ fn a_host_that_cuts_the_window_is_named_with_sysctl_and_value() {
         })
         .collect();
     let runs = [report(true, "slac", "daresbury", 65_536)];
-    let found = conclude(&plan, &Observation { cells }, &runs, "grid_done");
+    let found = conclude_scan(&plan, &ScanObservation { cells }, &runs, "grid_done");
     let finding = find(&found, "window_clipped");
     for word in ["daresbury", "64 KiB", "net.core.rmem_max", "stopgap"] {
         assert!(
@@ -131,7 +136,7 @@ fn a_host_that_cuts_the_window_is_named_with_sysctl_and_value() {
 
 #[test]
 fn a_window_within_the_ceilings_needs_nothing() {
-    let plan = grid(&[Some(65_536)], &[1, 8], Direction::Forward, 1);
+    let plan = grid(&[Some(65_536)], &[1, 8], RunDirection::Forward, 1);
     let found = measure(&plan, |s, _, _| 3e6 * f64::from(s.streams));
     assert!(found.analysis.directions[0].needs.is_empty());
     none(&found, "window_clipped");
@@ -143,12 +148,12 @@ fn a_change_of_route_is_told_and_nothing_is_averaged_over_it() {
     let plan = grid(
         &[None, Some(1 << 20)],
         &[1, 2, 4, 8, 16],
-        Direction::Forward,
+        RunDirection::Forward,
         3,
     );
-    let slots = order(&plan);
+    let slots = order_cells(&plan);
     let change = slots.len() / 2;
-    let cells: Vec<Cell> = slots
+    let cells: Vec<ScanCell> = slots
         .iter()
         .enumerate()
         .map(|(place, slot)| {
@@ -157,13 +162,13 @@ fn a_change_of_route_is_told_and_nothing_is_averaged_over_it() {
             } else {
                 (60e6, 160_000)
             };
-            Cell {
+            ScanCell {
                 idle_rtt_us: Some(rtt),
                 ..cell(slot, bps)
             }
         })
         .collect();
-    let found = conclude(&plan, &Observation { cells }, &[], "grid_done");
+    let found = conclude_scan(&plan, &ScanObservation { cells }, &[], "grid_done");
     let regimes = &found.analysis.regimes;
     assert_eq!(regimes.len(), 2, "{regimes:?}");
     assert_eq!(regimes[1].first_cell as usize, change);
@@ -187,8 +192,8 @@ fn a_change_of_route_is_told_and_nothing_is_averaged_over_it() {
 
 #[test]
 fn a_drop_is_seen_by_the_sentinels_alone() {
-    let plan = grid(&[None], &[1, 2, 4, 8, 16, 32], Direction::Forward, 6);
-    let half = order(&plan).len() / 2;
+    let plan = grid(&[None], &[1, 2, 4, 8, 16, 32], RunDirection::Forward, 6);
+    let half = order_cells(&plan).len() / 2;
     let found = measure(
         &plan,
         |_, _, place| if place < half { 250e6 } else { 150e6 },
@@ -213,19 +218,19 @@ fn a_drop_is_seen_by_the_sentinels_alone() {
 fn two_probes_that_differ_by_less_than_their_own_intervals_are_one_path() {
     let told = |half_bps: u64| {
         let probe = |index: u32, bps: u64| {
-            let slot = Slot {
+            let slot = ScanSlot {
                 index,
-                setting: Setting::default(),
+                setting: TransferSetting::default(),
                 forward: true,
                 sentinel: false,
             };
-            Cell {
+            ScanCell {
                 goodput_interval_bps: Some([bps - half_bps, bps + half_bps]),
                 ..cell(&slot, bps as f64)
             }
         };
         let cells = vec![probe(0, 100_000_000), probe(1, 60_000_000)];
-        let found = conclude(&guided(), &Observation { cells }, &[], "settled");
+        let found = conclude_scan(&guided(), &ScanObservation { cells }, &[], "settled");
         found.analysis.regimes.len()
     };
     assert_eq!(told(40_000_000), 0);
@@ -235,24 +240,24 @@ fn two_probes_that_differ_by_less_than_their_own_intervals_are_one_path() {
 #[test]
 fn too_little_after_a_change_concludes_nothing_from_it() {
     let plan = guided();
-    let cells: Vec<Cell> = [150_000u64; 3]
+    let cells: Vec<ScanCell> = [150_000u64; 3]
         .iter()
         .chain(&[190_000; 3])
         .enumerate()
         .map(|(place, rtt)| {
-            let slot = Slot {
+            let slot = ScanSlot {
                 index: place as u32,
-                setting: Setting::default(),
+                setting: TransferSetting::default(),
                 forward: place < 1,
                 sentinel: false,
             };
-            Cell {
+            ScanCell {
                 idle_rtt_us: Some(*rtt),
                 ..cell(&slot, 50e6)
             }
         })
         .collect();
-    let found = conclude(&plan, &Observation { cells }, &[], "time");
+    let found = conclude_scan(&plan, &ScanObservation { cells }, &[], "time");
     assert_eq!(found.analysis.regimes.len(), 2);
     assert_eq!(found.analysis.directions[0].best, None);
     assert!(coded(&found, "few_cells").is_some());
@@ -260,7 +265,7 @@ fn too_little_after_a_change_concludes_nothing_from_it() {
 
 #[test]
 fn equal_settings_are_said_not_to_matter() {
-    let plan = grid(&[None, Some(1 << 20)], &[1, 2, 4], Direction::Forward, 2);
+    let plan = grid(&[None, Some(1 << 20)], &[1, 2, 4], RunDirection::Forward, 2);
     let found = measure(&plan, |s, _, _| 94e6 + f64::from(s.streams) * 1e4);
     assert!(
         find(&found, "settings_do_not_matter")
@@ -273,17 +278,17 @@ fn equal_settings_are_said_not_to_matter() {
             .as_ref()
             .unwrap()
             .setting,
-        Setting::default()
+        TransferSetting::default()
     );
 }
 
 #[test]
 fn asymmetry_has_sign_histogram_and_cause() {
-    let plan = grid(&[Some(1 << 20)], &[1, 2, 4], Direction::Both, 1);
-    let cells: Vec<Cell> = order(&plan)
+    let plan = grid(&[Some(1 << 20)], &[1, 2, 4], RunDirection::Both, 1);
+    let cells: Vec<ScanCell> = order_cells(&plan)
         .into_iter()
         .map(|slot| {
-            let clipped = Cell {
+            let clipped = ScanCell {
                 limited_by: Some(Limiter::ReceiveWindow),
                 granted_receive_bytes: Some(65_536),
                 ..cell(&slot, 30e6)
@@ -299,7 +304,7 @@ fn asymmetry_has_sign_histogram_and_cause() {
         report(true, "slac", "daresbury", 65_536),
         report(false, "daresbury", "slac", 1 << 24),
     ];
-    let found = conclude(&plan, &Observation { cells }, &runs, "grid_done");
+    let found = conclude_scan(&plan, &ScanObservation { cells }, &runs, "grid_done");
     let asymmetry = found.analysis.asymmetry.as_ref().unwrap();
     assert!((asymmetry.median_ratio + 0.4).abs() < 1e-9);
     let counted: Vec<f64> = asymmetry
@@ -321,9 +326,9 @@ fn asymmetry_has_sign_histogram_and_cause() {
 
 #[test]
 fn a_cell_that_was_measured_again_counts_once() {
-    let plan = grid(&[None], &[1, 2], Direction::Forward, 1);
-    let slots = order(&plan);
-    let lost = failed(
+    let plan = grid(&[None], &[1, 2], RunDirection::Forward, 1);
+    let slots = order_cells(&plan);
+    let lost = build_failed_cell(
         0,
         slots[0].setting.clone(),
         true,
@@ -338,7 +343,7 @@ fn a_cell_that_was_measured_again_counts_once() {
         cell(&slots[0], 6e6),
         cell(&slots[1], 7e6),
     ];
-    let found = conclude(&plan, &Observation { cells }, &[], "grid_done");
+    let found = conclude_scan(&plan, &ScanObservation { cells }, &[], "grid_done");
     assert_eq!(found.analysis.probes_run, 2);
     assert!(coded(&found, "failed_cells").is_none() && coded(&found, "interrupted").is_none());
     let best = found.analysis.directions[0].best.as_ref().unwrap();
@@ -347,9 +352,9 @@ fn a_cell_that_was_measured_again_counts_once() {
 
 #[test]
 fn a_scan_without_any_result_says_so_and_concludes_nothing() {
-    let plan = grid(&[None], &[1, 2], Direction::Both, 1);
-    let cells = order(&plan).into_iter().map(|s| {
-        failed(
+    let plan = grid(&[None], &[1, 2], RunDirection::Both, 1);
+    let cells = order_cells(&plan).into_iter().map(|s| {
+        build_failed_cell(
             s.index,
             s.setting,
             s.forward,
@@ -359,10 +364,10 @@ fn a_scan_without_any_result_says_so_and_concludes_nothing() {
             String::from("connection refused"),
         )
     });
-    let observation = Observation {
+    let observation = ScanObservation {
         cells: cells.collect(),
     };
-    let found = conclude(&plan, &observation, &[], "far_end_gone");
+    let found = conclude_scan(&plan, &observation, &[], "far_end_gone");
     assert!(
         found
             .analysis
@@ -380,7 +385,7 @@ fn a_scan_without_any_result_says_so_and_concludes_nothing() {
         "{text}"
     );
     assert!(
-        conclude(&plan, &Observation::default(), &[], "time")
+        conclude_scan(&plan, &ScanObservation::default(), &[], "time")
             .findings
             .is_empty()
     );

@@ -8,7 +8,7 @@
 const Z: f64 = 1.959_964;
 
 /// Returns the 95 % interval of the proportion; 0 to 1 without any tries.
-pub fn interval(cases: u64, tries: u64) -> [f64; 2] {
+pub fn proportion_interval(cases: u64, tries: u64) -> [f64; 2] {
     if tries == 0 {
         return [0.0, 1.0];
     }
@@ -35,7 +35,7 @@ mod tests {
             (5, 100, [0.0215, 0.1118]),
             (0, 0, [0.0, 1.0]),
         ] {
-            let found = interval(cases, tries);
+            let found = proportion_interval(cases, tries);
             for (a, b) in found.iter().zip(want) {
                 assert!((a - b).abs() < 5e-5, "{cases} of {tries}: {found:?}");
             }

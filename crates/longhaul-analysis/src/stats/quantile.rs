@@ -5,7 +5,7 @@
 //! Wrong when: never, but all quantiles of a single value are that value.
 
 /// Returns the finite values, ascending.
-pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+pub fn sort_finite(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut kept: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
     kept.sort_by(f64::total_cmp);
     kept
@@ -23,7 +23,7 @@ pub fn quantile(ascending: &[f64], share: f64) -> Option<f64> {
 
 /// Returns the median of the finite values; `None` if there are none.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    quantile(&sorted(values), 0.5)
+    quantile(&sort_finite(values), 0.5)
 }
 
 #[cfg(test)]

@@ -5,34 +5,37 @@ mod properties;
 
 use super::*;
 use longhaul_model::report::v1::plan;
-use longhaul_model::report::v1::scan::{self, Budget, Plan};
+use longhaul_model::report::v1::scan::{self, ScanBudget, ScanPlan};
 use model::{MIB, Model, limits};
 
-fn plan() -> Plan {
-    Plan {
-        search: scan::Search::Guided,
-        direction: plan::Direction::Forward,
+fn plan() -> ScanPlan {
+    ScanPlan {
+        search: scan::SearchMode::Guided,
+        direction: plan::RunDirection::Forward,
         windows_bytes: Vec::new(),
         streams: Vec::new(),
         congestion_controls: Vec::new(),
         repeats: 1,
         seed: 0,
         present: None,
-        budget: Budget {
+        budget: ScanBudget {
             probes: 10,
             time_us: 600_000_000,
             bytes: None,
         },
-        probe: plan::Plan::default(),
+        probe: plan::ThroughputPlan::default(),
     }
 }
 
-fn drive(mut search: Search, path: impl Fn(Setting) -> Trial) -> (Search, u32, Stop) {
-    let mut spent = Spent::default();
+fn drive(
+    mut search: SettingSearch,
+    path: impl Fn(TransferSetting) -> ProbeTrial,
+) -> (SettingSearch, u32, SearchStop) {
+    let mut spent = SearchSpent::default();
     loop {
         match search.next(spent) {
-            Step::Done(stop) => return (search, spent.probes, stop),
-            Step::Probe(probe) => {
+            SearchStep::Done(stop) => return (search, spent.probes, stop),
+            SearchStep::Probe(probe) => {
                 assert!(!probe.why.is_empty() && probe.time >= Duration::from_secs(10));
                 search.record(path(probe.setting));
                 spent.probes += 1;
@@ -42,8 +45,8 @@ fn drive(mut search: Search, path: impl Fn(Setting) -> Trial) -> (Search, u32, S
     }
 }
 
-fn tuned(model: &Model) -> (Setting, f64, u32, Stop) {
-    let search = Search::new(&plan(), Start::default());
+fn tuned(model: &Model) -> (TransferSetting, f64, u32, SearchStop) {
+    let search = SettingSearch::new(&plan(), SearchStart::default());
     let (search, probes, stop) = drive(search, |s| model.probe(s));
     let choice = search.choice().unwrap().clone();
     let bps = model.truth(&choice).0;
@@ -53,8 +56,8 @@ fn tuned(model: &Model) -> (Setting, f64, u32, Stop) {
 #[test]
 fn a_path_that_one_stream_fills_needs_one_stream() {
     let (choice, bps, probes, stop) = tuned(&Model::sdsc());
-    assert_eq!(choice, Setting::default());
-    assert_eq!((bps, stop), (122e6, Stop::Settled));
+    assert_eq!(choice, TransferSetting::default());
+    assert_eq!((bps, stop), (122e6, SearchStop::Settled));
     assert!(probes <= 4, "{probes}");
 }
 
@@ -104,42 +107,48 @@ fn a_policed_path_is_paced() {
         ..Model::sdsc()
     });
     assert_eq!((choice.pacing_bps, choice.streams), (Some(38_000_000), 1));
-    assert!(stop == Stop::Policed && probes <= 4, "{stop:?} {probes}");
+    assert!(
+        stop == SearchStop::Policed && probes <= 4,
+        "{stop:?} {probes}"
+    );
 }
 
 #[test]
 fn an_application_is_left_alone_once_more_streams_did_not_help() {
-    let slow = |setting: Setting| Trial {
+    let slow = |setting: TransferSetting| ProbeTrial {
         goodput_bps: Some(50_000_000),
         interval_bps: Some([49_900_000, 50_100_000]),
         limiter: Limiter::Application,
-        ..Trial::failed(setting)
+        ..ProbeTrial::failed(setting)
     };
-    let (search, probes, stop) = drive(Search::new(&plan(), Start::default()), slow);
-    assert_eq!((search.choice(), probes), (Some(&Setting::default()), 2));
-    assert_eq!(stop, Stop::Application);
+    let (search, probes, stop) = drive(SettingSearch::new(&plan(), SearchStart::default()), slow);
+    assert_eq!(
+        (search.choice(), probes),
+        (Some(&TransferSetting::default()), 2)
+    );
+    assert_eq!(stop, SearchStop::Application);
 }
 
 #[test]
 fn what_is_remembered_and_still_holds_takes_two_probes() {
     let (choice, bps, ..) = tuned(&Model::geneva());
-    let start = Start {
+    let start = SearchStart {
         present: Some(choice.clone()),
         remembered: true,
         idle_rtt: None,
     };
-    let search = Search::new(&plan(), start.clone()).expecting(bps as u64);
-    let Step::Probe(first) = search.next(Spent::default()) else {
+    let search = SettingSearch::new(&plan(), start.clone()).expecting(bps as u64);
+    let SearchStep::Probe(first) = search.next(SearchSpent::default()) else {
         panic!("nothing measured");
     };
     assert_eq!(first.setting, choice);
     let (_, probes, stop) = drive(search, |s| Model::geneva().probe(s));
-    assert_eq!((probes, stop), (2, Stop::Settled));
+    assert_eq!((probes, stop), (2, SearchStop::Settled));
     let lossy = Model {
         loss_bps: 50e6,
         ..Model::geneva()
     };
-    let search = Search::new(&plan(), start).expecting(bps as u64);
+    let search = SettingSearch::new(&plan(), start).expecting(bps as u64);
     let (search, probes, _) = drive(search, |s| lossy.probe(s));
     assert!(probes > 2);
     assert!(lossy.truth(search.choice().unwrap()).0 >= 0.95 * 6.18e9);
@@ -147,17 +156,19 @@ fn what_is_remembered_and_still_holds_takes_two_probes() {
 
 #[test]
 fn the_present_setting_stands_beside_the_default() {
-    let present = Setting {
+    let present = TransferSetting {
         window_bytes: Some(MIB),
         streams: 8,
-        ..Setting::default()
+        ..TransferSetting::default()
     };
-    let start = Start {
+    let start = SearchStart {
         present: Some(present.clone()),
-        ..Start::default()
+        ..SearchStart::default()
     };
-    let (search, ..) = drive(Search::new(&plan(), start), |s| Model::cesnet().probe(s));
-    assert_eq!(search.trials()[0].setting, Setting::default());
+    let (search, ..) = drive(SettingSearch::new(&plan(), start), |s| {
+        Model::cesnet().probe(s)
+    });
+    assert_eq!(search.trials()[0].setting, TransferSetting::default());
     assert_eq!(search.trials()[1].setting, present);
     let best = Model::cesnet().truth(search.choice().unwrap()).0;
     assert!(best >= 0.95 * 300e6);
@@ -165,20 +176,20 @@ fn the_present_setting_stands_beside_the_default() {
 
 #[test]
 fn a_ramp_is_given_more_time_once() {
-    let ramp = |setting: Setting| Trial {
+    let ramp = |setting: TransferSetting| ProbeTrial {
         goodput_bps: Some(1_000_000),
         limiter: Limiter::Ramp,
-        ..Trial::failed(setting)
+        ..ProbeTrial::failed(setting)
     };
-    let mut search = Search::new(&plan(), Start::default());
-    search.record(ramp(Setting::default()));
-    let Step::Probe(again) = search.next(Spent::default()) else {
+    let mut search = SettingSearch::new(&plan(), SearchStart::default());
+    search.record(ramp(TransferSetting::default()));
+    let SearchStep::Probe(again) = search.next(SearchSpent::default()) else {
         panic!("nothing measured");
     };
-    assert_eq!(again.setting, Setting::default());
+    assert_eq!(again.setting, TransferSetting::default());
     assert_eq!(again.time, Duration::from_secs(30));
-    search.record(ramp(Setting::default()));
-    let Step::Probe(next) = search.next(Spent::default()) else {
+    search.record(ramp(TransferSetting::default()));
+    let SearchStep::Probe(next) = search.next(SearchSpent::default()) else {
         panic!("nothing measured");
     };
     assert!(next.setting.streams > 1);
@@ -186,29 +197,35 @@ fn a_ramp_is_given_more_time_once() {
 
 #[test]
 fn a_path_that_fails_ends_the_search() {
-    let (search, probes, stop) = drive(Search::new(&plan(), Start::default()), Trial::failed);
-    assert_eq!((search.choice(), probes, stop), (None, 2, Stop::Settled));
+    let (search, probes, stop) = drive(
+        SettingSearch::new(&plan(), SearchStart::default()),
+        ProbeTrial::failed,
+    );
+    assert_eq!(
+        (search.choice(), probes, stop),
+        (None, 2, SearchStop::Settled)
+    );
 }
 
 #[test]
 fn a_budget_ends_the_search_before_it_is_passed() {
     let stop_of = |budget| {
-        let plan = Plan { budget, ..plan() };
-        drive(Search::new(&plan, Start::default()), |s| {
+        let plan = ScanPlan { budget, ..plan() };
+        drive(SettingSearch::new(&plan, SearchStart::default()), |s| {
             Model::geneva().probe(s)
         })
         .2
     };
     let budget = plan().budget;
     assert_eq!(
-        stop_of(Budget {
+        stop_of(ScanBudget {
             probes: 2,
             ..budget
         }),
-        Stop::Probes
+        SearchStop::Probes
     );
     let time_us = 25_000_000;
-    assert_eq!(stop_of(Budget { time_us, ..budget }), Stop::Time);
+    assert_eq!(stop_of(ScanBudget { time_us, ..budget }), SearchStop::Time);
     let bytes = Some(100);
-    assert_eq!(stop_of(Budget { bytes, ..budget }), Stop::Bytes);
+    assert_eq!(stop_of(ScanBudget { bytes, ..budget }), SearchStop::Bytes);
 }

@@ -6,7 +6,8 @@
 //! buffer. Wrong when: sub-round timing matters.
 
 use longhaul_model::report::v1::observation::{
-    Buffer, End, Ends, Host, Observation, Sample, Stream, StreamEnd, Tcp,
+    BothEnds, EndObservation, HostFacts, ObservedStream, SocketBuffer, StreamEnd, StreamSample,
+    TcpReading, ThroughputObservation,
 };
 
 pub const MSS: f64 = 1448.0;
@@ -109,7 +110,7 @@ enum Held {
     SenderCpu,
 }
 
-pub fn observe(setting: &Setting) -> Observation {
+pub fn observe(setting: &Setting) -> ThroughputObservation {
     let mut run = Run {
         cwnd: 10.0 * MSS,
         ssthresh: f64::INFINITY,
@@ -278,10 +279,10 @@ impl Run {
         }
     }
 
-    fn near(&self, setting: &Setting) -> Sample {
+    fn near(&self, setting: &Setting) -> StreamSample {
         let us = |s: f64| (s * 1e6) as u64;
         let new = |value: u64| (!setting.old_kernel).then_some(value);
-        let tcp = Tcp {
+        let tcp = TcpReading {
             rtt_us: us(self.rtt_s),
             mss_bytes: MSS as u64,
             cwnd_bytes: self.cwnd as u64,
@@ -297,39 +298,44 @@ impl Run {
             receive_window_limited_us: new(us(self.window_limited_s)),
             send_buffer_limited_us: new(us(self.now_s * 0.01)),
             peer_window_bytes: new((self.window - self.unread).max(0.0) as u64),
-            ..Tcp::default()
+            ..TcpReading::default()
         };
-        Sample {
+        StreamSample {
             tcp: Some(tcp),
             ..self.sender.sample(self.now_s, self.written)
         }
     }
 
-    fn far(&self, setting: &Setting) -> Sample {
-        let tcp = Tcp {
+    fn far(&self, setting: &Setting) -> StreamSample {
+        let tcp = TcpReading {
             mss_bytes: MSS as u64,
             own_window_bytes: (!setting.old_kernel)
                 .then_some((self.window - self.unread).max(0.0) as u64),
-            ..Tcp::default()
+            ..TcpReading::default()
         };
-        Sample {
+        StreamSample {
             tcp: Some(tcp),
             queue_bytes: Some(self.unread as u64),
             ..self.receiver.sample(self.now_s, self.read)
         }
     }
 
-    fn publish(self, setting: &Setting, near: Vec<Sample>, far: Vec<Sample>) -> Observation {
+    fn publish(
+        self,
+        setting: &Setting,
+        near: Vec<StreamSample>,
+        far: Vec<StreamSample>,
+    ) -> ThroughputObservation {
         let elapsed_us = (self.now_s * 1e6) as u64;
         let buffer = |asked: Option<u64>, held: f64| {
             let granted_bytes = asked.map_or(held as u64, |a| a.min(held as u64));
-            Some(Buffer {
+            Some(SocketBuffer {
                 asked_bytes: asked,
                 granted_bytes,
                 stored_bytes: 2 * granted_bytes,
             })
         };
-        let end = |samples: Vec<Sample>, bytes: f64| StreamEnd {
+        let end = |samples: Vec<StreamSample>, bytes: f64| StreamEnd {
             bytes: bytes as u64,
             duration_us: elapsed_us,
             calls: Some(1000),
@@ -346,33 +352,33 @@ impl Run {
             receive_buffer: buffer(setting.receive_asked, setting.window_most),
             ..end(far, self.read)
         };
-        let host = |name: &str| Host {
+        let host = |name: &str| HostFacts {
             name: name.to_owned(),
             kernel: String::from("6.18"),
             tcp_rmem_bytes: Some([4096, 131_072, 6_291_456]),
             tcp_wmem_bytes: Some([4096, 16_384, 4_194_304]),
-            ..Host::default()
+            ..HostFacts::default()
         };
-        Observation {
+        ThroughputObservation {
             forward: true,
             elapsed_us,
             idle_rtt_us: Some((setting.rtt_ms * 1e3) as u64),
             clock_error_us: Some(100),
             same_host: false,
             same_boot: None,
-            streams: vec![Stream {
+            streams: vec![ObservedStream {
                 index: 0,
                 sender,
                 receiver,
             }],
-            ends: Ends {
-                sender: End {
+            ends: BothEnds {
+                sender: EndObservation {
                     host: host("near"),
-                    ..End::default()
+                    ..EndObservation::default()
                 },
-                receiver: End {
+                receiver: EndObservation {
                     host: host("far"),
-                    ..End::default()
+                    ..EndObservation::default()
                 },
             },
             reverse: None,
@@ -392,15 +398,15 @@ impl Clock {
         self.wait_s += wait * seconds;
     }
 
-    fn sample(&self, now_s: f64, bytes: f64) -> Sample {
+    fn sample(&self, now_s: f64, bytes: f64) -> StreamSample {
         let us = |s: f64| (s * 1e6) as u64;
-        Sample {
+        StreamSample {
             at_us: us(now_s),
             bytes: bytes as u64,
             blocked_us: us(self.blocked_s),
             cpu_us: Some(us(self.cpu_s)),
             core_wait_us: Some(us(self.wait_s)),
-            ..Sample::default()
+            ..StreamSample::default()
         }
     }
 }

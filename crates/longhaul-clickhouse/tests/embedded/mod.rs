@@ -1,6 +1,6 @@
 //! The engine of ClickHouse in a process of its own, for as long as these tests run.
 
-use longhaul_clickhouse::Options;
+use longhaul_clickhouse::ClickHouseOptions;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,13 +25,13 @@ static SHIM: OnceLock<Shim> = OnceLock::new();
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A database of a test's own in it.
-pub fn options() -> Options {
+pub fn options() -> ClickHouseOptions {
     let shim = SHIM.get_or_init(start);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    Options {
+    ClickHouseOptions {
         urls: vec![format!("http://127.0.0.1:{}", shim.port)],
         database: format!("fleet-{number}"),
-        ..Options::default()
+        ..ClickHouseOptions::default()
     }
 }
 

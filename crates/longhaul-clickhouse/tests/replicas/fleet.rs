@@ -1,6 +1,6 @@
 //! Two replicas of one shard and their ZooKeeper, as processes of this test.
 
-use longhaul_clickhouse::{Dialect, Options};
+use longhaul_clickhouse::{ClickHouseOptions, SqlDialect};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -72,15 +72,15 @@ impl Fleet {
     }
 
     /// Through these replicas, the first one first.
-    pub fn options(&self, replicas: &[usize]) -> Options {
+    pub fn options(&self, replicas: &[usize]) -> ClickHouseOptions {
         let urls = replicas.iter().map(|&number| self.replicas[number].url());
-        Options {
+        ClickHouseOptions {
             urls: urls.collect(),
             database: String::from("fleet"),
             password: Some(String::from(PASSWORD)),
             cluster: Some(String::from("mesh")),
-            dialect: Dialect::Of2018,
-            ..Options::default()
+            dialect: SqlDialect::Legacy2018,
+            ..ClickHouseOptions::default()
         }
     }
 }

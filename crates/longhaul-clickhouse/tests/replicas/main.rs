@@ -7,14 +7,15 @@
 mod fleet;
 
 use fleet::{Fleet, PASSWORD, wait_for};
-use longhaul_clickhouse::{Dialect, Options, open};
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::{Pair, Point};
-use longhaul_model::report::v1::{AnyReport, Throughput};
-use longhaul_store::watched::{
-    Delivery, Outcome, Planned, PlannedFilter, PlannedRow, Range, Reading, RunFilter, WatchedRun,
+use longhaul_clickhouse::{ClickHouseOptions, SqlDialect, open_history_store};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{AnyReport, ThroughputReport};
+use longhaul_store::history_store::{
+    AgentDelivery, IncomingRun, PlannedEntry, PlannedOutcome, PlannedRun, PlannedRunFilter,
+    RunFilter, SeriesReading, TimeRange,
 };
-use longhaul_store::{StoreError, Watched};
+use longhaul_store::{HistoryStore, StoreError};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -34,23 +35,24 @@ const KILLED_AT: i64 = 20;
 /// A batch that is not taken is said again for so long.
 const STORED_WITHIN: Duration = Duration::from_secs(600);
 
-fn pair() -> Pair {
-    Pair {
+fn pair() -> HostPair {
+    HostPair {
         from: String::from("losangeles"),
         to: String::from("geneva"),
     }
 }
 
-fn run(number: i64) -> WatchedRun {
-    let mut report: Throughput = serde_json::from_str(FIXTURE).expect("a report");
+fn run(number: i64) -> IncomingRun {
+    let mut report: ThroughputReport = serde_json::from_str(FIXTURE).expect("a report");
     report.run.id = format!("run-{number:06}");
     let at_us = MIDNIGHT_US + number * MINUTE_US;
-    let mut run = WatchedRun::of(&AnyReport::Throughput(Box::new(report)), at_us).expect("text");
+    let mut run =
+        IncomingRun::from_report(&AnyReport::Throughput(Box::new(report)), at_us).expect("text");
     run.pairs = vec![pair()];
-    run.readings = vec![Reading {
+    run.readings = vec![SeriesReading {
         pair: pair(),
-        quantity: Quantity::Goodput,
-        point: Point {
+        quantity: PathQuantity::Goodput,
+        point: SeriesPoint {
             at_us,
             value: number as f64,
         },
@@ -59,8 +61,8 @@ fn run(number: i64) -> WatchedRun {
     run
 }
 
-fn planned(number: i64) -> Planned {
-    Planned {
+fn planned(number: i64) -> PlannedRun {
+    PlannedRun {
         id: format!("planned-{number:06}"),
         due_us: MIDNIGHT_US + number * MINUTE_US,
         measurement: String::from("bulk"),
@@ -69,15 +71,15 @@ fn planned(number: i64) -> Planned {
 }
 
 /// As an agent does: says it again until it is heard. Returns how often that was.
-fn store(archive: &mut dyn Watched, batch: i64) -> u32 {
+fn store(archive: &mut dyn HistoryStore, batch: i64) -> u32 {
     let numbers = batch * RUNS..(batch + 1) * RUNS;
-    let done = |number: i64| PlannedRow {
+    let done = |number: i64| PlannedEntry {
         planned: planned(number),
-        outcome: Some(Outcome::Done {
+        outcome: Some(PlannedOutcome::Done {
             run_id: run(number).run.id,
         }),
     };
-    let delivery = Delivery {
+    let delivery = AgentDelivery {
         planned: numbers.clone().map(done).collect(),
         runs: numbers.map(run).collect(),
         events: vec![],
@@ -103,13 +105,13 @@ fn told(error: &StoreError) -> String {
     format!("{error}: {}", cause.unwrap_or_default())
 }
 
-fn connect(options: Options) -> Box<dyn Watched> {
-    open(options).unwrap_or_else(|error| panic!("{}", told(&error)))
+fn connect(options: ClickHouseOptions) -> Box<dyn HistoryStore> {
+    open_history_store(options).unwrap_or_else(|error| panic!("{}", told(&error)))
 }
 
-fn ids(archive: &dyn Watched) -> Result<BTreeSet<String>, StoreError> {
+fn ids(archive: &dyn HistoryStore) -> Result<BTreeSet<String>, StoreError> {
     let filter = RunFilter {
-        range: Range::ALL,
+        range: TimeRange::ALL,
         pair: None,
         kind: None,
         limit: 100_000,
@@ -118,12 +120,12 @@ fn ids(archive: &dyn Watched) -> Result<BTreeSet<String>, StoreError> {
     Ok(runs.into_iter().map(|entry| entry.id).collect())
 }
 
-fn has_everything(archive: &dyn Watched) -> Result<bool, StoreError> {
-    let range = Range::ALL;
-    let series = archive.series(&pair(), Quantity::Goodput, range, 100_000)?;
+fn has_everything(archive: &dyn HistoryStore) -> Result<bool, StoreError> {
+    let range = TimeRange::ALL;
+    let series = archive.series(&pair(), PathQuantity::Goodput, range, 100_000)?;
     let expected: Vec<f64> = (0..BATCHES * RUNS).map(|it| it as f64).collect();
     let values: Vec<f64> = series.points.iter().map(|it| it.value).collect();
-    let counts = archive.planned_counts(Range::ALL)?;
+    let counts = archive.planned_counts(TimeRange::ALL)?;
     let all = (BATCHES * RUNS) as u64;
     let settled = (counts.done, counts.missed, counts.waiting) == (all, 0, 0);
     // Each table is copied for itself: a run may be there before its report is.
@@ -177,7 +179,7 @@ fn a_killed_replica_costs_no_result_and_catches_up() {
     wait_for("what the killed one had alone", || {
         has_everything(alone.as_ref()).unwrap_or(false)
     });
-    let grid = back.grid(Quantity::Goodput).expect("the grid");
+    let grid = back.grid(PathQuantity::Goodput).expect("the grid");
     assert_eq!(grid.len(), 1);
     let newest = grid[0].newest.map(|it| it.value);
     assert_eq!(newest, Some((BATCHES * RUNS - 1) as f64));
@@ -185,11 +187,11 @@ fn a_killed_replica_costs_no_result_and_catches_up() {
 
 /// A wrong password and a server that is too old are told as what they are.
 fn strangers_are_turned_away(fleet: &Fleet) {
-    let wrong = Options {
+    let wrong = ClickHouseOptions {
         password: Some(String::from("battery-staple")),
         ..fleet.options(&[0])
     };
-    let Err(error) = open(wrong) else {
+    let Err(error) = open_history_store(wrong) else {
         panic!("a wrong password is taken")
     };
     let text = format!("{} {:?}", told(&error), error);
@@ -201,11 +203,11 @@ fn strangers_are_turned_away(fleet: &Fleet) {
         error.hint().is_some_and(|it| it.contains("password_file")),
         "{text}"
     );
-    let modern = Options {
-        dialect: Dialect::Current,
+    let modern = ClickHouseOptions {
+        dialect: SqlDialect::Current,
         ..fleet.options(&[0])
     };
-    let Err(error) = open(modern) else {
+    let Err(error) = open_history_store(modern) else {
         panic!("a server of 2018 is taken")
     };
     let text = told(&error);
@@ -213,14 +215,14 @@ fn strangers_are_turned_away(fleet: &Fleet) {
 }
 
 /// A done run stays done, whatever is said of it with one replica down.
-fn settles_as_ever(archive: &mut dyn Watched) {
+fn settles_as_ever(archive: &mut dyn HistoryStore) {
     let last = planned(BATCHES * RUNS - 1).id;
     let reason = String::from("late");
     archive
-        .settle(&last, &Outcome::Missed { reason })
+        .record_outcome(&last, &PlannedOutcome::Missed { reason })
         .expect("settled");
-    let filter = PlannedFilter {
-        range: Range {
+    let filter = PlannedRunFilter {
+        range: TimeRange {
             begin_us: MIDNIGHT_US + (BATCHES * RUNS - 1) * MINUTE_US,
             end_us: i64::MAX,
         },
@@ -230,5 +232,5 @@ fn settles_as_ever(archive: &mut dyn Watched) {
     };
     let rows = archive.planned(&filter).expect("an answer");
     assert_eq!(rows.len(), 1);
-    assert!(matches!(rows[0].outcome, Some(Outcome::Done { .. })));
+    assert!(matches!(rows[0].outcome, Some(PlannedOutcome::Done { .. })));
 }

@@ -2,9 +2,11 @@
 
 use crate::embedded;
 use crate::suite::{HOUR_US, MIDNIGHT_US, geneva, goodput, points, runs};
-use longhaul_clickhouse::{Options, open};
-use longhaul_store::watched::{Outcome, Planned, PlannedFilter, Range, RunFilter, WatchedRun};
-use longhaul_store::{StoreError, Watched};
+use longhaul_clickhouse::{ClickHouseOptions, open_history_store};
+use longhaul_store::history_store::{
+    IncomingRun, PlannedOutcome, PlannedRun, PlannedRunFilter, RunFilter, TimeRange,
+};
+use longhaul_store::{HistoryStore, StoreError};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -76,7 +78,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, mut passes: impl FnMut(&[u8]) -
     let _ = to.shutdown(Shutdown::Both);
 }
 
-fn batch() -> Vec<WatchedRun> {
+fn batch() -> Vec<IncomingRun> {
     let values: Vec<(i64, f64)> = (0..6)
         .map(|i| (MIDNIGHT_US + i * HOUR_US / 3, i as f64))
         .collect();
@@ -85,8 +87,8 @@ fn batch() -> Vec<WatchedRun> {
     batch
 }
 
-fn due() -> Planned {
-    Planned {
+fn due() -> PlannedRun {
+    PlannedRun {
         id: String::from("planned"),
         due_us: MIDNIGHT_US,
         measurement: String::from("light"),
@@ -94,17 +96,17 @@ fn due() -> Planned {
     }
 }
 
-fn is_whole(archive: &dyn Watched, what: &str) {
+fn is_whole(archive: &dyn HistoryStore, what: &str) {
     let expected: Vec<(i64, f64)> = batch()
         .iter()
         .map(|run| (run.at_us, run.readings[0].point.value))
         .collect();
     assert_eq!(points(archive), expected, "{what}");
-    let hours = goodput(archive, Range::ALL, 2).buckets;
+    let hours = goodput(archive, TimeRange::ALL, 2).buckets;
     let samples: Vec<u32> = hours.iter().map(|it| it.samples).collect();
     assert_eq!(samples, [3, 3], "{what}");
     let filter = RunFilter {
-        range: Range::ALL,
+        range: TimeRange::ALL,
         pair: Some(geneva()),
         kind: None,
         limit: 100,
@@ -117,8 +119,8 @@ fn is_whole(archive: &dyn Watched, what: &str) {
             "{what}"
         );
     }
-    let filter = PlannedFilter {
-        range: Range::ALL,
+    let filter = PlannedRunFilter {
+        range: TimeRange::ALL,
         pair: None,
         waiting: false,
         limit: 100,
@@ -126,22 +128,26 @@ fn is_whole(archive: &dyn Watched, what: &str) {
     let planned = archive.planned(&filter).expect("a plan");
     let run_id = batch()[2].run.id.clone();
     assert_eq!(planned.len(), 1, "{what}");
-    assert_eq!(planned[0].outcome, Some(Outcome::Done { run_id }), "{what}");
+    assert_eq!(
+        planned[0].outcome,
+        Some(PlannedOutcome::Done { run_id }),
+        "{what}"
+    );
 }
 
 fn cut_at_every_insert(lost: Lost) {
     for inserts in 1.. {
         let direct = embedded::options();
         let line = Line::to(&direct.urls[0], lost);
-        let through = Options {
+        let through = ClickHouseOptions {
             urls: vec![line.url.clone()],
             ..direct.clone()
         };
-        let mut cut = open(through).expect("the line is whole");
-        cut.plan(&[due()]).expect("planned");
+        let mut cut = open_history_store(through).expect("the line is whole");
+        cut.add_planned(&[due()]).expect("planned");
         line.left.store(inserts, ORDER);
         let stored = cut.append_runs(&batch());
-        let mut archive = open(direct).expect("the database itself");
+        let mut archive = open_history_store(direct).expect("the database itself");
         if stored.is_ok() {
             is_whole(archive.as_ref(), "never cut");
             assert!(
@@ -156,7 +162,7 @@ fn cut_at_every_insert(lost: Lost) {
         );
         // Whoever did not hear that it is there says it again.
         let again = archive.append_runs(&batch()).expect("stored");
-        assert_eq!(again.new + again.already, 6, "{lost:?} at {inserts}");
+        assert_eq!(again.new + again.already_stored, 6, "{lost:?} at {inserts}");
         is_whole(archive.as_ref(), &format!("{lost:?} at {inserts}"));
     }
 }

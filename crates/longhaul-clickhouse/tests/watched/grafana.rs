@@ -4,25 +4,25 @@ use crate::embedded;
 use crate::opening::say;
 use crate::suite::{HOUR_US, MIDNIGHT_US, geneva, runs};
 use crate::written::event;
-use longhaul_clickhouse::{Options, open};
-use longhaul_store::watched::{Outcome, Planned};
+use longhaul_clickhouse::{ClickHouseOptions, open_history_store};
+use longhaul_store::history_store::{PlannedOutcome, PlannedRun};
 use serde_json::Value;
 
 const DASHBOARD: &str = include_str!("../../../../contrib/grafana/clickhouse.json");
 
-fn filled() -> Options {
+fn filled() -> ClickHouseOptions {
     let options = embedded::options();
-    let mut archive = open(options.clone()).expect("a database");
-    let due = Planned {
+    let mut archive = open_history_store(options.clone()).expect("a database");
+    let due = PlannedRun {
         id: String::from("planned"),
         due_us: MIDNIGHT_US,
         measurement: String::from("bulk"),
         pair: Some(geneva()),
     };
-    archive.plan(&[due]).expect("planned");
+    archive.add_planned(&[due]).expect("planned");
     let reason = String::from("budget");
     archive
-        .settle("planned", &Outcome::Missed { reason })
+        .record_outcome("planned", &PlannedOutcome::Missed { reason })
         .expect("settled");
     let values: Vec<(i64, f64)> = (0..6).map(|i| (MIDNIGHT_US + i * HOUR_US, 2.0)).collect();
     archive.append_runs(&runs(&values)).expect("stored");

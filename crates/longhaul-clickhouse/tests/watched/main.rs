@@ -19,14 +19,14 @@ mod written;
 mod clickhouse {
     use crate::embedded;
     use crate::suite::Place;
-    use longhaul_clickhouse::{Options, open};
-    use longhaul_store::Watched;
+    use longhaul_clickhouse::{ClickHouseOptions, open_history_store};
+    use longhaul_store::HistoryStore;
 
-    struct Database(Options);
+    struct Database(ClickHouseOptions);
 
     impl Place for Database {
-        fn open(&self) -> Box<dyn Watched> {
-            let opened = open(self.0.clone());
+        fn open(&self) -> Box<dyn HistoryStore> {
+            let opened = open_history_store(self.0.clone());
             opened
                 .unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)))
         }

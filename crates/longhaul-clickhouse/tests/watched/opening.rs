@@ -2,7 +2,7 @@
 
 use crate::embedded;
 use crate::suite::{MIDNIGHT_US, points, run};
-use longhaul_clickhouse::{Options, open};
+use longhaul_clickhouse::{ClickHouseOptions, open_history_store};
 use longhaul_store::StoreError;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,8 +13,8 @@ fn dead() -> String {
     format!("http://{}", listener.local_addr().expect("an address"))
 }
 
-fn refused(options: Options) -> (StoreError, String) {
-    let Err(error) = open(options) else {
+fn refused(options: ClickHouseOptions) -> (StoreError, String) {
+    let Err(error) = open_history_store(options) else {
         panic!("it is opened")
     };
     let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -24,10 +24,10 @@ fn refused(options: Options) -> (StoreError, String) {
 #[test]
 fn a_database_that_nobody_serves_is_named_with_the_reason() {
     let url = dead();
-    let (error, cause) = refused(Options {
+    let (error, cause) = refused(ClickHouseOptions {
         urls: vec![url.clone()],
         password: Some(String::from("hunter2")),
-        ..Options::default()
+        ..ClickHouseOptions::default()
     });
     let text = error.to_string();
     assert!(text.contains(&url) && text.contains("version"), "{text}");
@@ -38,9 +38,9 @@ fn a_database_that_nobody_serves_is_named_with_the_reason() {
 
 #[test]
 fn a_url_with_a_password_in_it_is_refused_and_not_repeated() {
-    let (error, _) = refused(Options {
+    let (error, _) = refused(ClickHouseOptions {
         urls: vec![String::from("http://me:hunter2@127.0.0.1:8123")],
-        ..Options::default()
+        ..ClickHouseOptions::default()
     });
     let text = error.to_string();
     assert!(
@@ -54,7 +54,7 @@ fn the_next_url_is_asked_where_one_is_dead() {
     let mut options = embedded::options();
     options.urls.insert(0, dead());
     options.urls.push(dead());
-    let mut archive = open(options).expect("the second one serves");
+    let mut archive = open_history_store(options).expect("the second one serves");
     archive
         .append_runs(&[run("a", MIDNIGHT_US, 1.0)])
         .expect("stored");
@@ -64,7 +64,7 @@ fn the_next_url_is_asked_where_one_is_dead() {
 #[test]
 fn tables_of_a_later_longhaul_are_left_alone() {
     let options = embedded::options();
-    drop(open(options.clone()).expect("the tables are made"));
+    drop(open_history_store(options.clone()).expect("the tables are made"));
     say(&options, "INSERT INTO schema_step VALUES (99)");
     let (error, cause) = refused(options);
     assert!(cause.contains("schema 99"), "{error}: {cause}");
@@ -72,7 +72,7 @@ fn tables_of_a_later_longhaul_are_left_alone() {
 }
 
 /// As another program would; with the head of the answer.
-pub fn say(options: &Options, sql: &str) -> String {
+pub fn say(options: &ClickHouseOptions, sql: &str) -> String {
     let address = options.urls[0].trim_start_matches("http://");
     let mut to = TcpStream::connect(address).expect("a connection");
     let (database, length) = (&options.database, sql.len());

@@ -1,34 +1,34 @@
 //! Tests of NTttcp's XML and pScheduler's results.
 
 use super::{fixture, only};
-use crate::{Format, read};
+use crate::{ImportFormat, parse_output};
 
 #[test]
 fn the_megabyte_of_each_ntttcp_is_known_by_its_rate() {
     let windows = only("ntttcp-5.39.xml");
-    let sender = windows.seen.sender.expect("ntttcps is the sender");
+    let sender = windows.observation.sender.expect("ntttcps is the sender");
     assert_eq!(sender.bytes, Some(10_546_500_000), "2^20 bytes");
     assert_eq!(sender.duration_us, Some(30_012_345));
     assert_eq!(sender.retransmitted_packets, Some(52));
-    assert_eq!(windows.seen.near.as_deref(), Some("LOSANGELES"));
-    assert_eq!(windows.seen.streams.len(), 2);
-    assert_eq!(windows.seen.streams[1].name, "1");
-    assert_eq!(windows.seen.receiver, None);
+    assert_eq!(windows.observation.near.as_deref(), Some("LOSANGELES"));
+    assert_eq!(windows.observation.streams.len(), 2);
+    assert_eq!(windows.observation.streams[1].name, "1");
+    assert_eq!(windows.observation.receiver, None);
     assert_eq!(windows.started, None);
     let linux = only("ntttcp-linux-1.4.xml");
-    let receiver = linux.seen.receiver.expect("ntttcpr is the receiver");
+    let receiver = linux.observation.receiver.expect("ntttcpr is the receiver");
     assert_eq!(receiver.bytes, Some(7_012_345_678), "10^6 bytes");
-    assert_eq!(linux.seen.far.as_deref(), Some("geneva"));
+    assert_eq!(linux.observation.far.as_deref(), Some("geneva"));
     for one in [windows, linux] {
-        assert_eq!(one.flaws, [""; 0]);
-        assert_eq!(one.seen.forward, Some(true));
+        assert_eq!(one.import_caveats, [""; 0]);
+        assert_eq!(one.observation.forward, Some(true));
     }
 }
 
 #[test]
 fn zeros_that_ntttcp_for_linux_prints_for_nothing_are_not_taken() {
     let one = only("ntttcp-linux-1.4.xml");
-    let printed = |name: &str| one.seen.printed.iter().find(|it| it.name == name);
+    let printed = |name: &str| one.observation.printed.iter().find(|it| it.name == name);
     assert!(printed("packets_sent").is_none() && printed("total_buffers").is_none());
     let speed = printed("cpu_speed MHz").expect("it has one");
     assert_eq!(speed.text, "2593.905");
@@ -39,19 +39,19 @@ fn zeros_that_ntttcp_for_linux_prints_for_nothing_are_not_taken() {
 fn several_results_in_one_text_and_one_that_is_cut_off() {
     let xml = fixture("ntttcp-5.39.xml");
     let samples = format!("log line\n<samples>\n{xml}{xml}</samples>\n");
-    let found = read(&samples, None).expect("two");
+    let found = parse_output(&samples, None).expect("two");
     assert_eq!(found.len(), 2);
-    assert_eq!(found[0].format, Format::NtttcpXml);
+    assert_eq!(found[0].format, ImportFormat::NtttcpXml);
     let cut = &xml[..xml
         .find("<realtime metric=\"s\">30.012345")
         .expect("the total")];
-    let one = read(cut, None).expect("what there is").remove(0);
-    assert_eq!(one.seen.sender.and_then(|it| it.bytes), None);
-    assert_eq!(one.seen.streams.len(), 2);
+    let one = parse_output(cut, None).expect("what there is").remove(0);
+    assert_eq!(one.observation.sender.and_then(|it| it.bytes), None);
+    assert_eq!(one.observation.streams.len(), 2);
     assert!(
-        one.flaws.iter().any(|it| it.contains("cut off")),
+        one.import_caveats.iter().any(|it| it.contains("cut off")),
         "{:?}",
-        one.flaws
+        one.import_caveats
     );
 }
 
@@ -62,13 +62,13 @@ fn hostile_xml_expands_nothing_and_ends_at_once() {
     let many = "<ntttcps <".repeat(100_000);
     let entities = "<ntttcps><!DOCTYPE x [<!ENTITY a \"aaaa\">]>&a;</ntttcps>";
     for text in [deep.as_str(), &doubled, &many, entities] {
-        assert!(read(text, None).is_err());
+        assert!(parse_output(text, None).is_err());
     }
     let text = "<ntttcpr computername=\"a&#27;[2J&lt;b&gt;\" version=\"5.39\">\
                 <realtime metric=\"s\">1.0</realtime><x>&#7;&unknown;</x></ntttcpr>";
-    let one = read(text, None).expect("a time").remove(0);
-    assert_eq!(one.seen.far.as_deref(), Some("a\u{fffd}[2J<b>"));
-    assert_eq!(one.seen.printed[0].text, "\u{fffd}\u{fffd}");
+    let one = parse_output(text, None).expect("a time").remove(0);
+    assert_eq!(one.observation.far.as_deref(), Some("a\u{fffd}[2J<b>"));
+    assert_eq!(one.observation.printed[0].text, "\u{fffd}\u{fffd}");
 }
 
 #[test]
@@ -78,19 +78,19 @@ fn throughput_of_pscheduler_has_the_rate_of_the_receiver_and_bytes_of_the_sender
         one.started.expect("a time").to_string(),
         "2026-11-22T10:00:02Z"
     );
-    let sender = one.seen.sender.expect("a sender");
+    let sender = one.observation.sender.expect("a sender");
     assert_eq!(sender.bytes, Some(550_645_792));
     assert_eq!(sender.duration_us, Some(3_000_097));
     assert_eq!(sender.retransmitted_packets, Some(3));
-    let receiver = one.seen.receiver.expect("a receiver");
+    let receiver = one.observation.receiver.expect("a receiver");
     assert_eq!((receiver.bytes, receiver.duration_us), (None, None));
     assert!(receiver.printed_bps > Some(0));
-    assert_eq!(one.seen.intervals.len(), 6);
-    assert_eq!(one.seen.intervals[2].cwnd_bytes, Some(8_388_608));
-    assert_eq!(one.seen.intervals[2].rtt_us, Some(172_140));
-    assert_eq!(one.seen.protocol.as_deref(), Some("tcp"));
-    assert_eq!(one.seen.near.as_deref(), Some("ps-near.example.net"));
-    assert_eq!(one.flaws, [""; 0]);
+    assert_eq!(one.observation.intervals.len(), 6);
+    assert_eq!(one.observation.intervals[2].cwnd_bytes, Some(8_388_608));
+    assert_eq!(one.observation.intervals[2].rtt_us, Some(172_140));
+    assert_eq!(one.observation.protocol.as_deref(), Some("tcp"));
+    assert_eq!(one.observation.near.as_deref(), Some("ps-near.example.net"));
+    assert_eq!(one.import_caveats, [""; 0]);
 }
 
 #[test]
@@ -102,13 +102,13 @@ fn a_rate_under_the_name_of_bytes_is_not_taken_for_bytes() {
             "rtt": 5, "jitter": 1}}}}}}"#
         )
     };
-    let one = |bytes| read(&text(bytes), None).expect("read").remove(0);
-    let bytes = |bytes| one(bytes).seen.sender.expect("a sender").bytes;
+    let one = |bytes| parse_output(&text(bytes), None).expect("read").remove(0);
+    let bytes = |bytes| one(bytes).observation.sender.expect("a sender").bytes;
     assert_eq!(bytes(10_000_000_000), Some(10_000_000_000));
     assert_eq!(bytes(1_000_000_000), None);
-    assert_eq!(one(1_000_000_000).flaws, [""; 0]);
-    assert!(one(3_000_000_000).flaws[0].contains("left out"));
-    let sender = one(1).seen.sender.expect("a sender");
+    assert_eq!(one(1_000_000_000).import_caveats, [""; 0]);
+    assert!(one(3_000_000_000).import_caveats[0].contains("left out"));
+    let sender = one(1).observation.sender.expect("a sender");
     assert_eq!(
         (sender.rtt_mean_us, sender.jitter_us),
         (None, None),
@@ -123,30 +123,30 @@ fn round_trips_and_routes_of_pscheduler() {
         one.started.expect("a time").to_string(),
         "2026-11-22T10:05:00Z"
     );
-    let pings = one.seen.pings.as_ref().expect("pings");
+    let pings = one.observation.pings.as_ref().expect("pings");
     assert_eq!(pings.rtts_us, [172_114, 172_020, 172_310]);
     assert_eq!(
         (pings.sent_packets, pings.received_packets),
         (Some(4), Some(3))
     );
-    assert_eq!(one.seen.far_address.as_deref(), Some("192.0.2.7"));
-    assert_eq!(one.seen.near.as_deref(), Some("ps-near.example.net"));
+    assert_eq!(one.observation.far_address.as_deref(), Some("192.0.2.7"));
+    assert_eq!(one.observation.near.as_deref(), Some("ps-near.example.net"));
     let one = only("pscheduler-trace.json");
-    let hops = &one.seen.hops;
+    let hops = &one.observation.hops;
     assert_eq!(hops.len(), 4);
     assert_eq!(hops[1].unanswered_packets, Some(1));
     assert_eq!(hops[2].addresses, ["198.51.100.1"]);
     assert_eq!(hops[3].rtts_us, [172_100]);
-    assert_eq!(one.seen.far_address.as_deref(), Some("192.0.2.7"));
-    assert_eq!(one.seen.protocol, None, "its packets are not told");
+    assert_eq!(one.observation.far_address.as_deref(), Some("192.0.2.7"));
+    assert_eq!(one.observation.protocol, None, "its packets are not told");
 }
 
 #[test]
 fn echoes_that_nobody_answered_have_no_round_trip() {
     let text = r#"{"loss": 1.0, "lost": 5, "sent": 5, "received": 0, "succeeded": true,
         "roundtrips": []}"#;
-    let one = read(text, None).expect("a result").remove(0);
-    let pings = one.seen.pings.expect("pings");
+    let one = parse_output(text, None).expect("a result").remove(0);
+    let pings = one.observation.pings.expect("pings");
     assert_eq!((pings.received_packets, pings.rtt_min_us), (Some(0), None));
 }
 
@@ -154,16 +154,16 @@ fn echoes_that_nobody_answered_have_no_round_trip() {
 fn a_failed_run_says_so_and_other_tests_are_refused_by_name() {
     let failed = r#"{"test": {"type": "throughput"}, "result": {"succeeded": false,
         "error": "no \u001b[2J route", "diags": "", "intervals": [], "summary": {}}}"#;
-    let one = read(failed, None).expect("a result").remove(0);
-    assert_eq!(one.seen.sender, None);
+    let one = parse_output(failed, None).expect("a result").remove(0);
+    assert_eq!(one.observation.sender, None);
     assert!(
-        one.flaws[0].contains("no \u{fffd}[2J route"),
+        one.import_caveats[0].contains("no \u{fffd}[2J route"),
         "{:?}",
-        one.flaws
+        one.import_caveats
     );
     let other = r#"{"test": {"type": "latency"}, "result": {"succeeded": true}}"#;
-    let why = read(other, None).expect_err("not read");
+    let why = parse_output(other, None).expect_err("not read");
     assert!(why.contains("`latency`"), "{why}");
-    let why = read(other, Some(Format::Iperf3Json)).expect_err("not iperf3's");
+    let why = parse_output(other, Some(ImportFormat::Iperf3Json)).expect_err("not iperf3's");
     assert!(why.contains("not iperf3's"), "{why}");
 }

@@ -1,6 +1,6 @@
-use super::parse;
-use crate::catalogue;
-use crate::spec::{Change, CrossPattern, PathSpec};
+use super::parse_path_file;
+use crate::path_catalogue;
+use crate::path_spec::{ChangeSpec, CrossPattern, PathSpec};
 use longhaul_model::units::{Bytes, Rate};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -36,7 +36,7 @@ route = "alt"
 
 fn read(text: &str, sets: &[&str]) -> Result<PathSpec, String> {
     let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
-    parse("a.toml", "a", text, &sets).map_err(|error| error.to_string())
+    parse_path_file("a.toml", "a", text, &sets).map_err(|error| error.to_string())
 }
 
 fn small(sets: &[&str]) -> PathSpec {
@@ -58,7 +58,7 @@ fn a_direction_overrides_its_hop_and_a_queue_in_time_takes_the_rate_of_its_link(
 
 #[test]
 fn a_router_may_have_labels_ways_manners_and_a_dislike_of_options() {
-    use crate::spec::{Manners, Rewrite};
+    use crate::path_spec::{IcmpValidity, OptionRewrite};
     let path = small(&[
         "hops.1.mpls=[16001, 24]",
         "hops.1.balance=4",
@@ -69,16 +69,16 @@ fn a_router_may_have_labels_ways_manners_and_a_dislike_of_options() {
     ]);
     let router = &path.hops[0];
     assert_eq!(router.mpls, [16_001, 24]);
-    assert_eq!((router.balance, router.icmp), (4, Manners::Forged));
-    let rewrite = Rewrite {
+    assert_eq!((router.balance, router.icmp), (4, IcmpValidity::Forged));
+    let rewrite = OptionRewrite {
         sack: true,
         timestamps: true,
         clamp_mss: Some(1380),
-        ..Rewrite::default()
+        ..OptionRewrite::default()
     };
     assert_eq!(router.rewrite, rewrite);
     assert_eq!(path.far.batch, Duration::from_micros(125));
-    let page = crate::describe::describe(&path);
+    let page = crate::path_description::describe_path(&path);
     for text in [
         "MPLS 16001 24",
         "4 routers side by side, by flow",
@@ -95,8 +95,8 @@ fn events_come_in_order_of_time_and_each_stands_on_those_before_it() {
     let path = small(&[]);
     let at: Vec<u64> = path.events.iter().map(|event| event.at.as_secs()).collect();
     assert_eq!(at, [1, 2, 3, 3]);
-    assert_eq!(path.events[0].change, Change::Route("alt".to_owned()));
-    let Change::Link {
+    assert_eq!(path.events[0].change, ChangeSpec::Route("alt".to_owned()));
+    let ChangeSpec::Link {
         forward: true, to, ..
     } = &path.events[2].change
     else {
@@ -273,7 +273,7 @@ fn a_wrong_set_is_refused_as_it_was_typed() {
 
 #[test]
 fn every_shipped_path_loads_and_is_the_path_of_its_record() {
-    use crate::figures::{goodput_limit, narrow_link, rtt};
+    use crate::path_limits::{compute_goodput_limit, compute_rtt, find_narrow_link};
     let cases = [
         ("la-geneva", 9, 172_000, 6_250_000_000, 6_187_762_779),
         ("sanjose-lulea", 43, 436_600, 4_222_000_000, 4_137_709_849),
@@ -283,14 +283,14 @@ fn every_shipped_path_loads_and_is_the_path_of_its_record() {
         ("slac-in2p3", 17, 150_000, 155_000_000, 145_929_778),
         ("slac-upgrade", 6, 50_000, 33_000_000, 31_856_000),
     ];
-    assert_eq!(catalogue::shipped().count(), cases.len());
+    assert_eq!(path_catalogue::list_shipped_paths().count(), cases.len());
     for (key, hops, rtt_us, rate_bps, goodput_bps) in cases {
-        let path = catalogue::load(key, &[]).expect(key);
+        let path = path_catalogue::load_path(key, &[]).expect(key);
         assert_eq!(path.hops.len(), hops, "{key}");
-        assert_eq!(rtt(&path), Duration::from_micros(rtt_us), "{key}");
-        let narrow = narrow_link(&path, true).expect(key);
+        assert_eq!(compute_rtt(&path), Duration::from_micros(rtt_us), "{key}");
+        let narrow = find_narrow_link(&path, true).expect(key);
         assert_eq!(narrow.rate.as_bps(), rate_bps, "{key}");
-        let limit = goodput_limit(&path, true).expect(key).as_bps();
+        let limit = compute_goodput_limit(&path, true).expect(key).as_bps();
         assert_eq!(limit, goodput_bps, "{key}");
         assert!(path.machine.required == (key == "slac-daresbury"), "{key}");
     }
@@ -298,33 +298,37 @@ fn every_shipped_path_loads_and_is_the_path_of_its_record() {
 
 #[test]
 fn the_route_to_prague_changes_between_its_second_and_its_last_six_hops() {
-    use crate::figures::{hops_at_begin, narrow_link, rtt};
+    use crate::path_limits::{compute_rtt, find_narrow_link, resolve_hops_at_begin};
     let names = |path: &PathSpec| -> Vec<String> {
-        let hops = hops_at_begin(path);
+        let hops = resolve_hops_at_begin(path);
         hops.iter().map(|hop| hop.name.clone()).collect()
     };
-    let before = catalogue::load("slac-cesnet", &[]).expect("the path");
-    let after =
-        catalogue::load("slac-cesnet", &["begin_at=61 s".to_owned()]).expect("the path later");
+    let before = path_catalogue::load_path("slac-cesnet", &[]).expect("the path");
+    let after = path_catalogue::load_path("slac-cesnet", &["begin_at=61 s".to_owned()])
+        .expect("the path later");
     let (old, new) = (names(&before), names(&after));
     assert_eq!((old.len(), new.len()), (17, 13));
     assert_eq!(old[..2], new[..2]);
     assert_eq!(old[11..], new[7..]);
     assert!(old[2..11].iter().all(|name| !new.contains(name)));
-    assert_eq!(rtt(&before), rtt(&after));
-    let capacity = |path| narrow_link(path, true).expect("a narrow link").rate;
+    assert_eq!(compute_rtt(&before), compute_rtt(&after));
+    let capacity = |path| find_narrow_link(path, true).expect("a narrow link").rate;
     assert!(capacity(&after) > capacity(&before));
 }
 
 #[test]
 fn the_route_to_lyon_takes_ten_milliseconds_more_through_a_shaper_until_it_is_repaired() {
-    use crate::figures::{capacity, hops_at_begin, rtt};
+    use crate::path_limits::{compute_link_capacity, compute_rtt, resolve_hops_at_begin};
     let at = |begin: &str| {
-        let path = catalogue::load("slac-in2p3", &[format!("begin_at={begin}")]).expect(begin);
-        let hops = hops_at_begin(&path).into_owned();
+        let path =
+            path_catalogue::load_path("slac-in2p3", &[format!("begin_at={begin}")]).expect(begin);
+        let hops = resolve_hops_at_begin(&path).into_owned();
         let shaper = hops.iter().find_map(|hop| hop.forward.shaper);
-        let narrow = hops.iter().filter_map(|hop| capacity(&hop.forward)).min();
-        (hops.len(), rtt(&path), shaper, narrow)
+        let narrow = hops
+            .iter()
+            .filter_map(|hop| compute_link_capacity(&hop.forward))
+            .min();
+        (hops.len(), compute_rtt(&path), shaper, narrow)
     };
     let (before, shaped, repaired) = (at("0 s"), at("61 s"), at("121 s"));
     assert_eq!((before.0, shaped.0, repaired.0), (17, 15, 12));
@@ -342,10 +346,11 @@ fn the_route_to_lyon_takes_ten_milliseconds_more_through_a_shaper_until_it_is_re
 
 #[test]
 fn the_link_to_esnet_changes_its_load_first_and_its_capacity_later() {
-    use crate::figures::hops_at_begin;
+    use crate::path_limits::resolve_hops_at_begin;
     let at = |begin: &str| {
-        let path = catalogue::load("slac-upgrade", &[format!("begin_at={begin}")]).expect(begin);
-        let link = hops_at_begin(&path)[1].forward.clone();
+        let path =
+            path_catalogue::load_path("slac-upgrade", &[format!("begin_at={begin}")]).expect(begin);
+        let link = resolve_hops_at_begin(&path)[1].forward.clone();
         let cross = link.cross.expect("others' traffic").rate;
         let rates = [link.rate.expect("a rate"), cross].map(|rate| rate.as_bps() / 1_000_000);
         (rates, link.queue.expect("a queue"))
@@ -357,10 +362,10 @@ fn the_link_to_esnet_changes_its_load_first_and_its_capacity_later() {
 
 #[test]
 fn a_path_that_begins_later_has_its_earlier_events_behind_it() {
-    use crate::figures::hops_at_begin;
+    use crate::path_limits::resolve_hops_at_begin;
     let rate_of_far = |begin_at: &str| {
         let path = small(&["events.3.at=9 s", &format!("begin_at={begin_at}")]);
-        let hops = hops_at_begin(&path).into_owned();
+        let hops = resolve_hops_at_begin(&path).into_owned();
         (hops.len(), hops[1].forward.rate.is_some())
     };
     assert_eq!(rate_of_far("0"), (2, true));
@@ -382,7 +387,7 @@ fn the_example_of_the_documentation_is_a_path() {
 
 #[test]
 fn an_unknown_path_is_told_from_the_shipped_ones() {
-    let error = catalogue::load("la-genva", &[])
+    let error = path_catalogue::load_path("la-genva", &[])
         .expect_err("no such path")
         .to_string();
     assert!(

@@ -1,11 +1,11 @@
 //! Runs the tests one after the other, and runs this executable as the lab under test.
 
-use longhaul_lab::catalogue;
-use longhaul_lab::engine::Host;
-use longhaul_lab::error::LabError;
-use longhaul_lab::run::{RunRequest, run};
-use longhaul_lab::runtime::Backend;
-use longhaul_lab::standing;
+use longhaul_lab::emulation_engine::LabHost;
+use longhaul_lab::lab_error::LabError;
+use longhaul_lab::lab_run::{LabRunRequest, run};
+use longhaul_lab::lab_runtime::LabBackend;
+use longhaul_lab::path_catalogue;
+use longhaul_lab::persistent_lab;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -51,8 +51,8 @@ pub fn be_the_lab(words: &[OsString]) -> ExitCode {
         .filter(|word| word.contains('='))
         .cloned()
         .collect();
-    let spec = catalogue::load(&text[0], &sets).unwrap_or_else(|error| panic!("{error}"));
-    let mut request = RunRequest::new(spec, command);
+    let spec = path_catalogue::load_path(&text[0], &sets).unwrap_or_else(|error| panic!("{error}"));
+    let mut request = LabRunRequest::new(spec, command);
     let far = std::env::var("TEST_FAR").expect("TEST_FAR");
     request.far_command = Some(far.split(' ').map(OsString::from).collect());
     request.far_port = std::env::var("TEST_FAR_PORT")
@@ -72,23 +72,24 @@ pub fn be_the_standing_lab(words: &[OsString]) -> ExitCode {
     let done = match verb {
         "up" => {
             let path = rest[0].to_str().expect("a path");
-            let spec = catalogue::load(path, &[]).unwrap_or_else(|error| panic!("{error}"));
-            standing::up(&spec, None, false)
+            let spec =
+                path_catalogue::load_path(path, &[]).unwrap_or_else(|error| panic!("{error}"));
+            persistent_lab::start_lab(&spec, None, false)
                 .map(|standing| println!("{}", standing.pid))
                 .map(|()| 0)
         }
-        "near" => standing::exec("plain", Host::Near, rest),
-        "far" => standing::exec("plain", Host::Far, rest),
-        "truth" => standing::truth("plain")
+        "near" => persistent_lab::exec_command("plain", LabHost::Near, rest),
+        "far" => persistent_lab::exec_command("plain", LabHost::Far, rest),
+        "truth" => persistent_lab::read_truth("plain")
             .map(|truth| println!("{truth}"))
             .map(|()| 0),
-        "list" => standing::list().map(|labs| {
+        "list" => persistent_lab::list_labs().map(|labs| {
             for lab in &labs {
                 println!("{}", lab.key);
             }
             0
         }),
-        _ => standing::down("plain").map(|()| 0),
+        _ => persistent_lab::stop_lab("plain").map(|()| 0),
     };
     finish(done)
 }
@@ -169,7 +170,7 @@ pub struct Lab<'a> {
     pub path: &'a str,
     pub far: &'a str,
     pub far_port: Option<u16>,
-    pub backend: Backend,
+    pub backend: LabBackend,
     /// Runs as user nobody, in a user namespace.
     pub unprivileged: bool,
 }

@@ -4,7 +4,7 @@
 //! instead of being skipped. The accuracy of paths is tested in virtual time (xtask).
 
 mod harness;
-mod standing;
+mod persistent_lab;
 mod teardown;
 
 use std::process::ExitCode;
@@ -14,6 +14,6 @@ fn main() -> ExitCode {
     match words.first().and_then(|word| word.to_str()) {
         Some("as-lab") => harness::be_the_lab(&words[1..]),
         Some("as-standing") => harness::be_the_standing_lab(&words[1..]),
-        _ => harness::run_all(&words, &[teardown::TESTS, standing::TESTS]),
+        _ => harness::run_all(&words, &[teardown::TESTS, persistent_lab::TESTS]),
     }
 }

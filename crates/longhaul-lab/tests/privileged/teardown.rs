@@ -1,7 +1,7 @@
 //! Tests of every way in which a run can end: its exit code, and no leftovers.
 
 use crate::harness::{Lab, Test, children_of, kill, until};
-use longhaul_lab::runtime::Backend;
+use longhaul_lab::lab_runtime::LabBackend;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
@@ -27,7 +27,7 @@ const PLAIN: Lab<'static> = Lab {
     path: "plain.toml",
     far: "sleep 1000",
     far_port: None,
-    backend: Backend::Tun,
+    backend: LabBackend::Tun,
     unprivileged: false,
 };
 
@@ -71,9 +71,9 @@ fn processes_in(namespace: &str) -> Vec<String> {
 fn nothing_left() {
     for unprivileged in [false, true] {
         let backend = if unprivileged {
-            Backend::Packet
+            LabBackend::Packet
         } else {
-            Backend::Tun
+            LabBackend::Tun
         };
         let lab = Lab {
             backend,
@@ -180,7 +180,7 @@ fn sysctls_after_guard() {
 fn refused() {
     let lab = Lab {
         unprivileged: true,
-        backend: Backend::Packet,
+        backend: LabBackend::Packet,
         ..DARESBURY
     };
     let outcome = lab.run(&["true"]);

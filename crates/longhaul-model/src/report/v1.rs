@@ -36,62 +36,70 @@ pub const SCHEMA: &str = "longhaul.report/1";
 
 /// The envelope that all kinds of reports share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report<P = plan::Plan, O = observation::Observation, A = analysis::Analysis> {
+pub struct Report<
+    P = plan::ThroughputPlan,
+    O = observation::ThroughputObservation,
+    A = analysis::ThroughputAnalysis,
+> {
     pub schema: String,
-    pub kind: Kind,
-    pub run: Run,
+    pub kind: ReportKind,
+    pub run: RunInfo,
     pub plan: P,
     pub observation: O,
     pub analysis: A,
-    pub findings: Vec<Finding>,
-    pub caveats: Vec<Caveat>,
+    pub findings: Vec<ReportFinding>,
+    pub caveats: Vec<ReportCaveat>,
 }
 
 /// A report of one bulk throughput run.
-pub type Throughput = Report<plan::Plan, observation::Observation, analysis::Analysis>;
+pub type ThroughputReport =
+    Report<plan::ThroughputPlan, observation::ThroughputObservation, analysis::ThroughputAnalysis>;
 
 /// A report of a scan over settings.
-pub type Scan = Report<scan::Plan, scan::Observation, scan::Analysis>;
+pub type ScanReport = Report<scan::ScanPlan, scan::ScanObservation, scan::ScanAnalysis>;
 
 /// A report of an audit of one host.
-pub type Host = Report<host::Plan, host::Observation, host::Analysis>;
+pub type HostReport = Report<host::AuditPlan, host::AuditObservation, host::AuditAnalysis>;
 
 /// A report of a prediction.
-pub type Predict = Report<predict::Plan, predict::Observation, predict::Analysis>;
+pub type PredictionReport =
+    Report<predict::PredictionPlan, predict::PredictionObservation, predict::PredictionAnalysis>;
 
 /// A report of a path: round trips, route, path MTU.
-pub type Path = Report<path::Plan, path::Observation, path::Analysis>;
+pub type PathReport = Report<path::PathPlan, path::PathObservation, path::PathAnalysis>;
 
 /// A report of capacity and available bandwidth.
-pub type Available = Report<available::Plan, available::Observation, available::Analysis>;
+pub type AvailableReport =
+    Report<available::AvailablePlan, available::AvailableObservation, available::AvailableAnalysis>;
 
 /// A report of the effect of bulk load on delay, loss and other flows.
-pub type Load = Report<load::Plan, load::Observation, load::Analysis>;
+pub type LoadReport = Report<load::LoadPlan, load::LoadObservation, load::LoadAnalysis>;
 
 /// A report of a measurement by another program.
-pub type Imported = Report<imported::Plan, imported::Observation, imported::Analysis>;
+pub type ImportedReport =
+    Report<imported::ImportPlan, imported::ImportedObservation, imported::ImportedAnalysis>;
 
 /// A report of files copied to another host.
-pub type Copied = Report<copy::Plan, copy::Observation, copy::Analysis>;
+pub type CopyReport = Report<copy::CopyPlan, copy::CopyObservation, copy::CopyAnalysis>;
 
 /// A report of any kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum AnyReport {
-    Throughput(Box<Throughput>),
-    Scan(Box<Scan>),
-    Host(Box<Host>),
-    Predict(Box<Predict>),
-    Path(Box<Path>),
-    Available(Box<Available>),
-    Load(Box<Load>),
-    Imported(Box<Imported>),
-    Copy(Box<Copied>),
+    Throughput(Box<ThroughputReport>),
+    Scan(Box<ScanReport>),
+    Host(Box<HostReport>),
+    Predict(Box<PredictionReport>),
+    Path(Box<PathReport>),
+    Available(Box<AvailableReport>),
+    Load(Box<LoadReport>),
+    Imported(Box<ImportedReport>),
+    Copy(Box<CopyReport>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ReportKind {
     Throughput,
     Scan,
     Host,
@@ -103,26 +111,26 @@ pub enum Kind {
     Copy,
 }
 
-impl Kind {
+impl ReportKind {
     /// The word used in JSON and in text.
     pub const fn word(self) -> &'static str {
         match self {
-            Kind::Throughput => "throughput",
-            Kind::Scan => "scan",
-            Kind::Host => "host",
-            Kind::Predict => "predict",
-            Kind::Path => "path",
-            Kind::Available => "available",
-            Kind::Load => "load",
-            Kind::Imported => "imported",
-            Kind::Copy => "copy",
+            ReportKind::Throughput => "throughput",
+            ReportKind::Scan => "scan",
+            ReportKind::Host => "host",
+            ReportKind::Predict => "predict",
+            ReportKind::Path => "path",
+            ReportKind::Available => "available",
+            ReportKind::Load => "load",
+            ReportKind::Imported => "imported",
+            ReportKind::Copy => "copy",
         }
     }
 }
 
 /// One execution of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Run {
+pub struct RunInfo {
     /// Unique; sorts by start time.
     pub id: String,
     /// UTC, RFC 3339.
@@ -131,16 +139,16 @@ pub struct Run {
     pub duration_us: u64,
     /// Version of the program that made the report.
     pub longhaul: String,
-    pub initiator: Party,
-    pub responder: Party,
+    pub initiator: RunParty,
+    pub responder: RunParty,
     /// The larger run that this one is a probe of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part_of: Option<PartOf>,
+    pub part_of: Option<ParentRun>,
 }
 
 /// The place of a run in a scan or a proof.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartOf {
+pub struct ParentRun {
     /// Id of the larger run.
     pub id: String,
     /// Index of the cell or trial, from 0.
@@ -149,7 +157,7 @@ pub struct PartOf {
 
 /// One of the two peers of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Party {
+pub struct RunParty {
     /// The name that the user gave, or the host's own name.
     pub host: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,7 +172,7 @@ pub struct Party {
 
 /// A problem of the path or of a host, with the evidence for and against it and advice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct ReportFinding {
     /// A stable word: `receive_window`, `policer`, `deep_queue`, `short_run`, …
     pub cause: String,
     /// One sentence that includes the numbers.
@@ -172,12 +180,12 @@ pub struct Finding {
     pub confidence_ratio: f64,
     pub supports: Vec<String>,
     pub contradicts: Vec<String>,
-    pub advice: Vec<Advice>,
+    pub advice: Vec<FindingAdvice>,
 }
 
 /// A remedy, with its place and its expected effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Advice {
+pub struct FindingAdvice {
     /// `sender`, `receiver`, `initiator`, `path`.
     pub place: String,
     pub text: String,
@@ -191,15 +199,15 @@ pub struct Advice {
 
 /// A limitation of this measurement; the result is valid within it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Caveat {
+pub struct ReportCaveat {
     /// A stable word: `buffer_clipped`, `busy_machine`, `not_archived`, …
     pub code: String,
     pub text: String,
 }
 
-impl Caveat {
+impl ReportCaveat {
     pub fn new(code: &str, text: impl Into<String>) -> Self {
-        Caveat {
+        ReportCaveat {
             code: code.to_owned(),
             text: text.into(),
         }

@@ -1,6 +1,6 @@
 //! Parsing and formatting of durations.
 
-use super::number::{self, ParseUnitError};
+use super::unit_number::{self, ParseUnitError};
 use std::time::Duration;
 
 const EXPECTED: &str = "a duration: a number with ns, us, ms, s, min, h (a bare number is seconds)";
@@ -8,7 +8,7 @@ const EXPECTED: &str = "a duration: a number with ns, us, ms, s, min, h (a bare 
 /// Parses `86 ms`, `10s`, `1.5`, `2min`; a bare number is seconds, as in iperf.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
     let parse = || {
-        let (value, unit) = number::split(text)?;
+        let (value, unit) = unit_number::split_unit(text)?;
         let nanos_each = match unit {
             "ns" => 1.0,
             "us" | "µs" => 1e3,
@@ -18,7 +18,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
             "h" => 3600e9,
             _ => return None,
         };
-        number::scale(value, nanos_each).map(Duration::from_nanos)
+        unit_number::scale_to_u64(value, nanos_each).map(Duration::from_nanos)
     };
     parse().ok_or_else(|| ParseUnitError {
         text: text.to_owned(),
@@ -36,5 +36,5 @@ pub fn format_duration(duration: Duration) -> String {
         n if n >= 1e3 => (n / 1e3, "us"),
         n => (n, "ns"),
     };
-    format!("{} {unit}", number::short(value))
+    format!("{} {unit}", unit_number::format_significant(value))
 }

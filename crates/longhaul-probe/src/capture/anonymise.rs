@@ -9,51 +9,55 @@
 //!
 //! Kept: times, sizes, ports, sequence numbers, TCP options.
 
-use super::decode::{self, Layout};
-use super::read::Reader;
-use super::write::{Section, Writer};
-use super::{LINK_RAW, Record};
-use crate::secure::random;
-use longhaul_model::report::v1::capture::CapturedOn;
+use super::capture_reader::CaptureReader;
+use super::decode::{self, IpLayout};
+use super::pcapng_writer::{PcapngWriter, SectionHeader};
+use super::{CaptureRecord, LINK_RAW};
+use crate::secure::random_bytes;
+use longhaul_model::report::v1::capture::CaptureInterface;
 use ring::hmac;
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The maximum number of cached addresses. Others are computed again, with the same result.
-const MOST_REMEMBERED: usize = 1 << 16;
+const MAX_CACHED_ADDRESSES: usize = 1 << 16;
 /// The approximate size of the pieces in which the copy is written.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// The numbers of packets that were copied and left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Anonymised {
+pub struct AnonymisedCounts {
     pub packets: u64,
     /// Packets that are not plain TCP or UDP over IP.
-    pub left_out: u64,
+    pub omitted: u64,
 }
 
 /// Copies the readable packets of `from`.
 ///
 /// # Errors
 /// The kernel provides no random bytes, or `to` cannot be written.
-pub fn copy<R: Read>(from: &mut Reader<R>, to: &mut dyn Write) -> io::Result<Anonymised> {
-    let key = random::<32>().ok_or_else(|| io::Error::other("the kernel gives no random bytes"))?;
-    let mut mask = Mask::new(&key);
-    let section = Section {
+pub fn copy_anonymised<R: Read>(
+    from: &mut CaptureReader<R>,
+    to: &mut dyn Write,
+) -> io::Result<AnonymisedCounts> {
+    let key =
+        random_bytes::<32>().ok_or_else(|| io::Error::other("the kernel gives no random bytes"))?;
+    let mut mask = AddressMask::new(&key);
+    let section = SectionHeader {
         application: Some(format!("longhaul {}", env!("CARGO_PKG_VERSION"))),
         comments: vec!["anonymised: addresses replaced, payload cut".to_owned()],
     };
-    let mut writer = Writer::new(Vec::new(), &section);
-    writer.interface(&CapturedOn {
+    let mut writer = PcapngWriter::new(Vec::new(), &section);
+    writer.interface(&CaptureInterface {
         link_type_number: LINK_RAW,
-        ..CapturedOn::default()
+        ..CaptureInterface::default()
     });
-    let mut done = Anonymised::default();
-    while let Some(record) = from.packet() {
-        match masked(record.link_type, record.bytes, &mut mask) {
+    let mut done = AnonymisedCounts::default();
+    while let Some(record) = from.next_packet() {
+        match mask_headers(record.link_type, record.bytes, &mut mask) {
             Some((ip, link_bytes)) => {
-                writer.packet(&Record {
+                writer.packet(&CaptureRecord {
                     interface: 0,
                     link_type: LINK_RAW,
                     original_bytes: record.original_bytes.saturating_sub(link_bytes),
@@ -62,7 +66,7 @@ pub fn copy<R: Read>(from: &mut Reader<R>, to: &mut dyn Write) -> io::Result<Ano
                 });
                 done.packets += 1;
             }
-            None => done.left_out += 1,
+            None => done.omitted += 1,
         }
         if writer.length() >= PIECE_BYTES {
             to.write_all(&writer.take())?;
@@ -73,39 +77,39 @@ pub fn copy<R: Read>(from: &mut Reader<R>, to: &mut dyn Write) -> io::Result<Ano
 }
 
 /// Returns the headers of a packet with replaced addresses, and the length of its link header.
-fn masked(link: u16, bytes: &[u8], mask: &mut Mask) -> Option<(Vec<u8>, u32)> {
-    let ip = decode::network(link, bytes)?;
-    let layout = decode::layout(ip).filter(|layout| !layout.extended)?;
+fn mask_headers(link: u16, bytes: &[u8], mask: &mut AddressMask) -> Option<(Vec<u8>, u32)> {
+    let ip = decode::find_ip_packet(link, bytes)?;
+    let layout = decode::parse_ip_layout(ip).filter(|layout| !layout.has_extensions)?;
     // Accepts only complete headers: anything else is not understood well enough to be shared.
-    decode::packet(0, LINK_RAW, ip.len() as u32, ip)?;
-    let mut copy = ip.get(..decode::header_bytes(ip))?.to_vec();
+    decode::decode_packet(0, LINK_RAW, ip.len() as u32, ip)?;
+    let mut copy = ip.get(..decode::count_header_bytes(ip))?.to_vec();
     replace_addresses(&mut copy, &layout, mask);
-    hide_checksum(&mut copy, &layout);
+    zero_checksum(&mut copy, &layout);
     clean_options(&mut copy, &layout);
     let link_bytes = (bytes.len() - ip.len()) as u32;
     Some((copy, link_bytes))
 }
 
-fn replace_addresses(copy: &mut [u8], layout: &Layout, mask: &mut Mask) {
+fn replace_addresses(copy: &mut [u8], layout: &IpLayout, mask: &mut AddressMask) {
     let at = if layout.source.is_ipv4() { 12 } else { 8 };
     let octets = |address| match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
     };
-    let mut both = octets(mask.address(layout.source));
-    both.extend(octets(mask.address(layout.destination)));
+    let mut both = octets(mask.map_address(layout.source));
+    both.extend(octets(mask.map_address(layout.destination)));
     if let Some(place) = copy.get_mut(at..at + both.len()) {
         place.copy_from_slice(&both);
     }
     if layout.source.is_ipv4() {
         copy[10..12].fill(0);
-        let sum = checksum(&copy[..layout.header_bytes]);
+        let sum = internet_checksum(&copy[..layout.header_bytes]);
         copy[10..12].copy_from_slice(&sum.to_be_bytes());
     }
 }
 
 /// Returns the Internet checksum of `header` (RFC 1071).
-fn checksum(header: &[u8]) -> u16 {
+fn internet_checksum(header: &[u8]) -> u16 {
     let words = header.as_chunks::<2>().0.iter();
     let mut sum: u32 = words.map(|word| u32::from(u16::from_be_bytes(*word))).sum();
     while sum > 0xffff {
@@ -114,7 +118,7 @@ fn checksum(header: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-fn hide_checksum(copy: &mut [u8], layout: &Layout) {
+fn zero_checksum(copy: &mut [u8], layout: &IpLayout) {
     let at = layout.header_bytes + if layout.protocol == 6 { 16 } else { 6 };
     if let Some(place) = copy.get_mut(at..at + 2) {
         place.fill(0);
@@ -122,7 +126,7 @@ fn hide_checksum(copy: &mut [u8], layout: &Layout) {
 }
 
 /// Replaces unknown TCP options by padding, because they may contain anything.
-fn clean_options(copy: &mut [u8], layout: &Layout) {
+fn clean_options(copy: &mut [u8], layout: &IpLayout) {
     const KNOWN: [u8; 5] = [2, 3, 4, 5, 8];
     if layout.protocol != 6 {
         return;
@@ -150,38 +154,38 @@ fn clean_options(copy: &mut [u8], layout: &Layout) {
 }
 
 /// A prefix-preserving mapping of addresses.
-pub struct Mask {
+pub struct AddressMask {
     key: hmac::Key,
     known: HashMap<IpAddr, IpAddr>,
 }
 
-impl Mask {
-    pub fn new(key: &[u8; 32]) -> Mask {
-        Mask {
+impl AddressMask {
+    pub fn new(key: &[u8; 32]) -> AddressMask {
+        AddressMask {
             key: hmac::Key::new(hmac::HMAC_SHA256, key),
             known: HashMap::new(),
         }
     }
 
-    pub fn address(&mut self, address: IpAddr) -> IpAddr {
+    pub fn map_address(&mut self, address: IpAddr) -> IpAddr {
         if let Some(known) = self.known.get(&address) {
             return *known;
         }
         let other = match address {
             IpAddr::V4(v4) => {
-                let bits = self.bits(4, u128::from(v4.to_bits()) << 96, 32);
+                let bits = self.map_bits(4, u128::from(v4.to_bits()) << 96, 32);
                 IpAddr::V4(Ipv4Addr::from_bits((bits >> 96) as u32))
             }
-            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(self.bits(6, v6.to_bits(), 128))),
+            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(self.map_bits(6, v6.to_bits(), 128))),
         };
-        if self.known.len() < MOST_REMEMBERED {
+        if self.known.len() < MAX_CACHED_ADDRESSES {
             self.known.insert(address, other);
         }
         other
     }
 
     /// Flips each bit or not, depending on a keyed hash of the bits before it.
-    fn bits(&self, family: u8, bits: u128, length: u32) -> u128 {
+    fn map_bits(&self, family: u8, bits: u128, length: u32) -> u128 {
         let mut other = bits;
         for place in 0..length {
             let before = if place == 0 {

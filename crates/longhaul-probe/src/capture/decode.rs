@@ -3,20 +3,22 @@
 //! The input is not trusted: a packet that contradicts its headers yields `None`. Source: RFC 791,
 //! 8200, 9293, 768, 7323, 2018; link types of the tcpdump group's registry.
 
-use longhaul_model::packet::{Flags, Options, Packet, PayloadHead, Segment, Transport};
+use longhaul_model::decoded_packet::{
+    DecodedPacket, PacketTransport, PayloadHead, TcpFlags, TcpHeader, TcpHeaderOptions,
+};
 use std::hash::{DefaultHasher, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The number of payload bytes that are compared between packets.
 const COMPARED_BYTES: usize = 64;
 /// The maximum number of IPv6 extension headers that are skipped.
-const MOST_EXTENSIONS: usize = 8;
+const MAX_EXTENSIONS: usize = 8;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// The layout of an IP packet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Layout {
+pub(super) struct IpLayout {
     pub source: IpAddr,
     pub destination: IpAddr,
     pub protocol: u8,
@@ -26,25 +28,30 @@ pub(super) struct Layout {
     pub total_bytes: usize,
     pub ecn: u8,
     /// Set if there are headers between the IP header and the transport header.
-    pub extended: bool,
+    pub has_extensions: bool,
 }
 
 /// Decodes a TCP or UDP packet that was captured on a link of the given type.
-pub fn packet(at_ns: u64, link_type: u16, original_bytes: u32, bytes: &[u8]) -> Option<Packet> {
-    let ip = network(link_type, bytes)?;
-    let layout = layout(ip)?;
+pub fn decode_packet(
+    at_ns: u64,
+    link_type: u16,
+    original_bytes: u32,
+    bytes: &[u8],
+) -> Option<DecodedPacket> {
+    let ip = find_ip_packet(link_type, bytes)?;
+    let layout = parse_ip_layout(ip)?;
     let link_bytes = (bytes.len() - ip.len()) as u32;
     let wire_bytes = match layout.total_bytes {
         0 => original_bytes.saturating_sub(link_bytes),
         total => total as u32,
     };
     let rest = ip.get(layout.header_bytes..)?;
-    let (source, destination) = ports(rest)?;
+    let (source, destination) = parse_ports(rest)?;
     let (transport, header_bytes) = match layout.protocol {
-        UDP => (Transport::Udp, 8),
+        UDP => (PacketTransport::Udp, 8),
         TCP => {
-            let (segment, header_bytes) = segment(rest)?;
-            (Transport::Tcp(segment), header_bytes)
+            let (segment, header_bytes) = parse_tcp_header(rest)?;
+            (PacketTransport::Tcp(segment), header_bytes)
         }
         _ => return None,
     };
@@ -53,13 +60,13 @@ pub fn packet(at_ns: u64, link_type: u16, original_bytes: u32, bytes: &[u8]) -> 
     // Bytes after the end of the packet on the link (padding) are not payload.
     let until = ip.len().min(wire_bytes as usize);
     let payload = ip.get(headers..until).unwrap_or(&[]);
-    Some(Packet {
+    Some(DecodedPacket {
         at_ns,
         from: SocketAddr::new(layout.source, source),
         to: SocketAddr::new(layout.destination, destination),
         wire_bytes,
         payload_bytes,
-        payload: head_of(payload),
+        payload: digest_payload_head(payload),
         ecn: layout.ecn,
         transport,
     })
@@ -67,9 +74,9 @@ pub fn packet(at_ns: u64, link_type: u16, original_bytes: u32, bytes: &[u8]) -> 
 
 /// Returns the length of the IP and TCP or UDP headers of a packet that begins at its IP header.
 /// For any other packet, returns its whole length.
-pub fn header_bytes(ip: &[u8]) -> usize {
+pub fn count_header_bytes(ip: &[u8]) -> usize {
     let known = || {
-        let layout = layout(ip)?;
+        let layout = parse_ip_layout(ip)?;
         let rest = ip.get(layout.header_bytes..)?;
         let own = match layout.protocol {
             TCP => usize::from(rest.get(12)? >> 4) * 4,
@@ -82,19 +89,19 @@ pub fn header_bytes(ip: &[u8]) -> usize {
 }
 
 /// Returns the IP packet within a frame; `None` for other protocols and unknown link types.
-pub(super) fn network(link_type: u16, bytes: &[u8]) -> Option<&[u8]> {
+pub(super) fn find_ip_packet(link_type: u16, bytes: &[u8]) -> Option<&[u8]> {
     match link_type {
         // The several link types of raw IP.
         12 | 14 | 101 | 228 | 229 => Some(bytes),
         0 | 108 => bytes.get(4..),
-        1 => ethernet(bytes),
+        1 => find_ethernet_payload(bytes),
         113 => is_ip(u16_at(bytes, 14)?).then(|| bytes.get(16..))?,
         276 => is_ip(u16_at(bytes, 0)?).then(|| bytes.get(20..))?,
         _ => None,
     }
 }
 
-fn ethernet(bytes: &[u8]) -> Option<&[u8]> {
+fn find_ethernet_payload(bytes: &[u8]) -> Option<&[u8]> {
     let mut at = 12;
     // Nested VLAN tags.
     for _ in 0..2 {
@@ -111,15 +118,15 @@ fn is_ip(kind: u16) -> bool {
 }
 
 /// Returns `None` for a packet that is not IP, a fragment other than the first, or a short packet.
-pub(super) fn layout(ip: &[u8]) -> Option<Layout> {
+pub(super) fn parse_ip_layout(ip: &[u8]) -> Option<IpLayout> {
     match ip.first()? >> 4 {
-        4 => layout_v4(ip),
-        6 => layout_v6(ip),
+        4 => parse_ipv4_layout(ip),
+        6 => parse_ipv6_layout(ip),
         _ => None,
     }
 }
 
-fn layout_v4(ip: &[u8]) -> Option<Layout> {
+fn parse_ipv4_layout(ip: &[u8]) -> Option<IpLayout> {
     let fixed = ip.first_chunk::<20>()?;
     let header_bytes = usize::from(fixed[0] & 15) * 4;
     let fragment = u16_at(ip, 6)? & 0x1fff;
@@ -130,25 +137,25 @@ fn layout_v4(ip: &[u8]) -> Option<Layout> {
     if header_bytes < 20 || fragment != 0 {
         return None;
     }
-    Some(Layout {
+    Some(IpLayout {
         source: address(12)?,
         destination: address(16)?,
         protocol: fixed[9],
         header_bytes,
         total_bytes: usize::from(u16_at(ip, 2)?),
         ecn: fixed[1] & 3,
-        extended: header_bytes > 20,
+        has_extensions: header_bytes > 20,
     })
 }
 
-fn layout_v6(ip: &[u8]) -> Option<Layout> {
+fn parse_ipv6_layout(ip: &[u8]) -> Option<IpLayout> {
     let fixed = ip.first_chunk::<40>()?;
     let address = |at: usize| {
         let octets = *ip.get(at..)?.first_chunk::<16>()?;
         Some(IpAddr::V6(Ipv6Addr::from(octets)))
     };
     let (mut protocol, mut header_bytes) = (fixed[6], 40);
-    for _ in 0..MOST_EXTENSIONS {
+    for _ in 0..MAX_EXTENSIONS {
         let extension = match protocol {
             // Hop-by-hop, routing, destination options: length in 8-byte units after the first.
             0 | 43 | 60 => ip.get(header_bytes..)?,
@@ -170,23 +177,23 @@ fn layout_v6(ip: &[u8]) -> Option<Layout> {
         header_bytes += 8 * (usize::from(eights) + 1);
     }
     let payload = usize::from(u16_at(ip, 4)?);
-    Some(Layout {
+    Some(IpLayout {
         source: address(8)?,
         destination: address(24)?,
         protocol,
         header_bytes,
         total_bytes: if payload == 0 { 0 } else { payload + 40 },
         ecn: (fixed[1] >> 4) & 3,
-        extended: header_bytes > 40,
+        has_extensions: header_bytes > 40,
     })
 }
 
-fn ports(rest: &[u8]) -> Option<(u16, u16)> {
+fn parse_ports(rest: &[u8]) -> Option<(u16, u16)> {
     Some((u16_at(rest, 0)?, u16_at(rest, 2)?))
 }
 
 /// Returns the TCP header and its length. Options that were not captured are missing.
-fn segment(rest: &[u8]) -> Option<(Segment, usize)> {
+fn parse_tcp_header(rest: &[u8]) -> Option<(TcpHeader, usize)> {
     let fixed = rest.first_chunk::<20>()?;
     let header_bytes = usize::from(fixed[12] >> 4) * 4;
     if header_bytes < 20 {
@@ -196,18 +203,18 @@ fn segment(rest: &[u8]) -> Option<(Segment, usize)> {
         let field = rest.get(at..)?.first_chunk::<4>()?;
         Some(u32::from_be_bytes(*field))
     };
-    let segment = Segment {
+    let segment = TcpHeader {
         sequence: word(4)?,
         acknowledged: word(8)?,
-        flags: Flags(u16_at(rest, 12)? & 0x1ff),
+        flags: TcpFlags(u16_at(rest, 12)? & 0x1ff),
         window: u16_at(rest, 14)?,
-        options: options(&rest[20..header_bytes.min(rest.len())]),
+        options: parse_tcp_options(&rest[20..header_bytes.min(rest.len())]),
     };
     Some((segment, header_bytes))
 }
 
-fn options(mut bytes: &[u8]) -> Options {
-    let mut found = Options::default();
+fn parse_tcp_options(mut bytes: &[u8]) -> TcpHeaderOptions {
+    let mut found = TcpHeaderOptions::default();
     loop {
         let (length, value) = match bytes {
             [] | [0, ..] => return found,
@@ -227,20 +234,20 @@ fn options(mut bytes: &[u8]) -> Options {
             (3, [shift]) => found.window_shift = Some((*shift).min(14)),
             (4, []) => found.sack_permitted = true,
             (5, blocks) => found.sack_blocks = (blocks.len() / 8) as u8,
-            (8, value) => found.timestamps = timestamps(value),
+            (8, value) => found.timestamps = parse_tcp_timestamps(value),
             _ => {}
         }
         bytes = &bytes[length..];
     }
 }
 
-fn timestamps(value: &[u8]) -> Option<(u32, u32)> {
+fn parse_tcp_timestamps(value: &[u8]) -> Option<(u32, u32)> {
     let (own, rest) = value.split_first_chunk::<4>()?;
     let echoed = <[u8; 4]>::try_from(rest).ok()?;
     Some((u32::from_be_bytes(*own), u32::from_be_bytes(echoed)))
 }
 
-fn head_of(payload: &[u8]) -> Option<PayloadHead> {
+fn digest_payload_head(payload: &[u8]) -> Option<PayloadHead> {
     let head = payload.get(..payload.len().min(COMPARED_BYTES))?;
     if head.is_empty() {
         return None;

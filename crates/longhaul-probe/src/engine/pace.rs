@@ -4,8 +4,8 @@
 //! passed at the rate. A late thread may catch up by at most `credit`; time lost beyond that
 //! (blocked by the peer, or without a core) is not made up in a burst.
 
-use super::counters::RunClock;
-use super::stop::StopRule;
+use super::stop_rule::StopRule;
+use super::stream_counters::RunClock;
 use longhaul_model::units::Rate;
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use std::time::Duration;
 const SLICE: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RatePacer {
     rate: Rate,
     credit_ns: u64,
     due_ns: u64,
 }
 
-impl Pace {
-    pub fn new(rate: Rate, credit: Duration, now_ns: u64) -> Pace {
-        Pace {
+impl RatePacer {
+    pub fn new(rate: Rate, credit: Duration, now_ns: u64) -> RatePacer {
+        RatePacer {
             rate,
             credit_ns: credit.as_nanos() as u64,
             due_ns: now_ns,
@@ -32,7 +32,7 @@ impl Pace {
     pub fn wait(&mut self, clock: RunClock, stop: &StopRule) -> bool {
         loop {
             let now = clock.now_ns();
-            if stop.over(now) {
+            if stop.is_over(now) {
                 return false;
             }
             let Some(early) = self.due_ns.checked_sub(now).filter(|&early| early > 0) else {
@@ -46,7 +46,7 @@ impl Pace {
     }
 
     /// Records that `bytes` were sent or received.
-    pub fn passed(&mut self, bytes: usize) {
+    pub fn advance(&mut self, bytes: usize) {
         let time = self.rate.time_for(bytes as u64).unwrap_or(Duration::MAX);
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.due_ns = self.due_ns.saturating_add(nanos);
@@ -55,7 +55,7 @@ impl Pace {
 
 /// Returns the bytes that pass in about 10 ms, within the limits: small enough for an even flow,
 /// large enough for a negligible cost of calls.
-pub(super) fn quantum(rate: Rate, least: usize, most: usize) -> usize {
+pub(super) fn paced_call_bytes(rate: Rate, least: usize, most: usize) -> usize {
     let bytes = rate.bytes_in(Duration::from_millis(10));
     usize::try_from(bytes)
         .unwrap_or(most)

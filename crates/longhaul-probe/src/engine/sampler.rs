@@ -3,66 +3,69 @@
 //! The sampler has its own thread. It reads the time together with the values, so that late samples
 //! carry their true time.
 
-use super::asked::{self, Reading};
-use super::reading;
-use super::run::{Shared, StreamState};
-use super::series::Series;
-use longhaul_model::report::v1::observation::{Core, Sample};
-use longhaul_sys::host::cores::{self, CoreTimes};
+use super::end_run::{EngineShared, StreamState};
+use super::sample_request::{self, StreamReading};
+use super::sample_series::SampleSeries;
+use super::tcp_readings;
+use longhaul_model::report::v1::observation::{CoreUsage, StreamSample};
+use longhaul_sys::host::core_times::{self, CoreTimes};
 use std::time::{Duration, Instant};
 
 /// `/proc/stat` counts in 10 ms ticks: shorter spans say nothing about a core's load.
 const CORES_SPACING: Duration = Duration::from_millis(100);
 
 /// Samples until the run ends; must be called after `go`.
-pub(super) fn run(shared: &Shared) -> (Series, Vec<Core>) {
-    let mut series = Series::new(shared.streams.len(), shared.sample_spacing());
+pub(super) fn run(shared: &EngineShared) -> (SampleSeries, Vec<CoreUsage>) {
+    let mut series = SampleSeries::new(shared.streams.len(), shared.sample_spacing());
     let mut load = CoreLoad::begin();
     let mut due = Instant::now();
     loop {
-        take(shared, &mut series);
+        take_samples(shared, &mut series);
         load.observe(CORES_SPACING);
         // After a late sample, the next one keeps its distance: two close samples add nothing.
         due = (due + series.spacing()).max(Instant::now() + series.spacing() / 2);
-        ask(shared, due, series.spacing());
+        request_readings(shared, due, series.spacing());
         if shared.wait_finished_until(due) {
             break;
         }
     }
-    take(shared, &mut series);
+    take_samples(shared, &mut series);
     load.observe(Duration::from_millis(20));
     (series, load.finish())
 }
 
 /// Requests a reading of every stream shortly before `due`.
-fn ask(shared: &Shared, due: Instant, spacing: Duration) {
+fn request_readings(shared: &EngineShared, due: Instant, spacing: Duration) {
     let left = due.saturating_duration_since(Instant::now());
-    let left = left.saturating_sub(asked::LEAD.min(spacing / 4));
+    let left = left.saturating_sub(sample_request::SAMPLE_LEAD.min(spacing / 4));
     let at_ns = shared.clock().now_ns() + left.as_nanos() as u64;
-    shared.streams.iter().for_each(|it| it.asked.ask(at_ns));
+    shared
+        .streams
+        .iter()
+        .for_each(|it| it.sample_request.request(at_ns));
 }
 
 /// Takes one sample of every stream.
-pub(super) fn take(shared: &Shared, series: &mut Series) {
+pub(super) fn take_samples(shared: &EngineShared, series: &mut SampleSeries) {
     let streams = shared.streams.iter();
-    series.push(streams.map(|stream| sample(shared, stream)));
+    series.push(streams.map(|stream| sample_stream(shared, stream)));
 }
 
-fn sample(shared: &Shared, stream: &StreamState) -> Sample {
-    let answer = stream.asked.answer();
+fn sample_stream(shared: &EngineShared, stream: &StreamState) -> StreamSample {
+    let answer = stream.sample_request.take_reading();
     // A stream that has ended has moved more bytes since its reading.
     let answer = answer.filter(|_| stream.counters.is_running());
-    let reading = answer.unwrap_or_else(|| Reading::take(shared, stream));
+    let reading = answer.unwrap_or_else(|| StreamReading::take(shared, stream));
     let (cpu_us, core_wait_us) = stream.counters.thread_times_us();
     stream.latest.set(reading.info.as_ref());
-    Sample {
+    StreamSample {
         at_us: reading.at_us,
         bytes: reading.bytes,
         blocked_us: reading.blocked_us,
         cpu_us,
         core_wait_us,
         queue_bytes: reading.queue_bytes,
-        tcp: reading.info.as_ref().map(reading::tcp),
+        tcp: reading.info.as_ref().map(tcp_readings::convert_tcp_info),
     }
 }
 
@@ -75,7 +78,10 @@ struct CoreLoad {
 
 impl CoreLoad {
     fn begin() -> CoreLoad {
-        let now = (Instant::now(), cores::read().unwrap_or_default());
+        let now = (
+            Instant::now(),
+            core_times::read_core_times().unwrap_or_default(),
+        );
         CoreLoad {
             busiest_permille: vec![None; now.1.len()],
             first: now.clone(),
@@ -89,7 +95,10 @@ impl CoreLoad {
         if elapsed < spacing {
             return;
         }
-        let now = (Instant::now(), cores::read().unwrap_or_default());
+        let now = (
+            Instant::now(),
+            core_times::read_core_times().unwrap_or_default(),
+        );
         let pairs = now.1.iter().zip(&self.last.1);
         for ((new, old), busiest) in pairs.zip(&mut self.busiest_permille) {
             let busy = new.busy.saturating_sub(old.busy).as_micros();
@@ -101,13 +110,13 @@ impl CoreLoad {
         self.last = now;
     }
 
-    fn finish(self) -> Vec<Core> {
+    fn finish(self) -> Vec<CoreUsage> {
         let elapsed_us = (self.last.0 - self.first.0).as_micros() as u64;
         let micros = |new: Duration, old: Duration| new.saturating_sub(old).as_micros() as u64;
         let pairs = self.last.1.iter().zip(&self.first.1);
         pairs
             .zip(self.busiest_permille)
-            .map(|((new, old), busiest_permille)| Core {
+            .map(|((new, old), busiest_permille)| CoreUsage {
                 index: new.index,
                 elapsed_us,
                 busy_us: micros(new.busy, old.busy),

@@ -10,12 +10,12 @@
 //! requested value is the effective one. With iperf3's wire protocol it behaves as in iperf3: the
 //! kernel opens the window up to the whole buffer, at most twice the requested size.
 
-use super::{EngineError, Role};
-use longhaul_model::report::v1::plan::Plan;
+use super::{EngineError, TransferRole};
+use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::units::Rate;
-use longhaul_sys::host::sysctl;
+use longhaul_sys::host::sysctl_values;
 use longhaul_sys::sockopt;
-use longhaul_sys::tcp::Unconnected;
+use longhaul_sys::tcp_transfer::UnconnectedTcp;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// The lower-effort code point of scavenger traffic (RFC 8622).
 const LOWER_EFFORT: u8 = 1;
 /// The UDP receive buffer to request: the bytes that arrive in 1.6 ms at 10 Gbit/s.
-const DATAGRAM_ROOM_BYTES: usize = 2 << 20;
+const UDP_BUFFER_BYTES: usize = 2 << 20;
 
 /// The socket of one stream.
 #[derive(Debug)]
@@ -35,10 +35,10 @@ pub enum DataSocket {
 }
 
 /// Local and peer address; IPv4-mapped IPv6 addresses are given as IPv4.
-pub(super) type Addresses = (Option<SocketAddr>, Option<SocketAddr>);
+pub(super) type StreamAddresses = (Option<SocketAddr>, Option<SocketAddr>);
 
 impl DataSocket {
-    pub(super) fn addresses(&self) -> Addresses {
+    pub(super) fn addresses(&self) -> StreamAddresses {
         let (local, peer) = match self {
             DataSocket::Tcp(stream) => (stream.local_addr(), stream.peer_addr()),
             DataSocket::Udp(socket) => (socket.local_addr(), socket.peer_addr()),
@@ -68,14 +68,14 @@ pub struct LocalBind {
 /// A TCP socket that is ready to connect.
 #[derive(Debug)]
 pub struct ConnectingSocket {
-    socket: Unconnected,
+    socket: UnconnectedTcp,
     to: SocketAddr,
 }
 
 impl ConnectingSocket {
     /// Limits the window to the granted size of the requested buffer.
-    pub fn bound_window(&self, plan: &Plan) -> Result<(), EngineError> {
-        bound_window(&self.socket, plan)
+    pub fn limit_window(&self, plan: &ThroughputPlan) -> Result<(), EngineError> {
+        limit_window(&self.socket, plan)
     }
 
     /// Connects within `deadline`.
@@ -85,38 +85,42 @@ impl ConnectingSocket {
 }
 
 /// Creates a TCP socket for `plan` and sets all options that must be set before connect.
-pub fn connecting_socket(
-    plan: &Plan,
-    role: Role,
+pub fn open_tcp_socket(
+    plan: &ThroughputPlan,
+    role: TransferRole,
     to: SocketAddr,
     local: &LocalBind,
 ) -> Result<ConnectingSocket, EngineError> {
     let socket =
-        Unconnected::new(to).map_err(|source| EngineError::new("make a TCP socket", source))?;
+        UnconnectedTcp::new(to).map_err(|source| EngineError::new("make a TCP socket", source))?;
     bind_device(&socket, local)?;
     if let Some(address) = local.address {
         socket
             .bind(address)
             .map_err(|source| EngineError::new(format!("bind to {address}"), source))?;
     }
-    ask_buffers(&socket, plan)?;
+    request_buffers(&socket, plan)?;
     set_tcp_options(&socket, plan, role, to)?;
     Ok(ConnectingSocket { socket, to })
 }
 
 /// Sets the options that can still be set on an accepted connection.
-pub fn prepare_accepted(socket: &TcpStream, plan: &Plan, role: Role) -> Result<(), EngineError> {
+pub fn prepare_accepted(
+    socket: &TcpStream,
+    plan: &ThroughputPlan,
+    role: TransferRole,
+) -> Result<(), EngineError> {
     let peer = socket
         .peer_addr()
         .map_err(|source| EngineError::new("name the peer of a connection", source))?;
-    ask_buffers(socket, plan)?;
+    request_buffers(socket, plan)?;
     clamp_window(socket, plan, |stored| stored)?;
     set_tcp_options(socket, plan, role, peer)
 }
 
 /// Creates a UDP socket for `plan`, connected to `to`.
-pub fn datagram_socket(
-    plan: &Plan,
+pub fn open_udp_socket(
+    plan: &ThroughputPlan,
     to: SocketAddr,
     local: &LocalBind,
 ) -> Result<UdpSocket, EngineError> {
@@ -131,7 +135,7 @@ pub fn datagram_socket(
     socket
         .connect(to)
         .map_err(|source| EngineError::new(format!("connect a UDP socket to {to}"), source))?;
-    prepare_datagrams(&socket, plan, to)?;
+    prepare_udp_socket(&socket, plan, to)?;
     Ok(socket)
 }
 
@@ -141,14 +145,14 @@ pub fn datagram_socket(
 ///
 /// # Errors
 /// A requested option cannot be set.
-pub fn prepare_datagrams(
+pub fn prepare_udp_socket(
     socket: &UdpSocket,
-    plan: &Plan,
+    plan: &ThroughputPlan,
     peer: SocketAddr,
 ) -> Result<(), EngineError> {
-    ask_buffers(socket, plan)?;
+    request_buffers(socket, plan)?;
     if plan.receive_buffer_bytes.is_none() {
-        let _ = sockopt::set_receive_buffer(socket, DATAGRAM_ROOM_BYTES);
+        let _ = sockopt::set_receive_buffer(socket, UDP_BUFFER_BYTES);
     }
     let family = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     set_dscp(socket, plan, family)
@@ -164,14 +168,14 @@ fn bind_device(socket: &impl AsFd, local: &LocalBind) -> Result<(), EngineError>
 
 /// Requests both buffers at both ends. The buffer of the direction without payload matters little,
 /// and the session need not know which one it is.
-fn ask_buffers(socket: &impl AsFd, plan: &Plan) -> Result<(), EngineError> {
+fn request_buffers(socket: &impl AsFd, plan: &ThroughputPlan) -> Result<(), EngineError> {
     if let Some(bytes) = plan.send_buffer_bytes {
-        sockopt::set_send_buffer(socket, bounded(bytes)).map_err(|source| {
+        sockopt::set_send_buffer(socket, clamp_buffer_bytes(bytes)).map_err(|source| {
             EngineError::new(format!("ask for a send buffer of {bytes} bytes"), source)
         })?;
     }
     if let Some(bytes) = plan.receive_buffer_bytes {
-        sockopt::set_receive_buffer(socket, bounded(bytes)).map_err(|source| {
+        sockopt::set_receive_buffer(socket, clamp_buffer_bytes(bytes)).map_err(|source| {
             EngineError::new(format!("ask for a receive buffer of {bytes} bytes"), source)
         })?;
     }
@@ -179,7 +183,7 @@ fn ask_buffers(socket: &impl AsFd, plan: &Plan) -> Result<(), EngineError> {
 }
 
 /// The kernel takes an int and doubles it.
-fn bounded(bytes: u64) -> usize {
+fn clamp_buffer_bytes(bytes: u64) -> usize {
     bytes.min(i32::MAX as u64 / 2) as usize
 }
 
@@ -187,14 +191,14 @@ fn bounded(bytes: u64) -> usize {
 ///
 /// Linux 6.6 and newer move the clamp when they learn how much of the buffer packets waste, so it
 /// is set again while data flows.
-pub fn bound_window(socket: &impl AsFd, plan: &Plan) -> Result<(), EngineError> {
+pub fn limit_window(socket: &impl AsFd, plan: &ThroughputPlan) -> Result<(), EngineError> {
     clamp_window(socket, plan, |stored| stored / 2)
 }
 
 /// Clamps the window to a part of the stored receive buffer, if a size was requested.
 fn clamp_window(
     socket: &impl AsFd,
-    plan: &Plan,
+    plan: &ThroughputPlan,
     part: fn(usize) -> usize,
 ) -> Result<(), EngineError> {
     if plan.receive_buffer_bytes.is_none() {
@@ -208,8 +212,8 @@ fn clamp_window(
 
 fn set_tcp_options(
     socket: &impl AsFd,
-    plan: &Plan,
-    role: Role,
+    plan: &ThroughputPlan,
+    role: TransferRole,
     peer: SocketAddr,
 ) -> Result<(), EngineError> {
     if let Some(name) = plan.congestion_control.as_deref() {
@@ -223,7 +227,7 @@ fn set_tcp_options(
         sockopt::set_no_delay(socket, true)
             .map_err(|source| EngineError::new("set TCP_NODELAY", source))?;
     }
-    if let Some(bps) = plan.pacing_bps.filter(|_| role == Role::Sender) {
+    if let Some(bps) = plan.pacing_bps.filter(|_| role == TransferRole::Sender) {
         let ceiling = Rate::bits_per_second(bps);
         sockopt::set_pacing_ceiling(socket, ceiling)
             .map_err(|source| EngineError::new(format!("pace at {ceiling}"), source))?;
@@ -234,9 +238,9 @@ fn set_tcp_options(
 fn choose_congestion_control(
     socket: &impl AsFd,
     name: &str,
-    role: Role,
+    role: TransferRole,
 ) -> Result<(), EngineError> {
-    if role == Role::Receiver {
+    if role == TransferRole::Receiver {
         return Ok(());
     }
     sockopt::set_congestion_control(socket, name).map_err(|source| {
@@ -245,12 +249,16 @@ fn choose_congestion_control(
             io::ErrorKind::PermissionDenied => "net.ipv4.tcp_allowed_congestion_control",
             _ => "net.ipv4.tcp_available_congestion_control",
         };
-        let have = sysctl::read(setting).unwrap_or_default();
+        let have = sysctl_values::read_setting(setting).unwrap_or_default();
         error.with_hint(format!("{setting} at the sender: {have}"))
     })
 }
 
-fn set_dscp(socket: &impl AsFd, plan: &Plan, peer: SocketAddr) -> Result<(), EngineError> {
+fn set_dscp(
+    socket: &impl AsFd,
+    plan: &ThroughputPlan,
+    peer: SocketAddr,
+) -> Result<(), EngineError> {
     let lower_effort = plan.scavenger.then_some(LOWER_EFFORT);
     let Some(dscp) = plan.dscp.or(lower_effort) else {
         return Ok(());

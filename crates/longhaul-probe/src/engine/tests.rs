@@ -4,7 +4,7 @@ mod ending;
 mod window;
 
 use super::*;
-use longhaul_model::report::v1::plan::{Affinity, Mode, Stop, Transport};
+use longhaul_model::report::v1::plan::{CoreAffinity, ReceiveMode, RunTransport, StopCondition};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
@@ -12,39 +12,39 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 const SOON: Duration = Duration::from_secs(120);
 
 /// Connected pairs: (sender's side, receiver's side).
-fn tcp_pairs(plan: &Plan) -> Vec<(TcpStream, TcpStream)> {
+fn tcp_pairs(plan: &ThroughputPlan) -> Vec<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = listener.local_addr().expect("its address");
     (0..plan.streams)
         .map(|_| {
-            let socket = connecting_socket(plan, Role::Sender, to, &LocalBind::default());
+            let socket = open_tcp_socket(plan, TransferRole::Sender, to, &LocalBind::default());
             let near = socket.expect("a socket").connect(SOON).expect("connect");
             let (far, _) = listener.accept().expect("accept");
-            prepare_accepted(&far, plan, Role::Receiver).expect("accepted");
+            prepare_accepted(&far, plan, TransferRole::Receiver).expect("accepted");
             (near, far)
         })
         .collect()
 }
 
-fn spec(role: Role, plan: &Plan, same_host: bool) -> EndSpec {
+fn spec(role: TransferRole, plan: &ThroughputPlan, same_host: bool) -> EndSpec {
     EndSpec {
         role,
         plan: plan.clone(),
-        initiator: role == Role::Sender,
+        initiator: role == TransferRole::Sender,
         same_host,
         idle_rtt: Some(Duration::from_micros(50)),
         origin: Instant::now(),
-        heads: Heads::Longhaul,
-        ending: Ending::HalfClosed,
+        heads: DatagramFormat::Longhaul,
+        ending: StreamEnding::HalfClosed,
     }
 }
 
-fn start(role: Role, plan: &Plan, sockets: Vec<DataSocket>) -> EndRun {
+fn start(role: TransferRole, plan: &ThroughputPlan, sockets: Vec<DataSocket>) -> EndRun {
     EndRun::start(spec(role, plan, true), sockets).expect("an end")
 }
 
 /// Runs a plan over TCP to its end: (sender, receiver).
-fn run(plan: &Plan) -> (EndResult, EndResult) {
+fn run(plan: &ThroughputPlan) -> (EngineResult, EngineResult) {
     let (near, far): (Vec<_>, Vec<_>) = tcp_pairs(plan)
         .into_iter()
         .map(|(near, far)| (DataSocket::Tcp(near), DataSocket::Tcp(far)))
@@ -52,17 +52,21 @@ fn run(plan: &Plan) -> (EndResult, EndResult) {
     run_sockets(plan, near, far)
 }
 
-fn run_sockets(plan: &Plan, near: Vec<DataSocket>, far: Vec<DataSocket>) -> (EndResult, EndResult) {
-    let receiver = start(Role::Receiver, plan, far);
-    let sender = start(Role::Sender, plan, near);
+fn run_sockets(
+    plan: &ThroughputPlan,
+    near: Vec<DataSocket>,
+    far: Vec<DataSocket>,
+) -> (EngineResult, EngineResult) {
+    let receiver = start(TransferRole::Receiver, plan, far);
+    let sender = start(TransferRole::Sender, plan, near);
     receiver.go();
     sender.go();
     assert!(sender.wait(SOON), "the sender ends by its own rule");
-    if matches!(plan.stop, Stop::TimeUs(_)) && plan.transport == Transport::Tcp {
+    if matches!(plan.stop, StopCondition::TimeUs(_)) && plan.transport == RunTransport::Tcp {
         receiver.stop();
     }
     // One of datagrams that stood still may have missed every end mark.
-    let udp = plan.transport != Transport::Tcp;
+    let udp = plan.transport != RunTransport::Tcp;
     if udp && !receiver.wait(Duration::from_secs(5)) {
         receiver.stop();
     }
@@ -70,31 +74,31 @@ fn run_sockets(plan: &Plan, near: Vec<DataSocket>, far: Vec<DataSocket>) -> (End
     let (sender, mut receiver) = (sender.end(), receiver.end());
     // As at the end of every run: a receiver that was late may have missed every end mark.
     for (sent, received) in sender.streams.iter().zip(&mut receiver.streams) {
-        reconcile(sent, received);
+        reconcile_loss(sent, received);
     }
     (sender, receiver)
 }
 
-fn plan(streams: u32, stop: Stop) -> Plan {
-    Plan {
+fn plan(streams: u32, stop: StopCondition) -> ThroughputPlan {
+    ThroughputPlan {
         streams,
         stop,
         interval_us: 20_000,
-        ..Plan::default()
+        ..ThroughputPlan::default()
     }
 }
 
 #[test]
 fn every_mode_delivers_exactly_the_bytes_asked_and_says_so_at_both_ends() {
     const BYTES: u64 = 30_000_001;
-    for mode in [Mode::Delivered, Mode::Wire] {
+    for mode in [ReceiveMode::Delivered, ReceiveMode::Wire] {
         for zero_copy in [false, true] {
-            for affinity in [Affinity::Auto, Affinity::Off] {
-                let plan = Plan {
+            for affinity in [CoreAffinity::Auto, CoreAffinity::Off] {
+                let plan = ThroughputPlan {
                     mode,
                     zero_copy,
                     affinity,
-                    ..plan(3, Stop::Bytes(BYTES))
+                    ..plan(3, StopCondition::Bytes(BYTES))
                 };
                 let (sender, receiver) = run(&plan);
                 assert_eq!(sender.end.bytes, BYTES, "{mode:?} zero copy {zero_copy}");
@@ -111,9 +115,9 @@ fn every_mode_delivers_exactly_the_bytes_asked_and_says_so_at_both_ends() {
 
 #[test]
 fn blocks_are_counted_exactly_over_all_streams() {
-    let plan = Plan {
+    let plan = ThroughputPlan {
         write_bytes: Some(10_007),
-        ..plan(4, Stop::Blocks(1001))
+        ..plan(4, StopCondition::Blocks(1001))
     };
     let (sender, receiver) = run(&plan);
     assert_eq!(receiver.end.bytes, 1001 * 10_007);
@@ -126,13 +130,13 @@ fn the_bytes_that_arrive_are_the_payload_in_order() {
     const BYTES: u64 = 5_000_003;
     for zero_copy in [false, true] {
         for same_host in [false, true] {
-            let plan = Plan {
+            let plan = ThroughputPlan {
                 zero_copy,
-                ..plan(1, Stop::Bytes(BYTES))
+                ..plan(1, StopCondition::Bytes(BYTES))
             };
             let (near, mut far) = tcp_pairs(&plan).remove(0);
             let near = vec![DataSocket::Tcp(near)];
-            let sender = EndRun::start(spec(Role::Sender, &plan, same_host), near);
+            let sender = EndRun::start(spec(TransferRole::Sender, &plan, same_host), near);
             let sender = sender.expect("an end");
             sender.go();
             let mut bytes = Vec::new();
@@ -153,13 +157,13 @@ fn the_bytes_that_arrive_are_the_payload_in_order() {
 
 #[test]
 fn a_run_by_time_ends_though_nobody_reads() {
-    let plan = plan(2, Stop::TimeUs(300_000));
+    let plan = plan(2, StopCondition::TimeUs(300_000));
     let pairs = tcp_pairs(&plan);
     let (near, _unread): (Vec<_>, Vec<_>) = pairs
         .into_iter()
         .map(|(near, far)| (DataSocket::Tcp(near), far))
         .unzip();
-    let sender = start(Role::Sender, &plan, near);
+    let sender = start(TransferRole::Sender, &plan, near);
     sender.go();
     assert!(sender.wait(SOON), "it does not wait for a reader");
     let result = sender.end();
@@ -173,10 +177,10 @@ fn a_run_by_time_ends_though_nobody_reads() {
 
 #[test]
 fn a_stop_ends_both_ends_though_nothing_moves() {
-    let plan = plan(2, Stop::Bytes(u64::MAX));
+    let plan = plan(2, StopCondition::Bytes(u64::MAX));
     let (near, far): (Vec<_>, Vec<_>) = tcp_pairs(&plan).into_iter().unzip();
     let silent = far.into_iter().map(DataSocket::Tcp).collect();
-    let receiver = start(Role::Receiver, &plan, silent);
+    let receiver = start(TransferRole::Receiver, &plan, silent);
     receiver.go();
     assert!(!receiver.wait(Duration::from_millis(20)));
     receiver.stop();
@@ -187,10 +191,10 @@ fn a_stop_ends_both_ends_though_nothing_moves() {
 
 #[test]
 fn a_run_that_never_went_ends_too() {
-    let plan = plan(2, Stop::Bytes(1));
+    let plan = plan(2, StopCondition::Bytes(1));
     let (near, _far): (Vec<_>, Vec<_>) = tcp_pairs(&plan).into_iter().unzip();
     let sender = start(
-        Role::Sender,
+        TransferRole::Sender,
         &plan,
         near.into_iter().map(DataSocket::Tcp).collect(),
     );
@@ -201,13 +205,13 @@ fn a_run_that_never_went_ends_too() {
 #[test]
 fn slow_readers_and_slow_writers_keep_to_their_rate() {
     let slow = Some(20_000_000);
-    let bytes = plan(1, Stop::Bytes(1_000_000));
+    let bytes = plan(1, StopCondition::Bytes(1_000_000));
     for plan in [
-        Plan {
+        ThroughputPlan {
             read_rate_bps: slow,
             ..bytes.clone()
         },
-        Plan {
+        ThroughputPlan {
             write_rate_bps: slow,
             ..bytes
         },
@@ -223,16 +227,16 @@ fn slow_readers_and_slow_writers_keep_to_their_rate() {
 #[test]
 fn a_stream_that_is_reset_says_so_and_the_others_go_on() {
     const BYTES: u64 = 200_000_000;
-    let plan = plan(2, Stop::Bytes(BYTES));
+    let plan = plan(2, StopCondition::Bytes(BYTES));
     let mut pairs = tcp_pairs(&plan);
     let (dying_near, dying_far) = pairs.remove(0);
     let (near, far) = pairs.remove(0);
     let sender = start(
-        Role::Sender,
+        TransferRole::Sender,
         &plan,
         vec![DataSocket::Tcp(dying_near), DataSocket::Tcp(near)],
     );
-    let receiver = start(Role::Receiver, &plan, vec![DataSocket::Tcp(far)]);
+    let receiver = start(TransferRole::Receiver, &plan, vec![DataSocket::Tcp(far)]);
     // Data arrives at a socket that is closed: the kernel answers with a reset.
     drop(dying_far);
     receiver.go();
@@ -246,10 +250,10 @@ fn a_stream_that_is_reset_says_so_and_the_others_go_on() {
 
 #[test]
 fn a_sender_that_leaves_when_its_time_is_up_is_no_error_to_the_receiver() {
-    let plan = plan(1, Stop::TimeUs(200_000));
+    let plan = plan(1, StopCondition::TimeUs(200_000));
     let (near, far) = tcp_pairs(&plan).remove(0);
-    let sender = start(Role::Sender, &plan, vec![DataSocket::Tcp(near)]);
-    let receiver = start(Role::Receiver, &plan, vec![DataSocket::Tcp(far)]);
+    let sender = start(TransferRole::Sender, &plan, vec![DataSocket::Tcp(near)]);
+    let receiver = start(TransferRole::Receiver, &plan, vec![DataSocket::Tcp(far)]);
     receiver.go();
     sender.go();
     assert!(sender.wait(SOON));
@@ -269,9 +273,9 @@ fn a_sender_that_leaves_when_its_time_is_up_is_no_error_to_the_receiver() {
 
 #[test]
 fn samples_tell_the_beginning_and_the_end_with_tcp_info_and_clocks() {
-    let paced = Plan {
+    let paced = ThroughputPlan {
         write_rate_bps: Some(40_000_000),
-        ..plan(2, Stop::Bytes(2_000_000))
+        ..plan(2, StopCondition::Bytes(2_000_000))
     };
     let (sender, receiver) = run(&paced);
     for (result, moved) in [(&sender, sender.end.bytes), (&receiver, receiver.end.bytes)] {
@@ -303,10 +307,10 @@ fn samples_tell_the_beginning_and_the_end_with_tcp_info_and_clocks() {
 #[test]
 fn a_buffer_beyond_the_kernels_maximum_is_told_with_what_was_granted() {
     let asked = 1 << 30;
-    let plan = Plan {
+    let plan = ThroughputPlan {
         send_buffer_bytes: Some(asked),
         receive_buffer_bytes: Some(asked),
-        ..plan(1, Stop::Bytes(1000))
+        ..plan(1, StopCondition::Bytes(1000))
     };
     let (sender, receiver) = run(&plan);
     for result in [&sender, &receiver] {
@@ -322,12 +326,12 @@ fn a_buffer_beyond_the_kernels_maximum_is_told_with_what_was_granted() {
 
 #[test]
 fn an_unknown_congestion_control_is_refused_with_those_that_exist() {
-    let plan = Plan {
+    let plan = ThroughputPlan {
         congestion_control: Some("no-such".to_owned()),
-        ..Plan::default()
+        ..ThroughputPlan::default()
     };
     let to = SocketAddr::from(([127, 0, 0, 1], 9));
-    let refused = connecting_socket(&plan, Role::Sender, to, &LocalBind::default());
+    let refused = open_tcp_socket(&plan, TransferRole::Sender, to, &LocalBind::default());
     let text = refused.expect_err("no such algorithm").to_string();
     assert!(text.contains("no-such") && text.contains("reno"), "{text}");
 }
@@ -347,11 +351,14 @@ fn udp_pairs(streams: u32) -> (Vec<DataSocket>, Vec<DataSocket>) {
 
 #[test]
 fn datagrams_keep_to_their_rate_and_are_accounted_for() {
-    for (rate_bps, mode) in [(8_000_000, Mode::Delivered), (200_000_000, Mode::Wire)] {
-        let plan = Plan {
-            transport: Transport::Udp { rate_bps },
+    for (rate_bps, mode) in [
+        (8_000_000, ReceiveMode::Delivered),
+        (200_000_000, ReceiveMode::Wire),
+    ] {
+        let plan = ThroughputPlan {
+            transport: RunTransport::Udp { rate_bps },
             mode,
-            ..plan(2, Stop::TimeUs(300_000))
+            ..plan(2, StopCondition::TimeUs(300_000))
         };
         let (near, far) = udp_pairs(2);
         let (sender, receiver) = run_sockets(&plan, near, far);
@@ -370,11 +377,11 @@ fn datagrams_keep_to_their_rate_and_are_accounted_for() {
 #[test]
 fn datagrams_by_bytes_and_blocks_are_exact() {
     for (stop, datagrams, bytes) in [
-        (Stop::Blocks(77), 77, 77 * 1000),
-        (Stop::Bytes(5500), 6, 5500),
+        (StopCondition::Blocks(77), 77, 77 * 1000),
+        (StopCondition::Bytes(5500), 6, 5500),
     ] {
-        let plan = Plan {
-            transport: Transport::Udp {
+        let plan = ThroughputPlan {
+            transport: RunTransport::Udp {
                 rate_bps: 50_000_000,
             },
             write_bytes: Some(1000),
@@ -396,13 +403,13 @@ fn loss_is_known_though_every_end_mark_is_lost() {
         ..StreamEnd::default()
     };
     let mut receiver = StreamEnd {
-        udp: Some(longhaul_model::report::v1::observation::Udp {
+        udp: Some(longhaul_model::report::v1::observation::UdpCounts {
             datagrams: 90,
             lost: 4,
             ..Default::default()
         }),
         ..StreamEnd::default()
     };
-    reconcile(&sender, &mut receiver);
+    reconcile_loss(&sender, &mut receiver);
     assert_eq!(receiver.udp.map(|udp| udp.lost), Some(10));
 }

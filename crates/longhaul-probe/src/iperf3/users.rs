@@ -7,9 +7,9 @@
 //! Every refusal has the same content and comes at the same time after the token, so that it
 //! reveals nothing about padding, user or password.
 
-use super::server::Fault;
-use super::wire::Trouble;
-use crate::secure::unhex;
+use super::iperf3_messages::Iperf3Error;
+use super::server_protocol::TestFault;
+use crate::secure::decode_hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{SHA256, digest};
@@ -27,11 +27,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The default maximum clock difference between client and server, as in iperf3.
 pub const DEFAULT_SKEW: Duration = Duration::from_secs(10);
 /// The maximum number of remembered tokens; beyond it, no more are accepted.
-const MOST_TOKENS: usize = 10_000;
+const MAX_REMEMBERED_TOKENS: usize = 10_000;
 /// The delay of a refusal after the token, longer than any decryption.
-const ANSWER_TIME: Duration = Duration::from_millis(400);
+const REFUSAL_DELAY: Duration = Duration::from_millis(400);
 /// The maximum size of a key file or users file.
-const MOST_FILE_BYTES: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// The permitted key size in bytes: 1024 to 8192 bits.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 128..=1024;
 
@@ -56,56 +56,56 @@ pub enum UsersError {
 
 /// The users of this server; cheap to clone.
 #[derive(Clone)]
-pub struct Users(Arc<Inner>);
+pub struct AuthorizedUsers(Arc<UsersInner>);
 
-struct Inner {
+struct UsersInner {
     key: RsaPrivateKey,
     /// SHA-256 of `{user}password`.
     hashes: BTreeMap<String, [u8; 32]>,
     skew: Duration,
     /// Accepted tokens, and the time until which they are remembered (Unix seconds).
-    taken: Mutex<HashMap<[u8; 32], u64>>,
+    used_tokens: Mutex<HashMap<[u8; 32], u64>>,
 }
 
-impl fmt::Debug for Users {
+impl fmt::Debug for AuthorizedUsers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Users({})", self.0.hashes.len())
     }
 }
 
-impl Users {
+impl AuthorizedUsers {
     /// Reads a private key in PEM (PKCS #1 or #8) and a users file in iperf3's format.
-    pub fn load(key: &Path, users: &Path, skew: Duration) -> Result<Users, UsersError> {
-        let text = read(key)?;
+    pub fn load(key: &Path, users: &Path, skew: Duration) -> Result<AuthorizedUsers, UsersError> {
+        let text = read_limited(key)?;
         let parsed = RsaPrivateKey::from_pkcs8_pem(&text)
             .ok()
             .or_else(|| RsaPrivateKey::from_pkcs1_pem(&text).ok())
             .filter(|key| KEY_BYTES.contains(&key.size()));
         let path = key.to_owned();
-        Ok(Users(Arc::new(Inner {
+        Ok(AuthorizedUsers(Arc::new(UsersInner {
             key: parsed.ok_or(UsersError::Key { path })?,
-            hashes: hashes(users, &read(users)?)?,
+            hashes: parse_users(users, &read_limited(users)?)?,
             skew,
-            taken: Mutex::default(),
+            used_tokens: Mutex::default(),
         })))
     }
 
     /// # Errors
     /// Always the same error after a fixed time; the text is for the log.
-    pub fn check(&self, token: Option<&str>) -> Result<(), Fault> {
+    pub fn check(&self, token: Option<&str>) -> Result<(), TestFault> {
         let came = Instant::now();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |since| since.as_secs());
-        let why = match token.map(|token| self.judge(token, now)) {
+        let why = match token.map(|token| self.verify_token(token, now)) {
             Some(Ok(())) => return Ok(()),
             Some(Err(why)) => why,
             None => "it has no user and password",
         };
-        std::thread::sleep(ANSWER_TIME.saturating_sub(came.elapsed()));
-        Err((Trouble::Authentication, why.to_owned()))
+        std::thread::sleep(REFUSAL_DELAY.saturating_sub(came.elapsed()));
+        Err((Iperf3Error::Authentication, why.to_owned()))
     }
 
-    fn judge(&self, token: &str, now: u64) -> Result<(), &'static str> {
+    fn verify_token(&self, token: &str, now: u64) -> Result<(), &'static str> {
         let cipher = STANDARD.decode(token.trim_end());
         let cipher = cipher.map_err(|_| "its token is no base64")?;
         if cipher.len() != self.0.key.size() {
@@ -115,18 +115,19 @@ impl Users {
             .decrypt(&cipher)
             .ok_or("its token cannot be decrypted")?;
         let text = String::from_utf8(plain).map_err(|_| "its token holds no text")?;
-        let (user, password, time) = parts(&text).ok_or("its token is not of three lines")?;
+        let (user, password, time) = parse_token(&text).ok_or("its token is not of three lines")?;
         let skew = self.0.skew.as_secs();
         let known = self.0.hashes.get(user);
         // An unknown user costs the same time as a wrong password.
-        let right = same(known.unwrap_or(&[0; 32]), &hash(user, password)) && known.is_some();
+        let right = equal_constant_time(known.unwrap_or(&[0; 32]), &hash_password(user, password))
+            && known.is_some();
         if !right {
             return Err("user or password is wrong");
         }
         if now.abs_diff(time) > skew {
             return Err("its token is too old, or the clocks differ");
         }
-        self.remember(&cipher, now, time.saturating_add(skew))
+        self.record_token(&cipher, now, time.saturating_add(skew))
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
@@ -137,14 +138,18 @@ impl Users {
         new.or(old).ok()
     }
 
-    fn remember(&self, cipher: &[u8], now: u64, until: u64) -> Result<(), &'static str> {
-        let name = sha256(cipher);
-        let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
+    fn record_token(&self, cipher: &[u8], now: u64, until: u64) -> Result<(), &'static str> {
+        let name = sha256_digest(cipher);
+        let mut taken = self
+            .0
+            .used_tokens
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         taken.retain(|_, until| *until >= now);
         if taken.contains_key(&name) {
             return Err("its token was used before");
         }
-        if taken.len() >= MOST_TOKENS {
+        if taken.len() >= MAX_REMEMBERED_TOKENS {
             return Err("too many tokens in a short time");
         }
         taken.insert(name, until);
@@ -152,20 +157,20 @@ impl Users {
     }
 }
 
-fn read(path: &Path) -> Result<String, UsersError> {
+fn read_limited(path: &Path) -> Result<String, UsersError> {
     let failed = |source| UsersError::Read {
         path: path.to_owned(),
         source,
     };
     let length = std::fs::metadata(path).map_err(failed)?.len();
-    if length > MOST_FILE_BYTES {
+    if length > MAX_FILE_BYTES {
         let path = path.to_owned();
         return Err(UsersError::Large { path });
     }
     std::fs::read_to_string(path).map_err(failed)
 }
 
-fn hashes(path: &Path, text: &str) -> Result<BTreeMap<String, [u8; 32]>, UsersError> {
+fn parse_users(path: &Path, text: &str) -> Result<BTreeMap<String, [u8; 32]>, UsersError> {
     let mut hashes = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -173,7 +178,7 @@ fn hashes(path: &Path, text: &str) -> Result<BTreeMap<String, [u8; 32]>, UsersEr
             continue;
         }
         let found = line.split_once(',').and_then(|(user, hash)| {
-            let hash = unhex(hash.trim())?.try_into().ok()?;
+            let hash = decode_hex(hash.trim())?.try_into().ok()?;
             Some((user.trim().to_owned(), hash))
         });
         let (user, hash) = found.ok_or_else(|| UsersError::User {
@@ -190,25 +195,25 @@ fn hashes(path: &Path, text: &str) -> Result<BTreeMap<String, [u8; 32]>, UsersEr
 }
 
 /// Returns user, password and Unix time of a token.
-fn parts(text: &str) -> Option<(&str, &str, u64)> {
+fn parse_token(text: &str) -> Option<(&str, &str, u64)> {
     let mut lines = text.trim_end_matches('\0').lines();
     let mut field = |name: &str| Some(lines.next()?.strip_prefix(name)?.trim());
     let (user, password, time) = (field("user:")?, field("pwd:")?, field("ts:")?);
     Some((user, password, time.parse().ok()?))
 }
 
-fn hash(user: &str, password: &str) -> [u8; 32] {
-    sha256(format!("{{{user}}}{password}").as_bytes())
+fn hash_password(user: &str, password: &str) -> [u8; 32] {
+    sha256_digest(format!("{{{user}}}{password}").as_bytes())
 }
 
-fn sha256(bytes: &[u8]) -> [u8; 32] {
+fn sha256_digest(bytes: &[u8]) -> [u8; 32] {
     let mut sum = [0; 32];
     sum.copy_from_slice(digest(&SHA256, bytes).as_ref());
     sum
 }
 
 /// Compares in constant time.
-fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
+fn equal_constant_time(one: &[u8; 32], other: &[u8; 32]) -> bool {
     let differing = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
     differing == 0
 }
@@ -221,7 +226,7 @@ mod tests {
 
     const NOW: u64 = 1_800_000_000;
 
-    fn users(name: &str) -> (Users, RsaPublicKey) {
+    fn users(name: &str) -> (AuthorizedUsers, RsaPublicKey) {
         let key = RsaPrivateKey::new(&mut OsRng, 1024).expect("a key");
         let folder =
             std::env::temp_dir().join(format!("longhaul-users-{}-{name}", std::process::id()));
@@ -229,9 +234,9 @@ mod tests {
         let (pem, list) = (folder.join("key.pem"), folder.join("users.csv"));
         let text = key.to_pkcs8_pem(LineEnding::LF).expect("PEM");
         std::fs::write(&pem, text.as_bytes()).expect("written");
-        let sum = crate::secure::hex(&hash("mario", "rossi"));
+        let sum = crate::secure::encode_hex(&hash_password("mario", "rossi"));
         std::fs::write(&list, format!("# people\nmario,{sum}\n")).expect("written");
-        let users = Users::load(&pem, &list, DEFAULT_SKEW).expect("both are fine");
+        let users = AuthorizedUsers::load(&pem, &list, DEFAULT_SKEW).expect("both are fine");
         std::fs::remove_dir_all(&folder).expect("removed");
         (users, key.to_public_key())
     }
@@ -252,8 +257,8 @@ mod tests {
         let right = format!("user: mario\npwd:  rossi\nts:   {NOW}");
         for old in [false, true] {
             let token = token(&key, &right, old);
-            assert_eq!(users.judge(&token, NOW + 5), Ok(()));
-            let again = users.judge(&token, NOW + 6);
+            assert_eq!(users.verify_token(&token, NOW + 5), Ok(()));
+            let again = users.verify_token(&token, NOW + 6);
             assert_eq!(again, Err("its token was used before"));
         }
         for (text, why) in [
@@ -277,12 +282,12 @@ mod tests {
             ("mario".to_owned(), "three lines"),
         ] {
             let refused = users
-                .judge(&token(&key, &text, false), NOW)
+                .verify_token(&token(&key, &text, false), NOW)
                 .expect_err(&text);
             assert!(refused.contains(why), "{refused}");
         }
         for garbage in ["", "!!", "aGVsbG8="] {
-            assert!(users.judge(garbage, NOW).is_err());
+            assert!(users.verify_token(garbage, NOW).is_err());
         }
     }
 
@@ -290,11 +295,11 @@ mod tests {
     fn files_that_are_of_no_use_are_named() {
         let path = Path::new("users.csv");
         for text in ["mario", "mario,abc", "mario,zz"] {
-            let error = hashes(path, text).expect_err(text).to_string();
+            let error = parse_users(path, text).expect_err(text).to_string();
             assert!(error.contains("users.csv, line 1"), "{error}");
         }
         assert!(matches!(
-            hashes(path, "# none\n"),
+            parse_users(path, "# none\n"),
             Err(UsersError::Empty { .. })
         ));
     }

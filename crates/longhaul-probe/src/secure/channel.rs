@@ -3,7 +3,7 @@
 //! The socket's timeouts limit each read and write, so that one thread can keep the session's
 //! deadlines even if a peer neither reads nor writes.
 
-use super::{Exporter, TlsIdentity};
+use super::{ExporterKey, TlsIdentity};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConnection};
 use std::collections::VecDeque;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The maximum time that a write may block before reading continues.
-const WRITE_TURN: Duration = Duration::from_millis(50);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(50);
 /// The minimum read timeout: zero would mean no timeout.
-const LEAST_WAIT: Duration = Duration::from_millis(1);
+const MIN_WAIT: Duration = Duration::from_millis(1);
 /// The maximum plaintext to take from the connection at once.
 const READ_BYTES: usize = 16 << 10;
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-longhaul-control";
@@ -28,7 +28,7 @@ pub enum ChannelError {
     #[error(transparent)]
     Socket(#[from] io::Error),
     #[error("the handshake did not end in time")]
-    Late,
+    TimedOut,
     #[error("the connection was closed during the handshake")]
     Closed,
     /// The first byte is not TLS, but what an iperf3 server sends to a new client.
@@ -38,10 +38,10 @@ pub enum ChannelError {
 
 /// One end of the control connection after the handshake.
 #[derive(Debug)]
-pub struct Channel {
+pub struct ControlChannel {
     socket: TcpStream,
     tls: Connection,
-    exporter: Exporter,
+    exporter: ExporterKey,
     /// Frames that TLS has not taken yet; limited by this end's own messages.
     outgoing: VecDeque<u8>,
     incoming: Box<[u8; READ_BYTES]>,
@@ -49,40 +49,40 @@ pub struct Channel {
 
 /// The role and configuration of a handshake.
 #[derive(Debug)]
-pub enum Handshake<'a> {
-    Initiator(Arc<ClientConfig>),
-    Responder(&'a TlsIdentity),
+pub enum TlsHandshake<'a> {
+    Client(Arc<ClientConfig>),
+    Server(&'a TlsIdentity),
 }
 
-/// The result of [`Channel::turn`].
+/// The result of [`ControlChannel::poll`].
 #[derive(Debug)]
-pub enum Heard<'a> {
+pub enum ChannelEvent<'a> {
     Nothing,
     Bytes(&'a [u8]),
     /// The peer ended the connection, cleanly or not, with the reason.
     Cut(String),
 }
 
-impl Channel {
+impl ControlChannel {
     /// Performs the handshake until `deadline`.
     pub fn open(
         socket: TcpStream,
-        handshake: Handshake<'_>,
+        handshake: TlsHandshake<'_>,
         deadline: Instant,
-    ) -> Result<Channel, ChannelError> {
+    ) -> Result<ControlChannel, ChannelError> {
         let mut tls = match handshake {
-            Handshake::Initiator(config) => {
+            TlsHandshake::Client(config) => {
                 let name = ServerName::try_from("longhaul")
                     .map_err(|error| rustls::Error::General(error.to_string()))?;
                 Connection::from(ClientConnection::new(config, name)?)
             }
-            Handshake::Responder(identity) => {
+            TlsHandshake::Server(identity) => {
                 Connection::from(ServerConnection::new(identity.0.clone())?)
             }
         };
-        shake_hands(&socket, &mut tls, deadline)?;
+        run_handshake(&socket, &mut tls, deadline)?;
         let exporter = tls.export_keying_material([0; 32], EXPORTER_LABEL, None)?;
-        Ok(Channel {
+        Ok(ControlChannel {
             socket,
             tls,
             exporter,
@@ -91,11 +91,11 @@ impl Channel {
         })
     }
 
-    pub fn exporter(&self) -> &Exporter {
+    pub fn exporter(&self) -> &ExporterKey {
         &self.exporter
     }
 
-    /// Queues bytes; [`Channel::turn`] sends them.
+    /// Queues bytes; [`ControlChannel::poll`] sends them.
     pub fn queue(&mut self, bytes: &[u8]) {
         self.outgoing.extend(bytes);
     }
@@ -106,22 +106,22 @@ impl Channel {
     }
 
     /// Sends queued bytes and waits for input until `until`.
-    pub fn turn(&mut self, until: Instant) -> Heard<'_> {
+    pub fn poll(&mut self, until: Instant) -> ChannelEvent<'_> {
         if let Err(error) = self.send() {
-            return Heard::Cut(error.to_string());
+            return ChannelEvent::Cut(error.to_string());
         }
-        match self.plaintext() {
+        match self.read_plaintext() {
             Ok(0) => {}
-            Ok(count) => return Heard::Bytes(&self.incoming[..count]),
-            Err(error) => return Heard::Cut(error),
+            Ok(count) => return ChannelEvent::Bytes(&self.incoming[..count]),
+            Err(error) => return ChannelEvent::Cut(error),
         }
         let heard = self
             .receive(until)
-            .and_then(|more| if more { self.plaintext() } else { Ok(0) });
+            .and_then(|more| if more { self.read_plaintext() } else { Ok(0) });
         match heard {
-            Ok(0) => Heard::Nothing,
-            Ok(count) => Heard::Bytes(&self.incoming[..count]),
-            Err(why) => Heard::Cut(why),
+            Ok(0) => ChannelEvent::Nothing,
+            Ok(count) => ChannelEvent::Bytes(&self.incoming[..count]),
+            Err(why) => ChannelEvent::Cut(why),
         }
     }
 
@@ -133,7 +133,7 @@ impl Channel {
     }
 
     fn send(&mut self) -> io::Result<()> {
-        self.socket.set_write_timeout(Some(WRITE_TURN))?;
+        self.socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
         loop {
             if !self.outgoing.is_empty() {
                 let taken = self.tls.writer().write(self.outgoing.as_slices().0)?;
@@ -153,7 +153,7 @@ impl Channel {
     }
 
     /// Moves available plaintext into `incoming`.
-    fn plaintext(&mut self) -> Result<usize, String> {
+    fn read_plaintext(&mut self) -> Result<usize, String> {
         match self.tls.reader().read(self.incoming.as_mut_slice()) {
             Ok(0) => Err("the peer closed the connection".to_owned()),
             Ok(count) => Ok(count),
@@ -167,7 +167,7 @@ impl Channel {
         let mut wait = until.saturating_duration_since(Instant::now());
         if !self.outgoing.is_empty() || self.tls.wants_write() {
             // There is more to send: reading only checks for input.
-            wait = LEAST_WAIT;
+            wait = MIN_WAIT;
         }
         read_once(&self.socket, &mut self.tls, wait).map_err(|error| match error {
             ChannelError::Closed => "the peer closed the connection".to_owned(),
@@ -181,7 +181,7 @@ fn read_once(
     tls: &mut Connection,
     wait: Duration,
 ) -> Result<bool, ChannelError> {
-    socket.set_read_timeout(Some(wait.max(LEAST_WAIT)))?;
+    socket.set_read_timeout(Some(wait.max(MIN_WAIT)))?;
     match tls.read_tls(&mut socket) {
         Ok(0) => return Err(ChannelError::Closed),
         Ok(_) => {}
@@ -201,18 +201,18 @@ fn read_once(
 const IPERF3_FIRST: [u8; 2] = [9, 0xff];
 
 /// Waits up to `wait` for the peer's first byte, and leaves it in the socket.
-fn check_first(socket: &TcpStream, wait: Duration) -> Result<(), ChannelError> {
-    socket.set_read_timeout(Some(wait.max(LEAST_WAIT)))?;
+fn check_first_byte(socket: &TcpStream, wait: Duration) -> Result<(), ChannelError> {
+    socket.set_read_timeout(Some(wait.max(MIN_WAIT)))?;
     let mut first = [0];
     match socket.peek(&mut first) {
         Ok(1) if IPERF3_FIRST.contains(&first[0]) => Err(ChannelError::Iperf3),
-        Err(error) if is_timeout(&error) => Err(ChannelError::Late),
+        Err(error) if is_timeout(&error) => Err(ChannelError::TimedOut),
         // The following read reports any other error.
         _ => Ok(()),
     }
 }
 
-fn shake_hands(
+fn run_handshake(
     mut socket: &TcpStream,
     tls: &mut Connection,
     deadline: Instant,
@@ -221,18 +221,18 @@ fn shake_hands(
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(ChannelError::Late);
+            return Err(ChannelError::TimedOut);
         }
         if tls.wants_write() {
             socket.set_write_timeout(Some(left))?;
             match tls.write_tls(&mut socket) {
                 Ok(_) => {}
-                Err(error) if is_timeout(&error) => return Err(ChannelError::Late),
+                Err(error) if is_timeout(&error) => return Err(ChannelError::TimedOut),
                 Err(error) => return Err(error.into()),
             }
         } else if tls.is_handshaking() {
             if !checked {
-                check_first(socket, left)?;
+                check_first_byte(socket, left)?;
                 checked = true;
             }
             read_once(socket, tls, left)?;

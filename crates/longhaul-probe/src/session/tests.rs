@@ -4,10 +4,12 @@ mod captures;
 mod pair;
 mod probing;
 
-use super::{Action, Closed, Event, Input, Role, State, next};
-use crate::error::TokenTrouble;
-use crate::wire::{AnonymousLimits, Message, Ping, Versions};
-use longhaul_model::report::v1::plan::{Direction, Plan, Stop};
+use super::{
+    SessionAction, SessionEnd, SessionEvent, SessionInput, SessionRole, SessionState, next_state,
+};
+use crate::probe_error::TokenFailure;
+use crate::wire::{AnonymousLimits, ClockPing, ControlMessage, ProtocolVersions};
+use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
 use pair::{Fault, Pair, Side};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,22 +17,22 @@ use std::time::Duration;
 /// The longest that any cut session may hold its place: deadline of the longest step and the run.
 const BOUND: Duration = Duration::from_secs(60);
 
-fn plan(direction: Direction, stop: Stop) -> Plan {
-    Plan {
+fn plan(direction: RunDirection, stop: StopCondition) -> ThroughputPlan {
+    ThroughputPlan {
         direction,
         stop,
         streams: 2,
-        ..Plan::default()
+        ..ThroughputPlan::default()
     }
 }
 
 #[test]
 fn every_step_of_the_table_is_in_the_golden_file() {
     let mut table = String::new();
-    for role in [Role::Initiator, Role::Responder] {
-        for state in State::ALL {
-            for event in Event::ALL {
-                if let Some(to) = next(role, state, event) {
+    for role in [SessionRole::Client, SessionRole::Server] {
+        for state in SessionState::ALL {
+            for event in SessionEvent::ALL {
+                if let Some(to) = next_state(role, state, event) {
                     writeln!(table, "{role:?}: {state:?} --{event:?}--> {to:?}").expect("memory");
                 }
             }
@@ -49,21 +51,29 @@ fn every_step_of_the_table_is_in_the_golden_file() {
 #[test]
 fn whole_runs_finish_at_both_ends_on_short_and_long_paths() {
     let stops = [
-        Stop::TimeUs(2_000_000),
-        Stop::Bytes(1 << 20),
-        Stop::Blocks(100),
+        StopCondition::TimeUs(2_000_000),
+        StopCondition::Bytes(1 << 20),
+        StopCondition::Blocks(100),
     ];
-    for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+    for direction in [
+        RunDirection::Forward,
+        RunDirection::Reverse,
+        RunDirection::Both,
+    ] {
         for stop in stops {
             for one_way_ms in [0, 1, 86, 218] {
                 let mut pair = Pair::new(plan(direction, stop), one_way_ms);
                 pair.drive(BOUND);
                 let reasons = pair.closed();
-                let finished = [Some(Closed::Finished), Some(Closed::Finished)];
+                let finished = [Some(SessionEnd::Finished), Some(SessionEnd::Finished)];
                 assert_eq!(reasons, finished, "{direction:?} {stop:?} {one_way_ms} ms");
                 assert_eq!(
                     pair.results(),
-                    if direction == Direction::Both { 6 } else { 3 }
+                    if direction == RunDirection::Both {
+                        6
+                    } else {
+                        3
+                    }
                 );
             }
         }
@@ -72,7 +82,10 @@ fn whole_runs_finish_at_both_ends_on_short_and_long_paths() {
 
 #[test]
 fn set_up_costs_six_round_trips_however_many_streams() {
-    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(1_000_000)), 218);
+    let mut pair = Pair::new(
+        plan(RunDirection::Forward, StopCondition::TimeUs(1_000_000)),
+        218,
+    );
     pair.drive(BOUND);
     let went = pair.went_at().expect("payload flowed");
     // Welcome, plan, streams (two: connect, and the word that all are there), timing, engines.
@@ -85,7 +98,11 @@ fn set_up_costs_six_round_trips_however_many_streams() {
 
 #[test]
 fn a_cut_at_every_step_on_either_side_closes_both_with_a_reason() {
-    for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+    for direction in [
+        RunDirection::Forward,
+        RunDirection::Reverse,
+        RunDirection::Both,
+    ] {
         for fault in [Fault::Cut, Fault::Silence, Fault::Garbage] {
             for side in [Side::Initiator, Side::Responder] {
                 cut_at_every_message(direction, fault, side);
@@ -94,8 +111,8 @@ fn a_cut_at_every_step_on_either_side_closes_both_with_a_reason() {
     }
 }
 
-fn cut_at_every_message(direction: Direction, fault: Fault, side: Side) {
-    let plan = plan(direction, Stop::TimeUs(2_000_000));
+fn cut_at_every_message(direction: RunDirection, fault: Fault, side: Side) {
+    let plan = plan(direction, StopCondition::TimeUs(2_000_000));
     for message in 0.. {
         let mut pair = Pair::new(plan.clone(), 20);
         pair.break_after(message, side, fault);
@@ -112,7 +129,7 @@ fn cut_at_every_message(direction: Direction, fault: Fault, side: Side) {
         if !last_word && fault != Fault::Garbage {
             let both_well = [initiator, responder]
                 .iter()
-                .all(|c| *c == Some(Closed::Finished));
+                .all(|c| *c == Some(SessionEnd::Finished));
             assert!(!both_well || pair.said_all(), "nothing noticed: {place}");
         }
     }
@@ -122,12 +139,15 @@ fn cut_at_every_message(direction: Direction, fault: Fault, side: Side) {
 fn an_unexpected_message_in_every_state_is_a_violation_by_name() {
     for side in [Side::Initiator, Side::Responder] {
         for message in 0..8 {
-            let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(1_000_000)), 5);
+            let mut pair = Pair::new(
+                plan(RunDirection::Forward, StopCondition::TimeUs(1_000_000)),
+                5,
+            );
             // A ping is legal for the responder while timing only, and never for the initiator.
             pair.inject_after(
                 message,
                 side,
-                Message::Proof(crate::wire::Proof { token_proof: None }),
+                ControlMessage::Proof(crate::wire::TokenProof { token_proof: None }),
             );
             pair.drive(BOUND);
             let closed = pair.closed();
@@ -137,12 +157,19 @@ fn an_unexpected_message_in_every_state_is_a_violation_by_name() {
             );
         }
     }
-    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(1_000_000)), 5);
-    pair.inject_after(1, Side::Responder, Message::Ping(Ping { number: 0 }));
+    let mut pair = Pair::new(
+        plan(RunDirection::Forward, StopCondition::TimeUs(1_000_000)),
+        5,
+    );
+    pair.inject_after(
+        1,
+        Side::Responder,
+        ControlMessage::Ping(ClockPing { number: 0 }),
+    );
     pair.drive(BOUND);
     let [initiator, _] = pair.closed();
     assert!(
-        matches!(&initiator, Some(Closed::PeerViolation { what, .. }) if what.contains("`ping`")),
+        matches!(&initiator, Some(SessionEnd::PeerViolation { what, .. }) if what.contains("`ping`")),
         "{initiator:?}"
     );
 }
@@ -150,7 +177,7 @@ fn an_unexpected_message_in_every_state_is_a_violation_by_name() {
 #[test]
 fn tokens_decide_who_gets_in() {
     let strangers = Some(AnonymousLimits::default());
-    let no = TokenTrouble::Missing;
+    let no = TokenFailure::Missing;
     let cases = [
         (None, None, strangers, None),
         (Some("secret"), Some("secret"), None, None),
@@ -161,30 +188,33 @@ fn tokens_decide_who_gets_in() {
             Some("guess"),
             Some("secret"),
             None,
-            Some(TokenTrouble::Wrong),
+            Some(TokenFailure::Wrong),
         ),
         (
             Some("guess"),
             Some("secret"),
             strangers,
-            Some(TokenTrouble::Wrong),
+            Some(TokenFailure::Wrong),
         ),
         (
             Some("secret"),
             None,
             strangers,
-            Some(TokenTrouble::Unproven),
+            Some(TokenFailure::Unproven),
         ),
     ];
     for (ours, theirs, strangers, trouble) in cases {
-        let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(500_000)), 5);
+        let mut pair = Pair::new(
+            plan(RunDirection::Forward, StopCondition::TimeUs(500_000)),
+            5,
+        );
         pair.with_tokens(ours, theirs, strangers);
         pair.drive(BOUND);
         let expected = match trouble {
-            None => Closed::Finished,
-            Some(TokenTrouble::Missing) => Closed::TokenMissing,
-            Some(TokenTrouble::Wrong) => Closed::TokenWrong,
-            Some(TokenTrouble::Unproven) => Closed::PeerUnproven,
+            None => SessionEnd::Finished,
+            Some(TokenFailure::Missing) => SessionEnd::TokenMissing,
+            Some(TokenFailure::Wrong) => SessionEnd::TokenWrong,
+            Some(TokenFailure::Unproven) => SessionEnd::PeerUnproven,
         };
         let [initiator, responder] = pair.closed();
         assert_eq!(initiator, Some(expected), "{ours:?} {theirs:?}");
@@ -194,7 +224,10 @@ fn tokens_decide_who_gets_in() {
 
 #[test]
 fn somebody_in_the_middle_without_the_token_is_found_out() {
-    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(500_000)), 5);
+    let mut pair = Pair::new(
+        plan(RunDirection::Forward, StopCondition::TimeUs(500_000)),
+        5,
+    );
     pair.with_tokens(
         Some("secret"),
         Some("secret"),
@@ -202,22 +235,28 @@ fn somebody_in_the_middle_without_the_token_is_found_out() {
     );
     pair.in_the_middle();
     pair.drive(BOUND);
-    assert_eq!(pair.closed()[0], Some(Closed::TokenWrong));
-    assert_eq!(pair.closed()[1], Some(Closed::PeerTokenWrong));
+    assert_eq!(pair.closed()[0], Some(SessionEnd::TokenWrong));
+    assert_eq!(pair.closed()[1], Some(SessionEnd::PeerTokenWrong));
 }
 
 #[test]
 fn other_versions_part_with_both_named() {
-    let newer = Versions { least: 7, most: 9 };
-    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(500_000)), 5);
+    let newer = ProtocolVersions { least: 7, most: 9 };
+    let mut pair = Pair::new(
+        plan(RunDirection::Forward, StopCondition::TimeUs(500_000)),
+        5,
+    );
     pair.speak(Side::Responder, newer);
     pair.drive(BOUND);
     assert_eq!(
         pair.closed()[0],
-        Some(Closed::VersionDiffers { theirs: newer })
+        Some(SessionEnd::VersionDiffers { theirs: newer })
     );
-    assert_eq!(Versions::OURS.common(newer), None);
-    assert_eq!(Versions { least: 1, most: 8 }.common(newer), Some(8));
+    assert_eq!(ProtocolVersions::OURS.newest_common(newer), None);
+    assert_eq!(
+        ProtocolVersions { least: 1, most: 8 }.newest_common(newer),
+        Some(8)
+    );
 }
 
 #[test]
@@ -225,30 +264,30 @@ fn plans_beyond_the_limits_are_refused_by_name() {
     let absurd = [
         (
             "streams",
-            Plan {
+            ThroughputPlan {
                 streams: 1_000_000,
-                ..Plan::default()
+                ..ThroughputPlan::default()
             },
         ),
         (
             "streams",
-            Plan {
+            ThroughputPlan {
                 streams: 17,
-                ..Plan::default()
+                ..ThroughputPlan::default()
             },
         ),
         (
             "time",
-            Plan {
-                stop: Stop::TimeUs(31_000_000),
-                ..Plan::default()
+            ThroughputPlan {
+                stop: StopCondition::TimeUs(31_000_000),
+                ..ThroughputPlan::default()
             },
         ),
         (
             "interval_us",
-            Plan {
+            ThroughputPlan {
                 interval_us: 0,
-                ..Plan::default()
+                ..ThroughputPlan::default()
             },
         ),
     ];
@@ -257,28 +296,34 @@ fn plans_beyond_the_limits_are_refused_by_name() {
         pair.drive(BOUND);
         let [initiator, responder] = pair.closed();
         assert!(
-            matches!(&initiator, Some(Closed::PeerRefused { what }) if what.contains(option)),
+            matches!(&initiator, Some(SessionEnd::PeerRefused { what }) if what.contains(option)),
             "{initiator:?}"
         );
-        assert!(matches!(responder, Some(Closed::WeRefused { .. })));
+        assert!(matches!(responder, Some(SessionEnd::WeRefused { .. })));
     }
 }
 
 #[test]
 fn a_deep_socket_buffer_does_not_hold_a_timed_run() {
-    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(2_000_000)), 50);
+    let mut pair = Pair::new(
+        plan(RunDirection::Forward, StopCondition::TimeUs(2_000_000)),
+        50,
+    );
     pair.never_drain();
     pair.drive(BOUND);
     assert_eq!(
         pair.closed(),
-        [Some(Closed::Finished), Some(Closed::Finished)]
+        [Some(SessionEnd::Finished), Some(SessionEnd::Finished)]
     );
     assert!(pair.now() < Duration::from_secs(6), "{:?}", pair.now());
 }
 
 #[test]
 fn a_run_by_bytes_waits_for_the_last_one_but_not_for_ever() {
-    let mut pair = Pair::new(plan(Direction::Forward, Stop::Bytes(1 << 30)), 50);
+    let mut pair = Pair::new(
+        plan(RunDirection::Forward, StopCondition::Bytes(1 << 30)),
+        50,
+    );
     pair.never_drain();
     pair.drive(BOUND);
     let [initiator, responder] = pair.closed();
@@ -286,10 +331,10 @@ fn a_run_by_bytes_waits_for_the_last_one_but_not_for_ever() {
         let named = matches!(
             closed,
             Some(
-                Closed::TimedOut {
-                    step: State::Draining,
+                SessionEnd::TimedOut {
+                    step: SessionState::Draining,
                     ..
-                } | Closed::PeerTimedOut { .. }
+                } | SessionEnd::PeerTimedOut { .. }
             )
         );
         assert!(named, "{closed:?}");
@@ -298,26 +343,32 @@ fn a_run_by_bytes_waits_for_the_last_one_but_not_for_ever() {
 
 #[test]
 fn a_run_can_wait_for_an_agreed_start() {
-    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(500_000)), 50);
+    let mut pair = Pair::new(
+        plan(RunDirection::Forward, StopCondition::TimeUs(500_000)),
+        50,
+    );
     pair.start_at(Duration::from_secs(20));
     pair.drive(BOUND);
     assert_eq!(
         pair.closed(),
-        [Some(Closed::Finished), Some(Closed::Finished)]
+        [Some(SessionEnd::Finished), Some(SessionEnd::Finished)]
     );
     assert_eq!(pair.went_at(), Some(Duration::from_secs(20)));
 }
 
 #[test]
 fn a_closed_session_wants_nothing_and_does_nothing() {
-    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(500_000)), 5);
+    let mut pair = Pair::new(
+        plan(RunDirection::Forward, StopCondition::TimeUs(500_000)),
+        5,
+    );
     pair.drive(BOUND);
     let session = pair.session(Side::Initiator);
     assert_eq!(session.next_deadline(), None);
-    let nothing: Vec<Action> = Vec::new();
-    assert_eq!(session.handle(BOUND * 2, Input::Tick), nothing);
+    let nothing: Vec<SessionAction> = Vec::new();
+    assert_eq!(session.handle(BOUND * 2, SessionInput::Tick), nothing);
     assert_eq!(
-        session.handle(BOUND * 2, Input::Message(Message::Go)),
+        session.handle(BOUND * 2, SessionInput::Message(ControlMessage::Go)),
         nothing
     );
 }

@@ -3,8 +3,8 @@
 use crate::Test;
 use crate::namespace::journal;
 use crate::settings::exactly;
-use longhaul_probe::host::{apply, revert};
-use longhaul_sys::host::sysctl;
+use longhaul_probe::host::{apply_settings, revert_settings};
+use longhaul_sys::host::sysctl_values;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -49,14 +49,14 @@ pub fn write_for_ever(journal: &OsStr) -> ! {
         if begun.elapsed() > Duration::from_secs(600) {
             break;
         }
-        apply(&values(round), None, Path::new(journal), "now").expect("applied");
+        apply_settings(&values(round), None, Path::new(journal), "now").expect("applied");
     }
     std::process::exit(1)
 }
 
 /// A journal as it stands once it is on disk and nothing is recorded yet.
 fn unfinished(journal: &Path) {
-    apply(&values(7), None, journal, "now").expect("applied");
+    apply_settings(&values(7), None, journal, "now").expect("applied");
     let text = std::fs::read_to_string(journal).expect("the journal");
     let mut value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     for change in value["changes"].as_array_mut().expect("changes") {
@@ -70,9 +70,9 @@ fn before_write() {
     let (journal, before) = (journal("before-write"), all());
     unfinished(&journal);
     for (name, value) in NAMES.iter().zip(&before) {
-        sysctl::write(name, value).expect("as if it had never been written");
+        sysctl_values::write_setting(name, value).expect("as if it had never been written");
     }
-    let back = revert(&journal).expect("reverted");
+    let back = revert_settings(&journal).expect("reverted");
     assert!(back.iter().all(|change| change.reverted), "{back:?}");
     assert_eq!(all(), before);
     assert!(!journal.exists());
@@ -82,7 +82,7 @@ fn after_write() {
     let (journal, before) = (journal("after-write"), all());
     unfinished(&journal);
     assert_ne!(all(), before);
-    revert(&journal).expect("reverted");
+    revert_settings(&journal).expect("reverted");
     assert_eq!(all(), before);
 }
 
@@ -99,7 +99,7 @@ fn anywhere() {
             writer.kill().expect("the writer runs until it is killed");
             writer.wait().expect("its end");
         }
-        let back = revert(&journal).expect("what the writers left is reverted");
+        let back = revert_settings(&journal).expect("what the writers left is reverted");
         assert!(back.iter().all(|change| change.reverted), "{back:?}");
         assert_eq!(all(), before, "round {round}");
         assert!(!journal.exists());

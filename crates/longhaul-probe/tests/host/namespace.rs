@@ -1,8 +1,8 @@
 //! The place where settings can be written without harm.
 
-use longhaul_sys::netlink::{self, Netlink, VethPair};
-use longhaul_sys::netns::{self, Kind};
-use longhaul_sys::process;
+use longhaul_sys::netlink::{self, NetlinkSocket, VethPair};
+use longhaul_sys::netns::{self, NamespaceKind};
+use longhaul_sys::process_control;
 use std::io;
 use std::path::PathBuf;
 
@@ -12,15 +12,15 @@ pub const VETH: &str = "veth-near";
 /// Moves this process of one thread into a network namespace with a loopback and a pair of
 /// devices; as root, or in a user namespace of its own.
 pub fn take() -> io::Result<()> {
-    if netns::unshare(Kind::Net).is_err() {
-        let (user, group) = process::effective_ids();
-        netns::unshare(Kind::User)?;
+    if netns::unshare_namespace(NamespaceKind::Net).is_err() {
+        let (user, group) = process_control::effective_ids();
+        netns::unshare_namespace(NamespaceKind::User)?;
         std::fs::write("/proc/self/setgroups", "deny")?;
         std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
         std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))?;
-        netns::unshare(Kind::Net)?;
+        netns::unshare_namespace(NamespaceKind::Net)?;
     }
-    let netlink = Netlink::open()?;
+    let netlink = NetlinkSocket::open()?;
     let pair = VethPair {
         name: VETH,
         address: [2, 0, 0, 0, 0, 1],
@@ -28,9 +28,9 @@ pub fn take() -> io::Result<()> {
         peer_address: [2, 0, 0, 0, 0, 2],
         mtu: 1500,
     };
-    netlink.add_veth(&pair, netns::own(Kind::Net)?)?;
+    netlink.add_veth(&pair, netns::open_own_namespace(NamespaceKind::Net)?)?;
     for name in ["lo", VETH, "veth-far"] {
-        netlink.set_up(netlink::index_of(name)?)?;
+        netlink.set_up(netlink::interface_index(name)?)?;
     }
     std::fs::create_dir_all(folder())
 }
@@ -52,7 +52,7 @@ pub fn journal(name: &str) -> PathBuf {
 pub fn elsewhere<T: Send>(what: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            netns::unshare(Kind::Net).expect("another network namespace");
+            netns::unshare_namespace(NamespaceKind::Net).expect("another network namespace");
             what()
         });
         thread.join().expect("the thread elsewhere")

@@ -3,9 +3,9 @@
 use crate::Test;
 use crate::namespace::{VETH, elsewhere};
 use crate::settings::exactly;
-use longhaul_model::report::v1::host::Observation;
-use longhaul_probe::host::{observe, observe_for};
-use longhaul_sys::host::sysctl;
+use longhaul_model::report::v1::host::AuditObservation;
+use longhaul_probe::host::{observe_host, observe_host_with_buffer};
+use longhaul_sys::host::sysctl_values;
 use std::net::Ipv4Addr;
 
 pub const TESTS: &[Test] = &[
@@ -22,12 +22,12 @@ pub const TESTS: &[Test] = &[
     ("an_interface_that_is_not_there_is_told", no_interface),
 ];
 
-fn reading<'a>(observation: &'a Observation, name: &str) -> Option<&'a str> {
+fn reading<'a>(observation: &'a AuditObservation, name: &str) -> Option<&'a str> {
     observation.readings.get(name).map(String::as_str)
 }
 
 fn cable() {
-    let seen = observe(Some(VETH), None);
+    let seen = observe_host(Some(VETH), None);
     assert_eq!(reading(&seen, "interface.name"), Some(VETH));
     assert_eq!(reading(&seen, "interface.driver"), Some("veth"));
     assert_eq!(reading(&seen, "interface.mtu"), Some("1500"));
@@ -48,10 +48,10 @@ fn cable() {
 }
 
 fn route() {
-    let seen = observe(None, Some(Ipv4Addr::LOCALHOST.into()));
+    let seen = observe_host(None, Some(Ipv4Addr::LOCALHOST.into()));
     assert_eq!(reading(&seen, "route.interface"), Some("lo"));
     assert_eq!(reading(&seen, "interface.name"), Some("lo"));
-    let lost = observe(None, None);
+    let lost = observe_host(None, None);
     assert!(
         lost.unread.contains_key("route.interface"),
         "no default route"
@@ -61,15 +61,15 @@ fn route() {
 }
 
 fn no_loopback() {
-    let seen = elsewhere(|| observe(Some("lo"), None));
+    let seen = elsewhere(|| observe_host(Some("lo"), None));
     assert!(seen.effective.is_empty());
     assert!(seen.unread.contains_key("effective"), "{:?}", seen.unread);
     assert_eq!(reading(&seen, "interface.carrier"), Some("off"));
 }
 
 fn granted() {
-    let ceiling = sysctl::number("net.core.rmem_max").expect("rmem_max");
-    let seen = observe_for(Some("lo"), None, 2 * ceiling);
+    let ceiling = sysctl_values::read_number("net.core.rmem_max").expect("rmem_max");
+    let seen = observe_host_with_buffer(Some("lo"), None, 2 * ceiling);
     let entry = |what: &str| {
         let found = seen.effective.iter().find(|entry| entry.what == what);
         found.unwrap_or_else(|| panic!("{what} in {:?}", seen.effective))
@@ -83,7 +83,7 @@ fn granted() {
 }
 
 fn no_interface() {
-    let seen = observe(Some("no-such"), None);
+    let seen = observe_host(Some("no-such"), None);
     assert!(seen.unread["interface.name"].contains("no-such"));
     assert!(
         !seen

@@ -2,9 +2,9 @@
 
 use crate::Test;
 use crate::namespace::{VETH, elsewhere, journal};
-use longhaul_model::report::v1::host::Change;
-use longhaul_probe::host::{HostError, apply, revert};
-use longhaul_sys::host::{interface, sysctl};
+use longhaul_model::report::v1::host::SettingChange;
+use longhaul_probe::host::{HostError, apply_settings, revert_settings};
+use longhaul_sys::host::{network_interface, sysctl_values};
 use serde_json::Value;
 use std::path::Path;
 
@@ -42,15 +42,15 @@ const RMEM: &str = "net.ipv4.tcp_rmem";
 const WMEM: &str = "net.ipv4.tcp_wmem";
 
 pub fn exactly(name: &str) -> String {
-    sysctl::read_exactly(name).unwrap_or_else(|error| panic!("{name}: {error}"))
+    sysctl_values::read_setting_exact(name).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn change(journal: &Path, changes: &[(&str, &str)]) -> Result<Vec<Change>, HostError> {
+fn change(journal: &Path, changes: &[(&str, &str)]) -> Result<Vec<SettingChange>, HostError> {
     let owned: Vec<(String, String)> = changes
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-    apply(&owned, Some(VETH), journal, NOW)
+    apply_settings(&owned, Some(VETH), journal, NOW)
 }
 
 /// Rewrites the journal as something else would have left it.
@@ -69,11 +69,11 @@ fn triple() {
     assert_eq!(done[0].before, before);
     assert_eq!(done[0].after.as_deref(), Some("4096\t65536\t8388608"));
     assert_eq!(done[0].error, None);
-    let back = revert(&journal).expect("reverted");
+    let back = revert_settings(&journal).expect("reverted");
     assert!(back.len() == 1 && back[0].reverted, "{back:?}");
     assert_eq!(exactly(RMEM), before);
     assert!(!journal.exists());
-    let again = revert(&journal).expect_err("nothing is left");
+    let again = revert_settings(&journal).expect_err("nothing is left");
     assert!(matches!(again, HostError::NothingToRevert { .. }));
     assert_eq!(again.exit_code(), 2);
 }
@@ -87,7 +87,7 @@ fn twice() {
     )
     .expect("applied again");
     assert_eq!(exactly(RMEM), "4096\t65536\t2097152");
-    let back = revert(&journal).expect("reverted");
+    let back = revert_settings(&journal).expect("reverted");
     let names: Vec<&str> = back.iter().map(|change| change.name.as_str()).collect();
     assert_eq!(names, [WMEM, RMEM], "the newest first");
     assert_eq!([exactly(RMEM), exactly(WMEM)], before);
@@ -106,7 +106,7 @@ fn sealed() {
     assert_eq!(done[0].after, None);
     assert_eq!(done[0].before, machine);
     assert_eq!(exactly(WMEM), "4096\t65536\t3145728");
-    let back = revert(&journal).expect("reverted");
+    let back = revert_settings(&journal).expect("reverted");
     assert_eq!(back.len(), 1, "only what was written: {back:?}");
     assert_eq!(exactly(WMEM), before);
     assert_eq!(exactly("net.core.rmem_max"), machine);
@@ -124,8 +124,8 @@ fn of_interface() {
     let journal = journal("interface");
     let now = || {
         (
-            interface::mtu_bytes(VETH),
-            interface::queue_packets(VETH).ok(),
+            network_interface::mtu_bytes(VETH),
+            network_interface::transmit_queue_packets(VETH).ok(),
         )
     };
     let before = now();
@@ -141,7 +141,7 @@ fn of_interface() {
         done.iter()
             .all(|change| change.interface.as_deref() == Some(VETH))
     );
-    revert(&journal).expect("reverted");
+    revert_settings(&journal).expect("reverted");
     assert_eq!(now(), before);
     let refused = change(&journal, &[("interface.mtu", "7")]).expect("told");
     assert!(refused[0].error.is_some() && refused[0].after.is_none());
@@ -163,7 +163,7 @@ fn unreadable() {
             "{text:?}"
         );
         assert!(matches!(
-            revert(&journal),
+            revert_settings(&journal),
             Err(HostError::Unreadable { .. })
         ));
         assert_eq!(
@@ -181,12 +181,12 @@ fn other_namespace() {
         let stands = exactly(RMEM);
         let applied = change(&journal, &[(RMEM, "4096 65536 2097152")]);
         assert!(matches!(applied, Err(HostError::OtherNamespace { .. })));
-        let reverted = revert(&journal);
+        let reverted = revert_settings(&journal);
         assert!(matches!(reverted, Err(HostError::OtherNamespace { .. })));
         exactly(RMEM) == stands
     });
     assert!(theirs, "the other namespace has what it had");
-    revert(&journal).expect("reverted where it was applied");
+    revert_settings(&journal).expect("reverted where it was applied");
     assert_eq!(exactly(RMEM), before);
 }
 
@@ -195,7 +195,7 @@ fn earlier_boot() {
     change(&journal, &[(RMEM, "4096 65536 1048576")]).expect("applied");
     let applied = std::fs::read(&journal).expect("the journal");
     edit(&journal, |value| value["boot_id"] = "another".into());
-    let told = revert(&journal).expect("told");
+    let told = revert_settings(&journal).expect("told");
     assert!(!told[0].reverted);
     assert!(
         told[0]
@@ -206,20 +206,20 @@ fn earlier_boot() {
     assert_eq!(exactly(RMEM), "4096\t65536\t1048576", "nothing was written");
     assert!(!journal.exists());
     std::fs::write(&journal, applied).expect("the journal of this boot");
-    revert(&journal).expect("reverted");
+    revert_settings(&journal).expect("reverted");
     assert_eq!(exactly(RMEM), before);
 }
 
 fn gone_interface() {
     let journal = journal("gone-interface");
-    let before = (interface::mtu_bytes(VETH), exactly(RMEM));
+    let before = (network_interface::mtu_bytes(VETH), exactly(RMEM));
     let asked = [("interface.mtu", "2000"), (RMEM, "4096 65536 1048576")];
     change(&journal, &asked).expect("applied");
     let applied = std::fs::read(&journal).expect("the journal");
     edit(&journal, |value| {
         value["changes"][0]["interface"] = "no-such".into();
     });
-    let told = revert(&journal).expect("told");
+    let told = revert_settings(&journal).expect("told");
     assert!(told[0].reverted && !told[1].reverted, "{told:?}");
     assert!(
         told[1]
@@ -229,8 +229,8 @@ fn gone_interface() {
     );
     assert!(!journal.exists());
     std::fs::write(&journal, applied).expect("the journal as it was");
-    revert(&journal).expect("reverted");
-    assert_eq!((interface::mtu_bytes(VETH), exactly(RMEM)), before);
+    revert_settings(&journal).expect("reverted");
+    assert_eq!((network_interface::mtu_bytes(VETH), exactly(RMEM)), before);
 }
 
 fn smuggled() {
@@ -250,7 +250,7 @@ fn smuggled() {
             .expect("changes")
             .push(foreign);
     });
-    let back = revert(&journal).expect("the rest is reverted");
+    let back = revert_settings(&journal).expect("the rest is reverted");
     assert!(!back[0].reverted && back[1].reverted, "{back:?}");
     assert_eq!(exactly("net.ipv4.ip_forward"), forwarding);
     assert!(journal.exists(), "what is not back stays in it");

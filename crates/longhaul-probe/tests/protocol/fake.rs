@@ -1,15 +1,16 @@
 //! Peers that say what a test wants them to say, and no more.
 
-use longhaul_model::report::v1::Party;
-use longhaul_model::report::v1::plan::{Plan, Stop};
+use longhaul_model::report::v1::RunParty;
+use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
 use longhaul_probe::secure::{
-    Channel, Handshake, Heard, TlsIdentity, Token, initiator_config, prove,
+    AuthToken, ChannelEvent, ControlChannel, TlsHandshake, TlsIdentity, client_config, make_proof,
 };
-use longhaul_probe::session::Role;
-use longhaul_probe::throughput::Target;
+use longhaul_probe::session::SessionRole;
+use longhaul_probe::throughput::TargetHost;
 use longhaul_probe::wire::{
-    Accept, DATA_STREAM, Decoder, Hello, MOST_FRAME_BYTES, Message, Nonce, Ping, Pong, Preamble,
-    Prepare, Proof, Propose, Versions, Welcome, encode,
+    ClockPing, ClockPong, ControlMessage, DATA_STREAM, HelloMessage, MAX_FRAME_BYTES,
+    MessageDecoder, PrepareMessage, ProtocolVersions, RunProposal, SessionAccept, SessionNonce,
+    StreamPreamble, TokenProof, WelcomeMessage, encode_frame,
 };
 use std::collections::VecDeque;
 use std::io::Write;
@@ -22,24 +23,24 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One end of a control connection, with TLS but without a session.
 pub struct FakePeer {
-    channel: Channel,
-    decoder: Decoder,
-    heard: VecDeque<Message>,
+    channel: ControlChannel,
+    decoder: MessageDecoder,
+    heard: VecDeque<ControlMessage>,
     cut: bool,
 }
 
 impl FakePeer {
     pub fn connect(address: SocketAddr) -> FakePeer {
         let socket = TcpStream::connect(address).expect("the far end listens");
-        let config = initiator_config().expect("TLS can be set up");
-        FakePeer::over(socket, Handshake::Initiator(config))
+        let config = client_config().expect("TLS can be set up");
+        FakePeer::over(socket, TlsHandshake::Client(config))
     }
 
-    fn over(socket: TcpStream, handshake: Handshake<'_>) -> FakePeer {
+    fn over(socket: TcpStream, handshake: TlsHandshake<'_>) -> FakePeer {
         let deadline = Instant::now() + PATIENCE;
         FakePeer {
-            channel: Channel::open(socket, handshake, deadline).expect("a TLS handshake"),
-            decoder: Decoder::new(MOST_FRAME_BYTES),
+            channel: ControlChannel::open(socket, handshake, deadline).expect("a TLS handshake"),
+            decoder: MessageDecoder::new(MAX_FRAME_BYTES),
             heard: VecDeque::new(),
             cut: false,
         }
@@ -50,16 +51,16 @@ impl FakePeer {
         self.turn(Instant::now());
     }
 
-    pub fn say(&mut self, message: &Message) {
-        let frame = encode(message, MOST_FRAME_BYTES).expect("a small message");
+    pub fn say(&mut self, message: &ControlMessage) {
+        let frame = encode_frame(message, MAX_FRAME_BYTES).expect("a small message");
         self.say_bytes(&frame);
     }
 
     fn turn(&mut self, until: Instant) {
-        match self.channel.turn(until) {
-            Heard::Nothing => {}
-            Heard::Cut(_) => self.cut = true,
-            Heard::Bytes(mut bytes) => {
+        match self.channel.poll(until) {
+            ChannelEvent::Nothing => {}
+            ChannelEvent::Cut(_) => self.cut = true,
+            ChannelEvent::Bytes(mut bytes) => {
                 while let Some(message) = self.decoder.next(&mut bytes).expect("frames") {
                     self.heard.push_back(message);
                 }
@@ -68,7 +69,7 @@ impl FakePeer {
     }
 
     /// Hears messages until one is wanted, and returns that.
-    pub fn hear_until(&mut self, wanted: impl Fn(&Message) -> bool) -> Message {
+    pub fn hear_until(&mut self, wanted: impl Fn(&ControlMessage) -> bool) -> ControlMessage {
         let deadline = Instant::now() + PATIENCE;
         loop {
             while let Some(message) = self.heard.pop_front() {
@@ -91,37 +92,37 @@ impl FakePeer {
     }
 
     pub fn hello(&mut self) {
-        self.say(&Message::Hello(Hello {
-            versions: Versions::OURS,
+        self.say(&ControlMessage::Hello(HelloMessage {
+            versions: ProtocolVersions::OURS,
             longhaul: "fake".to_owned(),
         }));
     }
 
     pub fn proof(&self, token: &str) -> String {
-        let token = Token::new(token).expect("not empty");
-        prove(&token, Role::Initiator, self.channel.exporter())
+        let token = AuthToken::new(token).expect("not empty");
+        make_proof(&token, SessionRole::Client, self.channel.exporter())
     }
 
     /// Until the welcome, as a stranger.
     pub fn greet(&mut self) {
         self.hello();
-        self.say(&Message::Proof(Proof { token_proof: None }));
-        self.hear_until(|message| matches!(message, Message::Welcome(_)));
+        self.say(&ControlMessage::Proof(TokenProof { token_proof: None }));
+        self.hear_until(|message| matches!(message, ControlMessage::Welcome(_)));
     }
 
     /// Until the welcome, with a token.
     pub fn prove(&mut self, token: &str) {
         self.hello();
         let token_proof = Some(self.proof(token));
-        self.say(&Message::Proof(Proof { token_proof }));
-        self.hear_until(|message| matches!(message, Message::Welcome(_)));
+        self.say(&ControlMessage::Proof(TokenProof { token_proof }));
+        self.hear_until(|message| matches!(message, ControlMessage::Welcome(_)));
     }
 
     /// As a far end without a token.
     pub fn welcome(&mut self) {
-        self.say(&Message::Welcome(Welcome {
+        self.say(&ControlMessage::Welcome(WelcomeMessage {
             token_proof: None,
-            party: Party::default(),
+            party: RunParty::default(),
             boot_proof: None,
             limits: None,
         }));
@@ -131,28 +132,28 @@ impl FakePeer {
     pub fn accept_probes(&mut self) {
         self.hello();
         self.welcome();
-        self.hear_until(|message| matches!(message, Message::Probe(_)));
-        let nonce = Nonce([5; 16]);
-        self.say(&Message::Accept(Accept { nonce }));
-        self.say(&Message::Opened);
+        self.hear_until(|message| matches!(message, ControlMessage::Probe(_)));
+        let nonce = SessionNonce([5; 16]);
+        self.say(&ControlMessage::Accept(SessionAccept { nonce }));
+        self.say(&ControlMessage::Opened);
         for number in 0..8 {
-            self.hear_until(|message| matches!(message, Message::Ping(_)));
-            self.say(&Message::Pong(Pong { number, at_us: 0 }));
+            self.hear_until(|message| matches!(message, ControlMessage::Ping(_)));
+            self.say(&ControlMessage::Pong(ClockPong { number, at_us: 0 }));
         }
-        self.hear_until(|message| matches!(message, Message::Go));
+        self.hear_until(|message| matches!(message, ControlMessage::Go));
     }
 
     /// Until the plan is accepted, as a stranger.
-    pub fn negotiate(&mut self, plan: &Plan) -> Nonce {
+    pub fn negotiate(&mut self, plan: &ThroughputPlan) -> SessionNonce {
         self.greet();
-        self.say(&Message::Propose(Box::new(Propose {
+        self.say(&ControlMessage::Propose(Box::new(RunProposal {
             plan: plan.clone(),
-            party: Party::default(),
+            party: RunParty::default(),
             boot_proof: None,
         })));
-        let accept = self.hear_until(|message| matches!(message, Message::Accept(_)));
+        let accept = self.hear_until(|message| matches!(message, ControlMessage::Accept(_)));
         match accept {
-            Message::Accept(accept) => accept.nonce,
+            ControlMessage::Accept(accept) => accept.nonce,
             other => panic!("{other:?} is not what was waited for"),
         }
     }
@@ -160,13 +161,13 @@ impl FakePeer {
     /// Until payload flows, on one stream, for a run of `length`.
     pub fn running(address: SocketAddr, length: Duration) -> (FakePeer, TcpStream) {
         let mut peer = FakePeer::connect(address);
-        let plan = Plan {
-            stop: Stop::TimeUs(length.as_micros() as u64),
-            ..Plan::default()
+        let plan = ThroughputPlan {
+            stop: StopCondition::TimeUs(length.as_micros() as u64),
+            ..ThroughputPlan::default()
         };
         let nonce = peer.negotiate(&plan);
         let mut stream = TcpStream::connect(address).expect("the far end listens");
-        let preamble = Preamble {
+        let preamble = StreamPreamble {
             nonce,
             index: 0,
             forward: true,
@@ -174,22 +175,22 @@ impl FakePeer {
         stream
             .write_all(&preamble.encode(DATA_STREAM))
             .expect("the far end reads");
-        peer.hear_until(|message| matches!(message, Message::Opened));
-        peer.say(&Message::Ping(Ping { number: 0 }));
-        peer.hear_until(|message| matches!(message, Message::Pong(_)));
-        peer.say(&Message::Prepare(Prepare {
+        peer.hear_until(|message| matches!(message, ControlMessage::Opened));
+        peer.say(&ControlMessage::Ping(ClockPing { number: 0 }));
+        peer.hear_until(|message| matches!(message, ControlMessage::Pong(_)));
+        peer.say(&ControlMessage::Prepare(PrepareMessage {
             origin_us: 0,
             idle_rtt_us: 100,
             same_host: false,
             wait_us: None,
         }));
-        peer.hear_until(|message| matches!(message, Message::Prepared));
-        peer.say(&Message::Go);
+        peer.hear_until(|message| matches!(message, ControlMessage::Prepared));
+        peer.say(&ControlMessage::Go);
         stream
             .write_all(&vec![0; 1 << 16])
             .expect("the far end reads");
         peer.hear_until(
-            |message| matches!(message, Message::Interval(i) if i.received_bytes > Some(0)),
+            |message| matches!(message, ControlMessage::Interval(i) if i.received_bytes > Some(0)),
         );
         (peer, stream)
     }
@@ -208,7 +209,7 @@ impl FakeFarEnd {
         let thread = std::thread::spawn(move || {
             let (socket, _) = listener.accept().expect("the initiator connects");
             let identity = TlsIdentity::generate().expect("a certificate can be made");
-            let mut peer = FakePeer::over(socket, Handshake::Responder(&identity));
+            let mut peer = FakePeer::over(socket, TlsHandshake::Server(&identity));
             script(&mut peer);
         });
         FakeFarEnd {
@@ -217,10 +218,10 @@ impl FakeFarEnd {
         }
     }
 
-    pub fn target(&self) -> Target {
-        Target {
+    pub fn target(&self) -> TargetHost {
+        TargetHost {
             port: self.address.port(),
-            ..Target::new("127.0.0.1")
+            ..TargetHost::new("127.0.0.1")
         }
     }
 }

@@ -1,9 +1,11 @@
 //! A far end in this process, on a free port of the loopback interface, for one test.
 
-use longhaul_model::report::v1::plan::{Plan, Stop};
-use longhaul_probe::error::ProbeError;
-use longhaul_probe::serve::{AnonymousLimits, Responder, ServeEvent, ServeOptions};
-use longhaul_probe::throughput::{self, Outcome, Progress, Target};
+use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
+use longhaul_probe::measurement_server::{
+    AnonymousLimits, MeasurementServer, ServeEvent, ServeOptions,
+};
+use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -43,7 +45,8 @@ pub fn patient() -> ServeOptions {
 
 impl FarEnd {
     pub fn start(options: ServeOptions) -> FarEnd {
-        let responder = Responder::bind(options).expect("a free port of the loopback interface");
+        let responder =
+            MeasurementServer::bind(options).expect("a free port of the loopback interface");
         let address = responder.addresses()[0];
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, events) = channel();
@@ -67,27 +70,27 @@ impl FarEnd {
         }
     }
 
-    pub fn target(&self) -> Target {
-        Target {
+    pub fn target(&self) -> TargetHost {
+        TargetHost {
             port: self.address.port(),
             connect_timeout: HUNG,
-            ..Target::new(self.address.ip().to_string())
+            ..TargetHost::new(self.address.ip().to_string())
         }
     }
 
-    pub fn target_with(&self, token: &str) -> Target {
-        Target {
+    pub fn target_with(&self, token: &str) -> TargetHost {
+        TargetHost {
             token: Some(token.to_owned()),
             ..self.target()
         }
     }
 
-    pub fn run(&self, plan: &Plan) -> Result<Outcome, ProbeError> {
+    pub fn run(&self, plan: &ThroughputPlan) -> Result<ThroughputOutcome, ProbeError> {
         throughput::run(&self.target(), plan, &mut |_| {})
     }
 
     /// The same, whatever becomes of it.
-    pub fn run_watched(&self, plan: &Plan, watch: &mut dyn FnMut(&Progress)) {
+    pub fn run_watched(&self, plan: &ThroughputPlan, watch: &mut dyn FnMut(&ThroughputProgress)) {
         let _ = throughput::run(&self.target(), plan, watch);
     }
 
@@ -133,18 +136,18 @@ impl Drop for FarEnd {
 }
 
 /// A run by time, at a rate that leaves the cores to the other tests.
-pub fn short() -> Plan {
-    Plan {
-        stop: Stop::TimeUs(1_000_000),
+pub fn short() -> ThroughputPlan {
+    ThroughputPlan {
+        stop: StopCondition::TimeUs(1_000_000),
         write_rate_bps: Some(200_000_000),
-        ..Plan::default()
+        ..ThroughputPlan::default()
     }
 }
 
 /// A run that delivers, however little of the machine is left to it.
-pub fn brief() -> Plan {
-    Plan {
-        stop: Stop::Bytes(4 << 20),
-        ..Plan::default()
+pub fn brief() -> ThroughputPlan {
+    ThroughputPlan {
+        stop: StopCondition::Bytes(4 << 20),
+        ..ThroughputPlan::default()
     }
 }

@@ -1,8 +1,10 @@
 //! iperf3's own client, 3.12 of Debian, against a far end of ours.
 
 use crate::far_end::{FarEnd, HUNG, options};
-use longhaul_probe::iperf3::Users;
-use longhaul_probe::serve::{AnonymousLimits, Iperf3Options, ServeEvent, ServeOptions};
+use longhaul_probe::iperf3::AuthorizedUsers;
+use longhaul_probe::measurement_server::{
+    AnonymousLimits, Iperf3Options, ServeEvent, ServeOptions,
+};
 use rsa::pkcs8::{EncodePrivateKey, EncodePublicKey, LineEnding};
 use serde_json::Value;
 use std::io::Read;
@@ -241,7 +243,7 @@ fn users_are_known_by_their_tokens() {
     // SHA-256 of `{mario}rossi`, from iperf3's own manual.
     let list = "mario,bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b\n";
     std::fs::write(path("users.csv"), list).expect("written");
-    let users = Users::load(
+    let users = AuthorizedUsers::load(
         &path("private.pem"),
         &path("users.csv"),
         Duration::from_secs(600),

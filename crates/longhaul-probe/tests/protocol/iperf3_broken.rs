@@ -2,7 +2,7 @@
 
 use crate::far_end::{FarEnd, HUNG};
 use crate::iperf3::{error, kill, open, run};
-use longhaul_probe::iperf3::wire::State;
+use longhaul_probe::iperf3::iperf3_messages::TestState;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -34,15 +34,15 @@ impl Raw {
         self.say(&[&length, text.as_bytes()].concat());
     }
 
-    fn hear(&mut self) -> Option<State> {
+    fn hear(&mut self) -> Option<TestState> {
         let mut byte = [0];
         self.0.read_exact(&mut byte).expect("an answer in time");
-        State::of(byte[0])
+        TestState::from_byte(byte[0])
     }
 
     /// The number of the error that the server says.
     fn trouble(&mut self) -> i32 {
-        assert_eq!(self.hear(), Some(State::ServerError));
+        assert_eq!(self.hear(), Some(TestState::ServerError));
         let mut code = [0; 4];
         self.0.read_exact(&mut code).expect("its number");
         i32::from_be_bytes(code)
@@ -60,20 +60,20 @@ fn next_is_served(far: &FarEnd) {
     let mut cookie = *COOKIE;
     cookie[0] = b'q';
     let mut raw = Raw::with(far, &cookie);
-    assert_eq!(raw.hear(), Some(State::ParameterExchange));
+    assert_eq!(raw.hear(), Some(TestState::ParameterExchange));
     raw.framed(r#"{"tcp":true,"num":1000,"parallel":1,"len":1000}"#);
-    assert_eq!(raw.hear(), Some(State::CreateStreams));
+    assert_eq!(raw.hear(), Some(TestState::CreateStreams));
     finish(far, &mut raw, &cookie);
     far.session_closed();
 }
 
 fn finish(far: &FarEnd, raw: &mut Raw, cookie: &[u8; 37]) {
     let mut data = Raw::with(far, cookie);
-    assert_eq!(raw.hear(), Some(State::TestStart));
-    assert_eq!(raw.hear(), Some(State::TestRunning));
+    assert_eq!(raw.hear(), Some(TestState::TestStart));
+    assert_eq!(raw.hear(), Some(TestState::TestRunning));
     data.say(&[7; 1000]);
-    raw.say(&[State::TestEnd.byte()]);
-    assert_eq!(raw.hear(), Some(State::ExchangeResults));
+    raw.say(&[TestState::TestEnd.byte()]);
+    assert_eq!(raw.hear(), Some(TestState::ExchangeResults));
     raw.framed(
         r#"{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"sender_has_retransmits":-1,
             "streams":[{"id":1,"bytes":1000,"retransmits":-1,"jitter":0,"errors":0,"packets":0}]}"#,
@@ -85,8 +85,8 @@ fn finish(far: &FarEnd, raw: &mut Raw, cookie: &[u8; 37]) {
     let results: Value = serde_json::from_slice(&results).expect("JSON");
     // What the far end was too late to read before it counted, it has not.
     assert!(results["streams"][0]["bytes"].as_u64() <= Some(1000));
-    assert_eq!(raw.hear(), Some(State::DisplayResults));
-    raw.say(&[State::Done.byte()]);
+    assert_eq!(raw.hear(), Some(TestState::DisplayResults));
+    raw.say(&[TestState::Done.byte()]);
     // When it hangs up, the place is free for the next one.
     let mut rest = Vec::new();
     raw.0.read_to_end(&mut rest).expect("it hangs up");
@@ -95,20 +95,20 @@ fn finish(far: &FarEnd, raw: &mut Raw, cookie: &[u8; 37]) {
 /// How far a client comes before it is lost; what must be held until then.
 fn stopped_at(far: &FarEnd, steps: u32) -> (Raw, Option<Raw>) {
     let mut raw = Raw::new(far);
-    assert_eq!(raw.hear(), Some(State::ParameterExchange));
+    assert_eq!(raw.hear(), Some(TestState::ParameterExchange));
     let mut data = None;
     if steps > 0 {
         raw.framed(PLAIN);
-        assert_eq!(raw.hear(), Some(State::CreateStreams));
+        assert_eq!(raw.hear(), Some(TestState::CreateStreams));
     }
     if steps > 1 {
         data = Some(Raw::new(far));
-        assert_eq!(raw.hear(), Some(State::TestStart));
-        assert_eq!(raw.hear(), Some(State::TestRunning));
+        assert_eq!(raw.hear(), Some(TestState::TestStart));
+        assert_eq!(raw.hear(), Some(TestState::TestRunning));
     }
     if steps > 2 {
-        raw.say(&[State::TestEnd.byte()]);
-        assert_eq!(raw.hear(), Some(State::ExchangeResults));
+        raw.say(&[TestState::TestEnd.byte()]);
+        assert_eq!(raw.hear(), Some(TestState::ExchangeResults));
     }
     if steps > 3 {
         raw.say(b"\x00\x00\x01\x00{\"cpu_util_total\":");
@@ -176,21 +176,21 @@ fn what_is_no_test_gets_an_error_that_clients_print() {
         (r#"{"congestion":"a/../b"}"#, 134),
     ] {
         let mut raw = Raw::new(&far);
-        assert_eq!(raw.hear(), Some(State::ParameterExchange));
+        assert_eq!(raw.hear(), Some(TestState::ParameterExchange));
         raw.framed(text);
         assert_eq!(raw.trouble(), code, "{text}");
     }
     // A length over the limit is refused before its bytes come.
     let mut raw = Raw::new(&far);
-    assert_eq!(raw.hear(), Some(State::ParameterExchange));
+    assert_eq!(raw.hear(), Some(TestState::ParameterExchange));
     raw.say(&[0xff; 4]);
     assert_eq!(raw.trouble(), 114);
     // A state of the server's own, while the test runs.
     let mut raw = Raw::new(&far);
     raw.framed(PLAIN);
-    assert_eq!(raw.hear(), Some(State::ParameterExchange));
-    assert_eq!(raw.hear(), Some(State::CreateStreams));
-    raw.say(&[State::DisplayResults.byte()]);
+    assert_eq!(raw.hear(), Some(TestState::ParameterExchange));
+    assert_eq!(raw.hear(), Some(TestState::CreateStreams));
+    raw.say(&[TestState::DisplayResults.byte()]);
     assert_eq!(raw.trouble(), 110);
     assert_eq!(error(&run(&far, &["-n", "100K"])), None);
 }
@@ -199,23 +199,23 @@ fn what_is_no_test_gets_an_error_that_clients_print() {
 fn a_stream_too_many_is_turned_away_and_a_foreign_cookie_joins_nothing() {
     let far = FarEnd::start(open(4));
     let mut raw = Raw::new(&far);
-    assert_eq!(raw.hear(), Some(State::ParameterExchange));
+    assert_eq!(raw.hear(), Some(TestState::ParameterExchange));
     raw.framed(PLAIN);
-    assert_eq!(raw.hear(), Some(State::CreateStreams));
+    assert_eq!(raw.hear(), Some(TestState::CreateStreams));
     let mut other = *COOKIE;
     other[0] = b'z';
     let mut foreign = Raw::with(&far, &other);
     // To the server it is a new client, which has said nothing.
-    assert_eq!(foreign.hear(), Some(State::ParameterExchange));
+    assert_eq!(foreign.hear(), Some(TestState::ParameterExchange));
     let _stream = Raw::new(&far);
-    assert_eq!(raw.hear(), Some(State::TestStart));
-    assert_eq!(raw.hear(), Some(State::TestRunning));
+    assert_eq!(raw.hear(), Some(TestState::TestStart));
+    assert_eq!(raw.hear(), Some(TestState::TestRunning));
     let mut second = Raw::new(&far);
     assert_ne!(
         second.hear(),
-        Some(State::ParameterExchange),
+        Some(TestState::ParameterExchange),
         "it joins no running test"
     );
-    raw.say(&[State::ClientTerminate.byte()]);
+    raw.say(&[TestState::ClientTerminate.byte()]);
     assert_eq!(far.session_closed(), "ended by the client");
 }

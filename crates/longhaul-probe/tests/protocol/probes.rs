@@ -2,21 +2,24 @@
 
 use crate::fake::{FakeFarEnd, FakePeer};
 use crate::far_end::{FarEnd, options};
-use longhaul_model::report::v1::Party;
-use longhaul_model::report::v1::available::{Purpose, Schedule, TrainPlan};
+use longhaul_model::report::v1::RunParty;
+use longhaul_model::report::v1::available::{TrainPlan, TrainPurpose, TrainSchedule};
 use longhaul_model::report::v1::load;
-use longhaul_probe::error::ProbeError;
-use longhaul_probe::probing::{Bounds, EchoSeries, Prober};
-use longhaul_probe::serve::ServeOptions;
-use longhaul_probe::session::State;
-use longhaul_probe::wire::{AnonymousLimits, Answer, Ask, Hello, Message, Probe, Versions};
+use longhaul_probe::measurement_server::ServeOptions;
+use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::probing::{EchoSeriesPlan, ProbeBounds, ProbeClient};
+use longhaul_probe::session::SessionState;
+use longhaul_probe::wire::{
+    AnonymousLimits, ControlMessage, HelloMessage, ProbeProposal, ProtocolVersions, SessionReply,
+    SessionRequest,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-fn train(index: u32, packets: u32, schedule: Schedule) -> TrainPlan {
+fn train(index: u32, packets: u32, schedule: TrainSchedule) -> TrainPlan {
     TrainPlan {
         index,
-        purpose: Purpose::Sweep,
+        purpose: TrainPurpose::Sweep,
         packets,
         packet_bytes: 1200,
         schedule,
@@ -25,22 +28,22 @@ fn train(index: u32, packets: u32, schedule: Schedule) -> TrainPlan {
 }
 
 fn trains() -> Vec<TrainPlan> {
-    let poisson = Schedule::Poisson {
+    let poisson = TrainSchedule::Poisson {
         mean_gap_ns: 500_000,
         seed: 1,
     };
     vec![
-        train(0, 17, Schedule::BackToBack),
-        train(1, 60, Schedule::RateBps(50_000_000)),
+        train(0, 17, TrainSchedule::BackToBack),
+        train(1, 60, TrainSchedule::RateBps(50_000_000)),
         train(2, 40, poisson),
-        train(3, 200, Schedule::BackToBack),
+        train(3, 200, TrainSchedule::BackToBack),
     ]
 }
 
 #[test]
 fn trains_of_either_end_come_back_with_both_ends_times() {
     let far = FarEnd::start(options());
-    let mut prober = Prober::connect(&far.target()).expect("a session");
+    let mut prober = ProbeClient::connect(&far.target()).expect("a session");
     for forward in [true, false] {
         let plans = trains();
         let trains = if forward {
@@ -67,7 +70,7 @@ fn trains_of_either_end_come_back_with_both_ends_times() {
             (trains[0].micro_burst_packets, trains[3].micro_burst_packets),
             (1, 8)
         );
-        let clock = &prober.facts(forward).receive_clock;
+        let clock = &prober.direction_facts(forward).receive_clock;
         assert_eq!(clock, "kernel", "forward {forward}");
     }
     prober.close();
@@ -78,18 +81,18 @@ fn trains_of_either_end_come_back_with_both_ends_times() {
 #[test]
 fn echoes_carry_four_times_and_hold_the_session() {
     let far = FarEnd::start(options());
-    let mut prober = Prober::connect(&far.target()).expect("a session");
-    let series = EchoSeries {
+    let mut prober = ProbeClient::connect(&far.target()).expect("a session");
+    let series = EchoSeriesPlan {
         interval: Duration::from_millis(10),
         packet_bytes: 100,
         dscp: Some(8),
-        most_time: Duration::from_secs(100),
+        max_time: Duration::from_secs(100),
     };
-    let mut probes: Vec<load::Probe> = Vec::new();
+    let mut probes: Vec<load::LoadProbe> = Vec::new();
     let stop = AtomicBool::new(false);
     // A stop ends it, and the session is there for more.
     let result = prober
-        .echo(&series, &stop, &mut |probe| {
+        .run_echoes(&series, &stop, &mut |probe| {
             probes.push(*probe);
             let answered = probe.echo.rtt_ns.is_some();
             stop.fetch_or(answered, Ordering::Relaxed);
@@ -106,24 +109,30 @@ fn echoes_carry_four_times_and_hold_the_session() {
         assert_eq!(Some(forward + reverse), rtt);
         assert_eq!(probe.echo.ttl, Some(64));
     }
-    assert!(prober.options_there().expect("options").in_force.is_some());
+    assert!(
+        prober
+            .read_server_tcp_options()
+            .expect("options")
+            .in_force
+            .is_some()
+    );
 }
 
 #[test]
 fn an_ask_over_the_agreed_bytes_is_refused_and_the_session_goes_on() {
     let far = FarEnd::start(options());
-    let bounds = Bounds {
+    let bounds = ProbeBounds {
         flows: 1,
         most_bytes: 30_000,
         most_time_us: 20_000_000,
         dscp: None,
     };
-    let mut prober = Prober::open(&far.target(), bounds).expect("a session");
+    let mut prober = ProbeClient::open(&far.target(), bounds).expect("a session");
     let error = prober
-        .receive_trains(&[train(0, 100, Schedule::BackToBack)])
+        .receive_trains(&[train(0, 100, TrainSchedule::BackToBack)])
         .expect_err("120 kB of 30 kB");
     assert!(error.to_string().contains("30000 are left"), "{error}");
-    let trains = prober.receive_trains(&[train(1, 20, Schedule::BackToBack)]);
+    let trains = prober.receive_trains(&[train(1, 20, TrainSchedule::BackToBack)]);
     assert_eq!(trains.expect("24 kB").len(), 1);
 }
 
@@ -137,50 +146,56 @@ fn strangers_get_what_serve_grants_them_and_no_more() {
         anonymous: Some(limits),
         ..options()
     });
-    let prober = Prober::connect(&far.target()).expect("a session");
+    let prober = ProbeClient::connect(&far.target()).expect("a session");
     let bounds = prober.bounds().expect("bounds");
     assert_eq!(bounds.most_bytes, 100_000);
     // Who asks for more all the same is turned away.
     let mut peer = FakePeer::connect(far.address);
     peer.greet();
-    peer.say(&Message::Probe(Box::new(Probe {
-        bounds: Bounds {
+    peer.say(&ControlMessage::Probe(Box::new(ProbeProposal {
+        bounds: ProbeBounds {
             most_bytes: 100_001,
             ..bounds.clone()
         },
-        party: Party::default(),
+        party: RunParty::default(),
         boot_proof: None,
     })));
-    let bye = peer.hear_until(|message| matches!(message, Message::Bye(_)));
+    let bye = peer.hear_until(|message| matches!(message, ControlMessage::Bye(_)));
     assert!(format!("{bye:?}").contains("without a token"), "{bye:?}");
 }
 
 #[test]
 fn a_session_without_a_flow_still_tells_options() {
     let far = FarEnd::start(options());
-    let bounds = Bounds {
+    let bounds = ProbeBounds {
         flows: 0,
         most_bytes: 0,
         most_time_us: 20_000_000,
         dscp: None,
     };
-    let mut prober = Prober::open(&far.target(), bounds).expect("a session");
-    assert!(prober.options_there().expect("options").mss_bytes.is_some());
+    let mut prober = ProbeClient::open(&far.target(), bounds).expect("a session");
+    assert!(
+        prober
+            .read_server_tcp_options()
+            .expect("options")
+            .mss_bytes
+            .is_some()
+    );
     assert!(prober.send_trains(&trains()).is_err());
 }
 
 #[test]
 fn a_far_end_of_an_older_release_is_named_with_exit_code_4() {
     let far = FakeFarEnd::start(|peer| {
-        peer.say(&Message::Hello(Hello {
-            versions: Versions { least: 1, most: 1 },
+        peer.say(&ControlMessage::Hello(HelloMessage {
+            versions: ProtocolVersions { least: 1, most: 1 },
             longhaul: "0.0.9".to_owned(),
         }));
-        peer.hear_until(|message| matches!(message, Message::Proof(_)));
+        peer.hear_until(|message| matches!(message, ControlMessage::Proof(_)));
         peer.welcome();
         peer.wait_for_the_end();
     });
-    let Err(error) = Prober::connect(&far.target()) else {
+    let Err(error) = ProbeClient::connect(&far.target()) else {
         panic!("version 1 has no probes")
     };
     assert!(matches!(error, ProbeError::Version { .. }), "{error}");
@@ -192,26 +207,28 @@ fn a_far_end_that_answers_something_else_ends_nothing_but_the_ask() {
     let far = FakeFarEnd::start(|peer| {
         peer.accept_probes();
         for _ in 0..2 {
-            peer.hear_until(|message| matches!(message, Message::Ask(Ask::Options)));
-            peer.say(&Message::Answer(Box::new(Answer::Armed)));
+            peer.hear_until(|message| {
+                matches!(message, ControlMessage::Ask(SessionRequest::Options))
+            });
+            peer.say(&ControlMessage::Answer(Box::new(SessionReply::Armed)));
         }
         peer.wait_for_the_end();
     });
-    let bounds = Bounds {
+    let bounds = ProbeBounds {
         flows: 0,
         most_bytes: 0,
         most_time_us: 20_000_000,
         dscp: None,
     };
-    let mut prober = Prober::open(&far.target(), bounds).expect("a session");
+    let mut prober = ProbeClient::open(&far.target(), bounds).expect("a session");
     for _ in 0..2 {
         let error = prober
-            .options_there()
+            .read_server_tcp_options()
             .expect_err("armed is no answer to it");
         let step = match &error {
             ProbeError::PeerFailed { step, .. } => *step,
             other => panic!("{other}"),
         };
-        assert_eq!(step, State::Working);
+        assert_eq!(step, SessionState::Working);
     }
 }

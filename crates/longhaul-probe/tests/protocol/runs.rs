@@ -1,16 +1,16 @@
 //! Whole runs.
 
 use crate::far_end::{FarEnd, brief, options, short};
-use longhaul_model::report::v1::observation::Observation;
-use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
-use longhaul_probe::serve::ServeOptions;
-use longhaul_probe::session::State;
+use longhaul_model::report::v1::observation::ThroughputObservation;
+use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
+use longhaul_probe::measurement_server::ServeOptions;
+use longhaul_probe::session::SessionState;
 use longhaul_probe::throughput;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant, SystemTime};
 
 /// What holds for every observation of a run that went well.
-fn is_sound(plan: &Plan, observation: &Observation) {
+fn is_sound(plan: &ThroughputPlan, observation: &ThroughputObservation) {
     assert_eq!(observation.streams.len(), plan.streams as usize);
     assert!(observation.elapsed_us > 0);
     assert!(observation.same_host, "both ends are this process");
@@ -37,9 +37,13 @@ fn is_sound(plan: &Plan, observation: &Observation) {
 #[test]
 fn payload_flows_in_every_direction_for_the_time_asked() {
     let far = FarEnd::start(options());
-    for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+    for direction in [
+        RunDirection::Forward,
+        RunDirection::Reverse,
+        RunDirection::Both,
+    ] {
         for streams in [1, 3] {
-            let plan = Plan {
+            let plan = ThroughputPlan {
                 direction,
                 streams,
                 ..short()
@@ -48,8 +52,11 @@ fn payload_flows_in_every_direction_for_the_time_asked() {
             let outcome = far.run(&plan).expect("a run over loopback");
             let observation = &outcome.observation;
             is_sound(&plan, observation);
-            assert_eq!(observation.forward, direction != Direction::Reverse);
-            assert_eq!(observation.reverse.is_some(), direction == Direction::Both);
+            assert_eq!(observation.forward, direction != RunDirection::Reverse);
+            assert_eq!(
+                observation.reverse.is_some(),
+                direction == RunDirection::Both
+            );
             if let Some(reverse) = &observation.reverse {
                 assert!(!reverse.forward);
                 is_sound(&plan, reverse);
@@ -65,17 +72,17 @@ fn payload_flows_in_every_direction_for_the_time_asked() {
 #[test]
 fn a_run_by_bytes_or_blocks_delivers_exactly_that() {
     let far = FarEnd::start(options());
-    for direction in [Direction::Forward, Direction::Reverse] {
-        let bytes = Plan {
+    for direction in [RunDirection::Forward, RunDirection::Reverse] {
+        let bytes = ThroughputPlan {
             direction,
             streams: 2,
-            stop: Stop::Bytes(10_000_001),
-            ..Plan::default()
+            stop: StopCondition::Bytes(10_000_001),
+            ..ThroughputPlan::default()
         };
         let outcome = far.run(&bytes).expect("a run by bytes");
         assert_eq!(outcome.observation.ends.receiver.bytes, 10_000_001);
-        let blocks = Plan {
-            stop: Stop::Blocks(100),
+        let blocks = ThroughputPlan {
+            stop: StopCondition::Blocks(100),
             write_bytes: Some(8192),
             ..bytes
         };
@@ -87,15 +94,19 @@ fn a_run_by_bytes_or_blocks_delivers_exactly_that() {
 #[test]
 fn datagrams_flow_both_ways_and_are_counted() {
     let far = FarEnd::start(options());
-    for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
-        let plan = Plan {
+    for direction in [
+        RunDirection::Forward,
+        RunDirection::Reverse,
+        RunDirection::Both,
+    ] {
+        let plan = ThroughputPlan {
             direction,
             streams: 2,
-            transport: Transport::Udp {
+            transport: RunTransport::Udp {
                 rate_bps: 10_000_000,
             },
-            stop: Stop::Bytes(500_000),
-            ..Plan::default()
+            stop: StopCondition::Bytes(500_000),
+            ..ThroughputPlan::default()
         };
         let outcome = far.run(&plan).expect("a run over UDP");
         let all = [
@@ -117,8 +128,12 @@ fn the_far_end_tells_how_it_was_called_and_what_it_logged_of_this_run() {
         command: Some("longhaul serve --token ***\u{1b}[2J".to_owned()),
         ..options()
     });
-    for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
-        let plan = Plan {
+    for direction in [
+        RunDirection::Forward,
+        RunDirection::Reverse,
+        RunDirection::Both,
+    ] {
+        let plan = ThroughputPlan {
             direction,
             ..short()
         };
@@ -152,12 +167,12 @@ fn the_same_port_serves_ipv6() {
         ..options()
     });
     for transport in [
-        Transport::Tcp,
-        Transport::Udp {
+        RunTransport::Tcp,
+        RunTransport::Udp {
             rate_bps: 10_000_000,
         },
     ] {
-        let plan = Plan {
+        let plan = ThroughputPlan {
             transport,
             ..short()
         };
@@ -174,16 +189,16 @@ fn one_listener_takes_both_families() {
     });
     for host in ["127.0.0.1", "::1"] {
         for transport in [
-            Transport::Tcp,
-            Transport::Udp {
+            RunTransport::Tcp,
+            RunTransport::Udp {
                 rate_bps: 10_000_000,
             },
         ] {
-            let plan = Plan {
+            let plan = ThroughputPlan {
                 transport,
                 ..short()
             };
-            let target = throughput::Target {
+            let target = throughput::TargetHost {
                 host: host.to_owned(),
                 ..far.target()
             };
@@ -208,17 +223,17 @@ fn both_ends_share_the_token_or_neither_measures() {
 #[test]
 fn progress_is_told_while_payload_flows_with_the_far_ends_count() {
     let far = FarEnd::start(options());
-    let plan = Plan {
-        stop: Stop::Bytes(30_000_000),
+    let plan = ThroughputPlan {
+        stop: StopCondition::Bytes(30_000_000),
         write_rate_bps: Some(100_000_000),
-        ..Plan::default()
+        ..ThroughputPlan::default()
     };
     let mut seen = Vec::new();
     throughput::run(&far.target(), &plan, &mut |progress| {
         seen.push(progress.clone());
     })
     .expect("a run");
-    let states: Vec<State> = seen.iter().map(|p| p.state).collect();
+    let states: Vec<SessionState> = seen.iter().map(|p| p.state).collect();
     assert!(states.is_sorted_by_key(|s| *s as u8));
     let flows: Vec<_> = seen.iter().filter_map(|p| p.forward.as_ref()).collect();
     assert!(flows.is_sorted_by_key(|flow| (flow.sent_bytes, flow.received_bytes)));
@@ -234,13 +249,13 @@ fn a_run_starts_at_the_agreed_time() {
     let since = start
         .duration_since(SystemTime::UNIX_EPOCH)
         .expect("after 1970");
-    let plan = Plan {
+    let plan = ThroughputPlan {
         start_at_us: Some(since.as_micros() as u64),
         ..short()
     };
     let mut flowed = None;
     throughput::run(&far.target(), &plan, &mut |progress| {
-        if progress.state == State::Running && flowed.is_none() {
+        if progress.state == SessionState::Running && flowed.is_none() {
             flowed = Some(SystemTime::now());
         }
     })
@@ -262,7 +277,7 @@ fn many_runs_share_the_far_end() {
         for _ in 0..8 {
             scope.spawn(|| {
                 let target = far.target_with("a token of more than sixteen characters");
-                let plan = Plan {
+                let plan = ThroughputPlan {
                     streams: 4,
                     ..short()
                 };
@@ -280,7 +295,7 @@ fn as_many_streams_as_allowed_open_at_once() {
         ..options()
     });
     let target = far.target_with("a token of more than sixteen characters");
-    let plan = Plan {
+    let plan = ThroughputPlan {
         streams: 128,
         ..brief()
     };

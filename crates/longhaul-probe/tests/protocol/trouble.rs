@@ -3,14 +3,17 @@
 
 use crate::fake::{FakeFarEnd, FakePeer};
 use crate::far_end::{FarEnd, brief, options, patient, short};
-use longhaul_model::report::v1::Party;
-use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
-use longhaul_probe::error::{ProbeError, ServeError, TokenTrouble};
-use longhaul_probe::serve::{AnonymousLimits, Responder, ServeEvent, ServeOptions};
-use longhaul_probe::session::State;
-use longhaul_probe::throughput::{self, Family, Target};
+use longhaul_model::report::v1::RunParty;
+use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
+use longhaul_probe::measurement_server::{
+    AnonymousLimits, MeasurementServer, ServeEvent, ServeOptions,
+};
+use longhaul_probe::probe_error::{ProbeError, ServeError, TokenFailure};
+use longhaul_probe::session::SessionState;
+use longhaul_probe::throughput::{self, AddressFamily, TargetHost};
 use longhaul_probe::wire::{
-    Bye, DATA_STREAM, Hello, Message, Nonce, Ping, Preamble, Proof, Propose, Versions,
+    ByeReason, ClockPing, ControlMessage, DATA_STREAM, HelloMessage, ProtocolVersions, RunProposal,
+    SessionNonce, StreamPreamble, TokenProof,
 };
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -18,7 +21,7 @@ use std::time::Duration;
 
 const TOKEN: &str = "a token of more than sixteen characters";
 
-fn fails(target: &Target, plan: &Plan) -> ProbeError {
+fn fails(target: &TargetHost, plan: &ThroughputPlan) -> ProbeError {
     throughput::run(target, plan, &mut |_| {}).expect_err("this cannot work")
 }
 
@@ -31,9 +34,9 @@ fn hosts_ports_and_families_that_are_not_there() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = free.local_addr().expect("it is bound").port();
     drop(free);
-    let closed = Target {
+    let closed = TargetHost {
         port,
-        ..Target::new("127.0.0.1")
+        ..TargetHost::new("127.0.0.1")
     };
     let error = fails(&closed, &short());
     assert!(matches!(&error, ProbeError::Connect { .. }), "{error:?}");
@@ -43,13 +46,13 @@ fn hosts_ports_and_families_that_are_not_there() {
             .is_some_and(|hint| hint.contains("longhaul serve"))
     );
     assert_eq!(error.exit_code(), 3);
-    let unknown = Target::new("no-such-host.invalid");
+    let unknown = TargetHost::new("no-such-host.invalid");
     assert!(matches!(
         fails(&unknown, &short()),
         ProbeError::Resolve { .. }
     ));
-    let other = Target {
-        family: Family::V6,
+    let other = TargetHost {
+        family: AddressFamily::V6,
         ..closed
     };
     assert!(matches!(
@@ -67,9 +70,9 @@ fn tokens_missing_wrong_and_unproven() {
     });
     let open = FarEnd::start(options());
     for (target, trouble) in [
-        (closed.target(), TokenTrouble::Missing),
-        (closed.target_with("another one"), TokenTrouble::Wrong),
-        (open.target_with(TOKEN), TokenTrouble::Unproven),
+        (closed.target(), TokenFailure::Missing),
+        (closed.target_with("another one"), TokenFailure::Wrong),
+        (open.target_with(TOKEN), TokenFailure::Unproven),
     ] {
         let error = fails(&target, &short());
         let told = matches!(&error, ProbeError::Token { what, .. } if *what == trouble);
@@ -90,7 +93,7 @@ fn plans_beyond_the_limits_are_refused_with_the_limit_named() {
     });
     let error = fails(
         &far.target(),
-        &Plan {
+        &ThroughputPlan {
             streams: 3,
             ..short()
         },
@@ -102,7 +105,7 @@ fn plans_beyond_the_limits_are_refused_with_the_limit_named() {
     );
     let error = fails(
         &far.target(),
-        &Plan {
+        &ThroughputPlan {
             streams: 1_000_000,
             ..short()
         },
@@ -123,18 +126,19 @@ fn a_million_streams_asked_by_a_peer_without_manners() {
     });
     let mut peer = FakePeer::connect(far.address);
     peer.prove(TOKEN);
-    let plan = Plan {
+    let plan = ThroughputPlan {
         streams: 1_000_000,
         ..short()
     };
-    let propose = Propose {
+    let propose = RunProposal {
         plan,
-        party: Party::default(),
+        party: RunParty::default(),
         boot_proof: None,
     };
-    peer.say(&Message::Propose(Box::new(propose)));
-    let refused = peer.hear_until(|message| matches!(message, Message::Bye(Bye::Refused(_))));
-    let Message::Bye(Bye::Refused(what)) = refused else {
+    peer.say(&ControlMessage::Propose(Box::new(propose)));
+    let refused =
+        peer.hear_until(|message| matches!(message, ControlMessage::Bye(ByeReason::Refused(_))));
+    let ControlMessage::Bye(ByeReason::Refused(what)) = refused else {
         unreachable!("that is what was waited for");
     };
     assert!(
@@ -155,7 +159,7 @@ fn strangers_beyond_the_number_allowed_are_told_to_come_again() {
     // In the midst of the first one, which waits for it.
     let mut told = None;
     far.run_watched(&short(), &mut |progress| {
-        if progress.state as u8 >= State::Opening as u8 && told.is_none() {
+        if progress.state as u8 >= SessionState::Opening as u8 && told.is_none() {
             told = Some(fails(&far.target(), &short()).to_string());
         }
     });
@@ -167,13 +171,13 @@ fn strangers_beyond_the_number_allowed_are_told_to_come_again() {
 
 #[test]
 fn another_version_at_either_end_names_both() {
-    let newer = Versions { least: 7, most: 9 };
+    let newer = ProtocolVersions { least: 7, most: 9 };
     let fake = FakeFarEnd::start(move |peer| {
-        peer.say(&Message::Hello(Hello {
+        peer.say(&ControlMessage::Hello(HelloMessage {
             versions: newer,
             longhaul: "9.0".to_owned(),
         }));
-        peer.hear_until(|message| matches!(message, Message::Bye(_)));
+        peer.hear_until(|message| matches!(message, ControlMessage::Bye(_)));
     });
     let error = fails(&fake.target(), &short());
     let text = error.to_string();
@@ -185,12 +189,15 @@ fn another_version_at_either_end_names_both() {
 
     let far = FarEnd::start(options());
     let mut peer = FakePeer::connect(far.address);
-    peer.say(&Message::Hello(Hello {
+    peer.say(&ControlMessage::Hello(HelloMessage {
         versions: newer,
         longhaul: "9.0".to_owned(),
     }));
-    let bye = peer.hear_until(|message| matches!(message, Message::Bye(_)));
-    assert_eq!(bye, Message::Bye(Bye::Version(Versions::OURS)));
+    let bye = peer.hear_until(|message| matches!(message, ControlMessage::Bye(_)));
+    assert_eq!(
+        bye,
+        ControlMessage::Bye(ByeReason::Version(ProtocolVersions::OURS))
+    );
     still_serves(&far);
 }
 
@@ -207,9 +214,9 @@ fn something_else_listens_there() {
         // Until the initiator has had enough.
         let _ = stream.read_to_end(&mut rest);
     });
-    let target = Target {
+    let target = TargetHost {
         port,
-        ..Target::new("127.0.0.1")
+        ..TargetHost::new("127.0.0.1")
     };
     let error = fails(&target, &short());
     assert!(matches!(error, ProbeError::Tls { .. }), "{error:?}");
@@ -260,7 +267,9 @@ fn garbage_where_a_message_should_be_ends_the_session_at_every_step() {
                 }
             }
             peer.say_bytes(bytes);
-            peer.hear_until(|message| matches!(message, Message::Bye(Bye::Violation(_))));
+            peer.hear_until(|message| {
+                matches!(message, ControlMessage::Bye(ByeReason::Violation(_)))
+            });
             let reason = far.session_closed();
             assert!(reason.contains("broke the protocol"), "{reason}");
         }
@@ -272,8 +281,8 @@ fn garbage_where_a_message_should_be_ends_the_session_at_every_step() {
 fn messages_out_of_order_and_truncated_end_the_session() {
     let far = FarEnd::start(options());
     let mut peer = FakePeer::connect(far.address);
-    peer.say(&Message::Ping(Ping { number: 0 }));
-    peer.hear_until(|message| matches!(message, Message::Bye(Bye::Violation(_))));
+    peer.say(&ControlMessage::Ping(ClockPing { number: 0 }));
+    peer.hear_until(|message| matches!(message, ControlMessage::Bye(ByeReason::Violation(_))));
     assert!(far.session_closed().contains("`ping` while greeting"));
     let mut peer = FakePeer::connect(far.address);
     peer.greet();
@@ -286,19 +295,19 @@ fn messages_out_of_order_and_truncated_end_the_session() {
 #[test]
 fn a_far_end_that_talks_nonsense_is_named_with_the_step() {
     let fake = FakeFarEnd::start(|peer| {
-        peer.say(&Message::Hello(Hello {
-            versions: Versions::OURS,
+        peer.say(&ControlMessage::Hello(HelloMessage {
+            versions: ProtocolVersions::OURS,
             longhaul: String::new(),
         }));
-        peer.say(&Message::Drained);
-        peer.hear_until(|message| matches!(message, Message::Bye(_)));
+        peer.say(&ControlMessage::Drained);
+        peer.hear_until(|message| matches!(message, ControlMessage::Bye(_)));
     });
     let error = fails(&fake.target(), &short());
     assert!(
         matches!(
             &error,
             ProbeError::PeerLost {
-                step: State::Proving,
+                step: SessionState::Proving,
                 ..
             }
         ),
@@ -309,8 +318,8 @@ fn a_far_end_that_talks_nonsense_is_named_with_the_step() {
 #[test]
 fn a_far_end_that_falls_silent_ends_by_the_steps_deadline() {
     let fake = FakeFarEnd::start(|peer| {
-        peer.say(&Message::Hello(Hello {
-            versions: Versions::OURS,
+        peer.say(&ControlMessage::Hello(HelloMessage {
+            versions: ProtocolVersions::OURS,
             longhaul: String::new(),
         }));
         peer.wait_for_the_end();
@@ -320,7 +329,7 @@ fn a_far_end_that_falls_silent_ends_by_the_steps_deadline() {
         matches!(
             &error,
             ProbeError::Timeout {
-                step: State::Proving,
+                step: SessionState::Proving,
                 ..
             }
         ),
@@ -345,8 +354,8 @@ fn a_preamble_a_byte_at_a_time_gains_no_time() {
     stream
         .set_read_timeout(Some(Duration::from_secs(2)))
         .expect("a socket");
-    let preamble = Preamble {
-        nonce: Nonce([1; 16]),
+    let preamble = StreamPreamble {
+        nonce: SessionNonce([1; 16]),
         index: 0,
         forward: true,
     };
@@ -374,7 +383,7 @@ fn a_data_connection_needs_the_sessions_nonce() {
     let far = FarEnd::start(options());
     let mut peer = FakePeer::connect(far.address);
     let nonce = peer.negotiate(&short());
-    let refused = |preamble: Preamble| {
+    let refused = |preamble: StreamPreamble| {
         let mut stream = far.connect();
         stream
             .write_all(&preamble.encode(DATA_STREAM))
@@ -384,21 +393,21 @@ fn a_data_connection_needs_the_sessions_nonce() {
             _ => None,
         })
     };
-    let own = Preamble {
+    let own = StreamPreamble {
         nonce,
         index: 0,
         forward: true,
     };
     assert!(
-        refused(Preamble {
-            nonce: Nonce([0; 16]),
+        refused(StreamPreamble {
+            nonce: SessionNonce([0; 16]),
             ..own
         })
         .contains("nonce")
     );
-    assert!(refused(Preamble { index: 1, ..own }).contains("no such stream"));
+    assert!(refused(StreamPreamble { index: 1, ..own }).contains("no such stream"));
     assert!(
-        refused(Preamble {
+        refused(StreamPreamble {
             forward: false,
             ..own
         })
@@ -408,7 +417,7 @@ fn a_data_connection_needs_the_sessions_nonce() {
     stream
         .write_all(&own.encode(DATA_STREAM))
         .expect("it accepts");
-    peer.hear_until(|message| matches!(message, Message::Opened));
+    peer.hear_until(|message| matches!(message, ControlMessage::Opened));
     assert!(refused(own).contains("open already"));
 }
 
@@ -429,8 +438,8 @@ fn datagrams_without_a_session_get_no_answer() {
     let far = FarEnd::start(options());
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     stranger.connect(far.address).expect("loopback");
-    let preamble = Preamble {
-        nonce: Nonce([9; 16]),
+    let preamble = StreamPreamble {
+        nonce: SessionNonce([9; 16]),
         index: 0,
         forward: true,
     };
@@ -442,8 +451,8 @@ fn datagrams_without_a_session_get_no_answer() {
         stranger.recv(&mut [0; 64]).is_err(),
         "an answer would make this an amplifier"
     );
-    let plan = Plan {
-        transport: Transport::Udp {
+    let plan = ThroughputPlan {
+        transport: RunTransport::Udp {
             rate_bps: 1_000_000,
         },
         ..short()
@@ -486,19 +495,19 @@ fn an_initiator_that_falls_silent_in_mid_run_is_given_up() {
 fn a_far_end_that_stops_in_mid_run_is_an_error_with_the_step() {
     let far = FarEnd::start(patient());
     let target = far.target();
-    let plan = Plan {
-        stop: Stop::TimeUs(3_600_000_000),
+    let plan = ThroughputPlan {
+        stop: StopCondition::TimeUs(3_600_000_000),
         ..short()
     };
     let mut far = Some(far);
     let result = throughput::run(&target, &plan, &mut |progress| {
-        if progress.state == State::Running {
+        if progress.state == SessionState::Running {
             drop(far.take());
         }
     });
     let error = result.expect_err("the far end is gone");
     // The data connections may break before the control connection tells.
-    let lost = |step: State| matches!(step, State::Running | State::Draining);
+    let lost = |step: SessionState| matches!(step, SessionState::Running | SessionState::Draining);
     assert!(
         matches!(&error, ProbeError::PeerFailed { step, .. } if lost(*step)),
         "{error:?}"
@@ -517,7 +526,7 @@ fn a_crowd_of_silent_connections_does_not_shut_others_out() {
 #[test]
 fn a_port_in_use_is_a_clear_error() {
     let far = FarEnd::start(options());
-    let error = Responder::bind(ServeOptions {
+    let error = MeasurementServer::bind(ServeOptions {
         port: far.address.port(),
         addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         ..ServeOptions::default()
@@ -539,16 +548,16 @@ fn a_port_in_use_is_a_clear_error() {
 #[test]
 fn what_the_far_ends_kernel_refuses_is_told_as_its_failure() {
     let far = FarEnd::start(options());
-    let plan = Plan {
-        direction: Direction::Reverse,
+    let plan = ThroughputPlan {
+        direction: RunDirection::Reverse,
         congestion_control: Some("no_such_control".to_owned()),
         ..short()
     };
     let error = fails(&far.target(), &plan);
     assert!(matches!(&error, ProbeError::PeerFailed { .. }), "{error:?}");
     assert!(error.to_string().contains("no_such_control"), "{error}");
-    let forward = Plan {
-        direction: Direction::Forward,
+    let forward = ThroughputPlan {
+        direction: RunDirection::Forward,
         ..plan
     };
     let error = fails(&far.target(), &forward);
@@ -567,8 +576,8 @@ fn a_proof_for_one_connection_does_not_open_another() {
     let mut peer = FakePeer::connect(far.address);
     let replayed = FakePeer::connect(far.address).proof(TOKEN);
     peer.hello();
-    peer.say(&Message::Proof(Proof {
+    peer.say(&ControlMessage::Proof(TokenProof {
         token_proof: Some(replayed),
     }));
-    peer.hear_until(|message| matches!(message, Message::Bye(Bye::TokenWrong)));
+    peer.hear_until(|message| matches!(message, ControlMessage::Bye(ByeReason::TokenWrong)));
 }

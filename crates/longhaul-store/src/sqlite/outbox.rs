@@ -1,16 +1,16 @@
 //! The outbox: items that another archive has not acknowledged yet.
 //!
-//! After [`Archive::send_on`] a connection records every run, planned run and event that it writes
+//! After [`Archive::enable_outbox`] a connection records every run, planned run and event that it writes
 //! in the outbox, in the same transaction. The outbox has each item once, in its latest state.
 //! While the collector is unreachable the agent continues to store, and retention keeps everything
 //! that waits. An item may be delivered twice; the receiver stores it once.
 
-use super::{events, planned};
+use super::{event_table, planned_table};
 use crate::archive::Archive;
-use crate::error::StoreError;
-use crate::watched::{PlannedRow, WatchedRun};
-use longhaul_model::report::v1::event::Event;
-use longhaul_model::report::v1::series::Pair;
+use crate::history_store::{IncomingRun, PlannedEntry};
+use crate::store_error::StoreError;
+use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::series::HostPair;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 const RUN: i64 = 0;
@@ -22,18 +22,18 @@ const PLANNED_BYTES: usize = 256;
 
 /// Records writes if the outbox is enabled.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Outbox {
-    open: bool,
+pub(super) struct OutboxWriter {
+    enabled: bool,
 }
 
-impl Outbox {
-    pub fn run(self, to: &Transaction<'_>, run: &WatchedRun) -> rusqlite::Result<()> {
+impl OutboxWriter {
+    pub fn run(self, to: &Transaction<'_>, run: &IncomingRun) -> rusqlite::Result<()> {
         let near = run.near.as_deref();
         self.put(to, (RUN, &run.run.id), run.at_us, run.report.len(), near)
     }
 
     pub fn planned(self, to: &Transaction<'_>, id: &str) -> rusqlite::Result<()> {
-        if !self.open {
+        if !self.enabled {
             return Ok(());
         }
         let due_us = to
@@ -42,7 +42,12 @@ impl Outbox {
         self.put(to, (PLANNED, id), due_us, PLANNED_BYTES, None)
     }
 
-    pub fn event(self, to: &Transaction<'_>, event: &Event, bytes: usize) -> rusqlite::Result<()> {
+    pub fn event(
+        self,
+        to: &Transaction<'_>,
+        event: &ChangeEvent,
+        bytes: usize,
+    ) -> rusqlite::Result<()> {
         self.put(to, (EVENT, &event.id), event.announced_at_us, bytes, None)
     }
 
@@ -54,7 +59,7 @@ impl Outbox {
         bytes: usize,
         near: Option<&str>,
     ) -> rusqlite::Result<()> {
-        if !self.open {
+        if !self.enabled {
             return Ok(());
         }
         to.prepare_cached("DELETE FROM set_aside WHERE kind = ?1 AND id = ?2")?
@@ -70,49 +75,49 @@ impl Outbox {
 
 /// An item to send, with its position.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ToSend {
+pub struct OutboxEntry {
     /// Increases over time; an item that changes gets a new position.
     pub place: i64,
-    pub item: Item,
+    pub item: OutboxItem,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Item {
-    Run(SentRun),
-    Planned(PlannedRow),
-    Event(Box<Event>),
+pub enum OutboxItem {
+    Run(OutgoingRun),
+    Planned(PlannedEntry),
+    Event(Box<ChangeEvent>),
 }
 
 /// A run without its values, which follow from its report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SentRun {
+pub struct OutgoingRun {
     pub id: String,
     pub at_us: i64,
     /// As JSON on one line.
     pub report: String,
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<HostPair>,
     /// Name of the host that started it; absent: the agent itself.
     pub near: Option<String>,
 }
 
 /// The next items to send.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outgoing {
+pub struct OutgoingBatch {
     /// The position to acknowledge when all items have arrived.
     pub up_to: i64,
-    pub items: Vec<ToSend>,
+    pub items: Vec<OutboxEntry>,
 }
 
 /// An item that the receiver rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RefusedEntry {
     pub place: i64,
     pub why: String,
 }
 
 /// The number and size of waiting items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Backlog {
+pub struct OutboxBacklog {
     pub items: u64,
     pub bytes: u64,
     /// Size of those that retention would have deleted.
@@ -123,8 +128,8 @@ pub struct Backlog {
 
 /// A rejected item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetAside {
-    /// `run`, `planned`, `event`.
+pub struct RejectedItem {
+    /// `run`, `planned_table`, `event`.
     pub kind: &'static str,
     pub id: String,
     pub why: String,
@@ -132,25 +137,31 @@ pub struct SetAside {
 
 impl Archive {
     /// Enables or disables recording this connection's writes in the outbox.
-    pub fn send_on(&mut self, on: bool) {
-        self.sends_on = on;
+    pub fn enable_outbox(&mut self, on: bool) {
+        self.fills_outbox = on;
     }
 
-    pub(super) fn outbox(&self) -> Outbox {
-        Outbox {
-            open: self.sends_on,
+    pub(super) fn outbox_writer(&self) -> OutboxWriter {
+        OutboxWriter {
+            enabled: self.fills_outbox,
         }
     }
 
     /// Returns unacknowledged items, earliest first: at most `limit` items and about `bytes` bytes.
     /// `None` if nothing waits.
-    pub fn to_send(&self, limit: u32, bytes: u64) -> Result<Option<Outgoing>, StoreError> {
-        self.read("read what is to be sent", |from| next(from, limit, bytes))
+    pub fn next_outgoing(
+        &self,
+        limit: u32,
+        bytes: u64,
+    ) -> Result<Option<OutgoingBatch>, StoreError> {
+        self.read("read what is to be sent", |from| {
+            read_next_batch(from, limit, bytes)
+        })
     }
 
     /// Deletes items up to this position. Rejected items are moved aside with the reason and stay
     /// in this archive.
-    pub fn acknowledged(&mut self, up_to: i64, refused: &[Refusal]) -> Result<(), StoreError> {
+    pub fn acknowledge(&mut self, up_to: i64, refused: &[RefusedEntry]) -> Result<(), StoreError> {
         self.write("note what has arrived", |to| {
             let mut aside = to.prepare_cached(
                 "INSERT OR REPLACE INTO set_aside (kind, id, at_us, bytes, near, why) \
@@ -167,7 +178,7 @@ impl Archive {
     }
 
     /// Moves rejected items back into the outbox and returns their number.
-    pub fn send_refused_again(&mut self) -> Result<u64, StoreError> {
+    pub fn requeue_rejected(&mut self) -> Result<u64, StoreError> {
         self.write("send again what was refused", |to| {
             let again = to.execute(
                 "INSERT OR IGNORE INTO outbox (kind, id, at_us, bytes, near) \
@@ -180,12 +191,12 @@ impl Archive {
     }
 
     /// Returns rejected items, at most `limit`.
-    pub fn refused(&self, limit: u32) -> Result<Vec<SetAside>, StoreError> {
+    pub fn list_rejected(&self, limit: u32) -> Result<Vec<RejectedItem>, StoreError> {
         self.read("list what was refused", |from| {
             from.prepare_cached("SELECT kind, id, why FROM set_aside ORDER BY at_us LIMIT ?1")?
                 .query_map([limit], |row| {
-                    Ok(SetAside {
-                        kind: word(row.get(0)?),
+                    Ok(RejectedItem {
+                        kind: kind_word(row.get(0)?),
                         id: row.get(1)?,
                         why: row.get(2)?,
                     })
@@ -195,7 +206,7 @@ impl Archive {
     }
 
     /// Returns the size of the outbox; `before_us` is the cutoff of retention.
-    pub fn backlog(&self, before_us: i64) -> Result<Backlog, StoreError> {
+    pub fn backlog(&self, before_us: i64) -> Result<OutboxBacklog, StoreError> {
         self.read("count what is to be sent", |from| {
             let set_aside =
                 from.query_row("SELECT count(*) FROM set_aside", [], |row| row.get(0))?;
@@ -204,7 +215,7 @@ impl Archive {
                  coalesce(sum(bytes) FILTER (WHERE at_us < ?1), 0) FROM outbox",
             )?
             .query_row([before_us], |row| {
-                Ok(Backlog {
+                Ok(OutboxBacklog {
                     items: row.get(0)?,
                     bytes: row.get(1)?,
                     held_bytes: row.get(2)?,
@@ -215,7 +226,7 @@ impl Archive {
     }
 }
 
-fn word(kind: i64) -> &'static str {
+fn kind_word(kind: i64) -> &'static str {
     match kind {
         RUN => "run",
         PLANNED => "planned",
@@ -224,7 +235,7 @@ fn word(kind: i64) -> &'static str {
 }
 
 /// A row of the outbox.
-struct Row {
+struct OutboxRow {
     place: i64,
     kind: i64,
     id: String,
@@ -233,12 +244,16 @@ struct Row {
     near: Option<String>,
 }
 
-fn next(from: &Transaction<'_>, limit: u32, bytes: u64) -> rusqlite::Result<Option<Outgoing>> {
+fn read_next_batch(
+    from: &Transaction<'_>,
+    limit: u32,
+    bytes: u64,
+) -> rusqlite::Result<Option<OutgoingBatch>> {
     let mut statement = from.prepare_cached(
         "SELECT place, kind, id, at_us, bytes, near FROM outbox ORDER BY place LIMIT ?1",
     )?;
     let rows = statement.query_map([limit], |row| {
-        Ok(Row {
+        Ok(OutboxRow {
             place: row.get(0)?,
             kind: row.get(1)?,
             id: row.get(2)?,
@@ -247,7 +262,7 @@ fn next(from: &Transaction<'_>, limit: u32, bytes: u64) -> rusqlite::Result<Opti
             near: row.get(5)?,
         })
     })?;
-    let mut outgoing: Option<Outgoing> = None;
+    let mut outgoing: Option<OutgoingBatch> = None;
     let mut weight = 0;
     for row in rows {
         let row = row?;
@@ -256,29 +271,29 @@ fn next(from: &Transaction<'_>, limit: u32, bytes: u64) -> rusqlite::Result<Opti
             break;
         }
         let place = row.place;
-        let so_far = outgoing.get_or_insert_with(|| Outgoing {
+        let so_far = outgoing.get_or_insert_with(|| OutgoingBatch {
             up_to: place,
             items: Vec::new(),
         });
         so_far.up_to = place;
         // An item that another process has deleted cannot be sent.
-        let item = item(from, row)?.map(|item| ToSend { place, item });
+        let item = read_item(from, row)?.map(|item| OutboxEntry { place, item });
         so_far.items.extend(item);
     }
     Ok(outgoing)
 }
 
-fn item(from: &Transaction<'_>, row: Row) -> rusqlite::Result<Option<Item>> {
+fn read_item(from: &Transaction<'_>, row: OutboxRow) -> rusqlite::Result<Option<OutboxItem>> {
     Ok(match row.kind {
-        RUN => run(from, row)?.map(Item::Run),
-        PLANNED => planned::one(from, &row.id)?.map(Item::Planned),
-        _ => events::text(from, &row.id)?
-            .and_then(|text| events::parse(&text).ok())
-            .map(|event| Item::Event(Box::new(event))),
+        RUN => read_run(from, row)?.map(OutboxItem::Run),
+        PLANNED => planned_table::find_planned(from, &row.id)?.map(OutboxItem::Planned),
+        _ => event_table::read_event_json(from, &row.id)?
+            .and_then(|text| event_table::parse_event(&text).ok())
+            .map(|event| OutboxItem::Event(Box::new(event))),
     })
 }
 
-fn run(from: &Transaction<'_>, row: Row) -> rusqlite::Result<Option<SentRun>> {
+fn read_run(from: &Transaction<'_>, row: OutboxRow) -> rusqlite::Result<Option<OutgoingRun>> {
     let report: Option<String> = from
         .prepare_cached("SELECT report FROM run WHERE id = ?1")?
         .query_row([&row.id], |row| row.get(0))
@@ -293,13 +308,13 @@ fn run(from: &Transaction<'_>, row: Row) -> rusqlite::Result<Option<SentRun>> {
              WHERE at_us = ?1 AND run = ?2 ORDER BY sender, receiver",
         )?
         .query_map((row.at_us, &row.id), |row| {
-            Ok(Pair {
+            Ok(HostPair {
                 from: row.get(0)?,
                 to: row.get(1)?,
             })
         })?
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Some(SentRun {
+    Ok(Some(OutgoingRun {
         id: row.id,
         at_us: row.at_us,
         report,

@@ -1,10 +1,10 @@
 //! Deletes expired data, in steps that each leave the archive consistent.
 
-use super::hours;
+use super::hourly_series;
 use crate::archive::Archive;
-use crate::error::StoreError;
-use crate::watched::buckets::HOUR_US;
-use crate::watched::{Removed, Retention};
+use crate::history_store::time_buckets::HOUR_US;
+use crate::history_store::{RetentionPolicy, RetentionResult};
+use crate::store_error::StoreError;
 use rusqlite::Transaction;
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ const STEP_ROWS: u64 = 20_000;
 const STEP_REPORTS: u64 = 200;
 
 /// Closes expired hours: aggregates them and deletes their values.
-pub fn values(
+pub fn expire_values(
     archive: &mut Archive,
     now_us: i64,
     keep: Duration,
-    removed: &mut Removed,
+    removed: &mut RetentionResult,
 ) -> Result<(), StoreError> {
     let doing = "remove old values";
-    let hour = Retention::before(now_us, keep).div_euclid(HOUR_US);
+    let hour = RetentionPolicy::cutoff_us(now_us, keep).div_euclid(HOUR_US);
     while archive.write("count old hours", |to| {
-        hours::count_before(to, hour, STEP_ROWS)
+        hourly_series::count_hours_before(to, hour, STEP_ROWS)
     })? > 0
     {}
     let mut after = 0;
     loop {
-        let step = archive.write(doing, |to| close_some(to, hour, after))?;
+        let step = archive.write(doing, |to| close_some_hours(to, hour, after))?;
         removed.values += step.values;
         removed.closed_hours += step.hours;
         match step.last_series {
@@ -40,7 +40,7 @@ pub fn values(
 }
 
 #[derive(Default)]
-struct Step {
+struct CloseStep {
     values: u64,
     hours: u64,
     /// The last series that was completed; none: all of them.
@@ -49,8 +49,8 @@ struct Step {
 
 /// Continues after the series `after`. A series with more values than one step allows is continued
 /// by the next step.
-fn close_some(to: &Transaction<'_>, hour: i64, after: i64) -> rusqlite::Result<Step> {
-    let mut step = Step::default();
+fn close_some_hours(to: &Transaction<'_>, hour: i64, after: i64) -> rusqlite::Result<CloseStep> {
+    let mut step = CloseStep::default();
     let series: Vec<i64> = to
         .prepare_cached("SELECT id FROM series WHERE id > ?1 ORDER BY id")?
         .query_map([after], |row| row.get(0))?
@@ -58,13 +58,13 @@ fn close_some(to: &Transaction<'_>, hour: i64, after: i64) -> rusqlite::Result<S
     let mut done = after;
     for id in series {
         let end_us = hour.saturating_mul(HOUR_US);
-        while let Some(first_us) = oldest_before(to, id, end_us)? {
+        while let Some(first_us) = find_oldest_before(to, id, end_us)? {
             if step.values >= STEP_ROWS {
                 step.last_series = Some(done);
                 return Ok(step);
             }
             let first = first_us.div_euclid(HOUR_US);
-            step.values += close(to, id, first)?;
+            step.values += close_hour(to, id, first)?;
             step.hours += 1;
         }
         done = id;
@@ -72,15 +72,19 @@ fn close_some(to: &Transaction<'_>, hour: i64, after: i64) -> rusqlite::Result<S
     Ok(step)
 }
 
-fn oldest_before(to: &Transaction<'_>, series: i64, end_us: i64) -> rusqlite::Result<Option<i64>> {
+fn find_oldest_before(
+    to: &Transaction<'_>,
+    series: i64,
+    end_us: i64,
+) -> rusqlite::Result<Option<i64>> {
     to.prepare_cached("SELECT min(at_us) FROM value WHERE series = ?1 AND at_us < ?2")?
         .query_row((series, end_us), |row| row.get(0))
 }
 
 /// Deletes the values of one hour and returns their number.
-fn close(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<u64> {
+fn close_hour(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<u64> {
     // Another process may have added values since the hours were aggregated.
-    hours::count_again(to, series, hour)?;
+    hourly_series::recount_hour(to, series, hour)?;
     let values = to
         .prepare_cached("DELETE FROM value WHERE series = ?1 AND at_us >= ?2 AND at_us < ?3")?
         .execute((series, hour * HOUR_US, (hour + 1) * HOUR_US))?;
@@ -90,13 +94,13 @@ fn close(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<u64> 
 }
 
 /// Deletes closed hours.
-pub fn hours(
+pub fn expire_hours(
     archive: &mut Archive,
     now_us: i64,
     keep: Duration,
-    removed: &mut Removed,
+    removed: &mut RetentionResult,
 ) -> Result<(), StoreError> {
-    let hour = Retention::before(now_us, keep).div_euclid(HOUR_US);
+    let hour = RetentionPolicy::cutoff_us(now_us, keep).div_euclid(HOUR_US);
     loop {
         let gone = archive.write("remove old hours", |to| {
             to.prepare_cached(
@@ -112,21 +116,21 @@ pub fn hours(
     }
 }
 
-struct Reports {
+struct DeletedReports {
     runs: u64,
     notes: usize,
 }
 
 /// Deletes expired reports of watched runs that are not waiting in the outbox.
-pub fn reports(
+pub fn expire_reports(
     archive: &mut Archive,
     now_us: i64,
     keep: Duration,
-    removed: &mut Removed,
+    removed: &mut RetentionResult,
 ) -> Result<(), StoreError> {
-    let before = Retention::before(now_us, keep);
+    let before = RetentionPolicy::cutoff_us(now_us, keep);
     loop {
-        let step = archive.write("remove old reports", |to| remove_reports(to, before))?;
+        let step = archive.write("remove old reports", |to| delete_reports(to, before))?;
         if step.notes == 0 {
             break;
         }
@@ -144,7 +148,7 @@ pub fn reports(
 
 /// Deletes a run with the first of its pairs, together with its parts; the rows of the other pairs
 /// are deleted later.
-fn remove_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<Reports> {
+fn delete_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<DeletedReports> {
     let old: Vec<(i64, i64, String)> = to
         .prepare_cached(
             "SELECT pair, at_us, run FROM watched_run \
@@ -159,7 +163,7 @@ fn remove_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<Reports
     let mut refused = to.prepare_cached("DELETE FROM set_aside WHERE kind = 0 AND id = ?1")?;
     let mut note =
         to.prepare_cached("DELETE FROM watched_run WHERE pair = ?1 AND at_us = ?2 AND run = ?3")?;
-    let mut reports = Reports {
+    let mut reports = DeletedReports {
         notes: old.len(),
         runs: 0,
     };
@@ -172,13 +176,13 @@ fn remove_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<Reports
 }
 
 /// Deletes expired planned runs that have an outcome; those without one are kept.
-pub fn planned(
+pub fn expire_planned(
     archive: &mut Archive,
     now_us: i64,
     keep: Duration,
-    removed: &mut Removed,
+    removed: &mut RetentionResult,
 ) -> Result<(), StoreError> {
-    let before = Retention::before(now_us, keep);
+    let before = RetentionPolicy::cutoff_us(now_us, keep);
     loop {
         let gone = archive.write("remove old planned runs", |to| {
             to.prepare_cached(

@@ -1,18 +1,20 @@
 use crate::archive::Archive;
-use crate::error::StoreError;
-use crate::watched::{Range, RunFilter, Watched, WatchedRun};
+use crate::history_store::{HistoryStore, IncomingRun, RunFilter, TimeRange};
+use crate::store_error::StoreError;
 use longhaul_model::report::v1::AnyReport;
 use std::path::PathBuf;
 
 const FIXTURE: &str = include_str!("../../../../fixtures/reports/path-balanced-v6.json");
 
-fn run(number: u32) -> WatchedRun {
-    let AnyReport::Path(mut report) = crate::filed::parse("fixture", FIXTURE).unwrap() else {
+fn run(number: u32) -> IncomingRun {
+    let AnyReport::Path(mut report) =
+        crate::archived_report::parse_report("fixture", FIXTURE).unwrap()
+    else {
         panic!("the fixture is a path report");
     };
     report.run.id = format!("run-{number:06}");
     let report = AnyReport::Path(report);
-    WatchedRun::of(&report, i64::from(number)).unwrap()
+    IncomingRun::from_report(&report, i64::from(number)).unwrap()
 }
 
 fn file(test: &str) -> PathBuf {
@@ -23,7 +25,7 @@ fn file(test: &str) -> PathBuf {
 
 fn stored(archive: &Archive) -> usize {
     let filter = RunFilter {
-        range: Range::ALL,
+        range: TimeRange::ALL,
         pair: None,
         kind: None,
         limit: 10_000,

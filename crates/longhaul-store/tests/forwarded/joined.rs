@@ -1,19 +1,19 @@
 //! A run that its own process has filed, and that the agent then hands over with its values.
 
 use crate::{MIDNIGHT_US, Place, pair, planned, report, watched};
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_store::watched::{Landed, Range, Retention, RunFilter};
-use longhaul_store::{Archive, Watched};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_store::history_store::{IngestResult, RetentionPolicy, RunFilter, TimeRange};
+use longhaul_store::{Archive, HistoryStore};
 use std::time::Duration;
 
 fn values(archive: &Archive) -> usize {
-    let series = archive.series(&pair(), Quantity::Goodput, Range::ALL, 100);
+    let series = archive.series(&pair(), PathQuantity::Goodput, TimeRange::ALL, 100);
     series.expect("a series").points.len()
 }
 
 fn of_pair(archive: &Archive) -> usize {
     let filter = RunFilter {
-        range: Range::ALL,
+        range: TimeRange::ALL,
         pair: Some(pair()),
         kind: None,
         limit: 10,
@@ -21,10 +21,10 @@ fn of_pair(archive: &Archive) -> usize {
     archive.runs(&filter).expect("runs").len()
 }
 
-fn joined() -> Landed {
-    Landed {
-        joined: 1,
-        ..Landed::default()
+fn joined() -> IngestResult {
+    IngestResult {
+        newly_watched: 1,
+        ..IngestResult::default()
     }
 }
 
@@ -32,23 +32,23 @@ fn joined() -> Landed {
 fn a_run_that_was_filed_by_itself_becomes_watched_once() {
     let place = Place::fresh();
     let mut archive = place.open();
-    archive.send_on(true);
-    archive.plan(&[planned("a")]).unwrap();
+    archive.enable_outbox(true);
+    archive.add_planned(&[planned("a")]).unwrap();
     place.open().append(&report("a")).unwrap();
     assert_eq!((values(&archive), of_pair(&archive)), (0, 0));
     let run = [watched("a", MIDNIGHT_US)];
     assert_eq!(archive.append_runs(&run).unwrap(), joined());
     for _ in 0..2 {
         let landed = archive.append_runs(&run).unwrap();
-        assert_eq!((landed.already, landed.joined), (1, 0));
+        assert_eq!((landed.already_stored, landed.newly_watched), (1, 0));
     }
     assert_eq!((values(&archive), of_pair(&archive)), (1, 1));
-    assert_eq!(archive.planned_counts(Range::ALL).unwrap().done, 1);
+    assert_eq!(archive.planned_counts(TimeRange::ALL).unwrap().done, 1);
     // The plan, now done, and the run: each once.
     assert_eq!(archive.backlog(0).unwrap().items, 2);
     // Its own process says it again.
     let again = place.open().append(&report("a")).unwrap();
-    assert_eq!(again, longhaul_store::Appended::Already);
+    assert_eq!(again, longhaul_store::AppendOutcome::AlreadyStored);
     assert_eq!(archive.list(10).unwrap().len(), 1);
 }
 
@@ -85,7 +85,7 @@ fn the_same_report_in_other_letters_joins() {
     let landed = archive.append_runs(&[indented]).unwrap();
     assert_eq!(landed, joined());
     let landed = archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
-    assert_eq!(landed.already, 1);
+    assert_eq!(landed.already_stored, 1);
     // What was stored first stays.
     let stored: String = database
         .query_row("SELECT report FROM run", [], |row| row.get(0))
@@ -98,7 +98,7 @@ fn retention_takes_joined_runs_with_their_parts_and_no_others() {
     let place = Place::fresh();
     let mut archive = place.open();
     let mut part = report("part");
-    part.run.part_of = Some(longhaul_model::report::v1::PartOf {
+    part.run.part_of = Some(longhaul_model::report::v1::ParentRun {
         id: "a".to_owned(),
         index: 0,
     });
@@ -107,9 +107,9 @@ fn retention_takes_joined_runs_with_their_parts_and_no_others() {
         archive.append(&report(id)).unwrap();
     }
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
-    let keep = Retention {
+    let keep = RetentionPolicy {
         reports: Duration::from_secs(1),
-        ..Retention::FOR_EVER
+        ..RetentionPolicy::FOR_EVER
     };
     let removed = archive.retain(MIDNIGHT_US + 2_000_000, &keep).unwrap();
     assert_eq!(removed.reports, 2);

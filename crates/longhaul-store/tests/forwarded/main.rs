@@ -3,11 +3,11 @@
 mod joined;
 mod outbox;
 
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::{Pair, Point};
-use longhaul_model::report::v1::{AnyReport, Throughput};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{AnyReport, ThroughputReport};
 use longhaul_store::Archive;
-use longhaul_store::watched::{Planned, Reading, WatchedRun};
+use longhaul_store::history_store::{IncomingRun, PlannedRun, SeriesReading};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -39,35 +39,35 @@ impl Drop for Place {
     }
 }
 
-fn report(id: &str) -> Throughput {
-    let mut report: Throughput = serde_json::from_str(FIXTURE).expect("a report");
+fn report(id: &str) -> ThroughputReport {
+    let mut report: ThroughputReport = serde_json::from_str(FIXTURE).expect("a report");
     report.run.id = String::from(id);
     report
 }
 
-fn pair() -> Pair {
-    Pair {
+fn pair() -> HostPair {
+    HostPair {
         from: "slac".to_owned(),
         to: "daresbury".to_owned(),
     }
 }
 
 /// The same as the agent hands it over: with a value, for a planned run.
-fn watched(id: &str, at_us: i64) -> WatchedRun {
+fn watched(id: &str, at_us: i64) -> IncomingRun {
     let report = AnyReport::Throughput(Box::new(report(id)));
-    let mut run = WatchedRun::of(&report, at_us).expect("a text");
+    let mut run = IncomingRun::from_report(&report, at_us).expect("a text");
     run.pairs = vec![pair()];
-    run.readings = vec![Reading {
+    run.readings = vec![SeriesReading {
         pair: pair(),
-        quantity: Quantity::Goodput,
-        point: Point { at_us, value: 5.0 },
+        quantity: PathQuantity::Goodput,
+        point: SeriesPoint { at_us, value: 5.0 },
     }];
     run.planned_id = Some(format!("planned-{id}"));
     run
 }
 
-fn planned(id: &str) -> Planned {
-    Planned {
+fn planned(id: &str) -> PlannedRun {
+    PlannedRun {
         id: format!("planned-{id}"),
         due_us: MIDNIGHT_US,
         measurement: "light".to_owned(),

@@ -1,23 +1,23 @@
 //! What waits for another archive.
 
 use crate::{MIDNIGHT_US, Place, pair, planned, watched};
-use longhaul_model::report::v1::event::{Event, Level, State};
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_store::sqlite::outbox::{Item, Refusal};
-use longhaul_store::watched::{Outcome, Retention};
-use longhaul_store::{Archive, Watched};
+use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_store::history_store::{PlannedOutcome, RetentionPolicy};
+use longhaul_store::sqlite::outbox::{OutboxItem, RefusedEntry};
+use longhaul_store::{Archive, HistoryStore};
 use std::time::Duration;
 
-fn event(id: &str, state: State) -> Event {
-    let level = Level {
+fn event(id: &str, state: EventState) -> ChangeEvent {
+    let level = QuantityLevel {
         median: 2.0,
         deviation: 0.1,
         samples: 9,
     };
-    Event {
+    ChangeEvent {
         id: id.to_owned(),
         pair: pair(),
-        quantity: Quantity::Goodput,
+        quantity: PathQuantity::Goodput,
         state,
         between_us: [MIDNIGHT_US, MIDNIGHT_US + 1],
         before: level,
@@ -36,15 +36,15 @@ fn event(id: &str, state: State) -> Event {
 
 /// The names of what waits, with what is known of it.
 fn waiting(archive: &Archive) -> Vec<String> {
-    let outgoing = archive.to_send(100, u64::MAX).unwrap();
-    let name = |item: &Item| match item {
-        Item::Run(run) => run.id.clone(),
-        Item::Planned(row) => match &row.outcome {
+    let outgoing = archive.next_outgoing(100, u64::MAX).unwrap();
+    let name = |item: &OutboxItem| match item {
+        OutboxItem::Run(run) => run.id.clone(),
+        OutboxItem::Planned(row) => match &row.outcome {
             None => row.planned.id.clone(),
-            Some(Outcome::Done { run_id }) => format!("{}: {run_id}", row.planned.id),
-            Some(Outcome::Missed { reason }) => format!("{}: {reason}", row.planned.id),
+            Some(PlannedOutcome::Done { run_id }) => format!("{}: {run_id}", row.planned.id),
+            Some(PlannedOutcome::Missed { reason }) => format!("{}: {reason}", row.planned.id),
         },
-        Item::Event(event) => format!("{}: {}", event.id, event.state.word()),
+        OutboxItem::Event(event) => format!("{}: {}", event.id, event.state.word()),
     };
     let items = outgoing.iter().flat_map(|it| &it.items);
     items.map(|it| name(&it.item)).collect()
@@ -53,31 +53,37 @@ fn waiting(archive: &Archive) -> Vec<String> {
 fn sending() -> (Place, Archive) {
     let place = Place::fresh();
     let mut archive = place.open();
-    archive.send_on(true);
+    archive.enable_outbox(true);
     (place, archive)
 }
 
 #[test]
 fn each_item_waits_once_in_its_newest_state() {
     let (_place, mut archive) = sending();
-    archive.plan(&[planned("a"), planned("b")]).unwrap();
-    archive.put_event(&event("e", State::Suspected)).unwrap();
+    archive.add_planned(&[planned("a"), planned("b")]).unwrap();
+    archive
+        .put_event(&event("e", EventState::Suspected))
+        .unwrap();
     assert_eq!(
         waiting(&archive),
         ["planned-a", "planned-b", "e: suspected"]
     );
-    let missed = Outcome::Missed {
+    let missed = PlannedOutcome::Missed {
         reason: "budget".to_owned(),
     };
-    archive.settle("planned-a", &missed).unwrap();
-    archive.put_event(&event("e", State::Confirmed)).unwrap();
+    archive.record_outcome("planned-a", &missed).unwrap();
+    archive
+        .put_event(&event("e", EventState::Confirmed))
+        .unwrap();
     archive.append_runs(&[watched("b", MIDNIGHT_US)]).unwrap();
     let expected = ["planned-a: budget", "e: confirmed", "b", "planned-b: b"];
     assert_eq!(waiting(&archive), expected);
     // Said again, nothing is new.
-    archive.plan(&[planned("a")]).unwrap();
-    archive.settle("planned-a", &missed).unwrap();
-    archive.put_event(&event("e", State::Confirmed)).unwrap();
+    archive.add_planned(&[planned("a")]).unwrap();
+    archive.record_outcome("planned-a", &missed).unwrap();
+    archive
+        .put_event(&event("e", EventState::Confirmed))
+        .unwrap();
     archive.append_runs(&[watched("b", MIDNIGHT_US)]).unwrap();
     assert_eq!(waiting(&archive), expected);
 }
@@ -85,17 +91,17 @@ fn each_item_waits_once_in_its_newest_state() {
 #[test]
 fn what_changes_while_it_is_on_its_way_is_sent_again() {
     let (_place, mut archive) = sending();
-    archive.plan(&[planned("a"), planned("b")]).unwrap();
-    let on_its_way = archive.to_send(10, u64::MAX).unwrap().unwrap();
-    let done = Outcome::Done {
+    archive.add_planned(&[planned("a"), planned("b")]).unwrap();
+    let on_its_way = archive.next_outgoing(10, u64::MAX).unwrap().unwrap();
+    let done = PlannedOutcome::Done {
         run_id: "a".to_owned(),
     };
-    archive.settle("planned-a", &done).unwrap();
-    archive.acknowledged(on_its_way.up_to, &[]).unwrap();
+    archive.record_outcome("planned-a", &done).unwrap();
+    archive.acknowledge(on_its_way.up_to, &[]).unwrap();
     assert_eq!(waiting(&archive), ["planned-a: a"]);
-    let last = archive.to_send(10, u64::MAX).unwrap().unwrap();
-    archive.acknowledged(last.up_to, &[]).unwrap();
-    assert_eq!(archive.to_send(10, u64::MAX).unwrap(), None);
+    let last = archive.next_outgoing(10, u64::MAX).unwrap().unwrap();
+    archive.acknowledge(last.up_to, &[]).unwrap();
+    assert_eq!(archive.next_outgoing(10, u64::MAX).unwrap(), None);
 }
 
 #[test]
@@ -104,8 +110,8 @@ fn a_run_goes_out_with_its_pairs_and_its_report_letter_for_letter() {
     let mut run = watched("a", MIDNIGHT_US);
     run.near = Some("slac".to_owned());
     archive.append_runs(std::slice::from_ref(&run)).unwrap();
-    let outgoing = archive.to_send(10, u64::MAX).unwrap().unwrap();
-    let Item::Run(sent) = &outgoing.items[0].item else {
+    let outgoing = archive.next_outgoing(10, u64::MAX).unwrap().unwrap();
+    let OutboxItem::Run(sent) = &outgoing.items[0].item else {
         panic!("{outgoing:?}");
     };
     assert_eq!(sent.report, run.report);
@@ -123,7 +129,7 @@ fn a_batch_is_bounded_but_never_empty() {
     archive.append_runs(&runs).unwrap();
     let weight = runs[0].report.len() as u64;
     for (limit, bytes, expected) in [(10, 0, 1), (10, 2 * weight, 2), (1, u64::MAX, 1)] {
-        let outgoing = archive.to_send(limit, bytes).unwrap().unwrap();
+        let outgoing = archive.next_outgoing(limit, bytes).unwrap().unwrap();
         assert_eq!(outgoing.items.len(), expected, "{limit} {bytes}");
         assert_eq!(outgoing.up_to, outgoing.items[expected - 1].place);
     }
@@ -139,28 +145,28 @@ fn what_is_refused_stands_aside_and_can_be_sent_again() {
     let (_place, mut archive) = sending();
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
     archive.append_runs(&[watched("b", MIDNIGHT_US)]).unwrap();
-    let first = archive.to_send(1, 0).unwrap().unwrap();
-    let refusal = Refusal {
+    let first = archive.next_outgoing(1, 0).unwrap().unwrap();
+    let refusal = RefusedEntry {
         place: first.up_to,
         why: "the clock was wrong".to_owned(),
     };
-    archive.acknowledged(first.up_to, &[refusal]).unwrap();
+    archive.acknowledge(first.up_to, &[refusal]).unwrap();
     assert_eq!(waiting(&archive), ["b"]);
-    let refused = archive.refused(10).unwrap();
+    let refused = archive.list_rejected(10).unwrap();
     assert_eq!((refused[0].kind, refused[0].id.as_str()), ("run", "a"));
     assert_eq!(refused[0].why, "the clock was wrong");
     assert_eq!(archive.backlog(0).unwrap().set_aside, 1);
-    assert_eq!(archive.send_refused_again().unwrap(), 1);
+    assert_eq!(archive.requeue_rejected().unwrap(), 1);
     assert_eq!(waiting(&archive), ["b", "a"]);
-    assert_eq!(archive.refused(10).unwrap(), []);
+    assert_eq!(archive.list_rejected(10).unwrap(), []);
 }
 
 #[test]
 fn retention_takes_nothing_that_waits() {
     let (_place, mut archive) = sending();
-    archive.plan(&[planned("a"), planned("b")]).unwrap();
+    archive.add_planned(&[planned("a"), planned("b")]).unwrap();
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
-    let keep = Retention {
+    let keep = RetentionPolicy {
         values: Duration::ZERO,
         hours: Duration::ZERO,
         reports: Duration::ZERO,
@@ -170,8 +176,8 @@ fn retention_takes_nothing_that_waits() {
     let removed = archive.retain(later, &keep).unwrap();
     assert_eq!((removed.reports, removed.planned), (0, 0));
     assert_eq!(removed.kept_to_send, 1);
-    let outgoing = archive.to_send(10, u64::MAX).unwrap().unwrap();
-    archive.acknowledged(outgoing.up_to, &[]).unwrap();
+    let outgoing = archive.next_outgoing(10, u64::MAX).unwrap().unwrap();
+    archive.acknowledge(outgoing.up_to, &[]).unwrap();
     let removed = archive.retain(later, &keep).unwrap();
     assert_eq!((removed.reports, removed.planned), (1, 1));
 }
@@ -180,8 +186,10 @@ fn retention_takes_nothing_that_waits() {
 fn without_an_outbox_nothing_waits() {
     let place = Place::fresh();
     let mut archive = place.open();
-    archive.plan(&[planned("a")]).unwrap();
+    archive.add_planned(&[planned("a")]).unwrap();
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
-    archive.put_event(&event("e", State::Confirmed)).unwrap();
-    assert_eq!(archive.to_send(10, u64::MAX).unwrap(), None);
+    archive
+        .put_event(&event("e", EventState::Confirmed))
+        .unwrap();
+    assert_eq!(archive.next_outgoing(10, u64::MAX).unwrap(), None);
 }

@@ -1,4 +1,4 @@
-//! One suite for every archive that is [`Watched`]: `suite!(a_fresh_one)` makes the tests.
+//! One suite for every archive that is [`HistoryStore`]: `suite!(a_fresh_one)` makes the tests.
 #![expect(clippy::float_cmp, reason = "what was stored comes back bit for bit")]
 
 #[macro_use]
@@ -9,14 +9,14 @@ mod written;
 
 mod sqlite {
     use crate::suite::Place;
-    use longhaul_store::{Archive, Watched};
+    use longhaul_store::{Archive, HistoryStore};
     use std::path::PathBuf;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     struct File(PathBuf);
 
     impl Place for File {
-        fn open(&self) -> Box<dyn Watched> {
+        fn open(&self) -> Box<dyn HistoryStore> {
             Box::new(Archive::open(&self.0).expect("the archive opens"))
         }
     }

@@ -2,9 +2,11 @@
 
 use crate::suite::{MIDNIGHT_US, Place, geneva, pair, points, run};
 use crate::written::event;
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_store::watched::{Delivery, Outcome, Planned, PlannedRow, Range, WatchedRun};
-use longhaul_store::{StoreError, Watched};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_store::history_store::{
+    AgentDelivery, IncomingRun, PlannedEntry, PlannedOutcome, PlannedRun, TimeRange,
+};
+use longhaul_store::{HistoryStore, StoreError};
 
 const NAMES: [&str; 7] = [
     "'; DROP TABLE run; --",
@@ -32,7 +34,7 @@ pub fn names_are_kept_letter_for_letter(place: &dyn Place) {
     expected.sort();
     assert_eq!(found, expected);
     for pair in &expected {
-        let series = archive.series(pair, Quantity::Goodput, Range::ALL, 10);
+        let series = archive.series(pair, PathQuantity::Goodput, TimeRange::ALL, 10);
         assert_eq!(series.unwrap().points.len(), 1, "{pair:?}");
         assert!(archive.report(&pair.from).unwrap().is_some(), "{pair:?}");
     }
@@ -50,7 +52,7 @@ fn is_refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, why: &str) {
     }
 }
 
-type Spoil<'a> = &'a dyn Fn(&mut WatchedRun);
+type Spoil<'a> = &'a dyn Fn(&mut IncomingRun);
 
 pub fn what_is_beyond_the_limits_is_refused_with_its_whole_batch(place: &dyn Place) {
     let mut archive = place.open();
@@ -84,56 +86,59 @@ pub fn what_is_beyond_the_limits_is_refused_with_its_whole_batch(place: &dyn Pla
 }
 
 pub fn an_event_or_plan_beyond_the_limits_is_refused(place: &dyn Place) {
-    let mut archive: Box<dyn Watched> = place.open();
+    let mut archive: Box<dyn HistoryStore> = place.open();
     let mut long = event("long", MIDNIGHT_US);
     long.unchanged = vec!["x".repeat(1 << 20)];
     is_refused(archive.put_event(&long), "1 MiB");
     is_refused(archive.put_event(&event("", MIDNIGHT_US)), "empty");
-    let mut planned = Planned {
+    let mut planned = PlannedRun {
         id: "a".to_owned(),
         due_us: MIDNIGHT_US,
         measurement: "x".repeat(256),
         pair: None,
     };
-    is_refused(archive.plan(&[planned.clone()]), "too long");
+    is_refused(archive.add_planned(&[planned.clone()]), "too long");
     planned.measurement = String::from("light");
     planned.due_us = -1;
-    is_refused(archive.plan(&[planned]), "before 1970");
+    is_refused(archive.add_planned(&[planned]), "before 1970");
     let reason = "x".repeat(300);
-    is_refused(archive.settle("a", &Outcome::Missed { reason }), "too long");
+    is_refused(
+        archive.record_outcome("a", &PlannedOutcome::Missed { reason }),
+        "too long",
+    );
     assert_eq!(archive.pairs().unwrap(), []);
 }
 
 pub fn what_another_agent_sends_may_come_twice_and_out_of_order(place: &dyn Place) {
     let mut archive = place.open();
-    let planned = Planned {
+    let planned = PlannedRun {
         id: "planned-a".to_owned(),
         due_us: MIDNIGHT_US,
         measurement: "light".to_owned(),
         pair: Some(geneva()),
     };
-    let row = |outcome| PlannedRow {
+    let row = |outcome| PlannedEntry {
         planned: planned.clone(),
         outcome,
     };
-    let done = Outcome::Done {
+    let done = PlannedOutcome::Done {
         run_id: "a".to_owned(),
     };
-    let newer = Delivery {
+    let newer = AgentDelivery {
         runs: vec![run("a", MIDNIGHT_US, 1.0)],
         planned: vec![row(Some(done.clone()))],
         events: vec![event("e", MIDNIGHT_US)],
     };
-    let older = Delivery {
+    let older = AgentDelivery {
         planned: vec![row(None)],
-        ..Delivery::default()
+        ..AgentDelivery::default()
     };
     assert_eq!(archive.receive(&newer).unwrap().new, 1);
     for delivery in [&older, &newer, &older] {
         assert_eq!(archive.receive(delivery).unwrap().new, 0);
     }
     assert_eq!(points(archive.as_ref()).len(), 1);
-    let counts = archive.planned_counts(Range::ALL).unwrap();
+    let counts = archive.planned_counts(TimeRange::ALL).unwrap();
     assert_eq!((counts.planned(), counts.done), (1, 1));
     assert!(archive.event("e").unwrap().is_some());
 }

@@ -1,18 +1,18 @@
 //! What the cases are made of.
 
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::{Bucket, Pair, Point, Series};
-use longhaul_model::report::v1::{AnyReport, Throughput};
-use longhaul_store::Watched;
-use longhaul_store::watched::{Range, Reading, WatchedRun};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::{HostPair, QuantitySeries, SeriesBucket, SeriesPoint};
+use longhaul_model::report::v1::{AnyReport, ThroughputReport};
+use longhaul_store::HistoryStore;
+use longhaul_store::history_store::{IncomingRun, SeriesReading, TimeRange};
 
 /// An archive of a test's own, empty at first.
 pub trait Place {
     /// A connection to it; each one sees what the others have written.
-    fn open(&self) -> Box<dyn Watched>;
+    fn open(&self) -> Box<dyn HistoryStore>;
 }
 
-/// The tests of everything that a [`Watched`] promises; `$fresh` gives a new [`Place`].
+/// The tests of everything that a [`HistoryStore`] promises; `$fresh` gives a new [`Place`].
 macro_rules! suite {
     ($fresh:path) => {
         suite!($fresh; written:
@@ -60,56 +60,57 @@ pub const MIDNIGHT_US: i64 = 1_795_305_600_000_000;
 
 const FIXTURE: &str = include_str!("../../../../fixtures/reports/slac-daresbury-window.json");
 
-pub fn pair(from: &str, to: &str) -> Pair {
-    Pair {
+pub fn pair(from: &str, to: &str) -> HostPair {
+    HostPair {
         from: from.to_owned(),
         to: to.to_owned(),
     }
 }
 
-pub fn geneva() -> Pair {
+pub fn geneva() -> HostPair {
     pair("losangeles", "geneva")
 }
 
 /// A run of this id with one value of goodput.
-pub fn run(id: &str, at_us: i64, value: f64) -> WatchedRun {
-    let mut report: Throughput = serde_json::from_str(FIXTURE).expect("a report");
+pub fn run(id: &str, at_us: i64, value: f64) -> IncomingRun {
+    let mut report: ThroughputReport = serde_json::from_str(FIXTURE).expect("a report");
     report.run.id = String::from(id);
-    let mut run = WatchedRun::of(&AnyReport::Throughput(Box::new(report)), at_us).expect("text");
+    let mut run =
+        IncomingRun::from_report(&AnyReport::Throughput(Box::new(report)), at_us).expect("text");
     run.pairs = vec![geneva()];
-    run.readings = vec![Reading {
+    run.readings = vec![SeriesReading {
         pair: geneva(),
-        quantity: Quantity::Goodput,
-        point: Point { at_us, value },
+        quantity: PathQuantity::Goodput,
+        point: SeriesPoint { at_us, value },
     }];
     run
 }
 
 /// One run for each value; ids are of the times.
-pub fn runs(values: &[(i64, f64)]) -> Vec<WatchedRun> {
+pub fn runs(values: &[(i64, f64)]) -> Vec<IncomingRun> {
     values
         .iter()
         .map(|&(at_us, value)| run(&format!("run-{at_us}"), at_us, value))
         .collect()
 }
 
-pub fn goodput(archive: &dyn Watched, range: Range, at_most: u32) -> Series {
+pub fn goodput(archive: &dyn HistoryStore, range: TimeRange, at_most: u32) -> QuantitySeries {
     archive
-        .series(&geneva(), Quantity::Goodput, range, at_most)
+        .series(&geneva(), PathQuantity::Goodput, range, at_most)
         .expect("a series")
 }
 
 /// All values as they are.
-pub fn points(archive: &dyn Watched) -> Vec<(i64, f64)> {
-    let series = goodput(archive, Range::ALL, 100_000);
+pub fn points(archive: &dyn HistoryStore) -> Vec<(i64, f64)> {
+    let series = goodput(archive, TimeRange::ALL, 100_000);
     assert_eq!(series.buckets, []);
     let values = series.points.iter();
     values.map(|point| (point.at_us, point.value)).collect()
 }
 
 /// The hour that begins so many hours after [`MIDNIGHT_US`], as one bucket.
-pub fn hour(after: i64, samples: u32, [min, median, max]: [f64; 3]) -> Bucket {
-    Bucket {
+pub fn hour(after: i64, samples: u32, [min, median, max]: [f64; 3]) -> SeriesBucket {
+    SeriesBucket {
         at_us: MIDNIGHT_US + after * HOUR_US,
         duration_us: HOUR_US as u64,
         samples,

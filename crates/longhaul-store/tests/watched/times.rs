@@ -1,9 +1,11 @@
 //! Series: order, lateness, buckets, retention.
 
 use crate::suite::{DAY_US, HOUR_US, MIDNIGHT_US, Place, geneva, goodput, hour, points, run, runs};
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::Series;
-use longhaul_store::watched::{Outcome, Planned, PlannedFilter, Range, Retention, RunFilter};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::QuantitySeries;
+use longhaul_store::history_store::{
+    PlannedOutcome, PlannedRun, PlannedRunFilter, RetentionPolicy, RunFilter, TimeRange,
+};
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -20,7 +22,7 @@ fn every(step_us: i64, count: i64) -> Vec<(i64, f64)> {
         .collect()
 }
 
-fn samples(series: &Series) -> u64 {
+fn samples(series: &QuantitySeries) -> u64 {
     let bucketed: u64 = series.buckets.iter().map(|it| u64::from(it.samples)).sum();
     bucketed + series.points.len() as u64
 }
@@ -32,7 +34,7 @@ pub fn few_values_come_as_they_are_and_in_order(place: &dyn Place) {
     archive.append_runs(&runs(&values)).unwrap();
     values.reverse();
     assert_eq!(points(archive.as_ref()), values);
-    let range = Range {
+    let range = TimeRange {
         begin_us: values[10].0,
         end_us: values[20].0,
     };
@@ -53,7 +55,7 @@ pub fn batches_in_any_order_give_the_same_series(place: &dyn Place) {
         archive.append_runs(&runs(&mine)).unwrap();
     }
     assert_eq!(points(archive.as_ref()), values);
-    let hourly = goodput(archive.as_ref(), Range::ALL, 60);
+    let hourly = goodput(archive.as_ref(), TimeRange::ALL, 60);
     assert_eq!(hourly.buckets.len(), 50);
     for (bucket, group) in hourly.buckets.iter().zip(values.chunks(6)) {
         let mut sorted: Vec<f64> = group.iter().map(|(_, value)| *value).collect();
@@ -75,7 +77,8 @@ pub fn a_late_batch_corrects_its_hour(place: &dyn Place) {
             .append_runs(&runs(&[(at_us, 1.0), (at_us + minute, 1.0)]))
             .unwrap();
     }
-    let first = |archive: &dyn longhaul_store::Watched| goodput(archive, Range::ALL, 6).buckets[0];
+    let first =
+        |archive: &dyn longhaul_store::HistoryStore| goodput(archive, TimeRange::ALL, 6).buckets[0];
     assert_eq!(first(archive.as_ref()), hour(0, 2, [4.0, 6.0, 8.0]));
     let late = [
         (MIDNIGHT_US + 2 * minute, 10.0),
@@ -96,7 +99,7 @@ pub fn many_values_become_buckets_that_keep_extremes(place: &dyn Place) {
     values[2345].1 = 5000.0;
     archive.append_runs(&runs(&values)).unwrap();
     for at_most in [2, 3, 10, 99, 250, 251, 700, 2999] {
-        let series = goodput(archive.as_ref(), Range::ALL, at_most);
+        let series = goodput(archive.as_ref(), TimeRange::ALL, at_most);
         let buckets = &series.buckets;
         assert!(buckets.len() <= at_most as usize, "{at_most}");
         assert_eq!(samples(&series), 3000, "{at_most}");
@@ -111,7 +114,7 @@ pub fn many_values_become_buckets_that_keep_extremes(place: &dyn Place) {
         );
     }
     assert_eq!(
-        goodput(archive.as_ref(), Range::ALL, 3000).points.len(),
+        goodput(archive.as_ref(), TimeRange::ALL, 3000).points.len(),
         3000
     );
 }
@@ -121,9 +124,9 @@ pub fn neighbouring_ranges_share_no_value_and_lose_none(place: &dyn Place) {
     archive
         .append_runs(&runs(&every(210_000_000, 600)))
         .unwrap();
-    let keep = Retention {
+    let keep = RetentionPolicy {
         values: Duration::from_secs(12 * 3600),
-        ..Retention::FOR_EVER
+        ..RetentionPolicy::FOR_EVER
     };
     // The first half is closed, the second is not.
     archive.retain(MIDNIGHT_US + 30 * HOUR_US, &keep).unwrap();
@@ -132,7 +135,7 @@ pub fn neighbouring_ranges_share_no_value_and_lose_none(place: &dyn Place) {
         let total: u64 = cuts
             .windows(2)
             .map(|cut| {
-                let range = Range {
+                let range = TimeRange {
                     begin_us: MIDNIGHT_US + cut[0] * 3_600_000,
                     end_us: MIDNIGHT_US + cut[1] * 3_600_000,
                 };
@@ -153,7 +156,7 @@ pub fn a_clock_that_goes_back_leaves_the_newest_value_in_place(place: &dyn Place
     ] {
         archive.append_runs(&runs(&[(at_us, value)])).unwrap();
     }
-    let grid = archive.grid(Quantity::Goodput).unwrap();
+    let grid = archive.grid(PathQuantity::Goodput).unwrap();
     assert_eq!(grid[0].newest.unwrap().value, 2.0);
     let values: Vec<f64> = points(archive.as_ref()).iter().map(|it| it.1).collect();
     assert_eq!(values, [1.0, 3.0, 2.0]);
@@ -163,24 +166,27 @@ pub fn old_values_go_and_their_hours_stay(place: &dyn Place) {
     let mut archive = place.open();
     let values = every(600_000_000, 6 * 72);
     archive.append_runs(&runs(&values)).unwrap();
-    let before = goodput(archive.as_ref(), Range::ALL, 100).buckets;
+    let before = goodput(archive.as_ref(), TimeRange::ALL, 100).buckets;
     assert_eq!(before.len(), 72);
-    let keep = Retention {
+    let keep = RetentionPolicy {
         values: DAY,
-        ..Retention::FOR_EVER
+        ..RetentionPolicy::FOR_EVER
     };
     // Half past: the hour that is cut stays whole.
     let now_us = MIDNIGHT_US + 72 * HOUR_US + HOUR_US / 2;
     let removed = archive.retain(now_us, &keep).unwrap();
     assert_eq!((removed.values, removed.closed_hours), (288, 48));
     assert_eq!((removed.reports, removed.planned), (0, 0));
-    assert_eq!(goodput(archive.as_ref(), Range::ALL, 100).buckets, before);
-    let both = goodput(archive.as_ref(), Range::ALL, 1000);
+    assert_eq!(
+        goodput(archive.as_ref(), TimeRange::ALL, 100).buckets,
+        before
+    );
+    let both = goodput(archive.as_ref(), TimeRange::ALL, 1000);
     assert_eq!(both.buckets, before[..48]);
     let kept: Vec<_> = both.points.iter().map(|it| (it.at_us, it.value)).collect();
     assert_eq!(kept, values[288..]);
     assert_eq!(archive.retain(now_us, &keep).unwrap().values, 0);
-    let grid = archive.grid(Quantity::Goodput).unwrap();
+    let grid = archive.grid(PathQuantity::Goodput).unwrap();
     assert_eq!(grid[0].newest.unwrap().value, values[431].1);
 }
 
@@ -188,22 +194,22 @@ pub fn hours_of_old_values_go_when_they_are_old_too(place: &dyn Place) {
     let mut archive = place.open();
     let values = every(600_000_000, 6 * 72);
     archive.append_runs(&runs(&values)).unwrap();
-    let before = goodput(archive.as_ref(), Range::ALL, 100).buckets;
+    let before = goodput(archive.as_ref(), TimeRange::ALL, 100).buckets;
     let now_us = MIDNIGHT_US + 72 * HOUR_US;
     // Hours are never forgotten before their values.
     for (hours, gone, left) in [(2 * DAY, 24, 24), (Duration::ZERO, 24, 48)] {
-        let keep = Retention {
+        let keep = RetentionPolicy {
             values: DAY,
             hours,
-            ..Retention::FOR_EVER
+            ..RetentionPolicy::FOR_EVER
         };
         assert_eq!(archive.retain(now_us, &keep).unwrap().hours, gone);
-        let both = goodput(archive.as_ref(), Range::ALL, 1000);
+        let both = goodput(archive.as_ref(), TimeRange::ALL, 1000);
         assert_eq!(both.buckets, before[left..48]);
         assert_eq!(both.points.len(), 6 * 24);
         assert_eq!(archive.retain(now_us, &keep).unwrap().hours, 0);
     }
-    let grid = archive.grid(Quantity::Goodput).unwrap();
+    let grid = archive.grid(PathQuantity::Goodput).unwrap();
     assert_eq!(grid[0].newest.unwrap().value, values[431].1);
 }
 
@@ -215,7 +221,7 @@ pub fn a_closed_hour_is_not_counted_twice(place: &dyn Place) {
         (MIDNIGHT_US + 2, 3.0),
     ]);
     archive.append_runs(&old).unwrap();
-    let keep = Retention {
+    let keep = RetentionPolicy {
         values: DAY,
         hours: Duration::MAX,
         reports: DAY,
@@ -232,7 +238,7 @@ pub fn a_closed_hour_is_not_counted_twice(place: &dyn Place) {
     let older = runs(&[(MIDNIGHT_US - DAY_US, 7.0)]);
     assert_eq!(archive.append_runs(&older).unwrap().late_values, 0);
     archive.retain(MIDNIGHT_US + 3 * DAY_US, &keep).unwrap();
-    let series = goodput(archive.as_ref(), Range::ALL, 1000);
+    let series = goodput(archive.as_ref(), TimeRange::ALL, 1000);
     assert_eq!(series.points, []);
     assert_eq!(
         series.buckets,
@@ -250,28 +256,30 @@ pub fn retention_takes_what_is_old_of_runs_and_plans(place: &dyn Place) {
     (without.pairs, without.readings) = (vec![], vec![]);
     let young = run("young", MIDNIGHT_US + 5 * DAY_US, 1.0);
     archive.append_runs(&[with_two, without, young]).unwrap();
-    let due = ["done", "missed", "waiting"].map(|id| Planned {
+    let due = ["done", "missed", "waiting"].map(|id| PlannedRun {
         id: id.to_owned(),
         due_us: MIDNIGHT_US,
         measurement: "light".to_owned(),
         pair: Some(geneva()),
     });
-    archive.plan(&due).unwrap();
+    archive.add_planned(&due).unwrap();
     let (run_id, reason) = ("two-pairs".to_owned(), "budget".to_owned());
-    archive.settle("done", &Outcome::Done { run_id }).unwrap();
     archive
-        .settle("missed", &Outcome::Missed { reason })
+        .record_outcome("done", &PlannedOutcome::Done { run_id })
         .unwrap();
-    let keep = Retention {
+    archive
+        .record_outcome("missed", &PlannedOutcome::Missed { reason })
+        .unwrap();
+    let keep = RetentionPolicy {
         reports: 2 * DAY,
         planned: 2 * DAY,
-        ..Retention::FOR_EVER
+        ..RetentionPolicy::FOR_EVER
     };
     let removed = archive.retain(MIDNIGHT_US + 5 * DAY_US, &keep).unwrap();
     assert_eq!((removed.reports, removed.planned), (2, 2));
     assert_eq!((removed.values, removed.kept_to_send), (0, 0));
     let filter = RunFilter {
-        range: Range::ALL,
+        range: TimeRange::ALL,
         pair: None,
         kind: None,
         limit: 10,
@@ -280,8 +288,8 @@ pub fn retention_takes_what_is_old_of_runs_and_plans(place: &dyn Place) {
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].id, "young");
     assert_eq!(archive.report("no-pair").unwrap(), None);
-    let filter = PlannedFilter {
-        range: Range::ALL,
+    let filter = PlannedRunFilter {
+        range: TimeRange::ALL,
         pair: None,
         waiting: false,
         limit: 10,

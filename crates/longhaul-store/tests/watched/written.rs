@@ -1,37 +1,37 @@
 //! Runs, planned runs and events: written once, however often they are said.
 
 use crate::suite::{DAY_US, HOUR_US, MIDNIGHT_US, Place, geneva, goodput, pair, points, run, runs};
-use longhaul_model::report::v1::Kind;
-use longhaul_model::report::v1::event::{Event, Level, State};
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_store::watched::{
-    EventFilter, Landed, Outcome, Planned, PlannedCounts, PlannedFilter, Range, RunFilter,
-    WatchedRun,
+use longhaul_model::report::v1::ReportKind;
+use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_store::history_store::{
+    EventFilter, IncomingRun, IngestResult, PlannedOutcome, PlannedRun, PlannedRunCounts,
+    PlannedRunFilter, RunFilter, TimeRange,
 };
-use longhaul_store::{StoreError, Watched};
+use longhaul_store::{HistoryStore, StoreError};
 
 const ANY_RUN: RunFilter = RunFilter {
-    range: Range::ALL,
+    range: TimeRange::ALL,
     pair: None,
     kind: None,
     limit: 100,
 };
 
-const ANY_PLANNED: PlannedFilter = PlannedFilter {
-    range: Range::ALL,
+const ANY_PLANNED: PlannedRunFilter = PlannedRunFilter {
+    range: TimeRange::ALL,
     pair: None,
     waiting: false,
     limit: 100,
 };
 
 const ANY_EVENT: EventFilter = EventFilter {
-    range: Range::ALL,
+    range: TimeRange::ALL,
     pair: None,
     state: None,
     limit: 100,
 };
 
-fn ids(archive: &dyn Watched, filter: &RunFilter) -> Vec<String> {
+fn ids(archive: &dyn HistoryStore, filter: &RunFilter) -> Vec<String> {
     let runs = archive.runs(filter).expect("a list");
     runs.into_iter().map(|entry| entry.id).collect()
 }
@@ -45,14 +45,14 @@ pub fn a_batch_said_twice_changes_nothing(place: &dyn Place) {
     ];
     let batch = runs(&values);
     let landed = archive.append_runs(&batch).unwrap();
-    assert_eq!((landed.new, landed.already), (3, 0));
+    assert_eq!((landed.new, landed.already_stored), (3, 0));
     for _ in 0..2 {
         let landed = archive.append_runs(&batch).unwrap();
-        assert_eq!((landed.new, landed.already), (0, 3));
+        assert_eq!((landed.new, landed.already_stored), (0, 3));
     }
     // A part of it, and within one batch twice.
     let landed = archive.append_runs(&[batch[1].clone(), batch[1].clone()]);
-    assert_eq!(landed.unwrap().already, 2);
+    assert_eq!(landed.unwrap().already_stored, 2);
     assert_eq!(points(archive.as_ref()), values);
     assert_eq!(ids(archive.as_ref(), &ANY_RUN).len(), 3);
 }
@@ -63,10 +63,10 @@ pub fn a_run_under_a_taken_id_is_named_and_the_rest_lands(place: &dyn Place) {
     let mut other = run("a", MIDNIGHT_US + 1, 2.0);
     other.report = other.report.replace("daresbury", "elsewhere");
     let landed = archive.append_runs(&[other, run("b", MIDNIGHT_US + 2, 3.0)]);
-    let expected = Landed {
+    let expected = IngestResult {
         new: 1,
         differing: vec!["a".to_owned()],
-        ..Landed::default()
+        ..IngestResult::default()
     };
     assert_eq!(landed.unwrap(), expected);
     let values = [(MIDNIGHT_US, 1.0), (MIDNIGHT_US + 2, 3.0)];
@@ -84,7 +84,9 @@ pub fn what_is_written_is_there_for_the_next_connection(place: &dyn Place) {
     let archive = place.open();
     let report = archive.report("a").unwrap().expect("the report");
     assert_eq!(
-        WatchedRun::of(&report, MIDNIGHT_US).unwrap().report,
+        IncomingRun::from_report(&report, MIDNIGHT_US)
+            .unwrap()
+            .report,
         run.report
     );
     assert!(archive.event("e").unwrap().is_some());
@@ -94,16 +96,16 @@ pub fn what_is_written_is_there_for_the_next_connection(place: &dyn Place) {
 pub fn an_empty_archive_answers_with_nothing(place: &dyn Place) {
     let archive = place.open();
     assert_eq!(archive.pairs().unwrap(), []);
-    assert_eq!(archive.grid(Quantity::Loss).unwrap(), []);
+    assert_eq!(archive.grid(PathQuantity::Loss).unwrap(), []);
     assert_eq!(points(archive.as_ref()), []);
-    assert_eq!(goodput(archive.as_ref(), Range::ALL, 0).points, []);
+    assert_eq!(goodput(archive.as_ref(), TimeRange::ALL, 0).points, []);
     assert_eq!(archive.runs(&ANY_RUN).unwrap(), []);
     assert_eq!(archive.events(&ANY_EVENT).unwrap(), []);
     assert_eq!(archive.event("e").unwrap(), None);
     assert_eq!(archive.report("r").unwrap(), None);
     assert_eq!(archive.planned(&ANY_PLANNED).unwrap(), []);
-    let counts = archive.planned_counts(Range::ALL).unwrap();
-    assert_eq!(counts, PlannedCounts::default());
+    let counts = archive.planned_counts(TimeRange::ALL).unwrap();
+    assert_eq!(counts, PlannedRunCounts::default());
 }
 
 pub fn runs_are_found_by_pair_kind_and_time(place: &dyn Place) {
@@ -121,7 +123,7 @@ pub fn runs_are_found_by_pair_kind_and_time(place: &dyn Place) {
         ..ANY_RUN
     };
     assert_eq!(ids(archive.as_ref(), &of_pair), ["forth"]);
-    let range = Range {
+    let range = TimeRange {
         begin_us: MIDNIGHT_US,
         end_us: MIDNIGHT_US + HOUR_US,
     };
@@ -133,7 +135,7 @@ pub fn runs_are_found_by_pair_kind_and_time(place: &dyn Place) {
         };
         assert_eq!(ids(archive.as_ref(), &in_range), ["forth"]);
     }
-    for (kind, count) in [(Kind::Throughput, 2), (Kind::Path, 0)] {
+    for (kind, count) in [(ReportKind::Throughput, 2), (ReportKind::Path, 0)] {
         let of_kind = RunFilter {
             kind: Some(kind),
             ..ANY_RUN
@@ -152,8 +154,8 @@ pub fn runs_are_found_by_pair_kind_and_time(place: &dyn Place) {
     assert_eq!(ids(archive.as_ref(), &of_nobody).len(), 0);
 }
 
-fn due(number: i64) -> Planned {
-    Planned {
+fn due(number: i64) -> PlannedRun {
+    PlannedRun {
         id: format!("planned-{number}"),
         due_us: MIDNIGHT_US + number * HOUR_US,
         measurement: "light".to_owned(),
@@ -161,23 +163,23 @@ fn due(number: i64) -> Planned {
     }
 }
 
-fn missed(reason: &str) -> Outcome {
-    Outcome::Missed {
+fn missed(reason: &str) -> PlannedOutcome {
+    PlannedOutcome::Missed {
         reason: reason.to_owned(),
     }
 }
 
-fn done(run_id: &str) -> Outcome {
-    Outcome::Done {
+fn done(run_id: &str) -> PlannedOutcome {
+    PlannedOutcome::Done {
         run_id: run_id.to_owned(),
     }
 }
 
 pub fn planned_runs_end_as_done_or_missed_and_add_up(place: &dyn Place) {
     let mut archive = place.open();
-    let ten: Vec<Planned> = (0..10).map(due).collect();
-    assert_eq!(archive.plan(&ten[..7]).unwrap(), 7);
-    assert_eq!(archive.plan(&ten).unwrap(), 3);
+    let ten: Vec<PlannedRun> = (0..10).map(due).collect();
+    assert_eq!(archive.add_planned(&ten[..7]).unwrap(), 7);
+    assert_eq!(archive.add_planned(&ten).unwrap(), 3);
     // A result settles its plan in the same breath.
     let mut run = run("r0", MIDNIGHT_US, 1.0);
     run.planned_id = Some("planned-0".to_owned());
@@ -194,30 +196,30 @@ pub fn planned_runs_end_as_done_or_missed_and_add_up(place: &dyn Place) {
         (5, done("r5")),
     ] {
         archive
-            .settle(&format!("planned-{number}"), &outcome)
+            .record_outcome(&format!("planned-{number}"), &outcome)
             .unwrap();
     }
-    let counts = archive.planned_counts(Range::ALL).unwrap();
+    let counts = archive.planned_counts(TimeRange::ALL).unwrap();
     assert_eq!((counts.done, counts.missed, counts.waiting), (3, 3, 4));
     assert_eq!(counts.planned(), 10);
     let reasons = [("budget".to_owned(), 2), ("unreachable".to_owned(), 1)];
     assert_eq!(counts.reasons, reasons);
     planned_rows_tell_outcomes(archive.as_ref());
-    let unknown = archive.settle("nobody", &missed("budget"));
+    let unknown = archive.record_outcome("nobody", &missed("budget"));
     assert!(matches!(unknown, Err(StoreError::NoSuchPlanned { .. })));
 }
 
-fn planned_rows_tell_outcomes(archive: &dyn Watched) {
+fn planned_rows_tell_outcomes(archive: &dyn HistoryStore) {
     let rows = archive.planned(&ANY_PLANNED).unwrap();
-    let numbers: Vec<Planned> = rows.iter().map(|row| row.planned.clone()).collect();
+    let numbers: Vec<PlannedRun> = rows.iter().map(|row| row.planned.clone()).collect();
     assert_eq!(numbers, (0..10).map(due).collect::<Vec<_>>());
     assert_eq!(rows[0].outcome, Some(done("r0")));
     assert_eq!(rows[1].outcome, Some(done("r1")));
     assert_eq!(rows[2].outcome, Some(missed("budget")));
     assert_eq!(rows[5].outcome, Some(done("r5")));
     assert_eq!(rows[6].outcome, None);
-    let part = PlannedFilter {
-        range: Range {
+    let part = PlannedRunFilter {
+        range: TimeRange {
             begin_us: MIDNIGHT_US + 2 * HOUR_US,
             end_us: MIDNIGHT_US + 9 * HOUR_US,
         },
@@ -230,17 +232,17 @@ fn planned_rows_tell_outcomes(archive: &dyn Watched) {
     assert_eq!(waiting, ["planned-6", "planned-8"]);
 }
 
-pub fn event(id: &str, at_us: i64) -> Event {
-    let level = |median| Level {
+pub fn event(id: &str, at_us: i64) -> ChangeEvent {
+    let level = |median| QuantityLevel {
         median,
         deviation: 0.1,
         samples: 9,
     };
-    Event {
+    ChangeEvent {
         id: id.to_owned(),
         pair: geneva(),
-        quantity: Quantity::Goodput,
-        state: State::Suspected,
+        quantity: PathQuantity::Goodput,
+        state: EventState::Suspected,
         between_us: [at_us, at_us + HOUR_US],
         before: level(2.0),
         after: level(1.0),
@@ -256,8 +258,8 @@ pub fn event(id: &str, at_us: i64) -> Event {
     }
 }
 
-fn open_events(archive: &dyn Watched) -> u32 {
-    let grid = archive.grid(Quantity::Goodput).unwrap();
+fn open_events(archive: &dyn HistoryStore) -> u32 {
+    let grid = archive.grid(PathQuantity::Goodput).unwrap();
     grid.iter().map(|cell| cell.open_events).sum()
 }
 
@@ -269,19 +271,19 @@ pub fn an_event_is_one_entry_however_often_it_is_said(place: &dyn Place) {
         archive.put_event(event).unwrap();
     }
     assert_eq!(open_events(archive.as_ref()), 2);
-    first.state = State::Confirmed;
+    first.state = EventState::Confirmed;
     first.between_us[0] += 60_000_000;
     archive.put_event(&first).unwrap();
     assert_eq!(archive.event("first").unwrap(), Some(first.clone()));
     let all = archive.events(&ANY_EVENT).unwrap();
     assert_eq!(all, [later.clone(), first.clone()]);
     let confirmed = EventFilter {
-        state: Some(State::Confirmed),
+        state: Some(EventState::Confirmed),
         ..ANY_EVENT
     };
     assert_eq!(archive.events(&confirmed).unwrap(), [first.clone()]);
     let second_day = EventFilter {
-        range: Range {
+        range: TimeRange {
             begin_us: MIDNIGHT_US + DAY_US + 1,
             end_us: MIDNIGHT_US + 2 * DAY_US,
         },
@@ -294,7 +296,7 @@ pub fn an_event_is_one_entry_however_often_it_is_said(place: &dyn Place) {
         ..ANY_EVENT
     };
     assert_eq!(archive.events(&of_nobody).unwrap(), []);
-    first.state = State::Recovered;
+    first.state = EventState::Recovered;
     first.recovered_by = Some("later".to_owned());
     archive.put_event(&first).unwrap();
     assert_eq!(open_events(archive.as_ref()), 1);
@@ -311,18 +313,18 @@ pub fn the_grid_has_every_pair_with_its_newest_value(place: &dyn Place) {
         archive.append_runs(&runs(batch)).unwrap();
     }
     archive
-        .plan(&[Planned {
+        .add_planned(&[PlannedRun {
             pair: Some(pair("geneva", "losangeles")),
             ..due(1)
         }])
         .unwrap();
-    let grid = archive.grid(Quantity::Goodput).unwrap();
+    let grid = archive.grid(PathQuantity::Goodput).unwrap();
     let ways: Vec<&str> = grid.iter().map(|cell| cell.pair.from.as_str()).collect();
     assert_eq!(ways, ["geneva", "losangeles"]);
-    assert_eq!((grid[0].newest, grid[0].usual), (None, None));
+    assert_eq!((grid[0].newest, grid[0].weekly_median), (None, None));
     assert_eq!(grid[1].newest.unwrap().value, 7.0);
-    assert_eq!(grid[1].usual, Some(101.0));
+    assert_eq!(grid[1].weekly_median, Some(101.0));
     // Of another quantity nothing is known.
-    let grid = archive.grid(Quantity::Loss).unwrap();
+    let grid = archive.grid(PathQuantity::Loss).unwrap();
     assert!(grid.iter().all(|cell| cell.newest.is_none()));
 }

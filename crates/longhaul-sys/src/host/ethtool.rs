@@ -4,8 +4,8 @@
 //! Errors: `Unsupported` (EOPNOTSUPP) if the driver does not report the setting, as loopback has no
 //! rings; `NotFound` (ENODEV) if there is no such interface.
 
-use super::interface::{asking_socket, request};
-use crate::syscall::status;
+use super::network_interface::{build_ifreq, open_ioctl_socket};
+use crate::syscall::check_status;
 use std::io;
 use std::os::fd::AsRawFd;
 
@@ -20,27 +20,27 @@ const FLAG_LRO: u32 = 1 << 15;
 
 /// Sends a command; all commands used here are structures of 32-bit words that start with the
 /// command's number. `N` must be the total length of the command's structure.
-fn exchange<const N: usize>(name: &str, mut words: [u32; N]) -> io::Result<[u32; N]> {
+fn exchange_words<const N: usize>(name: &str, mut words: [u32; N]) -> io::Result<[u32; N]> {
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
-    let mut request = request(name).ok_or(io::ErrorKind::InvalidInput)?;
-    let socket = asking_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let mut request = build_ifreq(name).ok_or(io::ErrorKind::InvalidInput)?;
+    let socket = open_ioctl_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: the request and the words that it points to live for the call, and the words are
     // as many as the command's structure has; any bits make valid words.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-    status(answer)?;
+    check_status(answer)?;
     Ok(words)
 }
 
-fn ask<const N: usize>(name: &str, command: u32) -> io::Result<[u32; N]> {
+fn query_words<const N: usize>(name: &str, command: u32) -> io::Result<[u32; N]> {
     let mut words = [0; N];
     words[0] = command;
-    exchange(name, words)
+    exchange_words(name, words)
 }
 
 /// Driver of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Driver {
+pub struct DriverInfo {
     pub name: String,
     /// Firmware version; empty if none.
     pub firmware: String,
@@ -49,19 +49,19 @@ pub struct Driver {
 }
 
 /// Reads the driver of an interface.
-pub fn driver(name: &str) -> io::Result<Driver> {
+pub fn query_driver(name: &str) -> io::Result<DriverInfo> {
     // struct ethtool_drvinfo: 49 words; the texts start at the second.
-    let words: [u32; 49] = ask(name, GET_DRIVER)?;
+    let words: [u32; 49] = query_words(name, GET_DRIVER)?;
     let bytes: Vec<u8> = words[1..].iter().flat_map(|w| w.to_ne_bytes()).collect();
-    Ok(Driver {
-        name: text(&bytes[..32]),
-        firmware: text(&bytes[64..96]),
-        bus: text(&bytes[96..128]),
+    Ok(DriverInfo {
+        name: parse_padded_text(&bytes[..32]),
+        firmware: parse_padded_text(&bytes[64..96]),
+        bus: parse_padded_text(&bytes[96..128]),
     })
 }
 
 /// Parses a zero-terminated text; the drivers' "N/A" becomes empty.
-fn text(bytes: &[u8]) -> String {
+fn parse_padded_text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     let text = String::from_utf8_lossy(&bytes[..end]).trim().to_owned();
     if text == "N/A" { String::new() } else { text }
@@ -69,7 +69,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// Work that the device or the stack takes off the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Feature {
+pub enum OffloadFeature {
     /// The device splits packets into segments.
     Tso,
     /// The stack splits packets as late as possible.
@@ -84,24 +84,24 @@ pub enum Feature {
 }
 
 /// Returns whether a feature is on.
-pub fn feature(name: &str, feature: Feature) -> io::Result<bool> {
+pub fn query_feature(name: &str, feature: OffloadFeature) -> io::Result<bool> {
     let (command, bit) = match feature {
-        Feature::Tso => (0x1e, u32::MAX),
-        Feature::Gso => (0x23, u32::MAX),
-        Feature::Gro => (0x2b, u32::MAX),
-        Feature::Lro => (GET_FLAGS, FLAG_LRO),
-        Feature::TxChecksum => (0x16, u32::MAX),
-        Feature::RxChecksum => (0x14, u32::MAX),
-        Feature::ScatterGather => (0x18, u32::MAX),
+        OffloadFeature::Tso => (0x1e, u32::MAX),
+        OffloadFeature::Gso => (0x23, u32::MAX),
+        OffloadFeature::Gro => (0x2b, u32::MAX),
+        OffloadFeature::Lro => (GET_FLAGS, FLAG_LRO),
+        OffloadFeature::TxChecksum => (0x16, u32::MAX),
+        OffloadFeature::RxChecksum => (0x14, u32::MAX),
+        OffloadFeature::ScatterGather => (0x18, u32::MAX),
     };
     // struct ethtool_value.
-    let [_, value] = ask::<2>(name, command)?;
+    let [_, value] = query_words::<2>(name, command)?;
     Ok(value & bit != 0)
 }
 
 /// Numbers of descriptors in the rings between host and device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Rings {
+pub struct RingSizes {
     pub rx: u32,
     pub rx_max: u32,
     pub tx: u32,
@@ -109,10 +109,10 @@ pub struct Rings {
 }
 
 /// Reads the ring sizes of an interface.
-pub fn rings(name: &str) -> io::Result<Rings> {
+pub fn query_rings(name: &str) -> io::Result<RingSizes> {
     // struct ethtool_ringparam: four limits, then four values; mini and jumbo between rx and tx.
-    let [_, rx_max, _, _, tx_max, rx, _, _, tx] = ask::<9>(name, GET_RINGS)?;
-    Ok(Rings {
+    let [_, rx_max, _, _, tx_max, rx, _, _, tx] = query_words::<9>(name, GET_RINGS)?;
+    Ok(RingSizes {
         rx,
         rx_max,
         tx,
@@ -125,16 +125,16 @@ pub fn rings(name: &str) -> io::Result<Rings> {
 /// # Errors
 /// `PermissionDenied` without `CAP_NET_ADMIN`, `InvalidInput` beyond the limit.
 pub fn set_rings(name: &str, rx: Option<u32>, tx: Option<u32>) -> io::Result<()> {
-    let mut words = ask::<9>(name, GET_RINGS)?;
+    let mut words = query_words::<9>(name, GET_RINGS)?;
     words[0] = SET_RINGS;
     words[5] = rx.unwrap_or(words[5]);
     words[8] = tx.unwrap_or(words[8]);
-    exchange(name, words).map(|_| ())
+    exchange_words(name, words).map(|_| ())
 }
 
 /// Interrupt coalescing: limits of time and packets before an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Coalescing {
+pub struct InterruptCoalescing {
     pub rx_usecs: u32,
     pub rx_frames: u32,
     pub tx_usecs: u32,
@@ -144,10 +144,10 @@ pub struct Coalescing {
 }
 
 /// Reads the interrupt coalescing of an interface.
-pub fn coalescing(name: &str) -> io::Result<Coalescing> {
+pub fn query_coalescing(name: &str) -> io::Result<InterruptCoalescing> {
     // struct ethtool_coalesce: 23 words.
-    let words: [u32; 23] = ask(name, GET_COALESCING)?;
-    Ok(Coalescing {
+    let words: [u32; 23] = query_words(name, GET_COALESCING)?;
+    Ok(InterruptCoalescing {
         rx_usecs: words[1],
         rx_frames: words[2],
         tx_usecs: words[5],
@@ -159,7 +159,7 @@ pub fn coalescing(name: &str) -> io::Result<Coalescing> {
 
 /// Numbers of a device's queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Channels {
+pub struct QueueCounts {
     pub rx: u32,
     pub rx_max: u32,
     pub tx: u32,
@@ -170,10 +170,11 @@ pub struct Channels {
 }
 
 /// Reads the queue numbers of an interface.
-pub fn channels(name: &str) -> io::Result<Channels> {
+pub fn query_channels(name: &str) -> io::Result<QueueCounts> {
     // struct ethtool_channels: four limits, then four values, in the same order.
-    let [_, rx_max, tx_max, _, combined_max, rx, tx, _, combined] = ask::<9>(name, GET_CHANNELS)?;
-    Ok(Channels {
+    let [_, rx_max, tx_max, _, combined_max, rx, tx, _, combined] =
+        query_words::<9>(name, GET_CHANNELS)?;
+    Ok(QueueCounts {
         rx,
         rx_max,
         tx,
@@ -185,17 +186,17 @@ pub fn channels(name: &str) -> io::Result<Channels> {
 
 /// Ethernet flow control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pause {
+pub struct PauseFrames {
     pub autoneg: bool,
     pub rx: bool,
     pub tx: bool,
 }
 
 /// Reads the pause frame settings of an interface.
-pub fn pause(name: &str) -> io::Result<Pause> {
+pub fn query_pause_frames(name: &str) -> io::Result<PauseFrames> {
     // struct ethtool_pauseparam.
-    let [_, autoneg, rx, tx] = ask::<4>(name, GET_PAUSE)?;
-    Ok(Pause {
+    let [_, autoneg, rx, tx] = query_words::<4>(name, GET_PAUSE)?;
+    Ok(PauseFrames {
         autoneg: autoneg != 0,
         rx: rx != 0,
         tx: tx != 0,
@@ -208,35 +209,35 @@ mod tests {
 
     #[test]
     fn loopback_has_features_but_no_driver_rings_or_queues() {
-        assert!(feature("lo", Feature::Gso).expect("GSO of lo"));
+        assert!(query_feature("lo", OffloadFeature::Gso).expect("GSO of lo"));
         let unsupported = Some(libc::EOPNOTSUPP);
         assert_eq!(
-            rings("lo").expect_err("no rings").raw_os_error(),
+            query_rings("lo").expect_err("no rings").raw_os_error(),
             unsupported
         );
-        let queues = channels("lo").expect_err("no queues");
+        let queues = query_channels("lo").expect_err("no queues");
         assert_eq!(queues.raw_os_error(), unsupported);
-        let pause = pause("lo").expect_err("no pause frames");
+        let pause = query_pause_frames("lo").expect_err("no pause frames");
         assert_eq!(pause.raw_os_error(), unsupported);
-        assert!(coalescing("lo").is_err());
+        assert!(query_coalescing("lo").is_err());
         assert!(set_rings("lo", Some(64), None).is_err());
     }
 
     #[test]
     fn an_interface_that_does_not_exist_is_told_as_that() {
         for name in ["no-such", "a-name-that-is-much-too-long-for-linux", ""] {
-            assert!(driver(name).is_err());
-            assert!(feature(name, Feature::Tso).is_err());
+            assert!(query_driver(name).is_err());
+            assert!(query_feature(name, OffloadFeature::Tso).is_err());
         }
-        let missing = rings("no-such").expect_err("no interface");
+        let missing = query_rings("no-such").expect_err("no interface");
         assert_eq!(missing.raw_os_error(), Some(libc::ENODEV));
     }
 
     #[test]
     fn a_text_of_a_driver_ends_at_its_zero() {
-        assert_eq!(text(b"ixgbe\0\xff\xff"), "ixgbe");
-        assert_eq!(text(b"N/A\0"), "");
-        assert_eq!(text(b"whole"), "whole");
-        assert_eq!(text(b""), "");
+        assert_eq!(parse_padded_text(b"ixgbe\0\xff\xff"), "ixgbe");
+        assert_eq!(parse_padded_text(b"N/A\0"), "");
+        assert_eq!(parse_padded_text(b"whole"), "whole");
+        assert_eq!(parse_padded_text(b""), "");
     }
 }

@@ -10,7 +10,7 @@ use std::{fs, io};
 
 /// A line of `/proc/interrupts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct InterruptLine {
     /// Interrupts served since boot, by core.
     pub counts: BTreeMap<u32, u64>,
     /// Chip, trigger, and names of the handlers.
@@ -18,13 +18,15 @@ pub struct Line {
 }
 
 /// Reads the numbered interrupts of this machine.
-pub fn read() -> io::Result<BTreeMap<u32, Line>> {
-    Ok(parse(&fs::read_to_string("/proc/interrupts")?))
+pub fn read_proc_interrupts() -> io::Result<BTreeMap<u32, InterruptLine>> {
+    Ok(parse_proc_interrupts(&fs::read_to_string(
+        "/proc/interrupts",
+    )?))
 }
 
 /// Parses a heading with the cores, then a line per interrupt. Skips unnumbered interrupts (the
 /// processor's own) and malformed lines.
-pub fn parse(text: &str) -> BTreeMap<u32, Line> {
+pub fn parse_proc_interrupts(text: &str) -> BTreeMap<u32, InterruptLine> {
     let mut lines = text.lines();
     let cores: Vec<u32> = lines
         .next()
@@ -35,7 +37,7 @@ pub fn parse(text: &str) -> BTreeMap<u32, Line> {
     lines.filter_map(|line| parse_line(line, &cores)).collect()
 }
 
-fn parse_line(line: &str, cores: &[u32]) -> Option<(u32, Line)> {
+fn parse_line(line: &str, cores: &[u32]) -> Option<(u32, InterruptLine)> {
     let (number, rest) = line.split_once(':')?;
     let number = number.trim().parse().ok()?;
     let mut words = rest.split_ascii_whitespace();
@@ -44,12 +46,15 @@ fn parse_line(line: &str, cores: &[u32]) -> Option<(u32, Line)> {
         counts.insert(core, words.next()?.parse().ok()?);
     }
     let names = words.collect::<Vec<_>>().join(" ");
-    Some((number, Line { counts, names }))
+    Some((number, InterruptLine { counts, names }))
 }
 
 /// Finds the interrupts whose names contain `interface`: `eth0`, `eth0-TxRx-3`, `mlx5@eth0`.
-pub fn named_after(lines: &BTreeMap<u32, Line>, interface: &str) -> Vec<u32> {
-    let named = |line: &Line| {
+pub fn find_interface_interrupts(
+    lines: &BTreeMap<u32, InterruptLine>,
+    interface: &str,
+) -> Vec<u32> {
+    let named = |line: &InterruptLine| {
         let mut words = line.names.split([' ', ',', '-', '@', ':']);
         words.any(|word| word == interface)
     };
@@ -62,10 +67,10 @@ pub fn named_after(lines: &BTreeMap<u32, Line>, interface: &str) -> Vec<u32> {
 
 /// Returns the cores that an interrupt is delivered to: the effective ones, or the permitted ones
 /// if the kernel does not report those.
-pub fn cores(number: u32) -> Option<Vec<u32>> {
+pub fn interrupt_cores(number: u32) -> Option<Vec<u32>> {
     let read = |file: &str| {
         let text = fs::read_to_string(format!("/proc/irq/{number}/{file}")).ok()?;
-        let cores = core_list::parse(&text);
+        let cores = core_list::parse_core_list(&text);
         (!cores.is_empty()).then_some(cores)
     };
     read("effective_affinity_list").or_else(|| read("smp_affinity_list"))
@@ -88,29 +93,29 @@ ERR:          0
 
     #[test]
     fn counts_stand_under_their_cores() {
-        let lines = parse(TEXT);
+        let lines = parse_proc_interrupts(TEXT);
         assert_eq!(lines.keys().copied().collect::<Vec<_>>(), [24, 38, 39, 40]);
         assert_eq!(lines[&38].counts, BTreeMap::from([(0, 7), (2, 3156)]));
     }
 
     #[test]
     fn an_interface_has_the_interrupts_of_its_name_and_no_others() {
-        let lines = parse(TEXT);
-        assert_eq!(named_after(&lines, "eth0"), [38, 39]);
-        assert_eq!(named_after(&lines, "eth01"), [40]);
-        assert!(named_after(&lines, "eth").is_empty());
+        let lines = parse_proc_interrupts(TEXT);
+        assert_eq!(find_interface_interrupts(&lines, "eth0"), [38, 39]);
+        assert_eq!(find_interface_interrupts(&lines, "eth01"), [40]);
+        assert!(find_interface_interrupts(&lines, "eth").is_empty());
     }
 
     #[test]
     fn this_machine_has_interrupts() {
-        read().expect("/proc/interrupts");
-        assert_eq!(cores(u32::MAX), None);
+        read_proc_interrupts().expect("/proc/interrupts");
+        assert_eq!(interrupt_cores(u32::MAX), None);
     }
 
     proptest! {
         #[test]
         fn no_text_makes_the_parser_fail(text in "( *CPU[0-9]{0,2}){0,3}\n([ 0-9A-Z]{0,4}:( [0-9]{0,22}){0,4}.{0,9}\n){0,4}") {
-            parse(&text);
+            parse_proc_interrupts(&text);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Returns a device's sysfs folder; `None` for invalid bus addresses, to prevent path injection.
-fn folder(bus: &str) -> Option<PathBuf> {
+fn device_folder(bus: &str) -> Option<PathBuf> {
     let plain = bus
         .bytes()
         .all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
@@ -15,14 +15,14 @@ fn folder(bus: &str) -> Option<PathBuf> {
         .then(|| PathBuf::from("/sys/bus/pci/devices").join(bus))
 }
 
-fn text(bus: &str, file: &str) -> Option<String> {
-    let text = fs::read_to_string(folder(bus)?.join(file)).ok()?;
+fn read_device_file(bus: &str, file: &str) -> Option<String> {
+    let text = fs::read_to_string(device_folder(bus)?.join(file)).ok()?;
     Some(text.trim().to_owned())
 }
 
 /// Speed and width of a PCIe link, current and maximum.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Link {
+pub struct PcieLink {
     /// Speed in GT/s as the kernel writes it, such as `8.0`; absent for a virtual device.
     pub speed_gtps: Option<String>,
     pub speed_gtps_max: Option<String>,
@@ -31,10 +31,10 @@ pub struct Link {
 }
 
 /// Reads the link of the device at `bus`.
-pub fn link(bus: &str) -> Link {
-    let speed = |file| parse_speed(&text(bus, file)?);
-    let width = |file| parse_width(&text(bus, file)?);
-    Link {
+pub fn read_pcie_link(bus: &str) -> PcieLink {
+    let speed = |file| parse_speed(&read_device_file(bus, file)?);
+    let width = |file| parse_width(&read_device_file(bus, file)?);
+    PcieLink {
         speed_gtps: speed("current_link_speed"),
         speed_gtps_max: speed("max_link_speed"),
         width_lanes: width("current_link_width"),
@@ -57,12 +57,12 @@ fn parse_width(text: &str) -> Option<u32> {
 
 /// Returns the NUMA node, if the machine has several.
 pub fn numa_node(bus: &str) -> Option<u32> {
-    text(bus, "numa_node")?.parse().ok()
+    read_device_file(bus, "numa_node")?.parse().ok()
 }
 
 /// Returns the numbers of the device's message-signalled interrupts, if any.
-pub fn interrupts(bus: &str) -> Vec<u32> {
-    let Some(folder) = folder(bus) else {
+pub fn list_msi_interrupts(bus: &str) -> Vec<u32> {
+    let Some(folder) = device_folder(bus) else {
         return Vec::new();
     };
     let entries = fs::read_dir(folder.join("msi_irqs"));
@@ -106,11 +106,11 @@ mod tests {
 
     #[test]
     fn only_a_bus_address_leads_to_a_folder() {
-        assert!(folder("0000:3b:00.0").is_some());
+        assert!(device_folder("0000:3b:00.0").is_some());
         for wrong in ["", "..", "../..", "usb-1", "0000:..", "tap", "/etc"] {
-            assert_eq!(folder(wrong), None, "{wrong:?}");
+            assert_eq!(device_folder(wrong), None, "{wrong:?}");
         }
-        assert_eq!(link("ffff:ff:ff.7"), Link::default());
-        assert!(interrupts("ffff:ff:ff.7").is_empty());
+        assert_eq!(read_pcie_link("ffff:ff:ff.7"), PcieLink::default());
+        assert!(list_msi_interrupts("ffff:ff:ff.7").is_empty());
     }
 }

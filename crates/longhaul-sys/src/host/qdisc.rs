@@ -3,8 +3,8 @@
 //! Source: RTM_GETQDISC, `linux/pkt_sched.h`; of the calling thread's network namespace.
 //! Wrong when: the device is down and has none.
 
-use crate::netlink::index_of;
-use crate::netlink::read::{self, Answer, Question};
+use crate::netlink::interface_index;
+use crate::netlink::netlink_query::{self, NetlinkAnswer, NetlinkQuery};
 use longhaul_model::units::Rate;
 use std::io;
 
@@ -23,7 +23,7 @@ const FIXED_BYTES: usize = 20;
 
 /// Queueing disciplines that packets pass before the device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Qdisc {
+pub struct QdiscKinds {
     /// Kind of the root; absent while the device is down.
     pub root: Option<String>,
     /// Distinct kinds below the root, such as those of `mq`.
@@ -33,58 +33,64 @@ pub struct Qdisc {
 }
 
 /// Reads the queueing disciplines of an interface.
-pub fn read(name: &str) -> io::Result<Qdisc> {
-    let index = index_of(name)?;
+pub fn query_qdisc(name: &str) -> io::Result<QdiscKinds> {
+    let index = interface_index(name)?;
     let mut fixed = [0; FIXED_BYTES];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
-    let answers = read::ask(&Question {
+    let answers = netlink_query::run_query(&NetlinkQuery {
         kind: libc::RTM_GETQDISC,
         fixed: &fixed,
         attributes: &[],
         dump: true,
     })?;
-    Ok(describe(&answers, index))
+    Ok(parse_qdisc_kinds(&answers, index))
 }
 
 /// Returns the queued bytes of an interface; absent if its root does not count them.
 pub fn backlog_bytes(name: &str) -> io::Result<Option<u64>> {
-    let index = index_of(name)?;
+    let index = interface_index(name)?;
     let mut fixed = [0; FIXED_BYTES];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
-    let answers = read::ask(&Question {
+    let answers = netlink_query::run_query(&NetlinkQuery {
         kind: libc::RTM_GETQDISC,
         fixed: &fixed,
         attributes: &[],
         dump: true,
     })?;
-    Ok(answers.iter().find_map(|answer| backlog(answer, index)))
+    Ok(answers
+        .iter()
+        .find_map(|answer| parse_backlog(answer, index)))
 }
 
-fn backlog(answer: &Answer, index: u32) -> Option<u64> {
+fn parse_backlog(answer: &NetlinkAnswer, index: u32) -> Option<u64> {
     let body = answer.body.as_slice();
-    if read::number(body, 4) != Some(index) || read::number(body, 12) != Some(PARENT_ROOT) {
+    if netlink_query::read_u32(body, 4) != Some(index)
+        || netlink_query::read_u32(body, 12) != Some(PARENT_ROOT)
+    {
         return None;
     }
-    let statistics = read::attribute(body.get(FIXED_BYTES..)?, STATISTICS)?;
-    let queue = read::attribute(statistics, STATISTICS_QUEUE)?;
-    read::number(queue, QUEUE_BACKLOG).map(u64::from)
+    let statistics = netlink_query::find_attribute(body.get(FIXED_BYTES..)?, STATISTICS)?;
+    let queue = netlink_query::find_attribute(statistics, STATISTICS_QUEUE)?;
+    netlink_query::read_u32(queue, QUEUE_BACKLOG).map(u64::from)
 }
 
-fn describe(answers: &[Answer], index: u32) -> Qdisc {
-    let mut found = Qdisc::default();
+fn parse_qdisc_kinds(answers: &[NetlinkAnswer], index: u32) -> QdiscKinds {
+    let mut found = QdiscKinds::default();
     for body in answers.iter().map(|answer| answer.body.as_slice()) {
-        let parent = read::number(body, 12);
-        if read::number(body, 4) != Some(index) || parent == Some(PARENT_INGRESS) {
+        let parent = netlink_query::read_u32(body, 12);
+        if netlink_query::read_u32(body, 4) != Some(index) || parent == Some(PARENT_INGRESS) {
             continue;
         }
         let Some(attributes) = body.get(FIXED_BYTES..) else {
             continue;
         };
-        let Some(kind) = read::attribute(attributes, KIND).map(read::text) else {
+        let Some(kind) =
+            netlink_query::find_attribute(attributes, KIND).map(netlink_query::parse_text)
+        else {
             continue;
         };
         if kind == "fq" {
-            let ceiling = flow_ceiling(attributes);
+            let ceiling = flow_rate_limit(attributes);
             found.flow_max = [found.flow_max, ceiling].into_iter().flatten().min();
         }
         if parent == Some(PARENT_ROOT) {
@@ -98,9 +104,10 @@ fn describe(answers: &[Answer], index: u32) -> Qdisc {
 }
 
 /// Returns the flow rate limit of an fq; all ones means none.
-fn flow_ceiling(attributes: &[u8]) -> Option<Rate> {
-    let options = read::attribute(attributes, OPTIONS)?;
-    let bytes_per_second = read::number(read::attribute(options, FQ_FLOW_MAX_RATE)?, 0)?;
+fn flow_rate_limit(attributes: &[u8]) -> Option<Rate> {
+    let options = netlink_query::find_attribute(attributes, OPTIONS)?;
+    let bytes_per_second =
+        netlink_query::read_u32(netlink_query::find_attribute(options, FQ_FLOW_MAX_RATE)?, 0)?;
     (bytes_per_second != u32::MAX).then(|| Rate::bits_per_second(u64::from(bytes_per_second) * 8))
 }
 
@@ -116,7 +123,7 @@ mod tests {
         bytes
     }
 
-    fn answer(index: u32, parent: u32, kind: &str, flow_max: Option<u32>) -> Answer {
+    fn answer(index: u32, parent: u32, kind: &str, flow_max: Option<u32>) -> NetlinkAnswer {
         let mut body = vec![0; 4];
         for word in [index, 0, parent, 0] {
             body.extend_from_slice(&word.to_ne_bytes());
@@ -126,7 +133,7 @@ mod tests {
             let options = attribute(FQ_FLOW_MAX_RATE, &rate.to_ne_bytes());
             body.extend(attribute(OPTIONS, &options));
         }
-        Answer {
+        NetlinkAnswer {
             kind: libc::RTM_NEWQDISC,
             body,
         }
@@ -134,10 +141,10 @@ mod tests {
 
     #[test]
     fn loopback_has_no_queue() {
-        let lo = read("lo").expect("netlink");
+        let lo = query_qdisc("lo").expect("netlink");
         assert!(lo.leaves.is_empty());
         assert_eq!(lo.flow_max, None);
-        assert!(read("no-such").is_err());
+        assert!(query_qdisc("no-such").is_err());
     }
 
     #[test]
@@ -152,10 +159,10 @@ mod tests {
             answer.body.extend_from_slice(&statistics);
             answer
         };
-        assert_eq!(backlog(&with_statistics(PARENT_ROOT), 2), Some(9000));
-        assert_eq!(backlog(&with_statistics(PARENT_ROOT), 3), None);
-        assert_eq!(backlog(&with_statistics(1), 2), None);
-        assert_eq!(backlog(&answer(2, PARENT_ROOT, "fq", None), 2), None);
+        assert_eq!(parse_backlog(&with_statistics(PARENT_ROOT), 2), Some(9000));
+        assert_eq!(parse_backlog(&with_statistics(PARENT_ROOT), 3), None);
+        assert_eq!(parse_backlog(&with_statistics(1), 2), None);
+        assert_eq!(parse_backlog(&answer(2, PARENT_ROOT, "fq", None), 2), None);
         assert_eq!(backlog_bytes("lo").expect("netlink").unwrap_or(0), 0);
     }
 
@@ -168,12 +175,12 @@ mod tests {
             answer(2, PARENT_INGRESS, "clsact", None),
             answer(3, PARENT_ROOT, "pfifo_fast", None),
         ];
-        let expect = Qdisc {
+        let expect = QdiscKinds {
             root: Some("mq".into()),
             leaves: vec!["fq".into()],
             flow_max: Some(Rate::bits_per_second(1_000_000_000)),
         };
-        assert_eq!(describe(&answers, 2), expect);
-        assert_eq!(describe(&answers, 9), Qdisc::default());
+        assert_eq!(parse_qdisc_kinds(&answers, 2), expect);
+        assert_eq!(parse_qdisc_kinds(&answers, 9), QdiscKinds::default());
     }
 }

@@ -12,12 +12,16 @@ const LOOPBACK: [IpAddr; 2] = [
 ];
 
 /// The next message that fits; whatever takes a minute never comes.
-fn next(socket: &ProbeSocket, into: &mut [u8], fits: impl Fn(&Arrival, &[u8]) -> bool) -> Arrival {
+fn next(
+    socket: &ProbeSocket,
+    into: &mut [u8],
+    fits: impl Fn(&ProbeArrival, &[u8]) -> bool,
+) -> ProbeArrival {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         let left = until.saturating_duration_since(Instant::now());
         assert!(!left.is_zero(), "nothing came");
-        poll::readable([socket.as_fd()], Some(left)).expect("poll");
+        poll::wait_readable([socket.as_fd()], Some(left)).expect("poll");
         while let Some(arrival) = socket.receive(into).expect("receive") {
             if fits(&arrival, &into[..arrival.bytes]) {
                 return arrival;
@@ -45,7 +49,7 @@ fn raw_or_denied(made: io::Result<ProbeSocket>) -> Option<ProbeSocket> {
 #[test]
 fn a_closed_port_stands_in_the_error_queue_with_what_was_sent() {
     for address in LOOPBACK {
-        let socket = ProbeSocket::udp(Family::of(address)).expect("no privilege needed");
+        let socket = ProbeSocket::udp(IpFamily::of_address(address)).expect("no privilege needed");
         let to = closed_port(address);
         socket.send(b"probe 7", Some(to), Some(9)).expect("send");
         let mut bytes = [0; 100];
@@ -54,12 +58,12 @@ fn a_closed_port_stands_in_the_error_queue_with_what_was_sent() {
         assert_eq!(arrival.from.map(|from| from.port()), Some(to.port()));
         assert!(arrival.at.is_some(), "{arrival:?}");
         assert!(arrival.ttl.is_some(), "{arrival:?}");
-        let Some(Queued::Icmp(trouble)) = arrival.queued else {
+        let Some(ErrorQueueEntry::Icmp(trouble)) = arrival.queued else {
             panic!("not an error: {arrival:?}");
         };
-        let port_unreachable = match Family::of(address) {
-            Family::V4 => (3, 3),
-            Family::V6 => (1, 4),
+        let port_unreachable = match IpFamily::of_address(address) {
+            IpFamily::V4 => (3, 3),
+            IpFamily::V6 => (1, 4),
         };
         assert_eq!((trouble.kind, trouble.code), port_unreachable);
         assert_eq!(trouble.reported_by, Some(address));
@@ -71,8 +75,8 @@ fn a_closed_port_stands_in_the_error_queue_with_what_was_sent() {
 #[test]
 fn the_ttl_of_a_datagram_arrives() {
     for address in LOOPBACK {
-        let near = ProbeSocket::udp(Family::of(address)).expect("socket");
-        let far = ProbeSocket::udp(Family::of(address)).expect("socket");
+        let near = ProbeSocket::udp(IpFamily::of_address(address)).expect("socket");
+        let far = ProbeSocket::udp(IpFamily::of_address(address)).expect("socket");
         far.bind(SocketAddr::new(address, 0)).expect("bind");
         let to = far.local_address().expect("address");
         for (ttl, seen) in [(Some(3), 3), (None, 77)] {
@@ -87,8 +91,8 @@ fn the_ttl_of_a_datagram_arrives() {
 
 #[test]
 fn a_packet_beyond_the_mtu_of_the_interface_is_refused_not_cut() {
-    let near = ProbeSocket::udp(Family::V4).expect("socket");
-    near.set_fragments(Fragments::NeverAndForget)
+    let near = ProbeSocket::udp(IpFamily::V4).expect("socket");
+    near.set_fragment_policy(FragmentPolicy::NeverIgnoringPmtu)
         .expect("fragments");
     let to = closed_port(LOOPBACK[0]);
     // The loopback MTU is 65536, above the most that a datagram holds, so that a smaller one
@@ -103,12 +107,12 @@ fn a_packet_beyond_the_mtu_of_the_interface_is_refused_not_cut() {
 #[test]
 fn a_ping_socket_hears_its_echo() {
     for address in LOOPBACK {
-        let Some(socket) = raw_or_denied(ProbeSocket::ping(Family::of(address))) else {
+        let Some(socket) = raw_or_denied(ProbeSocket::ping(IpFamily::of_address(address))) else {
             continue;
         };
-        let (request, reply) = match Family::of(address) {
-            Family::V4 => (8, 0),
-            Family::V6 => (128, 129),
+        let (request, reply) = match IpFamily::of_address(address) {
+            IpFamily::V4 => (8, 0),
+            IpFamily::V6 => (128, 129),
         };
         let to = Some(SocketAddr::new(address, 0));
         let echo = [request, 0, 0, 0, 0, 0, 0, 5, 1, 2, 3];
@@ -122,15 +126,15 @@ fn a_ping_socket_hears_its_echo() {
 
 #[test]
 fn send_times_are_told_in_the_order_of_sending() {
-    let socket = ProbeSocket::udp(Family::V4).expect("socket");
+    let socket = ProbeSocket::udp(IpFamily::V4).expect("socket");
     let far = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    socket.tell_send_times().expect("send times");
+    socket.enable_transmit_timestamps().expect("send times");
     let to = far.local_addr().expect("address");
     let mut told = Vec::new();
     for _ in 0..3 {
         socket.send(b"x", Some(to), None).expect("send");
         let arrival = next(&socket, &mut [0; 10], |_, _| true);
-        let Some(Queued::Sent { number }) = arrival.queued else {
+        let Some(ErrorQueueEntry::Sent { number }) = arrival.queued else {
             panic!("not a send time: {arrival:?}");
         };
         told.push((number, arrival.at.expect("a time")));
@@ -145,14 +149,15 @@ fn send_times_are_told_in_the_order_of_sending() {
 #[test]
 fn all_icmp_is_heard_of_other_sockets_packets_too() {
     for address in LOOPBACK {
-        let Some(listening) = raw_or_denied(ProbeSocket::all_icmp(Family::of(address))) else {
+        let Some(listening) = raw_or_denied(ProbeSocket::all_icmp(IpFamily::of_address(address)))
+        else {
             continue;
         };
-        let sending = ProbeSocket::udp(Family::of(address)).expect("socket");
+        let sending = ProbeSocket::udp(IpFamily::of_address(address)).expect("socket");
         let to = closed_port(address);
         sending.send(b"to be quoted", Some(to), None).expect("send");
         let mut bytes = [0; 200];
-        let quotes = |_: &Arrival, bytes: &[u8]| bytes.ends_with(b"to be quoted");
+        let quotes = |_: &ProbeArrival, bytes: &[u8]| bytes.ends_with(b"to be quoted");
         let arrival = next(&listening, &mut bytes, quotes);
         assert_eq!(arrival.from.map(|from| from.ip()), Some(address));
         assert!(arrival.at.is_some() && arrival.ttl.is_some());
@@ -164,7 +169,7 @@ fn of_tcp_only_the_asked_port_is_heard() {
     for address in LOOPBACK {
         let listener = std::net::TcpListener::bind((address, 0)).expect("a port");
         let port = listener.local_addr().expect("address").port();
-        let heard = ProbeSocket::all_tcp(Family::of(address), port..=port);
+        let heard = ProbeSocket::all_tcp(IpFamily::of_address(address), port..=port);
         let Some(listening) = raw_or_denied(heard) else {
             continue;
         };
@@ -173,9 +178,9 @@ fn of_tcp_only_the_asked_port_is_heard() {
         // The three segments from the connecting side; the answers have another port.
         for _ in 0..3 {
             let arrival = next(&listening, &mut bytes, |_, _| true);
-            let segment = match Family::of(address) {
-                Family::V4 => &bytes[20..arrival.bytes],
-                Family::V6 => &bytes[..arrival.bytes],
+            let segment = match IpFamily::of_address(address) {
+                IpFamily::V4 => &bytes[20..arrival.bytes],
+                IpFamily::V6 => &bytes[..arrival.bytes],
             };
             assert_eq!(u16::from_be_bytes([segment[2], segment[3]]), port);
         }
@@ -184,7 +189,7 @@ fn of_tcp_only_the_asked_port_is_heard() {
 
 #[test]
 fn a_whole_packet_of_our_own_making_arrives() {
-    let Some(packets) = raw_or_denied(ProbeSocket::packets(Family::V4)) else {
+    let Some(packets) = raw_or_denied(ProbeSocket::raw_packets(IpFamily::V4)) else {
         return;
     };
     let far = UdpSocket::bind("127.0.0.1:0").expect("a port");

@@ -1,34 +1,34 @@
 //! Prometheus metrics as OpenMetrics text.
 //!
-//! Bounded: pairs come from the watch file, and at most [`PAIRS`] of them are exported; the rest is
+//! Bounded: pairs come from the watch file, and at most [`MAX_PAIRS`] of them are exported; the rest is
 //! counted. Built for each scrape, without state in between.
 
-mod registry;
+mod metrics_registry;
 
-use super::Shared;
-use super::asked::Asked;
-use super::fault::Fault;
-use super::metrics::registry::Page;
+use super::ApiState;
+use super::api_error::ApiError;
+use super::metrics::metrics_registry::MetricsPage;
+use super::query_params::QueryParams;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use longhaul_model::report::v1::event;
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_store::watched::{EventFilter, GridCell, Range};
-use longhaul_store::{StoreError, Watched};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_store::history_store::{EventFilter, GridPair, TimeRange};
+use longhaul_store::{HistoryStore, StoreError};
 use std::sync::Arc;
 
 /// The maximum number of pairs with exported values.
-const PAIRS: usize = 5000;
+const MAX_PAIRS: usize = 5000;
 /// The maximum number of events that are counted.
-const EVENTS: u32 = 10_000;
-const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const MAX_EVENTS: u32 = 10_000;
+const OPENMETRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The archive data of one scrape.
-pub struct Stored {
+pub struct MetricsSnapshot {
     kind: &'static str,
     bytes: Option<u64>,
-    grids: Vec<(Quantity, Vec<GridCell>)>,
+    grids: Vec<(PathQuantity, Vec<GridPair>)>,
     /// The number of open events, by state.
     suspected: u64,
     confirmed: u64,
@@ -39,41 +39,44 @@ pub struct Stored {
 #[utoipa::path(get, path = "/metrics", tag = "agent",
     responses((status = 200, description = "OpenMetrics text", content_type = "application/openmetrics-text", body = String)))]
 pub async fn metrics(
-    State(shared): State<Arc<Shared>>,
-    asked: Asked,
-) -> Result<impl IntoResponse, Fault> {
-    asked.done()?;
+    State(shared): State<Arc<ApiState>>,
+    params: QueryParams,
+) -> Result<impl IntoResponse, ApiError> {
+    params.reject_rest()?;
     // The agent's own metrics do not depend on the archive.
-    let stored = shared.readers.ask(stored).await.ok();
-    let figures = shared.desk.figures();
-    let text = Page::new(&figures, stored.as_ref(), shared.desk.started_us).text();
-    Ok(([(CONTENT_TYPE, KIND)], text))
+    let stored = shared.archive.query(read_snapshot).await.ok();
+    let figures = shared.state.read_counters();
+    let text = MetricsPage::new(&figures, stored.as_ref(), shared.state.started_us).text();
+    Ok(([(CONTENT_TYPE, OPENMETRICS_TYPE)], text))
 }
 
-fn stored(archive: &dyn Watched) -> Result<Stored, StoreError> {
+fn read_snapshot(archive: &dyn HistoryStore) -> Result<MetricsSnapshot, StoreError> {
     let about = archive.about()?;
     let grid = |quantity| Ok((quantity, archive.grid(quantity)?));
-    Ok(Stored {
+    Ok(MetricsSnapshot {
         kind: about.kind,
         bytes: about.bytes,
-        grids: Quantity::ALL
+        grids: PathQuantity::ALL
             .into_iter()
             .map(grid)
             .collect::<Result<_, StoreError>>()?,
-        suspected: open_events(archive, event::State::Suspected)?,
-        confirmed: open_events(archive, event::State::Confirmed)?,
+        suspected: count_open_events(archive, event::EventState::Suspected)?,
+        confirmed: count_open_events(archive, event::EventState::Confirmed)?,
     })
 }
 
-fn open_events(archive: &dyn Watched, state: event::State) -> Result<u64, StoreError> {
+fn count_open_events(
+    archive: &dyn HistoryStore,
+    state: event::EventState,
+) -> Result<u64, StoreError> {
     let events = archive.events(&EventFilter {
-        range: Range::ALL,
+        range: TimeRange::ALL,
         pair: None,
         state: Some(state),
-        limit: EVENTS,
+        limit: MAX_EVENTS,
     })?;
     let open = events
         .iter()
-        .filter(|it| longhaul_store::watched::is_open(it));
+        .filter(|it| longhaul_store::history_store::is_event_open(it));
     Ok(open.count() as u64)
 }

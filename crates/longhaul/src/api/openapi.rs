@@ -4,7 +4,7 @@
 //! described as nullable.
 
 use super::shape::ErrorBody;
-use super::shape::run::Standing;
+use super::shape::run_rows::PlannedRunState;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ use utoipa::OpenApi;
         version = "1",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
-    components(schemas(ErrorBody, Standing)),
+    components(schemas(ErrorBody, PlannedRunState)),
     tags(
         (name = "agent", description = "The agent and its hosts"),
         (name = "mesh", description = "Pairs over time"),
@@ -28,15 +28,15 @@ use utoipa::OpenApi;
         (name = "news", description = "As they happen"),
     )
 )]
-struct Head;
+struct DocumentHead;
 
 /// Returns the document without paths.
-pub fn head() -> utoipa::openapi::OpenApi {
-    Head::openapi()
+pub fn build_head() -> utoipa::openapi::OpenApi {
+    DocumentHead::openapi()
 }
 
 static TEXT: LazyLock<String> = LazyLock::new(|| {
-    let mut text = serde_json::to_string_pretty(&whole()).unwrap_or_default();
+    let mut text = serde_json::to_string_pretty(&build_document()).unwrap_or_default();
     text.push('\n');
     text
 });
@@ -50,12 +50,12 @@ pub async fn document() -> impl IntoResponse {
 
 /// Returns the text of docs/openapi.json.
 #[cfg(test)]
-pub fn text() -> &'static str {
+pub fn document_text() -> &'static str {
     &TEXT
 }
 
-fn whole() -> Value {
-    let (_, described) = super::router::guarded().split_for_parts();
+fn build_document() -> Value {
+    let (_, described) = super::api_router::build_guarded_routes().split_for_parts();
     let mut value = serde_json::to_value(described).unwrap_or_default();
     let paths = value["paths"].as_object_mut();
     for methods in paths.into_iter().flat_map(Map::values_mut) {
@@ -63,7 +63,7 @@ fn whole() -> Value {
         methods
             .into_iter()
             .flat_map(Map::values_mut)
-            .for_each(fails_like_all);
+            .for_each(add_common_errors);
     }
     value["components"]["securitySchemes"] = json!({
         "token": {
@@ -73,12 +73,12 @@ fn whole() -> Value {
         },
     });
     value["security"] = json!([{}, { "token": [] }]);
-    never_null(&mut value);
+    remove_null_types(&mut value);
     value
 }
 
 /// Adds the errors that any operation may return.
-fn fails_like_all(operation: &mut Value) {
+fn add_common_errors(operation: &mut Value) {
     let mut failures = vec![
         ("400", "A parameter is not what it may be"),
         ("401", "The token is missing or wrong"),
@@ -109,9 +109,9 @@ fn fails_like_all(operation: &mut Value) {
 }
 
 /// Replaces `T or null` by `T`; `required` states which fields may be absent.
-fn never_null(value: &mut Value) {
+fn remove_null_types(value: &mut Value) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(never_null),
+        Value::Array(items) => items.iter_mut().for_each(remove_null_types),
         Value::Object(fields) => {
             if let Some(Value::Array(kinds)) = fields.get_mut("type") {
                 kinds.retain(|kind| kind != "null");
@@ -128,7 +128,7 @@ fn never_null(value: &mut Value) {
                     fields.extend(only);
                 }
             }
-            fields.values_mut().for_each(never_null);
+            fields.values_mut().for_each(remove_null_types);
         }
         _ => {}
     }

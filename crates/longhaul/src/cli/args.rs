@@ -1,46 +1,50 @@
 //! The commands and their options, as typed by the user.
 
-mod available;
-mod beside;
-mod capture;
-mod copy;
-mod data;
-mod host;
-mod import;
-mod iperf3;
-mod lab;
-mod load;
-mod path;
-mod predict;
-mod record;
-mod report;
-mod serve;
-mod shell;
-mod test;
-mod tune;
-mod watch;
+mod available_args;
+mod capture_args;
+mod comparison_args;
+mod copy_args;
+mod data_args;
+mod host_args;
+mod import_args;
+mod iperf3_args;
+mod lab_args;
+mod load_args;
+mod path_args;
+mod predict_args;
+mod record_args;
+mod report_args;
+mod serve_args;
+mod shell_args;
+mod test_args;
+mod tune_args;
+mod watch_args;
 
-pub use available::AvailableArgs;
-pub use beside::{AsymmetryArgs, CaseArgs, CompareArgs, SiteArgs, WrittenArgs};
-pub use capture::{CaptureArgs, CaptureCommand, TestCaptureArgs};
-pub use copy::CopyArgs;
-pub use data::{DataArgs, DataCommand};
-pub use host::HostArgs;
-pub use import::ImportArgs;
-pub use iperf3::{Iperf3Args, Iperf3ClientArgs, Iperf3UserArgs, Iperf3Words, padding};
-pub use lab::{BackendArg, ExecArgs, LabArgs, LabCommand, LayingArgs, RunArgs, UpArgs};
-pub use load::LoadArgs;
-pub use path::PathArgs;
-pub use predict::PredictArgs;
-pub use record::{BundleArgs, MakeArgs, RecordArgs, RecordCommand, VerifyArgs};
-pub use report::{EventsArgs, ReportArgs, ReportCommand, RoutesArgs};
-pub use serve::ServeArgs;
-pub use shell::{CompletionsArgs, ManArgs};
-pub use test::{TestArgs, TestFormat};
-pub use tune::{ScanFilesArgs, TuneArgs};
-pub use watch::WatchArgs;
+pub use available_args::AvailableArgs;
+pub use capture_args::{CaptureArgs, CaptureCommand, TestCaptureArgs};
+pub use comparison_args::{AsymmetryArgs, CaseArgs, CompareArgs, ReportOutputArgs, SiteArgs};
+pub use copy_args::CopyArgs;
+pub use data_args::{DataArgs, DataCommand};
+pub use host_args::HostArgs;
+pub use import_args::ImportArgs;
+pub use iperf3_args::{
+    Iperf3Args, Iperf3ClientArgs, Iperf3PassthroughArgs, Iperf3UserArgs, choose_padding,
+};
+pub use lab_args::{
+    LabArgs, LabBackendArg, LabCommand, LabExecArgs, LabRunArgs, LabSetupArgs, LabUpArgs,
+};
+pub use load_args::LoadArgs;
+pub use path_args::PathArgs;
+pub use predict_args::PredictArgs;
+pub use record_args::{BundleArgs, RecordArgs, RecordCommand, RecordMakeArgs, RecordVerifyArgs};
+pub use report_args::{EventsArgs, ReportArgs, ReportCommand, RoutesArgs};
+pub use serve_args::ServeArgs;
+pub use shell_args::{CompletionsArgs, ManArgs};
+pub use test_args::{TestArgs, TestFormat};
+pub use tune_args::{ScanFilesArgs, TuneArgs};
+pub use watch_args::WatchArgs;
 
-use crate::cli::parse;
+use crate::cli::value_parsers;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -71,16 +75,16 @@ const VERSION: &str = concat!(
 /// Measure a long fat path, and say what limited it.
 #[derive(Debug, Parser)]
 #[command(name = "longhaul", version, long_version = VERSION, after_help = EXAMPLES, max_term_width = 80)]
-pub struct Cli {
+pub struct CliArgs {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
     /// When to use colour (NO_COLOR is obeyed)
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Color::Auto)]
-    pub color: Color,
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorMode::Auto)]
+    pub color: ColorMode,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Be the far end: answer the tests of others
     Serve(ServeArgs),
     /// Measure throughput to a far end, and say what limited it
@@ -98,7 +102,7 @@ pub enum Command {
     /// Audit this host for long fast paths; apply, prove and revert its settings
     Host(Box<HostArgs>),
     /// Measure, or serve, as iperf3 does: the same options, text and JSON
-    Iperf3(Iperf3Words),
+    Iperf3(Iperf3PassthroughArgs),
     /// Predict throughput over windows and streams, beside a measured scan
     Predict(Box<PredictArgs>),
     /// Emulate long paths on this machine, with ground truth
@@ -132,7 +136,7 @@ pub struct DemoArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Color {
+pub enum ColorMode {
     Auto,
     Always,
     Never,
@@ -151,7 +155,7 @@ pub struct LocalArgs {
     #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Host")]
     pub bind: Option<IpAddr>,
     /// Local device to send through
-    #[arg(long, value_name = "DEV", value_parser = parse::device, help_heading = "Host")]
+    #[arg(long, value_name = "DEV", value_parser = value_parsers::parse_device, help_heading = "Host")]
     pub bind_dev: Option<String>,
 }
 
@@ -218,13 +222,13 @@ mod tests {
 
     fn all() -> Vec<clap::Command> {
         let mut found = Vec::new();
-        commands(&Cli::command(), &mut found);
+        commands(&CliArgs::command(), &mut found);
         found
     }
 
     #[test]
     fn the_definitions_are_sound() {
-        Cli::command().debug_assert();
+        CliArgs::command().debug_assert();
     }
 
     #[test]

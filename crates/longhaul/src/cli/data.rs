@@ -10,10 +10,10 @@ mod mmdb;
 pub mod table;
 
 use super::args::{ArchiveArgs, DataCommand};
-use super::{filing, output};
-use crate::fail::{Fail, USAGE};
-use crate::render::figures::{count_of, grouped};
-use crate::render::page::Page;
+use super::{command_output, report_archiving};
+use crate::command_failure::{CommandFailure, USAGE};
+use crate::render::number_format::{count_of, format_grouped};
+use crate::render::text_page::TextPage;
 use folder::{Folder, Known, SETS_MOST};
 use jiff::Timestamp;
 use longhaul_model::units::Bytes;
@@ -33,7 +33,7 @@ const OVERLAPS_SHARE: usize = 100;
 /// A licence is a page or ten.
 const LICENCE_MOST: u64 = 128 * 1024;
 
-pub fn run(command: DataCommand) -> Result<ExitCode, Fail> {
+pub fn run(command: DataCommand) -> Result<ExitCode, CommandFailure> {
     match command {
         DataCommand::Import { files, archive } => import(&files, &archive),
         DataCommand::List { json, archive } => list(json, &archive),
@@ -42,55 +42,57 @@ pub fn run(command: DataCommand) -> Result<ExitCode, Fail> {
     }
 }
 
-fn import(files: &[std::path::PathBuf], args: &ArchiveArgs) -> Result<ExitCode, Fail> {
+fn import(files: &[std::path::PathBuf], args: &ArchiveArgs) -> Result<ExitCode, CommandFailure> {
     let folder = Folder::of(args)?;
-    let mut page = Page::default();
+    let mut page = TextPage::default();
     for file in files {
         let name = name_of(file)?;
         let names = folder.names()?;
         if names.len() >= SETS_MOST && !names.contains(&name) {
-            return Err(
-                Fail::new(USAGE, format!("{SETS_MOST} sets are imported already"))
-                    .hint(Some("`longhaul data remove NAME` makes room")),
-            );
+            return Err(CommandFailure::new(
+                USAGE,
+                format!("{SETS_MOST} sets are imported already"),
+            )
+            .hint(Some("`longhaul data remove NAME` makes room")));
         }
         let (bytes, overlaps) = converted(file)?;
         let table = Table::new(bytes).map_err(|why| refused(file, &why))?;
-        page.labelled("imported", &format!("{name}: {}", size(&table)));
+        page.label_line("imported", &format!("{name}: {}", size(&table)));
         if let Some(first) = overlaps.first() {
             let text = format!(
                 "{} with another ({}); the one that begins later holds",
                 count_of(overlaps.len() as u64, "overlap"),
                 claims(*first)
             );
-            page.labelled("", &text);
+            page.label_line("", &text);
         }
         folder.write(&name, table.as_bytes())?;
     }
-    page.labelled("kept in", &folder.path().display().to_string());
-    output::text(&page.finish())?;
+    page.label_line("kept in", &folder.path().display().to_string());
+    command_output::print_text(&page.finish())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A name for the set that can be typed and can be a file's.
-fn name_of(file: &Path) -> Result<String, Fail> {
+fn name_of(file: &Path) -> Result<String, CommandFailure> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let name: String = stem.chars().filter(|c| fine(*c)).take(48).collect();
     let name = name.trim_start_matches('.').to_owned();
     if name.is_empty() {
-        return Err(
-            Fail::new(USAGE, format!("{} gives the set no name", file.display()))
-                .hint(Some("give the file a name of letters and digits")),
-        );
+        return Err(CommandFailure::new(
+            USAGE,
+            format!("{} gives the set no name", file.display()),
+        )
+        .hint(Some("give the file a name of letters and digits")));
     }
     Ok(name)
 }
 
 /// The file as a table, with whence it came.
-fn converted(file: &Path) -> Result<(Vec<u8>, Vec<Overlap>), Fail> {
+fn converted(file: &Path) -> Result<(Vec<u8>, Vec<Overlap>), CommandFailure> {
     let unreadable = |e: std::io::Error| {
-        let mut fail = Fail::new(USAGE, format!("cannot read {}", file.display()));
+        let mut fail = CommandFailure::new(USAGE, format!("cannot read {}", file.display()));
         fail.causes.push(e.to_string());
         fail
     };
@@ -148,8 +150,8 @@ fn claims(Overlap(a, b): Overlap) -> String {
     format!("line {b} claims addresses of line {a} as well")
 }
 
-fn refused(file: &Path, why: &str) -> Fail {
-    let mut fail = Fail::new(USAGE, format!("cannot import {}", file.display()));
+fn refused(file: &Path, why: &str) -> CommandFailure {
+    let mut fail = CommandFailure::new(USAGE, format!("cannot import {}", file.display()));
     fail.causes.push(why.to_owned());
     fail.hint(Some(
         "`longhaul data import --help` names the forms that are understood",
@@ -160,7 +162,10 @@ fn refused(file: &Path, why: &str) -> Fail {
 fn notes(file: &Path) -> String {
     let source = file.file_name().unwrap_or_default().to_string_lossy();
     let source: String = source.chars().filter(|c| !c.is_control()).collect();
-    let mut notes = format!("{source}\n{}\n", filing::rfc3339(Timestamp::now()));
+    let mut notes = format!(
+        "{source}\n{}\n",
+        report_archiving::format_rfc3339(Timestamp::now())
+    );
     let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -207,29 +212,29 @@ fn noted(table: &Table) -> (&str, &str, &str) {
     (part(), part(), part())
 }
 
-fn list(as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, Fail> {
+fn list(as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, CommandFailure> {
     let folder = Folder::of(args)?;
     let sets = folder.sets()?;
     if as_json {
         let sets = sets.iter().map(|set| set_json(&set.name, &set.table));
-        output::json(&Value::Array(sets.collect()))?;
+        command_output::print_json(&Value::Array(sets.collect()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut page = Page::default();
+    let mut page = TextPage::default();
     for set in &sets {
         page.heading(&set.name);
         match &set.table {
             Ok(table) => {
                 let (source, at, licence) = noted(table);
-                page.labelled("  from", &format!("{source}, imported {at}"));
-                page.labelled("  size", &size(table));
-                page.labelled("  licence", &first_words(licence));
+                page.label_line("  from", &format!("{source}, imported {at}"));
+                page.label_line("  size", &size(table));
+                page.label_line("  licence", &first_words(licence));
             }
-            Err(why) => page.labelled("  unusable", why),
+            Err(why) => page.label_line("  unusable", why),
         }
     }
     if sets.is_empty() {
-        page.hanging(
+        page.hanging_paragraph(
             "",
             &format!(
                 "no set is imported in {} yet; `longhaul data import FILE` does it",
@@ -237,7 +242,7 @@ fn list(as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, Fail> {
             ),
         );
     }
-    output::text(&page.finish())?;
+    command_output::print_text(&page.finish())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -270,36 +275,36 @@ fn set_json(name: &str, table: &Result<Table, String>) -> Value {
     }
 }
 
-fn find(address: IpAddr, args: &ArchiveArgs) -> Result<ExitCode, Fail> {
+fn find(address: IpAddr, args: &ArchiveArgs) -> Result<ExitCode, CommandFailure> {
     let (known, unusable) = Known::load(&Folder::of(args)?);
     let says = known.find(address);
-    let mut page = Page::default();
+    let mut page = TextPage::default();
     if let Some(number) = says.autonomous_system {
         let organisation = says.organisation.map(|name| format!(", {name}"));
         let text = format!("AS{number}{}", organisation.unwrap_or_default());
-        page.labelled("network", &text);
+        page.label_line("network", &text);
     }
     if let Some(place) = &says.place {
-        page.labelled("place", place);
+        page.label_line("place", place);
     }
     if says.autonomous_system.is_none() && says.place.is_none() {
         page.line(&format!("no imported set says anything of {address}"));
     }
     for why in unusable {
-        page.hanging("caveat: ", &why);
+        page.hanging_paragraph("caveat: ", &why);
     }
-    output::text(&page.finish())?;
+    command_output::print_text(&page.finish())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn remove(names: &[String], args: &ArchiveArgs) -> Result<ExitCode, Fail> {
+fn remove(names: &[String], args: &ArchiveArgs) -> Result<ExitCode, CommandFailure> {
     let folder = Folder::of(args)?;
     for name in names {
         folder.remove(name)?;
     }
-    output::text(&format!(
+    command_output::print_text(&format!(
         "removed {} of the imported sets\n",
-        grouped(names.len() as u64)
+        format_grouped(names.len() as u64)
     ))?;
     Ok(ExitCode::SUCCESS)
 }

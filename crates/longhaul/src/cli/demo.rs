@@ -2,9 +2,9 @@
 //! path whose route changes.
 
 use super::args::DemoArgs;
-use crate::fail::{Fail, HOST};
-use crate::render::figures;
-use crate::render::scan::words::limit;
+use crate::command_failure::{CommandFailure, HOST};
+use crate::render::number_format;
+use crate::render::scan_text::setting_format::limiter_label;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_store::Archive;
 use std::path::{Path, PathBuf};
@@ -47,38 +47,43 @@ const RUNS: [DemoRun; 2] = [
     },
 ];
 
-pub fn run(args: &DemoArgs) -> Result<ExitCode, Fail> {
+pub fn run(args: &DemoArgs) -> Result<ExitCode, CommandFailure> {
     let scratch = DemoFolder::create()?;
-    let own = std::env::current_exe()
-        .map_err(|e| Fail::from_error(HOST, &e).hint(Some("name the program by its full path")))?;
+    let own = std::env::current_exe().map_err(|e| {
+        CommandFailure::from_error(HOST, &e).hint(Some("name the program by its full path"))
+    })?;
     if args.watch {
-        return watch(&own, &scratch);
+        return run_demo_agent(&own, &scratch);
     }
     let archive = scratch.0.join("archive.sqlite3");
     let mut lines = Vec::new();
     for demo in &RUNS {
-        let status = measure(&own, &archive, demo)?;
+        let status = run_demo_test(&own, &archive, demo)?;
         if !status.success() {
-            return Ok(exit_code(status));
+            return Ok(child_exit_code(status));
         }
-        lines.push(format!("{:<34}{}", demo.title, summary(&archive)?));
+        lines.push(format!(
+            "{:<34}{}",
+            demo.title,
+            summarize_latest_run(&archive)?
+        ));
     }
-    super::output::text(&format!("\n{}\n{}\n", "-".repeat(72), lines.join("\n")))?;
+    super::command_output::print_text(&format!("\n{}\n{}\n", "-".repeat(72), lines.join("\n")))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs one test in the lab; its report goes to the terminal and into the archive.
-fn measure(own: &Path, archive: &Path, demo: &DemoRun) -> Result<ExitStatus, Fail> {
+fn run_demo_test(own: &Path, archive: &Path, demo: &DemoRun) -> Result<ExitStatus, CommandFailure> {
     let mut lab = Command::new(own);
     lab.args(["lab", "run", PATH]).args(demo.lab).arg("--");
     lab.arg(own);
     lab.args(["test", "far", "-P", demo.streams, "-t", SECONDS]);
     lab.arg("--archive").arg(archive);
-    start(&mut lab)
+    run_shown_command(&mut lab)
 }
 
 /// Shows the command as a user would type it, and runs it.
-fn start(command: &mut Command) -> Result<ExitStatus, Fail> {
+fn run_shown_command(command: &mut Command) -> Result<ExitStatus, CommandFailure> {
     let own = command.get_program().to_owned();
     let words = std::iter::once(own.as_os_str()).chain(command.get_args());
     let words = words.map(|word| match word.to_string_lossy() {
@@ -87,12 +92,14 @@ fn start(command: &mut Command) -> Result<ExitStatus, Fail> {
         word => word.into_owned(),
     });
     let line = words.collect::<Vec<_>>().join(" ");
-    super::output::text(&format!("\n$ {line}\n"))?;
-    command.status().map_err(|e| Fail::from_error(HOST, &e))
+    super::command_output::print_text(&format!("\n$ {line}\n"))?;
+    command
+        .status()
+        .map_err(|e| CommandFailure::from_error(HOST, &e))
 }
 
 /// Returns rate and limiter of the latest run.
-fn summary(archive: &Path) -> Result<String, Fail> {
+fn summarize_latest_run(archive: &Path) -> Result<String, CommandFailure> {
     let AnyReport::Throughput(report) = Archive::open(archive)?.find("last")? else {
         return Ok("no result".to_owned());
     };
@@ -100,16 +107,16 @@ fn summary(archive: &Path) -> Result<String, Fail> {
     let rate = analysis.goodput_bps.or(analysis.mean_goodput_bps);
     Ok(format!(
         "{:>14}   limited by: {}",
-        rate.map_or_else(|| "no goodput".to_owned(), figures::rate),
-        limit(analysis.limited_by)
+        rate.map_or_else(|| "no goodput".to_owned(), number_format::format_rate),
+        limiter_label(analysis.limited_by)
     ))
 }
 
 /// Runs an agent on a path whose route changes after three minutes.
-fn watch(own: &Path, scratch: &DemoFolder) -> Result<ExitCode, Fail> {
+fn run_demo_agent(own: &Path, scratch: &DemoFolder) -> Result<ExitCode, CommandFailure> {
     let file = scratch.0.join("watch.toml");
-    std::fs::write(&file, WATCH_FILE).map_err(|e| Fail::from_error(HOST, &e))?;
-    super::output::text(&format!(
+    std::fs::write(&file, WATCH_FILE).map_err(|e| CommandFailure::from_error(HOST, &e))?;
+    super::command_output::print_text(&format!(
         "The page: http://127.0.0.1:{WATCH_PORT}/   (for {} minutes; Ctrl-C ends it)\n\
          After 3 minutes the route changes from Abilene to ESnet, as in June 2003. Two or three\n\
          minutes later the agent reports the change and its cause, and tunes the path again.\n",
@@ -120,15 +127,15 @@ fn watch(own: &Path, scratch: &DemoFolder) -> Result<ExitCode, Fail> {
     lab.args(["--publish", &WATCH_PORT.to_string(), "--"]);
     lab.args(["timeout", "--signal=TERM", &WATCH_SECONDS.to_string()]);
     lab.arg(own).arg("watch").arg(&file);
-    let status = start(&mut lab)?;
+    let status = run_shown_command(&mut lab)?;
     // `timeout` ends with 124, the agent with 130 after Ctrl-C: both are the normal end.
     match status.code() {
         Some(124 | 130) | None => Ok(ExitCode::SUCCESS),
-        _ => Ok(exit_code(status)),
+        _ => Ok(child_exit_code(status)),
     }
 }
 
-fn exit_code(status: ExitStatus) -> ExitCode {
+fn child_exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(status.code().map_or(HOST, |code| code as u8))
 }
 
@@ -136,10 +143,10 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 struct DemoFolder(PathBuf);
 
 impl DemoFolder {
-    fn create() -> Result<Self, Fail> {
+    fn create() -> Result<Self, CommandFailure> {
         let folder = std::env::temp_dir().join(format!("longhaul-demo-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|e| {
-            let mut fail = Fail::new(HOST, format!("cannot create {}", folder.display()));
+            let mut fail = CommandFailure::new(HOST, format!("cannot create {}", folder.display()));
             fail.causes.push(e.to_string());
             fail
         })?;

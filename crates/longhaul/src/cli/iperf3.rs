@@ -84,14 +84,14 @@ fn act(args: &Iperf3Args) -> Result<(), Refusal> {
             "must either be a client (-c) or server (-s)",
         )),
         (None, true) => {
-            if args.client.is_asked() {
+            if args.client.any_option_set() {
                 let text = "some option you are trying to set is client only";
                 return Err(Refusal::parameter(text));
             }
             serve::run(args)
         }
         (Some(place), false) => {
-            if args.server.is_asked() {
+            if args.server.any_option_set() {
                 let text = "some option you are trying to set is server only";
                 return Err(Refusal::parameter(text));
             }

@@ -1,7 +1,7 @@
 //! `longhaul completions` and `longhaul man`, generated from the definitions of the options.
 
-use super::args::{Cli, CompletionsArgs, Iperf3Args, ManArgs};
-use crate::fail::{Fail, HOST, USAGE};
+use super::args::{CliArgs, CompletionsArgs, Iperf3Args, ManArgs};
+use crate::command_failure::{CommandFailure, HOST, USAGE};
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 use std::fs;
@@ -12,21 +12,27 @@ use std::process::ExitCode;
 const VERSION: &str = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
 
 /// Writes the completion script of a shell to standard output.
-pub fn complete(args: &CompletionsArgs) -> Result<ExitCode, Fail> {
+pub fn write_completions(args: &CompletionsArgs) -> Result<ExitCode, CommandFailure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut definition(), "longhaul", &mut script);
-    print(&script)
+    clap_complete::generate(
+        args.shell,
+        &mut command_definition(),
+        "longhaul",
+        &mut script,
+    );
+    write_stdout(&script)
 }
 
 /// Writes one manual page to standard output, or all of them into a folder.
-pub fn run(args: &ManArgs) -> Result<ExitCode, Fail> {
-    let mut root = definition();
+pub fn run(args: &ManArgs) -> Result<ExitCode, CommandFailure> {
+    let mut root = command_definition();
     root.build();
     let mut pages = Vec::new();
-    collect(&root, "longhaul".to_owned(), &mut pages);
+    collect_pages(&root, "longhaul".to_owned(), &mut pages);
     if let Some(folder) = &args.out {
-        write_all(folder, pages).map_err(|error| {
-            let mut fail = Fail::new(HOST, format!("cannot write pages to {}", folder.display()));
+        write_pages(folder, pages).map_err(|error| {
+            let mut fail =
+                CommandFailure::new(HOST, format!("cannot write pages to {}", folder.display()));
             fail.causes.push(error.to_string());
             fail.hint(Some("name a folder that you may write to"))
         })?;
@@ -36,17 +42,19 @@ pub fn run(args: &ManArgs) -> Result<ExitCode, Fail> {
     let wanted = words.join("-");
     let Some((_, page)) = pages.into_iter().find(|(name, _)| *name == wanted) else {
         let text = format!("there is no command `{}`", words.join(" "));
-        return Err(Fail::new(USAGE, text).hint(Some("`longhaul --help` lists the commands")));
+        return Err(
+            CommandFailure::new(USAGE, text).hint(Some("`longhaul --help` lists the commands"))
+        );
     };
     let mut text = Vec::new();
     page.render(&mut text)?;
-    print(&text)
+    write_stdout(&text)
 }
 
 /// Returns the command line with the options of `iperf3`, which it otherwise passes on unread.
-fn definition() -> Command {
+fn command_definition() -> Command {
     let iperf3 = Iperf3Args::command();
-    Cli::command()
+    CliArgs::command()
         .disable_help_subcommand(true)
         .mut_subcommand("iperf3", |passed| match passed.get_about().cloned() {
             Some(about) => iperf3.about(about),
@@ -55,19 +63,19 @@ fn definition() -> Command {
 }
 
 /// Adds the page of `command` and those of its subcommands, by name.
-fn collect(command: &Command, name: String, pages: &mut Vec<(String, Man)>) {
+fn collect_pages(command: &Command, name: String, pages: &mut Vec<(String, Man)>) {
     for inner in command
         .get_subcommands()
         .filter(|inner| inner.get_name() != "help")
     {
-        collect(inner, format!("{name}-{}", inner.get_name()), pages);
+        collect_pages(inner, format!("{name}-{}", inner.get_name()), pages);
     }
     let page = Man::new(command.clone().version(None).display_name(&name));
     let page = page.source(VERSION).manual("User Commands");
     pages.push((name, page));
 }
 
-fn write_all(folder: &Path, pages: Vec<(String, Man)>) -> io::Result<()> {
+fn write_pages(folder: &Path, pages: Vec<(String, Man)>) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     for (_, page) in pages {
         page.generate_to(folder)?;
@@ -75,7 +83,7 @@ fn write_all(folder: &Path, pages: Vec<(String, Man)>) -> io::Result<()> {
     Ok(())
 }
 
-fn print(bytes: &[u8]) -> Result<ExitCode, Fail> {
+fn write_stdout(bytes: &[u8]) -> Result<ExitCode, CommandFailure> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()?;

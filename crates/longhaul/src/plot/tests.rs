@@ -1,14 +1,14 @@
 //! Figures of scans with known cells: their content, and that files are written completely.
 
 use super::*;
-use crate::fail::USAGE;
-use longhaul_analysis::scan::{conclude, failed, order};
+use crate::command_failure::USAGE;
+use longhaul_analysis::scan::{build_failed_cell, conclude_scan, order_cells};
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::plan::{self, Direction};
+use longhaul_model::report::v1::plan::{self, RunDirection};
 use longhaul_model::report::v1::scan::{
-    Analysis, Budget, Cell, Observation, Plan, Search, Setting,
+    ScanAnalysis, ScanBudget, ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
 };
-use longhaul_model::report::v1::{Kind, Party, Run, SCHEMA, predict};
+use longhaul_model::report::v1::{ReportKind, RunInfo, RunParty, SCHEMA, predict};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ use std::path::PathBuf;
 const CAPACITY_BPS: f64 = 622e6;
 const RTT_S: f64 = 0.16;
 
-fn run(initiator: &str, responder: &str) -> Run {
-    let party = |host: &str| Party {
+fn run(initiator: &str, responder: &str) -> RunInfo {
+    let party = |host: &str| RunParty {
         host: host.to_owned(),
-        ..Party::default()
+        ..RunParty::default()
     };
-    Run {
+    RunInfo {
         id: String::from("01jd5r3x8k9m2"),
         started_at: String::from("2026-11-22T02:00:00Z"),
         duration_us: 1,
@@ -33,9 +33,9 @@ fn run(initiator: &str, responder: &str) -> Run {
     }
 }
 
-fn grid(windows: u32, streams: &[u32], direction: Direction) -> Plan {
-    Plan {
-        search: Search::Grid,
+fn grid(windows: u32, streams: &[u32], direction: RunDirection) -> ScanPlan {
+    ScanPlan {
+        search: SearchMode::Grid,
         direction,
         windows_bytes: (0..windows).map(|i| (i > 0).then(|| 32_768 << i)).collect(),
         streams: streams.to_vec(),
@@ -43,17 +43,17 @@ fn grid(windows: u32, streams: &[u32], direction: Direction) -> Plan {
         repeats: 2,
         seed: 7,
         present: None,
-        budget: Budget {
+        budget: ScanBudget {
             probes: 1000,
             time_us: 1,
             bytes: None,
         },
-        probe: plan::Plan::default(),
+        probe: plan::ThroughputPlan::default(),
     }
 }
 
 /// Limited by the window, then by the path; reverse is slower; every tenth probe is higher.
-fn goodput_bps(setting: &Setting, forward: bool, index: u32) -> u64 {
+fn goodput_bps(setting: &TransferSetting, forward: bool, index: u32) -> u64 {
     let streams = f64::from(setting.streams);
     let window = setting.window_bytes.unwrap_or(6 << 20) as f64;
     let path = CAPACITY_BPS * (1.0 - 1.0 / (1.0 + 3.0 * streams));
@@ -62,14 +62,18 @@ fn goodput_bps(setting: &Setting, forward: bool, index: u32) -> u64 {
     ((streams * window * 8.0 / RTT_S).min(path) * wobble * way) as u64
 }
 
-fn scan(plan: Plan, hosts: (&str, &str), keep: impl Fn(&Setting) -> bool) -> Scan {
-    let cells = order(&plan)
+fn scan(
+    plan: ScanPlan,
+    hosts: (&str, &str),
+    keep: impl Fn(&TransferSetting) -> bool,
+) -> ScanReport {
+    let cells = order_cells(&plan)
         .into_iter()
         .filter(|s| keep(&s.setting))
         .map(|slot| {
             let goodput = goodput_bps(&slot.setting, slot.forward, slot.index);
             let at_us = u64::from(slot.index) * 10_000_000;
-            let blank = failed(
+            let blank = build_failed_cell(
                 slot.index,
                 slot.setting,
                 slot.forward,
@@ -78,7 +82,7 @@ fn scan(plan: Plan, hosts: (&str, &str), keep: impl Fn(&Setting) -> bool) -> Sca
                 1,
                 String::new(),
             );
-            Cell {
+            ScanCell {
                 error: None,
                 goodput_bps: Some(goodput),
                 limited_by: Some(Limiter::PathCapacity),
@@ -86,13 +90,13 @@ fn scan(plan: Plan, hosts: (&str, &str), keep: impl Fn(&Setting) -> bool) -> Sca
                 ..blank
             }
         });
-    let observation = Observation {
+    let observation = ScanObservation {
         cells: cells.collect(),
     };
-    let concluded = conclude(&plan, &observation, &[], "grid_done");
-    Scan {
+    let concluded = conclude_scan(&plan, &observation, &[], "grid_done");
+    ScanReport {
         schema: SCHEMA.to_owned(),
-        kind: Kind::Scan,
+        kind: ReportKind::Scan,
         run: run(hosts.0, hosts.1),
         plan,
         observation,
@@ -102,7 +106,7 @@ fn scan(plan: Plan, hosts: (&str, &str), keep: impl Fn(&Setting) -> bool) -> Sca
     }
 }
 
-fn six_by_six(direction: Direction) -> Scan {
+fn six_by_six(direction: RunDirection) -> ScanReport {
     scan(
         grid(6, &[1, 2, 4, 8, 16, 32], direction),
         ("near", "far"),
@@ -110,15 +114,15 @@ fn six_by_six(direction: Direction) -> Scan {
     )
 }
 
-fn prediction() -> Predict {
-    let plan = grid(4, &[1, 2, 4, 8, 16], Direction::Forward);
+fn prediction() -> PredictionReport {
+    let plan = grid(4, &[1, 2, 4, 8, 16], RunDirection::Forward);
     let mut cells = Vec::new();
-    for slot in order(&Plan { repeats: 1, ..plan })
+    for slot in order_cells(&ScanPlan { repeats: 1, ..plan })
         .into_iter()
         .filter(|s| !s.sentinel)
     {
         let predicted = goodput_bps(&slot.setting, true, 0);
-        cells.push(predict::Cell {
+        cells.push(predict::PredictionCell {
             loss_ratio: 0.0,
             buffer_bytes: 1 << 20,
             bounds: Vec::new(),
@@ -133,19 +137,19 @@ fn prediction() -> Predict {
             setting: slot.setting,
         });
     }
-    Predict {
+    PredictionReport {
         schema: SCHEMA.to_owned(),
-        kind: Kind::Predict,
+        kind: ReportKind::Predict,
         run: run("near", "far"),
-        plan: predict::Plan {
-            path: predict::Path {
+        plan: predict::PredictionPlan {
+            path: predict::PredictionPath {
                 capacity_bps: CAPACITY_BPS as u64,
                 rtt_us: 160_000,
                 mss_bytes: 1448,
                 header_bytes: 52,
                 origin: String::from("asked"),
             },
-            hosts: predict::Hosts::default(),
+            hosts: predict::PredictionHosts::default(),
             windows_bytes: Vec::new(),
             streams: Vec::new(),
             congestion_controls: Vec::new(),
@@ -154,10 +158,10 @@ fn prediction() -> Predict {
             time_us: 1,
             scan_id: Some(String::from("01jd5r3x8k9m2")),
         },
-        observation: predict::Observation::default(),
-        analysis: predict::Analysis {
+        observation: predict::PredictionObservation::default(),
+        analysis: predict::PredictionAnalysis {
             cells,
-            ..predict::Analysis::default()
+            ..predict::PredictionAnalysis::default()
         },
         findings: Vec::new(),
         caveats: Vec::new(),
@@ -165,43 +169,58 @@ fn prediction() -> Predict {
 }
 
 /// Returns every figure of every form that a scan may have.
-fn gallery() -> Vec<(&'static str, Sheet)> {
-    let both = six_by_six(Direction::Both);
+fn gallery() -> Vec<(&'static str, FigureSheet)> {
+    let both = six_by_six(RunDirection::Both);
     let streams = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48];
     let wide = scan(
-        grid(8, &streams, Direction::Forward),
+        grid(8, &streams, RunDirection::Forward),
         ("near", "far"),
         |_| true,
     );
     let holes = scan(
-        grid(6, &[1, 2, 4, 8, 16, 32], Direction::Forward),
+        grid(6, &[1, 2, 4, 8, 16, 32], RunDirection::Forward),
         ("near", "far"),
         |s| s.streams * 3 % 7 != 5 || s.window_bytes > Some(1 << 19),
     );
     let window = scan(
-        grid(1, &[1, 2, 4, 8, 16], Direction::Forward),
+        grid(1, &[1, 2, 4, 8, 16], RunDirection::Forward),
         ("near", "far"),
         |_| true,
     );
-    let one = scan(grid(1, &[1], Direction::Forward), ("near", "far"), |_| true);
-    let none = scan(grid(2, &[1, 2], Direction::Both), ("near", "far"), |_| {
-        false
-    });
+    let one = scan(
+        grid(1, &[1], RunDirection::Forward),
+        ("near", "far"),
+        |_| true,
+    );
+    let none = scan(
+        grid(2, &[1, 2], RunDirection::Both),
+        ("near", "far"),
+        |_| false,
+    );
     vec![
-        ("heat-both", heat::sheet(&both)),
-        ("curves-both", curves::sheet(&both)),
-        ("asymmetry", asymmetry::sheet(&both)),
-        ("heat-wide", heat::sheet(&wide)),
-        ("curves-wide", curves::sheet(&wide)),
-        ("heat-holes", heat::sheet(&holes)),
-        ("heat-one-window", heat::sheet(&window)),
-        ("curves-one-window", curves::sheet(&window)),
-        ("heat-one", heat::sheet(&one)),
-        ("curves-one", curves::sheet(&one)),
-        ("asymmetry-one", asymmetry::sheet(&one)),
-        ("heat-none", heat::sheet(&none)),
-        ("curves-none", curves::sheet(&none)),
-        ("predicted", predicted::sheet(&prediction())),
+        ("heat-both", heat_map::draw_heat_map(&both)),
+        ("curves-both", goodput_curves::draw_goodput_curves(&both)),
+        ("asymmetry", asymmetry_histogram::draw_scan_asymmetry(&both)),
+        ("heat-wide", heat_map::draw_heat_map(&wide)),
+        ("curves-wide", goodput_curves::draw_goodput_curves(&wide)),
+        ("heat-holes", heat_map::draw_heat_map(&holes)),
+        ("heat-one-window", heat_map::draw_heat_map(&window)),
+        (
+            "curves-one-window",
+            goodput_curves::draw_goodput_curves(&window),
+        ),
+        ("heat-one", heat_map::draw_heat_map(&one)),
+        ("curves-one", goodput_curves::draw_goodput_curves(&one)),
+        (
+            "asymmetry-one",
+            asymmetry_histogram::draw_scan_asymmetry(&one),
+        ),
+        ("heat-none", heat_map::draw_heat_map(&none)),
+        ("curves-none", goodput_curves::draw_goodput_curves(&none)),
+        (
+            "predicted",
+            prediction_curves::draw_prediction(&prediction()),
+        ),
     ]
 }
 
@@ -237,19 +256,20 @@ fn every_figure_is_an_svg_and_a_png_of_its_size() {
 
 #[test]
 fn marks_lie_on_their_sheet() {
-    let inside = |sheet: &Sheet, (x, y): (f64, f64)| {
+    let inside = |sheet: &FigureSheet, (x, y): (f64, f64)| {
         (0.0..=f64::from(sheet.width)).contains(&x) && (0.0..=f64::from(sheet.height)).contains(&y)
     };
     for (name, sheet) in gallery() {
         for mark in &sheet.marks {
             let points = match mark {
-                sheet::Mark::Fill { from, to, .. } | sheet::Mark::Frame { from, to, .. } => {
+                figure_sheet::FigureMark::Fill { from, to, .. }
+                | figure_sheet::FigureMark::Frame { from, to, .. } => {
                     vec![*from, *to]
                 }
-                sheet::Mark::Line { points, .. } | sheet::Mark::Area { points, .. } => {
-                    points.clone()
-                }
-                sheet::Mark::Dot { at, .. } | sheet::Mark::Text { at, .. } => vec![*at],
+                figure_sheet::FigureMark::Line { points, .. }
+                | figure_sheet::FigureMark::Area { points, .. } => points.clone(),
+                figure_sheet::FigureMark::Dot { at, .. }
+                | figure_sheet::FigureMark::Text { at, .. } => vec![*at],
             };
             assert!(
                 points.iter().all(|p| inside(&sheet, *p)),
@@ -261,18 +281,18 @@ fn marks_lie_on_their_sheet() {
 
 #[test]
 fn a_heat_map_holds_every_cell_and_names_the_best_and_the_recommended() {
-    let scan = six_by_six(Direction::Forward);
-    let texts = texts(&heat::sheet(&scan).svg().unwrap());
-    let unit = frame::Unit::of(CAPACITY_BPS);
+    let scan = six_by_six(RunDirection::Forward);
+    let texts = texts(&heat_map::draw_heat_map(&scan).svg().unwrap());
+    let unit = figure_frame::AxisUnit::for_rate(CAPACITY_BPS);
     let mut wanted = BTreeSet::new();
     for curve in &scan.analysis.directions[0].curves {
         wanted.extend(
             curve
                 .points
                 .iter()
-                .map(|p| unit.write(p.goodput_bps as f64)),
+                .map(|p| unit.format_value(p.goodput_bps as f64)),
         );
-        assert!(texts.contains(&frame::window(curve.window_bytes)));
+        assert!(texts.contains(&figure_frame::format_window_size(curve.window_bytes)));
     }
     assert!(wanted.len() > 10);
     for value in wanted {
@@ -290,12 +310,12 @@ fn a_heat_map_holds_every_cell_and_names_the_best_and_the_recommended() {
 #[test]
 fn host_names_are_text_and_nothing_else() {
     let hostile = "<script>&\"'\u{1b}[31m]]>";
-    let plan = grid(2, &[1, 2], Direction::Both);
+    let plan = grid(2, &[1, 2], RunDirection::Both);
     let scan = scan(plan, (hostile, "far"), |_| true);
     for sheet in [
-        heat::sheet(&scan),
-        curves::sheet(&scan),
-        asymmetry::sheet(&scan),
+        heat_map::draw_heat_map(&scan),
+        goodput_curves::draw_goodput_curves(&scan),
+        asymmetry_histogram::draw_scan_asymmetry(&scan),
     ] {
         let svg = sheet.svg().unwrap();
         assert!(
@@ -310,12 +330,12 @@ fn host_names_are_text_and_nothing_else() {
 
 #[test]
 fn a_report_without_conclusions_still_gives_a_figure() {
-    let mut scan = six_by_six(Direction::Both);
-    scan.analysis = Analysis::default();
+    let mut scan = six_by_six(RunDirection::Both);
+    scan.analysis = ScanAnalysis::default();
     for sheet in [
-        heat::sheet(&scan),
-        curves::sheet(&scan),
-        asymmetry::sheet(&scan),
+        heat_map::draw_heat_map(&scan),
+        goodput_curves::draw_goodput_curves(&scan),
+        asymmetry_histogram::draw_scan_asymmetry(&scan),
     ] {
         let svg = sheet.svg().unwrap();
         assert!(texts(&svg).iter().any(|t| t.starts_with("No ")));
@@ -346,10 +366,10 @@ fn a_figure_replaces_a_file_whole_and_leaves_nothing_beside_it() {
     let folder = Folder::new("replace");
     let to = folder.0.join("heat.SVG");
     fs::write(&to, "an older figure").unwrap();
-    write(&six_by_six(Direction::Forward), &to, Figure::HeatMap).unwrap();
+    write_scan_figure(&six_by_six(RunDirection::Forward), &to, ScanFigure::HeatMap).unwrap();
     assert!(fs::read_to_string(&to).unwrap().starts_with("<svg"));
     let png = folder.0.join("p.png");
-    write_predicted(&prediction(), &png).unwrap();
+    write_prediction_figure(&prediction(), &png).unwrap();
     assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG\r\n"));
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
 }
@@ -367,12 +387,18 @@ fn nothing_but_a_regular_file_is_replaced_and_the_extension_says_the_format() {
         (&link, "another file"),
         (&unknown, ".png"),
     ] {
-        let fail = write(&six_by_six(Direction::Forward), to, Figure::Curves).unwrap_err();
+        let fail = write_scan_figure(&six_by_six(RunDirection::Forward), to, ScanFigure::Curves)
+            .unwrap_err();
         assert_eq!(fail.code, USAGE);
         assert!(fail.hint.unwrap().contains(hint));
     }
     assert!(!folder.0.join("elsewhere.svg").exists());
     let nowhere = folder.0.join("absent").join("heat.svg");
-    let fail = write(&six_by_six(Direction::Forward), &nowhere, Figure::Curves).unwrap_err();
+    let fail = write_scan_figure(
+        &six_by_six(RunDirection::Forward),
+        &nowhere,
+        ScanFigure::Curves,
+    )
+    .unwrap_err();
     assert!(!fail.causes.is_empty());
 }

@@ -2,8 +2,8 @@
 //! when there is room again.
 
 use crate::stage::*;
-use longhaul_store::Watched;
-use longhaul_sys::signal::Signal;
+use longhaul_store::HistoryStore;
+use longhaul_sys::signal::ProcessSignal;
 use serde_json::Value;
 use std::fs::File;
 use std::io::Write;
@@ -76,7 +76,7 @@ fn a_full_disk_loses_no_finished_result() {
     std::fs::remove_file(seen.join("filler")).expect("it is there");
     agent.wait_for_words("room again");
     let again = agent.wait_for("run");
-    longhaul_sys::signal::send(own, Signal::Terminate).expect("it is there");
+    longhaul_sys::signal::send_signal(own, ProcessSignal::Terminate).expect("it is there");
     assert!(agent.ended().success());
     check(&folder, &[bulk, again]);
 }

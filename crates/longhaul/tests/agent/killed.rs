@@ -2,10 +2,10 @@
 //! is there twice, and every planned run has an end.
 
 use crate::stage::*;
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::Pair;
-use longhaul_store::Watched;
-use longhaul_store::watched::{Range, RunFilter};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::HostPair;
+use longhaul_store::HistoryStore;
+use longhaul_store::history_store::{RunFilter, TimeRange};
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ fn check(folder: &Folder, said: &BTreeSet<String>) {
     }
     // What its own process filed is watched too: none is without its planned run.
     let runs = archive.runs(&RunFilter {
-        range: Range::ALL,
+        range: TimeRange::ALL,
         pair: None,
         kind: None,
         limit: 100_000,
@@ -70,11 +70,11 @@ fn check(folder: &Folder, said: &BTreeSet<String>) {
         .filter(|id| !once.contains(id.as_str()))
         .collect();
     assert!(lost.is_empty(), "filed, and nobody knows: {lost:?}");
-    let pair = Pair {
+    let pair = HostPair {
         from: "near".to_owned(),
         to: "far".to_owned(),
     };
-    let series = archive.series(&pair, Quantity::RttFloor, Range::ALL, 100_000);
+    let series = archive.series(&pair, PathQuantity::RttFloor, TimeRange::ALL, 100_000);
     let points = series.expect("readable").points.len();
     // A run begins in a second of its own, or shares its value's place with another.
     assert!(

@@ -2,11 +2,11 @@
 //! the first attempt fails.
 
 use crate::stage::*;
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::{Pair, Point};
-use longhaul_model::report::v1::{AnyReport, Path as PathReport};
-use longhaul_store::watched::{Reading, WatchedRun};
-use longhaul_store::{Archive, Watched};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{AnyReport, PathReport};
+use longhaul_store::history_store::{IncomingRun, SeriesReading};
+use longhaul_store::{Archive, HistoryStore};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -70,7 +70,7 @@ fn history(folder: &Folder) {
     let now_us = now.as_micros() as i64;
     let mut archive = Archive::open(&folder.file("archive.sqlite3")).expect("a new archive");
     let mut report: PathReport = serde_json::from_str(FIXTURE).expect("a report");
-    let pair = Pair {
+    let pair = HostPair {
         from: "near".to_owned(),
         to: "far".to_owned(),
     };
@@ -79,13 +79,13 @@ fn history(folder: &Folder) {
         let at_us = now_us - (200 - n) * 600_000_000;
         report.run.id = format!("run-{n}");
         let any = AnyReport::Path(Box::new(report.clone()));
-        let mut run = WatchedRun::of(&any, at_us).expect("a text");
+        let mut run = IncomingRun::from_report(&any, at_us).expect("a text");
         // On loopback the new runs are far below either.
         let value = 50_000.0 + (n % 7) as f64;
-        run.readings = vec![Reading {
+        run.readings = vec![SeriesReading {
             pair: pair.clone(),
-            quantity: Quantity::RttFloor,
-            point: Point { at_us, value },
+            quantity: PathQuantity::RttFloor,
+            point: SeriesPoint { at_us, value },
         }];
         runs.push(run);
     }

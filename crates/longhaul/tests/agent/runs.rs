@@ -1,14 +1,14 @@
 //! Runs land with their values, and a new file costs none.
 
 use crate::stage::*;
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::Pair;
-use longhaul_store::Watched;
-use longhaul_store::watched::Range;
-use longhaul_sys::signal::Signal;
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::HostPair;
+use longhaul_store::HistoryStore;
+use longhaul_store::history_store::TimeRange;
+use longhaul_sys::signal::ProcessSignal;
 
-fn pair(from: &str, to: &str) -> Pair {
-    Pair {
+fn pair(from: &str, to: &str) -> HostPair {
+    HostPair {
         from: from.to_owned(),
         to: to.to_owned(),
     }
@@ -48,12 +48,12 @@ fn a_run_lands_with_its_values_and_settles_what_was_planned() {
         assert!(archive.report(run).expect("readable").is_some());
     }
     let values = |from, to, quantity| {
-        let series = archive.series(&pair(from, to), quantity, Range::ALL, 1000);
+        let series = archive.series(&pair(from, to), quantity, TimeRange::ALL, 1000);
         series.expect("readable").points.len()
     };
-    assert!(values("far", "near", Quantity::Goodput) >= 1);
-    assert_eq!(values("near", "far", Quantity::Goodput), 0);
-    assert!(values("near", "far", Quantity::RttFloor) >= 1);
+    assert!(values("far", "near", PathQuantity::Goodput) >= 1);
+    assert_eq!(values("near", "far", PathQuantity::Goodput), 0);
+    assert!(values("near", "far", PathQuantity::RttFloor) >= 1);
     assert_all_ended(&archive);
     // Nothing is left of runs that ended.
     let spool = std::fs::read_dir(folder.file("archive.sqlite3.agent/spool")).expect("a folder");
@@ -77,13 +77,13 @@ fn a_new_file_is_followed_while_a_run_goes_on_and_a_wrong_one_is_not() {
     // Whenever it comes, it meets a run sooner or later: each lasts a third of the time.
     agent.wait_for("run");
     folder.write("watch.toml", &file(far.port, "[[measure]]\nnme = \"x\"\n"));
-    agent.signal(Signal::Hangup);
+    agent.signal(ProcessSignal::Hangup);
     agent.wait_for_words("unknown key");
     agent.wait_for_words("the one before goes on");
     let goes_on = agent.wait_for("run");
     assert_eq!(goes_on["measurement"], "one");
     folder.write("watch.toml", &file(far.port, &bulk("two")));
-    agent.signal(Signal::Hangup);
+    agent.signal(ProcessSignal::Hangup);
     agent.wait_for_words("was read again");
     let new = agent.next(|it| it["event"] == "run" && it["measurement"] == "two");
     assert!(new.is_some(), "the new file is followed");

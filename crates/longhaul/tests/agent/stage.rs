@@ -1,8 +1,8 @@
 //! A far end, an agent with a file of its own, and what it says.
 
-use longhaul_store::watched::{Outcome, PlannedFilter, PlannedRow, Range};
-use longhaul_store::{Archive, Watched};
-use longhaul_sys::signal::{self, Signal};
+use longhaul_store::history_store::{PlannedEntry, PlannedOutcome, PlannedRunFilter, TimeRange};
+use longhaul_store::{Archive, HistoryStore};
+use longhaul_sys::signal::{self, ProcessSignal};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -183,8 +183,8 @@ impl Agent {
         found.unwrap_or_else(|| panic!("the agent never said {words:?}"))
     }
 
-    pub fn signal(&self, signal: Signal) {
-        signal::send(self.child.id(), signal).expect("the agent is there");
+    pub fn signal(&self, signal: ProcessSignal) {
+        signal::send_signal(self.child.id(), signal).expect("the agent is there");
     }
 
     pub fn kill(mut self) {
@@ -194,7 +194,7 @@ impl Agent {
 
     /// Ends it in order.
     pub fn stop(mut self) -> Vec<Value> {
-        self.signal(Signal::Terminate);
+        self.signal(ProcessSignal::Terminate);
         let status = self.ended();
         assert_eq!(status.code(), Some(0), "an orderly end");
         self.rest()
@@ -230,9 +230,9 @@ pub fn archive(folder: &Folder) -> Archive {
     archive.expect("the agent has made it")
 }
 
-pub fn planned(archive: &Archive) -> Vec<PlannedRow> {
-    let filter = PlannedFilter {
-        range: Range::ALL,
+pub fn planned(archive: &Archive) -> Vec<PlannedEntry> {
+    let filter = PlannedRunFilter {
+        range: TimeRange::ALL,
         pair: None,
         waiting: false,
         limit: 100_000,
@@ -241,23 +241,23 @@ pub fn planned(archive: &Archive) -> Vec<PlannedRow> {
 }
 
 /// The run of a planned one that is done.
-pub fn run_of(row: &PlannedRow) -> Option<&str> {
+pub fn run_of(row: &PlannedEntry) -> Option<&str> {
     match &row.outcome {
-        Some(Outcome::Done { run_id }) => Some(run_id),
+        Some(PlannedOutcome::Done { run_id }) => Some(run_id),
         _ => None,
     }
 }
 
-pub fn reason_of(row: &PlannedRow) -> Option<&str> {
+pub fn reason_of(row: &PlannedEntry) -> Option<&str> {
     match &row.outcome {
-        Some(Outcome::Missed { reason }) => Some(reason),
+        Some(PlannedOutcome::Missed { reason }) => Some(reason),
         _ => None,
     }
 }
 
 /// Every planned run has an end.
 pub fn assert_all_ended(archive: &Archive) {
-    let open: Vec<PlannedRow> = planned(archive)
+    let open: Vec<PlannedEntry> = planned(archive)
         .into_iter()
         .filter(|row| row.outcome.is_none())
         .collect();

@@ -1,7 +1,7 @@
 //! The end: in order, at once, and of what an earlier agent left.
 
 use crate::stage::*;
-use longhaul_sys::signal::Signal;
+use longhaul_sys::signal::ProcessSignal;
 use serde_json::Value;
 
 /// One long run after the other.
@@ -25,7 +25,7 @@ fn wait_for_spool(folder: &Folder) {
 }
 
 /// True if it then waits for its run, which may have been quicker than the signal.
-fn waits_after(agent: &mut Agent, signal: Signal) -> bool {
+fn waits_after(agent: &mut Agent, signal: ProcessSignal) -> bool {
     agent.signal(signal);
     let waits = |line: &Value| {
         let text = line["text"].as_str();
@@ -43,7 +43,7 @@ fn an_agent_that_is_told_to_stop_waits_for_its_run() {
     let mut agent = Agent::start(&folder);
     agent.wait_for("watching");
     wait_for_spool(&folder);
-    if waits_after(&mut agent, Signal::Terminate) {
+    if waits_after(&mut agent, ProcessSignal::Terminate) {
         agent.wait_for("run");
     }
     assert_eq!(agent.ended().code(), Some(0));
@@ -60,8 +60,8 @@ fn told_twice_it_ends_at_once_and_says_what_was_not_made() {
     let mut agent = Agent::start(&folder);
     agent.wait_for("watching");
     wait_for_spool(&folder);
-    waits_after(&mut agent, Signal::Interrupt);
-    agent.signal(Signal::Interrupt);
+    waits_after(&mut agent, ProcessSignal::Interrupt);
+    agent.signal(ProcessSignal::Interrupt);
     assert_eq!(agent.ended().code(), Some(0));
     let archive = archive(&folder);
     assert_all_ended(&archive);

@@ -1,7 +1,7 @@
 //! `longhaul report case`, `site`, `asymmetry` and `compare` on archives that the tests fill.
 
 use crate::support::{Folder, fixture, golden, reported};
-use longhaul_store::{Archive, Watched, watched::WatchedRun};
+use longhaul_store::{Archive, HistoryStore, history_store::IncomingRun};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ impl Story {
         report["run"]["started_at"] = json!(at);
         report["run"]["initiator"]["host"] = json!("slac");
         report["run"]["responder"]["host"] = json!(far);
-        let run = WatchedRun::of_text(report.to_string(), 0).expect("a report");
+        let run = IncomingRun::from_json(report.to_string(), 0).expect("a report");
         self.archive.append_runs(&[run]).expect("room for a run");
     }
 

@@ -3,7 +3,7 @@
 
 use crate::support::{Folder, fixture, longhaul};
 use assert_cmd::assert::Assert;
-use longhaul_model::report::v1::{Path as PathReport, Throughput};
+use longhaul_model::report::v1::{PathReport, ThroughputReport};
 use longhaul_store::Archive;
 use serde_json::Value;
 use std::fmt::Write;
@@ -18,7 +18,7 @@ const HOSTILE: &str = "<img src=x onerror=alert(1)>\u{1b}[2J../../x";
 
 /// An archive with a run and a look at its path, and a legs file.
 fn stage(folder: &Folder) -> Vec<String> {
-    let mut run: Throughput =
+    let mut run: ThroughputReport =
         serde_json::from_str(&fixture("la-geneva-9-streams.json")).expect("a run");
     let mut path: PathReport =
         serde_json::from_str(&fixture("path-sanjose-lulea.json")).expect("a path");

@@ -1,13 +1,13 @@
 //! Two agents on loopback, one of which sends to the other over TLS.
 
 use crate::support::{Folder, HUNG, free_port};
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::{Pair, Point};
-use longhaul_model::report::v1::{AnyReport, Throughput};
-use longhaul_store::watched::{
-    Outcome, Planned, PlannedFilter, Range, Reading, RunFilter, WatchedRun,
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{AnyReport, ThroughputReport};
+use longhaul_store::history_store::{
+    IncomingRun, PlannedOutcome, PlannedRun, PlannedRunFilter, RunFilter, SeriesReading, TimeRange,
 };
-use longhaul_store::{Archive, Watched};
+use longhaul_store::{Archive, HistoryStore};
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -110,8 +110,8 @@ fn archive(folder: &Folder, name: &str) -> Archive {
     Archive::open(&folder.file(&format!("{name}.sqlite3"))).expect("an archive")
 }
 
-fn pair() -> Pair {
-    Pair {
+fn pair() -> HostPair {
+    HostPair {
         from: "dtn2".to_owned(),
         to: "cern".to_owned(),
     }
@@ -128,31 +128,31 @@ fn measure(here: &mut Archive, from: usize, runs: usize) {
         )
     };
     let run = |number: usize| {
-        let mut report: Throughput = serde_json::from_str(FIXTURE).expect("a report");
+        let mut report: ThroughputReport = serde_json::from_str(FIXTURE).expect("a report");
         report.run.id = format!("run-{number}");
         report.run.started_at = second(number);
         let at_us = 1_769_817_600_000_000 + number as i64 * 1_000_000;
         let report = AnyReport::Throughput(Box::new(report));
-        let mut run = WatchedRun::of(&report, at_us).expect("text");
+        let mut run = IncomingRun::from_report(&report, at_us).expect("text");
         run.pairs = vec![pair()];
         run.planned_id = Some(format!("dtn2-1-{number}"));
         let value = 1.0;
-        run.readings = vec![Reading {
+        run.readings = vec![SeriesReading {
             pair: pair(),
-            quantity: Quantity::Goodput,
-            point: Point { at_us, value },
+            quantity: PathQuantity::Goodput,
+            point: SeriesPoint { at_us, value },
         }];
         run
     };
-    let planned = |number: usize| Planned {
+    let planned = |number: usize| PlannedRun {
         id: format!("dtn2-1-{number}"),
         due_us: 1_769_817_600_000_000,
         measurement: "bulk".to_owned(),
         pair: Some(pair()),
     };
     let numbers = || from..from + runs;
-    here.send_on(true);
-    here.plan(&numbers().map(planned).collect::<Vec<_>>())
+    here.enable_outbox(true);
+    here.add_planned(&numbers().map(planned).collect::<Vec<_>>())
         .expect("plans");
     here.append_runs(&numbers().map(run).collect::<Vec<_>>())
         .expect("runs");
@@ -160,7 +160,7 @@ fn measure(here: &mut Archive, from: usize, runs: usize) {
 
 fn ids(archive: &Archive) -> Vec<String> {
     let filter = RunFilter {
-        range: Range::ALL,
+        range: TimeRange::ALL,
         pair: Some(pair()),
         kind: None,
         limit: u32::MAX,
@@ -190,17 +190,17 @@ fn holds_all(here: &Archive, there: &Archive, runs: usize) {
     let mut expected: Vec<String> = (0..runs).map(|number| format!("run-{number}")).collect();
     expected.sort();
     assert_eq!(found, expected);
-    let series = there.series(&pair(), Quantity::Goodput, Range::ALL, 100_000);
+    let series = there.series(&pair(), PathQuantity::Goodput, TimeRange::ALL, 100_000);
     assert_eq!(series.expect("a series").points.len(), runs);
-    let filter = PlannedFilter {
-        range: Range::ALL,
+    let filter = PlannedRunFilter {
+        range: TimeRange::ALL,
         pair: Some(pair()),
         waiting: false,
         limit: u32::MAX,
     };
     let planned = there.planned(&filter).expect("planned runs");
     assert_eq!(planned.len(), runs);
-    let done = |row: &longhaul_store::watched::PlannedRow| matches!(&row.outcome, Some(Outcome::Done { run_id }) if found.contains(run_id));
+    let done = |row: &longhaul_store::history_store::PlannedEntry| matches!(&row.outcome, Some(PlannedOutcome::Done { run_id }) if found.contains(run_id));
     assert!(planned.iter().all(done), "{planned:?}");
     for id in ["run-0", &format!("run-{}", runs - 1)] {
         assert_eq!(here.report(id).unwrap(), there.report(id).unwrap());
@@ -232,7 +232,7 @@ fn senders_and_collectors_that_are_killed_lose_and_double_nothing() {
     until("all is sent", &folder, || {
         here.backlog(0).expect("a backlog").items == 0
     });
-    assert_eq!(here.refused(10).expect("a list"), []);
+    assert_eq!(here.list_rejected(10).expect("a list"), []);
     holds_all(&here, &there, KILLS * RUNS);
     sender.kill();
     collector.kill();

@@ -4,12 +4,12 @@
 mod embedded;
 
 use crate::support::{Folder, HUNG, free_port};
-use longhaul_model::report::v1::series::Pair;
-use longhaul_model::report::v1::{AnyReport, Throughput};
-use longhaul_store::watched::{
-    Outcome, Planned, PlannedFilter, PlannedRow, Range, RunFilter, WatchedRun,
+use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::report::v1::{AnyReport, ThroughputReport};
+use longhaul_store::history_store::{
+    IncomingRun, PlannedEntry, PlannedOutcome, PlannedRun, PlannedRunFilter, RunFilter, TimeRange,
 };
-use longhaul_store::{Archive, Watched};
+use longhaul_store::{Archive, HistoryStore};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -72,8 +72,8 @@ fn carry(mut from: TcpStream, mut to: TcpStream) {
     });
 }
 
-fn pair() -> Pair {
-    Pair {
+fn pair() -> HostPair {
+    HostPair {
         from: String::from("dtn2"),
         to: String::from("cern"),
     }
@@ -81,24 +81,24 @@ fn pair() -> Pair {
 
 /// What the agent itself does after each run.
 fn measure(here: &mut Archive) {
-    here.send_on(true);
+    here.enable_outbox(true);
     let pair = pair();
     for number in 0..RUNS {
         let at_us = BEGIN_US + number as i64 * 60_000_000;
-        let planned = Planned {
+        let planned = PlannedRun {
             id: format!("dtn2-1-{number}"),
             due_us: at_us,
             measurement: String::from("bulk"),
             pair: Some(pair.clone()),
         };
-        let mut report: Throughput = serde_json::from_str(FIXTURE).expect("a report");
+        let mut report: ThroughputReport = serde_json::from_str(FIXTURE).expect("a report");
         report.run.id = format!("run-{number}");
         report.run.started_at = format!("2026-01-31T{:02}:{:02}:00Z", number / 60, number % 60);
         let report = AnyReport::Throughput(Box::new(report));
-        let mut run = WatchedRun::of(&report, at_us).expect("text");
+        let mut run = IncomingRun::from_report(&report, at_us).expect("text");
         run.pairs = vec![pair.clone()];
         run.planned_id = Some(planned.id.clone());
-        here.plan(&[planned]).expect("planned");
+        here.add_planned(&[planned]).expect("planned");
         here.append_runs(&[run]).expect("stored");
     }
 }
@@ -126,9 +126,9 @@ fn until(what: &str, folder: &Folder, mut holds: impl FnMut() -> bool) {
 }
 
 /// Runs of the pair; the agent makes an audit of its own beside them.
-fn stored(there: &dyn Watched) -> usize {
+fn stored(there: &dyn HistoryStore) -> usize {
     let filter = RunFilter {
-        range: Range::ALL,
+        range: TimeRange::ALL,
         pair: Some(pair()),
         kind: None,
         limit: 10_000,
@@ -162,21 +162,21 @@ fn what_is_measured_while_the_database_is_away_is_in_it_later() {
     until("all is sent", &folder, || {
         here.backlog(0).expect("a backlog").items == 0
     });
-    let there = longhaul_clickhouse::open(shared.clone()).expect("the database");
+    let there = longhaul_clickhouse::open_history_store(shared.clone()).expect("the database");
     assert_eq!(stored(there.as_ref()), RUNS);
-    let planned = PlannedFilter {
-        range: Range::ALL,
+    let planned = PlannedRunFilter {
+        range: TimeRange::ALL,
         pair: Some(pair()),
         waiting: false,
         limit: 10_000,
     };
     let planned = there.planned(&planned).expect("a list");
-    let is_done = |row: &&PlannedRow| matches!(row.outcome, Some(Outcome::Done { .. }));
+    let is_done = |row: &&PlannedEntry| matches!(row.outcome, Some(PlannedOutcome::Done { .. }));
     assert_eq!(
         (planned.iter().filter(is_done).count(), planned.len()),
         (RUNS, RUNS)
     );
-    assert_eq!(here.refused(10).expect("a list"), []);
+    assert_eq!(here.list_rejected(10).expect("a list"), []);
     until("the page shows what all agents have", &folder, || {
         page(listen).contains("ClickHouse")
     });

@@ -1,14 +1,14 @@
 //! `longhaul report events` and `event`: what an agent found, as text and as JSON.
 
 use crate::support::{Folder, golden, reported};
-use longhaul_model::report::v1::event::Event;
-use longhaul_store::{Archive, Watched};
+use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_store::{Archive, HistoryStore};
 use serde_json::{Value, json};
 
 /// 2003-06-11 21:45 UTC.
 const CHANGE_US: i64 = 1_055_367_900_000_000;
 
-fn event(id: &str, far: &str, state: &str) -> Event {
+fn event(id: &str, far: &str, state: &str) -> ChangeEvent {
     let level = |median: f64| json!({"median": median, "deviation": 9e6, "samples": 60});
     let event = json!({
         "id": id, "pair": {"from": "slac", "to": far}, "quantity": "goodput", "state": state,
@@ -59,7 +59,7 @@ fn events_read_as_reviewed_and_fit_80_columns() {
 fn json_is_the_events_themselves_without_the_withdrawn() {
     let folder = Folder::new("events-json");
     let archive = filled(&folder);
-    let list = |words: &[&str]| -> Vec<Event> {
+    let list = |words: &[&str]| -> Vec<ChangeEvent> {
         serde_json::from_str(&reported(&archive, words, 0)).expect("events")
     };
     let of_path = event("goodput-1111111111111111", "cesnet", "confirmed");

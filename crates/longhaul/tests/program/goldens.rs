@@ -3,7 +3,7 @@
 
 use crate::support::{Folder, fixture, golden, longhaul, reported};
 use longhaul_model::report::v1::AnyReport;
-use longhaul_store::{Archive, filed};
+use longhaul_store::{Archive, archived_report};
 use std::path::Path;
 
 /// Returns what a command prints that must succeed.
@@ -71,7 +71,10 @@ fn every_report_fixture_is_shown_as_reviewed_and_printed_as_it_was_read() {
         let text = fixture(&format!("{name}.json"));
         let folder = Folder::new(&format!("golden_{name}"));
         let archive = folder.file("archive.sqlite3");
-        append(&archive, filed::parse(name, &text).expect("a report"));
+        append(
+            &archive,
+            archived_report::parse_report(name, &text).expect("a report"),
+        );
         let shown = reported(&archive, &["show", "last"], 0);
         for line in shown.lines() {
             // A command that is to be copied stays on one line.

@@ -1,14 +1,14 @@
 //! `longhaul host` as people and programs meet it, and this very host.
 
 use crate::support::{Folder, fixture, longhaul, shown};
-use longhaul_model::report::v1::Host;
-use longhaul_model::report::v1::host::Grade;
+use longhaul_model::report::v1::HostReport;
+use longhaul_model::report::v1::host::AuditGrade;
 use longhaul_store::Archive;
 
 /// The far host of Daresbury with a proof; a host judged for the paths of its archive.
 const FIXTURES: [&str; 2] = ["host-daresbury-proof", "host-judged"];
 
-fn report(name: &str) -> Host {
+fn report(name: &str) -> HostReport {
     serde_json::from_str(&fixture(&format!("{name}.json"))).expect("the fixture is a report")
 }
 
@@ -42,15 +42,18 @@ fn this_host_is_judged_for_a_path_and_nothing_is_changed() {
         .assert()
         .success();
     let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
-    let told: Host = serde_json::from_str(&text).expect("a report");
+    let told: HostReport = serde_json::from_str(&text).expect("a report");
     assert_eq!(told.plan.paths.len(), 1);
     assert!(told.observation.changes.is_empty());
     let window = told.analysis.verdicts.iter();
-    let window: Vec<Grade> = window
+    let window: Vec<AuditGrade> = window
         .filter(|verdict| verdict.rule == "receive_autotuning")
         .map(|verdict| verdict.grade)
         .collect();
-    assert!(window.len() == 1 && window[0] != Grade::Unknown, "{text}");
+    assert!(
+        window.len() == 1 && window[0] != AuditGrade::Unknown,
+        "{text}"
+    );
     let archive = Archive::open(&file).expect("the archive");
     assert_eq!(archive.list(10).expect("a list").len(), 1);
 }

@@ -315,10 +315,10 @@ fn one_off_ends_by_itself_after_a_run() {
 
 #[test]
 fn the_usual_signals_end_the_far_end_cleanly() {
-    use longhaul_sys::signal::{Signal, send};
-    for signal in [Signal::Interrupt, Signal::Terminate] {
+    use longhaul_sys::signal::{ProcessSignal, send_signal};
+    for signal in [ProcessSignal::Interrupt, ProcessSignal::Terminate] {
         let far = FarEnd::start(&[]);
-        send(far.child.id(), signal).expect("send a signal");
+        send_signal(far.child.id(), signal).expect("send a signal");
         assert_eq!(far.ended(), Some(0), "{signal:?}");
     }
 }

@@ -3,9 +3,9 @@
 use crate::support::{Folder, HUNG, fixture, longhaul, shown};
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
-use longhaul_model::report::v1::Path;
+use longhaul_model::report::v1::PathReport;
 use longhaul_store::Archive;
-use longhaul_sys::signal::{Signal, send};
+use longhaul_sys::signal::{ProcessSignal, send_signal};
 use std::net::UdpSocket;
 use std::process::Stdio;
 
@@ -16,7 +16,7 @@ const FIXTURES: [&str; 3] = [
     "path-balanced-v6",
 ];
 
-fn report(name: &str) -> Path {
+fn report(name: &str) -> PathReport {
     serde_json::from_str(&fixture(&format!("{name}.json"))).expect("the fixture is a report")
 }
 
@@ -24,7 +24,7 @@ fn report(name: &str) -> Path {
 fn json_of_a_path_is_the_report_itself() {
     for name in FIXTURES {
         let text = shown("path_json", &report(name), &["--json"]);
-        let back: Path = serde_json::from_str(&text).expect("a report");
+        let back: PathReport = serde_json::from_str(&text).expect("a report");
         assert!(back == report(name), "{name} reads back differently");
     }
 }
@@ -44,7 +44,7 @@ fn the_path_to_this_host_has_one_hop_and_is_archived_with_its_number() {
     for number in [1, 1] {
         let assert = here(&folder, &["--udp", "-c", "3", "-i", "10ms", "--json"]).success();
         let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
-        let told: Path = serde_json::from_str(&text).expect("a report");
+        let told: PathReport = serde_json::from_str(&text).expect("a report");
         let route = told.observation.route.expect("a route");
         assert!(route.reached, "{text}");
         assert_eq!(route.hops.len(), 1);
@@ -146,7 +146,7 @@ fn without_privilege_udp_serves_and_the_report_says_what_is_missing() {
         .assert()
         .success();
     let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
-    let told: Path = serde_json::from_str(&text).expect("a report");
+    let told: PathReport = serde_json::from_str(&text).expect("a report");
     let route = told.observation.route.expect("a route");
     assert!(route.reached, "{text}");
     let missing = told.observation.missing;
@@ -173,7 +173,7 @@ fn ctrl_c_ends_a_look_with_what_was_seen_and_its_own_code() {
         .expect("start");
     far.set_read_timeout(Some(HUNG)).expect("a time");
     far.recv(&mut [0; 100]).expect("the first probe");
-    send(look.id(), Signal::Interrupt).expect("it is there");
+    send_signal(look.id(), ProcessSignal::Interrupt).expect("it is there");
     let output = look.wait_with_output().expect("its end");
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,7 +1,7 @@
 //! `longhaul predict`: what it prints, keeps and refuses.
 
 use crate::support::{Folder, longhaul};
-use longhaul_model::report::v1::{AnyReport, Predict};
+use longhaul_model::report::v1::{AnyReport, PredictionReport};
 use longhaul_store::Archive;
 
 const PATH: [&str; 5] = ["predict", "--rtt", "160ms", "--rate", "100M"];
@@ -28,7 +28,7 @@ fn a_prediction_is_printed_filed_and_written_as_csv_and_figure() {
         .get_output()
         .stdout
         .clone();
-    let printed: Predict = serde_json::from_slice(&output).expect("a report");
+    let printed: PredictionReport = serde_json::from_slice(&output).expect("a report");
     assert_eq!(printed.analysis.cells.len(), 7 * 3 * 2);
     let first = &printed.analysis.cells[0];
     // 64 KiB in each 160 ms.

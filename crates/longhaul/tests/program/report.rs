@@ -1,7 +1,7 @@
 //! Reports as people and programs get them: colours, long tables, lists, and the archive behind them.
 
 use crate::support::{Folder, fixture, golden, longhaul};
-use longhaul_model::report::v1::Throughput;
+use longhaul_model::report::v1::ThroughputReport;
 use longhaul_store::Archive;
 use std::path::Path;
 
@@ -11,7 +11,7 @@ const FIXTURES: [&str; 3] = [
     "udp-reverse",
 ];
 
-fn report(name: &str) -> Throughput {
+fn report(name: &str) -> ThroughputReport {
     serde_json::from_str(&fixture(&format!("{name}.json"))).expect("the fixture is a report")
 }
 

@@ -4,7 +4,7 @@
 //! hops by Internet2 become 13 and 15 by ESnet in the afternoon, and Lyon's round trip grows by 10 ms.
 
 use crate::support::{Folder, golden, longhaul};
-use longhaul_model::report::v1::Path;
+use longhaul_model::report::v1::PathReport;
 use longhaul_store::Archive;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn lyon(carrier: (&str, u32)) -> Vec<String> {
 }
 
 /// A report of one trace; an empty address is a silent hop.
-fn trace(host: &str, at: &str, addresses: &[String], rtt_ms: u64, reached: bool) -> Path {
+fn trace(host: &str, at: &str, addresses: &[String], rtt_ms: u64, reached: bool) -> PathReport {
     let hop = |(place, address): (usize, &String)| {
         let answer = json!({"address": address, "kind": "time_exceeded",
             "rtts_ns": [(place as u64 + 1) * rtt_ms * 1_000_000 / addresses.len() as u64]});
@@ -59,7 +59,7 @@ fn at(day: u32, hour: u32, minute: u32) -> String {
     format!("2003-06-{day:02}T{hour:02}:{minute:02}:00Z")
 }
 
-fn reports() -> Vec<Path> {
+fn reports() -> Vec<PathReport> {
     let (abilene, esnet) = (("192.32", 9), ("198.129", 5));
     let mut silent = prague(abilene);
     silent[4].clear();

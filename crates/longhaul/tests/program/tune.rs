@@ -1,10 +1,10 @@
 //! `longhaul tune` as its user meets it: over loopback, cut off in the middle, and with nonsense.
 
 use crate::support::{Folder, HUNG, fixture, longhaul};
-use longhaul_model::report::v1::scan::{Cell, Setting};
-use longhaul_model::report::v1::{AnyReport, Scan, Throughput};
+use longhaul_model::report::v1::scan::{ScanCell, TransferSetting};
+use longhaul_model::report::v1::{AnyReport, ScanReport, ThroughputReport};
 use longhaul_store::Archive;
-use longhaul_sys::signal::{Signal, send};
+use longhaul_sys::signal::{ProcessSignal, send_signal};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -90,7 +90,8 @@ fn killer(far: &FarEnd, scan: Receiver<u32>) -> String {
             sessions += u32::from(near.peek(&mut first).is_ok() && first == [0x16]);
             if sessions == 3 {
                 sessions += 1;
-                send(scan.recv().expect("it was started"), Signal::Kill).expect("it is there");
+                send_signal(scan.recv().expect("it was started"), ProcessSignal::Kill)
+                    .expect("it is there");
                 continue;
             }
             let far = TcpStream::connect(&to).expect("the far end");
@@ -108,7 +109,7 @@ fn killer(far: &FarEnd, scan: Receiver<u32>) -> String {
 }
 
 /// Runs to its end; the report, the words on stderr and the exit code.
-fn run(command: &mut Command) -> (Option<Scan>, String, i32) {
+fn run(command: &mut Command) -> (Option<ScanReport>, String, i32) {
     let output = command.output().expect("run longhaul");
     let words = String::from_utf8(output.stderr).expect("UTF-8");
     let report = serde_json::from_slice(&output.stdout).ok();
@@ -121,7 +122,7 @@ fn parts(archive: &Path) -> Vec<(String, u32)> {
     let Ok(Some(archive)) = Archive::open_existing(archive) else {
         return Vec::new();
     };
-    let runs = archive.throughput_runs(1000).expect("the runs");
+    let runs = archive.recent_throughput_runs(1000).expect("the runs");
     let parts = runs.into_iter().filter_map(|run| run.run.part_of);
     parts.map(|part| (part.id, part.index)).collect()
 }
@@ -135,8 +136,8 @@ fn wait_for_parts(archive: &Path) {
     }
 }
 
-fn settings(cells: &[Cell]) -> BTreeSet<(Setting, u32)> {
-    let key = |cell: &Cell| (cell.setting.clone(), cell.index);
+fn settings(cells: &[ScanCell]) -> BTreeSet<(TransferSetting, u32)> {
+    let key = |cell: &ScanCell| (cell.setting.clone(), cell.index);
     cells.iter().map(key).collect()
 }
 
@@ -171,7 +172,7 @@ fn a_guided_search_ends_and_its_report_is_whole() {
         panic!("the last run is no scan: {last:?}");
     };
     assert_eq!(*scan, report);
-    let behind = kept.parts(&report.run.id).expect("parts");
+    let behind = kept.throughput_parts(&report.run.id).expect("parts");
     assert_eq!(behind.len(), ran, "{cells:#?}");
     let table = std::fs::read_to_string(&csv).expect("the CSV");
     assert_eq!(table.matches("\r\n").count(), cells.len() + 1, "{table}");
@@ -226,7 +227,7 @@ fn a_grid_killed_in_the_middle_is_taken_up_and_measures_no_cell_twice() {
     assert!(!words.contains("resuming"), "{words}");
     let whole = whole.expect("a report");
     assert_eq!(settings(cells), settings(&whole.observation.cells));
-    let sentinels = |cells: &[Cell]| cells.iter().map(|c| c.sentinel).collect::<Vec<_>>();
+    let sentinels = |cells: &[ScanCell]| cells.iter().map(|c| c.sentinel).collect::<Vec<_>>();
     assert_eq!(sentinels(cells), sentinels(&whole.observation.cells));
 }
 
@@ -237,12 +238,12 @@ fn an_interrupt_shows_what_was_measured_and_ends_with_130() {
     let archive = folder.file("archive.sqlite3");
     let scan = far.tune(&archive, &LARGE_GRID).spawn().expect("start");
     wait_for_parts(&archive);
-    send(scan.id(), Signal::Interrupt).expect("interrupt");
+    send_signal(scan.id(), ProcessSignal::Interrupt).expect("interrupt");
     let output = scan.wait_with_output().expect("its end");
     let words = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(130), "{words}");
     assert!(words.contains("the same command goes on"), "{words}");
-    let report: Scan = serde_json::from_slice(&output.stdout).expect("a report");
+    let report: ScanReport = serde_json::from_slice(&output.stdout).expect("a report");
     assert_eq!(report.analysis.stopped_by, "interrupted");
     assert!(!report.observation.cells.is_empty());
 }
@@ -259,7 +260,7 @@ fn a_far_end_that_dies_in_mid_scan_ends_it_with_3_and_keeps_the_cells() {
     let words = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(3), "{words}");
     assert!(words.contains("hint: "), "{words}");
-    let report: Scan = serde_json::from_slice(&output.stdout).expect("a report");
+    let report: ScanReport = serde_json::from_slice(&output.stdout).expect("a report");
     assert_eq!(report.analysis.stopped_by, "far_end_gone");
     let measured = report
         .observation
@@ -328,7 +329,7 @@ fn a_far_end_that_is_not_there_is_named_before_the_budget() {
     }
 }
 
-fn stored(name: &str) -> Scan {
+fn stored(name: &str) -> ScanReport {
     serde_json::from_str(&fixture(&format!("{name}.json"))).expect("the fixture is a report")
 }
 
@@ -369,7 +370,8 @@ fn a_stored_scan_is_written_as_csv_and_pictures() {
 fn a_run_that_is_no_scan_cannot_be_written_as_one() {
     let folder = Folder::new("scan_files_of_a_run");
     let file = folder.file("archive.sqlite3");
-    let run: Throughput = serde_json::from_str(&fixture("udp-reverse.json")).expect("a report");
+    let run: ThroughputReport =
+        serde_json::from_str(&fixture("udp-reverse.json")).expect("a report");
     let mut archive = Archive::open(&file).expect("a new archive");
     archive.append(&run).expect("append");
     let mut command = longhaul();

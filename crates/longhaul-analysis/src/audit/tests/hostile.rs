@@ -1,6 +1,6 @@
-use super::super::{audit, rules};
+use super::super::{audit_host, list_rules};
 use super::{FAST, VERY_FAST, observed, path, plan, verdict_on};
-use longhaul_model::report::v1::host::{Grade, Observation, Plan};
+use longhaul_model::report::v1::host::{AuditGrade, AuditObservation, AuditPlan};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use std::collections::BTreeSet;
 const NO_AMOUNT: [&str; 1] = ["net.ipv4.tcp_slow_start_after_idle"];
 
 fn needed() -> BTreeSet<&'static str> {
-    rules().flat_map(|rule| rule.needs).copied().collect()
+    list_rules().flat_map(|rule| rule.needs).copied().collect()
 }
 
 #[test]
 fn a_host_that_tells_nothing_is_judged_in_nothing() {
-    let (analysis, findings, _) = audit(&plan(FAST), &Observation::default());
-    assert_eq!(analysis.verdicts.len(), rules().count());
+    let (analysis, findings, _) = audit_host(&plan(FAST), &AuditObservation::default());
+    assert_eq!(analysis.verdicts.len(), list_rules().count());
     for verdict in &analysis.verdicts {
-        assert_eq!(verdict.grade, Grade::Unknown, "{verdict:?}");
+        assert_eq!(verdict.grade, AuditGrade::Unknown, "{verdict:?}");
         assert!(verdict.text.starts_with("this host has no "), "{verdict:?}");
         assert!(verdict.remedies.is_empty());
     }
@@ -25,11 +25,11 @@ fn a_host_that_tells_nothing_is_judged_in_nothing() {
 
 #[test]
 fn why_a_reading_is_missing_is_told() {
-    let mut host = Observation::default();
+    let mut host = AuditObservation::default();
     let why = String::from("permission denied");
     host.unread.insert(String::from("net.core.rmem_max"), why);
     let verdict = verdict_on("receive_buffer_max", &plan(FAST), &host);
-    assert_eq!(verdict.grade, Grade::Unknown);
+    assert_eq!(verdict.grade, AuditGrade::Unknown);
     assert!(
         verdict.text.contains("permission denied"),
         "{}",
@@ -51,20 +51,20 @@ fn numbers_that_are_none_and_numbers_beyond_belief_are_told() {
         let host = observed(&[("net.core.rmem_max", value), ("net.ipv4.tcp_rmem", value)]);
         for rule in ["receive_buffer_max", "receive_autotuning"] {
             let verdict = verdict_on(rule, &plan(FAST), &host);
-            assert_eq!(verdict.grade, Grade::Unknown, "{value}: {verdict:?}");
+            assert_eq!(verdict.grade, AuditGrade::Unknown, "{value}: {verdict:?}");
             assert!(verdict.text.contains("is not"), "{}", verdict.text);
         }
     }
     let falling = observed(&[("net.ipv4.tcp_rmem", "4096 131072 1")]);
     let verdict = verdict_on("receive_autotuning", &plan(FAST), &falling);
-    assert_eq!(verdict.grade, Grade::Unknown);
+    assert_eq!(verdict.grade, AuditGrade::Unknown);
 }
 
 #[test]
 fn rules_have_names_and_sources_of_their_own() {
-    let names: BTreeSet<&str> = rules().map(|rule| rule.name).collect();
-    assert_eq!(names.len(), rules().count());
-    for rule in rules() {
+    let names: BTreeSet<&str> = list_rules().map(|rule| rule.name).collect();
+    assert_eq!(names.len(), list_rules().count());
+    for rule in list_rules() {
         assert!(
             !rule.needs.is_empty() && !rule.title.is_empty(),
             "{}",
@@ -82,7 +82,7 @@ fn without_a_path_the_host_is_judged_for_a_stated_one() {
         ("interface.speed_bps", "25000000000"),
         ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
     ]);
-    let (analysis, _, caveats) = audit(&Plan::default(), &host);
+    let (analysis, _, caveats) = audit_host(&AuditPlan::default(), &host);
     let verdict = &analysis.verdicts[0];
     assert_eq!(verdict.rule, "receive_autotuning");
     assert_eq!(
@@ -137,7 +137,7 @@ proptest! {
         rtt_us in prop_oneof![any::<u64>(), 0_u64..1_000_000],
         which in 0..4,
     ) {
-        let mut host = Observation::default();
+        let mut host = AuditObservation::default();
         for (name, value) in needed().into_iter().zip(values) {
             host.readings.insert(name.to_owned(), value);
         }
@@ -146,10 +146,10 @@ proptest! {
             1 => VERY_FAST,
             _ => (rate_bps, rtt_us),
         });
-        let (analysis, _, _) = audit(&plan, &host);
-        prop_assert_eq!(analysis.verdicts.len(), rules().count());
+        let (analysis, _, _) = audit_host(&plan, &host);
+        prop_assert_eq!(analysis.verdicts.len(), list_rules().count());
         for verdict in &analysis.verdicts {
-            prop_assert!(!verdict.text.contains("NaN") || verdict.grade != Grade::Limits);
+            prop_assert!(!verdict.text.contains("NaN") || verdict.grade != AuditGrade::Limits);
             for remedy in &verdict.remedies {
                 let (Some(name), Some(wanted)) = (&remedy.name, &remedy.value) else { continue };
                 let present = &host.readings[name.as_str()];

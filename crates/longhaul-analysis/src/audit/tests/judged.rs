@@ -1,6 +1,6 @@
-use super::super::{audit, rules};
+use super::super::{audit_host, list_rules};
 use super::{DARESBURY, FAST, VERY_FAST, observed, plan, verdict_on};
-use longhaul_model::report::v1::host::{Grade, Observation};
+use longhaul_model::report::v1::host::{AuditGrade, AuditObservation};
 use std::collections::BTreeSet;
 
 /// A rule, judged for a path with readings that are good and with readings that are not.
@@ -9,7 +9,7 @@ struct Row {
     path: (u64, u64),
     good: &'static [(&'static str, &'static str)],
     wanting: &'static [(&'static str, &'static str)],
-    grade: Grade,
+    grade: AuditGrade,
     /// In the text or the first remedy.
     says: &'static str,
 }
@@ -19,7 +19,7 @@ const fn row(
     path: (u64, u64),
     good: &'static [(&'static str, &'static str)],
     wanting: &'static [(&'static str, &'static str)],
-    (grade, says): (Grade, &'static str),
+    (grade, says): (AuditGrade, &'static str),
 ) -> Row {
     Row {
         rule,
@@ -31,7 +31,7 @@ const fn row(
     }
 }
 
-use Grade::{Advice, Limits};
+use AuditGrade::{Advice, Limits};
 
 const TABLE: &[Row] = &[
     row(
@@ -423,7 +423,7 @@ fn every_rule_knows_good_from_wanting_and_admits_what_it_cannot_see() {
     for row in TABLE {
         let plan = plan(row.path);
         let good = verdict_on(row.rule, &plan, &observed(row.good));
-        assert_eq!(good.grade, Grade::Good, "{good:?}");
+        assert_eq!(good.grade, AuditGrade::Good, "{good:?}");
         assert!(good.remedies.is_empty(), "{good:?}");
         let wanting = verdict_on(row.rule, &plan, &observed(row.wanting));
         assert_eq!(wanting.grade, row.grade, "{wanting:?}");
@@ -432,8 +432,8 @@ fn every_rule_knows_good_from_wanting_and_admits_what_it_cannot_see() {
         let said = format!("{} {}", wanting.text, command.unwrap_or_default());
         assert!(said.contains(row.says), "{}: {said}", row.rule);
         assert!(first.is_some(), "{}: no remedy", row.rule);
-        let absent = verdict_on(row.rule, &plan, &Observation::default());
-        assert_eq!(absent.grade, Grade::Unknown, "{absent:?}");
+        let absent = verdict_on(row.rule, &plan, &AuditObservation::default());
+        assert_eq!(absent.grade, AuditGrade::Unknown, "{absent:?}");
     }
 }
 
@@ -442,7 +442,7 @@ fn every_rule_has_a_row() {
     let mut rows: BTreeSet<&str> = TABLE.iter().map(|row| row.rule).collect();
     // Its reading is a part of the host's description; the test below is its own.
     rows.insert("tcp_memory");
-    let named: BTreeSet<&str> = rules().map(|rule| rule.name).collect();
+    let named: BTreeSet<&str> = list_rules().map(|rule| rule.name).collect();
     assert_eq!(rows, named);
     assert_eq!(TABLE.len() + 1, named.len());
 }
@@ -454,10 +454,10 @@ fn memory_of_all_streams_together_bounds_one() {
         host.host.tcp_mem_bytes = Some([pressure / 2, pressure, pressure * 2]);
         verdict_on("tcp_memory", &plan(FAST), &host)
     };
-    assert_eq!(judged(1 << 20).grade, Grade::Limits);
+    assert_eq!(judged(1 << 20).grade, AuditGrade::Limits);
     assert_eq!(judged(1 << 20).bound_bps, Some(83_886_080));
-    assert_eq!(judged(200 << 20).grade, Grade::Advice);
-    assert_eq!(judged(1 << 30).grade, Grade::Good);
+    assert_eq!(judged(200 << 20).grade, AuditGrade::Advice);
+    assert_eq!(judged(1 << 30).grade, AuditGrade::Good);
 }
 
 #[test]
@@ -468,11 +468,11 @@ fn daresbury_is_bound_to_what_its_windows_carry() {
         ("net.core.rmem_max", "65536"),
         ("net.core.wmem_max", "4194304"),
     ]);
-    let (analysis, findings, _) = audit(&plan(DARESBURY), &host);
+    let (analysis, findings, _) = audit_host(&plan(DARESBURY), &host);
     let limiting: Vec<(&str, Option<u64>)> = analysis
         .verdicts
         .iter()
-        .take_while(|verdict| verdict.grade == Grade::Limits)
+        .take_while(|verdict| verdict.grade == AuditGrade::Limits)
         .map(|verdict| (verdict.rule.as_str(), verdict.bound_bps))
         .collect();
     // 64 KiB and 128 KiB in each 160 ms.
@@ -520,7 +520,7 @@ fn a_path_beyond_the_widest_window_wants_streams() {
         &plan((400_000_000_000, 100_000)),
         &host,
     );
-    assert_eq!(verdict.grade, Grade::Limits);
+    assert_eq!(verdict.grade, AuditGrade::Limits);
     assert!(
         verdict.remedies[0].text.contains("5 streams"),
         "{verdict:?}"
@@ -535,6 +535,6 @@ fn bbr_paces_without_fq() {
         ("net.ipv4.tcp_congestion_control", "bbr"),
     ]);
     let verdict = verdict_on("queueing_discipline", &plan(FAST), &host);
-    assert_eq!(verdict.grade, Grade::Good);
+    assert_eq!(verdict.grade, AuditGrade::Good);
     assert!(verdict.text.contains("timers of its own"));
 }

@@ -1,10 +1,10 @@
-use super::super::{Bearing, bearing, helped, prove};
+use super::super::{AffectedDirection, evaluate_trials, find_affected_direction, has_helped};
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::host::Trial;
+use longhaul_model::report::v1::host::ProofTrial;
 use proptest::prelude::*;
 
-fn trial(changed: bool, forward: bool, bps: u64, limiter: Limiter) -> Trial {
-    Trial {
+fn trial(changed: bool, forward: bool, bps: u64, limiter: Limiter) -> ProofTrial {
+    ProofTrial {
         changed,
         forward,
         run_id: None,
@@ -14,7 +14,7 @@ fn trial(changed: bool, forward: bool, bps: u64, limiter: Limiter) -> Trial {
     }
 }
 
-fn abba(forward: bool, rates: [u64; 4], limiters: [Limiter; 2]) -> Vec<Trial> {
+fn abba(forward: bool, rates: [u64; 4], limiters: [Limiter; 2]) -> Vec<ProofTrial> {
     let states = [false, true, true, false];
     let trials = states.into_iter().zip(rates);
     trials
@@ -30,7 +30,7 @@ fn a_window_that_was_lifted_is_kept() {
         [3_200_000, 9_400_000, 9_300_000, 3_250_000],
         limiters,
     );
-    let proof = prove(&trials).expect("trials");
+    let proof = evaluate_trials(&trials).expect("trials");
     assert!(proof.kept, "{}", proof.text);
     let effect = &proof.directions[0];
     assert!(!effect.forward);
@@ -47,7 +47,7 @@ fn a_gain_within_the_scatter_is_not_kept() {
         [100_000_000, 108_000_000, 103_000_000, 98_000_000],
         limiters,
     );
-    let proof = prove(&trials).expect("trials");
+    let proof = evaluate_trials(&trials).expect("trials");
     assert!(!proof.kept, "{}", proof.text);
     assert!(proof.text.contains("did not help"), "{}", proof.text);
 }
@@ -56,10 +56,10 @@ fn a_gain_within_the_scatter_is_not_kept() {
 fn a_small_gain_far_beyond_the_scatter_is_kept() {
     let limiters = [Limiter::CpuReceiver; 2];
     let trials = abba(true, [1_000_000, 1_100_000, 1_101_000, 1_001_000], limiters);
-    assert!(prove(&trials).is_some_and(|proof| proof.kept));
+    assert!(evaluate_trials(&trials).is_some_and(|proof| proof.kept));
     let less = abba(true, [1_000_000, 1_020_000, 1_020_100, 1_000_100], limiters);
     assert!(
-        prove(&less).is_some_and(|proof| !proof.kept),
+        evaluate_trials(&less).is_some_and(|proof| !proof.kept),
         "2 % is too little"
     );
 }
@@ -72,31 +72,40 @@ fn a_limiter_that_went_away_with_a_loss_of_goodput_is_no_gain() {
         [10_000_000, 7_000_000, 7_100_000, 10_000_000],
         limiters,
     );
-    assert!(prove(&trials).is_some_and(|proof| !proof.kept));
+    assert!(evaluate_trials(&trials).is_some_and(|proof| !proof.kept));
 }
 
 #[test]
 fn failed_runs_are_counted_and_a_direction_without_both_kinds_is_left_out() {
-    assert_eq!(prove(&[]), None);
+    assert_eq!(evaluate_trials(&[]), None);
     let mut trials = abba(true, [5, 6, 6, 5], [Limiter::Unknown; 2]);
     trials.truncate(1);
-    trials.push(Trial {
+    trials.push(ProofTrial {
         error: Some(String::from("gone")),
         goodput_bps: None,
         limited_by: None,
         ..trial(true, true, 1, Limiter::Unknown)
     });
-    let proof = prove(&trials).expect("trials");
+    let proof = evaluate_trials(&trials).expect("trials");
     assert!(proof.directions.is_empty() && !proof.kept);
     assert!(proof.text.contains("1 of 2 runs failed"), "{}", proof.text);
 }
 
 #[test]
 fn settings_bear_on_the_side_that_uses_them() {
-    assert_eq!(bearing("net.ipv4.tcp_rmem"), Bearing::Reverse);
-    assert_eq!(bearing("net.ipv4.tcp_wmem"), Bearing::Forward);
-    assert_eq!(bearing("net.ipv4.tcp_sack"), Bearing::Both);
-    assert!(Bearing::Both.covers(true) && !Bearing::Forward.covers(false));
+    assert_eq!(
+        find_affected_direction("net.ipv4.tcp_rmem"),
+        AffectedDirection::Reverse
+    );
+    assert_eq!(
+        find_affected_direction("net.ipv4.tcp_wmem"),
+        AffectedDirection::Forward
+    );
+    assert_eq!(
+        find_affected_direction("net.ipv4.tcp_sack"),
+        AffectedDirection::Both
+    );
+    assert!(AffectedDirection::Both.covers(true) && !AffectedDirection::Forward.covers(false));
 }
 
 proptest! {
@@ -104,12 +113,12 @@ proptest! {
     fn no_rates_make_a_number_that_is_none(
         rates in proptest::collection::vec((any::<bool>(), any::<bool>(), any::<u64>()), 0..12)
     ) {
-        let trials: Vec<Trial> = rates
+        let trials: Vec<ProofTrial> = rates
             .into_iter()
             .map(|(changed, forward, bps)| trial(changed, forward, bps, Limiter::Unknown))
             .collect();
-        for effect in prove(&trials).into_iter().flat_map(|proof| proof.directions) {
-            helped(&effect);
+        for effect in evaluate_trials(&trials).into_iter().flat_map(|proof| proof.directions) {
+            has_helped(&effect);
             if let Some([low, high]) = effect.gain_interval_ratio {
                 prop_assert!(low.is_finite() && high.is_finite() && low <= high);
             }

@@ -1,9 +1,9 @@
 //! Nothing that strangers or people wrote acts on a terminal or a mail.
 
-use super::super::evidence::{Note, Place};
-use super::super::sketch::{HOUR, T0, fell};
-use super::super::{case_text, explain};
-use longhaul_model::report::v1::Finding;
+use super::super::change_evidence::{HostRole, OperatorNote};
+use super::super::event_test_builder::{HOUR, T0, build_goodput_drop};
+use super::super::{explain_event, format_operator_report};
+use longhaul_model::report::v1::ReportFinding;
 
 const EVIL: &str = "gw\u{1b}]0;owned\u{7}\u{1b}[2J\r\nBcc: everyone\n\u{202e}gpj.exe\u{0}\u{9b}31m<script>alert(1)</script>";
 
@@ -14,7 +14,7 @@ fn harmless(text: &str) {
     }
 }
 
-fn findings(all: &[Finding]) {
+fn findings(all: &[ReportFinding]) {
     for finding in all {
         let lines = finding.supports.iter().chain(&finding.contradicts);
         for line in lines
@@ -29,15 +29,15 @@ fn findings(all: &[Finding]) {
 
 #[test]
 fn hostile_names_are_made_harmless_everywhere() {
-    let mut sketch = fell();
-    sketch.between(EVIL, &EVIL.repeat(50));
+    let mut sketch = build_goodput_drop();
+    sketch.set_pair(EVIL, &EVIL.repeat(50));
     sketch
         .trace(-HOUR, &["10.1.0.1", EVIL, "10.9.0.1"])
         .trace(HOUR, &["10.1.0.1", "10.7.0.1", &EVIL.repeat(9)]);
     for (at, value) in [(-HOUR, "1"), (HOUR, EVIL)] {
         sketch.audit(
             at,
-            Place::Sender,
+            HostRole::Sender,
             &[
                 ("net.ipv4.tcp_sack", value),
                 (EVIL, value),
@@ -49,16 +49,16 @@ fn hostile_names_are_made_harmless_everywhere() {
             report.plan.congestion_control = Some(value.to_owned());
         });
     }
-    sketch.notes.push(Note {
+    sketch.notes.push(OperatorNote {
         at_us: T0,
         text: EVIL.repeat(200),
     });
     let (event, evidence) = (sketch.event(), sketch.evidence());
-    let explained = explain(&event, &evidence);
+    let explained = explain_event(&event, &evidence);
     assert!(!explained.causes.is_empty());
     findings(&explained.causes);
     explained.unchanged.iter().for_each(|line| harmless(line));
-    let text = case_text(&event, &explained, &evidence);
+    let text = format_operator_report(&event, &explained, &evidence);
     harmless(&text);
     assert!(
         text.lines().all(|line| line.chars().count() <= 78),
@@ -78,7 +78,7 @@ fn numbers_without_sense_do_no_harm() {
         (f64::MAX, f64::MIN),
     ] {
         for extreme in [i64::MIN, i64::MAX, 0] {
-            let mut sketch = fell();
+            let mut sketch = build_goodput_drop();
             sketch
                 .trace(-HOUR, &["10.1.0.1"])
                 .trace(HOUR, &["10.2.0.1"])
@@ -87,7 +87,7 @@ fn numbers_without_sense_do_no_harm() {
             sketch
                 .estimate(-HOUR, before, after, None)
                 .estimate(HOUR, after, before, None);
-            sketch.notes.push(Note {
+            sketch.notes.push(OperatorNote {
                 at_us: extreme,
                 text: String::new(),
             });
@@ -98,11 +98,11 @@ fn numbers_without_sense_do_no_harm() {
             event.between_us[0] = extreme.min(event.between_us[0]);
             event.between_us[1] = extreme.max(event.between_us[1]);
             let evidence = sketch.evidence();
-            let explained = explain(&event, &evidence);
+            let explained = explain_event(&event, &evidence);
             for cause in &explained.causes {
                 assert!((0.0..=1.0).contains(&cause.confidence_ratio), "{cause:?}");
             }
-            harmless(&case_text(&event, &explained, &evidence));
+            harmless(&format_operator_report(&event, &explained, &evidence));
         }
     }
 }

@@ -1,10 +1,10 @@
 //! One cause is injected, everything else stays: it must come first.
 
-use super::super::evidence::{BaseRate, Place};
-use super::super::sketch::{DAY, HOUR, Sketch, fell};
+use super::super::change_evidence::{HostRole, RouteChangeBaseRate};
+use super::super::event_test_builder::{DAY, EvidenceBuilder, HOUR, build_goodput_drop};
 use super::{causes, explained};
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::observation::Interface;
+use longhaul_model::report::v1::observation::HostInterface;
 
 const ROUTE: [&str; 5] = ["10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1", "10.9.0.1"];
 const OTHER: [&str; 5] = ["10.1.0.1", "10.6.0.1", "10.7.0.1", "10.4.0.1", "10.9.0.1"];
@@ -32,8 +32,8 @@ const STEADY: World = World {
 };
 
 /// Two days before and one after, one set of readings an hour.
-fn world(after: World) -> Sketch {
-    let mut sketch = fell();
+fn world(after: World) -> EvidenceBuilder {
+    let mut sketch = build_goodput_drop();
     for hours in -48..24 {
         let now = if hours < 0 { STEADY } else { after };
         let at = hours * HOUR + HOUR / 2;
@@ -49,7 +49,7 @@ fn world(after: World) -> Sketch {
             let host = &mut report.observation.ends.receiver.host;
             host.kernel = String::from("6.1.0");
             host.tcp_rmem_bytes = Some([4096, 131_072, now.rmem_most]);
-            host.interface = Some(Interface {
+            host.interface = Some(HostInterface {
                 name: String::from("eth0"),
                 mtu_bytes: Some(now.mtu),
                 speed_bps: Some(1_000_000_000),
@@ -185,7 +185,7 @@ fn only_what_changed_is_named() {
 
 #[test]
 fn changes_of_another_day_are_not_blamed() {
-    let mut sketch = fell();
+    let mut sketch = build_goodput_drop();
     for hours in -96..24 {
         let at = hours * HOUR + HOUR / 2;
         let early = hours < -48;
@@ -218,21 +218,21 @@ fn what_contradicts_is_never_named() {
         (-HOUR, "4096 131072 33554432"),
         (HOUR, "4096 131072 1048576"),
     ] {
-        sketch.audit(at, Place::Sender, &[("net.ipv4.tcp_rmem", most)]);
+        sketch.audit(at, HostRole::Sender, &[("net.ipv4.tcp_rmem", most)]);
     }
     assert!(causes(&sketch).is_empty(), "{:?}", causes(&sketch));
 }
 
 #[test]
 fn audits_alone_show_a_setting_too() {
-    let mut sketch = fell();
+    let mut sketch = build_goodput_drop();
     for (at, most) in [
         (-6 * HOUR, "4096\t131072\t33554432"),
         (6 * HOUR, "4096\t131072\t1048576"),
     ] {
         sketch.audit(
             at,
-            Place::Receiver,
+            HostRole::Receiver,
             &[("net.ipv4.tcp_rmem", most), ("softnet.processed", "17")],
         );
     }
@@ -245,9 +245,9 @@ fn routes_that_often_change_without_effect_say_so() {
         route: OTHER,
         ..STEADY
     });
-    sketch.base_rate = Some(BaseRate {
-        routes: 21,
-        felt: 1,
+    sketch.base_rate = Some(RouteChangeBaseRate {
+        route_changes: 21,
+        with_effect: 1,
     });
     let explained = explained(&sketch);
     let route = &explained.causes[0];
@@ -266,7 +266,7 @@ fn routes_that_often_change_without_effect_say_so() {
 
 #[test]
 fn a_change_of_the_way_back_is_named_as_such() {
-    let mut sketch = fell();
+    let mut sketch = build_goodput_drop();
     sketch.trace(-HOUR, &ROUTE).trace(HOUR, &ROUTE);
     sketch.trace_back(-HOUR, &ROUTE).trace_back(HOUR, &OTHER);
     let explained = explained(&sketch);
@@ -287,7 +287,7 @@ fn a_change_of_the_way_back_is_named_as_such() {
 
 #[test]
 fn a_trace_days_apart_says_less() {
-    let mut sketch = fell();
+    let mut sketch = build_goodput_drop();
     sketch.trace(-5 * DAY, &ROUTE).trace(HOUR, &OTHER);
     assert!(causes(&sketch).is_empty());
 }

@@ -1,20 +1,25 @@
 //! SLAC, 11 June 2003: routes to Europe moved from Internet2 to ESnet at 15:45 PDT. The figures are
 //! those of the page; addresses stand for the routers.
 
-use super::super::evidence::{BaseRate, Elsewhere, Steady};
-use super::super::sketch::{DAY, HOUR, MINUTE, Sketch, T0, bucket, fell, of, pair};
-use super::super::{Explained, Measurement, case_text, explain, follow_up};
+use super::super::change_evidence::{OtherPathChange, RouteChangeBaseRate, UnchangedPath};
+use super::super::event_test_builder::{
+    DAY, EvidenceBuilder, HOUR, MINUTE, T0, build_bucket, build_goodput_drop, build_level_step,
+    build_pair,
+};
+use super::super::{
+    EventExplanation, FollowUpKind, explain_event, format_operator_report, plan_follow_ups,
+};
 use super::{causes, explained};
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::available::BucketKind;
-use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::available::TokenBucketKind;
+use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// A route by the numbers of its routers: a network each.
 fn hops(numbers: &[u8]) -> Vec<String> {
     numbers.iter().map(|n| format!("10.{n}.0.1")).collect()
 }
 
-fn trace(sketch: &mut Sketch, at: i64, numbers: &[u8]) {
+fn trace(sketch: &mut EvidenceBuilder, at: i64, numbers: &[u8]) {
     let hops = hops(numbers);
     let refs: Vec<&str> = hops.iter().map(String::as_str).collect();
     sketch.trace(at, &refs);
@@ -34,8 +39,8 @@ const IN2P3_NEW: [u8; 15] = [1, 2, 53, 54, 55, 71, 72, 73, 74, 75, 76, 77, 78, 8
 const IN2P3_MENDED: [u8; 13] = [1, 2, 53, 54, 55, 56, 57, 61, 62, 63, 64, 81, 82];
 
 /// 8 streams of 1 MiB, every hour and a half.
-fn cesnet(quantity: Quantity, before: f64, after: f64) -> Sketch {
-    let mut sketch = of(quantity, before, after);
+fn cesnet(quantity: PathQuantity, before: f64, after: f64) -> EvidenceBuilder {
+    let mut sketch = build_level_step(quantity, before, after);
     for n in -16..8 {
         let (at, old) = (n * 90 * MINUTE + 45 * MINUTE, n < 0);
         trace(&mut sketch, at, if old { &CESNET_OLD } else { &CESNET_NEW });
@@ -51,13 +56,16 @@ fn cesnet(quantity: Quantity, before: f64, after: f64) -> Sketch {
             };
         });
     }
-    sketch.base_rate = Some(BaseRate { routes: 9, felt: 1 });
+    sketch.base_rate = Some(RouteChangeBaseRate {
+        route_changes: 9,
+        with_effect: 1,
+    });
     sketch
 }
 
-fn in2p3() -> Sketch {
-    let mut sketch = of(Quantity::Goodput, 125e6, 60e6);
-    sketch.between("slac", "in2p3");
+fn in2p3() -> EvidenceBuilder {
+    let mut sketch = build_level_step(PathQuantity::Goodput, 125e6, 60e6);
+    sketch.set_pair("slac", "in2p3");
     for n in -16..8 {
         let (at, old) = (n * 90 * MINUTE + 45 * MINUTE, n < 0);
         trace(&mut sketch, at, if old { &IN2P3_OLD } else { &IN2P3_NEW });
@@ -70,7 +78,7 @@ fn in2p3() -> Sketch {
                 Limiter::Shaper
             },
         );
-        let shaper = bucket(BucketKind::Shaper, 135_000_000, 67_000_000);
+        let shaper = build_bucket(TokenBucketKind::Shaper, 135_000_000, 67_000_000);
         let (capacity, available) = if old { (155e6, 130e6) } else { (135e6, 66e6) };
         sketch.estimate(at, capacity, available, (!old).then_some(shaper));
     }
@@ -78,9 +86,9 @@ fn in2p3() -> Sketch {
 }
 
 /// Ten hours after it broke.
-fn in2p3_mended() -> Sketch {
-    let mut sketch = of(Quantity::Goodput, 60e6, 124e6);
-    sketch.between("slac", "in2p3");
+fn in2p3_mended() -> EvidenceBuilder {
+    let mut sketch = build_level_step(PathQuantity::Goodput, 60e6, 124e6);
+    sketch.set_pair("slac", "in2p3");
     for n in -8..8 {
         let (at, old) = (n * HOUR + HOUR / 2, n < 0);
         trace(
@@ -88,7 +96,7 @@ fn in2p3_mended() -> Sketch {
             at,
             if old { &IN2P3_NEW } else { &IN2P3_MENDED },
         );
-        let shaper = bucket(BucketKind::Shaper, 135_000_000, 67_000_000);
+        let shaper = build_bucket(TokenBucketKind::Shaper, 135_000_000, 67_000_000);
         sketch.estimate(
             at,
             135e6,
@@ -104,7 +112,7 @@ fn in2p3_mended() -> Sketch {
     sketch
 }
 
-fn supports(explained: &Explained, cause: &str) -> String {
+fn supports(explained: &EventExplanation, cause: &str) -> String {
     let found = explained
         .causes
         .iter()
@@ -114,7 +122,7 @@ fn supports(explained: &Explained, cause: &str) -> String {
 
 #[test]
 fn cesnet_has_another_route_and_a_setting_that_no_longer_fits() {
-    let sketch = cesnet(Quantity::Goodput, 250e6, 150e6);
+    let sketch = cesnet(PathQuantity::Goodput, 250e6, 150e6);
     let explained = explained(&sketch);
     let words: Vec<&str> = explained.causes.iter().map(|f| f.cause.as_str()).collect();
     assert_eq!(words, ["route_change", "retune"]);
@@ -142,17 +150,17 @@ fn cesnet_has_another_route_and_a_setting_that_no_longer_fits() {
             .any(|line| line == "the least round trip: 160 ms before, 160 ms after")
     );
     let (event, evidence) = (sketch.event(), sketch.evidence());
-    let wanted: Vec<Measurement> = follow_up(&event, &explained, &evidence)
+    let wanted: Vec<FollowUpKind> = plan_follow_ups(&event, &explained, &evidence)
         .iter()
         .map(|w| w.measurement)
         .collect();
-    assert!(wanted.contains(&Measurement::Tune), "{wanted:?}");
+    assert!(wanted.contains(&FollowUpKind::Tune), "{wanted:?}");
 }
 
 #[test]
 fn what_is_available_to_cesnet_rose_by_the_route() {
     assert_eq!(
-        causes(&cesnet(Quantity::Available, 200e6, 280e6))[0],
+        causes(&cesnet(PathQuantity::Available, 200e6, 280e6))[0],
         "route_change"
     );
 }
@@ -177,11 +185,11 @@ fn in2p3_has_another_route_with_a_shaper_on_it() {
         explained.causes[0].summary
     );
     let (event, evidence) = (sketch.event(), sketch.evidence());
-    let wanted = follow_up(&event, &explained, &evidence);
+    let wanted = plan_follow_ups(&event, &explained, &evidence);
     assert!(
         !wanted.iter().any(|w| matches!(
             w.measurement,
-            Measurement::AvailableShaper | Measurement::Tune
+            FollowUpKind::AvailableShaper | FollowUpKind::Tune
         )),
         "{wanted:?}"
     );
@@ -200,28 +208,28 @@ fn in2p3_recovers_when_the_route_is_corrected() {
     ] {
         assert!(told.contains(part), "{part} in {told}");
     }
-    assert_eq!(explained.undoes.as_deref(), Some("broke"));
+    assert_eq!(explained.reversed_event.as_deref(), Some("broke"));
 }
 
 #[test]
 fn the_other_paths_of_slac_acquit_slac_itself() {
-    let (sketch, other) = (cesnet(Quantity::Goodput, 250e6, 150e6), in2p3().event());
+    let (sketch, other) = (cesnet(PathQuantity::Goodput, 250e6, 150e6), in2p3().event());
     let (uk, nl, it) = (
-        pair("slac", "dl.uk"),
-        pair("slac", "nikhef.nl"),
-        pair("slac", "infn.it"),
+        build_pair("slac", "dl.uk"),
+        build_pair("slac", "nikhef.nl"),
+        build_pair("slac", "infn.it"),
     );
     let event = sketch.event();
     let mut evidence = sketch.evidence();
-    evidence.elsewhere = vec![Elsewhere {
+    evidence.other_path_changes = vec![OtherPathChange {
         event: &other,
         route: None,
     }];
-    evidence.steady = [&uk, &nl, &it]
+    evidence.unchanged_paths = [&uk, &nl, &it]
         .into_iter()
-        .map(|pair| Steady { pair, route: None })
+        .map(|pair| UnchangedPath { pair, route: None })
         .collect();
-    let explained = explain(&event, &evidence);
+    let explained = explain_event(&event, &evidence);
     assert_eq!(explained.causes[0].cause, "route_change");
     let scope = explained.scope.expect("other paths are known");
     assert!(
@@ -238,7 +246,7 @@ fn the_other_paths_of_slac_acquit_slac_itself() {
 fn the_text_for_the_operator_has_all_parts() {
     let sketch = in2p3();
     let (event, evidence) = (sketch.event(), sketch.evidence());
-    let text = case_text(&event, &explain(&event, &evidence), &evidence);
+    let text = format_operator_report(&event, &explain_event(&event, &evidence), &evidence);
     assert!(
         text.lines().all(|line| line.chars().count() <= 78),
         "{text}"
@@ -265,9 +273,9 @@ fn the_text_for_the_operator_has_all_parts() {
 
 #[test]
 fn a_text_without_evidence_says_so() {
-    let sketch = fell();
+    let sketch = build_goodput_drop();
     let (event, evidence) = (sketch.event(), sketch.evidence());
-    let text = case_text(&event, &explain(&event, &evidence), &evidence);
+    let text = format_operator_report(&event, &explain_event(&event, &evidence), &evidence);
     for part in [
         "No cause was found",
         "Not measured on both sides",
@@ -279,7 +287,7 @@ fn a_text_without_evidence_says_so() {
 
 #[test]
 fn an_event_of_last_week_does_not_take_the_blame() {
-    let mut sketch = cesnet(Quantity::Goodput, 250e6, 150e6);
+    let mut sketch = cesnet(PathQuantity::Goodput, 250e6, 150e6);
     sketch.plan_changes.push(super::super::PlanChange {
         at_us: T0 - 6 * DAY,
         name: String::from("streams"),

@@ -1,16 +1,23 @@
 //! Plans, cells and reports to conclude from.
 
-use crate::scan::{Conclusion, Slot, conclude, failed, order};
+use crate::scan::{ConcludedScan, ScanSlot, build_failed_cell, conclude_scan, order_cells};
 use crate::throughput;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::observation::{self, End, Ends, Host};
-use longhaul_model::report::v1::plan::{self, Direction};
-use longhaul_model::report::v1::scan::{Budget, Cell, Observation, Plan, Search, Setting};
-use longhaul_model::report::v1::{Kind, Party, Run, SCHEMA, Throughput};
+use longhaul_model::report::v1::observation::{self, BothEnds, EndObservation, HostFacts};
+use longhaul_model::report::v1::plan::{self, RunDirection};
+use longhaul_model::report::v1::scan::{
+    ScanBudget, ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
+};
+use longhaul_model::report::v1::{ReportKind, RunInfo, RunParty, SCHEMA, ThroughputReport};
 
-pub fn grid(windows: &[Option<u64>], streams: &[u32], direction: Direction, repeats: u32) -> Plan {
-    Plan {
-        search: Search::Grid,
+pub fn grid(
+    windows: &[Option<u64>],
+    streams: &[u32],
+    direction: RunDirection,
+    repeats: u32,
+) -> ScanPlan {
+    ScanPlan {
+        search: SearchMode::Grid,
         direction,
         windows_bytes: windows.to_vec(),
         streams: streams.to_vec(),
@@ -18,27 +25,27 @@ pub fn grid(windows: &[Option<u64>], streams: &[u32], direction: Direction, repe
         repeats,
         seed: 11,
         present: None,
-        budget: Budget {
+        budget: ScanBudget {
             probes: 1000,
             time_us: 3_600_000_000,
             bytes: None,
         },
-        probe: plan::Plan::default(),
+        probe: plan::ThroughputPlan::default(),
     }
 }
 
-pub fn guided() -> Plan {
-    Plan {
-        search: Search::Guided,
-        ..grid(&[], &[], Direction::Forward, 1)
+pub fn guided() -> ScanPlan {
+    ScanPlan {
+        search: SearchMode::Guided,
+        ..grid(&[], &[], RunDirection::Forward, 1)
     }
 }
 
 /// A cell that the path's capacity held, 160 ms away.
-pub fn cell(slot: &Slot, bps: f64) -> Cell {
+pub fn cell(slot: &ScanSlot, bps: f64) -> ScanCell {
     let at_us = u64::from(slot.index) * 10_000_000;
     let setting = slot.setting.clone();
-    let blank = failed(
+    let blank = build_failed_cell(
         slot.index,
         setting,
         slot.forward,
@@ -47,7 +54,7 @@ pub fn cell(slot: &Slot, bps: f64) -> Cell {
         9_000_000,
         String::new(),
     );
-    Cell {
+    ScanCell {
         error: None,
         goodput_bps: Some(bps as u64),
         limited_by: Some(Limiter::PathCapacity),
@@ -58,33 +65,36 @@ pub fn cell(slot: &Slot, bps: f64) -> Cell {
 }
 
 /// The whole grid, by what each setting gives in a direction at a place of the order.
-pub fn measure(plan: &Plan, bps: impl Fn(&Setting, bool, usize) -> f64) -> Conclusion {
-    let slots = order(plan);
+pub fn measure(
+    plan: &ScanPlan,
+    bps: impl Fn(&TransferSetting, bool, usize) -> f64,
+) -> ConcludedScan {
+    let slots = order_cells(plan);
     let cells = slots
         .iter()
         .enumerate()
         .map(|(place, slot)| cell(slot, bps(&slot.setting, slot.forward, place)));
-    let observation = Observation {
+    let observation = ScanObservation {
         cells: cells.collect(),
     };
-    conclude(plan, &observation, &[], "grid_done")
+    conclude_scan(plan, &observation, &[], "grid_done")
 }
 
 /// A run's report, of which only the hosts matter; the receiver's ceilings are as given.
-pub fn report(forward: bool, sender: &str, receiver: &str, ceiling_bytes: u64) -> Throughput {
-    let end = |name: &str, most: u64| End {
-        host: Host {
+pub fn report(forward: bool, sender: &str, receiver: &str, ceiling_bytes: u64) -> ThroughputReport {
+    let end = |name: &str, most: u64| EndObservation {
+        host: HostFacts {
             name: name.to_owned(),
             rmem_max_bytes: Some(most),
             wmem_max_bytes: Some(1 << 24),
             tcp_rmem_bytes: Some([4096, 131_072, most]),
             tcp_wmem_bytes: Some([4096, 16_384, 1 << 24]),
-            ..Host::default()
+            ..HostFacts::default()
         },
-        ..End::default()
+        ..EndObservation::default()
     };
-    let plan = plan::Plan::default();
-    let observation = observation::Observation {
+    let plan = plan::ThroughputPlan::default();
+    let observation = observation::ThroughputObservation {
         forward,
         elapsed_us: 0,
         idle_rtt_us: None,
@@ -92,23 +102,23 @@ pub fn report(forward: bool, sender: &str, receiver: &str, ceiling_bytes: u64) -
         same_host: false,
         same_boot: None,
         streams: Vec::new(),
-        ends: Ends {
+        ends: BothEnds {
             sender: end(sender, 1 << 24),
             receiver: end(receiver, ceiling_bytes),
         },
         reverse: None,
     };
-    let concluded = throughput::conclude(&plan, &observation);
-    Throughput {
+    let concluded = throughput::conclude_throughput(&plan, &observation);
+    ThroughputReport {
         schema: SCHEMA.to_owned(),
-        kind: Kind::Throughput,
-        run: Run {
+        kind: ReportKind::Throughput,
+        run: RunInfo {
             id: String::from("01"),
             started_at: String::from("2026-11-22T02:00:00Z"),
             duration_us: 0,
             longhaul: String::new(),
-            initiator: Party::default(),
-            responder: Party::default(),
+            initiator: RunParty::default(),
+            responder: RunParty::default(),
             part_of: None,
         },
         plan,

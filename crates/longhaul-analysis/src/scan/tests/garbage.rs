@@ -1,13 +1,13 @@
 //! Scans of anything at all: the conclusions stay numbers within their bounds.
 
 use super::cases::{grid, report};
-use crate::scan::{conclude, failed};
+use crate::scan::{build_failed_cell, conclude_scan};
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::plan::Direction;
-use longhaul_model::report::v1::scan::{Cell, Observation, Search, Setting};
+use longhaul_model::report::v1::plan::RunDirection;
+use longhaul_model::report::v1::scan::{ScanCell, ScanObservation, SearchMode, TransferSetting};
 use proptest::prelude::*;
 
-fn anything() -> impl Strategy<Value = Cell> {
+fn anything() -> impl Strategy<Value = ScanCell> {
     let numbers = prop_oneof![Just(0u64), Just(1), 1..u64::from(u32::MAX), Just(u64::MAX)];
     let some = || proptest::option::of(numbers.clone());
     let setting = (some(), 0u32..70, proptest::option::of("[a-z]{0,4}"));
@@ -31,14 +31,14 @@ fn anything() -> impl Strategy<Value = Cell> {
                     Limiter::SendBuffer,
                     Limiter::PathCapacity,
                 ];
-                let setting = Setting {
+                let setting = TransferSetting {
                     window_bytes,
                     streams,
                     congestion_control,
                     pacing_bps: None,
                 };
                 let error = String::from("gone");
-                let blank = failed(
+                let blank = build_failed_cell(
                     index,
                     setting,
                     forward,
@@ -47,7 +47,7 @@ fn anything() -> impl Strategy<Value = Cell> {
                     1,
                     error,
                 );
-                Cell {
+                ScanCell {
                     error: blank.error.clone().filter(|_| lost),
                     goodput_bps: n[1],
                     goodput_interval_bps: n[1].zip(n[2]).map(|(a, b)| [a, b]),
@@ -69,15 +69,15 @@ proptest! {
     #[test]
     fn garbage_gives_numbers_within_their_bounds(
         cells in proptest::collection::vec(anything(), 0..60),
-        search in prop_oneof![Just(Search::Grid), Just(Search::Guided)],
+        search in prop_oneof![Just(SearchMode::Grid), Just(SearchMode::Guided)],
     ) {
-        let mut plan = grid(&[None, Some(1 << 20)], &[1, 4], Direction::Both, 1);
+        let mut plan = grid(&[None, Some(1 << 20)], &[1, 4], RunDirection::Both, 1);
         plan.search = search;
         plan.present = cells.first().map(|c| c.setting.clone());
         let runs = [report(true, "", "", 0)];
-        let observation = Observation { cells };
-        let found = conclude(&plan, &observation, &runs, "time");
-        prop_assert_eq!(&found, &conclude(&plan, &observation, &runs, "time"));
+        let observation = ScanObservation { cells };
+        let found = conclude_scan(&plan, &observation, &runs, "time");
+        prop_assert_eq!(&found, &conclude_scan(&plan, &observation, &runs, "time"));
         for direction in &found.analysis.directions {
             let choices = [&direction.best, &direction.recommended, &direction.default, &direction.present];
             for choice in choices.into_iter().flatten() {

@@ -1,19 +1,19 @@
 //! The order of a grid.
 
 use super::cases::{grid, report};
-use crate::scan::{MOST_SLOTS, cell, order, probe_plan};
-use longhaul_model::report::v1::plan::Direction;
-use longhaul_model::report::v1::scan::Setting;
+use crate::scan::{MAX_SLOTS, build_cell, build_probe_plan, order_cells};
+use longhaul_model::report::v1::plan::RunDirection;
+use longhaul_model::report::v1::scan::TransferSetting;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 #[test]
 fn the_order_of_a_plan_is_the_same_for_ever() {
     // A scan is resumed by the index: this very order must not change with a release.
-    let slots = order(&grid(
+    let slots = order_cells(&grid(
         &[None, Some(65_536)],
         &[1, 2, 4],
-        Direction::Forward,
+        RunDirection::Forward,
         1,
     ));
     let told: Vec<(u32, Option<u64>, bool)> = slots
@@ -43,27 +43,27 @@ const PINNED: [(u32, bool, bool); 9] = [
 #[test]
 fn a_plan_from_outside_cannot_ask_for_endless_slots() {
     let streams: Vec<u32> = (1..2000).collect();
-    let slots = order(&grid(
+    let slots = order_cells(&grid(
         &[None, Some(1), Some(2)],
         &streams,
-        Direction::Both,
+        RunDirection::Both,
         u32::MAX,
     ));
-    assert_eq!(slots.len(), MOST_SLOTS);
+    assert_eq!(slots.len(), MAX_SLOTS);
 }
 
 #[test]
 fn a_probe_asks_its_setting_in_its_direction() {
-    let mut plan = grid(&[None], &[1], Direction::Both, 1);
+    let mut plan = grid(&[None], &[1], RunDirection::Both, 1);
     plan.probe.no_delay = true;
-    let setting = Setting {
+    let setting = TransferSetting {
         window_bytes: Some(1 << 20),
         streams: 3,
         congestion_control: Some(String::from("bbr")),
         pacing_bps: Some(5),
     };
-    let asked = probe_plan(&plan, &setting, false);
-    assert_eq!(asked.direction, Direction::Reverse);
+    let asked = build_probe_plan(&plan, &setting, false);
+    assert_eq!(asked.direction, RunDirection::Reverse);
     assert_eq!(
         (asked.send_buffer_bytes, asked.receive_buffer_bytes),
         (Some(1 << 20), Some(1 << 20))
@@ -77,9 +77,9 @@ fn a_probe_asks_its_setting_in_its_direction() {
 
 #[test]
 fn a_run_that_moved_nothing_is_a_failed_cell() {
-    let empty = cell(
+    let empty = build_cell(
         0,
-        Setting::default(),
+        TransferSetting::default(),
         true,
         false,
         0,
@@ -102,13 +102,13 @@ proptest! {
     ) {
         let windows: Vec<Option<u64>> = (0..windows).map(|i| (i > 0).then_some(i as u64 * 65_536)).collect();
         let streams: Vec<u32> = (1..=streams).collect();
-        let direction = if both { Direction::Both } else { Direction::Reverse };
+        let direction = if both { RunDirection::Both } else { RunDirection::Reverse };
         let mut plan = grid(&windows, &streams, direction, repeats);
         plan.seed = seed;
-        let slots = order(&plan);
-        prop_assert_eq!(&slots, &order(&plan));
+        let slots = order_cells(&plan);
+        prop_assert_eq!(&slots, &order_cells(&plan));
         let cells: Vec<_> = slots.iter().filter(|s| !s.sentinel).collect();
-        let mut counts: BTreeMap<(&Setting, bool), usize> = BTreeMap::new();
+        let mut counts: BTreeMap<(&TransferSetting, bool), usize> = BTreeMap::new();
         for slot in &cells {
             *counts.entry((&slot.setting, slot.forward)).or_default() += 1;
         }

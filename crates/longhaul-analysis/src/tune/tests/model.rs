@@ -1,8 +1,8 @@
 //! Paths of the seeds, as small as can be: no noise, no ramp, no competition.
 
-use crate::tune::{HostLimits, Trial};
+use crate::tune::{HostLimits, ProbeTrial};
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::scan::Setting;
+use longhaul_model::report::v1::scan::TransferSetting;
 use std::time::Duration;
 
 pub const MIB: u64 = 1 << 20;
@@ -68,7 +68,7 @@ impl Model {
         }
     }
 
-    pub fn truth(&self, setting: &Setting) -> (f64, Limiter) {
+    pub fn truth(&self, setting: &TransferSetting) -> (f64, Limiter) {
         let window = setting.window_bytes.map_or_else(
             || {
                 let halved = self.receiver.automatic_bytes.unwrap() / 2;
@@ -99,12 +99,12 @@ impl Model {
         .unwrap()
     }
 
-    pub fn probe(&self, setting: Setting) -> Trial {
+    pub fn probe(&self, setting: TransferSetting) -> ProbeTrial {
         let (bps, limiter) = self.truth(&setting);
         let bps = bps as u64;
         let mut permitted = vec![String::from("cubic")];
         permitted.extend(self.bbr.then(|| String::from("bbr")));
-        Trial {
+        ProbeTrial {
             goodput_bps: Some(bps),
             interval_bps: Some([bps - bps / 100, bps + bps / 100]),
             limiter,
@@ -116,7 +116,7 @@ impl Model {
             receiver: self.receiver,
             congestion_control: Some(setting.congestion_control.clone().unwrap_or("cubic".into())),
             permitted,
-            ..Trial::failed(setting)
+            ..ProbeTrial::failed(setting)
         }
     }
 }

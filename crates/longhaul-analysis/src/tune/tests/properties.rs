@@ -2,7 +2,7 @@
 
 use super::model::{MIB, Model, limits};
 use super::*;
-use longhaul_model::report::v1::analysis::Bound;
+use longhaul_model::report::v1::analysis::RateBound;
 use proptest::prelude::*;
 
 const LIMITERS: [Limiter; 12] = [
@@ -37,13 +37,13 @@ prop_compose! {
         cores in proptest::option::of(any::<u32>()),
         granted in any_cap(),
         bbr in any::<bool>(),
-    ) -> Trial {
+    ) -> ProbeTrial {
         let interval = goodput.zip(half);
-        Trial {
+        ProbeTrial {
             goodput_bps: goodput,
             interval_bps: interval.map(|(g, h)| [g.saturating_sub(h), g.saturating_add(h)]),
             limiter: LIMITERS[limiter],
-            next_limit: next.map(|(which, rate_bps)| Bound {
+            next_limit: next.map(|(which, rate_bps)| RateBound {
                 limiter: LIMITERS[which],
                 rate_bps,
                 why: String::new(),
@@ -57,7 +57,7 @@ prop_compose! {
             receiver: HostLimits { explicit_bytes: caps.2, automatic_bytes: caps.3, cores },
             congestion_control: Some(String::from("cubic")),
             permitted: bbr.then(|| String::from("bbr")).into_iter().collect(),
-            ..Trial::failed(Setting::default())
+            ..ProbeTrial::failed(TransferSetting::default())
         }
     }
 }
@@ -69,18 +69,18 @@ prop_compose! {
         controls in proptest::collection::vec(
             proptest::option::of(Just(String::from("bbr"))), 0..2),
         probes in 0u32..20,
-    ) -> Plan {
-        Plan {
+    ) -> ScanPlan {
+        ScanPlan {
             windows_bytes: windows,
             streams,
             congestion_controls: controls,
-            budget: Budget { probes, ..plan().budget },
+            budget: ScanBudget { probes, ..plan().budget },
             ..plan()
         }
     }
 }
 
-fn permitted(plan: &Plan, setting: &Setting) -> bool {
+fn permitted(plan: &ScanPlan, setting: &TransferSetting) -> bool {
     let among = |empty: bool, listed: bool| empty || listed;
     let windows = &plan.windows_bytes;
     let controls = &plan.congestion_controls;
@@ -107,16 +107,16 @@ proptest! {
         remembered in any::<bool>(),
         streams in proptest::option::of(0u32..200),
     ) {
-        let present = streams.map(|streams| Setting { streams, ..Setting::default() });
-        let mut search = Search::new(&plan, Start { present, remembered, idle_rtt: None });
-        let mut spent = Spent::default();
-        while let Step::Probe(probe) = search.next(spent) {
+        let present = streams.map(|streams| TransferSetting { streams, ..TransferSetting::default() });
+        let mut search = SettingSearch::new(&plan, SearchStart { present, remembered, idle_rtt: None });
+        let mut spent = SearchSpent::default();
+        while let SearchStep::Probe(probe) = search.next(spent) {
             prop_assert!(permitted(&plan, &probe.setting), "{:?}", probe.setting);
             prop_assert!(spent.probes < plan.budget.probes);
             prop_assert!(spent.time + probe.time <= Duration::from_micros(plan.budget.time_us));
             prop_assert!(probe.time <= Duration::from_secs(60));
             let setting = probe.setting.clone();
-            search.record(Trial { setting: probe.setting, ..trials[spent.probes as usize].clone() });
+            search.record(ProbeTrial { setting: probe.setting, ..trials[spent.probes as usize].clone() });
             let times = search.trials().iter().filter(|t| t.setting == setting).count();
             prop_assert!(times <= 3, "{setting:?} {times} times");
             spent.probes += 1;
@@ -136,7 +136,7 @@ proptest! {
             receiver: limits(cap, MIB),
             ..Model::sdsc()
         };
-        let (search, ..) = drive(Search::new(&plan(), Start::default()), |s| model.probe(s));
+        let (search, ..) = drive(SettingSearch::new(&plan(), SearchStart::default()), |s| model.probe(s));
         for trial in search.trials() {
             prop_assert!(trial.setting.window_bytes.is_none_or(|w| w <= cap));
         }
@@ -157,7 +157,7 @@ proptest! {
             ..Model::sdsc()
         };
         let (choice, bps, probes, _) = tuned(&model);
-        let most = Setting { window_bytes: Some(cap), streams: 48, ..choice.clone() };
+        let most = TransferSetting { window_bytes: Some(cap), streams: 48, ..choice.clone() };
         let most = model.truth(&most).0;
         prop_assert!(bps >= 0.95 * most, "{choice:?}: {bps} of {most} after {probes}");
     }

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Conclusions about one direction of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Analysis {
+pub struct ThroughputAnalysis {
     pub version: u32,
     /// Payload rate at the receiver over the steady part; the number to quote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,27 +19,27 @@ pub struct Analysis {
     pub mean_goodput_bps: Option<u64>,
     /// The steady part; absent if the run never left its ramp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steady: Option<Span>,
+    pub steady: Option<SteadySpan>,
     /// Time from the first byte to the steady part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ramp_us: Option<u64>,
     /// RTT under load, over the steady part, streams weighted by bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rtt_us: Option<Rtt>,
+    pub rtt_us: Option<LoadedRtt>,
     pub limited_by: Limiter,
     /// Share of the byte-weighted time that supports `limited_by`.
     pub confidence_ratio: f64,
     /// Byte-weighted share of time in each state; the sum is 1.
-    pub shares: Vec<Share>,
+    pub shares: Vec<LimiterShare>,
     /// Upper bounds of the goodput, one for each limit that can be computed, lowest first.
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<RateBound>,
     /// The limit that would apply next if the present one were removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_limit: Option<Bound>,
-    pub totals: Totals,
+    pub next_limit: Option<RateBound>,
+    pub totals: RunTotals,
     pub streams: Vec<StreamTotals>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reverse: Option<Box<Analysis>>,
+    pub reverse: Option<Box<ThroughputAnalysis>>,
 }
 
 /// The factor that limited a transfer.
@@ -87,13 +87,13 @@ impl fmt::Display for Limiter {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Span {
+pub struct SteadySpan {
     pub from_us: u64,
     pub to_us: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rtt {
+pub struct LoadedRtt {
     pub min: u64,
     pub mean: u64,
     pub max: u64,
@@ -101,7 +101,7 @@ pub struct Rtt {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Share {
+pub struct LimiterShare {
     /// A state of the attribution, finer than a limiter (`receiver_slow`, `slow_start`, …).
     pub state: String,
     pub limiter: Limiter,
@@ -109,7 +109,7 @@ pub struct Share {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bound {
+pub struct RateBound {
     pub limiter: Limiter,
     pub rate_bps: u64,
     /// The calculation, with the numbers.
@@ -118,7 +118,7 @@ pub struct Bound {
 
 /// Sums over the streams, and the byte counts of both ends.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Totals {
+pub struct RunTotals {
     pub sender_bytes: u64,
     pub receiver_bytes: u64,
     /// Bytes that the sender's kernel accepted and the receiver had not read when counting ended.

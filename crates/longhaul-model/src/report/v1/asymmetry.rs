@@ -1,14 +1,14 @@
 //! The difference between the two directions of paths over time: `longhaul report asymmetry`.
 
-use super::comparison::Period;
-use super::scan::Bin;
-use super::series::Pair;
-use super::{Caveat, Finding};
+use super::comparison::TimePeriod;
+use super::scan::HistogramBin;
+use super::series::HostPair;
+use super::{ReportCaveat, ReportFinding};
 use serde::{Deserialize, Serialize};
 
 /// Report on the two directions of paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Asymmetry {
+pub struct AsymmetryReport {
     pub schema: String,
     /// `asymmetry`.
     pub kind: String,
@@ -16,13 +16,13 @@ pub struct Asymmetry {
     /// Runs of the two directions that started farther apart are not matched.
     pub most_apart_us: u64,
     pub paths: Vec<PathAsymmetry>,
-    pub caveats: Vec<Caveat>,
+    pub caveats: Vec<ReportCaveat>,
 }
 
 /// The direction that carries more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum AsymmetryVerdict {
     ForwardFaster,
     ReverseFaster,
     /// The difference may be due to chance.
@@ -31,14 +31,14 @@ pub enum Verdict {
     CannotTell,
 }
 
-impl Verdict {
+impl AsymmetryVerdict {
     /// Returns the word used in JSON.
     pub const fn word(self) -> &'static str {
         match self {
-            Verdict::ForwardFaster => "forward_faster",
-            Verdict::ReverseFaster => "reverse_faster",
-            Verdict::NoneSeen => "none_seen",
-            Verdict::CannotTell => "cannot_tell",
+            AsymmetryVerdict::ForwardFaster => "forward_faster",
+            AsymmetryVerdict::ReverseFaster => "reverse_faster",
+            AsymmetryVerdict::NoneSeen => "none_seen",
+            AsymmetryVerdict::CannotTell => "cannot_tell",
         }
     }
 }
@@ -47,11 +47,11 @@ impl Verdict {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathAsymmetry {
     /// The pair in the forward direction.
-    pub pair: Pair,
+    pub pair: HostPair,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub period: Option<Period>,
+    pub period: Option<TimePeriod>,
     /// In time order.
-    pub matched: Vec<Matched>,
+    pub matched: Vec<MatchedRuns>,
     /// Forward and reverse runs without a partner.
     pub unmatched_run_counts: [u32; 2],
     /// Median of forward / reverse over the matched runs; absent: no run matched.
@@ -63,17 +63,17 @@ pub struct PathAsymmetry {
     /// Sign test: the probability of a result this one-sided if the directions were equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
-    pub verdict: Verdict,
+    pub verdict: AsymmetryVerdict,
     /// Matched runs by their (forward - reverse) / (forward + reverse).
-    pub histogram: Vec<Bin>,
+    pub histogram: Vec<HistogramBin>,
     /// Causes, the most likely first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub causes: Vec<Finding>,
+    pub causes: Vec<ReportFinding>,
 }
 
 /// A forward run and a reverse run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Matched {
+pub struct MatchedRuns {
     /// Start of the forward run.
     pub at_us: i64,
     /// Start of the reverse run minus start of the forward run.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 /// The requested measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
-    pub mode: Mode,
+pub struct AvailablePlan {
+    pub mode: AvailableMode,
     pub forward: bool,
     pub reverse: bool,
     /// Size of a full probe packet, IP header included.
@@ -23,7 +23,7 @@ pub struct Plan {
     pub dscp: Option<u8>,
     /// The method for a peer that does not run longhaul; absent: the peer cooperates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uncooperative: Option<Fallback>,
+    pub uncooperative: Option<FallbackMethod>,
     /// Also search for a large token bucket, for at most this long at full rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shaper_time_us: Option<u64>,
@@ -31,18 +31,18 @@ pub struct Plan {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum AvailableMode {
     Light,
     Quick,
     Careful,
 }
 
-impl Mode {
+impl AvailableMode {
     pub const fn word(self) -> &'static str {
         match self {
-            Mode::Light => "light",
-            Mode::Quick => "quick",
-            Mode::Careful => "careful",
+            AvailableMode::Light => "light",
+            AvailableMode::Quick => "quick",
+            AvailableMode::Careful => "careful",
         }
     }
 }
@@ -50,7 +50,7 @@ impl Mode {
 /// A probing method for a peer that does not cooperate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fallback {
+pub enum FallbackMethod {
     /// A TCP service that accepts bulk data.
     TcpBulk,
     /// SYNs to a closed or open TCP port, which small packets answer.
@@ -60,21 +60,21 @@ pub enum Fallback {
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Observation {
+pub struct AvailableObservation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
     /// Both ends are the same host, without a link between them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forward: Option<Probing>,
+    pub forward: Option<DirectionProbing>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reverse: Option<Probing>,
+    pub reverse: Option<DirectionProbing>,
 }
 
 /// The probes of one direction.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Probing {
+pub struct DirectionProbing {
     /// IP bytes of all probes sent.
     pub probe_bytes: u64,
     /// Time from the first probe to the last.
@@ -84,7 +84,7 @@ pub struct Probing {
     pub interface_bps: Option<u64>,
     /// Source of the receive timestamps: `hardware`, `kernel`, `user`.
     pub receive_clock: String,
-    pub trains: Vec<Train>,
+    pub trains: Vec<ProbeTrain>,
     /// Datagrams that the receiver's kernel dropped because its buffer was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflowed: Option<u64>,
@@ -98,11 +98,11 @@ pub struct Probing {
 #[serde(deny_unknown_fields)]
 pub struct TrainPlan {
     pub index: u32,
-    pub purpose: Purpose,
+    pub purpose: TrainPurpose,
     pub packets: u32,
     /// Size of each packet, IP header included.
     pub packet_bytes: u32,
-    pub schedule: Schedule,
+    pub schedule: TrainSchedule,
     /// Silence before the train.
     pub pause_us: u64,
 }
@@ -110,7 +110,7 @@ pub struct TrainPlan {
 /// The departure times of a train's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Schedule {
+pub enum TrainSchedule {
     BackToBack,
     /// Evenly spaced, at this IP rate.
     RateBps(u64),
@@ -123,9 +123,9 @@ pub enum Schedule {
 
 /// A train of datagrams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Train {
+pub struct ProbeTrain {
     pub index: u32,
-    pub purpose: Purpose,
+    pub purpose: TrainPurpose,
     /// Size of each packet, IP header included.
     pub packet_bytes: u32,
     /// Requested rate; absent: as fast as the sender can, or at random times.
@@ -151,7 +151,7 @@ pub struct Train {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Purpose {
+pub enum TrainPurpose {
     /// Back to back, to measure capacity.
     Burst,
     /// Small packets at random times, to measure how often the queue is empty.
@@ -176,19 +176,19 @@ pub struct TcpSample {
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Analysis {
+pub struct AvailableAnalysis {
     pub version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forward: Option<Estimate>,
+    pub forward: Option<AvailableEstimate>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reverse: Option<Estimate>,
+    pub reverse: Option<AvailableEstimate>,
 }
 
 /// The estimate for one direction. A value that cannot be determined is absent, and `verdict` gives
 /// the reason.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Estimate {
-    pub verdict: Verdict,
+pub struct AvailableEstimate {
+    pub verdict: EstimateVerdict,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,7 +206,7 @@ pub struct Estimate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracked_interval_bps: Option<[u64; 2]>,
     /// The estimate and weight of each method.
-    pub methods: Vec<Method>,
+    pub methods: Vec<MethodEstimate>,
     /// Time between the batches in which the receiver gets its packets; absent: no batching seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batching_ns: Option<u64>,
@@ -220,12 +220,12 @@ pub struct Estimate {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bucket: Option<Bucket>,
+    pub bucket: Option<TokenBucketEstimate>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum EstimateVerdict {
     /// Capacity and available bandwidth are estimated.
     Estimated,
     /// Only the capacity is estimated.
@@ -241,22 +241,22 @@ pub enum Verdict {
     NoAnswer,
 }
 
-impl Verdict {
+impl EstimateVerdict {
     pub const fn word(self) -> &'static str {
         match self {
-            Verdict::Estimated => "estimated",
-            Verdict::CapacityOnly => "capacity_only",
-            Verdict::SenderLimited => "sender_limited",
-            Verdict::BeyondResolution => "beyond_resolution",
-            Verdict::Disturbed => "disturbed",
-            Verdict::NoAnswer => "no_answer",
+            EstimateVerdict::Estimated => "estimated",
+            EstimateVerdict::CapacityOnly => "capacity_only",
+            EstimateVerdict::SenderLimited => "sender_limited",
+            EstimateVerdict::BeyondResolution => "beyond_resolution",
+            EstimateVerdict::Disturbed => "disturbed",
+            EstimateVerdict::NoAnswer => "no_answer",
         }
     }
 }
 
 /// The estimate of one method for the available bandwidth.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Method {
+pub struct MethodEstimate {
     /// `empty_queue`, `rate_sweep`, `tcp_share`, `echo`.
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -272,8 +272,8 @@ pub struct Method {
 
 /// A token bucket on the path: `burst_bytes` pass at the peak rate, the rest at the sustained rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Bucket {
-    pub kind: BucketKind,
+pub struct TokenBucketEstimate {
+    pub kind: TokenBucketKind,
     pub peak_bps: u64,
     pub sustained_bps: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -287,7 +287,7 @@ pub struct Bucket {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum BucketKind {
+pub enum TokenBucketKind {
     /// The excess is queued.
     Shaper,
     /// The excess is dropped.

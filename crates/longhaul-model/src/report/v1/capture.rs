@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The value of [`Reading::schema`].
+/// The value of [`CaptureReading::schema`].
 pub const SCHEMA: &str = "longhaul.capture/1";
 
 /// The capture of a run: packets of the run's own streams, at this end.
@@ -24,7 +24,7 @@ pub struct CapturePlan {
 
 /// The result of the capture at one end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Capture {
+pub struct CaptureResult {
     /// File name without folder; absent: no file was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -60,7 +60,7 @@ pub struct Capture {
 
 /// The analysis of a capture file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Reading {
+pub struct CaptureReading {
     pub schema: String,
     /// `pcapng` or `pcap`.
     pub format: String,
@@ -69,7 +69,7 @@ pub struct Reading {
     pub application: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comments: Vec<String>,
-    pub interfaces: Vec<CapturedOn>,
+    pub interfaces: Vec<CaptureInterface>,
     /// All complete packets in the file.
     pub packets: u64,
     /// Packets among these that are not TCP or UDP over IP, or cannot be decoded.
@@ -81,17 +81,17 @@ pub struct Reading {
     /// Position and kind of the damage; everything before it is analysed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
-    pub flows: Vec<Flow>,
+    pub flows: Vec<CapturedFlow>,
     /// Packets of flows beyond the maximum number of flows.
     pub left_out_packets: u64,
     /// Absent: too little payload was captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub payload: Option<Variety>,
+    pub payload: Option<PayloadVariety>,
 }
 
 /// An interface named in a capture file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct CapturedOn {
+pub struct CaptureInterface {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Number of the link type in the file.
@@ -110,7 +110,7 @@ pub struct CapturedOn {
 
 /// One flow, in both directions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flow {
+pub struct CapturedFlow {
     /// `tcp` or `udp`.
     pub protocol: String,
     /// The end that opened the connection; without a handshake, the sender of the first packet.
@@ -122,22 +122,22 @@ pub struct Flow {
     pub duration_us: u64,
     /// Absent: the start of the connection is not in the capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handshake: Option<Handshake>,
+    pub handshake: Option<TcpHandshake>,
     /// From the opener to the listener.
-    pub forward: Way,
-    pub reverse: Way,
+    pub forward: FlowDirection,
+    pub reverse: FlowDirection,
 }
 
 /// The handshake of a TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Handshake {
-    pub opener: Offer,
+pub struct TcpHandshake {
+    pub opener: HandshakeOffer,
     /// Absent: the answer was not captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub listener: Option<Offer>,
+    pub listener: Option<HandshakeOffer>,
     /// The options in force: both ends offered them. Absent without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agreed: Option<Agreed>,
+    pub agreed: Option<NegotiatedOptions>,
     /// Time from the first packet to its answer, at the capture point: the RTT if captured at the
     /// opener, the processing time of the listener's kernel if captured at the listener. Absent if
     /// either was retransmitted.
@@ -150,7 +150,7 @@ pub struct Handshake {
 
 /// The options and the window that one end offered in its first packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Offer {
+pub struct HandshakeOffer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,7 +163,7 @@ pub struct Offer {
 
 /// The options that both ends offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Agreed {
+pub struct NegotiatedOptions {
     pub window_scaling: bool,
     pub sack: bool,
     pub timestamps: bool,
@@ -172,7 +172,7 @@ pub struct Agreed {
 
 /// The packets of one direction of a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Way {
+pub struct FlowDirection {
     pub packets: u64,
     /// Length from the IP header on.
     pub wire_bytes: u64,
@@ -181,14 +181,14 @@ pub struct Way {
     /// Largest payload of one packet; exceeds the MSS if the interface splits or merges segments.
     pub largest_payload_bytes: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tcp: Option<TcpWay>,
+    pub tcp: Option<TcpFlowDirection>,
     /// Packets marked "congestion experienced".
     pub marked_packets: u64,
 }
 
 /// The TCP analysis of one direction of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TcpWay {
+pub struct TcpFlowDirection {
     /// Payload by sequence number, each byte counted once.
     pub unique_bytes: u64,
     /// Packets with payload that is in the capture twice, or that arrived more than one round trip
@@ -203,10 +203,10 @@ pub struct TcpWay {
     pub unseen_bytes: u64,
     /// RTT from a packet of this direction to its acknowledgement, at the capture point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rtt: Option<RoundTrip>,
+    pub rtt: Option<CapturedRtt>,
     /// RTT by timestamps: from a value to its first echo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timestamp_rtt: Option<RoundTrip>,
+    pub timestamp_rtt: Option<CapturedRtt>,
     /// Largest and smallest window advertised by the sender of this direction, scaling applied.
     /// Absent: the scale is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -223,7 +223,7 @@ pub struct TcpWay {
 
 /// Minimum, median and maximum RTT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct RoundTrip {
+pub struct CapturedRtt {
     pub samples: u64,
     pub least_us: u64,
     pub median_us: u64,
@@ -232,7 +232,7 @@ pub struct RoundTrip {
 
 /// The variety of the payload from packet to packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Variety {
+pub struct PayloadVariety {
     /// Packets whose first bytes were compared.
     pub packets: u64,
     /// The number of first bytes compared in each packet.

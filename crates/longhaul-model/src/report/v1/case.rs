@@ -1,40 +1,40 @@
 //! A case: paths in two periods, compared: `longhaul report case`.
 
 use super::analysis::Limiter;
-use super::comparison::{Change, Period};
-use super::event::Event;
-use super::path::{Route, RouteChange};
-use super::scan::Setting;
-use super::series::{Pair, Series};
+use super::comparison::{QuantityChange, TimePeriod};
+use super::event::ChangeEvent;
+use super::path::{ObservedRoute, RouteDifference};
+use super::scan::TransferSetting;
+use super::series::{HostPair, QuantitySeries};
 use super::site::BestSetting;
-use super::{Caveat, Finding};
+use super::{ReportCaveat, ReportFinding};
 use serde::{Deserialize, Serialize};
 
 /// The report on a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Case {
+pub struct CaseReport {
     pub schema: String,
     /// `case`.
     pub kind: String,
     pub longhaul: String,
-    pub before: Period,
-    pub after: Period,
+    pub before: TimePeriod,
+    pub after: TimePeriod,
     /// The event that determined the periods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<String>,
     pub paths: Vec<PathCase>,
-    pub caveats: Vec<Caveat>,
+    pub caveats: Vec<ReportCaveat>,
 }
 
 /// One path of a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathCase {
     /// The forward direction: towards the requested host.
-    pub pair: Pair,
+    pub pair: HostPair,
     /// Runs of each of the two periods.
     pub run_counts: [u32; 2],
     /// Every quantity measured in either period, forward first.
-    pub changes: Vec<Change>,
+    pub changes: Vec<QuantityChange>,
     /// Forward first; a direction without a trace is absent.
     pub routes: Vec<RouteCase>,
     /// Settings of the bulk runs, and their limiters.
@@ -44,10 +44,10 @@ pub struct PathCase {
     pub recommended: Option<BestSetting>,
     /// Lasting changes that an agent found in or between the periods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<Event>,
+    pub events: Vec<ChangeEvent>,
     /// Causes of the changes, the most likely first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ReportFinding>,
     /// Sentences about what did not change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchanged: Vec<String>,
@@ -55,20 +55,20 @@ pub struct PathCase {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     /// Values of both periods and of the time between them.
-    pub series: Vec<Series>,
+    pub series: Vec<QuantitySeries>,
 }
 
 /// Routes of one direction: the most frequent one of each period.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouteCase {
-    pub pair: Pair,
+    pub pair: HostPair,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<TracedRoute>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<TracedRoute>,
     /// The later route compared with the earlier one; absent if either is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub change: Option<RouteChange>,
+    pub change: Option<RouteDifference>,
 }
 
 /// A route of one period.
@@ -79,14 +79,14 @@ pub struct TracedRoute {
     pub at_us: i64,
     /// Traces of this route, and all traces of the period.
     pub run_counts: [u32; 2],
-    pub route: Route,
+    pub route: ObservedRoute,
 }
 
 /// One setting of bulk runs in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SettingCase {
-    pub pair: Pair,
-    pub setting: Setting,
+    pub pair: HostPair,
+    pub setting: TransferSetting,
     /// Runs with this setting in the earlier and in the later period.
     pub run_counts: [u32; 2],
     /// Median goodput of each period; absent: no run.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A published result of a transfer. Every field except the name may be absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Claim {
+pub struct PublishedClaim {
     pub name: String,
     /// The publication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -17,31 +17,31 @@ pub struct Claim {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub transfers: Vec<Transfer>,
+    pub transfers: Vec<ClaimedTransfer>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub distance: Option<Distance>,
+    pub distance: Option<ClaimedDistance>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mark: Option<Mark>,
+    pub mark: Option<ClaimedMark>,
     /// RTT of the idle path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub windows: Vec<Window>,
+    pub windows: Vec<ClaimedWindow>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub links: Vec<Link>,
+    pub links: Vec<ClaimedLink>,
 }
 
 /// Several claims in one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Claims {
-    pub claims: Vec<Claim>,
+pub struct ClaimsFile {
+    pub claims: Vec<PublishedClaim>,
 }
 
 /// One transfer, in the printed figures.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Transfer {
+pub struct ClaimedTransfer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,25 +55,25 @@ pub struct Transfer {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub buffers: Option<Buffers>,
+    pub buffers: Option<ClaimedBuffers>,
 }
 
 /// The same volume as a number of buffers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Buffers {
+pub struct ClaimedBuffers {
     pub count: String,
     pub size: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Distance {
+pub struct ClaimedDistance {
     /// The total distance, in every printed unit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub totals: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub legs: Vec<Leg>,
+    pub legs: Vec<ClaimedLeg>,
     /// Cities of the routers in the order of the trace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<String>,
@@ -85,7 +85,7 @@ pub struct Distance {
 /// The leg from one city to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Leg {
+pub struct ClaimedLeg {
     pub from: String,
     pub to: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ pub struct Leg {
 /// Rate times distance, as in the Land Speed Record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mark {
+pub struct ClaimedMark {
     pub value: String,
     /// The factors that the mark was computed from; absent: those of the transfer and the distance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ pub struct Mark {
 /// A window that the claim says is sufficient for a rate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Window {
+pub struct ClaimedWindow {
     pub size: String,
     pub rate: String,
     pub rtt: String,
@@ -121,28 +121,28 @@ pub struct Window {
 /// A link by its kind, with the printed rate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Link {
+pub struct ClaimedLink {
     pub name: String,
     pub rate: String,
 }
 
 /// The result of checking one claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Checked {
+pub struct CheckedClaim {
     pub schema: String,
-    pub claim: Claim,
-    pub checks: Vec<Check>,
+    pub claim: PublishedClaim,
+    pub checks: Vec<ClaimCheck>,
 }
 
-/// The value of [`Checked::schema`].
+/// The value of [`CheckedClaim::schema`].
 pub const SCHEMA: &str = "longhaul.claim-check/1";
 
 /// One comparison of figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Check {
+pub struct ClaimCheck {
     /// A stable word for what was compared.
     pub check: String,
-    pub verdict: Verdict,
+    pub verdict: ClaimVerdict,
     /// One sentence that includes the figures.
     pub text: String,
     /// A change that would make the figures agree.
@@ -152,7 +152,7 @@ pub struct Check {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ClaimVerdict {
     /// The figures agree within their printed digits.
     Agrees,
     /// They agree, but a detail is missing, or a figure was rounded before it was used.
@@ -163,14 +163,14 @@ pub enum Verdict {
     Impossible,
 }
 
-impl Verdict {
+impl ClaimVerdict {
     /// The word used in JSON and in text.
     pub const fn word(self) -> &'static str {
         match self {
-            Verdict::Agrees => "agrees",
-            Verdict::Loose => "loose",
-            Verdict::Differs => "differs",
-            Verdict::Impossible => "impossible",
+            ClaimVerdict::Agrees => "agrees",
+            ClaimVerdict::Loose => "loose",
+            ClaimVerdict::Differs => "differs",
+            ClaimVerdict::Impossible => "impossible",
         }
     }
 }

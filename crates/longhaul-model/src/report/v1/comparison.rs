@@ -1,16 +1,16 @@
 //! Two samples of one quantity, compared: the change of level with its size, significance and test.
 //! The result of `longhaul report compare`, and the rows of case reports.
 
-use super::Caveat;
-use super::event::Level;
-use super::quantity::Quantity;
-use super::series::Pair;
+use super::ReportCaveat;
+use super::event::QuantityLevel;
+use super::quantity::PathQuantity;
+use super::series::HostPair;
 use serde::{Deserialize, Serialize};
 
 /// The conclusion about a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ChangeVerdict {
     /// The second sample is lower; chance alone would rarely cause this.
     Fell,
     /// The second sample is higher; chance alone would rarely cause this.
@@ -23,29 +23,29 @@ pub enum Verdict {
     NotMeasured,
 }
 
-impl Verdict {
+impl ChangeVerdict {
     /// Returns the word used in JSON.
     pub const fn word(self) -> &'static str {
         match self {
-            Verdict::Fell => "fell",
-            Verdict::Rose => "rose",
-            Verdict::NoChangeSeen => "no_change_seen",
-            Verdict::CannotTell => "cannot_tell",
-            Verdict::NotMeasured => "not_measured",
+            ChangeVerdict::Fell => "fell",
+            ChangeVerdict::Rose => "rose",
+            ChangeVerdict::NoChangeSeen => "no_change_seen",
+            ChangeVerdict::CannotTell => "cannot_tell",
+            ChangeVerdict::NotMeasured => "not_measured",
         }
     }
 }
 
 /// One quantity of one pair, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Change {
-    pub pair: Pair,
-    pub quantity: Quantity,
+pub struct QuantityChange {
+    pub pair: HostPair,
+    pub quantity: PathQuantity,
     /// Absent: no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<Level>,
+    pub before: Option<QuantityLevel>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<Level>,
+    pub after: Option<QuantityLevel>,
     /// Later / earlier: the median ratio of all pairs of values. Only for rates and RTTs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_ratio: Option<f64>,
@@ -70,44 +70,44 @@ pub struct Change {
     /// Autocorrelation of the values, if it weakened the evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<f64>,
-    pub verdict: Verdict,
+    pub verdict: ChangeVerdict,
 }
 
 /// A time span since 1970-01-01T00:00:00Z, including its start and excluding its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Period {
+pub struct TimePeriod {
     pub begin_us: i64,
     pub end_us: i64,
 }
 
-impl Period {
-    pub fn holds(self, at_us: i64) -> bool {
+impl TimePeriod {
+    pub fn contains(self, at_us: i64) -> bool {
         (self.begin_us..self.end_us).contains(&at_us)
     }
 }
 
 /// One side of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Side {
+pub struct ComparisonSide {
     /// As the user specified it.
     pub asked: String,
     /// In time order.
     pub run_ids: Vec<String>,
     /// From the start of the first run to just after the start of the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub period: Option<Period>,
+    pub period: Option<TimePeriod>,
 }
 
 /// The output of `longhaul report compare A B --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
+pub struct ComparisonReport {
     pub schema: String,
     /// `comparison`.
     pub kind: String,
     pub longhaul: String,
-    pub a: Side,
-    pub b: Side,
+    pub a: ComparisonSide,
+    pub b: ComparisonSide,
     /// Throughput first.
-    pub changes: Vec<Change>,
-    pub caveats: Vec<Caveat>,
+    pub changes: Vec<QuantityChange>,
+    pub caveats: Vec<ReportCaveat>,
 }

@@ -1,14 +1,14 @@
 //! Files copied from one host to another, and the time spent in each stage.
 //!
 //! Each end counts the work of its own threads: disk threads and socket threads. The times of a
-//! [`Stage`] are sums over its threads, so one thread that is always busy adds one second per
+//! [`CopyStage`] are sums over its threads, so one thread that is always busy adds one second per
 //! second.
 
 use serde::{Deserialize, Serialize};
 
 /// The requested copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Plan {
+pub struct CopyPlan {
     /// As typed, without the host; `-` is standard input or output.
     pub source: String,
     pub target: String,
@@ -35,7 +35,7 @@ pub struct Plan {
 
 /// The measured copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Observation {
+pub struct CopyObservation {
     pub files: u64,
     pub folders: u64,
     /// Size of all files together.
@@ -58,24 +58,24 @@ pub struct Observation {
     /// BLAKE3 of the whole file, in hexadecimal; absent: more than one file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blake3: Option<String>,
-    pub source: End,
-    pub target: End,
+    pub source: CopyEndCounts,
+    pub target: CopyEndCounts,
     /// Bytes at the target over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub course: Vec<Point>,
+    pub course: Vec<CopyPoint>,
 }
 
 /// Counters of one end of the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct End {
+pub struct CopyEndCounts {
     /// Running time of its threads.
     pub elapsed_us: u64,
     /// Bytes that passed the disk stage.
     pub disk_bytes: u64,
     /// Reading or writing.
-    pub disk: Stage,
+    pub disk: CopyStage,
     /// Sending or receiving.
-    pub network: Stage,
+    pub network: CopyStage,
     /// Time for hashing blocks: in the disk threads at the source, in the socket threads at the
     /// target.
     pub hash_us: u64,
@@ -86,12 +86,12 @@ pub struct End {
     pub cpu_us: Option<u64>,
     /// TCP counters of all sockets of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tcp: Option<Tcp>,
+    pub tcp: Option<CopyTcpTimes>,
 }
 
 /// The work of one stage, summed over its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Stage {
+pub struct CopyStage {
     pub threads: u32,
     /// Time in the calls themselves: reading, writing, sending, receiving.
     pub busy_us: u64,
@@ -108,7 +108,7 @@ pub struct Stage {
 
 /// TCP_INFO of the sending sockets; times are sums over the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Tcp {
+pub struct CopyTcpTimes {
     pub busy_us: u64,
     pub receive_window_limited_us: u64,
     pub send_buffer_limited_us: u64,
@@ -117,7 +117,7 @@ pub struct Tcp {
 
 /// The progress of the copy at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Point {
+pub struct CopyPoint {
     /// Time since the first block was requested.
     pub elapsed_us: u64,
     /// Bytes at the target by then, without those of earlier runs.
@@ -127,7 +127,7 @@ pub struct Point {
 /// The factor that limited the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limiter {
+pub enum CopyLimiter {
     SourceDisk,
     SourceCpu,
     Network,
@@ -137,30 +137,30 @@ pub enum Limiter {
     CannotTell,
 }
 
-impl Limiter {
+impl CopyLimiter {
     /// Returns the word used in JSON.
     pub const fn word(self) -> &'static str {
         match self {
-            Limiter::SourceDisk => "source_disk",
-            Limiter::SourceCpu => "source_cpu",
-            Limiter::Network => "network",
-            Limiter::TargetDisk => "target_disk",
-            Limiter::TargetCpu => "target_cpu",
-            Limiter::CannotTell => "cannot_tell",
+            CopyLimiter::SourceDisk => "source_disk",
+            CopyLimiter::SourceCpu => "source_cpu",
+            CopyLimiter::Network => "network",
+            CopyLimiter::TargetDisk => "target_disk",
+            CopyLimiter::TargetCpu => "target_cpu",
+            CopyLimiter::CannotTell => "cannot_tell",
         }
     }
 }
 
 /// Conclusions about the copy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Analysis {
+pub struct CopyAnalysis {
     pub version: u32,
-    pub limited_by: Limiter,
+    pub limited_by: CopyLimiter,
     /// The numbers that support the verdict, one sentence each.
     pub evidence: Vec<String>,
     /// Absent: nothing was transferred, or the copy was too short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub split: Option<Split>,
+    pub split: Option<CopyTimeSplit>,
     /// Bytes sent over the network in this run, divided by the time of the data phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
@@ -179,7 +179,7 @@ pub struct Analysis {
 
 /// Shares of the time in which each resource was the bottleneck; the sum is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Split {
+pub struct CopyTimeSplit {
     pub source_disk_ratio: f64,
     pub source_cpu_ratio: f64,
     pub network_ratio: f64,

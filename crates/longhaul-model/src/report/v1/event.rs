@@ -1,14 +1,14 @@
 //! A lasting change of one quantity of one path, and what caused it.
 
-use super::Finding;
-use super::quantity::Quantity;
-use super::series::Pair;
+use super::ReportFinding;
+use super::quantity::PathQuantity;
+use super::series::HostPair;
 use serde::{Deserialize, Serialize};
 
 /// The state of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum EventState {
     /// The last values are outside the usual range, but too few for certainty.
     Suspected,
     /// The level has changed.
@@ -19,21 +19,21 @@ pub enum State {
     Recovered,
 }
 
-impl State {
+impl EventState {
     /// Returns the word used in JSON and in the archive.
     pub const fn word(self) -> &'static str {
         match self {
-            State::Suspected => "suspected",
-            State::Confirmed => "confirmed",
-            State::Withdrawn => "withdrawn",
-            State::Recovered => "recovered",
+            EventState::Suspected => "suspected",
+            EventState::Confirmed => "confirmed",
+            EventState::Withdrawn => "withdrawn",
+            EventState::Recovered => "recovered",
         }
     }
 }
 
 /// Values between two changes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Level {
+pub struct QuantityLevel {
     /// Median, in the unit of the quantity.
     pub median: f64,
     /// Median absolute deviation from the median, in the same unit.
@@ -43,15 +43,15 @@ pub struct Level {
 
 /// One change. Its id is stable when later values shift its time a little.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Event {
+pub struct ChangeEvent {
     pub id: String,
-    pub pair: Pair,
-    pub quantity: Quantity,
-    pub state: State,
+    pub pair: HostPair,
+    pub quantity: PathQuantity,
+    pub state: EventState,
     /// The change lies between the last value before it and the first one after it.
     pub between_us: [i64; 2],
-    pub before: Level,
-    pub after: Level,
+    pub before: QuantityLevel,
+    pub after: QuantityLevel,
     /// `after` / `before`; absent if `before` is zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_ratio: Option<f64>,
@@ -66,7 +66,7 @@ pub struct Event {
     pub recovered_by: Option<String>,
     /// Causes, the most likely first; empty: no cause was found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub causes: Vec<Finding>,
+    pub causes: Vec<ReportFinding>,
     /// Sentences about what did not change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchanged: Vec<String>,

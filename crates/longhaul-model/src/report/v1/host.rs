@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 /// The requested audit.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct AuditPlan {
     /// The paths that the audit considers.
-    pub paths: Vec<Path>,
+    pub paths: Vec<AuditPath>,
     /// Absent: the interface of the default route, or towards the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
@@ -22,7 +22,7 @@ pub struct Plan {
 
 /// A path that the host should be able to fill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Path {
+pub struct AuditPath {
     /// The peer, or "as asked".
     pub name: String,
     pub rtt_us: u64,
@@ -35,25 +35,25 @@ pub struct Path {
 /// `interface.mtu`, `interface.ring.rx`, `interface.ring.rx_max`, `cpu.governor`; values are as the
 /// kernel reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Observation {
-    pub host: observation::Host,
+pub struct AuditObservation {
+    pub host: observation::HostFacts,
     pub readings: BTreeMap<String, String>,
     /// Readings that failed, with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unread: BTreeMap<String, String>,
     /// The settings that a live socket actually got.
-    pub effective: Vec<Effective>,
+    pub effective: Vec<EffectiveSetting>,
     /// The changes in order, including reverted ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<Change>,
+    pub changes: Vec<SettingChange>,
     /// Interleaved runs before and after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub trials: Vec<Trial>,
+    pub trials: Vec<ProofTrial>,
 }
 
 /// A setting that the kernel promises, tested on a live socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Effective {
+pub struct EffectiveSetting {
     /// `send_buffer`, `receive_buffer`, `receive_window`, `congestion_control`, `pacing`.
     pub what: String,
     pub asked: String,
@@ -63,7 +63,7 @@ pub struct Effective {
 
 /// A setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct SettingChange {
     /// Name of the reading.
     pub name: String,
     /// The interface of the setting; absent for settings of the host.
@@ -86,7 +86,7 @@ pub struct Change {
 
 /// One run of the before/after measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trial {
+pub struct ProofTrial {
     /// True: with the changes in force.
     pub changed: bool,
     /// True: this host sends.
@@ -103,19 +103,19 @@ pub struct Trial {
 
 /// Conclusions from the readings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Analysis {
+pub struct AuditAnalysis {
     pub version: u32,
     /// One verdict per rule, the worst first.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<AuditVerdict>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proof: Option<Proof>,
+    pub proof: Option<ChangeProof>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct AuditVerdict {
     /// The stable name of the rule.
     pub rule: String,
-    pub grade: Grade,
+    pub grade: AuditGrade,
     /// The finding and its meaning for this host, with the numbers.
     pub text: String,
     /// The most demanding path.
@@ -125,14 +125,14 @@ pub struct Verdict {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remedies: Vec<Remedy>,
+    pub remedies: Vec<AuditRemedy>,
     /// Reference for the rule.
     pub source: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Grade {
+pub enum AuditGrade {
     /// It limits a given path.
     Limits,
     /// It may cost throughput, or matters on other paths.
@@ -144,7 +144,7 @@ pub enum Grade {
 
 /// A way to fix the setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remedy {
+pub struct AuditRemedy {
     /// The reading to change; absent: longhaul itself cannot change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -158,15 +158,15 @@ pub struct Remedy {
 
 /// The effect of the changes, measured by interleaved runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Proof {
-    pub directions: Vec<Effect>,
+pub struct ChangeProof {
+    pub directions: Vec<ChangeEffect>,
     /// True: the changes were kept because they helped.
     pub kept: bool,
     pub text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Effect {
+pub struct ChangeEffect {
     /// True: this host sends.
     pub forward: bool,
     pub before_bps: u64,
@@ -180,7 +180,7 @@ pub struct Effect {
 
 /// The changes made by `--apply`, kept in a separate file until `--revert` has restored them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Journal {
+pub struct ChangeJournal {
     pub schema: String,
     /// Id of the boot in which it was written: sysctls do not survive a reboot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,5 +190,5 @@ pub struct Journal {
     pub net_namespace: Option<String>,
     /// UTC, RFC 3339.
     pub applied_at: String,
-    pub changes: Vec<Change>,
+    pub changes: Vec<SettingChange>,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The origin of the text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct ImportPlan {
     /// `iperf3_json`, `iperf_text`, `ntttcp_text`, `ntttcp_xml`, `ping`, `pscheduler`, `traceroute`.
     pub format: String,
     /// File name without folder; absent: standard input.
@@ -23,7 +23,7 @@ pub struct Plan {
 
 /// The parsed content of the text.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Observation {
+pub struct ImportedObservation {
     /// `iperf3`, `iperf`, `ntttcp`, `ping`, `pscheduler`, `traceroute`, `mtr`.
     pub tool: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,44 +45,44 @@ pub struct Observation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<bool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub streams: Vec<Stream>,
+    pub streams: Vec<ImportedStream>,
     /// Totals of all streams, as printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sender: Option<Transfer>,
+    pub sender: Option<ImportedTransfer>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receiver: Option<Transfer>,
+    pub receiver: Option<ImportedTransfer>,
     /// A total that the text does not attribute to an end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub either: Option<Transfer>,
+    pub either: Option<ImportedTransfer>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<ImportedInterval>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pings: Option<Pings>,
+    pub pings: Option<ImportedPings>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hops: Vec<Hop>,
+    pub hops: Vec<ImportedHop>,
     /// All other figures, as printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub printed: Vec<Printed>,
+    pub printed: Vec<PrintedFigure>,
     /// Sentences about what a run of longhaul would contain and the text does not.
     pub missing: Vec<String>,
 }
 
 /// One stream, as each end printed it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Stream {
+pub struct ImportedStream {
     /// The stream's number in the text.
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sender: Option<Transfer>,
+    pub sender: Option<ImportedTransfer>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receiver: Option<Transfer>,
+    pub receiver: Option<ImportedTransfer>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub either: Option<Transfer>,
+    pub either: Option<ImportedTransfer>,
 }
 
 /// Bytes, time and rate of one transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Transfer {
+pub struct ImportedTransfer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Rounding error of the printed bytes, in either direction; absent: printed exactly.
@@ -114,7 +114,7 @@ pub struct Transfer {
 
 /// One interval of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Interval {
+pub struct ImportedInterval {
     /// Name of the stream; absent: the sum of all streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
@@ -139,7 +139,7 @@ pub struct Interval {
 
 /// Echo replies and their RTTs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Pings {
+pub struct ImportedPings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_packets: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -160,7 +160,7 @@ pub struct Pings {
 
 /// One hop of a route.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Hop {
+pub struct ImportedHop {
     /// From 1.
     pub ttl_index: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,14 +189,14 @@ pub struct Hop {
 
 /// A figure without a field of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Printed {
+pub struct PrintedFigure {
     pub name: String,
     pub text: String,
 }
 
 /// Conclusions from the text.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Analysis {
+pub struct ImportedAnalysis {
     pub version: u32,
     /// The number of streams, if the text gives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

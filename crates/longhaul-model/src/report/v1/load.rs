@@ -1,17 +1,17 @@
 //! The effect of bulk load on RTT, delay variation, loss and other flows.
 
 use super::analysis::Limiter;
-use super::path::Echo;
+use super::path::ProbeEcho;
 use serde::{Deserialize, Serialize};
 
 /// The requested measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct LoadPlan {
     /// True: this end sends the load.
     pub forward: bool,
     /// Loads in order, each between idle phases.
-    pub steps: Vec<Step>,
+    pub steps: Vec<LoadStep>,
     /// Time between RTT probes.
     pub probe_interval_us: u64,
     /// Size of a probe, IP header included.
@@ -25,7 +25,7 @@ pub struct Plan {
 /// One load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
+pub struct LoadStep {
     pub streams: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_bytes: Option<u64>,
@@ -48,21 +48,21 @@ pub struct Step {
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Observation {
+pub struct LoadObservation {
     /// Timestamps of the probes: `kernel`, `kernel_receive`, `user`.
     pub clock: String,
     /// Minimum RTT of the control connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
-    pub probes: Vec<Probe>,
-    pub phases: Vec<Phase>,
+    pub probes: Vec<LoadProbe>,
+    pub phases: Vec<LoadPhase>,
 }
 
 /// One probe: an echo that carries two timestamps of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Probe {
+pub struct LoadProbe {
     #[serde(flatten)]
-    pub echo: Echo,
+    pub echo: ProbeEcho,
     /// Receive time at the peer minus send time here; includes the unknown clock offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_ns: Option<i64>,
@@ -72,16 +72,16 @@ pub struct Probe {
 
 /// A phase of the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Phase {
+pub struct LoadPhase {
     pub from_us: u64,
     pub until_us: u64,
     /// Index into the plan's steps; absent: idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub load: Option<Flow>,
+    pub load: Option<LoadFlow>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub competitor: Option<Flow>,
+    pub competitor: Option<LoadFlow>,
     /// The reason why the load of this step did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -89,7 +89,7 @@ pub struct Phase {
 
 /// A bulk run at the same time as the probes; its own report is in the archive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Flow {
+pub struct LoadFlow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// Counted by the receiver.
@@ -97,7 +97,7 @@ pub struct Flow {
     pub elapsed_us: u64,
     pub limited_by: Limiter,
     /// Received bytes over time, on the time axis of the probes.
-    pub series: Vec<Point>,
+    pub series: Vec<LoadPoint>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
     /// Payload size of a full segment.
@@ -106,26 +106,26 @@ pub struct Flow {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Point {
+pub struct LoadPoint {
     pub at_us: u64,
     /// Bytes received by then, all streams together.
     pub bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Analysis {
+pub struct LoadAnalysis {
     pub version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle: Option<Delays>,
-    pub steps: Vec<StepResult>,
+    pub idle: Option<ProbeDelays>,
+    pub steps: Vec<LoadStepResult>,
     /// The benefit of yielding, if a scavenger and a competitor were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scavenger: Option<Scavenger>,
+    pub scavenger: Option<ScavengerResult>,
 }
 
 /// Statistics of the probes of one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Delays {
+pub struct ProbeDelays {
     pub probes: u32,
     pub rtt_min_ns: u64,
     pub rtt_median_ns: u64,
@@ -141,9 +141,9 @@ pub struct Delays {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StepResult {
+pub struct LoadStepResult {
     pub step: u32,
-    pub delays: Option<Delays>,
+    pub delays: Option<ProbeDelays>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
     /// Round trips per minute under load (draft-ietf-ippm-responsiveness).
@@ -178,7 +178,7 @@ pub struct StepResult {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Scavenger {
+pub struct ScavengerResult {
     /// The plan's steps that are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain_step: Option<u32>,

@@ -1,16 +1,16 @@
 //! The observation of a run: counters and readings of both ends, never changed afterwards.
 //!
 //! All times of one run are offsets from one common start, in microseconds;
-//! [`Observation::clock_error_us`] bounds the error of the responder's times. Counters are
+//! [`ThroughputObservation::clock_error_us`] bounds the error of the responder's times. Counters are
 //! cumulative unless a field says "during the run".
 
-use super::capture::Capture;
+use super::capture::CaptureResult;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One direction of a run; a run in both directions has the other one in `reverse`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Observation {
+pub struct ThroughputObservation {
     /// True: the initiator is the sender.
     pub forward: bool,
     /// Time from the first payload byte at the receiver to the last, over all streams.
@@ -28,21 +28,21 @@ pub struct Observation {
     /// namespaces and an emulated path. Absent: unknown for at least one end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_boot: Option<bool>,
-    pub streams: Vec<Stream>,
-    pub ends: Ends,
+    pub streams: Vec<ObservedStream>,
+    pub ends: BothEnds,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reverse: Option<Box<Observation>>,
+    pub reverse: Option<Box<ThroughputObservation>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ends {
-    pub sender: End,
-    pub receiver: End,
+pub struct BothEnds {
+    pub sender: EndObservation,
+    pub receiver: EndObservation,
 }
 
 /// One connection (or one UDP flow) that carries payload in one direction, observed at both ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stream {
+pub struct ObservedStream {
     pub index: u32,
     pub sender: StreamEnd,
     pub receiver: StreamEnd,
@@ -73,9 +73,9 @@ pub struct StreamEnd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub send_buffer: Option<Buffer>,
+    pub send_buffer: Option<SocketBuffer>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receive_buffer: Option<Buffer>,
+    pub receive_buffer: Option<SocketBuffer>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,17 +83,17 @@ pub struct StreamEnd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<TcpOptions>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub udp: Option<Udp>,
+    pub udp: Option<UdpCounts>,
     /// The reason why this stream ended early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub samples: Vec<Sample>,
+    pub samples: Vec<StreamSample>,
 }
 
 /// The requested and the actual size of a socket buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Buffer {
+pub struct SocketBuffer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_bytes: Option<u64>,
     /// Bytes usable for payload: half of `stored_bytes`, because Linux stores twice the granted
@@ -119,7 +119,7 @@ pub struct TcpOptions {
 
 /// Datagram accounting at the receiver of a UDP stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Udp {
+pub struct UdpCounts {
     pub datagrams: u64,
     pub lost: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,7 +133,7 @@ pub struct Udp {
 
 /// One sample of a stream's counters at one end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Sample {
+pub struct StreamSample {
     pub at_us: u64,
     pub bytes: u64,
     pub blocked_us: u64,
@@ -147,12 +147,12 @@ pub struct Sample {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tcp: Option<Tcp>,
+    pub tcp: Option<TcpReading>,
 }
 
 /// TCP_INFO, in bytes and microseconds; a field is absent if the kernel is too old to report it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Tcp {
+pub struct TcpReading {
     pub rtt_us: u64,
     pub rttvar_us: u64,
     /// 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss.
@@ -220,8 +220,8 @@ pub struct Tcp {
 
 /// The readings of one end during the run: host, CPU, counters.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct End {
-    pub host: Host,
+pub struct EndObservation {
+    pub host: HostFacts,
     /// Sum over the streams.
     pub bytes: u64,
     /// CPU time of the whole process during the run.
@@ -234,7 +234,7 @@ pub struct End {
     pub cycles: Option<u64>,
     /// Per core, during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cores: Vec<Core>,
+    pub cores: Vec<CoreUsage>,
     /// Protocol counters that increased during the run, by the kernel's names
     /// (`TcpExt.TCPTimeouts`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -244,15 +244,15 @@ pub struct End {
     pub interface: BTreeMap<String, u64>,
     /// The capture of this end; for a run in both directions only in the forward one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capture: Option<Capture>,
+    pub capture: Option<CaptureResult>,
     /// The program at this end; for a run in both directions only in the forward one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<Program>,
+    pub program: Option<ProgramInfo>,
 }
 
 /// Information that the program at one end reports about itself: bounded text, not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Program {
+pub struct ProgramInfo {
     /// Its version.
     pub longhaul: String,
     /// Command line without secrets.
@@ -265,7 +265,7 @@ pub struct Program {
 
 /// The CPU time of one core during the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Core {
+pub struct CoreUsage {
     pub index: u32,
     pub elapsed_us: u64,
     pub busy_us: u64,
@@ -278,7 +278,7 @@ pub struct Core {
 
 /// Properties of an end host that affect throughput. Absent: could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Host {
+pub struct HostFacts {
     pub name: String,
     pub kernel: String,
     pub cores: u32,
@@ -301,12 +301,12 @@ pub struct Host {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interface: Option<Interface>,
+    pub interface: Option<HostInterface>,
 }
 
 /// The interface that the run used.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Interface {
+pub struct HostInterface {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu_bytes: Option<u32>,

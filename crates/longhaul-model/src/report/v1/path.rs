@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 /// The requested measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct PathPlan {
     /// The protocol of the trace.
-    pub protocol: Protocol,
+    pub protocol: ProbeProtocol,
     /// Destination port of UDP and TCP probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// RTT probes to the peer.
-    pub round_trips: RoundTrips,
+    pub round_trips: RoundTripPlan,
     /// Absent: the route is not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Trace>,
+    pub trace: Option<TracePlan>,
     /// The peer, a longhaul, traces and probes the reverse path.
     pub reverse: bool,
     /// Search the path MTU, also with larger packets than the route allows.
@@ -26,16 +26,16 @@ pub struct Plan {
     pub options: bool,
     /// Absent: hops are not measured under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub load: Option<HopLoad>,
+    pub load: Option<HopLoadPlan>,
 }
 
-impl Plan {
+impl PathPlan {
     /// Returns the plan of a measurement by another program: no probes are sent.
-    pub fn of_nothing(protocol: Protocol) -> Plan {
-        Plan {
+    pub fn without_probes(protocol: ProbeProtocol) -> PathPlan {
+        PathPlan {
             protocol,
             port: None,
-            round_trips: RoundTrips {
+            round_trips: RoundTripPlan {
                 protocol,
                 probes: 0,
                 interval_us: 0,
@@ -54,27 +54,27 @@ impl Plan {
 /// The protocol of probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Protocol {
+pub enum ProbeProtocol {
     Icmp,
     Udp,
     Tcp,
 }
 
-impl Protocol {
+impl ProbeProtocol {
     pub const fn word(self) -> &'static str {
         match self {
-            Protocol::Icmp => "icmp",
-            Protocol::Udp => "udp",
-            Protocol::Tcp => "tcp",
+            ProbeProtocol::Icmp => "icmp",
+            ProbeProtocol::Udp => "udp",
+            ProbeProtocol::Tcp => "tcp",
         }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RoundTrips {
+pub struct RoundTripPlan {
     /// The preferred protocol; if the peer does not answer it, another one is used and recorded.
-    pub protocol: Protocol,
+    pub protocol: ProbeProtocol,
     pub probes: u32,
     pub interval_us: u64,
     /// Size of the whole IP packet.
@@ -85,7 +85,7 @@ pub struct RoundTrips {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Trace {
+pub struct TracePlan {
     pub most_hops: u8,
     /// Probes per hop, all of one flow.
     pub probes: u32,
@@ -99,7 +99,7 @@ pub struct Trace {
 /// The load for measuring hops under load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HopLoad {
+pub struct HopLoadPlan {
     /// Length of each phase: idle, loaded, idle.
     pub phase_us: u64,
     pub streams: u32,
@@ -109,33 +109,33 @@ pub struct HopLoad {
 
 /// The measured path.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Observation {
+pub struct PathObservation {
     pub address: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub round_trips: Option<Echoes>,
+    pub round_trips: Option<RoundTripSeries>,
     /// RTTs that the peer measured towards this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub round_trips_reverse: Option<Echoes>,
+    pub round_trips_reverse: Option<RoundTripSeries>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub route: Option<Route>,
+    pub route: Option<ObservedRoute>,
     /// The route from the peer to this host, traced by the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub route_reverse: Option<Route>,
+    pub route_reverse: Option<ObservedRoute>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<MtuSearch>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub options: Option<Options>,
+    pub options: Option<PathTcpOptions>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hop_load: Option<HopWatch>,
     /// Parts that could not be measured, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingPart>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Missing {
+pub struct MissingPart {
     /// `route`, `round_trips`, `mtu`, `options`, `reverse`, `load`, `names`, …
     pub what: String,
     /// The attempt, the reason of the failure, and a remedy.
@@ -144,14 +144,14 @@ pub struct Missing {
 
 /// RTT probes to one address.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Echoes {
-    pub protocol: Protocol,
+pub struct RoundTripSeries {
+    pub protocol: ProbeProtocol,
     /// Origin of the timestamps: `kernel` (send and receive), `kernel_receive`, `user`.
     pub clock: String,
     pub packet_bytes: u32,
     pub sent: u32,
     /// In the order of sending; absent `rtt_ns`: no answer.
-    pub echoes: Vec<Echo>,
+    pub echoes: Vec<ProbeEcho>,
     /// Duplicate answers.
     pub duplicates: u32,
     /// Answers that arrived after the answer to a later probe.
@@ -162,7 +162,7 @@ pub struct Echoes {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Echo {
+pub struct ProbeEcho {
     /// Send time since the start of the series.
     pub at_us: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,10 +174,10 @@ pub struct Echo {
 
 /// The hops of one trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Route {
+pub struct ObservedRoute {
     pub from: String,
     pub to: String,
-    pub protocol: Protocol,
+    pub protocol: ProbeProtocol,
     /// The constant fields of the flow: source and destination port, or ICMP identifier and
     /// checksum.
     pub flow: String,
@@ -185,7 +185,7 @@ pub struct Route {
     pub at_us: u64,
     pub duration_us: u64,
     /// By TTL from 1, without gaps; a silent hop has no answers.
-    pub hops: Vec<Hop>,
+    pub hops: Vec<ObservedHop>,
     /// True: the destination answered.
     pub reached: bool,
     /// The reason why the trace ended: `reached`, `most_hops`, `silent`, `unreachable`, `loop`,
@@ -193,7 +193,7 @@ pub struct Route {
     pub ended_by: String,
     /// Links between addresses of adjacent hops, over all probed flows; empty: only one flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub links: Vec<Link>,
+    pub links: Vec<HopLink>,
     /// Achieved probability that all alternatives were found; absent: not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_ratio: Option<f64>,
@@ -204,12 +204,12 @@ pub struct Route {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Hop {
+pub struct ObservedHop {
     pub ttl: u8,
     /// Probes of the traced flow.
     pub sent: u32,
     /// Addresses that answered, the one of the traced flow first.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<HopReply>,
     /// Missing answers that look like rate limiting of ICMP replies, not like loss.
     #[serde(default)]
     pub rate_limited: bool,
@@ -217,7 +217,7 @@ pub struct Hop {
 
 /// The answers of one address at one TTL.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct HopReply {
     pub address: String,
     /// Reverse DNS name, if it was looked up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -256,7 +256,7 @@ pub struct MplsLabel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
+pub struct HopLink {
     /// TTL of the nearer hop.
     pub ttl: u8,
     pub from: String,
@@ -288,7 +288,7 @@ pub struct MtuProbe {
 
 /// TCP options, as received by each end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Options {
+pub struct PathTcpOptions {
     /// Options in force at this end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub here: Option<TcpOptions>,
@@ -331,7 +331,7 @@ pub struct WatchedHop {
     pub ttl: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    pub echoes: Vec<Echo>,
+    pub echoes: Vec<ProbeEcho>,
 }
 
 /// One probe of the peer that carries four timestamps.
@@ -348,12 +348,12 @@ pub struct EndDelay {
 
 /// Conclusions about the path.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Analysis {
+pub struct PathAnalysis {
     pub version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rtt: Option<Rtt>,
+    pub rtt: Option<PathRtt>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rtt_reverse: Option<Rtt>,
+    pub rtt_reverse: Option<PathRtt>,
     /// Conclusions about each hop, by TTL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopDelay>,
@@ -366,15 +366,15 @@ pub struct Analysis {
     pub route_number: Option<u32>,
     /// Difference from the previous route in the archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub route_change: Option<RouteChange>,
+    pub route_change: Option<RouteDifference>,
     /// Comparison of forward and reverse route by router and autonomous system, if both are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub symmetry: Option<Symmetry>,
+    pub symmetry: Option<RouteSymmetry>,
 }
 
 /// RTT statistics of the answered probes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Rtt {
+pub struct PathRtt {
     pub sent: u32,
     pub answered: u32,
     pub min_ns: u64,
@@ -439,9 +439,9 @@ pub struct NarrowLink {
 
 /// The difference between two routes, in the terms of SLAC's tables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RouteChange {
+pub struct RouteDifference {
     /// The most severe difference.
-    pub kind: ChangeKind,
+    pub kind: RouteChangeKind,
     /// Number and run of the other route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_number: Option<u32>,
@@ -449,7 +449,7 @@ pub struct RouteChange {
     pub other_run: Option<String>,
     /// Hops that differ, as TTL ranges of this route and of the other; an empty range means no
     /// hops.
-    pub ranges: Vec<ChangedRange>,
+    pub ranges: Vec<ChangedHops>,
     /// Minimum RTT to the peer, this route minus the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_step_ns: Option<i64>,
@@ -457,7 +457,7 @@ pub struct RouteChange {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ChangeKind {
+pub enum RouteChangeKind {
     Same,
     /// The same as far as hops answered: some hops are silent in one of the two.
     SilentHop,
@@ -470,7 +470,7 @@ pub enum ChangeKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangedRange {
+pub struct ChangedHops {
     /// First and last TTL in this route; absent: no hops of this route correspond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub here: Option<[u8; 2]>,
@@ -479,7 +479,7 @@ pub struct ChangedRange {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Symmetry {
+pub struct RouteSymmetry {
     /// Share of common autonomous systems (or, without those, of common /24 and /64 networks).
     pub shared_ratio: f64,
     pub forward_hops: u32,

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 /// The complete plan. Both ends follow the same plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
-    pub direction: Direction,
-    pub transport: Transport,
+pub struct ThroughputPlan {
+    pub direction: RunDirection,
+    pub transport: RunTransport,
     /// Streams in each direction.
     pub streams: u32,
-    pub stop: Stop,
+    pub stop: StopCondition,
     /// Time excluded from the steady part; absent: found from the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_us: Option<u64>,
@@ -48,10 +48,10 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub scavenger: bool,
     pub no_delay: bool,
-    pub mode: Mode,
+    pub mode: ReceiveMode,
     /// The sender passes references to pages instead of copying (vmsplice).
     pub zero_copy: bool,
-    pub affinity: Affinity,
+    pub affinity: CoreAffinity,
     /// Sampling interval; on paths with a longer RTT at least one RTT.
     pub interval_us: u64,
     /// Start at this wall-clock time (microseconds since 1970, UTC).
@@ -64,7 +64,7 @@ pub struct Plan {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Direction {
+pub enum RunDirection {
     /// The initiator sends.
     Forward,
     /// The responder sends.
@@ -75,7 +75,7 @@ pub enum Direction {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Transport {
+pub enum RunTransport {
     Tcp,
     /// Datagrams at a total rate (all streams together), with loss and jitter measured.
     Udp {
@@ -85,7 +85,7 @@ pub enum Transport {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stop {
+pub enum StopCondition {
     /// For this long.
     TimeUs(u64),
     /// This many bytes, summed over the streams of a direction.
@@ -97,7 +97,7 @@ pub enum Stop {
 /// The handling of the payload at the receiver; always stated with a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum ReceiveMode {
     /// The receiver copies the payload to user memory: the number to quote.
     Delivered,
     /// The receiver discards the payload in the kernel (MSG_TRUNC), which measures the wire and the
@@ -107,7 +107,7 @@ pub enum Mode {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Affinity {
+pub enum CoreAffinity {
     /// Both threads of a stream on one core if both ends are the same host; otherwise off.
     Auto,
     Off,
@@ -118,15 +118,15 @@ pub enum Affinity {
     },
 }
 
-impl Default for Plan {
+impl Default for ThroughputPlan {
     /// Returns a plan with one TCP stream, forward, for ten seconds; everything else is left to the
     /// kernel.
     fn default() -> Self {
-        Plan {
-            direction: Direction::Forward,
-            transport: Transport::Tcp,
+        ThroughputPlan {
+            direction: RunDirection::Forward,
+            transport: RunTransport::Tcp,
             streams: 1,
-            stop: Stop::TimeUs(10_000_000),
+            stop: StopCondition::TimeUs(10_000_000),
             warm_up_us: None,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
@@ -140,9 +140,9 @@ impl Default for Plan {
             dscp: None,
             scavenger: false,
             no_delay: false,
-            mode: Mode::Delivered,
+            mode: ReceiveMode::Delivered,
             zero_copy: false,
-            affinity: Affinity::Auto,
+            affinity: CoreAffinity::Auto,
             interval_us: 100_000,
             start_at_us: None,
             capture: None,

@@ -1,15 +1,15 @@
 //! A prediction: the theoretical goodput of windows and streams on a path, compared with a scan.
 
-use super::analysis::{Bound, Limiter};
-use super::scan::Setting;
+use super::analysis::{Limiter, RateBound};
+use super::scan::TransferSetting;
 use serde::{Deserialize, Serialize};
 
 /// The path, hosts and settings of the prediction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
-    pub path: Path,
-    pub hosts: Hosts,
+pub struct PredictionPlan {
+    pub path: PredictionPath,
+    pub hosts: PredictionHosts,
     pub windows_bytes: Vec<Option<u64>>,
     pub streams: Vec<u32>,
     pub congestion_controls: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Plan {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Path {
+pub struct PredictionPath {
     /// IP rate of the narrow link.
     pub capacity_bps: u64,
     pub rtt_us: u64,
@@ -38,7 +38,7 @@ pub struct Path {
 
 /// Limits of the hosts; absent: no limit known.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Hosts {
+pub struct PredictionHosts {
     /// Window of a stream with autotuned buffers: half of tcp_rmem's max, or of tcp_wmem's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_window_bytes: Option<u64>,
@@ -52,35 +52,35 @@ pub struct Hosts {
 
 /// The measurements, if a scan is compared.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Observation {
-    pub measured: Vec<Measured>,
+pub struct PredictionObservation {
+    pub measured: Vec<MeasuredSetting>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
-    pub setting: Setting,
+pub struct MeasuredSetting {
+    pub setting: TransferSetting,
     pub goodput_bps: u64,
     pub limited_by: Limiter,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Analysis {
+pub struct PredictionAnalysis {
     pub version: u32,
-    pub cells: Vec<Cell>,
+    pub cells: Vec<PredictionCell>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agreement: Option<Agreement>,
+    pub agreement: Option<PredictionAgreement>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
-    pub setting: Setting,
+pub struct PredictionCell {
+    pub setting: TransferSetting,
     pub loss_ratio: f64,
     pub buffer_bytes: u64,
     /// Upper bounds of the goodput, lowest first; the first one applies.
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<RateBound>,
     /// Mean goodput by closed formulas, with the formula's name in the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub formulas: Vec<Bound>,
+    pub formulas: Vec<RateBound>,
     /// Goodput in the steady part, by the round model.
     pub goodput_bps: u64,
     pub limited_by: Limiter,
@@ -101,7 +101,7 @@ pub struct Cell {
 
 /// The agreement of the prediction with the whole scan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Agreement {
+pub struct PredictionAgreement {
     pub cells: u32,
     /// Spearman's rank correlation; absent with fewer than three cells, or if all are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The quantity of a series, with one value per run and direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Quantity {
+pub enum PathQuantity {
     /// Goodput of the steady part of a bulk run, counted by the receiver, bit/s.
     Goodput,
     /// Available bandwidth, bit/s of IP.
@@ -24,7 +24,7 @@ pub enum Quantity {
 
 /// The scale on which changes of a quantity are tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
+pub enum QuantityScale {
     /// As a ratio: the logarithm has uniform noise.
     Ratio,
     /// As a share: the arcsine of the square root has uniform noise.
@@ -33,85 +33,85 @@ pub enum Scale {
     Count,
 }
 
-impl Quantity {
-    pub const ALL: [Quantity; 7] = [
-        Quantity::Goodput,
-        Quantity::Available,
-        Quantity::Capacity,
-        Quantity::RttFloor,
-        Quantity::Loss,
-        Quantity::Retransmits,
-        Quantity::Hops,
+impl PathQuantity {
+    pub const ALL: [PathQuantity; 7] = [
+        PathQuantity::Goodput,
+        PathQuantity::Available,
+        PathQuantity::Capacity,
+        PathQuantity::RttFloor,
+        PathQuantity::Loss,
+        PathQuantity::Retransmits,
+        PathQuantity::Hops,
     ];
 
     /// Returns the word used in JSON, in the archive and in URLs.
     pub const fn word(self) -> &'static str {
         match self {
-            Quantity::Goodput => "goodput",
-            Quantity::Available => "available",
-            Quantity::Capacity => "capacity",
-            Quantity::RttFloor => "rtt_floor",
-            Quantity::Loss => "loss",
-            Quantity::Retransmits => "retransmits",
-            Quantity::Hops => "hops",
+            PathQuantity::Goodput => "goodput",
+            PathQuantity::Available => "available",
+            PathQuantity::Capacity => "capacity",
+            PathQuantity::RttFloor => "rtt_floor",
+            PathQuantity::Loss => "loss",
+            PathQuantity::Retransmits => "retransmits",
+            PathQuantity::Hops => "hops",
         }
     }
 
     /// Returns the quantity with this word.
-    pub fn of_word(word: &str) -> Option<Quantity> {
-        Quantity::ALL.into_iter().find(|it| it.word() == word)
+    pub fn from_word(word: &str) -> Option<PathQuantity> {
+        PathQuantity::ALL.into_iter().find(|it| it.word() == word)
     }
 
     /// Returns the name shown to users.
     pub const fn title(self) -> &'static str {
         match self {
-            Quantity::Goodput => "throughput",
-            Quantity::Available => "available bandwidth",
-            Quantity::Capacity => "capacity",
-            Quantity::RttFloor => "RTT floor",
-            Quantity::Loss => "loss",
-            Quantity::Retransmits => "retransmitted",
-            Quantity::Hops => "hops",
+            PathQuantity::Goodput => "throughput",
+            PathQuantity::Available => "available bandwidth",
+            PathQuantity::Capacity => "capacity",
+            PathQuantity::RttFloor => "RTT floor",
+            PathQuantity::Loss => "loss",
+            PathQuantity::Retransmits => "retransmitted",
+            PathQuantity::Hops => "hops",
         }
     }
 
     /// Returns the unit suffix of JSON names: `bps`, `us`, `ratio`, `count`.
     pub const fn unit(self) -> &'static str {
         match self {
-            Quantity::Goodput | Quantity::Available | Quantity::Capacity => "bps",
-            Quantity::RttFloor => "us",
-            Quantity::Loss | Quantity::Retransmits => "ratio",
-            Quantity::Hops => "count",
+            PathQuantity::Goodput | PathQuantity::Available | PathQuantity::Capacity => "bps",
+            PathQuantity::RttFloor => "us",
+            PathQuantity::Loss | PathQuantity::Retransmits => "ratio",
+            PathQuantity::Hops => "count",
         }
     }
 
-    pub const fn scale(self) -> Scale {
+    pub const fn scale(self) -> QuantityScale {
         match self {
-            Quantity::Loss | Quantity::Retransmits => Scale::Share,
-            Quantity::Hops => Scale::Count,
-            _ => Scale::Ratio,
+            PathQuantity::Loss | PathQuantity::Retransmits => QuantityScale::Share,
+            PathQuantity::Hops => QuantityScale::Count,
+            _ => QuantityScale::Ratio,
         }
     }
 
     /// Returns true if larger is better; `None` for quantities without a preference.
     pub const fn more_is_better(self) -> Option<bool> {
         match self {
-            Quantity::Goodput | Quantity::Available | Quantity::Capacity => Some(true),
-            Quantity::RttFloor | Quantity::Loss | Quantity::Retransmits => Some(false),
-            Quantity::Hops => None,
+            PathQuantity::Goodput | PathQuantity::Available | PathQuantity::Capacity => Some(true),
+            PathQuantity::RttFloor | PathQuantity::Loss | PathQuantity::Retransmits => Some(false),
+            PathQuantity::Hops => None,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Quantity;
+    use super::PathQuantity;
 
     #[test]
     fn words_come_back() {
-        for quantity in Quantity::ALL {
-            assert_eq!(Quantity::of_word(quantity.word()), Some(quantity));
+        for quantity in PathQuantity::ALL {
+            assert_eq!(PathQuantity::from_word(quantity.word()), Some(quantity));
         }
-        assert_eq!(Quantity::of_word("speed"), None);
+        assert_eq!(PathQuantity::from_word("speed"), None);
     }
 }

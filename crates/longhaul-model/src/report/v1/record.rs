@@ -3,31 +3,31 @@
 //! Distances are whole millimetres, so sums are exact; coordinates are degrees on WGS84.
 //! docs/record.md explains every field.
 
-use super::capture::Variety;
-use super::{Caveat, Party};
+use super::capture::PayloadVariety;
+use super::{ReportCaveat, RunParty};
 use serde::{Deserialize, Serialize};
 
-/// The value of [`Record::schema`].
+/// The value of [`SpeedRecord::schema`].
 pub const SCHEMA: &str = "longhaul.record/1";
 
 /// The claimed result, its evidence and the conclusions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct SpeedRecord {
     pub schema: String,
     /// Version of the program that made it.
     pub longhaul: String,
     /// UTC, RFC 3339.
     pub made_at: String,
-    pub about: About,
-    pub observation: Observation,
-    pub analysis: Analysis,
-    pub caveats: Vec<Caveat>,
+    pub about: RecordAbout,
+    pub observation: RecordObservation,
+    pub analysis: RecordAnalysis,
+    pub caveats: Vec<ReportCaveat>,
 }
 
 /// Information from the participants; not used in any computation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct About {
+pub struct RecordAbout {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,15 +40,15 @@ pub struct About {
 
 /// The measurement, and the way of the data.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Observation {
+pub struct RecordObservation {
     /// Id of the throughput run in the archive.
     pub throughput_run: String,
     /// Id of the path run; absent: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_run: Option<String>,
     pub started_at: String,
-    pub initiator: Party,
-    pub responder: Party,
+    pub initiator: RunParty,
+    pub responder: RunParty,
     /// True: the initiator is the sender.
     pub forward: bool,
     /// `tcp` or `udp`.
@@ -67,7 +67,7 @@ pub struct Observation {
     pub same_boot: Option<bool>,
     /// Payload in a capture of the transfer; absent: no capture, or only headers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub payload: Option<Payload>,
+    pub payload: Option<CapturedPayload>,
     /// Minimum RTT of the idle path, and how it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_ns: Option<u64>,
@@ -78,25 +78,25 @@ pub struct Observation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_by: Option<String>,
     /// In the direction of the data; each leg connects two adjacent stops.
-    pub stops: Vec<Stop>,
+    pub stops: Vec<RecordStop>,
     /// Routers whose city is known from a source other than the legs file.
-    pub routers: Vec<Router>,
+    pub routers: Vec<LocatedRouter>,
     /// Routers that answered, but whose city is unknown.
     pub unplaced_hops: u32,
 }
 
 /// The variety of the payload from packet to packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Payload {
+pub struct CapturedPayload {
     /// The end whose capture shows it: `initiator` or `responder`.
     pub captured_by: String,
     #[serde(flatten)]
-    pub variety: Variety,
+    pub variety: PayloadVariety,
 }
 
 /// A city on the way, and the point that represents it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stop {
+pub struct RecordStop {
     pub city: String,
     pub latitude: f64,
     pub longitude: f64,
@@ -106,7 +106,7 @@ pub struct Stop {
 
 /// A router of the trace and its city.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Router {
+pub struct LocatedRouter {
     pub ttl: u8,
     pub address: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,14 +120,14 @@ pub struct Router {
 
 /// Conclusions about the record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Analysis {
+pub struct RecordAnalysis {
     pub version: u32,
     /// `ipv4_single_stream`, `ipv4_multiple_streams`, `ipv6_single_stream`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// All bytes over the whole time, for display; the mark is not computed from it.
     pub goodput_bps: u64,
-    pub legs: Vec<Leg>,
+    pub legs: Vec<RecordLeg>,
     /// Sum of the legs, on the ellipsoid and on the sphere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_mm: Option<u64>,
@@ -137,11 +137,11 @@ pub struct Analysis {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark_bit_m_per_s: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub light: Option<Light>,
+    pub light: Option<FibreLimit>,
     /// Cities of routers that are not an end of any leg.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<OmittedCity>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub beside: Option<Beside>,
+    pub beside: Option<BestKnownMark>,
     /// Name and version of the rule set, and the known status of its contest.
     pub rules: String,
     pub standing: String,
@@ -150,7 +150,7 @@ pub struct Analysis {
 
 /// The leg from one stop to the next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leg {
+pub struct RecordLeg {
     pub from: String,
     pub to: String,
     /// Geodesic on WGS84.
@@ -161,7 +161,7 @@ pub struct Leg {
 
 /// The minimum RTT by the speed of light in fibre, compared with the measured RTT.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Light {
+pub struct FibreLimit {
     pub least_rtt_ns: u64,
     /// Measured RTT / minimum RTT.
     pub stretch_ratio: f64,
@@ -169,7 +169,7 @@ pub struct Light {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
+pub struct OmittedCity {
     pub ttl: u8,
     pub city: String,
     pub known_by: String,
@@ -179,7 +179,7 @@ pub struct LeftOut {
 
 /// The best mark of the class in the history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Beside {
+pub struct BestKnownMark {
     pub name: String,
     pub mark_bit_m_per_s: f64,
     /// This mark / that mark - 1.
@@ -215,7 +215,7 @@ pub enum RuleVerdict {
 
 impl RuleVerdict {
     /// Returns the text shown to users.
-    pub const fn words(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             RuleVerdict::Holds => "holds",
             RuleVerdict::Fails => "fails",
@@ -228,25 +228,25 @@ impl RuleVerdict {
 /// A file with several rule sets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RuleSets {
-    pub sets: Vec<Rules>,
+pub struct RuleSetsFile {
+    pub sets: Vec<RuleSet>,
 }
 
 /// A rule set as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rules {
+pub struct RuleSet {
     pub name: String,
     pub version: u32,
     pub title: String,
     /// The known status of the contest.
     pub standing: String,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ContestRule>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
+pub struct ContestRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clause: Option<String>,
     pub text: String,
@@ -279,7 +279,7 @@ pub enum RuleKind {
 /// Past marks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct History {
+pub struct MarkHistory {
     pub version: u32,
     pub marks: Vec<PastMark>,
 }
@@ -306,21 +306,21 @@ pub struct PastMark {
 #[serde(deny_unknown_fields)]
 pub struct LegsFile {
     #[serde(default)]
-    pub about: About,
-    pub stops: Vec<AskedStop>,
+    pub about: RecordAbout,
+    pub stops: Vec<LegsFileStop>,
 }
 
 /// A city name such as `"Chicago (ORD)"`, or a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum AskedStop {
+pub enum LegsFileStop {
     City(String),
-    Place(Placed),
+    Place(StopLocation),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Placed {
+pub struct StopLocation {
     pub city: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub airport: Option<String>,
@@ -333,15 +333,15 @@ pub struct Placed {
     pub point: Option<String>,
 }
 
-/// The value of [`Manifest::schema`].
+/// The value of [`BundleManifest::schema`].
 pub const MANIFEST_SCHEMA: &str = "longhaul.manifest/1";
 
 /// The list of all files of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Manifest {
+pub struct BundleManifest {
     pub schema: String,
-    pub files: Vec<Listed>,
+    pub files: Vec<ManifestEntry>,
     /// Ed25519 key in hexadecimal; the signature is a separate file beside this manifest. Absent:
     /// unsigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -350,7 +350,7 @@ pub struct Manifest {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Listed {
+pub struct ManifestEntry {
     pub name: String,
     pub bytes: u64,
     /// In hexadecimal.

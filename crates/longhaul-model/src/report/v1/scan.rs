@@ -2,20 +2,20 @@
 //! the limiter of each probe (`longhaul tune`), or covers every cell of a grid (`longhaul tune
 //! --grid`).
 //!
-//! Every probe is a throughput run with its own report, named by [`Cell::run_id`]; a cell holds the
+//! Every probe is a throughput run with its own report, named by [`ScanCell::run_id`]; a cell holds the
 //! figures that the scan's conclusions need.
 
-use super::analysis::{Bound, Limiter};
-use super::plan::{self, Direction};
+use super::analysis::{Limiter, RateBound};
+use super::plan::{self, RunDirection};
 use serde::{Deserialize, Serialize};
 
 /// The requested scan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
-    pub search: Search,
+pub struct ScanPlan {
+    pub search: SearchMode,
     /// `both`: every cell is measured forward and in reverse, one after the other.
-    pub direction: Direction,
+    pub direction: RunDirection,
     /// Values of a grid, or values allowed in a guided search (empty: no restriction). An absent
     /// window is autotuned by the kernel.
     pub windows_bytes: Vec<Option<u64>>,
@@ -28,22 +28,22 @@ pub struct Plan {
     pub seed: u64,
     /// The start of a guided search and the reference for its result: the setting in use now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub present: Option<Setting>,
-    pub budget: Budget,
+    pub present: Option<TransferSetting>,
+    pub budget: ScanBudget,
     /// Common settings of all probes; the cell's setting and direction replace these.
-    pub probe: plan::Plan,
+    pub probe: plan::ThroughputPlan,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Search {
+pub enum SearchMode {
     Guided,
     Grid,
 }
 
 /// Limits of a scan, which ends before it would exceed any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Budget {
+pub struct ScanBudget {
     pub probes: u32,
     /// Wall time of the whole scan.
     pub time_us: u64,
@@ -54,7 +54,7 @@ pub struct Budget {
 
 /// The tunable parameters of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Setting {
+pub struct TransferSetting {
     /// Requested send and receive buffers of both ends; absent: autotuned by the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_bytes: Option<u64>,
@@ -67,10 +67,10 @@ pub struct Setting {
     pub pacing_bps: Option<u64>,
 }
 
-impl Default for Setting {
+impl Default for TransferSetting {
     /// Returns one stream with kernel defaults.
     fn default() -> Self {
-        Setting {
+        TransferSetting {
             window_bytes: None,
             streams: 1,
             congestion_control: None,
@@ -81,16 +81,16 @@ impl Default for Setting {
 
 /// The measured cells, in time order.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Observation {
-    pub cells: Vec<Cell>,
+pub struct ScanObservation {
+    pub cells: Vec<ScanCell>,
 }
 
 /// One probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
+pub struct ScanCell {
     /// Position in the scan, from 0.
     pub index: u32,
-    pub setting: Setting,
+    pub setting: TransferSetting,
     /// True: the initiator is the sender.
     pub forward: bool,
     /// A repeated measurement of one setting during a grid, to detect changes of the path.
@@ -121,7 +121,7 @@ pub struct Cell {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_ratio: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_limit: Option<Bound>,
+    pub next_limit: Option<RateBound>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,10 +144,10 @@ pub struct Cell {
 
 /// Conclusions from the cells.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Analysis {
+pub struct ScanAnalysis {
     pub version: u32,
     /// One entry per scanned direction, forward first.
-    pub directions: Vec<Conclusion>,
+    pub directions: Vec<ScanConclusion>,
     /// Probes with a result, including those of an interrupted part.
     pub probes_run: u32,
     /// Cells of the full grid: of this one, or of the grid that the guided search avoided.
@@ -156,44 +156,44 @@ pub struct Analysis {
     /// `far_end_gone`, `interrupted`, `application`, `policed`, `shaped`.
     pub stopped_by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asymmetry: Option<Asymmetry>,
+    pub asymmetry: Option<ScanAsymmetry>,
     /// Periods of the scan in which the path did not change, in time order; with more than one, the
     /// path changed, and nothing was averaged over a change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub regimes: Vec<Regime>,
+    pub regimes: Vec<PathRegime>,
 }
 
 /// Conclusions about one direction.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Conclusion {
+pub struct ScanConclusion {
     pub forward: bool,
     /// The setting with the highest goodput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub best: Option<Choice>,
+    pub best: Option<SettingChoice>,
     /// The smallest setting within 3 % of the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recommended: Option<Choice>,
+    pub recommended: Option<SettingChoice>,
     /// One stream with kernel defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default: Option<Choice>,
+    pub default: Option<SettingChoice>,
     /// The setting in use before, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub present: Option<Choice>,
+    pub present: Option<SettingChoice>,
     /// The top tenth of the cells: SLAC's "maximum".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_tenth: Option<TopTenth>,
     /// Goodput over streams, one curve for each window and congestion control.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub curves: Vec<Curve>,
+    pub curves: Vec<GoodputCurve>,
     /// Kernel settings that the recommended setting requires and a host lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub needs: Vec<Need>,
+    pub needs: Vec<NeededSysctl>,
 }
 
 /// A setting and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Choice {
-    pub setting: Setting,
+pub struct SettingChoice {
+    pub setting: TransferSetting,
     /// Median of its probes.
     pub goodput_bps: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -222,17 +222,17 @@ pub struct TopTenth {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Curve {
+pub struct GoodputCurve {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     /// By increasing number of streams.
-    pub points: Vec<Point>,
+    pub points: Vec<CurvePoint>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct CurvePoint {
     pub streams: u32,
     /// Median of its repeats.
     pub goodput_bps: u64,
@@ -246,7 +246,7 @@ pub struct Point {
 
 /// A kernel setting that must be changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Need {
+pub struct NeededSysctl {
     /// `sender` or `receiver`.
     pub place: String,
     pub host: String,
@@ -261,10 +261,10 @@ pub struct Need {
 
 /// (forward - reverse) / (forward + reverse), as SLAC defined it in 2000.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Asymmetry {
+pub struct ScanAsymmetry {
     pub cells: Vec<AsymmetryCell>,
     pub median_ratio: f64,
-    pub histogram: Vec<Bin>,
+    pub histogram: Vec<HistogramBin>,
     /// The limiters of the two directions, if they differ, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
@@ -272,7 +272,7 @@ pub struct Asymmetry {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AsymmetryCell {
-    pub setting: Setting,
+    pub setting: TransferSetting,
     pub asymmetry_ratio: f64,
     pub forward_bps: u64,
     pub reverse_bps: u64,
@@ -281,7 +281,7 @@ pub struct AsymmetryCell {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Bin {
+pub struct HistogramBin {
     /// Inclusive.
     pub from_ratio: f64,
     /// Exclusive, except in the last bin.
@@ -290,7 +290,7 @@ pub struct Bin {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Regime {
+pub struct PathRegime {
     pub first_cell: u32,
     pub last_cell: u32,
     pub from_us: u64,

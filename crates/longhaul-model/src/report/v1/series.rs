@@ -1,11 +1,11 @@
 //! Values of one quantity over time, between two hosts in one direction.
 
-use super::quantity::Quantity;
+use super::quantity::PathQuantity;
 use serde::{Deserialize, Serialize};
 
 /// Two hosts by their names in the agent's file, in the direction of the payload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Pair {
+pub struct HostPair {
     /// The sender.
     pub from: String,
     /// The receiver.
@@ -14,7 +14,7 @@ pub struct Pair {
 
 /// One value of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct SeriesPoint {
     /// Start of the run, since 1970-01-01T00:00:00Z.
     pub at_us: i64,
     /// In the unit of the quantity.
@@ -23,7 +23,7 @@ pub struct Point {
 
 /// All points of a time span, summarized.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Bucket {
+pub struct SeriesBucket {
     /// Start of the span.
     pub at_us: i64,
     pub duration_us: u64,
@@ -36,10 +36,10 @@ pub struct Bucket {
 
 /// Points, or buckets if there are more points than requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Series {
-    pub pair: Pair,
-    pub quantity: Quantity,
-    pub points: Vec<Point>,
+pub struct QuantitySeries {
+    pub pair: HostPair,
+    pub quantity: PathQuantity,
+    pub points: Vec<SeriesPoint>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub buckets: Vec<Bucket>,
+    pub buckets: Vec<SeriesBucket>,
 }

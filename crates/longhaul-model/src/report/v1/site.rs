@@ -1,32 +1,32 @@
 //! All paths of an archive on one page: `longhaul report site`.
 
-use super::Caveat;
+use super::ReportCaveat;
 use super::analysis::Limiter;
-use super::comparison::Period;
+use super::comparison::TimePeriod;
 use super::path::NarrowLink;
-use super::scan::{Setting, TopTenth};
-use super::series::{Pair, Point};
+use super::scan::{TopTenth, TransferSetting};
+use super::series::{HostPair, SeriesPoint};
 use serde::{Deserialize, Serialize};
 
 /// The summary of an archive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Site {
+pub struct SiteReport {
     pub schema: String,
     /// `site`.
     pub kind: String,
     pub longhaul: String,
     /// Period of the runs considered; absent: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub period: Option<Period>,
+    pub period: Option<TimePeriod>,
     /// Sorted by name.
     pub paths: Vec<SitePath>,
-    pub caveats: Vec<Caveat>,
+    pub caveats: Vec<ReportCaveat>,
 }
 
 /// One direction of one path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SitePath {
-    pub pair: Pair,
+    pub pair: HostPair,
     /// Runs of any kind.
     pub run_count: u32,
     /// Start of the latest run.
@@ -52,9 +52,9 @@ pub struct SitePath {
     pub rtt_median_us: Option<u64>,
     /// The latest estimate of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capacity_bps: Option<Point>,
+    pub capacity_bps: Option<SeriesPoint>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub available_bps: Option<Point>,
+    pub available_bps: Option<SeriesPoint>,
     /// From the latest measurement under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrow_link: Option<NarrowLink>,
@@ -63,7 +63,7 @@ pub struct SitePath {
 /// The best setting on a path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BestSetting {
-    pub setting: Setting,
+    pub setting: TransferSetting,
     pub goodput_bps: u64,
     /// The number of runs with this setting.
     pub repeats: u32,

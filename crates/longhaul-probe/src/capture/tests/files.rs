@@ -1,18 +1,20 @@
 //! Files there and back, cut off, changed, and anonymised.
 
 use super::packets::{SYN_OPTIONS, address, packet};
-use crate::capture::anonymise::{self, Mask};
-use crate::capture::read::{Damage, Format, MOST_BLOCK_BYTES, ReadError, Reader};
-use crate::capture::write::{Section, Writer};
-use crate::capture::{LINK_RAW, Record, decode};
-use longhaul_model::report::v1::capture::CapturedOn;
+use crate::capture::anonymise::{self, AddressMask};
+use crate::capture::capture_reader::{
+    CaptureDamage, CaptureFormat, CaptureReadError, CaptureReader, MAX_BLOCK_BYTES,
+};
+use crate::capture::pcapng_writer::{PcapngWriter, SectionHeader};
+use crate::capture::{CaptureRecord, LINK_RAW, decode};
+use longhaul_model::report::v1::capture::CaptureInterface;
 use proptest::prelude::*;
 use std::net::IpAddr;
 
 const AT_NS: u64 = 1_700_000_000_123_456_789;
 
-fn interface() -> CapturedOn {
-    CapturedOn {
+fn interface() -> CaptureInterface {
+    CaptureInterface {
         name: Some("wan0".to_owned()),
         link_type_number: LINK_RAW,
         snap_bytes: Some(128),
@@ -23,14 +25,14 @@ fn interface() -> CapturedOn {
 }
 
 fn file(packets: &[Vec<u8>]) -> Vec<u8> {
-    let section = Section {
+    let section = SectionHeader {
         application: Some("longhaul 1".to_owned()),
         comments: vec!["run 7".to_owned(), "end: near".to_owned()],
     };
-    let mut writer = Writer::new(Vec::new(), &section);
+    let mut writer = PcapngWriter::new(Vec::new(), &section);
     writer.interface(&interface());
     for (number, bytes) in packets.iter().enumerate() {
-        writer.packet(&Record {
+        writer.packet(&CaptureRecord {
             interface: 0,
             link_type: LINK_RAW,
             at_ns: AT_NS + number as u64,
@@ -44,12 +46,12 @@ fn file(packets: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Packets with their times, and what ended the reading.
-type Read = (Vec<(u64, Option<bool>, Vec<u8>)>, Option<Damage>);
+type Read = (Vec<(u64, Option<bool>, Vec<u8>)>, Option<CaptureDamage>);
 
-fn read(file: &[u8]) -> Result<Read, ReadError> {
-    let mut reader = Reader::open(file)?;
+fn read(file: &[u8]) -> Result<Read, CaptureReadError> {
+    let mut reader = CaptureReader::open(file)?;
     let mut packets = Vec::new();
-    while let Some(record) = reader.packet() {
+    while let Some(record) = reader.next_packet() {
         packets.push((record.at_ns, record.outgoing, record.bytes.to_vec()));
     }
     Ok((packets, reader.damage().cloned()))
@@ -63,19 +65,25 @@ fn syn() -> Vec<u8> {
 #[test]
 fn what_is_written_is_read_again() {
     let written = file(&[syn(), vec![1, 2, 3], Vec::new()]);
-    let mut reader = Reader::open(&written[..]).expect("a capture");
+    let mut reader = CaptureReader::open(&written[..]).expect("a capture");
     let mut found = Vec::new();
-    while let Some(record) = reader.packet() {
+    while let Some(record) = reader.next_packet() {
         assert_eq!(record.original_bytes, 9000);
         found.push((record.at_ns, record.bytes.to_vec()));
     }
     let expected = [syn(), vec![1, 2, 3], Vec::new()];
     let expected: Vec<_> = (AT_NS..).zip(expected).collect();
     assert_eq!(found, expected);
-    assert_eq!((reader.format(), reader.damage()), (Format::Pcapng, None));
-    assert_eq!(reader.about().interfaces, [interface()]);
-    assert_eq!(reader.about().comments, ["run 7", "end: near"]);
-    assert_eq!(reader.about().application.as_deref(), Some("longhaul 1"));
+    assert_eq!(
+        (reader.format(), reader.damage()),
+        (CaptureFormat::Pcapng, None)
+    );
+    assert_eq!(reader.file_info().interfaces, [interface()]);
+    assert_eq!(reader.file_info().comments, ["run 7", "end: near"]);
+    assert_eq!(
+        reader.file_info().application.as_deref(),
+        Some("longhaul 1")
+    );
 }
 
 #[test]
@@ -107,10 +115,10 @@ fn a_classic_file_of_either_order_and_unit_is_read() {
 
 #[test]
 fn what_is_no_capture_is_refused_and_says_why() {
-    assert!(matches!(read(b""), Err(ReadError::Empty)));
+    assert!(matches!(read(b""), Err(CaptureReadError::Empty)));
     for wrong in [&b"GIF"[..], b"GIF89a", &[0; 100]] {
         assert!(
-            matches!(read(wrong), Err(ReadError::NoCapture)),
+            matches!(read(wrong), Err(CaptureReadError::NotACapture)),
             "{wrong:?}"
         );
     }
@@ -121,7 +129,7 @@ fn a_block_that_claims_much_is_not_believed() {
     let mut damaged = file(&[syn()]);
     let length = damaged.len();
     damaged.extend(6_u32.to_le_bytes());
-    damaged.extend((MOST_BLOCK_BYTES as u32 + 4).to_le_bytes());
+    damaged.extend((MAX_BLOCK_BYTES as u32 + 4).to_le_bytes());
     let (packets, damage) = read(&damaged).expect("a capture");
     let damage = damage.expect("damage");
     assert_eq!((packets.len(), damage.at_byte), (1, length as u64));
@@ -140,10 +148,10 @@ fn an_anonymised_copy_tells_no_address_and_no_payload() {
     );
     let foreign = [vec![0x45, 0], vec![1; 30]].concat();
     let original = file(&[syn(), secret, foreign]);
-    let mut reader = Reader::open(&original[..]).expect("a capture");
+    let mut reader = CaptureReader::open(&original[..]).expect("a capture");
     let mut copy = Vec::new();
-    let done = anonymise::copy(&mut reader, &mut copy).expect("a copy");
-    assert_eq!((done.packets, done.left_out), (2, 1));
+    let done = anonymise::copy_anonymised(&mut reader, &mut copy).expect("a copy");
+    assert_eq!((done.packets, done.omitted), (2, 1));
     let holds = |needle: &[u8]| copy.windows(needle.len()).any(|it| it == needle);
     for telltale in [
         &[192, 0, 2, 1][..],
@@ -161,7 +169,7 @@ fn an_anonymised_copy_tells_no_address_and_no_payload() {
     assert_eq!(damage, None);
     let decoded = |number: usize| {
         let (at, _, bytes) = &packets[number];
-        decode::packet(*at, LINK_RAW, 9000, bytes).expect("a packet")
+        decode::decode_packet(*at, LINK_RAW, 9000, bytes).expect("a packet")
     };
     assert_eq!((decoded(0).from.port(), decoded(0).at_ns), (40_001, AT_NS));
     assert_eq!(decoded(1).payload_bytes, 24);
@@ -193,10 +201,10 @@ proptest! {
         if let Ok((packets, _)) = read(&changed) {
             prop_assert!(packets.iter().map(|it| it.2.len()).sum::<usize>() <= changed.len());
         }
-        if let Ok(mut reader) = Reader::open(&changed[..]) {
+        if let Ok(mut reader) = CaptureReader::open(&changed[..]) {
             let mut copy = Vec::new();
-            anonymise::copy(&mut reader, &mut copy).expect("a copy");
-            prop_assert!(Reader::open(&copy[..]).is_ok());
+            anonymise::copy_anonymised(&mut reader, &mut copy).expect("a copy");
+            prop_assert!(CaptureReader::open(&copy[..]).is_ok());
         }
     }
 
@@ -205,8 +213,8 @@ proptest! {
         key in any::<[u8; 32]>(), one in any::<u32>(), two in any::<u32>(),
         long in any::<u128>(), turn in 0_u32..128,
     ) {
-        let mut mask = Mask::new(&key);
-        let mut masked = |address: u32| match mask.address(IpAddr::V4(address.into())) {
+        let mut mask = AddressMask::new(&key);
+        let mut masked = |address: u32| match mask.map_address(IpAddr::V4(address.into())) {
             IpAddr::V4(address) => address.to_bits(),
             IpAddr::V6(_) => panic!("another family"),
         };
@@ -214,7 +222,7 @@ proptest! {
         prop_assert_eq!(shared, (one ^ two).leading_zeros());
         prop_assert_eq!(masked(one), masked(one));
         let other = long ^ (1 << turn);
-        let mut masked = |address: u128| match mask.address(IpAddr::V6(address.into())) {
+        let mut masked = |address: u128| match mask.map_address(IpAddr::V6(address.into())) {
             IpAddr::V6(address) => address.to_bits(),
             IpAddr::V4(_) => panic!("another family"),
         };

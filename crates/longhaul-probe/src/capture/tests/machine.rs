@@ -1,17 +1,17 @@
 //! The capture's filter, run in a small machine for classic BPF.
 
 use super::packets::{address, packet};
-use crate::capture::filter::FlowFilter;
-use longhaul_sys::packet_ring::Instruction;
+use crate::capture::bpf_filter::FlowFilter;
+use longhaul_sys::packet_ring::BpfInstruction;
 use proptest::prelude::*;
 
 /// What the kernel does with a packet: how many bytes it keeps. Source: the kernel's document of
 /// networking filters. Reading beyond the packet rejects it.
-fn answer(program: &[Instruction], packet: &[u8]) -> u32 {
+fn answer(program: &[BpfInstruction], packet: &[u8]) -> u32 {
     run(program, packet).unwrap_or(0)
 }
 
-fn run(program: &[Instruction], packet: &[u8]) -> Option<u32> {
+fn run(program: &[BpfInstruction], packet: &[u8]) -> Option<u32> {
     let (mut a, mut x, mut at) = (0_u32, 0_u32, 0_usize);
     let load = |from: u32, bytes: usize| {
         let field = packet.get(from as usize..from as usize + bytes)?;

@@ -2,7 +2,7 @@
 
 use crate::capture::LINK_RAW;
 use crate::capture::decode;
-use longhaul_model::packet::{Flags, Transport};
+use longhaul_model::decoded_packet::{PacketTransport, TcpFlags};
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 
@@ -77,17 +77,17 @@ fn the_options_of_a_handshake_are_read_over_every_link() {
             (0, [&[2, 0, 0, 0], &ip[..]].concat()),
         ];
         for (link, frame) in over {
-            let found = decode::packet(5, link, frame.len() as u32, &frame);
+            let found = decode::decode_packet(5, link, frame.len() as u32, &frame);
             let found = found.unwrap_or_else(|| panic!("link {link}"));
             assert_eq!((found.from, found.to), (address(from), address(to)));
             assert_eq!(
                 (found.wire_bytes as usize, found.payload_bytes),
                 (ip.len(), 0)
             );
-            let Transport::Tcp(segment) = found.transport else {
+            let PacketTransport::Tcp(segment) = found.transport else {
                 panic!("TCP");
             };
-            assert!(segment.flags.has(Flags::SYN | Flags::ACK));
+            assert!(segment.flags.has(TcpFlags::SYN | TcpFlags::ACK));
             let options = segment.options;
             assert_eq!(options.mss_bytes, Some(1460));
             assert_eq!(options.window_shift, Some(7));
@@ -106,12 +106,12 @@ fn sizes_come_from_the_header_when_the_payload_was_cut() {
         &[],
         &[7; 1400],
     );
-    let headers = decode::header_bytes(&whole);
+    let headers = decode::count_header_bytes(&whole);
     assert_eq!(headers, 40);
-    let found = decode::packet(0, LINK_RAW, 1440, &whole[..headers]).expect("decoded");
+    let found = decode::decode_packet(0, LINK_RAW, 1440, &whole[..headers]).expect("decoded");
     assert_eq!((found.payload_bytes, found.payload), (1400, None));
     let padded = [&whole[..], &[0; 20]].concat();
-    let found = decode::packet(0, LINK_RAW, 1460, &padded).expect("decoded");
+    let found = decode::decode_packet(0, LINK_RAW, 1460, &padded).expect("decoded");
     assert_eq!(
         found.payload_bytes, 1400,
         "padding of the link is no payload"
@@ -128,10 +128,10 @@ fn fragments_and_foreign_protocols_are_nobodys() {
         &[],
     );
     ip[7] = 1;
-    assert_eq!(decode::packet(0, LINK_RAW, 40, &ip), None);
+    assert_eq!(decode::decode_packet(0, LINK_RAW, 40, &ip), None);
     ip[7] = 0;
     ip[9] = 1;
-    assert_eq!(decode::packet(0, LINK_RAW, 40, &ip), None);
+    assert_eq!(decode::decode_packet(0, LINK_RAW, 40, &ip), None);
 }
 
 proptest! {
@@ -143,7 +143,7 @@ proptest! {
         original in any::<u32>(),
     ) {
         let bytes = [&[first], &bytes[..]].concat();
-        decode::packet(0, link, original, &bytes);
-        prop_assert!(decode::header_bytes(&bytes) <= bytes.len());
+        decode::decode_packet(0, link, original, &bytes);
+        prop_assert!(decode::count_header_bytes(&bytes) <= bytes.len());
     }
 }

@@ -1,20 +1,20 @@
 //! What stands at the end of a stream on iperf3's wire: whole blocks and whole datagrams.
 
 use super::*;
-use crate::iperf3::wire::Counters;
+use crate::iperf3::iperf3_messages::CounterWidth;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 const BLOCK_BYTES: u64 = 100_000;
 
-fn open_ended(plan: &Plan, sockets: Vec<DataSocket>) -> EndRun {
+fn open_ended(plan: &ThroughputPlan, sockets: Vec<DataSocket>) -> EndRun {
     let spec = EndSpec {
-        heads: Heads::Iperf3(Counters::Bits64),
-        ending: Ending::Open {
+        heads: DatagramFormat::Iperf3(CounterWidth::Bits64),
+        ending: StreamEnding::Open {
             block_bytes: BLOCK_BYTES,
         },
-        ..spec(Role::Sender, plan, false)
+        ..spec(TransferRole::Sender, plan, false)
     };
     EndRun::start(spec, sockets).expect("an end")
 }
@@ -38,9 +38,12 @@ fn read_open(mut far: TcpStream, sent: &AtomicBool) -> u64 {
 
 #[test]
 fn a_stream_that_is_left_open_holds_whole_blocks_and_does_not_end() {
-    let stops = [Stop::TimeUs(200_000), Stop::Bytes(1_234_567)];
+    let stops = [
+        StopCondition::TimeUs(200_000),
+        StopCondition::Bytes(1_234_567),
+    ];
     for (stop, zero_copy) in stops.map(|stop| [(stop, false), (stop, true)]).concat() {
-        let plan = Plan {
+        let plan = ThroughputPlan {
             zero_copy,
             ..plan(1, stop)
         };
@@ -55,7 +58,7 @@ fn a_stream_that_is_left_open_holds_whole_blocks_and_does_not_end() {
         let read = reader.join().expect("an open stream");
         let sent = sender.end().end.bytes;
         assert_eq!((read, read % BLOCK_BYTES), (sent, 0), "{plan:?}");
-        if let Stop::Bytes(asked) = stop {
+        if let StopCondition::Bytes(asked) = stop {
             assert_eq!(sent, asked.next_multiple_of(BLOCK_BYTES));
         }
     }
@@ -63,7 +66,7 @@ fn a_stream_that_is_left_open_holds_whole_blocks_and_does_not_end() {
 
 #[test]
 fn a_block_for_which_there_is_no_room_is_given_up() {
-    let plan = plan(1, Stop::TimeUs(200_000));
+    let plan = plan(1, StopCondition::TimeUs(200_000));
     let (near, far) = tcp_pairs(&plan).remove(0);
     let sender = open_ended(&plan, vec![DataSocket::Tcp(near)]);
     sender.go();
@@ -75,12 +78,12 @@ fn a_block_for_which_there_is_no_room_is_given_up() {
 
 #[test]
 fn datagrams_are_whole_though_the_bytes_end_within_one() {
-    let plan = Plan {
-        transport: Transport::Udp {
+    let plan = ThroughputPlan {
+        transport: RunTransport::Udp {
             rate_bps: 50_000_000,
         },
         write_bytes: Some(1000),
-        ..plan(1, Stop::Bytes(5500))
+        ..plan(1, StopCondition::Bytes(5500))
     };
     let (near, _far) = udp_pairs(1);
     let sender = open_ended(&plan, near);

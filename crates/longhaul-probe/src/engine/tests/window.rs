@@ -1,21 +1,21 @@
 //! What an asked receive buffer does to the window, between longhauls and on iperf3's wire.
 
 use super::*;
-use crate::iperf3::wire::Counters;
+use crate::iperf3::iperf3_messages::CounterWidth;
 
 const ASKED: u64 = 100_000;
 /// Windows are told in units of the scale.
 const LIMIT: u64 = ASKED + 10_000;
 
 /// The widest window that the sender was told, where the receiver has asked for a buffer.
-fn widest(heads: Heads, asked: u64) -> Option<u64> {
-    let plan = Plan {
+fn widest(heads: DatagramFormat, asked: u64) -> Option<u64> {
+    let plan = ThroughputPlan {
         receive_buffer_bytes: Some(asked),
-        ..plan(1, Stop::Bytes(500_000_000))
+        ..plan(1, StopCondition::Bytes(500_000_000))
     };
     let (near, far) = tcp_pairs(&plan).remove(0);
-    if heads == Heads::Longhaul {
-        bound_window(&far, &plan).expect("bounded");
+    if heads == DatagramFormat::Longhaul {
+        limit_window(&far, &plan).expect("bounded");
     }
     let start = |role, socket| {
         let spec = EndSpec {
@@ -24,8 +24,8 @@ fn widest(heads: Heads, asked: u64) -> Option<u64> {
         };
         EndRun::start(spec, vec![DataSocket::Tcp(socket)]).expect("an end")
     };
-    let receiver = start(Role::Receiver, far);
-    let sender = start(Role::Sender, near);
+    let receiver = start(TransferRole::Receiver, far);
+    let sender = start(TransferRole::Sender, near);
     receiver.go();
     sender.go();
     assert!(sender.wait(SOON) && receiver.wait(SOON));
@@ -38,12 +38,12 @@ fn widest(heads: Heads, asked: u64) -> Option<u64> {
 #[test]
 fn an_accepted_socket_lets_its_window_grow_to_the_buffer_that_was_asked() {
     // A clamp left from the handshake would hold it at 64 KiB, half the default receive buffer.
-    let widest = widest(Heads::Longhaul, 2_000_000);
+    let widest = widest(DatagramFormat::Longhaul, 2_000_000);
     assert!(widest > Some(500_000), "{widest:?}");
 }
 
 #[test]
 fn on_iperf3s_wire_an_asked_buffer_does_not_bound_the_window() {
-    let open = widest(Heads::Iperf3(Counters::Bits64), ASKED);
+    let open = widest(DatagramFormat::Iperf3(CounterWidth::Bits64), ASKED);
     assert!(open > Some(LIMIT), "{open:?}: a buffer's room is not used");
 }

@@ -2,21 +2,21 @@
 
 use super::pair::{Pair, Side};
 use super::{BOUND, plan};
-use crate::session::Closed;
-use crate::wire::{CapturePart, Message, Packed, Versions};
+use crate::session::SessionEnd;
+use crate::wire::{Base64Bytes, CapturePart, ControlMessage, ProtocolVersions};
 use longhaul_model::report::v1::capture::CapturePlan;
-use longhaul_model::report::v1::plan::{Direction, Plan, Stop};
+use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
 
-fn captured(far: bool) -> Plan {
+fn captured(far: bool) -> ThroughputPlan {
     let capture = CapturePlan {
         snap_bytes: None,
         packets: 100,
         last: false,
         far,
     };
-    Plan {
+    ThroughputPlan {
         capture: Some(capture),
-        ..plan(Direction::Forward, Stop::TimeUs(500_000))
+        ..plan(RunDirection::Forward, StopCondition::TimeUs(500_000))
     }
 }
 
@@ -24,15 +24,19 @@ fn captured(far: bool) -> Plan {
 fn a_far_end_that_knows_no_captures_is_asked_for_none_and_the_run_goes_on() {
     for most in [1, 2, 3] {
         let mut pair = Pair::new(captured(true), 5);
-        pair.speak(Side::Responder, Versions { least: 1, most });
+        pair.speak(Side::Responder, ProtocolVersions { least: 1, most });
         pair.drive(BOUND);
-        assert_eq!(pair.closed()[0], Some(Closed::Finished), "version {most}");
+        assert_eq!(
+            pair.closed()[0],
+            Some(SessionEnd::Finished),
+            "version {most}"
+        );
         assert!(pair.said_all());
     }
 }
 
 /// How the initiator ended, for each place at which the responder sent a piece of a capture.
-fn ends(far: bool) -> Vec<Option<Closed>> {
+fn ends(far: bool) -> Vec<Option<SessionEnd>> {
     let count = {
         let mut whole = Pair::new(captured(far), 5);
         whole.drive(BOUND);
@@ -41,11 +45,11 @@ fn ends(far: bool) -> Vec<Option<Closed>> {
     let mut ends = Vec::new();
     for after in 0..=count {
         let mut pair = Pair::new(captured(far), 5);
-        let bytes = Packed(vec![0; 10]);
+        let bytes = Base64Bytes(vec![0; 10]);
         pair.inject_after(
             after,
             Side::Responder,
-            Message::Capture(CapturePart { bytes }),
+            ControlMessage::Capture(CapturePart { bytes }),
         );
         pair.drive(BOUND);
         if pair.injected() {
@@ -55,8 +59,8 @@ fn ends(far: bool) -> Vec<Option<Closed>> {
     ends
 }
 
-fn is_violation(closed: Option<&Closed>) -> bool {
-    matches!(closed, Some(Closed::PeerViolation { what, .. }) if what.contains("capture"))
+fn is_violation(closed: Option<&SessionEnd>) -> bool {
+    matches!(closed, Some(SessionEnd::PeerViolation { what, .. }) if what.contains("capture"))
 }
 
 #[test]
@@ -69,7 +73,7 @@ fn a_capture_that_nobody_asked_for_ends_the_session() {
         "{unasked:?}"
     );
     assert!(
-        !unasked.contains(&Some(Closed::Finished)),
+        !unasked.contains(&Some(SessionEnd::Finished)),
         "asked for none: {unasked:?}"
     );
 }
@@ -77,7 +81,9 @@ fn a_capture_that_nobody_asked_for_ends_the_session() {
 #[test]
 fn a_capture_behind_the_results_comes_too_late() {
     let asked = ends(true);
-    let first_good = asked.iter().position(|it| *it == Some(Closed::Finished));
+    let first_good = asked
+        .iter()
+        .position(|it| *it == Some(SessionEnd::Finished));
     let first_good = first_good.expect("a place for captures");
     assert!(
         asked[first_good..]

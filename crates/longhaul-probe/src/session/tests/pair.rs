@@ -1,15 +1,18 @@
 //! Two sessions, a path with a delay between them, engines of straw, and a clock that jumps.
 
-use crate::secure::Token;
-use crate::session::{Action, Admission, Closed, Initiative, Input, Part, Progress, Role, Session};
-use crate::session::{Setup, State};
-use crate::wire::{
-    Accept, AnonymousLimits, Answer, Ask, Bounds, EndResult, Hello, Interval, Message, Nonce,
-    StreamResult, Versions,
+use crate::secure::AuthToken;
+use crate::session::{
+    AdmissionRules, ClientState, RoleState, Session, SessionAction, SessionEnd, SessionInput,
+    SessionRole, TransferProgress,
 };
-use longhaul_model::report::v1::Party;
-use longhaul_model::report::v1::observation::{End, StreamEnd};
-use longhaul_model::report::v1::plan::{Direction, Plan, Stop};
+use crate::session::{SessionSetup, SessionState};
+use crate::wire::{
+    AnonymousLimits, ControlMessage, DirectionResult, HelloMessage, IntervalCounters, ProbeBounds,
+    ProtocolVersions, SessionAccept, SessionNonce, SessionReply, SessionRequest, StreamResult,
+};
+use longhaul_model::report::v1::RunParty;
+use longhaul_model::report::v1::observation::{EndObservation, StreamEnd};
+use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -35,36 +38,36 @@ struct Machine {
     session: Session,
     went_at: Option<Duration>,
     stopped: bool,
-    closed: Option<Closed>,
+    closed: Option<SessionEnd>,
     results: usize,
     sent: usize,
-    inbox: VecDeque<(Duration, Input)>,
+    inbox: VecDeque<(Duration, SessionInput)>,
 }
 
 pub struct Pair {
-    plan: Plan,
+    plan: ThroughputPlan,
     now: Duration,
     one_way: Duration,
     machines: [Machine; 2],
     fault: Option<(usize, Side, Fault)>,
-    injection: Option<(usize, Side, Message)>,
+    injection: Option<(usize, Side, ControlMessage)>,
     broke: bool,
     drains: bool,
-    spoken: [Versions; 2],
+    spoken: [ProtocolVersions; 2],
     /// What an initiator of probes still wants, and what it was answered.
-    asks: VecDeque<Ask>,
-    answers: Vec<Answer>,
+    asks: VecDeque<SessionRequest>,
+    answers: Vec<SessionReply>,
     /// How long the responder works on each.
     work: Duration,
 }
 
-fn machine(part: Part, exporter: u8, token: Option<&str>) -> Machine {
-    let setup = Setup {
-        token: token.and_then(Token::new),
+fn machine(part: RoleState, exporter: u8, token: Option<&str>) -> Machine {
+    let setup = SessionSetup {
+        token: token.and_then(AuthToken::new),
         exporter: [exporter; 32],
-        party: Party::default(),
+        party: RunParty::default(),
         boot_proof: Some("boot".to_owned()),
-        one_address: false,
+        same_address: false,
     };
     Machine {
         session: Session::new(setup, part),
@@ -77,16 +80,16 @@ fn machine(part: Part, exporter: u8, token: Option<&str>) -> Machine {
     }
 }
 
-fn initiative(plan: &Plan, start_at: Option<Duration>) -> Part {
-    Part::Initiator(Box::new(Initiative::new(plan.clone(), start_at)))
+fn initiative(plan: &ThroughputPlan, start_at: Option<Duration>) -> RoleState {
+    RoleState::Client(Box::new(ClientState::new(plan.clone(), start_at)))
 }
 
-fn admission(strangers: Option<AnonymousLimits>) -> Part {
-    Part::Responder(Box::new(Admission::new(strangers, 128)))
+fn admission(strangers: Option<AnonymousLimits>) -> RoleState {
+    RoleState::Server(Box::new(AdmissionRules::new(strangers, 128)))
 }
 
 impl Pair {
-    pub fn new(plan: Plan, one_way_ms: u64) -> Pair {
+    pub fn new(plan: ThroughputPlan, one_way_ms: u64) -> Pair {
         let strangers = Some(AnonymousLimits::default());
         Pair {
             now: Duration::ZERO,
@@ -100,7 +103,7 @@ impl Pair {
             injection: None,
             broke: false,
             drains: true,
-            spoken: [Versions::OURS; 2],
+            spoken: [ProtocolVersions::OURS; 2],
             asks: VecDeque::new(),
             answers: Vec::new(),
             work: Duration::from_millis(300),
@@ -108,9 +111,9 @@ impl Pair {
     }
 
     /// A session of probes in the place of a run.
-    pub fn probing(bounds: Bounds, asks: Vec<Ask>, one_way_ms: u64) -> Pair {
-        let mut pair = Pair::new(Plan::default(), one_way_ms);
-        let part = Part::Initiator(Box::new(Initiative::probing(bounds)));
+    pub fn probing(bounds: ProbeBounds, asks: Vec<SessionRequest>, one_way_ms: u64) -> Pair {
+        let mut pair = Pair::new(ThroughputPlan::default(), one_way_ms);
+        let part = RoleState::Client(Box::new(ClientState::probing(bounds)));
         pair.machines[0] = machine(part, 1, None);
         pair.asks = asks.into();
         pair
@@ -120,7 +123,7 @@ impl Pair {
         self.work = work;
     }
 
-    pub fn answers(&self) -> &[Answer] {
+    pub fn answers(&self) -> &[SessionReply] {
         &self.answers
     }
 
@@ -155,11 +158,11 @@ impl Pair {
         self.injection.is_none()
     }
 
-    pub fn inject_after(&mut self, messages: usize, side: Side, message: Message) {
+    pub fn inject_after(&mut self, messages: usize, side: Side, message: ControlMessage) {
         self.injection = Some((messages, side, message));
     }
 
-    pub fn speak(&mut self, side: Side, versions: Versions) {
+    pub fn speak(&mut self, side: Side, versions: ProtocolVersions) {
         self.spoken[side as usize] = versions;
     }
 
@@ -192,7 +195,7 @@ impl Pair {
         self.machines[0].results > 0 || (self.asks.is_empty() && !self.answers.is_empty())
     }
 
-    pub fn closed(&self) -> [Option<Closed>; 2] {
+    pub fn closed(&self) -> [Option<SessionEnd>; 2] {
         self.machines
             .each_ref()
             .map(|machine| machine.closed.clone())
@@ -205,7 +208,7 @@ impl Pair {
     /// Lets time jump from one event to the next until both are closed, or `bound` is reached.
     pub fn drive(&mut self, bound: Duration) {
         for side in [0, 1] {
-            self.feed(side, Input::Start);
+            self.feed(side, SessionInput::Start);
         }
         while self.now < bound && self.machines.iter().any(|m| m.closed.is_none()) {
             let Some(next) = self.next_event() else {
@@ -216,7 +219,7 @@ impl Pair {
                 while let Some(input) = self.arrived(side) {
                     self.feed(side, input);
                 }
-                self.feed(side, Input::Tick);
+                self.feed(side, SessionInput::Tick);
                 self.watch_engine(side);
             }
             self.wish();
@@ -226,12 +229,12 @@ impl Pair {
     /// The initiator of probes asks when it may.
     fn wish(&mut self) {
         let probing = self.machines[0].session.bounds().is_some();
-        if !probing || self.machines[0].session.state() != State::Asking {
+        if !probing || self.machines[0].session.state() != SessionState::Asking {
             return;
         }
         let next = match self.asks.pop_front() {
-            Some(ask) => Input::Ask(Box::new(ask)),
-            None => Input::Enough,
+            Some(ask) => SessionInput::Ask(Box::new(ask)),
+            None => SessionInput::NoMoreRequests,
         };
         self.feed(0, next);
     }
@@ -253,71 +256,75 @@ impl Pair {
         deadlines.chain(arrivals).chain(poll).min()
     }
 
-    fn arrived(&mut self, side: usize) -> Option<Input> {
+    fn arrived(&mut self, side: usize) -> Option<SessionInput> {
         let inbox = &mut self.machines[side].inbox;
         let due = inbox.front().is_some_and(|(at, _)| *at <= self.now);
         due.then(|| inbox.pop_front().map(|(_, input)| input))
             .flatten()
     }
 
-    fn feed(&mut self, side: usize, input: Input) {
+    fn feed(&mut self, side: usize, input: SessionInput) {
         let actions = self.machines[side].session.handle(self.now, input);
         for action in actions {
             self.act(side, action);
         }
     }
 
-    fn act(&mut self, side: usize, action: Action) {
+    fn act(&mut self, side: usize, action: SessionAction) {
         match action {
-            Action::Send(message) => self.transmit(side, message),
-            Action::Admit(_) => {
-                let nonce = Nonce([3; 16]);
-                self.feed(side, Input::Admitted(Accept { nonce }));
+            SessionAction::Send(message) => self.transmit(side, message),
+            SessionAction::Admit(_) => {
+                let nonce = SessionNonce([3; 16]);
+                self.feed(side, SessionInput::Admitted(SessionAccept { nonce }));
             }
-            Action::OpenStreams(_) => {
+            SessionAction::OpenStreams(_) => {
                 // Connect and preamble: one and a half round trips until the responder has all.
                 let at = self.now + self.one_way * 3;
-                self.feed(0, Input::StreamsOpen);
-                self.post(1, at, Input::StreamsOpen);
+                self.feed(0, SessionInput::StreamsOpen);
+                self.post(1, at, SessionInput::StreamsOpen);
             }
-            Action::StartEngine(start) => {
+            SessionAction::StartEngine(start) => {
                 assert_eq!(start.same_host, self.one_way.is_zero());
-                self.feed(side, Input::EngineReady);
+                self.feed(side, SessionInput::EngineReady);
             }
-            Action::Go => self.machines[side].went_at = Some(self.now),
-            Action::StopEngine => self.machines[side].stopped = true,
-            Action::Collect if side == 1 => {
+            SessionAction::Go => self.machines[side].went_at = Some(self.now),
+            SessionAction::StopEngine => self.machines[side].stopped = true,
+            SessionAction::Collect if side == 1 => {
                 let results = self.far_results();
-                self.feed(side, Input::Results(results));
+                self.feed(side, SessionInput::Results(results));
             }
-            Action::Collect | Action::FarInterval(_) => {}
-            Action::Ask(ask) => {
+            SessionAction::Collect | SessionAction::PeerInterval(_) => {}
+            SessionAction::Ask(ask) => {
                 let answer = match *ask {
-                    Ask::Arm(_) => Answer::Armed,
-                    _ => Answer::Failed("made of straw".to_owned()),
+                    SessionRequest::Arm(_) => SessionReply::Armed,
+                    _ => SessionReply::Failed("made of straw".to_owned()),
                 };
-                self.post(1, self.now + self.work, Input::Answer(Box::new(answer)));
+                self.post(
+                    1,
+                    self.now + self.work,
+                    SessionInput::Answer(Box::new(answer)),
+                );
             }
-            Action::Answer(answer) => self.answers.push(*answer),
-            Action::Result(_) => self.machines[side].results += 1,
-            Action::Close(closed) => {
+            SessionAction::Answer(answer) => self.answers.push(*answer),
+            SessionAction::Result(_) => self.machines[side].results += 1,
+            SessionAction::Close(closed) => {
                 self.machines[side].closed = Some(closed);
                 // Hanging up reaches the peer after what was said before.
                 let at = self.now + self.one_way;
                 if !matches!(self.fault, Some((_, by, Fault::Silence)) if by as usize == side) {
-                    self.post(1 - side, at, Input::Cut("closed".to_owned()));
+                    self.post(1 - side, at, SessionInput::Cut("closed".to_owned()));
                 }
             }
         }
     }
 
-    fn post(&mut self, side: usize, at: Duration, input: Input) {
+    fn post(&mut self, side: usize, at: Duration, input: SessionInput) {
         let inbox = &mut self.machines[side].inbox;
         let place = inbox.iter().take_while(|(other, _)| *other <= at).count();
         inbox.insert(place, (at, input));
     }
 
-    fn transmit(&mut self, side: usize, message: Message) {
+    fn transmit(&mut self, side: usize, message: ControlMessage) {
         let at = self.now + self.one_way;
         let number = self.machines[side].sent;
         self.machines[side].sent += 1;
@@ -328,11 +335,15 @@ impl Pair {
             let first = !std::mem::replace(&mut self.broke, true);
             match fault {
                 Fault::Cut if first => {
-                    self.post(1 - side, at, Input::Cut("cut".to_owned()));
-                    self.post(side, self.now, Input::Cut("cut".to_owned()));
+                    self.post(1 - side, at, SessionInput::Cut("cut".to_owned()));
+                    self.post(side, self.now, SessionInput::Cut("cut".to_owned()));
                 }
                 Fault::Garbage if first => {
-                    self.post(1 - side, at, Input::Garbage("not a message".to_owned()));
+                    self.post(
+                        1 - side,
+                        at,
+                        SessionInput::Garbage("not a message".to_owned()),
+                    );
                 }
                 _ => {}
             }
@@ -343,15 +354,15 @@ impl Pair {
             && number == after
         {
             self.injection = None;
-            self.post(1 - side, at, Input::Message(extra));
+            self.post(1 - side, at, SessionInput::Message(extra));
         }
         let message = self.in_version(side, message);
-        self.post(1 - side, at, Input::Message(message));
+        self.post(1 - side, at, SessionInput::Message(message));
     }
 
-    fn in_version(&self, side: usize, message: Message) -> Message {
+    fn in_version(&self, side: usize, message: ControlMessage) -> ControlMessage {
         match message {
-            Message::Hello(hello) => Message::Hello(Hello {
+            ControlMessage::Hello(hello) => ControlMessage::Hello(HelloMessage {
                 versions: self.spoken[side],
                 ..hello
             }),
@@ -364,8 +375,8 @@ impl Pair {
             return;
         };
         let length = match self.plan.stop {
-            Stop::TimeUs(us) => Duration::from_micros(us),
-            Stop::Bytes(_) | Stop::Blocks(_) => Duration::from_secs(3),
+            StopCondition::TimeUs(us) => Duration::from_micros(us),
+            StopCondition::Bytes(_) | StopCondition::Blocks(_) => Duration::from_secs(3),
         };
         let stopped = self.machines[side].stopped;
         let ran = self.now.saturating_sub(went);
@@ -374,8 +385,8 @@ impl Pair {
         let bytes = ran.min(length).as_micros() as u64;
         self.feed(
             side,
-            Input::Progress(Progress {
-                interval: Interval {
+            SessionInput::Progress(TransferProgress {
+                interval: IntervalCounters {
                     elapsed_us: ran.as_micros() as u64,
                     sent_bytes: Some(bytes),
                     received_bytes: Some(bytes),
@@ -384,14 +395,14 @@ impl Pair {
                 drained,
             }),
         );
-        assert!(self.machines[side].session.state() != State::Greeting);
+        assert!(self.machines[side].session.state() != SessionState::Greeting);
     }
 
-    fn far_results(&self) -> Vec<Message> {
+    fn far_results(&self) -> Vec<ControlMessage> {
         let directions: &[bool] = match self.plan.direction {
-            Direction::Forward => &[true],
-            Direction::Reverse => &[false],
-            Direction::Both => &[true, false],
+            RunDirection::Forward => &[true],
+            RunDirection::Reverse => &[false],
+            RunDirection::Both => &[true, false],
         };
         let mut results = Vec::new();
         for &forward in directions {
@@ -402,17 +413,17 @@ impl Pair {
                     index,
                     end,
                 };
-                results.push(Message::Stream(Box::new(result)));
+                results.push(ControlMessage::Stream(Box::new(result)));
             }
-            let (end, caveats) = (End::default(), Vec::new());
-            let result = EndResult {
+            let (end, caveats) = (EndObservation::default(), Vec::new());
+            let result = DirectionResult {
                 forward,
                 end,
                 caveats,
             };
-            results.push(Message::End(Box::new(result)));
+            results.push(ControlMessage::End(Box::new(result)));
         }
-        assert_eq!(self.machines[1].session.role(), Role::Responder);
+        assert_eq!(self.machines[1].session.role(), SessionRole::Server);
         results
     }
 }

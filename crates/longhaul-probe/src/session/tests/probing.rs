@@ -2,13 +2,16 @@
 
 use super::BOUND;
 use super::pair::{Fault, Pair, Side};
-use crate::session::{Closed, State};
-use crate::wire::{Answer, Ask, Bounds, Collect, Message, Ping, Prepare, Versions};
-use longhaul_model::report::v1::available::{Purpose, Schedule, TrainPlan};
+use crate::session::{SessionEnd, SessionState};
+use crate::wire::{
+    ClockPing, CollectTrains, ControlMessage, PrepareMessage, ProbeBounds, ProtocolVersions,
+    SessionReply, SessionRequest,
+};
+use longhaul_model::report::v1::available::{TrainPlan, TrainPurpose, TrainSchedule};
 use std::time::Duration;
 
-fn bounds() -> Bounds {
-    Bounds {
+fn bounds() -> ProbeBounds {
+    ProbeBounds {
         flows: 1,
         most_bytes: 1_000_000,
         most_time_us: 30_000_000,
@@ -19,20 +22,20 @@ fn bounds() -> Bounds {
 fn train(packets: u32) -> TrainPlan {
     TrainPlan {
         index: 0,
-        purpose: Purpose::Burst,
+        purpose: TrainPurpose::Burst,
         packets,
         packet_bytes: 1500,
-        schedule: Schedule::BackToBack,
+        schedule: TrainSchedule::BackToBack,
         pause_us: 0,
     }
 }
 
-fn asks() -> Vec<Ask> {
+fn asks() -> Vec<SessionRequest> {
     vec![
-        Ask::Arm(vec![train(17)]),
-        Ask::Collect(Collect { wait_us: 60_000 }),
-        Ask::Send(vec![train(17)]),
-        Ask::Options,
+        SessionRequest::Arm(vec![train(17)]),
+        SessionRequest::Collect(CollectTrains { wait_us: 60_000 }),
+        SessionRequest::Send(vec![train(17)]),
+        SessionRequest::Options,
     ]
 }
 
@@ -41,20 +44,20 @@ fn asks_and_answers_alternate_until_the_initiator_has_enough() {
     for one_way_ms in [0, 1, 86, 218] {
         let mut pair = Pair::probing(bounds(), asks(), one_way_ms);
         pair.drive(BOUND);
-        let finished = [Some(Closed::Finished), Some(Closed::Finished)];
+        let finished = [Some(SessionEnd::Finished), Some(SessionEnd::Finished)];
         assert_eq!(pair.closed(), finished, "{one_way_ms} ms");
         assert_eq!(pair.answers().len(), 4);
-        assert_eq!(pair.answers()[0], Answer::Armed);
+        assert_eq!(pair.answers()[0], SessionReply::Armed);
     }
 }
 
 #[test]
 fn signs_of_life_hold_a_session_through_work_that_takes_long() {
-    let mut pair = Pair::probing(bounds(), vec![Ask::Send(vec![train(2500)])], 20);
+    let mut pair = Pair::probing(bounds(), vec![SessionRequest::Send(vec![train(2500)])], 20);
     // A burst may take a minute at the slowest rate that is thought of.
     pair.work_for(Duration::from_secs(25));
     pair.drive(BOUND);
-    let finished = [Some(Closed::Finished), Some(Closed::Finished)];
+    let finished = [Some(SessionEnd::Finished), Some(SessionEnd::Finished)];
     assert_eq!(pair.closed(), finished);
 }
 
@@ -88,33 +91,32 @@ fn cut_at_every_message(fault: Fault, side: Side) {
 #[test]
 fn trains_beyond_the_limits_are_answered_and_the_session_goes_on() {
     let asks = vec![
-        Ask::Send(vec![train(1_000_000)]),
-        Ask::Arm(Vec::new()),
-        Ask::Arm(vec![train(3)]),
+        SessionRequest::Send(vec![train(1_000_000)]),
+        SessionRequest::Arm(Vec::new()),
+        SessionRequest::Arm(vec![train(3)]),
     ];
     let mut pair = Pair::probing(bounds(), asks, 5);
     pair.drive(BOUND);
     let answers = pair.answers();
-    let refused =
-        |answer: &Answer, what: &str| matches!(answer, Answer::Failed(why) if why.contains(what));
+    let refused = |answer: &SessionReply, what: &str| matches!(answer, SessionReply::Failed(why) if why.contains(what));
     assert!(refused(&answers[0], "packets"), "{answers:?}");
     assert!(refused(&answers[1], "trains"), "{answers:?}");
-    assert_eq!(answers[2], Answer::Armed);
+    assert_eq!(answers[2], SessionReply::Armed);
 }
 
 #[test]
 fn work_that_does_not_end_is_given_up_and_named() {
-    let mut pair = Pair::probing(bounds(), vec![Ask::Options], 5);
+    let mut pair = Pair::probing(bounds(), vec![SessionRequest::Options], 5);
     pair.work_for(Duration::from_secs(1000));
     pair.drive(BOUND * 2);
     for closed in pair.closed() {
         let named = matches!(
             closed,
             Some(
-                Closed::TimedOut {
-                    step: State::Working,
+                SessionEnd::TimedOut {
+                    step: SessionState::Working,
                     ..
-                } | Closed::PeerTimedOut { .. }
+                } | SessionEnd::PeerTimedOut { .. }
             )
         );
         assert!(named, "{closed:?}");
@@ -123,60 +125,62 @@ fn work_that_does_not_end_is_given_up_and_named() {
 
 #[test]
 fn the_agreed_time_ends_a_session_of_many_asks() {
-    let asks = vec![Ask::Options; 1000];
-    let brief = Bounds {
+    let asks = vec![SessionRequest::Options; 1000];
+    let brief = ProbeBounds {
         most_time_us: 3_000_000,
         ..bounds()
     };
     let mut pair = Pair::probing(brief, asks, 5);
     pair.drive(BOUND);
     assert!(pair.now() < Duration::from_secs(6), "{:?}", pair.now());
-    let named =
-        pair.closed().into_iter().flatten().any(
-            |closed| matches!(&closed, Closed::TimedOut { what, .. } if what.contains("agreed")),
-        );
+    let named = pair.closed().into_iter().flatten().any(
+        |closed| matches!(&closed, SessionEnd::TimedOut { what, .. } if what.contains("agreed")),
+    );
     assert!(named, "{:?}", pair.closed());
 }
 
 #[test]
 fn a_far_end_of_version_1_is_named_as_such() {
     let mut pair = Pair::probing(bounds(), asks(), 5);
-    let old = Versions { least: 1, most: 1 };
+    let old = ProtocolVersions { least: 1, most: 1 };
     pair.speak(Side::Responder, old);
     pair.drive(BOUND);
-    let expected = Some(Closed::VersionDiffers { theirs: old });
+    let expected = Some(SessionEnd::VersionDiffers { theirs: old });
     assert_eq!(pair.closed()[0], expected);
 }
 
 #[test]
 fn probes_are_a_violation_between_ends_that_agreed_on_version_1() {
     let mut pair = Pair::probing(bounds(), asks(), 5);
-    pair.speak(Side::Initiator, Versions { least: 1, most: 1 });
+    pair.speak(Side::Initiator, ProtocolVersions { least: 1, most: 1 });
     pair.drive(BOUND);
     let responder = pair.closed()[1].clone();
     assert!(
-        matches!(&responder, Some(Closed::PeerViolation { what, .. }) if what.contains("probe")),
+        matches!(&responder, Some(SessionEnd::PeerViolation { what, .. }) if what.contains("probe")),
         "{responder:?}"
     );
 }
 
 #[test]
 fn messages_of_bulk_runs_are_violations_among_probes() {
-    let prepare = Message::Prepare(Prepare {
+    let prepare = ControlMessage::Prepare(PrepareMessage {
         origin_us: 0,
         idle_rtt_us: 1,
         same_host: false,
         wait_us: None,
     });
     // After hello, proof, probe and a few pings the responder times the path.
-    for (after, extra) in [(5, prepare), (13, Message::Ping(Ping { number: 0 }))] {
+    for (after, extra) in [
+        (5, prepare),
+        (13, ControlMessage::Ping(ClockPing { number: 0 })),
+    ] {
         let name = extra.name();
         let mut pair = Pair::probing(bounds(), asks(), 5);
         pair.inject_after(after, Side::Initiator, extra);
         pair.drive(BOUND);
         let responder = pair.closed()[1].clone();
         assert!(
-            matches!(&responder, Some(Closed::PeerViolation { what, .. }) if what.contains(name)),
+            matches!(&responder, Some(SessionEnd::PeerViolation { what, .. }) if what.contains(name)),
             "{name}: {responder:?}"
         );
     }

@@ -18,7 +18,7 @@ fn text(path: &str) -> String {
 /// `LONGHAUL_BLESS=1` writes the file anew.
 #[test]
 fn the_published_description_is_that_of_the_program() {
-    let said = openapi::text();
+    let said = openapi::document_text();
     if std::env::var_os("LONGHAUL_BLESS").is_some() {
         fs::write(root().join("docs/openapi.json"), said).expect("written");
     }
@@ -31,7 +31,7 @@ fn the_published_description_is_that_of_the_program() {
 
 #[test]
 fn every_address_is_described_with_its_failures_and_without_null() {
-    let document: Value = serde_json::from_str(openapi::text()).expect("JSON");
+    let document: Value = serde_json::from_str(openapi::document_text()).expect("JSON");
     let paths = document["paths"].as_object().expect("paths");
     for path in [
         "/api/v1/about",
@@ -52,14 +52,14 @@ fn every_address_is_described_with_its_failures_and_without_null() {
             }
         }
     }
-    assert!(!openapi::text().contains("\"null\""));
+    assert!(!openapi::document_text().contains("\"null\""));
     assert!(text("docs/api.md").contains("openapi.json"));
 }
 
 #[test]
 fn the_manual_lists_every_address_and_every_metric() {
     let manual = text("docs/api.md");
-    let document: Value = serde_json::from_str(openapi::text()).expect("JSON");
+    let document: Value = serde_json::from_str(openapi::document_text()).expect("JSON");
     for path in document["paths"]
         .as_object()
         .into_iter()

@@ -1,8 +1,8 @@
 //! News as they come.
 
 use super::scene::{PATIENCE, Scene, event, pair};
-use crate::agent::desk::{NEWS_MAX, News};
-use crate::api::live::LISTENERS;
+use crate::agent::shared_state::{LiveUpdate, MAX_QUEUED_UPDATES};
+use crate::api::live_updates::MAX_LISTENERS;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
@@ -41,13 +41,13 @@ fn news_come_as_rows_of_the_lists() {
         let mut line = scene.open(&request(&scene)).await;
         let head = until(&mut line, ": hello").await;
         assert!(head.contains("text/event-stream"), "{head}");
-        scene.tell(News::Event(Arc::new(event())));
+        scene.tell(LiveUpdate::Event(Arc::new(event())));
         let text = until(&mut line, "data: {").await;
         assert!(text.contains("event: event\n"), "{text}");
         assert_eq!(data(&text)["id"], "e-1");
         let id = "run-007".to_owned();
         let pairs = vec![pair()];
-        scene.tell(News::Run { id, pairs });
+        scene.tell(LiveUpdate::Run { id, pairs });
         let text = until(&mut line, "data: {").await;
         let row = data(&text);
         assert_eq!(
@@ -65,8 +65,8 @@ fn whoever_lags_is_told_to_read_again_and_others_go_on() {
         let mut lagging = scene.open(&request(&scene)).await;
         until(&mut lagging, ": hello").await;
         for round in 0..400 {
-            for _ in 0..NEWS_MAX {
-                scene.tell(News::Event(Arc::new(event())));
+            for _ in 0..MAX_QUEUED_UPDATES {
+                scene.tell(LiveUpdate::Event(Arc::new(event())));
             }
             if round % 8 == 0 {
                 tokio::task::yield_now().await;
@@ -82,7 +82,7 @@ fn listeners_are_bounded_and_their_places_come_back() {
     let scene = Scene::new();
     let refused = scene.runtime.block_on(async {
         let mut lines = Vec::new();
-        for _ in 0..LISTENERS {
+        for _ in 0..MAX_LISTENERS {
             let mut line = scene.open(&request(&scene)).await;
             until(&mut line, ": hello").await;
             lines.push(line);
@@ -95,7 +95,7 @@ fn listeners_are_bounded_and_their_places_come_back() {
         // The others have gone; the agent sees it as soon as it has something to say.
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
-            scene.tell(News::Event(Arc::new(event())));
+            scene.tell(LiveUpdate::Event(Arc::new(event())));
             let mut line = scene.open(&request(&scene)).await;
             let mut piece = [0; 64];
             let count = line.read(&mut piece).await.expect("an answer");

@@ -1,13 +1,15 @@
 //! An agent's desk, an archive with some days in it, and the API on a port of its own.
 
-use crate::agent::desk::{Desk, Figures, News, Order};
-use crate::watch::file::{self, Secrecy, Surroundings};
-use crate::watch::schedule::{AskError, Asked, Tally};
-use longhaul_model::report::v1::event::{Event, Level, State};
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::{Pair, Point};
+use crate::agent::shared_state::{AgentCounters, JobRequest, LiveUpdate, SharedState};
+use crate::watch::run_schedule::{RequestedRun, RunRequestError, ScheduleCounts};
+use crate::watch::watch_file::{self, SecretFileState, WatchFileContext};
+use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_store::Archive;
-use longhaul_store::watched::{Outcome, Planned, Reading, Watched, WatchedRun};
+use longhaul_store::history_store::{
+    HistoryStore, IncomingRun, PlannedOutcome, PlannedRun, SeriesReading,
+};
 use serde_json::Value;
 use std::fs;
 use std::net::SocketAddr;
@@ -51,22 +53,22 @@ every = "10 min"
 
 pub struct Scene {
     pub at: SocketAddr,
-    pub desk: Arc<Desk>,
+    pub desk: Arc<SharedState>,
     pub folder: PathBuf,
     pub runtime: Runtime,
     stop: watch::Sender<bool>,
 }
 
-pub fn pair() -> Pair {
-    Pair {
+pub fn pair() -> HostPair {
+    HostPair {
         from: "slac".to_owned(),
         to: "cesnet".to_owned(),
     }
 }
 
 /// The other direction, with one value of each quantity.
-fn back() -> Pair {
-    Pair {
+fn back() -> HostPair {
+    HostPair {
         from: "cesnet".to_owned(),
         to: "slac".to_owned(),
     }
@@ -91,19 +93,19 @@ impl Scene {
         fs::create_dir_all(&folder).expect("a folder for the test");
         fs::write(folder.join("token"), format!("{TOKEN}\n")).expect("a token file");
         fill(&folder.join("archive.sqlite3"));
-        let look = |_: &Path| Secrecy::Kept;
-        let here = Surroundings {
+        let look = |_: &Path| SecretFileState::Private;
+        let here = WatchFileContext {
             agent: None,
-            look: &look,
+            check_secret: &look,
         };
-        let file = file::parse("watch.toml", &format!("{FILE}{more}"), &here);
+        let file = watch_file::parse_watch_file("watch.toml", &format!("{FILE}{more}"), &here);
         let file = Arc::new(file.expect("the file is right"));
         let archive = folder.join("archive.sqlite3");
-        let open = Arc::new(move || -> Result<Box<dyn Watched>, _> {
-            Archive::open(&archive).map(|it| Box::new(it) as Box<dyn Watched>)
+        let open = Arc::new(move || -> Result<Box<dyn HistoryStore>, _> {
+            Archive::open(&archive).map(|it| Box::new(it) as Box<dyn HistoryStore>)
         });
-        let (desk, orders) = Desk::new(open, (file, folder.clone()), BEGIN_US);
-        *desk.figures.write().expect("not poisoned") = figures();
+        let (state, orders) = SharedState::new(open, (file, folder.clone()), BEGIN_US);
+        *state.counters.write().expect("not poisoned") = figures();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -113,11 +115,11 @@ impl Scene {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
         let listener = listener.expect("a port");
         let at = listener.local_addr().expect("an address");
-        runtime.spawn(crate::api::serve(Arc::clone(&desk), listener, stopped));
+        runtime.spawn(crate::api::serve_api(Arc::clone(&state), listener, stopped));
         runtime.spawn(take(orders));
         Scene {
             at,
-            desk,
+            desk: state,
             folder,
             runtime,
             stop,
@@ -128,9 +130,9 @@ impl Scene {
         self.stop.send_replace(true);
     }
 
-    pub fn tell(&self, news: News) {
+    pub fn tell(&self, news: LiveUpdate) {
         // Nobody may listen yet.
-        let _ = self.desk.news.send(news);
+        let _ = self.desk.updates.send(news);
     }
 
     /// The answer to a GET.
@@ -248,22 +250,22 @@ fn joined(mut rest: &str) -> String {
 }
 
 /// As the agent takes orders.
-async fn take(mut orders: mpsc::Receiver<Order>) {
+async fn take(mut orders: mpsc::Receiver<JobRequest>) {
     while let Some(order) = orders.recv().await {
         let answer = match &*order.key.measure {
-            "bulk" => Ok(Asked::Queued("slac-1-1".into())),
-            "route" => Ok(Asked::Waits("slac-1-0".into())),
-            "full" => Err(AskError::Full),
-            _ => Err(AskError::Unknown),
+            "bulk" => Ok(RequestedRun::Queued("slac-1-1".into())),
+            "route" => Ok(RequestedRun::AlreadyQueued("slac-1-0".into())),
+            "full" => Err(RunRequestError::Full),
+            _ => Err(RunRequestError::Unknown),
         };
         // Whoever asked may have gone.
         let _ = order.answer.send(answer);
     }
 }
 
-fn figures() -> Figures {
-    Figures {
-        tally: Tally {
+fn figures() -> AgentCounters {
+    AgentCounters {
+        runs: ScheduleCounts {
             planned: 10,
             done: 6,
             failed: 1,
@@ -304,27 +306,28 @@ fn fill(path: &Path) {
         let carried = text_id(&text);
         let id = format!("run-{hour:03}");
         let text = text.replace(&carried, &id);
-        let mut run = WatchedRun::of_text(text, at_us).expect("a report");
+        let mut run = IncomingRun::from_json(text, at_us).expect("a report");
         run.pairs = vec![pair()];
-        run.readings = vec![Reading {
+        run.readings = vec![SeriesReading {
             pair: pair(),
-            quantity: Quantity::Goodput,
-            point: Point {
+            quantity: PathQuantity::Goodput,
+            point: SeriesPoint {
                 at_us,
                 value: if hour == 50 { 9e9 } else { 1e8 + hour as f64 },
             },
         }];
         if hour == 0 {
-            run.readings.extend(Quantity::ALL.map(|quantity| Reading {
-                pair: back(),
-                quantity,
-                point: Point { at_us, value: 0.5 },
-            }));
+            run.readings
+                .extend(PathQuantity::ALL.map(|quantity| SeriesReading {
+                    pair: back(),
+                    quantity,
+                    point: SeriesPoint { at_us, value: 0.5 },
+                }));
         }
         runs.push(run);
     }
     for name in ["path-slac-cesnet-change.json", "host-judged.json"] {
-        let mut run = WatchedRun::of_text(report(name), BEGIN_US).expect("a report");
+        let mut run = IncomingRun::from_json(report(name), BEGIN_US).expect("a report");
         run.pairs = if name.starts_with("path") {
             vec![pair()]
         } else {
@@ -333,20 +336,20 @@ fn fill(path: &Path) {
         runs.push(run);
     }
     archive.append_runs(&runs).expect("stored");
-    archive.plan(&planned()).expect("planned");
-    let missed = Outcome::Missed {
+    archive.add_planned(&planned()).expect("planned");
+    let missed = PlannedOutcome::Missed {
         reason: "locked".to_owned(),
     };
-    archive.settle("p-1", &missed).expect("settled");
-    let done = Outcome::Done {
+    archive.record_outcome("p-1", &missed).expect("settled");
+    let done = PlannedOutcome::Done {
         run_id: "run-000".to_owned(),
     };
-    archive.settle("p-0", &done).expect("settled");
+    archive.record_outcome("p-0", &done).expect("settled");
     archive.put_event(&event()).expect("stored");
 }
 
-fn planned() -> Vec<Planned> {
-    let one = |number: i64| Planned {
+fn planned() -> Vec<PlannedRun> {
+    let one = |number: i64| PlannedRun {
         id: format!("p-{number}"),
         due_us: BEGIN_US + number * HOUR_US,
         measurement: "bulk".to_owned(),
@@ -355,17 +358,17 @@ fn planned() -> Vec<Planned> {
     (0..3).map(one).collect()
 }
 
-pub fn event() -> Event {
-    let level = |median| Level {
+pub fn event() -> ChangeEvent {
+    let level = |median| QuantityLevel {
         median,
         deviation: 1e6,
         samples: 40,
     };
-    Event {
+    ChangeEvent {
         id: "e-1".to_owned(),
         pair: pair(),
-        quantity: Quantity::Goodput,
-        state: State::Confirmed,
+        quantity: PathQuantity::Goodput,
+        state: EventState::Confirmed,
         between_us: [BEGIN_US + 40 * HOUR_US, BEGIN_US + 41 * HOUR_US],
         before: level(1e8),
         after: level(5e7),

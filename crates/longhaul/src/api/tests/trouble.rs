@@ -1,14 +1,14 @@
 //! An archive that is slow, away or broken, and a handler with a defect.
 
-use crate::agent::desk::Open;
-use crate::api::fault::Fault;
-use crate::api::readers::Readers;
-use crate::api::router::within_bounds;
+use crate::agent::shared_state::ArchiveOpener;
+use crate::api::api_error::ApiError;
+use crate::api::api_router::limit_request;
+use crate::api::archive_pool::ArchivePool;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::routing::get;
-use longhaul_store::{Archive, StoreError, Watched};
+use longhaul_store::{Archive, HistoryStore, StoreError};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,14 +39,14 @@ impl Nowhere {
         }
     }
 
-    fn open(&self) -> Open {
+    fn open(&self) -> ArchiveOpener {
         let (path, opened) = (
             self.folder.join("archive.sqlite3"),
             Arc::clone(&self.opened),
         );
         Arc::new(move || {
             opened.fetch_add(1, Ordering::Relaxed);
-            Archive::open(&path).map(|it| Box::new(it) as Box<dyn Watched>)
+            Archive::open(&path).map(|it| Box::new(it) as Box<dyn HistoryStore>)
         })
     }
 
@@ -71,20 +71,20 @@ fn gone() -> StoreError {
 #[test]
 fn an_archive_that_does_not_answer_costs_its_own_question_only() {
     let place = Nowhere::new("slow");
-    let readers = Readers::with(place.open(), 1, Duration::from_millis(500));
+    let readers = ArchivePool::with_limits(place.open(), 1, Duration::from_millis(500));
     let (free, held) = std::sync::mpsc::channel::<()>();
     run(async {
-        let slow = readers.ask(move |_| Ok(held.recv().ok()));
+        let slow = readers.query(move |_| Ok(held.recv().ok()));
         let fault = slow.await.expect_err("it is too slow");
         assert_eq!(fault.status, StatusCode::SERVICE_UNAVAILABLE);
         assert!(fault.text.contains("within 0.5 s"), "{}", fault.text);
         // Its place is still taken.
-        let next = readers.ask(|archive| archive.pairs()).await;
+        let next = readers.query(|archive| archive.pairs()).await;
         assert_eq!(next.expect_err("no place").code, "archive_busy");
         free.send(()).expect("it waits");
-        let mut answered = readers.ask(|archive| archive.pairs()).await;
+        let mut answered = readers.query(|archive| archive.pairs()).await;
         while answered.is_err() {
-            answered = readers.ask(|archive| archive.pairs()).await;
+            answered = readers.query(|archive| archive.pairs()).await;
         }
     });
 }
@@ -92,21 +92,21 @@ fn an_archive_that_does_not_answer_costs_its_own_question_only() {
 #[test]
 fn a_connection_is_used_again_unless_it_failed_or_a_question_panicked() {
     let place = Nowhere::new("again");
-    let readers = Readers::with(place.open(), 1, Duration::from_secs(60));
+    let readers = ArchivePool::with_limits(place.open(), 1, Duration::from_secs(60));
     run(async {
         for _ in 0..3 {
             readers
-                .ask(|archive| archive.pairs())
+                .query(|archive| archive.pairs())
                 .await
                 .expect("it answers");
         }
         assert_eq!(place.opened(), 1);
-        let failed: Result<(), Fault> = readers.ask(|_| Err(gone())).await;
+        let failed: Result<(), ApiError> = readers.query(|_| Err(gone())).await;
         assert_eq!(failed.expect_err("it fails").code, "archive_failed");
-        let broken: Result<(), Fault> = readers.ask(|_| panic!("a defect, on purpose")).await;
+        let broken: Result<(), ApiError> = readers.query(|_| panic!("a defect, on purpose")).await;
         assert_eq!(broken.expect_err("it panics").code, "defect");
         readers
-            .ask(|archive| archive.pairs())
+            .query(|archive| archive.pairs())
             .await
             .expect("it answers again");
         assert_eq!(place.opened(), 3);
@@ -121,11 +121,13 @@ async fn defect() -> &'static str {
 fn a_defect_in_a_handler_becomes_an_answer() {
     let router = Router::new()
         .route("/", get(defect))
-        .layer(from_fn(within_bounds));
+        .layer(from_fn(limit_request));
     let (_stop, stopped) = watch::channel(false);
     let answer = run(async {
         let (mut here, there) = tokio::io::duplex(4096);
-        tokio::spawn(crate::api::listen::converse(there, router, stopped));
+        tokio::spawn(crate::api::http_server::serve_connection(
+            there, router, stopped,
+        ));
         let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
         here.write_all(request.as_bytes()).await.expect("it reads");
         let mut answer = String::new();

@@ -2,8 +2,8 @@
 
 use super::table::{Says, Table};
 use crate::cli::args::ArchiveArgs;
-use crate::cli::output;
-use crate::fail::{Fail, HOST, USAGE};
+use crate::cli::command_output;
+use crate::command_failure::{CommandFailure, HOST, USAGE};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -29,8 +29,8 @@ pub struct Set {
 pub struct Folder(PathBuf);
 
 impl Folder {
-    pub fn of(args: &ArchiveArgs) -> Result<Folder, Fail> {
-        let archive = output::archive_path(args)?;
+    pub fn of(args: &ArchiveArgs) -> Result<Folder, CommandFailure> {
+        let archive = command_output::archive_path(args)?;
         let beside = archive.parent().unwrap_or(Path::new(""));
         Ok(Folder(beside.join(FOLDER)))
     }
@@ -44,7 +44,7 @@ impl Folder {
     }
 
     /// Writes a set whole or not at all; a set of this name is replaced.
-    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Fail> {
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), CommandFailure> {
         let file = self.file(name);
         let fresh = self.0.join(format!(".{name}.{}", std::process::id()));
         let written = fs::create_dir_all(&self.0)
@@ -57,7 +57,7 @@ impl Folder {
     }
 
     /// The names of all sets, in order.
-    pub fn names(&self) -> Result<Vec<String>, Fail> {
+    pub fn names(&self) -> Result<Vec<String>, CommandFailure> {
         let entries = match fs::read_dir(&self.0) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -74,7 +74,7 @@ impl Folder {
     }
 
     /// All sets, the unusable ones with the reason.
-    pub fn sets(&self) -> Result<Vec<Set>, Fail> {
+    pub fn sets(&self) -> Result<Vec<Set>, CommandFailure> {
         let names = self.names()?.into_iter();
         let set = |name: String| Set {
             table: self.read(&name),
@@ -92,13 +92,15 @@ impl Folder {
         Table::new(fs::read(&file).map_err(|e| e.to_string())?)
     }
 
-    pub fn remove(&self, name: &str) -> Result<(), Fail> {
+    pub fn remove(&self, name: &str) -> Result<(), CommandFailure> {
         let file = self.file(name);
         // Only what the list names: a name is no path.
         let known = self.names()?.iter().any(|known| known == name);
         if !known {
-            return Err(Fail::new(USAGE, format!("there is no imported set {name}"))
-                .hint(Some("`longhaul data list` names the imported sets")));
+            return Err(
+                CommandFailure::new(USAGE, format!("there is no imported set {name}"))
+                    .hint(Some("`longhaul data list` names the imported sets")),
+            );
         }
         fs::remove_file(&file).map_err(|e| unwritable(&file, &e))
     }
@@ -110,14 +112,14 @@ fn synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> Fail {
-    let mut fail = Fail::new(HOST, format!("cannot write {}", path.display()));
+fn unwritable(path: &Path, error: &io::Error) -> CommandFailure {
+    let mut fail = CommandFailure::new(HOST, format!("cannot write {}", path.display()));
     fail.causes.push(error.to_string());
     fail.hint(Some("`--archive FILE` names a folder that may be written"))
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Fail {
-    let mut fail = Fail::new(HOST, format!("cannot read {}", path.display()));
+fn unreadable(path: &Path, error: &io::Error) -> CommandFailure {
+    let mut fail = CommandFailure::new(HOST, format!("cannot read {}", path.display()));
     fail.causes.push(error.to_string());
     fail
 }

@@ -15,7 +15,9 @@ use crate::cli::args::Iperf3Args;
 use crate::cli::interrupt;
 use asked::Asked;
 use document::Document;
-use longhaul_probe::iperf3::client::{self, Follow, Followed, Following, Wish};
+use longhaul_probe::iperf3::client_run::{
+    self, ClientObserverConfig, ClientTestObserver, Iperf3TestOptions, ObservedResults,
+};
 use screen::Screen;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -23,9 +25,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 const INTERRUPTED: &str = "interrupt - the client has terminated";
 
 /// What is said at the end.
-trait Show: Follow {
+trait Show: ClientTestObserver {
     /// All of it, or what is known of a test that was interrupted.
-    fn finish(&mut self, followed: &Followed) -> std::io::Result<()>;
+    fn finish(&mut self, followed: &ObservedResults) -> std::io::Result<()>;
     /// The text of an error; true: nothing more is to be said of it.
     fn fail(&mut self, text: &str) -> std::io::Result<bool>;
 }
@@ -40,7 +42,7 @@ pub fn run(args: &Iperf3Args, place: &Place) -> Result<(), Refusal> {
         tell_what_has_no_effect(args);
     }
     let writer = Writer::open(args)?;
-    let stop = interrupt::stop_flag().map_err(|fail| Refusal::error(fail.message))?;
+    let stop = interrupt::install_stop_flag().map_err(|fail| Refusal::error(fail.message))?;
     if args.json || args.json_stream {
         measure(
             args,
@@ -59,7 +61,7 @@ fn measure(
     stop: &AtomicBool,
     show: &mut impl Show,
 ) -> Result<(), Refusal> {
-    let wish = Wish {
+    let wish = Iperf3TestOptions {
         login: asked.login.as_ref(),
         omit_seconds: Some(asked.omit_s),
         burst: asked.burst,
@@ -71,11 +73,11 @@ fn measure(
         silence: Some(asked.silence),
         stop: Some(stop),
     };
-    let following = Following {
-        follow: show,
-        every: asked.every,
+    let following = ClientObserverConfig {
+        observer: show,
+        interval: asked.every,
     };
-    let (followed, done) = client::run_followed(&asked.target, &asked.plan, &wish, following);
+    let (followed, done) = client_run::run_observed(&asked.target, &asked.plan, &wish, following);
     let told = match done {
         Ok(()) => show.finish(&followed).map(|()| None),
         Err(_) if stop.load(Relaxed) => show

@@ -11,13 +11,13 @@ use super::Refusal;
 use super::system;
 use crate::cli::args::Iperf3Args;
 use desk::{Desk, Form};
-use longhaul_probe::error::ServeError;
-use longhaul_probe::iperf3::Users;
+use longhaul_probe::iperf3::AuthorizedUsers;
 use longhaul_probe::iperf3::users::DEFAULT_SKEW;
-use longhaul_probe::serve::{
-    AnonymousLimits, Detached, Following, Iperf3Limits, Iperf3Options, RateLimit, Responder,
-    ServeOptions, detach,
+use longhaul_probe::measurement_server::{
+    AnonymousLimits, DetachedProcess, Iperf3Limits, Iperf3Options, MeasurementServer, RateLimit,
+    ServeOptions, ServerObserverConfig, detach,
 };
+use longhaul_probe::probe_error::ServeError;
 use pidfile::PidFile;
 use screen::Screen;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -47,7 +47,7 @@ pub fn run(args: &Iperf3Args) -> Result<(), Refusal> {
     let screen = Screen::new(args.logfile.as_deref(), args.timestamps.as_ref())
         .map_err(|error| Refusal::error(format!("unable to open log file: {}", plain(&error))))?;
     let desk = Desk::new(args, screen);
-    let responder = match Responder::bind(options(args, users, &desk)?) {
+    let responder = match MeasurementServer::bind(options(args, users, &desk)?) {
         Ok(responder) => responder,
         Err(error) => return Err(desk.fail(&listening_failed(&error))),
     };
@@ -58,7 +58,7 @@ pub fn run(args: &Iperf3Args) -> Result<(), Refusal> {
         let detached = detached.map_err(|error| {
             Refusal::error(format!("unable to become a daemon: {}", plain(&error)))
         })?;
-        if let Detached::Caller { service } = detached {
+        if let DetachedProcess::Caller { service } = detached {
             return pidfile.map_or(Ok(()), |file| file.write(service));
         }
         // The caller writes the file, so that it stands there when it returns.
@@ -102,7 +102,7 @@ fn check(args: &Iperf3Args) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn users(args: &Iperf3Args) -> Result<Option<Users>, Refusal> {
+fn users(args: &Iperf3Args) -> Result<Option<AuthorizedUsers>, Refusal> {
     let server = &args.server;
     let (key, list) = match (&server.rsa_private_key_path, &server.authorized_users_path) {
         (None, None) => return Ok(None),
@@ -111,14 +111,14 @@ fn users(args: &Iperf3Args) -> Result<Option<Users>, Refusal> {
     };
     let skew = server.time_skew_threshold;
     let skew = skew.map_or(DEFAULT_SKEW, |s| Duration::from_secs(u64::from(s)));
-    let users = Users::load(key, list, skew);
+    let users = AuthorizedUsers::load(key, list, skew);
     let refused = |error| Refusal::Parameter(format!("{CREDENTIALS}: {error}"));
     users.map(Some).map_err(refused)
 }
 
 fn options(
     args: &Iperf3Args,
-    users: Option<Users>,
+    users: Option<AuthorizedUsers>,
     desk: &Arc<Desk>,
 ) -> Result<ServeOptions, Refusal> {
     let place = args.bind.as_ref();
@@ -145,18 +145,18 @@ fn options(
             users,
             json_output: desk.form != Form::Text,
             limits: Iperf3Limits {
-                strangers_unlimited: true,
-                longest: longest.map(|s| Duration::from_secs(u64::from(s))),
+                anonymous_unlimited: true,
+                max_duration: longest.map(|s| Duration::from_secs(u64::from(s))),
                 rate,
-                silence: args.rcv_timeout,
+                silence_timeout: args.rcv_timeout,
             },
             core: args.affinity.map(|cores| cores.own),
-            following: Some(Following {
-                by: Arc::clone(desk) as Arc<_>,
-                every: Some(every).filter(|every| !every.is_zero()),
+            observer: Some(ServerObserverConfig {
+                observer: Arc::clone(desk) as Arc<_>,
+                interval: Some(every).filter(|every| !every.is_zero()),
             }),
         }),
-        command: Some(crate::cli::called::command()),
+        command: Some(crate::cli::invocation::redacted_command_line()),
         ..ServeOptions::default()
     })
 }

@@ -1,9 +1,9 @@
 //! Values of iperf3's options, read as iperf3 reads them and refused in its words.
 
-use crate::cli::parse;
+use crate::cli::value_parsers;
 use jiff::Zoned;
 use jiff::fmt::strtime;
-use longhaul_probe::iperf3::text::Unit;
+use longhaul_probe::iperf3::text_output::RateFormat;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -112,9 +112,9 @@ pub fn port(text: &str) -> Result<u16, String> {
     port.ok_or_else(|| "port number must be between 1 and 65535 inclusive".to_owned())
 }
 
-pub fn unit(text: &str) -> Result<Unit, String> {
+pub fn unit(text: &str) -> Result<RateFormat, String> {
     let mut letters = text.chars();
-    let unit = letters.next().and_then(Unit::of);
+    let unit = letters.next().and_then(RateFormat::from_letter);
     unit.filter(|_| letters.next().is_none())
         .ok_or_else(|| "bad format specifier (valid formats are in the set [kmgtKMGT])".to_owned())
 }
@@ -188,7 +188,7 @@ pub fn tos(text: &str) -> Result<u8, String> {
 pub fn dscp(text: &str) -> Result<u8, String> {
     let code = match number(text) {
         Ok(value) => u8::try_from(value).ok().filter(|code| *code <= 63),
-        Err(_) => parse::dscp(text).ok(),
+        Err(_) => value_parsers::parse_dscp(text).ok(),
     };
     code.map(|code| code << 2).ok_or_else(|| BAD_TOS.to_owned())
 }
@@ -227,7 +227,7 @@ pub fn affinity(text: &str) -> Result<Affinity, String> {
 /// A host, an IPv6 address in brackets too, and perhaps a device.
 pub fn place(text: &str) -> Result<Place, String> {
     let (host, device) = match text.split_once('%') {
-        Some((host, device)) => (host, Some(parse::device(device)?)),
+        Some((host, device)) => (host, Some(value_parsers::parse_device(device)?)),
         None => (text, None),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -2,25 +2,25 @@ use super::*;
 use proptest::prelude::*;
 
 /// A document that says this in every part.
-fn everywhere(said: &str) -> Document {
+fn everywhere(said: &str) -> ReportDocument {
     let own = || said.to_owned();
     let row = vec![own(), own()];
-    Document {
+    ReportDocument {
         title: own(),
         foot: own(),
         parts: vec![
-            Part::Heading(2, own()),
-            Part::Paragraph(own()),
-            Part::Faint(own()),
-            Part::Note(own()),
-            Part::List(vec![own()]),
-            Part::Facts(vec![(own(), own())]),
-            Part::Table(Table {
-                columns: vec![("what", Align::Left), ("value", Align::Right)],
+            DocumentPart::Heading(2, own()),
+            DocumentPart::Paragraph(own()),
+            DocumentPart::Faint(own()),
+            DocumentPart::Note(own()),
+            DocumentPart::List(vec![own()]),
+            DocumentPart::Facts(vec![(own(), own())]),
+            DocumentPart::Table(DocumentTable {
+                columns: vec![("what", ColumnAlign::Left), ("value", ColumnAlign::Right)],
                 rows: vec![row],
                 marked: vec![0],
             }),
-            Part::Verbatim(own()),
+            DocumentPart::Verbatim(own()),
         ],
     }
 }
@@ -57,12 +57,12 @@ fn names_from_elsewhere_do_nothing_in_any_form() {
 
 #[test]
 fn a_table_fits_80_columns_by_cutting_words_and_never_numbers() {
-    let mut document = Document::default();
-    document.parts.push(Part::Table(Table {
+    let mut document = ReportDocument::default();
+    document.parts.push(DocumentPart::Table(DocumentTable {
         columns: vec![
-            ("path", Align::Left),
-            ("why", Align::Left),
-            ("before", Align::Right),
+            ("path", ColumnAlign::Left),
+            ("why", ColumnAlign::Left),
+            ("before", ColumnAlign::Right),
         ],
         rows: vec![vec![
             "p".repeat(90),
@@ -81,10 +81,13 @@ fn a_table_fits_80_columns_by_cutting_words_and_never_numbers() {
 
 #[test]
 fn words_of_a_last_column_without_room_go_below_it() {
-    let mut document = Document::default();
+    let mut document = ReportDocument::default();
     let why = "the capacity of the path; the window that the receiver grants";
-    document.parts.push(Part::Table(Table {
-        columns: vec![("before", Align::Right), ("limited by", Align::Left)],
+    document.parts.push(DocumentPart::Table(DocumentTable {
+        columns: vec![
+            ("before", ColumnAlign::Right),
+            ("limited by", ColumnAlign::Left),
+        ],
         rows: vec![vec![
             "258.3 Mbit/s, and more of it".to_owned(),
             why.to_owned(),
@@ -105,12 +108,12 @@ fn words_of_a_last_column_without_room_go_below_it() {
 #[test]
 fn numbers_stay_readable_in_markdown() {
     assert_eq!(
-        markdown::inline("fell by 40 %, p 0.002"),
+        markdown_writer::escape_line("fell by 40 %, p 0.002"),
         "fell by 40 %, p 0.002"
     );
-    assert_eq!(markdown::inline("-40 %"), "\\-40 %");
-    assert_eq!(markdown::inline("1. first"), "1\\. first");
-    assert_eq!(markdown::inline("route: same"), "route: same");
+    assert_eq!(markdown_writer::escape_line("-40 %"), "\\-40 %");
+    assert_eq!(markdown_writer::escape_line("1. first"), "1\\. first");
+    assert_eq!(markdown_writer::escape_line("route: same"), "route: same");
 }
 
 proptest! {
@@ -118,9 +121,9 @@ proptest! {
     fn no_text_escapes_its_place(said in any::<String>()) {
         let document = everywhere(&said);
         let text = anstream::adapter::strip_str(&document.text()).to_string();
-        prop_assert!(text.chars().all(|c| c == '\n' || !crate::render::html::steers(c)));
+        prop_assert!(text.chars().all(|c| c == '\n' || !crate::render::html_page::is_control_or_bidi(c)));
         let markdown = document.markdown();
-        prop_assert!(markdown.chars().all(|c| c == '\n' || !crate::render::html::steers(c)));
+        prop_assert!(markdown.chars().all(|c| c == '\n' || !crate::render::html_page::is_control_or_bidi(c)));
         let tables = markdown.lines().filter(|line| line.starts_with("| "));
         // Head, rule, and one row: nothing opens another cell or line.
         prop_assert_eq!(tables.count(), 3);

@@ -1,13 +1,15 @@
 //! What the options ask for, as a plan of ours and what goes beyond it.
 
-use crate::cli::args::{Iperf3Args, Iperf3ClientArgs, padding};
+use crate::cli::args::{Iperf3Args, Iperf3ClientArgs, choose_padding};
 use crate::cli::iperf3::value::Place;
 use crate::cli::iperf3::{Refusal, password};
-use longhaul_model::report::v1::plan::{Affinity, Direction, Mode, Plan, Stop, Transport};
-use longhaul_probe::iperf3::client::Login;
-use longhaul_probe::iperf3::text::opening::Limit;
-use longhaul_probe::limits::{DATAGRAM_BYTES, MOST_RATE_BPS};
-use longhaul_probe::throughput::{Family, LocalBind, Target};
+use longhaul_model::report::v1::plan::{
+    CoreAffinity, ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
+};
+use longhaul_probe::iperf3::client_run::LoginCredentials;
+use longhaul_probe::iperf3::text_output::text_opening::PrintedLimit;
+use longhaul_probe::plan_limits::{DATAGRAM_BYTES, MAX_RATE_BPS};
+use longhaul_probe::throughput::{AddressFamily, LocalBind, TargetHost};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -27,11 +29,11 @@ const SILENCE: Duration = Duration::from_secs(120);
 /// A test as it was asked for.
 #[derive(Debug)]
 pub struct Asked {
-    pub target: Target,
-    pub plan: Plan,
-    pub login: Option<Login>,
+    pub target: TargetHost,
+    pub plan: ThroughputPlan,
+    pub login: Option<LoginCredentials>,
     pub omit_s: u32,
-    pub limit: Limit,
+    pub limit: PrintedLimit,
     /// Bits per second of each stream; 0: no limit.
     pub rate_bps: u64,
     pub burst: Option<u32>,
@@ -50,7 +52,7 @@ impl Asked {
         let client = &args.client;
         let limit = limit(client)?;
         let omit_s = client.omit.unwrap_or(0);
-        if omit_s > 0 && !matches!(limit, Limit::Seconds(_)) {
+        if omit_s > 0 && !matches!(limit, PrintedLimit::Seconds(_)) {
             return Err(not_done("--omit together with -n or -k", "use -t"));
         }
         let rate = client.bitrate.map(|burst| burst.bps);
@@ -132,12 +134,14 @@ fn refuse_what_is_not_done(args: &Iperf3Args) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn limit(client: &Iperf3ClientArgs) -> Result<Limit, Refusal> {
+fn limit(client: &Iperf3ClientArgs) -> Result<PrintedLimit, Refusal> {
     match (client.time, client.bytes, client.blockcount) {
         (Some(0), None, None) => Err(not_done("-t 0 (a test without an end)", "say how long")),
-        (time, None, None) => Ok(Limit::Seconds(time.unwrap_or(DEFAULT_SECONDS).into())),
-        (None, Some(bytes), None) => Ok(Limit::Bytes(bytes)),
-        (None, None, Some(blocks)) => Ok(Limit::Blocks(blocks)),
+        (time, None, None) => Ok(PrintedLimit::Seconds(
+            time.unwrap_or(DEFAULT_SECONDS).into(),
+        )),
+        (None, Some(bytes), None) => Ok(PrintedLimit::Bytes(bytes)),
+        (None, None, Some(blocks)) => Ok(PrintedLimit::Blocks(blocks)),
         _ => Err(Refusal::parameter(
             "only one test end condition (-t, -n, -k) may be specified",
         )),
@@ -155,7 +159,7 @@ fn burst(client: &Iperf3ClientArgs) -> Result<Option<u32>, Refusal> {
     }
 }
 
-fn target(args: &Iperf3Args, place: &Place) -> Result<Target, Refusal> {
+fn target(args: &Iperf3Args, place: &Place) -> Result<TargetHost, Refusal> {
     let bind = args.bind.as_ref();
     let address = match bind.map(|bind| (&bind.host, bind.host.parse::<IpAddr>())) {
         None => None,
@@ -169,13 +173,13 @@ fn target(args: &Iperf3Args, place: &Place) -> Result<Target, Refusal> {
     let device = device
         .or_else(|| bind.and_then(|bind| bind.device.clone()))
         .or_else(|| place.device.clone());
-    Ok(Target {
+    Ok(TargetHost {
         host: place.host.clone(),
         port: args.port,
         family: match (args.version4, args.version6) {
-            (true, _) => Family::V4,
-            (_, true) => Family::V6,
-            _ => Family::Any,
+            (true, _) => AddressFamily::V4,
+            (_, true) => AddressFamily::V6,
+            _ => AddressFamily::Any,
         },
         bind: LocalBind { address, device },
         token: None,
@@ -183,33 +187,33 @@ fn target(args: &Iperf3Args, place: &Place) -> Result<Target, Refusal> {
     })
 }
 
-fn plan(args: &Iperf3Args, limit: Limit, rate_bps: u64) -> Result<Plan, Refusal> {
+fn plan(args: &Iperf3Args, limit: PrintedLimit, rate_bps: u64) -> Result<ThroughputPlan, Refusal> {
     let client = &args.client;
     let streams = client.parallel.unwrap_or(1);
     let all = |each: u64| {
         let all = each.max(LEAST_RATE_BPS).saturating_mul(u64::from(streams));
-        all.min(MOST_RATE_BPS)
+        all.min(MAX_RATE_BPS)
     };
     let rate = Some(rate_bps).filter(|rate| *rate > 0).map(all);
     let omit_us = u64::from(client.omit.unwrap_or(0)) * 1_000_000;
     let window = client.window.filter(|bytes| *bytes > 0);
-    Ok(Plan {
+    Ok(ThroughputPlan {
         direction: match (client.reverse, client.bidir) {
-            (true, _) => Direction::Reverse,
-            (_, true) => Direction::Both,
-            _ => Direction::Forward,
+            (true, _) => RunDirection::Reverse,
+            (_, true) => RunDirection::Both,
+            _ => RunDirection::Forward,
         },
         transport: if client.udp {
-            let rate_bps = rate.unwrap_or(MOST_RATE_BPS);
-            Transport::Udp { rate_bps }
+            let rate_bps = rate.unwrap_or(MAX_RATE_BPS);
+            RunTransport::Udp { rate_bps }
         } else {
-            Transport::Tcp
+            RunTransport::Tcp
         },
         streams,
         stop: match limit {
-            Limit::Seconds(seconds) => Stop::TimeUs(seconds * 1_000_000 + omit_us),
-            Limit::Bytes(bytes) => Stop::Bytes(bytes),
-            Limit::Blocks(blocks) => Stop::Blocks(blocks),
+            PrintedLimit::Seconds(seconds) => StopCondition::TimeUs(seconds * 1_000_000 + omit_us),
+            PrintedLimit::Bytes(bytes) => StopCondition::Bytes(bytes),
+            PrintedLimit::Blocks(blocks) => StopCondition::Blocks(blocks),
         },
         warm_up_us: Some(omit_us).filter(|us| *us > 0),
         send_buffer_bytes: window,
@@ -229,19 +233,19 @@ fn plan(args: &Iperf3Args, limit: Limit, rate_bps: u64) -> Result<Plan, Refusal>
             .filter(|dscp| *dscp > 0),
         no_delay: client.no_delay && !client.udp,
         mode: if client.skip_rx_copy {
-            Mode::Wire
+            ReceiveMode::Wire
         } else {
-            Mode::Delivered
+            ReceiveMode::Delivered
         },
         zero_copy: client.zerocopy && !client.udp,
         affinity: match args.affinity {
-            None => Affinity::Auto,
-            Some(cores) => Affinity::Cores {
+            None => CoreAffinity::Auto,
+            Some(cores) => CoreAffinity::Cores {
                 initiator: vec![cores.own],
                 responder: cores.far.into_iter().collect(),
             },
         },
-        ..Plan::default()
+        ..ThroughputPlan::default()
     })
 }
 
@@ -259,13 +263,14 @@ fn length(client: &Iperf3ClientArgs) -> Result<Option<u64>, Refusal> {
     }
 }
 
-fn login(args: &Iperf3Args) -> Result<Option<Login>, Refusal> {
+fn login(args: &Iperf3Args) -> Result<Option<LoginCredentials>, Refusal> {
     let client = &args.client;
     match (&client.username, &client.rsa_public_key_path) {
         (None, None) => Ok(None),
         (Some(user), Some(key)) => {
             let password = password::ask().map_err(Refusal::parameter)?;
-            let login = Login::new(key, user, &password, padding(args.use_pkcs1_padding));
+            let login =
+                LoginCredentials::new(key, user, &password, choose_padding(args.use_pkcs1_padding));
             login
                 .map(Some)
                 .map_err(|error| Refusal::parameter(error.to_string()))

@@ -5,11 +5,11 @@ use super::asked::Asked;
 use crate::cli::args::Iperf3Args;
 use crate::cli::iperf3::system;
 use crate::cli::iperf3::writer::Writer;
-use crate::render::iperf3::live::{self, Both, Extremes};
-use longhaul_model::report::v1::plan::Direction;
-use longhaul_probe::iperf3::client::{Control, Follow, Followed};
-use longhaul_probe::iperf3::text::opening::Limit;
-use longhaul_probe::serve::follow::{Interval, Started};
+use crate::render::iperf3_report_json::live_json::{self, SenderExtremes, StreamBothEnds};
+use longhaul_model::report::v1::plan::RunDirection;
+use longhaul_probe::iperf3::client_run::{ClientTestObserver, ObservedResults, TestControlInfo};
+use longhaul_probe::iperf3::text_output::text_opening::PrintedLimit;
+use longhaul_probe::measurement_server::server_observer::{IntervalReport, StartedStreams};
 use serde_json::{Map, Value, json};
 use std::io;
 
@@ -21,7 +21,7 @@ pub struct Document<'a> {
     start: Map<String, Value>,
     /// In the order in which they were; not kept where they are told and not wanted again.
     intervals: Vec<Value>,
-    extremes: Vec<Extremes>,
+    extremes: Vec<SenderExtremes>,
     end: Value,
     rest: Map<String, Value>,
     datagram_bytes: u64,
@@ -85,9 +85,9 @@ impl<'a> Document<'a> {
     fn test_start(&self) -> Value {
         let asked = self.asked;
         let (duration, bytes, blocks) = match asked.limit {
-            Limit::Seconds(seconds) => (seconds, 0, 0),
-            Limit::Bytes(bytes) => (0, bytes, 0),
-            Limit::Blocks(blocks) => (0, 0, blocks),
+            PrintedLimit::Seconds(seconds) => (seconds, 0, 0),
+            PrintedLimit::Bytes(bytes) => (0, bytes, 0),
+            PrintedLimit::Blocks(blocks) => (0, 0, blocks),
         };
         json!({
             "protocol": if asked.udp { "UDP" } else { "TCP" },
@@ -97,24 +97,24 @@ impl<'a> Document<'a> {
             "duration": duration,
             "bytes": bytes,
             "blocks": blocks,
-            "reverse": u8::from(asked.plan.direction == Direction::Reverse),
-            "bidir": u8::from(asked.plan.direction == Direction::Both),
+            "reverse": u8::from(asked.plan.direction == RunDirection::Reverse),
+            "bidir": u8::from(asked.plan.direction == RunDirection::Both),
             "tos": asked.tos,
             "target_bitrate": asked.rate_bps,
             "fqrate": asked.plan.pacing_bps.unwrap_or(0),
         })
     }
 
-    fn end(&self, followed: &Followed) -> Value {
+    fn end(&self, followed: &ObservedResults) -> Value {
         let streams = self.asked.plan.streams as usize;
-        let both = self.asked.plan.direction == Direction::Both;
+        let both = self.asked.plan.direction == RunDirection::Both;
         let all = both_ends(followed, streams * if both { 2 } else { 1 }, self.asked.udp);
         let all = all.unwrap_or_default();
-        let mut end = live::end(&all, &self.extremes, self.asked.udp);
-        let (own, far) = (followed.own.as_ref(), followed.far.as_ref());
+        let mut end = live_json::build_end(&all, &self.extremes, self.asked.udp);
+        let (own, far) = (followed.own.as_ref(), followed.peer.as_ref());
         end.insert(
             "cpu_utilization_percent".to_owned(),
-            live::processors(own, far),
+            live_json::build_cpu_utilization(own, far),
         );
         let sends = all.first().is_some_and(|both| both.sends);
         let (sender, receiver) = if sends { (own, far) } else { (far, own) };
@@ -129,18 +129,22 @@ impl<'a> Document<'a> {
 }
 
 /// Both ends of every stream; `None`: the far end told nothing, or nothing that fits.
-pub fn both_ends(followed: &Followed, streams: usize, udp: bool) -> Option<Vec<Both>> {
+pub fn both_ends(
+    followed: &ObservedResults,
+    streams: usize,
+    udp: bool,
+) -> Option<Vec<StreamBothEnds>> {
     let counted = followed.counted.as_ref()?;
-    let far = followed.far.as_ref()?.by_index(streams).ok()?;
+    let far = followed.peer.as_ref()?.by_index(streams).ok()?;
     let both = counted.streams.iter().zip(far).map(|(own, told)| {
-        let own_side = (counted.lasted, own.clone());
-        let far_side = live::far(told, !own.sends, udp, counted.lasted);
+        let own_side = (counted.duration, own.clone());
+        let far_side = live_json::totals_from_server(told, !own.sends, udp, counted.duration);
         let (sent, received) = if own.sends {
             (own_side, far_side)
         } else {
             (far_side, own_side)
         };
-        Both {
+        StreamBothEnds {
             sends: own.sends,
             sent,
             received,
@@ -149,8 +153,8 @@ pub fn both_ends(followed: &Followed, streams: usize, udp: bool) -> Option<Vec<B
     Some(both.collect())
 }
 
-impl Follow for Document<'_> {
-    fn connected(&mut self, control: &Control) {
+impl ClientTestObserver for Document<'_> {
+    fn connected(&mut self, control: &TestControlInfo) {
         self.datagram_bytes = control.datagram_bytes;
         let (time, seconds) = system::now();
         let cookie = control.cookie.0.iter().take_while(|byte| **byte != 0);
@@ -178,8 +182,8 @@ impl Follow for Document<'_> {
         }
     }
 
-    fn started(&mut self, started: &Started) {
-        let connected = live::connected(started, live::socket);
+    fn started(&mut self, started: &StartedStreams) {
+        let connected = live_json::build_connections(started, live_json::socket_number);
         let window = self.asked.plan.send_buffer_bytes.unwrap_or(0);
         let mut known = vec![
             ("connected", connected),
@@ -196,18 +200,18 @@ impl Follow for Document<'_> {
         for (name, value) in known {
             self.start.insert(name.to_owned(), value);
         }
-        self.extremes = vec![Extremes::default(); started.streams.len()];
+        self.extremes = vec![SenderExtremes::default(); started.streams.len()];
         let start = Value::Object(self.start.clone());
         self.tell("start", &start);
     }
 
-    fn interval(&mut self, interval: Interval, _last: bool) {
+    fn interval(&mut self, interval: IntervalReport, _last: bool) {
         if !interval.omitted {
             for (extremes, stream) in self.extremes.iter_mut().zip(&interval.streams) {
                 extremes.note(stream);
             }
         }
-        let shown = live::interval(&interval, live::socket);
+        let shown = live_json::build_interval(&interval, live_json::socket_number);
         self.tell("interval", &shown);
         if !self.args.json_stream || self.args.json_stream_full_output {
             self.intervals.push(shown);
@@ -216,11 +220,11 @@ impl Follow for Document<'_> {
 }
 
 impl Show for Document<'_> {
-    fn finish(&mut self, followed: &Followed) -> io::Result<()> {
+    fn finish(&mut self, followed: &ObservedResults) -> io::Result<()> {
         self.end = self.end(followed);
         let end = self.end.clone();
         self.tell("end", &end);
-        let Some(far) = &followed.far else {
+        let Some(far) = &followed.peer else {
             // An error follows, and then the object.
             return Ok(());
         };

@@ -1,8 +1,8 @@
 //! What went wrong, in iperf3's words where it has some: scripts look for them.
 
 use crate::cli::iperf3::writer::plain;
-use longhaul_probe::error::ProbeError;
-use longhaul_probe::iperf3::client::{Closed, Step};
+use longhaul_probe::iperf3::client_run::{ClientStep, ClientTestEnd};
+use longhaul_probe::probe_error::ProbeError;
 use std::error::Error;
 
 /// The text behind `iperf3: error - `.
@@ -19,22 +19,22 @@ pub fn text(error: &ProbeError) -> String {
     }
 }
 
-fn ended(closed: &Closed) -> String {
+fn ended(closed: &ClientTestEnd) -> String {
     match closed {
-        Closed::Busy => "the server is busy running a test. try again later".to_owned(),
-        Closed::Denied { .. } => {
+        ClientTestEnd::Busy => "the server is busy running a test. try again later".to_owned(),
+        ClientTestEnd::Denied { .. } => {
             "the server denied access: it is busy, or wants another user".to_owned()
         }
-        Closed::Refused { refusal, .. } if refusal.code == 142 => {
+        ClientTestEnd::Refused { refusal, .. } if refusal.code == 142 => {
             "test authorization failed".to_owned()
         }
-        Closed::Refused { refusal, .. } => refusal.to_string(),
-        Closed::Terminated { .. } => "the server has terminated".to_owned(),
-        Closed::Cut {
-            step: Step::Greeting,
+        ClientTestEnd::Refused { refusal, .. } => refusal.to_string(),
+        ClientTestEnd::Terminated { .. } => "the server has terminated".to_owned(),
+        ClientTestEnd::Cut {
+            step: ClientStep::Greeting,
             ..
         } => "unable to receive control message: the server closed the connection".to_owned(),
-        Closed::Cut { .. } => "control socket has closed unexpectedly".to_owned(),
+        ClientTestEnd::Cut { .. } => "control socket has closed unexpectedly".to_owned(),
         other => match other.hint() {
             Some(hint) => format!("{other}; {hint}"),
             None => other.to_string(),

@@ -6,15 +6,18 @@ use crate::cli::args::Iperf3Args;
 use crate::cli::iperf3::rows::{row, side};
 use crate::cli::iperf3::system;
 use crate::cli::iperf3::writer::Writer;
-use crate::render::iperf3::live;
-use crate::render::page::{WIDTH, wrap};
-use longhaul_model::report::v1::plan::Direction;
-use longhaul_probe::iperf3::client::{Control, Follow, Followed};
-use longhaul_probe::iperf3::text::{
-    self, Layout, Outcome, Processor, Role, Row, Side, Told, opening,
+use crate::render::iperf3_report_json::live_json;
+use crate::render::text_page::{WIDTH, wrap_text};
+use longhaul_model::report::v1::plan::RunDirection;
+use longhaul_probe::iperf3::client_run::{ClientTestObserver, ObservedResults, TestControlInfo};
+use longhaul_probe::iperf3::iperf3_messages::TestResults;
+use longhaul_probe::iperf3::text_output::{
+    self, CpuUtilization, IntervalRow, StreamSide, TextLayout, TextRole, TotalRow, VerboseTotals,
+    text_opening,
 };
-use longhaul_probe::iperf3::wire::Results;
-use longhaul_probe::serve::follow::{Interval, Started, StreamInterval};
+use longhaul_probe::measurement_server::server_observer::{
+    IntervalReport, StartedStreams, StreamInterval,
+};
 use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
@@ -24,12 +27,12 @@ pub struct Screen<'a> {
     args: &'a Iperf3Args,
     asked: &'a Asked,
     writer: Writer,
-    layout: Layout,
+    layout: TextLayout,
     datagram_bytes: u64,
     /// The table has its header.
     begun: bool,
     /// The last interval waits for the results, as there: only then is known what was sent again.
-    last: Option<Interval>,
+    last: Option<IntervalReport>,
     /// The first write that failed.
     trouble: Option<io::Error>,
 }
@@ -40,11 +43,11 @@ impl<'a> Screen<'a> {
             args,
             asked,
             writer,
-            layout: Layout {
-                role: Role::Client,
+            layout: TextLayout {
+                role: TextRole::Client,
                 unit: args.format,
                 udp: asked.udp,
-                both: asked.plan.direction == Direction::Both,
+                both: asked.plan.direction == RunDirection::Both,
                 streams: asked.plan.streams as usize,
             },
             datagram_bytes: 0,
@@ -61,33 +64,33 @@ impl<'a> Screen<'a> {
     }
 
     /// What `-V` has before the first line.
-    fn introduce(&mut self, control: &Control) {
+    fn introduce(&mut self, control: &TestControlInfo) {
         let mut text = format!("{}\n{}\n", system::program(), system::system_info());
         if let Some(mss) = control.mss_bytes {
-            text += &opening::control_mss(mss);
+            text += &text_opening::format_control_mss(mss);
         }
         if self.asked.udp && self.asked.plan.write_bytes.is_none() {
             let _ = writeln!(text, "Setting UDP block size to {}", control.datagram_bytes);
         }
-        text += &opening::time(&system::now().0);
+        text += &text_opening::format_time(&system::now().0);
         self.say(&text);
     }
 
-    fn describe(&mut self, control: &Control) {
-        let mut text = opening::cookie(&control.cookie.0);
+    fn describe(&mut self, control: &TestControlInfo) {
+        let mut text = text_opening::format_cookie(&control.cookie.0);
         if !self.asked.udp {
             let asked = self.asked.plan.mss_bytes;
             let mss = asked.or(control.mss_bytes).unwrap_or(0);
-            text += &opening::mss(mss, asked.is_some());
+            text += &text_opening::format_mss(mss, asked.is_some());
         }
         if self.asked.rate_bps > 0 {
-            text += &opening::target_bitrate(self.asked.rate_bps);
+            text += &text_opening::format_target_bitrate(self.asked.rate_bps);
         }
         self.say(&text);
     }
 
-    fn show(&mut self, interval: &Interval, resent: bool) {
-        let rows: Vec<Row> = (interval.streams.iter().enumerate())
+    fn show(&mut self, interval: &IntervalReport, resent: bool) {
+        let rows: Vec<IntervalRow> = (interval.streams.iter().enumerate())
             .map(|(index, stream)| row(id(index), interval, stream))
             .collect();
         let header = (!self.begun).then_some(resent);
@@ -96,11 +99,13 @@ impl<'a> Screen<'a> {
         self.say(&text);
     }
 
-    fn totals(&mut self, followed: &Followed) {
+    fn totals(&mut self, followed: &ObservedResults) {
         let outcomes = outcomes(followed, self.layout.streams, &self.layout);
-        let resent = outcomes
-            .iter()
-            .any(|outcome| outcome.sender.is_some_and(|side| side.resent.is_some()));
+        let resent = outcomes.iter().any(|outcome| {
+            outcome
+                .sender
+                .is_some_and(|side| side.retransmits.is_some())
+        });
         if let Some(last) = self.last.take() {
             self.show(&last, resent);
         }
@@ -109,12 +114,12 @@ impl<'a> Screen<'a> {
         self.say(&text);
     }
 
-    fn server_output(&mut self, far: &Results) {
+    fn server_output(&mut self, far: &TestResults) {
         if let Some(output) = &far.server_output_text {
-            self.show_block(&text::server_output(&tamed(output)));
+            self.show_block(&text_output::format_server_output(&tamed(output)));
         }
         if let Some(output) = &far.server_output_json {
-            self.show_block(&text::server_json(&format!("{output:#}")));
+            self.show_block(&text_output::format_server_json(&format!("{output:#}")));
         }
     }
 
@@ -134,15 +139,15 @@ fn tamed(text: &str) -> String {
 }
 
 fn id(index: usize) -> i64 {
-    live::socket(index) as i64
+    live_json::socket_number(index) as i64
 }
 
-fn whole((lasted, stream): &(Duration, StreamInterval)) -> Side {
+fn whole((lasted, stream): &(Duration, StreamInterval)) -> StreamSide {
     side(lasted.as_secs_f64(), stream)
 }
 
 /// Both ends of each stream; without the far one when the test was interrupted.
-fn outcomes(followed: &Followed, streams: usize, layout: &Layout) -> Vec<Outcome> {
+fn outcomes(followed: &ObservedResults, streams: usize, layout: &TextLayout) -> Vec<TotalRow> {
     let counted = followed.counted.clone().unwrap_or_default();
     let all = document::both_ends(
         followed,
@@ -150,14 +155,14 @@ fn outcomes(followed: &Followed, streams: usize, layout: &Layout) -> Vec<Outcome
         layout.udp,
     );
     let of = |(index, own): (usize, &StreamInterval)| {
-        let own_side = Some(side(counted.lasted.as_secs_f64(), own));
+        let own_side = Some(side(counted.duration.as_secs_f64(), own));
         let both = all.as_ref().and_then(|all| all.get(index));
         let (sender, receiver) = match (both, own.sends) {
             (Some(both), _) => (Some(whole(&both.sent)), Some(whole(&both.received))),
             (None, true) => (own_side, None),
             (None, false) => (None, own_side),
         };
-        Outcome {
+        TotalRow {
             id: id(index),
             sends: own.sends,
             sender,
@@ -167,12 +172,12 @@ fn outcomes(followed: &Followed, streams: usize, layout: &Layout) -> Vec<Outcome
     counted.streams.iter().enumerate().map(of).collect()
 }
 
-fn told(followed: &Followed, layout: &Layout) -> Told {
-    let share = |results: Option<&Results>| {
+fn told(followed: &ObservedResults, layout: &TextLayout) -> VerboseTotals {
+    let share = |results: Option<&TestResults>| {
         results.map_or((0.0, 0.0), |it| (it.cpu_util_user, it.cpu_util_system))
     };
-    let control = |results: Option<&Results>| results?.congestion_used.clone();
-    let (own, far) = (followed.own.as_ref(), followed.far.as_ref());
+    let control = |results: Option<&TestResults>| results?.congestion_used.clone();
+    let (own, far) = (followed.own.as_ref(), followed.peer.as_ref());
     let counted = followed.counted.as_ref();
     let sends = counted
         .and_then(|it| it.streams.first())
@@ -182,8 +187,8 @@ fn told(followed: &Followed, layout: &Layout) -> Told {
     } else {
         (far, own)
     };
-    Told {
-        processor: Processor {
+    VerboseTotals {
+        processor: CpuUtilization {
             local: share(own),
             remote: share(far),
         },
@@ -192,16 +197,16 @@ fn told(followed: &Followed, layout: &Layout) -> Told {
     }
 }
 
-impl Follow for Screen<'_> {
-    fn connected(&mut self, control: &Control) {
+impl ClientTestObserver for Screen<'_> {
+    fn connected(&mut self, control: &TestControlInfo) {
         self.datagram_bytes = control.datagram_bytes;
         if self.args.verbose {
             self.introduce(control);
         }
         let host = &self.asked.target.host;
-        let mut text = opening::connecting(host, self.asked.target.port);
-        if self.asked.plan.direction == Direction::Reverse {
-            text += &opening::reverse(host);
+        let mut text = text_opening::format_connecting(host, self.asked.target.port);
+        if self.asked.plan.direction == RunDirection::Reverse {
+            text += &text_opening::format_reverse(host);
         }
         self.say(&text);
         if self.args.verbose {
@@ -209,22 +214,22 @@ impl Follow for Screen<'_> {
         }
     }
 
-    fn started(&mut self, started: &Started) {
+    fn started(&mut self, started: &StartedStreams) {
         let mut text = String::new();
         for (index, stream) in started.streams.iter().enumerate() {
-            text += &opening::connected(id(index), stream.local, stream.peer);
+            text += &text_opening::format_connected(id(index), stream.local, stream.peer);
         }
         if self.args.verbose {
             let protocol = if self.asked.udp { "UDP" } else { "TCP" };
             let block = self.asked.block_bytes(self.datagram_bytes);
             let until = (u64::from(self.asked.omit_s), self.asked.limit);
             let streams = self.asked.plan.streams;
-            text += &opening::starting(protocol, streams, block, until, self.asked.tos);
+            text += &text_opening::format_starting(protocol, streams, block, until, self.asked.tos);
         }
         self.say(&text);
     }
 
-    fn interval(&mut self, interval: Interval, last: bool) {
+    fn interval(&mut self, interval: IntervalReport, last: bool) {
         if last {
             self.last = Some(interval);
             return;
@@ -232,23 +237,23 @@ impl Follow for Screen<'_> {
         let resent = interval
             .streams
             .iter()
-            .any(|stream| stream.resent.is_some());
+            .any(|stream| stream.retransmits.is_some());
         self.show(&interval, resent);
     }
 }
 
 impl Show for Screen<'_> {
-    fn finish(&mut self, followed: &Followed) -> io::Result<()> {
+    fn finish(&mut self, followed: &ObservedResults) -> io::Result<()> {
         self.totals(followed);
-        if let Some(far) = &followed.far {
+        if let Some(far) = &followed.peer {
             // A server of 3.12 that was asked once tells all clients after that.
             if self.args.client.get_server_output {
                 self.server_output(far);
             }
-            self.say(text::DONE);
+            self.say(text_output::DONE);
             if self.args.verbose && !followed.verdict.is_empty() {
                 let verdict = format!("longhaul: {}", followed.verdict.join("\n"));
-                let lines = verdict.lines().flat_map(|line| wrap(line, WIDTH));
+                let lines = verdict.lines().flat_map(|line| wrap_text(line, WIDTH));
                 let lines: String = lines.map(|line| line + "\n").collect();
                 self.say(&format!("\n{lines}"));
             }

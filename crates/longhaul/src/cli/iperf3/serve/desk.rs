@@ -7,10 +7,12 @@ use super::test::Shown;
 use super::words::{self, INTERRUPTED};
 use crate::cli::args::Iperf3Args;
 use crate::cli::iperf3::Refusal;
-use longhaul_probe::iperf3::server::Closed;
-use longhaul_probe::iperf3::text::{Unit, opening};
-use longhaul_probe::serve::follow::{Accepted, Follow, FollowTest};
-use longhaul_probe::serve::{Responder, ServeEvent};
+use longhaul_probe::iperf3::server_protocol::ServerTestEnd;
+use longhaul_probe::iperf3::text_output::{RateFormat, text_opening};
+use longhaul_probe::measurement_server::server_observer::{
+    AcceptedTest, RunningTestObserver, ServerTestObserver,
+};
+use longhaul_probe::measurement_server::{MeasurementServer, ServeEvent};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
@@ -35,7 +37,7 @@ pub struct Desk {
     pub form: Form,
     /// With events: the whole object too.
     pub full: bool,
-    pub unit: Unit,
+    pub unit: RateFormat,
     pub verbose: bool,
     /// A signal ends the server.
     pub interrupted: Arc<AtomicBool>,
@@ -99,7 +101,7 @@ impl Desk {
 
     /// What iperf3 says when it waits for a test.
     pub fn listening(&self, count: u64) -> String {
-        opening::listening(self.port, count)
+        text_opening::format_listening(self.port, count)
     }
 
     /// An error before there is a server.
@@ -115,7 +117,7 @@ impl Desk {
     }
 
     /// Serves until a signal, or the one test, or the end of patience.
-    pub fn serve(&self, responder: Responder) -> Result<(), Refusal> {
+    pub fn serve(&self, responder: MeasurementServer) -> Result<(), Refusal> {
         if self.form == Form::Text {
             if self.verbose {
                 let (program, system) = (system::program(), system::system_info());
@@ -185,7 +187,7 @@ impl Desk {
     }
 
     /// A test is over, or a client had none (no `place`).
-    pub fn over(&self, place: Option<Place>, closed: &Closed, error: Option<&str>) {
+    pub fn over(&self, place: Option<Place>, closed: &ServerTestEnd, error: Option<&str>) {
         let last = self.one_off && words::counts(closed);
         if error == Some(INTERRUPTED) {
             // Said once, at the end of the server.
@@ -219,15 +221,15 @@ impl Desk {
     }
 }
 
-impl Follow for Desk {
-    fn accepted(self: Arc<Self>, accepted: Accepted) -> Box<dyn FollowTest> {
+impl ServerTestObserver for Desk {
+    fn test_accepted(self: Arc<Self>, accepted: AcceptedTest) -> Box<dyn RunningTestObserver> {
         self.meet(accepted.peer);
         Box::new(Shown::new(self, accepted))
     }
 
-    fn turned_away(&self, peer: SocketAddr, closed: &Closed) {
+    fn test_rejected(&self, peer: SocketAddr, closed: &ServerTestEnd) {
         self.meet(peer);
-        if matches!(closed, Closed::Busy(_)) {
+        if matches!(closed, ServerTestEnd::Busy(_)) {
             return;
         }
         let error = words::error(closed, self.interrupted());

@@ -5,9 +5,11 @@
 
 use super::test::socket;
 use crate::cli::iperf3::system;
-use crate::render::iperf3::live::{self, Extremes};
-use longhaul_probe::iperf3::wire::{Limit, Test, Transport};
-use longhaul_probe::serve::follow::{Accepted, Interval, Started, StreamInterval, Totals};
+use crate::render::iperf3_report_json::live_json::{self, SenderExtremes};
+use longhaul_probe::iperf3::iperf3_messages::{RequestedTest, TestLimit, TestTransport};
+use longhaul_probe::measurement_server::server_observer::{
+    AcceptedTest, IntervalReport, StartedStreams, StreamInterval, TestTotals,
+};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -22,8 +24,8 @@ pub struct Object {
     keeps: bool,
     rows: usize,
     left_out: u64,
-    seen: Vec<Extremes>,
-    test: Test,
+    seen: Vec<SenderExtremes>,
+    test: RequestedTest,
     top: Map<String, Value>,
 }
 
@@ -34,7 +36,7 @@ pub fn pretty(value: &Value) -> String {
 }
 
 /// One line of `--json-stream`.
-pub fn event(accepted: &Accepted, name: &str, data: &Value) -> String {
+pub fn event(accepted: &AcceptedTest, name: &str, data: &Value) -> String {
     let cookie = cookie(accepted);
     let line = json!({"event": name, "data": data, "cookie": cookie});
     format!("{line}\n")
@@ -50,15 +52,15 @@ pub fn empty(error: &str) -> Value {
     json!({"start": start, "intervals": [], "end": {}, "error": error})
 }
 
-fn cookie(accepted: &Accepted) -> String {
+fn cookie(accepted: &AcceptedTest) -> String {
     let bytes = accepted.cookie.0.iter().take_while(|byte| **byte != 0);
     bytes.map(|byte| char::from(*byte)).collect()
 }
 
 impl Object {
     /// `keeps`: the whole object will be wanted at the end.
-    pub fn new(accepted: &Accepted, keeps: bool) -> Object {
-        let (asked, test) = (&accepted.asked, &accepted.test);
+    pub fn new(accepted: &AcceptedTest, keeps: bool) -> Object {
+        let (asked, test) = (&accepted.requested, &accepted.test);
         let mut top = Map::new();
         for (name, text) in [("title", &asked.title), ("extra_data", &asked.extra_data)] {
             if let Some(text) = text {
@@ -72,23 +74,23 @@ impl Object {
             keeps: keeps || test.server_output,
             rows: 0,
             left_out: 0,
-            seen: vec![Extremes::default(); test.all_streams()],
+            seen: vec![SenderExtremes::default(); test.all_streams()],
             test: test.clone(),
             top,
         }
     }
 
-    pub fn started(&mut self, started: &Started) {
-        self.start["connected"] = live::connected(started, |index| self.socket(index));
+    pub fn started(&mut self, started: &StartedStreams) {
+        self.start["connected"] = live_json::build_connections(started, |index| self.socket(index));
         self.start["sndbuf_actual"] = json!(started.send_buffer_bytes.unwrap_or(0));
         self.start["rcvbuf_actual"] = json!(started.receive_buffer_bytes.unwrap_or(0));
     }
 
-    pub fn interval(&mut self, interval: &Interval) -> Value {
+    pub fn interval(&mut self, interval: &IntervalReport) -> Value {
         for (seen, stream) in self.seen.iter_mut().zip(&interval.streams) {
             seen.note(stream);
         }
-        let value = live::interval(interval, |index| self.socket(index));
+        let value = live_json::build_interval(interval, |index| self.socket(index));
         if self.keeps {
             self.rows += interval.streams.len();
             if self.rows <= MOST_ROWS {
@@ -114,10 +116,10 @@ impl Object {
         ways
     }
 
-    pub fn end(&mut self, totals: &Totals<'_>) {
-        let udp = self.test.transport == Transport::Udp;
+    pub fn end(&mut self, totals: &TestTotals<'_>) {
+        let udp = self.test.transport == TestTransport::Udp;
         let streams = totals.streams.iter().enumerate().map(|(index, stream)| {
-            let whole = (totals.lasted, stream.clone());
+            let whole = (totals.duration, stream.clone());
             if udp {
                 json!({"udp": self.whole_udp(index, &whole)})
             } else {
@@ -133,13 +135,13 @@ impl Object {
         };
         for name in names {
             for (name_of_way, sends) in self.ways(name) {
-                let sum = live::way(&totals.streams, sends).unwrap_or_default();
+                let sum = live_json::sum_direction(&totals.streams, sends).unwrap_or_default();
                 let sum = StreamInterval { sends, ..sum };
-                self.end[name_of_way] = Value::Object(sum_of(name, &(totals.lasted, sum)));
+                self.end[name_of_way] = Value::Object(sum_of(name, &(totals.duration, sum)));
             }
         }
         let results = totals.results;
-        self.end["cpu_utilization_percent"] = live::processors(Some(results), None);
+        self.end["cpu_utilization_percent"] = live_json::build_cpu_utilization(Some(results), None);
         let sends = totals.streams.iter().any(|stream| stream.sends);
         let whose = if sends {
             "sender_tcp_congestion"
@@ -160,7 +162,7 @@ impl Object {
             return json!({"sender": far, "receiver": own});
         }
         if let Some(seen) = self.seen.get(index) {
-            seen.tell(&mut own);
+            seen.insert_into(&mut own);
         }
         json!({"sender": own, "receiver": far})
     }
@@ -168,7 +170,7 @@ impl Object {
     fn whole_udp(&self, index: usize, whole: &(Duration, StreamInterval)) -> Value {
         let mut line = counted(whole);
         let datagrams = whole.1.datagrams.unwrap_or_default();
-        live::lost(&mut line, &datagrams);
+        live_json::insert_losses(&mut line, &datagrams);
         line.insert("socket".to_owned(), json!(self.socket(index)));
         line.insert("out_of_order".to_owned(), json!(datagrams.out_of_order));
         Value::Object(line)
@@ -190,8 +192,8 @@ impl Object {
     }
 }
 
-fn start(accepted: &Accepted) -> Value {
-    let (asked, test) = (&accepted.asked, &accepted.test);
+fn start(accepted: &AcceptedTest) -> Value {
+    let (asked, test) = (&accepted.requested, &accepted.test);
     let (time, seconds) = system::now();
     let rate = test.rate_bps.unwrap_or(0);
     let mut start = json!({
@@ -208,7 +210,7 @@ fn start(accepted: &Accepted) -> Value {
         "target_bitrate": rate,
         "test_start": test_start(test),
     });
-    if test.transport == Transport::Tcp {
+    if test.transport == TestTransport::Tcp {
         match asked.mss.filter(|mss| *mss > 0) {
             Some(mss) => start["tcp_mss"] = json!(mss),
             None => start["tcp_mss_default"] = json!(0),
@@ -217,15 +219,15 @@ fn start(accepted: &Accepted) -> Value {
     start
 }
 
-fn test_start(test: &Test) -> Value {
+fn test_start(test: &RequestedTest) -> Value {
     let (seconds, bytes, blocks) = match test.limit {
-        Limit::Seconds(seconds) => (seconds, 0, 0),
-        Limit::Bytes(bytes) => (0, bytes, 0),
-        Limit::Blocks(blocks) => (0, 0, blocks),
+        TestLimit::Seconds(seconds) => (seconds, 0, 0),
+        TestLimit::Bytes(bytes) => (0, bytes, 0),
+        TestLimit::Blocks(blocks) => (0, 0, blocks),
     };
     let protocol = match test.transport {
-        Transport::Tcp => "TCP",
-        Transport::Udp => "UDP",
+        TestTransport::Tcp => "TCP",
+        TestTransport::Udp => "UDP",
     };
     let both = test.all_streams() > test.streams as usize;
     json!({
@@ -243,7 +245,7 @@ fn test_start(test: &Test) -> Value {
 }
 
 fn counted(whole: &(Duration, StreamInterval)) -> Map<String, Value> {
-    let mut line = live::side(whole);
+    let mut line = live_json::build_side(whole);
     line.insert("sender".to_owned(), json!(whole.1.sends));
     line
 }
@@ -264,7 +266,7 @@ fn sum_of(name: &str, sum: &(Duration, StreamInterval)) -> Map<String, Value> {
     };
     let mut line = counted(sum);
     if let Some(datagrams) = &sum.1.datagrams {
-        live::lost(&mut line, datagrams);
+        live_json::insert_losses(&mut line, datagrams);
     }
     if !own {
         forget(&mut line);

@@ -2,7 +2,7 @@
 //!
 //! A test that begins while no other one is under way is shown as it goes. What others say is held
 //! until they end, and shown whole. Whenever the lines of another test come than before, the line
-//! `Accepted connection from …` stands above them, so that each line belongs to the test that was
+//! `AcceptedTest connection from …` stands above them, so that each line belongs to the test that was
 //! last named.
 
 use crate::cli::iperf3::value::Timestamps;

@@ -6,11 +6,14 @@ use super::screen::Place;
 use super::words;
 use crate::cli::iperf3::rows::{row, side};
 use crate::cli::iperf3::system;
-use longhaul_probe::iperf3::server::Closed;
-use longhaul_probe::iperf3::text::{Layout, Outcome, Processor, Role, Row, Told, opening};
-use longhaul_probe::iperf3::wire::{Limit, Transport};
-use longhaul_probe::serve::follow::{
-    Accepted, FollowTest, Interval, ServerOutput, Started, StreamInterval, Totals,
+use longhaul_probe::iperf3::iperf3_messages::{TestLimit, TestTransport};
+use longhaul_probe::iperf3::server_protocol::ServerTestEnd;
+use longhaul_probe::iperf3::text_output::{
+    CpuUtilization, IntervalRow, TextLayout, TextRole, TotalRow, VerboseTotals, text_opening,
+};
+use longhaul_probe::measurement_server::server_observer::{
+    AcceptedTest, IntervalReport, RunningTestObserver, ServerOutput, StartedStreams,
+    StreamInterval, TestTotals,
 };
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,12 +22,12 @@ use std::sync::Arc;
 const MOST_OUTPUT_BYTES: usize = 1 << 20;
 
 /// Socket numbers of iperf3's own server: its first stream has 5.
-pub fn socket(index: usize, transport: Transport) -> u64 {
+pub fn socket(index: usize, transport: TestTransport) -> u64 {
     const FIRST: u64 = 5;
     match (index, transport) {
         (0, _) => FIRST,
-        (more, Transport::Tcp) => FIRST + 1 + 2 * more as u64,
-        (more, Transport::Udp) => FIRST + more as u64,
+        (more, TestTransport::Tcp) => FIRST + 1 + 2 * more as u64,
+        (more, TestTransport::Udp) => FIRST + more as u64,
     }
 }
 
@@ -32,8 +35,8 @@ pub fn socket(index: usize, transport: Transport) -> u64 {
 pub struct Shown {
     desk: Arc<Desk>,
     place: Option<Place>,
-    accepted: Accepted,
-    layout: Layout,
+    accepted: AcceptedTest,
+    layout: TextLayout,
     /// Of an interval before this one.
     any: bool,
     /// For the client, where it wants it.
@@ -42,18 +45,18 @@ pub struct Shown {
 }
 
 impl Shown {
-    pub fn new(desk: Arc<Desk>, accepted: Accepted) -> Shown {
+    pub fn new(desk: Arc<Desk>, accepted: AcceptedTest) -> Shown {
         let test = &accepted.test;
-        let layout = Layout {
-            role: Role::Server,
+        let layout = TextLayout {
+            role: TextRole::Server,
             unit: desk.unit,
-            udp: test.transport == Transport::Udp,
+            udp: test.transport == TestTransport::Udp,
             both: test.all_streams() > test.streams as usize,
             streams: test.streams as usize,
         };
-        let mut name = opening::accepted(accepted.peer);
+        let mut name = text_opening::format_accepted(accepted.peer);
         if desk.verbose {
-            name.insert_str(0, &opening::time(&system::now().0));
+            name.insert_str(0, &text_opening::format_time(&system::now().0));
         }
         let text = desk.form == Form::Text;
         let banner = desk.listening(desk.screen.number());
@@ -76,15 +79,15 @@ impl Shown {
         if !self.desk.verbose {
             return;
         }
-        let asked = &self.accepted.asked;
+        let asked = &self.accepted.requested;
         let test = &self.accepted.test;
-        let mut text = opening::cookie(&self.accepted.cookie.0);
-        if test.transport == Transport::Tcp {
+        let mut text = text_opening::format_cookie(&self.accepted.cookie.0);
+        if test.transport == TestTransport::Tcp {
             let mss = asked.mss.filter(|mss| *mss > 0);
-            text += &opening::mss(mss.unwrap_or(0) as u32, mss.is_some());
+            text += &text_opening::format_mss(mss.unwrap_or(0) as u32, mss.is_some());
         }
         if let Some(rate) = test.rate_bps {
-            text += &opening::target_bitrate(rate);
+            text += &text_opening::format_target_bitrate(rate);
         }
         self.say(&text);
     }
@@ -115,9 +118,9 @@ impl Shown {
         socket(index, self.accepted.test.transport) as i64
     }
 
-    fn outcome(&self, (index, stream): (usize, &StreamInterval), lasted_s: f64) -> Outcome {
+    fn outcome(&self, (index, stream): (usize, &StreamInterval), lasted_s: f64) -> TotalRow {
         let side = side(lasted_s, stream);
-        Outcome {
+        TotalRow {
             id: self.id(index),
             sends: stream.sends,
             sender: stream.sends.then_some(side),
@@ -125,12 +128,12 @@ impl Shown {
         }
     }
 
-    fn told(&self, totals: &Totals<'_>) -> Option<Told> {
+    fn told(&self, totals: &TestTotals<'_>) -> Option<VerboseTotals> {
         let results = totals.results;
         let sends = totals.streams.iter().any(|stream| stream.sends);
         let congestion = results.congestion_used.clone();
-        self.desk.verbose.then(|| Told {
-            processor: Processor {
+        self.desk.verbose.then(|| VerboseTotals {
+            processor: CpuUtilization {
                 local: (results.cpu_util_user, results.cpu_util_system),
                 remote: (0.0, 0.0),
             },
@@ -139,11 +142,14 @@ impl Shown {
         })
     }
 
-    fn say_totals(&mut self, totals: &Totals<'_>) {
-        let lasted = totals.lasted.as_secs_f64();
+    fn say_totals(&mut self, totals: &TestTotals<'_>) {
+        let lasted = totals.duration.as_secs_f64();
         let streams = totals.streams.iter().enumerate();
-        let outcomes: Vec<Outcome> = streams.map(|it| self.outcome(it, lasted)).collect();
-        let resent = totals.streams.iter().any(|stream| stream.resent.is_some());
+        let outcomes: Vec<TotalRow> = streams.map(|it| self.outcome(it, lasted)).collect();
+        let resent = totals
+            .streams
+            .iter()
+            .any(|stream| stream.retransmits.is_some());
         let told = self.told(totals);
         let text = self.layout.totals(&outcomes, resent, told.as_ref());
         self.say(&text);
@@ -152,27 +158,27 @@ impl Shown {
     fn starting(&self) -> String {
         let test = &self.accepted.test;
         let protocol = match test.transport {
-            Transport::Tcp => "TCP",
-            Transport::Udp => "UDP",
+            TestTransport::Tcp => "TCP",
+            TestTransport::Udp => "UDP",
         };
         let limit = match test.limit {
-            Limit::Seconds(seconds) => opening::Limit::Seconds(u64::from(seconds)),
-            Limit::Bytes(bytes) => opening::Limit::Bytes(bytes),
-            Limit::Blocks(blocks) => opening::Limit::Blocks(blocks),
+            TestLimit::Seconds(seconds) => text_opening::PrintedLimit::Seconds(u64::from(seconds)),
+            TestLimit::Bytes(bytes) => text_opening::PrintedLimit::Bytes(bytes),
+            TestLimit::Blocks(blocks) => text_opening::PrintedLimit::Blocks(blocks),
         };
         let omit = u64::from(test.omit_seconds);
         let length = u64::from(test.length_bytes);
-        opening::starting(protocol, test.streams, length, (omit, limit), test.tos)
+        text_opening::format_starting(protocol, test.streams, length, (omit, limit), test.tos)
     }
 }
 
-impl FollowTest for Shown {
-    fn started(&mut self, started: Started) {
+impl RunningTestObserver for Shown {
+    fn started(&mut self, started: StartedStreams) {
         self.object.started(&started);
         let streams = started.streams.iter().enumerate();
         let lines = streams.map(|(index, stream)| {
             let id = self.id(index);
-            opening::connected(id, stream.local, stream.peer)
+            text_opening::format_connected(id, stream.local, stream.peer)
         });
         let mut text: String = lines.collect();
         if self.desk.verbose {
@@ -182,12 +188,12 @@ impl FollowTest for Shown {
         self.event("start", &self.object.start.clone());
     }
 
-    fn interval(&mut self, interval: Interval) {
+    fn interval(&mut self, interval: IntervalReport) {
         let streams = interval.streams.iter().enumerate();
-        let rows: Vec<Row> = streams
+        let rows: Vec<IntervalRow> = streams
             .map(|(index, stream)| row(self.id(index), &interval, stream))
             .collect();
-        let resent = rows.iter().any(|row| row.resent.is_some());
+        let resent = rows.iter().any(|row| row.retransmits.is_some());
         let header = (!self.any).then_some(resent);
         self.any = true;
         let text = self.layout.interval(&rows, header, interval.omitted);
@@ -196,13 +202,17 @@ impl FollowTest for Shown {
         self.event("interval", &data);
     }
 
-    fn finished(&mut self, totals: Totals<'_>) -> ServerOutput {
+    fn finished(&mut self, totals: TestTotals<'_>) -> ServerOutput {
         self.say_totals(&totals);
         self.object.end(&totals);
         self.event("end", &self.object.end.clone());
         if self.desk.form == Form::Text {
             let mut output = std::mem::take(&mut self.output);
-            for paragraph in totals.verdict.iter().flat_map(|verdict| &verdict.words) {
+            for paragraph in totals
+                .verdict
+                .iter()
+                .flat_map(|verdict| &verdict.paragraphs)
+            {
                 let _ = writeln!(output, "\n{paragraph}");
             }
             return ServerOutput::Text(output);
@@ -214,7 +224,7 @@ impl FollowTest for Shown {
         ServerOutput::Json(value)
     }
 
-    fn closed(mut self: Box<Self>, closed: &Closed) {
+    fn closed(mut self: Box<Self>, closed: &ServerTestEnd) {
         let error = words::error(closed, self.desk.interrupted());
         if let Some(error) = &error {
             self.object.error(error);
@@ -237,8 +247,8 @@ mod tests {
     #[test]
     fn sockets_are_numbered_as_iperf3_mostly_has_them() {
         let numbers = |transport| (0..4).map(|index| socket(index, transport)).collect();
-        let tcp: Vec<u64> = numbers(Transport::Tcp);
-        let udp: Vec<u64> = numbers(Transport::Udp);
+        let tcp: Vec<u64> = numbers(TestTransport::Tcp);
+        let udp: Vec<u64> = numbers(TestTransport::Udp);
         assert_eq!(tcp, [5, 8, 10, 12]);
         assert_eq!(udp, [5, 6, 7, 8]);
     }

@@ -1,72 +1,77 @@
 //! What iperf3 says of a test that did not end well.
 
-use longhaul_probe::iperf3::server::Closed;
-use longhaul_probe::iperf3::wire::{Refusal, Trouble};
+use longhaul_probe::iperf3::iperf3_messages::{Iperf3Error, ServerRefusal};
+use longhaul_probe::iperf3::server_protocol::ServerTestEnd;
 
 /// When a signal ends the server.
 pub const INTERRUPTED: &str = "interrupt - the server has terminated";
 
 /// The error of a test; `None`: it has none. `interrupted`: this server is being ended.
-pub fn error(closed: &Closed, interrupted: bool) -> Option<String> {
+pub fn error(closed: &ServerTestEnd, interrupted: bool) -> Option<String> {
     match closed {
-        Closed::Finished | Closed::Busy(_) => None,
-        Closed::ClientTerminated => Some("the client has terminated".to_owned()),
-        Closed::Gone(..) => Some("the client has unexpectedly closed the connection".to_owned()),
-        Closed::Terminated(_) if interrupted => Some(INTERRUPTED.to_owned()),
-        Closed::Terminated(why) => Some(format!("error - the test was ended: {why}")),
-        Closed::Refused(trouble, why) => Some(match known(*trouble) {
+        ServerTestEnd::Finished | ServerTestEnd::Busy(_) => None,
+        ServerTestEnd::ClientTerminated => Some("the client has terminated".to_owned()),
+        ServerTestEnd::Gone(..) => {
+            Some("the client has unexpectedly closed the connection".to_owned())
+        }
+        ServerTestEnd::Terminated(_) if interrupted => Some(INTERRUPTED.to_owned()),
+        ServerTestEnd::Terminated(why) => Some(format!("error - the test was ended: {why}")),
+        ServerTestEnd::Refused(trouble, why) => Some(match known(*trouble) {
             Some(words) => format!("error - {words}"),
-            None => format!("error - {}: {why}", Refusal::from(*trouble)),
+            None => format!("error - {}: {why}", ServerRefusal::from(*trouble)),
         }),
     }
 }
 
 /// Those that scripts look for.
-fn known(trouble: Trouble) -> Option<&'static str> {
+fn known(trouble: Iperf3Error) -> Option<&'static str> {
     match trouble {
-        Trouble::TotalRate => Some("total required bandwidth is larger than server limit"),
-        Trouble::DurationAboveLimit => {
+        Iperf3Error::TotalRate => Some("total required bandwidth is larger than server limit"),
+        Iperf3Error::DurationAboveLimit => {
             Some("client's requested duration exceeds the server's maximum permitted limit")
         }
-        Trouble::Authentication => Some("test authorization failed"),
-        Trouble::Silence => Some("idle timeout for receiving data"),
+        Iperf3Error::Authentication => Some("test authorization failed"),
+        Iperf3Error::Silence => Some("idle timeout for receiving data"),
         _ => None,
     }
 }
 
 /// Is this client one that `--one-off` waits for? As in iperf3, one that is not let in is not.
-pub fn counts(closed: &Closed) -> bool {
+pub fn counts(closed: &ServerTestEnd) -> bool {
     !matches!(
         closed,
-        Closed::Busy(_) | Closed::Refused(Trouble::Authentication, _)
+        ServerTestEnd::Busy(_) | ServerTestEnd::Refused(Iperf3Error::Authentication, _)
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_probe::iperf3::server::Step;
+    use longhaul_probe::iperf3::server_protocol::ServerStep;
 
     #[test]
     fn errors_are_those_that_3_12_prints() {
-        let gone = Closed::Gone(Step::Running, "reset".to_owned());
+        let gone = ServerTestEnd::Gone(ServerStep::Running, "reset".to_owned());
         let words = error(&gone, false).expect("an error");
         assert_eq!(words, "the client has unexpectedly closed the connection");
-        let refused = Closed::Refused(Trouble::TotalRate, "much".to_owned());
+        let refused = ServerTestEnd::Refused(Iperf3Error::TotalRate, "much".to_owned());
         let words = error(&refused, false).expect("an error");
         assert_eq!(
             words,
             "error - total required bandwidth is larger than server limit"
         );
-        let stopped = Closed::Terminated("stopping".to_owned());
+        let stopped = ServerTestEnd::Terminated("stopping".to_owned());
         assert_eq!(error(&stopped, true).as_deref(), Some(INTERRUPTED));
-        assert_eq!(error(&Closed::Finished, true), None);
+        assert_eq!(error(&ServerTestEnd::Finished, true), None);
     }
 
     #[test]
     fn who_is_not_let_in_is_not_the_one_test() {
-        let refused = Closed::Refused(Trouble::Authentication, String::new());
-        assert!(!counts(&refused) && !counts(&Closed::Busy(String::new())));
-        assert!(counts(&Closed::Refused(Trouble::Mss, String::new())));
+        let refused = ServerTestEnd::Refused(Iperf3Error::Authentication, String::new());
+        assert!(!counts(&refused) && !counts(&ServerTestEnd::Busy(String::new())));
+        assert!(counts(&ServerTestEnd::Refused(
+            Iperf3Error::Mss,
+            String::new()
+        )));
     }
 }

@@ -1,0 +1,273 @@
+//! Checks the buffer limits against the bandwidth-delay product of the path.
+//!
+//! A stream reaches at most window / RTT. Autotuning lets a buffer grow to the third number of
+//! tcp_rmem and tcp_wmem. A program that requests a buffer size gets at most rmem_max or wmem_max
+//! and no error: the trap of Daresbury, 2001.
+//!
+//! Source: see each rule. Units: bytes, bit/s.
+//! Error: the window's share of the receive buffer is that of tcp_adv_win_scale, one half; since
+//! Linux 6.6 the kernel measures it, and it may approach the whole buffer.
+//! Wrong when: a host with a large MTU receives small segments; they need six to eleven times the
+//! buffer (ESnet).
+
+use super::AuditRule;
+use super::audit_case::{AuditCase, MAX_BUFFER_BYTES, VERY_FAST_BPS};
+use super::host_readings::ReadingResult;
+use super::rule_judgement::{
+    RuleJudgement, judge_advice, judge_good, judge_limits, remedy_by_hand, remedy_by_sysctl,
+};
+use crate::limit::window_range;
+use longhaul_model::report::v1::host::{AuditGrade, AuditRemedy};
+use longhaul_model::units::{Bytes, Rate};
+
+const RMEM: &str = "net.ipv4.tcp_rmem";
+const WMEM: &str = "net.ipv4.tcp_wmem";
+const RMEM_MAX: &str = "net.core.rmem_max";
+const WMEM_MAX: &str = "net.core.wmem_max";
+const OPTMEM: &str = "net.core.optmem_max";
+const ESNET: &str = "Linux ip-sysctl (2025); ESnet fasterdata-tuning (2025)";
+const SOCKET: &str =
+    "Linux socket(7) (2024); ESnet fasterdata-tuning (2025); SLAC, Daresbury (2001)";
+
+pub const RULES: &[AuditRule] = &[
+    AuditRule {
+        name: "receive_autotuning",
+        title: "most that a receive buffer may grow to",
+        source: ESNET,
+        needs: &[RMEM],
+        by_path: true,
+        applies: true,
+        judge: judge_receive_autotuning,
+    },
+    AuditRule {
+        name: "send_autotuning",
+        title: "most that a send buffer may grow to",
+        source: ESNET,
+        needs: &[WMEM],
+        by_path: true,
+        applies: true,
+        judge: judge_send_autotuning,
+    },
+    AuditRule {
+        name: "receive_buffer_max",
+        title: "most that a program may ask as receive buffer",
+        source: SOCKET,
+        needs: &[RMEM_MAX],
+        by_path: true,
+        applies: true,
+        judge: |case| judge_requested_buffer(case, RMEM_MAX, "receive"),
+    },
+    AuditRule {
+        name: "send_buffer_max",
+        title: "most that a program may ask as send buffer",
+        source: SOCKET,
+        needs: &[WMEM_MAX],
+        by_path: true,
+        applies: true,
+        judge: |case| judge_requested_buffer(case, WMEM_MAX, "send"),
+    },
+    AuditRule {
+        name: "tcp_memory",
+        title: "memory of all TCP streams together",
+        source: "Linux ip-sysctl, tcp_mem (2025)",
+        needs: &["net.ipv4.tcp_mem"],
+        by_path: true,
+        // Memory for TCP is taken from everything else, so the user decides.
+        applies: false,
+        judge: judge_tcp_memory,
+    },
+    AuditRule {
+        name: "option_memory",
+        title: "memory for notes of zero-copy writes",
+        source: "ESnet fasterdata-tuning, 100 Gbit/s (2025)",
+        needs: &[OPTMEM],
+        by_path: true,
+        applies: true,
+        judge: judge_option_memory,
+    },
+];
+
+/// Returns the window that a receive buffer of this size gives, by tcp_adv_win_scale.
+fn compute_window(case: &AuditCase, buffer: u64) -> u64 {
+    let scale = case.readings.text("net.ipv4.tcp_adv_win_scale").ok();
+    let window = match scale.and_then(|text| text.parse::<i32>().ok()) {
+        Some(shift @ 1..=31) => buffer - (buffer >> shift),
+        Some(shift @ -31..=0) => buffer >> -shift,
+        _ => buffer / 2,
+    };
+    window.min(window_range::MAX_WINDOW)
+}
+
+fn judge_receive_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let sizes = case.readings.triple(RMEM)?;
+    let window = compute_window(case, sizes[2]);
+    let what = format!(
+        "a receive buffer grows to {}, a window of {}",
+        Bytes(sizes[2]),
+        Bytes(window)
+    );
+    Ok(judge_autotuned_buffer(case, RMEM, sizes, (what, window)))
+}
+
+fn judge_send_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let sizes = case.readings.triple(WMEM)?;
+    let what = format!("a send buffer grows to {}", Bytes(sizes[2]));
+    Ok(judge_autotuned_buffer(
+        case,
+        WMEM,
+        sizes,
+        (what, sizes[2].min(window_range::MAX_WINDOW)),
+    ))
+}
+
+fn judge_autotuned_buffer(
+    case: &AuditCase,
+    name: &str,
+    sizes: [u64; 3],
+    (what, window): (String, u64),
+) -> RuleJudgement {
+    let judged = judge_window(case, &format!("{name}: {what}"), sizes[2], window);
+    suggest_larger_buffer(case, judged, sizes[2], |wanted| {
+        let value = format!("{} {} {wanted}", sizes[0], sizes[1]);
+        remedy_by_sysctl(name, value, describe_buffer_size(case, wanted, false))
+    })
+}
+
+fn judge_requested_buffer(
+    case: &AuditCase,
+    name: &str,
+    which: &str,
+) -> ReadingResult<RuleJudgement> {
+    let most = case.readings.number(name)?;
+    let what = format!(
+        "{name}: a program that asks for its own {which} buffer gets {} at most, and is not told",
+        Bytes(most)
+    );
+    let judged = judge_window(case, &what, most, most.min(window_range::MAX_WINDOW));
+    Ok(suggest_larger_buffer(case, judged, most, |wanted| {
+        remedy_by_sysctl(
+            name,
+            wanted.to_string(),
+            describe_buffer_size(case, wanted, true),
+        )
+    }))
+}
+
+/// Judges a window by the bandwidth-delay product.
+fn judge_window(case: &AuditCase, what: &str, buffer: u64, window: u64) -> RuleJudgement {
+    let carried = case.max_rate_bps(window);
+    let allowed = carried.map_or_else(String::new, |bps| {
+        format!(
+            ", so one stream carries {} at {}",
+            Rate::bits_per_second(bps),
+            case.rtt()
+        )
+    });
+    let in_flight = case.in_flight_bytes();
+    let judged = if window < in_flight {
+        judge_limits(format!("{what}{allowed}; {}", case.describe_need()))
+    } else if buffer < in_flight.saturating_mul(2).min(MAX_BUFFER_BYTES) {
+        judge_advice(format!(
+            "{what}{allowed}; {}, and queues and what is not yet sent come on top",
+            case.describe_need()
+        ))
+    } else {
+        judge_good(format!("{what}; {}", case.describe_need()))
+    };
+    judged.bound(carried)
+}
+
+/// Adds a remedy: a larger maximum, never a smaller one, or else more streams.
+fn suggest_larger_buffer(
+    case: &AuditCase,
+    judged: RuleJudgement,
+    present: u64,
+    remedy: impl FnOnce(u64) -> AuditRemedy,
+) -> RuleJudgement {
+    let wanted = case.wanted_buffer();
+    if judged.grade == AuditGrade::Good {
+        return judged;
+    }
+    if present < wanted {
+        return judged.remedy(remedy(wanted));
+    }
+    let streams = case
+        .in_flight_bytes()
+        .div_ceil(window_range::MAX_WINDOW)
+        .max(2);
+    judged.remedy(remedy_by_hand(format!(
+        "No setting gives one stream more; {streams} streams share the path"
+    )))
+}
+
+fn describe_buffer_size(case: &AuditCase, wanted: u64, asked: bool) -> String {
+    let set = find_esnet_size(case, asked).map_or_else(String::new, |(class, bytes)| {
+        format!("; ESnet sets {} for {class}", Bytes(bytes))
+    });
+    let memory = case.readings.number("memory.total").ok();
+    let large = memory.filter(|total| wanted > total / 4).map(|total| {
+        format!(
+            "; this host has {}, so few streams may use that",
+            Bytes(total)
+        )
+    });
+    format!(
+        "{}: twice the bandwidth-delay product, up to a power of two{set}{}",
+        Bytes(wanted),
+        large.unwrap_or_default()
+    )
+}
+
+/// Returns ESnet's size for the interface speed, for requested or for autotuned buffers.
+fn find_esnet_size(case: &AuditCase, asked: bool) -> Option<(&'static str, u64)> {
+    const MIB: u64 = 1 << 20;
+    let speed = case.readings.number("interface.speed_bps").ok()?;
+    let (class, sizes) = match speed {
+        0..=39_999_999_999 => ("10 Gbit/s", [64 * MIB, 32 * MIB]),
+        40_000_000_000..=99_999_999_999 => ("40 Gbit/s", [512 * MIB, 256 * MIB]),
+        _ => ("100 Gbit/s", [MAX_BUFFER_BYTES, 1024 * MIB]),
+    };
+    Some((class, sizes[usize::from(!asked)]))
+}
+
+/// One stream needs its buffer; above tcp_mem's pressure threshold the kernel stops buffer growth.
+fn judge_tcp_memory(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let Some([_, pressure, most]) = case.observation.host.tcp_mem_bytes else {
+        return Err(String::from("net.ipv4.tcp_mem was not turned into bytes"));
+    };
+    let in_flight = case.in_flight_bytes();
+    let what = format!(
+        "net.ipv4.tcp_mem: buffers of all streams stop growing at {} and end at {}",
+        Bytes(pressure),
+        Bytes(most)
+    );
+    if pressure < in_flight {
+        let text = format!("{what}; {}", case.describe_need());
+        return Ok(judge_limits(text)
+            .bound(case.max_rate_bps(pressure))
+            .remedy(remedy_by_hand("Raise the three numbers of net.ipv4.tcp_mem (in pages) if the host has memory to spare")));
+    }
+    if pressure < in_flight.saturating_mul(4) {
+        let text = format!(
+            "{what}, which two or three such streams reach; {}",
+            case.describe_need()
+        );
+        return Ok(judge_advice(text).remedy(remedy_by_hand("Let it be if one stream is all")));
+    }
+    Ok(judge_good(what))
+}
+
+fn judge_option_memory(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    const WANTED: u64 = 1 << 20;
+    let present = case.readings.number(OPTMEM)?;
+    let what = format!("{OPTMEM} is {}", Bytes(present));
+    if present >= WANTED || !case.is_at_least(VERY_FAST_BPS) {
+        return Ok(judge_good(what));
+    }
+    let text = format!("{what}; zero-copy writes at this rate run out of it and copy");
+    Ok(judge_advice(text).remedy(remedy_by_sysctl(
+        OPTMEM,
+        WANTED.to_string(),
+        "1 MiB, as ESnet sets",
+    )))
+}

@@ -1,0 +1,80 @@
+//! Checks whether the PCI Express slot can carry the interface's speed.
+//!
+//! Source: PCI Express Base Specification 3.0 (2010): 8b/10b to 5 GT/s, 128b/130b above.
+//! Units: GT/s, lanes, bit/s. Error: headers take 10 % with packets of 256 bytes; this is deducted.
+//! Wrong when: the slot is shared behind a switch.
+
+use super::AuditRule;
+use super::audit_case::AuditCase;
+use super::host_readings::ReadingResult;
+use super::rule_judgement::{
+    RuleJudgement, judge_advice, judge_good, judge_limits, remedy_by_hand,
+};
+use longhaul_model::units::Rate;
+
+const SPEED: [&str; 2] = ["interface.pci.speed_gtps", "interface.pci.speed_gtps_max"];
+const WIDTH: [&str; 2] = ["interface.pci.width", "interface.pci.width_max"];
+const PACKET_RATIO: f64 = 0.9;
+
+pub const RULES: &[AuditRule] = &[AuditRule {
+    name: "pci_express",
+    title: "slot of the interface",
+    source: "PCI Express Base Specification 3.0 (2010)",
+    needs: &[SPEED[0], WIDTH[0]],
+    by_path: true,
+    applies: false,
+    judge: judge_pci_express,
+}];
+
+fn compute_slot_bps(gtps: f64, lanes: u64) -> u64 {
+    let coding = if gtps > 5.0 { 128.0 / 130.0 } else { 0.8 };
+    (gtps * 1e9 * coding * PACKET_RATIO * lanes as f64) as u64
+}
+
+fn judge_pci_express(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let gtps = case.readings.decimal(SPEED[0])?;
+    let lanes = case.readings.number(WIDTH[0])?;
+    let capacity = compute_slot_bps(gtps, lanes);
+    let what = format!(
+        "{gtps} GT/s × {lanes} lanes carry {}",
+        Rate::bits_per_second(capacity)
+    );
+    let most = read_card_maximum(case)?;
+    let better = most.filter(|(_, bps)| *bps > capacity);
+    let remedy = |text: &str| {
+        remedy_by_hand(better.as_ref().map_or_else(
+            || text.to_owned(),
+            |(card, _)| format!("The card can do {card}: put it into a slot that can"),
+        ))
+    };
+    if capacity < case.path.rate_bps {
+        let text = format!(
+            "{what}, the path {}",
+            Rate::bits_per_second(case.path.rate_bps)
+        );
+        return Ok(judge_limits(text)
+            .bound(Some(capacity))
+            .remedy(remedy("A card for more lanes")));
+    }
+    let speed = case.readings.number("interface.speed_bps").ok();
+    if speed.is_some_and(|speed| capacity < speed) {
+        let text = format!("{what}, less than the interface's own speed");
+        return Ok(
+            judge_advice(text).remedy(remedy("Enough for this path, not for all of the interface"))
+        );
+    }
+    Ok(judge_good(what))
+}
+
+/// Returns the maximum of the card in a better slot, as text and in bit/s.
+fn read_card_maximum(case: &AuditCase) -> ReadingResult<Option<(String, u64)>> {
+    if case.readings.text(SPEED[1]).is_err() || case.readings.text(WIDTH[1]).is_err() {
+        return Ok(None);
+    }
+    let gtps = case.readings.decimal(SPEED[1])?;
+    let lanes = case.readings.number(WIDTH[1])?;
+    Ok(Some((
+        format!("{gtps} GT/s × {lanes}"),
+        compute_slot_bps(gtps, lanes),
+    )))
+}

@@ -1,0 +1,64 @@
+//! Checks that the clock is cheap to read and synchronised.
+//!
+//! Source: see each rule. Units: none.
+//! Error: none. Wrong when: a daemon sets the clock without telling the kernel.
+
+use super::AuditRule;
+use super::audit_case::AuditCase;
+use super::host_readings::ReadingResult;
+use super::rule_judgement::{
+    RuleJudgement, judge_advice, judge_good, remedy_by_command, remedy_by_hand,
+};
+
+const SOURCE: &str = "clock.source";
+const SYNCHRONISED: &str = "clock.synchronised";
+/// These are read over a bus, which takes about a microsecond.
+const SLOW: [&str; 5] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"];
+
+pub const RULES: &[AuditRule] = &[
+    AuditRule {
+        name: "clock_source",
+        title: "reading the clock is cheap",
+        source: "Linux timers/timekeeping (2025)",
+        needs: &[SOURCE],
+        by_path: false,
+        applies: false,
+        judge: judge_clock_source,
+    },
+    AuditRule {
+        name: "clock_synchronised",
+        title: "the clock agrees with others",
+        source: "RFC 7679 (2016); RFC 5905 (2010)",
+        needs: &[SYNCHRONISED],
+        by_path: false,
+        applies: false,
+        judge: judge_clock_synchronised,
+    },
+];
+
+fn judge_clock_source(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let source = case.readings.text(SOURCE)?;
+    if !SLOW.contains(&source) {
+        return Ok(judge_good(source));
+    }
+    let text = format!("{source} is slow to read, and pacing and time stamps read it all the time");
+    let others = case.readings.text("clock.sources").unwrap_or_default();
+    let tsc = others.split_whitespace().any(|word| word == "tsc");
+    let remedy = if tsc {
+        remedy_by_command(
+            "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
+            "See in the kernel's log first why it was passed over",
+        )
+    } else {
+        remedy_by_hand("See in the kernel's log why the processor's own counter is not used")
+    };
+    Ok(judge_advice(text).remedy(remedy))
+}
+
+fn judge_clock_synchronised(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    if case.readings.switch(SYNCHRONISED)? {
+        return Ok(judge_good("synchronised"));
+    }
+    let text = "not synchronised: what happened at both ends at one time cannot be told";
+    Ok(judge_advice(text).remedy(remedy_by_hand("Run chrony or another NTP daemon")))
+}

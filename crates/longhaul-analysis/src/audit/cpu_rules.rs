@@ -1,0 +1,197 @@
+//! Checks that the cores that process packets run at full speed and share the work.
+//!
+//! Source: see each rule. Units: cores, queues, ratios from 0 to 1.
+//! Error: interrupt counts are since boot; a run measures those during the run.
+//! Wrong when: another program (irqbalance, tuned) changes these settings with the load.
+
+use super::AuditRule;
+use super::audit_case::{AuditCase, FAST_BPS, VERY_FAST_BPS};
+use super::host_readings::ReadingResult;
+use super::rule_judgement::{
+    RuleJudgement, judge_advice, judge_good, remedy_by_command, remedy_by_hand,
+};
+use longhaul_model::report::v1::host::AuditRemedy;
+
+const GOVERNOR: &str = "cpu.governor";
+const IRQS: &str = "interface.irq.count";
+const IRQ_CORES: &str = "interface.irq.cores";
+const BUSIEST: &str = "interface.irq.busiest_ratio";
+const ONLINE: &str = "cpu.online";
+const QUEUES: [&str; 2] = [
+    "interface.channels.combined",
+    "interface.channels.combined_max",
+];
+const SMT: &str = "cpu.smt";
+const NODE: &str = "interface.numa_node";
+const IOMMU: &str = "iommu";
+/// A core with more than this share of the interrupts does the work of the others as well.
+const CROWDED_RATIO: f64 = 0.8;
+/// The number of queues beyond which a single host gains nothing.
+const QUEUES_ENOUGH: u64 = 16;
+
+pub const RULES: &[AuditRule] = &[
+    AuditRule {
+        name: "governor",
+        title: "cores keep their frequency",
+        source: "ESnet fasterdata (2010s); Linux admin-guide/pm/cpufreq (2025)",
+        needs: &[GOVERNOR],
+        by_path: true,
+        applies: true,
+        judge: judge_governor,
+    },
+    AuditRule {
+        name: "receive_queues",
+        title: "queues of the interface",
+        source: "Linux networking/scaling (2025)",
+        needs: &QUEUES,
+        by_path: true,
+        // Changing it takes the link down.
+        applies: false,
+        judge: judge_receive_queues,
+    },
+    AuditRule {
+        name: "interrupt_spread",
+        title: "cores that serve the interface",
+        source: "Linux networking/scaling (2025)",
+        needs: &[IRQS, IRQ_CORES, ONLINE],
+        by_path: true,
+        applies: false,
+        judge: judge_interrupt_spread,
+    },
+    AuditRule {
+        name: "sibling_threads",
+        title: "two threads on one core",
+        source: "Linux networking/scaling (2025): no benefit for interrupts",
+        needs: &[SMT],
+        by_path: true,
+        applies: false,
+        judge: judge_sibling_threads,
+    },
+    AuditRule {
+        name: "memory_node",
+        title: "the interface's side of the machine",
+        source: "Linux networking/scaling (2025)",
+        needs: &[NODE],
+        by_path: true,
+        applies: false,
+        judge: judge_memory_node,
+    },
+    AuditRule {
+        name: "iommu",
+        title: "addresses translated for the interface",
+        source: "Linux kernel-parameters, iommu.strict (2025)",
+        needs: &[IOMMU],
+        by_path: true,
+        applies: false,
+        judge: judge_iommu,
+    },
+];
+
+fn judge_governor(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let present = case.readings.text(GOVERNOR)?;
+    if present == "performance" || !case.is_at_least(FAST_BPS) {
+        return Ok(judge_good(present));
+    }
+    let text = format!("{present}: a core that sleeps or slows between bursts starts late");
+    let offered = case.readings.text("cpu.governors").unwrap_or_default();
+    let fast = offered.split_whitespace().any(|word| word == "performance");
+    let remedy = if fast {
+        AuditRemedy {
+            name: Some(GOVERNOR.to_owned()),
+            value: Some(String::from("performance")),
+            command: Some(String::from("cpupower frequency-set -g performance")),
+            text: String::from("Full frequency at all times; costs power"),
+        }
+    } else {
+        remedy_by_hand("The kernel offers no `performance` here; look in the firmware's settings")
+    };
+    Ok(judge_advice(text).remedy(remedy))
+}
+
+fn judge_receive_queues(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let (present, most) = (
+        case.readings.number(QUEUES[0])?,
+        case.readings.number(QUEUES[1])?,
+    );
+    let cores = case.readings.number(ONLINE).unwrap_or(QUEUES_ENOUGH);
+    let wanted = most.min(cores).min(QUEUES_ENOUGH);
+    let what = format!("{present} of {most} queues");
+    if present >= wanted || !case.is_at_least(FAST_BPS) {
+        return Ok(judge_good(what));
+    }
+    let text = format!("{what}, with {cores} cores: streams share a core that need not");
+    let remedy = remedy_by_command(
+        format!("ethtool -L {} combined {wanted}", case.device()),
+        "The link goes down for a moment",
+    );
+    Ok(judge_advice(text).remedy(remedy))
+}
+
+fn judge_interrupt_spread(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let irqs = case.readings.number(IRQS)?;
+    let cores = case.readings.number(IRQ_CORES)?;
+    let online = case.readings.number(ONLINE)?;
+    let what = format!("{irqs} interrupts may go to {cores} of {online} cores");
+    if irqs < 2 || online < 2 || !case.is_at_least(FAST_BPS) {
+        return Ok(judge_good(what));
+    }
+    let busiest = match case.readings.text(BUSIEST) {
+        Ok(_) => Some(case.readings.decimal(BUSIEST)?),
+        Err(_) => None,
+    };
+    let crowded = busiest.is_some_and(|share| share > CROWDED_RATIO);
+    if cores > 1 && !crowded {
+        return Ok(judge_good(what));
+    }
+    let served = busiest.map_or_else(String::new, |share| {
+        format!(
+            "; one core has served {:.0} % of them",
+            share.min(1.0) * 100.0
+        )
+    });
+    let remedy =
+        remedy_by_hand("Spread them: /proc/irq/*/smp_affinity_list, or the vendor's script");
+    Ok(judge_advice(format!("{what}{served}")).remedy(remedy))
+}
+
+fn judge_sibling_threads(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let smt = case.readings.text(SMT)?;
+    if smt != "on" || !case.is_at_least(VERY_FAST_BPS) {
+        return Ok(judge_good(smt));
+    }
+    let text = "on: two stream threads, or a thread and an interrupt, may share one core";
+    let remedy =
+        remedy_by_hand("Pin streams to one thread of each core: `longhaul test HOST -A 0,2,4`");
+    Ok(judge_advice(text).remedy(remedy))
+}
+
+fn judge_memory_node(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let node = case.readings.text(NODE)?;
+    // The kernel reports -1 if there are no NUMA nodes.
+    if matches!(node, "0" | "-1") || !case.is_at_least(FAST_BPS) {
+        return Ok(judge_good(format!("{} is at node {node}", case.device())));
+    }
+    case.readings.number(NODE)?;
+    let text = format!(
+        "{} is at node {node}: programs elsewhere move every byte across the machine",
+        case.device()
+    );
+    let remedy = remedy_by_command(
+        format!("cat /sys/devices/system/node/node{node}/cpulist"),
+        "Run on those cores: `taskset -c`, `numactl -N`, or `longhaul test HOST -A`",
+    );
+    Ok(judge_advice(text).remedy(remedy))
+}
+
+fn judge_iommu(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let kinds = case.readings.text(IOMMU)?;
+    let strict = kinds
+        .split(|c: char| c.is_whitespace() || c == ',')
+        .any(|kind| kind == "DMA");
+    if !strict || !case.is_at_least(FAST_BPS) {
+        return Ok(judge_good(kinds));
+    }
+    let text = format!("{kinds}: every buffer is mapped and unmapped one by one");
+    let remedy = remedy_by_hand("Boot with iommu=pt, or iommu.strict=0; both protect less");
+    Ok(judge_advice(text).remedy(remedy))
+}

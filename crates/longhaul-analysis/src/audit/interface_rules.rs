@@ -1,0 +1,202 @@
+//! Checks that the interface and its route can carry the path, with large enough packets.
+//!
+//! Source: see each rule. Units: bytes, bit/s.
+//! Error: the interface speed is that of the wire; headers take 2.5 to 6 % of it.
+//! Wrong when: a virtual device reports a speed or an MTU that the underlying device does not have.
+
+use super::AuditRule;
+use super::audit_case::{AuditCase, FAST_BPS};
+use super::host_readings::ReadingResult;
+use super::rule_judgement::{
+    RuleJudgement, judge_advice, judge_good, judge_limits, remedy_by_command, remedy_by_hand,
+    remedy_by_sysctl,
+};
+use longhaul_model::units::{Bytes, Rate};
+
+const CARRIER: &str = "interface.carrier";
+const SPEED: &str = "interface.speed_bps";
+const MTU: &str = "interface.mtu";
+const PROBING: &str = "net.ipv4.tcp_mtu_probing";
+const NO_DISCOVERY: &str = "net.ipv4.ip_no_pmtu_disc";
+const ROUTE: &str = "route.interface";
+/// The minimum MTU below which ESnet warns; it recommends 9000.
+const MIN_JUMBO_MTU: u64 = 8_000;
+const ETHERNET: u64 = 1_500;
+
+pub const RULES: &[AuditRule] = &[
+    AuditRule {
+        name: "carrier",
+        title: "the interface is connected",
+        source: "Linux networking/operstates (2025)",
+        needs: &[CARRIER],
+        by_path: false,
+        applies: false,
+        judge: judge_carrier,
+    },
+    AuditRule {
+        name: "interface_speed",
+        title: "speed of the interface",
+        source: "Linux ethtool(8) (2024)",
+        needs: &[SPEED],
+        by_path: true,
+        applies: false,
+        judge: judge_interface_speed,
+    },
+    AuditRule {
+        name: "mtu",
+        title: "size of packets",
+        source: "ESnet fasterdata-tuning (2025); Mathis et al. (1997)",
+        needs: &[MTU],
+        by_path: true,
+        // Neighbours with a smaller MTU lose packets.
+        applies: false,
+        judge: judge_mtu,
+    },
+    AuditRule {
+        name: "mtu_probing",
+        title: "a hop that silently drops large packets is found",
+        source: "RFC 4821 (2007); RFC 8899 (2020); ESnet fasterdata (2010s)",
+        needs: &[PROBING, MTU],
+        by_path: false,
+        applies: true,
+        judge: judge_mtu_probing,
+    },
+    AuditRule {
+        name: "mtu_discovery",
+        title: "packets as large as the path takes",
+        source: "RFC 1191 (1990); Linux ip-sysctl, ip_no_pmtu_disc (2025)",
+        needs: &[NO_DISCOVERY],
+        by_path: false,
+        applies: false,
+        judge: judge_mtu_discovery,
+    },
+    AuditRule {
+        name: "route",
+        title: "what the route itself sets",
+        source: "Linux ip-route(8) (2024)",
+        needs: &[ROUTE],
+        by_path: true,
+        applies: false,
+        judge: judge_route,
+    },
+];
+
+fn judge_carrier(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    Ok(if case.readings.switch(CARRIER)? {
+        judge_good(format!("{} has carrier", case.device()))
+    } else {
+        judge_limits(format!("{} has no carrier", case.device())).remedy(remedy_by_hand(
+            "Look at the cable, the optics and the port of the switch",
+        ))
+    })
+}
+
+fn judge_interface_speed(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let speed = case.readings.number(SPEED)?;
+    let text = format!("{} runs at {}", case.device(), Rate::bits_per_second(speed));
+    if speed >= case.path.rate_bps {
+        return Ok(judge_good(text));
+    }
+    let text = format!(
+        "{text}, the path at {}",
+        Rate::bits_per_second(case.path.rate_bps)
+    );
+    let remedy = remedy_by_hand("A faster interface; or see whether it agreed to less than it can");
+    Ok(judge_limits(text).bound(Some(speed)).remedy(remedy))
+}
+
+fn judge_mtu(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let mtu = case.readings.number(MTU)?;
+    let what = format!("the MTU of {} is {mtu} bytes", case.device());
+    if mtu >= MIN_JUMBO_MTU || (mtu >= ETHERNET && !case.is_at_least(FAST_BPS)) {
+        return Ok(judge_good(what));
+    }
+    let remedy = remedy_by_command(
+        format!("ip link set dev {} mtu 9000", case.device()),
+        "Only where every switch and the far end have it too",
+    );
+    if mtu < ETHERNET {
+        let text =
+            format!("{what}, less than Ethernet's 1500: more packets and headers for the same");
+        return Ok(judge_advice(text));
+    }
+    let packets = case.path.rate_bps / (mtu.max(1) * 8);
+    let text = format!(
+        "{what}: {packets} packets a second at this rate, and after loss a window grows by \
+         segments of that size"
+    );
+    Ok(judge_advice(text).remedy(remedy))
+}
+
+fn judge_mtu_probing(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let (mode, mtu) = (case.readings.number(PROBING)?, case.readings.number(MTU)?);
+    let what = format!("{PROBING} is {mode}");
+    if mode >= 2 {
+        let text =
+            format!("{what}: every connection starts with small segments and probes upwards");
+        let remedy = remedy_by_command(
+            format!("sysctl -w {PROBING}=1"),
+            "Probe only where large packets vanish",
+        );
+        return Ok(judge_advice(text).remedy(remedy));
+    }
+    if mode == 1 || mtu <= ETHERNET {
+        return Ok(judge_good(what));
+    }
+    let text = format!(
+        "{what}, with packets of {mtu} bytes: a hop that drops them without a word stalls every \
+         connection"
+    );
+    Ok(judge_advice(text).remedy(remedy_by_sysctl(
+        PROBING,
+        "1",
+        "Try smaller packets when large ones vanish",
+    )))
+}
+
+fn judge_mtu_discovery(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let mode = case.readings.number(NO_DISCOVERY)?;
+    let what = format!("{NO_DISCOVERY} is {mode}");
+    if mode == 0 {
+        return Ok(judge_good(what));
+    }
+    let text = format!("{what}: the host does not follow what routers say about packet sizes");
+    let remedy = remedy_by_command(
+        format!("sysctl -w {NO_DISCOVERY}=0"),
+        "Follow them; mode 3 is for hardened hosts",
+    );
+    Ok(judge_advice(text).remedy(remedy))
+}
+
+/// Checks the window and the MTU set on the route; they override all other settings.
+fn judge_route(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let by = case.readings.text(ROUTE)?;
+    let set = |name: &str| match case.readings.text(name) {
+        Ok(_) => case.readings.number(name).map(Some),
+        Err(_) => Ok(None),
+    };
+    let (window, mtu) = (set("route.window")?, set("route.mtu")?);
+    if let Some(window) = window.filter(|w| *w > 0 && *w < case.in_flight_bytes()) {
+        let carried = case.max_rate_bps(window);
+        let text = format!(
+            "the route by {by} sets a window of {}; {}",
+            Bytes(window),
+            case.describe_need()
+        );
+        let remedy = remedy_by_hand("Take `window` from that route: `ip route change …`");
+        return Ok(judge_limits(text).bound(carried).remedy(remedy));
+    }
+    let own = case.readings.number(MTU).ok();
+    if let (Some(mtu), Some(own)) = (mtu, own)
+        && mtu > 0
+        && mtu < own
+    {
+        let text = format!("the route by {by} sets an MTU of {mtu} bytes, the interface has {own}");
+        return Ok(judge_advice(text).remedy(remedy_by_hand(
+            "Right where the path takes no more; else take it away",
+        )));
+    }
+    Ok(judge_good(format!(
+        "by {by}, which sets neither window nor a smaller MTU"
+    )))
+}

@@ -1,0 +1,167 @@
+//! Checks that the interface offloads work from the CPU and can buffer enough packets.
+//!
+//! Source: see each rule. Units: descriptors, µs.
+//! Error: the cost of a setting depends on the CPU; these rules show where to look.
+//! Wrong when: the device is virtual and the underlying device does the work.
+
+use super::AuditRule;
+use super::audit_case::{AuditCase, FAST_BPS, VERY_FAST_BPS};
+use super::host_readings::ReadingResult;
+use super::rule_judgement::{RuleJudgement, judge_advice, judge_good, remedy_by_command};
+
+const TSO: &str = "interface.feature.tso";
+const GSO: &str = "interface.feature.gso";
+const GRO: &str = "interface.feature.gro";
+/// Readings and the feature names of ethtool. The first three must be known.
+const FEATURES: [(&str, &str); 6] = [
+    (TSO, "tso"),
+    (GSO, "gso"),
+    (GRO, "gro"),
+    ("interface.feature.tx_checksum", "tx"),
+    ("interface.feature.rx_checksum", "rx"),
+    ("interface.feature.scatter_gather", "sg"),
+];
+const RX_RING: [&str; 2] = ["interface.ring.rx", "interface.ring.rx_max"];
+const TX_RING: [&str; 2] = ["interface.ring.tx", "interface.ring.tx_max"];
+const RX_WAIT: &str = "interface.coalesce.rx_usecs";
+/// ESnet's ring size, if the device supports it.
+const RING_WANTED: u64 = 8_192;
+/// From this rate on, handling single packets takes a good part of a core.
+const NOTICEABLE_BPS: u64 = 1_000_000_000;
+/// Acknowledgements delayed by more than this make the sender burst.
+const LONG_WAIT_US: u64 = 1_000;
+
+pub const RULES: &[AuditRule] = &[
+    AuditRule {
+        name: "offloads",
+        title: "the interface cuts and joins segments",
+        source: "Linux segmentation-offloads (2025); ESnet fasterdata (2010s)",
+        needs: &[TSO, GSO, GRO],
+        by_path: true,
+        applies: false,
+        judge: judge_offloads,
+    },
+    AuditRule {
+        name: "receive_ring",
+        title: "packets that the interface can hold on receipt",
+        source: "ESnet fasterdata-tuning (2025)",
+        needs: &RX_RING,
+        by_path: true,
+        // Most devices take the link down to change it.
+        applies: false,
+        judge: |case| judge_ring(case, RX_RING, "rx"),
+    },
+    AuditRule {
+        name: "transmit_ring",
+        title: "packets that the interface can hold for sending",
+        source: "ESnet fasterdata-tuning (2025)",
+        needs: &TX_RING,
+        by_path: true,
+        applies: false,
+        judge: |case| judge_ring(case, TX_RING, "tx"),
+    },
+    AuditRule {
+        name: "coalescing",
+        title: "packets for each interrupt",
+        source: "Prasad et al., PAM (2004); Linux ethtool(8) (2024)",
+        needs: &[RX_WAIT],
+        by_path: true,
+        applies: false,
+        judge: judge_coalescing,
+    },
+    AuditRule {
+        name: "pause_frames",
+        title: "the switch can hold this host back",
+        source: "IEEE 802.3x (1997)",
+        needs: &["interface.pause.rx", "interface.pause.tx"],
+        by_path: true,
+        applies: false,
+        judge: judge_pause_frames,
+    },
+];
+
+fn judge_offloads(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let mut off = Vec::new();
+    for (reading, word) in FEATURES {
+        let known = case.readings.text(reading).is_ok();
+        if known && !case.readings.switch(reading)? {
+            off.push(word);
+        }
+    }
+    if off.is_empty() {
+        return Ok(judge_good("all that matter are on"));
+    }
+    let what = format!("off: {}", off.join(", "));
+    if !case.is_at_least(NOTICEABLE_BPS) {
+        return Ok(judge_good(format!(
+            "{what}; a core has time for that at this rate"
+        )));
+    }
+    let text = format!("{what}; the processor then handles packets of one MTU each");
+    let on: Vec<String> = off.iter().map(|word| format!("{word} on")).collect();
+    let remedy = remedy_by_command(
+        format!("ethtool -K {} {}", case.device(), on.join(" ")),
+        "Unless a bridge or a capture needs single packets",
+    );
+    Ok(judge_advice(text).remedy(remedy))
+}
+
+fn judge_ring(
+    case: &AuditCase,
+    [present, most]: [&str; 2],
+    word: &str,
+) -> ReadingResult<RuleJudgement> {
+    let (present, most) = (case.readings.number(present)?, case.readings.number(most)?);
+    let what = format!("{present} of {most} descriptors");
+    let wanted = RING_WANTED.min(most);
+    if present >= wanted || !case.is_at_least(FAST_BPS) {
+        return Ok(judge_good(what));
+    }
+    let text = format!("{what}; bursts at this rate overrun a short ring");
+    let remedy = remedy_by_command(
+        format!("ethtool -G {} {word} {wanted}", case.device()),
+        "The link may go down for a moment",
+    );
+    Ok(judge_advice(text).remedy(remedy))
+}
+
+fn judge_coalescing(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let wait = case.readings.number(RX_WAIT)?;
+    let adaptive = case.readings.switch("interface.coalesce.adaptive_rx") == Ok(true);
+    if adaptive {
+        return Ok(judge_good("adaptive"));
+    }
+    let remedy = remedy_by_command(
+        format!("ethtool -C {} adaptive-rx on", case.device()),
+        "Let the driver choose, or set rx-usecs to some tens",
+    );
+    let what = format!("an interrupt waits {wait} µs for more packets");
+    if wait > LONG_WAIT_US {
+        let text = format!("{what}: acknowledgements come in lumps, and so the sender sends");
+        return Ok(judge_advice(text).remedy(remedy));
+    }
+    if wait == 0 && case.is_at_least(FAST_BPS) {
+        let text = "an interrupt for each packet, unless the core is behind already";
+        return Ok(judge_advice(text).remedy(remedy));
+    }
+    Ok(judge_good(what))
+}
+
+fn judge_pause_frames(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let receives = case.readings.switch("interface.pause.rx")?;
+    let sends = case.readings.switch("interface.pause.tx")?;
+    if receives || sends || !case.is_at_least(VERY_FAST_BPS) {
+        let word = |on| if on { "on" } else { "off" };
+        return Ok(judge_good(format!(
+            "obeys them: {}, sends them: {}",
+            word(receives),
+            word(sends)
+        )));
+    }
+    let text = "off: a switch with short queues cannot hold this host back, and drops its bursts";
+    let remedy = remedy_by_command(
+        format!("ethtool -A {} rx on tx on", case.device()),
+        "If the switch does the same; they then hide a limit from TCP",
+    );
+    Ok(judge_advice(text).remedy(remedy))
+}

@@ -1,0 +1,191 @@
+//! Checks that packets leave evenly, and that queues are long enough.
+//!
+//! Source: see each rule. Units: bit/s, packets.
+//! Error: no reading shows how often a queue was full; the drop counters do.
+//! Wrong when: a queue on the path paces or drops first.
+
+use super::AuditRule;
+use super::audit_case::{AuditCase, FAST_BPS, VERY_FAST_BPS};
+use super::host_readings::ReadingResult;
+use super::rule_judgement::{
+    RuleJudgement, judge_advice, judge_good, judge_limits, remedy_by_command, remedy_by_sysctl,
+};
+use longhaul_model::units::Rate;
+
+const QDISC: &str = "interface.qdisc";
+const DEFAULT_QDISC: &str = "net.core.default_qdisc";
+const MAXRATE: &str = "interface.qdisc.maxrate_bps";
+const QUEUE: &str = "interface.txqueuelen";
+const BACKLOG: &str = "net.core.netdev_max_backlog";
+const CONTROL: &str = "net.ipv4.tcp_congestion_control";
+/// From this rate on, bursts at the interface's speed begin to overrun queues on the path.
+const BURSTY_BPS: u64 = 1_000_000_000;
+
+pub const RULES: &[AuditRule] = &[
+    AuditRule {
+        name: "queueing_discipline",
+        title: "packets of a stream leave evenly",
+        source: "ESnet fasterdata-tuning (2025); Linux tc-fq(8) (2015); Linux 4.13, internal \
+                 pacing (2017)",
+        needs: &[QDISC],
+        by_path: true,
+        // Replacing the queue loses the packets in it.
+        applies: false,
+        judge: judge_queueing_discipline,
+    },
+    AuditRule {
+        name: "default_queueing_discipline",
+        title: "queueing discipline of interfaces to come",
+        source: "ESnet fasterdata-tuning (2025)",
+        needs: &[DEFAULT_QDISC],
+        by_path: false,
+        // It changes no existing interface, so a measurement could not show its effect.
+        applies: false,
+        judge: judge_default_queueing_discipline,
+    },
+    AuditRule {
+        name: "flow_ceiling",
+        title: "ceiling of each stream at the interface",
+        source: "Linux tc-fq(8), maxrate (2015)",
+        needs: &[QDISC],
+        by_path: true,
+        applies: false,
+        judge: judge_flow_ceiling,
+    },
+    AuditRule {
+        name: "transmit_queue",
+        title: "length of the interface's queue",
+        source: "ESnet fasterdata-tuning (2025)",
+        needs: &[QUEUE],
+        by_path: true,
+        applies: false,
+        judge: judge_transmit_queue,
+    },
+    AuditRule {
+        name: "receive_backlog",
+        title: "packets that may wait for a core",
+        source: "ESnet fasterdata (2010s); Linux sysctl/net, netdev_max_backlog (2025)",
+        needs: &[BACKLOG],
+        by_path: true,
+        applies: true,
+        judge: judge_receive_backlog,
+    },
+];
+
+/// Returns the queueing disciplines that hold packets: the leaves, or the root if it has none.
+fn list_leaf_qdiscs<'a>(case: &AuditCase<'a>) -> ReadingResult<Vec<&'a str>> {
+    let root = case.readings.text(QDISC)?;
+    let leaves = case.readings.text("interface.qdisc.leaves").ok();
+    Ok(match leaves.filter(|kinds| !kinds.is_empty()) {
+        Some(kinds) => kinds.split_whitespace().collect(),
+        None => vec![root],
+    })
+}
+
+fn judge_queueing_discipline(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let kinds = list_leaf_qdiscs(case)?;
+    let told = kinds.join(", ");
+    if kinds.iter().all(|kind| *kind == "fq") {
+        return Ok(judge_good("fq paces each stream"));
+    }
+    if kinds.iter().all(|kind| *kind == "noqueue") {
+        return Ok(judge_good("no queue at this interface"));
+    }
+    let control = case.readings.text(CONTROL).unwrap_or_default();
+    if control.starts_with("bbr") {
+        let text = format!("{told}; BBR paces by timers of its own, which fq would do for less");
+        return Ok(judge_good(text));
+    }
+    if !case.is_at_least(BURSTY_BPS) {
+        return Ok(judge_good(format!(
+            "{told}; bursts matter little at this rate"
+        )));
+    }
+    let text = format!(
+        "{told} lets a stream leave in bursts at the interface's speed, which queues on the way \
+         must hold"
+    );
+    let remedy = remedy_by_command(
+        format!("tc qdisc replace dev {} root fq", case.device()),
+        "Pace each stream; what waits in the old queue is lost",
+    );
+    Ok(judge_advice(text).remedy(remedy))
+}
+
+fn judge_default_queueing_discipline(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let present = case.readings.text(DEFAULT_QDISC)?;
+    if present == "fq" {
+        return Ok(judge_good("fq"));
+    }
+    let text = format!("{DEFAULT_QDISC} is {present}: new interfaces do not pace");
+    Ok(judge_advice(text).remedy(remedy_by_sysctl(
+        DEFAULT_QDISC,
+        "fq",
+        "Only for interfaces set up afterwards",
+    )))
+}
+
+fn judge_flow_ceiling(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    if case.readings.text(MAXRATE).is_err() {
+        return Ok(judge_good("none is set"));
+    }
+    let ceiling = case.readings.number(MAXRATE)?;
+    let text = format!(
+        "{} lets a stream leave at {} at most",
+        case.device(),
+        Rate::bits_per_second(ceiling)
+    );
+    if ceiling >= case.path.rate_bps {
+        return Ok(judge_good(text));
+    }
+    let remedy = remedy_by_command(
+        format!("tc qdisc replace dev {} root fq", case.device()),
+        "Without the ceiling, unless it is there on purpose",
+    );
+    Ok(judge_limits(text).bound(Some(ceiling)).remedy(remedy))
+}
+
+fn judge_transmit_queue(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    const WANTED: u64 = 10_000;
+    let present = case.readings.number(QUEUE)?;
+    let used = list_leaf_qdiscs(case).is_ok_and(|kinds| {
+        kinds
+            .iter()
+            .any(|kind| matches!(*kind, "pfifo_fast" | "pfifo"))
+    });
+    if present >= WANTED || !used || !case.is_at_least(FAST_BPS) {
+        return Ok(judge_good(format!("{present} packets")));
+    }
+    let text = format!(
+        "{present} packets are {:.1} ms at this rate, less than a burst of a large window",
+        (present * 1500 * 8) as f64 / (case.path.rate_bps as f64 / 1e3)
+    );
+    let remedy = remedy_by_command(
+        format!("ip link set dev {} txqueuelen {WANTED}", case.device()),
+        "As ESnet sets; fq does not need it",
+    );
+    Ok(judge_advice(text).remedy(remedy))
+}
+
+fn judge_receive_backlog(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let present = case.readings.number(BACKLOG)?;
+    let wanted = if case.is_at_least(VERY_FAST_BPS) {
+        250_000
+    } else if case.is_at_least(FAST_BPS) {
+        30_000
+    } else {
+        1_000
+    };
+    let what = format!("{BACKLOG} is {present} packets");
+    if present >= wanted {
+        return Ok(judge_good(what));
+    }
+    let text =
+        format!("{what}; where packets wait for another core, bursts at this rate overrun it");
+    let remedy = remedy_by_sysctl(
+        BACKLOG,
+        wanted.to_string(),
+        format!("{wanted}, as ESnet sets"),
+    );
+    Ok(judge_advice(text).remedy(remedy))
+}

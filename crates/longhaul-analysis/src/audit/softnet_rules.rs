@@ -1,0 +1,81 @@
+//! Checks whether this host dropped packets or fell behind in processing them.
+//!
+//! Source: Linux sysctl/net (2025), netdev_max_backlog and netdev_budget. Units: packets, times.
+//! Error: counts are of all cores, since boot. Wrong when: the drops were long ago; a run reads the
+//! counters before and after itself.
+
+use super::AuditRule;
+use super::audit_case::AuditCase;
+use super::host_readings::ReadingResult;
+use super::rule_judgement::{RuleJudgement, judge_advice, judge_good, remedy_by_sysctl};
+
+const DROPPED: &str = "softnet.dropped";
+const PROCESSED: &str = "softnet.processed";
+const SQUEEZED: &str = "softnet.squeezed";
+const BUDGET: &str = "net.core.netdev_budget";
+/// The ratio of squeezed softirq rounds to packets above which the rule reports them.
+const SQUEEZED_RATIO: f64 = 1e-4;
+
+pub const RULES: &[AuditRule] = &[
+    AuditRule {
+        name: "softnet_drops",
+        title: "packets dropped between interface and TCP",
+        source: "Linux sysctl/net, netdev_max_backlog (2025)",
+        needs: &[DROPPED, PROCESSED],
+        by_path: false,
+        applies: false,
+        judge: judge_softnet_drops,
+    },
+    AuditRule {
+        name: "softnet_squeezed",
+        title: "turns of packet work that were cut short",
+        source: "Linux sysctl/net, netdev_budget (2025)",
+        needs: &[SQUEEZED, PROCESSED],
+        by_path: false,
+        applies: false,
+        judge: judge_softnet_squeezed,
+    },
+];
+
+fn judge_softnet_drops(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let dropped = case.readings.number(DROPPED)?;
+    let processed = case.readings.number(PROCESSED)?;
+    let text = format!("{dropped} of {processed} packets dropped since boot");
+    if dropped == 0 {
+        return Ok(judge_good(text));
+    }
+    let judged = judge_advice(format!("{text}: TCP takes each for loss on the path"));
+    let name = "net.core.netdev_max_backlog";
+    Ok(match case.readings.number(name) {
+        Ok(present) => {
+            let twice = present.saturating_mul(2).min(1_000_000).max(present);
+            judged.remedy(remedy_by_sysctl(
+                name,
+                twice.to_string(),
+                "A longer queue, if they grow in a run",
+            ))
+        }
+        Err(_) => judged,
+    })
+}
+
+fn judge_softnet_squeezed(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    let squeezed = case.readings.number(SQUEEZED)?;
+    let processed = case.readings.number(PROCESSED)?;
+    let text = format!("{squeezed} turns cut short in {processed} packets since boot");
+    if squeezed as f64 <= SQUEEZED_RATIO * processed as f64 {
+        return Ok(judge_good(text));
+    }
+    let judged = judge_advice(format!("{text}: packets waited for the next turn"));
+    Ok(match case.readings.number(BUDGET) {
+        Ok(present) => {
+            let twice = present.saturating_mul(2).min(10_000).max(present);
+            judged.remedy(remedy_by_sysctl(
+                BUDGET,
+                twice.to_string(),
+                "More packets in one turn",
+            ))
+        }
+        Err(_) => judged,
+    })
+}

@@ -1,0 +1,229 @@
+//! Findings from the results of one direction.
+//!
+//! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP. Error: that of the figures.
+//! Wrong when: a figure is; each finding names the evidence for it and against it.
+
+use super::direction_estimate::{EstimatedDirection, median_queueing_delay_s};
+use super::fusion::MethodAgreement;
+use crate::diagnose::{build_advice, build_unproven_finding};
+use crate::throughput::limiter_text::{format_whole_percent, to_rate};
+use longhaul_model::report::v1::available::{
+    AvailableEstimate, AvailablePlan, EstimateVerdict, TokenBucketKind,
+};
+use longhaul_model::report::v1::{FindingAdvice, ReportCaveat, ReportFinding};
+use longhaul_model::units::Bytes;
+
+/// The path is full if less than this share of the capacity is available.
+const FULL_RATIO: f64 = 0.1;
+/// The minimum number of trains left out for a caveat.
+const MIN_REPORTED_DROPS: usize = 3;
+
+pub fn list_findings(direction: &EstimatedDirection, word: &str) -> Vec<ReportFinding> {
+    let causes: [fn(&EstimatedDirection, &str) -> Option<ReportFinding>; 4] = [
+        find_token_bucket,
+        find_several_hops,
+        find_full_path,
+        find_time_slots,
+    ];
+    causes
+        .iter()
+        .filter_map(|cause| cause(direction, word))
+        .collect()
+}
+
+fn find_token_bucket(direction: &EstimatedDirection, word: &str) -> Option<ReportFinding> {
+    let bucket = direction.estimate.bucket.as_ref()?;
+    let (cause, name, what) = match bucket.kind {
+        TokenBucketKind::Shaper => ("shaper", "Shaper", "the excess waits"),
+        TokenBucketKind::Policer => ("policer", "Policer", "the excess is dropped"),
+    };
+    let summary = format!(
+        "{name}, {word}: {} for the first {}, then {}; {what}",
+        to_rate(bucket.peak_bps),
+        Bytes(bucket.burst_bytes),
+        to_rate(bucket.sustained_bps),
+    );
+    let mut found = build_unproven_finding(cause, bucket.confidence_ratio, summary);
+    found.supports.push(match bucket.kind {
+        TokenBucketKind::Shaper => String::from("trains slow down after the same bytes each time"),
+        TokenBucketKind::Policer => {
+            String::from("trains lose what exceeds one rate, and no queue grows")
+        }
+    });
+    if direction.estimate.flags.iter().any(|f| f == "unstable") {
+        found
+            .contradicts
+            .push(String::from("the load changed within this run"));
+    }
+    let text = format!(
+        "Plan with {}; tests shorter than the burst report too much",
+        to_rate(bucket.sustained_bps)
+    );
+    found.advice.push(FindingAdvice {
+        expected_bps: Some(bucket.sustained_bps),
+        ..build_advice("path", text)
+    });
+    Some(found)
+}
+
+fn find_several_hops(direction: &EstimatedDirection, word: &str) -> Option<ReportFinding> {
+    let fusion = direction
+        .fusion
+        .as_ref()
+        .filter(|f| f.accord == MethodAgreement::SeveralHops)?;
+    let (queue, sweep) = (fusion.by_queue?, fusion.by_sweep?);
+    let summary = format!(
+        "More than one hop is loaded, {word}: trains find {} free, but all queues are empty only {} of the time",
+        to_rate(sweep.value as u64),
+        format_whole_percent(queue.value / fusion.capacity.value),
+    );
+    let mut found = build_unproven_finding("multi_hop_load", 0.7, summary);
+    found.supports.push(String::from(
+        "trains gain no delay at rates at which small probes often meet a queue",
+    ));
+    found.contradicts.push(String::from(
+        "bursty traffic of one hop shows the same in some runs",
+    ));
+    found.advice.push(build_advice(
+        "path",
+        String::from("Measure again: three of five runs with this finding settle it; longhaul path tells the hops"),
+    ));
+    Some(found)
+}
+
+fn find_full_path(direction: &EstimatedDirection, word: &str) -> Option<ReportFinding> {
+    let estimate = &direction.estimate;
+    let (capacity, available) = (estimate.capacity_bps?, estimate.available_bps?);
+    let high = estimate.available_interval_bps?[1];
+    if available as f64 > FULL_RATIO * capacity as f64 {
+        return None;
+    }
+    let summary = format!(
+        "The path is full, {word}: {} of {} are free",
+        to_rate(available),
+        to_rate(capacity),
+    );
+    let sure = if high as f64 <= FULL_RATIO * capacity as f64 {
+        0.9
+    } else {
+        0.6
+    };
+    let mut found = build_unproven_finding("full_path", sure, summary);
+    if let Some(queue_s) = median_queueing_delay_s(&direction.evidence) {
+        found.supports.push(format!(
+            "small probes wait {:.2} ms in the middle",
+            queue_s * 1e3
+        ));
+    }
+    found.contradicts.push(String::from(
+        "a new TCP flow still gets a share, from the flows that are there",
+    ));
+    found.advice.push(build_advice(
+        "path",
+        String::from(
+            "Look at the other traffic before tuning hosts; a larger window takes from it",
+        ),
+    ));
+    Some(found)
+}
+
+fn find_time_slots(direction: &EstimatedDirection, word: &str) -> Option<ReportFinding> {
+    let estimate = &direction.estimate;
+    let slot = estimate
+        .batching_ns
+        .filter(|_| estimate.flags.iter().any(|f| f == "time_slotted"))?;
+    let summary = format!(
+        "Packets arrive in batches every {:.1} ms, {word}: a link that grants time slots",
+        slot as f64 / 1e6
+    );
+    let mut found = build_unproven_finding("time_slotted_access", 0.6, summary);
+    found.supports.push(String::from(
+        "network cards batch for less than a millisecond",
+    ));
+    found.contradicts.push(String::from(
+        "a receiver short of processor time batches as well",
+    ));
+    found.advice.push(build_advice(
+        "path",
+        String::from("Judge this path by rates over 50 ms and more; round trips swing by a slot"),
+    ));
+    Some(found)
+}
+
+/// Returns caveats about the limits of this measurement.
+pub fn list_caveats(
+    direction: &EstimatedDirection,
+    plan: &AvailablePlan,
+    word: &str,
+) -> Vec<ReportCaveat> {
+    let mut found = Vec::new();
+    if let Some(text) = describe_verdict(&direction.estimate, direction) {
+        found.push(ReportCaveat::new(
+            direction.estimate.verdict.word(),
+            format!("{word}: {text}"),
+        ));
+    }
+    let dropped = &direction.evidence.dropped;
+    if dropped.len() >= MIN_REPORTED_DROPS {
+        let text = format!(
+            "{word}: {} trains were left out; the first because {}",
+            dropped.len(),
+            dropped[0].1
+        );
+        found.push(ReportCaveat::new("trains_left_out", text));
+    }
+    if plan.mode == longhaul_model::report::v1::available::AvailableMode::Light {
+        let text = "light mode sends no trains of set rate: several loaded hops, and capacity behind a fast sender's load, go unseen";
+        found.push(ReportCaveat::new("light_mode", format!("{word}: {text}")));
+    }
+    found
+}
+
+fn describe_verdict(
+    estimate: &AvailableEstimate,
+    direction: &EstimatedDirection,
+) -> Option<String> {
+    let most = estimate.resolution_bps.unwrap_or(0);
+    match estimate.verdict {
+        EstimateVerdict::Estimated => None,
+        EstimateVerdict::CapacityOnly => Some(String::from(
+            "what is free could not be told; see the methods",
+        )),
+        EstimateVerdict::SenderLimited => Some(String::from(
+            "the path is at least as fast as the sender; its capacity may be higher",
+        )),
+        EstimateVerdict::BeyondResolution if most > 0 => Some(format!(
+            "these hosts tell capacities up to {}, with the clocks, batches and bytes of this run",
+            to_rate(most)
+        )),
+        EstimateVerdict::BeyondResolution => Some(String::from(
+            "every burst came in too few batches to be timed; ask for more bytes",
+        )),
+        EstimateVerdict::Disturbed => Some(describe_disturbance(direction)),
+        EstimateVerdict::NoAnswer => Some(String::from("no probe arrived: filtered, or no way")),
+    }
+}
+
+fn describe_disturbance(direction: &EstimatedDirection) -> String {
+    if let Some(skew) = direction.evidence.skew {
+        return format!(
+            "the receiver's clock runs {:.1} % off the sender's; no time of it is believed",
+            skew * 100.0
+        );
+    }
+    match direction.evidence.dropped.first() {
+        Some((_, why)) => format!(
+            "{} of {} trains could not be used; the first because {why}",
+            direction.evidence.dropped.len(),
+            direction.evidence.dropped.len() + direction.evidence.readings.len(),
+        ),
+        None => format!(
+            "{} of the probes were lost",
+            format_whole_percent(loss_of_direction(direction))
+        ),
+    }
+}
+
+fn loss_of_direction(direction: &EstimatedDirection) -> f64 {
+    direction.evidence.loss_ratio()
+}

@@ -1,0 +1,179 @@
+//! Detection of a token bucket on the path.
+//!
+//! Small buckets show on every burst: the first packets pass at the peak rate, the rest at the
+//! sustained rate. Large ones show only on long trains at full rate. Those in between empty at the
+//! start of the long trains, which is therefore repeated. A policer drops what a shaper would
+//! queue.
+//!
+//! Source: docs/methods/available-bandwidth.md, after ShaperProbe (Kanuparthy and Dovrolis 2011).
+//! Units: bytes of IP, bit/s. Error: rate 1 %, burst 2 %, small ones ±1 packet.
+//! Wrong when: cross traffic starts once and continues.
+
+mod knee;
+mod policer_detection;
+mod rate_step;
+mod repeated_knee;
+
+use super::train_evidence::TrainEvidence;
+use super::train_reading::TrainReading;
+use crate::stats::quantile::{median, quantile, sort_finite};
+use knee::RateKnee;
+use longhaul_model::report::v1::available::{
+    ProbeTrain, TokenBucketEstimate, TokenBucketKind, TrainPurpose,
+};
+
+pub use policer_detection::find_policer;
+pub use rate_step::find_rate_step;
+pub use repeated_knee::{find_knee_hint, find_repeated_knee};
+
+/// The minimum number of bursts with the same knee.
+const MIN_KNEES: usize = 3;
+/// Two knees agree if they differ by no more than this ratio or one packet.
+const AGREE_RATIO: f64 = 0.25;
+/// The minimum half-width of the burst's interval, as a ratio; it is also at least one packet.
+const BURST_ERROR: f64 = 0.03;
+/// Trains of this many times the knee's position must show it.
+const LONG_ENOUGH: f64 = 1.5;
+/// The maximum share of bursts without rest that show the knee: an empty bucket shows none.
+const MAX_REPEATED_KNEES_RATIO: f64 = 0.5;
+/// The rest before a train after which the bucket counts as full again.
+const RESTED_S: f64 = 0.01;
+/// The minimum gap that ends the first round of long trains.
+const ROUND_GAP_NS: u64 = 500_000_000;
+
+/// Returns whether most bursts after a rest have a knee at the same position.
+pub fn is_bucket_suspected(evidence: &TrainEvidence) -> bool {
+    find_agreeing_knees(&list_rested_bursts(evidence), knee::find_knee).is_some()
+}
+
+/// Finds a bucket that empties within a burst.
+pub fn find_small_bucket(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
+    let knees = find_agreeing_knees(&list_rested_bursts(evidence), knee::find_knee)?;
+    let late = list_unrested_bursts(evidence);
+    if knees_recur_without_rest(&late, &knees, knee::find_knee) {
+        return None;
+    }
+    let confidence_ratio = if late.is_empty() { 0.7 } else { 0.95 };
+    summarize_knees(&knees, TokenBucketKind::Shaper, confidence_ratio)
+}
+
+/// Returns whether trains without rest show the knee too. Then it is not from a bucket.
+fn knees_recur_without_rest(
+    late: &[&TrainReading],
+    knees: &[RateKnee],
+    find: fn(&TrainReading) -> Option<RateKnee>,
+) -> bool {
+    let same = |r: &&&TrainReading| find(r).is_some_and(|k| is_near_knees(&k, knees));
+    late.iter().filter(same).count() as f64 > MAX_REPEATED_KNEES_RATIO * late.len() as f64
+}
+
+/// Summarises the knees: their medians and their spread.
+fn summarize_knees(
+    knees: &[RateKnee],
+    kind: TokenBucketKind,
+    confidence_ratio: f64,
+) -> Option<TokenBucketEstimate> {
+    let of = |value: fn(&RateKnee) -> f64| median(knees.iter().map(value));
+    let (peak, sustained, burst) = (
+        of(|k| k.peak_bps)?,
+        of(|k| k.sustained_bps)?,
+        of(|k| k.burst_bytes)?,
+    );
+    let rates = sort_finite(knees.iter().map(|k| k.sustained_bps));
+    let sizes = sort_finite(knees.iter().map(|k| k.burst_bytes));
+    let packet = knees.iter().map(|k| k.packet_bytes).fold(0.0, f64::max);
+    let least = packet.max(BURST_ERROR * burst);
+    let span = |values: &[f64]| Some((quantile(values, 0.1)?, quantile(values, 0.9)?));
+    let (rate_span, size_span) = (span(&rates)?, span(&sizes)?);
+    Some(TokenBucketEstimate {
+        kind,
+        peak_bps: peak as u64,
+        sustained_bps: sustained as u64,
+        sustained_interval_bps: Some([
+            (rate_span.0.min(0.98 * sustained)) as u64,
+            (rate_span.1.max(1.02 * sustained)) as u64,
+        ]),
+        burst_bytes: burst as u64,
+        burst_interval_bytes: Some([
+            size_span.0.min(burst - least).max(0.0) as u64,
+            size_span.1.max(burst + least) as u64,
+        ]),
+        confidence_ratio,
+    })
+}
+
+/// Returns the bursts that found the bucket full.
+fn list_rested_bursts(evidence: &TrainEvidence) -> Vec<&TrainReading> {
+    list_bursts_with_rest(evidence)
+        .into_iter()
+        .filter(|(_, rest)| *rest >= RESTED_S)
+        .map(|(r, _)| r)
+        .collect()
+}
+
+fn list_unrested_bursts(evidence: &TrainEvidence) -> Vec<&TrainReading> {
+    list_bursts_with_rest(evidence)
+        .into_iter()
+        .filter(|(_, rest)| *rest < RESTED_S / 2.0)
+        .map(|(r, _)| r)
+        .collect()
+}
+
+/// Returns each burst with the time since the end of the previous train.
+fn list_bursts_with_rest(evidence: &TrainEvidence) -> Vec<(&TrainReading, f64)> {
+    let mut trains: Vec<&TrainReading> = evidence.readings.iter().collect();
+    trains.sort_by(|a, b| a.sent_s[0].total_cmp(&b.sent_s[0]));
+    let mut busy_until = f64::MIN;
+    let mut found = Vec::new();
+    for train in trains {
+        if train.purpose == TrainPurpose::Burst && train.lost == 0 {
+            found.push((train, train.sent_s[0] - busy_until));
+        }
+        if train.purpose != TrainPurpose::Idle {
+            busy_until = busy_until.max(train.sent_s[0] + train.received_span_s());
+        }
+    }
+    found
+}
+
+/// Returns the knees if most of the trains that are long enough show one at the same position.
+fn find_agreeing_knees(
+    trains: &[&TrainReading],
+    find: fn(&TrainReading) -> Option<RateKnee>,
+) -> Option<Vec<RateKnee>> {
+    let knees: Vec<RateKnee> = trains.iter().filter_map(|r| find(r)).collect();
+    let place = median(knees.iter().map(|k| k.at_bytes))?;
+    let long_enough = trains
+        .iter()
+        .filter(|r| r.packets as f64 * r.bits / 8.0 > LONG_ENOUGH * place)
+        .count();
+    let same: Vec<RateKnee> = knees.into_iter().filter(|k| is_knee_at(k, place)).collect();
+    (same.len() >= MIN_KNEES && 4 * same.len() >= 3 * long_enough).then_some(same)
+}
+
+fn is_near_knees(knee: &RateKnee, others: &[RateKnee]) -> bool {
+    is_knee_at(knee, compute_knee_position(others))
+}
+
+fn is_knee_at(knee: &RateKnee, place: f64) -> bool {
+    (knee.at_bytes - place).abs() <= (AGREE_RATIO * place).max(1.5 * knee.packet_bytes)
+}
+
+/// The median position of the knees, in bytes.
+fn compute_knee_position(knees: &[RateKnee]) -> f64 {
+    median(knees.iter().map(|k| k.at_bytes)).unwrap_or(0.0)
+}
+
+/// Returns the first round of long trains in order, without the repetitions.
+fn list_long_trains(trains: &[ProbeTrain]) -> Vec<&ProbeTrain> {
+    let mut found: Vec<&ProbeTrain> = trains
+        .iter()
+        .filter(|t| t.purpose == TrainPurpose::Bucket)
+        .collect();
+    found.sort_by_key(|t| t.sent_at_ns);
+    let ended_ns = |t: &ProbeTrain| t.sent_at_ns + t.sent_ns.last().copied().unwrap_or(0);
+    let rested = |pair: &[&ProbeTrain]| pair[1].sent_at_ns > ended_ns(pair[0]) + ROUND_GAP_NS;
+    let look = found.windows(2).position(rested).map(|last| last + 1);
+    found.truncate(look.unwrap_or(found.len()));
+    found
+}

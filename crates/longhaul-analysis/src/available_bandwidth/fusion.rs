@@ -1,0 +1,251 @@
+//! Combines both methods and checks whether they agree.
+//!
+//! The share of probes that found the queue empty is further evidence for A/C in the posterior of
+//! the sweep. If the methods contradict each other, they are not combined: a sweep well above the
+//! empty queue means several loaded hops, one well below it a load that changed.
+//!
+//! Source: docs/decisions/0013-two-methods-fused.md. Units: bit/s of IP. Error: measured coverage
+//! in docs/methods/available-bandwidth.md. Wrong when: both methods err the same way.
+
+use super::empty_queue::EmptyQueueShare;
+use super::rate_sweep::{self, BoundedValue, SweepPosterior, SweepPrior};
+use super::train_evidence::TrainEvidence;
+use crate::stats::quantile::median;
+
+/// The error of the fluid model itself, as a share of C.
+const MODEL_ERROR: f64 = 0.015;
+/// The same error if cross traffic got between the bursts' packets: C is then less certain.
+const SPARSE_BURST_ERROR: f64 = 0.03;
+/// The difference above which several hops are loaded, in standard errors and as a share of C.
+const MIN_DIFFERENCE_SIGMAS: f64 = 1.6;
+const MIN_DIFFERENCE_RATIO: f64 = 0.08;
+/// A difference too small for the flag, but the interval is then extended to the sweep's value.
+const HINT_RATIO: f64 = 0.06;
+/// The difference in the other direction above which the load changed, in standard errors.
+const MIN_CHANGE_SIGMAS: f64 = 2.5;
+/// Three tenths of a full-size packet in bits: noise that lasts longer hides queues.
+const NOISE_BITS: f64 = 3_600.0;
+const MIN_HIDDEN_SIGMAS: f64 = 2.0;
+/// The minimum number of trains in a sweep.
+const MIN_SWEEP_TRAINS: usize = 8;
+/// The error of the fluid model with several loaded hops, as a share of C.
+const SEVERAL_HOPS_ERROR: f64 = 0.08;
+/// A known capacity is used if the new estimate is below it by no more than this.
+const KNOWN_RATIO: f64 = 0.15;
+
+/// The agreement of the two methods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MethodAgreement {
+    Agree,
+    SeveralHops,
+    Changed,
+    /// Only one method is valid.
+    Alone,
+}
+
+/// The result of each method, and the combined one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FusedEstimate {
+    pub capacity: BoundedValue,
+    /// Absent if neither method is valid.
+    pub available: Option<BoundedValue>,
+    pub by_queue: Option<BoundedValue>,
+    pub by_sweep: Option<BoundedValue>,
+    /// The weight of the empty-queue method in the combined result.
+    pub queue_weight: f64,
+    pub accord: MethodAgreement,
+    pub burst_bits: f64,
+    /// The median duration of a train, if trains were sent.
+    pub train_s: Option<f64>,
+}
+
+impl FusedEstimate {
+    /// Returns the spread of the available bandwidth over the duration of a train.
+    pub fn spread_bps(&self) -> Option<f64> {
+        let seconds = self.train_s?;
+        Some(
+            (self.burst_bits * self.capacity.value / seconds)
+                .sqrt()
+                .min(0.5 * self.capacity.value),
+        )
+    }
+}
+
+/// Combines both methods; `None` without a usable burst. `known_bps` comes from earlier runs.
+pub fn fuse_methods(evidence: &TrainEvidence, known_bps: Option<f64>) -> Option<FusedEstimate> {
+    let dispersion = evidence.dispersion?;
+    let base_bps = match known_bps {
+        Some(known) if (1.0 - KNOWN_RATIO..1.0).contains(&(dispersion.capacity_bps / known)) => {
+            known
+        }
+        _ => dispersion.capacity_bps,
+    };
+    let queue = evidence.emptiness.filter(|q| q.is_valid(base_bps));
+    let prior = SweepPrior {
+        base_bps,
+        error_ratio: dispersion.error_ratio,
+        hidden_ratio: dispersion.spread_ratio.min(0.2),
+        burst_bits: queue.and_then(|q| compute_burst_bits(q, base_bps)),
+    };
+    let swept = evidence.data.len() >= MIN_SWEEP_TRAINS;
+    let data = if swept { evidence.data.as_slice() } else { &[] };
+    let posterior = rate_sweep::compute_posterior(data, prior);
+    let seconds: f64 = data.iter().map(|d| d.seconds).sum();
+    // The trains' own scatter may be low by chance; the bursts seen in the queue are real.
+    let sampling = prior
+        .burst_bits
+        .filter(|_| swept)
+        .map_or(0.0, |bits| (bits * base_bps / seconds).sqrt());
+    let model_ratio = if dispersion.dense {
+        MODEL_ERROR
+    } else {
+        SPARSE_BURST_ERROR
+    };
+    let fusion = combine_estimates(&posterior, swept, queue, sampling, model_ratio);
+    Some(FusedEstimate {
+        train_s: median(data.iter().map(|d| d.seconds)),
+        ..fusion
+    })
+}
+
+/// Returns the size in bits of a typical burst, derived from the mean queue.
+fn compute_burst_bits(queue: EmptyQueueShare, capacity_bps: f64) -> Option<f64> {
+    let share = queue.empty_ratio;
+    let bits = 2.0 * capacity_bps * queue.queue_s * share * (1.0 - share);
+    (bits > 0.0).then_some(bits.max(1e3))
+}
+
+fn combine_estimates(
+    posterior: &SweepPosterior,
+    swept: bool,
+    queue: Option<EmptyQueueShare>,
+    sampling_bps: f64,
+    model_ratio: f64,
+) -> FusedEstimate {
+    let capacity = posterior.capacity();
+    let by_sweep = swept.then(|| posterior.available());
+    let queue = queue.filter(|q| !is_queue_hidden_by_noise(q, by_sweep, capacity));
+    let queue_share = queue.map(|q| {
+        // Our own probes contribute to the queue too.
+        let ours = q.rate_hz * q.bits / capacity.value;
+        ((q.empty_ratio + ours).min(1.0), q.error_ratio)
+    });
+    let joined = queue_share.map(|(share, error)| posterior.with_share(share, error));
+    let by_queue = queue_share.map(|(share, error)| multiply_share(capacity, share, error));
+    let accord = compare_methods(by_queue, by_sweep, capacity.value, sampling_bps);
+    let (level, at, queue_weight) = match (accord, &joined) {
+        (MethodAgreement::Agree | MethodAgreement::Changed, Some(joined)) => {
+            let weight = by_sweep.zip(by_queue).map_or(1.0, |(s, q)| {
+                let (s, q) = (s.deviation.powi(2), q.deviation.powi(2));
+                s / (s + q).max(f64::MIN_POSITIVE)
+            });
+            (Some(joined.available()), joined.capacity(), weight)
+        }
+        (MethodAgreement::Alone, Some(joined)) => {
+            (Some(joined.available()), joined.capacity(), 1.0)
+        }
+        _ => (by_sweep, capacity, 0.0),
+    };
+    FusedEstimate {
+        available: level
+            .map(|level| widen_interval(level, at, (accord, model_ratio), by_queue, by_sweep)),
+        capacity: at,
+        by_queue,
+        by_sweep,
+        queue_weight,
+        accord,
+        burst_bits: posterior.burst_bits,
+        train_s: None,
+    }
+}
+
+/// Returns whether noise as long as a packet hides queues and so inflates the empty share.
+fn is_queue_hidden_by_noise(
+    queue: &EmptyQueueShare,
+    by_sweep: Option<BoundedValue>,
+    capacity: BoundedValue,
+) -> bool {
+    by_sweep.is_some_and(|sweep| {
+        let error = sweep
+            .deviation
+            .hypot(capacity.value * queue.error_ratio.hypot(MODEL_ERROR));
+        queue.noise_s > NOISE_BITS / capacity.value
+            && queue.empty_ratio * capacity.value - sweep.value > MIN_HIDDEN_SIGMAS * error
+    })
+}
+
+fn compare_methods(
+    by_queue: Option<BoundedValue>,
+    by_sweep: Option<BoundedValue>,
+    capacity_bps: f64,
+    sampling_bps: f64,
+) -> MethodAgreement {
+    let (Some(queue), Some(sweep)) = (by_queue, by_sweep) else {
+        return MethodAgreement::Alone;
+    };
+    let model = MODEL_ERROR * capacity_bps;
+    let scatter = sweep.deviation.max(sampling_bps);
+    let error = queue
+        .deviation
+        .hypot(scatter)
+        .hypot(model * std::f64::consts::SQRT_2);
+    let apart = sweep.value - queue.value;
+    if apart > MIN_DIFFERENCE_SIGMAS * error && apart > MIN_DIFFERENCE_RATIO * capacity_bps {
+        MethodAgreement::SeveralHops
+    } else if -apart > MIN_CHANGE_SIGMAS * error {
+        MethodAgreement::Changed
+    } else {
+        MethodAgreement::Agree
+    }
+}
+
+fn multiply_share(capacity: BoundedValue, share: f64, error: f64) -> BoundedValue {
+    let deviation = (capacity.value * error).hypot(capacity.deviation * share);
+    let value = capacity.value * share;
+    BoundedValue {
+        value,
+        deviation,
+        interval: [
+            (value - 1.96 * deviation).max(0.0),
+            value + 1.96 * deviation,
+        ],
+    }
+}
+
+/// Adds the model's own error and any contradiction to the interval.
+fn widen_interval(
+    level: BoundedValue,
+    capacity: BoundedValue,
+    (accord, model_ratio): (MethodAgreement, f64),
+    by_queue: Option<BoundedValue>,
+    by_sweep: Option<BoundedValue>,
+) -> BoundedValue {
+    let capacity_bps = capacity.value;
+    let model = match accord {
+        MethodAgreement::SeveralHops => SEVERAL_HOPS_ERROR,
+        _ => model_ratio,
+    } * capacity_bps;
+    let reach = |to: f64| (to - level.value).hypot(1.96 * model);
+    let mut low = level.value - reach(level.interval[0]);
+    let mut high = level.value + reach(level.interval[1]);
+    let hint = by_sweep
+        .zip(by_queue)
+        .map_or(0.0, |(sweep, queue)| sweep.value - queue.value);
+    if accord == MethodAgreement::Agree && hint > HINT_RATIO * capacity_bps {
+        high = high.max(by_sweep.map_or(high, |sweep| sweep.value));
+    }
+    if accord == MethodAgreement::Changed {
+        for other in [by_queue, by_sweep].into_iter().flatten() {
+            low = low.min(other.value);
+            high = high.max(other.value);
+        }
+    }
+    BoundedValue {
+        deviation: level.deviation.hypot(model),
+        interval: [
+            low.max(0.0),
+            high.min(capacity.interval[1].max(level.value)),
+        ],
+        ..level
+    }
+}

@@ -1,0 +1,291 @@
+//! The schedule of probe trains.
+//!
+//! First bursts that grow until they are long compared with the receiver's batches; then small
+//! probes at random times, with trains of many rates between them; then trains that narrow the
+//! interval most, while budget remains. Byte and time budgets are checked before anything is sent.
+//!
+//! Source: docs/methods/available-bandwidth.md. Units: bytes of IP, µs. Error: none, it only plans.
+//! Wrong when: the sender is slower than planned; then rounds are skipped, and budgets still hold.
+
+mod train_budget;
+mod train_planning;
+
+use super::bucket_detection;
+use super::fusion::{self, FusedEstimate, MethodAgreement};
+use super::timing_resolution;
+use super::train_evidence::TrainEvidence;
+use longhaul_model::report::v1::available::{AvailableMode, AvailablePlan, ProbeTrain, TrainPlan};
+use train_budget::TrainBudget;
+pub use train_budget::{ModeBudget, budget_of_mode};
+use train_planning::TrainShape;
+
+/// The facts known about one direction before the first probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PriorPathFacts {
+    pub idle_rtt_us: Option<u64>,
+    /// The speed of the sender's interface.
+    pub interface_bps: Option<u64>,
+    /// The largest IP packet that the path carries, if known.
+    pub path_mtu_bytes: Option<u32>,
+}
+
+/// The maximum number of burst rounds before the bursts are considered too short.
+const MAX_BURST_ROUNDS: u32 = 5;
+/// The number of sufficiently long bursts needed before the sweep.
+const ENOUGH_BURSTS: usize = 4;
+/// The number of packets in the first bursts.
+const FIRST_BURST: u32 = 17;
+const MIN_BURST_PACKETS: u32 = 8;
+/// A burst may be shorter than requested by this ratio.
+const SHORT_BURST: f64 = 0.8;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ScheduleStage {
+    Bursts { round: u32, packets: u32 },
+    Main,
+    More { round: u32 },
+    Memory,
+    Long,
+    RepeatLong,
+    Done,
+}
+
+/// The probe schedule of one direction, without I/O: returns trains and takes their results.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProbeSchedule {
+    plan: AvailablePlan,
+    facts: PriorPathFacts,
+    seen: Vec<ProbeTrain>,
+    stage: ScheduleStage,
+    purse: TrainBudget,
+    next_index: u32,
+}
+
+impl ProbeSchedule {
+    pub fn new(plan: &AvailablePlan, facts: PriorPathFacts) -> ProbeSchedule {
+        let packet_bytes = facts
+            .path_mtu_bytes
+            .map_or(plan.packet_bytes, |mtu| plan.packet_bytes.min(mtu))
+            .max(train_planning::SMALL_BYTES);
+        ProbeSchedule {
+            purse: TrainBudget::new(plan, facts),
+            plan: AvailablePlan {
+                packet_bytes,
+                ..plan.clone()
+            },
+            facts,
+            seen: Vec::new(),
+            stage: ScheduleStage::Bursts {
+                round: 0,
+                packets: FIRST_BURST,
+            },
+            next_index: 0,
+        }
+    }
+
+    /// Returns the next trains, to be sent in this order, or `None` when the schedule is complete.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it is told between two calls what came of the first, so it is no iterator"
+    )]
+    pub fn next(&mut self) -> Option<Vec<TrainPlan>> {
+        while self.stage != ScheduleStage::Done {
+            let asked = self.plan_stage();
+            let mut trains = self.purse.take_affordable(asked);
+            if !trains.is_empty() {
+                for train in &mut trains {
+                    train.index = self.next_index;
+                    self.next_index += 1;
+                }
+                return Some(trains);
+            }
+            self.stage = self.stage_after_refusal();
+            self.begin_long();
+        }
+        None
+    }
+
+    /// Records the results of the trains returned last.
+    pub fn record(&mut self, trains: &[ProbeTrain]) {
+        self.purse.record_elapsed(trains);
+        self.seen.extend_from_slice(trains);
+        self.stage = self.next_stage();
+        self.begin_long();
+    }
+
+    /// Adds the time that is reserved for the long trains.
+    fn begin_long(&mut self) {
+        if self.stage == ScheduleStage::Long {
+            self.purse.add_time(self.plan.shaper_time_us.unwrap_or(0));
+        }
+    }
+
+    fn plan_stage(&self) -> Vec<TrainPlan> {
+        let shape = self.shape();
+        match self.stage {
+            ScheduleStage::Bursts { round: 0, .. } if self.plan.mode == AvailableMode::Light => {
+                train_planning::plan_light_mode(&shape, &self.purse)
+            }
+            ScheduleStage::Bursts { round, packets } => {
+                let count = if round == 0 { 2 } else { ENOUGH_BURSTS as u32 };
+                train_planning::plan_bursts(&shape, &self.purse, count, packets)
+            }
+            ScheduleStage::Main => {
+                train_planning::plan_main_sweep(&shape, &self.purse, self.facts.interface_bps)
+            }
+            ScheduleStage::More { .. } => self.fused().map_or_else(Vec::new, |fusion| {
+                train_planning::plan_more_trains(
+                    &shape,
+                    &self.purse,
+                    &fusion,
+                    self.facts.interface_bps,
+                )
+            }),
+            ScheduleStage::Memory => train_planning::plan_burst_pairs(&shape),
+            ScheduleStage::Long => {
+                train_planning::plan_long_trains(&shape, &self.purse, self.plan.shaper_time_us)
+            }
+            ScheduleStage::RepeatLong => self.plan_repetition(&shape),
+            ScheduleStage::Done => Vec::new(),
+        }
+    }
+
+    /// Returns the next stage if the budget forbids all trains of this one.
+    fn stage_after_refusal(&self) -> ScheduleStage {
+        match self.stage {
+            ScheduleStage::Bursts { .. } if self.evidence().dispersion.is_some() => {
+                ScheduleStage::Main
+            }
+            ScheduleStage::Main | ScheduleStage::More { .. } | ScheduleStage::Memory => {
+                self.stage_long_or_done()
+            }
+            ScheduleStage::Bursts { .. }
+            | ScheduleStage::Long
+            | ScheduleStage::RepeatLong
+            | ScheduleStage::Done => ScheduleStage::Done,
+        }
+    }
+
+    fn next_stage(&self) -> ScheduleStage {
+        match self.stage {
+            ScheduleStage::Bursts { .. } if self.plan.mode == AvailableMode::Light => {
+                ScheduleStage::Done
+            }
+            ScheduleStage::Bursts { round, packets } => self.stage_after_bursts(round, packets),
+            ScheduleStage::Main => self.stage_after_main(0),
+            ScheduleStage::More { round } => self.stage_after_main(round + 1),
+            ScheduleStage::Memory => self.stage_long_or_done(),
+            ScheduleStage::Long => ScheduleStage::RepeatLong,
+            ScheduleStage::RepeatLong | ScheduleStage::Done => ScheduleStage::Done,
+        }
+    }
+
+    fn stage_after_bursts(&self, round: u32, packets: u32) -> ScheduleStage {
+        let evidence = self.evidence();
+        if evidence.lost == evidence.sent {
+            return ScheduleStage::Done;
+        }
+        let Some(dispersion) = evidence.dispersion else {
+            // Bursts that overran a short queue give no result; nor do those within a few batches.
+            let grown = if evidence.lost * 50 > evidence.sent {
+                (packets / 2).max(MIN_BURST_PACKETS)
+            } else {
+                (packets * 4).min(timing_resolution::MAX_TRAIN_PACKETS)
+            };
+            return if round < MAX_BURST_ROUNDS && grown != packets {
+                ScheduleStage::Bursts {
+                    round: round + 1,
+                    packets: grown,
+                }
+            } else {
+                ScheduleStage::Done
+            };
+        };
+        let bits = f64::from(self.plan.packet_bytes) * 8.0;
+        let needed_s = dispersion.min_burst_s();
+        let fits = (needed_s * dispersion.capacity_bps / bits).ceil() as u32 + 4;
+        let long_enough = evidence.count_long_bursts(SHORT_BURST * needed_s);
+        if fits > timing_resolution::MAX_TRAIN_PACKETS {
+            return ScheduleStage::Done;
+        }
+        if long_enough >= ENOUGH_BURSTS || round >= MAX_BURST_ROUNDS {
+            return ScheduleStage::Main;
+        }
+        ScheduleStage::Bursts {
+            round: round + 1,
+            packets: fits.max(FIRST_BURST).max(packets.min(fits)),
+        }
+    }
+
+    fn stage_after_main(&self, rounds: u32) -> ScheduleStage {
+        let evidence = self.evidence();
+        if bucket_detection::is_bucket_suspected(&evidence) {
+            return ScheduleStage::Memory;
+        }
+        let (target, most_rounds) = match self.plan.mode {
+            AvailableMode::Careful => (0.012, 6),
+            _ => (0.025, 2),
+        };
+        let unsure = self.fused().is_some_and(|f| {
+            let off = f
+                .available
+                .is_none_or(|a| a.deviation > target * f.capacity.value);
+            off && f.accord != MethodAgreement::SeveralHops
+        });
+        if unsure && rounds < most_rounds {
+            ScheduleStage::More { round: rounds }
+        } else {
+            self.stage_long_or_done()
+        }
+    }
+
+    fn stage_long_or_done(&self) -> ScheduleStage {
+        if self.plan.shaper_time_us.is_some() {
+            ScheduleStage::Long
+        } else {
+            ScheduleStage::Done
+        }
+    }
+
+    /// Repeats the start of the long trains; plans nothing if they are conclusive or show no knee.
+    fn plan_repetition(&self, shape: &TrainShape) -> Vec<TrainPlan> {
+        if bucket_detection::find_rate_step(&self.seen).is_some() {
+            return Vec::new();
+        }
+        let hint = bucket_detection::find_knee_hint(&self.evidence());
+        hint.map_or_else(Vec::new, |knee| {
+            train_planning::plan_repeated_trains(shape, knee.at_bytes, knee.sustained_bps)
+        })
+    }
+
+    fn evidence(&self) -> TrainEvidence {
+        TrainEvidence::of(&self.seen)
+    }
+
+    fn fused(&self) -> Option<FusedEstimate> {
+        fusion::fuse_methods(&self.evidence(), None)
+    }
+
+    /// Returns the lower bound of the available share so far; one fifth before anything is known.
+    fn free_ratio(&self) -> f64 {
+        let known = match self.stage {
+            ScheduleStage::More { .. } => self.fused(),
+            _ => None,
+        };
+        let ratio = known.and_then(|f| Some(f.available?.interval[0] / f.capacity.value));
+        ratio.map_or(0.2, |r| r.clamp(0.1, 0.5))
+    }
+
+    fn shape(&self) -> TrainShape {
+        let dispersion = self.evidence().dispersion;
+        TrainShape {
+            mode: self.plan.mode,
+            packet_bytes: self.plan.packet_bytes,
+            seed: self.plan.seed ^ u64::from(self.next_index).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            rate_bps: dispersion.map_or(train_planning::UNKNOWN_BPS, |d| d.rate_bps),
+            capacity_bps: dispersion.map_or(train_planning::UNKNOWN_BPS, |d| d.capacity_bps),
+            batching_s: dispersion.map_or(0.0, |d| d.batching_s),
+            free_ratio: self.free_ratio(),
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! The trains of one round, planned from the results so far.
+//!
+//! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP, seconds. Error: none.
+//! Wrong when: never; the budget removes excess trains later.
+
+use super::train_budget::TrainBudget;
+use crate::available_bandwidth::fusion::FusedEstimate;
+use crate::available_bandwidth::timing_resolution;
+use crate::estimator_accuracy::splitmix::SplitMix64;
+use longhaul_model::report::v1::available::{
+    AvailableMode, TrainPlan, TrainPurpose, TrainSchedule,
+};
+
+/// The size of a small probe in IP bytes.
+pub const SMALL_BYTES: u32 = 100;
+/// The assumed rate of an unknown path: slow, so that the time budget holds.
+pub const UNKNOWN_BPS: f64 = 1e7;
+
+/// The number of trains in the first sweep, and their minimum number.
+const TRAINS: usize = 24;
+const MIN_TRAINS: usize = 10;
+/// The approximate number of packets in a train at the dispersion rate when the budget is tight.
+const SHORTEST_PACKETS: f64 = 25.0;
+const SWEEP_BITS: f64 = 4e6;
+const CAREFUL_SWEEP_BITS: f64 = 24e6;
+const MIN_TRAIN_S: f64 = 1.2e-3;
+/// The number of trains sent one after another without small probes between them.
+const TRAINS_TOGETHER: usize = 3;
+/// Small probes: their duration, their mean gap, and their maximum share of the path's rate.
+const IDLE_S: f64 = 1.2;
+const CAREFUL_IDLE_S: f64 = 3.0;
+const IDLE_GAP_S: f64 = 2e-3;
+const IDLE_LOAD: f64 = 0.03;
+/// Light mode: the number of bursts, and the total time.
+const LIGHT_BURSTS: u32 = 2;
+const LIGHT_S: f64 = 0.9;
+/// The transmission time of a packet above which small probes suffice and trains would disturb.
+const SLOW_PACKET_S: f64 = 0.6e-3;
+/// The rest before the long trains, so that a bucket is full again.
+const REFILL_US: u64 = 2_000_000;
+/// The rate of the long trains as a ratio of the capacity: slightly less than fills the link.
+const LONG_RATIO: f64 = 0.97;
+/// The share of time and bytes for the long trains; the rest is for their repetitions.
+const LONG_PART: f64 = 0.75;
+/// Repetitions: their number, their length beyond the knee, and the time to drain before them.
+const REPETITIONS: u32 = 3;
+const REPETITION_KNEES: f64 = 1.7;
+const MIN_REPETITION_KNEES: f64 = 1.3;
+const MIN_PACKETS_AFTER_KNEE: u32 = 20;
+const FIRST_REPETITION_REST_US: u64 = 1_000_000;
+const MIN_REPETITION_REST_US: u64 = 60_000;
+/// The target error as a share of the capacity, for which more trains are planned.
+const WANTED_ERROR: f64 = 0.02;
+const MAX_MORE_TRAINS: usize = 48;
+
+/// The parameters from which trains are planned.
+#[derive(Debug, Clone, Copy)]
+pub struct TrainShape {
+    pub mode: AvailableMode,
+    pub packet_bytes: u32,
+    pub seed: u64,
+    /// The dispersion rate of the bursts.
+    pub rate_bps: f64,
+    pub capacity_bps: f64,
+    pub batching_s: f64,
+    /// The available share of the capacity, or an assumption.
+    pub free_ratio: f64,
+}
+
+impl TrainShape {
+    fn bits(&self) -> f64 {
+        f64::from(self.packet_bytes) * 8.0
+    }
+
+    fn train(&self, rate_bps: f64, seconds: f64, pause_s: f64) -> TrainPlan {
+        let packets = (rate_bps * seconds / self.bits()).round() as u32;
+        TrainPlan {
+            index: 0,
+            purpose: TrainPurpose::Sweep,
+            packets: packets.clamp(10, timing_resolution::MAX_TRAIN_PACKETS),
+            packet_bytes: self.packet_bytes,
+            schedule: TrainSchedule::RateBps(rate_bps.max(1.0) as u64),
+            pause_us: (pause_s * 1e6) as u64,
+        }
+    }
+
+    fn burst(&self, packets: u32, pause_s: f64) -> TrainPlan {
+        TrainPlan {
+            index: 0,
+            purpose: TrainPurpose::Burst,
+            packets,
+            packet_bytes: self.packet_bytes,
+            schedule: TrainSchedule::BackToBack,
+            pause_us: (pause_s * 1e6) as u64,
+        }
+    }
+
+    fn idle(packets: u32, gap_s: f64, pause_s: f64, seed: u64) -> TrainPlan {
+        TrainPlan {
+            index: 0,
+            purpose: TrainPurpose::Idle,
+            packets,
+            packet_bytes: SMALL_BYTES,
+            schedule: TrainSchedule::Poisson {
+                mean_gap_ns: (gap_s * 1e9) as u64,
+                seed,
+            },
+            pause_us: (pause_s * 1e6) as u64,
+        }
+    }
+
+    /// Returns the time that the queue left by a train takes to drain.
+    fn drain_s(&self, rate_bps: f64, seconds: f64) -> f64 {
+        let over = (rate_bps / self.capacity_bps - self.free_ratio).max(0.0);
+        (over * seconds / self.free_ratio).min(0.15)
+    }
+}
+
+/// Plans the single round of light mode.
+pub fn plan_light_mode(shape: &TrainShape, purse: &TrainBudget) -> Vec<TrainPlan> {
+    let bursts = LIGHT_BURSTS * timing_resolution::LIGHT_PACKETS * shape.packet_bytes;
+    let left = purse.bytes.saturating_sub(u64::from(bursts));
+    let probes = (left / u64::from(SMALL_BYTES)).min(400) as u32;
+    let seconds = LIGHT_S.min(purse.seconds() - 0.05);
+    let parts = LIGHT_BURSTS + 1;
+    let each = probes / parts;
+    let spread = f64::from(each) + 2.0 * f64::from(each).sqrt();
+    let gap_s = (seconds / f64::from(parts) - 0.02) / spread;
+    let mut trains = Vec::new();
+    for part in 0..parts {
+        if part > 0 {
+            trains.push(shape.burst(timing_resolution::LIGHT_PACKETS, 0.003));
+        }
+        trains.push(TrainShape::idle(
+            each,
+            gap_s.max(1e-4),
+            0.012,
+            shape.seed ^ u64::from(part),
+        ));
+    }
+    trains
+}
+
+pub fn plan_bursts(
+    shape: &TrainShape,
+    purse: &TrainBudget,
+    count: u32,
+    packets: u32,
+) -> Vec<TrainPlan> {
+    let affordable = purse.bytes / 3 / u64::from(count * shape.packet_bytes);
+    let packets =
+        packets.min(affordable.min(u64::from(timing_resolution::MAX_TRAIN_PACKETS)) as u32);
+    if packets < 4 {
+        return Vec::new();
+    }
+    let span_s = f64::from(packets) * shape.bits() / shape.rate_bps;
+    let pause_s = (2.0 * span_s + 0.003).min(0.1);
+    (0..count).map(|_| shape.burst(packets, pause_s)).collect()
+}
+
+/// Plans small probes with the trains of the first sweep among them.
+pub fn plan_main_sweep(
+    shape: &TrainShape,
+    purse: &TrainBudget,
+    interface_bps: Option<u64>,
+) -> Vec<TrainPlan> {
+    let careful = shape.mode == AvailableMode::Careful;
+    let bits = if careful {
+        CAREFUL_SWEEP_BITS
+    } else {
+        SWEEP_BITS
+    };
+    let bits = bits.min(purse.bits(shape.rate_bps) / 2.0);
+    let longest = compute_train_seconds(shape, bits, MIN_TRAINS)
+        .max(SHORTEST_PACKETS * shape.bits() / shape.rate_bps);
+    let seconds = compute_train_seconds(shape, bits, TRAINS)
+        .max(SHORTEST_PACKETS * shape.bits() / shape.rate_bps)
+        .min(longest);
+    let affordable = (bits / (0.75 * shape.rate_bps * seconds)) as usize;
+    let count = affordable.clamp(MIN_TRAINS, TRAINS);
+    let mut rng = SplitMix64::new(shape.seed);
+    if !careful && shape.bits() / shape.rate_bps > SLOW_PACKET_S {
+        // Trains and their queues would take most of the time and hide it from the probes.
+        return interleave_idle_probes(shape, purse, &[], seconds, f64::MAX, &mut rng);
+    }
+    let rates = shuffle_rates(list_first_rates(shape, interface_bps, count), &mut rng);
+    let idle_s = if careful { CAREFUL_IDLE_S } else { IDLE_S };
+    interleave_idle_probes(shape, purse, &rates, seconds, idle_s, &mut rng)
+}
+
+/// Plans trains slightly above the available bandwidth, and small probes, to narrow the interval.
+pub fn plan_more_trains(
+    shape: &TrainShape,
+    purse: &TrainBudget,
+    fusion: &FusedEstimate,
+    interface_bps: Option<u64>,
+) -> Vec<TrainPlan> {
+    let capacity = fusion.capacity.value;
+    let available = fusion.available.map_or(0.5 * capacity, |a| a.value);
+    let low = available + 0.1 * capacity;
+    let high = (available + 0.5 * capacity).max(1.1 * capacity);
+    let high = high.min(compute_max_rate(shape, interface_bps)).max(low);
+    let middle = low.midpoint(high);
+    let needed = fusion.burst_bits / WANTED_ERROR.powi(2) * middle / capacity;
+    let bits = needed.min(purse.bits(shape.rate_bps) / 2.0);
+    let least = compute_train_seconds(shape, 0.0, 1);
+    // Long trains show a sharper knee; too long ones fill queues.
+    let long = least.max(0.01 * (1e8 / capacity).clamp(0.2, 2.0));
+    let count = ((bits / middle / long) as usize).clamp(8, MAX_MORE_TRAINS);
+    let seconds = least.max(bits / middle / count as f64);
+    let mut rng = SplitMix64::new(shape.seed);
+    let step = (high - low) / count as f64;
+    let rates = (0..count).map(|i| low + step * (i as f64 + 0.5)).collect();
+    let rates = shuffle_rates(rates, &mut rng);
+    let idle_s = if shape.mode == AvailableMode::Careful {
+        CAREFUL_IDLE_S
+    } else {
+        IDLE_S
+    };
+    interleave_idle_probes(shape, purse, &rates, seconds, idle_s, &mut rng)
+}
+
+/// Plans pairs of bursts: one after a rest, and one without, which meets an empty token bucket.
+pub fn plan_burst_pairs(shape: &TrainShape) -> Vec<TrainPlan> {
+    let packets = 40;
+    let gap_s = f64::from(packets) * shape.bits() / shape.rate_bps;
+    let pair = || {
+        [
+            shape.burst(packets, 0.05 + 2.0 * gap_s),
+            shape.burst(packets, 0.2 * gap_s),
+        ]
+    };
+    (0..3).flat_map(|_| pair()).collect()
+}
+
+/// The maximum number of packets that a server accepts in one request.
+const MAX_LONG_PACKETS: u32 = 150_000;
+
+/// Plans trains at full rate for the requested time, without gaps between them.
+pub fn plan_long_trains(
+    shape: &TrainShape,
+    purse: &TrainBudget,
+    time_us: Option<u64>,
+) -> Vec<TrainPlan> {
+    let rest_s = REFILL_US as f64 / 1e6 + 0.1;
+    let seconds = (time_us.unwrap_or(0) as f64 / 1e6)
+        .min(LONG_PART * (purse.seconds() - rest_s))
+        .max(0.0);
+    let rate_bps = LONG_RATIO * shape.capacity_bps;
+    let most = (LONG_PART * purse.bytes as f64 * 8.0 / shape.bits()) as u32;
+    let packets = ((rate_bps * seconds / shape.bits()) as u32).min(most);
+    // Fast paths are probed for a shorter time.
+    let mut packets = packets.min(MAX_LONG_PACKETS);
+    let mut trains = Vec::new();
+    while packets > 0 {
+        let part = packets.min(timing_resolution::MAX_TRAIN_PACKETS);
+        packets -= part;
+        trains.push(TrainPlan {
+            purpose: TrainPurpose::Bucket,
+            packets: part,
+            pause_us: if trains.is_empty() { REFILL_US } else { 0 },
+            ..shape.train(rate_bps, 0.0, 0.0)
+        });
+    }
+    trains
+}
+
+/// Repeats the start of the long trains three times, each followed directly by another train.
+pub fn plan_repeated_trains(
+    shape: &TrainShape,
+    knee_bytes: f64,
+    sustained_bps: f64,
+) -> Vec<TrainPlan> {
+    let knee = (knee_bytes * 8.0 / shape.bits()) as u32;
+    let packets = (REPETITION_KNEES * f64::from(knee)) as u32 + MIN_PACKETS_AFTER_KNEE;
+    let packets = packets.min(timing_resolution::MAX_TRAIN_PACKETS);
+    if f64::from(packets) < MIN_REPETITION_KNEES * f64::from(knee) {
+        return Vec::new();
+    }
+    let pair_s = f64::from(2 * packets) * shape.bits() / sustained_bps;
+    let rest_us = |time: u32| {
+        if time == 0 {
+            FIRST_REPETITION_REST_US
+        } else {
+            (1e6 * pair_s) as u64 + MIN_REPETITION_REST_US
+        }
+    };
+    let train = |pause_us| TrainPlan {
+        purpose: TrainPurpose::Bucket,
+        packets,
+        pause_us,
+        ..shape.train(LONG_RATIO * shape.capacity_bps, 0.0, 0.0)
+    };
+    (0..REPETITIONS)
+        .flat_map(|time| [train(rest_us(time)), train(0)])
+        .collect()
+}
+
+fn compute_train_seconds(shape: &TrainShape, bits: f64, count: usize) -> f64 {
+    let by_bits = bits / (0.75 * shape.rate_bps * count as f64);
+    MIN_TRAIN_S
+        .max(timing_resolution::TRAIN_BATCHES * shape.batching_s)
+        .max(by_bits)
+}
+
+fn compute_max_rate(shape: &TrainShape, interface_bps: Option<u64>) -> f64 {
+    let line = interface_bps.map_or(f64::MAX, |bps| 0.98 * bps as f64);
+    line.min(1.6 * shape.rate_bps.max(0.8 * shape.capacity_bps))
+}
+
+/// Returns rates from well below to above the dispersion rate, and some at the maximum useful rate.
+fn list_first_rates(shape: &TrainShape, interface_bps: Option<u64>, count: usize) -> Vec<f64> {
+    let most = compute_max_rate(shape, interface_bps);
+    let low = 0.12 * shape.rate_bps;
+    let high = (1.25 * shape.rate_bps).min(most);
+    let even = count - count / 6;
+    let step = (high - low) / (even - 1) as f64;
+    let rates = (0..even).map(|i| low + step * i as f64);
+    rates.chain(std::iter::repeat_n(most, count / 6)).collect()
+}
+
+fn shuffle_rates(mut rates: Vec<f64>, rng: &mut SplitMix64) -> Vec<f64> {
+    for i in (1..rates.len()).rev() {
+        rates.swap(i, rng.below(i + 1));
+    }
+    rates
+}
+
+/// Plans groups of three trains, with small probes before, between and after them, so that both
+/// sample the same period.
+fn interleave_idle_probes(
+    shape: &TrainShape,
+    purse: &TrainBudget,
+    rates: &[f64],
+    seconds: f64,
+    idle_s: f64,
+    rng: &mut SplitMix64,
+) -> Vec<TrainPlan> {
+    let gap_s = IDLE_GAP_S.max(f64::from(SMALL_BYTES) * 8.0 / (IDLE_LOAD * shape.rate_bps));
+    let cost_s = |rate: f64| {
+        let sent = (10.0 * shape.bits() / rate).max(seconds);
+        sent + shape.drain_s(rate, sent) + (0.15 * seconds).max(1e-3) + 1e-3
+    };
+    let left = purse.seconds();
+    // Trains use at most two thirds of the time. Their order is random, so the rest can go.
+    let mut fits = 0.0;
+    let rates: Vec<f64> = rates
+        .iter()
+        .copied()
+        .take_while(|rate| {
+            fits += cost_s(*rate);
+            fits < 0.67 * left
+        })
+        .collect();
+    let sweep_s: f64 = rates.iter().map(|r| cost_s(*r)).sum();
+    // Long trains leave long queues: fewer, longer periods of small probes.
+    let together = if seconds > 0.02 {
+        2 * TRAINS_TOGETHER
+    } else {
+        TRAINS_TOGETHER
+    };
+    let groups = rates.len().div_ceil(together) + 1;
+    let idle_s = idle_s.min(0.9 * (left - sweep_s)).max(0.0);
+    let each = (idle_s / gap_s / groups as f64) as u32;
+    let mut trains = Vec::new();
+    let mut drain_s = 1e-3;
+    for (group, seed) in (0..groups).zip(1u64..) {
+        trains.push(TrainShape::idle(
+            each,
+            gap_s,
+            drain_s,
+            shape.seed ^ (seed << 32),
+        ));
+        drain_s = 1e-3;
+        for rate in rates.iter().skip(group * together).take(together) {
+            let random_s = -rng.between(1e-9, 1.0).ln() * (0.15 * seconds).max(1e-3);
+            trains.push(shape.train(*rate, seconds, drain_s + random_s.min(0.1)));
+            let sent = (10.0 * shape.bits() / rate).max(seconds);
+            drain_s = shape.drain_s(*rate, sent) + 1e-3;
+        }
+    }
+    trains
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::available_bandwidth::probe_schedule::PriorPathFacts;
+    use crate::estimator_accuracy::available_accuracy::build_available_plan;
+
+    #[test]
+    fn a_long_look_at_a_fast_path_asks_for_no_more_than_a_far_end_takes() {
+        let plan = longhaul_model::report::v1::available::AvailablePlan {
+            most_bytes: u64::MAX / 16,
+            shaper_time_us: Some(20_000_000),
+            ..build_available_plan(AvailableMode::Careful, 1)
+        };
+        let facts = PriorPathFacts {
+            idle_rtt_us: Some(10_000),
+            interface_bps: None,
+            path_mtu_bytes: None,
+        };
+        let shape = TrainShape {
+            mode: AvailableMode::Careful,
+            packet_bytes: 1500,
+            seed: 1,
+            rate_bps: 1e9,
+            capacity_bps: 1e9,
+            batching_s: 0.0,
+            free_ratio: 1.0,
+        };
+        let trains = plan_long_trains(&shape, &TrainBudget::new(&plan, facts), plan.shaper_time_us);
+        let packets: u32 = trains.iter().map(|train| train.packets).sum();
+        assert_eq!(packets, MAX_LONG_PACKETS);
+    }
+}

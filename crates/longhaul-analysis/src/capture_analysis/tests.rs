@@ -1,0 +1,367 @@
+//! Connections played packet by packet, with what is known of them.
+
+use super::{CaptureAnalyser, CaptureFlows, MAX_CAPTURE_FLOWS};
+use longhaul_model::decoded_packet::{
+    DecodedPacket, PacketTransport, PayloadHead, TcpFlags, TcpHeader, TcpHeaderOptions,
+};
+use longhaul_model::report::v1::capture::{CapturedFlow, NegotiatedOptions, TcpFlowDirection};
+use proptest::prelude::*;
+use std::net::SocketAddr;
+
+const MS: u64 = 1_000_000;
+const MSS: u32 = 1000;
+
+/// A connection as seen at its opener, whose numbers wrap around.
+struct Play {
+    packets: Vec<DecodedPacket>,
+    stamps: bool,
+}
+
+const OPENER_FIRST: u32 = u32::MAX - 1500;
+const LISTENER_FIRST: u32 = 77;
+
+fn address(host: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, host], port))
+}
+
+impl Play {
+    /// With a handshake of 100 ms.
+    fn new(stamps: bool) -> Play {
+        let mut play = Play {
+            packets: Vec::new(),
+            stamps,
+        };
+        let options = |shift| TcpHeaderOptions {
+            mss_bytes: Some(1460),
+            window_shift: Some(shift),
+            sack_permitted: true,
+            ..TcpHeaderOptions::default()
+        };
+        play.put(
+            0,
+            true,
+            TcpFlags::SYN | TcpFlags::ECE | TcpFlags::CWR,
+            (0, 0, 0),
+            options(7),
+        );
+        play.put(
+            100,
+            false,
+            TcpFlags::SYN | TcpFlags::ACK,
+            (0, 1, 0),
+            options(9),
+        );
+        play.put(
+            100,
+            true,
+            TcpFlags::ACK,
+            (1, 1, 0),
+            TcpHeaderOptions::default(),
+        );
+        play
+    }
+
+    fn put(
+        &mut self,
+        at_ms: u64,
+        from_opener: bool,
+        flags: u16,
+        (sequence, acknowledged, payload_bytes): (u32, u32, u32),
+        options: TcpHeaderOptions,
+    ) {
+        let (opener, listener) = (address(1, 40_000), address(2, 5201));
+        let (from, to, own, other) = if from_opener {
+            (opener, listener, OPENER_FIRST, LISTENER_FIRST)
+        } else {
+            (listener, opener, LISTENER_FIRST, OPENER_FIRST)
+        };
+        let stamps = (at_ms as u32, at_ms.saturating_sub(100) as u32);
+        self.packets.push(DecodedPacket {
+            at_ns: 1_000_000_000_000 + at_ms * MS,
+            from,
+            to,
+            wire_bytes: 40 + payload_bytes,
+            payload_bytes,
+            payload: None,
+            ecn: 0,
+            transport: PacketTransport::Tcp(TcpHeader {
+                sequence: own.wrapping_add(sequence),
+                acknowledged: other.wrapping_add(acknowledged),
+                flags: TcpFlags(flags),
+                window: 500,
+                options: TcpHeaderOptions {
+                    timestamps: self.stamps.then_some(stamps),
+                    ..options
+                },
+            }),
+        });
+    }
+
+    /// The opener sends packet `number` of its data.
+    fn sends(&mut self, at_ms: u64, number: u32) {
+        let options = TcpHeaderOptions::default();
+        self.put(
+            at_ms,
+            true,
+            TcpFlags::ACK,
+            (1 + number * MSS, 1, MSS),
+            options,
+        );
+    }
+
+    /// The listener acknowledges all below packet `number`.
+    fn acknowledges(&mut self, at_ms: u64, number: u32) {
+        let options = TcpHeaderOptions::default();
+        self.put(
+            at_ms,
+            false,
+            TcpFlags::ACK,
+            (1, 1 + number * MSS, 0),
+            options,
+        );
+    }
+
+    fn found(&self) -> CapturedFlow {
+        let CaptureFlows { mut flows, .. } = found(&self.packets);
+        assert_eq!(flows.len(), 1);
+        flows.remove(0)
+    }
+}
+
+fn found(packets: &[DecodedPacket]) -> CaptureFlows {
+    let mut analyser = CaptureAnalyser::default();
+    for packet in packets {
+        analyser.add_packet(packet);
+    }
+    analyser.finish()
+}
+
+fn tcp(flow: &CapturedFlow) -> TcpFlowDirection {
+    flow.forward.tcp.expect("TCP")
+}
+
+#[test]
+fn a_handshake_says_what_holds_and_how_long_it_took() {
+    let flow = Play::new(false).found();
+    assert_eq!(
+        (&*flow.opener, &*flow.listener),
+        ("192.0.2.1:40000", "192.0.2.2:5201")
+    );
+    let handshake = flow.handshake.expect("a handshake");
+    assert_eq!(handshake.opener.window_shift, Some(7));
+    assert_eq!(handshake.opener.mss_bytes, Some(1460));
+    let agreed = NegotiatedOptions {
+        window_scaling: true,
+        sack: true,
+        timestamps: false,
+        ecn: false,
+    };
+    assert_eq!(
+        handshake.agreed,
+        Some(agreed),
+        "the listener did not answer to ECN"
+    );
+    assert_eq!(handshake.answered_us, Some(100_000));
+    assert_eq!(handshake.acknowledged_us, Some(0));
+    assert_eq!(tcp(&flow).largest_window_bytes, Some(500 << 7));
+    let reverse = flow.reverse.tcp.expect("TCP");
+    assert_eq!(
+        reverse.largest_window_bytes,
+        Some(500),
+        "that of its first packet has no shift"
+    );
+}
+
+#[test]
+fn a_clean_transfer_has_its_round_trips_and_its_bytes_in_flight() {
+    for stamps in [false, true] {
+        let mut play = Play::new(stamps);
+        for number in 0..4 {
+            play.sends(200 + u64::from(number), number);
+        }
+        for number in 0..4 {
+            play.acknowledges(320 + u64::from(number), number + 1);
+        }
+        let flow = play.found();
+        let way = tcp(&flow);
+        assert_eq!((way.unique_bytes, way.most_in_flight_bytes), (4000, 4000));
+        assert_eq!(
+            way.retransmitted_packets + way.reordered_packets + way.unseen_bytes,
+            0
+        );
+        let rtt = way.rtt.expect("round trips");
+        assert_eq!(
+            (rtt.least_us, rtt.median_us, rtt.samples),
+            (100_000, 120_000, 5)
+        );
+        assert_eq!(way.timestamp_rtt.is_some(), stamps);
+        assert_eq!(flow.forward.payload_bytes, 4000);
+    }
+}
+
+#[test]
+fn a_lost_packet_is_sent_again_and_an_overtaken_one_is_not() {
+    for stamps in [false, true] {
+        // At the receiver, where a lost packet leaves a hole: filled a round trip later, or at once.
+        for (filled_at, again) in [(330, true), (202, false)] {
+            let mut play = Play::new(stamps);
+            play.sends(200, 0);
+            play.sends(201, 2);
+            let stamp = if again { filled_at } else { 200 };
+            play.sends(filled_at, 1);
+            if stamps
+                && let Some(PacketTransport::Tcp(segment)) =
+                    play.packets.last_mut().map(|packet| &mut packet.transport)
+            {
+                segment.options.timestamps = Some((stamp as u32, 0));
+            }
+            let way = tcp(&play.found());
+            let expected = if again { (1, 0) } else { (0, 1) };
+            assert_eq!((way.retransmitted_packets, way.reordered_packets), expected);
+            assert_eq!(way.unique_bytes, 3000);
+        }
+        // At the sender both copies are seen.
+        let mut play = Play::new(stamps);
+        play.sends(200, 0);
+        play.sends(201, 1);
+        play.acknowledges(300, 0);
+        play.acknowledges(301, 0);
+        play.sends(330, 0);
+        play.acknowledges(430, 2);
+        let way = tcp(&play.found());
+        assert_eq!(
+            (way.retransmitted_packets, way.retransmitted_bytes),
+            (1, 1000)
+        );
+        assert_eq!(
+            way.duplicate_ack_packets, 2,
+            "the handshake's acknowledgement, twice more"
+        );
+        assert_eq!(
+            way.rtt.expect("that of the handshake").samples,
+            1,
+            "Karn: nobody knows which"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_the_capture_missed_are_told_and_not_taken_for_lost() {
+    let mut play = Play::new(false);
+    play.sends(200, 0);
+    play.sends(201, 2);
+    play.acknowledges(300, 3);
+    let way = tcp(&play.found());
+    assert_eq!((way.unseen_bytes, way.retransmitted_packets), (1000, 0));
+}
+
+#[test]
+fn without_a_handshake_no_shift_is_guessed() {
+    let mut play = Play::new(false);
+    play.packets.clear();
+    play.sends(0, 5);
+    play.acknowledges(50, 6);
+    let flow = play.found();
+    assert_eq!(flow.handshake, None);
+    assert_eq!(tcp(&flow).largest_window_bytes, None);
+    assert_eq!(tcp(&flow).rtt.expect("one").least_us, 50_000);
+}
+
+#[test]
+fn payload_that_repeats_is_told_from_payload_that_differs() {
+    let judged = |digest: fn(u32) -> u64, bytes| {
+        let mut play = Play::new(false);
+        for number in 0..10 {
+            play.sends(200, number);
+        }
+        for (packet, number) in play.packets.iter_mut().skip(3).zip(0..) {
+            packet.payload = Some(PayloadHead {
+                bytes,
+                digest: digest(number),
+            });
+        }
+        found(&play.packets).payload
+    };
+    let same = judged(|_| 7, 64).expect("judged");
+    assert_eq!(
+        (
+            same.packets,
+            same.distinct_packets,
+            same.most_repeated_packets
+        ),
+        (10, 1, 10)
+    );
+    let differing = judged(u64::from, 64).expect("judged");
+    assert_eq!(
+        (differing.distinct_packets, differing.most_repeated_packets),
+        (10, 1)
+    );
+    assert_eq!(judged(u64::from, 20), None, "too little was captured");
+}
+
+#[test]
+fn flows_are_bounded_and_the_rest_is_counted() {
+    let mut play = Play::new(false);
+    let packet = play.packets.remove(0);
+    let packets: Vec<DecodedPacket> = (0..MAX_CAPTURE_FLOWS as u16 + 100)
+        .map(|port| DecodedPacket {
+            from: address(9, port),
+            ..packet.clone()
+        })
+        .collect();
+    let found = found(&packets);
+    assert_eq!(
+        (found.flows.len(), found.left_out_packets),
+        (MAX_CAPTURE_FLOWS, 100)
+    );
+}
+
+prop_compose! {
+    fn any_packet()(
+        at_ns in any::<u64>(), from in 1_u8..4, to in 1_u8..4, udp in any::<bool>(),
+        (sequence, acknowledged) in (any::<u32>(), any::<u32>()),
+        (flags, window, payload_bytes) in (any::<u16>(), any::<u16>(), any::<u32>()),
+        timestamps in any::<Option<(u32, u32)>>(), window_shift in any::<Option<u8>>(),
+        wire_bytes in any::<u32>(),
+    ) -> DecodedPacket {
+        let options = TcpHeaderOptions { timestamps, window_shift, ..TcpHeaderOptions::default() };
+        let segment = TcpHeader { sequence, acknowledged, flags: TcpFlags(flags), window, options };
+        DecodedPacket {
+            at_ns, from: address(from, 1), to: address(to, 2), wire_bytes, payload_bytes,
+            payload: None, ecn: 3,
+            transport: if udp { PacketTransport::Udp } else { PacketTransport::Tcp(segment) },
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_packets_are_counted_once_each(
+        packets in prop::collection::vec(any_packet(), 0..200),
+    ) {
+        let found = found(&packets);
+        let counted: u64 = found.flows.iter().map(|it| it.forward.packets + it.reverse.packets).sum();
+        prop_assert_eq!(counted, packets.len() as u64);
+        for flow in &found.flows {
+            for tcp in [&flow.forward, &flow.reverse].into_iter().filter_map(|it| it.tcp) {
+                prop_assert!(tcp.retransmitted_packets + tcp.reordered_packets <= counted);
+            }
+        }
+    }
+
+    #[test]
+    fn a_transfer_in_order_is_never_called_lost(
+        sizes in prop::collection::vec(1_u32..70_000, 1..300), first in any::<u32>(),
+    ) {
+        let mut play = Play::new(false);
+        play.packets.clear();
+        let mut sequence = first;
+        for (size, at_ms) in sizes.iter().zip(0..) {
+            play.put(at_ms, true, TcpFlags::ACK, (sequence, 1, *size), TcpHeaderOptions::default());
+            sequence = sequence.wrapping_add(*size);
+        }
+        let way = tcp(&play.found());
+        prop_assert_eq!(way.unique_bytes, sizes.iter().map(|it| u64::from(*it)).sum::<u64>());
+        prop_assert_eq!(way.retransmitted_packets + way.reordered_packets, 0);
+    }
+}

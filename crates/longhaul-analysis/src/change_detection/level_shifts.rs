@@ -1,0 +1,407 @@
+//! Splits a series into levels.
+//!
+//! Finds candidates by recursive rank-sum splits of the whole series and of short windows, and
+//! moves each to the position with the smallest sum of absolute errors. Then merges the weakest,
+//! until each remaining change exceeds the autocorrelated noise.
+//!
+//! Source: rank sums after Mann and Whitney 1947; splitting weakly and merging strictly after
+//! Hunter (Fleming et al. 2023); the effective number of correlated values as in `stats::interval`.
+//! Units: those of the scale. Error: a position is off by 0 in the median and 2 samples in 9 of 10.
+//! Wrong when: a level lasts fewer than [`MARGIN`] samples, or the series drifts: it gets steps.
+
+use super::rank_split::{DenseRanks, compute_max_z};
+use std::ops::Range;
+
+/// The minimum number of values in a level.
+pub const MARGIN: usize = 3;
+/// The minimum z of a candidate split, and as a ratio of the maximum that a short range allows.
+const WEAK_Z: f64 = 3.0;
+const WEAK_OF_CAP: f64 = 0.93;
+/// The length of windows that show short levels hidden in the whole series; they overlap by half.
+const WINDOW: usize = 60;
+/// The maximum distance that a candidate may move, and the range around it that is compared.
+const REACH: usize = 6;
+const LOOK: usize = 60;
+/// The maximum number of values on each side used for a test.
+const SIDE: usize = 200;
+/// The z required of a change in a series of [`STRONG_FOR`] values, after correction for the noise.
+/// Its square grows by this factor with the logarithm of the number of values, since more positions
+/// give chance more tries; its minimum is the last value.
+const STRONG_Z: f64 = 5.0;
+const STRONG_FOR: f64 = 500.0;
+const STRONG_GROWS: f64 = 4.0;
+const MIN_STRONG_Z: f64 = 4.6;
+/// Levels this many standard deviations apart need only the maximum possible separation.
+const APART_SIGMAS: f64 = 3.5;
+const STRONG_OF_CAP: f64 = 0.98;
+/// Residuals are clipped at this many median deviations for the correlation.
+const CLIP_DEVIATIONS: f64 = 4.0;
+const MAX_CORRELATION: f64 = 0.9;
+const MAD_TO_SIGMA: f64 = 1.4826;
+/// A series with more than one change per this many values, and with more than this many changes,
+/// drifts instead of having levels. Its changes must be strong, however far apart.
+const MIN_VALUES_PER_CHANGE: usize = 12;
+const MAX_FEW_CHANGES: usize = 3;
+
+/// The changes of level, and the noise around the levels.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LevelShifts {
+    pub shifts: Vec<LevelShift>,
+    /// The robust standard deviation of the values around their levels.
+    pub sigma: f64,
+    /// The correlation of neighbours around their levels, 0 to 0.9.
+    pub autocorrelation: f64,
+}
+
+/// The first value of a new level.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LevelShift {
+    pub at: usize,
+    /// The score of the change; 1 is the threshold.
+    pub score: f64,
+}
+
+impl LevelShifts {
+    /// Returns the range of each level in a series of `count` values.
+    pub fn ranges(&self, count: usize) -> Vec<Range<usize>> {
+        let cuts: Vec<usize> = self.shifts.iter().map(|s| s.at).collect();
+        split_ranges(&cuts, count)
+    }
+}
+
+/// Splits values with even noise into levels; differences below `least` are ignored.
+pub fn find_levels(values: &[f64], least: f64) -> LevelShifts {
+    let mut ranks = DenseRanks::new(values);
+    let all = list_candidates(values, &mut ranks);
+    let mut rule = ChangeRequirements { least, apart: true };
+    let mut cuts = merge_levels(values, &mut ranks, all.clone(), rule).cuts;
+    if cuts.len() > MAX_FEW_CHANGES.max(values.len() / MIN_VALUES_PER_CHANGE) {
+        rule.apart = false;
+        cuts = merge_levels(values, &mut ranks, all, rule).cuts;
+    }
+    // Without the false changes, neighbours are farther apart and positions more exact.
+    let placed = place_cuts(values, &cuts, 0..values.len());
+    let merge = merge_levels(values, &mut ranks, placed, rule);
+    let scores = merge.scores();
+    let shifts = merge.cuts.iter().zip(scores);
+    LevelShifts {
+        shifts: shifts
+            .map(|(&at, score)| LevelShift { at, score })
+            .collect(),
+        sigma: merge.noise.sigma,
+        autocorrelation: merge.noise.correlation,
+    }
+}
+
+fn split_ranges(cuts: &[usize], count: usize) -> Vec<Range<usize>> {
+    let starts = std::iter::once(0).chain(cuts.iter().copied());
+    let ends = cuts.iter().copied().chain(std::iter::once(count));
+    starts.zip(ends).map(|(a, b)| a..b).collect()
+}
+
+fn list_candidates(values: &[f64], ranks: &mut DenseRanks) -> Vec<usize> {
+    let all = values.len();
+    let mut found = Vec::new();
+    for range in std::iter::once(0..all).chain(list_windows(all)) {
+        let splits = find_splits(ranks, range.clone());
+        found.extend(place_cuts(values, &splits, range));
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Returns windows of [`WINDOW`] values, evenly spread and symmetric from both ends.
+fn list_windows(all: usize) -> impl Iterator<Item = Range<usize>> {
+    let room = all.saturating_sub(WINDOW);
+    let steps = room.div_ceil(WINDOW / 2);
+    (0..=steps).filter(move |_| steps > 0).map(move |i| {
+        let start = if 2 * i <= steps {
+            i * room / steps
+        } else {
+            room - (steps - i) * room / steps
+        };
+        start..start + WINDOW
+    })
+}
+
+/// Splits the range and its parts as long as their halves differ.
+fn find_splits(ranks: &mut DenseRanks, range: Range<usize>) -> Vec<usize> {
+    let (mut open, mut found) = (vec![range], Vec::new());
+    while let Some(part) = open.pop() {
+        let Some((at, z)) = ranks.best_split(part.clone(), MARGIN) else {
+            continue;
+        };
+        if z >= WEAK_Z.min(WEAK_OF_CAP * compute_max_z(at - part.start, part.end - at)) {
+            found.push(at);
+            open.extend([part.start..at, at..part.end]);
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// Moves each cut to the minimum of the absolute errors around the adjacent levels.
+fn place_cuts(values: &[f64], cuts: &[usize], range: Range<usize>) -> Vec<usize> {
+    let mut room = Vec::new();
+    let mut moved: Vec<usize> = Vec::with_capacity(cuts.len());
+    for (i, &cut) in cuts.iter().enumerate() {
+        let low = moved.last().copied().unwrap_or(range.start);
+        let high = cuts.get(i + 1).copied().unwrap_or(range.end);
+        moved.push(place_cut(values, cut, low..high, &mut room));
+    }
+    moved
+}
+
+fn place_cut(values: &[f64], cut: usize, between: Range<usize>, room: &mut Vec<f64>) -> usize {
+    let low = between.start.max(cut.saturating_sub(LOOK));
+    let high = between.end.min(cut + LOOK);
+    let first = cut.saturating_sub(REACH).max(low + MARGIN);
+    let last = (cut + REACH).min(high.saturating_sub(MARGIN));
+    if first > last || cut <= low || cut >= high {
+        return cut;
+    }
+    let mut cut = cut.clamp(first, last);
+    // Levels and position depend on each other; two iterations are enough.
+    for _ in 0..2 {
+        let left = compute_median(&values[low..cut], room);
+        let right = compute_median(&values[cut..high], room);
+        let (mut cost, mut best) = (0.0, (0.0, first));
+        for (i, value) in values.iter().enumerate().take(last).skip(first) {
+            cost += (value - left).abs() - (value - right).abs();
+            if cost < best.0 {
+                best = (cost, i + 1);
+            }
+        }
+        cut = best.1;
+    }
+    cut
+}
+
+/// Returns the median of a non-empty slice.
+fn compute_median(values: &[f64], room: &mut Vec<f64>) -> f64 {
+    room.clear();
+    room.extend_from_slice(values);
+    compute_median_in_place(room)
+}
+
+fn compute_median_in_place(values: &mut [f64]) -> f64 {
+    let half = values.len() / 2;
+    let odd = values.len() % 2 == 1;
+    let (below, upper, _) = values.select_nth_unstable_by(half, f64::total_cmp);
+    let upper = *upper;
+    if odd {
+        return upper;
+    }
+    f64::midpoint(
+        below.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        upper,
+    )
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct LevelNoise {
+    sigma: f64,
+    correlation: f64,
+}
+
+/// The contrast of a cut between its neighbours.
+#[derive(Debug, Clone, Copy)]
+struct LevelContrast {
+    z: f64,
+    cap: f64,
+    difference: f64,
+}
+
+/// The requirements on a change.
+#[derive(Debug, Clone, Copy)]
+struct ChangeRequirements {
+    /// The minimum difference.
+    least: f64,
+    /// Set if levels far apart need less evidence.
+    apart: bool,
+}
+
+struct LevelMerge<'a> {
+    values: &'a [f64],
+    rule: ChangeRequirements,
+    cuts: Vec<usize>,
+    contrasts: Vec<LevelContrast>,
+    rest: Vec<f64>,
+    noise: LevelNoise,
+    room: Vec<f64>,
+}
+
+fn merge_levels<'a>(
+    values: &'a [f64],
+    ranks: &mut DenseRanks,
+    cuts: Vec<usize>,
+    rule: ChangeRequirements,
+) -> LevelMerge<'a> {
+    let mut merge = LevelMerge {
+        values,
+        rule,
+        contrasts: Vec::new(),
+        rest: vec![0.0; values.len()],
+        noise: LevelNoise::default(),
+        room: Vec::new(),
+        cuts,
+    };
+    if values.is_empty() {
+        return merge;
+    }
+    for range in split_ranges(&merge.cuts, values.len()) {
+        merge.update_residuals(range);
+    }
+    for i in 0..merge.cuts.len() {
+        let contrast = merge.contrast(ranks, i);
+        merge.contrasts.push(contrast);
+    }
+    merge.noise = merge.noise();
+    while let Some(weakest) = merge.find_weakest() {
+        merge.remove(ranks, weakest);
+    }
+    merge
+}
+
+impl LevelMerge<'_> {
+    fn update_residuals(&mut self, range: Range<usize>) {
+        let level = compute_median(&self.values[range.clone()], &mut self.room);
+        for (rest, value) in self.rest[range.clone()].iter_mut().zip(&self.values[range]) {
+            *rest = value - level;
+        }
+    }
+
+    fn bounds(&self, i: usize) -> Range<usize> {
+        let before = if i == 0 { 0 } else { self.cuts[i - 1] };
+        before..self.cuts.get(i + 1).copied().unwrap_or(self.values.len())
+    }
+
+    fn contrast(&mut self, ranks: &mut DenseRanks, i: usize) -> LevelContrast {
+        let (at, bounds) = (self.cuts[i], self.bounds(i));
+        let low = bounds.start.max(at.saturating_sub(SIDE));
+        let high = bounds.end.min(at + SIDE);
+        let z = ranks.z(low..high, at).abs();
+        if at - low < MARGIN || high - at < MARGIN {
+            return LevelContrast {
+                z,
+                cap: 0.0,
+                difference: 0.0,
+            };
+        }
+        let left = compute_median(&self.values[low..at], &mut self.room);
+        let right = compute_median(&self.values[at..high], &mut self.room);
+        LevelContrast {
+            z,
+            cap: compute_max_z(at - low, high - at),
+            difference: (right - left).abs(),
+        }
+    }
+
+    fn noise(&mut self) -> LevelNoise {
+        self.room.clear();
+        self.room.extend(self.rest.iter().map(|r| r.abs()));
+        let deviation = compute_median_in_place(&mut self.room);
+        let clipped = |r: &f64| r.clamp(-CLIP_DEVIATIONS * deviation, CLIP_DEVIATIONS * deviation);
+        let (mut squares, mut products, mut last) = (0.0, 0.0, 0.0);
+        for value in self.rest.iter().map(clipped) {
+            squares += value * value;
+            products += value * last;
+            last = value;
+        }
+        let correlation = if squares > 0.0 {
+            (products / squares).clamp(0.0, MAX_CORRELATION)
+        } else {
+            0.0
+        };
+        LevelNoise {
+            sigma: MAD_TO_SIGMA * deviation,
+            correlation,
+        }
+    }
+
+    fn score(&self, contrast: &LevelContrast) -> f64 {
+        let LevelNoise { sigma, correlation } = self.noise;
+        // Tolerates rounding errors in the difference of two levels.
+        if contrast.difference < self.rule.least.max(sigma) * (1.0 - 1e-9)
+            || contrast.difference <= 0.0
+        {
+            return 0.0;
+        }
+        let factor = ((1.0 - correlation) / (1.0 + correlation)).sqrt();
+        let strong = compute_required_z(self.values.len());
+        let needed = if self.rule.apart && contrast.difference > APART_SIGMAS * sigma {
+            strong.min(STRONG_OF_CAP * factor * contrast.cap)
+        } else {
+            strong
+        };
+        factor * contrast.z / needed
+    }
+
+    fn scores(&self) -> Vec<f64> {
+        self.contrasts.iter().map(|it| self.score(it)).collect()
+    }
+
+    /// Returns the next cut to remove; of equal scores the one with the lower z.
+    fn find_weakest(&self) -> Option<usize> {
+        let scored = self.contrasts.iter().map(|it| (self.score(it), it.z));
+        scored
+            .enumerate()
+            .filter(|(_, (score, _))| *score < 1.0)
+            .min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)))
+            .map(|(i, _)| i)
+    }
+
+    fn remove(&mut self, ranks: &mut DenseRanks, i: usize) {
+        let joined = self.bounds(i);
+        self.cuts.remove(i);
+        self.contrasts.remove(i);
+        self.update_residuals(joined);
+        for near in i.saturating_sub(1)..(i + 1).min(self.cuts.len()) {
+            self.contrasts[near] = self.contrast(ranks, near);
+        }
+        self.noise = self.noise();
+    }
+}
+
+/// Returns the z that a change needs in a series of this length.
+fn compute_required_z(count: usize) -> f64 {
+    let more = STRONG_GROWS * (count as f64 / STRONG_FOR).ln();
+    (STRONG_Z * STRONG_Z + more)
+        .max(MIN_STRONG_Z * MIN_STRONG_Z)
+        .sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_alike_from_both_ends() {
+        let found: Vec<Range<usize>> = list_windows(200).collect();
+        assert_eq!(found.first(), Some(&(0..60)));
+        assert_eq!(found.last(), Some(&(140..200)));
+        for (a, b) in found.iter().zip(found.iter().rev()) {
+            assert!((200 - b.end).abs_diff(a.start) <= 1, "{found:?}");
+        }
+        assert_eq!(list_windows(60).count(), 0);
+    }
+
+    #[test]
+    fn levels_lie_where_they_were_put() {
+        let values: Vec<f64> = (0..90)
+            .map(|i| f64::from(i * 37 % 11) / 100.0 + if (30..70).contains(&i) { 1.0 } else { 0.0 })
+            .collect();
+        let found = find_levels(&values, 0.08);
+        assert_eq!(found.ranges(90), [0..30, 30..70, 70..90]);
+        assert!(found.sigma < 0.1);
+    }
+
+    #[test]
+    fn series_too_short_for_two_levels_have_one() {
+        for count in 0..6 {
+            let values: Vec<f64> = (0..count).map(f64::from).collect();
+            assert_eq!(find_levels(&values, 0.08).shifts, []);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Determines what limited a copy of files: a disk, a CPU or the network.
+//!
+//! A copy is a pipeline of stages with short queues between them. A slow stage makes the stages
+//! before it wait for room and those after it wait for work. The time of the connections therefore
+//! splits as follows: time without a block to send is due to the source, time blocked for room is
+//! due to the target's disk, time spent hashing is due to the target's CPU, and the rest is due to
+//! the network. A call that used CPU time or waited for a core was limited by the CPU and not by
+//! the device.
+//!
+//! Units: microseconds, bytes, bit/s; ratios from 0 to 1. Source: queueing of a pipeline.
+//! Error: shares within 0.1 of the truth on synthetic pipelines (`accuracy`).
+//! Wrong when: two stages are equally slow (then the verdict is that it cannot tell), or the page
+//! cache takes all writes and the disk follows later (then the end of the copy shows it).
+
+use longhaul_model::report::v1::copy::{
+    CopyAnalysis, CopyEndCounts, CopyLimiter, CopyObservation, CopyPlan, CopyPoint, CopyStage,
+    CopyTimeSplit,
+};
+use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
+use longhaul_model::units::Rate;
+use std::time::Duration;
+
+/// The share from which on a stage limits the copy in any case.
+const MIN_DOMINANT_RATIO: f64 = 0.5;
+/// A smaller share is enough if the next one is smaller by this factor.
+const CLEAR_SHARE: (f64, f64) = (0.4, 1.5);
+/// The minimum duration; shorter copies show little but their start.
+const MIN_DATA_US: u64 = 100_000;
+/// The share of the bytes after which the start of a copy is over.
+const UNDER_WAY_RATIO: f64 = 0.3;
+/// The tolerance for a negative startup time, as a share of the duration: the rate's scatter.
+const SCATTER_RATIO: f64 = 0.05;
+/// The minimum number of points for the regression line.
+const MIN_SLOPE_POINTS: usize = 6;
+
+/// Returns analysis and findings of a copy or a dry run.
+pub fn conclude_copy(
+    plan: &CopyPlan,
+    seen: &CopyObservation,
+) -> (CopyAnalysis, Vec<ReportFinding>) {
+    let mut analysis = CopyAnalysis {
+        version: crate::VERSION,
+        goodput_bps: match plan.dry.as_deref() {
+            Some("disk") => None,
+            _ => compute_bps(seen.sent_bytes, seen.data_us),
+        },
+        ..CopyAnalysis::default()
+    };
+    match plan.dry.as_deref() {
+        Some("disk") => analyse_dry_disk(seen, &mut analysis),
+        Some(_) => add_evidence(
+            &mut analysis,
+            "no file was read or written: this is the network alone",
+        ),
+        None => analyse_copy(seen, &mut analysis),
+    }
+    if plan.dry.as_deref() != Some("disk")
+        && let Some(slope) = compute_rate_slope(&seen.course)
+    {
+        estimate_startup(seen, slope, &mut analysis);
+    }
+    let findings = build_copy_finding(seen, &analysis).into_iter().collect();
+    (analysis, findings)
+}
+
+/// Estimates startup time and asymptotic rate of a copy that kept its rate. A copy that slowed down
+/// has no rate that a longer one would approach.
+fn estimate_startup(seen: &CopyObservation, slope: f64, analysis: &mut CopyAnalysis) {
+    let all_us = (seen.setup_us + seen.data_us) as f64;
+    let startup_us = all_us - seen.sent_bytes as f64 / slope;
+    if startup_us < -SCATTER_RATIO * all_us {
+        let text = "it slowed down on its way: its start cannot be told from its rate";
+        return add_evidence(analysis, text);
+    }
+    analysis.asymptotic_bps = Some((slope * 8e6) as u64);
+    analysis.startup_us = Some(startup_us.max(0.0) as u64);
+}
+
+fn add_evidence(analysis: &mut CopyAnalysis, text: &str) {
+    analysis.evidence.push(text.to_owned());
+}
+
+fn compute_bps(bytes: u64, us: u64) -> Option<u64> {
+    Rate::over(bytes, Duration::from_micros(us)).map(Rate::as_bps)
+}
+
+fn analyse_dry_disk(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
+    analysis.source_disk_bps = compute_bps(seen.source.disk_bytes, seen.source.elapsed_us);
+    analysis.target_disk_bps = compute_bps(seen.target.disk_bytes, seen.target.elapsed_us);
+    let (Some(source), Some(target)) = (analysis.source_disk_bps, analysis.target_disk_bps) else {
+        return;
+    };
+    analysis.limited_by = if source < target {
+        CopyLimiter::SourceDisk
+    } else {
+        CopyLimiter::TargetDisk
+    };
+    let text = format!(
+        "alone, the source reads at {} and the target writes at {}, kept on its disk",
+        Rate::bits_per_second(source),
+        Rate::bits_per_second(target)
+    );
+    add_evidence(analysis, &text);
+}
+
+fn analyse_copy(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
+    let Some(split) = split_copy_time(seen) else {
+        add_evidence(analysis, "too little was moved to see what it waited for");
+        return;
+    };
+    let (limiter, share, next) = find_largest_share(&split);
+    let clear =
+        share >= MIN_DOMINANT_RATIO || (share >= CLEAR_SHARE.0 && share >= CLEAR_SHARE.1 * next);
+    if clear {
+        analysis.limited_by = limiter;
+    } else {
+        let text = "no stage held it for most of the time: they are nearly equally fast";
+        add_evidence(analysis, text);
+    }
+    let (source, target) = (&seen.source, &seen.target);
+    let lines = [
+        describe_time_share(
+            "the connections had nothing to send",
+            source.network.idle_us,
+            &source.network,
+        ),
+        describe_time_share(
+            "they waited for the network to take more",
+            waiting_us(&source.network),
+            &source.network,
+        ),
+        describe_time_share(
+            "reading kept its threads",
+            source.disk.busy_us,
+            &source.disk,
+        ),
+        describe_time_share(
+            "the target waited for room to write",
+            target.network.blocked_us,
+            &target.network,
+        ),
+        describe_time_share(
+            "writing kept its threads",
+            target.disk.busy_us,
+            &target.disk,
+        ),
+    ];
+    analysis.evidence.extend(lines.into_iter().flatten());
+    if target.sync_us > target.elapsed_us / 20 {
+        let text = format!(
+            "keeping what was written took the target's disk {} ms",
+            target.sync_us / 1000
+        );
+        add_evidence(analysis, &text);
+    }
+    if limiter == CopyLimiter::Network && clear {
+        analysis.evidence.extend(describe_network_limits(seen));
+    }
+    analysis.split = Some(split);
+}
+
+fn describe_time_share(what: &str, us: u64, stage: &CopyStage) -> Option<String> {
+    let all = total_stage_us(stage);
+    (all > 0).then(|| {
+        format!(
+            "{what} for {:.0} % of their time",
+            us as f64 * 100.0 / all as f64
+        )
+    })
+}
+
+/// Describes what limited the sending connections, from their TCP counters.
+fn describe_network_limits(seen: &CopyObservation) -> Option<String> {
+    let tcp = seen.source.tcp?;
+    if tcp.busy_us == 0 {
+        return None;
+    }
+    let percent = |us: u64| us as f64 * 100.0 / tcp.busy_us as f64;
+    Some(format!(
+        "of the time with data under way, {:.0} % were held by the receive window, {:.0} % by the \
+         send buffer, the rest by the path; {} segments were sent again",
+        percent(tcp.receive_window_limited_us),
+        percent(tcp.send_buffer_limited_us),
+        tcp.retransmitted_segments
+    ))
+}
+
+fn total_stage_us(stage: &CopyStage) -> u64 {
+    stage.busy_us + stage.idle_us + stage.blocked_us
+}
+
+/// Returns the time that calls of the stage spent waiting for the device or the peer.
+fn waiting_us(stage: &CopyStage) -> u64 {
+    let cpu = stage.cpu_us + stage.core_wait_us.unwrap_or(0);
+    stage.busy_us.saturating_sub(cpu)
+}
+
+fn compute_ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        return 0.0;
+    }
+    (part as f64 / whole as f64).min(1.0)
+}
+
+/// Splits the time among the stages; `None` if there was too little of it.
+pub fn split_copy_time(seen: &CopyObservation) -> Option<CopyTimeSplit> {
+    let (source, target) = (&seen.source, &seen.target);
+    if seen.data_us < MIN_DATA_US || target.elapsed_us == 0 || target.network.threads == 0 {
+        return None;
+    }
+    let starved = compute_ratio(source.network.idle_us, total_stage_us(&source.network));
+    let waiting = compute_ratio(
+        waiting_us(&source.disk),
+        source.disk.busy_us + source.hash_us,
+    );
+    let (behind, summing, coming) = split_target_time(starved, target);
+    let rest = 1.0 - starved;
+    let sending = 1.0 - compute_ratio(waiting_us(&source.network), source.network.busy_us);
+    let taking = 1.0 - compute_ratio(waiting_us(&target.network), target.network.busy_us);
+    let writing = compute_ratio(waiting_us(&target.disk), target.disk.busy_us);
+    let split = CopyTimeSplit {
+        source_disk_ratio: starved * waiting,
+        source_cpu_ratio: starved * (1.0 - waiting) + rest * coming * sending,
+        network_ratio: rest * coming * (1.0 - sending) * (1.0 - taking),
+        target_disk_ratio: rest * behind * writing,
+        target_cpu_ratio: rest * (summing + behind * (1.0 - writing))
+            + rest * coming * (1.0 - sending) * taking,
+    };
+    Some(add_disk_tail(split, target))
+}
+
+/// Splits the time not lost to the source among the target's disk, its hashing, and slow arrival.
+fn split_target_time(starved: f64, target: &CopyEndCounts) -> (f64, f64, f64) {
+    let all = total_stage_us(&target.network) + target.hash_us;
+    let full = compute_ratio(target.network.blocked_us, all);
+    let summing = compute_ratio(target.hash_us, all);
+    let coming = (compute_ratio(target.network.busy_us, all) - starved).max(0.0);
+    let sum = full + summing + coming;
+    if sum <= 0.0 {
+        return (0.0, 0.0, 1.0);
+    }
+    (full / sum, summing / sum, coming / sum)
+}
+
+/// After the last byte arrived, only the target's disk was waited for.
+fn add_disk_tail(split: CopyTimeSplit, target: &CopyEndCounts) -> CopyTimeSplit {
+    let all = total_stage_us(&target.network) + target.hash_us;
+    let active_us = all / u64::from(target.network.threads.max(1));
+    let tail = 1.0 - compute_ratio(active_us, target.elapsed_us);
+    let kept = 1.0 - tail;
+    CopyTimeSplit {
+        source_disk_ratio: split.source_disk_ratio * kept,
+        source_cpu_ratio: split.source_cpu_ratio * kept,
+        network_ratio: split.network_ratio * kept,
+        target_disk_ratio: split.target_disk_ratio * kept + tail,
+        target_cpu_ratio: split.target_cpu_ratio * kept,
+    }
+}
+
+/// Returns the stage with the largest share, that share, and the next one.
+fn find_largest_share(split: &CopyTimeSplit) -> (CopyLimiter, f64, f64) {
+    let mut shares = [
+        (CopyLimiter::SourceDisk, split.source_disk_ratio),
+        (CopyLimiter::SourceCpu, split.source_cpu_ratio),
+        (CopyLimiter::Network, split.network_ratio),
+        (CopyLimiter::TargetDisk, split.target_disk_ratio),
+        (CopyLimiter::TargetCpu, split.target_cpu_ratio),
+    ];
+    shares.sort_by(|one, other| other.1.total_cmp(&one.1));
+    (shares[0].0, shares[0].1, shares[1].1)
+}
+
+/// Returns the rate in bytes per microsecond after the start, by least squares.
+fn compute_rate_slope(course: &[CopyPoint]) -> Option<f64> {
+    let last = course.last()?.bytes;
+    let from = last as f64 * UNDER_WAY_RATIO;
+    // After the last byte has arrived the line is flat.
+    let inner = |point: &&CopyPoint| point.bytes as f64 >= from && point.bytes < last;
+    let points: Vec<&CopyPoint> = course.iter().filter(inner).collect();
+    if points.len() < MIN_SLOPE_POINTS {
+        return None;
+    }
+    let count = points.len() as f64;
+    let mean = |of: fn(&CopyPoint) -> u64| points.iter().map(|p| of(p) as f64).sum::<f64>() / count;
+    let (x, y) = (mean(|p| p.elapsed_us), mean(|p| p.bytes));
+    let (mut over, mut under) = (0.0, 0.0);
+    for point in points {
+        let dx = point.elapsed_us as f64 - x;
+        over += dx * (point.bytes as f64 - y);
+        under += dx * dx;
+    }
+    let slope = over / under;
+    (slope.is_finite() && slope > 0.0).then_some(slope)
+}
+
+fn build_copy_finding(seen: &CopyObservation, analysis: &CopyAnalysis) -> Option<ReportFinding> {
+    let (place, text) = match analysis.limited_by {
+        CopyLimiter::SourceDisk => ("sender", "read from a faster disk, or from several at once"),
+        CopyLimiter::SourceCpu => ("sender", "more or faster cores at the source would help"),
+        CopyLimiter::TargetDisk => ("receiver", "write to a faster disk; try `--direct`"),
+        CopyLimiter::TargetCpu => ("receiver", "more or faster cores at the target would help"),
+        CopyLimiter::Network => (
+            "path",
+            "`longhaul tune` finds window and streams for this path; copies use them from then on",
+        ),
+        CopyLimiter::CannotTell => return None,
+    };
+    let share = analysis
+        .split
+        .as_ref()
+        .map(|split| find_largest_share(split).1);
+    let summary = match share {
+        Some(share) => format!(
+            "for {:.0} % of the copy the others waited for {}",
+            share * 100.0,
+            describe_copy_limiter(analysis.limited_by)
+        ),
+        None => format!(
+            "{} is the slower of the two",
+            describe_copy_limiter(analysis.limited_by)
+        ),
+    };
+    Some(ReportFinding {
+        cause: analysis.limited_by.word().to_owned(),
+        summary,
+        confidence_ratio: share.unwrap_or(0.9).clamp(0.0, 0.99),
+        supports: analysis.evidence.clone(),
+        contradicts: Vec::new(),
+        advice: (seen.bytes > 0)
+            .then(|| FindingAdvice {
+                place: place.to_owned(),
+                text: text.to_owned(),
+                command: None,
+                expected_bps: None,
+            })
+            .into_iter()
+            .collect(),
+    })
+}
+
+/// Returns the limiter as text for a sentence.
+pub fn describe_copy_limiter(limiter: CopyLimiter) -> &'static str {
+    match limiter {
+        CopyLimiter::SourceDisk => "the disk of the source",
+        CopyLimiter::SourceCpu => "the processor of the source",
+        CopyLimiter::Network => "the network",
+        CopyLimiter::TargetDisk => "the disk of the target",
+        CopyLimiter::TargetCpu => "the processor of the target",
+        CopyLimiter::CannotTell => "nothing that can be told",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Limited by the maximum of receive-buffer autotuning.
+//!
+//! We would see: no requested buffer, the sender limited by the window, and a window near half of
+//! tcp_rmem's maximum. Refuted by: a window far below that (then autotuning has not reached it).
+//! Needs: `tcpi_rwnd_limited`, `tcpi_snd_wnd`, tcp_rmem. To do: raise tcp_rmem on the receiver, and
+//! tcp_wmem on the sender with it.
+//!
+//! Source: Linux grants about half of the buffer as window (tcp_adv_win_scale 1). Units: bytes.
+//! Wrong when: a middlebox rewrites windows.
+
+use super::{
+    DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share, name_of_host,
+    repeat_command, to_bytes, to_rate,
+};
+use crate::limit::interval_state::IntervalState;
+use crate::limit::limit_bounds;
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::analysis::Limiter;
+
+/// The ratio of the window to tcp_rmem's maximum from which on autotuning has reached its limit.
+const REACHED_RATIO: f64 = 0.4;
+
+pub fn diagnose_autotuning(case: &DiagnosisCase) -> Option<ReportFinding> {
+    if !case.is_limited_by(Limiter::ReceiveWindow) || case.scene.plan.receive_buffer_bytes.is_some()
+    {
+        return None;
+    }
+    let window = limit_bounds::sum_advertised_windows(&case.scene)? / case.streams();
+    let host = name_of_host(&case.receiver().host, "the receiver");
+    let most = case.receiver().host.tcp_rmem_bytes.map(|r| r[2]);
+    let summary = format!(
+        "The receive window of {host} grew to {} and no further; per {} that is {} a stream{}",
+        to_bytes(window),
+        case.rtt_text(),
+        to_rate(case.allowed_bps(window)? / case.streams()),
+        case.describe_next_limit(),
+    );
+    let mut found = build_finding(case, "receive_autotuning", summary);
+    found
+        .supports
+        .push(describe_state_share(case, IntervalState::WindowClip));
+    found.supports.extend(super::describe_in_flight(case));
+    if let Some(most) = most {
+        let reached = window as f64 >= REACHED_RATIO * most as f64;
+        let text = format!(
+            "tcp_rmem lets the buffer grow to {}, of which a part becomes window",
+            to_bytes(most)
+        );
+        if reached {
+            found.supports.push(text);
+        } else {
+            found.contradicts.push(text);
+        }
+    }
+    found.advice = list_autotuning_advice(case, window, most.unwrap_or(window.saturating_mul(2)));
+    Some(found)
+}
+
+fn list_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64) -> Vec<FindingAdvice> {
+    let wanted = case.better_window(window).saturating_mul(2).max(most);
+    let [receive, send] = [case.receiver(), case.sender()];
+    let triple = |now: Option<[u64; 3]>, default: [u64; 2]| {
+        let [least, usual] = now.map_or(default, |v| [v[0], v[1]]);
+        format!("{least} {usual} {wanted}")
+    };
+    let rmem = triple(receive.host.tcp_rmem_bytes, [4096, 131_072]);
+    let wmem = triple(send.host.tcp_wmem_bytes, [4096, 16_384]);
+    let expected_bps = case.expected_bps(case.allowed_bps(wanted / 2));
+    let mut all = vec![FindingAdvice {
+        command: Some(format!("sysctl -w net.ipv4.tcp_rmem=\"{rmem}\"")),
+        expected_bps,
+        ..build_advice(
+            "receiver",
+            format!(
+                "Let the buffer of {} grow to {}",
+                name_of_host(&receive.host, "the receiver"),
+                to_bytes(wanted)
+            ),
+        )
+    }];
+    if send.host.tcp_wmem_bytes.is_none_or(|w| w[2] < wanted) {
+        all.push(FindingAdvice {
+            command: Some(format!("sysctl -w net.ipv4.tcp_wmem=\"{wmem}\"")),
+            expected_bps,
+            ..build_advice(
+                "sender",
+                format!(
+                    "And that of {} likewise",
+                    name_of_host(&send.host, "the sender")
+                ),
+            )
+        });
+    }
+    let streams = (wanted / 2)
+        .div_ceil(window.max(1))
+        .clamp(2, 64)
+        .saturating_mul(case.streams());
+    all.push(FindingAdvice {
+        command: Some(repeat_command(&format!("-P {streams}"))),
+        ..build_advice(
+            "initiator",
+            format!("Without touching the hosts: {streams} streams have the same window together"),
+        )
+    });
+    all
+}

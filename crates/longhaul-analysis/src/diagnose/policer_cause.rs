@@ -1,0 +1,76 @@
+//! A policer on the path drops the excess over a rate.
+//!
+//! We would see: losses in clusters with no queue before them, and a rate that they limit.
+//! Refuted by: RTTs that rise before the losses (a queue, so a shaper or a full link).
+//! Needs: retransmits and RTT of all streams. To do: send no faster than the rate allows.
+//!
+//! Source: Flach et al., SIGCOMM 2016, implemented in `limit`. Units: bit/s, bytes.
+//! Wrong when: a link's queue is too short to be seen; it then acts the same.
+
+use super::{
+    DiagnosisCase, FindingAdvice, build_advice, build_finding, repeat_command, to_bytes, to_rate,
+};
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::units::format_duration;
+use std::time::Duration;
+
+/// The pacing rate as a ratio of the policed rate: 0.95 cut losses from double digits to near none.
+const PACE_RATIO: f64 = 0.95;
+/// The ratio of goodput to the random-loss bound that excludes random loss, which gave 1.3.
+const BEYOND_CHANCE: f64 = 1.5;
+
+pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
+    let policed = case.scene.policer?;
+    let rho = policed.rate_bps as u64;
+    let burst = policed.burst_bytes as u64;
+    let passed_first = match burst {
+        0 => String::new(),
+        _ => format!(" (burst passed first: about {})", to_bytes(burst)),
+    };
+    // Between rare losses TCP is below the policer's rate most of the time.
+    let more = if policed.sparse {
+        ", or somewhat more"
+    } else {
+        ""
+    };
+    let summary = format!(
+        "Policed to about {}{more}: what exceeds it is dropped, {:.2} % of the segments{passed_first}",
+        to_rate(rho),
+        policed.loss_ratio * 100.0,
+    );
+    let mut found = build_finding(case, "policer", summary);
+    found.supports.push(format!(
+        "{} intervals with loss, the round trip at its idle value in nearly all",
+        policed.loss_slots
+    ));
+    let beyond = format!(
+        "goodput is {:.1} × what random loss of this size would allow",
+        policed.over_bound
+    );
+    if policed.over_bound >= BEYOND_CHANCE {
+        found.supports.push(beyond);
+    } else {
+        found.supports.push(String::from(
+            "losses in nearly every interval, and yet the rate did not move",
+        ));
+        found.contradicts.push(beyond);
+    }
+    let threshold = format_duration(Duration::from_micros(case.scene.queue_threshold_us() as u64));
+    found.contradicts.push(format!(
+        "a full link with a queue shorter than {threshold} would look the same"
+    ));
+    let (share, then) = if policed.sparse {
+        (1.0, ", and raise it until losses come back")
+    } else {
+        (PACE_RATIO, "")
+    };
+    let all_bps = (policed.rate_bps * share) as u64;
+    let each = all_bps / case.streams();
+    found.advice.push(FindingAdvice {
+        command: Some(repeat_command(&format!("--pacing {each}"))),
+        expected_bps: Some(all_bps),
+        ..build_advice("sender", format!("Pace each stream to {}{then} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", to_rate(each)))
+    });
+    found.advice.push(build_advice("path", String::from("Ask the operator for the contracted rate and burst; a shaper in place of the policer would keep the packets")));
+    Some(found)
+}

@@ -1,0 +1,99 @@
+//! Limited by the sender's socket buffer.
+//!
+//! We would see: the sender asleep in write, nothing unsent in its kernel, and less data in flight
+//! than both windows allow. Refuted by: unsent bytes. Needs: time blocked in write,
+//! `tcpi_notsent_bytes`, `tcpi_unacked`. To do: raise wmem_max (requested) or tcp_wmem (autotuned).
+//!
+//! Source: our experiments: the kernel's own `tcpi_sndbuf_limited` showed 1 % when this limited the
+//! sender all of the time. Units: bytes. Wrong when: the far kernel acknowledges late.
+
+use super::{
+    DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share, name_of_host,
+    repeat_command, to_bytes, to_rate,
+};
+use crate::caveats::find_send_clip;
+use crate::limit::interval_state::IntervalState;
+use crate::limit::limit_bounds;
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::observation::SocketBuffer;
+
+pub fn diagnose_send_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
+    if !case.is_limited_by(Limiter::SendBuffer) {
+        return None;
+    }
+    let host = name_of_host(&case.sender().host, "the sender");
+    let mut streams = case.scene.observation.streams.iter();
+    let buffer = streams.find_map(|s| s.sender.send_buffer);
+    let grant = buffer.map_or(String::new(), |b| describe_granted_buffer(case, b));
+    let bounds = &case.analysis.bounds;
+    let bound = bounds.iter().find(|b| b.limiter == Limiter::SendBuffer)?;
+    let summary = format!(
+        "The send buffer of {host}{grant} is too small: {}, about {}{}",
+        bound.why,
+        to_rate(bound.rate_bps),
+        case.describe_next_limit(),
+    );
+    let mut found = build_finding(case, "send_buffer", summary);
+    found
+        .supports
+        .push(describe_state_share(case, IntervalState::SendBufferClip));
+    found.supports.extend(super::describe_in_flight(case));
+    found.supports.push(String::from(
+        "the sender slept in write with nothing unsent in its kernel",
+    ));
+    let chosen = buffer.is_some_and(|b| b.asked_bytes.is_some());
+    found
+        .advice
+        .extend(advise_larger_buffer(case, host, chosen));
+    Some(found)
+}
+
+/// Describes the buffer's size and the source of that size: the user, longhaul or the kernel.
+fn describe_granted_buffer(case: &DiagnosisCase, buffer: SocketBuffer) -> String {
+    let (granted, stored) = (to_bytes(buffer.granted_bytes), buffer.stored_bytes);
+    match (case.scene.plan.send_buffer_bytes, buffer.asked_bytes) {
+        (Some(asked), _) => format!(
+            " (asked {}, granted {granted}, which Linux stores doubled: {stored} B)",
+            to_bytes(asked)
+        ),
+        (None, Some(_)) => format!(" ({granted}, longhaul's own choice for this run)"),
+        (None, None) => format!(" (grown to {} by the kernel)", to_bytes(stored)),
+    }
+}
+
+fn advise_larger_buffer(case: &DiagnosisCase, host: &str, chosen: bool) -> Option<FindingAdvice> {
+    let asked = case.scene.plan.send_buffer_bytes;
+    let present = asked.map_or_else(|| limit_bounds::sum_median_outstanding(&case.scene), Some)?;
+    let wanted = case.better_window(present);
+    let (command, text, wanted) = match (find_send_clip(&case.scene), chosen) {
+        (Some((asked, _)), _) => {
+            let wanted = case.window_to_grant(asked);
+            (
+                format!("sysctl -w net.core.wmem_max={wanted}"),
+                format!("Let {host} grant buffers up to {}", to_bytes(wanted)),
+                wanted,
+            )
+        }
+        (None, true) => (
+            repeat_command(&format!("--send-buffer {wanted}")),
+            format!("Ask for {} or more, or for nothing", to_bytes(wanted)),
+            wanted,
+        ),
+        (None, false) => {
+            let host_now = case.sender().host.tcp_wmem_bytes;
+            let [least, usual, _] = host_now.unwrap_or([4096, 16_384, 0]);
+            let most = wanted.saturating_mul(2);
+            (
+                format!("sysctl -w net.ipv4.tcp_wmem=\"{least} {usual} {most}\""),
+                format!("Let the send buffer of {host} grow to {}", to_bytes(most)),
+                wanted,
+            )
+        }
+    };
+    Some(FindingAdvice {
+        command: Some(command),
+        expected_bps: case.expected_bps(case.allowed_bps(wanted)),
+        ..build_advice("sender", text)
+    })
+}

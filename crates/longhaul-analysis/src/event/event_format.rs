@@ -1,0 +1,167 @@
+//! Formats times, values and untrusted names in sentences about events.
+//!
+//! Names, readings and notes come from other hosts and from people. They are reduced to one line
+//! and to characters that no terminal or mail reader interprets.
+
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::units::{Rate, format_duration};
+use std::time::Duration;
+
+/// The maximum length of a quoted name or reading.
+const MAX_NAME_CHARS: usize = 64;
+/// The maximum length of a note.
+const MAX_NOTE_CHARS: usize = 300;
+
+/// Sanitizes text: Latin letters, digits and signs stay; all else (controls, escapes, newlines,
+/// bidirectional and invisible characters) becomes `?`.
+pub fn sanitize_text(text: &str) -> String {
+    text.chars().map(sanitize_char).collect()
+}
+
+fn sanitize_char(c: char) -> char {
+    // U+00AD is an invisible hyphen.
+    let plain = matches!(c, ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{24f}');
+    if plain { c } else { '?' }
+}
+
+/// Sanitizes and truncates a name or reading from outside, as part of a sentence.
+pub fn sanitize_name(text: &str) -> String {
+    sanitize_to_length(text, MAX_NAME_CHARS)
+}
+
+/// Sanitizes and truncates a person's note to one line.
+pub fn sanitize_note(text: &str) -> String {
+    let line: Vec<&str> = text.split_whitespace().collect();
+    sanitize_to_length(&line.join(" "), MAX_NOTE_CHARS)
+}
+
+fn sanitize_to_length(text: &str, most: usize) -> String {
+    let mut short: String = text.chars().take(most).map(sanitize_char).collect();
+    if text.chars().nth(most).is_some() {
+        short.push_str("...");
+    }
+    short
+}
+
+/// Formats a value with its unit: `250 Mbit/s`, `160 ms`, `1.2 %`, `17`.
+pub fn format_quantity(quantity: PathQuantity, value: f64) -> String {
+    if !value.is_finite() {
+        return String::from("unknown");
+    }
+    match quantity.unit() {
+        "bps" => format_rate(value),
+        "us" => format_delay_us(value),
+        "ratio" => format!("{} %", format_trimmed(value * 100.0, 2)),
+        _ => format_trimmed(value, 1),
+    }
+}
+
+fn format_trimmed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+pub fn format_rate(bps: f64) -> String {
+    Rate::bits_per_second(bps.max(0.0).round() as u64).to_string()
+}
+
+pub fn format_delay_us(us: f64) -> String {
+    format_duration(Duration::from_nanos((us.max(0.0) * 1e3).round() as u64))
+}
+
+/// Formats a ratio as a change: `-40 %`, `+12 %`; a change from zero has no ratio.
+pub fn format_change(ratio: f64) -> String {
+    if !ratio.is_finite() {
+        return String::from("not to be put as a ratio");
+    }
+    let percent = ((ratio - 1.0) * 100.0).round();
+    if percent.abs() < 1.0 {
+        return String::from("below 1 %");
+    }
+    format!("{percent:+.0} %")
+}
+
+/// Formats a time: `2003-06-11 22:45 UTC`.
+pub fn format_time(us: i64) -> String {
+    let minutes = us.div_euclid(60_000_000);
+    let (hour, minute) = (
+        minutes.div_euclid(60).rem_euclid(24),
+        minutes.rem_euclid(60),
+    );
+    format!("{} {hour:02}:{minute:02} UTC", format_date(us))
+}
+
+/// Formats a date: `2003-06-11`. Gregorian calendar, by eras of 400 years that begin in March.
+pub fn format_date(us: i64) -> String {
+    const DAY_US: i64 = 86_400_000_000;
+    const ERA_DAYS: i64 = 146_097;
+    // Day 0 is the first of March of the year 0.
+    let days = us.div_euclid(DAY_US) + 719_468;
+    let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
+    let year_of_era = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 {
+        march_month + 3
+    } else {
+        march_month - 9
+    };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day_of_month:02}")
+}
+
+/// Formats the time of a change as far as it is known: `between 2003-06-11 22:45 and 23:10 UTC`.
+pub fn format_time_span(between_us: [i64; 2]) -> String {
+    let [from, to] = between_us.map(format_time);
+    if from == to {
+        return format!("at {from}");
+    }
+    let same_day = format_date(between_us[0]) == format_date(between_us[1]);
+    let to = if same_day { to[11..].to_owned() } else { to };
+    format!("between {} and {to}", from.trim_end_matches(" UTC"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        assert_eq!(format_time(0), "1970-01-01 00:00 UTC");
+        assert_eq!(format_time(1_055_371_500_000_000), "2003-06-11 22:45 UTC");
+        assert_eq!(format_date(0), "1970-01-01");
+        assert_eq!(format_date(951_782_400_000_000), "2000-02-29");
+        assert_eq!(format_date(1_795_392_000_000_000), "2026-11-23");
+        assert_eq!(format_date(1_709_164_800_000_000), "2024-02-29");
+        assert_eq!(format_time(-1), "1969-12-31 23:59 UTC");
+        assert_eq!(format_date(4_107_542_400_000_000), "2100-03-01");
+    }
+
+    #[test]
+    fn strangers_names_do_nothing() {
+        let name = "gw\u{1b}[2J\u{7}\nBcc: all\u{202e}gpj\u{0}\u{85}";
+        assert_eq!(sanitize_name(name), "gw?[2J??Bcc: all?gpj??");
+        assert_eq!(sanitize_note("two\r\nlines  of\ttext"), "two lines of text");
+        assert!(sanitize_name(&"a".repeat(9_000)).len() < 70);
+    }
+
+    #[test]
+    fn spans_name_the_day_once() {
+        assert_eq!(
+            format_time_span([0, 3_600_000_000]),
+            "between 1970-01-01 00:00 and 01:00 UTC"
+        );
+        assert_eq!(format_time_span([0, 0]), "at 1970-01-01 00:00 UTC");
+    }
+
+    #[test]
+    fn values_carry_their_unit() {
+        assert_eq!(format_quantity(PathQuantity::Goodput, 250e6), "250 Mbit/s");
+        assert_eq!(format_quantity(PathQuantity::RttFloor, 160_000.0), "160 ms");
+        assert_eq!(format_quantity(PathQuantity::Loss, 0.012), "1.2 %");
+        assert_eq!(format_quantity(PathQuantity::Hops, 17.0), "17");
+        assert_eq!(format_change(0.6), "-40 %");
+        assert_eq!(format_change(1.004), "below 1 %");
+    }
+}

@@ -1,0 +1,297 @@
+//! Chooses the measurements that would decide between the remaining causes.
+//!
+//! Nothing is requested if a single cause remains and needs no proof. Light measurements come
+//! first; the caller runs those that fit its budget.
+//!
+//! Source: longhaul's own. Units: none. Error: none. Wrong when: the problem disappears before the
+//! measurement.
+
+use super::EventExplanation;
+use super::change_evidence::ChangeEvidence;
+use super::event_case::EventCase;
+use longhaul_model::report::v1::available::AvailableMode;
+use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::quantity::PathQuantity;
+
+/// A kind of follow-up measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FollowUpKind {
+    /// `longhaul path` with the return route.
+    PathBothWays,
+    /// `longhaul available`.
+    Available,
+    /// `longhaul available --shaper`: at full rate for some seconds.
+    AvailableShaper,
+    /// `longhaul tune`: several bulk runs.
+    Tune,
+}
+
+impl FollowUpKind {
+    /// Returns the word used in JSON and in the agent's file.
+    pub const fn word(self) -> &'static str {
+        match self {
+            FollowUpKind::PathBothWays => "path",
+            FollowUpKind::Available => "available",
+            FollowUpKind::AvailableShaper => "available_shaper",
+            FollowUpKind::Tune => "tune",
+        }
+    }
+
+    pub const fn cost(self) -> MeasurementCost {
+        match self {
+            FollowUpKind::PathBothWays => MeasurementCost::Light,
+            FollowUpKind::Available => MeasurementCost::Moderate,
+            FollowUpKind::AvailableShaper | FollowUpKind::Tune => MeasurementCost::Heavy,
+        }
+    }
+}
+
+/// The load of a measurement on the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MeasurementCost {
+    /// Some hundred packets.
+    Light,
+    /// Some megabytes, in short trains.
+    Moderate,
+    /// Fills the path for seconds or minutes.
+    Heavy,
+}
+
+impl MeasurementCost {
+    pub const fn word(self) -> &'static str {
+        match self {
+            MeasurementCost::Light => "light",
+            MeasurementCost::Moderate => "moderate",
+            MeasurementCost::Heavy => "heavy",
+        }
+    }
+}
+
+/// A requested measurement and its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FollowUpMeasurement {
+    pub measurement: FollowUpKind,
+    pub reason: String,
+}
+
+/// Returns the requested measurements, light ones first; empty if the cause is decided.
+pub fn plan_follow_ups(
+    event: &ChangeEvent,
+    explained: &EventExplanation,
+    evidence: &ChangeEvidence,
+) -> Vec<FollowUpMeasurement> {
+    let case = EventCase { event, evidence };
+    let named = |cause: &str| {
+        explained
+            .causes
+            .iter()
+            .any(|finding| finding.cause == cause)
+    };
+    let mut wanted = Vec::new();
+    let mut want = |measurement, reason: &str| {
+        wanted.push(FollowUpMeasurement {
+            measurement,
+            reason: reason.to_owned(),
+        });
+    };
+    // A recovery needs no follow-up, and a changed measurement is not a change of the path.
+    if named("recovery") || named("test_parameter") {
+        return wanted;
+    }
+    if needs_path_run(&case, explained) {
+        want(
+            FollowUpKind::PathBothWays,
+            "no route was traced in both directions since the event: it would tell a change of the way from one of the hosts",
+        );
+    }
+    if needs_available_run(&case, explained) {
+        want(
+            FollowUpKind::Available,
+            "nothing tells what the path has left since the event: a setting that no longer fits, other traffic and a slower link differ in it",
+        );
+    }
+    if needs_shaper_run(&case, explained) {
+        want(
+            FollowUpKind::AvailableShaper,
+            "a shaper or policer passes short bursts: only a longer look tells its rate and burst from a slower link or other traffic",
+        );
+    }
+    if named("retune") {
+        want(
+            FollowUpKind::Tune,
+            "available bandwidth is there and runs do not reach it: a scan finds the setting that fits, and proves it",
+        );
+    }
+    wanted
+}
+
+/// Returns true if there is a single cause that names the fault, not only its location.
+fn is_cause_decided(explained: &EventExplanation) -> bool {
+    const PLAIN: [&str; 10] = [
+        "host_setting",
+        "interface",
+        "path_mtu",
+        "shaper_appeared",
+        "shaper_gone",
+        "shaper_changed",
+        "policer_appeared",
+        "policer_gone",
+        "policer_changed",
+        "retune",
+    ];
+    matches!(&explained.causes[..], [only] if PLAIN.contains(&only.cause.as_str()))
+}
+
+fn needs_path_run(case: &EventCase, explained: &EventExplanation) -> bool {
+    let end = case.event.between_us[1];
+    let mut since = case.evidence.paths.iter().filter(|seen| seen.at_us >= end);
+    // The return route matters only while no other cause was found.
+    let enough = |seen: &super::EvidenceReport<_>| {
+        seen.route().is_some() && (seen.return_route().is_some() || !explained.causes.is_empty())
+    };
+    !is_cause_decided(explained) && !since.any(enough)
+}
+
+fn needs_available_run(case: &EventCase, explained: &EventExplanation) -> bool {
+    !is_cause_decided(explained)
+        && !is_available_known_since(case)
+        && !is_tried_since(case)
+        && case.is_link_quantity()
+}
+
+/// Returns true if a sufficiently long run was made; another one would not give more.
+fn is_tried_since(case: &EventCase) -> bool {
+    let end = case.event.between_us[1];
+    let mut all = case.evidence.available.iter();
+    all.any(|seen| seen.at_us >= end && seen.report.plan.mode != AvailableMode::Light)
+}
+
+/// Returns true if the available bandwidth was measured after the event.
+fn is_available_known_since(case: &EventCase) -> bool {
+    case.median_available_since().is_some()
+}
+
+/// A changed route gives the location, not the fault.
+fn is_route_change_named(explained: &EventExplanation) -> bool {
+    explained.causes.iter().any(|f| f.cause == "route_change")
+}
+
+fn needs_shaper_run(case: &EventCase, explained: &EventExplanation) -> bool {
+    let end = case.event.between_us[1];
+    let mut since = case
+        .evidence
+        .available
+        .iter()
+        .filter(|seen| seen.at_us >= end);
+    let looked = since.any(|seen| {
+        let found = seen.estimate().is_some_and(|e| e.bucket.is_some());
+        found || seen.report.plan.shaper_time_us.is_some()
+    });
+    let of_rate = matches!(
+        case.event.quantity,
+        PathQuantity::Goodput | PathQuantity::Available | PathQuantity::Capacity
+    );
+    if looked
+        || !of_rate
+        || !case.has_fallen()
+        || explained.causes.iter().any(|f| f.cause == "retune")
+    {
+        return false;
+    }
+    let link = [
+        "capacity_change",
+        "cross_traffic",
+        "shaper_appeared",
+        "policer_appeared",
+    ];
+    // A slower link alone may still be a token bucket; if no available bandwidth is known, that is
+    // measured first.
+    explained
+        .causes
+        .iter()
+        .any(|f| link.contains(&f.cause.as_str()))
+        || (explained.causes.len() != 1
+            && (case.available().is_some() || is_available_known_since(case)))
+        || (is_route_change_named(explained) && is_available_known_since(case))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event_test_builder::{self, HOUR, build_bucket};
+    use super::super::explain_event;
+    use super::*;
+    use longhaul_model::report::v1::analysis::Limiter;
+    use longhaul_model::report::v1::available::TokenBucketKind;
+
+    const OLD: [&str; 3] = ["10.1.0.1", "10.2.0.1", "10.9.0.1"];
+    const NEW: [&str; 3] = ["10.1.0.1", "10.7.0.1", "10.9.0.1"];
+
+    fn wanted(sketch: &event_test_builder::EvidenceBuilder) -> Vec<FollowUpKind> {
+        let (event, evidence) = (sketch.event(), sketch.evidence());
+        let explained = explain_event(&event, &evidence);
+        plan_follow_ups(&event, &explained, &evidence)
+            .into_iter()
+            .map(|w| w.measurement)
+            .collect()
+    }
+
+    #[test]
+    fn without_evidence_the_cheap_ones_are_wanted_first() {
+        assert_eq!(
+            wanted(&event_test_builder::build_goodput_drop()),
+            [FollowUpKind::PathBothWays, FollowUpKind::Available]
+        );
+    }
+
+    #[test]
+    fn a_changed_route_asks_what_there_is_on_it() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        sketch.trace(-HOUR, &OLD).trace(HOUR, &NEW);
+        assert_eq!(wanted(&sketch), [FollowUpKind::Available]);
+    }
+
+    #[test]
+    fn a_slower_link_may_be_a_bucket() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        sketch.trace(-HOUR, &OLD).trace(HOUR, &OLD);
+        sketch
+            .estimate(-HOUR, 622e6, 400e6, None)
+            .estimate(HOUR, 155e6, 150e6, None);
+        assert_eq!(wanted(&sketch), [FollowUpKind::AvailableShaper]);
+    }
+
+    #[test]
+    fn a_setting_that_does_not_fit_asks_for_a_scan() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        sketch.trace(-HOUR, &OLD).trace(HOUR, &OLD);
+        sketch
+            .estimate(-HOUR, 622e6, 200e6, None)
+            .estimate(HOUR, 622e6, 280e6, None);
+        sketch
+            .run_limited(-HOUR, Limiter::PathCapacity)
+            .run_limited(HOUR, Limiter::ReceiveWindow);
+        assert_eq!(wanted(&sketch), [FollowUpKind::Tune]);
+    }
+
+    #[test]
+    fn what_is_decided_asks_for_nothing() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
+        sketch.trace(-HOUR, &OLD).trace(HOUR, &OLD);
+        sketch
+            .estimate(-HOUR, 622e6, 400e6, None)
+            .estimate(HOUR, 622e6, 150e6, Some(shaper));
+        assert_eq!(wanted(&sketch), []);
+        let mut parameter = event_test_builder::build_goodput_drop();
+        parameter
+            .run(-HOUR, |r| r.plan.streams = 8)
+            .run(HOUR, |r| r.plan.streams = 2);
+        assert_eq!(wanted(&parameter), []);
+    }
+
+    #[test]
+    fn costs_rise_with_what_is_sent() {
+        assert!(FollowUpKind::PathBothWays.cost() < FollowUpKind::Available.cost());
+        assert!(FollowUpKind::Available.cost() < FollowUpKind::Tune.cost());
+    }
+}

@@ -1,0 +1,150 @@
+//! Cause: the MTU of the path changed.
+//!
+//! We would see: another path MTU in searches before and after the event; perhaps a size that is
+//! dropped silently. Refuted by: a larger MTU although the path became worse.
+//! Needs: `longhaul path --mtu` before and after. To do: find the hop that refuses the old size.
+//!
+//! Units: bytes of IP. Wrong when: probes of one size were lost by chance at every attempt.
+
+use super::cause_candidate::{CauseCandidate, weight};
+use super::change_evidence::EvidenceReport;
+use super::event_case::{EventCase, advise_operator};
+use super::event_format;
+use super::state_change::{StateChange, StateReading};
+use longhaul_model::report::v1::{PathReport, ThroughputReport};
+
+/// Tolerance: a TCP option more or less.
+const TOLERANCE_BYTES: u32 = 12;
+
+pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+    if !case.is_transfer_quantity() {
+        return None;
+    }
+    find_by_mtu_search(case).or_else(|| find_by_segments(case))
+}
+
+fn find_by_mtu_search(case: &EventCase) -> Option<CauseCandidate> {
+    let reading = |seen: &EvidenceReport<PathReport>| {
+        let mtu = seen.report.analysis.path_mtu.as_ref()?;
+        Some(StateReading {
+            at_us: seen.at_us,
+            value: (mtu.bytes, mtu.black_hole),
+        })
+    };
+    let readings = case.evidence.paths.iter().filter_map(reading).collect();
+    let turn = select_nearest(case, case.find_state_changes(readings, PartialEq::eq))?;
+    let ((old, _), (new, hole)) = (turn.from, turn.to);
+    let text = format!(
+        "The path MTU changed {} from {old} B to {new} B",
+        event_format::format_time_span(turn.between_us)
+    );
+    let mut found = create_mtu_candidate(case, &turn, text, (old, new));
+    if hole && case.is_worse() == Some(true) && turn.lasted {
+        found.consistency = 1.0;
+    }
+    if hole {
+        found
+            .supports
+            .push(String::from("larger packets vanish, and no router says so"));
+    }
+    Some(found)
+}
+
+/// Segments of bulk runs are as large as the path allows, unless a size was requested.
+fn find_by_segments(case: &EventCase) -> Option<CauseCandidate> {
+    let reading = |seen: &EvidenceReport<ThroughputReport>| {
+        let streams = &seen.direction()?.0.streams;
+        let least = streams.iter().filter_map(|s| s.sender.mss_bytes).min()?;
+        seen.report
+            .plan
+            .mss_bytes
+            .is_none()
+            .then_some(StateReading {
+                at_us: seen.at_us,
+                value: least,
+            })
+    };
+    let readings = case
+        .evidence
+        .throughput
+        .iter()
+        .filter_map(reading)
+        .collect();
+    let turn = select_nearest(
+        case,
+        case.find_state_changes(readings, |a, b| a.abs_diff(*b) <= TOLERANCE_BYTES),
+    )?;
+    let (old, new) = (turn.from, turn.to);
+    let text = format!(
+        "The segments of bulk runs changed {} from {old} B to {new} B: so did what fits through the path",
+        event_format::format_time_span(turn.between_us)
+    );
+    Some(create_mtu_candidate(case, &turn, text, (old, new)))
+}
+
+fn select_nearest<T>(case: &EventCase, turns: Vec<StateChange<T>>) -> Option<StateChange<T>> {
+    turns
+        .into_iter()
+        .max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))
+}
+
+fn create_mtu_candidate<T>(
+    case: &EventCase,
+    turn: &StateChange<T>,
+    text: String,
+    (old, new): (u32, u32),
+) -> CauseCandidate {
+    let mut found = CauseCandidate::new("path_mtu", turn.between_us, text);
+    found.weight = weight::LINK;
+    let worse = case.is_worse() == Some(true);
+    found.consistency = if turn.lasted && (new < old) == worse {
+        0.9
+    } else {
+        0.0
+    };
+    if worse {
+        found.advice.push(advise_operator(format!(
+            "Find the hop beyond which packets for {old} B no longer pass (`longhaul path HOST --mtu`)"
+        )));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event_test_builder::{self, HOUR};
+    use super::*;
+
+    fn consistency(before: u32, after: u32) -> Option<f64> {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        sketch.mtu(-HOUR, before).mtu(HOUR, after);
+        Some(sketch.run_cause(find_candidate)?.consistency)
+    }
+
+    #[test]
+    fn a_smaller_one_explains_a_fall_and_a_larger_one_does_not() {
+        assert_eq!(consistency(9000, 1400), Some(0.9));
+        assert_eq!(consistency(1400, 9000), Some(0.0));
+        assert_eq!(consistency(1500, 1500), None);
+    }
+
+    #[test]
+    fn segments_of_bulk_runs_show_it_too() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        for (at, bytes) in [(-HOUR, 1448), (HOUR, 1148)] {
+            sketch.run(at, |report| {
+                report
+                    .observation
+                    .streams
+                    .push(event_test_builder::build_stream(bytes));
+            });
+        }
+        let found = sketch.run_cause(find_candidate).expect("a candidate");
+        assert!((found.consistency - 0.9).abs() < 1e-9);
+        assert!(
+            found.summary.contains("from 1448 B to 1148 B"),
+            "{}",
+            found.summary
+        );
+    }
+}

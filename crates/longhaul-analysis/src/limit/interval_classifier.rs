@@ -1,0 +1,318 @@
+//! Classifies each interval of a stream into a state.
+//!
+//! An ordered list of rules; the first that matches decides. External causes come first (timeouts,
+//! applications, CPU), then a path that shows itself full, then windows and buffers, and last the
+//! states in which the congestion window is the limit.
+//!
+//! Source: state machine and pitfalls of our experiments on a 40 ms path (docs/methods); RFC 9438
+//! for the recovery time. Units: shares of time, bytes, microseconds.
+//! Error: an interval that changes its state midway counts whole for one of them.
+//! Wrong when: samples are sparser than the changes. On a kernel too old for a counter its rules do
+//! not match; they are never wrong.
+
+use super::interval_state::IntervalState;
+use super::run_view::RunView;
+use super::stream_intervals::SampleInterval;
+use super::stream_traits::{
+    BELOW_WINDOW_RATIO, HALF, StreamTraits, compute_window_room, is_send_buffer_dry,
+};
+use longhaul_model::report::v1::observation::ObservedStream;
+
+/// A thread that runs or is runnable for this share of the time is short of CPU.
+const STARVED_RATIO: f64 = 0.85;
+/// A stream is stalled if nothing moved for this long with data outstanding.
+const STALL_US: u64 = 1_000_000;
+/// Unread bytes above this share of the advertised window: the reader is behind.
+const UNREAD_RATIO: f64 = 0.25;
+/// The limit of unread bytes if no window is known: more than a reader leaves between two reads.
+const MUCH_UNREAD_BYTES: u64 = 1 << 18;
+/// The window counts as level while its maximum is below this multiple of its minimum...
+const LEVEL_WINDOW_RATIO: f64 = 1.3;
+/// ... over this many intervals.
+const WINDOW_MEMORY: usize = 10;
+/// A thread that waited for a core for this share of the time is short of CPU, even if it slept for
+/// the rest.
+const WAITING_RATIO: f64 = 0.5;
+/// Slow start multiplies the window by at least this per interval of one round trip.
+const GROWTH_RATIO: f64 = 1.15;
+/// The path is full only while the rate is near its level.
+const NEAR_LEVEL_RATIO: f64 = 0.85;
+/// After a loss in a full queue, the path counts as the limit down to this share of the level.
+const SAG_RATIO: f64 = 0.7;
+/// Goodput above this share of the requested pacing rate counts as paced (headers are paced too).
+const PACED_RATIO: f64 = 0.85;
+/// CUBIC, RFC 9438: the constants C and 1 − β of K.
+const CUBIC_C: f64 = 0.4;
+const CUBIC_DROP: f64 = 0.3;
+
+/// One interval with its context.
+struct IntervalContext<'v, 'a> {
+    now: &'v SampleInterval<'a>,
+    before: &'v [SampleInterval<'a>],
+    run: &'v RunView<'a>,
+    traits: StreamTraits,
+    rate_bps: f64,
+}
+
+/// In order of precedence; see the header.
+const RULES: [fn(&IntervalContext) -> Option<IntervalState>; 15] = [
+    match_stalled,
+    match_requested_rate,
+    match_sender_app,
+    match_sender_cpu,
+    match_slow_receiver,
+    match_pacing,
+    match_small_send_buffer,
+    match_full_path,
+    match_window_clip,
+    match_send_buffer_clip,
+    match_slow_start,
+    match_flat_path,
+    match_loss,
+    match_recovery,
+    match_climbing,
+];
+
+/// Returns one state per interval of the stream.
+pub fn classify_stream(
+    run: &RunView,
+    stream: &ObservedStream,
+    intervals: &[SampleInterval],
+) -> Vec<IntervalState> {
+    let traits = StreamTraits::of(run, stream, intervals);
+    let states = intervals.iter().enumerate().map(|(i, now)| {
+        let view = IntervalContext {
+            now,
+            before: &intervals[..i],
+            run,
+            traits,
+            rate_bps: run.arrivals.rate_between_bps(now.from_us, now.to_us),
+        };
+        let state = RULES
+            .iter()
+            .find_map(|rule| rule(&view))
+            .unwrap_or(IntervalState::Unknown);
+        apply_bucket(&view, state)
+    });
+    states.collect()
+}
+
+/// Replaces path-like states by a bucket that was found in the whole run.
+fn apply_bucket(view: &IntervalContext, state: IntervalState) -> IntervalState {
+    let policed = view.run.policer.is_some_and(|p| view.now.to_us > p.from_us);
+    let shaped = view.run.bucket.is_some_and(|b| view.now.to_us > b.knee_us);
+    match (policed, shaped) {
+        (true, _) if state.is_path_like() => IntervalState::Policer,
+        (_, true) if state.is_path_like() => IntervalState::Shaper,
+        _ => state,
+    }
+}
+
+/// If the send buffer is too small, it also limits the samples between the dry ones: little is
+/// unsent, and the queue is the burst of a single write.
+fn match_small_send_buffer(view: &IntervalContext) -> Option<IntervalState> {
+    let tcp = view.now.tcp?;
+    let little = tcp
+        .unsent_bytes
+        .is_some_and(|unsent| unsent <= tcp.unacked_bytes / 2);
+    (view.traits.small_buffer
+        && view.now.sender.asleep() >= HALF
+        && little
+        && !is_window_limited(view))
+    .then_some(IntervalState::SendBufferClip)
+}
+
+fn match_stalled(view: &IntervalContext) -> Option<IntervalState> {
+    let waiting = view.now.tcp.is_some_and(|t| t.unacked_bytes > 0);
+    let by_timeout = view.now.in_timeout.is_some_and(|share| share >= HALF);
+    let idle = view.now.delivered_bytes <= 0.0
+        && view.now.acked_bytes.is_none_or(|bytes| bytes == 0)
+        && view.now.window_limited.is_none_or(|share| share < HALF)
+        && view.now.length_us()
+            >= STALL_US.max(view.run.idle_rtt_us.unwrap_or(0).saturating_mul(3));
+    ((waiting && idle) || by_timeout).then_some(IntervalState::StalledRto)
+}
+
+fn match_requested_rate(view: &IntervalContext) -> Option<IntervalState> {
+    view.traits.requested_rate_state
+}
+
+fn match_sender_app(view: &IntervalContext) -> Option<IntervalState> {
+    let dry = view.now.tcp.is_none_or(|t| {
+        t.unsent_bytes
+            .is_none_or(|bytes| bytes <= t.mss_bytes.saturating_mul(2))
+    });
+    (view.now.sender.outside_calls() >= HALF && dry).then_some(IntervalState::SenderApp)
+}
+
+/// The thread almost never sleeps, and the windows it could fill stay unfilled.
+fn match_sender_cpu(view: &IntervalContext) -> Option<IntervalState> {
+    let starved = view.now.sender.demand()? >= STARVED_RATIO;
+    let filled = view.now.tcp.is_some_and(|t| {
+        t.unacked_bytes as f64 >= BELOW_WINDOW_RATIO * compute_window_room(t) as f64
+            && t.unsent_bytes
+                .is_some_and(|unsent| unsent > t.mss_bytes.saturating_mul(2))
+    });
+    (starved && !filled && !is_window_limited(view)).then_some(IntervalState::SenderCpu)
+}
+
+fn is_window_limited(view: &IntervalContext) -> bool {
+    view.now.window_limited.is_some_and(|share| share >= HALF)
+}
+
+fn match_slow_receiver(view: &IntervalContext) -> Option<IntervalState> {
+    let reader = view.now.receiver;
+    if reader.asleep() >= HALF {
+        return None; // It waits for data: whatever is slow, it is not the reader.
+    }
+    let unread = view.now.unread_bytes?;
+    let window = view
+        .now
+        .own_window_bytes
+        .or(view.now.tcp.and_then(|t| t.peer_window_bytes));
+    let mss = view.now.tcp.map_or(0, |t| t.mss_bytes);
+    let behind = match window {
+        Some(window) => {
+            unread > mss.saturating_mul(2) && unread as f64 > UNREAD_RATIO * window as f64
+        }
+        None => unread > MUCH_UNREAD_BYTES,
+    };
+    let starved = reader.demand().is_some_and(|share| share >= STARVED_RATIO)
+        || reader.core_wait.is_some_and(|share| share >= WAITING_RATIO);
+    match (behind, starved, is_window_limited(view)) {
+        (true, true, _) | (_, true, true) => Some(IntervalState::ReceiverCpu),
+        (true, false, _) => Some(IntervalState::ReceiverApp),
+        // The window was closed and the reader elsewhere, though its queue was empty when sampled.
+        (false, false, true) if reader.outside_calls() >= HALF => Some(IntervalState::ReceiverApp),
+        _ => None,
+    }
+}
+
+fn match_pacing(view: &IntervalContext) -> Option<IntervalState> {
+    let asked = view.run.plan.pacing_bps? as f64;
+    let own = view.now.delivered_bytes * 8e6 / view.now.length_us().max(1) as f64;
+    (own >= PACED_RATIO * asked && !view.traits.standing_queue).then_some(IntervalState::Pacing)
+}
+
+fn is_near_level(view: &IntervalContext) -> bool {
+    view.rate_bps >= NEAR_LEVEL_RATIO * view.run.level_bps
+}
+
+fn match_full_path(view: &IntervalContext) -> Option<IntervalState> {
+    let raised = view
+        .now
+        .rtt_us
+        .is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64));
+    // A window-limited stream has the same rate with and without jitter in its RTTs: only a queue
+    // that never empties counts against the window.
+    let queue = raised && (!is_window_limited(view) || view.traits.standing_queue);
+    (queue && is_near_level(view)).then_some(IntervalState::PathFull)
+}
+
+fn match_window_clip(view: &IntervalContext) -> Option<IntervalState> {
+    let tcp = view.now.tcp?;
+    let held = match view.now.window_limited {
+        Some(share) => share >= HALF,
+        // Before Linux 4.9: the window must be seen to be full.
+        None => view.now.own_window_bytes.is_some_and(|own| {
+            tcp.unacked_bytes as f64 >= BELOW_WINDOW_RATIO * own as f64
+                && (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * tcp.cwnd_bytes as f64
+        }),
+    };
+    held.then(|| {
+        if is_window_growing(view) {
+            IntervalState::WindowGrowing
+        } else {
+            IntervalState::WindowClip
+        }
+    })
+}
+
+/// Returns true if the advertised window is well above that of some intervals ago: autotuning.
+fn is_window_growing(view: &IntervalContext) -> bool {
+    let window = |i: &SampleInterval| {
+        i.tcp
+            .and_then(|t| t.peer_window_bytes)
+            .or(i.own_window_bytes)
+    };
+    let earlier = view.before.len().saturating_sub(WINDOW_MEMORY);
+    let past = view.before[earlier..].iter().filter_map(window).min();
+    let growing = past.zip(window(view.now));
+    // Growth that the next interval does not continue has ended.
+    growing.is_some_and(|(low, now)| now as f64 > LEVEL_WINDOW_RATIO * low.max(1) as f64)
+        && view.before.last().and_then(window) < window(view.now)
+}
+
+fn match_send_buffer_clip(view: &IntervalContext) -> Option<IntervalState> {
+    let counted = view.now.buffer_limited.is_some_and(|share| share >= HALF);
+    (counted || is_send_buffer_dry(view.now)).then_some(IntervalState::SendBufferClip)
+}
+
+fn match_slow_start(view: &IntervalContext) -> Option<IntervalState> {
+    let tcp = view.now.tcp?;
+    let fresh = tcp.retransmitted_segments == 0 && tcp.ca_state <= 1;
+    let below = tcp
+        .ssthresh_bytes
+        .is_none_or(|threshold| tcp.cwnd_bytes < threshold);
+    let earlier = view.before.last().and_then(|i| i.tcp).map(|t| t.cwnd_bytes);
+    let grew = earlier.is_none_or(|e| tcp.cwnd_bytes as f64 >= GROWTH_RATIO * e as f64);
+    (fresh && below && grew).then_some(IntervalState::SlowStart)
+}
+
+/// No visible queue, but the windows move and the rate of all streams together does not; or the
+/// congestion control keeps no queue and paces at the path's rate.
+fn match_flat_path(view: &IntervalContext) -> Option<IntervalState> {
+    let indifferent = view.run.flat && view.traits.window_moved;
+    let modelled = view.run.is_bbr() && view.now.tcp.is_some();
+    ((indifferent || modelled) && is_near_level(view)).then_some(IntervalState::PathFull)
+}
+
+fn match_loss(view: &IntervalContext) -> Option<IntervalState> {
+    (view.now.retransmitted_segments? > 0)
+        .then(|| classify_loss(view, view.before.len(), IntervalState::Loss))
+}
+
+/// No loss now, but the window has not grown back from an earlier one.
+fn match_recovery(view: &IntervalContext) -> Option<IntervalState> {
+    let lost = |i: &SampleInterval| i.retransmitted_segments.is_some_and(|n| n > 0);
+    let last = view.before.iter().rposition(lost)?;
+    let used = view
+        .now
+        .tcp
+        .is_none_or(|t| t.unacked_bytes as f64 >= HALF * t.cwnd_bytes as f64);
+    let past = view.now.to_us.saturating_sub(view.before[last].to_us) as f64 / 1e6;
+    (used && past <= compute_recovery_seconds(&view.before[..=last]))
+        .then(|| classify_loss(view, last, IntervalState::Recovering))
+}
+
+/// Loss in a full queue means that the path is full; loss without a queue is plain loss.
+fn classify_loss(view: &IntervalContext, at: usize, plain: IntervalState) -> IntervalState {
+    let around = at.saturating_sub(2)..=at;
+    let trips = around.filter_map(|i| view.before.get(i).unwrap_or(view.now).rtt_us);
+    let queued = trips
+        .max()
+        .is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64));
+    match queued {
+        true if view.rate_bps >= SAG_RATIO * view.run.level_bps => IntervalState::Sawtooth,
+        true => IntervalState::Overshot,
+        false => plain,
+    }
+}
+
+/// Returns CUBIC's K: seconds from a loss until the window has its former size (at least 1 s).
+fn compute_recovery_seconds(until_loss: &[SampleInterval]) -> f64 {
+    let windows = until_loss.iter().rev().take(3).filter_map(|i| i.tcp);
+    let segments = windows.map(|t| t.cwnd_bytes as f64 / t.mss_bytes.max(1) as f64);
+    let greatest = segments.fold(0.0, f64::max);
+    (greatest * CUBIC_DROP / CUBIC_C).cbrt().max(1.0)
+}
+
+/// Above ssthresh, without loss or queue, and still growing: slow start was left too early.
+fn match_climbing(view: &IntervalContext) -> Option<IntervalState> {
+    let tcp = view.now.tcp?;
+    let earlier = view.before.len().saturating_sub(WINDOW_MEMORY);
+    let past = view.before.get(earlier)?.tcp?.cwnd_bytes;
+    let gains = tcp.cwnd_bytes as f64 > past as f64 * GROWTH_RATIO;
+    let full = tcp.unacked_bytes as f64 >= 0.7 * tcp.cwnd_bytes as f64;
+    (gains && full && !view.run.flat).then_some(IntervalState::Climbing)
+}

@@ -1,0 +1,98 @@
+//! The states of an interval of a stream, their published words and their limiters.
+//!
+//! The words are part of report v1 (`shares[].state`); [`super::interval_classifier`] defines when each holds.
+//!
+//! Source: docs/methods. Units: none. Error: none, a fixed list.
+//! Wrong when: a cause is new; it is then `unknown`.
+
+use longhaul_model::report::v1::analysis::Limiter;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IntervalState {
+    StalledRto,
+    SenderApp,
+    SenderCpu,
+    ReceiverApp,
+    ReceiverCpu,
+    WindowClip,
+    WindowGrowing,
+    SendBufferClip,
+    SlowStart,
+    Climbing,
+    PathFull,
+    /// Growing back after a loss in a full queue.
+    Sawtooth,
+    /// Far below a level that was reached, after overshooting a full queue.
+    Overshot,
+    Shaper,
+    Policer,
+    Loss,
+    /// Growing back after a loss without a queue.
+    Recovering,
+    Pacing,
+    Unknown,
+}
+
+impl IntervalState {
+    pub const fn word(self) -> &'static str {
+        match self {
+            IntervalState::StalledRto => "stalled_rto",
+            IntervalState::SenderApp => "sender_app",
+            IntervalState::SenderCpu => "sender_cpu",
+            IntervalState::ReceiverApp => "receiver_app",
+            IntervalState::ReceiverCpu => "receiver_cpu",
+            IntervalState::WindowClip => "rwnd_clip",
+            IntervalState::WindowGrowing => "rwnd_growing",
+            IntervalState::SendBufferClip => "sndbuf_clip",
+            IntervalState::SlowStart => "slow_start",
+            IntervalState::Climbing => "climbing",
+            IntervalState::PathFull => "path_full",
+            IntervalState::Sawtooth => "sawtooth",
+            IntervalState::Overshot => "overshot",
+            IntervalState::Shaper => "shaper",
+            IntervalState::Policer => "policer",
+            IntervalState::Loss => "loss",
+            IntervalState::Recovering => "recovering",
+            IntervalState::Pacing => "pacing",
+            IntervalState::Unknown => "unknown",
+        }
+    }
+
+    pub const fn limiter(self) -> Limiter {
+        match self {
+            IntervalState::StalledRto | IntervalState::Loss | IntervalState::Recovering => {
+                Limiter::Loss
+            }
+            IntervalState::SenderApp | IntervalState::ReceiverApp => Limiter::Application,
+            IntervalState::SenderCpu => Limiter::CpuSender,
+            IntervalState::ReceiverCpu => Limiter::CpuReceiver,
+            IntervalState::WindowClip => Limiter::ReceiveWindow,
+            IntervalState::SendBufferClip => Limiter::SendBuffer,
+            IntervalState::WindowGrowing
+            | IntervalState::SlowStart
+            | IntervalState::Climbing
+            | IntervalState::Overshot => Limiter::Ramp,
+            IntervalState::PathFull | IntervalState::Sawtooth => Limiter::PathCapacity,
+            IntervalState::Shaper => Limiter::Shaper,
+            IntervalState::Policer => Limiter::Policer,
+            IntervalState::Pacing => Limiter::Pacing,
+            IntervalState::Unknown => Limiter::Unknown,
+        }
+    }
+
+    /// Returns true for states that a token bucket on the path would cause at the sender.
+    pub const fn is_path_like(self) -> bool {
+        matches!(
+            self,
+            IntervalState::StalledRto
+                | IntervalState::SlowStart
+                | IntervalState::Climbing
+                | IntervalState::PathFull
+                | IntervalState::Sawtooth
+                | IntervalState::Overshot
+                | IntervalState::Loss
+                | IntervalState::Recovering
+                | IntervalState::Unknown
+        )
+    }
+}

@@ -1,0 +1,477 @@
+//! Computes the rate that each limit would allow, and the next limit after the verdict's.
+//!
+//! window × 8 / RTT; Mathis and CUBIC from the loss; the path if it was seen full; CPU time per
+//! byte; the interfaces; requested rates. A limit that cannot be computed is left out.
+//!
+//! Source: Mathis 1997; RFC 9438 section 5.1 (C = 0.4, β = 0.7). Units: bit/s of payload.
+//! Error: windows include the bytes in the queue, so their bound holds at the idle RTT.
+//! Wrong when: limits interact (more window, more loss); a bound is not a promise.
+
+use super::interval_state::IntervalState;
+use super::limiter_verdict::RunVerdict;
+use super::run_view::RunView;
+use super::stream_traits::count_refused_retransmits;
+use crate::caveats::find_receive_clip;
+use crate::stats::quantile::median;
+use crate::throughput::limiter_text::format_whole_percent;
+use crate::throughput::{loaded_rtt, run_totals};
+use longhaul_model::report::v1::analysis::{Limiter, RateBound};
+use longhaul_model::report::v1::observation::{
+    EndObservation, ObservedStream, SocketBuffer, StreamEnd, TcpReading,
+};
+use longhaul_model::report::v1::plan::RunTransport;
+use longhaul_model::units::{Bytes, Rate, format_duration};
+use std::time::Duration;
+
+/// Mathis: √(3/2), for one acknowledgement per segment.
+const MATHIS_FACTOR: f64 = 1.22;
+/// RFC 9438, equation 6, with C = 0.4 and β = 0.7.
+const CUBIC_FACTOR: f64 = 1.054;
+/// The minimum number of losses that gives a loss ratio.
+const MIN_LOST_SEGMENTS: u64 = 5;
+/// A bound below this fraction of the measured rate is refuted.
+const REFUTED_RATIO: f64 = 0.9;
+/// A path that was full for this share of the bytes has shown its capacity.
+const SEEN_FULL_RATIO: f64 = 0.1;
+/// Text for a path that has not shown its capacity.
+const UNMEASURED_TEXT: &str = "the path's own capacity is unknown until measured";
+/// Shorter round trips are within one host; their bound exceeds what any host can do.
+const MIN_RTT_US: u64 = 20;
+/// A thread busy for less than this share gives no estimate of its maximum rate.
+const MIN_BUSY_RATIO: f64 = 0.05;
+
+/// Returns the rate of one stream at this loss ratio (lost over sent segments); `None` without
+/// loss.
+pub fn loss_bound_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
+    let mathis = mathis_bps(mss_bytes, rtt_s, loss_ratio)?;
+    Some(mathis.max(cubic_bps(mss_bytes, rtt_s, loss_ratio)?))
+}
+
+/// Returns the rate of Reno at this loss by Mathis; `None` without loss.
+pub fn mathis_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
+    let known = mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0;
+    known.then(|| MATHIS_FACTOR * 8.0 * mss_bytes / (rtt_s * loss_ratio.sqrt()))
+}
+
+/// Returns CUBIC's own response to this loss by RFC 9438; `None` without loss.
+pub fn cubic_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
+    let known = mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0;
+    known.then(|| CUBIC_FACTOR * 8.0 * mss_bytes / (loss_ratio.powf(0.75) * rtt_s.powf(0.25)))
+}
+
+/// Returns the rate of `window_bytes` per `rtt_us`.
+pub fn window_bound_bps(window_bytes: u64, rtt_us: u64) -> Option<u64> {
+    Rate::over(window_bytes, Duration::from_micros(rtt_us)).map(Rate::as_bps)
+}
+
+/// Returns the bounds that the measurement does not refute, in ascending order.
+pub fn compute_bounds(
+    run: &RunView,
+    verdict: &RunVerdict,
+    goodput_bps: Option<u64>,
+) -> Vec<RateBound> {
+    let mut all: Vec<RateBound> = [
+        bound_by_receive_window(run, verdict),
+        bound_by_send_buffer(run, verdict, goodput_bps),
+        bound_by_path(run, verdict, goodput_bps),
+        bound_by_loss(run, verdict),
+        bound_by_pacing(run),
+        bound_by_requested_rate(
+            run.plan.write_rate_bps,
+            "all that the sender was asked to write",
+        ),
+        bound_by_requested_rate(
+            run.plan.read_rate_bps,
+            "all that the receiver was asked to read",
+        ),
+        bound_by_cpu(run, verdict, goodput_bps, Limiter::CpuSender),
+        bound_by_cpu(run, verdict, goodput_bps, Limiter::CpuReceiver),
+        bound_by_interface(run),
+    ]
+    .into_iter()
+    .flatten()
+    .chain(bound_by_bucket(run))
+    .collect();
+    let floor = goodput_bps.unwrap_or(0) as f64 * REFUTED_RATIO;
+    all.retain(|b| b.limiter == verdict.limiter || b.rate_bps as f64 >= floor);
+    all.sort_by(|a, b| a.rate_bps.cmp(&b.rate_bps).then(a.limiter.cmp(&b.limiter)));
+    all
+}
+
+/// Returns the lowest bound of another limiter than the verdict's. If the run never filled the
+/// path, the path itself may come first, and the text says so.
+pub fn find_next_bound(bounds: &[RateBound], verdict: &RunVerdict) -> Option<RateBound> {
+    let mut next = bounds
+        .iter()
+        .find(|b| b.limiter != verdict.limiter)
+        .cloned()?;
+    let seen_full = bounds
+        .iter()
+        .any(|b| b.limiter == Limiter::PathCapacity && !b.why.ends_with(UNMEASURED_TEXT));
+    let by_choice = matches!(next.limiter, Limiter::Application | Limiter::Pacing);
+    if !seen_full && !by_choice && !next.why.ends_with(UNMEASURED_TEXT) {
+        next.why.push_str("; ");
+        next.why.push_str(UNMEASURED_TEXT);
+    }
+    Some(next)
+}
+
+/// Returns the idle RTT for the bound of `limiter`, if it is long enough to bound anything.
+fn find_bounding_rtt(
+    run: &RunView,
+    verdict: &RunVerdict,
+    limiter: Limiter,
+) -> Option<(u64, String)> {
+    let us = run.idle_rtt_us?;
+    let bounds = us >= MIN_RTT_US || verdict.limiter == limiter;
+    bounds.then(|| (us, format_duration(Duration::from_micros(us))))
+}
+
+/// Sums a reading over the streams; `None` if one of them has no reading.
+fn sum_over_streams(run: &RunView, of: impl Fn(&ObservedStream) -> Option<u64>) -> Option<u64> {
+    let carrying = run
+        .observation
+        .streams
+        .iter()
+        .filter(|s| s.receiver.bytes > 0);
+    let readings: Option<Vec<u64>> = carrying.map(of).collect();
+    readings
+        .filter(|r| !r.is_empty())
+        .map(|r| r.into_iter().fold(0, u64::saturating_add))
+}
+
+/// Returns the median reading of the second half of a run: by then a window has grown to its limit,
+/// and one that began too large has been clamped.
+fn compute_settled_median(end: &StreamEnd, of: fn(&TcpReading) -> Option<u64>) -> Option<u64> {
+    let later = &end.samples[end.samples.len() / 2..];
+    let readings = later.iter().filter_map(|s| of(s.tcp.as_ref()?));
+    median(readings.map(|bytes| bytes as f64)).map(|bytes| bytes as u64)
+}
+
+/// Returns the windows that the receiver advertised, all streams together.
+pub fn sum_advertised_windows(run: &RunView) -> Option<u64> {
+    sum_over_streams(run, |s| {
+        compute_settled_median(&s.sender, |t| t.peer_window_bytes)
+            .or(compute_settled_median(&s.receiver, |t| t.own_window_bytes))
+    })
+}
+
+/// Returns the median of the outstanding bytes, all streams together. Not the maximum: one write
+/// may far exceed a send buffer, and then the stream waits until all of it has been acknowledged.
+pub fn sum_median_outstanding(run: &RunView) -> Option<u64> {
+    sum_over_streams(run, |s| {
+        let readings = s.sender.samples.iter().filter_map(|x| x.tcp.as_ref());
+        median(readings.map(|t| t.unacked_bytes as f64)).map(|bytes| bytes as u64)
+    })
+}
+
+fn bound_by_receive_window(run: &RunView, verdict: &RunVerdict) -> Option<RateBound> {
+    if run.plan.transport != RunTransport::Tcp {
+        return None;
+    }
+    let (rtt_us, rtt) = find_bounding_rtt(run, verdict, Limiter::ReceiveWindow)?;
+    let seen = sum_advertised_windows(run)?;
+    // A window that did not limit may still grow: to half of tcp_rmem's maximum, by default.
+    let most = match (verdict.limiter, run.plan.receive_buffer_bytes) {
+        (Limiter::ReceiveWindow, _) | (_, Some(_)) => seen,
+        (_, None) => {
+            let streams = run.observation.streams.len() as u64;
+            let grows_to = run
+                .observation
+                .ends
+                .receiver
+                .host
+                .tcp_rmem_bytes
+                .map(|r| r[2] / 2);
+            seen.max(grows_to?.saturating_mul(streams))
+        }
+    };
+    let granted = find_receive_clip(run).map_or(String::new(), |(asked, granted)| {
+        format!(" ({} asked, {} granted)", Bytes(asked), Bytes(granted))
+    });
+    Some(RateBound {
+        limiter: Limiter::ReceiveWindow,
+        rate_bps: window_bound_bps(most, rtt_us)?,
+        why: format!(
+            "receive window of {}{granted} in each round trip of {rtt}",
+            Bytes(most)
+        ),
+    })
+}
+
+fn bound_by_send_buffer(
+    run: &RunView,
+    verdict: &RunVerdict,
+    goodput_bps: Option<u64>,
+) -> Option<RateBound> {
+    if verdict.limiter == Limiter::SendBuffer {
+        return bound_limited_by_send_buffer(run, goodput_bps);
+    }
+    if run.plan.transport != RunTransport::Tcp {
+        return None;
+    }
+    let (rtt_us, rtt) = find_bounding_rtt(run, verdict, Limiter::SendBuffer)?;
+    let stored = |b: SocketBuffer| b.stored_bytes.max(b.granted_bytes);
+    let mut buffers = run.observation.streams.iter().map(|s| s.sender.send_buffer);
+    let most = if buffers.any(|b| b.is_some_and(|b| b.asked_bytes.is_some())) {
+        sum_over_streams(run, |s| s.sender.send_buffer.map(stored))?
+    } else {
+        let each = run.observation.ends.sender.host.tcp_wmem_bytes?[2];
+        each.saturating_mul(run.observation.streams.len() as u64)
+    };
+    Some(RateBound {
+        limiter: Limiter::SendBuffer,
+        rate_bps: window_bound_bps(most, rtt_us)?,
+        why: format!("send buffer of {} in each round trip of {rtt}", Bytes(most)),
+    })
+}
+
+fn bound_limited_by_send_buffer(run: &RunView, goodput_bps: Option<u64>) -> Option<RateBound> {
+    let bound = |rate_bps, why| RateBound {
+        limiter: Limiter::SendBuffer,
+        rate_bps,
+        why,
+    };
+    let refused = count_refused_retransmits(run);
+    if refused > 0 {
+        let why = format!(
+            "the send queue was over its buffer, so that the kernel put off {refused} retransmissions"
+        );
+        return Some(bound(goodput_bps?, why));
+    }
+    let held = sum_median_outstanding(run)?;
+    // The bursts of a small buffer queue behind themselves: use the loaded RTT.
+    let rtt_us = loaded_rtt::compute_loaded_rtt(run).map_or(run.idle_rtt_us?, |rtt| rtt.mean);
+    let why = format!(
+        "{} outstanding in the usual sample, all that the send buffers hold, per {}",
+        Bytes(held),
+        format_duration(Duration::from_micros(rtt_us))
+    );
+    Some(bound(window_bound_bps(held, rtt_us)?, why))
+}
+
+/// Only a path that was seen full has a known capacity.
+fn bound_by_path(
+    run: &RunView,
+    verdict: &RunVerdict,
+    goodput_bps: Option<u64>,
+) -> Option<RateBound> {
+    let (rate_bps, why) = if verdict.limiter == Limiter::PathCapacity {
+        (goodput_bps?, describe_full_path(run))
+    } else {
+        let full = format_whole_percent(verdict.shares.state(IntervalState::PathFull));
+        let why = format!("the path was full for {full} of the bytes");
+        (find_seen_capacity_bps(run, verdict)?, why)
+    };
+    Some(RateBound {
+        limiter: Limiter::PathCapacity,
+        rate_bps,
+        why,
+    })
+}
+
+/// Returns the capacity if the path was seen full. On a host that is short of CPU, RTTs grow
+/// because its acknowledgements are late, which is no evidence of a queue on the path.
+pub fn find_seen_capacity_bps(run: &RunView, verdict: &RunVerdict) -> Option<u64> {
+    let full = match verdict.limiter {
+        Limiter::PathCapacity => verdict.shares.limiter(Limiter::PathCapacity),
+        Limiter::CpuSender | Limiter::CpuReceiver => 0.0,
+        _ => verdict.shares.state(IntervalState::PathFull),
+    };
+    (full >= SEEN_FULL_RATIO).then_some(run.level_bps as u64)
+}
+
+/// Describes the evidence for a full path: a queue in the RTTs, and a constant rate.
+fn describe_full_path(run: &RunView) -> String {
+    let queue = loaded_rtt::compute_loaded_rtt(run)
+        .zip(run.idle_rtt_us)
+        .map(|(rtt, idle)| {
+            let text = |us: u64| format_duration(Duration::from_micros(us));
+            let added = rtt.mean.saturating_sub(idle);
+            if run.is_rtt_inflated(rtt.mean as f64) {
+                format!(
+                    "a queue adds {} to the idle round trip of {}",
+                    text(added),
+                    text(idle)
+                )
+            } else {
+                format!(
+                    "round trips rise by {}, over {} idle",
+                    text(added),
+                    text(idle)
+                )
+            }
+        });
+    let steadiness = run.scatter_ratio.map(|scatter| match 100.0 * scatter {
+        least if least < 0.1 => String::from("the rate of intervals scatters less than 0.1 %"),
+        percent => format!("the rate of intervals scatters {percent:.1} %"),
+    });
+    let signs: Vec<String> = queue.into_iter().chain(steadiness).collect();
+    signs.join(", ")
+}
+
+fn bound_by_loss(run: &RunView, verdict: &RunVerdict) -> Option<RateBound> {
+    // Losses caused by full queues or buckets follow the rate; they do not set it.
+    let own = matches!(
+        verdict.limiter,
+        Limiter::PathCapacity | Limiter::Policer | Limiter::Shaper
+    );
+    if own || run.retransmitted_segments() < MIN_LOST_SEGMENTS || run.is_bbr() {
+        return None;
+    }
+    let (rtt_us, rtt) = find_bounding_rtt(run, verdict, Limiter::Loss)?;
+    let ratio = run.loss_ratio()?;
+    let streams = &run.observation.streams;
+    let mss = streams
+        .iter()
+        .filter_map(|s| Some(run_totals::last_tcp_info(&s.sender)?.mss_bytes))
+        .max()?;
+    let one = loss_bound_bps(mss as f64, rtt_us as f64 / 1e6, ratio)?;
+    Some(RateBound {
+        limiter: Limiter::Loss,
+        rate_bps: (one * streams.len() as f64) as u64,
+        why: format!(
+            "loss of {:.3} % with segments of {mss} B at {rtt}",
+            ratio * 100.0
+        ),
+    })
+}
+
+fn bound_by_pacing(run: &RunView) -> Option<RateBound> {
+    let each = run.plan.pacing_bps?;
+    let streams = run.observation.streams.len() as u64;
+    Some(RateBound {
+        limiter: Limiter::Pacing,
+        rate_bps: each.saturating_mul(streams),
+        why: format!(
+            "paced to {} on each of {streams} streams",
+            Rate::bits_per_second(each)
+        ),
+    })
+}
+
+fn bound_by_requested_rate(rate_bps: Option<u64>, what: &str) -> Option<RateBound> {
+    let rate_bps = rate_bps?;
+    Some(RateBound {
+        limiter: Limiter::Application,
+        rate_bps,
+        why: what.to_owned(),
+    })
+}
+
+/// Scales the busiest stream thread's share of a core to a whole core; for the limiter itself,
+/// returns the measured goodput.
+fn bound_by_cpu(
+    run: &RunView,
+    verdict: &RunVerdict,
+    goodput_bps: Option<u64>,
+    which: Limiter,
+) -> Option<RateBound> {
+    if verdict.limiter == which {
+        return Some(RateBound {
+            limiter: which,
+            rate_bps: goodput_bps?,
+            why: String::from(
+                "the stream threads ran, or waited for a core, nearly all of the time",
+            ),
+        });
+    }
+    let busy = |s: &ObservedStream| {
+        let end = if which == Limiter::CpuSender {
+            &s.sender
+        } else {
+            &s.receiver
+        };
+        let share = end.cpu_us? as f64 / end.duration_us.max(1) as f64;
+        share.is_finite().then_some(share.min(1.0))
+    };
+    let busiest = run
+        .observation
+        .streams
+        .iter()
+        .filter_map(busy)
+        .reduce(f64::max)?;
+    let rate_bps = (goodput_bps? as f64 / busiest.max(MIN_BUSY_RATIO)) as u64;
+    let place = if which == Limiter::CpuSender {
+        "sender"
+    } else {
+        "receiver"
+    };
+    (busiest >= MIN_BUSY_RATIO).then(|| RateBound {
+        limiter: which,
+        rate_bps,
+        why: format!(
+            "the {place}'s busiest thread used {:.0} % of a core",
+            busiest * 100.0
+        ),
+    })
+}
+
+/// Returns the slower of the two interfaces: the path is no faster, but may be slower.
+fn bound_by_interface(run: &RunView) -> Option<RateBound> {
+    let ends = &run.observation.ends;
+    let of = |end: &EndObservation, place: &str| {
+        let interface = end.host.interface.as_ref()?;
+        let rate_bps = interface.speed_bps.filter(|bps| *bps > 0)?;
+        Some((rate_bps, format!("{} of the {place}", interface.name)))
+    };
+    let both = [of(&ends.sender, "sender"), of(&ends.receiver, "receiver")];
+    let (rate_bps, whose) = both.into_iter().flatten().min()?;
+    Some(RateBound {
+        limiter: Limiter::PathCapacity,
+        rate_bps,
+        why: format!("no more than the interface {whose} can carry; {UNMEASURED_TEXT}"),
+    })
+}
+
+fn bound_by_bucket(run: &RunView) -> Option<RateBound> {
+    if let Some(policed) = run.policer {
+        return Some(RateBound {
+            limiter: Limiter::Policer,
+            rate_bps: policed.rate_bps as u64,
+            why: format!(
+                "the excess is dropped ({:.2} % of the segments) and not queued",
+                policed.loss_ratio * 100.0
+            ),
+        });
+    }
+    let bucket = run.bucket?;
+    Some(RateBound {
+        limiter: Limiter::Shaper,
+        rate_bps: bucket.sustained_bps as u64,
+        why: format!(
+            "after a burst of {} at {} the excess is queued",
+            Bytes(bucket.burst_bytes as u64),
+            Rate::bits_per_second(bucket.peak_bps as u64)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_bounds_follow_mathis_at_home_and_cubic_far_away() {
+        // (mss, rtt s, loss, expected Mbit/s, which)
+        let table = [
+            (1460.0, 0.040, 0.00136, 9.66, "Mathis, as measured at 40 ms"),
+            (1460.0, 0.172, 0.001, 3.40, "CUBIC"),
+            (8960.0, 0.172, 0.000_001, 3711.0, "CUBIC"),
+        ];
+        for (mss, rtt, loss, expected, which) in table {
+            let got = loss_bound_bps(mss, rtt, loss).unwrap() / 1e6;
+            assert!(
+                (got / expected - 1.0).abs() < 0.02,
+                "{which}: {got} not {expected}"
+            );
+        }
+        assert_eq!(loss_bound_bps(1460.0, 0.04, 0.0), None);
+    }
+
+    #[test]
+    fn a_window_per_round_trip_is_a_rate() {
+        assert_eq!(window_bound_bps(65_536, 160_000), Some(3_276_800));
+        assert_eq!(window_bound_bps(65_536, 0), None);
+    }
+}

@@ -1,0 +1,151 @@
+//! Names the limiter of a run and its confidence.
+//!
+//! The limiter with the largest share. If two hold 30 % each, both are reported. A run that ended
+//! before its rate could settle is limited by its ramp, whatever its intervals show.
+//!
+//! Source: docs/methods/limited-by.md; a run of fewer than 20 round trips shows its ramp only.
+//! Units: shares of bytes, microseconds. Error: the share of other limiters.
+//! Wrong when: the run is nearly all `unknown`; then the verdict is unknown.
+
+use super::interval_state::IntervalState;
+use super::limit_bounds::loss_bound_bps;
+use super::run_view::RunView;
+use super::state_shares::{StateShares, attribute_bytes};
+use crate::throughput::{ramp_detection, run_totals};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::observation::ObservedStream;
+use longhaul_model::report::v1::plan::RunTransport;
+
+/// A limiter with this share is the only limiter.
+pub const PRIMARY_RATIO: f64 = 0.6;
+/// If two limiters have this share each, both are named.
+pub const SHARED_RATIO: f64 = 0.3;
+/// The minimum share of a limiter that is named.
+const MIN_SHARE: f64 = 0.35;
+/// A run of fewer round trips shows only its beginning.
+pub const SHORT_TRIPS: u64 = 20;
+/// Without a steady part, this share of ramp states makes the run a ramp.
+const RAMP_RATIO: f64 = 0.3;
+/// Losses that would allow only this share of the mean rate were caused by the run itself.
+const OWN_LOSS_RATIO: f64 = 0.05;
+/// UDP: the requested rate was delivered if this share of it arrived.
+const UDP_DELIVERED_RATIO: f64 = 0.97;
+/// UDP: a loss ratio above this limits the rate.
+const UDP_LOSS_RATIO: f64 = 0.005;
+
+#[derive(Debug, Clone)]
+pub struct RunVerdict {
+    pub limiter: Limiter,
+    pub confidence_ratio: f64,
+    pub shares: StateShares,
+    /// Another limiter with a large share.
+    pub second: Option<(Limiter, f64)>,
+}
+
+pub fn find_limiter(run: &RunView) -> RunVerdict {
+    let shares = attribute_bytes(run);
+    if let RunTransport::Udp { rate_bps } = run.plan.transport {
+        return judge_datagrams(run, shares, rate_bps);
+    }
+    let ranked = shares.limiters();
+    let (first, share) = ranked.first().copied().unwrap_or((Limiter::Unknown, 0.0));
+    let second = ranked.get(1).copied().filter(|s| s.1 >= SHARED_RATIO);
+    if let Some(sureness) = rate_ramp_confidence(run, &shares, first, share) {
+        let confidence_ratio = sureness.max(shares.limiter(Limiter::Ramp));
+        return RunVerdict {
+            limiter: Limiter::Ramp,
+            confidence_ratio,
+            shares,
+            second: None,
+        };
+    }
+    let limiter = if share >= MIN_SHARE {
+        first
+    } else {
+        Limiter::Unknown
+    };
+    let confidence_ratio = match limiter {
+        Limiter::Unknown => 0.0,
+        _ => share * (1.0 - shares.state(IntervalState::Unknown)),
+    };
+    RunVerdict {
+        limiter,
+        confidence_ratio,
+        shares,
+        second,
+    }
+}
+
+/// Returns the confidence that the run was too short to show more than its ramp, if it was.
+fn rate_ramp_confidence(
+    run: &RunView,
+    shares: &StateShares,
+    first: Limiter,
+    share: f64,
+) -> Option<f64> {
+    let elapsed = run.arrivals.to_us() - run.arrivals.from_us();
+    let trips = run.idle_rtt_us.and_then(|rtt| elapsed.checked_div(rtt));
+    let settled = run.steady.is_some() && share >= PRIMARY_RATIO;
+    // An application limits a short run only if a low rate was requested: otherwise a short
+    // transfer fits into the send buffer, and the sender has nothing more to write.
+    let slow = run.plan.write_rate_bps.is_some() || run.plan.read_rate_bps.is_some();
+    let slow_by_plan = slow && first == Limiter::Application;
+    if trips.is_some_and(|n| n < SHORT_TRIPS) && !settled && !slow_by_plan {
+        return Some(1.0 - trips.unwrap_or(0) as f64 / (2 * SHORT_TRIPS) as f64);
+    }
+    if run.steady.is_some() {
+        return None;
+    }
+    let ramping = shares.limiter(Limiter::Ramp);
+    let unexplained = shares.limiter(Limiter::Unknown) >= PRIMARY_RATIO;
+    let climbs = ramp_detection::is_still_climbing(&run.arrivals);
+    let overshot = first == Limiter::Loss && is_self_inflicted_loss(run);
+    (ramping >= RAMP_RATIO || (climbs && unexplained) || overshot).then_some(ramping.max(0.5))
+}
+
+/// Returns true if slow start overran the path and lost a burst from which the run did not recover:
+/// the same loss spread over the run would allow almost no throughput.
+fn is_self_inflicted_loss(run: &RunView) -> bool {
+    let mss = |s: &ObservedStream| Some(run_totals::last_tcp_info(&s.sender)?.mss_bytes);
+    let streams = &run.observation.streams;
+    let segment = streams.iter().filter_map(mss).max();
+    let bound = segment.zip(run.idle_rtt_us).and_then(|(mss, rtt_us)| {
+        let rtt_s = rtt_us as f64 / 1e6;
+        loss_bound_bps(mss as f64, rtt_s, run.loss_ratio()?)
+    });
+    let bytes: f64 = streams.iter().map(|s| s.receiver.bytes as f64).sum();
+    let mean_bps = bytes * 8e6 / run.observation.elapsed_us.max(1) as f64;
+    bound.is_some_and(|each| each * (streams.len() as f64) < OWN_LOSS_RATIO * mean_bps)
+}
+
+fn judge_datagrams(run: &RunView, shares: StateShares, rate_bps: u64) -> RunVerdict {
+    let totals = run_totals::compute_totals(run.observation);
+    let seconds = run.observation.elapsed_us.max(1) as f64 / 1e6;
+    let asked = rate_bps as f64;
+    let sent = totals.sender_bytes as f64 * 8.0 / seconds;
+    let came = totals.receiver_bytes as f64 * 8.0 / seconds;
+    let (limiter, confidence_ratio) = if came >= UDP_DELIVERED_RATIO * asked {
+        (Limiter::Application, 1.0)
+    } else if totals
+        .loss_ratio
+        .is_some_and(|ratio| ratio > UDP_LOSS_RATIO)
+    {
+        (Limiter::Loss, 0.8)
+    } else if sent < UDP_DELIVERED_RATIO * asked && is_sender_busy(run) {
+        (Limiter::CpuSender, 0.8)
+    } else {
+        (Limiter::Unknown, 0.0)
+    };
+    RunVerdict {
+        limiter,
+        confidence_ratio,
+        shares,
+        second: None,
+    }
+}
+
+fn is_sender_busy(run: &RunView) -> bool {
+    let ends = run.observation.streams.iter().map(|s| &s.sender);
+    let mut busy = ends.filter_map(|e| Some(e.cpu_us? as f64 / e.duration_us.max(1) as f64));
+    busy.any(|share| share >= 0.85)
+}

@@ -1,0 +1,237 @@
+//! Combines the readings of both ends for the intervals between samples of the sender.
+//!
+//! Differences of cumulative counters over the sender's sample intervals (joined until they last
+//! one round trip), with the receiver's counters interpolated to the same times.
+//!
+//! Source: TCP_INFO and SIOCINQ of both ends, the threads' own clocks (Linux 4.10 for the shares).
+//! Units: shares of the interval's time, 0 to 1; bytes; microseconds.
+//! Error: the receiver's shares are off by its sample spacing plus the clocks' error.
+//! Wrong when: the responder's clock is off by more than an interval.
+
+use crate::throughput::arrival_timeline::ByteTrack;
+use longhaul_model::report::v1::observation::{
+    ObservedStream, StreamEnd, StreamSample, TcpReading,
+};
+
+/// A thread that spent this share of an interval inside its calls is still writing.
+const IN_CALL: f64 = 0.5;
+
+/// Activity of one stream thread during an interval, as shares of its time.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ThreadActivity {
+    /// Inside blocking calls.
+    pub blocked: f64,
+    pub cpu: Option<f64>,
+    /// Runnable but waiting for a core.
+    pub core_wait: Option<f64>,
+}
+
+impl ThreadActivity {
+    /// Returns the share running or runnable; `None` without a reading of CPU time.
+    pub fn demand(self) -> Option<f64> {
+        Some((self.cpu? + self.core_wait.unwrap_or(0.0)).min(1.0))
+    }
+
+    /// Returns the share asleep inside the call: waiting for room (sender) or data (receiver).
+    pub fn asleep(self) -> f64 {
+        (self.blocked - self.demand().unwrap_or(0.0)).max(0.0)
+    }
+
+    /// Returns the share neither in a call nor running: the application did something else.
+    pub fn outside_calls(self) -> f64 {
+        (1.0 - self.blocked.max(self.demand().unwrap_or(0.0))).max(0.0)
+    }
+}
+
+/// One interval of one stream; fields that were not read are `None`.
+#[derive(Debug, Clone, Default)]
+pub struct SampleInterval<'a> {
+    pub from_us: u64,
+    pub to_us: u64,
+    /// The sender had written its last byte before this interval: nothing was left to limit.
+    pub draining: bool,
+    /// Bytes read by the receiving application.
+    pub delivered_bytes: f64,
+    pub sender: ThreadActivity,
+    pub receiver: ThreadActivity,
+    /// The sender's TCP_INFO at the end of the interval.
+    pub tcp: Option<&'a TcpReading>,
+    pub rtt_us: Option<u64>,
+    pub acked_bytes: Option<u64>,
+    pub retransmitted_segments: Option<u64>,
+    /// Share of the interval's time limited by the receive window.
+    pub window_limited: Option<f64>,
+    pub buffer_limited: Option<f64>,
+    /// Share of the interval's time in recovery from retransmission timeouts.
+    pub in_timeout: Option<f64>,
+    /// Unread bytes at the receiver, median of the interval's samples.
+    pub unread_bytes: Option<u64>,
+    /// The window that the receiver advertises.
+    pub own_window_bytes: Option<u64>,
+}
+
+impl SampleInterval<'_> {
+    pub fn length_us(&self) -> u64 {
+        self.to_us.saturating_sub(self.from_us)
+    }
+}
+
+/// Returns the intervals of one stream; all but the last are at least `least_us` long.
+pub fn split_stream(stream: &ObservedStream, least_us: u64) -> Vec<SampleInterval<'_>> {
+    let far = ReceiverCounters::of(stream);
+    let start = StreamSample {
+        at_us: stream.sender.started_us,
+        ..StreamSample::default()
+    };
+    // The last samples are taken after the buffers ran empty, which takes a while on a slow path.
+    let written_us = stream
+        .sender
+        .started_us
+        .saturating_add(stream.sender.duration_us);
+    let mut before = &start;
+    let mut intervals = Vec::new();
+    let samples = &stream.sender.samples;
+    for (i, sample) in samples.iter().enumerate() {
+        let length = sample.at_us.saturating_sub(before.at_us);
+        let last = i + 1 == samples.len();
+        if length == 0 || (length < least_us && !last) {
+            continue;
+        }
+        let middle_us = before.at_us + length / 2;
+        let interval = measure_interval(before, sample, &far);
+        // A sender that sleeps in its last write until the end wrote its last byte long before, but
+        // is not done.
+        let writing = interval.sender.blocked >= IN_CALL;
+        intervals.push(SampleInterval {
+            draining: !intervals.is_empty() && written_us < middle_us && !writing,
+            ..interval
+        });
+        before = sample;
+    }
+    intervals
+}
+
+fn measure_interval<'a>(
+    before: &StreamSample,
+    now: &'a StreamSample,
+    far: &ReceiverCounters,
+) -> SampleInterval<'a> {
+    let (from_us, to_us) = (before.at_us, now.at_us);
+    let length = (to_us - from_us) as f64;
+    let share = |us: Option<u64>| us.map(|us| (us as f64 / length).clamp(0.0, 1.0));
+    let grown = |of: fn(&TcpReading) -> Option<u64>| {
+        let earlier = before.tcp.as_ref().and_then(of).unwrap_or(0);
+        now.tcp.as_ref().and_then(of)?.checked_sub(earlier)
+    };
+    let own = |of: fn(&StreamSample) -> Option<u64>| of(now)?.checked_sub(of(before).unwrap_or(0));
+    SampleInterval {
+        from_us,
+        to_us,
+        draining: false,
+        delivered_bytes: far.bytes.at(to_us) - far.bytes.at(from_us),
+        sender: ThreadActivity {
+            blocked: share(own(|s| Some(s.blocked_us))).unwrap_or(0.0),
+            cpu: share(own(|s| s.cpu_us)),
+            core_wait: share(own(|s| s.core_wait_us)),
+        },
+        receiver: far.thread(from_us, to_us),
+        tcp: now.tcp.as_ref(),
+        rtt_us: now.tcp.as_ref().map(|t| t.rtt_us).filter(|us| *us > 0),
+        acked_bytes: grown(|t| t.bytes_acked),
+        retransmitted_segments: grown(|t| Some(t.retransmitted_segments)),
+        window_limited: share(grown(|t| t.receive_window_limited_us)),
+        buffer_limited: share(grown(|t| t.send_buffer_limited_us)),
+        in_timeout: share(grown(|t| t.timeout_us)),
+        unread_bytes: far.unread(from_us, to_us),
+        own_window_bytes: far.window(to_us),
+    }
+}
+
+/// The receiver's counters, interpolated to any time.
+struct ReceiverCounters<'a> {
+    bytes: ByteTrack,
+    blocked: CumulativeTime,
+    cpu: CumulativeTime,
+    core_wait: CumulativeTime,
+    end: &'a StreamEnd,
+}
+
+impl<'a> ReceiverCounters<'a> {
+    fn of(stream: &'a ObservedStream) -> ReceiverCounters<'a> {
+        let end = &stream.receiver;
+        ReceiverCounters {
+            bytes: ByteTrack::of_arrivals(stream),
+            blocked: CumulativeTime::of(end, |s| Some(s.blocked_us)),
+            cpu: CumulativeTime::of(end, |s| s.cpu_us),
+            core_wait: CumulativeTime::of(end, |s| s.core_wait_us),
+            end,
+        }
+    }
+
+    fn thread(&self, from_us: u64, to_us: u64) -> ThreadActivity {
+        ThreadActivity {
+            blocked: self.blocked.share(from_us, to_us).unwrap_or(0.0),
+            cpu: self.cpu.share(from_us, to_us),
+            core_wait: self.core_wait.share(from_us, to_us),
+        }
+    }
+
+    /// Returns the median of the span's readings. A sampler that is short of CPU leaves spans
+    /// without readings: then the lower of the readings before and after the span.
+    fn unread(&self, from_us: u64, to_us: u64) -> Option<u64> {
+        let samples = &self.end.samples;
+        let within = samples
+            .iter()
+            .filter(|s| s.at_us > from_us && s.at_us <= to_us);
+        let mut readings: Vec<u64> = within.filter_map(|s| s.queue_bytes).collect();
+        if readings.is_empty() {
+            let before = samples.iter().rev().find(|s| s.at_us <= from_us)?;
+            let after = samples.iter().find(|s| s.at_us > to_us)?;
+            return Some(before.queue_bytes?.min(after.queue_bytes?));
+        }
+        readings.sort_unstable();
+        readings.get(readings.len() / 2).copied()
+    }
+
+    fn window(&self, to_us: u64) -> Option<u64> {
+        let mut until = self.end.samples.iter().rev().filter(|s| s.at_us <= to_us);
+        until.find_map(|s| s.tcp.as_ref()?.own_window_bytes)
+    }
+}
+
+/// A cumulative time of the receiver's thread, interpolated between its samples.
+struct CumulativeTime {
+    points: Vec<(u64, u64)>,
+}
+
+impl CumulativeTime {
+    fn of(end: &StreamEnd, reading: fn(&StreamSample) -> Option<u64>) -> CumulativeTime {
+        let mut points = vec![(end.started_us, 0)];
+        for sample in &end.samples {
+            let (last_at, last) = points[points.len() - 1];
+            match reading(sample) {
+                Some(value) if sample.at_us > last_at && value >= last => {
+                    points.push((sample.at_us, value));
+                }
+                _ => {}
+            }
+        }
+        CumulativeTime { points }
+    }
+
+    /// Returns the growth per time over the sampled part of the span; `None` if there is none.
+    fn share(&self, from_us: u64, to_us: u64) -> Option<f64> {
+        let (first, last) = (self.points[0].0, self.points[self.points.len() - 1].0);
+        let (from, to) = (from_us.max(first), to_us.min(last));
+        (to > from).then(|| ((self.at(to) - self.at(from)) / (to - from) as f64).clamp(0.0, 1.0))
+    }
+
+    fn at(&self, at_us: u64) -> f64 {
+        let after = self.points.partition_point(|p| p.0 <= at_us).max(1);
+        let (from, low) = self.points[after - 1];
+        let Some((to, high)) = self.points.get(after).copied() else {
+            return low as f64;
+        };
+        low as f64 + (high - low) as f64 * (at_us - from) as f64 / (to - from) as f64
+    }
+}

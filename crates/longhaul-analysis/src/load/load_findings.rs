@@ -1,0 +1,315 @@
+//! Findings about the load steps, with evidence and advice.
+//!
+//! Source: RFC 6349 for deep queues; RFC 8622 and RFC 6817 for yielding. Units: as in the text.
+//! Error: see each threshold. Wrong when: the remote host itself answers late.
+
+use super::rtt_rise::is_significant_rise;
+use super::scavenger_verdict::MIN_KEPT_RATIO;
+use crate::diagnose;
+use crate::throughput::limiter_text::format_stream_count;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::load::{
+    LoadAnalysis, LoadObservation, LoadPhase, LoadPlan, LoadStep, LoadStepResult, ProbeDelays,
+    ScavengerResult,
+};
+use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
+use longhaul_model::units::{Bytes, Rate, format_duration};
+use std::time::Duration;
+
+/// The minimum added delay that people notice; it must also exceed the idle RTT.
+const MIN_DEEP_QUEUE_NS: u64 = 30_000_000;
+/// A flow is harmed if it keeps less than this fraction of its fair share.
+const FAIR_MARGIN: f64 = 0.8;
+
+pub fn list_load_findings(
+    plan: &LoadPlan,
+    observation: &LoadObservation,
+    analysis: &LoadAnalysis,
+) -> Vec<ReportFinding> {
+    let Some(idle) = &analysis.idle else {
+        return analysis.scavenger.iter().map(report_yielding).collect();
+    };
+    let plain: Vec<LoadStepCase> = analysis
+        .steps
+        .iter()
+        .filter_map(|result| LoadStepCase::of(plan, observation, idle, result))
+        .collect();
+    let mut found: Vec<ReportFinding> = find_deep_queue(&plain).into_iter().collect();
+    found.extend(find_no_queue(&plain));
+    found.extend(find_loss(&plain));
+    found.extend(find_harm(&plain));
+    found.extend(analysis.scavenger.iter().map(report_yielding));
+    found
+}
+
+/// One load step with the data of its findings.
+struct LoadStepCase<'a> {
+    step: &'a LoadStep,
+    result: &'a LoadStepResult,
+    idle: &'a ProbeDelays,
+    limited_by: Option<Limiter>,
+}
+
+impl<'a> LoadStepCase<'a> {
+    fn of(
+        plan: &'a LoadPlan,
+        observation: &'a LoadObservation,
+        idle: &'a ProbeDelays,
+        result: &'a LoadStepResult,
+    ) -> Option<LoadStepCase<'a>> {
+        let step = plan.steps.get(result.step as usize)?;
+        let phase: Option<&LoadPhase> = observation
+            .phases
+            .iter()
+            .find(|p| p.step == Some(result.step));
+        Some(LoadStepCase {
+            step,
+            result,
+            idle,
+            limited_by: phase.and_then(|p| p.load.as_ref()).map(|f| f.limited_by),
+        })
+    }
+
+    fn load(&self) -> String {
+        let load = format_stream_count(self.step.streams);
+        let rate = self
+            .step
+            .rate_bps
+            .map(|bps| format!(" at {}", format_rate(bps)));
+        format!("{load}{}", rate.unwrap_or_default())
+    }
+
+    /// Returns true for a load at full speed that does not yield, other than a baseline.
+    fn is_plain(&self) -> bool {
+        !self.step.baseline && !self.step.scavenger
+    }
+}
+
+fn find_deep_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
+    let case = cases
+        .iter()
+        .filter(|c| {
+            c.is_plain() && c.result.rise_ns >= Some(MIN_DEEP_QUEUE_NS.max(c.idle.rtt_median_ns))
+        })
+        .max_by_key(|c| c.result.rise_ns)?;
+    let (rise, idle) = (case.result.rise_ns?, case.idle.rtt_median_ns);
+    let waits = case
+        .result
+        .queue_bytes
+        .map(|bytes| format!("; up to {} wait in it", Bytes(bytes)));
+    let mut supports = Vec::new();
+    if let Some([low, high]) = case.result.rise_interval_ns {
+        supports.push(format!(
+            "the median round trip grew by {} to {} (95 %)",
+            format_nanos(low),
+            format_nanos(high)
+        ));
+    }
+    if let Some(grew) = &case.result.grew {
+        supports.push(format!(
+            "one-way times say that it grew {}",
+            describe_direction(grew)
+        ));
+    }
+    if let Some(back) = case.result.recovery_us {
+        supports.push(format!(
+            "round trips were back {} after the load ended",
+            format_duration(Duration::from_micros(back))
+        ));
+    }
+    let pace = case.result.goodput_bps.map(|bps| bps / 20 * 19);
+    let mut advice = vec![create_advice(
+        "path",
+        "A managed queue (fq_codel, cake) at the narrow link keeps the rate and drops the delay",
+    )];
+    advice.extend(pace.map(|bps| FindingAdvice {
+        expected_bps: Some(bps),
+        ..create_advice(
+            "sender",
+            &format!(
+                "Or hold the load to {}, just below what fills the queue",
+                format_rate(bps)
+            ),
+        )
+    }));
+    advice.push(create_advice(
+        "sender",
+        "Or send bulk data with a sender that yields (`longhaul test --scavenger` shows its rate)",
+    ));
+    Some(ReportFinding {
+        cause: "deep_queue".to_owned(),
+        summary: format!(
+            "Under {} a deep queue adds {} to every round trip ({} idle){}",
+            case.load(),
+            format_nanos(rise),
+            format_nanos(idle),
+            waits.unwrap_or_default()
+        ),
+        confidence_ratio: 0.95,
+        supports,
+        contradicts: Vec::new(),
+        advice,
+    })
+}
+
+/// Reports loads that filled the path without an increase of the RTT.
+fn find_no_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
+    let filled: Vec<&LoadStepCase> = cases
+        .iter()
+        .filter(|c| {
+            c.is_plain()
+                && c.limited_by
+                    .is_some_and(|l| fills_path(l) || l == Limiter::Loss)
+        })
+        .collect();
+    let rises = |c: &LoadStepCase| {
+        let rise = c.result.rise_ns.unwrap_or(0);
+        is_significant_rise(rise as f64, c.idle.rtt_median_ns as f64)
+    };
+    let case = *filled.first()?;
+    if filled.iter().any(|c| rises(c)) {
+        return None;
+    }
+    let delays = case.result.delays?;
+    Some(ReportFinding {
+        cause: "no_queue".to_owned(),
+        summary: format!(
+            "Full load hardly delays others: {} under {}, {} idle",
+            format_nanos(delays.rtt_median_ns),
+            case.load(),
+            format_nanos(case.idle.rtt_median_ns)
+        ),
+        confidence_ratio: 0.8,
+        supports: vec![format!(
+            "the load was limited by {}",
+            crate::throughput::limiter_text::name_limiter(case.limited_by?)
+        )],
+        contradicts: Vec::new(),
+        advice: Vec::new(),
+    })
+}
+
+pub fn fills_path(limiter: Limiter) -> bool {
+    matches!(
+        limiter,
+        Limiter::PathCapacity | Limiter::Shaper | Limiter::Policer
+    )
+}
+
+fn find_loss(cases: &[LoadStepCase]) -> Option<ReportFinding> {
+    let lossy = |c: &&LoadStepCase| {
+        c.result
+            .delays
+            .is_some_and(|d| d.loss_interval_ratio[0] > c.idle.loss_interval_ratio[1])
+    };
+    let worst = cases.iter().filter(lossy).max_by(|a, b| {
+        let share = |c: &LoadStepCase| c.result.delays.map_or(0.0, |d| d.loss_ratio);
+        share(a).total_cmp(&share(b))
+    })?;
+    let delays = worst.result.delays?;
+    let percent = |ratio: f64| format!("{:.2} %", ratio * 100.0);
+    let [low, high] = delays.loss_interval_ratio;
+    Some(ReportFinding {
+        cause: "loss_under_load".to_owned(),
+        summary: format!(
+            "Under {} other packets are lost too: {} of the probes, {} on the idle path",
+            worst.load(),
+            percent(delays.loss_ratio),
+            percent(worst.idle.loss_ratio)
+        ),
+        confidence_ratio: 0.9,
+        supports: vec![format!(
+            "{} of {} probes are {} to {} (95 %)",
+            (delays.loss_ratio * f64::from(delays.probes)).round(),
+            delays.probes,
+            percent(low),
+            percent(high)
+        )],
+        contradicts: Vec::new(),
+        advice: vec![create_advice(
+            "sender",
+            "Fewer streams, or a load held below the capacity, keep the queue from overflowing",
+        )],
+    })
+}
+
+/// Reports a competitor that lost more than an even share explains.
+fn find_harm(cases: &[LoadStepCase]) -> Option<ReportFinding> {
+    let unfair = |c: &&LoadStepCase| {
+        let fair = 1.0 / f64::from(c.step.streams.saturating_add(1));
+        let high = c.result.competitor_kept_interval_ratio.map(|i| i[1]);
+        c.is_plain()
+            && high
+                .or(c.result.competitor_kept_ratio)
+                .is_some_and(|k| k < FAIR_MARGIN * fair)
+    };
+    let case = cases.iter().find(unfair)?;
+    let kept = case.result.competitor_kept_ratio?;
+    let fair = 1.0 / f64::from(case.step.streams.saturating_add(1));
+    Some(ReportFinding {
+        cause: "harms_others".to_owned(),
+        summary: format!(
+            "Beside {} another flow keeps {:.0} % of its rate alone; an even share would be {:.0} %",
+            case.load(),
+            kept * 100.0,
+            fair * 100.0
+        ),
+        confidence_ratio: 0.8,
+        supports: Vec::new(),
+        contradicts: Vec::new(),
+        advice: vec![create_advice(
+            "sender",
+            "Fewer streams, or a sender that yields",
+        )],
+    })
+}
+
+/// Reports the comparison of the scavenger.
+fn report_yielding(scavenger: &ScavengerResult) -> ReportFinding {
+    let kept = scavenger.competitor_kept_yielding_ratio;
+    let bounds = scavenger.competitor_kept_yielding_interval_ratio;
+    let sure = bounds.is_some_and(|[low, high]| low >= MIN_KEPT_RATIO || high < MIN_KEPT_RATIO);
+    let mut supports = Vec::new();
+    if let Some([low, high]) = bounds {
+        supports.push(format!(
+            "the share kept is {:.0} to {:.0} % (95 %)",
+            low * 100.0,
+            high * 100.0
+        ));
+    }
+    let (cause, advice) = if kept >= MIN_KEPT_RATIO {
+        ("yields", Vec::new())
+    } else {
+        let text = "The queue there is shorter than the delay that a sender can act on: hold the \
+                    load to a rate instead";
+        ("does_not_yield", vec![create_advice("sender", text)])
+    };
+    ReportFinding {
+        cause: cause.to_owned(),
+        summary: scavenger.text.clone(),
+        confidence_ratio: if sure { 0.95 } else { 0.6 },
+        supports,
+        contradicts: Vec::new(),
+        advice,
+    }
+}
+
+fn describe_direction(grew: &str) -> &'static str {
+    match grew {
+        "forward" => "on the way to the far end",
+        "reverse" => "on the way back",
+        _ => "both ways",
+    }
+}
+
+fn create_advice(place: &str, text: &str) -> FindingAdvice {
+    diagnose::build_advice(place, text.to_owned())
+}
+
+fn format_nanos(ns: u64) -> String {
+    format_duration(Duration::from_micros(ns / 1000))
+}
+
+fn format_rate(bps: u64) -> String {
+    Rate::bits_per_second(bps).to_string()
+}

@@ -1,0 +1,81 @@
+//! Determines if the scavenger yields, and how much it still gets.
+//!
+//! It yields if the competitor keeps at least nine tenths of its baseline rate. The comparison is
+//! with a plain load of the same run, if any. The used share is the scavenger's rate divided by
+//! what the competitor left of the maximum that the path carried in any step.
+//!
+//! Source: the criterion of SLAC's scavenger tests (the best-effort flow is hardly slower). Units:
+//! shares. Error: that of the shares kept. Wrong when: the competitor does not fill the path.
+
+use super::flow_rates::KeptShare;
+use longhaul_model::report::v1::load::{LoadPlan, LoadStep, ScavengerResult};
+
+/// The minimum share of its baseline rate that a competitor must keep.
+pub const MIN_KEPT_RATIO: f64 = 0.9;
+/// The minimum share left over for which the used share is computed.
+const MIN_LEFT_RATIO: f64 = 0.02;
+
+/// The measured rates of one step.
+pub struct StepRates {
+    pub step: u32,
+    pub goodput_bps: Option<f64>,
+    pub competitor_bps: Option<f64>,
+    pub kept: Option<KeptShare>,
+}
+
+pub fn judge_scavenger(plan: &LoadPlan, tried: &[StepRates]) -> Option<ScavengerResult> {
+    let loads: Vec<(&StepRates, &LoadStep)> = tried
+        .iter()
+        .filter_map(|t| Some((t, plan.steps.get(t.step as usize)?)))
+        .filter(|(_, step)| !step.baseline)
+        .collect();
+    let beside = |scavenger: bool, streams: Option<u32>| {
+        let fits = move |s: &LoadStep| s.scavenger == scavenger && s.competitor;
+        loads
+            .iter()
+            .find(|(t, s)| fits(s) && t.kept.is_some() && streams.is_none_or(|n| n == s.streams))
+    };
+    let (yielding, like) = beside(true, None)?;
+    let kept = yielding.kept?;
+    let plain = beside(false, Some(like.streams)).map(|(tried, _)| *tried);
+    let alone = |scavenger: bool| {
+        let fits =
+            |s: &LoadStep| s.scavenger == scavenger && !s.competitor && s.streams == like.streams;
+        let mut fitting = loads.iter().filter(|(_, s)| fits(s));
+        fitting.find_map(|(t, _)| t.goodput_bps)
+    };
+    let most = tried
+        .iter()
+        .map(|t| t.goodput_bps.unwrap_or(0.0) + t.competitor_bps.unwrap_or(0.0))
+        .fold(0.0, f64::max);
+    let left = most - yielding.competitor_bps.unwrap_or(0.0);
+    let used = yielding.goodput_bps.unwrap_or(0.0) / left;
+    let alone_ratio = alone(true).zip(alone(false)).map(|(s, p)| s / p);
+    let plain_kept = plain.and_then(|t| t.kept);
+    Some(ScavengerResult {
+        plain_step: plain.map(|t| t.step),
+        yielding_step: yielding.step,
+        competitor_kept_plain_ratio: plain_kept.map(|k| k.ratio),
+        competitor_kept_yielding_ratio: kept.ratio,
+        competitor_kept_yielding_interval_ratio: kept.interval,
+        used_ratio: (left > MIN_LEFT_RATIO * most).then(|| used.clamp(0.0, 1.0)),
+        alone_ratio,
+        yields: kept.ratio >= MIN_KEPT_RATIO,
+        text: format_scavenger_text(kept, plain_kept, alone_ratio),
+    })
+}
+
+fn format_scavenger_text(kept: KeptShare, plain: Option<KeptShare>, alone: Option<f64>) -> String {
+    let percent = |ratio: f64| format!("{:.0} %", ratio * 100.0);
+    let beside_plain = plain.map(|k| format!(", beside a plain load {}", percent(k.ratio)));
+    let alone = alone.map(|ratio| {
+        let share = percent(ratio);
+        format!("; with the path to itself the scavenger gets {share} of what a plain load gets")
+    });
+    format!(
+        "Beside the scavenger another flow keeps {} of its rate alone{}{}",
+        percent(kept.ratio),
+        beside_plain.unwrap_or_default(),
+        alone.unwrap_or_default()
+    )
+}

@@ -1,0 +1,179 @@
+//! Numbers the distinct routes of a path.
+//!
+//! Every distinct route of a path has a small number, in the order of first appearance. A route
+//! that differs only by silent hops keeps the number, because a missing answer is not another
+//! route. So does a truncated route that agrees up to its end.
+
+use super::route_difference;
+use longhaul_model::report::v1::PathReport;
+use longhaul_model::report::v1::path::{NarrowLink, ObservedRoute, RouteChangeKind};
+
+/// A route of this path in the archive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownRoute {
+    pub number: u32,
+    pub run_id: String,
+    /// UTC, RFC 3339: start of that run.
+    pub at: String,
+    pub route: ObservedRoute,
+    /// Minimum RTT to the destination.
+    pub rtt_min_ns: Option<u64>,
+    /// The narrow link that the hops showed under load in that run.
+    pub narrow_link: Option<NarrowLink>,
+}
+
+impl KnownRoute {
+    /// Returns the numbered route of an earlier report; `None` if it has none.
+    pub fn of(report: &PathReport) -> Option<KnownRoute> {
+        Some(KnownRoute {
+            number: report.analysis.route_number?,
+            ..KnownRoute::numbered(report, 0)?
+        })
+    }
+
+    /// Returns the route of a report under the given number.
+    pub(super) fn numbered(report: &PathReport, number: u32) -> Option<KnownRoute> {
+        let route = report.observation.route.clone()?;
+        let rtt_min_ns = report.analysis.rtt.map(|rtt| rtt.min_ns);
+        Some(KnownRoute {
+            number,
+            run_id: report.run.id.clone(),
+            at: report.run.started_at.clone(),
+            rtt_min_ns: rtt_min_ns.or_else(|| route_difference::find_destination_rtt(&route)),
+            route,
+            narrow_link: report.analysis.narrow_link.clone(),
+        })
+    }
+}
+
+/// Returns the number of `build_route` on its path: that of the known route it equals, or the next free
+/// one.
+pub fn assign_route_number(known: &[KnownRoute], route: &ObservedRoute) -> u32 {
+    let likest = known
+        .iter()
+        .filter_map(|earlier| {
+            Some((
+                count_agreeing_hops(route, &earlier.route)?,
+                &earlier.at,
+                earlier,
+            ))
+        })
+        .max_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+    let next = || {
+        known
+            .iter()
+            .map(|k| k.number)
+            .max()
+            .unwrap_or(0)
+            .saturating_add(1)
+    };
+    likest.map_or_else(next, |(_, _, earlier)| earlier.number)
+}
+
+/// Returns the number of hops in which the two agree, if their answers show no difference.
+fn count_agreeing_hops(route: &ObservedRoute, earlier: &ObservedRoute) -> Option<usize> {
+    // A truncated trace is the start of many routes: it never gives its number to a complete one.
+    if route.reached && !earlier.reached {
+        return None;
+    }
+    let difference = route_difference::compare_hops(route, earlier);
+    (difference.kind <= RouteChangeKind::SilentHop).then_some(difference.agreeing)
+}
+
+/// Returns the route to compare a new one with: the latest, or, if the new one reached its end, the
+/// latest that also did, since a truncated one says little.
+pub fn find_previous_route<'k>(
+    known: &'k [KnownRoute],
+    route: &ObservedRoute,
+) -> Option<&'k KnownRoute> {
+    let latest = |reached: bool| {
+        let fits = move |k: &&KnownRoute| !reached || k.route.reached;
+        let by_time = |k: &&KnownRoute| (k.at.clone(), k.run_id.clone());
+        known.iter().filter(fits).max_by_key(by_time)
+    };
+    if route.reached {
+        latest(true).or_else(|| latest(false))
+    } else {
+        latest(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::path_test_builder::{build_route, build_truncated_route};
+
+    fn known(number: u32, at: &str, route: ObservedRoute) -> KnownRoute {
+        KnownRoute {
+            number,
+            run_id: format!("run-{at}"),
+            at: at.to_owned(),
+            route,
+            rtt_min_ns: None,
+            narrow_link: None,
+        }
+    }
+
+    const A: [&str; 4] = ["10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1"];
+    const B: [&str; 4] = ["10.1.0.1", "10.7.0.1", "10.8.0.1", "10.4.0.1"];
+
+    #[test]
+    fn numbers_follow_the_order_of_first_sight() {
+        let mut all = Vec::new();
+        assert_eq!(assign_route_number(&all, &build_route(&A)), 1);
+        all.push(known(1, "2003-06-10", build_route(&A)));
+        assert_eq!(assign_route_number(&all, &build_route(&B)), 2);
+        all.push(known(2, "2003-06-11", build_route(&B)));
+        assert_eq!(
+            assign_route_number(&all, &build_route(&A)),
+            1,
+            "back on the first"
+        );
+    }
+
+    #[test]
+    fn silence_keeps_the_number_of_the_likest() {
+        let all = [
+            known(1, "2003-06-10", build_route(&A)),
+            known(2, "2003-06-11", build_route(&B)),
+        ];
+        let gaps = |hop: &str| build_route(&["10.1.0.1", hop, "", "10.4.0.1"]);
+        assert_eq!(assign_route_number(&all, &gaps("10.2.0.1")), 1);
+        assert_eq!(assign_route_number(&all, &gaps("10.7.0.1")), 2);
+        // If nothing distinguishes them, the most recent one is chosen.
+        assert_eq!(assign_route_number(&all, &gaps("")), 2);
+    }
+
+    #[test]
+    fn a_cut_route_takes_a_number_and_gives_none() {
+        let cut = build_truncated_route(&["10.1.0.1", "10.2.0.1", "", ""]);
+        let whole = [known(1, "2003-06-10", build_route(&A))];
+        assert_eq!(assign_route_number(&whole, &cut), 1);
+        let only_cut = [known(1, "2003-06-10", cut.clone())];
+        assert_eq!(assign_route_number(&only_cut, &build_route(&A)), 2);
+        assert_eq!(assign_route_number(&only_cut, &cut), 1);
+    }
+
+    #[test]
+    fn a_whole_route_stands_against_the_last_whole_one() {
+        let all = [
+            known(2, "2003-06-12", build_truncated_route(&A[..2])),
+            known(1, "2003-06-10", build_route(&A)),
+            known(3, "2003-06-11", build_route(&B)),
+        ];
+        assert_eq!(
+            find_previous_route(&all, &build_route(&A)).map(|k| k.number),
+            Some(3)
+        );
+        assert_eq!(
+            find_previous_route(&all, &build_truncated_route(&A)).map(|k| k.number),
+            Some(2)
+        );
+        assert_eq!(find_previous_route(&[], &build_route(&A)), None);
+        let cut_only = &all[..1];
+        assert_eq!(
+            find_previous_route(cut_only, &build_route(&A)).map(|k| k.number),
+            Some(2)
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! Measures the rise of the RTT to a hop under load, and its noise without load.
+//!
+//! Source: our design: floor f = minimum idle RTT; g = second lowest loaded RTT, from 2 s of load
+//! until 0.5 s before its end, so that a single fast packet does not hide a queue; rise = g − f;
+//! noise = 90th minus 10th percentile of the idle RTTs. Units: ns. Error: about the noise over the
+//! idle answers.
+//! Wrong when: the queue drains in between, as under a single stream that halves its window.
+
+use crate::stats::quantile::{quantile, sort_finite};
+use crate::stats::rank_sum;
+use longhaul_model::report::v1::path::{HopWatch, ProbeEcho, WatchedHop};
+
+/// Time that a load needs to fill a queue; at most a quarter of the loaded time is left out.
+const FILLING_US: u64 = 2_000_000;
+/// Streams end at different times, and the queue is empty before its last packet is read. At most a
+/// sixteenth of the loaded time is left out.
+const ENDING_US: u64 = 500_000;
+/// Time that a queue needs to drain.
+const DRAINING_US: u64 = 1_000_000;
+/// The minimum number of answers in each phase.
+const MIN_ANSWERS: usize = 3;
+/// The minimum share of answered probes of a usable hop.
+const MIN_ANSWERED_RATIO: f64 = 0.3;
+/// A rise below this share of the reference rise counts as none.
+pub const QUIET_RATIO: f64 = 0.3;
+/// A rise above this share of the reference rise counts as the same.
+pub const RISEN_RATIO: f64 = 0.6;
+/// The minimum rise that counts as a queue.
+pub const MIN_RISE_NS: i64 = 3_000_000;
+const NOISE_FACTOR: f64 = 3.0;
+pub const MAX_P_VALUE: f64 = 0.01;
+
+/// Values of probes, by the phase in which they were sent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProbePhases {
+    pub idle: Vec<f64>,
+    pub loaded: Vec<f64>,
+    sent_idle: usize,
+    sent_loaded: usize,
+}
+
+/// The phases of the probing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "the postfix is the unit")]
+pub struct PhaseClock {
+    load_from_us: u64,
+    filled_us: u64,
+    ending_us: u64,
+    load_until_us: u64,
+}
+
+impl PhaseClock {
+    pub fn of(watch: &HopWatch) -> PhaseClock {
+        let loaded = watch.load_until_us.saturating_sub(watch.load_from_us);
+        PhaseClock {
+            load_from_us: watch.load_from_us,
+            filled_us: watch
+                .load_from_us
+                .saturating_add(FILLING_US.min(loaded / 4)),
+            ending_us: watch
+                .load_until_us
+                .saturating_sub(ENDING_US.min(loaded / 16)),
+            load_until_us: watch.load_until_us,
+        }
+    }
+
+    /// Returns `Some(true)` for loaded, `Some(false)` for idle, `None` for transitions.
+    pub fn loaded(&self, at_us: u64) -> Option<bool> {
+        if at_us < self.load_from_us || at_us >= self.load_until_us.saturating_add(DRAINING_US) {
+            Some(false)
+        } else if (self.filled_us..self.ending_us).contains(&at_us) {
+            Some(true)
+        } else {
+            None
+        }
+    }
+}
+
+impl ProbePhases {
+    /// Sorts probes by their send time; each has a value if it was answered.
+    pub fn of(clock: PhaseClock, probes: impl Iterator<Item = (u64, Option<f64>)>) -> ProbePhases {
+        let mut phases = ProbePhases::default();
+        for (at_us, value) in probes {
+            match clock.loaded(at_us) {
+                Some(true) => {
+                    phases.sent_loaded += 1;
+                    phases.loaded.extend(value);
+                }
+                Some(false) => {
+                    phases.sent_idle += 1;
+                    phases.idle.extend(value);
+                }
+                None => {}
+            }
+        }
+        phases.idle = sort_finite(phases.idle);
+        phases.loaded = sort_finite(phases.loaded);
+        phases
+    }
+
+    /// Returns true if both phases have enough answers.
+    fn usable(&self) -> bool {
+        let enough = |answers: &[f64], asked: usize| {
+            answers.len() >= MIN_ANSWERS
+                && answers.len() as f64 >= asked as f64 * MIN_ANSWERED_RATIO
+        };
+        enough(&self.idle, self.sent_idle) && enough(&self.loaded, self.sent_loaded)
+    }
+}
+
+/// The rise of one hop from idle to loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HopRise {
+    pub ttl: u8,
+    pub address: Option<String>,
+    /// g − f; negative if loaded round trips were shorter.
+    pub rise_ns: i64,
+    /// Median loaded minus median idle.
+    pub median_ns: i64,
+    pub noise_ns: i64,
+    /// P-value of the hypothesis that loaded RTTs are no longer than idle ones (rank sum).
+    pub p: f64,
+    /// Answers under load.
+    pub loaded: usize,
+}
+
+impl HopRise {
+    /// Returns `None` if too few probes were answered.
+    pub fn of(ttl: u8, address: Option<String>, phases: &ProbePhases) -> Option<HopRise> {
+        if !phases.usable() {
+            return None;
+        }
+        let (idle, loaded) = (&phases.idle, &phases.loaded);
+        let at = |values: &[f64], share| quantile(values, share);
+        let noise = at(idle, 0.9)? - at(idle, 0.1)?;
+        Some(HopRise {
+            ttl,
+            address,
+            rise_ns: (loaded.get(1)? - idle.first()?).round() as i64,
+            median_ns: (at(loaded, 0.5)? - at(idle, 0.5)?).round() as i64,
+            noise_ns: noise.round() as i64,
+            p: rank_sum::rank_sum_probability(idle, loaded),
+            loaded: loaded.len(),
+        })
+    }
+
+    /// Returns true for a rise beyond noise and chance, and large compared with the destination's.
+    pub fn stands_out(&self, far_ns: i64) -> bool {
+        let least = (MIN_RISE_NS as f64).max(0.25 * far_ns as f64);
+        self.rise_ns as f64 >= least && self.exceeds_noise() && self.p < MAX_P_VALUE
+    }
+
+    /// Returns true if the rise exceeds the variation without load.
+    pub fn exceeds_noise(&self) -> bool {
+        self.rise_ns as f64 >= NOISE_FACTOR * self.noise_ns as f64
+    }
+
+    /// Returns true if this hop is without the queue, by its floor and by its median.
+    pub fn is_quiet_against(&self, risen: &HopRise) -> bool {
+        let below = |own: i64, other: i64| (own as f64) < QUIET_RATIO * other as f64;
+        below(self.rise_ns, risen.rise_ns) && below(self.median_ns, risen.median_ns)
+    }
+
+    /// Returns true if this hop has the same queue, by its floor or by its median. Probes of two
+    /// hops at slightly different times see a varying queue at different depths, and the second
+    /// lowest of a few is often the minimum of the queue.
+    pub fn is_risen_like(&self, risen: &HopRise) -> bool {
+        let reaches = |own: i64, other: i64| own as f64 >= RISEN_RATIO * other as f64;
+        reaches(self.rise_ns, risen.rise_ns) || reaches(self.median_ns, risen.median_ns)
+    }
+}
+
+/// Returns all usable hops, nearest first; the destination last if it is among them.
+pub fn measure_hop_rises(watch: &HopWatch) -> Vec<HopRise> {
+    let clock = PhaseClock::of(watch);
+    let mut found: Vec<HopRise> = watch
+        .hops
+        .iter()
+        .filter_map(|hop| HopRise::of(hop.ttl, hop.address.clone(), &sort_probes(clock, hop)))
+        .collect();
+    found.sort_by_key(|rise| rise.ttl);
+    found
+}
+
+fn sort_probes(clock: PhaseClock, hop: &WatchedHop) -> ProbePhases {
+    let value = |echo: &ProbeEcho| (echo.at_us, echo.rtt_ns.map(|ns| ns as f64));
+    ProbePhases::of(clock, hop.echoes.iter().map(value))
+}

@@ -1,0 +1,139 @@
+//! Caveats of a path run: what could not be measured.
+
+use super::path_findings::PathFindingInput;
+use super::path_format;
+use longhaul_model::report::v1::ReportCaveat;
+
+pub fn list_path_caveats(case: &PathFindingInput) -> Vec<ReportCaveat> {
+    [
+        check_silent_hops,
+        check_rate_limits,
+        check_tunnels,
+        check_slow_answers,
+        check_alternatives,
+        check_few_answers,
+        check_discarded,
+        check_user_clock,
+    ]
+    .iter()
+    .filter_map(|limit| limit(case))
+    .collect()
+}
+
+fn count_in_state(case: &PathFindingInput, state: &str) -> usize {
+    let hops = &case.analysis.hops;
+    hops.iter().filter(|hop| hop.state == state).count()
+}
+
+fn check_silent_hops(case: &PathFindingInput) -> Option<ReportCaveat> {
+    let silent = count_in_state(case, "silent");
+    (silent > 0).then(|| {
+        let text = format!(
+            "{} of {} answered nothing: links beside them cannot be told apart",
+            silent,
+            path_format::format_plural(case.analysis.hops.len(), "hop")
+        );
+        ReportCaveat::new("silent_hops", text)
+    })
+}
+
+fn check_rate_limits(case: &PathFindingInput) -> Option<ReportCaveat> {
+    let limited = count_in_state(case, "rate_limited");
+    (limited > 0).then(|| {
+        let text = format!(
+            "{} limit their answers: what is missing there is no loss of the path",
+            path_format::format_plural(limited, "hop")
+        );
+        ReportCaveat::new("rate_limited", text)
+    })
+}
+
+fn check_tunnels(case: &PathFindingInput) -> Option<ReportCaveat> {
+    let route = case.observation.route.as_ref()?;
+    let labelled = route
+        .hops
+        .iter()
+        .filter_map(|hop| hop.answers.first())
+        .any(|a| !a.mpls.is_empty());
+    let hidden = count_in_state(case, "tunnel") > 0;
+    let text = match (hidden, labelled) {
+        (false, false) => return None,
+        (true, _) => "a tunnel hides hops: neighbouring hops need not be neighbours",
+        (false, true) => {
+            "hops with MPLS labels may answer from the end of their tunnel: their round trips say \
+             little of their place"
+        }
+    };
+    Some(ReportCaveat::new("tunnel", text))
+}
+
+fn check_slow_answers(case: &PathFindingInput) -> Option<ReportCaveat> {
+    let slow = count_in_state(case, "slow_answers");
+    (slow > 0).then(|| {
+        let text = format!(
+            "{} answer later than hops behind them: their links have no delay of their own",
+            path_format::format_plural(slow, "hop")
+        );
+        ReportCaveat::new("slow_answers", text)
+    })
+}
+
+fn check_alternatives(case: &PathFindingInput) -> Option<ReportCaveat> {
+    let route = case.observation.route.as_ref()?;
+    let asked = case.plan.trace.as_ref()?.confidence_ratio?;
+    match route.confidence_ratio {
+        Some(found) if found + 1e-9 >= asked => None,
+        found => {
+            let text = format!(
+                "alternatives of equal cost were looked for to {:.0} %, not to the asked {:.0} %",
+                found.unwrap_or(0.0) * 100.0,
+                asked * 100.0
+            );
+            Some(ReportCaveat::new("alternatives_incomplete", text))
+        }
+    }
+}
+
+/// With fewer answers, the median is unreliable.
+const MIN_ANSWERS: u32 = 5;
+
+fn check_few_answers(case: &PathFindingInput) -> Option<ReportCaveat> {
+    let rtt = case.analysis.rtt.filter(|rtt| rtt.answered < MIN_ANSWERS)?;
+    let answers = path_format::format_plural(rtt.answered as usize, "answer");
+    let text = format!("round trips rest on {answers} only");
+    Some(ReportCaveat::new("few_answers", text))
+}
+
+fn check_discarded(case: &PathFindingInput) -> Option<ReportCaveat> {
+    let seen = case.observation;
+    let echoes = [&seen.round_trips, &seen.round_trips_reverse];
+    let of_echoes: u32 = echoes
+        .iter()
+        .filter_map(|e| e.as_ref())
+        .map(|e| e.discarded)
+        .sum();
+    let routes = [&seen.route, &seen.route_reverse];
+    let of_routes: u32 = routes
+        .iter()
+        .filter_map(|r| r.as_ref())
+        .map(|r| r.discarded)
+        .sum();
+    let all = of_echoes.saturating_add(of_routes);
+    (all > 0).then(|| {
+        let text = format!(
+            "{} fitted no probe and were thrown away: forged, garbled or too late",
+            path_format::format_plural(all as usize, "answer")
+        );
+        ReportCaveat::new("answers_discarded", text)
+    })
+}
+
+fn check_user_clock(case: &PathFindingInput) -> Option<ReportCaveat> {
+    let echoes = case.observation.round_trips.as_ref()?;
+    (echoes.clock == "user").then(|| {
+        ReportCaveat::new(
+            "user_clock",
+            "times were taken by the program, not by the kernel: a busy host adds to them",
+        )
+    })
+}

@@ -1,0 +1,171 @@
+//! Findings about packet sizes: dropped packets, and TCP segments that do not fit.
+
+use super::PathFindingInput;
+use crate::diagnose::{build_advice, build_unproven_finding};
+use longhaul_model::report::v1::path::{MtuProbe, MtuSearch};
+use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
+
+/// IP and TCP without options; with IPv6 20 bytes more.
+const HEADERS_V4: u32 = 40;
+const HEADERS_V6: u32 = 60;
+/// The timestamp option, which some kernels subtract from the segment size they report.
+const TIMESTAMPS: u32 = 12;
+
+/// Reports that larger packets are dropped silently.
+pub fn find_black_hole(case: &PathFindingInput) -> Option<ReportFinding> {
+    let mtu = case.analysis.path_mtu.as_ref()?;
+    let search = case.observation.mtu.as_ref()?;
+    if !mtu.black_hole {
+        return None;
+    }
+    let size = mtu.bytes;
+    let mut found = build_unproven_finding(
+        "mtu_black_hole",
+        0.9,
+        format!(
+            "IP packets above {size} bytes vanish without a word, though the interface sends {}",
+            search.local_bytes
+        ),
+    );
+    found.supports.extend(describe_vanished(search, size));
+    if let Some(probe) = find_largest_arrived(search) {
+        found.supports.push(format!(
+            "of {size} bytes {} of {} arrived",
+            probe.arrived, probe.sent
+        ));
+    }
+    found.advice.push(build_advice(
+        "path",
+        String::from(
+            "Let the ICMP messages \"fragmentation needed\" and \"packet too big\" pass, or find \
+             the link whose MTU is too small",
+        ),
+    ));
+    found.advice.push(FindingAdvice {
+        command: Some(String::from("sysctl -w net.ipv4.tcp_mtu_probing=1")),
+        ..build_advice(
+            "sender",
+            String::from("Until then let TCP find the size by itself (RFC 4821)"),
+        )
+    });
+    Some(found)
+}
+
+fn describe_vanished(search: &MtuSearch, passes: u32) -> Option<String> {
+    let lost = search
+        .probes
+        .iter()
+        .filter(|probe| probe.packet_bytes > passes && probe.arrived == 0);
+    let least = lost.min_by_key(|probe| probe.packet_bytes)?;
+    Some(format!(
+        "of {} bytes none of {} arrived, and no router refused them",
+        least.packet_bytes, least.sent
+    ))
+}
+
+fn find_largest_arrived(search: &MtuSearch) -> Option<&MtuProbe> {
+    let arrived = search.probes.iter().filter(|probe| probe.arrived > 0);
+    arrived.max_by_key(|probe| probe.packet_bytes)
+}
+
+/// Reports that the path carries less than the interface, as a router reported.
+pub fn find_mtu_below_interface(case: &PathFindingInput) -> Option<ReportFinding> {
+    let mtu = case.analysis.path_mtu.as_ref()?;
+    let search = case.observation.mtu.as_ref()?;
+    if mtu.black_hole || mtu.refused_bytes.is_none() || mtu.bytes >= search.local_bytes {
+        return None;
+    }
+    let (passes, local) = (mtu.bytes, search.local_bytes);
+    let mut found = build_unproven_finding(
+        "mtu_below_interface",
+        0.95,
+        format!("The path carries IP packets up to {passes} bytes, the interface {local}"),
+    );
+    let mut probes = search.probes.iter();
+    if let Some(by) = probes.find_map(|probe| probe.refused_by.as_ref()) {
+        found.supports.push(format!("{by} says so"));
+    }
+    if case.observation.options.is_some() {
+        found.contradicts.push(String::from(
+            "TCP learns the size from the router, so that throughput hardly suffers",
+        ));
+    }
+    found.advice.push(build_advice(
+        "path",
+        format!("For packets of {local} bytes end to end, raise the MTU of that link"),
+    ));
+    Some(found)
+}
+
+/// Returns the segment size that both ends use.
+fn find_segment_size(case: &PathFindingInput) -> Option<u32> {
+    let options = case.observation.options.as_ref()?;
+    [options.mss_here_bytes, options.mss_there_bytes]
+        .into_iter()
+        .flatten()
+        .min()
+}
+
+fn select_header_bytes(case: &PathFindingInput) -> u32 {
+    if case.observation.address.contains(':') {
+        HEADERS_V6
+    } else {
+        HEADERS_V4
+    }
+}
+
+/// Reports that a device made the segments smaller than the path needs.
+pub fn find_clamped_segments(case: &PathFindingInput) -> Option<ReportFinding> {
+    let (mtu, mss) = (case.analysis.path_mtu.as_ref()?, find_segment_size(case)?);
+    let fits = mtu.bytes.saturating_sub(select_header_bytes(case));
+    if mss.saturating_add(TIMESTAMPS) >= fits {
+        return None;
+    }
+    let mut found = build_unproven_finding(
+        "mss_clamped",
+        0.7,
+        format!("TCP sends segments of {mss} bytes, where the path carries {fits}"),
+    );
+    found.supports.push(format!(
+        "IP packets of {} bytes pass from end to end",
+        mtu.bytes
+    ));
+    found.contradicts.push(String::from(
+        "a host may have been told to use small segments itself (route, option of the program)",
+    ));
+    found.advice.push(build_advice(
+        "path",
+        String::from("Look for a firewall or tunnel that rewrites the MSS option"),
+    ));
+    Some(found)
+}
+
+/// Reports segments that the path cannot carry: TCP depends on routers to report that.
+pub fn find_oversized_segments(case: &PathFindingInput) -> Option<ReportFinding> {
+    let (mtu, mss) = (case.analysis.path_mtu.as_ref()?, find_segment_size(case)?);
+    mtu.refused_bytes?;
+    let fits = mtu.bytes.saturating_sub(select_header_bytes(case));
+    if mss <= fits {
+        return None;
+    }
+    let told = !mtu.black_hole;
+    let mut found = build_unproven_finding(
+        "mss_above_path_mtu",
+        if told { 0.5 } else { 0.9 },
+        format!("TCP would send segments of {mss} bytes, the path carries {fits}"),
+    );
+    if told {
+        found.contradicts.push(String::from(
+            "a router tells the sender, so that TCP adapts after its first segments",
+        ));
+    } else {
+        found.supports.push(String::from(
+            "nobody tells the sender: full segments vanish and transfers stall",
+        ));
+    }
+    found.advice.push(build_advice(
+        "path",
+        format!("Clamp the MSS to {fits} bytes where the small link begins"),
+    ));
+    Some(found)
+}

@@ -1,0 +1,138 @@
+//! Detects a destination that does not answer, and traces that do not reach it.
+
+use super::PathFindingInput;
+use crate::diagnose::{build_advice, build_unproven_finding};
+use crate::path::path_format;
+use longhaul_model::report::v1::path::{ObservedHop, ObservedRoute, RouteChangeKind};
+use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
+
+/// Reports that no echo was answered.
+pub fn find_silent_destination(case: &PathFindingInput) -> Option<ReportFinding> {
+    let echoes = case.observation.round_trips.as_ref()?;
+    if echoes.sent == 0 || case.analysis.rtt.is_some() {
+        return None;
+    }
+    let to = &case.observation.address;
+    let sent = echoes.sent;
+    let mut found = build_unproven_finding(
+        "far_end_silent",
+        0.9,
+        format!(
+            "{to} answered none of {sent} {} probes",
+            echoes.protocol.word()
+        ),
+    );
+    let route = case.observation.route.as_ref();
+    match route.filter(|route| route.reached) {
+        Some(route) => {
+            found.confidence_ratio = 0.5;
+            found.contradicts.push(format!(
+                "the trace by {} did reach it",
+                route.protocol.word()
+            ));
+        }
+        None => found.supports.extend(route.map(describe_last_answer)),
+    }
+    if echoes.discarded > 0 {
+        let discarded = u64::from(echoes.discarded);
+        found.contradicts.push(format!(
+            "{discarded} answers came that fit no probe, and were thrown away"
+        ));
+    }
+    found.advice.push(build_advice(
+        "path",
+        String::from(
+            "Try the other protocols: a firewall that drops one of them often lets another pass",
+        ),
+    ));
+    found.advice.push(FindingAdvice {
+        command: Some(format!("longhaul path {to} --tcp")),
+        ..build_advice("initiator", String::from("By TCP to an open port"))
+    });
+    Some(found)
+}
+
+/// Describes the last hop that answered.
+fn describe_last_answer(route: &ObservedRoute) -> String {
+    let answering = |hop: &&ObservedHop| !hop.answers.is_empty();
+    match route.hops.iter().rfind(answering) {
+        Some(hop) => format!(
+            "the trace ends too: hop {} ({}) is the last that answers",
+            hop.ttl, hop.answers[0].address
+        ),
+        None => String::from("no hop of the trace answered either"),
+    }
+}
+
+/// Reports that the trace no longer reaches the destination.
+pub fn find_unreached_destination(case: &PathFindingInput) -> Option<ReportFinding> {
+    let change = case.analysis.route_change.as_ref()?;
+    let route = case.observation.route.as_ref()?;
+    if change.kind != RouteChangeKind::EndNotReached {
+        return None;
+    }
+    let mut found = build_unproven_finding(
+        "end_not_reached",
+        0.8,
+        format!(
+            "The trace no longer reaches {} (it ended: {}), the one before it did",
+            route.to,
+            route.ended_by.replace('_', " ")
+        ),
+    );
+    found.supports.push(describe_last_answer(route));
+    if let Some(rtt) = case.analysis.rtt {
+        found.confidence_ratio = 0.3;
+        found.contradicts.push(format!(
+            "the far end answers {} of {} echoes",
+            rtt.answered, rtt.sent
+        ));
+    }
+    found.advice.push(build_advice(
+        "path",
+        String::from("Ask the operator of the network behind the last hop that answers"),
+    ));
+    Some(found)
+}
+
+/// Reports a routing loop.
+pub fn find_route_loop(case: &PathFindingInput) -> Option<ReportFinding> {
+    let route = case.observation.route.as_ref()?;
+    let (first, last) = find_address_cycle(route)?;
+    let between = path_format::format_hops(Some([first, last]));
+    let mut found = build_unproven_finding(
+        "route_loop",
+        if route.ended_by == "loop" { 0.95 } else { 0.7 },
+        format!("The route runs in a circle at {between}: the same routers answer again"),
+    );
+    found.supports.push(format!(
+        "hop {first} and hop {last} have one address, with another between them"
+    ));
+    if route.reached {
+        found.contradicts.push(String::from(
+            "the trace reached its end: the route may have changed while it was traced",
+        ));
+        found.confidence_ratio = 0.4;
+    }
+    found.advice.push(build_advice(
+        "path",
+        String::from("Tell the operator of these routers: two of them disagree on the way"),
+    ));
+    Some(found)
+}
+
+/// Returns the first address that repeats after a different one.
+fn find_address_cycle(route: &ObservedRoute) -> Option<(u8, u8)> {
+    let known: Vec<(u8, &str)> = route
+        .hops
+        .iter()
+        .filter_map(|hop| Some((hop.ttl, hop.answers.first()?.address.as_str())))
+        .collect();
+    known.iter().enumerate().find_map(|(at, (ttl, address))| {
+        let later = known[at + 1..]
+            .iter()
+            .skip_while(|(_, other)| other == address);
+        let back = later.clone().find(|(_, other)| other == address);
+        back.map(|(last, _)| (*ttl, *last))
+    })
+}

@@ -1,0 +1,174 @@
+//! Findings about routes: changes, asymmetry, alternatives, and devices that rewrite packets.
+
+use super::PathFindingInput;
+use crate::diagnose::{build_advice, build_unproven_finding};
+use crate::path::path_format;
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::path::{RouteChangeKind, RouteDifference};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Reports a route that differs from the previous one.
+pub fn find_route_change(case: &PathFindingInput) -> Option<ReportFinding> {
+    let change = case.analysis.route_change.as_ref()?;
+    let how = match change.kind {
+        RouteChangeKind::SameAs => "within the same autonomous systems",
+        RouteChangeKind::OneHop => "at one hop",
+        RouteChangeKind::SeveralHops => "at several hops",
+        _ => return None,
+    };
+    let number = case.analysis.route_number?;
+    let other = change.other_number.unwrap_or(0);
+    let mut found = build_unproven_finding(
+        "route_changed",
+        0.9,
+        format!("The route changed {how}: number {number} now, {other} before"),
+    );
+    found.supports.extend(describe_ranges(change));
+    found.supports.extend(describe_rtt_step(change));
+    if number == other {
+        found.contradicts.push(String::from(
+            "both are one route as far as answers tell; the trace may be the cause",
+        ));
+        found.confidence_ratio = 0.5;
+    }
+    if count_next_hops(case).is_some() {
+        found.contradicts.push(String::from(
+            "the path has equal-cost alternatives: another flow may simply take another of them",
+        ));
+        found.confidence_ratio = 0.6;
+    }
+    found.advice.push(build_advice(
+        "path",
+        String::from(
+            "Measure throughput and round trips again: windows and streams that fitted the old \
+             route need not fit this one",
+        ),
+    ));
+    Some(found)
+}
+
+/// Describes the changed ranges: `hops 3-7 now, where hops 3-11 stood`.
+fn describe_ranges(change: &RouteDifference) -> impl Iterator<Item = String> {
+    change.ranges.iter().map(|range| match range.other {
+        None => format!("{} came in", path_format::format_hops(range.here)),
+        Some(_) => format!(
+            "{} now, where {} stood",
+            path_format::format_hops(range.here),
+            path_format::format_hops(range.other)
+        ),
+    })
+}
+
+fn describe_rtt_step(change: &RouteDifference) -> Option<String> {
+    let told = |ns: &i64| ns.unsigned_abs() >= path_format::MIN_STEP_NS;
+    let ns = change.rtt_step_ns.filter(told)?;
+    let way = if ns < 0 { "shorter" } else { "longer" };
+    Some(format!(
+        "the round trip is {} {way} than before",
+        path_format::format_delay(ns)
+    ))
+}
+
+/// Reports different forward and return routes.
+pub fn find_asymmetry(case: &PathFindingInput) -> Option<ReportFinding> {
+    let symmetry = case
+        .analysis
+        .symmetry
+        .as_ref()
+        .filter(|_| case.asymmetric)?;
+    let mut found = build_unproven_finding(
+        "asymmetric_route",
+        0.8,
+        format!(
+            "The ways there and back differ: {} % of the autonomous systems are common to both",
+            (symmetry.shared_ratio * 100.0).round()
+        ),
+    );
+    found.supports.push(symmetry.text.clone());
+    found.advice.push(build_advice(
+        "path",
+        String::from(
+            "Look at each direction by itself: a change of round trip or loss may be on either way",
+        ),
+    ));
+    Some(found)
+}
+
+/// Returns the number of next hops by hop, if there is more than one.
+fn count_next_hops(case: &PathFindingInput) -> Option<BTreeMap<u8, usize>> {
+    let route = case.observation.route.as_ref()?;
+    let mut next: BTreeMap<(u8, &str), BTreeSet<&str>> = BTreeMap::new();
+    for link in &route.links {
+        next.entry((link.ttl, &link.from))
+            .or_default()
+            .insert(&link.to);
+    }
+    let mut widest: BTreeMap<u8, usize> = BTreeMap::new();
+    for ((ttl, _), to) in next.into_iter().filter(|(_, to)| to.len() > 1) {
+        let width = widest.entry(ttl).or_default();
+        *width = (*width).max(to.len());
+    }
+    (!widest.is_empty()).then_some(widest)
+}
+
+/// Reports several next hops of equal cost.
+pub fn find_load_balancing(case: &PathFindingInput) -> Option<ReportFinding> {
+    let widest = count_next_hops(case)?;
+    let route = case.observation.route.as_ref()?;
+    let behind: Vec<String> = widest
+        .iter()
+        .map(|(ttl, width)| format!("{width} behind hop {ttl}"))
+        .collect();
+    let mut found = build_unproven_finding(
+        "load_balanced",
+        route.confidence_ratio.unwrap_or(0.9),
+        format!(
+            "Flows are shared out among next hops: {}",
+            behind.join(", ")
+        ),
+    );
+    let flows: u32 = route.links.iter().map(|link| link.flows).max().unwrap_or(0);
+    found.supports.push(format!(
+        "flows with other ports took other links (most flows on one link: {flows})"
+    ));
+    found.advice.push(build_advice(
+        "sender",
+        String::from(
+            "Several streams may use several links; one stream stays on one of them, and two runs \
+             need not meet on the same",
+        ),
+    ));
+    Some(found)
+}
+
+/// Reports a device that rewrites the packets it forwards.
+pub fn find_rewritten_packets(case: &PathFindingInput) -> Option<ReportFinding> {
+    let route = case.observation.route.as_ref()?;
+    let answers = route
+        .hops
+        .iter()
+        .filter_map(|hop| Some((hop.ttl, hop.answers.first()?)));
+    let (ttl, answer) = answers.into_iter().find(|(_, a)| !a.rewritten.is_empty())?;
+    let what: Vec<String> = answer
+        .rewritten
+        .iter()
+        .map(|field| field.replace('_', " "))
+        .collect();
+    let mut found = build_unproven_finding(
+        "packets_rewritten",
+        0.85,
+        format!(
+            "A device before or at hop {ttl} rewrites packets: {}",
+            what.join(", ")
+        ),
+    );
+    found.supports.push(format!(
+        "{} quotes another packet than was sent",
+        answer.address
+    ));
+    found.advice.push(build_advice(
+        "path",
+        String::from("Find the address translator or traffic conditioner before that hop"),
+    ));
+    Some(found)
+}

@@ -1,0 +1,69 @@
+//! Detects TCP options that are missing although both hosts offer them.
+
+use super::PathFindingInput;
+use crate::diagnose::{build_advice, build_unproven_finding};
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::observation::TcpOptions;
+
+/// A TCP option.
+struct TcpOptionKind {
+    name: &'static str,
+    has: fn(&TcpOptions) -> bool,
+    /// The consequence of its loss.
+    cost: &'static str,
+}
+
+const KINDS: [TcpOptionKind; 3] = [
+    TcpOptionKind {
+        name: "window scaling",
+        has: |o| o.window_scaling,
+        cost: "no more than 64 KiB can be in flight on a stream",
+    },
+    TcpOptionKind {
+        name: "selective acknowledgement",
+        has: |o| o.sack,
+        cost: "one lost segment per round trip can be repaired",
+    },
+    TcpOptionKind {
+        name: "timestamps",
+        has: |o| o.timestamps,
+        cost: "round trips are measured rarely, and old segments cannot be told from new ones",
+    },
+];
+
+/// Reports options that both hosts offer but that are not in force at both.
+pub fn find_stripped_options(case: &PathFindingInput) -> Option<ReportFinding> {
+    let options = case.observation.options.as_ref()?;
+    let (here, there) = (options.offered_here?, options.offered_there?);
+    let in_force = [options.here, options.there];
+    let gone = |kind: &&TcpOptionKind| {
+        let missing = in_force.iter().flatten().any(|end| !(kind.has)(end));
+        (kind.has)(&here) && (kind.has)(&there) && missing
+    };
+    let lost: Vec<&TcpOptionKind> = KINDS.iter().filter(gone).collect();
+    let cost = lost.first()?.cost;
+    let names: Vec<&str> = lost.iter().map(|kind| kind.name).collect();
+    let mut found = build_unproven_finding(
+        "options_stripped",
+        0.9,
+        format!(
+            "A device on the path strips TCP options: {} ({cost})",
+            names.join(", ")
+        ),
+    );
+    found.supports.push(String::from(
+        "both hosts have them switched on, and the connection is without them",
+    ));
+    let far = in_force.iter().flatten().count();
+    if far < 2 {
+        found.contradicts.push(String::from(
+            "only one end told what is in force on the connection",
+        ));
+        found.confidence_ratio = 0.8;
+    }
+    found.advice.push(build_advice(
+        "path",
+        String::from("Look for a firewall or accelerator that normalises TCP options"),
+    ));
+    Some(found)
+}

@@ -1,0 +1,17 @@
+//! Comparisons of archived reports: two periods, two directions, two sets of runs, or all paths.
+//!
+//! Pure: periods and reports are arguments, and the same ones always give the same result.
+
+mod archived_path;
+pub mod asymmetry_causes;
+pub mod direction_asymmetry;
+pub mod period_case;
+pub mod period_routes;
+pub mod period_settings;
+pub mod quantity_change;
+pub mod run_set_comparison;
+pub mod site_summary;
+#[cfg(test)]
+mod test_archive;
+
+pub use archived_path::{ArchivedPath, ArchivedRun, reverse_pair};

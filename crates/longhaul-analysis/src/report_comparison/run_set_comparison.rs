@@ -1,0 +1,248 @@
+//! Compares two sets of runs.
+//!
+//! Tests every quantity of every pair in either set. No test can tell from two single runs whether
+//! further runs would differ as well; a caveat reports whether their own intervals are disjoint.
+
+use super::archived_path::ArchivedRun;
+use super::quantity_change;
+use crate::change_detection::report_points::extract_points;
+use longhaul_model::report::v1::comparison::{
+    ChangeVerdict, ComparisonSide, QuantityChange, TimePeriod,
+};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::report::v1::{AnyReport, ReportCaveat};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A set of runs and the text that selected it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunSet {
+    pub text: String,
+    pub runs: Vec<ArchivedRun>,
+}
+
+/// The result of a comparison of two sets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunSetComparison {
+    pub sides: [ComparisonSide; 2],
+    pub changes: Vec<QuantityChange>,
+    pub caveats: Vec<ReportCaveat>,
+}
+
+type QuantityValues = BTreeMap<(HostPair, PathQuantity), Vec<f64>>;
+
+/// Compares `a` with `b`. If the two sets share no pair of hosts, their pairs are treated as the
+/// same one, named as in the first set.
+pub fn compare_run_sets(a: &mut RunSet, b: &mut RunSet) -> RunSetComparison {
+    for side in [&mut *a, &mut *b] {
+        let key = |run: &ArchivedRun| (run.at_us, run.run_id.clone());
+        side.runs.sort_by_key(key);
+        side.runs.dedup_by(|x, y| x.run_id == y.run_id);
+    }
+    let mut caveats = Vec::new();
+    let (before, mut after) = (collect_values(&a.runs), collect_values(&b.runs));
+    if !after.is_empty() && before.keys().all(|key| !after.contains_key(key)) {
+        after = rename_hosts(&before, after, &mut caveats);
+    }
+    let keys: BTreeSet<_> = before.keys().chain(after.keys()).cloned().collect();
+    let none = Vec::new();
+    let mut changes: Vec<QuantityChange> = keys
+        .iter()
+        .filter_map(|(pair, quantity)| {
+            let key = (pair.clone(), *quantity);
+            let of = |side: &QuantityValues| side.get(&key).unwrap_or(&none).clone();
+            quantity_change::compare_quantity(pair, *quantity, &of(&before), &of(&after))
+        })
+        .collect();
+    changes.sort_by_key(|change| (change.quantity, change.pair.clone()));
+    quantity_change::adjust_changes(changes.iter_mut());
+    caveats.extend(warn_shared_runs(a, b));
+    caveats.extend(warn_different_settings(a, b));
+    caveats.extend(warn_too_few_values(a, b, &changes));
+    RunSetComparison {
+        sides: [describe_side(a), describe_side(b)],
+        changes,
+        caveats,
+    }
+}
+
+fn describe_side(asked: &RunSet) -> ComparisonSide {
+    let times = || asked.runs.iter().map(|run| run.at_us);
+    ComparisonSide {
+        asked: asked.text.clone(),
+        run_ids: asked.runs.iter().map(|run| run.run_id.clone()).collect(),
+        period: times()
+            .min()
+            .zip(times().max())
+            .map(|(begin_us, last)| TimePeriod {
+                begin_us,
+                end_us: last.saturating_add(1),
+            }),
+    }
+}
+
+fn collect_values(runs: &[ArchivedRun]) -> QuantityValues {
+    let mut found: QuantityValues = BTreeMap::new();
+    for run in runs {
+        let mut report = run.report.clone();
+        // A probe of a scan that is selected by name counts as a run.
+        if let AnyReport::Throughput(report) = &mut report {
+            report.run.part_of = None;
+        }
+        for (pair, quantity, point) in extract_points(&report, Some(&run.near), Some(&run.far)) {
+            found.entry((pair, quantity)).or_default().push(point.value);
+        }
+    }
+    found
+}
+
+/// Renames the hosts of the second set, as to compare the runs before and after a host's upgrade:
+/// directions count, names do not. Applies only if each set has a single pair of hosts.
+fn rename_hosts(
+    before: &QuantityValues,
+    after: QuantityValues,
+    caveats: &mut Vec<ReportCaveat>,
+) -> QuantityValues {
+    let hosts = |side: &QuantityValues| -> BTreeSet<BTreeSet<String>> {
+        side.keys()
+            .map(|(pair, _)| [pair.from.clone(), pair.to.clone()].into())
+            .collect()
+    };
+    if hosts(before).len() != 1 || hosts(&after).len() != 1 {
+        return after;
+    }
+    let first = |side: &QuantityValues| side.keys().next().map(|(pair, _)| pair.clone());
+    let (Some(mine), Some(theirs)) = (first(before), first(&after)) else {
+        return after;
+    };
+    caveats.push(ReportCaveat::new(
+        "other_hosts",
+        format!(
+            "the two sets are of different hosts: {} > {} and {} > {}",
+            mine.from, mine.to, theirs.from, theirs.to
+        ),
+    ));
+    let renamed = |pair: &HostPair| {
+        if *pair == theirs {
+            mine.clone()
+        } else {
+            super::reverse_pair(&mine)
+        }
+    };
+    let entries = after.into_iter();
+    entries
+        .map(|((pair, quantity), values)| ((renamed(&pair), quantity), values))
+        .collect()
+}
+
+fn warn_shared_runs(a: &RunSet, b: &RunSet) -> Option<ReportCaveat> {
+    let of_a: BTreeSet<&str> = a.runs.iter().map(|run| run.run_id.as_str()).collect();
+    let both = b
+        .runs
+        .iter()
+        .filter(|run| of_a.contains(run.run_id.as_str()));
+    let count = both.count();
+    (count > 0).then(|| {
+        ReportCaveat::new(
+            "shared_runs",
+            format!("{count} of the runs are in both sets, which hides what differs"),
+        )
+    })
+}
+
+fn warn_different_settings(a: &RunSet, b: &RunSet) -> Option<ReportCaveat> {
+    let of = |side: &RunSet| -> BTreeSet<_> {
+        let runs = side.runs.iter();
+        runs.filter_map(|run| match &run.report {
+            AnyReport::Throughput(report) => {
+                Some(super::period_settings::setting_of_plan(&report.plan))
+            }
+            _ => None,
+        })
+        .collect()
+    };
+    let (of_a, of_b) = (of(a), of(b));
+    (!of_a.is_empty() && !of_b.is_empty() && of_a != of_b).then(|| {
+        ReportCaveat::new(
+            "different_settings",
+            "the bulk runs of the two sets were made with different settings",
+        )
+    })
+}
+
+/// Returns a caveat if a test needs more values; compares single runs by their own intervals.
+fn warn_too_few_values(a: &RunSet, b: &RunSet, changes: &[QuantityChange]) -> Option<ReportCaveat> {
+    let cannot = changes
+        .iter()
+        .any(|change| change.verdict == ChangeVerdict::CannotTell);
+    if !cannot {
+        return None;
+    }
+    let interval = |side: &RunSet| match side.runs.as_slice() {
+        [run] => match &run.report {
+            AnyReport::Throughput(report) => report.analysis.goodput_interval_bps,
+            _ => None,
+        },
+        _ => None,
+    };
+    let text = match interval(a).zip(interval(b)) {
+        Some(([a_low, a_high], [b_low, b_high])) if a_high < b_low || b_high < a_low => {
+            "the steady parts of the two runs lie apart by more than they swing; whether the next \
+             runs would, too few values can tell: four and four at least"
+        }
+        Some(_) => {
+            "the two runs differ by no more than each swings within itself; more runs would say more"
+        }
+        None => "so few values cannot tell a change from chance: four and four are the least",
+    };
+    Some(ReportCaveat::new("too_few_values", text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_archive;
+    use super::*;
+
+    fn asked(text: &str, rates_bps: &[f64], from: i64) -> RunSet {
+        let mut sketch = test_archive::TestArchive::default();
+        for (minute, bps) in (from..).zip(rates_bps) {
+            sketch.run(minute, true, *bps);
+        }
+        RunSet {
+            text: text.to_owned(),
+            runs: sketch.runs,
+        }
+    }
+
+    #[test]
+    fn two_sets_are_tested_and_two_runs_are_not() {
+        let mut a = asked("before", &[100e6, 101e6, 99e6, 102e6, 98e6], 0);
+        let mut b = asked("after", &[90e6, 91e6, 89e6, 92e6, 88e6], 100);
+        let found = compare_run_sets(&mut a, &mut b);
+        let goodput = &found.changes[0];
+        assert_eq!(
+            (goodput.quantity, goodput.verdict),
+            (PathQuantity::Goodput, ChangeVerdict::Fell)
+        );
+        assert_eq!(found.sides[1].run_ids.len(), 5);
+        let found = compare_run_sets(&mut asked("a", &[100e6], 0), &mut asked("b", &[50e6], 9));
+        assert_eq!(found.changes[0].verdict, ChangeVerdict::CannotTell);
+        assert_eq!(found.caveats[0].code, "too_few_values");
+    }
+
+    #[test]
+    fn the_same_runs_twice_and_other_hosts_are_said() {
+        let (mut a, mut b) = (asked("a", &[1e6; 5], 0), asked("b", &[1e6; 5], 0));
+        let codes = |found: &RunSetComparison| -> Vec<String> {
+            found.caveats.iter().map(|c| c.code.clone()).collect()
+        };
+        assert_eq!(codes(&compare_run_sets(&mut a, &mut b)), ["shared_runs"]);
+        let mut c = asked("c", &[1e6; 5], 50);
+        for run in &mut c.runs {
+            run.far = String::from("lyon");
+        }
+        let found = compare_run_sets(&mut a, &mut c);
+        assert_eq!(codes(&found), ["other_hosts"]);
+        assert_eq!(found.changes[0].verdict, ChangeVerdict::NoChangeSeen);
+    }
+}

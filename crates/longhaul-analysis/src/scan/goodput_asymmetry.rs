@@ -1,0 +1,126 @@
+//! Compares the two directions and names the cause of their difference.
+//!
+//! (forward - reverse) / (forward + reverse) for each setting that was measured in both directions.
+//!
+//! Source: SLAC to Daresbury, 2000. Units: a ratio from -1 (all in reverse) to 1. Error: half of
+//! the relative error of a goodput.
+//! Wrong when: the path changed between the two probes of a pair.
+
+use super::direction_hosts::{DirectionHosts, ScanEnd};
+use super::scan_cells::{SettingGroup, group_by_setting};
+use crate::stats::quantile::median;
+use crate::throughput::limiter_text::{format_whole_percent, name_limiter};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::scan::{AsymmetryCell, HistogramBin, ScanAsymmetry, ScanCell};
+use longhaul_model::units::Bytes;
+use std::collections::BTreeMap;
+
+const BINS: u32 = 20;
+/// The minimum asymmetry for which a cause is named.
+const MIN_ASYMMETRY: f64 = 0.05;
+
+/// Returns `None` if no setting was measured in both directions. `direction_hosts`: of forward and reverse.
+pub fn analyse_asymmetry(cells: &[&ScanCell], hosts: [DirectionHosts; 2]) -> Option<ScanAsymmetry> {
+    let reverse = group_by_setting(cells, false);
+    let pair = |f: &SettingGroup| {
+        let r = reverse.iter().find(|r| r.setting == f.setting)?;
+        Some(compare_directions(f, r))
+    };
+    let pairs: Vec<AsymmetryCell> = group_by_setting(cells, true)
+        .iter()
+        .filter_map(pair)
+        .collect();
+    let median_ratio = median(pairs.iter().map(|p| p.asymmetry_ratio))?;
+    Some(ScanAsymmetry {
+        histogram: build_histogram(&pairs),
+        cause: (median_ratio.abs() >= MIN_ASYMMETRY)
+            .then(|| explain_asymmetry(cells, &pairs, hosts, median_ratio)),
+        median_ratio,
+        cells: pairs,
+    })
+}
+
+fn compare_directions(forward: &SettingGroup, reverse: &SettingGroup) -> AsymmetryCell {
+    let (f, r) = (forward.median_bps(), reverse.median_bps());
+    AsymmetryCell {
+        setting: forward.setting.clone(),
+        asymmetry_ratio: (f - r) / (f + r),
+        forward_bps: f.round() as u64,
+        reverse_bps: r.round() as u64,
+        forward_limited_by: forward.limiter(),
+        reverse_limited_by: reverse.limiter(),
+    }
+}
+
+fn build_histogram(pairs: &[AsymmetryCell]) -> Vec<HistogramBin> {
+    let mut counts = [0u32; BINS as usize];
+    for pair in pairs {
+        // Uses integers, so that a value on a border falls into the bin that begins there.
+        let sum = u128::from(pair.forward_bps) + u128::from(pair.reverse_bps);
+        let place = u128::from(BINS) * u128::from(pair.forward_bps) / sum.max(1);
+        counts[usize::try_from(place).unwrap_or(0).min(counts.len() - 1)] += 1;
+    }
+    let border = |bin: u32| (f64::from(bin) - f64::from(BINS / 2)) / f64::from(BINS / 2);
+    (0..BINS)
+        .zip(counts)
+        .map(|(bin, cells)| HistogramBin {
+            from_ratio: border(bin),
+            to_ratio: border(bin + 1),
+            cells,
+        })
+        .collect()
+}
+
+fn explain_asymmetry(
+    cells: &[&ScanCell],
+    pairs: &[AsymmetryCell],
+    hosts: [DirectionHosts; 2],
+    median: f64,
+) -> String {
+    let (faster, slower) = if median > 0.0 {
+        ("Forward", "reverse")
+    } else {
+        ("Reverse", "forward")
+    };
+    let most = |limiter: fn(&AsymmetryCell) -> Limiter| {
+        let mut votes: BTreeMap<Limiter, usize> = BTreeMap::new();
+        for pair in pairs {
+            *votes.entry(limiter(pair)).or_default() += 1;
+        }
+        votes
+            .into_iter()
+            .max_by_key(|(_, count)| *count)
+            .map(|(l, _)| l)
+    };
+    let held = |limiter: Option<Limiter>, forward: bool, hosts: DirectionHosts| {
+        let end = match limiter {
+            Some(Limiter::ReceiveWindow) => Some(ScanEnd::Receiver),
+            Some(Limiter::SendBuffer) => Some(ScanEnd::Sender),
+            _ => None,
+        };
+        let clip = end.and_then(|end| Some((end, end.clipped_window(cells, forward)?)));
+        let granted = clip.map_or(String::new(), |(end, (asked, granted))| {
+            let host = hosts.name(end);
+            format!(" ({host} granted {} of {})", Bytes(granted), Bytes(asked))
+        });
+        format!(
+            "{}{granted}",
+            name_limiter(limiter.unwrap_or(Limiter::Unknown))
+        )
+    };
+    let ratio = (1.0 + median.abs()) / (1.0 - median.abs()).max(1e-3);
+    let limiters = [
+        most(|p| p.forward_limited_by),
+        most(|p| p.reverse_limited_by),
+    ];
+    let [forward, reverse] = [0, 1].map(|way| held(limiters[way], way == 0, hosts[way]));
+    let why = if forward == reverse {
+        format!("both are mostly held by {forward}")
+    } else {
+        format!("forward is mostly held by {forward}, reverse by {reverse}")
+    };
+    format!(
+        "{faster} carries {} of what {slower} does: {why}",
+        format_whole_percent(ratio)
+    )
+}

@@ -1,0 +1,295 @@
+//! Findings and advice from the scan as a whole.
+//!
+//! First the findings from all cells (the path changed, streams compensate for a clipped window,
+//! the present setting is too small, settings do not matter, many streams), then those of the runs
+//! of the recommended, the best and the default setting.
+//!
+//! Source: the conclusions; the runs' findings. Units: as printed. Error: that of the goodputs.
+//! Wrong when: the runs' reports are missing; then only the first kind is reported.
+
+use super::kernel_needs::ClippedWindow;
+use super::probe_noise::estimate_noise;
+use super::scan_cells::{SettingGroup, group_by_setting};
+use super::scan_setting_text::{format_setting_phrase, name_direction};
+use crate::diagnose::{build_advice, build_unproven_finding};
+use crate::stats::robust_scale::mean_and_deviation;
+use crate::throughput::limiter_text::{
+    format_stream_count, format_whole_percent, name_limiter, to_rate,
+};
+use longhaul_model::report::v1::scan::{
+    NeededSysctl, PathRegime, ScanCell, ScanConclusion, SettingChoice,
+};
+use longhaul_model::report::v1::{FindingAdvice, ReportFinding, ThroughputReport};
+use longhaul_model::units::{Bytes, format_duration};
+use std::time::Duration;
+
+/// The present setting is too small below this share of the best.
+const PRESENT_RATIO: f64 = 0.9;
+/// More streams than this take more than a fair share.
+const FAIR_STREAMS: u32 = 8;
+/// The minimum number of settings for the finding that none matters.
+const MIN_SETTINGS: usize = 4;
+/// Settings do not matter if they scatter no more than this, or than their repeats.
+const ALIKE_RATIO: f64 = 0.015;
+/// The maximum number of findings copied from each run.
+const MAX_FINDINGS_PER_RUN: usize = 2;
+
+/// The input of the findings of one direction.
+pub struct ScanCase<'a> {
+    pub found: &'a ScanConclusion,
+    pub cells: &'a [&'a ScanCell],
+    pub gap: Option<&'a ClippedWindow>,
+    pub runs: &'a [ThroughputReport],
+    /// Both directions were scanned, so each finding names its direction.
+    pub both: bool,
+}
+
+pub fn list_scan_findings(case: &ScanCase) -> Vec<ReportFinding> {
+    let mut all: Vec<ReportFinding> = [
+        case.gap.and_then(|gap| report_clipped_window(case, gap)),
+        find_small_present(case),
+        find_no_effect(case),
+        find_many_streams(case),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let own = collect_run_findings(case);
+    let window_told = case.gap.is_some();
+    all.extend(
+        own.into_iter()
+            .filter(|f| !(window_told && f.cause == "receive_window")),
+    );
+    if case.both {
+        for finding in &mut all {
+            let way = name_direction(case.found.forward);
+            finding.summary = format!(
+                "{}{}: {}",
+                way[..1].to_uppercase(),
+                &way[1..],
+                finding.summary
+            );
+        }
+    }
+    all
+}
+
+pub fn find_path_change(regimes: &[PathRegime]) -> Option<ReportFinding> {
+    let last = regimes.last()?;
+    let supports = regimes.iter().map(describe_regime).collect();
+    let change = last.change.as_deref().filter(|c| !c.is_empty());
+    let what = change.unwrap_or("its level changed");
+    Some(ReportFinding {
+        supports,
+        ..build_unproven_finding(
+            "path_changed",
+            0.95,
+            format!(
+                "The path changed during the scan: {what}. Cells of the two are not compared, and nothing is averaged over the change"
+            ),
+        )
+    })
+}
+
+fn describe_regime(regime: &PathRegime) -> String {
+    let time = |us: u64| format_duration(Duration::from_micros(us));
+    let level = regime
+        .sentinel_bps
+        .map_or(String::new(), |bps| format!(", sentinel {}", to_rate(bps)));
+    let rtt = regime
+        .idle_rtt_us
+        .map_or(String::new(), |us| format!(", idle RTT {}", time(us)));
+    format!(
+        "cells {} to {}, from {} to {} of the scan{level}{rtt}",
+        regime.first_cell,
+        regime.last_cell,
+        time(regime.from_us),
+        time(regime.to_us)
+    )
+}
+
+fn report_clipped_window(case: &ScanCase, gap: &ClippedWindow) -> Option<ReportFinding> {
+    let recommended = case.found.recommended.as_ref()?;
+    let sysctl = if gap.clip.is_some() {
+        gap.end.max_sysctl()
+    } else {
+        gap.end.autotuning_sysctl()
+    };
+    let cut = gap.clip.map_or_else(
+        || format!("sizes no window wide enough ({sysctl})"),
+        |(asked, granted)| {
+            format!(
+                "granted {} of the {} asked for: its {sysctl} allows no more",
+                Bytes(granted),
+                Bytes(asked)
+            )
+        },
+    );
+    let each = gap.one_stream_bps.map_or(String::new(), |bps| {
+        format!(
+            "; per {} that is {} for each stream",
+            format_duration(Duration::from_micros(gap.idle_rtt_us)),
+            to_rate(bps)
+        )
+    });
+    let many = format_stream_count(recommended.setting.streams);
+    let summary = format!(
+        "{} {cut}{each}. The {many} are a stopgap for that window: together they reach {}",
+        gap.host,
+        to_rate(recommended.goodput_bps)
+    );
+    let mut found = build_unproven_finding("window_clipped", 0.9, summary);
+    let needs = case
+        .found
+        .needs
+        .iter()
+        .filter(|n| n.place == gap.end.place());
+    found.advice = needs.map(|n| advise_raise(n, gap, case)).collect();
+    found.advice.push(build_advice(
+        "initiator",
+        format!(
+            "Until then, use {}",
+            format_setting_phrase(&recommended.setting)
+        ),
+    ));
+    Some(found)
+}
+
+fn advise_raise(need: &NeededSysctl, gap: &ClippedWindow, case: &ScanCase) -> FindingAdvice {
+    let value = if need.wanted.contains(' ') {
+        format!("\"{}\"", need.wanted)
+    } else {
+        need.wanted.clone()
+    };
+    FindingAdvice {
+        command: Some(format!("sysctl -w {}={value}", need.name)),
+        expected_bps: case.found.best.as_ref().map(|b| b.goodput_bps),
+        ..build_advice(
+            gap.end.place(),
+            format!(
+                "On {}, let one stream have {}",
+                gap.host,
+                Bytes(gap.wanted_bytes)
+            ),
+        )
+    }
+}
+
+fn find_small_present(case: &ScanCase) -> Option<ReportFinding> {
+    let (present, best) = (case.found.present.as_ref()?, case.found.best.as_ref()?);
+    let recommended = case.found.recommended.as_ref()?;
+    let ratio = present.goodput_bps as f64 / best.goodput_bps.max(1) as f64;
+    if ratio >= PRESENT_RATIO || intervals_overlap(present, best) {
+        return None;
+    }
+    let summary = format!(
+        "The present setting, {}, gives {}: {} of the {} that {} gives. It is held by {}",
+        format_setting_phrase(&present.setting),
+        to_rate(present.goodput_bps),
+        format_whole_percent(ratio),
+        to_rate(best.goodput_bps),
+        format_setting_phrase(&best.setting),
+        name_limiter(present.limited_by)
+    );
+    let mut found = build_unproven_finding("present_too_small", 0.9, summary);
+    found.advice.push(FindingAdvice {
+        expected_bps: Some(recommended.goodput_bps),
+        ..build_advice(
+            "initiator",
+            format!("Use {}", format_setting_phrase(&recommended.setting)),
+        )
+    });
+    Some(found)
+}
+
+fn intervals_overlap(lower: &SettingChoice, upper: &SettingChoice) -> bool {
+    let bounds = lower.goodput_interval_bps.zip(upper.goodput_interval_bps);
+    bounds.is_some_and(|(lower, upper)| lower[1] >= upper[0])
+}
+
+fn find_no_effect(case: &ScanCase) -> Option<ReportFinding> {
+    let groups = group_by_setting(case.cells, case.found.forward);
+    let medians: Vec<f64> = groups.iter().map(SettingGroup::median_bps).collect();
+    if medians.len() < MIN_SETTINGS {
+        return None;
+    }
+    let (mean, deviation) = mean_and_deviation(&medians)?;
+    let repeats = case
+        .cells
+        .iter()
+        .filter(|c| c.forward == case.found.forward)
+        .count() as f64
+        / groups.len() as f64;
+    let by_chance = estimate_noise(&groups).map_or(0.0, |n| n.ratio / repeats.sqrt());
+    if deviation > mean * by_chance.max(ALIKE_RATIO) {
+        return None;
+    }
+    let (best, recommended) = (case.found.best.as_ref()?, case.found.recommended.as_ref()?);
+    let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
+    let summary = format!(
+        "The settings do not matter here: all {} gave {} to {}, no more apart than chance makes them. What holds them is {}",
+        groups.len(),
+        to_rate(least.round() as u64),
+        to_rate(best.goodput_bps),
+        name_limiter(recommended.limited_by)
+    );
+    Some(build_unproven_finding(
+        "settings_do_not_matter",
+        0.8,
+        summary,
+    ))
+}
+
+fn find_many_streams(case: &ScanCase) -> Option<ReportFinding> {
+    let recommended = case.found.recommended.as_ref()?;
+    let count = recommended.setting.streams;
+    (count > FAIR_STREAMS).then(|| {
+        let mut found = build_unproven_finding(
+            "many_streams",
+            1.0,
+            format!(
+                "{} take the share of {count} flows where the path is shared",
+                format_stream_count(count)
+            ),
+        );
+        found.advice.push(build_advice(
+            "initiator",
+            String::from("Use that many only where the path is yours, or at quiet hours"),
+        ));
+        found
+    })
+}
+
+/// Returns the findings of the runs of the recommended, the best and the default setting, one for
+/// each cause and place.
+fn collect_run_findings(case: &ScanCase) -> Vec<ReportFinding> {
+    let found = case.found;
+    let choices = [&found.recommended, &found.best, &found.default];
+    let mut kept: Vec<ReportFinding> = Vec::new();
+    for choice in choices.into_iter().flatten() {
+        let of_choice = |r: &&ThroughputReport| choice.run_ids.contains(&r.run.id);
+        let Some(run) = case.runs.iter().rfind(of_choice) else {
+            continue;
+        };
+        for finding in run.findings.iter().take(MAX_FINDINGS_PER_RUN) {
+            if !kept.iter().any(|k| {
+                k.cause == finding.cause && find_advice_place(k) == find_advice_place(finding)
+            }) {
+                let summary = format!(
+                    "With {}: {}",
+                    format_setting_phrase(&choice.setting),
+                    finding.summary
+                );
+                kept.push(ReportFinding {
+                    summary,
+                    ..finding.clone()
+                });
+            }
+        }
+    }
+    kept
+}
+
+fn find_advice_place(finding: &ReportFinding) -> Option<&str> {
+    finding.advice.first().map(|a| a.place.as_str())
+}

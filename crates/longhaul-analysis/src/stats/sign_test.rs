@@ -1,0 +1,91 @@
+//! Confidence interval of a median, and the sign test against zero.
+//!
+//! The interval is bounded by two of the values and belongs to the sign test: the number of values
+//! below the true median is binomial with p = ½, whatever their distribution.
+//!
+//! Source: Arbuthnot 1710 in the form of Hollander and Wolfe, sections 3.4 and 3.6. Units: those of
+//! the values; a probability. Error: the interval holds the truth in 95 of 100 cases or more
+//! (`accuracy`).
+//! Wrong when: neighbouring values are correlated: they count as independent.
+
+/// The error probability of the interval.
+const LEVEL: f64 = 0.05;
+/// Above this number of values the normal approximation is used.
+const MAX_EXACT: usize = 500;
+
+/// Returns the 95 % interval of the median of ascending values; `None` below six of them.
+pub fn median_interval(ascending: &[f64]) -> Option<[f64; 2]> {
+    let count = ascending.len();
+    let cut = if count > MAX_EXACT {
+        (count as f64 / 2.0 - 1.959_964 * (count as f64).sqrt() / 2.0).max(0.0) as usize
+    } else {
+        (0..count)
+            .take_while(|k| cumulative_binomial(count, *k) <= LEVEL / 2.0)
+            .count()
+    };
+    let low = cut.checked_sub(1)?;
+    Some([ascending[low], ascending[count - cut]])
+}
+
+/// Returns the probability that values of median 0 would be as one-sided as these; zeros are left
+/// out. `None` if they are too few for any result to be significant.
+pub fn sign_test_probability(values: &[f64]) -> Option<f64> {
+    let above = values.iter().filter(|v| **v > 0.0).count();
+    let below = values.iter().filter(|v| **v < 0.0).count();
+    let count = above + below;
+    if values.len() < 6 {
+        return None;
+    }
+    let fewer = above.min(below);
+    let tail = if count > MAX_EXACT {
+        let off = (count as f64 / 2.0 - fewer as f64 - 0.5).max(0.0);
+        super::normal_distribution::upper_tail(off / ((count as f64).sqrt() / 2.0))
+    } else {
+        cumulative_binomial(count, fewer)
+    };
+    Some((2.0 * tail).min(1.0))
+}
+
+/// Returns P(at most `k` heads of `count` fair coins).
+fn cumulative_binomial(count: usize, k: usize) -> f64 {
+    let mut term = 0.5f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
+    let mut sum = term;
+    for head in 1..=k {
+        term *= (count - head + 1) as f64 / head as f64;
+        sum += term;
+    }
+    sum.min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_printed_table_of_the_sign_test_is_met() {
+        let values = |above: u32, below: u32| -> Vec<f64> {
+            let up = (0..above).map(|i| f64::from(i) + 1.0);
+            up.chain((0..below).map(|i| -1.0 - f64::from(i))).collect()
+        };
+        for (above, below, expected) in [(6, 0, 0.03125), (9, 1, 0.021_484), (5, 5, 1.0)] {
+            let got = sign_test_probability(&values(above, below)).unwrap();
+            assert!((got - expected).abs() < 1e-5, "{above} {below}: {got}");
+        }
+        assert_eq!(sign_test_probability(&values(5, 0)), None);
+    }
+
+    #[test]
+    fn intervals_are_of_the_printed_ranks() {
+        let ascending: Vec<f64> = (1..=20).map(f64::from).collect();
+        // The 6th and the 15th of 20 values.
+        assert_eq!(median_interval(&ascending), Some([6.0, 15.0]));
+        assert_eq!(median_interval(&ascending[..6]), Some([1.0, 6.0]));
+        assert_eq!(median_interval(&ascending[..5]), None);
+        let many: Vec<f64> = (0..1000).map(f64::from).collect();
+        let [low, high] = median_interval(&many).unwrap();
+        assert!(
+            (465.0..471.0).contains(&low) && (529.0..535.0).contains(&high),
+            "{low} {high}"
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! The result of one probe, reduced to the values that decide the next step.
+
+use crate::throughput::loaded_rtt;
+use longhaul_model::report::v1::ThroughputReport;
+use longhaul_model::report::v1::analysis::{Limiter, RateBound};
+use longhaul_model::report::v1::observation::{
+    HostFacts, SocketBuffer, StreamEnd, ThroughputObservation,
+};
+use longhaul_model::report::v1::scan::TransferSetting;
+use std::time::Duration;
+
+/// A finished probe. `None` means that a value could not be read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProbeTrial {
+    /// The requested setting.
+    pub setting: TransferSetting,
+    /// Payload that the receiver read, ramp included.
+    pub receiver_bytes: u64,
+    /// `None` if the probe failed.
+    pub goodput_bps: Option<u64>,
+    pub interval_bps: Option<[u64; 2]>,
+    pub limiter: Limiter,
+    pub confidence_ratio: f64,
+    pub next_limit: Option<RateBound>,
+    /// The rate of the policer or shaper that was found.
+    pub bucket_bps: Option<u64>,
+    pub idle_rtt: Option<Duration>,
+    pub loaded_rtt: Option<Duration>,
+    /// Segments retransmitted over data segments sent.
+    pub loss_ratio: Option<f64>,
+    pub mss_bytes: Option<u64>,
+    /// The minimum that each end's kernel granted to any stream, if a window was requested.
+    pub granted_send_bytes: Option<u64>,
+    pub granted_receive_bytes: Option<u64>,
+    pub sender: HostLimits,
+    pub receiver: HostLimits,
+    /// The congestion control that the sender's kernel used.
+    pub congestion_control: Option<String>,
+    /// The congestion controls that the sender's kernel permits to any process.
+    pub permitted: Vec<String>,
+}
+
+/// The limits of one end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostLimits {
+    /// `wmem_max` of the sender, `rmem_max` of the receiver: the maximum that can be requested.
+    pub explicit_bytes: Option<u64>,
+    /// The last value of `tcp_wmem` or `tcp_rmem`: the maximum of autotuning.
+    pub automatic_bytes: Option<u64>,
+    pub cores: Option<u32>,
+}
+
+const AVAILABLE: &str = "net.ipv4.tcp_available_congestion_control";
+const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
+
+impl ProbeTrial {
+    /// Extracts the result of one finished probe of one direction.
+    pub fn of(setting: TransferSetting, report: &ThroughputReport) -> ProbeTrial {
+        let (seen, analysis) = (&report.observation, &report.analysis);
+        let ends = (&seen.ends.sender.host, &seen.ends.receiver.host);
+        let bucket = |b: &&RateBound| matches!(b.limiter, Limiter::Policer | Limiter::Shaper);
+        let totals = &analysis.totals;
+        let lost = totals.retransmitted_segments.zip(totals.data_segments_sent);
+        ProbeTrial {
+            setting,
+            receiver_bytes: totals.receiver_bytes,
+            goodput_bps: analysis.goodput_bps,
+            interval_bps: analysis.goodput_interval_bps,
+            limiter: analysis.limited_by,
+            confidence_ratio: analysis.confidence_ratio,
+            next_limit: analysis.next_limit.clone(),
+            bucket_bps: analysis.bounds.iter().find(bucket).map(|b| b.rate_bps),
+            idle_rtt: loaded_rtt::find_idle_rtt_us(seen).map(Duration::from_micros),
+            loaded_rtt: analysis.rtt_us.map(|rtt| Duration::from_micros(rtt.mean)),
+            loss_ratio: lost.and_then(|(lost, sent)| (sent > 0).then(|| lost as f64 / sent as f64)),
+            mss_bytes: seen
+                .streams
+                .iter()
+                .find_map(|s| s.sender.mss_bytes.map(u64::from)),
+            granted_send_bytes: find_min_granted(seen, |s| s.send_buffer, true),
+            granted_receive_bytes: find_min_granted(seen, |s| s.receive_buffer, false),
+            sender: HostLimits {
+                explicit_bytes: ends.0.wmem_max_bytes,
+                automatic_bytes: ends.0.tcp_wmem_bytes.map(|m| m[2]),
+                cores: read_cores(ends.0),
+            },
+            receiver: HostLimits {
+                explicit_bytes: ends.1.rmem_max_bytes,
+                automatic_bytes: ends.1.tcp_rmem_bytes.map(|m| m[2]),
+                cores: read_cores(ends.1),
+            },
+            congestion_control: seen
+                .streams
+                .iter()
+                .find_map(|s| s.sender.congestion_control.clone()),
+            permitted: list_permitted_controls(ends.0),
+        }
+    }
+
+    /// Creates the result of a failed probe.
+    pub fn failed(setting: TransferSetting) -> ProbeTrial {
+        ProbeTrial {
+            setting,
+            receiver_bytes: 0,
+            goodput_bps: None,
+            interval_bps: None,
+            limiter: Limiter::Unknown,
+            confidence_ratio: 0.0,
+            next_limit: None,
+            bucket_bps: None,
+            idle_rtt: None,
+            loaded_rtt: None,
+            loss_ratio: None,
+            mss_bytes: None,
+            granted_send_bytes: None,
+            granted_receive_bytes: None,
+            sender: HostLimits::default(),
+            receiver: HostLimits::default(),
+            congestion_control: None,
+            permitted: Vec::new(),
+        }
+    }
+}
+
+fn find_min_granted(
+    seen: &ThroughputObservation,
+    of: fn(&StreamEnd) -> Option<SocketBuffer>,
+    at_sender: bool,
+) -> Option<u64> {
+    let ends = seen
+        .streams
+        .iter()
+        .map(|s| if at_sender { &s.sender } else { &s.receiver });
+    let asked = ends.filter_map(of).filter(|b| b.asked_bytes.is_some());
+    asked.map(|b| b.granted_bytes).min()
+}
+
+fn read_cores(host: &HostFacts) -> Option<u32> {
+    (host.cores > 0).then_some(host.cores)
+}
+
+/// An unprivileged process may choose congestion controls that are both loaded and allowed.
+fn list_permitted_controls(sender: &HostFacts) -> Vec<String> {
+    let words = |name: &str| -> Option<Vec<String>> {
+        let line = sender.sysctl.get(name)?;
+        Some(line.split_whitespace().map(str::to_owned).collect())
+    };
+    let available = words(AVAILABLE).unwrap_or_default();
+    match words(ALLOWED) {
+        Some(allowed) => available
+            .into_iter()
+            .filter(|name| allowed.contains(name))
+            .collect(),
+        None => available,
+    }
+}

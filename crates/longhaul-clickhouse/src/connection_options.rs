@@ -1,0 +1,59 @@
+//! Connection settings for ClickHouse.
+
+use std::fmt;
+
+/// Settings of a connection to ClickHouse.
+#[derive(Clone)]
+pub struct ClickHouseOptions {
+    /// One or more URLs of the same database, `http://host:8123` or `https://host:8443`; if one
+    /// does not answer, the next one is tried.
+    pub urls: Vec<String>,
+    /// Created if it does not exist.
+    pub database: String,
+    pub user: String,
+    pub password: Option<String>,
+    /// A cluster from the servers' configuration: tables are created on all of its servers,
+    /// replicated, and distributed over its shards. None: a single server.
+    pub cluster: Option<String>,
+    pub dialect: SqlDialect,
+    /// Compresses requests with LZ4.
+    pub compressed: bool,
+}
+
+/// The SQL features that the server has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SqlDialect {
+    /// ClickHouse [`crate::server_version::MIN_VERSION`] or later.
+    Current,
+    /// The server of 2018 that Debian packages: without codecs, data skipping indices, TTL and
+    /// lightweight deletes. Only for cluster tests, because its columns and retention differ from
+    /// production.
+    Legacy2018,
+}
+
+impl Default for ClickHouseOptions {
+    fn default() -> Self {
+        ClickHouseOptions {
+            urls: vec![String::from("http://127.0.0.1:8123")],
+            database: String::from("longhaul"),
+            user: String::from("default"),
+            password: None,
+            cluster: None,
+            dialect: SqlDialect::Current,
+            compressed: true,
+        }
+    }
+}
+
+impl fmt::Debug for ClickHouseOptions {
+    /// Omits the password.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Options")
+            .field("urls", &self.urls)
+            .field("database", &self.database)
+            .field("user", &self.user)
+            .field("cluster", &self.cluster)
+            .field("dialect", &self.dialect)
+            .finish_non_exhaustive()
+    }
+}

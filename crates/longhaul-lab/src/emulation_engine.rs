@@ -1,0 +1,484 @@
+//! The event engine of `longhaul lab`: carries packets over an emulated path in virtual time.
+//!
+//! The engine has no clock and no sockets: packets go in with the time at which they were sent, and
+//! come out with the time at which they are due at the other host. All arithmetic uses these
+//! nominal times, never the time of the call, so rates and delays are exact even if the caller is
+//! late, and the same seed and input give the same output.
+//!
+//! A caller alternates between [`EmulationEngine::advance`] until it returns `None`, reading packets into
+//! [`EmulationEngine::reserve`]d space and [`EmulationEngine::accept`]ing them, and waiting for [`EmulationEngine::next_due`].
+//!
+//! Source of the design: a measured prototype; a super-packet stays one unit until something
+//! happens to one of its segments. Units: nanoseconds; bytes of IP, or wire bytes where stated.
+//! Wrong when: packets are accepted much later than they were sent; segments of one super-packet
+//! arrive together if the caller sent them together, except behind slow links.
+
+mod checksum;
+mod cross_source;
+mod emulated_link;
+mod emulated_router;
+mod engine_setup;
+mod event_queue;
+mod exact_token_bucket;
+mod flow_hash;
+mod forged_icmp;
+pub mod ground_truth;
+mod interrupt_batch;
+mod lab_addresses;
+mod link_chain;
+mod middlebox;
+mod packet_pool;
+mod packet_unit;
+pub mod pooled_packet;
+mod router_icmp;
+mod seeded_random;
+mod segment_headers;
+mod transmitter;
+mod truth_collection;
+
+#[cfg(test)]
+mod tests;
+
+pub use ground_truth::PathTruth;
+pub use lab_addresses::{
+    ADDRESSES, HostAddresses, RouterAddress, assign_router_addresses, list_routes,
+    router_ipv4_address, router_ipv6_address,
+};
+
+use crate::path_spec::LinkSpec;
+use emulated_link::{DepartedUnit, EmulatedLink, LinkOutput};
+use emulated_router::EmulatedRouter;
+use event_queue::EventQueue;
+use ground_truth::{EventTruth, PathTotals};
+use interrupt_batch::InterruptBatch;
+use link_chain::LinkChain;
+use packet_pool::PacketPool;
+use packet_unit::PacketUnit;
+use pooled_packet::PacketRejection;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Virtual time in nanoseconds; the caller chooses the origin.
+pub type Nanos = u64;
+
+/// One of the two ends of the path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LabHost {
+    Near,
+    Far,
+}
+
+impl LabHost {
+    #[must_use]
+    pub fn other(self) -> LabHost {
+        match self {
+            LabHost::Near => LabHost::Far,
+            LabHost::Far => LabHost::Near,
+        }
+    }
+}
+
+/// A packet to write to a host's device: `header`, then `payload`, in one write.
+#[derive(Debug)]
+pub struct PacketDelivery<'a> {
+    pub host: LabHost,
+    /// The time at which the packet's last segment arrives.
+    pub due: Nanos,
+    /// `virtio_net_hdr`, the Ethernet header if there is one, and the rewritten headers.
+    pub header: &'a [u8],
+    pub payload: &'a [u8],
+}
+
+/// Ethernet framing on the devices of both hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EthernetAddresses {
+    pub near: [u8; 6],
+    pub far: [u8; 6],
+}
+
+const ETHERNET_BYTES: usize = 14;
+/// The source address of all frames: locally administered, never on a wire.
+const PATH_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfe];
+
+/// A node that receives units one after another: a link that does more than delay, or a host.
+struct QueueStation {
+    chain: u16,
+    /// The link's index in its chain; the number of links for the host at the end.
+    position: u16,
+    inbox: VecDeque<PacketUnit>,
+    /// The due time of the last unit in the inbox; it keeps units in order.
+    last_due: Nanos,
+    link: Option<Box<EmulatedLink>>,
+    /// Set for a host that receives its packets in batches.
+    batch: Option<Box<InterruptBatch>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum UnitDestination {
+    Station(u32),
+    /// The router behind a link of a chain: the packet's destination, or the node where its TTL
+    /// expires.
+    Router {
+        chain: u16,
+        link: u16,
+    },
+}
+
+/// A unit outside the order of an inbox: overtaken, made by a router, or on its way to one.
+#[derive(PartialEq, Eq)]
+struct DetachedUnit {
+    due: Nanos,
+    serial: u64,
+    destination: UnitDestination,
+    unit: PacketUnit,
+}
+
+impl Ord for DetachedUnit {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Reversed, so that the heap yields the earliest first.
+        (other.due, other.serial).cmp(&(self.due, self.serial))
+    }
+}
+
+impl PartialOrd for DetachedUnit {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A timed event of the path, with its references resolved.
+struct PlannedEvent {
+    at: Nanos,
+    /// The same time on the path's own time line.
+    path_time: Duration,
+    change: ResolvedChange,
+    text: String,
+}
+
+enum ResolvedChange {
+    Route(usize),
+    Link { station: u32, to: Box<LinkSpec> },
+}
+
+/// One path between two hosts, in virtual time. See the [module](self) for how to drive it.
+pub struct EmulationEngine {
+    start: Nanos,
+    /// The value of `start` on the path's own time line.
+    begin_at: Duration,
+    route_names: Vec<String>,
+    hop_names: Vec<Vec<String>>,
+    /// Two per route: from near, from far.
+    chains: Vec<LinkChain>,
+    stations: Vec<QueueStation>,
+    /// By route, then in the order of the hops.
+    routers: Vec<Vec<EmulatedRouter>>,
+    active_route: usize,
+    event_queue: EventQueue,
+    detached_units: BinaryHeap<DetachedUnit>,
+    serial: u64,
+    planned_events: VecDeque<PlannedEvent>,
+    past_events: Vec<EventTruth>,
+    packets: PacketPool,
+    departed: Vec<DepartedUnit>,
+    /// The headers of the current delivery, or the message that a router is writing.
+    scratch: Vec<u8>,
+    ethernet: Option<EthernetAddresses>,
+    totals: PathTotals,
+}
+
+impl EmulationEngine {
+    /// Puts an Ethernet header between virtio_net_hdr and IP; deliveries go to these addresses.
+    #[must_use]
+    pub fn with_ethernet(mut self, ethernet: EthernetAddresses) -> EmulationEngine {
+        self.ethernet = Some(ethernet);
+        self
+    }
+
+    fn frame_bytes(&self) -> usize {
+        if self.ethernet.is_some() {
+            ETHERNET_BYTES
+        } else {
+            0
+        }
+    }
+
+    /// Returns space for one packet as the device gives it, at least 66 KiB: 10 bytes of
+    /// `virtio_net_hdr`, then the frame. Do not keep it across [`advance`](Self::advance).
+    pub fn reserve(&mut self) -> &mut [u8] {
+        self.packets.reserve()
+    }
+
+    /// Accepts a packet that `host` sent at `now` from the first `len` bytes of the last reserved
+    /// space. Anything that is not a packet for this path is counted and dropped. Call
+    /// [`advance`](Self::advance) for everything due before `now` first.
+    pub fn accept(&mut self, host: LabHost, len: usize, now: Nanos) {
+        let frame = self.packets.reserved(len);
+        let len = frame.len();
+        let parsed = pooled_packet::parse_frame(frame, self.frame_bytes());
+        match parsed.and_then(|packet| self.resolve_destination(host, packet)) {
+            Ok(_) if self.packets.is_full() => self.totals.no_memory += 1,
+            Ok(packet) => {
+                let chain = packet.chain;
+                let (count, bytes) = (packet.shape.segments, packet.ip_bytes());
+                self.totals.accepted.add(u64::from(count), bytes);
+                let id = self.packets.commit(len, packet);
+                let unit = PacketUnit {
+                    packet: id,
+                    first: 0,
+                    count,
+                    from: now,
+                    until: now,
+                };
+                self.forward_unit(chain, 0, unit, false);
+            }
+            Err(PacketRejection::Malformed) => self.totals.malformed += 1,
+            Err(PacketRejection::Foreign) => self.totals.foreign += 1,
+        }
+    }
+
+    /// Determines the packet's destination.
+    fn resolve_destination(
+        &self,
+        host: LabHost,
+        packet: pooled_packet::PooledPacket,
+    ) -> Result<pooled_packet::PooledPacket, PacketRejection> {
+        let (own, other) = match packet.source {
+            IpAddr::V4(_) => (IpAddr::V4(ADDRESSES.near_v4), IpAddr::V4(ADDRESSES.far_v4)),
+            IpAddr::V6(_) => (IpAddr::V6(ADDRESSES.near_v6), IpAddr::V6(ADDRESSES.far_v6)),
+        };
+        let (own, other) = if host == LabHost::Near {
+            (own, other)
+        } else {
+            (other, own)
+        };
+        if packet.source != own {
+            return Err(PacketRejection::Foreign);
+        }
+        let id = 2 * self.active_route + usize::from(host == LabHost::Far);
+        let chain = &self.chains[id];
+        let wanted = if packet.destination == other {
+            None
+        } else {
+            let routers = &self.routers[self.active_route];
+            let found = routers
+                .iter()
+                .position(|it| it.has_address(packet.destination));
+            Some(chain.link_to(found.ok_or(PacketRejection::Foreign)?))
+        };
+        let stop = chain.find_stop(0, packet.ttl, wanted) as u16;
+        Ok(pooled_packet::PooledPacket {
+            chain: id as u16,
+            entry: 0,
+            stop,
+            ..packet
+        })
+    }
+
+    /// Returns the time of the next event; `None` if there is none until another packet is
+    /// accepted.
+    pub fn next_due(&self) -> Option<Nanos> {
+        let stray = self.detached_units.peek().map(|stray| stray.due);
+        let planned = self.planned_events.front().map(|planned| planned.at);
+        [self.event_queue.due(), stray, planned]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Processes everything due by `now` until a packet must be written to a host; returns `None`
+    /// when nothing more is due.
+    pub fn advance(&mut self, now: Nanos) -> Option<PacketDelivery<'_>> {
+        let (station, unit) = loop {
+            let due = self.next_due().filter(|due| *due <= now)?;
+            if let Some(arrived) = self.step(due) {
+                break arrived;
+            }
+        };
+        Some(self.deliver(station, unit))
+    }
+
+    /// Processes the next event and returns a unit if it has reached a host.
+    fn step(&mut self, due: Nanos) -> Option<(u32, PacketUnit)> {
+        if self
+            .planned_events
+            .front()
+            .is_some_and(|planned| planned.at == due)
+        {
+            self.apply_planned_event();
+            return None;
+        }
+        if self
+            .detached_units
+            .peek()
+            .is_some_and(|stray| stray.due == due)
+        {
+            let stray = self.detached_units.pop()?;
+            return match stray.destination {
+                UnitDestination::Station(station) => self.arrive(station, stray.unit),
+                UnitDestination::Router { chain, link } => {
+                    self.reach_router(chain, link, stray.unit);
+                    None
+                }
+            };
+        }
+        let (_, source) = self.event_queue.pop()?;
+        let station = source / 2;
+        if source % 2 == 1 {
+            if let Some(batch) = &mut self.stations[station as usize].batch {
+                let unit = batch.pop();
+                self.event_queue.set(source, batch.due());
+                return unit.map(|unit| (station, unit));
+            }
+            self.run_link(station, |link, outlet| link.process_due(due, outlet));
+            return None;
+        }
+        let it = &mut self.stations[station as usize];
+        let unit = it.inbox.pop_front()?;
+        let next = it.inbox.front().map(|unit| unit.until);
+        self.event_queue.set(source, next);
+        self.arrive(station, unit)
+    }
+
+    fn arrive(&mut self, station: u32, unit: PacketUnit) -> Option<(u32, PacketUnit)> {
+        let shape = self.packets.get(unit.packet).shape;
+        let it = &mut self.stations[station as usize];
+        let Some(link) = &mut it.link else {
+            let Some(batch) = &mut it.batch else {
+                return Some((station, unit));
+            };
+            batch.push(unit);
+            self.event_queue.set(station * 2 + 1, batch.due());
+            return None;
+        };
+        if let Some(refusal) = link.check_mtu(&shape, &mut self.totals.dropped, &unit) {
+            self.refuse_unit(station, unit, refusal);
+        } else {
+            self.run_link(station, |link, outlet| link.arrive(unit, outlet));
+        }
+        None
+    }
+
+    /// Runs an action on a link and forwards what leaves it.
+    fn run_link(&mut self, station: u32, act: impl FnOnce(&mut EmulatedLink, &mut LinkOutput)) {
+        let it = &mut self.stations[station as usize];
+        let Some(link) = &mut it.link else { return };
+        let mut through = std::mem::take(&mut self.departed);
+        let mut outlet = LinkOutput {
+            packets: &mut self.packets,
+            departed: &mut through,
+            dropped: &mut self.totals.dropped,
+        };
+        act(link, &mut outlet);
+        let (chain, next) = (it.chain, usize::from(it.position) + 1);
+        self.event_queue.set(station * 2 + 1, link.due());
+        for leaving in through.drain(..) {
+            self.forward_unit(chain, next, leaving.unit, leaving.overtaken);
+        }
+        self.departed = through;
+    }
+
+    /// Moves a unit into link `at` of a chain: across all plain links at once, to the next node at
+    /// which something happens to it.
+    fn forward_unit(&mut self, chain_id: u16, at: usize, unit: PacketUnit, out_of_order: bool) {
+        let chain = &mut self.chains[usize::from(chain_id)];
+        let packet = self.packets.get(unit.packet);
+        let station = chain.next_station[at];
+        let it = &mut self.stations[station as usize];
+        let (stop, position) = (usize::from(packet.stop), usize::from(it.position));
+        let end = position.min(stop + 1);
+        let unit = chain.cross(at, end, unit, &packet.shape);
+        let place = if stop < position {
+            UnitDestination::Router {
+                chain: chain_id,
+                link: packet.stop,
+            }
+        } else {
+            UnitDestination::Station(station)
+        };
+        if out_of_order || stop < position {
+            self.serial += 1;
+            self.detached_units.push(DetachedUnit {
+                due: unit.until,
+                serial: self.serial,
+                destination: place,
+                unit,
+            });
+            return;
+        }
+        let held = it.last_due.saturating_sub(unit.until);
+        let unit = unit.delayed(held);
+        it.last_due = unit.until;
+        it.inbox.push_back(unit);
+        if it.inbox.len() == 1 {
+            self.event_queue.set(station * 2, Some(unit.until));
+        }
+    }
+
+    /// Applies the first planned event.
+    fn apply_planned_event(&mut self) {
+        let Some(planned) = self.planned_events.pop_front() else {
+            return;
+        };
+        self.past_events.push(EventTruth {
+            at: planned.path_time,
+            text: planned.text,
+        });
+        match planned.change {
+            ResolvedChange::Route(route) => self.active_route = route,
+            ResolvedChange::Link { station, to } => {
+                self.run_link(station, |link, outlet| link.change(&to, planned.at, outlet));
+            }
+        }
+    }
+
+    fn deliver(&mut self, station: u32, unit: PacketUnit) -> PacketDelivery<'_> {
+        let it = &self.stations[station as usize];
+        let chain = &self.chains[usize::from(it.chain)];
+        let host = chain.from.other();
+        let packet = *self.packets.get(unit.packet);
+        let count = u64::from(unit.count);
+        self.totals.delivered.add(count, packet.shape.bytes(&unit));
+        let routers = it.position.saturating_sub(packet.entry + 1);
+        let l2 = self.frame_bytes();
+        self.scratch.clear();
+        segment_headers::push_vnet_header(&mut self.scratch, &packet, &unit, l2);
+        if let Some(ethernet) = &self.ethernet {
+            let to = if host == LabHost::Near {
+                ethernet.near
+            } else {
+                ethernet.far
+            };
+            let kind: u16 = if packet.source.is_ipv4() {
+                0x0800
+            } else {
+                0x86dd
+            };
+            self.scratch.extend_from_slice(&to);
+            self.scratch.extend_from_slice(&PATH_MAC);
+            self.scratch.extend_from_slice(&kind.to_be_bytes());
+        }
+        // The bytes stay in place until a later packet is read over them.
+        self.packets.release(&unit);
+        let ip = self.packets.bytes(unit.packet);
+        let ttl = (u16::from(packet.ttl) - routers) as u8;
+        let begin = self.scratch.len();
+        segment_headers::push_headers(&mut self.scratch, &packet, ip, &unit, ttl);
+        let mut payload = &ip[segment_headers::find_payload_range(&packet, &unit)];
+        if let Some(change) = chain.rewrites.last().copied()
+            && middlebox::is_rewritable(&packet, ip)
+        {
+            self.scratch.extend_from_slice(payload);
+            payload = &[];
+            let is_summed = packet.offload.flags & pooled_packet::NEEDS_CHECKSUM == 0;
+            middlebox::rewrite_options(&mut self.scratch[begin..], &packet, change, is_summed);
+        }
+        PacketDelivery {
+            host,
+            due: unit.until,
+            header: &self.scratch,
+            payload,
+        }
+    }
+}

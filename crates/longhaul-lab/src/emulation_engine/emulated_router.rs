@@ -1,0 +1,238 @@
+//! Packets that end at a router, and the router's responses.
+
+use super::emulated_link::{MtuRefusal, to_virtual_nanos};
+use super::exact_token_bucket::ExactTokenBucket;
+use super::flow_hash;
+use super::forged_icmp;
+use super::ground_truth::RouterTruth;
+use super::lab_addresses::RouterAddress;
+use super::packet_unit::PacketUnit;
+use super::pooled_packet::{self, ICMP, ICMP6, PooledPacket, TCP, UDP, VNET_BYTES};
+use super::router_icmp::{self, IcmpErrorCause, IcmpErrorKind};
+use super::seeded_random::SeededRandom;
+use super::{EmulationEngine, Nanos};
+use crate::path_spec::{HopSpec, IcmpValidity};
+use std::net::IpAddr;
+
+pub(super) struct EmulatedRouter {
+    address: RouterAddress,
+    /// The number of parallel routers.
+    parallel_routers: u8,
+    /// Makes flows spread differently at each router.
+    salt: u64,
+    silent: bool,
+    icmp_validity: IcmpValidity,
+    labels: Vec<u32>,
+    icmp_limit: Option<ExactTokenBucket>,
+    delay: Nanos,
+    random: SeededRandom,
+    pub truth: RouterTruth,
+}
+
+impl EmulatedRouter {
+    pub fn new(
+        hop: &HopSpec,
+        address: RouterAddress,
+        mut random: SeededRandom,
+        start: Nanos,
+    ) -> EmulatedRouter {
+        let limit = hop.icmp_limit.map(|per_second| {
+            ExactTokenBucket::new(
+                u64::from(per_second),
+                u64::from((per_second / 10).max(1)),
+                start,
+            )
+        });
+        let delay = to_virtual_nanos(hop.icmp_delay);
+        EmulatedRouter {
+            address,
+            parallel_routers: hop.balance.max(1),
+            salt: random.uniform().to_bits(),
+            silent: hop.silent,
+            icmp_validity: hop.icmp,
+            labels: hop.mpls.clone(),
+            icmp_limit: limit,
+            delay,
+            random,
+            truth: RouterTruth::default(),
+        }
+    }
+
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        let beside =
+            (0..self.parallel_routers).map(|way| self.address.parallel(way).of_family(address));
+        beside.into_iter().any(|own| own == address)
+    }
+
+    /// Returns the address of the parallel router that forwards the packet.
+    fn address_for(&self, packet: &PooledPacket, ip: &[u8]) -> IpAddr {
+        let way = flow_hash::select_way(packet, ip, self.salt, self.parallel_routers);
+        self.address.parallel(way).of_family(packet.source)
+    }
+
+    /// Reports whether the router sends a message at `now`.
+    fn may_send(&mut self, now: Nanos) -> bool {
+        if self.silent {
+            return false;
+        }
+        let allowed = self
+            .icmp_limit
+            .as_mut()
+            .is_none_or(|limit| limit.take(1, now));
+        if allowed {
+            self.truth.icmp_sent += 1;
+        } else {
+            self.truth.icmp_withheld += 1;
+        }
+        allowed
+    }
+}
+
+/// The router that responds, and the time.
+#[derive(Clone, Copy)]
+struct RouterVisit {
+    /// The chain of the packet that is answered.
+    chain: u16,
+    router: usize,
+    now: Nanos,
+}
+
+impl EmulationEngine {
+    /// Handles a unit that has reached the router behind `emulated_link`: its destination, or where its TTL
+    /// expires.
+    pub(super) fn reach_router(&mut self, chain_id: u16, link: u16, unit: PacketUnit) {
+        let chain = &mut self.chains[usize::from(chain_id)];
+        let packet = *self.packets.get(unit.packet);
+        let (count, bytes) = (u64::from(unit.count), packet.shape.bytes(&unit));
+        if let Some(router) = chain.router_behind(usize::from(link)) {
+            let scene = RouterVisit {
+                chain: chain_id,
+                router,
+                now: unit.until,
+            };
+            if self.routers[chain.route][router].has_address(packet.destination) {
+                self.totals.consumed.add(count, bytes);
+                self.answer_packet(scene, &packet, unit);
+            } else {
+                chain.plain_counts[usize::from(link)].expired += count;
+                self.totals.dropped.add(count, bytes);
+                self.send_icmp_error(scene, &packet, unit, IcmpErrorKind::TimeExceeded);
+            }
+        }
+        self.packets.release(&unit);
+    }
+
+    /// Refuses a unit that is too large for the link of `station`. The error comes from the node
+    /// before the link, or from the one behind it if the node before is the sender itself.
+    pub(super) fn refuse_unit(&mut self, station: u32, unit: PacketUnit, refusal: MtuRefusal) {
+        let it = &self.stations[station as usize];
+        let (chain_id, position) = (it.chain, usize::from(it.position));
+        let chain = &self.chains[usize::from(chain_id)];
+        let packet = *self.packets.get(unit.packet);
+        let router = chain.router_behind(position.saturating_sub(1));
+        if let Some(router) = router.filter(|_| refusal.is_told) {
+            let scene = RouterVisit {
+                chain: chain_id,
+                router,
+                now: unit.until,
+            };
+            self.send_icmp_error(
+                scene,
+                &packet,
+                unit,
+                IcmpErrorKind::TooBig { mtu: refusal.mtu },
+            );
+        }
+        self.packets.release(&unit);
+    }
+
+    /// Answers a packet to the router's own address.
+    fn answer_packet(&mut self, scene: RouterVisit, packet: &PooledPacket, unit: PacketUnit) {
+        let ip = self.packets.bytes(unit.packet);
+        if router_icmp::is_echo_request(packet, ip) {
+            router_icmp::write_echo_reply(&mut self.scratch, packet, ip);
+            return self.send_router_message(scene);
+        }
+        match packet.protocol {
+            ICMP | ICMP6 => {}
+            TCP | UDP => self.send_icmp_error(scene, packet, unit, IcmpErrorKind::PortUnreachable),
+            _ => self.send_icmp_error(scene, packet, unit, IcmpErrorKind::ProtocolUnreachable),
+        }
+    }
+
+    /// Sends an ICMP error about `packet_unit` to its sender.
+    fn send_icmp_error(
+        &mut self,
+        scene: RouterVisit,
+        packet: &PooledPacket,
+        unit: PacketUnit,
+        message: IcmpErrorKind,
+    ) {
+        let ip = self.packets.bytes(unit.packet);
+        if !router_icmp::may_be_answered(packet, ip) {
+            return;
+        }
+        let chain = &self.chains[usize::from(scene.chain)];
+        let reached = chain.link_to(scene.router);
+        let passed = reached.saturating_sub(usize::from(packet.entry)).min(255) as u8;
+        let ttl = packet.ttl.max(1).saturating_sub(passed);
+        let router = &mut self.routers[chain.route][scene.router];
+        let from = router.address_for(packet, ip);
+        let question = IcmpErrorCause {
+            packet,
+            ip,
+            unit,
+            ttl,
+            rewritten: chain.rewrites.get(reached).copied(),
+            labels: &router.labels,
+        };
+        router_icmp::write_icmp_error(&mut self.scratch, &question, from, message);
+        forged_icmp::falsify_message(
+            &mut self.scratch,
+            router.icmp_validity,
+            from,
+            &mut router.random,
+        );
+        self.send_router_message(scene);
+    }
+
+    /// Sends the message in the scratch space back along the route, if the router may.
+    fn send_router_message(&mut self, scene: RouterVisit) {
+        let route = self.chains[usize::from(scene.chain)].route;
+        let router = &mut self.routers[route][scene.router];
+        if !router.may_send(scene.now) {
+            return;
+        }
+        let at = scene.now.saturating_add(router.delay);
+        let back = scene.chain ^ 1;
+        let chain = &self.chains[usize::from(back)];
+        let entry = chain.entry_from(scene.router);
+        let len = VNET_BYTES + self.scratch.len();
+        let space = self.packets.reserve();
+        space[..VNET_BYTES].fill(0);
+        space[VNET_BYTES..len].copy_from_slice(&self.scratch);
+        let Ok(packet) = pooled_packet::parse_frame(&space[..len], 0) else {
+            return;
+        };
+        if self.packets.is_full() {
+            return;
+        }
+        let stop = chain.find_stop(entry, packet.ttl, None) as u16;
+        let packet = PooledPacket {
+            chain: back,
+            entry: entry as u16,
+            stop,
+            ..packet
+        };
+        self.totals.generated.add(1, packet.ip_bytes());
+        let id = self.packets.commit(len, packet);
+        let unit = PacketUnit {
+            packet: id,
+            first: 0,
+            count: 1,
+            from: at,
+            until: at,
+        };
+        self.forward_unit(back, entry, unit, true);
+    }
+}

@@ -1,0 +1,342 @@
+//! Builds the engine's stations and chains from the description of a path.
+
+use super::cross_source::CrossContext;
+use super::emulated_link::{EmulatedLink, to_virtual_nanos};
+use super::emulated_router::EmulatedRouter;
+use super::event_queue::EventQueue;
+use super::ground_truth::PathTotals;
+use super::interrupt_batch::InterruptBatch;
+use super::lab_addresses::{RouterAddress, assign_router_addresses, list_routes};
+use super::link_chain::{LinkChain, PlainLinkCounts, TransitTime};
+use super::middlebox;
+use super::packet_pool::PacketPool;
+use super::seeded_random::SeededRandom;
+use super::{EmulationEngine, LabHost, Nanos, PlannedEvent, QueueStation, ResolvedChange};
+use crate::path_spec::{ChangeSpec, HopSpec, LinkSpec, OptionRewrite, PathSpec};
+use longhaul_model::units::Rate;
+use std::collections::{BinaryHeap, HashSet, VecDeque};
+use std::time::Duration;
+
+/// The minimum RTT of a TCP flow in cross traffic.
+const MIN_CROSS_RTT: Nanos = 10_000_000;
+
+/// Identifies one direction of one link: route, hop, whether forward.
+type LinkKey = (usize, usize, bool);
+
+impl EmulationEngine {
+    /// Builds the path `path_spec` at time `start`, which is the path's own time `begin_at`.
+    pub fn new(spec: &PathSpec, start: Nanos) -> EmulationEngine {
+        let names: Vec<&str> = list_routes(spec).map(|(name, _)| name).collect();
+        let changing = find_changing_links(spec, &names);
+        let mut laying = EngineBuilder {
+            spec,
+            start,
+            changing,
+            chains: vec![],
+            stations: vec![],
+        };
+        let mut hop_names = vec![];
+        let mut routers = vec![];
+        for ((route, (_, hops)), addresses) in list_routes(spec)
+            .enumerate()
+            .zip(assign_router_addresses(spec))
+        {
+            laying.add_chain(route, LabHost::Near, hops);
+            laying.add_chain(route, LabHost::Far, hops);
+            hop_names.push(hops.iter().map(|hop| hop.name.clone()).collect());
+            routers.push(build_routers(hops, &addresses, (route, spec.seed), start));
+        }
+        let planned = plan_events(spec, &names, &laying);
+        let EngineBuilder {
+            chains, stations, ..
+        } = laying;
+        let mut engine = EmulationEngine {
+            start,
+            begin_at: spec.begin_at,
+            route_names: names.into_iter().map(str::to_owned).collect(),
+            hop_names,
+            chains,
+            event_queue: EventQueue::with_sources(stations.len() * 2),
+            stations,
+            routers,
+            active_route: 0,
+            detached_units: BinaryHeap::new(),
+            serial: 0,
+            planned_events: planned,
+            past_events: vec![],
+            packets: PacketPool::new(),
+            departed: vec![],
+            scratch: Vec::with_capacity(256),
+            ethernet: None,
+            totals: PathTotals::default(),
+        };
+        for (index, station) in engine.stations.iter().enumerate() {
+            let due = station.link.as_ref().and_then(|link| link.due());
+            engine.event_queue.set(index as u32 * 2 + 1, due);
+        }
+        engine
+    }
+}
+
+struct EngineBuilder<'a> {
+    spec: &'a PathSpec,
+    start: Nanos,
+    changing: HashSet<LinkKey>,
+    chains: Vec<LinkChain>,
+    stations: Vec<QueueStation>,
+}
+
+impl EngineBuilder<'_> {
+    /// Adds the chain of one route from one host, and its stations.
+    fn add_chain(&mut self, route: usize, from: LabHost, hops: &[HopSpec]) {
+        let chain = self.chains.len();
+        let rtt = compute_cross_rtt(hops);
+        let specs = list_directed_links(hops, from);
+        let mut travel = vec![TransitTime::default()];
+        let mut at_station = vec![];
+        let mut pace = None;
+        for (position, link) in specs.iter().enumerate() {
+            let hop = if from == LabHost::Near {
+                position
+            } else {
+                hops.len() - 1 - position
+            };
+            let changes = self.changing.contains(&(route, hop, from == LabHost::Near));
+            let is_station = changes || !self.is_plain(link) || !never_queues(link, pace);
+            pace = if changes {
+                None
+            } else {
+                find_pace_behind(link, pace)
+            };
+            let before = travel[position];
+            travel.push(if is_station {
+                before
+            } else {
+                before.with_link(link)
+            });
+            at_station.push(is_station);
+            if is_station {
+                let around = CrossContext {
+                    mtu: link.mtu.unwrap_or(self.spec.mtu),
+                    rtt,
+                };
+                let random = SeededRandom::new(self.spec.seed, (chain << 16 | position) as u64);
+                let link = EmulatedLink::new(link, around, random, self.start);
+                self.add_station(chain, position, Some(Box::new(link)));
+            }
+        }
+        self.add_station(chain, hops.len(), None);
+        let host = match from {
+            LabHost::Near => &self.spec.far,
+            LabHost::Far => &self.spec.near,
+        };
+        if let Some(station) = self.stations.last_mut() {
+            station.batch = InterruptBatch::new(host.batch);
+        }
+        let mut next = self.stations.len() as u32 - 1;
+        let mut next_station = vec![next; hops.len() + 1];
+        for position in (0..hops.len()).rev() {
+            next -= u32::from(at_station[position]);
+            next_station[position] = next;
+        }
+        let passed = vec![PlainLinkCounts::default(); hops.len()];
+        let links = hops.len();
+        self.chains.push(LinkChain {
+            route,
+            from,
+            links,
+            next_station,
+            transit_times: travel,
+            specs,
+            plain_counts: passed,
+            rewrites: collect_rewrites(hops, from),
+        });
+    }
+
+    fn add_station(&mut self, chain: usize, position: usize, link: Option<Box<EmulatedLink>>) {
+        self.stations.push(QueueStation {
+            chain: chain as u16,
+            position: position as u16,
+            inbox: VecDeque::new(),
+            last_due: 0,
+            link,
+            batch: None,
+        });
+    }
+
+    /// Reports whether a link only delays packets if it has no queue.
+    fn is_plain(&self, link: &LinkSpec) -> bool {
+        link.jitter.is_zero()
+            && link.loss <= 0.0
+            && link.reorder.is_none()
+            && link.policer.is_none()
+            && link.shaper.is_none()
+            && link.cross.is_none()
+            && link.mtu.is_none_or(|mtu| mtu >= self.spec.mtu)
+            && (link.rate.is_none()
+                || link
+                    .queue
+                    .is_none_or(|queue| queue.0 >= u64::from(self.spec.mtu)))
+    }
+}
+
+fn compute_cross_rtt(hops: &[HopSpec]) -> Nanos {
+    let delays = hops
+        .iter()
+        .flat_map(|hop| [hop.forward.delay, hop.reverse.delay]);
+    to_virtual_nanos(delays.sum::<Duration>()).max(MIN_CROSS_RTT)
+}
+
+/// Returns the links in the order in which packets from `from` cross them.
+fn list_directed_links(hops: &[HopSpec], from: LabHost) -> Vec<LinkSpec> {
+    match from {
+        LabHost::Near => hops.iter().map(|hop| hop.forward.clone()).collect(),
+        LabHost::Far => hops.iter().rev().map(|hop| hop.reverse.clone()).collect(),
+    }
+}
+
+/// Returns the TCP option rewrites of the routers before each link of a direction; empty if no
+/// router rewrites.
+fn collect_rewrites(hops: &[HopSpec], from: LabHost) -> Vec<OptionRewrite> {
+    let routers = &hops[..hops.len() - 1];
+    if routers.iter().all(|hop| hop.rewrite.is_none()) {
+        return vec![];
+    }
+    let met: Vec<OptionRewrite> = match from {
+        LabHost::Near => routers.iter().map(|hop| hop.rewrite).collect(),
+        LabHost::Far => routers.iter().rev().map(|hop| hop.rewrite).collect(),
+    };
+    let mut all = vec![OptionRewrite::default()];
+    for rewrite in met {
+        let before = all.last().copied().unwrap_or_default();
+        all.push(middlebox::combine_rewrites(before, rewrite));
+    }
+    all
+}
+
+/// An upper bound of the traffic: it has crossed a wire of this rate and overhead.
+#[derive(Clone, Copy)]
+struct TrafficPace {
+    rate: Rate,
+    overhead: u32,
+}
+
+/// Reports whether traffic of this pace never queues at the link.
+fn never_queues(link: &LinkSpec, pace: Option<TrafficPace>) -> bool {
+    link.rate.is_none_or(|rate| {
+        pace.is_some_and(|pace| rate >= pace.rate && link.overhead <= pace.overhead)
+    })
+}
+
+/// Returns the pace behind a link. Jitter and reordering bunch packets, so there is none behind
+/// them.
+fn find_pace_behind(link: &LinkSpec, before: Option<TrafficPace>) -> Option<TrafficPace> {
+    if !link.jitter.is_zero() || link.reorder.is_some() {
+        return None;
+    }
+    let own = link
+        .rate
+        .into_iter()
+        .chain(link.shaper.map(|shaper| shaper.peak))
+        .min();
+    let own = own.map(|rate| TrafficPace {
+        rate,
+        overhead: link.overhead,
+    });
+    match (before, own) {
+        (Some(before), Some(own)) if own.rate >= before.rate && own.overhead <= before.overhead => {
+            Some(before)
+        }
+        (_, Some(own)) => Some(own),
+        (before, None) => before,
+    }
+}
+
+fn find_changing_links(spec: &PathSpec, names: &[&str]) -> HashSet<LinkKey> {
+    let keys = spec.events.iter().filter_map(|event| match &event.change {
+        ChangeSpec::Route(_) => None,
+        ChangeSpec::Link {
+            route,
+            hop,
+            forward,
+            ..
+        } => Some((names.iter().position(|name| name == route)?, *hop, *forward)),
+    });
+    keys.collect()
+}
+
+fn build_routers(
+    hops: &[HopSpec],
+    addresses: &[RouterAddress],
+    (route, seed): (usize, u64),
+    start: Nanos,
+) -> Vec<EmulatedRouter> {
+    let routers = hops.iter().zip(addresses).enumerate();
+    routers
+        .map(|(k, (hop, address))| {
+            // Distinct from the random streams of links, whose numbers are below 2^32.
+            let random = SeededRandom::new(seed, (1 << 32) | (route << 16 | k) as u64);
+            EmulatedRouter::new(hop, *address, random, start)
+        })
+        .collect()
+}
+
+/// Returns the events in time order. Events with an unresolved reference are left out, but
+/// [`PathSpec`] promises that there are none.
+fn plan_events(spec: &PathSpec, names: &[&str], laid: &EngineBuilder) -> VecDeque<PlannedEvent> {
+    let mut all: Vec<PlannedEvent> = spec
+        .events
+        .iter()
+        .filter_map(|event| {
+            let (change, text) = resolve_change(&event.change, names, laid)?;
+            // Events from before the path began are applied before its first packet.
+            let after = event.at.saturating_sub(spec.begin_at);
+            Some(PlannedEvent {
+                at: laid.start.saturating_add(to_virtual_nanos(after)),
+                path_time: event.at,
+                change,
+                text,
+            })
+        })
+        .collect();
+    all.sort_by_key(|planned| planned.at);
+    all.into()
+}
+
+fn resolve_change(
+    change: &ChangeSpec,
+    names: &[&str],
+    laid: &EngineBuilder,
+) -> Option<(ResolvedChange, String)> {
+    let numbered = |route: &str| names.iter().position(|name| *name == route);
+    match change {
+        ChangeSpec::Route(route) => Some((
+            ResolvedChange::Route(numbered(route)?),
+            format!("route {route}"),
+        )),
+        ChangeSpec::Link {
+            route,
+            hop,
+            forward,
+            to,
+        } => {
+            let chain = 2 * numbered(route)? + usize::from(!forward);
+            let links = laid.chains.get(chain)?.links;
+            let position = if *forward {
+                *hop
+            } else {
+                links.checked_sub(hop + 1)?
+            };
+            let station = laid.stations.iter().position(|station| {
+                usize::from(station.chain) == chain && usize::from(station.position) == position
+            })?;
+            let direction = if *forward { "forward" } else { "reverse" };
+            let text = format!("route {route}, link to hop {}, {direction}", hop + 1);
+            let change = ResolvedChange::Link {
+                station: station as u32,
+                to: to.clone(),
+            };
+            Some((change, text))
+        }
+    }
+}

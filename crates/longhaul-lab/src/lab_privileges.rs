@@ -1,0 +1,58 @@
+//! Checks the privileges of this process, and gets those that a lab needs without root.
+
+use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
+use longhaul_sys::netns::{self, NamespaceKind};
+use longhaul_sys::process_control;
+use std::io;
+
+/// `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_SYS_ADMIN`, linux/capability.h.
+const NEEDED: u64 = 1 << 12 | 1 << 13 | 1 << 21;
+/// The map of the initial user namespace: all ids, unchanged.
+const WHOLE_MAP: [&str; 3] = ["0", "0", "4294967295"];
+
+const HINT: &str = "run as root; or permit user namespaces: user.max_user_namespaces above 0, and \
+                    where they exist kernel.unprivileged_userns_clone=1, \
+                    kernel.apparmor_restrict_unprivileged_userns=0";
+
+/// Ensures that this process may create network namespaces, if necessary in a user namespace of its
+/// own. The process must have only one thread.
+pub(crate) fn acquire_privileges() -> Result<(), LabError> {
+    if has_capabilities() {
+        return Ok(());
+    }
+    let (user, group) = process_control::effective_ids();
+    netns::unshare_namespace(NamespaceKind::User)
+        .with_context(|| "cannot make a user namespace".into())
+        .map_err(|error| error.hint(HINT))?;
+    let map = || {
+        std::fs::write("/proc/self/setgroups", "deny")?;
+        std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+        std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))
+    };
+    map()
+        .with_context(|| "cannot map the user into a user namespace".into())
+        .map_err(|error| error.hint(HINT))?;
+    if !has_capabilities() {
+        let tried = "the user namespace gives no right to make network namespaces";
+        return Err(LabError::new(LabErrorKind::Unavailable, tried).hint(HINT));
+    }
+    Ok(())
+}
+
+fn has_capabilities() -> bool {
+    read_effective_capabilities().is_ok_and(|held| held & NEEDED == NEEDED)
+}
+
+fn read_effective_capabilities() -> io::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    held.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// Reports whether this process is root of the machine and may change what all namespaces share.
+pub(crate) fn is_machine_root() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let whole = map.split_whitespace().eq(WHOLE_MAP);
+    whole && process_control::effective_ids().0 == 0
+}

@@ -1,0 +1,266 @@
+//! `lab run`: sets up a path, starts the far command, runs one command at the near host, and always
+//! undoes everything.
+
+mod descendant_processes;
+mod listening_port;
+mod namespace_command;
+mod published_port;
+
+use crate::emulation_engine::LabHost;
+use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
+use crate::lab_runtime::{LabBackend, LabReading, find_timing_caveat};
+use crate::lab_setup::GuardedLab;
+use crate::path_spec::PathSpec;
+use crate::truth_file;
+use longhaul_sys::signal::{ProcessSignal, SignalDescriptor, send_signal};
+use longhaul_sys::{poll, process_control};
+pub(crate) use namespace_command::{NamespaceCommand, shell_exit_code};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// The port that the far command must open before the near command starts.
+pub const FAR_PORT: u16 = 5201;
+const LISTEN_DEADLINE: Duration = Duration::from_secs(30);
+const LISTEN_PAUSE: Duration = Duration::from_millis(5);
+const TRUTH_EVERY: Duration = Duration::from_secs(1);
+/// The time that a command may take to end after it was asked to.
+const END_DEADLINE: Duration = Duration::from_secs(10);
+const FAR_END_DEADLINE: Duration = Duration::from_secs(2);
+/// The number of bytes of a failed far command's output that are shown.
+const MAX_FAR_OUTPUT_BYTES: u64 = 4096;
+
+/// A command to run, and the path to run it on.
+#[derive(Debug, Clone)]
+pub struct LabRunRequest {
+    pub spec: PathSpec,
+    /// Program and arguments, run at host near.
+    pub command: Vec<OsString>,
+    /// Program and arguments, run at host far; `None` runs this executable with `serve`.
+    pub far_command: Option<Vec<OsString>>,
+    /// The TCP port that the far command must open before the run; `None` does not wait.
+    pub far_port: Option<u16>,
+    /// TCP ports of host near that are also reachable on this host's loopback.
+    pub publish: Vec<u16>,
+    /// The file for the ground truth, written every second and at the end.
+    pub truth: Option<PathBuf>,
+    /// `None` uses `LONGHAUL_LAB_BACKEND`, or the best available backend.
+    pub backend: Option<LabBackend>,
+    /// Keeps idle cores awake, for measurements of dispersion.
+    pub dispersion: bool,
+}
+
+impl LabRunRequest {
+    /// Creates the default request: `longhaul serve` at host far, no truth file.
+    pub fn new(spec: PathSpec, command: Vec<OsString>) -> LabRunRequest {
+        LabRunRequest {
+            spec,
+            command,
+            far_command: None,
+            far_port: Some(FAR_PORT),
+            publish: Vec::new(),
+            truth: None,
+            backend: None,
+            dispersion: false,
+        }
+    }
+}
+
+/// Runs a command and returns its exit code (128 + n if signal n ended it). The process must have
+/// only one thread and should end soon after, because it may be in its own user namespace by then.
+///
+/// # Errors
+/// The path could not be set up, or a command could not be started.
+pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
+    if request.command.is_empty() {
+        return Err(LabError::new(
+            LabErrorKind::Usage,
+            "no command to run at the near host",
+        ));
+    }
+    let signals = SignalDescriptor::block_and_open()
+        .with_context(|| "cannot take over the signals".into())?;
+    process_control::adopt_orphans()
+        .with_context(|| "cannot adopt the orphans of commands".into())?;
+    let published = published_port::bind_ports(&request.publish)?;
+    let laid = GuardedLab::new(&request.spec, request.backend, request.dispersion)?;
+    for caveat in &laid.caveats {
+        eprintln!("caveat: {caveat}");
+    }
+    for port in published {
+        let net = laid.lab.host(LabHost::Near).net.as_fd();
+        let net = net.try_clone_to_owned();
+        port.serve(net.with_context(|| "cannot share the namespace of host near".into())?)?;
+    }
+    let mut run = LabRun {
+        request,
+        laid,
+        signals,
+        far: None,
+        near: None,
+    };
+    let code = run.execute();
+    run.end_commands();
+    code
+}
+
+struct LabRun<'a> {
+    request: &'a LabRunRequest,
+    laid: GuardedLab,
+    signals: SignalDescriptor,
+    far: Option<Child>,
+    near: Option<Child>,
+}
+
+impl LabRun<'_> {
+    fn execute(&mut self) -> Result<i32, LabError> {
+        // Write first, so that an unwritable file is reported before the run, not after it.
+        self.write_truth(&self.laid.lab.read_state()?)
+            .map_err(LabError::into_usage)?;
+        let token = crate::lab_runtime::generate_random_hex()
+            .with_context(|| "cannot make a token".into())?;
+        self.start_far(&token)?;
+        let mut near = NamespaceCommand::new(&self.request.command, &self.request.spec.key);
+        near.token(&token);
+        let near = near.start(self.laid.lab.host(LabHost::Near))?;
+        let pid = near.id();
+        self.near = Some(near);
+        let code = self.supervise(pid)?;
+        let reading = self.laid.lab.read_state()?;
+        if let Some(caveat) = find_timing_caveat(&reading) {
+            eprintln!("caveat: {caveat}");
+        }
+        self.write_truth(&reading)?;
+        Ok(code)
+    }
+
+    fn start_far(&mut self, token: &str) -> Result<(), LabError> {
+        let own = namespace_command::own_serve_command();
+        let words = match &self.request.far_command {
+            Some(words) => words,
+            None => &own.with_context(|| "cannot find this executable".into())?,
+        };
+        let mut output = namespace_command::create_unnamed_file()
+            .with_context(|| "cannot make a temporary file".into())?;
+        let mut far = NamespaceCommand::new(words, &self.request.spec.key);
+        far.token(token);
+        far.output(&output)?;
+        far.own_session = true;
+        let far = self
+            .far
+            .insert(far.start(self.laid.lab.host(LabHost::Far))?);
+        let Some(port) = self.request.far_port else {
+            return Ok(());
+        };
+        let deadline = Instant::now() + LISTEN_DEADLINE;
+        while !listening_port::is_port_open(far.id(), port) {
+            let ended = far
+                .try_wait()
+                .with_context(|| "cannot wait for the far command".into())?;
+            if let Some(status) = ended {
+                let tried = format!("the far command ended ({status}) before it listened");
+                return Err(far_command_error(tried, &mut output));
+            }
+            if Instant::now() > deadline {
+                let tried = format!("the far command does not listen on TCP port {port} after 5 s");
+                return Err(far_command_error(tried, &mut output));
+            }
+            std::thread::sleep(LISTEN_PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Waits for the near command, forwards signals to it, and writes the truth every second.
+    fn supervise(&mut self, pid: u32) -> Result<i32, LabError> {
+        let ended = process_control::open_pidfd(pid)
+            .with_context(|| "cannot watch the near command".into())?;
+        let mut next_truth = Instant::now() + TRUTH_EVERY;
+        let mut kill_at: Option<Instant> = None;
+        loop {
+            let truth_at = self.request.truth.is_some().then_some(next_truth);
+            let wake_at = [truth_at, kill_at].into_iter().flatten().min();
+            let timeout = wake_at.map(|at| at.saturating_duration_since(Instant::now()));
+            let polled = [ended.as_fd(), self.laid.lab.ended(), self.signals.as_fd()];
+            let [has_ended, engine_ended, _] = poll::wait_readable(polled, timeout)
+                .with_context(|| "cannot wait for the near command".into())?;
+            if has_ended {
+                break;
+            }
+            if engine_ended {
+                let tried = "the engine thread ended during the run";
+                return Err(LabError::new(LabErrorKind::Internal, tried));
+            }
+            while let Some(came) = self.signals.next() {
+                // The terminal has sent its own signals to the command too.
+                if !came.from_terminal {
+                    let _ = send_signal(pid, came.signal);
+                }
+                if came.signal != ProcessSignal::Interrupt {
+                    kill_at.get_or_insert(Instant::now() + END_DEADLINE);
+                }
+            }
+            let now = Instant::now();
+            if kill_at.is_some_and(|at| now >= at) {
+                let _ = send_signal(pid, ProcessSignal::Kill);
+                kill_at = Some(now + END_DEADLINE);
+            }
+            if self.request.truth.is_some() && now >= next_truth {
+                next_truth = now + TRUTH_EVERY;
+                let reading = self.laid.lab.read_state()?;
+                self.write_truth(&reading)?;
+            }
+        }
+        let near = self.near.as_mut().map(Child::wait).transpose();
+        let status = near.with_context(|| "cannot wait for the near command".into())?;
+        Ok(status.map_or(0, shell_exit_code))
+    }
+
+    fn write_truth(&self, reading: &LabReading) -> Result<(), LabError> {
+        let Some(path) = &self.request.truth else {
+            return Ok(());
+        };
+        let mut caveats = self.laid.caveats.clone();
+        caveats.extend(find_timing_caveat(reading));
+        let truth =
+            truth_file::build_truth(&self.request.spec, self.laid.lab.backend, reading, &caveats);
+        truth_file::write_truth_file(path, &truth)
+            .with_context(|| format!("cannot write the ground truth to {}", path.display()))
+    }
+
+    /// Ends what still runs: the near command if it was given up, the far command, their
+    /// descendants.
+    fn end_commands(&mut self) {
+        if let Some(far) = &mut self.far {
+            let _ = send_signal(far.id(), ProcessSignal::Terminate);
+            if let Ok(ended) = process_control::open_pidfd(far.id()) {
+                let _ = poll::wait_readable([ended.as_fd()], Some(FAR_END_DEADLINE));
+            }
+        }
+        for child in [&mut self.near, &mut self.far].into_iter().flatten() {
+            // Fails if it has already ended.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        descendant_processes::kill_descendants(self.laid.guard_pid());
+    }
+}
+
+fn far_command_error(tried: String, output: &mut File) -> LabError {
+    let end = output.metadata().map_or(0, |metadata| metadata.len());
+    let from = std::io::SeekFrom::Start(end.saturating_sub(MAX_FAR_OUTPUT_BYTES));
+    let mut bytes = Vec::new();
+    let read = output
+        .seek(from)
+        .and_then(|_| output.take(MAX_FAR_OUTPUT_BYTES).read_to_end(&mut bytes));
+    let words = String::from_utf8_lossy(&bytes);
+    let words = words.trim();
+    let said = match read {
+        Ok(_) if !words.is_empty() => format!("it said: {words}"),
+        _ => "it said nothing".to_owned(),
+    };
+    LabError::new(LabErrorKind::Internal, tried).hint(said)
+}

@@ -1,0 +1,283 @@
+//! A running path: two hosts in network namespaces, and the thread that carries packets between
+//! them.
+//!
+//! [`RunningLab::set_up`] creates both; dropping the [`RunningLab`] ends the thread and, with their last process,
+//! the namespaces. Everything is held by descriptors of this process, so a crash leaves nothing
+//! behind.
+
+mod engine_driver;
+mod host_files;
+pub(crate) mod host_namespace;
+mod lab_device;
+mod lateness;
+pub(crate) mod namespace_sysctl;
+
+pub(crate) use host_files::{generate_random_hex, unique_temp_path};
+pub use lateness::LatenessHistogram;
+
+use crate::emulation_engine::{EmulationEngine, EthernetAddresses, LabHost, PathTruth};
+use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
+use crate::path_spec::PathSpec;
+use engine_driver::{DriverOrder, EngineDriver};
+use host_namespace::HostNamespace;
+use lab_device::EnginePort;
+use longhaul_sys::{poll, process_control, sched};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender, SyncSender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The way in which hosts are attached to the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LabBackend {
+    /// TUN devices; need root, as `/dev/net/tun` usually does.
+    Tun,
+    /// Packet sockets on veth pairs; need no root.
+    Packet,
+}
+
+impl LabBackend {
+    /// Returns the name as in `LONGHAUL_LAB_BACKEND`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LabBackend::Tun => "tun",
+            LabBackend::Packet => "packet",
+        }
+    }
+
+    /// Returns the backend that `LONGHAUL_LAB_BACKEND` requests, if it is set.
+    ///
+    /// # Errors
+    /// It is neither `tun` nor `packet`: a usage error.
+    pub fn from_environment() -> Result<Option<LabBackend>, LabError> {
+        let Some(asked) = std::env::var_os("LONGHAUL_LAB_BACKEND") else {
+            return Ok(None);
+        };
+        let known = [LabBackend::Tun, LabBackend::Packet];
+        let found = known.into_iter().find(|backend| asked == backend.name());
+        found.map(Some).ok_or_else(|| {
+            let tried = format!("LONGHAUL_LAB_BACKEND is `{}`", asked.display());
+            LabError::new(LabErrorKind::Usage, tried).hint("set it to tun or packet, or unset it")
+        })
+    }
+}
+
+/// The 99th percentile of release lateness above which the timing is not accurate.
+pub const LATENESS_LIMIT: Duration = Duration::from_millis(1);
+/// The time within which the engine thread must answer.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+
+/// The state of the engine thread.
+#[derive(Debug, Clone)]
+pub struct LabReading {
+    pub truth: PathTruth,
+    pub lateness: LatenessHistogram,
+    /// Packets that a host's device did not accept.
+    pub refused: u64,
+    /// Packets lost before the path began because the queue of the host's device was full.
+    pub overrun: u64,
+}
+
+/// A path that has been set up.
+pub struct RunningLab {
+    pub(crate) near: HostNamespace,
+    pub(crate) far: HostNamespace,
+    pub backend: LabBackend,
+    /// Differences from the requested setup.
+    pub caveats: Vec<String>,
+    orders: Sender<DriverOrder>,
+    wake: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+    /// Becomes readable when the engine thread ends, which it should not do on its own.
+    ended: OwnedFd,
+    awake: Option<Arc<AtomicBool>>,
+}
+
+impl RunningLab {
+    /// Creates the hosts and starts the engine; `dispersion` keeps idle cores awake.
+    pub fn set_up(
+        spec: &PathSpec,
+        backend: Option<LabBackend>,
+        dispersion: bool,
+    ) -> Result<RunningLab, LabError> {
+        let (backend, built) = match backend {
+            Some(backend) => (backend, build_hosts(spec, backend)?),
+            None => build_best_hosts(spec)?,
+        };
+        let LabHosts {
+            near,
+            far,
+            ports,
+            mut caveats,
+        } = built;
+        let mut engine = EmulationEngine::new(spec, 0);
+        if backend == LabBackend::Packet {
+            engine = engine.with_ethernet(EthernetAddresses {
+                near: lab_device::NEAR_MAC,
+                far: lab_device::FAR_MAC,
+            });
+        }
+        let wake = Arc::new(
+            poll::wake_descriptor().with_context(|| "cannot make an event descriptor".into())?,
+        );
+        let (ended, held) =
+            process_control::create_pipe().with_context(|| "cannot make a pipe".into())?;
+        let (orders, received) = mpsc::channel();
+        let (started, start) = mpsc::sync_channel(1);
+        let driver = EngineDriver::new(engine, ports, Arc::clone(&wake), received);
+        let thread = std::thread::Builder::new()
+            .name("lab engine".to_owned())
+            .spawn(move || {
+                // Closed when the thread ends, even by a panic.
+                let _held = held;
+                driver.run(&started);
+            })
+            .with_context(|| "cannot start the engine thread".into())?;
+        caveats.extend(start.recv_timeout(ANSWER_DEADLINE).ok().flatten());
+        Ok(RunningLab {
+            near,
+            far,
+            backend,
+            caveats,
+            orders,
+            wake,
+            thread: Some(thread),
+            ended,
+            awake: dispersion.then(keep_cores_awake),
+        })
+    }
+
+    /// Reads the state of the path.
+    ///
+    /// # Errors
+    /// The engine thread does not answer in time.
+    pub fn read_state(&self) -> Result<LabReading, LabError> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.send_order(DriverOrder::Report(answer));
+        let mut reading = answered.recv_timeout(ANSWER_DEADLINE).map_err(|_| {
+            LabError::new(LabErrorKind::Internal, "the engine thread does not answer")
+        })?;
+        if self.backend == LabBackend::Tun {
+            reading.overrun = self.near.device_drops() + self.far.device_drops();
+        }
+        Ok(reading)
+    }
+
+    fn send_order(&self, order: DriverOrder) {
+        // If the thread has ended, the waiting side notices it.
+        let _ = self.orders.send(order);
+        let _ = poll::signal_wake(&*self.wake);
+    }
+
+    /// Returns a descriptor that is readable once the engine thread has ended.
+    pub(crate) fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    pub(crate) fn host(&self, host: LabHost) -> &HostNamespace {
+        match host {
+            LabHost::Near => &self.near,
+            LabHost::Far => &self.far,
+        }
+    }
+}
+
+impl Drop for RunningLab {
+    fn drop(&mut self) {
+        if let Some(awake) = &self.awake {
+            awake.store(false, Ordering::Relaxed);
+        }
+        self.send_order(DriverOrder::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Returns a caveat, as a sentence, if the timing was not accurate.
+pub fn find_timing_caveat(reading: &LabReading) -> Option<String> {
+    if reading.overrun > 0 {
+        return Some(format!(
+            "{} packets were lost before the path began: the machine was too busy to take them",
+            reading.overrun
+        ));
+    }
+    let p99 = reading.lateness.p99()?;
+    (p99 > LATENESS_LIMIT).then(|| {
+        format!(
+            "1 % of all packets were released more than {} late: the machine was too busy to keep \
+             the promised timing",
+            longhaul_model::units::format_duration(p99)
+        )
+    })
+}
+
+struct LabHosts {
+    near: HostNamespace,
+    far: HostNamespace,
+    ports: [EnginePort; 2],
+    caveats: Vec<String>,
+}
+
+fn build_best_hosts(spec: &PathSpec) -> Result<(LabBackend, LabHosts), LabError> {
+    if lab_device::can_open_tun()
+        && let Ok(built) = build_hosts(spec, LabBackend::Tun)
+    {
+        return Ok((LabBackend::Tun, built));
+    }
+    Ok((LabBackend::Packet, build_hosts(spec, LabBackend::Packet)?))
+}
+
+fn build_hosts(spec: &PathSpec, backend: LabBackend) -> Result<LabHosts, LabError> {
+    let mut caveats = Vec::new();
+    let middle = match backend {
+        LabBackend::Tun => None,
+        LabBackend::Packet => Some(lab_device::create_middle_namespace()?),
+    };
+    let (near, near_tun) =
+        host_namespace::create_host(spec, LabHost::Near, middle.as_ref(), &mut caveats)?;
+    let (far, far_tun) =
+        host_namespace::create_host(spec, LabHost::Far, middle.as_ref(), &mut caveats)?;
+    let ports = match (middle, near_tun, far_tun) {
+        (Some(middle), ..) => lab_device::open_packet_ports(&middle, &mut caveats)?,
+        (None, Some(near), Some(far)) => [near, far],
+        (None, ..) => {
+            return Err(LabError::new(
+                LabErrorKind::Internal,
+                "a TUN device is missing",
+            ));
+        }
+    };
+    Ok(LabHosts {
+        near,
+        far,
+        ports,
+        caveats,
+    })
+}
+
+/// Starts one idle-class thread per core: a core that never halts wakes a receiver in 1 to 4 us
+/// instead of 13 to 25.
+fn keep_cores_awake() -> Arc<AtomicBool> {
+    let awake = Arc::new(AtomicBool::new(true));
+    for core in sched::allowed_cores().unwrap_or_default() {
+        let awake = Arc::clone(&awake);
+        std::thread::spawn(move || {
+            if sched::pin_to_core(core)
+                .and_then(|()| sched::set_idle())
+                .is_err()
+            {
+                return;
+            }
+            while awake.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+    }
+    awake
+}
+
+/// The channel on which the driver reports that it runs, with a caveat if it has one.
+type DriverStarted = SyncSender<Option<String>>;

@@ -1,0 +1,220 @@
+//! A host of the path: a network namespace with the device `wan0`, and a mount namespace.
+
+use super::lab_device::{self, EnginePort};
+use super::{host_files, namespace_sysctl};
+use crate::emulation_engine::{ADDRESSES, LabHost};
+use crate::lab_error::{LabError, LabErrorContext};
+use crate::path_spec::{HostSpec, PathSpec};
+use longhaul_sys::mount;
+use longhaul_sys::netlink::{self, DeviceSettings, NetlinkSocket};
+use longhaul_sys::netns::{self, NamespaceKind};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+
+pub(crate) const DEVICE: &str = "wan0";
+/// The length of the device queue: TUN has no back pressure, so it must hold a whole window's
+/// burst.
+const QUEUE_PACKETS: u32 = 20_000;
+/// The minimum MTU of IPv6, RFC 8200.
+const MTU_IPV6_MIN: u32 = 1280;
+const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
+
+/// Sysctls to set before the device is created, which takes the defaults of its namespace.
+const SETTINGS: &[(&str, &str)] = &[
+    ("net.ipv6.conf.default.accept_ra", "0"),
+    ("net.ipv6.conf.default.autoconf", "0"),
+    ("net.ipv6.conf.default.accept_dad", "0"),
+    ("net.ipv6.conf.default.router_solicitations", "0"),
+    ("net.ipv6.conf.default.addr_gen_mode", "1"),
+    // A connection must not start with metrics learned by another.
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+];
+
+/// A host, held by its namespaces.
+#[derive(Debug)]
+pub(crate) struct HostNamespace {
+    /// The host name that its commands see.
+    pub name: &'static str,
+    pub net: OwnedFd,
+    pub mount: Option<OwnedFd>,
+}
+
+impl HostNamespace {
+    /// Runs `work` on a thread of this host.
+    pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        run_on_thread(|| netns::enter_namespace(&self.net, NamespaceKind::Net).map(|()| work()))?
+    }
+
+    /// Returns the packets dropped because the device's queue was full.
+    pub(crate) fn device_drops(&self) -> u64 {
+        let table = self.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+        let Ok(Ok(table)) = table else { return 0 };
+        parse_transmit_drops(&table, DEVICE).unwrap_or_default()
+    }
+}
+
+/// Returns column 12 of a line of /proc/net/dev: `wan0: …`.
+fn parse_transmit_drops(table: &str, device: &str) -> Option<u64> {
+    let lines = table.lines().filter_map(|line| line.split_once(':'));
+    let (_, columns) = lines.into_iter().find(|(name, _)| name.trim() == device)?;
+    columns.split_whitespace().nth(11)?.parse().ok()
+}
+
+/// Runs `work` on a separate thread, whose namespaces it may change.
+pub(super) fn run_on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
+        thread
+            .join()
+            .map_err(|_| io::Error::other("the set-up thread panicked"))
+    })
+}
+
+/// Creates a host. With a `middle` namespace its device is a veth pair that ends there, otherwise
+/// TUN.
+pub(super) fn create_host(
+    spec: &PathSpec,
+    host: LabHost,
+    middle: Option<&OwnedFd>,
+    caveats: &mut Vec<String>,
+) -> Result<(HostNamespace, Option<EnginePort>), LabError> {
+    let laid = run_on_thread(|| create_host_here(spec, host, middle, caveats));
+    laid.with_context(|| "cannot start a thread".into())?
+}
+
+fn create_host_here(
+    spec: &PathSpec,
+    host: LabHost,
+    middle: Option<&OwnedFd>,
+    caveats: &mut Vec<String>,
+) -> Result<(HostNamespace, Option<EnginePort>), LabError> {
+    netns::unshare_namespace(NamespaceKind::Net)
+        .with_context(|| "cannot make a network namespace".into())
+        .map_err(|error| error.hint("run as root, or where user namespaces are permitted"))?;
+    for (name, value) in SETTINGS {
+        // A kernel without IPv6 or one of these settings does not need it.
+        let _ = namespace_sysctl::write_sysctl(name, value);
+    }
+    let open_ping = namespace_sysctl::write_sysctl("net.ipv4.ping_group_range", "0 2147483647");
+    if open_ping.is_err() {
+        // In a user namespace only mapped groups may be named.
+        let _ = namespace_sysctl::write_sysctl("net.ipv4.ping_group_range", "0 0");
+    }
+    let port = match middle {
+        None => Some(lab_device::open_tun()?),
+        Some(middle) => {
+            lab_device::add_veth(host, spec.mtu, middle)?;
+            None
+        }
+    };
+    set_up_device(spec, host).with_context(|| format!("cannot set up device {DEVICE}"))?;
+    let (name, settings) = match host {
+        LabHost::Near => ("near", &spec.near),
+        LabHost::Far => ("far", &spec.far),
+    };
+    set_sysctls(name, settings, caveats)?;
+    let net = netns::open_own_namespace(NamespaceKind::Net)
+        .with_context(|| "cannot hold a network namespace".into())?;
+    let mount = create_mount_namespace(spec, caveats);
+    Ok((HostNamespace { name, net, mount }, port))
+}
+
+fn set_up_device(spec: &PathSpec, host: LabHost) -> io::Result<()> {
+    let ends = ADDRESSES;
+    let (v4, v6) = match host {
+        LabHost::Near => (ends.near_v4, ends.near_v6),
+        LabHost::Far => (ends.far_v4, ends.far_v6),
+    };
+    let netlink = NetlinkSocket::open()?;
+    netlink.set_up(netlink::interface_index("lo")?)?;
+    let index = netlink::interface_index(DEVICE)?;
+    let device = DeviceSettings {
+        mtu: spec.mtu,
+        queue_packets: QUEUE_PACKETS,
+        no_arp: true,
+    };
+    netlink.set_device(index, &device)?;
+    let mut addresses = vec![IpAddr::V4(v4)];
+    let has_ipv6 = std::path::Path::new("/proc/sys/net/ipv6").exists();
+    if spec.mtu >= MTU_IPV6_MIN && has_ipv6 {
+        addresses.push(IpAddr::V6(v6));
+    }
+    for address in addresses {
+        netlink.add_host_address(index, address)?;
+        netlink.add_default_route(index, address)?;
+    }
+    Ok(())
+}
+
+fn set_sysctls(host: &str, spec: &HostSpec, caveats: &mut Vec<String>) -> Result<(), LabError> {
+    for (name, value) in &spec.sysctl {
+        match namespace_sysctl::write_sysctl(name, value) {
+            Ok(()) => {}
+            Err(error) if name == CONGESTION_CONTROL && is_permission_denied(&error) => {
+                let kept = namespace_sysctl::read_sysctl(name).unwrap_or_default();
+                caveats.push(format!(
+                    "host {host} keeps congestion control {kept}: {value} is not among \
+                     net.ipv4.tcp_allowed_congestion_control of the machine"
+                ));
+                continue;
+            }
+            Err(error) => return Err(sysctl_error(host, name, value, error)),
+        }
+        let read = namespace_sysctl::read_sysctl(name).unwrap_or_default();
+        if read != namespace_sysctl::normalize_spaces(value) {
+            caveats.push(format!("host {host}: {name} is {read}, asked for {value}"));
+        }
+    }
+    Ok(())
+}
+
+fn is_permission_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+fn sysctl_error(host: &str, name: &str, value: &str, error: io::Error) -> LabError {
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "it may be one that the kernel keeps for the whole machine: say it under [machine]"
+        }
+        io::ErrorKind::NotFound => "this kernel has no such setting; remove it from the path file",
+        _ => "the kernel did not take the value",
+    };
+    let tried = format!("cannot set {name} = {value} at host {host}");
+    LabError::from_io(tried, error).hint(hint).into_usage()
+}
+
+/// Creates a mount namespace for the host's commands; without one they still run, with
+/// restrictions.
+fn create_mount_namespace(spec: &PathSpec, caveats: &mut Vec<String>) -> Option<OwnedFd> {
+    let made =
+        netns::unshare_namespace(NamespaceKind::Mount).and_then(|()| mount::make_mounts_private());
+    match made.and_then(|()| netns::open_own_namespace(NamespaceKind::Mount)) {
+        Ok(held) => {
+            host_files::mount_for_host(spec, caveats);
+            Some(held)
+        }
+        Err(error) => {
+            caveats.push(format!(
+                "no mounts of its own for the host ({error}): use {} for near and {} for far",
+                ADDRESSES.near_v4, ADDRESSES.far_v4
+            ));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drops_of_a_device_are_the_fourth_of_its_transmit_columns() {
+        let table = "Inter-| Receive | Transmit\n face |bytes packets\n\
+                     \x20 lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
+                     wan0: 1 2 3 4 5 6 7 8 9 10 11 42 13 14 15 16\n";
+        assert_eq!(parse_transmit_drops(table, "wan0"), Some(42));
+        assert_eq!(parse_transmit_drops(table, "eth0"), None);
+    }
+}

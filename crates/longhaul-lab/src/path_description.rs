@@ -1,0 +1,331 @@
+//! `lab show`: describes a path, what it can carry, and the limits of the lab, 80 columns wide.
+
+use crate::path_limits;
+use crate::path_spec::{
+    ChangeSpec, CrossPattern, EventSpec, HopSpec, IcmpValidity, LinkSpec, OptionRewrite, PathSpec,
+};
+use longhaul_model::units::{Bytes, format_duration};
+use std::fmt::Write;
+
+/// The limits of the emulation itself, measured on two cores.
+const LIMITS: &str = "\
+Limits of the lab on a machine of two cores
+  rate        up to 10 Gbit/s with segmentation offload, 5 Gbit/s of plain
+              1500-byte UDP, 0.6 million packets/s
+  delay       50 to 100 us more than configured per round trip; at
+              times several ms without the real-time class on busy cores
+  spacing     segments of one 64 KiB packet leave together, as from a NIC with
+              interrupt moderation
+  dispersion  pairs are honest to 1 % at 100 Mbit/s; at 1 Gbit/s trains of 10
+              are, to 2 to 4 %, and single pairs are not
+  memory      the packets in flight and in queues, and about three times the
+              bandwidth-delay product in the two TCP ends
+Rate and queue stay exact on a busy machine; a run released late says so.
+";
+
+/// Returns the whole page.
+pub fn describe_path(path: &PathSpec) -> String {
+    let mut page = String::new();
+    write_page(&mut page, path).unwrap_or_else(|error| page = error.to_string());
+    page
+}
+
+fn write_page(page: &mut String, path: &PathSpec) -> std::fmt::Result {
+    writeln!(page, "{}", path.key)?;
+    for line in wrap_text(&path.name, 78) {
+        writeln!(page, "  {line}")?;
+    }
+    writeln!(page)?;
+    write_figures(page, path)?;
+    writeln!(page, "\nHops")?;
+    write_hops(page, &path.hops)?;
+    for (name, hops) in &path.routes {
+        writeln!(page, "\nRoute {name}")?;
+        write_hops(page, hops)?;
+    }
+    if !path.events.is_empty() {
+        writeln!(page, "\nEvents")?;
+        path.events
+            .iter()
+            .try_for_each(|event| write_event(page, event))?;
+    }
+    write_sysctls(page, path)?;
+    write!(page, "\n{LIMITS}")
+}
+
+fn write_figures(page: &mut String, path: &PathSpec) -> std::fmt::Result {
+    let near = path.near.city.as_deref().unwrap_or("near");
+    let far = path.far.city.as_deref().unwrap_or("far");
+    writeln!(page, "  ends           {near} (near) to {far} (far)")?;
+    writeln!(
+        page,
+        "  RTT            {}",
+        format_duration(path_limits::compute_rtt(path))
+    )?;
+    if !path.begin_at.is_zero() {
+        writeln!(page, "  begins at      {}", format_duration(path.begin_at))?;
+    }
+    writeln!(page, "  MTU            {} bytes", path.mtu)?;
+    for (host, spec) in [("near", &path.near), ("far", &path.far)] {
+        if !spec.batch.is_zero() {
+            let period = format_duration(spec.batch);
+            writeln!(
+                page,
+                "  batches        {host} gets its packets every {period}"
+            )?;
+        }
+    }
+    for (forward, label) in [(true, "forward"), (false, "reverse")] {
+        let narrow = path_limits::find_narrow_link(path, forward);
+        let limit = path_limits::compute_goodput_limit(path, forward);
+        let Some((narrow, limit)) = narrow.zip(limit) else {
+            writeln!(page, "  {label}        no link has a rate")?;
+            continue;
+        };
+        let name = truncate_text(
+            &path_limits::resolve_hops_at_begin(path)[narrow.hop].name,
+            30,
+        );
+        writeln!(
+            page,
+            "  {label}        narrow link {} (hop {} {name}),\n                 goodput limit {limit}",
+            narrow.rate,
+            narrow.hop + 1,
+        )?;
+    }
+    match path_limits::compute_bdp_bytes(path) {
+        Some(bytes) => writeln!(page, "  BDP            {} ({bytes} bytes)", Bytes(bytes)),
+        None => Ok(()),
+    }
+}
+
+fn write_hops(page: &mut String, hops: &[HopSpec]) -> std::fmt::Result {
+    writeln!(
+        page,
+        " hop  name                            delay       rate          queue"
+    )?;
+    for (index, hop) in hops.iter().enumerate() {
+        write_link(page, &format!("{:4}", index + 1), &hop.name, &hop.forward)?;
+        if hop.reverse != hop.forward {
+            write_link(page, "    ", "  and back", &hop.reverse)?;
+        }
+        for note in list_router_notes(hop) {
+            writeln!(page, "      {note}")?;
+        }
+    }
+    Ok(())
+}
+
+fn write_link(page: &mut String, number: &str, name: &str, link: &LinkSpec) -> std::fmt::Result {
+    let rate = link.rate.map_or("none".to_owned(), |rate| rate.to_string());
+    let queue = link
+        .queue
+        .map_or("none".to_owned(), |queue| queue.to_string());
+    let delay = format_duration(link.delay);
+    let name = truncate_text(name, 30);
+    writeln!(
+        page,
+        "{number}  {name:<30}  {delay:<10}  {rate:<12}  {queue}"
+    )?;
+    for note in list_link_notes(link) {
+        writeln!(page, "      {note}")?;
+    }
+    Ok(())
+}
+
+/// Lists what a router does besides forwarding.
+fn list_router_notes(hop: &HopSpec) -> Vec<String> {
+    let mut notes = Vec::new();
+    if hop.silent {
+        notes.push("silent: answers nothing".to_owned());
+    }
+    if let Some(limit) = hop.icmp_limit {
+        notes.push(format!("at most {limit} ICMP messages/s"));
+    }
+    if !hop.icmp_delay.is_zero() {
+        notes.push(format!("answers {} late", format_duration(hop.icmp_delay)));
+    }
+    match hop.icmp {
+        IcmpValidity::Honest => {}
+        IcmpValidity::Garbage => notes.push("answers with garbage".to_owned()),
+        IcmpValidity::Forged => notes.push("answers about packets nobody sent".to_owned()),
+    }
+    if !hop.mpls.is_empty() {
+        let labels: Vec<String> = hop.mpls.iter().map(u32::to_string).collect();
+        notes.push(format!("MPLS {}", labels.join(" ")));
+    }
+    if hop.balance > 1 {
+        notes.push(format!("{} routers side by side, by flow", hop.balance));
+    }
+    notes.extend(format_rewrite_note(hop.rewrite));
+    notes
+}
+
+fn format_rewrite_note(rewrite: OptionRewrite) -> Option<String> {
+    let stripped = [
+        (rewrite.sack, "sack"),
+        (rewrite.window_scale, "window_scale"),
+        (rewrite.timestamps, "timestamps"),
+    ];
+    let stripped: Vec<&str> = stripped
+        .iter()
+        .filter_map(|(is, name)| is.then_some(*name))
+        .collect();
+    let strip = (!stripped.is_empty()).then(|| format!("strips {}", stripped.join(", ")));
+    let clamp = rewrite.clamp_mss;
+    let clamp = clamp.map(|bytes| format!("clamps the MSS to {bytes} bytes"));
+    let parts: Vec<String> = strip.into_iter().chain(clamp).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn list_link_notes(link: &LinkSpec) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !link.jitter.is_zero() {
+        notes.push(format!("jitter ±{}", format_duration(link.jitter)));
+    }
+    if link.loss > 0.0 {
+        notes.push(format!("random loss {} %", link.loss * 100.0));
+    }
+    if let Some(reorder) = link.reorder {
+        let late = format_duration(reorder.late_by);
+        notes.push(format!("{} % come {late} late", reorder.share * 100.0));
+    }
+    if let Some(policer) = link.policer {
+        notes.push(format!("policer {}, burst {}", policer.rate, policer.burst));
+    }
+    if let Some(shaper) = link.shaper {
+        let (peak, sustained) = (shaper.peak, shaper.sustained);
+        notes.push(format!(
+            "shaper peak {peak}, sustained {sustained}, burst {}",
+            shaper.burst
+        ));
+    }
+    if let Some(cross) = link.cross {
+        notes.push(format!(
+            "cross traffic {}, {}",
+            cross.rate,
+            name_cross_pattern(cross.pattern)
+        ));
+    }
+    if let Some(mtu) = link.mtu {
+        let hole = if link.mtu_black_hole {
+            ", larger ones vanish"
+        } else {
+            ""
+        };
+        notes.push(format!("MTU {mtu} bytes{hole}"));
+    }
+    notes
+}
+
+pub(crate) fn name_cross_pattern(pattern: CrossPattern) -> &'static str {
+    match pattern {
+        CrossPattern::Cbr => "cbr",
+        CrossPattern::Poisson => "poisson",
+        CrossPattern::OnOff => "onoff",
+        CrossPattern::Tcp => "tcp",
+    }
+}
+
+fn write_event(page: &mut String, event: &EventSpec) -> std::fmt::Result {
+    let mut at = format_duration(event.at);
+    for line in wrap_text(&describe_change(&event.change), 66) {
+        writeln!(page, "  {at:>8}  {line}")?;
+        at.clear();
+    }
+    Ok(())
+}
+
+pub(crate) fn describe_change(change: &ChangeSpec) -> String {
+    match change {
+        ChangeSpec::Route(route) => format!("route becomes {route}"),
+        ChangeSpec::Link {
+            route,
+            hop,
+            forward,
+            to,
+        } => {
+            let way = if *forward { "forward" } else { "reverse" };
+            let mut what = vec![format!("delay {}", format_duration(to.delay))];
+            what.extend(to.rate.map(|rate| format!("rate {rate}")));
+            what.extend(list_link_notes(to));
+            format!("{route} hop {} {way}: {}", hop + 1, what.join(", "))
+        }
+    }
+}
+
+fn write_sysctls(page: &mut String, path: &PathSpec) -> std::fmt::Result {
+    for (host, spec) in [("near", &path.near), ("far", &path.far)] {
+        for (index, (name, value)) in spec.sysctl.iter().enumerate() {
+            if index == 0 {
+                writeln!(page, "\nSysctls of host {host}")?;
+            }
+            writeln!(page, "  {name} = {value}")?;
+        }
+    }
+    for (index, (name, value)) in path.machine.sysctl.iter().enumerate() {
+        if index == 0 {
+            let without = if path.machine.required {
+                "refused"
+            } else {
+                "run with a caveat"
+            };
+            writeln!(
+                page,
+                "\nSysctls of the whole machine (as root only; else {without})"
+            )?;
+        }
+        writeln!(page, "  {name} = {value}")?;
+    }
+    Ok(())
+}
+
+/// Returns `text`, truncated to `width` characters with an ellipsis if it is longer.
+fn truncate_text(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width - 1).collect();
+    format!("{kept}…")
+}
+
+fn wrap_text(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path_catalogue;
+
+    #[test]
+    fn every_shipped_path_is_shown_in_80_columns_with_its_figures() {
+        for (key, _) in path_catalogue::list_shipped_paths() {
+            let page = describe_path(&path_catalogue::load_path(key, &[]).expect(key));
+            for line in page.lines() {
+                assert!(line.chars().count() <= 80, "{key}: {line}");
+            }
+        }
+        let page = describe_path(&path_catalogue::load_path("la-geneva", &[]).expect("la-geneva"));
+        let expected = [
+            "RTT            172 ms",
+            "narrow link 6.25 Gbit/s (hop 9 IIS_IA64)",
+            "goodput limit 6.188 Gbit/s",
+            "(134375000 bytes)",
+            "net.core.rmem_max = 268435456",
+        ];
+        for text in expected {
+            assert!(page.contains(text), "{text} is missing in\n{page}");
+        }
+    }
+}

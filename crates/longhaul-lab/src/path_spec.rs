@@ -1,0 +1,216 @@
+//! The description of a lab path, shared by the path file, the engine and `lab show`.
+//!
+//! A path is a chain: host `near`, then one link and one node for every hop. The last hop's node is
+//! host `far`; all others are routers, which exist only inside the engine. A hop describes both
+//! directions of the link from its predecessor, and the node at its end.
+
+use longhaul_model::units::{Bytes, Rate};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A complete and valid path: every value is in its range and every reference resolves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PathSpec {
+    /// File stem or shipped name: `la-geneva`.
+    pub key: String,
+    /// A sentence that describes the path.
+    pub name: String,
+    /// The largest IP packet on every link that does not set its own, in bytes.
+    pub mtu: u32,
+    /// The seed of all random processes; the same seed and input give the same output.
+    pub seed: u64,
+    pub near: HostSpec,
+    pub far: HostSpec,
+    pub hops: Vec<HopSpec>,
+    /// Alternative chains, activated by events; `hops` is the route named `main`.
+    pub routes: BTreeMap<String, Vec<HopSpec>>,
+    /// Sorted by time.
+    pub events: Vec<EventSpec>,
+    /// The time at which the path begins; the effects of events up to then are already in force.
+    pub begin_at: Duration,
+    /// Sysctls that the kernel does not keep per namespace.
+    pub machine: MachineSpec,
+}
+
+/// One of the two end hosts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HostSpec {
+    pub city: Option<String>,
+    /// Per-namespace sysctls by dotted name: `net.ipv4.tcp_rmem`.
+    pub sysctl: BTreeMap<String, String>,
+    /// The host receives its packets in batches, as from a network card that waits this long after
+    /// the first packet of a batch before it interrupts; zero delivers them one by one.
+    pub batch: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MachineSpec {
+    /// Machine-wide sysctls by dotted name: `net.core.rmem_max`.
+    pub sysctl: BTreeMap<String, String>,
+    /// If true, the path is wrong without them, so refuse to run; if false, run with a caveat.
+    pub required: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HopSpec {
+    /// The router's name, also used in the truth file.
+    pub name: String,
+    /// City or IATA code.
+    pub city: Option<String>,
+    /// The link from the predecessor to this hop.
+    pub forward: LinkSpec,
+    /// The link from this hop back to its predecessor.
+    pub reverse: LinkSpec,
+    /// The router answers nothing: no time exceeded, no echo, no port unreachable.
+    pub silent: bool,
+    /// The maximum ICMP messages per second (token bucket with a burst of one tenth, at least one).
+    pub icmp_limit: Option<u32>,
+    /// The extra time that the router takes to create an ICMP message (slow control processor).
+    pub icmp_delay: Duration,
+    /// The validity of its ICMP errors.
+    pub icmp: IcmpValidity,
+    /// The MPLS labels in its ICMP errors, outermost first (RFC 4950).
+    pub mpls: Vec<u32>,
+    /// The number of parallel routers, each with its own address; every flow uses one of them. Zero
+    /// and one mean a single router.
+    pub balance: u8,
+    /// The changes that it makes to the options of a TCP handshake.
+    pub rewrite: OptionRewrite,
+}
+
+/// The validity of a router's ICMP errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IcmpValidity {
+    #[default]
+    Honest,
+    /// Truncated, with wrong lengths and random bytes.
+    Garbage,
+    /// Well-formed messages about packets that were never sent.
+    Forged,
+}
+
+/// TCP options that a middlebox changes in packets with SYN, in both directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OptionRewrite {
+    /// These options become NOPs.
+    pub sack: bool,
+    pub window_scale: bool,
+    pub timestamps: bool,
+    /// The maximum MSS in bytes; a larger one is reduced to it.
+    pub clamp_mss: Option<u16>,
+}
+
+impl OptionRewrite {
+    /// Reports whether nothing is changed.
+    pub fn is_none(&self) -> bool {
+        *self == OptionRewrite::default()
+    }
+}
+
+/// One direction of one link. A packet passes, in this order:
+///
+/// policer → shaper → queue (tail drop) → serialisation at `rate` → random loss → delay, jitter,
+/// reordering.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkSpec {
+    pub delay: Duration,
+    /// The half-width of a symmetric bell-shaped variation of `delay`; order is kept.
+    pub jitter: Duration,
+    /// `None` means as fast as the machine.
+    pub rate: Option<Rate>,
+    /// The maximum number of queued wire bytes; `None` means no limit.
+    pub queue: Option<Bytes>,
+    /// The probability that a packet (segment) is lost, 0 to 1.
+    pub loss: f64,
+    /// The share of packets that are overtaken, and their extra delay.
+    pub reorder: Option<ReorderSpec>,
+    pub policer: Option<PolicerSpec>,
+    pub shaper: Option<ShaperSpec>,
+    pub cross: Option<CrossSpec>,
+    /// Wire bytes per packet beyond the IP packet: 38 for Ethernet with preamble and gap.
+    pub overhead: u32,
+    /// The largest IP packet on this link; a larger one is answered with "too big" unless
+    /// `mtu_black_hole` is set.
+    pub mtu: Option<u32>,
+    pub mtu_black_hole: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReorderSpec {
+    pub share: f64,
+    pub late_by: Duration,
+}
+
+/// A token bucket that drops the excess.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PolicerSpec {
+    pub rate: Rate,
+    pub burst: Bytes,
+}
+
+/// A token bucket that queues the excess: `burst` bytes pass at `peak`, the rest at `sustained`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ShaperSpec {
+    pub peak: Rate,
+    pub sustained: Rate,
+    pub burst: Bytes,
+}
+
+/// Cross traffic on a link. It takes capacity and queue and is counted in the truth, but exists
+/// only in the engine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CrossSpec {
+    pub rate: Rate,
+    pub pattern: CrossPattern,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CrossPattern {
+    /// Evenly spaced packets.
+    Cbr,
+    /// Exponential gaps.
+    Poisson,
+    /// Bursts at twice `rate`; on and off times are exponential with a mean of 100 ms.
+    OnOff,
+    /// A window that grows by one packet per RTT and halves on loss, up to `rate`.
+    Tcp,
+}
+
+/// A change at a time on the path's time line; a path begins at zero unless `begin_at` is set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventSpec {
+    pub at: Duration,
+    pub change: ChangeSpec,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChangeSpec {
+    /// Packets sent from now on take this route (`main` or an alternative).
+    Route(String),
+    /// One direction of one link of one route is replaced completely.
+    Link {
+        route: String,
+        hop: usize,
+        forward: bool,
+        to: Box<LinkSpec>,
+    },
+}
+
+impl Default for LinkSpec {
+    fn default() -> Self {
+        LinkSpec {
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            rate: None,
+            queue: None,
+            loss: 0.0,
+            reorder: None,
+            policer: None,
+            shaper: None,
+            cross: None,
+            overhead: 38,
+            mtu: None,
+            mtu_black_hole: false,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The state files of persistent labs: one file per lab in the user's runtime folder.
+
+use super::PersistentLab;
+use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
+use longhaul_sys::process_control;
+use serde_json::{Value, json};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The descriptor numbers with which the lab's process holds a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HostDescriptors {
+    pub net: i32,
+    pub mount: Option<i32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LabState {
+    pub lab: PersistentLab,
+    /// The start time in clock ticks since boot, as in `/proc/PID/stat`: detects a reused pid.
+    pub started_ticks: u64,
+    pub near: HostDescriptors,
+    pub far: HostDescriptors,
+}
+
+/// The folder for sockets and state, private to this user. Its name uses the uid outside of any
+/// lab, so open it before entering a user namespace.
+#[derive(Debug, Clone)]
+pub(super) struct LabFolder(PathBuf);
+
+impl LabFolder {
+    pub(super) fn open() -> Result<LabFolder, LabError> {
+        let (user, _) = process_control::effective_ids();
+        let path = match std::env::var_os("XDG_RUNTIME_DIR") {
+            Some(runtime) if Path::new(&runtime).is_dir() => Path::new(&runtime).join("longhaul"),
+            _ => std::env::temp_dir().join(format!("longhaul-{user}")),
+        };
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        match made {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => fs::symlink_metadata(&path),
+        }
+        .and_then(|found| {
+            let own = found.is_dir() && found.uid() == user && (found.mode() & 0o777) == 0o700;
+            own.then_some(()).ok_or_else(|| {
+                let why = "not a folder of this user alone";
+                io::Error::new(io::ErrorKind::PermissionDenied, why)
+            })
+        })
+        .with_context(|| format!("cannot use {}", path.display()))?;
+        Ok(LabFolder(path))
+    }
+
+    fn file(&self, key: &str, end: &str) -> io::Result<PathBuf> {
+        if key.is_empty() || key.len() > 64 || key.contains(['/', '\0']) {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        Ok(self.0.join(format!("{key}.{end}")))
+    }
+
+    pub(super) fn socket(&self, key: &str) -> io::Result<PathBuf> {
+        self.file(key, "socket")
+    }
+
+    /// Returns the lab with this key if it is alive; removes the files of a dead one.
+    pub(super) fn find(&self, key: &str) -> Result<Option<LabState>, LabError> {
+        let find = || match fs::read_to_string(self.file(key, "state")?) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+            Ok(text) => {
+                let value: Option<Value> = serde_json::from_str(&text).ok();
+                let state = value.and_then(|value| LabState::from_value(&value));
+                let alive = state.filter(LabState::is_alive);
+                if alive.is_none() {
+                    self.remove(key)?;
+                }
+                Ok(alive)
+            }
+        };
+        find().with_context(|| format!("cannot look for lab {key}"))
+    }
+
+    pub(super) fn all(&self) -> Result<Vec<LabState>, LabError> {
+        let entries =
+            fs::read_dir(&self.0).with_context(|| "cannot look for standing labs".into())?;
+        let names = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        let mut keys: Vec<String> = names
+            .filter_map(|name| name.strip_suffix(".state").map(str::to_owned))
+            .collect();
+        keys.sort();
+        let found = keys.iter().map(|key| self.find(key));
+        found.filter_map(Result::transpose).collect()
+    }
+
+    pub(super) fn write(&self, state: &LabState) -> io::Result<()> {
+        let path = self.file(&state.lab.key, "state")?;
+        let unfinished = path.with_extension("new");
+        fs::write(&unfinished, state.to_value().to_string())?;
+        fs::rename(unfinished, path)
+    }
+
+    /// Removes the files of a lab that has ended.
+    pub(super) fn remove(&self, key: &str) -> io::Result<()> {
+        for end in ["state", "socket"] {
+            match fs::remove_file(self.file(key, end)?) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the start time of a process, or `None` if it does not exist.
+pub(super) fn read_start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
+}
+
+impl LabState {
+    fn is_alive(&self) -> bool {
+        read_start_ticks(self.lab.pid) == Some(self.started_ticks)
+    }
+
+    pub(super) fn to_value(&self) -> Value {
+        let held = |held: HostDescriptors| json!({"net": held.net, "mount": held.mount});
+        let standing = &self.lab;
+        json!({
+            "key": standing.key,
+            "name": standing.name,
+            "pid": standing.pid,
+            "started_ticks": self.started_ticks,
+            "backend": standing.backend,
+            "caveats": standing.caveats,
+            "near": held(self.near),
+            "far": held(self.far),
+        })
+    }
+
+    pub(super) fn from_value(value: &Value) -> Option<LabState> {
+        let text = |key: &str| value[key].as_str().map(str::to_owned);
+        let held = |key: &str| {
+            let number = |value: &Value| value.as_i64().and_then(|n| i32::try_from(n).ok());
+            let net = number(&value[key]["net"])?;
+            let mount = number(&value[key]["mount"]);
+            Some(HostDescriptors { net, mount })
+        };
+        let caveats = value["caveats"].as_array()?.iter();
+        Some(LabState {
+            lab: PersistentLab {
+                key: text("key")?,
+                name: text("name")?,
+                pid: u32::try_from(value["pid"].as_u64()?).ok()?,
+                backend: text("backend")?,
+                caveats: caveats
+                    .filter_map(|each| each.as_str().map(str::to_owned))
+                    .collect(),
+            },
+            started_ticks: value["started_ticks"].as_u64()?,
+            near: held("near")?,
+            far: held("far")?,
+        })
+    }
+}
+
+const KINDS: [(LabErrorKind, &str); 3] = [
+    (LabErrorKind::Usage, "usage"),
+    (LabErrorKind::Unavailable, "unavailable"),
+    (LabErrorKind::Internal, "internal"),
+];
+
+/// Encodes an error for the process that requested the lab.
+pub(super) fn encode_error(error: &LabError) -> Value {
+    let kind = KINDS.iter().find(|(kind, _)| *kind == error.kind);
+    let tried = match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    };
+    json!({"error": tried, "kind": kind.map(|(_, name)| name), "hint": error.hint})
+}
+
+pub(super) fn decode_error(value: &Value) -> Option<LabError> {
+    let tried = value["error"].as_str()?;
+    let kind = KINDS.iter().find(|(_, name)| value["kind"] == *name);
+    let error = LabError::new(
+        kind.map_or(LabErrorKind::Internal, |(kind, _)| *kind),
+        tried,
+    );
+    Some(match value["hint"].as_str() {
+        Some(hint) => error.hint(hint),
+        None => error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_as_it_was_written_and_an_error_too() {
+        let state = LabState {
+            lab: PersistentLab {
+                key: "la-geneva".to_owned(),
+                name: "a path".to_owned(),
+                pid: 12,
+                backend: "tun".to_owned(),
+                caveats: vec!["busy".to_owned()],
+            },
+            started_ticks: 7,
+            near: HostDescriptors {
+                net: 3,
+                mount: Some(4),
+            },
+            far: HostDescriptors {
+                net: 5,
+                mount: None,
+            },
+        };
+        assert_eq!(LabState::from_value(&state.to_value()), Some(state));
+        let error = LabError::new(LabErrorKind::Usage, "tried").hint("hint");
+        let read = decode_error(&encode_error(&error)).expect("an error");
+        assert_eq!(
+            (read.kind, read.hint.as_deref()),
+            (LabErrorKind::Usage, Some("hint"))
+        );
+        assert_eq!(LabState::from_value(&json!({})), None);
+    }
+
+    #[test]
+    fn a_pid_without_its_start_time_is_not_the_same_process() {
+        assert!(read_start_ticks(std::process::id()).is_some());
+        assert_eq!(read_start_ticks(u32::MAX), None);
+    }
+}

@@ -1,0 +1,400 @@
+//! One end of a run: its threads, from the start to the last reading.
+
+use super::defaults::EngineDefaults;
+use super::end_host::{self, CounterBaseline};
+use super::rx_affinity::RxCores;
+use super::sample_request::SampleRequest;
+use super::sample_series::SampleSeries;
+use super::sockets::{DataSocket, StreamAddresses};
+use super::stop_rule::StopRule;
+use super::stream_counters::{RunClock, StreamCounters};
+use super::stream_thread::{self, StreamOutcome};
+use super::{DatagramFormat, EndSpec, EngineError, EngineProgress, EngineResult, TransferRole};
+use super::{end_result, sampler, scavenger, stream_memory, tcp_receiver, tcp_sender};
+use longhaul_model::report::v1::ReportCaveat;
+use longhaul_model::report::v1::observation::CoreUsage;
+use longhaul_sys::cycle_counter::CycleCounter;
+use longhaul_sys::sockopt;
+use longhaul_sys::tcp_info::TcpInfo;
+use std::net::Shutdown;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The stack of a stream's thread: its loops keep their state in a few hundred bytes.
+const STACK_BYTES: usize = 256 << 10;
+/// The time limit for joining the threads. A thread notices a stop within a tick; one that does not
+/// is stuck in the kernel and is abandoned.
+const JOIN_DEADLINE: Duration = Duration::from_secs(3);
+/// The minimum spacing of samples; closer ones would measure the sampler.
+const MIN_SPACING: Duration = Duration::from_millis(1);
+
+/// A stream, shared by its thread, the sampler and the caller.
+#[derive(Debug)]
+pub(super) struct StreamState {
+    pub socket: DataSocket,
+    /// Read at the start, because a connection that was reset no longer knows them.
+    pub addresses: StreamAddresses,
+    pub counters: StreamCounters,
+    pub sample_request: SampleRequest,
+    pub latest: LatestReading,
+    pub outcome: Mutex<StreamOutcome>,
+}
+
+/// The last sampled values of a stream, for live progress; `u64::MAX` means no value.
+#[derive(Debug)]
+pub(super) struct LatestReading {
+    retransmits: AtomicU64,
+    rtt_us: AtomicU64,
+}
+
+impl LatestReading {
+    const NONE: u64 = u64::MAX;
+
+    fn new() -> LatestReading {
+        LatestReading {
+            retransmits: AtomicU64::new(LatestReading::NONE),
+            rtt_us: AtomicU64::new(LatestReading::NONE),
+        }
+    }
+
+    pub fn set(&self, info: Option<&TcpInfo>) {
+        let Some(info) = info else { return };
+        let rtt_us = info.rtt.as_micros() as u64;
+        self.retransmits
+            .store(info.retransmitted_segments.into(), Relaxed);
+        self.rtt_us.store(
+            if rtt_us == 0 {
+                LatestReading::NONE
+            } else {
+                rtt_us
+            },
+            Relaxed,
+        );
+    }
+
+    fn read(value: &AtomicU64) -> Option<u64> {
+        Some(value.load(Relaxed)).filter(|&value| value != LatestReading::NONE)
+    }
+}
+
+#[derive(Debug, Default)]
+struct EndState {
+    started_at: Option<Instant>,
+    baseline: Option<CounterBaseline>,
+    /// The number of stream threads that have not ended.
+    running: usize,
+    ending: bool,
+}
+
+/// The state that the threads of one end share.
+#[derive(Debug)]
+pub(super) struct EngineShared {
+    pub spec: EndSpec,
+    pub streams: Vec<StreamState>,
+    pub interface: Option<String>,
+    pub cycles: Option<CycleCounter>,
+    pub defaults: EngineDefaults,
+    pub rx_cores: RxCores,
+    pub stop: StopRule,
+    state: Mutex<EndState>,
+    changed: Condvar,
+}
+
+impl EngineShared {
+    pub fn clock(&self) -> RunClock {
+        RunClock(self.spec.origin)
+    }
+
+    /// Returns whether this end receives and limits the window to the requested buffer.
+    pub fn limits_window(&self) -> bool {
+        self.spec.role == TransferRole::Receiver && self.spec.heads == DatagramFormat::Longhaul
+    }
+
+    /// Returns whether this end sends as a scavenger.
+    fn is_scavenger(&self) -> bool {
+        self.spec.plan.scavenger && self.spec.role == TransferRole::Sender
+    }
+
+    pub fn sample_spacing(&self) -> Duration {
+        Duration::from_micros(self.spec.plan.interval_us)
+            .max(self.spec.idle_rtt.unwrap_or_default())
+            .max(MIN_SPACING)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, EndState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for `go`; false if the run is stopped first.
+    pub fn wait_go(&self) -> bool {
+        let waiting = |state: &mut EndState| state.started_at.is_none() && !self.stop.is_stopped();
+        let state = self.changed.wait_while(self.lock(), waiting);
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        state.started_at.is_some() && !self.stop.is_stopped()
+    }
+
+    /// Records the outcome of stream `index`, whose thread is about to end.
+    pub fn finish_stream(&self, index: usize, outcome: StreamOutcome) {
+        let own = &self.streams[index].outcome;
+        *own.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
+        let mut state = self.lock();
+        state.running -= 1;
+        if state.running == 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Returns the counters as of `go`; `None` if `go` was not called.
+    pub fn take_baseline(&self) -> Option<CounterBaseline> {
+        self.lock().baseline.take()
+    }
+
+    fn wait_until(&self, timeout: Duration, over: impl Fn(&EndState) -> bool) -> bool {
+        let (state, _) = self
+            .changed
+            .wait_timeout_while(self.lock(), timeout, |state| !over(state))
+            .unwrap_or_else(PoisonError::into_inner);
+        over(&state)
+    }
+
+    /// Waits until `due` or until every stream has ended; returns true in the latter case.
+    pub fn wait_finished_until(&self, due: Instant) -> bool {
+        let timeout = due.saturating_duration_since(Instant::now());
+        self.wait_until(timeout, |state| state.running == 0 || state.ending)
+    }
+}
+
+/// One end of a run that is in progress.
+#[derive(Debug)]
+pub struct EndRun {
+    shared: Arc<EngineShared>,
+    streams: Vec<JoinHandle<()>>,
+    sampler: JoinHandle<(SampleSeries, Vec<CoreUsage>)>,
+    /// The scavenger's control thread, if this end yields.
+    scavenger: Option<JoinHandle<()>>,
+}
+
+impl EndRun {
+    /// Starts the threads, which wait; no payload is sent or read before [`EndRun::go`].
+    ///
+    /// # Errors
+    /// Memory or threads cannot be allocated, or a socket does not accept a timeout.
+    pub fn start(spec: EndSpec, sockets: Vec<DataSocket>) -> Result<EndRun, EngineError> {
+        let choice = EngineDefaults::new(&spec, sockets.len());
+        for socket in &sockets {
+            prepare_socket(socket, &spec, &choice)?;
+        }
+        let interface = sockets
+            .first()
+            .and_then(|socket| end_host::find_interface(socket.addresses()));
+        let running = sockets.len();
+        let streams = sockets.into_iter().map(|socket| StreamState {
+            addresses: socket.addresses(),
+            socket,
+            counters: StreamCounters::default(),
+            sample_request: SampleRequest::new(),
+            latest: LatestReading::new(),
+            outcome: Mutex::default(),
+        });
+        let shared = Arc::new(EngineShared {
+            stop: StopRule::new(spec.plan.stop),
+            streams: streams.collect(),
+            interface,
+            // Opened before the threads start, because they are counted by inheritance.
+            cycles: CycleCounter::start().ok(),
+            defaults: choice,
+            rx_cores: RxCores::new(running),
+            spec,
+            state: Mutex::new(EndState {
+                running,
+                ..EndState::default()
+            }),
+            changed: Condvar::new(),
+        });
+        EndRun::spawn(shared)
+    }
+
+    fn spawn(shared: Arc<EngineShared>) -> Result<EndRun, EngineError> {
+        let failed = |source| EngineError::new("start the threads of the streams", source);
+        // Threads that were started before the failure wait for `go`; the stop ends them.
+        let give_up = |source| {
+            shared.stop.stop();
+            // A thread that is about to wait holds the lock: none misses the notification.
+            drop(shared.lock());
+            shared.changed.notify_all();
+            failed(source)
+        };
+        let tools = stream_memory::allocate_memory(&shared).map_err(give_up)?;
+        let mut streams = Vec::with_capacity(tools.len());
+        for (index, tools) in tools.into_iter().enumerate() {
+            let own = Arc::clone(&shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("stream-{index}"))
+                .stack_size(STACK_BYTES)
+                .spawn(move || stream_thread::run(&own, index, tools))
+                .map_err(give_up)?;
+            streams.push(thread);
+        }
+        let own = Arc::clone(&shared);
+        let sampler = std::thread::Builder::new()
+            .name("sampler".to_owned())
+            .spawn(move || {
+                own.wait_go();
+                sampler::run(&own)
+            })
+            .map_err(give_up)?;
+        let scavenger = shared.is_scavenger().then(|| {
+            let own = Arc::clone(&shared);
+            std::thread::Builder::new()
+                .name("scavenger".to_owned())
+                .stack_size(STACK_BYTES)
+                .spawn(move || {
+                    if own.wait_go() {
+                        scavenger::run(&own);
+                    }
+                })
+        });
+        let scavenger = scavenger.transpose().map_err(give_up)?;
+        Ok(EndRun {
+            shared,
+            streams,
+            sampler,
+            scavenger,
+        })
+    }
+
+    /// Starts the flow of payload.
+    pub fn go(&self) {
+        let baseline = CounterBaseline::take(self.shared.interface.as_deref());
+        let mut state = self.shared.lock();
+        if state.started_at.is_some() {
+            return;
+        }
+        if self.shared.spec.role == TransferRole::Sender {
+            // A receiver has no deadline: it accepts late data that was sent in time.
+            self.shared.stop.begin(self.shared.clock().now_ns());
+        }
+        state.baseline = Some(baseline);
+        state.started_at = Some(Instant::now());
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// Returns the progress; reads counters only.
+    pub fn progress(&self) -> EngineProgress {
+        let streams = &self.shared.streams;
+        let stream_bytes: Vec<u64> = streams
+            .iter()
+            .map(|stream| stream.counters.bytes())
+            .collect();
+        let retransmits = streams
+            .iter()
+            .filter_map(|stream| LatestReading::read(&stream.latest.retransmits))
+            .reduce(|sum, more| sum + more);
+        let rtts: Vec<u64> = streams
+            .iter()
+            .filter_map(|stream| LatestReading::read(&stream.latest.rtt_us))
+            .collect();
+        let mean = rtts.iter().sum::<u64>().checked_div(rtts.len() as u64);
+        EngineProgress {
+            elapsed: self
+                .shared
+                .lock()
+                .started_at
+                .map_or(Duration::ZERO, |went| went.elapsed()),
+            bytes: stream_bytes.iter().sum(),
+            stream_bytes,
+            stream_datagrams: streams.iter().map(|stream| stream.counters.udp()).collect(),
+            retransmits,
+            rtt: mean.map(Duration::from_micros),
+        }
+    }
+
+    /// Returns whether the sender is done, the receiver's streams ended, or all streams failed.
+    pub fn finished(&self) -> bool {
+        self.shared.lock().running == 0
+    }
+
+    /// Waits for [`EndRun::finished`], at most for `timeout`; returns whether it is.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.shared.wait_until(timeout, |state| state.running == 0)
+    }
+
+    /// Stops all streams within a tick (50 ms when sending, at once when receiving over TCP).
+    pub fn stop(&self) {
+        self.shared.stop.stop();
+        drop(self.shared.lock());
+        self.shared.changed.notify_all();
+        if self.shared.spec.role == TransferRole::Receiver {
+            for stream in &self.shared.streams {
+                if let DataSocket::Tcp(socket) = &stream.socket {
+                    // A socket that is already closed needs no wake-up.
+                    let _ = socket.shutdown(Shutdown::Read);
+                }
+            }
+        }
+    }
+
+    /// Stops the threads, takes the last readings and closes the sockets. A time-limited sender
+    /// discards its unsent data (reset); the peer should know of the end before.
+    pub fn end(self) -> EngineResult {
+        self.stop();
+        let mut caveats = Vec::new();
+        if self.wait(JOIN_DEADLINE) {
+            for thread in self.streams {
+                // A panic is a bug here; the stream's own record shows how far it came.
+                let _ = thread.join();
+            }
+        } else {
+            let text = "a stream's thread did not end in time; its last counts are missing";
+            caveats.push(ReportCaveat::new("thread_left_behind", text));
+        }
+        self.shared.lock().ending = true;
+        self.shared.changed.notify_all();
+        if let Some(scavenger) = self.scavenger {
+            let _ = scavenger.join();
+        }
+        let (mut series, cores) = self.sampler.join().unwrap_or_else(|_| {
+            (
+                SampleSeries::new(self.shared.streams.len(), Duration::ZERO),
+                Vec::new(),
+            )
+        });
+        sampler::take_samples(&self.shared, &mut series);
+        end_result::collect_result(&self.shared, series, cores, caveats)
+    }
+}
+
+/// Sets the socket options that the engine needs and chooses.
+fn prepare_socket(
+    socket: &DataSocket,
+    spec: &EndSpec,
+    choice: &EngineDefaults,
+) -> Result<(), EngineError> {
+    let failed =
+        |what: &str, source| EngineError::new(format!("set the {what} of a socket"), source);
+    let blocking = match socket {
+        DataSocket::Tcp(socket) => socket.set_nonblocking(false),
+        DataSocket::Udp(socket) => socket.set_nonblocking(false),
+    };
+    blocking.map_err(|source| failed("blocking mode", source))?;
+    match spec.role {
+        TransferRole::Sender => sockopt::set_send_timeout(socket, tcp_sender::WRITE_TIMEOUT),
+        TransferRole::Receiver => sockopt::set_receive_timeout(socket, tcp_receiver::READ_TIMEOUT),
+    }
+    .map_err(|source| failed("timeout", source))?;
+    if let Some(bytes) = choice.send_buffer_bytes.filter(|_| is_tcp(socket)) {
+        sockopt::set_send_buffer(socket, bytes).map_err(|source| failed("send buffer", source))?;
+    }
+    if let (DataSocket::Udp(socket), TransferRole::Receiver) = (socket, spec.role) {
+        // Without timestamps, the arrival time is that of the read.
+        let _ = sockopt::set_receive_timestamps(socket);
+    }
+    Ok(())
+}
+
+fn is_tcp(socket: &DataSocket) -> bool {
+    matches!(socket, DataSocket::Tcp(_))
+}

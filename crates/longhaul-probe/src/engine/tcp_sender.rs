@@ -1,0 +1,226 @@
+//! The sender of one TCP stream: blocking writes of a repeated payload, or page references.
+//!
+//! The zero-copy sender fills a pipe with references (vmsplice) and moves them to the socket
+//! (splice). Without a pipe, sendfile of a file in memory is almost as fast; if that fails too,
+//! plain writes are used. Each fallback adds a caveat.
+
+use super::StreamEnding;
+use super::defaults::EngineDefaults;
+use super::pace::RatePacer;
+use super::stop_rule::StopRule;
+use super::stream_counters::{CounterWriter, RunClock};
+use longhaul_model::report::v1::ReportCaveat;
+use longhaul_sys::memory_region::{self, GatherVector, MemoryRegion};
+use longhaul_sys::splice::{self, SplicePipe};
+use longhaul_sys::{sockopt, tcp_transfer};
+use std::fs::File;
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The timeout of a blocked write, after which the stop rule is checked.
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_millis(50);
+/// The time limit for completing the last block of a stream that is left open.
+const FILL_TIMEOUT: Duration = Duration::from_millis(500);
+/// The maximum time that a late paced application may catch up.
+const MAX_CATCH_UP: Duration = Duration::from_millis(20);
+const FILE_BYTES: usize = 512 << 10;
+
+/// The method that moves payload into the socket.
+#[derive(Debug)]
+pub(super) enum PayloadMover {
+    Write(GatherVector),
+    Splice {
+        payload: GatherVector,
+        pipe: SplicePipe,
+        /// Bytes that are in the pipe and not yet in the socket.
+        waiting: usize,
+    },
+    File(File),
+}
+
+impl PayloadMover {
+    /// Returns the mover for one stream, and a caveat if it is a fallback.
+    pub fn new(
+        payload: &Arc<MemoryRegion>,
+        zero_copy: bool,
+        choice: &EngineDefaults,
+    ) -> (PayloadMover, Option<ReportCaveat>) {
+        let gather = || GatherVector::new(Arc::clone(payload), choice.write_bytes);
+        if !zero_copy {
+            return (PayloadMover::Write(gather()), None);
+        }
+        let refused = match SplicePipe::new(choice.pipe_bytes) {
+            Ok(pipe) => {
+                let mover = PayloadMover::Splice {
+                    payload: gather(),
+                    pipe,
+                    waiting: 0,
+                };
+                return (mover, None);
+            }
+            Err(refused) => refused,
+        };
+        match memory_region::memory_file(payload, FILE_BYTES) {
+            Ok(file) => (
+                PayloadMover::File(file),
+                Some(ReportCaveat::new(
+                    "zero_copy_sendfile",
+                    format!("no pipe for vmsplice ({refused}): sent by sendfile instead"),
+                )),
+            ),
+            Err(error) => (
+                PayloadMover::Write(gather()),
+                Some(ReportCaveat::new(
+                    "zero_copy_unavailable",
+                    format!("no pipe ({refused}) and no file in memory ({error}): sent by copying"),
+                )),
+            ),
+        }
+    }
+
+    /// Moves up to `bytes` bytes, beginning at byte `position` of the stream.
+    fn push(&mut self, socket: &TcpStream, position: u64, bytes: usize) -> io::Result<usize> {
+        match self {
+            PayloadMover::Write(payload) => {
+                tcp_transfer::send_payload(socket, payload, position, bytes)
+            }
+            PayloadMover::File(file) => {
+                let offset = position % FILE_BYTES as u64;
+                let most = bytes.min(FILE_BYTES - offset as usize);
+                splice::send_file(socket, file, offset, most)
+            }
+            PayloadMover::Splice {
+                payload,
+                pipe,
+                waiting,
+            } => {
+                if *waiting == 0 {
+                    let most = bytes.min(pipe.capacity_bytes());
+                    *waiting = pipe.fill(payload, position, most)?;
+                }
+                let more = *waiting < bytes;
+                let moved = pipe.drain(socket, bytes.min(*waiting), more)?;
+                *waiting -= moved;
+                Ok(moved)
+            }
+        }
+    }
+}
+
+/// One sending stream.
+pub(super) struct TcpSender<'a> {
+    pub socket: &'a TcpStream,
+    pub mover: PayloadMover,
+    pub meter: CounterWriter<'a>,
+    pub clock: RunClock,
+    pub stop: &'a StopRule,
+    pub choice: &'a EngineDefaults,
+    pub ending: StreamEnding,
+    pub sample_if_due: &'a dyn Fn(u64),
+}
+
+/// The time at which writing ends, even if data is left.
+struct WriteDeadline {
+    at_ns: u64,
+    /// The write timeout has been shortened to meet `at_ns`.
+    armed: bool,
+}
+
+impl TcpSender<'_> {
+    /// Writes until the stop rule is met, an error occurs, or the run is stopped.
+    pub fn run(mut self) -> io::Result<()> {
+        self.meter.begin();
+        let mut pace = self
+            .choice
+            .write_rate
+            .map(|rate| RatePacer::new(rate, MAX_CATCH_UP, self.meter.now_ns()));
+        let mut until = WriteDeadline {
+            at_ns: self.stop.deadline_ns(),
+            armed: false,
+        };
+        while !self.stop.is_over(self.meter.now_ns()) {
+            if let Some(pace) = &mut pace {
+                if !pace.wait(self.clock, self.stop) {
+                    break;
+                }
+                self.meter.skip_pause();
+            }
+            let block = self.stop.claim(self.choice.write_bytes, 1);
+            if block == 0 {
+                break;
+            }
+            let mut left = block;
+            if let Err(error) = self.write(&mut left, &mut until) {
+                self.stop.give_back(left);
+                return Err(error);
+            }
+            self.meter.record_calls(1);
+            if let Some(pace) = &mut pace {
+                pace.advance(block);
+            }
+        }
+        self.finish_stream()
+    }
+
+    fn finish_stream(&mut self) -> io::Result<()> {
+        if self.stop.is_stopped() {
+            return Ok(());
+        }
+        match self.ending {
+            StreamEnding::HalfClosed if self.stop.must_drain() => {
+                self.socket.shutdown(Shutdown::Write)
+            }
+            StreamEnding::HalfClosed => Ok(()),
+            StreamEnding::Open { block_bytes } => self.fill_block(block_bytes),
+        }
+    }
+
+    /// Completes the last block, if this is possible soon.
+    fn fill_block(&mut self, block_bytes: u64) -> io::Result<()> {
+        let whole = self.meter.position().next_multiple_of(block_bytes.max(1));
+        let mut left = (whole - self.meter.position()) as usize;
+        if left == 0 {
+            return Ok(());
+        }
+        sockopt::set_send_timeout(self.socket, WRITE_TIMEOUT)?;
+        let mut until = WriteDeadline {
+            at_ns: self.meter.now_ns() + FILL_TIMEOUT.as_nanos() as u64,
+            armed: false,
+        };
+        self.write(&mut left, &mut until)
+    }
+
+    /// Writes `left` bytes, unless the time or the run ends first.
+    fn write(&mut self, left: &mut usize, until: &mut WriteDeadline) -> io::Result<()> {
+        while *left > 0 {
+            self.arm_timeout(until)?;
+            match self.mover.push(self.socket, self.meter.position(), *left) {
+                Ok(bytes) => {
+                    *left -= bytes;
+                    self.meter.record_bytes(bytes);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.meter.record_wait(),
+                Err(error) => return Err(error),
+            }
+            let now_ns = self.meter.now_ns();
+            (self.sample_if_due)(now_ns);
+            if now_ns >= until.at_ns || self.stop.is_stopped() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shortens the write timeout when less than a tick is left before the deadline.
+    fn arm_timeout(&self, until: &mut WriteDeadline) -> io::Result<()> {
+        let left_ns = until.at_ns.saturating_sub(self.meter.now_ns());
+        if !until.armed && left_ns < WRITE_TIMEOUT.as_nanos() as u64 {
+            until.armed = true;
+            let left = Duration::from_nanos(left_ns).max(Duration::from_millis(1));
+            sockopt::set_send_timeout(self.socket, left)?;
+        }
+        Ok(())
+    }
+}

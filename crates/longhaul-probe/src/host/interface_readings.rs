@@ -1,0 +1,230 @@
+//! Reads the settings of a network interface and its device.
+
+use super::readings_builder::ReadingsBuilder;
+use longhaul_sys::host::ethtool::{self, OffloadFeature};
+use longhaul_sys::host::{core_list, interrupts, network_interface, pci, qdisc};
+use std::collections::BTreeSet;
+use std::io;
+
+const FEATURES: [(&str, OffloadFeature); 7] = [
+    ("interface.feature.gro", OffloadFeature::Gro),
+    ("interface.feature.gso", OffloadFeature::Gso),
+    ("interface.feature.lro", OffloadFeature::Lro),
+    ("interface.feature.rx_checksum", OffloadFeature::RxChecksum),
+    (
+        "interface.feature.scatter_gather",
+        OffloadFeature::ScatterGather,
+    ),
+    ("interface.feature.tso", OffloadFeature::Tso),
+    ("interface.feature.tx_checksum", OffloadFeature::TxChecksum),
+];
+const RINGS: [&str; 4] = [
+    "interface.ring.rx",
+    "interface.ring.rx_max",
+    "interface.ring.tx",
+    "interface.ring.tx_max",
+];
+const COALESCING: [&str; 6] = [
+    "interface.coalesce.adaptive_rx",
+    "interface.coalesce.adaptive_tx",
+    "interface.coalesce.rx_frames",
+    "interface.coalesce.rx_usecs",
+    "interface.coalesce.tx_frames",
+    "interface.coalesce.tx_usecs",
+];
+const CHANNELS: [&str; 6] = [
+    "interface.channels.combined",
+    "interface.channels.combined_max",
+    "interface.channels.rx",
+    "interface.channels.rx_max",
+    "interface.channels.tx",
+    "interface.channels.tx_max",
+];
+const PAUSE: [&str; 3] = [
+    "interface.pause.autoneg",
+    "interface.pause.rx",
+    "interface.pause.tx",
+];
+
+/// Reads everything about the interface `name`, which exists.
+pub(super) fn read_interface(notes: &mut ReadingsBuilder, name: &str) {
+    notes.put("interface.name", name);
+    read_device(notes, name);
+    read_features(notes, name);
+    read_rings(notes, name);
+    read_coalescing(notes, name);
+    read_channels(notes, name);
+    read_pause(notes, name);
+    read_qdisc(notes, name);
+    read_bus(notes, name);
+}
+
+fn read_device(notes: &mut ReadingsBuilder, name: &str) {
+    let mtu = network_interface::mtu_bytes(name);
+    notes.put_or_missing("interface.mtu", mtu, "the kernel does not tell");
+    let queue = network_interface::transmit_queue_packets(name);
+    notes.put_result(&["interface.txqueuelen"], queue, |notes, packets| {
+        notes.put("interface.txqueuelen", packets);
+    });
+    let carrier = network_interface::has_carrier(name);
+    notes.put_result(&["interface.carrier"], carrier, |notes, on| {
+        notes.put_switch("interface.carrier", on);
+    });
+    let speed = network_interface::link_speed(name).map(longhaul_model::units::Rate::as_bps);
+    let why = "the driver does not tell a speed, as many virtual devices do not";
+    notes.put_or_missing("interface.speed_bps", speed, why);
+}
+
+fn read_features(notes: &mut ReadingsBuilder, name: &str) {
+    for (reading, feature) in FEATURES {
+        notes.put_result(
+            &[reading],
+            ethtool::query_feature(name, feature),
+            |notes, on| {
+                notes.put_switch(reading, on);
+            },
+        );
+    }
+}
+
+fn read_rings(notes: &mut ReadingsBuilder, name: &str) {
+    notes.put_result(&RINGS, ethtool::query_rings(name), |notes, rings| {
+        let values = [rings.rx, rings.rx_max, rings.tx, rings.tx_max];
+        for (reading, value) in RINGS.into_iter().zip(values) {
+            notes.put(reading, value);
+        }
+    });
+}
+
+fn read_coalescing(notes: &mut ReadingsBuilder, name: &str) {
+    notes.put_result(
+        &COALESCING,
+        ethtool::query_coalescing(name),
+        |notes, state| {
+            notes.put_switch("interface.coalesce.adaptive_rx", state.adaptive_rx);
+            notes.put_switch("interface.coalesce.adaptive_tx", state.adaptive_tx);
+            notes.put("interface.coalesce.rx_frames", state.rx_frames);
+            notes.put("interface.coalesce.rx_usecs", state.rx_usecs);
+            notes.put("interface.coalesce.tx_frames", state.tx_frames);
+            notes.put("interface.coalesce.tx_usecs", state.tx_usecs);
+        },
+    );
+}
+
+fn read_channels(notes: &mut ReadingsBuilder, name: &str) {
+    notes.put_result(&CHANNELS, ethtool::query_channels(name), |notes, state| {
+        let values = [
+            state.combined,
+            state.combined_max,
+            state.rx,
+            state.rx_max,
+            state.tx,
+            state.tx_max,
+        ];
+        for (reading, value) in CHANNELS.into_iter().zip(values) {
+            notes.put(reading, value);
+        }
+    });
+}
+
+fn read_pause(notes: &mut ReadingsBuilder, name: &str) {
+    notes.put_result(&PAUSE, ethtool::query_pause_frames(name), |notes, state| {
+        notes.put_switch("interface.pause.autoneg", state.autoneg);
+        notes.put_switch("interface.pause.rx", state.rx);
+        notes.put_switch("interface.pause.tx", state.tx);
+    });
+}
+
+fn read_qdisc(notes: &mut ReadingsBuilder, name: &str) {
+    notes.put_result(
+        &["interface.qdisc"],
+        qdisc::query_qdisc(name),
+        |notes, found| {
+            let why = "the device is down, and has no queueing discipline until it is up";
+            notes.put_or_missing("interface.qdisc", found.root, why);
+            let leaves = (!found.leaves.is_empty()).then(|| found.leaves.join(" "));
+            notes.put_optional("interface.qdisc.leaves", leaves);
+            let ceiling = found.flow_max.map(longhaul_model::units::Rate::as_bps);
+            notes.put_optional("interface.qdisc.maxrate_bps", ceiling);
+        },
+    );
+}
+
+fn read_bus(notes: &mut ReadingsBuilder, name: &str) {
+    let names = ["interface.driver"];
+    let driver = ethtool::query_driver(name);
+    let address = driver.as_ref().map_or(String::new(), |d| d.bus.clone());
+    notes.put_result(&names, driver, |notes, driver| {
+        notes.put("interface.driver", driver.name);
+        let known = |text: String| (!text.is_empty()).then_some(text);
+        notes.put_optional("interface.firmware", known(driver.firmware));
+        notes.put_optional("interface.bus", known(driver.bus));
+    });
+    let link = pci::read_pcie_link(&address);
+    let why = "the device is on no PCIe link, as virtual ones are not";
+    notes.put_or_missing("interface.pci.speed_gtps", link.speed_gtps, why);
+    notes.put_optional("interface.pci.speed_gtps_max", link.speed_gtps_max);
+    notes.put_or_missing("interface.pci.width", link.width_lanes, why);
+    notes.put_optional("interface.pci.width_max", link.width_lanes_max);
+    notes.put_optional("interface.numa_node", pci::numa_node(&address));
+    read_interrupts(notes, name, &address);
+}
+
+fn read_interrupts(notes: &mut ReadingsBuilder, name: &str, address: &str) {
+    let reading = ["interface.irq.count"];
+    notes.put_result(
+        &reading,
+        count_interrupts(name, address),
+        |notes, spread| {
+            if spread.count == 0 {
+                let why = "the device has no interrupts of its own";
+                notes.missing("interface.irq.count", why);
+                return;
+            }
+            notes.put("interface.irq.count", spread.count);
+            notes.put("interface.irq.cores", spread.cores.len());
+            notes.put(
+                "interface.irq.cores_list",
+                core_list::format_core_list(&spread.cores),
+            );
+            let share = spread.busiest_ratio.map(|ratio| format!("{ratio:.3}"));
+            notes.put_optional("interface.irq.busiest_ratio", share);
+        },
+    );
+}
+
+/// The distribution of a device's interrupts over the cores.
+struct InterruptSpread {
+    count: usize,
+    cores: Vec<u32>,
+    /// `None` if there have been no interrupts yet.
+    busiest_ratio: Option<f64>,
+}
+
+fn count_interrupts(name: &str, address: &str) -> io::Result<InterruptSpread> {
+    let lines = interrupts::read_proc_interrupts()?;
+    let mut own = pci::list_msi_interrupts(address);
+    own.retain(|number| lines.contains_key(number));
+    if own.is_empty() {
+        own = interrupts::find_interface_interrupts(&lines, name);
+    }
+    let cores: BTreeSet<u32> = own
+        .iter()
+        .filter_map(|&number| interrupts::interrupt_cores(number))
+        .flatten()
+        .collect();
+    let mut served: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
+    for (&core, &count) in own.iter().flat_map(|number| &lines[number].counts) {
+        let sum = served.entry(core).or_default();
+        *sum = sum.saturating_add(count);
+    }
+    let all: u64 = served
+        .values()
+        .fold(0, |sum, &count| sum.saturating_add(count));
+    let most = served.values().copied().max().unwrap_or(0);
+    Ok(InterruptSpread {
+        count: own.len(),
+        cores: cores.into_iter().collect(),
+        busiest_ratio: (all > 0).then(|| most as f64 / all as f64),
+    })
+}

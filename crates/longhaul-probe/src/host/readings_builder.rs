@@ -1,0 +1,98 @@
+//! The readings of a host, and the reasons for missing ones, by name.
+
+use longhaul_model::report::v1::host::AuditObservation;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io;
+
+/// The readings of a host, collected while it is read.
+#[derive(Debug, Default)]
+pub(super) struct ReadingsBuilder {
+    pub readings: BTreeMap<String, String>,
+    pub unread: BTreeMap<String, String>,
+}
+
+impl ReadingsBuilder {
+    pub fn put(&mut self, name: &str, value: impl Display) {
+        self.readings.insert(name.to_owned(), value.to_string());
+    }
+
+    pub fn put_switch(&mut self, name: &str, on: bool) {
+        self.put(name, if on { "on" } else { "off" });
+    }
+
+    /// Adds a value if there is one; its absence has no meaning.
+    pub fn put_optional(&mut self, name: &str, value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.put(name, value);
+        }
+    }
+
+    /// Adds a value that should be present, or `why` it is missing.
+    pub fn put_or_missing(&mut self, name: &str, value: Option<impl Display>, why: &str) {
+        match value {
+            Some(value) => self.put(name, value),
+            None => self.missing(name, why),
+        }
+    }
+
+    pub fn missing(&mut self, name: &str, why: impl Into<String>) {
+        self.unread.insert(name.to_owned(), why.into());
+    }
+
+    /// Passes a value to `note`, or records the error as the reason for each of the names.
+    pub fn put_result<T>(
+        &mut self,
+        names: &[&str],
+        value: io::Result<T>,
+        note: impl FnOnce(&mut ReadingsBuilder, T),
+    ) {
+        match value {
+            Ok(value) => note(self, value),
+            Err(error) => {
+                let why = error_text(&error);
+                for name in names {
+                    self.missing(name, why.clone());
+                }
+            }
+        }
+    }
+
+    pub fn into_observation(self) -> AuditObservation {
+        AuditObservation {
+            readings: self.readings,
+            unread: self.unread,
+            ..AuditObservation::default()
+        }
+    }
+}
+
+/// Returns the system's text for an error, without its number.
+pub(super) fn error_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" (os error").next().unwrap_or_default();
+    if error.kind() == io::ErrorKind::Unsupported {
+        return format!("the driver does not tell ({words})");
+    }
+    words.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_had_is_told_under_each_of_its_names() {
+        let mut notes = ReadingsBuilder::default();
+        notes.put_result(
+            &["a.rx", "a.tx"],
+            Err(io::Error::from_raw_os_error(95)),
+            |_, ()| (),
+        );
+        notes.put_result(&["b"], Ok(7), |notes, value| notes.put("b", value));
+        assert_eq!(notes.readings.get("b").map(String::as_str), Some("7"));
+        assert_eq!(notes.unread.len(), 2);
+        let expect = "the driver does not tell (Operation not supported)";
+        assert_eq!(notes.unread["a.tx"], expect);
+    }
+}

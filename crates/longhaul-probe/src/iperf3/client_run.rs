@@ -1,0 +1,349 @@
+//! A run against an iperf3 server, as its client.
+//!
+//! - [`ClientProtocol`]: the protocol, without sockets or clocks
+//! - [`run`]: a run on real connections with our engine; [`run_observed`]: reports each interval
+//! - [`Iperf3TestOptions`]: options beyond the plan; [`LoginCredentials`]: authentication
+//! - [`ClientTestEnd`]: the end of a test, with advice
+
+mod client_driver;
+mod client_observer;
+mod client_protocol;
+mod client_streams;
+mod client_test_end;
+mod client_transfer;
+mod joined_results;
+mod login;
+mod plan_to_parameters;
+mod test_options;
+
+pub use client_observer::{
+    ClientObserverConfig, ClientTestObserver, CountedTotals, TestControlInfo,
+};
+pub use client_protocol::{
+    ClientAction, ClientInput, ClientProtocol, ClientStep, RESULTS_TIMEOUT, SILENCE_TIMEOUT,
+    STEP_TIMEOUT,
+};
+pub use client_test_end::ClientTestEnd;
+pub use login::{LoginCredentials, LoginError, TokenPadding};
+pub use test_options::Iperf3TestOptions;
+
+use super::iperf3_messages::{TestCookie, TestParameters, TestResults};
+use super::sender_observation;
+use crate::plan_limits::{MAX_STREAMS, check_plan};
+use crate::probe_error::ProbeError;
+use crate::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
+use client_driver::ClientDriver;
+use client_transfer::{ClientTransfer, fill_in_sizes};
+use joined_results::JoinContext;
+use longhaul_model::report::v1::RunParty;
+use longhaul_model::report::v1::plan::{RunTransport, ThroughputPlan};
+use longhaul_sys::tcp_info;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The default payload of a datagram if neither the plan nor the path gives one, for Ethernet.
+const DEFAULT_DATAGRAM_BYTES: u64 = 1460;
+/// The largest datagram that iperf3 accepts, and the smallest that holds our counters.
+const DATAGRAM_BYTES_RANGE: std::ops::RangeInclusive<u64> = 24..=65_507;
+/// The interval at which a busy server, or one between two tests, is contacted again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// The minimum time for which a server that closed the connection is contacted again: after each
+/// test, an iperf3 server closes its listener and with it all waiting connections.
+const MIN_HANGUP_RETRY: Duration = Duration::from_secs(1);
+
+/// Performs one run. `watch` is called about five times a second while payload flows.
+///
+/// Blocks for the whole run; every wait has a deadline. For `patience`, a server that is busy or
+/// has no listener is contacted again. A server that closed the connection before its first byte is
+/// contacted again for at least a second, as it may have been between two tests.
+///
+/// # Errors
+/// See [`ProbeError`]: the plan is unsuitable for iperf3, or the connection or test failed.
+pub fn run(
+    target: &TargetHost,
+    plan: &ThroughputPlan,
+    wish: &Iperf3TestOptions<'_>,
+    patience: Duration,
+    watch: &mut dyn FnMut(&ThroughputProgress),
+) -> Result<ThroughputOutcome, ProbeError> {
+    check_plan(plan, MAX_STREAMS)?;
+    plan_to_parameters::check_iperf3_plan(plan)?;
+    let (began, mut patience) = (Instant::now(), patience);
+    loop {
+        let done = try_run(target, plan, wish, watch);
+        if done.as_ref().is_err_and(server_hung_up) {
+            patience = patience.max(MIN_HANGUP_RETRY);
+        }
+        match done {
+            Err(error) if is_transient(&error) && began.elapsed() < patience => {
+                std::thread::sleep(RETRY_INTERVAL);
+            }
+            done => return done,
+        }
+    }
+}
+
+/// The results of a test with an observer.
+#[derive(Debug, Clone, Default)]
+pub struct ObservedResults {
+    /// This end's counts; `None` if no payload flowed.
+    pub counted: Option<CountedTotals>,
+    /// The results sent to the server, including CPU use and congestion control.
+    pub own: Option<TestResults>,
+    /// The server's results.
+    pub peer: Option<TestResults>,
+    /// The paragraphs that explain what limited the run, if this end sent over TCP.
+    pub verdict: Vec<String>,
+}
+
+/// Performs one run with an observer. Its results are not archived.
+///
+/// Blocks for the whole run; every wait has a deadline.
+///
+/// # Errors
+/// See [`run`]; the counts until then are returned with the error.
+pub fn run_observed(
+    target: &TargetHost,
+    plan: &ThroughputPlan,
+    wish: &Iperf3TestOptions<'_>,
+    following: ClientObserverConfig<'_>,
+) -> (ObservedResults, Result<(), ProbeError>) {
+    let mut followed = ObservedResults::default();
+    let done = check_plan(plan, MAX_STREAMS)
+        .and_then(|()| plan_to_parameters::check_iperf3_plan(plan))
+        .map_err(ProbeError::from)
+        .and_then(|()| run_with_observer(target, plan, wish, (following, &mut followed)));
+    (followed, done)
+}
+
+fn run_with_observer(
+    target: &TargetHost,
+    plan: &ThroughputPlan,
+    wish: &Iperf3TestOptions<'_>,
+    (following, followed): (ClientObserverConfig<'_>, &mut ObservedResults),
+) -> Result<(), ProbeError> {
+    let begun = ConnectedTest::new(target, plan, wish)?;
+    following.observer.connected(&begun.about);
+    let mut nobody = |_: &ThroughputProgress| {};
+    let following = ClientObserverConfig {
+        observer: &mut *following.observer,
+        interval: following.interval,
+    };
+    let omit = Duration::from_secs(u64::from(wish.omit_seconds.unwrap_or(0)));
+    let mut course = begun.new_transfer(target, &mut nobody);
+    course.set_observer(following, omit);
+    let (closed, mut client) = begun.new_driver(target, wish, &mut course)?.run();
+    followed.counted = course.take_counted();
+    followed.own = course.sent_results.take();
+    followed.peer = client.take_results();
+    let sender = course.collected.sender.as_ref();
+    if let Some(sender) = sender.filter(|_| plan.transport == RunTransport::Tcp) {
+        followed.verdict = sender_observation::explain_limits(plan, sender, course.idle_rtt);
+    }
+    match closed {
+        ClientTestEnd::Finished => Ok(()),
+        closed => Err(ProbeError::Iperf3 {
+            address: begun.address,
+            closed,
+        }),
+    }
+}
+
+/// A test whose control connection is open.
+struct ConnectedTest {
+    started_at: SystemTime,
+    epoch: Instant,
+    address: SocketAddr,
+    control: TcpStream,
+    about: TestControlInfo,
+    parameters: TestParameters,
+    effective_plan: ThroughputPlan,
+}
+
+impl ConnectedTest {
+    fn new(
+        target: &TargetHost,
+        plan: &ThroughputPlan,
+        wish: &Iperf3TestOptions<'_>,
+    ) -> Result<ConnectedTest, ProbeError> {
+        let (started_at, epoch) = (SystemTime::now(), Instant::now());
+        let address = throughput::resolve_target(target)?;
+        let control = throughput::connect_plain(target, address)?;
+        let cookie = TestCookie::random().map_err(|error| ProbeError::Local {
+            what: "cannot name the test".to_owned(),
+            source: Some(error),
+        })?;
+        let datagram_bytes = choose_datagram_bytes(plan, &control);
+        let mut parameters = plan_to_parameters::build_parameters(plan, datagram_bytes);
+        wish.add_to_parameters(&mut parameters);
+        if let Some(login) = wish.login {
+            let token = login
+                .make_token(started_at)
+                .map_err(|error| ProbeError::Local {
+                    what: error.to_string(),
+                    source: None,
+                })?;
+            parameters.authtoken = Some(token);
+        }
+        let info = tcp_info::read_tcp_info(&control).ok();
+        Ok(ConnectedTest {
+            started_at,
+            epoch,
+            address,
+            about: TestControlInfo {
+                cookie,
+                local: control.local_addr().ok(),
+                peer: address,
+                mss_bytes: info.map(|info| info.send_mss_bytes),
+                datagram_bytes,
+            },
+            control,
+            parameters,
+            effective_plan: fill_in_sizes(plan, datagram_bytes),
+        })
+    }
+
+    fn new_transfer<'a>(
+        &'a self,
+        target: &'a TargetHost,
+        watch: &'a mut dyn FnMut(&ThroughputProgress),
+    ) -> ClientTransfer<'a> {
+        let ends = (self.about.local, self.address);
+        ClientTransfer::new(target, &self.effective_plan, ends, self.epoch, watch)
+    }
+
+    fn new_driver<'a, 'w>(
+        &self,
+        target: &TargetHost,
+        wish: &Iperf3TestOptions<'a>,
+        course: &'a mut ClientTransfer<'w>,
+    ) -> Result<ClientDriver<'a, 'w>, ProbeError> {
+        let greeting = self.epoch.elapsed() + target.connect_timeout;
+        let client = ClientProtocol::new(self.about.cookie, self.parameters.clone(), greeting);
+        let control = self
+            .control
+            .try_clone()
+            .map_err(|error| ProbeError::Local {
+                what: "cannot share the control connection".to_owned(),
+                source: Some(error),
+            })?;
+        Ok(ClientDriver {
+            control,
+            client: client.with_silence_timeout(wish.silence.unwrap_or(SILENCE_TIMEOUT)),
+            cookie: self.about.cookie,
+            transfer: course,
+            epoch: self.epoch,
+            stop: wish.stop,
+        })
+    }
+}
+
+/// The server is between two tests: busy, without a listener, or the listener closed meanwhile.
+fn is_transient(error: &ProbeError) -> bool {
+    server_hung_up(error)
+        || match error {
+            ProbeError::Connect { source, .. } => source.kind() == io::ErrorKind::ConnectionRefused,
+            ProbeError::Iperf3 { closed, .. } => *closed == ClientTestEnd::Busy,
+            _ => false,
+        }
+}
+
+/// The server was reachable, but closed the connection before its first byte.
+fn server_hung_up(error: &ProbeError) -> bool {
+    match error {
+        ProbeError::Connect { source, .. } => source.kind() == io::ErrorKind::ConnectionReset,
+        ProbeError::Iperf3 { closed, .. } => matches!(
+            closed,
+            ClientTestEnd::Cut {
+                step: ClientStep::Greeting,
+                ..
+            }
+        ),
+        _ => false,
+    }
+}
+
+fn try_run(
+    target: &TargetHost,
+    plan: &ThroughputPlan,
+    wish: &Iperf3TestOptions<'_>,
+    watch: &mut dyn FnMut(&ThroughputProgress),
+) -> Result<ThroughputOutcome, ProbeError> {
+    let begun = ConnectedTest::new(target, plan, wish)?;
+    let (address, local) = (begun.address, begun.about.local);
+    let mut course = begun.new_transfer(target, watch);
+    let (closed, mut client) = begun.new_driver(target, wish, &mut course)?.run();
+    let failed = |closed| ProbeError::Iperf3 { address, closed };
+    if closed != ClientTestEnd::Finished {
+        return Err(failed(closed));
+    }
+    let results = client.take_results().ok_or_else(|| {
+        failed(ClientTestEnd::Violation {
+            step: ClientStep::Exchanging,
+            what: "it told no results".to_owned(),
+        })
+    })?;
+    build_outcome(
+        target,
+        plan,
+        (address, local),
+        (begun.started_at, begun.epoch),
+        (course, &results),
+    )
+    .map_err(|what| {
+        failed(ClientTestEnd::Violation {
+            step: ClientStep::Exchanging,
+            what,
+        })
+    })
+}
+
+fn build_outcome(
+    target: &TargetHost,
+    plan: &ThroughputPlan,
+    (address, local): (SocketAddr, Option<SocketAddr>),
+    (started_at, epoch): (SystemTime, Instant),
+    (mut course, results): (ClientTransfer<'_>, &TestResults),
+) -> Result<ThroughputOutcome, String> {
+    let known = JoinContext {
+        plan,
+        host: &target.host,
+        idle_rtt: course.idle_rtt,
+        same_host: course.same_host(),
+    };
+    let mut collected = std::mem::take(&mut course.collected);
+    let mut caveats = plan_to_parameters::list_caveats(plan);
+    for end in collected.sender.iter_mut().chain(&mut collected.receiver) {
+        caveats.append(&mut end.caveats);
+    }
+    let observation = joined_results::join_ends(&known, collected, results)?;
+    Ok(ThroughputOutcome {
+        observation,
+        initiator: throughput::initiator_party(local),
+        responder: RunParty {
+            host: target.host.clone(),
+            address: Some(address.ip().to_string()),
+            ..RunParty::default()
+        },
+        started_at,
+        duration: epoch.elapsed(),
+        origin: epoch + course.origin,
+        caveats,
+        captures: course.captures,
+    })
+}
+
+/// Returns the size in the plan, or the payload of one packet of the control connection.
+fn choose_datagram_bytes(plan: &ThroughputPlan, control: &TcpStream) -> u64 {
+    let of_path = || {
+        Some(u64::from(
+            tcp_info::read_tcp_info(control).ok()?.send_mss_bytes,
+        ))
+    };
+    let bytes = plan
+        .write_bytes
+        .or_else(of_path)
+        .unwrap_or(DEFAULT_DATAGRAM_BYTES);
+    bytes.clamp(*DATAGRAM_BYTES_RANGE.start(), *DATAGRAM_BYTES_RANGE.end())
+}

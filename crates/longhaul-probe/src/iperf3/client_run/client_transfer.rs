@@ -1,0 +1,388 @@
+//! The client's tasks outside the protocol: streams, engines, and progress reports.
+
+use super::client_observer::{ClientObserverConfig, CountedTotals, ObservedTest};
+use super::client_streams;
+use super::{joined_results, plan_to_parameters};
+use crate::capture::capture_missing_caveat;
+use crate::capture::packet_buffer::MAX_BUFFER_BYTES;
+use crate::capture::run_capture::{RunCapture, attach_capture};
+use crate::engine::{DataSocket, DatagramFormat, EndRun, EngineError, StreamEnding};
+use crate::iperf3::iperf3_messages::{CounterWidth, TestCookie, TestResults};
+use crate::measurement_server::iperf3_service::iperf3_streams::TcpInfoSource;
+use crate::measurement_server::iperf3_service::server_observer::{OpenStream, StartedStreams};
+use crate::session::{EngineStart, SessionRole, SessionState};
+use crate::session_driver::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
+use crate::throughput::{PayloadProgress, RunCaptures, TargetHost, ThroughputProgress};
+use longhaul_model::report::v1::plan::{
+    ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
+};
+use longhaul_sys::sockopt;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// The interval between calls of the caller's `watch`.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+/// The maximum time without an acknowledgement while the last bytes of a byte-limited test arrive,
+/// before the server is told that the test has ended.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A test that is in progress.
+pub(super) struct ClientTransfer<'a> {
+    target: &'a TargetHost,
+    /// The plan as the engine runs it, with default sizes filled in.
+    plan: &'a ThroughputPlan,
+    ends: (Option<SocketAddr>, SocketAddr),
+    epoch: Instant,
+    watch: &'a mut dyn FnMut(&ThroughputProgress),
+    last_progress: Option<(SessionState, Instant)>,
+    sockets: SessionSockets,
+    /// The connections on which this end sends, to read how much is in flight.
+    sending_streams: Vec<TcpStream>,
+    /// The minimum of the bytes in flight, and its time.
+    min_in_flight: Option<(u64, Instant)>,
+    engines: Option<SessionEngines>,
+    capture: RunCapture,
+    pub captures: RunCaptures,
+    pub collected: SessionResults,
+    pub origin: Duration,
+    pub idle_rtt: Option<Duration>,
+    pub moved_bytes: u64,
+    /// The observer of the test, until its streams are open.
+    observer: Option<(ClientObserverConfig<'a>, Duration)>,
+    observed: Option<ObservedTest<'a>>,
+    /// The results that were sent to the server.
+    pub sent_results: Option<TestResults>,
+}
+
+/// The progress of the engines.
+pub(super) struct MovedBytes {
+    pub bytes: u64,
+    pub over: bool,
+}
+
+impl<'a> ClientTransfer<'a> {
+    pub fn new(
+        target: &'a TargetHost,
+        plan: &'a ThroughputPlan,
+        ends: (Option<SocketAddr>, SocketAddr),
+        epoch: Instant,
+        watch: &'a mut dyn FnMut(&ThroughputProgress),
+    ) -> ClientTransfer<'a> {
+        ClientTransfer {
+            target,
+            plan,
+            ends,
+            epoch,
+            watch,
+            last_progress: None,
+            sockets: SessionSockets::default(),
+            sending_streams: Vec::new(),
+            min_in_flight: None,
+            engines: None,
+            capture: RunCapture::Off,
+            captures: RunCaptures::default(),
+            collected: SessionResults::default(),
+            origin: Duration::ZERO,
+            idle_rtt: None,
+            moved_bytes: 0,
+            observer: None,
+            observed: None,
+            sent_results: None,
+        }
+    }
+
+    /// Sets the observer of the test; bytes within `omit` are not counted.
+    pub fn set_observer(&mut self, following: ClientObserverConfig<'a>, omit: Duration) {
+        self.observer = Some((following, omit));
+    }
+
+    /// Returns whether both ends have the same address, so that there is no path between them.
+    pub fn same_host(&self) -> bool {
+        let (local, far) = self.ends;
+        local.map(|local| local.ip().to_canonical()) == Some(far.ip().to_canonical())
+    }
+
+    pub fn open_streams(&mut self, cookie: TestCookie) -> Result<(), EngineError> {
+        self.report_progress(SessionState::Opening);
+        self.begin_capture();
+        self.sockets = client_streams::open_streams(self.target, self.plan, self.ends.1, cookie)?;
+        let tails = self
+            .sockets
+            .forward
+            .iter()
+            .filter_map(|socket| match socket {
+                DataSocket::Tcp(stream) => stream.try_clone().ok(),
+                DataSocket::Udp(_) => None,
+            });
+        self.sending_streams = tails.collect();
+        self.start_observer();
+        Ok(())
+    }
+
+    fn start_observer(&mut self) {
+        let Some((following, omit)) = self.observer.take() else {
+            return;
+        };
+        let all = || {
+            let sends = self.sockets.forward.iter().map(|socket| (socket, true));
+            sends.chain(self.sockets.reverse.iter().map(|socket| (socket, false)))
+        };
+        let tap = |(socket, sends): (&DataSocket, bool)| match socket {
+            DataSocket::Tcp(stream) if sends => TcpInfoSource(stream.try_clone().ok()),
+            _ => TcpInfoSource(None),
+        };
+        let sides = all().map(|(_, sends)| sends).collect();
+        let taps = all().map(tap).collect();
+        let datagrams = self.plan.transport != RunTransport::Tcp;
+        let mut followed = ObservedTest::new(following, omit, (sides, taps), datagrams);
+        let first = self
+            .sockets
+            .forward
+            .first()
+            .or(self.sockets.reverse.first());
+        let size = |of: Option<io::Result<usize>>| of?.ok().map(|bytes| bytes as u64);
+        followed.started(&StartedStreams {
+            streams: all()
+                .filter_map(|(socket, sends)| describe_stream(socket, sends))
+                .collect(),
+            send_buffer_bytes: size(first.map(sockopt::stored_send_buffer)),
+            receive_buffer_bytes: size(first.map(sockopt::stored_receive_buffer)),
+        });
+        self.observed = Some(followed);
+    }
+
+    /// Takes this end's counts, after the test has ended.
+    pub fn take_counted(&mut self) -> Option<CountedTotals> {
+        self.observed.as_mut()?.take_counted()
+    }
+
+    /// Ends the counting before the test is complete.
+    pub fn interrupt(&mut self) {
+        self.poll_observer(true);
+    }
+
+    fn poll_observer(&mut self, over: bool) {
+        if let (Some(followed), Some(engines)) = (&mut self.observed, &self.engines) {
+            followed.poll(engines, payload_time(engines), over);
+        }
+    }
+
+    /// Returns this end's results in iperf3's format.
+    pub fn results(&mut self) -> TestResults {
+        let mut results = joined_results::build_client_results(&self.collected);
+        if let Some(followed) = &self.observed {
+            followed.subtract_omitted(&mut results);
+        }
+        if self.observed.is_some() {
+            self.sent_results = Some(results.clone());
+        }
+        results
+    }
+
+    fn begin_capture(&mut self) {
+        let Some(capture) = self.plan.capture else {
+            return;
+        };
+        self.capture = match self.ends.0 {
+            Some(local) => {
+                RunCapture::begin((self.plan, capture), local, self.ends.1, MAX_BUFFER_BYTES)
+            }
+            None => RunCapture::Failed(capture_missing_caveat(
+                &io::ErrorKind::AddrNotAvailable.into(),
+            )),
+        };
+    }
+
+    /// Starts the engines; `idle_rtt` comes from the control connection.
+    pub fn ready(&mut self, idle_rtt: Option<Duration>) -> Result<(), EngineError> {
+        self.idle_rtt = idle_rtt;
+        self.origin = self.epoch.elapsed();
+        let setup = EngineSetup {
+            role: SessionRole::Client,
+            plan: self.plan.clone(),
+            epoch: self.epoch,
+        };
+        let start = EngineStart {
+            origin: self.origin,
+            idle_rtt: idle_rtt.unwrap_or_default(),
+            same_host: self.same_host(),
+        };
+        let heads = DatagramFormat::Iperf3(CounterWidth::Bits64);
+        let ending = StreamEnding::Open {
+            block_bytes: plan_to_parameters::tcp_block_bytes(self.plan),
+        };
+        let sockets = std::mem::take(&mut self.sockets);
+        self.engines = Some(SessionEngines::start_with(
+            (heads, ending),
+            &setup,
+            start,
+            sockets,
+        )?);
+        Ok(())
+    }
+
+    pub fn go(&self) {
+        self.engines.iter().for_each(SessionEngines::go);
+    }
+
+    /// Takes the last readings and closes the sockets.
+    pub fn collect(&mut self) {
+        self.report_progress(SessionState::Exchanging);
+        // For a test that the server ended.
+        self.poll_observer(true);
+        self.sending_streams.clear();
+        self.collected = self
+            .engines
+            .take()
+            .map(SessionEngines::collect)
+            .unwrap_or_default();
+        let capture = std::mem::take(&mut self.capture);
+        let (captured, caveats) = capture.end(SessionRole::Client, &self.collected);
+        let about = captured
+            .as_ref()
+            .map(|captured| captured.capture_report().clone());
+        attach_capture(&mut self.collected, SessionRole::Client, about, caveats);
+        self.captures.client = captured;
+    }
+
+    /// Returns `None` if no payload flows.
+    pub fn poll_engines(&mut self) -> Option<MovedBytes> {
+        self.report_progress(SessionState::Running);
+        let progress = self.engines.as_ref()?.progress();
+        let interval = progress.interval;
+        let (sent, received) = (interval.sent_bytes, interval.received_bytes);
+        let elapsed_us = interval.elapsed_us;
+        self.moved_bytes = sent.unwrap_or(0) + received.unwrap_or(0);
+        let taken = |wanted: u64| received.is_none_or(|bytes| bytes >= wanted);
+        let over = match self.plan.stop {
+            StopCondition::TimeUs(time) => elapsed_us >= time && (sent.is_none() || progress.sent),
+            StopCondition::Bytes(bytes) => progress.sent && taken(bytes) && self.has_arrived(),
+            StopCondition::Blocks(blocks) => {
+                let bytes = blocks.saturating_mul(plan_to_parameters::tcp_block_bytes(self.plan));
+                progress.sent && taken(bytes) && self.has_arrived()
+            }
+        };
+        let ended = received.is_some() && progress.drained && progress.sent && elapsed_us > 0;
+        self.poll_observer(over || ended);
+        Some(MovedBytes {
+            bytes: self.moved_bytes,
+            over: over || ended,
+        })
+    }
+
+    /// Returns the time during which payload only flows and no report is due.
+    pub fn flow_time_left(&self) -> Duration {
+        let (StopCondition::TimeUs(time), Some(engines)) = (self.plan.stop, &self.engines) else {
+            return Duration::ZERO;
+        };
+        let time = Duration::from_micros(time);
+        let told = self.observed.as_ref().and_then(ObservedTest::due);
+        let until = told.map_or(time, |told| told.min(time));
+        until.saturating_sub(payload_time(engines))
+    }
+
+    /// Returns whether all sent bytes are acknowledged, or acknowledgements have stopped.
+    fn has_arrived(&mut self) -> bool {
+        let waiting: u64 = self.in_flight_bytes();
+        let now = Instant::now();
+        match self.min_in_flight {
+            _ if waiting == 0 => true,
+            Some((least, since)) if waiting >= least => now >= since + ARRIVAL_TIMEOUT,
+            _ => {
+                self.min_in_flight = Some((waiting, now));
+                false
+            }
+        }
+    }
+
+    fn in_flight_bytes(&self) -> u64 {
+        let queued = |stream: &TcpStream| sockopt::send_queue_bytes(stream).ok();
+        self.sending_streams.iter().filter_map(queued).sum()
+    }
+
+    fn report_progress(&mut self, state: SessionState) {
+        let due = |(last, at): (SessionState, Instant)| {
+            last != state || at.elapsed() >= PROGRESS_INTERVAL
+        };
+        if self.last_progress.is_none_or(due) {
+            self.last_progress = Some((state, Instant::now()));
+            let progress = self.progress(state);
+            (self.watch)(&progress);
+        }
+    }
+
+    /// The server reports its received bytes only at the end; until then, the bytes acknowledged by
+    /// its kernel are used.
+    fn progress(&self, state: SessionState) -> ThroughputProgress {
+        let here = |run: &EndRun| {
+            let progress = run.progress();
+            let flow = PayloadProgress {
+                received_at: Some(progress.elapsed),
+                stream_bytes: progress.stream_bytes,
+                retransmits: progress.retransmits,
+                rtt: progress.rtt,
+                ..PayloadProgress::default()
+            };
+            (progress.bytes, progress.elapsed, flow)
+        };
+        let engines = self.engines.as_ref();
+        let forward = engines.and_then(SessionEngines::sender).map(here);
+        let reverse = engines.and_then(SessionEngines::receiver).map(here);
+        let both = forward.iter().chain(&reverse);
+        ThroughputProgress {
+            state,
+            elapsed: both
+                .map(|(_, elapsed, _)| *elapsed)
+                .max()
+                .unwrap_or_default(),
+            forward: forward.map(|(bytes, _, flow)| PayloadProgress {
+                sent_bytes: Some(bytes),
+                received_bytes: Some(bytes.saturating_sub(self.in_flight_bytes())),
+                ..flow
+            }),
+            reverse: reverse.map(|(bytes, _, flow)| PayloadProgress {
+                received_bytes: Some(bytes),
+                ..flow
+            }),
+        }
+    }
+}
+
+/// Returns the time since payload started to flow.
+fn payload_time(engines: &SessionEngines) -> Duration {
+    let runs = engines.sender().into_iter().chain(engines.receiver());
+    let at = runs.map(|run| run.progress().elapsed).max();
+    at.unwrap_or_default()
+}
+
+fn describe_stream(socket: &DataSocket, sends: bool) -> Option<OpenStream> {
+    let (local, peer) = match socket {
+        DataSocket::Tcp(stream) => (stream.local_addr(), stream.peer_addr()),
+        DataSocket::Udp(socket) => (socket.local_addr(), socket.peer_addr()),
+    };
+    Some(OpenStream {
+        sends,
+        local: local.ok()?,
+        peer: peer.ok()?,
+    })
+}
+
+/// Returns the plan as both engines run it: the server is told the default sizes.
+pub(super) fn fill_in_sizes(plan: &ThroughputPlan, datagram_bytes: u64) -> ThroughputPlan {
+    let far_sends_blocks =
+        matches!(plan.stop, StopCondition::Blocks(_)) || plan.direction != RunDirection::Forward;
+    let write_bytes = match plan.transport {
+        RunTransport::Udp { .. } => Some(datagram_bytes),
+        RunTransport::Tcp if far_sends_blocks => Some(plan_to_parameters::tcp_block_bytes(plan)),
+        RunTransport::Tcp => plan.write_bytes,
+    };
+    // Reads as an iperf3 client does: smaller reads cost this end 5 % more at high rates.
+    let reads_blocks = plan.mode == ReceiveMode::Delivered && plan.read_rate_bps.is_none();
+    let read_bytes = reads_blocks.then(|| plan_to_parameters::tcp_block_bytes(plan));
+    ThroughputPlan {
+        write_bytes,
+        read_bytes: plan.read_bytes.or(read_bytes),
+        ..plan.clone()
+    }
+}

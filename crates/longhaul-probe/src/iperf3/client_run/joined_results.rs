@@ -1,0 +1,347 @@
+//! Joins our readings and the server's counts into one observation, and builds our own results.
+//!
+//! The server reports bytes and time of each stream, UDP datagrams and jitter, and its CPU use;
+//! everything else about it is absent. Its first byte is assumed at the time of ours, because it
+//! reports how long a stream lasted, not when it started.
+
+use crate::engine::EngineResult;
+use crate::iperf3::iperf3_messages::{ResultsFault, StreamResults, TestResults, stream_id};
+use crate::program_sanitizer::sanitize_line;
+use crate::session_driver::SessionResults;
+use crate::throughput::payload_duration_us;
+use longhaul_model::report::v1::observation::{
+    BothEnds, EndObservation, HostFacts, ObservedStream, StreamEnd, ThroughputObservation,
+    UdpCounts,
+};
+use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
+use std::time::Duration;
+
+/// The maximum length of a congestion control's name.
+const MAX_NAME: usize = 15;
+/// The counter for the server's retransmits.
+const RETRANSMITS: &str = "iperf3.retransmits";
+
+/// The data of the test besides the counts.
+pub(super) struct JoinContext<'a> {
+    pub plan: &'a ThroughputPlan,
+    pub host: &'a str,
+    pub idle_rtt: Option<Duration>,
+    pub same_host: bool,
+}
+
+/// Joins the results of both ends; the error says which of the server's data is invalid.
+pub(super) fn join_ends(
+    known: &JoinContext<'_>,
+    collected: SessionResults,
+    far: &TestResults,
+) -> Result<ThroughputObservation, String> {
+    let streams = known.plan.streams as usize;
+    let all = match known.plan.direction {
+        RunDirection::Both => 2 * streams,
+        RunDirection::Forward | RunDirection::Reverse => streams,
+    };
+    let told = far
+        .by_index(all)
+        .map_err(|fault: ResultsFault| fault.to_string())?;
+    let (forward, reverse) = match known.plan.direction {
+        RunDirection::Forward => (told, Vec::new()),
+        RunDirection::Reverse => (Vec::new(), told),
+        RunDirection::Both => (told[..streams].to_vec(), told[streams..].to_vec()),
+    };
+    let one_way = |sends: bool, own: Option<EngineResult>, told: &[&StreamResults]| {
+        let own = own.ok_or("this end's engine gave no result")?;
+        join_direction(known, sends, own, (far, told))
+    };
+    match known.plan.direction {
+        RunDirection::Forward => one_way(true, collected.sender, &forward),
+        RunDirection::Reverse => one_way(false, collected.receiver, &reverse),
+        RunDirection::Both => Ok(ThroughputObservation {
+            reverse: Some(Box::new(one_way(false, collected.receiver, &reverse)?)),
+            ..one_way(true, collected.sender, &forward)?
+        }),
+    }
+}
+
+fn join_direction(
+    known: &JoinContext<'_>,
+    forward: bool,
+    own: EngineResult,
+    (far, told): (&TestResults, &[&StreamResults]),
+) -> Result<ThroughputObservation, String> {
+    let udp = known.plan.transport != RunTransport::Tcp;
+    let streams: Vec<ObservedStream> = own
+        .streams
+        .into_iter()
+        .zip(told)
+        .enumerate()
+        .map(|(index, (own, told))| {
+            let far =
+                build_server_stream(&own, told, (forward, udp), far.congestion_used.as_deref());
+            let (sender, receiver) = if forward { (own, far) } else { (far, own) };
+            ObservedStream {
+                index: index as u32,
+                sender,
+                receiver,
+            }
+        })
+        .collect();
+    let received: u64 = streams.iter().map(|stream| stream.receiver.bytes).sum();
+    if !udp && received == 0 {
+        return Err("no payload arrived at the receiver".to_owned());
+    }
+    let far_end = build_server_end(known.host, forward, far, told);
+    let (sender, receiver) = if forward {
+        (own.end, far_end)
+    } else {
+        (far_end, own.end)
+    };
+    Ok(ThroughputObservation {
+        forward,
+        elapsed_us: payload_duration_us(&streams),
+        idle_rtt_us: known.idle_rtt.map(|rtt| rtt.as_micros() as u64),
+        clock_error_us: None,
+        same_host: known.same_host,
+        same_boot: None,
+        streams,
+        ends: BothEnds { sender, receiver },
+        reverse: None,
+    })
+}
+
+/// Returns the server's end of a stream, from its results.
+fn build_server_stream(
+    own: &StreamEnd,
+    told: &StreamResults,
+    (receives, udp): (bool, bool),
+    congestion: Option<&str>,
+) -> StreamEnd {
+    let lasted = |from: f64, to: f64| ((to - from).max(0.0) * 1e6).min(1e15) as u64;
+    let packets = told.packets.max(0) as u64;
+    let lost = (told.errors.max(0) as u64).min(packets);
+    StreamEnd {
+        local: own.peer.clone(),
+        peer: own.local.clone(),
+        bytes: told.bytes.max(0) as u64,
+        started_us: own.started_us,
+        // Version 3.1 does not report it.
+        duration_us: told
+            .start_time
+            .zip(told.end_time)
+            .map_or(own.duration_us, |(from, to)| lasted(from, to)),
+        // It reports no calls for TCP.
+        calls: udp.then_some(if receives { packets - lost } else { packets }),
+        congestion_control: congestion
+            .filter(|_| !receives && !udp)
+            .map(|name| sanitize_line(name, MAX_NAME)),
+        udp: (receives && udp).then(|| UdpCounts {
+            datagrams: packets - lost,
+            lost,
+            jitter_ns: Some((told.jitter.clamp(0.0, 1e6) * 1e9) as u64),
+            ..UdpCounts::default()
+        }),
+        ..StreamEnd::default()
+    }
+}
+
+fn build_server_end(
+    host: &str,
+    receives: bool,
+    far: &TestResults,
+    told: &[&StreamResults],
+) -> EndObservation {
+    let seconds = |stream: &&StreamResults| Some(stream.end_time? - stream.start_time?);
+    let lasted = told.iter().filter_map(seconds).fold(0.0, f64::max);
+    let spent = |percent: f64| {
+        let us = percent.max(0.0) * lasted * 1e4;
+        (lasted > 0.0).then_some(us.min(1e15) as u64)
+    };
+    let resent = told
+        .iter()
+        .map(|stream| u64::try_from(stream.retransmits).ok());
+    let resent: Option<u64> = resent.sum();
+    EndObservation {
+        host: HostFacts {
+            name: host.to_owned(),
+            ..HostFacts::default()
+        },
+        bytes: told.iter().map(|stream| stream.bytes.max(0) as u64).sum(),
+        cpu_user_us: spent(far.cpu_util_user),
+        cpu_system_us: spent(far.cpu_util_system),
+        protocol: resent
+            .filter(|_| !receives && far.sender_has_retransmits == 1)
+            .map(|count| (RETRANSMITS.to_owned(), count))
+            .into_iter()
+            .collect(),
+        ..EndObservation::default()
+    }
+}
+
+/// Returns this end's results for the server.
+pub(super) fn build_client_results(collected: &SessionResults) -> TestResults {
+    let ends: Vec<(&EngineResult, bool)> =
+        [(&collected.sender, true), (&collected.receiver, false)]
+            .into_iter()
+            .filter_map(|(end, sends)| Some((end.as_ref()?, sends)))
+            .collect();
+    let streams = ends
+        .iter()
+        .flat_map(|(end, sends)| end.streams.iter().map(move |stream| (stream, *sends)));
+    let streams: Vec<StreamResults> = streams
+        .enumerate()
+        .map(|(index, (stream, sends))| build_client_stream(stream_id(index), stream, sends))
+        .collect();
+    let lasted = streams
+        .iter()
+        .filter_map(|stream| stream.end_time)
+        .fold(0.0, f64::max);
+    let share = |us: Option<u64>| match us {
+        Some(us) if lasted > 0.0 => us as f64 / 1e4 / lasted,
+        _ => 0.0,
+    };
+    let own = ends.first().map(|(end, _)| &end.end);
+    let user = share(own.and_then(|end| end.cpu_user_us));
+    let system = share(own.and_then(|end| end.cpu_system_us));
+    let knows = streams.iter().any(|stream| stream.retransmits >= 0);
+    TestResults {
+        cpu_util_total: user + system,
+        cpu_util_user: user,
+        cpu_util_system: system,
+        sender_has_retransmits: match (&collected.sender, knows) {
+            (None, _) => -1,
+            (Some(_), knows) => i64::from(knows),
+        },
+        congestion_used: ends
+            .iter()
+            .flat_map(|(end, _)| &end.streams)
+            .find_map(|stream| stream.congestion_control.clone()),
+        server_output_text: None,
+        server_output_json: None,
+        streams,
+    }
+}
+
+fn build_client_stream(id: i64, stream: &StreamEnd, sends: bool) -> StreamResults {
+    let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let last = stream
+        .samples
+        .iter()
+        .rev()
+        .find_map(|sample| sample.tcp.as_ref());
+    let udp = stream.udp.unwrap_or_default();
+    let is_udp = stream.udp.is_some();
+    StreamResults {
+        id,
+        bytes: whole(stream.bytes),
+        retransmits: match last {
+            Some(tcp) if sends => whole(tcp.retransmitted_segments),
+            _ => -1,
+        },
+        jitter: udp.jitter_ns.unwrap_or(0) as f64 / 1e9,
+        errors: whole(udp.lost),
+        omitted_errors: Some(0),
+        packets: if is_udp {
+            whole(udp.datagrams + udp.lost)
+        } else {
+            whole(stream.calls.unwrap_or(0))
+        },
+        omitted_packets: Some(0),
+        start_time: Some(0.0),
+        end_time: Some(stream.duration_us as f64 / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(bytes: u64) -> EngineResult {
+        let stream = StreamEnd {
+            bytes,
+            started_us: 1000,
+            duration_us: 2_000_000,
+            ..StreamEnd::default()
+        };
+        EngineResult {
+            streams: vec![stream],
+            end: EndObservation::default(),
+            caveats: Vec::new(),
+        }
+    }
+
+    fn far(bytes: i64, id: i64) -> TestResults {
+        TestResults {
+            cpu_util_user: 50.0,
+            sender_has_retransmits: 1,
+            streams: vec![StreamResults {
+                id,
+                bytes,
+                retransmits: 7,
+                start_time: Some(0.0),
+                end_time: Some(2.0),
+                ..StreamResults::default()
+            }],
+            ..TestResults::default()
+        }
+    }
+
+    fn joined(
+        direction: RunDirection,
+        told: &TestResults,
+    ) -> Result<ThroughputObservation, String> {
+        let plan = ThroughputPlan {
+            direction,
+            ..ThroughputPlan::default()
+        };
+        let known = JoinContext {
+            plan: &plan,
+            host: "far",
+            idle_rtt: None,
+            same_host: false,
+        };
+        let collected = match direction {
+            RunDirection::Forward => SessionResults {
+                sender: Some(own(5)),
+                receiver: None,
+            },
+            _ => SessionResults {
+                sender: None,
+                receiver: Some(own(5)),
+            },
+        };
+        join_ends(&known, collected, told)
+    }
+
+    #[test]
+    fn bytes_of_the_receiver_are_whoever_received_them() {
+        let forward = joined(RunDirection::Forward, &far(3, 1)).expect("a result");
+        let stream = &forward.streams[0];
+        assert_eq!((stream.sender.bytes, stream.receiver.bytes), (5, 3));
+        assert_eq!(forward.elapsed_us, 2_000_000);
+        assert_eq!(forward.ends.receiver.cpu_user_us, Some(1_000_000));
+        assert!(forward.ends.receiver.protocol.is_empty());
+        let reverse = joined(RunDirection::Reverse, &far(8, 1)).expect("a result");
+        let stream = &reverse.streams[0];
+        assert_eq!((stream.sender.bytes, stream.receiver.bytes), (8, 5));
+        assert_eq!(reverse.ends.sender.protocol[RETRANSMITS], 7);
+    }
+
+    #[test]
+    fn results_of_other_streams_or_of_nothing_are_no_results() {
+        let other = joined(RunDirection::Forward, &far(3, 2)).expect_err("no stream 1");
+        assert!(other.contains("stream 1"), "{other}");
+        let nothing = joined(RunDirection::Forward, &far(0, 1)).expect_err("nothing came");
+        assert!(nothing.contains("no payload"), "{nothing}");
+    }
+
+    #[test]
+    fn what_we_tell_is_what_servers_ask_for() {
+        let collected = SessionResults {
+            sender: Some(own(5)),
+            receiver: Some(own(6)),
+        };
+        let told = build_client_results(&collected);
+        let streams = told.by_index(2).expect("both, in order");
+        assert_eq!((streams[0].bytes, streams[1].bytes), (5, 6));
+        assert_eq!(streams[1].retransmits, -1);
+    }
+}

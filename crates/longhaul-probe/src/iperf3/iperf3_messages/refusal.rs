@@ -1,0 +1,198 @@
+//! The server's refusal: eight bytes after its error state.
+
+use std::fmt;
+
+/// The length of a refusal after its state byte.
+pub const REFUSAL_BYTES: usize = 8;
+
+/// An iperf3 error with iperf3's own number, which clients print as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Iperf3Error {
+    Duration,
+    Streams,
+    BlockSize,
+    Window,
+    Mss,
+    Omit,
+    Unimplemented,
+    Burst,
+    EndConditions,
+    DatagramSize,
+    Tos,
+    ReverseAndBidirectional,
+    TotalRate,
+    /// Since 3.17; older clients print the number.
+    DurationAboveLimit,
+    Connection,
+    Message,
+    Parameters,
+    Results,
+    ServerTerminated,
+    Congestion,
+    Pacing,
+    Authentication,
+    /// No payload arrived for a long time.
+    Silence,
+    Stream,
+}
+
+impl Iperf3Error {
+    pub const ALL: [Iperf3Error; 24] = [
+        Iperf3Error::Duration,
+        Iperf3Error::Streams,
+        Iperf3Error::BlockSize,
+        Iperf3Error::Window,
+        Iperf3Error::Mss,
+        Iperf3Error::Omit,
+        Iperf3Error::Unimplemented,
+        Iperf3Error::Burst,
+        Iperf3Error::EndConditions,
+        Iperf3Error::DatagramSize,
+        Iperf3Error::Tos,
+        Iperf3Error::ReverseAndBidirectional,
+        Iperf3Error::TotalRate,
+        Iperf3Error::DurationAboveLimit,
+        Iperf3Error::Connection,
+        Iperf3Error::Message,
+        Iperf3Error::Parameters,
+        Iperf3Error::Results,
+        Iperf3Error::ServerTerminated,
+        Iperf3Error::Congestion,
+        Iperf3Error::Pacing,
+        Iperf3Error::Authentication,
+        Iperf3Error::Silence,
+        Iperf3Error::Stream,
+    ];
+
+    /// Returns iperf3's number of the error.
+    pub fn code(self) -> i32 {
+        match self {
+            Iperf3Error::Duration => 5,
+            Iperf3Error::Streams => 6,
+            Iperf3Error::BlockSize => 7,
+            Iperf3Error::Window => 8,
+            Iperf3Error::Mss => 10,
+            Iperf3Error::Omit => 12,
+            Iperf3Error::Unimplemented => 13,
+            Iperf3Error::Burst => 15,
+            Iperf3Error::EndConditions => 16,
+            Iperf3Error::DatagramSize => 20,
+            Iperf3Error::Tos => 21,
+            Iperf3Error::ReverseAndBidirectional => 25,
+            Iperf3Error::TotalRate => 27,
+            Iperf3Error::DurationAboveLimit => 37,
+            Iperf3Error::Connection => 103,
+            Iperf3Error::Message => 110,
+            Iperf3Error::Parameters => 114,
+            Iperf3Error::Results => 117,
+            Iperf3Error::ServerTerminated => 120,
+            Iperf3Error::Congestion => 134,
+            Iperf3Error::Pacing => 140,
+            Iperf3Error::Authentication => 142,
+            Iperf3Error::Silence => 144,
+            Iperf3Error::Stream => 203,
+        }
+    }
+
+    fn describe(self) -> &'static str {
+        match self {
+            Iperf3Error::Duration => "the duration is out of range",
+            Iperf3Error::Streams => "the number of parallel streams is out of range",
+            Iperf3Error::BlockSize => "the block size is out of range",
+            Iperf3Error::Window => "the window is out of range",
+            Iperf3Error::Mss => "the MSS is out of range",
+            Iperf3Error::Omit => "the omitted time is out of range",
+            Iperf3Error::Unimplemented => "this is not implemented there",
+            Iperf3Error::Burst => "the burst is out of range",
+            Iperf3Error::EndConditions => "the test has no end, or several",
+            Iperf3Error::DatagramSize => "the datagram size is out of range",
+            Iperf3Error::Tos => "the type of service is out of range",
+            Iperf3Error::ReverseAndBidirectional => "a test is reverse or bidirectional, not both",
+            Iperf3Error::TotalRate => "the rate is above the server's limit",
+            Iperf3Error::DurationAboveLimit => "the duration is above the server's limit",
+            Iperf3Error::Connection => "a connection cannot be made",
+            Iperf3Error::Message => "a message is not understood",
+            Iperf3Error::Parameters => "the parameters are not understood",
+            Iperf3Error::Results => "the results are not understood",
+            Iperf3Error::ServerTerminated => "the server ended the test",
+            Iperf3Error::Congestion => "the congestion control cannot be set",
+            Iperf3Error::Pacing => "the pacing rate cannot be set",
+            Iperf3Error::Authentication => "the user is not let in",
+            Iperf3Error::Silence => "nothing came for long",
+            Iperf3Error::Stream => "a stream cannot be opened",
+        }
+    }
+}
+
+/// iperf3's error number and the operating system's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ServerRefusal {
+    pub code: i32,
+    /// `errno`, or 0.
+    pub system: i32,
+}
+
+impl ServerRefusal {
+    /// Returns the bytes after [`TestState::ServerError`](super::TestState::ServerError).
+    pub fn encode(self) -> [u8; REFUSAL_BYTES] {
+        let mut bytes = [0; REFUSAL_BYTES];
+        bytes[..4].copy_from_slice(&self.code.to_be_bytes());
+        bytes[4..].copy_from_slice(&self.system.to_be_bytes());
+        bytes
+    }
+
+    pub fn decode(bytes: [u8; REFUSAL_BYTES]) -> ServerRefusal {
+        let both = u64::from_be_bytes(bytes);
+        ServerRefusal {
+            code: (both >> 32) as i32,
+            system: both as i32,
+        }
+    }
+}
+
+impl From<Iperf3Error> for ServerRefusal {
+    fn from(trouble: Iperf3Error) -> ServerRefusal {
+        ServerRefusal {
+            code: trouble.code(),
+            system: 0,
+        }
+    }
+}
+
+impl fmt::Display for ServerRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = Iperf3Error::ALL
+            .iter()
+            .find(|known| known.code() == self.code);
+        match known {
+            Some(trouble) => write!(f, "{} (iperf3's error {})", trouble.describe(), self.code)?,
+            None => write!(f, "iperf3's error {}", self.code)?,
+        }
+        if self.system != 0 {
+            write!(f, ": {}", std::io::Error::from_raw_os_error(self.system))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_big_endian_and_each_trouble_has_its_own() {
+        let refusal = ServerRefusal {
+            code: 27,
+            system: 2,
+        };
+        assert_eq!(refusal.encode(), [0, 0, 0, 27, 0, 0, 0, 2]);
+        assert_eq!(ServerRefusal::decode(refusal.encode()), refusal);
+        let codes = Iperf3Error::ALL.map(Iperf3Error::code);
+        assert!(codes.windows(2).all(|pair| pair[0] < pair[1]), "{codes:?}");
+        assert!(
+            ServerRefusal::from(Iperf3Error::Mss)
+                .to_string()
+                .contains("MSS")
+        );
+    }
+}

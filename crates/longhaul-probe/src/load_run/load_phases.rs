@@ -1,0 +1,242 @@
+//! Runs the idle phases and loads in order, and records the interval of each.
+//!
+//! Setting up a run takes a few round trips without load, so the idle phase before it lasts until
+//! its first payload arrives. After the last payload, the ends exchange their counts, which is idle
+//! time again.
+
+use super::bulk_run::{self, LoadBulkRun};
+use super::load_flow;
+use super::{LoadRunProgress, PhaseRun, SharedProbes};
+use crate::probe_error::ProbeError;
+use crate::throughput::TargetHost;
+use longhaul_model::report::v1::ReportCaveat;
+use longhaul_model::report::v1::load::{LoadPhase, LoadPlan, LoadStep};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// The interval at which the user's stop is checked, and that of progress reports.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+/// The maximum time of a run besides its payload; its own deadlines end it earlier.
+const MAX_SETUP_TIME: Duration = Duration::from_secs(200);
+
+pub(super) struct PhaseRunner<'a> {
+    target: &'a TargetHost,
+    plan: &'a LoadPlan,
+    began: Instant,
+    probes: &'a SharedProbes,
+    phases: Vec<LoadPhase>,
+    runs: Vec<PhaseRun>,
+    caveats: Vec<ReportCaveat>,
+    reported_at: Option<Instant>,
+}
+
+/// The runs of one step.
+struct StepRuns {
+    load: Option<LoadBulkRun>,
+    competitor: Option<LoadBulkRun>,
+}
+
+impl<'a> PhaseRunner<'a> {
+    pub fn new(
+        target: &'a TargetHost,
+        plan: &'a LoadPlan,
+        (began, probes): (Instant, &'a SharedProbes),
+    ) -> PhaseRunner<'a> {
+        PhaseRunner {
+            target,
+            plan,
+            began,
+            probes,
+            phases: Vec::new(),
+            runs: Vec::new(),
+            caveats: Vec::new(),
+            reported_at: None,
+        }
+    }
+
+    /// Runs all steps, or until `stop` is set or the probes end.
+    pub fn run(&mut self, stop: &AtomicBool, watch: &mut dyn FnMut(&LoadRunProgress)) {
+        let plan = self.plan;
+        self.idle(stop, watch);
+        for (number, step) in (0u32..).zip(&plan.steps) {
+            if self.is_over(stop) {
+                break;
+            }
+            self.step(number, step, stop, watch);
+            self.idle(stop, watch);
+        }
+        self.close_idle(self.now_us());
+    }
+
+    pub fn finish(self) -> (Vec<LoadPhase>, Vec<PhaseRun>, Vec<ReportCaveat>) {
+        (self.phases, self.runs, self.caveats)
+    }
+
+    fn is_over(&self, stop: &AtomicBool) -> bool {
+        stop.load(Relaxed) || self.probes.ended.load(Relaxed)
+    }
+
+    fn now_us(&self) -> u64 {
+        self.began.elapsed().as_micros() as u64
+    }
+
+    /// Idles for at least the planned time.
+    fn idle(&mut self, stop: &AtomicBool, watch: &mut dyn FnMut(&LoadRunProgress)) {
+        if self.phases.last().is_none_or(|phase| phase.step.is_some()) {
+            let from_us = self.phases.last().map_or(0, |phase| phase.until_us);
+            self.phases.push(new_phase(from_us, None));
+        }
+        let until = Instant::now() + Duration::from_micros(self.plan.idle_us);
+        while !self.is_over(stop) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(POLL_INTERVAL));
+            self.report_progress(None, None, watch);
+        }
+    }
+
+    fn close_idle(&mut self, until_us: u64) {
+        if let Some(phase) = self.phases.last_mut().filter(|phase| phase.step.is_none()) {
+            phase.until_us = until_us.max(phase.from_us);
+        }
+    }
+
+    fn step(
+        &mut self,
+        number: u32,
+        step: &LoadStep,
+        stop: &AtomicBool,
+        watch: &mut dyn FnMut(&LoadRunProgress),
+    ) {
+        let began_us = self.now_us();
+        let wants_other = step.competitor || step.baseline;
+        let other = wants_other
+            .then(|| LoadBulkRun::start(self.target, bulk_run::competitor_plan(self.plan)));
+        let load = bulk_run::load_plan(self.plan, step);
+        let load = (!step.baseline).then(|| LoadBulkRun::start(self.target, load));
+        let mut errors = Vec::new();
+        let mut pair = StepRuns {
+            load: keep_started(load, &mut errors),
+            competitor: keep_started(other, &mut errors),
+        };
+        let deadline = Instant::now() + Duration::from_micros(self.plan.load_us) + MAX_SETUP_TIME;
+        while !pair.wait(POLL_INTERVAL) && !self.is_over(stop) && Instant::now() < deadline {
+            self.report_progress(Some(number), Some(&pair), watch);
+        }
+        self.record_phase(number, began_us, pair, errors);
+    }
+
+    /// Records a phase, with the flows of its runs on the time axis.
+    fn record_phase(
+        &mut self,
+        number: u32,
+        began_us: u64,
+        pair: StepRuns,
+        mut errors: Vec<String>,
+    ) {
+        let mut own = new_phase(began_us, Some(number));
+        let place = self.phases.len();
+        let mut spans = Vec::new();
+        for (bulk, competitor) in [(pair.load, false), (pair.competitor, true)] {
+            let Some((plan, ended)) = bulk.map(LoadBulkRun::finish) else {
+                continue;
+            };
+            let whose = if competitor { "the competitor: " } else { "" };
+            match ended {
+                Ok(outcome) => {
+                    let (flow, span) = load_flow::convert_flow(&outcome, self.began);
+                    spans.extend(span);
+                    *(if competitor {
+                        &mut own.competitor
+                    } else {
+                        &mut own.load
+                    }) = Some(flow);
+                    self.runs.push(PhaseRun {
+                        phase: place,
+                        competitor,
+                        plan,
+                        outcome,
+                    });
+                }
+                Err(error) => errors.push(format!("{whose}{}", format_error_chain(&error))),
+            }
+        }
+        let first = spans.iter().map(|span| span.0).min();
+        own.from_us = first.unwrap_or(began_us);
+        let last = spans.iter().map(|span| span.1).max();
+        own.until_us = last.unwrap_or_else(|| self.now_us()).max(own.from_us);
+        own.error = (!errors.is_empty()).then(|| errors.join("; "));
+        self.close_idle(own.from_us);
+        self.phases.push(own);
+    }
+
+    fn report_progress(
+        &mut self,
+        step: Option<u32>,
+        pair: Option<&StepRuns>,
+        watch: &mut dyn FnMut(&LoadRunProgress),
+    ) {
+        if self
+            .reported_at
+            .is_some_and(|told| told.elapsed() < PROGRESS_INTERVAL)
+        {
+            return;
+        }
+        self.reported_at = Some(Instant::now());
+        let (probes, rtt) = self.probes.latest();
+        let bytes = |bulk: Option<&LoadBulkRun>| bulk.map(LoadBulkRun::moved_bytes);
+        watch(&LoadRunProgress {
+            elapsed: self.began.elapsed(),
+            step,
+            probes,
+            rtt,
+            load_bytes: bytes(pair.and_then(|pair| pair.load.as_ref())),
+            competitor_bytes: bytes(pair.and_then(|pair| pair.competitor.as_ref())),
+        });
+    }
+}
+
+impl StepRuns {
+    /// Returns whether both runs have ended.
+    fn wait(&mut self, time: Duration) -> bool {
+        let load = self.load.as_mut().is_none_or(|bulk| bulk.wait(time));
+        let other = self.competitor.as_mut();
+        let rest = if load { time } else { Duration::ZERO };
+        other.is_none_or(|bulk| bulk.wait(rest)) && load
+    }
+}
+
+fn keep_started(
+    bulk: Option<Result<LoadBulkRun, ProbeError>>,
+    errors: &mut Vec<String>,
+) -> Option<LoadBulkRun> {
+    bulk?
+        .map_err(|error| errors.push(format_error_chain(&error)))
+        .ok()
+}
+
+/// Formats an error with its causes.
+fn format_error_chain(error: &ProbeError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+fn new_phase(from_us: u64, step: Option<u32>) -> LoadPhase {
+    LoadPhase {
+        from_us,
+        until_us: from_us,
+        step,
+        load: None,
+        competitor: None,
+        error: None,
+    }
+}

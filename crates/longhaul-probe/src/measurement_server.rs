@@ -1,0 +1,265 @@
+//! The server: answers runs on one TCP port and the UDP port of the same number.
+//!
+//! Every session has its own thread, so that no peer waits for another. Connections without a proof
+//! are limited in number and time, and the oldest is closed first. The defaults are safe: anonymous
+//! clients get what [`AnonymousLimits`] allows, and UDP is sent only to an address that has shown
+//! the session's nonce.
+
+mod accept;
+mod detach;
+mod files_session;
+pub(crate) mod iperf3_service;
+mod pending_connections;
+mod probe_session;
+mod serve_event;
+mod server_hooks;
+mod session_log;
+mod session_slots;
+mod stream_registry;
+mod udp_hello;
+
+pub use crate::transfer::FilesRoot;
+pub use crate::wire::AnonymousLimits;
+pub use detach::{DetachedProcess, detach};
+pub use iperf3_service::{
+    Iperf3Limits, Iperf3Options, RateLimit, ServerObserverConfig, server_observer,
+};
+pub use serve_event::ServeEvent;
+
+use crate::plan_limits::MAX_STREAMS;
+use crate::probe_error::ServeError;
+use crate::secure::{AuthToken, TlsIdentity};
+use longhaul_sys::listening_socket::{self, ListenSocketConfig};
+use pending_connections::PendingConnections;
+use session_slots::SessionSlots;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use stream_registry::StreamRegistry;
+
+/// The maximum delay until a stop is noticed.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The options of the server.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// Listen addresses; empty for every address of this host, in both families.
+    pub addresses: Vec<IpAddr>,
+    /// The port; 0 for any free one, see [`MeasurementServer::addresses`].
+    pub port: u16,
+    /// Listen on this interface only.
+    pub device: Option<String>,
+    pub token: Option<String>,
+    /// The limits of a client without the token; `None` rejects it. If the server has no token,
+    /// every client is anonymous.
+    pub anonymous: Option<AnonymousLimits>,
+    /// The maximum number of sessions of all peers.
+    pub max_sessions: u32,
+    /// The maximum number of streams of a session in each direction.
+    pub max_streams: u32,
+    /// Peers may request a capture of their own streams.
+    pub captures: bool,
+    /// Folders whose files peers may copy; if empty, no file is read or written.
+    pub files: Vec<FilesRoot>,
+    /// The options for iperf3 clients; `None` rejects them.
+    pub iperf3: Option<Iperf3Options>,
+    /// The command line of this program without secrets; sent to every peer of a run.
+    pub command: Option<String>,
+}
+
+impl Default for ServeOptions {
+    /// Allows anonymous clients within the anonymous limits, on the default port.
+    fn default() -> Self {
+        ServeOptions {
+            addresses: Vec::new(),
+            port: crate::DEFAULT_PORT,
+            device: None,
+            token: None,
+            anonymous: Some(AnonymousLimits::default()),
+            max_sessions: 32,
+            max_streams: MAX_STREAMS,
+            captures: true,
+            files: Vec::new(),
+            iperf3: Some(Iperf3Options::default()),
+            command: None,
+        }
+    }
+}
+
+/// Listens, and answers until `stop` is set.
+///
+/// `log` is called from many threads. Returns within about a second of `stop`, including sessions.
+///
+/// # Errors
+/// The port is in use, or a listener cannot be opened. A failed session does not end the server.
+pub fn serve(
+    options: ServeOptions,
+    log: impl Fn(ServeEvent) + Send + Sync,
+    stop: &AtomicBool,
+) -> Result<(), ServeError> {
+    MeasurementServer::bind(options)?.run(log, stop)
+}
+
+/// A server that is listening.
+#[derive(Debug)]
+pub struct MeasurementServer {
+    options: ServeOptions,
+    token: Option<AuthToken>,
+    identity: TlsIdentity,
+    ports: Vec<ListeningPort>,
+}
+
+/// One address: a listener and its UDP socket.
+#[derive(Debug)]
+struct ListeningPort {
+    address: SocketAddr,
+    listener: TcpListener,
+    datagrams: UdpSocket,
+}
+
+/// The state that all threads of the server share.
+struct ServerContext<'a> {
+    options: &'a ServeOptions,
+    token: Option<AuthToken>,
+    identity: &'a TlsIdentity,
+    log: &'a (dyn Fn(ServeEvent) + Send + Sync),
+    stop: &'a AtomicBool,
+    pending: PendingConnections,
+    registry: StreamRegistry,
+    /// The registry of iperf3's tests.
+    iperf3_tests: iperf3_service::TestRegistry,
+    slots: SessionSlots,
+    /// Probe sessions have their own slots: they are light, and run during bulk runs.
+    probe_slots: SessionSlots,
+}
+
+impl ServerContext<'_> {
+    fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl MeasurementServer {
+    /// Opens the listeners and generates the certificate.
+    pub fn bind(options: ServeOptions) -> Result<MeasurementServer, ServeError> {
+        let token = options.token.as_deref().and_then(AuthToken::new);
+        if token.is_none() && options.token.is_some() {
+            return Err(ServeError::EmptyToken);
+        }
+        let identity = TlsIdentity::generate()?;
+        let ports = open_ports(&options)?;
+        Ok(MeasurementServer {
+            options,
+            token,
+            identity,
+            ports,
+        })
+    }
+
+    /// Returns the listening addresses.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.ports.iter().map(|port| port.address).collect()
+    }
+
+    /// Answers until `stop` is set; see [`serve`].
+    pub fn run(
+        self,
+        log: impl Fn(ServeEvent) + Send + Sync,
+        stop: &AtomicBool,
+    ) -> Result<(), ServeError> {
+        let service = ServerContext {
+            options: &self.options,
+            token: self.token.clone(),
+            identity: &self.identity,
+            log: &log,
+            stop,
+            pending: PendingConnections::default(),
+            registry: StreamRegistry::default(),
+            iperf3_tests: iperf3_service::TestRegistry::default(),
+            slots: SessionSlots::new(self.options.max_sessions),
+            probe_slots: SessionSlots::new(self.options.max_sessions),
+        };
+        if self.token.as_ref().is_some_and(AuthToken::is_guessable) {
+            log(ServeEvent::TokenGuessable);
+        }
+        std::thread::scope(|scope| {
+            let mut result = Ok(());
+            for port in &self.ports {
+                log(ServeEvent::Listening(port.address));
+                let service = &service;
+                let started = std::thread::Builder::new()
+                    .name("listen".to_owned())
+                    .spawn_scoped(scope, move || {
+                        accept::accept_connections(service, port, scope);
+                    });
+                if let Err(source) = started {
+                    stop.store(true, Ordering::Relaxed);
+                    result = Err(ServeError::Thread(source));
+                }
+            }
+            result
+        })
+    }
+}
+
+fn open_ports(options: &ServeOptions) -> Result<Vec<ListeningPort>, ServeError> {
+    if !options.addresses.is_empty() {
+        let open = |address: &IpAddr| open_port(options, *address, false);
+        return options.addresses.iter().map(open).collect();
+    }
+    let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    match open_port(options, any, true) {
+        // The kernel has no IPv6.
+        Err(ServeError::Listen { source, .. })
+            if matches!(
+                source.kind(),
+                io::ErrorKind::Unsupported | io::ErrorKind::AddrNotAvailable
+            ) || source.raw_os_error() == Some(EAFNOSUPPORT) =>
+        {
+            Ok(vec![open_port(
+                options,
+                IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                false,
+            )?])
+        }
+        other => Ok(vec![other?]),
+    }
+}
+
+/// EAFNOSUPPORT on Linux, for which std has no stable kind.
+const EAFNOSUPPORT: i32 = 97;
+
+fn open_port(
+    options: &ServeOptions,
+    address: IpAddr,
+    both_families: bool,
+) -> Result<ListeningPort, ServeError> {
+    let mut place = ListenSocketConfig {
+        address: SocketAddr::new(address, options.port),
+        both_families,
+        device: options.device.as_deref(),
+    };
+    let failed = |protocol, address| {
+        move |source| ServeError::Listen {
+            protocol,
+            address,
+            source,
+        }
+    };
+    let listener = listening_socket::listen_tcp(&place, STOP_POLL_INTERVAL)
+        .map_err(failed("TCP", place.address))?;
+    place.address = listener
+        .local_addr()
+        .map_err(failed("TCP", place.address))?;
+    let datagrams =
+        listening_socket::bind_shared_udp(&place).map_err(failed("UDP", place.address))?;
+    datagrams
+        .set_read_timeout(Some(STOP_POLL_INTERVAL))
+        .map_err(failed("UDP", place.address))?;
+    Ok(ListeningPort {
+        address: place.address,
+        listener,
+        datagrams,
+    })
+}

@@ -1,0 +1,263 @@
+//! Accepts connections and recognises their protocol by the first bytes.
+//!
+//! `0x16` begins a TLS handshake: control. `LHD1` begins the preamble of a data stream. Text that
+//! could be a cookie is iperf3.
+
+use super::iperf3_service;
+use super::pending_connections::PendingSlot;
+use super::serve_event::ServeEvent;
+use super::server_hooks::ServerHooks;
+use super::{ListeningPort, STOP_POLL_INTERVAL, ServerContext, udp_hello};
+use crate::iperf3::iperf3_messages::TestCookie;
+use crate::secure::{ControlChannel, TlsHandshake, boot_proof};
+use crate::session::{AdmissionRules, GREETING_TIMEOUT, RoleState, Session, SessionSetup};
+use crate::session_driver::SessionDriver;
+use crate::throughput::DEAD_PEER_TIMEOUT;
+use crate::wire::{DATA_STREAM, PREAMBLE_BYTES, StreamPreamble};
+use longhaul_sys::{listening_socket, poll, sockopt};
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+/// The first byte of a TLS record with a handshake (RFC 8446, section 5.1).
+const TLS_HANDSHAKE: u8 = 0x16;
+/// The pause after an error of `accept_connection`: usually descriptors have run out, and some will be closed.
+const ERROR_PAUSE: Duration = Duration::from_millis(50);
+/// The interval at which the first bytes are checked again.
+const PEEK_INTERVAL: Duration = Duration::from_millis(2);
+
+/// A new connection of unknown protocol.
+pub(super) struct NewConnection<'a> {
+    pub stream: TcpStream,
+    pub peer: SocketAddr,
+    /// Counts accepted connections.
+    pub number: u64,
+    pub pending: PendingSlot<'a>,
+}
+
+/// Accepts connections and UDP hellos until the server stops. One thread does both, because on a
+/// small host every thread that wakes up preempts a stream.
+pub(super) fn accept_connections<'scope>(
+    service: &'scope ServerContext<'_>,
+    port: &'scope ListeningPort,
+    scope: &'scope Scope<'scope, '_>,
+) {
+    let both = [port.listener.as_fd(), port.datagrams.as_fd()];
+    while !service.is_stopping() {
+        match poll::wait_readable(both, Some(STOP_POLL_INTERVAL)) {
+            Ok([connection, hello]) => {
+                if connection {
+                    accept_connection(service, port, scope);
+                }
+                if hello {
+                    udp_hello::receive_hello(service, port);
+                }
+            }
+            Err(error) => {
+                log_error(service, "wait for connections", &error);
+                thread::sleep(ERROR_PAUSE);
+            }
+        }
+    }
+}
+
+fn accept_connection<'scope>(
+    service: &'scope ServerContext<'_>,
+    port: &'scope ListeningPort,
+    scope: &'scope Scope<'scope, '_>,
+) {
+    match port.listener.accept() {
+        Ok((stream, peer)) => {
+            if let Err(error) = spawn_connection(service, port, scope, (stream, peer)) {
+                log_error(service, "take a connection", &error);
+            }
+        }
+        Err(error) if is_transient_error(&error) => {}
+        Err(error) => {
+            log_error(service, "accept", &error);
+            thread::sleep(ERROR_PAUSE);
+        }
+    }
+}
+
+fn is_transient_error(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, TimedOut, WouldBlock};
+    matches!(
+        error.kind(),
+        WouldBlock | TimedOut | Interrupted | ConnectionAborted
+    )
+}
+
+fn log_error(service: &ServerContext<'_>, tried: &'static str, error: &io::Error) {
+    let why = error.to_string();
+    (service.log)(ServeEvent::Trouble { tried, why });
+}
+
+fn spawn_connection<'scope>(
+    service: &'scope ServerContext<'_>,
+    port: &'scope ListeningPort,
+    scope: &'scope Scope<'scope, '_>,
+    (stream, peer): (TcpStream, SocketAddr),
+) -> io::Result<()> {
+    let place = service.pending.register(&stream)?;
+    let arrival = NewConnection {
+        stream,
+        peer,
+        number: service.iperf3_tests.next_number(),
+        pending: place,
+    };
+    thread::Builder::new()
+        .name("session".to_owned())
+        .spawn_scoped(scope, move || dispatch_connection(service, port, arrival))?;
+    Ok(())
+}
+
+/// The protocol of a connection.
+enum ConnectionKind {
+    Control,
+    Data,
+    Iperf3,
+    Unknown,
+}
+
+fn dispatch_connection(
+    service: &ServerContext<'_>,
+    port: &ListeningPort,
+    arrival: NewConnection<'_>,
+) {
+    let peer = arrival.peer;
+    let deadline = Instant::now() + GREETING_TIMEOUT;
+    let dismissed = |why: String| (service.log)(ServeEvent::Dismissed { peer, why });
+    match peek_kind(&arrival.stream, deadline) {
+        Ok(ConnectionKind::Control) => {
+            if let Err(why) = handle_control(service, port, arrival) {
+                dismissed(why);
+            }
+        }
+        Ok(ConnectionKind::Data) => {
+            if let Err(why) = handle_data_stream(service, arrival.stream, deadline) {
+                (service.log)(ServeEvent::StreamRefused { peer, why });
+            }
+        }
+        Ok(ConnectionKind::Iperf3) => {
+            iperf3_service::handle_connection(service, port, arrival, deadline);
+        }
+        Ok(ConnectionKind::Unknown) => {
+            dismissed("its first bytes are of no protocol known here".to_owned());
+        }
+        Err(error) => dismissed(format!("its first bytes did not come: {error}")),
+    }
+}
+
+/// Peeks at the first bytes and leaves them in the socket.
+fn peek_kind(stream: &TcpStream, deadline: Instant) -> io::Result<ConnectionKind> {
+    let mut bytes = [0; DATA_STREAM.len()];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let seen = match stream.peek(&mut bytes)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => &bytes[..count],
+        };
+        if seen[0] == TLS_HANDSHAKE {
+            return Ok(ConnectionKind::Control);
+        }
+        if !DATA_STREAM.starts_with(seen) {
+            return Ok(if TestCookie::may_begin_with(seen) {
+                ConnectionKind::Iperf3
+            } else {
+                ConnectionKind::Unknown
+            });
+        }
+        if seen.len() == DATA_STREAM.len() {
+            return Ok(ConnectionKind::Data);
+        }
+        // There are fewer bytes than the magic number, and peeking does not wait for more.
+        thread::sleep(PEEK_INTERVAL);
+    }
+}
+
+fn handle_data_stream(
+    service: &ServerContext<'_>,
+    stream: TcpStream,
+    deadline: Instant,
+) -> Result<(), &'static str> {
+    let mut bytes = [0; PREAMBLE_BYTES];
+    read_until(&stream, &mut bytes, deadline).map_err(|_| "its preamble did not come in time")?;
+    let preamble =
+        StreamPreamble::decode(&bytes, DATA_STREAM).ok_or("its preamble makes no sense")?;
+    stream
+        .set_read_timeout(None)
+        .map_err(|_| "its socket is gone")?;
+    service.registry.claim(preamble, stream)
+}
+
+/// Fills `bytes` by one deadline, which a peer cannot extend by sending single bytes.
+pub(super) fn read_until(
+    mut stream: &TcpStream,
+    bytes: &mut [u8],
+    deadline: Instant,
+) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut bytes[filled..])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => filled += count,
+        }
+    }
+    Ok(())
+}
+
+/// Handles one control connection from the handshake to its close.
+fn handle_control(
+    service: &ServerContext<'_>,
+    port: &ListeningPort,
+    arrival: NewConnection<'_>,
+) -> Result<(), String> {
+    let NewConnection {
+        stream,
+        peer,
+        pending: place,
+        ..
+    } = arrival;
+    let unusable = |error: io::Error| format!("its socket cannot be used: {error}");
+    sockopt::set_no_delay(&stream, true).map_err(unusable)?;
+    listening_socket::set_dead_peer_timeout(&stream, DEAD_PEER_TIMEOUT).map_err(unusable)?;
+    let local = stream.local_addr().map_err(unusable)?;
+    let control = stream.try_clone().map_err(unusable)?;
+    let deadline = Instant::now() + GREETING_TIMEOUT;
+    let channel = ControlChannel::open(stream, TlsHandshake::Server(service.identity), deadline)
+        .map_err(|error| error.to_string())?;
+    let setup = SessionSetup {
+        token: service.token.clone(),
+        exporter: *channel.exporter(),
+        party: crate::local_party_info(),
+        boot_proof: boot_proof(channel.exporter()),
+        same_address: local.ip() == peer.ip(),
+    };
+    let admission = AdmissionRules::new(service.options.anonymous, service.options.max_streams);
+    let session = Session::new(setup, RoleState::Server(Box::new(admission)));
+    let epoch = Instant::now();
+    let mut hooks = ServerHooks::new((service, port), (local, peer), epoch, place, control);
+    let (closed, _) = SessionDriver::new(channel, session, epoch).run(&mut hooks);
+    let bytes = hooks.moved_bytes();
+    // The slot is released first: a peer may use it as soon as it sees the session closed.
+    drop(hooks);
+    (service.log)(ServeEvent::SessionClosed {
+        peer,
+        reason: closed.to_string(),
+        elapsed: epoch.elapsed(),
+        bytes,
+    });
+    Ok(())
+}

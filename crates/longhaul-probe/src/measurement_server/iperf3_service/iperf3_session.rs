@@ -1,0 +1,287 @@
+//! One test of an iperf3 client on its control connection: moves bytes between the connection and
+//! the state machine, and carries out its actions.
+
+mod test_admission;
+mod test_ending;
+
+use super::Iperf3Options;
+use super::iperf3_limits::MeteredTest;
+use super::iperf3_streams::{AwaitedStreams, RunningStreams};
+use super::server_observer::RunningTestObserver;
+use crate::iperf3::iperf3_messages::{RequestedTest, TestCookie, TestParameters};
+use crate::iperf3::server_protocol::{
+    ServerAction, ServerInput, ServerProtocol, ServerStep, ServerTestEnd,
+};
+use crate::measurement_server::accept::NewConnection;
+use crate::measurement_server::pending_connections::PendingSlot;
+use crate::measurement_server::serve_event::ServeEvent;
+use crate::measurement_server::session_slots::SessionSlot;
+use crate::measurement_server::{AnonymousLimits, ListeningPort, ServerContext};
+use crate::plan_limits::MAX_RUN_US;
+use crate::session_driver::TRANSFER_POLL;
+use crate::throughput::DEAD_PEER_TIMEOUT;
+use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_sys::{listening_socket, sockopt, tcp_info};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// The poll intervals of the streams while they open, and while their bytes are counted for a limit
+/// or the last ones are awaited.
+const OPENING_POLL: Duration = Duration::from_millis(2);
+const COUNTING_POLL: Duration = Duration::from_millis(10);
+/// The poll interval in other steps (is the server being stopped?).
+const IDLE_POLL: Duration = Duration::from_millis(100);
+/// The timeout of a write to the client.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An admitted test.
+struct AdmittedTest<'a> {
+    test: RequestedTest,
+    plan: ThroughputPlan,
+    awaited: Option<AwaitedStreams<'a>>,
+    metered: Option<MeteredTest<'a>>,
+    _slot: SessionSlot<'a>,
+}
+
+pub(super) struct Iperf3Session<'a> {
+    service: &'a ServerContext<'a>,
+    port: &'a ListeningPort,
+    options: &'a Iperf3Options,
+    cookie: TestCookie,
+    stream: TcpStream,
+    local: SocketAddr,
+    peer: SocketAddr,
+    epoch: Instant,
+    idle_rtt: Duration,
+    server: ServerProtocol,
+    pending: Option<PendingSlot<'a>>,
+    /// A UDP test that waits for its turn.
+    waiting: Option<Box<(TestParameters, RequestedTest)>>,
+    granted: Option<AdmittedTest<'a>>,
+    flowing: Option<RunningStreams<'a>>,
+    follower: Option<Box<dyn RunningTestObserver>>,
+    moved: u64,
+    closed: Option<ServerTestEnd>,
+}
+
+impl<'a> Iperf3Session<'a> {
+    /// Runs the session, beginning after the cookie.
+    pub fn run(
+        (service, port): (&'a ServerContext<'a>, &'a ListeningPort),
+        options: &'a Iperf3Options,
+        cookie: TestCookie,
+        arrival: NewConnection<'a>,
+    ) {
+        let peer = arrival.peer;
+        match Iperf3Session::new((service, port), options, cookie, arrival) {
+            Ok(session) => session.drive(),
+            Err(error) => {
+                let why = format!("its socket cannot be used: {error}");
+                (service.log)(ServeEvent::Dismissed { peer, why });
+            }
+        }
+    }
+
+    fn new(
+        (service, port): (&'a ServerContext<'a>, &'a ListeningPort),
+        options: &'a Iperf3Options,
+        cookie: TestCookie,
+        arrival: NewConnection<'a>,
+    ) -> io::Result<Iperf3Session<'a>> {
+        let stream = arrival.stream;
+        sockopt::set_no_delay(&stream, true)?;
+        listening_socket::set_dead_peer_timeout(&stream, DEAD_PEER_TIMEOUT)?;
+        stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        let most = anonymous_limits(service, options);
+        let longest = match (options.limits.max_duration, most) {
+            (Some(longest), _) => longest,
+            (None, Some(most)) => Duration::from_secs(most.seconds),
+            (None, None) => Duration::from_micros(MAX_RUN_US),
+        };
+        let mut server = ServerProtocol::new(longest, most.and_then(|most| most.bytes));
+        if let Some(silence) = options.limits.silence_timeout {
+            server = server.with_silence_timeout(silence);
+        }
+        Ok(Iperf3Session {
+            service,
+            port,
+            options,
+            cookie,
+            local: stream.local_addr()?,
+            peer: arrival.peer,
+            epoch: Instant::now(),
+            idle_rtt: tcp_info::read_tcp_info(&stream).map_or(Duration::ZERO, |info| info.rtt),
+            stream,
+            server,
+            pending: Some(arrival.pending),
+            waiting: None,
+            granted: None,
+            flowing: None,
+            follower: None,
+            moved: 0,
+            closed: None,
+        })
+    }
+
+    fn drive(mut self) {
+        self.feed(ServerInput::Start);
+        let mut bytes = [0; 4096];
+        while self.closed.is_none() {
+            self.receive(&mut bytes);
+            self.poll();
+            self.feed(ServerInput::Tick);
+        }
+        self.close();
+    }
+
+    /// Reads from the client until something else is due.
+    fn receive(&mut self, bytes: &mut [u8]) {
+        let poll = match self.server.step() {
+            ServerStep::Admitting | ServerStep::Opening => OPENING_POLL,
+            ServerStep::Running if !self.limits_traffic() => TRANSFER_POLL,
+            ServerStep::Running | ServerStep::Draining => COUNTING_POLL,
+            _ => IDLE_POLL,
+        };
+        let due = self.server.next_deadline();
+        let left = due.map_or(poll, |due| due.saturating_sub(self.epoch.elapsed()));
+        let noted = self.flowing.as_ref().and_then(RunningStreams::due_in);
+        let left = noted.map_or(left, |noted| noted.min(left));
+        let wait = left.clamp(Duration::from_millis(1), poll);
+        let heard = self.stream.set_read_timeout(Some(wait));
+        match heard.and_then(|()| self.stream.read(bytes)) {
+            Ok(0) => self.feed(ServerInput::Gone("it hung up".to_owned())),
+            Ok(count) => self.feed(ServerInput::Bytes(&bytes[..count])),
+            Err(error) if is_timeout(&error) => {}
+            Err(error) => self.feed(ServerInput::Gone(error.to_string())),
+        }
+    }
+
+    /// Returns whether the bytes or the rate of the client are limited.
+    fn limits_traffic(&self) -> bool {
+        let metered = |granted: &AdmittedTest<'_>| granted.metered.is_some();
+        self.granted.as_ref().is_some_and(metered)
+            || anonymous_limits(self.service, self.options).is_some_and(|most| most.bytes.is_some())
+    }
+
+    /// Checks for local events.
+    fn poll(&mut self) {
+        if self.service.is_stopping() {
+            self.feed(ServerInput::Terminate(
+                "the service is being stopped".to_owned(),
+            ));
+        }
+        if let Some(asked) = self.waiting.take() {
+            self.admit(asked);
+        }
+        match self.server.step() {
+            ServerStep::Opening => self.poll_arrivals(),
+            ServerStep::Running | ServerStep::Draining => self.poll_streams(),
+            _ => {}
+        }
+    }
+
+    fn poll_arrivals(&mut self) {
+        let Some(granted) = &mut self.granted else {
+            return;
+        };
+        let wanted = granted.test.all_streams();
+        let Some(awaited) = &mut granted.awaited else {
+            return;
+        };
+        let before = awaited.arrived();
+        match awaited.poll(&granted.plan) {
+            Err((trouble, why)) => self.feed(ServerInput::Failed(trouble, why)),
+            Ok(count) if count >= wanted => self.feed(ServerInput::StreamsOpen),
+            Ok(count) if count > before => self.feed(ServerInput::StreamJoined),
+            Ok(_) => {}
+        }
+    }
+
+    fn poll_streams(&mut self) {
+        let Some(flowing) = &mut self.flowing else {
+            return;
+        };
+        self.moved = flowing.poll();
+        let quiet = flowing.is_quiet();
+        if let (Some(interval), Some(follower)) = (flowing.interval(), &mut self.follower) {
+            follower.interval(interval);
+        }
+        self.feed(ServerInput::Moved(self.moved));
+        let metered = self
+            .granted
+            .as_ref()
+            .and_then(|granted| granted.metered.as_ref());
+        if let Some(Err((trouble, why))) =
+            metered.map(|metered| metered.record(Instant::now(), self.moved))
+        {
+            self.feed(ServerInput::Failed(trouble, why));
+        }
+        if quiet && self.server.step() == ServerStep::Draining {
+            self.feed(ServerInput::Drained);
+        }
+    }
+
+    fn feed(&mut self, input: ServerInput<'_>) {
+        let actions = self.server.handle(self.epoch.elapsed(), input);
+        for action in actions {
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: ServerAction) {
+        match action {
+            ServerAction::Send(bytes) => {
+                if let Err(error) = self.stream.write_all(&bytes) {
+                    self.feed(ServerInput::Gone(error.to_string()));
+                }
+            }
+            ServerAction::Admit(asked) => self.admit(asked),
+            ServerAction::Run => self.start(),
+            ServerAction::Stop => {
+                if let Some(flowing) = &mut self.flowing {
+                    flowing.stop();
+                }
+            }
+            ServerAction::Collect(_) => {
+                let results = self.results();
+                self.feed(ServerInput::Ready(Box::new(results)));
+            }
+            ServerAction::Close(closed) => self.closed = Some(closed),
+        }
+    }
+
+    fn start(&mut self) {
+        let Some(granted) = &mut self.granted else {
+            return;
+        };
+        let Some(awaited) = granted.awaited.take() else {
+            return;
+        };
+        let asked = (&granted.test, &granted.plan);
+        let following = self.options.observer.as_ref();
+        match RunningStreams::start(awaited, asked, (self.epoch, self.idle_rtt), following) {
+            Ok((flowing, started)) => {
+                self.flowing = Some(flowing);
+                if let Some(follower) = &mut self.follower {
+                    follower.started(started);
+                }
+            }
+            Err((trouble, why)) => self.feed(ServerInput::Failed(trouble, why)),
+        }
+    }
+}
+
+/// Returns the limits of a client that names no user; `None` if there are none.
+fn anonymous_limits(
+    service: &ServerContext<'_>,
+    options: &Iperf3Options,
+) -> Option<AnonymousLimits> {
+    let stranger = options.users.is_none() && !options.limits.anonymous_unlimited;
+    service.options.anonymous.filter(|_| stranger)
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}

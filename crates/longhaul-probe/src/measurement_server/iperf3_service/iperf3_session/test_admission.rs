@@ -1,0 +1,126 @@
+//! Decides whether a test is admitted.
+
+use super::super::iperf3_limits::MeteredTest;
+use super::super::iperf3_streams::AwaitedStreams;
+use super::super::server_observer::AcceptedTest;
+use super::{AdmittedTest, Iperf3Session, anonymous_limits};
+use crate::iperf3::iperf3_messages::{Iperf3Error, RequestedTest, TestParameters, TestTransport};
+use crate::iperf3::server_protocol::{ServerInput, TestFault};
+use crate::iperf3::{convert_test, map_anonymous_limit};
+use crate::measurement_server::serve_event::ServeEvent;
+use crate::measurement_server::server_hooks::describe_plan;
+use crate::plan_limits::check_anonymous;
+use crate::program_sanitizer::sanitize_line;
+use longhaul_model::report::v1::plan::{CoreAffinity, ThroughputPlan};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+const MAX_VERSION: usize = 16;
+
+impl<'a> Iperf3Session<'a> {
+    /// Admits or rejects the test, or waits for its turn.
+    pub(super) fn admit(&mut self, asked: Box<(TestParameters, RequestedTest)>) {
+        let turn = match asked.1.transport {
+            TestTransport::Tcp => None,
+            TestTransport::Udp => {
+                let book = &self.service.iperf3_tests;
+                let Some(turn) = book.reserve_udp_turn(self.peer.ip(), asked.1.all_streams())
+                else {
+                    self.waiting = Some(asked);
+                    return;
+                };
+                Some(turn)
+            }
+        };
+        let (asked, test) = *asked;
+        let plan = self.plan(&test);
+        let metered = match self.check_permission(&asked, &test, &plan) {
+            Ok(metered) => metered,
+            Err((trouble, why)) => return self.feed(ServerInput::Failed(trouble, why)),
+        };
+        let most = anonymous_limits(self.service, self.options).map(|most| most.concurrent);
+        let slot = match self.service.slots.take(most) {
+            Ok(slot) => slot,
+            Err(why) => return self.feed(ServerInput::Busy(why)),
+        };
+        let Some(entry) = self
+            .service
+            .iperf3_tests
+            .register(self.cookie, test.all_streams())
+        else {
+            return self.feed(ServerInput::Busy("its cookie is in use".to_owned()));
+        };
+        self.announce(&asked, &test, &plan);
+        let local = SocketAddr::new(self.local.ip(), self.port.address.port());
+        let device = self.service.options.device.as_deref();
+        self.granted = Some(AdmittedTest {
+            awaited: Some(AwaitedStreams::new(entry, turn, local, device)),
+            plan,
+            test,
+            metered,
+            _slot: slot,
+        });
+        self.pending = None;
+        self.feed(ServerInput::Admitted);
+    }
+
+    fn plan(&self, test: &RequestedTest) -> ThroughputPlan {
+        let mut plan = convert_test(test);
+        if let Some(core) = self.options.core {
+            plan.affinity = CoreAffinity::Cores {
+                initiator: Vec::new(),
+                responder: vec![core],
+            };
+        }
+        plan
+    }
+
+    fn announce(&mut self, asked: &TestParameters, test: &RequestedTest, plan: &ThroughputPlan) {
+        let version = asked.client_version.as_deref().unwrap_or("before 3.1");
+        (self.service.log)(ServeEvent::SessionOpened {
+            peer: self.peer,
+            host: format!("iperf3 {}", sanitize_line(version, MAX_VERSION)),
+            anonymous: self.options.users.is_none(),
+            what: describe_plan(plan),
+        });
+        let following = self.options.observer.as_ref();
+        self.follower = following.map(|following| {
+            Arc::clone(&following.observer).test_accepted(AcceptedTest {
+                peer: self.peer,
+                port: self.port.address.port(),
+                cookie: self.cookie,
+                requested: asked.clone(),
+                test: test.clone(),
+            })
+        });
+    }
+
+    /// Checks whether this client may run this test.
+    fn check_permission(
+        &self,
+        asked: &TestParameters,
+        test: &RequestedTest,
+        plan: &ThroughputPlan,
+    ) -> Result<Option<MeteredTest<'a>>, TestFault> {
+        if test.streams > self.service.options.max_streams {
+            let most = self.service.options.max_streams;
+            return Err((Iperf3Error::Streams, format!("at most {most} streams")));
+        }
+        let limits = &self.options.limits;
+        if let Some(users) = &self.options.users {
+            users.check(asked.authtoken.as_deref())?;
+        } else if let Some(strangers) = anonymous_limits(self.service, self.options) {
+            let refused = |error| (map_anonymous_limit(&error), error.to_string());
+            check_anonymous(plan, &strangers).map_err(refused)?;
+        } else if !limits.anonymous_unlimited {
+            let why = "strangers are turned away, and iperf3 knows no token";
+            return Err((Iperf3Error::Authentication, why.to_owned()));
+        }
+        limits.check_time(test)?;
+        let meter = &self.service.iperf3_tests.meter;
+        limits
+            .rate
+            .map(|limit| meter.register(test, limit))
+            .transpose()
+    }
+}

@@ -1,0 +1,118 @@
+//! The server side of a probe session: its flow, its thread, and their messages.
+
+use super::session_slots::SessionSlot;
+use super::stream_registry::{SessionEntry, StreamClaim};
+use crate::probing::{ProbeServer, ProbeServerSetup, ReverseSurveyor};
+use crate::session::{SessionInput, SessionState};
+use crate::wire::{ProbeBounds, SessionReply, SessionRequest, StreamPreamble};
+use longhaul_sys::sockopt;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Instant;
+
+pub(super) struct ServerProbeSession<'a> {
+    bounds: ProbeBounds,
+    registered: SessionEntry<'a>,
+    surveyor: Option<ReverseSurveyor>,
+    epoch: Instant,
+    prober: Option<ProbeServer>,
+    _slot: SessionSlot<'a>,
+}
+
+impl<'a> ServerProbeSession<'a> {
+    pub fn new(
+        (bounds, registered, slot): (ProbeBounds, SessionEntry<'a>, SessionSlot<'a>),
+        surveyor: ReverseSurveyor,
+        epoch: Instant,
+    ) -> ServerProbeSession<'a> {
+        ServerProbeSession {
+            bounds,
+            registered,
+            surveyor: Some(surveyor),
+            epoch,
+            prober: None,
+            _slot: slot,
+        }
+    }
+
+    /// Returns the IP bytes of trains and echoes.
+    pub fn moved_bytes(&self) -> u64 {
+        self.prober.as_ref().map_or(0, ProbeServer::moved_bytes)
+    }
+
+    /// Sends a request to the thread; returns an input only if that fails.
+    pub fn send_request(&self, ask: SessionRequest) -> Option<SessionInput> {
+        let taken = self.prober.as_ref().is_some_and(|far| far.try_request(ask));
+        (!taken).then(|| SessionInput::Failed("its probing thread takes no work".to_owned()))
+    }
+
+    /// Checks the listener while the flow opens, and the thread after that.
+    pub fn poll(
+        &mut self,
+        state: SessionState,
+        open: impl FnOnce(SocketAddr) -> io::Result<UdpSocket>,
+    ) -> Option<SessionInput> {
+        match state {
+            SessionState::Opening if self.prober.is_none() => self.open_when_claimed(open),
+            SessionState::Working => match self.prober.as_ref()?.poll_answer() {
+                Ok(answer) => {
+                    answer.map(|answer| SessionInput::Answer(Box::new(limit_answer(answer))))
+                }
+                Err(()) => Some(SessionInput::Failed("its probing thread ended".to_owned())),
+            },
+            _ => None,
+        }
+    }
+
+    fn open_when_claimed(
+        &mut self,
+        open: impl FnOnce(SocketAddr) -> io::Result<UdpSocket>,
+    ) -> Option<SessionInput> {
+        let started = if self.bounds.flows == 0 {
+            self.start(None)
+        } else {
+            match self.registered.claims.try_recv().ok()? {
+                StreamClaim::Datagram(preamble, from) => open(from).and_then(|socket| {
+                    self.set_dscp(&socket, from)?;
+                    super::udp_hello::acknowledge_hello(&socket, &preamble);
+                    self.start(Some((socket, preamble)))
+                }),
+                StreamClaim::Connection(..) => Err(io::Error::other("a TCP stream in its place")),
+            }
+        };
+        Some(match started {
+            Ok(()) => SessionInput::StreamsOpen,
+            Err(error) => SessionInput::Failed(format!("cannot open the flow of probes: {error}")),
+        })
+    }
+
+    fn set_dscp(&self, socket: &UdpSocket, peer: SocketAddr) -> io::Result<()> {
+        let Some(dscp) = self.bounds.dscp else {
+            return Ok(());
+        };
+        let family = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        sockopt::set_dscp(socket, dscp, family)
+    }
+
+    fn start(&mut self, flow: Option<(UdpSocket, StreamPreamble)>) -> io::Result<()> {
+        let surveyor = self.surveyor.take();
+        let surveyor = surveyor.ok_or_else(|| io::Error::other("it is open already"))?;
+        self.prober = Some(ProbeServer::start(ProbeServerSetup {
+            flow,
+            epoch: self.epoch,
+            max_bytes: self.bounds.most_bytes,
+            surveyor,
+        })?);
+        Ok(())
+    }
+}
+
+/// Replaces an answer that is too large for a frame: routes and echo series have no fixed size.
+fn limit_answer(answer: SessionReply) -> SessionReply {
+    use crate::wire::{ControlMessage, MAX_RESULT_BYTES, encode_frame};
+    let message = ControlMessage::Answer(Box::new(answer));
+    match (encode_frame(&message, MAX_RESULT_BYTES), message) {
+        (Ok(_), ControlMessage::Answer(answer)) => *answer,
+        _ => SessionReply::Failed("the answer is too large for a frame".to_owned()),
+    }
+}

@@ -1,0 +1,142 @@
+//! The events that the server logs.
+
+use longhaul_model::units::Bytes;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// An event of the server. `Display` formats the log line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServeEvent {
+    Listening(SocketAddr),
+    /// The token is short enough to be guessed offline.
+    TokenGuessable,
+    /// An iperf3 client was rejected, because iperf3 is not served.
+    Iperf3Refused(SocketAddr),
+    /// A connection of an unknown protocol, or one that was too slow.
+    Dismissed {
+        peer: SocketAddr,
+        why: String,
+    },
+    /// A data connection or datagram that belongs to no session.
+    StreamRefused {
+        peer: SocketAddr,
+        why: &'static str,
+    },
+    /// The plan was accepted.
+    SessionOpened {
+        peer: SocketAddr,
+        /// The name that the peer gives for its host.
+        host: String,
+        anonymous: bool,
+        /// Direction, transport and streams as text.
+        what: String,
+    },
+    /// The run has ended at this end, and its results are being sent.
+    ResultsReady {
+        peer: SocketAddr,
+        /// Payload that this end moved.
+        bytes: u64,
+        streams: u32,
+        /// Size of the capture file that is sent as well.
+        capture_bytes: Option<u64>,
+    },
+    /// The peer copies files.
+    Copying {
+        peer: SocketAddr,
+        /// The files are copied to this host.
+        receiving: bool,
+    },
+    SessionClosed {
+        peer: SocketAddr,
+        reason: String,
+        elapsed: Duration,
+        /// Payload that this end moved.
+        bytes: u64,
+    },
+    /// The kernel refused an operation; the server continues.
+    Trouble {
+        tried: &'static str,
+        why: String,
+    },
+}
+
+impl fmt::Display for ServeEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServeEvent::Listening(address) => write!(f, "listening on {address}, TCP and UDP"),
+            ServeEvent::TokenGuessable => f.write_str(
+                "the token is short: whoever intercepts a connection can guess it; \
+                 leave it out to have one made",
+            ),
+            ServeEvent::Iperf3Refused(peer) => write!(
+                f,
+                "{}: turned away: iperf3 is not answered here (--no-iperf3)",
+                PeerAddress(peer)
+            ),
+            ServeEvent::Dismissed { peer, why } => {
+                write!(f, "{}: dismissed: {why}", PeerAddress(peer))
+            }
+            ServeEvent::StreamRefused { peer, why } => {
+                write!(f, "{}: data stream refused: {why}", PeerAddress(peer))
+            }
+            ServeEvent::SessionOpened {
+                peer,
+                host,
+                anonymous,
+                what,
+            } => {
+                let whose = if *anonymous {
+                    "a stranger"
+                } else {
+                    "with the token"
+                };
+                write!(f, "{}: {host}, {whose}: {what}", PeerAddress(peer))
+            }
+            ServeEvent::ResultsReady {
+                peer,
+                bytes,
+                streams,
+                capture_bytes,
+            } => {
+                let bytes = Bytes(*bytes);
+                write!(
+                    f,
+                    "{}: counted {bytes} in {streams} stream(s)",
+                    PeerAddress(peer)
+                )?;
+                match capture_bytes {
+                    Some(file) => write!(f, "; a capture of {} goes with that", Bytes(*file)),
+                    None => Ok(()),
+                }
+            }
+            ServeEvent::Copying { peer, receiving } => {
+                let way = if *receiving { "to" } else { "from" };
+                write!(f, "{}: copies files {way} here", PeerAddress(peer))
+            }
+            ServeEvent::SessionClosed {
+                peer,
+                reason,
+                elapsed,
+                bytes,
+            } => write!(
+                f,
+                "{}: {reason}; {} in {}",
+                PeerAddress(peer),
+                Bytes(*bytes),
+                longhaul_model::units::format_duration(*elapsed)
+            ),
+            ServeEvent::Trouble { tried, why } => write!(f, "cannot {tried}: {why}"),
+        }
+    }
+}
+
+/// Formats IPv4-mapped IPv6 addresses as IPv4.
+struct PeerAddress<'a>(&'a SocketAddr);
+
+impl fmt::Display for PeerAddress<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ip: IpAddr = self.0.ip().to_canonical();
+        SocketAddr::new(ip, self.0.port()).fmt(f)
+    }
+}

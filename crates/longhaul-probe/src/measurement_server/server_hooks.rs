@@ -1,0 +1,433 @@
+//! The server's tasks outside the protocol: capacity, data streams from the listener, engines,
+//! results.
+
+use super::files_session::FilesSession;
+use super::pending_connections::PendingSlot;
+use super::probe_session::ServerProbeSession;
+use super::serve_event::ServeEvent;
+use super::session_log::SessionLog;
+use super::session_slots::SessionSlot;
+use super::stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
+use super::udp_hello::{acknowledge_hello, answer_repeated_hellos, open_flow};
+use super::{ListeningPort, ServerContext};
+use crate::capture::capture_refused_caveat;
+use crate::capture::run_capture::{RunCapture, attach_capture};
+use crate::engine::{self, DataSocket, EngineError, TransferRole as Flow};
+use crate::plan_limits::{ANONYMOUS_CAPTURE_BYTES, MAX_CAPTURE_BYTES};
+use crate::probing::ReverseSurveyor;
+use crate::program_sanitizer::sanitize_line;
+use crate::secure::random_bytes;
+use crate::session::{
+    AdmissionRequest, Session, SessionAction, SessionInput, SessionPurpose, SessionRole,
+    SessionState, sends_payload,
+};
+use crate::session_driver::{
+    EngineSetup, SessionEngines, SessionHooks, SessionResults, SessionSockets, split_capture,
+    split_results,
+};
+use crate::wire::{
+    AnonymousLimits, ControlMessage, IntervalCounters, ProbeBounds, SessionAccept, SessionNonce,
+    SessionRequest, StreamPreamble,
+};
+use longhaul_model::report::v1::RunParty;
+use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// The maximum length of a peer's name in the log.
+const MAX_NAME: usize = 64;
+
+pub(super) struct ServerHooks<'a> {
+    service: &'a ServerContext<'a>,
+    port: &'a ListeningPort,
+    local: SocketAddr,
+    peer: SocketAddr,
+    epoch: Instant,
+    /// Kept until the plan is accepted; until then the peer has proved nothing.
+    pending: Option<PendingSlot<'a>>,
+    run: Option<AdmittedRun<'a>>,
+    /// Set for a probe session, instead of `run`.
+    probes: Option<ServerProbeSession<'a>>,
+    /// The file requests of a probe session.
+    files: Option<FilesSession<'a>>,
+    control: Option<TcpStream>,
+    moved: IntervalCounters,
+    /// The log lines of this session.
+    journal: SessionLog,
+}
+
+/// The state of an accepted plan.
+struct AdmittedRun<'a> {
+    plan: ThroughputPlan,
+    registered: SessionEntry<'a>,
+    /// Keyed by direction (reverse first) and index.
+    open: BTreeMap<(bool, u16), (StreamPreamble, DataSocket)>,
+    engines: Option<SessionEngines>,
+    capture: RunCapture,
+    most_capture_bytes: u64,
+    _slot: SessionSlot<'a>,
+}
+
+impl AdmittedRun<'_> {
+    fn expected_streams(&self) -> usize {
+        let directions = if self.plan.direction == RunDirection::Both {
+            2
+        } else {
+            1
+        };
+        directions * self.plan.streams as usize
+    }
+
+    fn udp_streams(&self) -> impl Iterator<Item = (&UdpSocket, &StreamPreamble)> {
+        self.open
+            .values()
+            .filter_map(|(preamble, socket)| match socket {
+                DataSocket::Udp(socket) => Some((socket, preamble)),
+                DataSocket::Tcp(_) => None,
+            })
+    }
+}
+
+impl<'a> ServerHooks<'a> {
+    pub fn new(
+        (service, port): (&'a ServerContext<'a>, &'a ListeningPort),
+        (local, peer): (SocketAddr, SocketAddr),
+        epoch: Instant,
+        place: PendingSlot<'a>,
+        control: TcpStream,
+    ) -> Self {
+        ServerHooks {
+            service,
+            port,
+            local,
+            peer,
+            epoch,
+            pending: Some(place),
+            run: None,
+            probes: None,
+            files: None,
+            control: Some(control),
+            moved: IntervalCounters::default(),
+            journal: SessionLog::new(epoch),
+        }
+    }
+
+    /// Returns the payload counted by this end's engines in both directions.
+    pub fn moved_bytes(&self) -> u64 {
+        let run = self.moved.sent_bytes.unwrap_or(0) + self.moved.received_bytes.unwrap_or(0);
+        let files = self.files.as_ref().map_or(0, FilesSession::moved_bytes);
+        run + files
+            + self
+                .probes
+                .as_ref()
+                .map_or(0, ServerProbeSession::moved_bytes)
+    }
+
+    /// Logs an event, and adds it to the log lines for the peer.
+    fn log(&mut self, event: ServeEvent) {
+        self.journal.record(&event);
+        (self.service.log)(event);
+    }
+
+    fn admit(&mut self, wanted: AdmissionRequest) -> SessionInput {
+        let plan = match wanted.purpose {
+            SessionPurpose::Run(plan) => *plan,
+            SessionPurpose::Probe(bounds) => {
+                return self.admit_probes(bounds, &wanted.party, wanted.anonymous);
+            }
+        };
+        let strangers = wanted.anonymous.map(|limits| limits.concurrent);
+        let slot = match self.service.slots.take(strangers) {
+            Ok(slot) => slot,
+            Err(why) => return SessionInput::NotAdmitted(why),
+        };
+        let Some(nonce) = random_bytes().map(SessionNonce) else {
+            return SessionInput::Failed("the kernel gives no random bytes".to_owned());
+        };
+        let expected = ExpectedStreams {
+            peer: self.peer.ip(),
+            streams: plan.streams,
+            forward: sends_payload(SessionRole::Client, &plan),
+            reverse: sends_payload(SessionRole::Server, &plan),
+            udp: plan.transport != RunTransport::Tcp,
+        };
+        self.log(ServeEvent::SessionOpened {
+            peer: self.peer,
+            host: sanitize_line(&wanted.party.host, MAX_NAME),
+            anonymous: wanted.anonymous.is_some(),
+            what: describe_plan(&plan),
+        });
+        let most_capture_bytes = match wanted.anonymous {
+            Some(_) => ANONYMOUS_CAPTURE_BYTES,
+            None => MAX_CAPTURE_BYTES,
+        };
+        self.run = Some(AdmittedRun {
+            capture: self.start_capture(&plan, most_capture_bytes),
+            most_capture_bytes,
+            plan,
+            registered: self.service.registry.register(nonce, expected),
+            open: BTreeMap::new(),
+            engines: None,
+            _slot: slot,
+        });
+        self.pending = None;
+        SessionInput::Admitted(SessionAccept { nonce })
+    }
+
+    /// Starts the capture, before the peer learns where to open its streams.
+    fn start_capture(&self, plan: &ThroughputPlan, most_bytes: u64) -> RunCapture {
+        let Some(capture) = plan.capture.filter(|capture| capture.far) else {
+            return RunCapture::Off;
+        };
+        if !self.service.options.captures {
+            return RunCapture::Failed(capture_refused_caveat(
+                "`longhaul serve` there was told to make none",
+            ));
+        }
+        let listener = SocketAddr::new(self.local.ip(), self.port.address.port());
+        // Packets need less space in the file than in memory.
+        RunCapture::begin((plan, capture), self.peer, listener, 2 * most_bytes)
+    }
+
+    fn collect(&mut self) -> Vec<ControlMessage> {
+        let bytes = self.moved_bytes();
+        let Some(run) = &mut self.run else {
+            return split_results(SessionResults::default());
+        };
+        let streams = run.plan.streams;
+        let engines = run.engines.take();
+        let mut collected = engines.map(SessionEngines::collect).unwrap_or_default();
+        let capture = std::mem::take(&mut run.capture);
+        let (captured, caveats) = capture.end(SessionRole::Server, &collected);
+        let mut messages = Vec::new();
+        let (mut about, mut capture_bytes) = (None, None);
+        if let Some(mut captured) = captured {
+            let file = captured.write_file(Vec::new(), run.most_capture_bytes);
+            capture_bytes = Some(file.len() as u64);
+            messages.extend(split_capture(&file));
+            about = Some(captured.capture_report().clone());
+        }
+        attach_capture(&mut collected, SessionRole::Server, about, caveats);
+        self.log(ServeEvent::ResultsReady {
+            peer: self.peer,
+            bytes,
+            streams,
+            capture_bytes,
+        });
+        let told = self
+            .journal
+            .program_report(self.service.options.command.as_deref());
+        if let Some(end) = collected.receiver.as_mut().or(collected.sender.as_mut()) {
+            end.end.program = Some(told);
+        }
+        messages.extend(split_results(collected));
+        messages
+    }
+
+    fn admit_probes(
+        &mut self,
+        bounds: ProbeBounds,
+        party: &RunParty,
+        anonymous: Option<AnonymousLimits>,
+    ) -> SessionInput {
+        let strangers = anonymous.map(|limits| limits.concurrent);
+        let slot = match self.service.probe_slots.take(strangers) {
+            Ok(slot) => slot,
+            Err(why) => return SessionInput::NotAdmitted(why),
+        };
+        let Some(nonce) = random_bytes().map(SessionNonce) else {
+            return SessionInput::Failed("the kernel gives no random bytes".to_owned());
+        };
+        let expected = ExpectedStreams {
+            peer: self.peer.ip(),
+            streams: bounds.flows,
+            forward: true,
+            reverse: false,
+            udp: true,
+        };
+        (self.service.log)(ServeEvent::SessionOpened {
+            peer: self.peer,
+            host: sanitize_line(&party.host, MAX_NAME),
+            anonymous: anonymous.is_some(),
+            what: "probes or files".to_owned(),
+        });
+        let registered = self.service.registry.register(nonce, expected);
+        let surveyor = ReverseSurveyor {
+            local: self.local.ip().to_canonical(),
+            peer: self.peer.ip().to_canonical(),
+            device: self.service.options.device.clone(),
+            control: self.control.take(),
+        };
+        self.probes = Some(ServerProbeSession::new(
+            (bounds, registered, slot),
+            surveyor,
+            self.epoch,
+        ));
+        self.files = FilesSession::new(self.service, self.peer, anonymous);
+        self.pending = None;
+        SessionInput::Admitted(SessionAccept { nonce })
+    }
+
+    fn start_request(&mut self, ask: SessionRequest) -> Option<SessionInput> {
+        match (ask, &mut self.files, &self.probes) {
+            (SessionRequest::Files(ask), Some(files), _) => files.start_request(*ask),
+            (ask, _, Some(probes)) => probes.send_request(ask),
+            (ask, ..) => Some(SessionInput::Failed(format!("{ask:?} cannot be done"))),
+        }
+    }
+
+    /// Takes the streams that the listener has delivered.
+    fn take_claims(&mut self) -> Option<SessionInput> {
+        let device = self.service.options.device.as_deref();
+        let local = SocketAddr::new(self.local.ip(), self.port.address.port());
+        let run = self.run.as_mut()?;
+        while let Ok(claim) = run.registered.claims.try_recv() {
+            let taken = match claim {
+                StreamClaim::Connection(preamble, stream) => {
+                    engine::prepare_accepted(&stream, &run.plan, stream_role(&preamble))
+                        .and_then(|()| engine::limit_window(&stream, &run.plan))
+                        .map(|()| (preamble, DataSocket::Tcp(stream)))
+                }
+                StreamClaim::Datagram(preamble, from) => open_flow(local, device, from)
+                    .map_err(|source| engine_error("open a UDP flow", source))
+                    .and_then(|socket| {
+                        engine::prepare_udp_socket(&socket, &run.plan, from)?;
+                        Ok((preamble, DataSocket::Udp(socket)))
+                    }),
+            };
+            let (preamble, socket) = match taken {
+                Ok(taken) => taken,
+                Err(error) => return Some(SessionInput::Failed(error.to_string())),
+            };
+            if let DataSocket::Udp(socket) = &socket {
+                acknowledge_hello(socket, &preamble);
+            }
+            run.open
+                .insert((preamble.forward, preamble.index), (preamble, socket));
+        }
+        (run.open.len() == run.expected_streams()).then_some(SessionInput::StreamsOpen)
+    }
+
+    fn start(&mut self, start: crate::session::EngineStart) -> Result<SessionInput, EngineError> {
+        let Some(run) = &mut self.run else {
+            return Ok(SessionInput::Failed("no run to start".to_owned()));
+        };
+        let mut sockets = SessionSockets::default();
+        for (preamble, socket) in std::mem::take(&mut run.open).into_values() {
+            if preamble.forward {
+                sockets.forward.push(socket);
+            } else {
+                sockets.reverse.push(socket);
+            }
+        }
+        let setup = EngineSetup {
+            role: SessionRole::Server,
+            plan: run.plan.clone(),
+            epoch: self.epoch,
+        };
+        run.engines = Some(SessionEngines::start(&setup, start, sockets)?);
+        Ok(SessionInput::EngineReady)
+    }
+}
+
+/// Returns this end's role on the stream.
+fn stream_role(preamble: &StreamPreamble) -> Flow {
+    if preamble.forward {
+        Flow::Receiver
+    } else {
+        Flow::Sender
+    }
+}
+
+fn engine_error(tried: &str, source: io::Error) -> EngineError {
+    EngineError {
+        operation: tried.to_owned(),
+        hint: None,
+        source,
+    }
+}
+
+pub(super) fn describe_plan(plan: &ThroughputPlan) -> String {
+    let direction = match plan.direction {
+        RunDirection::Forward => "receiving",
+        RunDirection::Reverse => "sending",
+        RunDirection::Both => "sending and receiving",
+    };
+    let transport = match plan.transport {
+        RunTransport::Tcp => "TCP",
+        RunTransport::Udp { .. } => "UDP",
+    };
+    format!("{direction} {transport}, {} stream(s)", plan.streams)
+}
+
+impl SessionHooks for ServerHooks<'_> {
+    fn act(&mut self, action: SessionAction) -> Result<Option<SessionInput>, EngineError> {
+        let engines = self.run.as_ref().and_then(|run| run.engines.as_ref());
+        match action {
+            SessionAction::Admit(wanted) => return Ok(Some(self.admit(*wanted))),
+            SessionAction::Ask(ask) => return Ok(self.start_request(*ask)),
+            SessionAction::StartEngine(start) => return self.start(start).map(Some),
+            SessionAction::Go => engines.into_iter().for_each(SessionEngines::go),
+            SessionAction::StopEngine => engines.into_iter().for_each(SessionEngines::stop),
+            SessionAction::Collect => {
+                let messages = self.collect();
+                return Ok(Some(SessionInput::Results(messages)));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn expects_events(&self) -> bool {
+        self.files.as_ref().is_none_or(FilesSession::is_pending)
+    }
+
+    fn poll(&mut self, session: &Session, _now: Duration) -> Option<SessionInput> {
+        if self.service.is_stopping() {
+            return Some(SessionInput::Failed(
+                "the far end is being stopped".to_owned(),
+            ));
+        }
+        let files = self
+            .files
+            .as_mut()
+            .filter(|_| session.state() == SessionState::Working);
+        if let Some(input) = files.and_then(FilesSession::poll) {
+            return Some(input);
+        }
+        if let Some(probes) = &mut self.probes {
+            let local = SocketAddr::new(self.local.ip(), self.port.address.port());
+            let device = self.service.options.device.as_deref();
+            return probes.poll(session.state(), |peer| open_flow(local, device, peer));
+        }
+        match session.state() {
+            SessionState::Opening => {
+                if let Some(input) = self.take_claims() {
+                    return Some(input);
+                }
+                self.answer_repeated_hellos();
+                None
+            }
+            SessionState::Timing => {
+                self.answer_repeated_hellos();
+                None
+            }
+            SessionState::Running | SessionState::Draining => {
+                let progress = self.run.as_ref()?.engines.as_ref()?.progress();
+                self.moved = progress.interval;
+                Some(SessionInput::Progress(progress))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl ServerHooks<'_> {
+    fn answer_repeated_hellos(&self) {
+        for (socket, preamble) in self.run.iter().flat_map(AdmittedRun::udp_streams) {
+            answer_repeated_hellos(socket, preamble);
+        }
+    }
+}

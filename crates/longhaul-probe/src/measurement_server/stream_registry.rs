@@ -1,0 +1,183 @@
+//! The registry of sessions that expect data streams, by nonce.
+
+use crate::wire::{SessionNonce, StreamPreamble};
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+
+/// A data stream that has shown the nonce of a session.
+#[derive(Debug)]
+pub(super) enum StreamClaim {
+    Connection(StreamPreamble, TcpStream),
+    /// The address of the client's UDP socket.
+    Datagram(StreamPreamble, SocketAddr),
+}
+
+/// The streams that a session expects.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ExpectedStreams {
+    /// The address of the control connection's peer; UDP is accepted from no other.
+    pub peer: IpAddr,
+    pub streams: u32,
+    pub forward: bool,
+    pub reverse: bool,
+    pub udp: bool,
+}
+
+#[derive(Debug)]
+struct RegisteredStreams {
+    expected: ExpectedStreams,
+    claimed: HashSet<(u16, bool)>,
+    claims: SyncSender<StreamClaim>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct StreamRegistry {
+    sessions: Mutex<HashMap<SessionNonce, RegisteredStreams>>,
+}
+
+/// A session's registration; removed when dropped.
+#[derive(Debug)]
+pub(super) struct SessionEntry<'a> {
+    registry: &'a StreamRegistry,
+    nonce: SessionNonce,
+    pub claims: mpsc::Receiver<StreamClaim>,
+}
+
+impl StreamRegistry {
+    pub fn register(&self, nonce: SessionNonce, expected: ExpectedStreams) -> SessionEntry<'_> {
+        let most = 2 * expected.streams as usize;
+        let (sender, claims) = sync_channel(most);
+        let entry = RegisteredStreams {
+            expected,
+            claimed: HashSet::new(),
+            claims: sender,
+        };
+        self.lock().insert(nonce, entry);
+        SessionEntry {
+            registry: self,
+            nonce,
+            claims,
+        }
+    }
+
+    /// Delivers a connection to its session. The error gives the reason for a refusal.
+    pub fn claim(&self, preamble: StreamPreamble, stream: TcpStream) -> Result<(), &'static str> {
+        self.deliver(
+            preamble,
+            false,
+            None,
+            StreamClaim::Connection(preamble, stream),
+        )
+    }
+
+    /// Delivers a datagram's source to its session, if it is the control connection's peer.
+    pub fn claim_flow(
+        &self,
+        preamble: StreamPreamble,
+        from: SocketAddr,
+    ) -> Result<(), &'static str> {
+        self.deliver(
+            preamble,
+            true,
+            Some(from.ip()),
+            StreamClaim::Datagram(preamble, from),
+        )
+    }
+
+    fn deliver(
+        &self,
+        preamble: StreamPreamble,
+        udp: bool,
+        from: Option<IpAddr>,
+        claim: StreamClaim,
+    ) -> Result<(), &'static str> {
+        let mut sessions = self.lock();
+        let entry = sessions
+            .get_mut(&preamble.nonce)
+            .ok_or("no session has this nonce")?;
+        let expected = &entry.expected;
+        let same = |from: IpAddr| from.to_canonical() == expected.peer.to_canonical();
+        if from.is_some_and(|from| !same(from)) {
+            return Err("it comes from another address than the session");
+        }
+        let wanted = if preamble.forward {
+            expected.forward
+        } else {
+            expected.reverse
+        };
+        if !wanted || udp != expected.udp || u32::from(preamble.index) >= expected.streams {
+            return Err("the session's plan has no such stream");
+        }
+        if !entry.claimed.insert((preamble.index, preamble.forward)) {
+            return Err("this stream is open already");
+        }
+        entry.claims.try_send(claim).map_err(|error| match error {
+            TrySendError::Full(_) => "the session has all its streams",
+            TrySendError::Disconnected(_) => "the session is over",
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionNonce, RegisteredStreams>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for SessionEntry<'_> {
+    fn drop(&mut self) {
+        self.registry.lock().remove(&self.nonce);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_count_only_from_the_sessions_own_peer_and_once() {
+        let registry = StreamRegistry::default();
+        let nonce = SessionNonce([1; 16]);
+        let expected = ExpectedStreams {
+            peer: "::ffff:192.0.2.1".parse().expect("an address"),
+            streams: 2,
+            forward: true,
+            reverse: false,
+            udp: true,
+        };
+        let registered = registry.register(nonce, expected);
+        let preamble = |nonce, index, forward| StreamPreamble {
+            nonce,
+            index,
+            forward,
+        };
+        let peer: SocketAddr = "192.0.2.1:4000".parse().expect("an address");
+        let other: SocketAddr = "192.0.2.2:4000".parse().expect("an address");
+        let own = preamble(nonce, 1, true);
+        assert!(
+            registry
+                .claim_flow(preamble(SessionNonce([2; 16]), 1, true), peer)
+                .is_err()
+        );
+        assert!(
+            registry.claim_flow(own, other).is_err(),
+            "spoofed or stolen"
+        );
+        assert!(registry.claim_flow(preamble(nonce, 2, true), peer).is_err());
+        assert!(
+            registry
+                .claim_flow(preamble(nonce, 1, false), peer)
+                .is_err()
+        );
+        assert_eq!(registry.claim_flow(own, peer), Ok(()));
+        assert!(registry.claim_flow(own, peer).is_err(), "twice");
+        assert!(
+            matches!(registered.claims.try_recv(), Ok(StreamClaim::Datagram(p, _)) if p == own)
+        );
+        drop(registered);
+        assert_eq!(
+            registry.claim_flow(preamble(nonce, 0, true), peer),
+            Err("no session has this nonce")
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! UDP on the server's port: only datagrams that belong to a session are answered.
+//!
+//! The client's hello must carry the nonce that it received over TLS, and come from the address of
+//! the control connection. Only then does this host send UDP there, beginning with the answer,
+//! which is no longer than the hello. iperf3's hello names no session: it is accepted if one
+//! expects it from that address.
+
+use super::serve_event::ServeEvent;
+use super::{ListeningPort, ServerContext};
+use crate::iperf3::iperf3_messages::UdpGreeting;
+use crate::wire::{DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, PREAMBLE_BYTES, StreamPreamble};
+use longhaul_sys::listening_socket::{self, ListenSocketConfig};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+/// The pause after a socket error, so that a permanent one does not keep a core busy.
+const ERROR_PAUSE: Duration = Duration::from_millis(50);
+
+/// Reads one datagram, which may be a hello.
+pub(super) fn receive_hello(service: &ServerContext<'_>, port: &ListeningPort) {
+    // One byte more than a hello, to recognise longer datagrams.
+    let mut bytes = [0; PREAMBLE_BYTES + 1];
+    match port.datagrams.recv_from(&mut bytes) {
+        Ok((count, from)) => {
+            if let Some(greeting) = UdpGreeting::from_hello(&bytes[..count]) {
+                // An iperf3 hello names no session: only an expected address is answered.
+                service.iperf3_tests.deliver_hello(from, greeting);
+                return;
+            }
+            let Some(preamble) = StreamPreamble::decode(&bytes[..count], DATAGRAM_HELLO) else {
+                return;
+            };
+            if let Err(why) = service.registry.claim_flow(preamble, from) {
+                (service.log)(ServeEvent::StreamRefused { peer: from, why });
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        Err(_) => thread::sleep(ERROR_PAUSE),
+    }
+}
+
+/// Opens a flow's own socket: the same port, connected to its peer.
+pub(super) fn open_flow(
+    local: SocketAddr,
+    device: Option<&str>,
+    peer: SocketAddr,
+) -> io::Result<UdpSocket> {
+    let place = ListenSocketConfig {
+        // The address that the client uses, so that answers come from it.
+        address: canonical_address(local),
+        both_families: false,
+        device,
+    };
+    let socket = listening_socket::bind_udp_for_peer(&place, canonical_address(peer))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Converts an IPv4-mapped IPv6 address to IPv4; keeps a scope.
+fn canonical_address(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip if ip.is_ipv4() => SocketAddr::new(ip, address.port()),
+        _ => address,
+    }
+}
+
+/// Tells the client that the flow is open. If the answer is lost, the client repeats its hello.
+pub(super) fn acknowledge_hello(socket: &UdpSocket, preamble: &StreamPreamble) {
+    let _ = socket.send(&preamble.encode(DATAGRAM_ACKNOWLEDGED));
+}
+
+/// Answers hellos that were repeated because the answer was lost.
+pub(super) fn answer_repeated_hellos(socket: &UdpSocket, preamble: &StreamPreamble) {
+    let mut bytes = [0; PREAMBLE_BYTES + 1];
+    while let Ok(count) = socket.recv(&mut bytes) {
+        if StreamPreamble::decode(&bytes[..count], DATAGRAM_HELLO) == Some(*preamble) {
+            acknowledge_hello(socket, preamble);
+        }
+    }
+}

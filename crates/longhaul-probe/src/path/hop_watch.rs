@@ -1,0 +1,371 @@
+//! Round trips to each hop before, during and after a load: idle, load, idle.
+//!
+//! Sends one probe per hop and second, all of one flow. The server also reports the direction in
+//! which delay grew. The load is a bulk run with its own session.
+//!
+//! Source: hop round trips against own load, after BFind (Akella, Seshan, Shaikh, 2003) with far
+//! fewer probes. Bounds: twice the idle phase, the load with its setup, and [`MAX_OVERTIME`].
+
+mod hop_schedule;
+mod watch_load;
+
+use super::path_error::PathError;
+use super::route_trace::{HopEcho, HopProber, TraceRequest};
+use crate::probe_error::ProbeError;
+use crate::probing::{EchoSeriesPlan, ProbeClient};
+use crate::throughput::{self, TargetHost};
+use hop_schedule::HopSchedule;
+use longhaul_model::report::v1::path::{
+    EndDelay, HopLoadPlan, HopWatch, ObservedRoute, ProbeEcho, WatchedHop,
+};
+use longhaul_model::report::v1::plan;
+use longhaul_sys::host::qdisc;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use watch_load::{FinishedLoad, WatchLoad};
+
+/// Interval at which waits check `stop` and the load.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval between readings of the local queue.
+const BACKLOG_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval of the probes to the server, which does not limit its answers.
+const END_INTERVAL: Duration = Duration::from_millis(100);
+const END_PACKET_BYTES: u32 = 100;
+/// Minimum and maximum length of a phase.
+const PHASE_RANGE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
+/// Time limit of the load's setup and result exchange beyond its phase.
+const MAX_OVERTIME: Duration = Duration::from_secs(90);
+/// Time to wait for answers to the last probes.
+const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(1);
+/// The maximum number of watched hops.
+const MAX_HOPS: usize = 64;
+/// Consecutive send failures that end the watch: a full queue under load is normal.
+const MAX_SEND_FAILURES: u32 = 20;
+
+/// Parameters of a hop watch.
+pub(super) struct HopWatchRequest<'a> {
+    pub target: &'a TargetHost,
+    pub load: &'a HopLoadPlan,
+    /// Parameters of the trace that found the route.
+    pub trace: TraceRequest,
+    pub route: &'a ObservedRoute,
+    /// Outgoing interface.
+    pub interface: Option<String>,
+}
+
+/// Result of a hop watch.
+pub(super) struct HopWatchResult {
+    pub watch: HopWatch,
+    pub plan: plan::ThroughputPlan,
+    pub outcome: throughput::ThroughputOutcome,
+}
+
+/// Reason why a hop watch has no result.
+#[derive(Debug)]
+pub(super) enum HopWatchError {
+    /// Hops cannot be probed.
+    Probing(PathError),
+    /// The server does not take part.
+    Server(ProbeError),
+    /// Any other failure.
+    Failed(String),
+    Stopped,
+}
+
+impl From<PathError> for HopWatchError {
+    fn from(error: PathError) -> HopWatchError {
+        HopWatchError::Probing(error)
+    }
+}
+
+/// Watches the hops of a route. Calls `tell` with the load's progress.
+pub(super) fn watch_hops(
+    asked: &HopWatchRequest<'_>,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Option<&throughput::ThroughputProgress>),
+) -> Result<HopWatchResult, HopWatchError> {
+    let hops = answering_hops(asked.route);
+    if hops.is_empty() {
+        return Err(HopWatchError::Failed(
+            "no hop of the route answers".to_owned(),
+        ));
+    }
+    let prober = HopProber::new(&asked.trace)?;
+    // Without longhaul on the target there is no load to watch.
+    let far = ProbeClient::connect(asked.target).map_err(HopWatchError::Server)?;
+    let epoch = Instant::now();
+    let ends_stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let ends = thread::Builder::new()
+            .name("far-echoes".to_owned())
+            .spawn_scoped(scope, || measure_server_delays(far, epoch, &ends_stop));
+        let mut watching = RunningHopWatch {
+            schedule: HopSchedule::new(hops.len()),
+            sent: HashMap::new(),
+            failures: 0,
+            backlog: None,
+            backlog_read: None,
+            prober,
+            hops,
+            asked,
+            epoch,
+        };
+        let loaded = watching.run(stop, tell);
+        ends_stop.store(true, Ordering::Relaxed);
+        let ends = ends.ok().and_then(|ends| ends.join().ok());
+        Ok(watching.into_result(loaded?, ends.unwrap_or_default()))
+    })
+}
+
+/// Returns the hops that answered, including the destination.
+fn answering_hops(route: &ObservedRoute) -> Vec<WatchedHop> {
+    let answering = route.hops.iter().filter_map(|hop| {
+        let own = hop
+            .answers
+            .first()
+            .filter(|answer| !answer.rtts_ns.is_empty())?;
+        Some(WatchedHop {
+            ttl: hop.ttl,
+            address: Some(own.address.clone()),
+            echoes: Vec::new(),
+        })
+    });
+    answering.take(MAX_HOPS).collect()
+}
+
+/// Sends echoes to the server until `stop`; times count from `epoch`.
+fn measure_server_delays(mut far: ProbeClient, epoch: Instant, stop: &AtomicBool) -> Vec<EndDelay> {
+    let series = EchoSeriesPlan {
+        interval: END_INTERVAL,
+        packet_bytes: END_PACKET_BYTES,
+        dscp: None,
+        max_time: PHASE_RANGE.1 * 3 + MAX_OVERTIME,
+    };
+    let mut ends = Vec::new();
+    let shift_us = epoch.elapsed().as_micros() as u64;
+    // If the session is lost under load, the results until then remain.
+    let _ = far.run_echoes(&series, stop, &mut |probe| {
+        ends.push(EndDelay {
+            at_us: probe.echo.at_us + shift_us,
+            forward_ns: probe.forward_ns,
+            reverse_ns: probe.reverse_ns,
+        });
+    });
+    far.close();
+    ends.sort_by_key(|end| end.at_us);
+    ends
+}
+
+/// A hop watch in progress.
+struct RunningHopWatch<'a> {
+    asked: &'a HopWatchRequest<'a>,
+    prober: HopProber,
+    schedule: HopSchedule,
+    hops: Vec<WatchedHop>,
+    /// Hop and echo index of each probe.
+    sent: HashMap<u16, (usize, usize)>,
+    failures: u32,
+    backlog: Option<u64>,
+    backlog_read: Option<Duration>,
+    epoch: Instant,
+}
+
+impl RunningHopWatch<'_> {
+    fn phase_duration(&self) -> Duration {
+        Duration::from_micros(self.asked.load.phase_us).clamp(PHASE_RANGE.0, PHASE_RANGE.1)
+    }
+
+    fn run(
+        &mut self,
+        stop: &AtomicBool,
+        tell: &mut dyn FnMut(Option<&throughput::ThroughputProgress>),
+    ) -> Result<FinishedLoad, HopWatchError> {
+        let phase = self.phase_duration();
+        let mut load = WatchLoad::new(self.asked.target, self.asked.load, phase);
+        loop {
+            let now = self.epoch.elapsed();
+            if stop.load(Ordering::Relaxed) {
+                return Err(HopWatchError::Stopped);
+            }
+            if now >= phase {
+                load.start(self.epoch).map_err(HopWatchError::Failed)?;
+            }
+            if let Some(until) = load.poll(self.epoch, tell).map_err(HopWatchError::Server)? {
+                if now >= until + phase {
+                    break;
+                }
+            } else if now >= phase * 2 + MAX_OVERTIME {
+                return Err(HopWatchError::Failed(
+                    "the load did not end in time".to_owned(),
+                ));
+            }
+            if load.is_running() {
+                self.read_backlog(now);
+            }
+            self.send_or_poll(now)?;
+        }
+        self.wait_for_last_answers(stop)?;
+        load.into_finished().ok_or(HopWatchError::Stopped)
+    }
+
+    /// Sends the probe that is due, or polls for answers until then.
+    fn send_or_poll(&mut self, now: Duration) -> Result<(), HopWatchError> {
+        let due = self.schedule.next_due().unwrap_or(now + POLL_INTERVAL);
+        if due <= now {
+            return self.send(now);
+        }
+        if let Some(echo) = self
+            .prober
+            .poll(self.epoch + due.min(now + POLL_INTERVAL))?
+        {
+            self.record_answer(&echo);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, now: Duration) -> Result<(), HopWatchError> {
+        let number = self.schedule.take_due(now);
+        let Some(hop) = self.hops.get_mut(number) else {
+            return Ok(());
+        };
+        match self.prober.send(hop.ttl) {
+            Ok(key) => {
+                self.sent.insert(key, (number, hop.echoes.len()));
+                self.failures = 0;
+            }
+            Err(error) => {
+                self.failures += 1;
+                if self.failures >= MAX_SEND_FAILURES {
+                    return Err(error.into());
+                }
+            }
+        }
+        hop.echoes.push(ProbeEcho {
+            at_us: now.as_micros() as u64,
+            rtt_ns: None,
+            ttl: None,
+        });
+        Ok(())
+    }
+
+    /// Records an answer; ignores it if another router than before sent it.
+    fn record_answer(&mut self, answer: &HopEcho) {
+        let Some(&(hop, echo)) = self.sent.get(&answer.number) else {
+            return;
+        };
+        let Some(hop) = self.hops.get_mut(hop) else {
+            return;
+        };
+        let address = hop.address.as_deref().and_then(|text| text.parse().ok());
+        let same = address.is_none_or(|address: IpAddr| address == answer.address);
+        if let Some(echo) = hop.echoes.get_mut(echo).filter(|_| same) {
+            echo.rtt_ns = echo.rtt_ns.or(Some(answer.rtt.as_nanos() as u64));
+            echo.ttl = echo.ttl.or(answer.reply_ttl);
+        }
+    }
+
+    fn wait_for_last_answers(&mut self, stop: &AtomicBool) -> Result<(), HopWatchError> {
+        let end = Instant::now() + LAST_ANSWERS_TIMEOUT;
+        while Instant::now() < end && !stop.load(Ordering::Relaxed) {
+            if let Some(echo) = self.prober.poll(end.min(Instant::now() + POLL_INTERVAL))? {
+                self.record_answer(&echo);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_backlog(&mut self, now: Duration) {
+        let fresh = |read: Duration| now.saturating_sub(read) < BACKLOG_INTERVAL;
+        let Some(interface) = &self.asked.interface else {
+            return;
+        };
+        if self.backlog_read.is_some_and(fresh) {
+            return;
+        }
+        self.backlog_read = Some(now);
+        // Some interfaces do not report their backlog.
+        self.backlog = self
+            .backlog
+            .max(qdisc::backlog_bytes(interface).ok().flatten());
+    }
+
+    fn into_result(self, loaded: FinishedLoad, ends: Vec<EndDelay>) -> HopWatchResult {
+        let FinishedLoad {
+            started: from,
+            ended: until,
+            plan,
+            outcome,
+        } = loaded;
+        let streams = outcome.observation.streams.iter();
+        HopWatchResult {
+            watch: HopWatch {
+                load_from_us: from.as_micros() as u64,
+                load_until_us: until.as_micros() as u64,
+                forward: self.asked.load.forward,
+                load_bytes: Some(streams.map(|stream| stream.receiver.bytes).sum()),
+                run_id: None,
+                hops: self.hops,
+                ends,
+                own_backlog_bytes: self.backlog,
+            },
+            plan,
+            outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::path::{HopReply, ObservedHop, ProbeProtocol};
+
+    fn hop(ttl: u8, address: Option<&str>, rtts_ns: Vec<u64>) -> ObservedHop {
+        let answers = address.map(|address| HopReply {
+            address: address.to_owned(),
+            name: None,
+            autonomous_system: None,
+            place: None,
+            rtts_ns,
+            reply_ttl: None,
+            quoted_ttl: None,
+            kind: "time_exceeded".to_owned(),
+            mpls: Vec::new(),
+            rewritten: Vec::new(),
+        });
+        ObservedHop {
+            ttl,
+            sent: 3,
+            answers: answers.into_iter().collect(),
+            rate_limited: false,
+        }
+    }
+
+    #[test]
+    fn hops_that_the_flow_did_not_see_are_not_watched() {
+        let route = ObservedRoute {
+            from: "192.0.2.1".to_owned(),
+            to: "192.0.2.9".to_owned(),
+            protocol: ProbeProtocol::Icmp,
+            flow: String::new(),
+            at_us: 0,
+            duration_us: 0,
+            hops: vec![
+                hop(1, Some("192.0.2.2"), vec![1000]),
+                hop(2, None, Vec::new()),
+                hop(3, Some("192.0.2.7"), Vec::new()),
+                hop(4, Some("192.0.2.9"), vec![9000]),
+            ],
+            reached: true,
+            ended_by: "reached".to_owned(),
+            links: Vec::new(),
+            confidence_ratio: None,
+            probes_sent: 12,
+            discarded: 0,
+        };
+        let watched: Vec<u8> = answering_hops(&route).iter().map(|hop| hop.ttl).collect();
+        assert_eq!(watched, [1, 4]);
+    }
+}

@@ -1,0 +1,111 @@
+//! Texts that explain why a part is missing.
+
+use super::PathPart;
+use crate::path::PathError;
+use crate::path::path_error::protocol_name;
+use crate::probe_error::ProbeError;
+use longhaul_model::report::v1::path::ProbeProtocol;
+use std::error::Error;
+use std::fmt::Write;
+use std::net::IpAddr;
+
+pub(super) const STOPPED: &str = "the look was stopped before";
+
+/// Returns the value of [`longhaul_model::report::v1::path::MissingPart::what`].
+pub(super) const fn part_name(part: PathPart) -> &'static str {
+    match part {
+        PathPart::RoundTrips => "round_trips",
+        PathPart::Route => "route",
+        PathPart::Mtu => "mtu",
+        PathPart::Options => "options",
+        PathPart::Session | PathPart::Reverse => "reverse",
+        PathPart::Load => "load",
+    }
+}
+
+/// Formats an error with its causes and its hint.
+fn describe_error_chain(error: &dyn Error, hint: Option<&str>) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Writing to a string cannot fail.
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    if let Some(hint) = hint {
+        let _ = write!(text, "; {hint}");
+    }
+    text
+}
+
+pub(super) fn describe_path_error(error: &PathError) -> String {
+    describe_error_chain(error, error.hint())
+}
+
+pub(super) fn describe_server_error(error: &ProbeError) -> String {
+    describe_error_chain(error, error.hint())
+}
+
+/// Describes a part that requires longhaul on the target, which did not take part.
+pub(super) fn describe_missing_server(what: &str, error: &ProbeError) -> String {
+    format!(
+        "{what} takes a longhaul at the far end (`longhaul serve`): {}",
+        describe_server_error(error)
+    )
+}
+
+/// Describes an unanswered series of probes.
+pub(super) fn describe_unanswered_probes(
+    protocol: ProbeProtocol,
+    denied: Option<(IpAddr, &'static str)>,
+) -> String {
+    let name = protocol_name(protocol);
+    match denied {
+        Some((by, word)) => format!("{name} probes are not answered: {by} says {word}"),
+        None => format!("{name} probes are not answered: a firewall may drop them"),
+    }
+}
+
+/// Describes the failure of the requested probes, and the protocol used instead.
+pub(super) fn describe_substitute_protocol(troubles: &[String], used: ProbeProtocol) -> String {
+    let why = troubles.join("; ");
+    format!("{why}; measured by {} in their place", protocol_name(used))
+}
+
+/// Caveat for UDP, whose answers are rate limited.
+pub(super) const UDP_LIMIT: &str = "most hosts answer UDP probes about once a second only: \
+     losses at shorter intervals are not losses of the path";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn a_reason_names_its_causes_and_what_to_do() {
+        let error = ProbeError::Connect {
+            host: "far".to_owned(),
+            address: "192.0.2.1:5201".parse().expect("an address"),
+            source: io::ErrorKind::ConnectionRefused.into(),
+        };
+        let text = describe_missing_server("the route back", &error);
+        for part in [
+            "the route back",
+            "cannot connect to far",
+            "refused",
+            "longhaul serve",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn who_denies_is_named() {
+        let router = "192.0.2.1".parse().expect("an address");
+        let text = describe_unanswered_probes(ProbeProtocol::Tcp, Some((router, "prohibited")));
+        assert_eq!(
+            text,
+            "TCP probes are not answered: 192.0.2.1 says prohibited"
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! Parses answers to probes without trusting them: pure functions of bytes.
+//!
+//! A decoder returns a [`ProbeReply`] or nothing. [`reply_matching::match_probe_key`] then finds the probe that a reply
+//! answers and accepts only what matches the flow: its addresses, ports and tag. Sources: RFC 792,
+//! 4443, 4884 (extensions), 4950 (MPLS labels), 9293.
+
+mod icmp_extension;
+mod quoted_packet;
+mod reply_kind;
+pub mod reply_matching;
+#[cfg(test)]
+mod tests;
+
+pub use quoted_packet::{ProbeMark, QuotedIpHeader, QuotedPacket, QuotedTransport};
+pub use reply_kind::ReplyKind;
+
+use super::probe_packet::{fold_checksum, sum_words};
+use longhaul_model::report::v1::path::MplsLabel;
+use quoted_packet::{IpHeader, read_array_at, read_u16_at, read_u32_at};
+use std::net::IpAddr;
+
+/// Maximum length of a parsed answer: quotes end at 1280 bytes at most (RFC 4443).
+pub const MAX_REPLY_BYTES: usize = 2048;
+
+/// An answer to a probe, as parsed; not yet matched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeReply {
+    pub from: IpAddr,
+    /// TTL or hop limit on arrival.
+    pub ttl: Option<u8>,
+    pub kind: ReplyKind,
+    pub reference: ReplyReference,
+    /// Label stack of the router's packet, outermost first.
+    pub mpls: Vec<MplsLabel>,
+}
+
+/// Reference of a reply to the probe that it answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReplyReference {
+    /// An error quotes the probe.
+    Quote(QuotedPacket),
+    /// An echo reply repeats the probe.
+    Echo {
+        identifier: u16,
+        sequence: u16,
+        mark: Option<ProbeMark>,
+    },
+    /// A TCP segment acknowledges the probe.
+    Segment {
+        /// Port of the answering host.
+        source_port: u16,
+        destination_port: u16,
+        acknowledged: u32,
+    },
+}
+
+/// An ICMP error from a socket's error queue.
+#[derive(Debug, Clone, Copy)]
+pub struct QueuedIcmpError<'a> {
+    pub from: IpAddr,
+    pub ttl: Option<u8>,
+    /// ICMP type, followed by the code.
+    pub kind: u8,
+    pub code: u8,
+    /// MTU of a "too big" error.
+    pub info: u32,
+    /// The quoted packet: for UDP its payload, for ICMP from the ICMP header on.
+    pub quoted: &'a [u8],
+    /// The quoted packet is an echo request of a ping socket.
+    pub echo: bool,
+    pub extensions_at: Option<usize>,
+}
+
+/// Parses an IPv4 packet with an ICMP message.
+pub fn parse_icmp_v4(packet: &[u8]) -> Option<ProbeReply> {
+    let head = IpHeader::parse_v4(packet)?;
+    let message = packet.get(head.bytes..)?;
+    if head.protocol != 1 || fold_checksum(sum_words(message)) != 0xffff {
+        return None;
+    }
+    parse_icmp(message, head.source, Some(head.ttl))
+}
+
+/// Parses an ICMPv6 message whose checksum the kernel has verified, or a ping socket's message.
+pub fn parse_icmp(message: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<ProbeReply> {
+    let [kind, code] = read_array_at(message, 0)?;
+    let v4 = from.is_ipv4();
+    if kind == if v4 { 0 } else { 129 } {
+        return parse_echo_reply(message, from, ttl);
+    }
+    let kind = ReplyKind::from_icmp(v4, kind, code, read_u32_at(message, 4)?)?;
+    let (quoted, extensions) = icmp_extension::split_extensions(message, v4)?;
+    Some(ProbeReply {
+        from,
+        ttl,
+        kind,
+        reference: ReplyReference::Quote(QuotedPacket::from_packet(quoted, v4)?),
+        mpls: extensions
+            .map(icmp_extension::parse_mpls_stack)
+            .unwrap_or_default(),
+    })
+}
+
+fn parse_echo_reply(message: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<ProbeReply> {
+    Some(ProbeReply {
+        from,
+        ttl,
+        kind: ReplyKind::EchoReply,
+        reference: ReplyReference::Echo {
+            identifier: read_u16_at(message, 4)?,
+            sequence: read_u16_at(message, 6)?,
+            mark: ProbeMark::parse(message.get(8..)?),
+        },
+        mpls: Vec::new(),
+    })
+}
+
+/// Parses an error about a packet of one socket.
+pub fn parse_queued_error(error: &QueuedIcmpError<'_>) -> Option<ProbeReply> {
+    let extensions = error.extensions_at.and_then(|at| error.quoted.get(at..));
+    let quoted = match extensions {
+        Some(extensions) => &error.quoted[..error.quoted.len() - extensions.len()],
+        None => error.quoted,
+    };
+    Some(ProbeReply {
+        from: error.from,
+        ttl: error.ttl,
+        kind: ReplyKind::from_icmp(error.from.is_ipv4(), error.kind, error.code, error.info)?,
+        reference: ReplyReference::Quote(QuotedPacket::from_error_queue(quoted, error.echo)?),
+        mpls: extensions
+            .map(icmp_extension::parse_mpls_stack)
+            .unwrap_or_default(),
+    })
+}
+
+/// Parses an IPv4 packet with a TCP segment.
+pub fn parse_tcp_v4(packet: &[u8]) -> Option<ProbeReply> {
+    let head = IpHeader::parse_v4(packet)?;
+    if head.protocol != 6 {
+        return None;
+    }
+    parse_tcp(packet.get(head.bytes..)?, head.source, Some(head.ttl))
+}
+
+/// Parses a TCP segment; returns `None` if it does not answer a SYN.
+pub fn parse_tcp(segment: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<ProbeReply> {
+    const SYN: u8 = 0x02;
+    const RST: u8 = 0x04;
+    const ACK: u8 = 0x10;
+    let [flags] = read_array_at(segment, 13)?;
+    let kind = match (flags & SYN != 0, flags & RST != 0, flags & ACK != 0) {
+        (true, false, true) => ReplyKind::SynAck,
+        (false, true, true) => ReplyKind::Reset,
+        _ => return None,
+    };
+    Some(ProbeReply {
+        from,
+        ttl,
+        kind,
+        reference: ReplyReference::Segment {
+            source_port: read_u16_at(segment, 0)?,
+            destination_port: read_u16_at(segment, 2)?,
+            acknowledged: read_u32_at(segment, 8)?,
+        },
+        mpls: Vec::new(),
+    })
+}

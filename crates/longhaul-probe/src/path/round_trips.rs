@@ -1,0 +1,261 @@
+//! Round-trip times to one address, by ICMP echo, UDP or TCP.
+//!
+//! | probes | answered by | without privileges |
+//! | --- | --- | --- |
+//! | ICMP | echo reply | where `net.ipv4.ping_group_range` allows it |
+//! | UDP | port unreachable; the same datagram | yes |
+//! | TCP | SYN-ACK, reset | yes, by connecting |
+//!
+//! Units: nanoseconds. Error: some microseconds with kernel timestamps; otherwise the wake-up
+//! latencies of both kernels and this program. Wrong when: the destination delays its answers
+//! (small hosts, and hosts that limit ICMP errors to one per second, do so for UDP); the interval
+//! is shorter than such a limit, which then looks like loss.
+
+mod clock_pair;
+mod connect_prober;
+mod echo_event;
+mod echo_socket;
+mod echo_state;
+
+use super::PathError;
+use super::path_error::protocol_name;
+use connect_prober::ConnectProber;
+
+use clock_pair::ClockPair;
+use echo_state::{AnswerTiming, EchoSchedule, EchoSeriesState, RttClock};
+use longhaul_model::report::v1::path::{ProbeEcho, ProbeProtocol, RoundTripPlan, RoundTripSeries};
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+pub(super) use echo_event::EchoEvent;
+pub(super) use echo_socket::{EchoSocket, EchoSocketConfig};
+
+/// Interval at which waits check `stop`.
+pub(super) const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// TTL of echo probes.
+const TTL: u8 = 64;
+/// Number of source ports of TCP probes: no port is reused before its connection is forgotten.
+const MAX_FLOWS: u16 = 32;
+
+/// Parameters of a series of round trips.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EchoSeriesRequest {
+    pub destination: IpAddr,
+    pub source: Option<IpAddr>,
+    pub device: Option<String>,
+    /// Port of UDP and TCP probes; `None`: the protocol's default.
+    pub port: Option<u16>,
+    pub round_trips: RoundTripPlan,
+}
+
+/// Result of a finished series.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct EchoSeriesResult {
+    pub echoes: RoundTripSeries,
+    /// None of the first probes was answered, so the rest was not sent.
+    pub gave_up: bool,
+    /// Sender of an unreachable error, with the report's name for the error.
+    pub unreachable: Option<(IpAddr, &'static str)>,
+    pub answered: u32,
+}
+
+/// Measures round trips. `each` receives every probe once, in sending order, when it is answered or
+/// given up.
+///
+/// Takes at most the probes' intervals and one timeout, and ends within 100 ms when `stop` is set.
+///
+/// # Errors
+/// No route, or the kernel does not permit such probes. Missing answers are no error.
+pub fn measure_round_trips(
+    asked: &EchoSeriesRequest,
+    stop: &AtomicBool,
+    each: &mut dyn FnMut(&ProbeEcho),
+) -> Result<RoundTripSeries, PathError> {
+    run_echo_series(asked, None, stop, each).map(|ran| ran.echoes)
+}
+
+/// Like [`measure_round_trips`], but gives up if none of the first `give_up_after` probes is answered.
+pub(super) fn run_echo_series(
+    asked: &EchoSeriesRequest,
+    give_up_after: Option<u32>,
+    stop: &AtomicBool,
+    each: &mut dyn FnMut(&ProbeEcho),
+) -> Result<EchoSeriesResult, PathError> {
+    let trips = &asked.round_trips;
+    let schedule = EchoSchedule {
+        probes: trips.probes,
+        interval: Duration::from_micros(trips.interval_us),
+        timeout: Duration::from_micros(trips.timeout_us),
+        give_up_after,
+    }
+    .clamped();
+    let carrier = EchoTransport::open(&socket_config(asked, &schedule), &schedule)?;
+    let mut running = RunningEchoSeries {
+        packet_bytes: carrier.packet_bytes(trips.packet_bytes),
+        carrier,
+        series: EchoSeriesState::new(schedule),
+        epoch: Instant::now(),
+        unreachable: None,
+    };
+    let failed = |source| {
+        let what = format!(
+            "measure round trips by {} to",
+            protocol_name(trips.protocol)
+        );
+        PathError::from_io_error(what, asked.destination, source, None)
+    };
+    running.run(stop, each).map_err(failed)?;
+    Ok(EchoSeriesResult {
+        gave_up: running.series.gave_up(),
+        answered: running.series.answered_probes(),
+        unreachable: running.unreachable,
+        echoes: running.series.echoes(trips.protocol, running.packet_bytes),
+    })
+}
+
+fn socket_config(asked: &EchoSeriesRequest, schedule: &EchoSchedule) -> EchoSocketConfig {
+    let flows = schedule.timeout.as_micros() / schedule.interval.as_micros().max(1) + 1;
+    EchoSocketConfig {
+        destination: asked.destination,
+        source: asked.source,
+        device: asked.device.clone(),
+        protocol: asked.round_trips.protocol,
+        port: asked.port,
+        flows: u16::try_from(flows).unwrap_or(u16::MAX).min(MAX_FLOWS),
+        forbid_fragmentation: false,
+    }
+}
+
+/// Transport of the probes of one series.
+enum EchoTransport {
+    Packets(Box<EchoSocket>),
+    Connections(ConnectProber),
+}
+
+impl EchoTransport {
+    fn open(way: &EchoSocketConfig, schedule: &EchoSchedule) -> Result<EchoTransport, PathError> {
+        match EchoSocket::open(way) {
+            Err(PathError::Privilege { .. }) if way.protocol == ProbeProtocol::Tcp => Ok(
+                EchoTransport::Connections(ConnectProber::new(way.clone(), schedule.timeout)),
+            ),
+            opened => opened.map(|courier| EchoTransport::Packets(Box::new(courier))),
+        }
+    }
+
+    /// Returns the packet size. The kernel builds a connection's SYN, which is as long as a TCP
+    /// probe.
+    fn packet_bytes(&self, asked: u32) -> u32 {
+        match self {
+            EchoTransport::Packets(courier) => courier.packet_bytes(asked),
+            EchoTransport::Connections(connects) => connects.packet_bytes(),
+        }
+    }
+
+    fn send(&mut self, number: u32, packet_bytes: u32) -> io::Result<()> {
+        match self {
+            EchoTransport::Packets(courier) => courier.send(number, packet_bytes),
+            EchoTransport::Connections(connects) => connects.send(number),
+        }
+    }
+
+    fn wait(&mut self, time: Duration) -> io::Result<()> {
+        match self {
+            EchoTransport::Packets(courier) => courier.wait(time),
+            EchoTransport::Connections(connects) => {
+                connects.wait(time);
+                Ok(())
+            }
+        }
+    }
+
+    fn receive(&mut self) -> io::Result<Vec<EchoEvent>> {
+        match self {
+            EchoTransport::Packets(courier) => courier.receive(),
+            EchoTransport::Connections(connects) => Ok(connects.receive()),
+        }
+    }
+}
+
+/// A series in progress, with its sockets.
+struct RunningEchoSeries {
+    carrier: EchoTransport,
+    series: EchoSeriesState,
+    packet_bytes: u32,
+    epoch: Instant,
+    unreachable: Option<(IpAddr, &'static str)>,
+}
+
+impl RunningEchoSeries {
+    fn run(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&ProbeEcho)) -> io::Result<()> {
+        loop {
+            let now = self.epoch.elapsed();
+            // Read first: answers that arrived while this host was stalled are not lost.
+            for heard in self.carrier.receive()? {
+                self.handle_event(heard);
+            }
+            let over = self.series.is_over(now) || stop.load(Ordering::Relaxed);
+            self.series.take_settled(now).iter().for_each(&mut *each);
+            if over {
+                return Ok(());
+            }
+            if self.series.due().is_some_and(|due| due <= now) {
+                self.send()?;
+            }
+            let next = self.series.due().or_else(|| self.series.answer_deadline());
+            let wait = next
+                .unwrap_or_default()
+                .saturating_sub(self.epoch.elapsed());
+            self.carrier.wait(wait.min(STOP_POLL_INTERVAL))?;
+        }
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        let number = self.series.next_number();
+        self.series.record_sent(ClockPair::now(self.epoch));
+        match self.carrier.send(number, self.packet_bytes) {
+            // A failure of the first send is permanent; a later one is a probe lost locally.
+            Err(error) if number == 0 => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn handle_event(&mut self, heard: EchoEvent) {
+        let moment = ClockPair::now(self.epoch);
+        match heard {
+            EchoEvent::Answer { number, stamp, ttl } => {
+                let came = AnswerTiming::Read { moment, stamp };
+                self.series.record_answer(number, came, ttl);
+            }
+            EchoEvent::Measured {
+                number,
+                rtt,
+                by_kernel,
+            } => {
+                let clock = if by_kernel {
+                    RttClock::Kernel
+                } else {
+                    RttClock::User
+                };
+                let came = AnswerTiming::Measured { moment, rtt, clock };
+                self.series.record_answer(number, came, None);
+            }
+            EchoEvent::Transmitted { number, stamp } => {
+                self.series.record_transmit_time(number, stamp, &moment);
+            }
+            EchoEvent::Unreachable { by, word } => {
+                self.unreachable = self.unreachable.or(Some((by, word)));
+            }
+            EchoEvent::TooBig { by, .. } => {
+                self.unreachable = self.unreachable.or(Some((by, "too_big")));
+            }
+            EchoEvent::Unmatched => {
+                self.series.discard();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! The control session of a prober: open, request, service, close.
+
+use super::probe_datagram::session_number;
+use crate::engine::EngineError;
+use crate::probe_error::ProbeError;
+use crate::secure::boot_proof;
+use crate::session::{
+    ClientState, RoleState, Session, SessionAction, SessionEnd, SessionInput, SessionSetup,
+    SessionState,
+};
+use crate::session_driver::{SessionDriver, SessionHooks};
+use crate::throughput::{
+    self, TargetHost, connect_control, initiator_party, open_flow, responder_party, session_error,
+    target_token,
+};
+use crate::wire::{
+    ProbeBounds, ProtocolVersions, SessionAccept, SessionReply, SessionRequest, StreamPreamble,
+};
+use longhaul_model::report::v1::RunParty;
+use longhaul_model::report::v1::plan::{RunTransport, ThroughputPlan};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// The control session and its server.
+pub(crate) struct ProbeControl {
+    drive: SessionDriver,
+    hooks: ProbeControlHooks,
+    target: TargetHost,
+    address: SocketAddr,
+}
+
+/// Result of opening a session.
+pub(crate) struct OpenedProbeControl {
+    pub control: ProbeControl,
+    /// The UDP flow, with the session's number in its datagrams.
+    pub flow: Option<(UdpSocket, u64)>,
+    pub initiator: RunParty,
+    pub responder: RunParty,
+    pub local: Option<IpAddr>,
+    /// Zero of this host's times.
+    pub epoch: Instant,
+}
+
+impl ProbeControl {
+    pub fn open(
+        target: &TargetHost,
+        bounds: ProbeBounds,
+    ) -> Result<OpenedProbeControl, ProbeError> {
+        let token = target_token(target)?;
+        let address = throughput::resolve_target(target)?;
+        let connection = connect_control(target, address)?;
+        let initiator = initiator_party(connection.local);
+        let setup = SessionSetup {
+            token,
+            exporter: *connection.channel.exporter(),
+            party: initiator.clone(),
+            boot_proof: boot_proof(connection.channel.exporter()),
+            same_address: connection.local.map(|local| local.ip()) == Some(address.ip()),
+        };
+        let epoch = Instant::now();
+        let mut line = ProbeControl {
+            hooks: ProbeControlHooks {
+                target: target.clone(),
+                address,
+                bounds: bounds.clone(),
+                flow: None,
+                unreachable_reason: None,
+                answer: None,
+            },
+            drive: SessionDriver::new(
+                connection.channel,
+                Session::new(
+                    setup,
+                    RoleState::Client(Box::new(ClientState::probing(bounds))),
+                ),
+                epoch,
+            ),
+            target: target.clone(),
+            address,
+        };
+        line.drive.feed(&mut line.hooks, SessionInput::Start);
+        while line.drive.session().state() != SessionState::Asking {
+            line.drive_once()?;
+        }
+        let responder = responder_party(target, address, line.drive.session());
+        Ok(OpenedProbeControl {
+            flow: line.hooks.flow.take(),
+            initiator,
+            responder,
+            local: connection.local.map(|local| local.ip().to_canonical()),
+            epoch,
+            control: line,
+        })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn idle_rtt(&self) -> Option<Duration> {
+        self.drive.session().clock().map(|clock| clock.rtt)
+    }
+
+    pub fn same_host(&self) -> bool {
+        self.drive.session().same_host()
+    }
+
+    /// Returns an error if the server is too old to copy files.
+    pub fn require_file_support(&self) -> Result<(), ProbeError> {
+        let session = self.drive.session();
+        if session.supports_files() {
+            return Ok(());
+        }
+        Err(ProbeError::Version {
+            address: self.address,
+            ours: ProtocolVersions {
+                least: ProtocolVersions::FILES,
+                most: ProtocolVersions::OURS.most,
+            },
+            theirs: session.peer_versions(),
+        })
+    }
+
+    pub fn bounds(&self) -> Option<&ProbeBounds> {
+        self.drive.session().bounds()
+    }
+
+    /// Sends a request and waits for the answer; the session's deadlines limit the wait.
+    pub fn request(&mut self, ask: SessionRequest) -> Result<SessionReply, ProbeError> {
+        match self.request_raw(ask)? {
+            SessionReply::Failed(why) => Err(self.peer_failure(&why)),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Like `request`, but returns a failure as an ordinary answer.
+    pub fn request_raw(&mut self, ask: SessionRequest) -> Result<SessionReply, ProbeError> {
+        // First process pending input: heartbeats, or the end.
+        self.service()?;
+        self.drive
+            .feed(&mut self.hooks, SessionInput::Ask(Box::new(ask)));
+        loop {
+            if let Some(answer) = self.hooks.answer.take() {
+                return Ok(answer);
+            }
+            self.drive_once()?;
+        }
+    }
+
+    fn drive_once(&mut self) -> Result<(), ProbeError> {
+        let until = self.drive.wake_at(&self.hooks);
+        self.drive.poll_once(&mut self.hooks, until);
+        self.check_open()
+    }
+
+    /// Processes received and due messages, without waiting.
+    pub fn service(&mut self) -> Result<(), ProbeError> {
+        self.drive.poll_once(&mut self.hooks, Instant::now());
+        self.check_open()
+    }
+
+    fn check_open(&self) -> Result<(), ProbeError> {
+        let Some(closed) = self.drive.closed().cloned() else {
+            return Ok(());
+        };
+        if let (SessionEnd::OwnFailure { step, .. }, Some(what)) =
+            (&closed, &self.hooks.unreachable_reason)
+        {
+            return Err(ProbeError::PeerLost {
+                address: self.address,
+                step: *step,
+                what: what.clone(),
+            });
+        }
+        Err(session_error(&self.target, self.address, closed, 0))
+    }
+
+    /// Returns the error for an answer of the wrong type.
+    pub fn unexpected_answer(&self, answer: &SessionReply) -> ProbeError {
+        self.peer_failure(&format!("it answered `{}`", answer.name()))
+    }
+
+    fn peer_failure(&self, why: &str) -> ProbeError {
+        let visible = why.chars().map(|c| if c.is_control() { ' ' } else { c });
+        ProbeError::PeerFailed {
+            address: self.address,
+            step: SessionState::Working,
+            what: visible.take(300).collect(),
+        }
+    }
+
+    /// Closes the session.
+    pub fn close(mut self) {
+        self.drive
+            .feed(&mut self.hooks, SessionInput::NoMoreRequests);
+        self.drive.close();
+    }
+}
+
+/// Client-side actions of a probe session outside the protocol.
+struct ProbeControlHooks {
+    target: TargetHost,
+    address: SocketAddr,
+    bounds: ProbeBounds,
+    flow: Option<(UdpSocket, u64)>,
+    /// Reason why the flow did not reach the server, if the path is at fault.
+    unreachable_reason: Option<String>,
+    answer: Option<SessionReply>,
+}
+
+impl ProbeControlHooks {
+    fn open_flow(&mut self, accept: &SessionAccept) -> Result<SessionInput, EngineError> {
+        if self.bounds.flows == 0 {
+            return Ok(SessionInput::StreamsOpen);
+        }
+        let preamble = StreamPreamble {
+            nonce: accept.nonce,
+            index: 0,
+            forward: true,
+        };
+        let plan = ThroughputPlan {
+            transport: RunTransport::Udp { rate_bps: 0 },
+            dscp: self.bounds.dscp,
+            ..ThroughputPlan::default()
+        };
+        let opened = open_flow(&self.target, &plan, self.address, preamble);
+        let socket = opened.inspect_err(|error| {
+            if error.source.kind() == std::io::ErrorKind::TimedOut {
+                self.unreachable_reason = Some(error.to_string());
+            }
+        })?;
+        self.flow = Some((socket, session_number(accept.nonce)));
+        Ok(SessionInput::StreamsOpen)
+    }
+}
+
+impl SessionHooks for ProbeControlHooks {
+    fn act(&mut self, action: SessionAction) -> Result<Option<SessionInput>, EngineError> {
+        match action {
+            SessionAction::OpenStreams(accept) => return self.open_flow(&accept).map(Some),
+            SessionAction::Answer(answer) => self.answer = Some(*answer),
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn poll(&mut self, _session: &Session, _now: Duration) -> Option<SessionInput> {
+        None
+    }
+}

@@ -1,0 +1,358 @@
+//! Server side of a probe session: one thread that reads the flow, reflects echoes, and executes
+//! requests one after another.
+//!
+//! It sends only to the address that has shown the session's nonce. An echo is as long as its
+//! request. All traffic stays within the agreed byte limit.
+
+use super::flow_reader::{self, FlowReader, SingleDatagram};
+use super::probe_clock::ProbeClock;
+use super::probe_datagram::{DatagramKind, ProbeDatagramHeader, session_number};
+use super::reverse_survey::ReverseSurveyor;
+use super::train_sender::{TrainSender, headers_bytes};
+use crate::plan_limits::check_trains;
+use crate::wire::{
+    CollectTrains, DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, PacketTimes, SentTrain, SentTrains,
+    SessionReply, SessionRequest, StreamPreamble,
+};
+use longhaul_model::report::v1::available::TrainPlan;
+use longhaul_sys::poll;
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Interval at which a stop is noticed.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Parameters of the server side.
+pub(crate) struct ProbeServerSetup {
+    /// The flow, connected to the client, and the preamble that opened it; `None` if not requested.
+    pub flow: Option<(UdpSocket, StreamPreamble)>,
+    /// Zero of the server's times.
+    pub epoch: Instant,
+    /// Limit of IP bytes of trains and echoes.
+    pub max_bytes: u64,
+    pub surveyor: ReverseSurveyor,
+}
+
+/// Handle of the thread, held by its session.
+pub(crate) struct ProbeServer {
+    asks: Option<SyncSender<SessionRequest>>,
+    answers: Receiver<SessionReply>,
+    wake: Arc<OwnedFd>,
+    stop: Arc<AtomicBool>,
+    moved: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ProbeServer {
+    pub fn start(setup: ProbeServerSetup) -> io::Result<ProbeServer> {
+        if let Some((socket, _)) = &setup.flow {
+            flow_reader::configure_socket(socket)?;
+        }
+        let wake = Arc::new(poll::wake_descriptor()?);
+        let (ask, asks) = sync_channel(1);
+        let (answer, answers) = sync_channel(1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let moved = Arc::new(AtomicU64::new(0));
+        let worker = ProbeServerWorker::new(
+            setup,
+            (asks, answer),
+            (Arc::clone(&wake), Arc::clone(&stop), Arc::clone(&moved)),
+        )?;
+        let thread = std::thread::Builder::new()
+            .name("probes".to_owned())
+            .spawn(move || worker.run())?;
+        Ok(ProbeServer {
+            asks: Some(ask),
+            answers,
+            wake,
+            stop,
+            moved,
+            thread: Some(thread),
+        })
+    }
+
+    /// Passes a request to the thread; returns false if it is busy or gone.
+    pub fn try_request(&self, ask: SessionRequest) -> bool {
+        let asks = self.asks.as_ref();
+        let taken = asks.is_some_and(|asks| asks.try_send(ask).is_ok());
+        taken && poll::signal_wake(self.wake.as_fd()).is_ok()
+    }
+
+    /// Returns the thread's answer once it is ready, or an error if the thread is gone.
+    pub fn poll_answer(&self) -> Result<Option<SessionReply>, ()> {
+        match self.answers.try_recv() {
+            Ok(answer) => Ok(Some(answer)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(()),
+        }
+    }
+
+    /// Returns the IP bytes of trains and echoes so far.
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for ProbeServer {
+    /// Stops and joins the thread, for example when a session was aborted.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.asks = None;
+        // If the wake-up fails, the thread still notices the stop by itself.
+        let _ = poll::signal_wake(self.wake.as_fd());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct ProbeServerWorker {
+    flow: Option<(UdpSocket, StreamPreamble, TrainSender)>,
+    headers_bytes: usize,
+    reader: FlowReader,
+    surveyor: ReverseSurveyor,
+    left_bytes: u64,
+    /// End of the wait for outstanding trains.
+    collect_deadline: Option<Instant>,
+    asks: Receiver<SessionRequest>,
+    answers: SyncSender<SessionReply>,
+    wake: Arc<OwnedFd>,
+    stop: Arc<AtomicBool>,
+    moved: Arc<AtomicU64>,
+}
+
+impl ProbeServerWorker {
+    fn new(
+        setup: ProbeServerSetup,
+        (asks, answers): (Receiver<SessionRequest>, SyncSender<SessionReply>),
+        (wake, stop, moved): (Arc<OwnedFd>, Arc<AtomicBool>, Arc<AtomicU64>),
+    ) -> io::Result<ProbeServerWorker> {
+        let clock = ProbeClock::new(setup.epoch);
+        let mut headers = 0;
+        let mut session = 0;
+        let flow = match setup.flow {
+            None => None,
+            Some((socket, preamble)) => {
+                session = session_number(preamble.nonce);
+                headers = headers_bytes(socket.peer_addr()?);
+                let sender = TrainSender::new(&socket, session, clock)?;
+                Some((socket, preamble, sender))
+            }
+        };
+        Ok(ProbeServerWorker {
+            flow,
+            headers_bytes: headers,
+            reader: FlowReader::new(session, clock),
+            surveyor: setup.surveyor,
+            left_bytes: setup.max_bytes,
+            collect_deadline: None,
+            asks,
+            answers,
+            wake,
+            stop,
+            moved,
+        })
+    }
+
+    fn run(mut self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            if self.wait().and_then(|()| self.read_flow()).is_err() {
+                return;
+            }
+            match self.asks.try_recv() {
+                Ok(ask) => self.handle_request(ask),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => return,
+            }
+            self.collect_if_due();
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let left = self
+            .collect_deadline
+            .map(|until| until.saturating_duration_since(Instant::now()));
+        let time = Some(left.unwrap_or(STOP_POLL_INTERVAL).min(STOP_POLL_INTERVAL));
+        let wake = self.wake.as_fd();
+        match &self.flow {
+            Some((socket, ..)) => poll::wait_readable([socket.as_fd(), wake], time).map(drop)?,
+            None => poll::wait_readable([wake], time).map(drop)?,
+        }
+        poll::clear_wake(wake);
+        Ok(())
+    }
+
+    fn read_flow(&mut self) -> io::Result<()> {
+        let Some((socket, preamble, _)) = &self.flow else {
+            return Ok(());
+        };
+        let clock = self.reader.clock;
+        let mut echo = EchoReflector {
+            socket,
+            preamble,
+            clock,
+            offset_ns: None,
+            headers_bytes: self.headers_bytes as u64,
+            left_bytes: &mut self.left_bytes,
+            moved: &self.moved,
+            buffer: Vec::new(),
+        };
+        self.reader
+            .read(socket, &mut |single| echo.handle_datagram(single))
+            .map(drop)
+    }
+
+    fn handle_request(&mut self, ask: SessionRequest) {
+        let answer = match ask {
+            SessionRequest::Arm(trains) => self.arm_trains(&trains),
+            SessionRequest::Collect(CollectTrains { wait_us }) => {
+                self.collect_deadline = Some(Instant::now() + Duration::from_micros(wait_us));
+                return;
+            }
+            SessionRequest::Send(trains) => self.send_trains(&trains),
+            other => self.surveyor.answer(other, &self.stop),
+        };
+        self.send_answer(answer);
+    }
+
+    fn send_answer(&self, answer: SessionReply) {
+        // The session may be over and no longer receive it.
+        let _ = self.answers.try_send(answer);
+    }
+
+    /// Deducts the trains' bytes from the remaining budget; fails if it is too small.
+    fn spend_budget(&mut self, trains: &[TrainPlan]) -> Result<(), String> {
+        let cost = check_trains(trains).map_err(|error| error.to_string())?;
+        let left = self.left_bytes;
+        self.left_bytes = left.checked_sub(cost.bytes).ok_or_else(|| {
+            format!(
+                "trains of {} bytes, and {left} are left of what was agreed",
+                cost.bytes
+            )
+        })?;
+        self.moved.fetch_add(cost.bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn arm_trains(&mut self, trains: &[TrainPlan]) -> SessionReply {
+        if self.flow.is_none() {
+            return SessionReply::Failed(NO_FLOW.to_owned());
+        }
+        if let Err(why) = self.spend_budget(trains) {
+            return SessionReply::Failed(why);
+        }
+        let offset = self.reader.clock.wall_offset_ns();
+        self.reader.recorder.arm(trains, offset);
+        SessionReply::Armed
+    }
+
+    fn send_trains(&mut self, trains: &[TrainPlan]) -> SessionReply {
+        if let Err(why) = self.spend_budget(trains) {
+            return SessionReply::Failed(why);
+        }
+        let Some((_, _, sender)) = &mut self.flow else {
+            return SessionReply::Failed(NO_FLOW.to_owned());
+        };
+        let stop = &self.stop;
+        let shots = trains.iter().map(|train| {
+            let shot = sender.send(train, stop);
+            describe_sent_train(
+                train.index,
+                &shot.sent_ns,
+                (shot.micro_burst_packets, shot.spoilt),
+            )
+        });
+        SessionReply::Sent(SentTrains {
+            trains: shots.collect(),
+            interface_bps: self.surveyor.interface_bps(),
+        })
+    }
+
+    fn collect_if_due(&mut self) {
+        let Some(until) = self.collect_deadline else {
+            return;
+        };
+        if self.reader.recorder.is_complete() || Instant::now() >= until {
+            self.collect_deadline = None;
+            let seen = self.reader.recorder.take_received();
+            self.send_answer(SessionReply::Seen(seen));
+        }
+    }
+}
+
+const NO_FLOW: &str = "this session has no UDP flow";
+
+/// Builds the sender's description of a train.
+pub(super) fn describe_sent_train(
+    index: u32,
+    sent_ns: &[u64],
+    (micro_burst_packets, spoilt): (u32, Option<String>),
+) -> SentTrain {
+    let times: Vec<_> = sent_ns.iter().copied().map(Some).collect();
+    SentTrain {
+        index,
+        micro_burst_packets,
+        times: PacketTimes::encode(&times),
+        spoilt,
+    }
+}
+
+/// Answers datagrams that belong to no train.
+struct EchoReflector<'a> {
+    socket: &'a UdpSocket,
+    preamble: &'a StreamPreamble,
+    clock: ProbeClock,
+    offset_ns: Option<i64>,
+    headers_bytes: u64,
+    left_bytes: &'a mut u64,
+    moved: &'a AtomicU64,
+    buffer: Vec<u8>,
+}
+
+impl EchoReflector<'_> {
+    fn handle_datagram(&mut self, single: &SingleDatagram<'_>) {
+        match single.header {
+            Some(header) if header.kind == DatagramKind::EchoWanted && !single.truncated => {
+                self.reflect(header, single);
+            }
+            // The client repeats its hello because the acknowledgement was lost.
+            None if StreamPreamble::decode(single.bytes, DATAGRAM_HELLO)
+                == Some(*self.preamble) =>
+            {
+                let _ = self
+                    .socket
+                    .send(&self.preamble.encode(DATAGRAM_ACKNOWLEDGED));
+            }
+            _ => {}
+        }
+    }
+
+    fn reflect(&mut self, header: ProbeDatagramHeader, single: &SingleDatagram<'_>) {
+        let bytes = single.bytes.len() as u64 + self.headers_bytes;
+        let Some(left) = self.left_bytes.checked_sub(bytes) else {
+            return;
+        };
+        *self.left_bytes = left;
+        self.moved.fetch_add(bytes, Ordering::Relaxed);
+        let offset = *self
+            .offset_ns
+            .get_or_insert_with(|| self.clock.wall_offset_ns());
+        self.buffer.clear();
+        self.buffer.extend_from_slice(single.bytes);
+        ProbeDatagramHeader {
+            kind: DatagramKind::Echo,
+            there_received_ns: single.arrival.monotonic_ns(offset),
+            there_sent_ns: self.clock.now_ns(),
+            ..header
+        }
+        .write(&mut self.buffer);
+        // A full queue loses the echo like the network would.
+        let _ = self.socket.send(&self.buffer);
+    }
+}

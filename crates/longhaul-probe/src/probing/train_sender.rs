@@ -1,0 +1,203 @@
+//! Sends a train on its schedule.
+//!
+//! Within a train the thread busy-waits on the monotonic clock (and sleeps through long gaps);
+//! between trains it sleeps. The recorded send times are those of the clock just before each call,
+//! not of the schedule: a preempted thread shows as a gap.
+
+use super::packet_schedule::{PacketSchedule, micro_burst_packets};
+use super::probe_clock::ProbeClock;
+use super::probe_datagram::{DatagramKind, HEADER_BYTES, ProbeDatagramHeader};
+use crate::engine::payload_byte;
+use longhaul_model::report::v1::available::TrainPlan;
+use longhaul_sys::udp_batch;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Length after which the padding repeats.
+const POOL_BYTES: usize = 64 << 10;
+/// Waits longer than this are slept, except for their end.
+const MIN_SLEEP: Duration = Duration::from_micros(500);
+const WAKE_EARLY: Duration = Duration::from_micros(250);
+/// Slices in which a pause is slept, so that a stop is noticed.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Time limit of each call while this host's queue is full.
+const MAX_SEND_WAIT: Duration = Duration::from_millis(500);
+
+/// Returns the size of the IP and UDP headers of a probe.
+pub(super) fn headers_bytes(peer: SocketAddr) -> usize {
+    match peer.ip().to_canonical() {
+        ip if ip.is_ipv4() => 28,
+        _ => 48,
+    }
+}
+
+/// Returns the payload size of a probe of this many IP bytes.
+pub(super) fn payload_bytes(packet_bytes: u32, peer: SocketAddr) -> usize {
+    (packet_bytes as usize)
+        .saturating_sub(headers_bytes(peer))
+        .max(HEADER_BYTES)
+}
+
+/// A transmitted train, on the sender's clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TransmittedTrain {
+    pub micro_burst_packets: u32,
+    /// Send times by packet, up to the last that was sent.
+    pub sent_ns: Vec<u64>,
+    pub spoilt: Option<String>,
+}
+
+/// Sends trains over one flow.
+pub(super) struct TrainSender {
+    socket: UdpSocket,
+    peer: SocketAddr,
+    session: u64,
+    clock: ProbeClock,
+    pool: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl TrainSender {
+    /// Creates a sender on a connected socket. `session` is the number in the datagram headers.
+    pub fn new(socket: &UdpSocket, session: u64, clock: ProbeClock) -> io::Result<TrainSender> {
+        let socket = socket.try_clone()?;
+        let peer = socket.peer_addr()?;
+        Ok(TrainSender {
+            socket,
+            peer,
+            session,
+            clock,
+            pool: (0..POOL_BYTES as u64).map(payload_byte).collect(),
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Pauses as planned, then sends the train.
+    pub fn send(&mut self, train: &TrainPlan, stop: &AtomicBool) -> TransmittedTrain {
+        let burst = micro_burst_packets(train);
+        let mut shot = TransmittedTrain {
+            micro_burst_packets: burst,
+            sent_ns: Vec::with_capacity(train.packets as usize),
+            spoilt: None,
+        };
+        if !sleep_unless_stopped(Duration::from_micros(train.pause_us), stop) {
+            shot.spoilt = Some("stopped before it was sent".to_owned());
+            return shot;
+        }
+        let bytes = payload_bytes(train.packet_bytes, self.peer);
+        self.buffer.resize(bytes * burst as usize, 0);
+        let mut due = PacketSchedule::for_train(train);
+        let mut start = Instant::now();
+        while shot.sent_ns.len() < train.packets as usize {
+            let left = train.packets as usize - shot.sent_ns.len();
+            let count = left.min(burst as usize);
+            let mut at = 0;
+            // A micro-burst is sent when its last packet is due.
+            for _ in 0..count {
+                at = due.next_due_ns();
+            }
+            self.fill_padding(shot.sent_ns.len(), count, bytes);
+            wait_until(start + Duration::from_nanos(at));
+            if shot.sent_ns.is_empty() {
+                // A delay of the first packet must not shorten the next gap.
+                let early = Instant::now().checked_sub(Duration::from_nanos(at));
+                start = early.unwrap_or(start);
+            }
+            if stop.load(Ordering::Relaxed) {
+                shot.spoilt = Some("stopped in its midst".to_owned());
+                break;
+            }
+            if let Err(error) = self.send_batch(train, count, bytes, &mut shot.sent_ns) {
+                let number = shot.sent_ns.len();
+                shot.spoilt = Some(format!("this host could not send packet {number}: {error}"));
+                break;
+            }
+        }
+        shot
+    }
+
+    /// Fills the next packets with padding before they are due.
+    fn fill_padding(&mut self, first: usize, count: usize, bytes: usize) {
+        for (place, datagram) in self.buffer.chunks_mut(bytes).take(count).enumerate() {
+            let from = (first + place) * 61 % (POOL_BYTES - bytes);
+            datagram.copy_from_slice(&self.pool[from..from + bytes]);
+        }
+    }
+
+    /// Sends `count` packets with one call.
+    fn send_batch(
+        &mut self,
+        train: &TrainPlan,
+        count: usize,
+        bytes: usize,
+        sent: &mut Vec<u64>,
+    ) -> io::Result<()> {
+        let now_ns = self.clock.now_ns();
+        for (place, datagram) in self.buffer.chunks_mut(bytes).take(count).enumerate() {
+            ProbeDatagramHeader {
+                kind: DatagramKind::Train,
+                session: self.session,
+                train: train.index,
+                index: (sent.len() + place) as u32,
+                sent_ns: now_ns,
+                there_received_ns: 0,
+                there_sent_ns: 0,
+            }
+            .write(datagram);
+        }
+        let mut gone = 0;
+        let deadline = Instant::now() + MAX_SEND_WAIT;
+        while gone < count {
+            let rest = &self.buffer[gone * bytes..count * bytes];
+            let now_ns = self.clock.now_ns();
+            let taken = if count == 1 {
+                self.socket.send(rest).map(|_| 1)
+            } else {
+                udp_batch::send_many(&self.socket, rest, bytes)
+            };
+            match taken {
+                Ok(taken) => {
+                    sent.extend(std::iter::repeat_n(now_ns, taken));
+                    gone += taken;
+                }
+                Err(error) if is_queue_full(&error) && Instant::now() < deadline => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether this host's send queue is full.
+fn is_queue_full(error: &io::Error) -> bool {
+    /// Linux's "No buffer space available" (errno.h), which std has no kind for.
+    const ENOBUFS: i32 = 105;
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS)
+}
+
+/// Sleeps; returns false if stopped meanwhile.
+fn sleep_unless_stopped(pause: Duration, stop: &AtomicBool) -> bool {
+    let end = Instant::now() + pause;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(STOP_POLL_INTERVAL));
+    }
+}
+
+fn wait_until(at: Instant) {
+    let left = at.saturating_duration_since(Instant::now());
+    if left > MIN_SLEEP {
+        std::thread::sleep(left.saturating_sub(WAKE_EARLY));
+    }
+    while Instant::now() < at {
+        std::hint::spin_loop();
+    }
+}

@@ -1,0 +1,152 @@
+//! Probe sessions: after the timing of the idle path, the client sends requests and the server
+//! answers them, one at a time, until the client ends the session.
+//!
+//! The size of a request is checked here; its total cost is counted where it is carried out. A
+//! request that is impossible gets an answer, and the session continues.
+
+use super::{
+    AdmissionRequest, HEARTBEAT_INTERVAL, RoleState, STEP_TIMEOUT, Session, SessionAction,
+    SessionEnd, SessionEvent, SessionPurpose, SessionState,
+};
+use crate::plan_limits::{
+    anonymous_bounds, check_bounds, check_request, check_trains, max_answer_time,
+};
+use crate::wire::{
+    AnonymousLimits, ControlMessage, ProbeBounds, ProbeProposal, ProtocolVersions, SessionReply,
+    SessionRequest,
+};
+use std::time::Duration;
+
+impl Session {
+    /// Returns the bounds of this probe session, once agreed.
+    pub fn bounds(&self) -> Option<&ProbeBounds> {
+        self.bounds.as_ref()
+    }
+
+    /// Proposes the client's bounds, reduced to what the server allows anonymous clients.
+    pub(super) fn propose_probes(
+        &mut self,
+        mut bounds: ProbeBounds,
+        limits: Option<AnonymousLimits>,
+    ) {
+        if self.version < ProtocolVersions::PROBES {
+            let theirs = self.peer_versions;
+            return self.close(SessionEnd::VersionDiffers { theirs });
+        }
+        if let Some(most) = limits.map(|limits| anonymous_bounds(&limits)) {
+            bounds.most_bytes = bounds.most_bytes.min(most.most_bytes);
+            bounds.most_time_us = bounds.most_time_us.min(most.most_time_us);
+        }
+        self.bounds = Some(bounds.clone());
+        self.send(ControlMessage::Probe(Box::new(ProbeProposal {
+            bounds,
+            party: self.setup.party.clone(),
+            boot_proof: self.setup.boot_proof.clone(),
+        })));
+    }
+
+    pub(super) fn on_probe(&mut self, probe: ProbeProposal, anonymous: Option<AnonymousLimits>) {
+        if self.version < ProtocolVersions::PROBES {
+            return self.violation("`probe` in version 1".to_owned());
+        }
+        if let Err(error) = check_bounds(&probe.bounds, anonymous.as_ref()) {
+            let what = error.to_string();
+            return self.close(SessionEnd::WeRefused { what });
+        }
+        self.peer = Some(probe.party.clone());
+        self.peer_boot_proof = probe.boot_proof;
+        self.bounds = Some(probe.bounds.clone());
+        self.actions
+            .push(SessionAction::Admit(Box::new(AdmissionRequest {
+                purpose: SessionPurpose::Probe(probe.bounds),
+                party: probe.party,
+                anonymous,
+            })));
+    }
+
+    /// Starts the time limit of the session.
+    pub(super) fn start_bounded_time(&mut self, now: Duration) {
+        let time = |bounds: &ProbeBounds| Duration::from_micros(bounds.most_time_us);
+        self.ends_at = self.bounds.as_ref().map(|bounds| now + time(bounds));
+    }
+
+    pub(super) fn start_requests(&mut self, now: Duration) {
+        self.last_received = now;
+        self.transfer.next_heartbeat = now + HEARTBEAT_INTERVAL;
+        self.deadline = self.deadline_of_step(now);
+    }
+
+    /// Client: enough round trips have been timed.
+    pub(super) fn on_timed_to_ask(&mut self, now: Duration) {
+        if self.step(SessionEvent::TimedToAsk) {
+            self.send(ControlMessage::Go);
+            self.start_requests(now);
+        }
+    }
+
+    /// Client: sends a request of the caller.
+    pub(super) fn on_request(&mut self, now: Duration, ask: SessionRequest) {
+        if !self.step(SessionEvent::Asked) {
+            let what = format!("asked while {}", self.state.describe());
+            return self.close(SessionEnd::OwnFailure {
+                step: self.state,
+                what,
+            });
+        }
+        self.deadline = Some(now + max_answer_time(&ask) + STEP_TIMEOUT + self.silence_timeout());
+        self.send(ControlMessage::Ask(ask));
+    }
+
+    /// Server: handles a request.
+    pub(super) fn on_ask(&mut self, now: Duration, ask: SessionRequest) {
+        if matches!(ask, SessionRequest::Files(_)) && !self.supports_files() {
+            return self.violation("`files` before version 4".to_owned());
+        }
+        let checked = match &ask {
+            SessionRequest::Arm(trains) | SessionRequest::Send(trains) => {
+                check_trains(trains).map(drop)
+            }
+            other => check_request(other),
+        };
+        self.deadline = Some(now + max_answer_time(&ask) + STEP_TIMEOUT);
+        match checked {
+            Ok(()) => self.actions.push(SessionAction::Ask(Box::new(ask))),
+            Err(error) => self.on_request_done(now, SessionReply::Failed(error.to_string())),
+        }
+    }
+
+    /// Server: sends the answer to a request.
+    pub(super) fn on_request_done(&mut self, now: Duration, answer: SessionReply) {
+        if self.step(SessionEvent::Done) {
+            self.deadline = self.deadline_of_step(now);
+            self.send(ControlMessage::Answer(Box::new(answer)));
+        }
+    }
+
+    /// Client: the caller has no more requests.
+    pub(super) fn on_no_more_requests(&mut self) {
+        self.close(SessionEnd::Finished);
+    }
+
+    /// Returns whether the agreed time is over.
+    pub(super) fn is_past_time_limit(&self, now: Duration) -> bool {
+        self.state == SessionState::Asking && self.ends_at.is_some_and(|at| now >= at)
+    }
+
+    pub(super) fn is_probing(&self) -> bool {
+        match &self.role_state {
+            RoleState::Client(initiative) => initiative.plan().is_none(),
+            RoleState::Server(_) => self.bounds.is_some(),
+        }
+    }
+
+    /// Returns whether the message belongs to this kind of session; both kinds share messages.
+    pub(super) fn is_permitted_kind(&self, message: &ControlMessage) -> bool {
+        match message {
+            ControlMessage::Ask(_) | ControlMessage::Answer(_) => self.is_probing(),
+            ControlMessage::Prepare(_) => !self.is_probing(),
+            ControlMessage::Go => self.is_probing() == (self.state == SessionState::Timing),
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The server's handling of messages, which trusts no input.
+
+use super::TOKEN_PENALTY;
+use super::{
+    AdmissionRequest, EngineStart, HEARTBEAT_INTERVAL, RoleState, Session, SessionAction,
+    SessionEnd, SessionEvent, SessionPurpose, SessionRole, SessionState,
+};
+use crate::plan_limits::{MAX_RUN_US, MAX_START_WAIT, check_anonymous, check_plan};
+use crate::secure::{AuthToken, make_proof, verify_proof};
+use crate::wire::{
+    AnonymousLimits, ClockPong, ControlMessage, PrepareMessage, RunProposal, SessionAccept,
+    TokenProof, WelcomeMessage,
+};
+use std::time::Duration;
+
+/// The maximum RTT that is accepted, since it extends grace period and timeout.
+const MAX_RTT: Duration = Duration::from_secs(5);
+/// The maximum wait for an agreed start of an anonymous client's run.
+const MAX_ANONYMOUS_WAIT: Duration = Duration::from_secs(60);
+
+/// The admission rules of the server.
+#[derive(Debug, Clone)]
+pub struct AdmissionRules {
+    /// The limits of an anonymous client; `None` rejects it.
+    pub anonymous: Option<AnonymousLimits>,
+    pub most_streams: u32,
+    /// The client has proved the token.
+    proved: bool,
+}
+
+impl AdmissionRules {
+    pub fn new(anonymous: Option<AnonymousLimits>, most_streams: u32) -> Self {
+        AdmissionRules {
+            anonymous,
+            most_streams,
+            proved: false,
+        }
+    }
+
+    fn limits(&self) -> Option<AnonymousLimits> {
+        self.anonymous.filter(|_| !self.proved)
+    }
+}
+
+/// The result of checking a proof.
+enum ProofVerdict {
+    Proved(AuthToken),
+    Anonymous,
+    Refused(SessionEnd),
+}
+
+impl Session {
+    fn admission(&self) -> Option<&AdmissionRules> {
+        match &self.role_state {
+            RoleState::Server(admission) => Some(admission),
+            RoleState::Client(_) => None,
+        }
+    }
+
+    fn anonymous(&self) -> Option<AnonymousLimits> {
+        self.admission().and_then(AdmissionRules::limits)
+    }
+
+    pub(super) fn server_receives(&mut self, now: Duration, message: ControlMessage) {
+        match message {
+            ControlMessage::Proof(proof) => self.on_proof(now, &proof),
+            ControlMessage::Propose(propose) => self.on_propose(*propose),
+            ControlMessage::Probe(probe) => {
+                let anonymous = self.anonymous();
+                self.on_probe(*probe, anonymous);
+            }
+            ControlMessage::Ping(ping) => self.send(ControlMessage::Pong(ClockPong {
+                number: ping.number,
+                at_us: now.as_micros() as u64,
+            })),
+            ControlMessage::Prepare(prepare) => self.on_prepare(now, prepare),
+            ControlMessage::Go if self.is_probing() => self.start_requests(now),
+            ControlMessage::Go => self.start_running(now),
+            ControlMessage::Ask(ask) => self.on_ask(now, ask),
+            ControlMessage::Interval(_) | ControlMessage::Sent | ControlMessage::Drained => {
+                self.on_flow_message(now, &message);
+            }
+            _ => {}
+        }
+    }
+
+    fn check_proof(&self, proof: &TokenProof) -> ProofVerdict {
+        let strangers = self.admission().is_some_and(|a| a.anonymous.is_some());
+        match (&self.setup.token, &proof.token_proof) {
+            (Some(token), Some(proof)) => {
+                if verify_proof(token, SessionRole::Client, &self.setup.exporter, proof) {
+                    ProofVerdict::Proved(token.clone())
+                } else {
+                    ProofVerdict::Refused(SessionEnd::PeerTokenWrong)
+                }
+            }
+            _ if strangers => ProofVerdict::Anonymous,
+            _ => ProofVerdict::Refused(SessionEnd::PeerTokenMissing),
+        }
+    }
+
+    fn on_proof(&mut self, now: Duration, proof: &TokenProof) {
+        let token_proof = match self.check_proof(proof) {
+            ProofVerdict::Refused(closed) => {
+                self.refusal = Some((now + TOKEN_PENALTY, closed));
+                return;
+            }
+            ProofVerdict::Anonymous => None,
+            ProofVerdict::Proved(token) => {
+                if let RoleState::Server(admission) = &mut self.role_state {
+                    admission.proved = true;
+                }
+                Some(make_proof(
+                    &token,
+                    SessionRole::Server,
+                    &self.setup.exporter,
+                ))
+            }
+        };
+        self.send(ControlMessage::Welcome(WelcomeMessage {
+            token_proof,
+            party: self.setup.party.clone(),
+            boot_proof: self.setup.boot_proof.clone(),
+            limits: self.anonymous(),
+        }));
+    }
+
+    fn on_propose(&mut self, propose: RunProposal) {
+        let most = self
+            .admission()
+            .map_or(0, |admission| admission.most_streams);
+        let anonymous = self.anonymous();
+        let checked = check_plan(&propose.plan, most).and_then(|()| match &anonymous {
+            Some(limits) => check_anonymous(&propose.plan, limits),
+            None => Ok(()),
+        });
+        if let Err(error) = checked {
+            return self.close(SessionEnd::WeRefused {
+                what: error.to_string(),
+            });
+        }
+        self.peer = Some(propose.party.clone());
+        self.peer_boot_proof = propose.boot_proof;
+        self.plan = Some(propose.plan.clone());
+        self.actions
+            .push(SessionAction::Admit(Box::new(AdmissionRequest {
+                purpose: SessionPurpose::Run(Box::new(propose.plan)),
+                party: propose.party,
+                anonymous,
+            })));
+    }
+
+    pub(super) fn on_admitted(&mut self, now: Duration, accept: SessionAccept) {
+        if self.step(SessionEvent::Admitted) {
+            self.deadline = self.deadline_of_step(now);
+            self.start_bounded_time(now);
+            self.send(ControlMessage::Accept(accept));
+        }
+    }
+
+    pub(super) fn on_streams_open(&mut self, now: Duration) {
+        if self.step(SessionEvent::StreamsOpen) && self.role == SessionRole::Server {
+            self.deadline = self.deadline_of_step(now);
+            self.send(ControlMessage::Opened);
+        }
+    }
+
+    pub(super) fn on_engine_ready(&mut self, now: Duration) {
+        if !self.step(SessionEvent::EngineReady) {
+            return;
+        }
+        self.transfer.engine_ready = true;
+        match self.role {
+            SessionRole::Client => self.start_when_due(now),
+            SessionRole::Server => self.send(ControlMessage::Prepared),
+        }
+    }
+
+    fn on_prepare(&mut self, now: Duration, prepare: PrepareMessage) {
+        let longest = match self.anonymous() {
+            Some(_) => MAX_ANONYMOUS_WAIT,
+            None => MAX_START_WAIT,
+        };
+        let wait = Duration::from_micros(prepare.wait_us.unwrap_or(0));
+        if wait > longest {
+            let what = format!(
+                "start in {} s, at most {} s",
+                wait.as_secs(),
+                longest.as_secs()
+            );
+            return self.close(SessionEnd::WeRefused { what });
+        }
+        self.transfer.wait = wait;
+        let rtt = Duration::from_micros(prepare.idle_rtt_us).min(MAX_RTT);
+        self.idle_rtt = Some(rtt);
+        // Both ends must agree on being one host: by the boot proofs and the client's RTT.
+        let same_boot =
+            self.setup.boot_proof.is_some() && self.setup.boot_proof == self.peer_boot_proof;
+        self.same_host = prepare.same_host && same_boot;
+        self.last_received = now;
+        self.transfer.next_heartbeat = now + HEARTBEAT_INTERVAL;
+        self.deadline = self.deadline_of_step(now);
+        // The origin precedes this message; a later value is a wrong clock.
+        self.actions.push(SessionAction::StartEngine(EngineStart {
+            origin: Duration::from_micros(prepare.origin_us).min(now),
+            idle_rtt: rtt,
+            same_host: self.same_host,
+        }));
+    }
+
+    pub(super) fn on_results(&mut self, results: Vec<ControlMessage>) {
+        if self.state == SessionState::Exchanging && self.role == SessionRole::Server {
+            for result in results {
+                self.send(result);
+            }
+        }
+    }
+
+    /// Returns the maximum duration of a run without a time limit of its own.
+    pub(super) fn max_unlimited_run(&self) -> Duration {
+        match self.anonymous() {
+            Some(limits) => Duration::from_secs(limits.seconds),
+            None => Duration::from_micros(MAX_RUN_US),
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The rules from the start of payload to its last byte, the same for both ends.
+//!
+//! A run limited by time ends when the senders' time is over. Data in flight then gets a grace
+//! period, since a deep socket buffer on a slow path would otherwise hold the run for minutes. A
+//! run limited by bytes drains completely, as long as bytes keep arriving.
+
+use super::{
+    HEARTBEAT_INTERVAL, STEP_TIMEOUT, Session, SessionAction, SessionEvent, SessionRole,
+    SessionState, TransferProgress,
+};
+use crate::wire::{ControlMessage, IntervalCounters};
+use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
+use std::time::Duration;
+
+/// The delay after which the engine of a run limited by time is stopped from outside.
+const OVERTIME: Duration = Duration::from_secs(2);
+/// The timeout without progress for bytes that must arrive (or 20 round trips, if longer); after it
+/// the run has failed.
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The progress of the run at this end and at the peer.
+#[derive(Debug, Default)]
+pub(super) struct TransferState {
+    /// The time until the agreed start.
+    pub(super) wait: Duration,
+    /// The engines of the peer and of this end are ready.
+    pub(super) peer_prepared: bool,
+    pub(super) engine_ready: bool,
+    running_since: Option<Duration>,
+    pub(super) next_heartbeat: Duration,
+    interval: IntervalCounters,
+    peer_interval: Option<IntervalCounters>,
+    sent: bool,
+    peer_sent: bool,
+    drained: bool,
+    peer_drained: bool,
+    grace_ends: Option<Duration>,
+    stopped: bool,
+}
+
+impl TransferState {
+    pub(super) fn wait(&self) -> Duration {
+        self.wait
+    }
+}
+
+/// Returns whether the end with this role sends payload under this plan.
+pub(crate) fn sends_payload(role: SessionRole, plan: &ThroughputPlan) -> bool {
+    match plan.direction {
+        RunDirection::Both => true,
+        RunDirection::Forward => role == SessionRole::Client,
+        RunDirection::Reverse => role == SessionRole::Server,
+    }
+}
+
+fn peer_role(role: SessionRole) -> SessionRole {
+    match role {
+        SessionRole::Client => SessionRole::Server,
+        SessionRole::Server => SessionRole::Client,
+    }
+}
+
+impl Session {
+    /// Starts the payload.
+    pub(super) fn start_running(&mut self, now: Duration) {
+        self.last_received = now;
+        self.transfer.running_since = Some(now);
+        self.transfer.next_heartbeat = now + HEARTBEAT_INTERVAL;
+        let (sends, peer_sends) = self.senders();
+        self.transfer.sent = !sends;
+        self.transfer.peer_sent = !peer_sends;
+        self.deadline = Some(if self.detects_stalls() {
+            self.stall_deadline(now)
+        } else {
+            now + self.longest_run()
+        });
+        self.actions.push(SessionAction::Go);
+    }
+
+    fn senders(&self) -> (bool, bool) {
+        let sends_as = |role| {
+            self.plan
+                .as_ref()
+                .is_some_and(|plan| sends_payload(role, plan))
+        };
+        (sends_as(self.role), sends_as(peer_role(self.role)))
+    }
+
+    /// Returns the maximum time in `Running`.
+    fn longest_run(&self) -> Duration {
+        match self.planned_time() {
+            Some(time) => time + OVERTIME + self.silence_timeout(),
+            None => self.max_unlimited_run(),
+        }
+    }
+
+    pub(super) fn planned_time(&self) -> Option<Duration> {
+        match self.plan.as_ref()?.stop {
+            StopCondition::TimeUs(time) => Some(Duration::from_micros(time)),
+            StopCondition::Bytes(_) | StopCondition::Blocks(_) => None,
+        }
+    }
+
+    /// Returns the end of the time in which payload only flows, if nothing else happens.
+    pub fn flows_until(&self) -> Option<Duration> {
+        Some(self.transfer.running_since? + self.planned_time()?)
+    }
+
+    /// Returns whether the run waits for all data in flight.
+    fn drains_fully(&self) -> bool {
+        let tcp = |plan: &ThroughputPlan| plan.transport == RunTransport::Tcp;
+        self.planned_time().is_none() && self.plan.as_ref().is_some_and(tcp)
+    }
+
+    /// Returns whether bytes must move continuously, because no rate limit is set.
+    fn detects_stalls(&self) -> bool {
+        let unpaced = |plan: &ThroughputPlan| {
+            let rates = [plan.write_rate_bps, plan.read_rate_bps, plan.pacing_bps];
+            rates.iter().all(Option::is_none)
+        };
+        self.drains_fully() && self.plan.as_ref().is_some_and(unpaced)
+    }
+
+    fn stall_timeout(&self) -> Duration {
+        STALL_TIMEOUT.max(self.idle_rtt.unwrap_or_default() * 20)
+    }
+
+    fn grace_period(&self) -> Duration {
+        Duration::from_secs(1).max(self.idle_rtt.unwrap_or_default() * 4)
+    }
+
+    /// Handles the counters of this end's engine.
+    pub(super) fn on_progress(&mut self, now: Duration, progress: TransferProgress) {
+        if !matches!(self.state, SessionState::Running | SessionState::Draining) {
+            return;
+        }
+        let moved = progress.interval.sent_bytes != self.transfer.interval.sent_bytes
+            || progress.interval.received_bytes != self.transfer.interval.received_bytes;
+        self.transfer.interval = progress.interval;
+        if moved {
+            self.extend_deadline(now);
+        }
+        if progress.sent && !self.transfer.sent && self.senders().0 {
+            self.transfer.sent = true;
+            self.send(ControlMessage::Sent);
+        }
+        self.transfer.drained |= progress.drained;
+        self.advance(now);
+    }
+
+    /// Extends the deadline of a run limited by bytes after progress, up to its maximum duration.
+    fn extend_deadline(&mut self, now: Duration) {
+        let drains = self.state == SessionState::Draining && self.drains_fully();
+        if drains || (self.state == SessionState::Running && self.detects_stalls()) {
+            self.deadline = Some(self.stall_deadline(now));
+        }
+    }
+
+    fn stall_deadline(&self, now: Duration) -> Duration {
+        let started = self.transfer.running_since.unwrap_or_default();
+        (now + self.stall_timeout()).min(started + self.longest_run())
+    }
+
+    pub(super) fn on_flow_message(&mut self, now: Duration, message: &ControlMessage) {
+        match message {
+            ControlMessage::Sent => self.transfer.peer_sent = true,
+            ControlMessage::Drained => self.transfer.peer_drained = true,
+            ControlMessage::Interval(interval) => {
+                let before = self.transfer.peer_interval.replace(*interval);
+                let bytes = |i: IntervalCounters| (i.sent_bytes, i.received_bytes);
+                if before.map(bytes) != Some(bytes(*interval)) {
+                    self.extend_deadline(now);
+                }
+            }
+            _ => {}
+        }
+        self.advance(now);
+    }
+
+    /// Takes the steps that have become possible.
+    fn advance(&mut self, now: Duration) {
+        if self.state == SessionState::Running
+            && self.transfer.sent
+            && self.transfer.peer_sent
+            && self.step(SessionEvent::AllSent)
+        {
+            self.start_draining(now);
+        }
+        if self.state != SessionState::Draining {
+            return;
+        }
+        let (_, receives) = self.senders();
+        if receives && self.transfer.drained && !self.transfer.stopped {
+            self.send_drained();
+        }
+        let here = !receives || self.transfer.stopped;
+        let there = !self.senders().0 || self.transfer.peer_drained;
+        if here && there && self.step(SessionEvent::AllDrained) {
+            self.deadline = self.deadline_of_step(now);
+            self.actions.push(SessionAction::Collect);
+        }
+    }
+
+    fn start_draining(&mut self, now: Duration) {
+        if self.drains_fully() {
+            self.deadline = Some(self.stall_deadline(now));
+        } else {
+            self.transfer.grace_ends = Some(now + self.grace_period());
+            self.deadline = Some(now + self.grace_period() + STEP_TIMEOUT);
+        }
+    }
+
+    fn send_drained(&mut self) {
+        self.transfer.stopped = true;
+        self.send(ControlMessage::Drained);
+    }
+
+    /// Returns the next heartbeat, overtime or end of the grace period.
+    pub(super) fn next_timer(&self) -> Option<Duration> {
+        match self.state {
+            SessionState::Timing => self.next_ping(),
+            SessionState::Ready => {
+                let start = self.start_time();
+                start
+                    .into_iter()
+                    .chain([self.transfer.next_heartbeat])
+                    .min()
+            }
+            SessionState::Exchanging | SessionState::Asking | SessionState::Working => {
+                Some(self.transfer.next_heartbeat)
+            }
+            SessionState::Running => {
+                let overtime = self.overtime_deadline().filter(|_| !self.transfer.sent);
+                [overtime, Some(self.transfer.next_heartbeat)]
+                    .into_iter()
+                    .flatten()
+                    .min()
+            }
+            SessionState::Draining => {
+                let grace = self.transfer.grace_ends.filter(|_| !self.transfer.stopped);
+                [grace, Some(self.transfer.next_heartbeat)]
+                    .into_iter()
+                    .flatten()
+                    .min()
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the time by which this end's sender should have stopped by itself.
+    fn overtime_deadline(&self) -> Option<Duration> {
+        Some(self.transfer.running_since? + self.planned_time()? + OVERTIME)
+    }
+
+    pub(super) fn run_timers(&mut self, now: Duration) {
+        let late = |at: Option<Duration>| at.is_some_and(|at| now >= at);
+        match self.state {
+            SessionState::Timing => self.ping_when_due(now),
+            SessionState::Ready => self.start_when_due(now),
+            SessionState::Running if late(self.overtime_deadline()) && !self.transfer.sent => {
+                self.transfer.sent = true;
+                self.actions.push(SessionAction::StopEngine);
+                self.send(ControlMessage::Sent);
+                self.advance(now);
+            }
+            SessionState::Draining if late(self.transfer.grace_ends) && !self.transfer.stopped => {
+                self.actions.push(SessionAction::StopEngine);
+                if self.senders().1 {
+                    self.send_drained();
+                }
+                self.transfer.stopped = true;
+                self.advance(now);
+            }
+            _ => {}
+        }
+        self.send_heartbeat(now);
+    }
+
+    fn send_heartbeat(&mut self, now: Duration) {
+        if self.sends_heartbeats() && now >= self.transfer.next_heartbeat {
+            self.transfer.next_heartbeat = now + HEARTBEAT_INTERVAL;
+            self.send(ControlMessage::Interval(self.transfer.interval));
+        }
+    }
+}

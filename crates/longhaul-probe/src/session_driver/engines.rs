@@ -1,0 +1,262 @@
+//! The engines of one end: a sender, a receiver, or both.
+
+use crate::engine::{
+    DataSocket, DatagramFormat, EndRun, EndSpec, EngineError, EngineResult, StreamEnding,
+    TransferRole as Flow,
+};
+use crate::session::{EngineStart, SessionRole, TransferProgress};
+use crate::wire::IntervalCounters;
+use longhaul_model::report::v1::plan::ThroughputPlan;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// The data sockets of a session by direction, ordered by index.
+#[derive(Debug, Default)]
+pub(crate) struct SessionSockets {
+    pub forward: Vec<DataSocket>,
+    pub reverse: Vec<DataSocket>,
+}
+
+/// The parameters of an engine that do not depend on the path.
+#[derive(Debug, Clone)]
+pub(crate) struct EngineSetup {
+    pub role: SessionRole,
+    pub plan: ThroughputPlan,
+    /// The zero of the session's clock.
+    pub epoch: Instant,
+}
+
+/// The engines of this end.
+pub(crate) struct SessionEngines {
+    sender: Option<EndRun>,
+    receiver: Option<EndRun>,
+    /// The sender's connections until everything is written. They are then half-closed (unless the
+    /// wire's [`StreamEnding`] leaves them open), so that the receiver sees the end of the stream with
+    /// the last byte instead of waiting for its grace period.
+    half_close_streams: Mutex<Vec<TcpStream>>,
+    sender_addresses: Vec<AddressTexts>,
+    receiver_addresses: Vec<AddressTexts>,
+}
+
+/// Local and peer address of a stream. They are read while it is open, because a connection that
+/// the peer has reset no longer knows them. IPv4-mapped IPv6 addresses are shown as IPv4.
+type AddressTexts = (Option<String>, Option<String>);
+
+fn format_addresses(sockets: &[DataSocket]) -> Vec<AddressTexts> {
+    let text = |address: io::Result<SocketAddr>| {
+        let address = address.ok()?;
+        let ip = address.ip().to_canonical();
+        Some(SocketAddr::new(ip, address.port()).to_string())
+    };
+    let both = |socket: &DataSocket| match socket {
+        DataSocket::Tcp(stream) => (text(stream.local_addr()), text(stream.peer_addr())),
+        DataSocket::Udp(socket) => (text(socket.local_addr()), text(socket.peer_addr())),
+    };
+    sockets.iter().map(both).collect()
+}
+
+/// Ends a run and takes its last readings.
+fn end_run(run: EndRun, addresses: &[AddressTexts]) -> EngineResult {
+    let mut result = run.end();
+    for (stream, (local, peer)) in result.streams.iter_mut().zip(addresses) {
+        stream.local.clone_from(local);
+        stream.peer.clone_from(peer);
+    }
+    result
+}
+
+/// The results of this end's engines.
+#[derive(Debug, Default)]
+pub(crate) struct SessionResults {
+    pub sender: Option<EngineResult>,
+    pub receiver: Option<EngineResult>,
+}
+
+impl SessionEngines {
+    pub fn start(
+        setup: &EngineSetup,
+        start: EngineStart,
+        sockets: SessionSockets,
+    ) -> Result<SessionEngines, EngineError> {
+        let ours = (DatagramFormat::Longhaul, StreamEnding::HalfClosed);
+        SessionEngines::start_with(ours, setup, start, sockets)
+    }
+
+    /// Starts the engines with the datagram format and the stream ending of another wire protocol.
+    pub fn start_with(
+        (heads, ending): (DatagramFormat, StreamEnding),
+        setup: &EngineSetup,
+        start: EngineStart,
+        sockets: SessionSockets,
+    ) -> Result<SessionEngines, EngineError> {
+        let (sends, receives) = match setup.role {
+            SessionRole::Client => (sockets.forward, sockets.reverse),
+            SessionRole::Server => (sockets.reverse, sockets.forward),
+        };
+        let spec = |role| EndSpec {
+            role,
+            plan: setup.plan.clone(),
+            initiator: setup.role == SessionRole::Client,
+            same_host: start.same_host,
+            idle_rtt: Some(start.idle_rtt),
+            origin: setup.epoch + start.origin,
+            heads,
+            ending,
+        };
+        let run = |role, sockets: Vec<DataSocket>| {
+            let wanted = !sockets.is_empty();
+            wanted
+                .then(|| EndRun::start(spec(role), sockets))
+                .transpose()
+        };
+        let tails = sends.iter().filter_map(|socket| match socket {
+            DataSocket::Tcp(stream) if ending == StreamEnding::HalfClosed => {
+                stream.try_clone().ok()
+            }
+            _ => None,
+        });
+        let tails = Mutex::new(tails.collect());
+        Ok(SessionEngines {
+            half_close_streams: tails,
+            sender_addresses: format_addresses(&sends),
+            receiver_addresses: format_addresses(&receives),
+            sender: run(Flow::Sender, sends)?,
+            receiver: run(Flow::Receiver, receives)?,
+        })
+    }
+
+    pub fn go(&self) {
+        // The receiver starts first, so that its clock covers the first bytes.
+        self.receiver
+            .iter()
+            .chain(&self.sender)
+            .for_each(EndRun::go);
+    }
+
+    pub fn stop(&self) {
+        self.receiver
+            .iter()
+            .chain(&self.sender)
+            .for_each(EndRun::stop);
+    }
+
+    /// Returns the progress for the session.
+    pub fn progress(&self) -> TransferProgress {
+        let sender = self.sender.as_ref().map(EndRun::progress);
+        let receiver = self.receiver.as_ref().map(EndRun::progress);
+        let elapsed = sender.iter().chain(&receiver).map(|p| p.elapsed).max();
+        TransferProgress {
+            interval: IntervalCounters {
+                elapsed_us: elapsed.unwrap_or_default().as_micros() as u64,
+                sent_bytes: sender.map(|progress| progress.bytes),
+                received_bytes: receiver.map(|progress| progress.bytes),
+            },
+            sent: self.has_sent_all(),
+            drained: self.receiver.as_ref().is_none_or(EndRun::finished),
+        }
+    }
+
+    /// Returns whether this end has sent everything. The receivers then see the end of each stream,
+    /// so a peer that knows one may wait for the other.
+    pub fn has_sent_all(&self) -> bool {
+        let sent = self.sender.as_ref().is_none_or(EndRun::finished);
+        if sent {
+            self.half_close();
+        }
+        sent
+    }
+
+    fn half_close(&self) {
+        let mut tails = self
+            .half_close_streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for stream in tails.drain(..) {
+            // A failed stream has reported the error in its own result.
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+    }
+
+    pub fn sender(&self) -> Option<&EndRun> {
+        self.sender.as_ref()
+    }
+
+    pub fn receiver(&self) -> Option<&EndRun> {
+        self.receiver.as_ref()
+    }
+
+    pub fn collect(mut self) -> SessionResults {
+        self.end_runs()
+    }
+
+    fn end_runs(&mut self) -> SessionResults {
+        let (sender, receiver) = (self.sender.take(), self.receiver.take());
+        SessionResults {
+            sender: sender.map(|run| end_run(run, &self.sender_addresses)),
+            receiver: receiver.map(|run| end_run(run, &self.receiver_addresses)),
+        }
+    }
+}
+
+impl Drop for SessionEngines {
+    /// Ends the threads of a session that was cut.
+    fn drop(&mut self) {
+        self.end_runs();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::plan::StopCondition;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    const SOON: Duration = Duration::from_secs(120);
+
+    /// Returns a time-limited sender on one connection, and the connection's other side.
+    fn sending() -> (SessionEngines, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let near = TcpStream::connect(listener.local_addr().expect("its address"));
+        let (far, _) = listener.accept().expect("a connection");
+        far.set_read_timeout(Some(SOON)).expect("a timeout");
+        let setup = EngineSetup {
+            role: SessionRole::Client,
+            plan: ThroughputPlan {
+                stop: StopCondition::TimeUs(100_000),
+                ..ThroughputPlan::default()
+            },
+            epoch: Instant::now(),
+        };
+        let start = EngineStart {
+            origin: Duration::ZERO,
+            idle_rtt: Duration::ZERO,
+            same_host: true,
+        };
+        let sockets = SessionSockets {
+            forward: vec![DataSocket::Tcp(near.expect("a connection"))],
+            reverse: Vec::new(),
+        };
+        (
+            SessionEngines::start(&setup, start, sockets).expect("engines"),
+            far,
+        )
+    }
+
+    #[test]
+    fn whoever_hears_that_all_is_sent_need_not_ask_again_for_the_stream_to_end() {
+        let (engines, mut far) = sending();
+        let reader = std::thread::spawn(move || std::io::copy(&mut far, &mut std::io::sink()));
+        engines.go();
+        let began = Instant::now();
+        while !engines.has_sent_all() && began.elapsed() < SOON {
+            std::thread::yield_now();
+        }
+        let read = reader.join().expect("a reader").expect("the stream's end");
+        assert!(read > 0);
+        let sender = engines.collect().sender.expect("a sender");
+        assert_eq!(sender.end.bytes, read);
+    }
+}

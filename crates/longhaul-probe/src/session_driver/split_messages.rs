@@ -1,0 +1,115 @@
+//! Splits the server's results into messages that fit into a frame.
+
+use super::SessionResults;
+use crate::engine::EngineResult as LocalEnd;
+use crate::wire::{
+    Base64Bytes, CapturePart, ControlMessage, DirectionResult, MAX_BASE64_BYTES, MAX_RESULT_BYTES,
+    StreamResult, encode_frame,
+};
+use longhaul_model::report::v1::ReportCaveat;
+
+/// The maximum size of all streams' results: the more streams, the less room for each.
+const MAX_TOTAL_BYTES: usize = 64 << 20;
+
+/// Returns the messages to send: for each direction its streams, then the end.
+pub(crate) fn split_results(collected: SessionResults) -> Vec<ControlMessage> {
+    let received = collected.receiver.map(|local| split_direction(true, local));
+    let sent = collected.sender.map(|local| split_direction(false, local));
+    received.into_iter().chain(sent).flatten().collect()
+}
+
+/// Splits a capture file into messages, to be sent before the results.
+pub(crate) fn split_capture(file: &[u8]) -> impl Iterator<Item = ControlMessage> {
+    let pieces = file.chunks(MAX_BASE64_BYTES);
+    pieces.map(|piece| {
+        let bytes = Base64Bytes(piece.to_vec());
+        ControlMessage::Capture(CapturePart { bytes })
+    })
+}
+
+fn split_direction(forward: bool, local: LocalEnd) -> Vec<ControlMessage> {
+    let room = MAX_RESULT_BYTES.min(MAX_TOTAL_BYTES / local.streams.len().max(1));
+    let mut caveats = local.caveats;
+    let mut messages = Vec::with_capacity(local.streams.len() + 1);
+    for (index, end) in local.streams.into_iter().enumerate() {
+        let index = index as u32;
+        let result = StreamResult {
+            forward,
+            index,
+            end,
+        };
+        let (message, thinned) = thin_to_fit(room, result);
+        messages.push(message);
+        if thinned {
+            let text =
+                format!("stream {index} has more samples than are sent: every other left out");
+            caveats.push(ReportCaveat::new("samples_thinned", text));
+        }
+    }
+    messages.push(ControlMessage::End(Box::new(DirectionResult {
+        forward,
+        end: local.end,
+        caveats,
+    })));
+    messages
+}
+
+/// Removes every other sample, except the last one, until the result fits.
+fn thin_to_fit(room: usize, result: StreamResult) -> (ControlMessage, bool) {
+    let mut message = ControlMessage::Stream(Box::new(result));
+    let mut thinned = false;
+    while let ControlMessage::Stream(result) = &mut message {
+        let samples = result.end.samples.len();
+        if samples < 2 || fits_in(room, &message) {
+            break;
+        }
+        thin_samples(&mut message);
+        thinned = true;
+    }
+    (message, thinned)
+}
+
+fn fits_in(room: usize, message: &ControlMessage) -> bool {
+    encode_frame(message, room).is_ok()
+}
+
+fn thin_samples(message: &mut ControlMessage) {
+    if let ControlMessage::Stream(result) = message {
+        let last = result.end.samples.len().saturating_sub(1);
+        let mut index = 0..;
+        result.end.samples.retain(|_| {
+            let number = index.next().unwrap_or(0);
+            number == last || number % 2 == 1
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::observation::{StreamEnd, StreamSample};
+
+    #[test]
+    fn a_result_too_large_for_its_frame_is_thinned_and_keeps_its_last_sample() {
+        let sample = |at_us| StreamSample {
+            at_us,
+            ..StreamSample::default()
+        };
+        let end = StreamEnd {
+            samples: (0..1000).map(sample).collect(),
+            ..StreamEnd::default()
+        };
+        let result = StreamResult {
+            forward: true,
+            index: 0,
+            end,
+        };
+        let (message, thinned) = thin_to_fit(8192, result);
+        assert!(thinned && fits_in(8192, &message));
+        let ControlMessage::Stream(result) = message else {
+            panic!("a stream went in");
+        };
+        assert_eq!(result.end.samples.last().map(|s| s.at_us), Some(999));
+        assert!(result.end.samples.len() > 50);
+    }
+}

@@ -1,0 +1,270 @@
+//! Client-side actions outside the protocol: streams, engines, progress for the user.
+
+use super::result_join::{self, ServerResults};
+use super::{PayloadProgress, RunCaptures, TargetHost, ThroughputProgress, stream_opening};
+use crate::capture::packet_buffer::MAX_BUFFER_BYTES;
+use crate::capture::run_capture::{RunCapture, attach_capture};
+use crate::capture::{capture_missing_caveat, capture_refused_caveat};
+use crate::engine::{EndRun, EngineError};
+use crate::session::{PeerResult, Session, SessionAction, SessionInput, SessionRole, SessionState};
+use crate::session_driver::{
+    EngineSetup, SessionEngines, SessionHooks, SessionResults, SessionSockets,
+};
+use crate::wire::IntervalCounters;
+use longhaul_model::report::v1::ReportCaveat;
+use longhaul_model::report::v1::observation::ThroughputObservation;
+use longhaul_model::report::v1::plan::ThroughputPlan;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Interval between calls of the user's `watch`.
+const WATCH_INTERVAL: Duration = Duration::from_millis(200);
+
+pub(super) struct ClientHooks<'a> {
+    target: &'a TargetHost,
+    plan: &'a ThroughputPlan,
+    address: SocketAddr,
+    /// Local address of the control connection.
+    local: Option<SocketAddr>,
+    epoch: Instant,
+    /// Zero of the common time line.
+    origin: Instant,
+    watch: &'a mut dyn FnMut(&ThroughputProgress),
+    last_report: Option<(SessionState, Duration)>,
+    sockets: SessionSockets,
+    engines: Option<SessionEngines>,
+    local_interval: IntervalCounters,
+    /// The data streams did not reach the server, so this host did not fail.
+    pub server_unreachable: bool,
+    server_interval: IntervalCounters,
+    collected: SessionResults,
+    results: ServerResults,
+    capture: RunCapture,
+    captures: RunCaptures,
+}
+
+impl<'a> ClientHooks<'a> {
+    pub fn new(
+        target: &'a TargetHost,
+        plan: &'a ThroughputPlan,
+        (local, address): (Option<SocketAddr>, SocketAddr),
+        epoch: Instant,
+        watch: &'a mut dyn FnMut(&ThroughputProgress),
+    ) -> Self {
+        ClientHooks {
+            target,
+            plan,
+            address,
+            local,
+            epoch,
+            origin: epoch,
+            watch,
+            last_report: None,
+            sockets: SessionSockets::default(),
+            engines: None,
+            local_interval: IntervalCounters::default(),
+            server_unreachable: false,
+            server_interval: IntervalCounters::default(),
+            collected: SessionResults::default(),
+            results: ServerResults::default(),
+            capture: RunCapture::Off,
+            captures: RunCaptures::default(),
+        }
+    }
+
+    /// Returns the zero of the common time line, on this host's clock.
+    pub fn origin(&self) -> Instant {
+        self.origin
+    }
+
+    /// Returns the payload bytes counted by this end's engines.
+    pub fn moved_bytes(&self) -> u64 {
+        self.local_interval
+            .sent_bytes
+            .unwrap_or(0)
+            .max(self.local_interval.received_bytes.unwrap_or(0))
+    }
+
+    /// Takes the packet captures of both ends.
+    pub fn take_captures(&mut self) -> RunCaptures {
+        std::mem::take(&mut self.captures)
+    }
+
+    /// Joins the readings of both ends.
+    pub fn observation(
+        self,
+        session: &Session,
+    ) -> Result<(ThroughputObservation, Vec<ReportCaveat>), String> {
+        let far = self.plan.capture.is_some_and(|capture| capture.far);
+        let (observation, mut caveats) =
+            result_join::join_results(self.plan, self.collected, self.results, session)?;
+        if far && !session.supports_captures() {
+            let told = capture_refused_caveat("this release of longhaul there knows none");
+            caveats.push(ReportCaveat::new(
+                &told.code,
+                format!("far end: {}", told.text),
+            ));
+        }
+        Ok((observation, caveats))
+    }
+
+    /// Starts the capture before any stream opens, so that it contains the handshakes.
+    fn start_capture(&mut self) {
+        let Some(capture) = self.plan.capture else {
+            return;
+        };
+        self.capture = match self.local {
+            Some(local) => {
+                let asked = (self.plan, capture);
+                RunCapture::begin(asked, local, self.address, MAX_BUFFER_BYTES)
+            }
+            None => RunCapture::Failed(capture_missing_caveat(
+                &io::ErrorKind::AddrNotAvailable.into(),
+            )),
+        };
+    }
+
+    fn finish_capture(&mut self) {
+        let capture = std::mem::take(&mut self.capture);
+        let (captured, caveats) = capture.end(SessionRole::Client, &self.collected);
+        let about = captured
+            .as_ref()
+            .map(|captured| captured.capture_report().clone());
+        attach_capture(&mut self.collected, SessionRole::Client, about, caveats);
+        self.captures.client = captured;
+    }
+
+    fn report_progress(&mut self, state: SessionState, now: Duration) {
+        let due = self
+            .last_report
+            .is_none_or(|(last, at)| last != state || now >= at + WATCH_INTERVAL);
+        if !due {
+            return;
+        }
+        self.last_report = Some((state, now));
+        let progress = self.current_progress(state);
+        (self.watch)(&progress);
+    }
+
+    fn current_progress(&self, state: SessionState) -> ThroughputProgress {
+        let engines = self.engines.as_ref();
+        let far_at = Some(Duration::from_micros(self.server_interval.elapsed_us));
+        let here = |run: &EndRun| {
+            let progress = run.progress();
+            let flow = PayloadProgress {
+                stream_bytes: progress.stream_bytes,
+                retransmits: progress.retransmits,
+                rtt: progress.rtt,
+                ..PayloadProgress::default()
+            };
+            (progress.bytes, progress.elapsed, flow)
+        };
+        let forward = engines.and_then(SessionEngines::sender).map(here);
+        let reverse = engines.and_then(SessionEngines::receiver).map(here);
+        let elapsed = forward
+            .iter()
+            .chain(&reverse)
+            .map(|(_, elapsed, _)| *elapsed)
+            .max();
+        ThroughputProgress {
+            state,
+            elapsed: elapsed.unwrap_or_default(),
+            forward: forward.map(|(bytes, _, flow)| PayloadProgress {
+                sent_bytes: Some(bytes),
+                received_bytes: self.server_interval.received_bytes,
+                received_at: far_at.filter(|_| self.server_interval.received_bytes.is_some()),
+                ..flow
+            }),
+            reverse: reverse.map(|(bytes, elapsed, flow)| PayloadProgress {
+                sent_bytes: self.server_interval.sent_bytes,
+                received_bytes: Some(bytes),
+                received_at: Some(elapsed),
+                ..flow
+            }),
+        }
+    }
+}
+
+/// Returns whether the path or the server is at fault, not this host.
+fn is_path_error(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable,
+        NetworkUnreachable, TimedOut, WouldBlock,
+    };
+    matches!(
+        error.kind(),
+        BrokenPipe
+            | ConnectionAborted
+            | ConnectionRefused
+            | ConnectionReset
+            | HostUnreachable
+            | NetworkUnreachable
+            | TimedOut
+            | WouldBlock
+    )
+}
+
+impl SessionHooks for ClientHooks<'_> {
+    fn act(&mut self, action: SessionAction) -> Result<Option<SessionInput>, EngineError> {
+        match action {
+            SessionAction::OpenStreams(accept) => {
+                self.start_capture();
+                let opened = stream_opening::open_data_streams(
+                    self.target,
+                    self.plan,
+                    self.address,
+                    accept.nonce,
+                );
+                self.server_unreachable = opened.as_ref().is_err_and(|e| is_path_error(&e.source));
+                self.sockets = opened?;
+                return Ok(Some(SessionInput::StreamsOpen));
+            }
+            SessionAction::StartEngine(start) => {
+                self.origin = self.epoch + start.origin;
+                let setup = EngineSetup {
+                    role: SessionRole::Client,
+                    plan: self.plan.clone(),
+                    epoch: self.epoch,
+                };
+                let sockets = std::mem::take(&mut self.sockets);
+                self.engines = Some(SessionEngines::start(&setup, start, sockets)?);
+                return Ok(Some(SessionInput::EngineReady));
+            }
+            SessionAction::Go => self.engines.iter().for_each(SessionEngines::go),
+            SessionAction::StopEngine => self.engines.iter().for_each(SessionEngines::stop),
+            SessionAction::Collect => {
+                self.collected = self
+                    .engines
+                    .take()
+                    .map(SessionEngines::collect)
+                    .unwrap_or_default();
+                self.finish_capture();
+            }
+            SessionAction::PeerInterval(interval) => self.server_interval = interval,
+            SessionAction::Result(PeerResult::Capture(piece)) => {
+                let file = self.captures.server.get_or_insert_default();
+                file.extend(piece);
+            }
+            SessionAction::Result(PeerResult::Stream(result)) => self.results.streams.push(*result),
+            SessionAction::Result(PeerResult::End(result)) => self.results.ends.push(*result),
+            SessionAction::Send(_)
+            | SessionAction::Admit(_)
+            | SessionAction::Ask(_)
+            | SessionAction::Answer(_)
+            | SessionAction::Close(_) => {}
+        }
+        Ok(None)
+    }
+
+    fn poll(&mut self, session: &Session, now: Duration) -> Option<SessionInput> {
+        let state = session.state();
+        self.report_progress(state, now);
+        if !matches!(state, SessionState::Running | SessionState::Draining) {
+            return None;
+        }
+        let progress = self.engines.as_ref()?.progress();
+        self.local_interval = progress.interval;
+        Some(SessionInput::Progress(progress))
+    }
+}

@@ -1,0 +1,132 @@
+//! Resolves a name and opens a control connection with TLS.
+
+use super::{AddressFamily, TargetHost};
+use crate::engine::{self, ConnectingSocket, TransferRole};
+use crate::probe_error::ProbeError;
+use crate::secure::{ChannelError, ControlChannel, TlsHandshake, client_config};
+use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_sys::{listening_socket, sockopt};
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// Time after which the kernel detects a dead peer, if the session has not done so before.
+pub(crate) const DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(60);
+
+pub(crate) struct TlsControlConnection {
+    pub channel: ControlChannel,
+    pub local: Option<SocketAddr>,
+}
+
+/// Resolves the target to its first address of the requested family.
+pub(crate) fn resolve_target(target: &TargetHost) -> Result<SocketAddr, ProbeError> {
+    let failed = |source| ProbeError::Resolve {
+        host: target.host.clone(),
+        source,
+    };
+    let fits = |address: &SocketAddr| match target.family {
+        AddressFamily::Any => true,
+        AddressFamily::V4 => address.is_ipv4(),
+        AddressFamily::V6 => address.is_ipv6(),
+    };
+    let host = target.host.trim_start_matches('[').trim_end_matches(']');
+    let mut addresses = (host, target.port).to_socket_addrs().map_err(failed)?;
+    addresses.find(fits).ok_or_else(|| {
+        let family = match target.family {
+            AddressFamily::Any => "address",
+            AddressFamily::V4 => "IPv4 address",
+            AddressFamily::V6 => "IPv6 address",
+        };
+        failed(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("it has no {family}"),
+        ))
+    })
+}
+
+/// Connects with options for small messages.
+pub(crate) fn connect_plain(
+    target: &TargetHost,
+    address: SocketAddr,
+) -> Result<TcpStream, ProbeError> {
+    let socket = connect_tcp(target, address)?;
+    let small = || -> io::Result<()> {
+        sockopt::set_no_delay(&socket, true)?;
+        listening_socket::set_dead_peer_timeout(&socket, DEAD_PEER_TIMEOUT)
+    };
+    small().map_err(|source| ProbeError::Connect {
+        host: target.host.clone(),
+        address,
+        source,
+    })?;
+    Ok(socket)
+}
+
+/// Connects and performs the TLS handshake.
+pub(crate) fn open_control(
+    target: &TargetHost,
+    address: SocketAddr,
+) -> Result<TlsControlConnection, ProbeError> {
+    let failed = |source| ProbeError::Connect {
+        host: target.host.clone(),
+        address,
+        source,
+    };
+    let socket = connect_plain(target, address)?;
+    let local = socket.local_addr().ok();
+    let tls = |why: String| ProbeError::Tls { address, why };
+    let config = client_config().map_err(|error| tls(error.to_string()))?;
+    let deadline = Instant::now() + target.connect_timeout;
+    let channel =
+        ControlChannel::open(socket, TlsHandshake::Client(config), deadline).map_err(|error| {
+            match error {
+                ChannelError::Iperf3 => ProbeError::Iperf3There { address },
+                ChannelError::Socket(source) if source.kind() != io::ErrorKind::InvalidData => {
+                    failed(source)
+                }
+                other => tls(other.to_string()),
+            }
+        })?;
+    Ok(TlsControlConnection { channel, local })
+}
+
+fn connect_tcp(target: &TargetHost, address: SocketAddr) -> Result<TcpStream, ProbeError> {
+    connect_socket(create_socket(target, address)?, target, address)
+}
+
+/// Returns the duration of a TCP connect; the connection is closed at once.
+pub(super) fn time_connect(
+    target: &TargetHost,
+    address: SocketAddr,
+) -> Result<Duration, ProbeError> {
+    let socket = create_socket(target, address)?;
+    let before = Instant::now();
+    let stream = connect_socket(socket, target, address)?;
+    let time = before.elapsed();
+    drop(stream);
+    Ok(time)
+}
+
+fn create_socket(target: &TargetHost, address: SocketAddr) -> Result<ConnectingSocket, ProbeError> {
+    // The control connection is bound like the data connections, with no other options.
+    let plain = ThroughputPlan::default();
+    let socket = engine::open_tcp_socket(&plain, TransferRole::Sender, address, &target.bind);
+    socket.map_err(|error| ProbeError::Local {
+        what: error.to_string(),
+        source: Some(error.source),
+    })
+}
+
+fn connect_socket(
+    socket: ConnectingSocket,
+    target: &TargetHost,
+    address: SocketAddr,
+) -> Result<TcpStream, ProbeError> {
+    socket
+        .connect(target.connect_timeout)
+        .map_err(|source| ProbeError::Connect {
+            host: target.host.clone(),
+            address,
+            source,
+        })
+}

@@ -1,0 +1,194 @@
+//! Opens all data streams in parallel: N streams take as long as one.
+
+use super::TargetHost;
+use crate::engine::{self, DataSocket, EngineError, TransferRole as Flow};
+use crate::session::{SessionRole, sends_payload};
+use crate::session_driver::SessionSockets;
+use crate::wire::{
+    DATA_STREAM, DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, PREAMBLE_BYTES, SessionNonce,
+    StreamPreamble,
+};
+use longhaul_model::report::v1::plan::{RunTransport, ThroughputPlan};
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Retransmission interval of the datagram that opens a flow.
+const HELLO_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// Maximum duration of one wait for an answer.
+const ANSWER_POLL_TIMEOUT: Duration = Duration::from_millis(5);
+
+/// Opens all streams of the plan.
+pub(crate) fn open_data_streams(
+    target: &TargetHost,
+    plan: &ThroughputPlan,
+    to: SocketAddr,
+    nonce: SessionNonce,
+) -> Result<SessionSockets, EngineError> {
+    let wanted = build_preambles(plan, nonce);
+    let sockets = match plan.transport {
+        RunTransport::Tcp => connect_all(target, plan, to, &wanted)?,
+        RunTransport::Udp { .. } => open_flows(target, plan, to, &wanted)?,
+    };
+    let mut both = SessionSockets::default();
+    for (preamble, socket) in wanted.iter().zip(sockets) {
+        if preamble.forward {
+            both.forward.push(socket);
+        } else {
+            both.reverse.push(socket);
+        }
+    }
+    Ok(both)
+}
+
+fn build_preambles(plan: &ThroughputPlan, nonce: SessionNonce) -> Vec<StreamPreamble> {
+    let directions = [(true, SessionRole::Client), (false, SessionRole::Server)];
+    let used = directions
+        .into_iter()
+        .filter(|(_, role)| sends_payload(*role, plan));
+    used.flat_map(|(forward, _)| {
+        (0..plan.streams).map(move |index| StreamPreamble {
+            nonce,
+            index: index as u16,
+            forward,
+        })
+    })
+    .collect()
+}
+
+fn stream_direction(preamble: &StreamPreamble) -> Flow {
+    if preamble.forward {
+        Flow::Sender
+    } else {
+        Flow::Receiver
+    }
+}
+
+fn connect_all(
+    target: &TargetHost,
+    plan: &ThroughputPlan,
+    to: SocketAddr,
+    wanted: &[StreamPreamble],
+) -> Result<Vec<DataSocket>, EngineError> {
+    thread::scope(|scope| {
+        let connecting: Vec<_> = wanted
+            .iter()
+            .map(|preamble| {
+                let connect = move || connect_data_stream(target, plan, to, preamble);
+                thread::Builder::new()
+                    .name("connect".to_owned())
+                    .stack_size(128 << 10)
+                    .spawn_scoped(scope, connect)
+                    .map_err(|source| stream_error("start a thread for a stream", source))
+            })
+            .collect::<Result<_, _>>()?;
+        let done = connecting.into_iter().map(|thread| {
+            let lost = || stream_error("open a stream", io::Error::other("its thread failed"));
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(lost()))
+                .map(DataSocket::Tcp)
+        });
+        done.collect()
+    })
+}
+
+fn stream_error(tried: impl Into<String>, source: io::Error) -> EngineError {
+    EngineError {
+        operation: tried.into(),
+        hint: None,
+        source,
+    }
+}
+
+fn connect_data_stream(
+    target: &TargetHost,
+    plan: &ThroughputPlan,
+    to: SocketAddr,
+    preamble: &StreamPreamble,
+) -> Result<TcpStream, EngineError> {
+    let open = |source| {
+        stream_error(
+            format!("open data stream {} to {to}", preamble.index),
+            source,
+        )
+    };
+    let socket = engine::open_tcp_socket(plan, stream_direction(preamble), to, &target.bind)?;
+    socket.limit_window(plan)?;
+    let mut stream = socket.connect(target.connect_timeout).map_err(open)?;
+    stream
+        .set_write_timeout(Some(target.connect_timeout))
+        .map_err(open)?;
+    stream
+        .write_all(&preamble.encode(DATA_STREAM))
+        .map_err(open)?;
+    stream.set_write_timeout(None).map_err(open)?;
+    Ok(stream)
+}
+
+/// Opens the single UDP flow of a probe session.
+pub(crate) fn open_flow(
+    target: &TargetHost,
+    plan: &ThroughputPlan,
+    to: SocketAddr,
+    preamble: StreamPreamble,
+) -> Result<UdpSocket, EngineError> {
+    let sockets = open_flows(target, plan, to, &[preamble])?;
+    let flow = sockets.into_iter().find_map(|socket| match socket {
+        DataSocket::Udp(socket) => Some(socket),
+        DataSocket::Tcp(_) => None,
+    });
+    flow.ok_or_else(|| stream_error("open a UDP flow", io::Error::other("no socket came of it")))
+}
+
+/// Proves the address of each flow to the server before sending anything else, and creates the
+/// state in middleboxes.
+fn open_flows(
+    target: &TargetHost,
+    plan: &ThroughputPlan,
+    to: SocketAddr,
+    wanted: &[StreamPreamble],
+) -> Result<Vec<DataSocket>, EngineError> {
+    let deadline = Instant::now() + target.connect_timeout;
+    let sockets: Vec<UdpSocket> = wanted
+        .iter()
+        .map(|_| engine::open_udp_socket(plan, to, &target.bind))
+        .collect::<Result<_, _>>()?;
+    let mut silent: Vec<usize> = (0..wanted.len()).collect();
+    while !silent.is_empty() {
+        if Instant::now() >= deadline {
+            let why = "no answer to its hello: is UDP blocked on the path?";
+            let error = io::Error::new(io::ErrorKind::TimedOut, why);
+            return Err(stream_error(
+                format!("open UDP flow {} to {to}", silent[0]),
+                error,
+            ));
+        }
+        for &number in &silent {
+            // The next round repairs a full queue or an early "port unreachable".
+            let _ = sockets[number].send(&wanted[number].encode(DATAGRAM_HELLO));
+        }
+        let again = Instant::now() + HELLO_RETRY_INTERVAL;
+        while !silent.is_empty() && Instant::now() < again {
+            silent.retain(|&number| !receive_acknowledgement(&sockets[number], &wanted[number]));
+        }
+    }
+    sockets.into_iter().map(into_blocking).collect()
+}
+
+fn receive_acknowledgement(socket: &UdpSocket, preamble: &StreamPreamble) -> bool {
+    let mut bytes = [0; PREAMBLE_BYTES + 1];
+    let came = socket
+        .set_read_timeout(Some(ANSWER_POLL_TIMEOUT))
+        .and_then(|()| socket.recv(&mut bytes));
+    let heard = |count: usize| StreamPreamble::decode(&bytes[..count], DATAGRAM_ACKNOWLEDGED);
+    came.ok().and_then(heard) == Some(*preamble)
+}
+
+/// Restores the blocking mode that the engine expects.
+fn into_blocking(socket: UdpSocket) -> Result<DataSocket, EngineError> {
+    let settle = |source| stream_error("settle a UDP flow", source);
+    socket.set_read_timeout(None).map_err(settle)?;
+    Ok(DataSocket::Udp(socket))
+}

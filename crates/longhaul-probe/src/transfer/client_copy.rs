@@ -1,0 +1,236 @@
+//! A copy from the client's side: negotiates the files, opens the connections, and monitors both
+//! ends until they are done.
+
+mod copy_monitor;
+mod copy_setup;
+mod local_paths;
+
+use super::copy_source::CopySource;
+use crate::plan_limits::MAX_PROBING_US;
+use crate::probe_error::ProbeError;
+use crate::probing::ProbeControl;
+use crate::throughput::TargetHost as Peer;
+use crate::wire::{
+    DryRunKind, FileEntry, FilesReply, FilesRequest, ProbeBounds, SessionReply, SessionRequest,
+};
+use local_paths::open_local_source;
+use longhaul_model::report::v1::copy::CopyObservation;
+use longhaul_model::report::v1::{ReportCaveat, RunParty};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Bounds of a session with requests only.
+const BOUNDS: ProbeBounds = ProbeBounds {
+    flows: 0,
+    most_bytes: 0,
+    most_time_us: MAX_PROBING_US,
+    dscp: None,
+};
+/// Maximum interval between heartbeats during work on local files.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Parameters of a copy.
+#[derive(Debug, Clone)]
+pub struct CopyRequest {
+    /// The client has the source.
+    pub forward: bool,
+    pub local: LocalLocation,
+    /// Path below a folder that the server serves.
+    pub remote_path: String,
+    pub overwrite: bool,
+    pub direct: bool,
+    pub streams: u32,
+    pub window_bytes: Option<u64>,
+    pub congestion_control: Option<String>,
+    /// Dry runs: only the disks, or only the network.
+    pub dry_disk: bool,
+    pub dry_network: bool,
+}
+
+/// The client's end of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LocalLocation {
+    Path(PathBuf),
+    /// Standard input or standard output.
+    Stream,
+}
+
+/// Progress of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CopyProgress {
+    /// Time since the first block was requested.
+    pub elapsed: Duration,
+    /// Bytes at the target, without those of earlier runs.
+    pub bytes: u64,
+    /// Bytes left by an earlier run, and holes.
+    pub skipped_bytes: u64,
+    /// Total size; unknown for a stream.
+    pub total_bytes: Option<u64>,
+}
+
+/// Result of a copy.
+#[derive(Debug, Clone)]
+pub struct CopyOutcome {
+    pub observation: CopyObservation,
+    pub initiator: RunParty,
+    pub responder: RunParty,
+    pub started_at: SystemTime,
+    pub duration: Duration,
+    pub caveats: Vec<ReportCaveat>,
+}
+
+/// Reason why a copy failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    #[error(transparent)]
+    Session(#[from] ProbeError),
+    /// A failure of this host's files or memory.
+    #[error("{0}")]
+    Local(String),
+    /// A failure of the server's files, or a refusal.
+    #[error("{address}: {what}")]
+    Server { address: SocketAddr, what: String },
+    /// A failure of the data connections.
+    #[error("lost the data connections to {address}: {what}")]
+    Network { address: SocketAddr, what: String },
+    #[error("the copy was interrupted")]
+    Stopped,
+}
+
+/// The session, and the state negotiated so far.
+struct ClientCopy<'a> {
+    control: ProbeControl,
+    request: &'a CopyRequest,
+    /// Set when the user cancels.
+    stop: &'a AtomicBool,
+    /// Cancels work on local files that runs in parallel to the session.
+    cancelled: Arc<AtomicBool>,
+    /// All entries of the source, in order.
+    entries: Vec<FileEntry>,
+    left_out: u64,
+    skipped: u64,
+}
+
+/// Copies files. Calls `watch` about ten times a second. An interrupted copy leaves data at the
+/// target that the next copy resumes.
+///
+/// # Errors
+/// See [`CopyError`].
+pub fn copy_files(
+    peer: &Peer,
+    request: &CopyRequest,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(&CopyProgress),
+) -> Result<CopyOutcome, CopyError> {
+    let (started_at, begun) = (SystemTime::now(), Instant::now());
+    // Report local errors before connecting.
+    let near = match (request.forward, &request.local) {
+        (true, LocalLocation::Path(path)) => Some(open_local_source(path, request.direct)?),
+        (true, LocalLocation::Stream) => Some(CopySource::stream()),
+        (false, _) => None,
+    };
+    let opened = ProbeControl::open(peer, BOUNDS)?;
+    opened.control.require_file_support()?;
+    let idle_rtt = opened.control.idle_rtt();
+    let mut course = ClientCopy {
+        control: opened.control,
+        request,
+        stop,
+        cancelled: Arc::default(),
+        entries: Vec::new(),
+        left_out: 0,
+        skipped: 0,
+    };
+    let (connections, opened_ends) = course.open_connections(peer)?;
+    let run = match near {
+        Some(source) => course.set_up_forward(source, (connections, opened_ends))?,
+        None => course.set_up_reverse((connections, opened_ends))?,
+    };
+    let setup = begun.elapsed();
+    let seen = course.monitor(&run, watch)?;
+    let observation = course.observation(seen, (setup, idle_rtt));
+    let caveats = course.caveats();
+    course.control.close();
+    Ok(CopyOutcome {
+        observation,
+        initiator: opened.initiator,
+        responder: opened.responder,
+        started_at,
+        duration: begun.elapsed(),
+        caveats,
+    })
+}
+
+impl ClientCopy<'_> {
+    fn request(&mut self, ask: FilesRequest) -> Result<FilesReply, CopyError> {
+        match self
+            .control
+            .request_raw(SessionRequest::Files(Box::new(ask)))?
+        {
+            SessionReply::Files(answer) => Ok(answer),
+            SessionReply::Failed(what) => Err(CopyError::Server {
+                address: self.control.address(),
+                what: crate::program_sanitizer::sanitize_line(&what, 400),
+            }),
+            other => Err(self.control.unexpected_answer(&other).into()),
+        }
+    }
+
+    fn unexpected_answer<T>(&self) -> Result<T, CopyError> {
+        Err(CopyError::Server {
+            address: self.control.address(),
+            what: "it answered something else than was asked".to_owned(),
+        })
+    }
+
+    fn request_done(&mut self, ask: FilesRequest) -> Result<(), CopyError> {
+        match self.request(ask)? {
+            FilesReply::Done => Ok(()),
+            _ => self.unexpected_answer(),
+        }
+    }
+
+    /// Runs long work on local files in a thread while the session keeps sending heartbeats.
+    fn with_heartbeats<T: Send>(
+        &mut self,
+        work: impl FnOnce() -> T + Send,
+    ) -> Result<T, CopyError> {
+        let given_up = Arc::clone(&self.cancelled);
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(work);
+            let mut pause = Duration::from_micros(200);
+            while !worker.is_finished() {
+                let over = match self.control.service() {
+                    Ok(()) if self.stop.load(Ordering::Relaxed) => Some(CopyError::Stopped),
+                    Ok(()) => None,
+                    Err(error) => Some(error.into()),
+                };
+                if let Some(over) = over {
+                    given_up.store(true, Ordering::Relaxed);
+                    return Err(over);
+                }
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(HEARTBEAT_INTERVAL);
+            }
+            let done = worker.join();
+            done.map_err(|_| CopyError::Local("a thread of this end failed".to_owned()))
+        })
+    }
+
+    fn total_bytes(&self) -> Option<u64> {
+        let files = self.entries.iter().filter(|entry| !entry.folder);
+        files.map(|entry| entry.size_bytes).sum()
+    }
+
+    fn dry_run(&self) -> Option<DryRunKind> {
+        let bytes = self.total_bytes().unwrap_or(0);
+        match (self.request.dry_disk, self.request.dry_network) {
+            (true, _) => Some(DryRunKind::Disk { bytes }),
+            (_, true) => Some(DryRunKind::Network { bytes }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Setup of a copy: data connections, list of files, and blocks that the target already has.
+
+use super::local_paths::open_local_folder;
+use super::{ClientCopy, CopyError, LocalLocation};
+use crate::throughput::{self, TargetHost as Peer};
+use crate::transfer::block_digest::BlockDigest;
+use crate::transfer::copy_sender::{self, TargetBlocks};
+use crate::transfer::copy_source::CopySource;
+use crate::transfer::copy_target::{CopyTarget, CopyTargetOptions};
+use crate::transfer::copy_threads::RunningCopy;
+use crate::transfer::server_files::{copy_mode, pack_sums, unpack_sums};
+use crate::transfer::{connection_plan, copy_receiver, into_tcp_streams};
+use crate::wire::{
+    BlockKey, FileEntry, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS, OpenStreamsReply,
+    OpenStreamsRequest, SourceListing, SourceRequest, TargetRequest,
+};
+use std::collections::HashMap;
+use std::io;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Limit of the JSON size of the entries in one client message.
+const MAX_ENTRIES_BYTES: usize = 56 << 10;
+/// JSON size of an entry without its path: field names and the longest numbers.
+const FIELDS_BYTES: usize = 130;
+
+impl ClientCopy<'_> {
+    /// Opens the data connections, which a disk-only dry run closes unused.
+    pub(super) fn open_connections(
+        &mut self,
+        peer: &Peer,
+    ) -> Result<(Vec<TcpStream>, BlockKey), CopyError> {
+        let request = self.request;
+        let ask = OpenStreamsRequest {
+            forward: request.forward,
+            streams: request.streams,
+            window_bytes: request.window_bytes,
+            congestion_control: request.congestion_control.clone(),
+        };
+        let plan = connection_plan(&ask);
+        let FilesReply::Opened(OpenStreamsReply { nonce, key }) =
+            self.request(FilesRequest::Open(ask))?
+        else {
+            return self.unexpected_answer();
+        };
+        let Ok(key) = BlockKey::try_from(key.0.as_slice()) else {
+            return self.unexpected_answer();
+        };
+        let sockets = throughput::open_streams(peer, &plan, self.control.address(), nonce);
+        let address = self.control.address();
+        let failed = |error: crate::engine::EngineError| CopyError::Network {
+            address,
+            what: error.to_string(),
+        };
+        let sockets = sockets.map_err(failed)?;
+        let both = sockets.forward.into_iter().chain(sockets.reverse).collect();
+        Ok((into_tcp_streams(both).map_err(failed)?, key))
+    }
+
+    /// Negotiates a copy from the client to the server, and starts sending.
+    pub(super) fn set_up_forward(
+        &mut self,
+        source: CopySource,
+        ends: (Vec<TcpStream>, BlockKey),
+    ) -> Result<RunningCopy, CopyError> {
+        self.left_out = source.left_out;
+        self.entries = source.entries().to_vec();
+        self.request_done(FilesRequest::Target(TargetRequest {
+            path: self.request.remote_path.clone(),
+            name: source.name.clone(),
+            folder: source.is_folder(),
+            overwrite: self.request.overwrite,
+            direct: self.request.direct,
+            dry: self.dry_run().is_some(),
+        }))?;
+        let mut known = TargetBlocks::default();
+        let mut told = 0;
+        while told < self.entries.len() {
+            let entries = take_entry_batch(&self.entries[told..]);
+            told += entries.len();
+            let FilesReply::Entered(entered) = self.request(FilesRequest::Enter { entries })?
+            else {
+                return self.unexpected_answer();
+            };
+            known.skipped.extend(entered.there);
+            for file in entered.begun {
+                let held = self.fetch_target_blocks(file)?;
+                known.held.insert(file, held);
+            }
+        }
+        self.skipped = known.skipped.len() as u64;
+        let dry = self.dry_run();
+        self.request_done(FilesRequest::Begin { dry })?;
+        copy_sender::start_sending(source, known, ends, copy_mode(dry))
+            .map_err(|error| start_error(&error))
+    }
+
+    /// Fetches the hashes of the blocks that the server already has of a file.
+    fn fetch_target_blocks(&mut self, file: u32) -> Result<HashMap<u64, BlockDigest>, CopyError> {
+        let (mut held, mut from) = (HashMap::new(), 0);
+        loop {
+            let FilesReply::Held(sums) = self.request(FilesRequest::Held { file, from })? else {
+                return self.unexpected_answer();
+            };
+            let sums = unpack_sums(&sums).map_err(CopyError::Local)?;
+            let Some(last) = sums.iter().map(|(index, _)| *index).max() else {
+                return Ok(held);
+            };
+            if last < from {
+                return self.unexpected_answer();
+            }
+            from = last.saturating_add(1);
+            held.extend(sums);
+        }
+    }
+
+    /// Negotiates a copy from the server to the client, and starts receiving.
+    pub(super) fn set_up_reverse(
+        &mut self,
+        ends: (Vec<TcpStream>, BlockKey),
+    ) -> Result<RunningCopy, CopyError> {
+        let ask = SourceRequest {
+            path: self.request.remote_path.clone(),
+            direct: self.request.direct,
+            in_order: self.request.local == LocalLocation::Stream,
+        };
+        let FilesReply::Listed(listed) = self.request(FilesRequest::Source(ask))? else {
+            return self.unexpected_answer();
+        };
+        let mut target = self.local_target(&listed)?;
+        self.left_out = listed.left_out;
+        while (self.entries.len() as u64) < listed.entries {
+            let from = self.entries.len() as u64;
+            let FilesReply::Entries(entries) = self.request(FilesRequest::List { from })? else {
+                return self.unexpected_answer();
+            };
+            if entries.is_empty() {
+                return self.unexpected_answer();
+            }
+            self.entries.extend(entries.iter().cloned());
+            let entered = self.with_heartbeats(|| target.add_entries(entries))?;
+            let entered = entered.map_err(CopyError::Local)?;
+            // `add_entries` numbers entries from its own first one, like the list.
+            if !entered.there.is_empty() {
+                self.skipped += entered.there.len() as u64;
+                self.request_done(FilesRequest::Skip {
+                    files: entered.there,
+                })?;
+            }
+            for file in entered.begun {
+                self.send_target_blocks(&target, file)?;
+            }
+        }
+        let dry = self.dry_run();
+        let run = copy_receiver::start_receiving(target, ends, copy_mode(dry));
+        let run = run.map_err(|error| start_error(&error))?;
+        self.request_done(FilesRequest::Begin { dry })?;
+        Ok(run)
+    }
+
+    fn send_target_blocks(&mut self, target: &CopyTarget, file: u32) -> Result<(), CopyError> {
+        let mut from = 0;
+        loop {
+            let held = target.existing_blocks(file, from, MAX_SUMS);
+            let Some((last, _)) = held.last() else {
+                return Ok(());
+            };
+            from = last + 1;
+            let sums = pack_sums(&held);
+            self.request_done(FilesRequest::Hold { file, sums })?;
+        }
+    }
+
+    fn local_target(&self, listed: &SourceListing) -> Result<CopyTarget, CopyError> {
+        let LocalLocation::Path(path) = &self.request.local else {
+            return Ok(CopyTarget::stream());
+        };
+        let wish = CopyTargetOptions {
+            path: PathBuf::new(),
+            name: Some(listed.name.clone()),
+            folder: listed.folder,
+            overwrite: self.request.overwrite,
+            direct: self.request.direct,
+            dry: self.dry_run().is_some(),
+        };
+        let given_up = Arc::clone(&self.cancelled);
+        open_local_folder(path)
+            .and_then(|(folder, path)| {
+                CopyTarget::resolve(folder, CopyTargetOptions { path, ..wish }, given_up)
+            })
+            .map_err(CopyError::Local)
+    }
+}
+
+fn start_error(error: &io::Error) -> CopyError {
+    CopyError::Local(format!("cannot begin: {error}"))
+}
+
+/// Returns the entries that fit into one message, at least one.
+fn take_entry_batch(entries: &[FileEntry]) -> Vec<FileEntry> {
+    let mut bytes = 0;
+    let mut fits = |entry: &FileEntry| {
+        let first = bytes == 0;
+        bytes += entry.path.len() + FIELDS_BYTES;
+        // Characters that JSON escapes with six bytes are rare; six bytes are counted for each.
+        let steered = entry.path.chars().filter(|c| c.is_control()).count();
+        let quoted = entry.path.matches(['"', '\\']).count();
+        bytes += 5 * steered + quoted;
+        first || bytes < MAX_ENTRIES_BYTES
+    };
+    let next = entries.iter().take(MAX_ENTRIES);
+    next.take_while(|entry| fits(entry)).cloned().collect()
+}

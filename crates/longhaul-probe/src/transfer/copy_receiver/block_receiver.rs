@@ -1,0 +1,212 @@
+//! Receiving threads: one per connection receives and hashes blocks.
+
+use super::{CopyReceiver, WriteJob, lock_file_state};
+use crate::transfer::BLOCK_BYTES;
+use crate::transfer::block_digest::{BlockDigest, BlockHasher, BlockSum, PIECE_BYTES, hash_block};
+use crate::transfer::copy_threads::CopyMode;
+use crate::transfer::data_stream::{DataStream, PieceOutcome};
+use crate::transfer::partial_file::block_length;
+use crate::transfer::stage_counters::{StageTimer, time_into};
+use crate::transfer::stage_queue::HALT_POLL_INTERVAL;
+use crate::wire::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
+use std::net::TcpStream;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+/// The maximum number of blocks of a stream, so that their list fits into memory.
+const MAX_BLOCKS: u64 = 1 << 32;
+
+impl CopyReceiver {
+    /// Receives the blocks of one connection.
+    pub(super) fn receive_blocks(&self, stream: TcpStream) {
+        let _closing = ReceiverGuard(self);
+        let halt = &self.common.halt;
+        let Ok(mut stream) = DataStream::new(stream, halt) else {
+            return halt.fail_lost("a data connection was closed");
+        };
+        let watch = self.common.network.start_timer();
+        let mut front = [0; BLOCK_HEADER_BYTES];
+        loop {
+            if watch.busy(|| stream.receive(&mut front)) == PieceOutcome::Stopped {
+                return;
+            }
+            let Some((head, tag)) = BlockHeader::decode(&front) else {
+                return halt.fail_lost("what came on a data connection is no block");
+            };
+            if let Err(why) = self.check_header(&head) {
+                return halt.fail_lost(format!("the source sent {why}"));
+            }
+            let took = match head.kind {
+                BlockKind::Data | BlockKind::Filler => {
+                    self.receive_payload((head, tag), &mut stream, &watch)
+                }
+                BlockKind::Hole => self.receive_hole((head, tag), &watch),
+                BlockKind::End => self.receive_end((head, tag), &mut stream, &watch),
+                BlockKind::Last => {
+                    if !head.verify_tag(&self.common.key, &BlockDigest::default(), &tag) {
+                        halt.fail_lost(FORGED);
+                    }
+                    return;
+                }
+            };
+            if !took {
+                return;
+            }
+        }
+    }
+
+    /// Checks that such a block is permitted now; the error continues "the source sent …".
+    fn check_header(&self, head: &BlockHeader) -> Result<(), String> {
+        let filler = matches!(self.mode, CopyMode::Network(_));
+        let right = match head.kind {
+            BlockKind::Last => return Ok(()),
+            BlockKind::Filler => filler && head.length <= BLOCK_BYTES,
+            _ => !filler,
+        };
+        if !right {
+            return Err("blocks of another kind than agreed".to_owned());
+        }
+        if filler {
+            return Ok(());
+        }
+        let entry = self.target.entries.get(head.file as usize);
+        let entry = entry
+            .map(|planned| &planned.entry)
+            .filter(|entry| !entry.folder);
+        let entry = entry.ok_or_else(|| format!("a block of file {}, which is none", head.file))?;
+        let fits = match (head.kind, entry.size_bytes) {
+            (BlockKind::End, Some(size)) => head.length == size,
+            (BlockKind::End, None) => true,
+            (_, Some(size)) => head.length > 0 && head.length == block_length(size, head.block),
+            (_, None) => (1..=BLOCK_BYTES).contains(&head.length) && head.block < MAX_BLOCKS,
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(format!(
+            "a block of {} bytes that does not fit",
+            head.length
+        ))
+    }
+
+    fn receive_payload(
+        &self,
+        (head, tag): (BlockHeader, BlockDigest),
+        stream: &mut DataStream<'_>,
+        watch: &StageTimer<'_>,
+    ) -> bool {
+        let common = &self.common;
+        let Some(mut buffer) = watch.blocked(|| common.free_buffers.pop(&common.halt)) else {
+            return false;
+        };
+        let length = head.length as usize;
+        let into = &mut buffer.block_mut()[..length];
+        if head.kind == BlockKind::Filler {
+            if watch.busy(|| stream.receive(into)) == PieceOutcome::Stopped {
+                return false;
+            }
+            // Filler belongs to no file and is not read: only its header is verified.
+            common.moved_bytes.fetch_add(head.length, Ordering::Relaxed);
+            return self.verify_tag(&head, &BlockDigest::default(), &tag)
+                && common.free_buffers.push(buffer, &common.halt);
+        }
+        let mut summing = BlockHasher::new(head.block);
+        for piece in into.chunks_mut(PIECE_BYTES) {
+            if watch.busy(|| stream.receive(piece)) == PieceOutcome::Stopped {
+                return false;
+            }
+            time_into(&common.hash_time, || summing.add(piece));
+        }
+        let sum = summing.sum();
+        self.verify_tag(&head, &sum.inner, &tag)
+            && self.record_block(&head, sum)
+            && self.queue_job(WriteJob::Data(head, sum, buffer), head.block, watch)
+    }
+
+    fn receive_hole(
+        &self,
+        (head, tag): (BlockHeader, BlockDigest),
+        watch: &StageTimer<'_>,
+    ) -> bool {
+        let zeros = vec![0; head.length as usize];
+        let sum = time_into(&self.common.hash_time, || hash_block(head.block, &zeros));
+        self.verify_tag(&head, &sum.inner, &tag)
+            && self.record_block(&head, sum)
+            && self.queue_job(WriteJob::Hole(head, sum), head.block, watch)
+    }
+
+    fn receive_end(
+        &self,
+        (head, tag): (BlockHeader, BlockDigest),
+        stream: &mut DataStream<'_>,
+        watch: &StageTimer<'_>,
+    ) -> bool {
+        let mut sum = BlockDigest::default();
+        watch.busy(|| stream.receive(&mut sum)) == PieceOutcome::Complete
+            && self.verify_tag(&head, &sum, &tag)
+            && self.queue_job(
+                WriteJob::End(head, sum),
+                head.length.div_ceil(BLOCK_BYTES),
+                watch,
+            )
+    }
+
+    fn verify_tag(&self, head: &BlockHeader, sum: &BlockDigest, tag: &BlockDigest) -> bool {
+        let holds = head.verify_tag(&self.common.key, sum, tag);
+        if !holds {
+            self.common.halt.fail_lost(FORGED);
+        }
+        holds
+    }
+
+    /// Records a received block; fails if it is a duplicate.
+    fn record_block(&self, head: &BlockHeader, sum: BlockSum) -> bool {
+        let new = lock_file_state(&self.files[head.file as usize])
+            .received
+            .add_block(head.block, sum);
+        if !new {
+            self.common.halt.fail_lost("the source sent a block twice");
+        }
+        new
+    }
+
+    /// Passes a job to the writers; blocks of standard output in order.
+    fn queue_job(&self, job: WriteJob, block: u64, watch: &StageTimer<'_>) -> bool {
+        let halt = &self.common.halt;
+        watch.blocked(|| {
+            if self.target.location.is_some() {
+                return self.jobs.push(job, halt);
+            }
+            let mut turn = self
+                .next_stdout_block
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            // Each connection carries blocks in order, so the one with the next block is never
+            // among those that wait here.
+            while *turn != block && !halt.is_set() {
+                let waited = self
+                    .stdout_block_done
+                    .wait_timeout(turn, HALT_POLL_INTERVAL);
+                turn = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            let pushed = self.jobs.push(job, halt);
+            *turn += 1;
+            drop(turn);
+            self.stdout_block_done.notify_all();
+            pushed
+        })
+    }
+}
+
+const FORGED: &str = "a block came that the source did not send: something changed it on its way";
+
+/// Closes the job queue when the last connection ends.
+struct ReceiverGuard<'a>(&'a CopyReceiver);
+
+impl Drop for ReceiverGuard<'_> {
+    fn drop(&mut self) {
+        if self.0.receivers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.jobs.close();
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Disk threads of the target: write blocks, and commit files once they are complete.
+
+use super::file_commit::CompleteFile;
+use super::{CopyReceiver, WriteJob, lock_file_state};
+use crate::secure::encode_hex;
+use crate::transfer::BLOCK_BYTES;
+use crate::transfer::block_buffer::BlockBuffer;
+use crate::transfer::block_digest::BlockSum;
+use crate::transfer::copy_target::cannot_write;
+use crate::transfer::copy_threads::CopyMode;
+use crate::transfer::partial_file::PartialFile;
+use crate::transfer::stage_counters::time_into;
+use crate::wire::{BlockHeader, BlockKind};
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+impl CopyReceiver {
+    /// Runs one of the disk threads.
+    pub(super) fn write_jobs(&self) {
+        let watch = self.common.disk.start_timer();
+        let halt = &self.common.halt;
+        while let Some(job) = watch.idle(|| self.jobs.pop(halt)) {
+            let (file, result) = match job {
+                WriteJob::Data(head, sum, mut buffer) => {
+                    let written = watch.busy(|| self.write_block(&head, &sum, Some(&mut buffer)));
+                    self.common.free_buffers.push(buffer, halt);
+                    (head.file, written)
+                }
+                WriteJob::Hole(head, sum) => (
+                    head.file,
+                    watch.busy(|| self.write_block(&head, &sum, None)),
+                ),
+                WriteJob::End(head, sum) => {
+                    lock_file_state(&self.files[head.file as usize]).end = Some((head.length, sum));
+                    (head.file, Ok(()))
+                }
+            };
+            let whole = result.and_then(|()| watch.busy(|| self.commit_if_complete(file)));
+            if let Err(error) = whole {
+                let path = &self.target.entries[file as usize].path;
+                let name = match &self.target.location {
+                    Some(_) => cannot_write(path, &error),
+                    None => format!("cannot write standard output: {error}"),
+                };
+                return halt.fail(name);
+            }
+        }
+    }
+
+    fn write_block(
+        &self,
+        head: &BlockHeader,
+        sum: &BlockSum,
+        buffer: Option<&mut BlockBuffer>,
+    ) -> io::Result<()> {
+        let length = head.length as usize;
+        if self.target.location.is_none() {
+            let mut out = io::stdout().lock();
+            match buffer {
+                Some(buffer) => out.write_all(&buffer.block()[..length])?,
+                None => out.write_all(&vec![0; length])?,
+            }
+        } else {
+            let partial = self.open_partial(head.file)?;
+            match buffer {
+                Some(buffer) => partial.write(head.block, buffer, length)?,
+                None => partial.write_hole(head.block, length)?,
+            }
+            partial.journal_block(head.block, &sum.inner)?;
+        }
+        let counter = if head.kind == BlockKind::Hole {
+            &self.common.hole_bytes
+        } else {
+            let written = &self.common.disk_bytes;
+            written.fetch_add(head.length, Ordering::Relaxed);
+            &self.common.moved_bytes
+        };
+        counter.fetch_add(head.length, Ordering::Relaxed);
+        lock_file_state(&self.files[head.file as usize]).written += 1;
+        Ok(())
+    }
+
+    /// Returns the incomplete file; the first call opens it.
+    fn open_partial(&self, file: u32) -> io::Result<Arc<PartialFile>> {
+        let mut writing = lock_file_state(&self.files[file as usize]);
+        if let Some(partial) = &writing.open {
+            return Ok(Arc::clone(partial));
+        }
+        let planned = &self.target.entries[file as usize];
+        let (folder, _) = self
+            .target
+            .location
+            .as_ref()
+            .ok_or(io::ErrorKind::NotFound)?;
+        let wanted = (planned.path.as_path(), self.target.options.direct);
+        let given_up = || self.common.halt.is_set();
+        let (partial, _) = PartialFile::open(folder, wanted, &planned.entry, &given_up)?;
+        let partial = Arc::new(partial);
+        writing.open = Some(Arc::clone(&partial));
+        Ok(partial)
+    }
+
+    /// Commits a file once all blocks are written and the source has sent its hash.
+    fn commit_if_complete(&self, file: u32) -> io::Result<()> {
+        let mut writing = lock_file_state(&self.files[file as usize]);
+        let Some((size, told)) = writing.end else {
+            return Ok(());
+        };
+        if writing.done || writing.written < size.div_ceil(BLOCK_BYTES) {
+            return Ok(());
+        }
+        writing.done = true;
+        let sum = std::mem::take(&mut writing.received).finish(size);
+        drop(writing);
+        let same = sum == Some(told);
+        if same && self.target.entries.len() == 1 {
+            let mut held = self
+                .common
+                .file_digest
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            *held = Some(encode_hex(&told));
+        }
+        let Some((folder, _)) = &self.target.location else {
+            return if same {
+                io::stdout().flush()
+            } else {
+                Err(digest_mismatch())
+            };
+        };
+        let partial = self.open_partial(file)?;
+        if !same {
+            partial.discard(folder);
+            return Err(digest_mismatch());
+        }
+        partial.set_metadata(&self.target.entries[file as usize].entry, size)?;
+        // A failure is in the halt, with the name of the file concerned.
+        self.commit(CompleteFile { file, partial });
+        Ok(())
+    }
+
+    /// Creates the unlinked file of a disk-only measurement.
+    pub(super) fn create_scratch(&self) -> io::Result<Option<PartialFile>> {
+        let (CopyMode::Disk(bytes), Some((folder, path))) = (self.mode, &self.target.location)
+        else {
+            return Ok(None);
+        };
+        PartialFile::scratch(folder, path, bytes, self.target.options.direct).map(Some)
+    }
+
+    pub(super) fn write_scratch(&self, scratch: &PartialFile) {
+        let watch = self.common.disk.start_timer();
+        let halt = &self.common.halt;
+        let Some(mut buffer) = self.common.free_buffers.pop(halt) else {
+            return;
+        };
+        // Incompressible data.
+        let mut noise = blake3::Hasher::new();
+        noise
+            .update(b"longhaul")
+            .finalize_xof()
+            .fill(buffer.block_mut());
+        let CopyMode::Disk(bytes) = self.mode else {
+            return;
+        };
+        let blocks = bytes.div_ceil(BLOCK_BYTES);
+        while !halt.is_set() {
+            let index = self.scratch_next.fetch_add(1, Ordering::Relaxed);
+            if index >= blocks {
+                break;
+            }
+            let length = BLOCK_BYTES as usize;
+            if let Err(error) = watch.busy(|| scratch.write(index, &mut buffer, length)) {
+                return halt.fail(format!(
+                    "cannot write a scratch file at the target: {error}"
+                ));
+            }
+            self.common
+                .disk_bytes
+                .fetch_add(BLOCK_BYTES, Ordering::Relaxed);
+        }
+        if let Err(error) = time_into(&self.common.sync_time, || scratch.sync()) {
+            halt.fail(format!(
+                "cannot write a scratch file at the target: {error}"
+            ));
+        }
+    }
+}
+
+fn digest_mismatch() -> io::Error {
+    io::Error::other("its sum is not that of the source; nothing of it was kept")
+}

@@ -1,0 +1,104 @@
+//! Syncs complete files to disk and renames them: a long file at once, short ones in batches, since
+//! the disk then works on all of them while the first is awaited.
+
+use super::{CopyReceiver, lock_file_state};
+use crate::transfer::copy_target::cannot_write;
+use crate::transfer::partial_file::PartialFile;
+use crate::transfer::stage_counters::time_into;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The maximum number of files in a batch; each stays open until then.
+const MAX_BATCH: usize = 128;
+
+/// Short files that are complete but not renamed yet.
+#[derive(Debug, Default)]
+pub(super) struct CommitBatch(Mutex<Vec<CompleteFile>>);
+
+#[derive(Debug)]
+pub(super) struct CompleteFile {
+    pub file: u32,
+    pub partial: Arc<PartialFile>,
+}
+
+/// The path that could not be committed, with the error.
+type CommitError = (PathBuf, io::Error);
+
+impl CommitBatch {
+    /// Adds a file; returns the whole batch once it is full.
+    fn add(&self, whole: CompleteFile) -> Option<Vec<CompleteFile>> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.push(whole);
+        (held.len() >= MAX_BATCH).then(|| std::mem::take(&mut *held))
+    }
+
+    fn take(&self) -> Vec<CompleteFile> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *held)
+    }
+}
+
+impl CopyReceiver {
+    /// Commits a complete file, or adds it to the batch. Returns false if the halt has a failure.
+    pub(super) fn commit(&self, whole: CompleteFile) -> bool {
+        if whole.partial.has_journal() || self.files.len() == 1 {
+            return self.commit_files(&[whole]);
+        }
+        let enough = self.commit_batch.add(whole);
+        enough.is_none_or(|enough| self.commit_files(&enough))
+    }
+
+    /// Commits the remaining files; returns false if the halt has a failure.
+    pub(super) fn commit_rest(&self) -> bool {
+        self.commit_files(&self.commit_batch.take())
+    }
+
+    fn commit_files(&self, whole: &[CompleteFile]) -> bool {
+        let kept = time_into(&self.common.sync_time, || self.sync_and_rename(whole));
+        if let Err((path, error)) = &kept {
+            self.common.halt.fail(cannot_write(path, error));
+        }
+        kept.is_ok()
+    }
+
+    /// Syncs the files, then renames them, then syncs the folders: so no incomplete file ever has
+    /// its final name, even after a power failure.
+    fn sync_and_rename(&self, whole: &[CompleteFile]) -> Result<(), CommitError> {
+        let Some((folder, _)) = &self.target.location else {
+            return Ok(());
+        };
+        let path = |it: &CompleteFile| self.target.entries[it.file as usize].path.as_path();
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error| (path, error)
+        };
+        for it in whole {
+            it.partial.start_writeback();
+        }
+        for it in whole {
+            it.partial.sync().map_err(failed(path(it)))?;
+        }
+        let mut parents = BTreeSet::new();
+        for it in whole {
+            let replace = self.target.options.overwrite;
+            let renamed = it.partial.rename(folder, replace);
+            renamed.map_err(failed(path(it)))?;
+            parents.insert(path(it).parent().unwrap_or(Path::new("")));
+        }
+        for parent in parents {
+            let listing = folder
+                .open_subfolder(parent)
+                .and_then(|it| it.open_for_sync());
+            let kept = listing.and_then(|it| it.sync_all());
+            kept.map_err(failed(parent))?;
+        }
+        for it in whole {
+            let forgotten = it.partial.remove_journal(folder);
+            forgotten.map_err(failed(path(it)))?;
+            lock_file_state(&self.files[it.file as usize]).open = None;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! The source's threads: disk threads read and hash blocks, and one per connection sends the next.
+
+mod block_reader;
+mod block_sender;
+
+use super::block_buffer::BlockBuffer;
+use super::block_digest::{BlockDigest, FileHasher};
+use super::copy_source::CopySource;
+use super::copy_threads::{CopyMode, CopyState, CopyWork, RunningCopy, ThreadTask, disk_threads};
+use super::partial_file::block_length;
+use super::stage_queue::StageQueue;
+use crate::wire::{BlockHeader, BlockKey};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Files and blocks that the target already has.
+#[derive(Debug, Default)]
+pub(crate) struct TargetBlocks {
+    pub skipped: HashSet<u32>,
+    pub held: HashMap<u32, HashMap<u64, BlockDigest>>,
+}
+
+struct CopySender {
+    source: CopySource,
+    target_blocks: TargetBlocks,
+    common: CopyState,
+    files: Vec<Mutex<SourceFileState>>,
+    cursor: Mutex<ReadCursor>,
+    ready: StageQueue<SendItem>,
+    readers: AtomicUsize,
+    /// Remaining filler bytes.
+    filler: AtomicU64,
+}
+
+/// State of one file at the source.
+#[derive(Debug, Default)]
+struct SourceFileState {
+    open: Option<Arc<OpenSourceFile>>,
+    sum: FileHasher,
+}
+
+#[derive(Debug)]
+struct OpenSourceFile {
+    file: File,
+    /// The file has holes.
+    sparse: bool,
+}
+
+/// Position of the next block to read.
+#[derive(Debug, Default)]
+struct ReadCursor {
+    entry: usize,
+    block: u64,
+}
+
+/// An item to send.
+enum SendItem {
+    Block(BlockHeader, BlockDigest, BlockBuffer),
+    /// A header without payload, except for the file's hash at its end.
+    HeaderOnly(BlockHeader, BlockDigest),
+}
+
+/// A block to read.
+#[derive(Debug, Clone, Copy)]
+struct ReadJob {
+    file: u32,
+    block: u64,
+    length: u64,
+}
+
+/// Starts the threads that read, hash and send.
+pub(crate) fn start_sending(
+    source: CopySource,
+    known: TargetBlocks,
+    (streams, key): (Vec<TcpStream>, BlockKey),
+    mode: CopyMode,
+) -> io::Result<RunningCopy> {
+    let streams = mode.usable_streams(streams);
+    let stdin = source.location.is_none();
+    let readers = match mode {
+        CopyMode::Network(_) => 0,
+        // Several threads would reorder blocks.
+        _ if source.in_order => 1,
+        _ => disk_threads(),
+    };
+    let threads = readers + streams.len().max(1);
+    let filler = match mode {
+        CopyMode::Network(bytes) => bytes,
+        _ => 0,
+    };
+    let work = Arc::new(CopySender {
+        common: CopyState::new(key, threads)?,
+        files: source.entries.iter().map(|_| Mutex::default()).collect(),
+        cursor: Mutex::default(),
+        ready: StageQueue::new(threads * 2),
+        readers: AtomicUsize::new(readers),
+        filler: AtomicU64::new(filler),
+        source,
+        target_blocks: known,
+    });
+    let mut pieces: Vec<ThreadTask<CopySender>> = Vec::new();
+    for _ in 0..readers {
+        pieces.push(if stdin {
+            Box::new(CopySender::read_stream)
+        } else {
+            Box::new(CopySender::read_files)
+        });
+    }
+    if matches!(mode, CopyMode::Disk(_)) {
+        pieces.push(Box::new(CopySender::discard_blocks));
+    }
+    for stream in streams {
+        pieces.push(match mode {
+            CopyMode::Network(_) => Box::new(move |work: &CopySender| work.send_filler(stream)),
+            _ => Box::new(move |work: &CopySender| work.send_blocks(stream)),
+        });
+    }
+    RunningCopy::start(&work, pieces)
+}
+
+impl CopyWork for CopySender {
+    fn common(&self) -> &CopyState {
+        &self.common
+    }
+
+    fn finish(&self) {}
+}
+
+impl CopySender {
+    fn next_job(&self) -> Option<ReadJob> {
+        let mut cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let entry = self.source.entries.get(cursor.entry)?;
+            let file = cursor.entry as u32;
+            let size = entry.size_bytes.unwrap_or(0);
+            let done = match cursor.block {
+                // An empty file still needs its end message.
+                0 => entry.folder || self.target_blocks.skipped.contains(&file),
+                block => block_length(size, block) == 0,
+            };
+            if done {
+                *cursor = ReadCursor {
+                    entry: cursor.entry + 1,
+                    block: 0,
+                };
+                continue;
+            }
+            let block = cursor.block;
+            cursor.block += 1;
+            return Some(ReadJob {
+                file,
+                block,
+                length: block_length(size, block),
+            });
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Disk threads of the source: read and hash blocks.
+
+use super::{CopySender, OpenSourceFile, ReadJob, SendItem, SourceFileState};
+use crate::secure::encode_hex;
+use crate::transfer::BLOCK_BYTES;
+use crate::transfer::block_buffer::{BlockBuffer, align_up};
+use crate::transfer::block_digest::{
+    BlockDigest, BlockHasher, BlockSum, FileHasher, PIECE_BYTES, hash_block,
+};
+use crate::transfer::partial_file::{explain_direct_io_error, read_full_at};
+use crate::transfer::relative_names::join_paths;
+use crate::transfer::stage_counters::{StageTimer, time_into};
+use crate::transfer::stage_queue::{CopyHalt, HALT_POLL_INTERVAL};
+use crate::wire::{BlockHeader, BlockKind};
+use longhaul_sys::confined_dir::{FileState, next_data_offset};
+use longhaul_sys::poll;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+impl CopySender {
+    /// Runs one of the disk threads.
+    pub(super) fn read_files(&self) {
+        let _closing = ReaderGuard(self);
+        let watch = self.common.disk.start_timer();
+        let halt = &self.common.halt;
+        while let Some(job) = self.next_job() {
+            let Some(mut buffer) = watch.blocked(|| self.common.free_buffers.pop(halt)) else {
+                return;
+            };
+            let path = join_paths(
+                Path::new(""),
+                Path::new(&self.source.entries[job.file as usize].path),
+            );
+            let read = self.read_block(job, &mut buffer, &watch);
+            let done =
+                read.and_then(|(kind, sum)| self.queue_block(job, kind, (sum, buffer), &watch));
+            match done {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    let shown = self.display_path(&path);
+                    return halt.fail(format!("cannot read {shown}: {error}"));
+                }
+            }
+        }
+    }
+
+    fn display_path(&self, path: &Path) -> String {
+        match &self.source.location {
+            Some((_, base)) => join_paths(base, path).display().to_string(),
+            None => "standard input".to_owned(),
+        }
+    }
+
+    /// Reads and hashes a block.
+    fn read_block(
+        &self,
+        job: ReadJob,
+        buffer: &mut BlockBuffer,
+        watch: &StageTimer<'_>,
+    ) -> io::Result<(BlockKind, Option<BlockSum>)> {
+        let opened = watch.busy(|| self.open_source_file(job.file))?;
+        if job.length == 0 {
+            return Ok((BlockKind::Data, None));
+        }
+        let length = job.length as usize;
+        let offset = job.block * BLOCK_BYTES;
+        let mut summing = BlockHasher::new(job.block);
+        let mut add = |piece: &[u8]| time_into(&self.common.hash_time, || summing.add(piece));
+        if opened.sparse {
+            let data = watch.busy(|| next_data_offset(&opened.file, offset))?;
+            if data.is_none_or(|from| from >= offset + job.length) {
+                let block = &mut buffer.block_mut()[..length];
+                block.fill(0);
+                add(block);
+                return Ok((BlockKind::Hole, Some(summing.sum())));
+            }
+        }
+        let (whole, at_once) = if self.source.direct {
+            (align_up(length), align_up(length))
+        } else {
+            (length, PIECE_BYTES)
+        };
+        let mut left = length;
+        let mut at = offset;
+        for piece in buffer.block_mut()[..whole].chunks_mut(at_once) {
+            let wanted = left.min(piece.len());
+            if watch.busy(|| read_full_at(&opened.file, piece, at))? < wanted {
+                return Err(source_changed_error());
+            }
+            add(&piece[..wanted]);
+            at += wanted as u64;
+            left -= wanted;
+        }
+        self.common
+            .disk_bytes
+            .fetch_add(job.length, Ordering::Relaxed);
+        Ok((BlockKind::Data, Some(summing.sum())))
+    }
+
+    /// Returns the file; the first call opens it.
+    fn open_source_file(&self, file: u32) -> io::Result<Arc<OpenSourceFile>> {
+        let mut reading = self.lock_file_state(file);
+        if let Some(opened) = &reading.open {
+            return Ok(Arc::clone(opened));
+        }
+        let (folder, base) = self
+            .source
+            .location
+            .as_ref()
+            .ok_or_else(source_changed_error)?;
+        let entry = &self.source.entries[file as usize];
+        let opened = folder.read(
+            &join_paths(base, Path::new(&entry.path)),
+            self.source.direct,
+        );
+        let opened = opened.map_err(|error| explain_direct_io_error(error, self.source.direct))?;
+        self.check_unchanged(file, &opened)?;
+        let about = opened.metadata()?;
+        let opened = Arc::new(OpenSourceFile {
+            sparse: about.blocks() * 512 < about.size(),
+            file: opened,
+        });
+        reading.open = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// Checks that the file is unchanged since it was listed.
+    fn check_unchanged(&self, file: u32, opened: &File) -> io::Result<()> {
+        let now = FileState::of_file(opened)?;
+        match self.source.listed_states[file as usize] {
+            Some(then) if then == now => Ok(()),
+            _ => Err(source_changed_error()),
+        }
+    }
+
+    fn lock_file_state(&self, file: u32) -> MutexGuard<'_, SourceFileState> {
+        let reading = self.files[file as usize].lock();
+        reading.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a block unless the target already has it; returns false after a halt.
+    fn queue_block(
+        &self,
+        job: ReadJob,
+        kind: BlockKind,
+        (sum, buffer): (Option<BlockSum>, BlockBuffer),
+        watch: &StageTimer<'_>,
+    ) -> io::Result<bool> {
+        let halt = &self.common.halt;
+        let mut going = true;
+        if let Some(of) = sum {
+            let head = BlockHeader {
+                kind,
+                file: job.file,
+                block: job.block,
+                length: job.length,
+            };
+            let held = self.target_blocks.held.get(&job.file);
+            let ready = if held.is_some_and(|held| held.get(&job.block) == Some(&of.inner)) {
+                self.common
+                    .held_bytes
+                    .fetch_add(job.length, Ordering::Relaxed);
+                going = self.common.free_buffers.push(buffer, halt);
+                None
+            } else if kind == BlockKind::Hole {
+                self.common
+                    .hole_bytes
+                    .fetch_add(job.length, Ordering::Relaxed);
+                going = self.common.free_buffers.push(buffer, halt);
+                Some(SendItem::HeaderOnly(head, of.inner))
+            } else {
+                Some(SendItem::Block(head, of.inner, buffer))
+            };
+            if let Some(ready) = ready {
+                going = watch.blocked(|| self.ready.push(ready, halt));
+            }
+        } else {
+            going = self.common.free_buffers.push(buffer, halt);
+        }
+        let end = self.finish_if_read(job, sum)?;
+        Ok(going && end.is_none_or(|end| watch.blocked(|| self.ready.push(end, halt))))
+    }
+
+    /// Returns the end message of a file, once all its blocks are read and it is still unchanged.
+    fn finish_if_read(&self, job: ReadJob, sum: Option<BlockSum>) -> io::Result<Option<SendItem>> {
+        let size = self.source.entries[job.file as usize]
+            .size_bytes
+            .unwrap_or(0);
+        let mut reading = self.lock_file_state(job.file);
+        if let Some(sum) = sum {
+            reading.sum.add_block(job.block, sum);
+        }
+        let Some(whole) = reading.sum.finish(size) else {
+            return Ok(None);
+        };
+        if let Some(opened) = reading.open.take() {
+            self.check_unchanged(job.file, &opened.file)?;
+        }
+        reading.sum = FileHasher::default();
+        drop(reading);
+        Ok(Some(self.end_item(job.file, size, whole)))
+    }
+
+    fn end_item(&self, file: u32, size: u64, sum: BlockDigest) -> SendItem {
+        if self.source.entries.len() == 1 {
+            let mut held = self
+                .common
+                .file_digest
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            *held = Some(encode_hex(&sum));
+        }
+        let head = BlockHeader {
+            kind: BlockKind::End,
+            file,
+            block: 0,
+            length: size,
+        };
+        SendItem::HeaderOnly(head, sum)
+    }
+
+    /// Reads standard input, block by block until its end.
+    pub(super) fn read_stream(&self) {
+        let _closing = ReaderGuard(self);
+        let watch = self.common.disk.start_timer();
+        let halt = &self.common.halt;
+        let mut input = match io::stdin().as_fd().try_clone_to_owned() {
+            Ok(input) => File::from(input),
+            Err(error) => return halt.fail(format!("cannot read standard input: {error}")),
+        };
+        let (mut sum, mut size) = (FileHasher::default(), 0);
+        for block in 0.. {
+            let Some(mut buffer) = watch.blocked(|| self.common.free_buffers.pop(halt)) else {
+                return;
+            };
+            let into = buffer.block_mut();
+            let filled = match watch.busy(|| fill_from_pipe(&mut input, into, halt)) {
+                Ok(filled) => filled,
+                Err(error) => return halt.fail(format!("cannot read standard input: {error}")),
+            };
+            if filled > 0 {
+                let of = time_into(&self.common.hash_time, || {
+                    hash_block(block, &buffer.block()[..filled])
+                });
+                sum.add_block(block, of);
+                size += filled as u64;
+                self.common
+                    .disk_bytes
+                    .fetch_add(filled as u64, Ordering::Relaxed);
+                let head = BlockHeader {
+                    kind: BlockKind::Data,
+                    file: 0,
+                    block,
+                    length: filled as u64,
+                };
+                let ready = SendItem::Block(head, of.inner, buffer);
+                if !watch.blocked(|| self.ready.push(ready, halt)) {
+                    return;
+                }
+            }
+            if filled < BLOCK_BYTES as usize {
+                break;
+            }
+        }
+        let whole = sum.finish(size).unwrap_or_default();
+        self.ready.push(self.end_item(0, size, whole), halt);
+    }
+}
+
+/// Closes the send queue when the last disk thread ends.
+struct ReaderGuard<'a>(&'a CopySender);
+
+impl Drop for ReaderGuard<'_> {
+    fn drop(&mut self) {
+        if self.0.readers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.ready.close();
+        }
+    }
+}
+
+fn source_changed_error() -> io::Error {
+    io::Error::other("it changed under the copy; copy it again once nobody writes it")
+}
+
+/// Fills the buffer unless input ends or a halt is set: a pipe may stay silent for ever.
+fn fill_from_pipe(from: &mut File, into: &mut [u8], halt: &CopyHalt) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < into.len() {
+        if halt.is_set() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let [readable] = poll::wait_readable([from.as_fd()], Some(HALT_POLL_INTERVAL))?;
+        if !readable {
+            continue;
+        }
+        match from.read(&mut into[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

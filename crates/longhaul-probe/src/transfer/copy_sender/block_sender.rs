@@ -1,0 +1,108 @@
+//! Sending threads: one per connection sends the next block.
+
+use super::{CopySender, SendItem};
+use crate::transfer::BLOCK_BYTES;
+use crate::transfer::block_digest::BlockDigest;
+use crate::transfer::data_stream::{DataStream, PieceOutcome};
+use crate::wire::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::Ordering;
+
+impl CopySender {
+    /// Sends blocks over one connection.
+    pub(super) fn send_blocks(&self, stream: TcpStream) {
+        let common = &self.common;
+        let Ok(mut stream) = DataStream::new(stream, &common.halt) else {
+            return common.halt.fail_lost("a data connection was closed");
+        };
+        let watch = common.network.start_timer();
+        while let Some(ready) = watch.idle(|| self.ready.pop(&common.halt)) {
+            let moved = match ready {
+                SendItem::Block(head, sum, mut buffer) => {
+                    let length = head.length as usize;
+                    let front = head.encode(&common.key, &sum);
+                    let moved = watch.busy(|| stream.send(buffer.with_header(&front, length)));
+                    common.moved_bytes.fetch_add(head.length, Ordering::Relaxed);
+                    common.free_buffers.push(buffer, &common.halt);
+                    moved
+                }
+                SendItem::HeaderOnly(head, sum) => {
+                    let mut bytes = head.encode(&common.key, &sum).to_vec();
+                    if head.kind == BlockKind::End {
+                        bytes.extend(sum);
+                    }
+                    watch.busy(|| stream.send(&bytes))
+                }
+            };
+            if moved == PieceOutcome::Stopped {
+                return;
+            }
+        }
+        drop(watch);
+        self.send_last(stream);
+    }
+
+    fn send_last(&self, mut stream: DataStream<'_>) {
+        if self.common.halt.is_set() {
+            return;
+        }
+        let head = BlockHeader {
+            kind: BlockKind::Last,
+            file: 0,
+            block: 0,
+            length: 0,
+        };
+        stream.send(&head.encode(&self.common.key, &BlockDigest::default()));
+        self.common.add_socket_stats(stream.socket());
+        // The peer has everything, so errors of the shutdown do not matter.
+        let _ = stream.socket().shutdown(Shutdown::Write);
+    }
+
+    /// Sends filler over one connection.
+    pub(super) fn send_filler(&self, stream: TcpStream) {
+        let common = &self.common;
+        let Ok(mut stream) = DataStream::new(stream, &common.halt) else {
+            return common.halt.fail_lost("a data connection was closed");
+        };
+        let watch = common.network.start_timer();
+        let Some(mut buffer) = common.free_buffers.pop(&common.halt) else {
+            return;
+        };
+        loop {
+            let left = self
+                .filler
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                    (left > 0).then(|| left.saturating_sub(BLOCK_BYTES))
+                });
+            let Ok(left) = left else {
+                break;
+            };
+            let head = BlockHeader {
+                kind: BlockKind::Filler,
+                file: 0,
+                block: 0,
+                length: left.min(BLOCK_BYTES),
+            };
+            let front: [u8; BLOCK_HEADER_BYTES] = head.encode(&common.key, &BlockDigest::default());
+            let bytes = buffer.with_header(&front, head.length as usize);
+            if watch.busy(|| stream.send(bytes)) == PieceOutcome::Stopped {
+                return;
+            }
+            common.moved_bytes.fetch_add(head.length, Ordering::Relaxed);
+        }
+        drop(watch);
+        self.send_last(stream);
+    }
+
+    /// Replaces the connections in a disk-only dry run.
+    pub(super) fn discard_blocks(&self) {
+        while let Some(ready) = self.ready.pop(&self.common.halt) {
+            if let SendItem::Block(head, _, buffer) = ready {
+                self.common
+                    .moved_bytes
+                    .fetch_add(head.length, Ordering::Relaxed);
+                self.common.free_buffers.push(buffer, &self.common.halt);
+            }
+        }
+    }
+}

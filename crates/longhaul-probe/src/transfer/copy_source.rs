@@ -1,0 +1,130 @@
+//! The source of a copy: one file, a folder with its content, or a stream of unknown length.
+
+use super::relative_names::{is_hidden, join_paths};
+use crate::wire::FileEntry;
+use longhaul_sys::confined_dir::{ConfinedDir, FileKind, FileState};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The maximum number of files and folders of one copy.
+const MAX_LISTED: usize = 1_000_000;
+const MAX_DEPTH: usize = 200;
+
+/// The listed source.
+#[derive(Debug)]
+pub(crate) struct CopySource {
+    /// Folder and path; `None`: standard input.
+    pub(super) location: Option<(Arc<ConfinedDir>, PathBuf)>,
+    pub(super) direct: bool,
+    /// True if blocks must be sent in order.
+    pub in_order: bool,
+    pub(super) entries: Vec<FileEntry>,
+    /// File state at listing time, by entry.
+    pub(super) listed_states: Vec<Option<FileState>>,
+    /// Last component of the source's path, if any.
+    pub name: Option<String>,
+    pub left_out: u64,
+}
+
+impl CopySource {
+    /// Lists the files below `open_subfolder`. The error says what was tried.
+    pub fn list(
+        folder: ConfinedDir,
+        path: &Path,
+        name: String,
+        direct: bool,
+    ) -> Result<CopySource, String> {
+        let mut source = CopySource {
+            location: None,
+            direct,
+            in_order: false,
+            entries: Vec::new(),
+            listed_states: Vec::new(),
+            name: (!name.is_empty()).then_some(name),
+            left_out: 0,
+        };
+        source.add_tree(&folder, path, "", 0)?;
+        if source.entries.is_empty() {
+            return Err(format!("{} is neither file nor folder", path.display()));
+        }
+        source.location = Some((Arc::new(folder), path.to_owned()));
+        Ok(source)
+    }
+
+    /// Returns standard input as a source.
+    pub fn stream() -> CopySource {
+        let entry = FileEntry {
+            path: String::new(),
+            folder: false,
+            size_bytes: None,
+            mode: 0o644,
+            modified_ns: 0,
+        };
+        CopySource {
+            location: None,
+            direct: false,
+            in_order: true,
+            entries: vec![entry],
+            listed_states: vec![None],
+            name: None,
+            left_out: 0,
+        }
+    }
+
+    pub fn entries(&self) -> &[FileEntry] {
+        &self.entries
+    }
+
+    pub fn is_folder(&self) -> bool {
+        self.entries.first().is_some_and(|entry| entry.folder)
+    }
+
+    fn add_tree(
+        &mut self,
+        folder: &ConfinedDir,
+        base: &Path,
+        path: &str,
+        depth: usize,
+    ) -> Result<(), String> {
+        let whole = join_paths(base, Path::new(path));
+        let failed =
+            |why: &dyn std::fmt::Display| format!("cannot read {}: {why}", whole.display());
+        let seen = folder.stat(&whole).map_err(|error| failed(&error))?;
+        let seen = seen.ok_or_else(|| failed(&"there is no such file"))?;
+        if self.entries.len() >= MAX_LISTED || depth > MAX_DEPTH {
+            return Err(failed(&"the folder holds more than one copy can take"));
+        }
+        match seen.kind {
+            FileKind::File => self.add_entry(path, false, seen),
+            FileKind::Folder => {
+                self.add_entry(path, true, seen);
+                let names = folder
+                    .open_subfolder(&whole)
+                    .and_then(|folder| folder.list_names());
+                for name in names.map_err(|error| failed(&error))? {
+                    let name = name.to_str().ok_or_else(|| {
+                        let name = name.display();
+                        failed(&format!("the name {name} in it is not UTF-8"))
+                    })?;
+                    if !is_hidden(name) {
+                        let inner = join_paths(Path::new(path), Path::new(name));
+                        self.add_tree(folder, base, &inner.to_string_lossy(), depth + 1)?;
+                    }
+                }
+            }
+            FileKind::Link | FileKind::Special => self.left_out += 1,
+        }
+        Ok(())
+    }
+
+    fn add_entry(&mut self, path: &str, folder: bool, seen: FileState) {
+        self.entries.push(FileEntry {
+            path: path.to_owned(),
+            folder,
+            size_bytes: (!folder).then_some(seen.size_bytes),
+            mode: seen.mode,
+            modified_ns: seen.modified_ns,
+        });
+        self.listed_states.push((!folder).then_some(seen));
+    }
+}

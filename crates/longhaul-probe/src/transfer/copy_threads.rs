@@ -1,0 +1,248 @@
+//! Common part of both ends of a copy: threads that end together, and their counters.
+
+use super::block_buffer::BlockBuffer;
+use super::stage_counters::{StageCounters, TimeCounter};
+use super::stage_queue::{CopyHalt, StageQueue};
+use crate::wire::{BlockKey, CopyEndStatus};
+use longhaul_model::report::v1::copy::{CopyEndCounts, CopyTcpTimes};
+use longhaul_sys::thread_times::process_times;
+use std::io;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Number of blocks between two stages, per thread.
+const BLOCKS_PER_THREAD: usize = 2;
+/// Polling interval of an end that lingers.
+const LINGER_POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Returns the number of disk threads: enough to keep the device's queue filled, few enough to stay
+/// in order.
+pub(super) fn disk_threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    cores.clamp(2, 4)
+}
+
+/// Content of the data connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CopyMode {
+    Files,
+    /// A disk-only dry run of this many bytes at each end; no connections.
+    Disk(u64),
+    /// A network-only dry run of this many bytes.
+    Network(u64),
+}
+
+impl CopyMode {
+    /// Returns the connections that this mode uses; closes the others.
+    pub fn usable_streams(self, streams: Vec<TcpStream>) -> Vec<TcpStream> {
+        match self {
+            CopyMode::Disk(_) => Vec::new(),
+            CopyMode::Files | CopyMode::Network(_) => streams,
+        }
+    }
+}
+
+/// Counters and stop flag of one end of a copy.
+#[derive(Debug)]
+pub(super) struct CopyState {
+    pub halt: CopyHalt,
+    pub key: BlockKey,
+    pub free_buffers: StageQueue<BlockBuffer>,
+    pub disk: StageCounters,
+    pub network: StageCounters,
+    pub hash_time: TimeCounter,
+    pub sync_time: TimeCounter,
+    pub disk_bytes: AtomicU64,
+    pub moved_bytes: AtomicU64,
+    pub held_bytes: AtomicU64,
+    pub hole_bytes: AtomicU64,
+    pub tcp: Mutex<Option<CopyTcpTimes>>,
+    /// Hash of a single file, once it is complete.
+    pub file_digest: Mutex<Option<String>>,
+    begun: Instant,
+    cpu_before: Duration,
+    /// Number of running threads, and the totals at the end of the last one.
+    running: AtomicUsize,
+    ended: Mutex<Option<(Duration, Duration)>>,
+    over: AtomicBool,
+}
+
+impl CopyState {
+    /// Creates the state, with block buffers for `threads` threads.
+    pub fn new(key: BlockKey, threads: usize) -> io::Result<CopyState> {
+        let blocks = threads * BLOCKS_PER_THREAD;
+        let free = StageQueue::pool(blocks);
+        let halt = CopyHalt::default();
+        for _ in 0..blocks {
+            free.push(BlockBuffer::new()?, &halt);
+        }
+        Ok(CopyState {
+            halt,
+            key,
+            free_buffers: free,
+            disk: StageCounters::default(),
+            network: StageCounters::default(),
+            hash_time: TimeCounter::default(),
+            sync_time: TimeCounter::default(),
+            disk_bytes: AtomicU64::new(0),
+            moved_bytes: AtomicU64::new(0),
+            held_bytes: AtomicU64::new(0),
+            hole_bytes: AtomicU64::new(0),
+            tcp: Mutex::new(None),
+            file_digest: Mutex::new(None),
+            begun: Instant::now(),
+            cpu_before: process_cpu_time(),
+            running: AtomicUsize::new(0),
+            ended: Mutex::new(None),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    /// Adds the kernel's statistics of one sending socket.
+    pub fn add_socket_stats(&self, socket: &TcpStream) {
+        let Ok(info) = longhaul_sys::tcp_info::read_tcp_info(socket) else {
+            return;
+        };
+        let us = |time: Option<Duration>| time.unwrap_or_default().as_micros() as u64;
+        let mut held = self.tcp.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = held.get_or_insert_with(CopyTcpTimes::default);
+        sum.busy_us += us(info.busy);
+        sum.receive_window_limited_us += us(info.receive_window_limited);
+        sum.send_buffer_limited_us += us(info.send_buffer_limited);
+        sum.retransmitted_segments += u64::from(info.retransmitted_segments);
+    }
+
+    /// Returns the status of this end.
+    pub fn status(&self) -> CopyEndStatus {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let over = self.over.load(Ordering::Acquire);
+        let trouble = self.halt.failure();
+        let ended = *self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = || {
+            (
+                self.begun.elapsed(),
+                process_cpu_time().saturating_sub(self.cpu_before),
+            )
+        };
+        let (elapsed, cpu) = ended.unwrap_or_else(now);
+        CopyEndStatus {
+            over: over || trouble.is_some(),
+            lost: trouble.as_ref().is_some_and(|trouble| trouble.lost),
+            failed: trouble.map(|trouble| trouble.what),
+            moved_bytes: count(&self.moved_bytes),
+            held_bytes: count(&self.held_bytes),
+            hole_bytes: count(&self.hole_bytes),
+            blake3: self
+                .file_digest
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+            end: CopyEndCounts {
+                elapsed_us: elapsed.as_micros() as u64,
+                disk_bytes: count(&self.disk_bytes),
+                disk: self.disk.read(),
+                network: self.network.read(),
+                hash_us: self.hash_time.us(),
+                sync_us: self.sync_time.us(),
+                cpu_us: Some(cpu.as_micros() as u64),
+                tcp: *self.tcp.lock().unwrap_or_else(PoisonError::into_inner),
+            },
+        }
+    }
+}
+
+fn process_cpu_time() -> Duration {
+    process_times().map_or(Duration::ZERO, |times| times.user + times.system)
+}
+
+/// The work of one end's threads.
+pub(super) trait CopyWork: Send + Sync + 'static {
+    fn common(&self) -> &CopyState;
+    /// Runs after all threads have ended without a failure.
+    fn finish(&self);
+    /// Returns how long this end continues after its owner has dropped it, unless it failed.
+    fn linger_time(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// The work of one thread.
+pub(super) type ThreadTask<W> = Box<dyn FnOnce(&W) + Send>;
+
+/// One running end of a copy; stops when dropped.
+pub(crate) struct RunningCopy {
+    work: Arc<dyn CopyWork>,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl RunningCopy {
+    /// Starts one thread for each piece of work.
+    pub(super) fn start<W: CopyWork>(
+        work: &Arc<W>,
+        pieces: Vec<ThreadTask<W>>,
+    ) -> io::Result<RunningCopy> {
+        work.common().running.store(pieces.len(), Ordering::Release);
+        let mut threads = RunningCopy {
+            work: Arc::clone(work) as Arc<dyn CopyWork>,
+            handles: Vec::new(),
+        };
+        for piece in pieces {
+            let mine = Arc::clone(work);
+            let run = move || {
+                let _last = CopyThreadGuard(&*mine);
+                piece(&mine);
+            };
+            let started = std::thread::Builder::new()
+                .name("copy".to_owned())
+                .spawn(run);
+            threads.handles.push(started?);
+        }
+        Ok(threads)
+    }
+
+    /// Returns the status of this end.
+    pub fn status(&self) -> CopyEndStatus {
+        self.work.common().status()
+    }
+}
+
+impl Drop for RunningCopy {
+    fn drop(&mut self) {
+        let (common, begun) = (self.work.common(), Instant::now());
+        let is_done = || common.over.load(Ordering::Acquire) || common.halt.is_set();
+        while !is_done() && begun.elapsed() < self.work.linger_time() {
+            std::thread::sleep(LINGER_POLL_INTERVAL);
+        }
+        common.halt.stop();
+        for handle in self.handles.drain(..) {
+            let _ = handle.join();
+        }
+    }
+}
+
+/// Finishes the work when the last thread ends.
+struct CopyThreadGuard<'a>(&'a dyn CopyWork);
+
+impl Drop for CopyThreadGuard<'_> {
+    fn drop(&mut self) {
+        let common = self.0.common();
+        if std::thread::panicking() {
+            common.halt.fail("a thread of this end failed");
+        }
+        if common.running.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        if !common.halt.is_set() {
+            self.0.finish();
+        }
+        let spent = (
+            common.begun.elapsed(),
+            process_cpu_time().saturating_sub(common.cpu_before),
+        );
+        *common.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(spent);
+        common.over.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,87 @@
+//! Sends and receives complete pieces over one data connection, and checks the halt regularly, so
+//! that a silent peer blocks no thread after the session has ended.
+
+use super::stage_queue::CopyHalt;
+use longhaul_sys::tcp_transfer;
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// Interval at which a halt is noticed.
+const HALT_POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// A data connection of a copy.
+#[derive(Debug)]
+pub(super) struct DataStream<'a> {
+    stream: TcpStream,
+    halt: &'a CopyHalt,
+}
+
+/// Result of sending or receiving a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PieceOutcome {
+    Complete,
+    /// The connection is unusable or a halt is set; the halt has the reason.
+    Stopped,
+}
+
+impl<'a> DataStream<'a> {
+    pub fn new(stream: TcpStream, halt: &'a CopyHalt) -> io::Result<DataStream<'a>> {
+        stream.set_read_timeout(Some(HALT_POLL_INTERVAL))?;
+        stream.set_write_timeout(Some(HALT_POLL_INTERVAL))?;
+        Ok(DataStream { stream, halt })
+    }
+
+    pub fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    pub fn send(&mut self, mut bytes: &[u8]) -> PieceOutcome {
+        while !bytes.is_empty() {
+            if self.halt.is_set() {
+                return PieceOutcome::Stopped;
+            }
+            match self.stream.write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if is_poll_timeout(&error) => {}
+                Err(error) => {
+                    self.halt
+                        .fail_lost(format!("cannot send on a data connection: {error}"));
+                    return PieceOutcome::Stopped;
+                }
+            }
+        }
+        PieceOutcome::Complete
+    }
+
+    /// Receives a piece. An unexpected end stops only this connection: others may still carry data
+    /// that a dead peer had handed to its kernel.
+    pub fn receive(&mut self, into: &mut [u8]) -> PieceOutcome {
+        let mut filled = 0;
+        while filled < into.len() {
+            if self.halt.is_set() {
+                return PieceOutcome::Stopped;
+            }
+            match tcp_transfer::receive_whole(&self.stream, &mut into[filled..]) {
+                Ok(0) => {
+                    self.halt
+                        .record_lost("a data connection ended in the middle");
+                    return PieceOutcome::Stopped;
+                }
+                Ok(count) => filled += count,
+                Err(error) if is_poll_timeout(&error) => {}
+                Err(error) => {
+                    self.halt
+                        .record_lost(format!("cannot receive on a data connection: {error}"));
+                    return PieceOutcome::Stopped;
+                }
+            }
+        }
+        PieceOutcome::Complete
+    }
+}
+
+fn is_poll_timeout(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}

@@ -1,0 +1,333 @@
+//! An incomplete file: hidden in the target folder, with a journal of its blocks.
+//!
+//! The journal is a claim, not a proof: resuming a copy reads and hashes every claimed block. So
+//! writes may reach the disk in any order, and a power failure costs only the blocks that it really
+//! lost.
+
+mod copy_journal;
+
+use super::BLOCK_BYTES;
+use super::block_buffer::{BlockBuffer, align_up};
+use super::block_digest::{BlockDigest, BlockSum, hash_block};
+use super::relative_names;
+use crate::wire::FileEntry;
+use copy_journal::{encode_record, load_claims, rewrite_journal};
+use longhaul_sys::confined_dir::{ConfinedDir, punch_hole, start_range_writeback};
+use std::fs::{File, FileTimes, Permissions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Number of blocks after which write-back is started.
+const WRITEBACK_BLOCKS: u64 = 16;
+/// Timeout of the lock, longer than the time after which a server drops a silent peer.
+const MAX_LOCK_WAIT: Duration = Duration::from_secs(20);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
+const CANCELLED: &str = "the copy was given up";
+
+#[derive(Debug)]
+pub(super) struct PartialFile {
+    path: PathBuf,
+    direct: bool,
+    file: File,
+    /// `None`: a file of one block is sent again as a whole.
+    journal: Option<Mutex<File>>,
+    /// True if ranges that become holes may contain data.
+    dirty: bool,
+    /// Number of blocks written so far.
+    written: AtomicU64,
+}
+
+/// Blocks left by an earlier copy, as far as they were verified.
+pub(super) type VerifiedBlocks = Vec<(u64, BlockSum)>;
+
+impl PartialFile {
+    /// Returns whether an earlier copy has left something to resume.
+    pub fn has_leftover(folder: &ConfinedDir, path: &Path) -> bool {
+        matches!(
+            folder.stat(&relative_names::journal_path(path)),
+            Ok(Some(_))
+        )
+    }
+
+    /// Opens the file left by an earlier copy of the same source, or creates a new one; with direct
+    /// I/O if requested. Waits while another copy holds the file, unless `given_up` returns true.
+    pub fn open(
+        folder: &ConfinedDir,
+        (path, direct): (&Path, bool),
+        entry: &FileEntry,
+        given_up: &dyn Fn() -> bool,
+    ) -> io::Result<(PartialFile, VerifiedBlocks)> {
+        let file = open_exclusively(
+            folder,
+            &relative_names::partial_path(path),
+            direct,
+            given_up,
+        )?;
+        let long = entry.size_bytes.is_some_and(|size| size > BLOCK_BYTES);
+        let mut partial = PartialFile {
+            path: path.to_owned(),
+            direct,
+            file,
+            journal: None,
+            dirty: false,
+            written: AtomicU64::new(0),
+        };
+        let mut left = VerifiedBlocks::new();
+        if long {
+            let mut journal = folder.write(&relative_names::journal_path(path), false)?;
+            left = partial.verify_claims(&load_claims(&mut journal, entry)?, entry, given_up)?;
+            rewrite_journal(&mut journal, entry, &left)?;
+            partial.journal = Some(Mutex::new(journal));
+        }
+        partial.dirty = !left.is_empty();
+        if left.is_empty() {
+            partial.file.set_len(0)?;
+        }
+        Ok((partial, left))
+    }
+
+    /// Creates an already unlinked file of `bytes`, which disappears when it is closed.
+    pub fn scratch(
+        folder: &ConfinedDir,
+        path: &Path,
+        bytes: u64,
+        direct: bool,
+    ) -> io::Result<PartialFile> {
+        let path = path.join(format!("longhaul-{}", std::process::id()));
+        let name = relative_names::partial_path(&path);
+        let opened = folder.write(&name, direct);
+        let file = opened.map_err(|error| explain_direct_io_error(error, direct))?;
+        folder.remove(&name)?;
+        file.set_len(bytes)?;
+        Ok(PartialFile {
+            path,
+            direct,
+            file,
+            journal: None,
+            dirty: false,
+            written: AtomicU64::new(0),
+        })
+    }
+
+    /// Starts write-back, so that [`PartialFile::sync`] has little left to do.
+    pub fn start_writeback(&self) {
+        // File systems that cannot start early write everything later.
+        let _ = start_range_writeback(&self.file, 0, 0);
+    }
+
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    /// Returns the claimed blocks whose content matches.
+    fn verify_claims(
+        &self,
+        claims: &[(u64, BlockDigest)],
+        entry: &FileEntry,
+        given_up: &dyn Fn() -> bool,
+    ) -> io::Result<VerifiedBlocks> {
+        let mut left = VerifiedBlocks::new();
+        let mut buffer = BlockBuffer::new()?;
+        for (index, claimed) in claims {
+            if given_up() {
+                return Err(io::Error::other(CANCELLED));
+            }
+            let length = block_length(entry.size_bytes.unwrap_or(0), *index) as usize;
+            let wanted = if self.direct {
+                align_up(length)
+            } else {
+                length
+            };
+            let block = &mut buffer.block_mut()[..wanted];
+            let filled = read_full_at(&self.file, block, index * BLOCK_BYTES)?;
+            if length == 0 || filled < length {
+                continue;
+            }
+            let sum = hash_block(*index, &block[..length]);
+            if sum.inner == *claimed {
+                left.push((*index, sum));
+            }
+        }
+        Ok(left)
+    }
+
+    pub fn write(&self, index: u64, buffer: &mut BlockBuffer, length: usize) -> io::Result<()> {
+        let whole = if self.direct {
+            align_up(length)
+        } else {
+            length
+        };
+        let block = &mut buffer.block_mut()[..whole];
+        block[length..].fill(0);
+        self.file.write_all_at(block, index * BLOCK_BYTES)?;
+        let written = self.written.fetch_add(1, Ordering::Relaxed) + 1;
+        if !self.direct && written.is_multiple_of(WRITEBACK_BLOCKS) {
+            self.start_writeback();
+        }
+        Ok(())
+    }
+
+    /// Makes a block a hole, which it already is in a new file.
+    pub fn write_hole(&self, index: u64, length: usize) -> io::Result<()> {
+        if !self.dirty {
+            return Ok(());
+        }
+        let offset = index * BLOCK_BYTES;
+        if punch_hole(&self.file, offset, length as u64).is_ok() {
+            return Ok(());
+        }
+        // Write zeros on file systems without holes.
+        let mut zeros = BlockBuffer::new()?;
+        zeros.block_mut().fill(0);
+        self.write(index, &mut zeros, length)
+    }
+
+    /// Adds a written block to the journal.
+    pub fn journal_block(&self, index: u64, sum: &BlockDigest) -> io::Result<()> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.write_all(&encode_record(index, sum))
+    }
+
+    /// Returns whether the file has several blocks and therefore a journal.
+    pub fn has_journal(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// Sets length, time and mode to those of the source.
+    pub fn set_metadata(&self, entry: &FileEntry, size_bytes: u64) -> io::Result<()> {
+        self.file.set_len(size_bytes)?;
+        self.file
+            .set_permissions(Permissions::from_mode(entry.mode & 0o777))?;
+        if entry.size_bytes.is_some() {
+            self.file.set_times(source_times(entry))?;
+        }
+        Ok(())
+    }
+
+    /// Renames the file to its final name; it must already be on disk.
+    pub fn rename(&self, folder: &ConfinedDir, replace: bool) -> io::Result<()> {
+        folder.rename(
+            &relative_names::partial_path(&self.path),
+            &self.path,
+            replace,
+        )
+    }
+
+    /// Removes the journal after the rename, so that nothing is left to resume.
+    pub fn remove_journal(&self, folder: &ConfinedDir) -> io::Result<()> {
+        if self.has_journal() {
+            folder.remove(&relative_names::journal_path(&self.path))?;
+        }
+        Ok(())
+    }
+
+    /// Removes all files of the copy.
+    pub fn discard(&self, folder: &ConfinedDir) {
+        // A file that cannot be removed is verified before it is resumed.
+        let _ = folder.remove(&relative_names::journal_path(&self.path));
+        let _ = folder.remove(&relative_names::partial_path(&self.path));
+    }
+}
+
+/// Opens a file and locks it exclusively. The previous copy may not have noticed yet that its peer
+/// is gone.
+fn open_exclusively(
+    folder: &ConfinedDir,
+    name: &Path,
+    direct: bool,
+    given_up: &dyn Fn() -> bool,
+) -> io::Result<File> {
+    let begun = Instant::now();
+    loop {
+        let opened = folder.write(name, direct);
+        let file = opened.map_err(|error| explain_direct_io_error(error, direct))?;
+        match file.try_lock() {
+            // The file may have been renamed or removed in the meantime.
+            Ok(()) if is_same_file(folder, name, &file)? => return Ok(file),
+            Ok(()) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if begun.elapsed() > MAX_LOCK_WAIT => {
+                let waited = MAX_LOCK_WAIT.as_secs();
+                return Err(io::Error::other(format!(
+                    "another copy writes it at this moment, and did not end within {waited} s"
+                )));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_RETRY_INTERVAL),
+        }
+        if given_up() {
+            return Err(io::Error::other(CANCELLED));
+        }
+    }
+}
+
+fn is_same_file(folder: &ConfinedDir, name: &Path, file: &File) -> io::Result<bool> {
+    let there = folder.stat(name)?.map(|seen| seen.inode);
+    Ok(there == Some(file.metadata()?.ino()))
+}
+
+/// Explains the error of a file system without direct I/O.
+pub(super) fn explain_direct_io_error(error: io::Error, direct: bool) -> io::Error {
+    if direct && error.kind() == io::ErrorKind::InvalidInput {
+        return io::Error::other("its file system takes no direct I/O; leave `--direct` out");
+    }
+    error
+}
+
+/// Returns the source's modification time, for a file or a folder.
+pub(super) fn source_times(entry: &FileEntry) -> FileTimes {
+    let span = Duration::from_nanos(entry.modified_ns.unsigned_abs());
+    let modified = if entry.modified_ns < 0 {
+        SystemTime::UNIX_EPOCH - span
+    } else {
+        SystemTime::UNIX_EPOCH + span
+    };
+    FileTimes::new().set_modified(modified)
+}
+
+/// Returns the length of a block in a file of `size_bytes`; 0 if there is no such block.
+pub(super) fn block_length(size_bytes: u64, index: u64) -> u64 {
+    let begin = index.saturating_mul(BLOCK_BYTES);
+    size_bytes.saturating_sub(begin).min(BLOCK_BYTES)
+}
+
+/// Reads until `into` is full or the file ends.
+pub(super) fn read_full_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < into.len() {
+        match file.read_at(&mut into[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_blocks_add_up_to_the_file() {
+        for size in [
+            0,
+            1,
+            BLOCK_BYTES - 1,
+            BLOCK_BYTES,
+            BLOCK_BYTES + 1,
+            5 * BLOCK_BYTES + 7,
+        ] {
+            let sum: u64 = (0..10).map(|index| block_length(size, index)).sum();
+            assert_eq!(sum, size);
+        }
+        assert_eq!(block_length(u64::MAX, u64::MAX), 0);
+    }
+}

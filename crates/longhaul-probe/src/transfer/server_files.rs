@@ -1,0 +1,252 @@
+//! The server's part of a copy: access to everything below the served folders, and nothing outside.
+
+use super::copy_receiver;
+use super::copy_sender::{self, TargetBlocks};
+use super::copy_source::CopySource;
+use super::copy_target::{CopyTarget, CopyTargetOptions};
+use super::copy_threads::{CopyMode, RunningCopy};
+use super::relative_names::{self, join_paths};
+use crate::wire::{
+    Base64Bytes, BlockKey, DryRunKind, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS,
+    SourceListing, SourceRequest, TargetRequest,
+};
+use longhaul_sys::confined_dir::ConfinedDir;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// A served folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilesRoot {
+    /// Name used by peers if there are several: the last component of its path.
+    pub name: String,
+    pub path: PathBuf,
+    /// Peers with the token may write.
+    pub writable: bool,
+}
+
+/// Limit of the JSON size of one answer's entries, well within a frame.
+const MAX_LISTED_BYTES: usize = 1 << 20;
+/// Size of a block number and its hash.
+const SUM_BYTES: usize = 8 + 32;
+
+/// The server's state of one copy.
+pub(crate) struct ServerFiles {
+    roots: Vec<FilesRoot>,
+    /// True once the peer has proved the token.
+    trusted: bool,
+    source: Option<CopySource>,
+    target_blocks: TargetBlocks,
+    target: Option<CopyTarget>,
+    key: BlockKey,
+    run: Option<RunningCopy>,
+    /// Set when the session is over.
+    session_over: Arc<AtomicBool>,
+}
+
+impl ServerFiles {
+    /// Creates the state. `gone` ends work in progress once the session is over.
+    pub fn new(
+        roots: Vec<FilesRoot>,
+        trusted: bool,
+        key: BlockKey,
+        gone: Arc<AtomicBool>,
+    ) -> ServerFiles {
+        ServerFiles {
+            roots,
+            trusted,
+            source: None,
+            target_blocks: TargetBlocks::default(),
+            target: None,
+            key,
+            run: None,
+            session_over: gone,
+        }
+    }
+
+    /// Executes a request; `streams` come with [`FilesRequest::Begin`]. The error explains the failure
+    /// to the peer without disclosing anything outside the served folders.
+    pub fn handle_request(
+        &mut self,
+        ask: FilesRequest,
+        streams: Vec<TcpStream>,
+    ) -> Result<FilesReply, String> {
+        match ask {
+            FilesRequest::Source(ask) => self.list_source(&ask),
+            FilesRequest::List { from } => Ok(FilesReply::Entries(self.entries_from(from)?)),
+            FilesRequest::Hold { file, sums } => self.add_target_blocks(file, &sums),
+            FilesRequest::Skip { files } => {
+                self.target_blocks.skipped.extend(files);
+                Ok(FilesReply::Done)
+            }
+            FilesRequest::Target(ask) => self.prepare_target(ask),
+            FilesRequest::Enter { entries } => {
+                let target = self.target.as_mut().ok_or(OUT_OF_ORDER)?;
+                if entries.len() > MAX_ENTRIES {
+                    return Err("more entries than one message may have".to_owned());
+                }
+                target.add_entries(entries).map(FilesReply::Entered)
+            }
+            FilesRequest::Held { file, from } => {
+                let target = self.target.as_ref().ok_or(OUT_OF_ORDER)?;
+                let held = target.existing_blocks(file, from, MAX_SUMS);
+                Ok(FilesReply::Held(pack_sums(&held)))
+            }
+            FilesRequest::Begin { dry } => self.start(dry, streams),
+            FilesRequest::Status => match &self.run {
+                Some(run) => Ok(FilesReply::Status(Box::new(run.status()))),
+                None => Err(OUT_OF_ORDER.to_owned()),
+            },
+            FilesRequest::Open(_) => Err(OUT_OF_ORDER.to_owned()),
+        }
+    }
+
+    fn list_source(&mut self, ask: &SourceRequest) -> Result<FilesReply, String> {
+        let (root, path) = self.resolve_root(&ask.path)?;
+        let folder = open_root(root)?;
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.unwrap_or(&root.name).to_owned();
+        let mut source = CopySource::list(folder, &path, name.clone(), ask.direct)?;
+        source.in_order = ask.in_order;
+        let listed = SourceListing {
+            entries: source.entries().len() as u64,
+            folder: source.is_folder(),
+            name,
+            left_out: source.left_out,
+        };
+        self.source = Some(source);
+        Ok(FilesReply::Listed(listed))
+    }
+
+    fn entries_from(&self, from: u64) -> Result<Vec<crate::wire::FileEntry>, String> {
+        let source = self.source.as_ref().ok_or(OUT_OF_ORDER)?;
+        let rest = source
+            .entries()
+            .iter()
+            .skip(from as usize)
+            .take(MAX_ENTRIES);
+        let mut bytes = 0;
+        let fits = |entry: &&crate::wire::FileEntry| {
+            bytes += 6 * entry.path.len() + 200;
+            bytes < MAX_LISTED_BYTES
+        };
+        Ok(rest.take_while(fits).cloned().collect())
+    }
+
+    fn add_target_blocks(&mut self, file: u32, sums: &Base64Bytes) -> Result<FilesReply, String> {
+        let source = self.source.as_ref().ok_or(OUT_OF_ORDER)?;
+        if source.entries().get(file as usize).is_none() {
+            return Err("a file that was not listed".to_owned());
+        }
+        let held = self.target_blocks.held.entry(file).or_default();
+        held.extend(unpack_sums(sums)?);
+        Ok(FilesReply::Done)
+    }
+
+    fn prepare_target(&mut self, ask: TargetRequest) -> Result<FilesReply, String> {
+        let (root, path) = self.resolve_root(&ask.path)?;
+        if !root.writable {
+            return Err(format!(
+                "{} is served for reading only; serve it with `--files DIR:rw`",
+                root.name
+            ));
+        }
+        if !self.trusted {
+            return Err("only who has the token may write".to_owned());
+        }
+        let wish = CopyTargetOptions {
+            path,
+            name: ask.name,
+            folder: ask.folder,
+            overwrite: ask.overwrite,
+            direct: ask.direct,
+            dry: ask.dry,
+        };
+        self.target = Some(CopyTarget::resolve(
+            open_root(root)?,
+            wish,
+            Arc::clone(&self.session_over),
+        )?);
+        Ok(FilesReply::Done)
+    }
+
+    fn start(
+        &mut self,
+        dry: Option<DryRunKind>,
+        streams: Vec<TcpStream>,
+    ) -> Result<FilesReply, String> {
+        let failed = |error: std::io::Error| format!("cannot begin: {error}");
+        let (mode, ends) = (copy_mode(dry), (streams, self.key));
+        self.run = Some(match (self.source.take(), self.target.take()) {
+            (Some(source), None) => {
+                let known = std::mem::take(&mut self.target_blocks);
+                copy_sender::start_sending(source, known, ends, mode).map_err(failed)?
+            }
+            (None, Some(target)) => {
+                copy_receiver::start_receiving(target, ends, mode).map_err(failed)?
+            }
+            _ => return Err(OUT_OF_ORDER.to_owned()),
+        });
+        Ok(FilesReply::Done)
+    }
+
+    /// Returns the served folder that a peer's path refers to, and the path below it.
+    fn resolve_root(&self, text: &str) -> Result<(&FilesRoot, PathBuf), String> {
+        let path = relative_names::parse_relative_path(text)?;
+        if let [root] = self.roots.as_slice() {
+            return Ok((root, path));
+        }
+        let mut parts = path.components();
+        let first = parts.next().map(|part| part.as_os_str().to_owned());
+        let named = |root: &&FilesRoot| first.as_deref() == Some(root.name.as_ref());
+        match self.roots.iter().find(named) {
+            Some(root) => Ok((root, join_paths(Path::new(""), parts.as_path()))),
+            None if self.roots.is_empty() => Err(NOTHING_SERVED.to_owned()),
+            None => {
+                let names: Vec<&str> = self.roots.iter().map(|root| root.name.as_str()).collect();
+                Err(format!("names begin with one of: {}", names.join(", ")))
+            }
+        }
+    }
+}
+
+const OUT_OF_ORDER: &str = "this cannot be asked now";
+const NOTHING_SERVED: &str =
+    "no files are served there; `longhaul serve --files DIR` at the far end serves a folder";
+
+fn open_root(root: &FilesRoot) -> Result<ConfinedDir, String> {
+    ConfinedDir::open(&root.path)
+        .map_err(|error| format!("the served folder {}: {error}", root.name))
+}
+
+pub(super) fn copy_mode(dry: Option<DryRunKind>) -> CopyMode {
+    match dry {
+        None => CopyMode::Files,
+        Some(DryRunKind::Disk { bytes }) => CopyMode::Disk(bytes),
+        Some(DryRunKind::Network { bytes }) => CopyMode::Network(bytes),
+    }
+}
+
+pub(super) fn pack_sums(sums: &[(u64, [u8; 32])]) -> Base64Bytes {
+    let mut bytes = Vec::with_capacity(sums.len() * SUM_BYTES);
+    for (index, sum) in sums {
+        bytes.extend(index.to_be_bytes());
+        bytes.extend(sum);
+    }
+    Base64Bytes(bytes)
+}
+
+pub(super) fn unpack_sums(sums: &Base64Bytes) -> Result<Vec<(u64, [u8; 32])>, String> {
+    let pieces = sums.0.chunks_exact(SUM_BYTES);
+    if !pieces.remainder().is_empty() {
+        return Err("sums of blocks that are cut off".to_owned());
+    }
+    let read = |piece: &[u8]| {
+        let (index, sum) = piece.split_first_chunk::<8>()?;
+        Some((u64::from_be_bytes(*index), sum.try_into().ok()?))
+    };
+    pieces
+        .map(|piece| read(piece).ok_or_else(|| "sums of blocks that are cut off".to_owned()))
+        .collect()
+}

@@ -1,0 +1,102 @@
+//! Time counters of the threads of one end, readable by other threads.
+
+use longhaul_model::report::v1::copy::CopyStage;
+use longhaul_sys::thread_times::ThreadId;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Counters of one stage: the disk threads or the network threads.
+#[derive(Debug, Default)]
+pub(super) struct StageCounters {
+    threads: AtomicU64,
+    busy: TimeCounter,
+    cpu: TimeCounter,
+    idle: TimeCounter,
+    blocked: TimeCounter,
+    core_wait: TimeCounter,
+}
+
+/// A total time in nanoseconds.
+#[derive(Debug, Default)]
+pub(super) struct TimeCounter(AtomicU64);
+
+impl TimeCounter {
+    pub fn add(&self, time: Duration) {
+        self.0.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    pub fn us(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) / 1000
+    }
+}
+
+/// Measures one thread's activity for the counters of its stage.
+#[derive(Debug)]
+pub(super) struct StageTimer<'a> {
+    stage: &'a StageCounters,
+    thread: ThreadId,
+}
+
+impl StageCounters {
+    /// Starts measuring the calling thread.
+    pub fn start_timer(&self) -> StageTimer<'_> {
+        self.threads.fetch_add(1, Ordering::Relaxed);
+        StageTimer {
+            stage: self,
+            thread: ThreadId::current(),
+        }
+    }
+
+    pub fn read(&self) -> CopyStage {
+        let core_wait = self.core_wait.us();
+        CopyStage {
+            threads: self.threads.load(Ordering::Relaxed) as u32,
+            busy_us: self.busy.us(),
+            cpu_us: self.cpu.us(),
+            idle_us: self.idle.us(),
+            blocked_us: self.blocked.us(),
+            core_wait_us: (core_wait > 0).then_some(core_wait),
+        }
+    }
+}
+
+impl StageTimer<'_> {
+    /// Measures the stage's own work.
+    pub fn busy<T>(&self, work: impl FnOnce() -> T) -> T {
+        let (begin, cpu) = (Instant::now(), self.cpu());
+        let done = work();
+        self.stage.busy.add(begin.elapsed());
+        self.stage.cpu.add(self.cpu().saturating_sub(cpu));
+        done
+    }
+
+    /// Measures waiting for the previous stage.
+    pub fn idle<T>(&self, wait: impl FnOnce() -> T) -> T {
+        time_into(&self.stage.idle, wait)
+    }
+
+    /// Measures waiting for the next stage.
+    pub fn blocked<T>(&self, wait: impl FnOnce() -> T) -> T {
+        time_into(&self.stage.blocked, wait)
+    }
+
+    /// Returns the thread's CPU time; zero if unreadable, which makes the stage look idle.
+    fn cpu(&self) -> Duration {
+        self.thread.cpu_time().unwrap_or_default()
+    }
+}
+
+impl Drop for StageTimer<'_> {
+    fn drop(&mut self) {
+        if let Ok(wait) = self.thread.core_wait() {
+            self.stage.core_wait.add(wait);
+        }
+    }
+}
+
+pub(super) fn time_into<T>(into: &TimeCounter, work: impl FnOnce() -> T) -> T {
+    let begin = Instant::now();
+    let done = work();
+    into.add(begin.elapsed());
+    done
+}

@@ -1,0 +1,215 @@
+//! Bounded queues between the stages of a copy, and the flag that stops all threads.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Interval at which waiting threads notice a halt.
+pub(super) const HALT_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Stops every thread of one end of a copy, and keeps the reason.
+#[derive(Debug, Default)]
+pub(super) struct CopyHalt {
+    is_halted: AtomicBool,
+    first: Mutex<Option<CopyFailure>>,
+}
+
+/// Reason why one end of a copy failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CopyFailure {
+    pub what: String,
+    /// True if the peer or the network failed, not this end's files.
+    pub lost: bool,
+}
+
+impl CopyHalt {
+    pub fn is_set(&self) -> bool {
+        self.is_halted.load(Ordering::Relaxed)
+    }
+
+    /// Stops all threads; the first reason is kept.
+    pub fn fail(&self, what: impl Into<String>) {
+        self.record_and_stop(what.into(), false);
+    }
+
+    /// Like `fail`, for a failure of the peer or the network.
+    pub fn fail_lost(&self, what: impl Into<String>) {
+        self.record_and_stop(what.into(), true);
+    }
+
+    /// Stops all threads without a reason.
+    pub fn stop(&self) {
+        self.is_halted.store(true, Ordering::Relaxed);
+    }
+
+    /// Records a failure of the peer without stopping: data in transit may still arrive.
+    pub fn record_lost(&self, what: impl Into<String>) {
+        self.record(what.into(), true);
+    }
+
+    fn record_and_stop(&self, what: String, lost: bool) {
+        self.record(what, lost);
+        self.stop();
+    }
+
+    fn record(&self, what: String, lost: bool) {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() && !self.is_set() {
+            *first = Some(CopyFailure { what, lost });
+        }
+    }
+
+    pub fn failure(&self) -> Option<CopyFailure> {
+        let first = self.first.lock();
+        first.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct StageQueue<T> {
+    state: Mutex<QueueState<T>>,
+    filled: Condvar,
+    emptied: Condvar,
+    most: usize,
+    /// True if the queue is a stack.
+    newest_first: bool,
+}
+
+#[derive(Debug)]
+struct QueueState<T> {
+    items: VecDeque<T>,
+    /// True once no more items will be pushed.
+    closed: bool,
+    /// Numbers of threads that wait for an item and for space; without them, no wake-up is needed.
+    waiting_poppers: usize,
+    waiting_pushers: usize,
+}
+
+impl<T> StageQueue<T> {
+    pub fn new(most: usize) -> StageQueue<T> {
+        StageQueue {
+            state: Mutex::new(QueueState {
+                items: VecDeque::with_capacity(most),
+                closed: false,
+                waiting_poppers: 0,
+                waiting_pushers: 0,
+            }),
+            filled: Condvar::new(),
+            emptied: Condvar::new(),
+            most,
+            newest_first: false,
+        }
+    }
+
+    /// Creates a pool of reusable items: the one used last is still in a core's cache.
+    pub fn pool(most: usize) -> StageQueue<T> {
+        StageQueue {
+            newest_first: true,
+            ..StageQueue::new(most)
+        }
+    }
+
+    /// Waits for space and pushes an item; returns false after a halt.
+    pub fn push(&self, item: T, halt: &CopyHalt) -> bool {
+        let mut held = self.lock();
+        while held.items.len() >= self.most && !halt.is_set() {
+            held.waiting_pushers += 1;
+            held = wait_briefly(&self.emptied, held);
+            held.waiting_pushers -= 1;
+        }
+        if halt.is_set() {
+            return false;
+        }
+        held.items.push_back(item);
+        let wake = held.waiting_poppers > 0;
+        drop(held);
+        if wake {
+            self.filled.notify_one();
+        }
+        true
+    }
+
+    /// Waits for an item; returns `None` after a halt, or if no more will come.
+    pub fn pop(&self, halt: &CopyHalt) -> Option<T> {
+        let mut held = self.lock();
+        loop {
+            if halt.is_set() {
+                return None;
+            }
+            let item = if self.newest_first {
+                held.items.pop_back()
+            } else {
+                held.items.pop_front()
+            };
+            if item.is_some() {
+                let wake = held.waiting_pushers > 0;
+                drop(held);
+                if wake {
+                    self.emptied.notify_one();
+                }
+                return item;
+            }
+            if held.closed {
+                return None;
+            }
+            held.waiting_poppers += 1;
+            held = wait_briefly(&self.filled, held);
+            held.waiting_poppers -= 1;
+        }
+    }
+
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wait_briefly<'a, T>(
+    on: &Condvar,
+    held: MutexGuard<'a, QueueState<T>>,
+) -> MutexGuard<'a, QueueState<T>> {
+    let waited = on.wait_timeout(held, HALT_POLL_INTERVAL);
+    waited.unwrap_or_else(PoisonError::into_inner).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_comes_out_before_the_end() {
+        let (queue, halt) = (StageQueue::new(2), CopyHalt::default());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..100 {
+                    assert!(queue.push(number, &halt));
+                }
+                queue.close();
+            });
+            let mut seen = Vec::new();
+            while let Some(number) = queue.pop(&halt) {
+                seen.push(number);
+            }
+            assert_eq!(seen, (0..100).collect::<Vec<_>>());
+        });
+    }
+
+    #[test]
+    fn a_halt_frees_whoever_waits_and_the_first_reason_stands() {
+        let (queue, halt) = (StageQueue::<u8>::new(1), CopyHalt::default());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| queue.pop(&halt));
+            halt.fail_lost("gone");
+            halt.fail("later");
+            assert_eq!(waits.join().expect("no panic"), None);
+        });
+        let trouble = halt.failure().expect("a reason");
+        assert_eq!((trouble.what.as_str(), trouble.lost), ("gone", true));
+        assert!(!queue.push(1, &halt));
+    }
+}

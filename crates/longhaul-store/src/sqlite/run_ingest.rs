@@ -1,0 +1,160 @@
+//! Inserts runs and their values, in any order, and any number of times.
+
+use super::hourly_series;
+use super::name_ids::{NO_PAIR, NameIds};
+use super::outbox::OutboxWriter;
+use super::planned_table;
+use crate::archive::insert_run;
+use crate::archived_report::{self, ArchivedReport};
+use crate::history_store::{IncomingRun, IngestResult, PlannedOutcome};
+use rusqlite::{Transaction, params};
+use std::collections::{BTreeSet, HashMap};
+
+/// One value with the id of its series.
+#[derive(Debug, Clone, Copy)]
+pub struct SeriesValue {
+    pub series: i64,
+    pub at_us: i64,
+    pub value: f64,
+}
+
+enum InsertOutcome {
+    New,
+    /// Stored before, and watched from now on.
+    NowWatched,
+    Already,
+    Differing,
+}
+
+/// Stores a batch; new items are also recorded in the outbox, if it is enabled.
+pub fn ingest_runs(
+    to: &Transaction<'_>,
+    runs: &[IncomingRun],
+    (outbox, names): (OutboxWriter, &mut NameIds),
+) -> rusqlite::Result<IngestResult> {
+    let mut landed = IngestResult::default();
+    let mut values = Vec::new();
+    for run in runs {
+        match insert_or_match(to, run)? {
+            fate @ (InsertOutcome::New | InsertOutcome::NowWatched) => {
+                match fate {
+                    InsertOutcome::NowWatched => landed.newly_watched += 1,
+                    _ => landed.new += 1,
+                }
+                insert_watched_run(to, run, names, &mut values)?;
+                outbox.run(to, run)?;
+            }
+            InsertOutcome::Already => landed.already_stored += 1,
+            InsertOutcome::Differing => {
+                landed.differing.push(run.run.id.clone());
+                continue;
+            }
+        }
+        if let Some(planned) = &run.planned_id {
+            // A collector may not know the agent's planned run; the run is stored anyway.
+            let run_id = run.run.id.clone();
+            planned_table::record_outcome(to, planned, &PlannedOutcome::Done { run_id }, outbox)?;
+        }
+    }
+    // Sorted like the table, so that neighbouring values share a cached page.
+    values.sort_by_key(|value| (value.series, value.at_us));
+    landed.late_values = store_values(to, &values)?;
+    hourly_series::count_recent_hours(to, &values)?;
+    Ok(landed)
+}
+
+fn insert_or_match(to: &Transaction<'_>, run: &IncomingRun) -> rusqlite::Result<InsertOutcome> {
+    let IncomingRun {
+        run,
+        list_columns: derived,
+        kind,
+        report,
+        ..
+    } = run;
+    let inserted = insert_run(to, run, *kind, derived, report, true)?;
+    if inserted > 0 {
+        return Ok(InsertOutcome::New);
+    }
+    let (stored, watched): (String, bool) = to
+        .prepare_cached("SELECT report, watched FROM run WHERE id = ?1")?
+        .query_row([&run.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if stored != *report && !is_same_report(&stored, report) {
+        return Ok(InsertOutcome::Differing);
+    }
+    if watched {
+        return Ok(InsertOutcome::Already);
+    }
+    to.prepare_cached("UPDATE run SET watched = 1 WHERE id = ?1")?
+        .execute([&run.id])?;
+    Ok(InsertOutcome::NowWatched)
+}
+
+/// Returns true if another text is the stored report with a different layout, or written by a
+/// program that parsed it. Such a program may drop fields that it does not know and round the last
+/// digit of numbers.
+fn is_same_report(stored: &str, other: &str) -> bool {
+    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    let Some(other_value) = value(other) else {
+        return false;
+    };
+    if value(stored).as_ref() == Some(&other_value) {
+        return true;
+    }
+    let again = archived_report::parse_report("of the archive", stored).ok();
+    let again = again.and_then(|report| report.to_json().ok());
+    again.is_some_and(|again| again == other || value(&again) == Some(other_value))
+}
+
+/// Records the pairs of a new run and collects its values.
+fn insert_watched_run(
+    to: &Transaction<'_>,
+    run: &IncomingRun,
+    names: &mut NameIds,
+    values: &mut Vec<SeriesValue>,
+) -> rusqlite::Result<()> {
+    let mut pairs = BTreeSet::new();
+    for reading in &run.readings {
+        pairs.insert(names.pair_id(to, &reading.pair)?);
+        values.push(SeriesValue {
+            series: names.series_id(to, &reading.pair, reading.quantity)?,
+            at_us: reading.point.at_us,
+            value: reading.point.value,
+        });
+    }
+    for pair in &run.pairs {
+        pairs.insert(names.pair_id(to, pair)?);
+    }
+    if pairs.is_empty() {
+        pairs.insert(NO_PAIR);
+    }
+    let mut note = to.prepare_cached("INSERT OR IGNORE INTO watched_run VALUES (?1, ?2, ?3)")?;
+    for pair in pairs {
+        note.execute(params![pair, run.at_us, run.run.id])?;
+    }
+    Ok(())
+}
+
+/// Inserts sorted values and returns the number of late ones.
+fn store_values(to: &Transaction<'_>, values: &[SeriesValue]) -> rusqlite::Result<u64> {
+    let mut hours = hourly_series::HourCursor::default();
+    let mut newest: HashMap<i64, SeriesValue> = HashMap::new();
+    let mut late = 0;
+    let mut insert = to.prepare_cached("INSERT OR IGNORE INTO value VALUES (?1, ?2, ?3)")?;
+    for value in values {
+        if hours.is_closed(to, value)? {
+            late += 1;
+        } else if insert.execute((value.series, value.at_us, value.value))? > 0 {
+            hours.mark(to, value)?;
+            // Values ascend, so the last one of a series is its latest.
+            newest.insert(value.series, *value);
+        }
+    }
+    let mut note = to.prepare_cached(
+        "UPDATE series SET newest_at_us = ?2, newest = ?3 \
+         WHERE id = ?1 AND coalesce(newest_at_us < ?2, TRUE)",
+    )?;
+    for value in newest.values() {
+        note.execute((value.series, value.at_us, value.value))?;
+    }
+    Ok(late)
+}

@@ -1,0 +1,162 @@
+//! Errors of an archive, classified by what the user can do about them.
+
+use std::path::PathBuf;
+
+/// The reason why an archive operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The folder cannot be created or the file cannot be opened.
+    #[error("cannot open the archive {}", path.display())]
+    Open {
+        path: PathBuf,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file is an SQLite database of another program.
+    #[error("{} is the database of another program, not an archive of longhaul", path.display())]
+    Foreign { path: PathBuf },
+    /// The file was written by a later longhaul.
+    #[error(
+        "the archive {} has schema {found}, this longhaul knows up to {known}",
+        path.display()
+    )]
+    Newer {
+        path: PathBuf,
+        found: i64,
+        known: i64,
+    },
+    /// The file is damaged or not SQLite at all.
+    #[error("the archive {} is damaged or not an archive", path.display())]
+    Damaged {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+    /// The disk rejected a write: it is full, the file may not grow, or the disk failed.
+    #[error("the disk did not take a write to the archive {}", path.display())]
+    Full {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+    /// The file or its folder is not writable.
+    #[error("the archive {} cannot be written", path.display())]
+    ReadOnly {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+    /// Another process held the lock for longer than the timeout.
+    #[error("the archive {} stayed locked by another process", path.display())]
+    Locked {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+    /// Any other failure of the database.
+    #[error("cannot {doing} in the archive {}", path.display())]
+    Sql {
+        doing: &'static str,
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+    /// A request to a remote database failed.
+    #[error("cannot {doing} in {at}")]
+    Database {
+        doing: &'static str,
+        /// Name and address of the database.
+        at: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
+        hint: Option<String>,
+    },
+    /// A run with this id and different content is already stored; observations are never
+    /// overwritten.
+    #[error("run {id} is already in the archive, with another content")]
+    IdTaken { id: String },
+    /// An input exceeds a limit of the archive; nothing of its batch was stored.
+    #[error("the archive does not take {what}: {why}")]
+    Refused { what: String, why: &'static str },
+    #[error("no run is planned under the id {id}")]
+    NoSuchPlanned { id: String },
+    #[error("no run matches `{wanted}`")]
+    NoSuchRun { wanted: String },
+    #[error("`{wanted}` matches {count} runs, among them {example}")]
+    Ambiguous {
+        wanted: String,
+        count: u64,
+        example: String,
+    },
+    /// A report could not be converted to or from JSON.
+    #[error("cannot read run {id} as a report")]
+    Report {
+        id: String,
+        source: serde_json::Error,
+    },
+    /// The report has a schema that this program does not know.
+    #[error("run {id} has schema `{found}`, this longhaul reads `{known}`")]
+    UnknownReport {
+        id: String,
+        found: String,
+        known: &'static str,
+    },
+}
+
+impl StoreError {
+    /// Classifies an SQLite error by what the user can do about it.
+    pub(crate) fn from_sqlite(
+        doing: &'static str,
+        path: &std::path::Path,
+        source: rusqlite::Error,
+    ) -> Self {
+        use rusqlite::ErrorCode as Code;
+        let path = path.to_owned();
+        match source.sqlite_error_code() {
+            Some(Code::DatabaseCorrupt | Code::NotADatabase) => {
+                StoreError::Damaged { path, source }
+            }
+            // A full disk is reported as FULL, or as an I/O error if it affects the log's index.
+            Some(Code::DiskFull | Code::SystemIoFailure) => StoreError::Full { path, source },
+            Some(Code::ReadOnly | Code::PermissionDenied) => StoreError::ReadOnly { path, source },
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => StoreError::Locked { path, source },
+            Some(Code::CannotOpen) => StoreError::Open {
+                path,
+                source: Box::new(source),
+            },
+            _ => StoreError::Sql {
+                doing,
+                path,
+                source,
+            },
+        }
+    }
+
+    /// Returns the next step for the user, if there is one.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            StoreError::Open { .. } | StoreError::ReadOnly { .. } => {
+                "name a file in a folder that you may write with `--archive FILE`".to_owned()
+            }
+            StoreError::Foreign { .. } => "name another file with `--archive FILE`".to_owned(),
+            StoreError::Newer { .. } => {
+                "use the longhaul that wrote it, or another file with `--archive FILE`".to_owned()
+            }
+            StoreError::Damaged { path, .. } => format!(
+                "move {} away and a new archive begins; `sqlite3 FILE .recover` may save the old one",
+                path.display()
+            ),
+            StoreError::Full { .. } => {
+                "make room on that disk (`df`), or name a file elsewhere with `--archive FILE`"
+                    .to_owned()
+            }
+            StoreError::Locked { .. } => "try again when the other process is done".to_owned(),
+            StoreError::NoSuchRun { .. } | StoreError::Ambiguous { .. } => {
+                "`longhaul report list` shows the runs; the first letters of an id are enough"
+                    .to_owned()
+            }
+            StoreError::UnknownReport { .. } => "a later longhaul can read it".to_owned(),
+            StoreError::Database { hint, .. } => return hint.clone(),
+            StoreError::Sql { .. }
+            | StoreError::IdTaken { .. }
+            | StoreError::Refused { .. }
+            | StoreError::NoSuchPlanned { .. }
+            | StoreError::Report { .. } => {
+                return None;
+            }
+        })
+    }
+}

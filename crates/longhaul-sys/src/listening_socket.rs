@@ -1,0 +1,77 @@
+//! Listening sockets: TCP listeners, and UDP sockets that share one port.
+
+use crate::sockopt;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+/// Accept backlog: all streams of a run connect at once.
+const BACKLOG: i32 = 1024;
+
+/// Address and options of a listening socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenSocketConfig<'a> {
+    pub address: SocketAddr,
+    /// True if an IPv6 socket also accepts IPv4 (IPV6_V6ONLY off).
+    pub both_families: bool,
+    pub device: Option<&'a str>,
+}
+
+fn open_socket(
+    place: &ListenSocketConfig<'_>,
+    kind: Type,
+    protocol: Protocol,
+) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(place.address), kind, Some(protocol))?;
+    if place.address.is_ipv6() {
+        socket.set_only_v6(!place.both_families)?;
+    }
+    if let Some(device) = place.device {
+        sockopt::bind_device(&socket, device)?;
+    }
+    socket.set_reuse_address(true)?;
+    Ok(socket)
+}
+
+/// Opens a listener whose `accept` times out after `wake` with `WouldBlock`, so that its thread can
+/// end.
+pub fn listen_tcp(place: &ListenSocketConfig<'_>, wake: Duration) -> io::Result<TcpListener> {
+    let socket = open_socket(place, Type::STREAM, Protocol::TCP)?;
+    socket.bind(&place.address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_read_timeout(Some(wake))?;
+    Ok(socket.into())
+}
+
+/// Opens a UDP socket that permits connected ones on the same port (SO_REUSEPORT).
+pub fn bind_shared_udp(place: &ListenSocketConfig<'_>) -> io::Result<UdpSocket> {
+    let socket = open_socket(place, Type::DGRAM, Protocol::UDP)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&place.address.into())?;
+    Ok(socket.into())
+}
+
+/// Opens a UDP socket on an already shared port for one peer; the kernel prefers it for that peer's
+/// datagrams.
+pub fn bind_udp_for_peer(
+    place: &ListenSocketConfig<'_>,
+    peer: SocketAddr,
+) -> io::Result<UdpSocket> {
+    let socket = bind_shared_udp(place)?;
+    socket.connect(peer)?;
+    Ok(socket)
+}
+
+/// Detects a dead peer: sends keep-alive probes after `after`, and waits no longer than `after` for
+/// acknowledgements (TCP_USER_TIMEOUT).
+pub fn set_dead_peer_timeout(socket: &TcpStream, after: Duration) -> io::Result<()> {
+    let interval = (after / 4).max(Duration::from_secs(1));
+    let keepalive = TcpKeepalive::new()
+        .with_time(after)
+        .with_interval(interval)
+        .with_retries(4);
+    let socket = SockRef::from(socket);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(after))
+}

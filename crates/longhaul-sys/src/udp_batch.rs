@@ -1,0 +1,311 @@
+//! Batched datagrams: segmentation offload and sendmmsg for sending, recvmmsg with kernel
+//! timestamps for receiving.
+
+mod udp_sendmmsg;
+
+pub use udp_sendmmsg::{MAX_PER_CALL, send_many};
+
+use crate::memory_region::ReceiveSink;
+use crate::syscall::check_status;
+use crate::tcp_transfer::retry_interrupted;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+/// `UDP_SEGMENT`, linux/udp.h (Linux 4.18).
+const UDP_SEGMENT: i32 = 103;
+/// Buffer size for control messages with a timespec, a count and a hop limit, with a reserve.
+const CONTROL_WORDS: usize = 16;
+/// `SO_RXQ_OVFL`, asm-generic/socket.h.
+const SO_RXQ_OVFL: i32 = 40;
+
+/// Makes the kernel or the card split every send into datagrams of this payload; 0 disables it.
+///
+/// # Errors
+/// Fails on kernels before 4.18, and for sizes beyond the path MTU.
+pub fn set_segment_bytes(socket: impl AsFd, bytes: u16) -> io::Result<()> {
+    set_integer(socket, libc::IPPROTO_UDP, UDP_SEGMENT, i32::from(bytes))
+}
+
+/// Reports with each datagram how many the kernel has dropped on this socket for lack of buffer.
+pub fn set_overflow_count(socket: impl AsFd) -> io::Result<()> {
+    enable_option(socket, libc::SOL_SOCKET, SO_RXQ_OVFL)
+}
+
+/// Reports the TTL or hop limit of each received datagram.
+pub fn set_receive_hop_limit(socket: impl AsFd, peer: SocketAddr) -> io::Result<()> {
+    match peer {
+        SocketAddr::V4(_) => enable_option(socket, libc::IPPROTO_IP, libc::IP_RECVTTL),
+        SocketAddr::V6(_) => enable_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
+    }
+}
+
+/// Forbids fragmentation, and ignores the kernel's path MTU (`IP_PMTUDISC_PROBE`, ip(7)).
+pub fn forbid_fragmentation(socket: impl AsFd, peer: SocketAddr) -> io::Result<()> {
+    let (level, name, value) = match peer {
+        SocketAddr::V4(_) => (
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_PMTUDISC_PROBE,
+        ),
+        SocketAddr::V6(_) => (
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IPV6_PMTUDISC_PROBE,
+        ),
+    };
+    set_integer(socket, level, name, value)
+}
+
+fn enable_option(socket: impl AsFd, level: i32, name: i32) -> io::Result<()> {
+    set_integer(socket, level, name, 1)
+}
+
+fn set_integer(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: `value` lives for the call and its size is passed with it.
+    let answer = unsafe {
+        libc::setsockopt(
+            fd,
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<i32>() as u32,
+        )
+    };
+    check_status(answer)
+}
+
+/// One received datagram.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchDatagram<'a> {
+    /// The received bytes, limited by the slot's size.
+    pub bytes: &'a [u8],
+    /// The real payload length, even if the slot is shorter.
+    pub payload_bytes: usize,
+    /// Kernel receive timestamp, wall clock since 1970.
+    pub arrived: Option<Duration>,
+    /// TTL or hop limit on arrival.
+    pub hop_limit: Option<u8>,
+    /// Datagrams dropped by the kernel on this socket so far, for lack of buffer.
+    pub overflowed: Option<u32>,
+}
+
+/// Reusable buffers for several datagrams.
+pub struct ReceiveBatch {
+    payload: Vec<u8>,
+    slot_bytes: usize,
+    headers: Vec<libc::mmsghdr>,
+    filled: usize,
+    /// Memory that the headers point to, besides the payload.
+    _pointed: BatchMemory,
+}
+
+type BatchMemory = (
+    Vec<[u64; CONTROL_WORDS]>,
+    Vec<libc::iovec>,
+    Option<ReceiveSink>,
+);
+
+// SAFETY: the raw pointers are to memory that the value owns: to vectors whose length never
+// changes, and to a sink that any thread may let the kernel write to.
+unsafe impl Send for ReceiveBatch {}
+
+impl ReceiveBatch {
+    /// Creates slots of `slot_bytes` for one datagram each.
+    pub fn new(slots: usize, slot_bytes: usize) -> ReceiveBatch {
+        ReceiveBatch::build(slots, slot_bytes, None)
+    }
+
+    /// Creates slots for the header of one datagram each; the rest is written to the sink.
+    pub fn with_sink(slots: usize, head_bytes: usize, sink: ReceiveSink) -> ReceiveBatch {
+        ReceiveBatch::build(slots, head_bytes, Some(sink))
+    }
+
+    fn build(slots: usize, slot_bytes: usize, sink: Option<ReceiveSink>) -> ReceiveBatch {
+        let mut payload = vec![0; slots * slot_bytes];
+        let mut control = vec![[0; CONTROL_WORDS]; slots];
+        let rest = sink.as_ref().map_or(&[][..], ReceiveSink::pieces);
+        let mut vectors = Vec::with_capacity(slots * (1 + rest.len()));
+        for slot in payload.chunks_exact_mut(slot_bytes) {
+            vectors.push(libc::iovec {
+                iov_base: slot.as_mut_ptr().cast(),
+                iov_len: slot.len(),
+            });
+            vectors.extend_from_slice(rest);
+        }
+        let of_slot = vectors.chunks_exact_mut(1 + rest.len()).zip(&mut control);
+        let headers = of_slot.map(|(vectors, control)| {
+            // SAFETY: an all-zero mmsghdr has no buffers.
+            let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            header.msg_hdr.msg_iov = vectors.as_mut_ptr();
+            header.msg_hdr.msg_iovlen = vectors.len() as _;
+            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = size_of_val(control) as _;
+            header
+        });
+        ReceiveBatch {
+            headers: headers.collect(),
+            payload,
+            slot_bytes,
+            filled: 0,
+            _pointed: (control, vectors, sink),
+        }
+    }
+
+    /// Waits for one datagram, then reads further available ones, up to the number of slots.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing arrived before the receive timeout.
+    pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
+        // The kernel has changed only the headers that it filled.
+        for header in &mut self.headers[..self.filled] {
+            header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
+        }
+        self.filled = 0;
+        let fd = socket.as_fd().as_raw_fd();
+        let count = self.headers.len() as u32;
+        let flags = libc::MSG_WAITFORONE | libc::MSG_TRUNC;
+        let headers = self.headers.as_mut_ptr();
+        let none = std::ptr::null_mut();
+        // SAFETY: every header points to memory that `self` owns.
+        self.filled = retry_interrupted(|| unsafe {
+            libc::recvmmsg(fd, headers, count, flags as _, none) as isize
+        })?;
+        Ok(self.filled)
+    }
+
+    /// Iterates over the datagrams of the last [`ReceiveBatch::receive`], in order of arrival.
+    pub fn datagrams(&self) -> impl Iterator<Item = BatchDatagram<'_>> {
+        let slots = self.payload.chunks_exact(self.slot_bytes);
+        self.headers[..self.filled]
+            .iter()
+            .zip(slots)
+            .map(|(header, slot)| {
+                let notes = parse_metadata(&header.msg_hdr);
+                BatchDatagram {
+                    bytes: &slot[..slot.len().min(header.msg_len as usize)],
+                    payload_bytes: header.msg_len as usize,
+                    arrived: notes.arrived,
+                    hop_limit: notes.hop_limit,
+                    overflowed: notes.overflowed,
+                }
+            })
+    }
+}
+
+/// Metadata that the kernel attached to a datagram.
+#[derive(Debug, Default)]
+struct DatagramMetadata {
+    arrived: Option<Duration>,
+    hop_limit: Option<u8>,
+    overflowed: Option<u32>,
+}
+
+fn parse_metadata(header: &libc::msghdr) -> DatagramMetadata {
+    let mut notes = DatagramMetadata::default();
+    // SAFETY: the kernel has set the control length of a header that points to owned memory.
+    let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !control.is_null() {
+        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give headers that are whole inside the buffer.
+        let (level, kind) = unsafe { ((*control).cmsg_level, (*control).cmsg_type) };
+        // SAFETY: as above; the data of the header begins there.
+        let data = unsafe { libc::CMSG_DATA(control) };
+        match (level, kind) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                // SAFETY: a message of this kind carries one timespec, perhaps unaligned.
+                let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
+                notes.arrived = Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32));
+            }
+            (libc::SOL_SOCKET, SO_RXQ_OVFL) => {
+                // SAFETY: a message of this kind carries one u32, perhaps unaligned.
+                notes.overflowed = Some(unsafe { data.cast::<u32>().read_unaligned() });
+            }
+            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                // SAFETY: a message of these kinds carries one int, perhaps unaligned.
+                let limit = unsafe { data.cast::<i32>().read_unaligned() };
+                notes.hop_limit = u8::try_from(limit).ok();
+            }
+            _ => {}
+        }
+        // SAFETY: as above.
+        control = unsafe { libc::CMSG_NXTHDR(header, control) };
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sockopt;
+    use std::net::UdpSocket;
+
+    fn pair() -> (UdpSocket, UdpSocket) {
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let far = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        near.connect(far.local_addr().expect("address"))
+            .expect("connect");
+        far.connect(near.local_addr().expect("address"))
+            .expect("connect");
+        (near, far)
+    }
+
+    #[test]
+    fn datagrams_come_whole_and_with_their_time_of_arrival() {
+        let (near, far) = pair();
+        sockopt::set_receive_timestamps(&far).expect("timestamps");
+        for length in [1_usize, 100, 1000] {
+            near.send(&vec![length as u8; length]).expect("send");
+        }
+        let mut batch = ReceiveBatch::new(8, 64);
+        let mut seen = Vec::new();
+        while seen.len() < 3 {
+            batch.receive(&far).expect("receive");
+            seen.extend(batch.datagrams().map(|datagram| {
+                assert!(datagram.arrived.is_some());
+                (datagram.payload_bytes, datagram.bytes.len())
+            }));
+        }
+        assert_eq!(seen, [(1, 1), (100, 64), (1000, 64)]);
+    }
+
+    #[test]
+    fn what_came_tells_its_hop_limit_and_the_drops_before_it() {
+        let (near, far) = pair();
+        let peer = near.local_addr().expect("address");
+        set_receive_hop_limit(&far, peer).expect("IP_RECVTTL");
+        set_overflow_count(&far).expect("SO_RXQ_OVFL");
+        forbid_fragmentation(&near, peer).expect("IP_MTU_DISCOVER");
+        sockopt::set_receive_buffer(&far, 4096).expect("a small buffer");
+        for _ in 0..100 {
+            near.send(&[1; 1000]).expect("send");
+        }
+        let mut batch = ReceiveBatch::new(64, 64);
+        let mut came = batch.receive(&far).expect("receive");
+        assert!(
+            batch
+                .datagrams()
+                .all(|datagram| datagram.hop_limit == Some(64))
+        );
+        // The count is attached to datagrams that are queued after a drop.
+        near.send(&[2; 10]).expect("send");
+        came += batch.receive(&far).expect("receive");
+        let dropped = batch.datagrams().find_map(|datagram| datagram.overflowed);
+        assert_eq!(dropped.map(|count| count as usize), Some(101 - came));
+    }
+
+    #[test]
+    fn a_segmented_send_arrives_as_separate_datagrams() {
+        let (near, far) = pair();
+        set_segment_bytes(&near, 100).expect("Linux 4.18");
+        near.send(&[3; 250]).expect("send");
+        let mut batch = ReceiveBatch::new(8, 200);
+        let mut seen = Vec::new();
+        while seen.len() < 3 {
+            batch.receive(&far).expect("receive");
+            seen.extend(batch.datagrams().map(|datagram| datagram.payload_bytes));
+        }
+        assert_eq!(seen, [100, 100, 50]);
+    }
+}

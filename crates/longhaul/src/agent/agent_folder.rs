@@ -1,0 +1,206 @@
+//! The agent's folder next to the archive: lock, spool of running runs, ballast file, and
+//! notification log.
+//!
+//! The lock is a kernel lock on an open file, so a crash releases it. The ballast file reserves
+//! disk space that is released when the disk is full, so that finished results can still be stored.
+
+use crate::command_failure::{ARCHIVE, CommandFailure, HOST};
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Space for the results of some runs and for the write-ahead log of the archive.
+pub const BALLAST_BYTES: usize = 16 << 20;
+/// Bytes per write.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// The folder of one agent, locked.
+#[derive(Debug)]
+pub struct AgentFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl AgentFolder {
+    /// Locks the folder of this archive. The lock is held as long as the returned value lives.
+    pub fn acquire(archive: &Path) -> Result<AgentFolder, CommandFailure> {
+        let path = agent_folder_path(archive);
+        let cannot = |error: io::Error| {
+            let what = format!("cannot use the agent's folder {}", path.display());
+            let mut fail = CommandFailure::new(HOST, what);
+            fail.causes.push(error.to_string());
+            fail.hint(Some(
+                "make the folder of the archive writable for the agent's user",
+            ))
+        };
+        fs::create_dir_all(path.join("spool")).map_err(cannot)?;
+        let lock = open_private_file(&path.join("lock")).map_err(cannot)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(AgentFolder { path, _lock: lock }),
+            Err(TryLockError::WouldBlock) => {
+                let what = format!("another agent uses the archive {}", archive.display());
+                Err(CommandFailure::new(ARCHIVE, what).hint(Some(
+                    "one agent for each archive: stop the other one, or name another `archive` in \
+                     [agent]",
+                )))
+            }
+            Err(TryLockError::Error(error)) => Err(cannot(error)),
+        }
+    }
+
+    pub fn file_path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub fn spool_path(&self) -> PathBuf {
+        self.path.join("spool")
+    }
+}
+
+/// Returns the path of the folder, for example `archive.sqlite3.agent`.
+fn agent_folder_path(archive: &Path) -> PathBuf {
+    let mut name = archive
+        .file_name()
+        .map_or_else(|| OsString::from("archive"), OsString::from);
+    name.push(".agent");
+    archive.with_file_name(name)
+}
+
+/// Opens a file for reading and writing, and creates it with mode 0600 if it does not exist.
+pub fn open_private_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
+    options.open(path)
+}
+
+/// Replaces a small file atomically: a reader sees either the old or the new text.
+pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+/// Returns the text of a small file, or `None` if the file does not exist.
+pub fn read_small_file(path: &Path, bytes_max: u64) -> io::Result<Option<String>> {
+    match File::open(path) {
+        Ok(file) => {
+            let mut text = String::new();
+            file.take(bytes_max).read_to_string(&mut text)?;
+            Ok(Some(text))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reserved space on the disk of the archive.
+#[derive(Debug)]
+pub struct BallastFile {
+    path: PathBuf,
+}
+
+impl BallastFile {
+    pub fn new(folder: &AgentFolder) -> Self {
+        BallastFile {
+            path: folder.spool_path().join("ballast"),
+        }
+    }
+
+    /// Creates the file if necessary. Returns whether the space is reserved.
+    pub fn ensure(&self) -> bool {
+        let whole = |it: fs::Metadata| it.len() >= BALLAST_BYTES as u64;
+        if fs::metadata(&self.path).is_ok_and(whole) {
+            return true;
+        }
+        let made = self.create();
+        if made.is_err() {
+            // A partial file would only take space from results.
+            let _ = fs::remove_file(&self.path);
+        }
+        made.is_ok()
+    }
+
+    fn create(&self) -> io::Result<()> {
+        let mut file = open_private_file(&self.path)?;
+        // Sparse or compressible content would not reserve space.
+        let mut word = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut piece = Vec::with_capacity(CHUNK_BYTES);
+        while piece.len() < CHUNK_BYTES {
+            word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            piece.extend_from_slice(&(word ^ (word >> 33)).to_le_bytes());
+        }
+        for _ in 0..BALLAST_BYTES / CHUNK_BYTES {
+            file.write_all(&piece)?;
+        }
+        file.sync_all()
+    }
+
+    /// Releases the space. Returns whether any was reserved.
+    pub fn release(&self) -> bool {
+        fs::remove_file(&self.path).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("longhaul-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a temporary folder");
+        path
+    }
+
+    #[test]
+    fn one_agent_has_an_archive_and_the_next_one_may_have_it_later() {
+        let at = place("lock");
+        let archive = at.join("a.sqlite3");
+        let first = AgentFolder::acquire(&archive).expect("free");
+        let second = AgentFolder::acquire(&archive).expect_err("taken");
+        assert!(second.message.contains("another agent"), "{second:?}");
+        drop(first);
+        AgentFolder::acquire(&archive).expect("free again");
+        fs::remove_dir_all(&at).expect("clean");
+    }
+
+    #[test]
+    fn the_ballast_is_made_given_up_and_made_again() {
+        let at = place("ballast");
+        let folder = AgentFolder::acquire(&at.join("a.sqlite3")).expect("free");
+        let ballast = BallastFile::new(&folder);
+        assert!(ballast.ensure() && ballast.ensure());
+        assert!(ballast.release());
+        assert!(!ballast.release(), "it is gone already");
+        assert!(ballast.ensure());
+        fs::remove_dir_all(&at).expect("clean");
+    }
+
+    #[test]
+    fn a_small_file_is_replaced_whole() {
+        let at = place("replace");
+        let path = at.join("told.json");
+        assert_eq!(read_small_file(&path, 100).expect("readable"), None);
+        replace_file(&path, "one").expect("written");
+        replace_file(&path, "two").expect("written");
+        assert_eq!(
+            read_small_file(&path, 100).expect("readable").as_deref(),
+            Some("two")
+        );
+        fs::remove_dir_all(&at).expect("clean");
+    }
+}

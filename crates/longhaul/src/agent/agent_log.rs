@@ -1,0 +1,124 @@
+//! The log of the agent: one line per event, as text for people or as JSON for programs.
+
+use crate::render::watch_cost::agent_lines;
+use crate::watch::measure_jobs::JobKey;
+use jiff::Timestamp;
+use longhaul_model::report::v1::AnyReport;
+use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_store::history_store::run_of;
+use serde_json::{Value, json};
+use std::io::Write;
+
+#[derive(Debug, Clone, Copy)]
+pub struct AgentLog {
+    pub json: bool,
+}
+
+impl AgentLog {
+    /// Logs a run whose result is in the archive.
+    pub fn run_finished(self, key: &JobKey, planned_id: &str, report: &AnyReport) {
+        let result = agent_lines::summarize_report(report);
+        let value = json!({
+            "event": "run", "measurement": *key.measure, "from": *key.from, "to": *key.to,
+            "planned": planned_id, "run": run_of(report).id, "result": result,
+        });
+        self.write_line(&format!("{}  {result}", format_job_key(key)), value);
+    }
+
+    pub fn run_failed(self, key: &JobKey, planned_id: &str, why: &str) {
+        let value = json!({
+            "event": "failed", "measurement": *key.measure, "from": *key.from, "to": *key.to,
+            "planned": planned_id, "why": why,
+        });
+        self.write_line(&format!("{}  failed: {why}", format_job_key(key)), value);
+    }
+
+    pub fn run_refused(self, key: &JobKey, planned_id: &str, why: &str) {
+        let value = json!({
+            "event": "refused", "measurement": *key.measure, "from": *key.from, "to": *key.to,
+            "planned": planned_id, "why": why,
+        });
+        let text = format!(
+            "{}  the far end is busy, tries again: {why}",
+            format_job_key(key)
+        );
+        self.write_line(&text, value);
+    }
+
+    /// Logs missed runs of one job with the same reason.
+    pub fn runs_missed(self, key: &JobKey, runs: usize, (word, why): (&str, &str)) {
+        let value = json!({
+            "event": "missed", "measurement": *key.measure, "from": *key.from, "to": *key.to,
+            "runs": runs, "reason": word,
+        });
+        let times = if runs == 1 {
+            String::new()
+        } else {
+            format!(" {runs} times")
+        };
+        self.write_line(
+            &format!("{}  missed{times}: {why}", format_job_key(key)),
+            value,
+        );
+    }
+
+    /// Logs an event that is new or has changed.
+    pub fn event(self, event: &ChangeEvent) {
+        let value = json!({
+            "event": "change", "id": event.id, "from": event.pair.from, "to": event.pair.to,
+            "quantity": event.quantity.word(), "state": event.state.word(),
+            "before": event.before.median, "after": event.after.median,
+            "causes": event.causes.iter().map(|it| &it.cause).collect::<Vec<_>>(),
+        });
+        self.write_line(&agent_lines::describe_event(event), value);
+    }
+
+    /// Logs something that went well.
+    pub fn info(self, text: &str) {
+        self.write_line(text, json!({"event": "note", "text": text}));
+    }
+
+    /// Logs something that needs attention.
+    pub fn warn(self, text: &str) {
+        self.write_line(
+            &format!("trouble: {text}"),
+            json!({"event": "trouble", "text": text}),
+        );
+    }
+
+    /// Logs the startup message; `text` may have several lines.
+    pub fn startup(self, text: &str, value: Value) {
+        // A closed stdout must not stop the agent.
+        let _ = if self.json {
+            write_json(value)
+        } else {
+            write_text(text)
+        };
+    }
+
+    fn write_line(self, text: &str, value: Value) {
+        let _ = if self.json {
+            write_json(value)
+        } else {
+            let now = Timestamp::now().strftime("%H:%M:%SZ").to_string();
+            write_text(&agent_lines::format_timed_line(&now, text))
+        };
+    }
+}
+
+fn format_job_key(key: &JobKey) -> String {
+    agent_lines::format_measurement(&key.measure, &key.from, &key.to)
+}
+
+fn write_json(mut value: Value) -> std::io::Result<()> {
+    value["at"] = json!(Timestamp::now().to_string());
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{value}")?;
+    out.flush()
+}
+
+fn write_text(text: &str) -> std::io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

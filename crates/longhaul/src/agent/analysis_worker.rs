@@ -1,0 +1,317 @@
+//! The analysis worker: detects lasting changes in new values, diagnoses causes, and requests
+//! measurements that decide between them.
+//!
+//! A thread with its own archive connection, so that neither the event loop nor the archive writer
+//! waits for it.
+//!
+//! - [`mod@detector_series`]: the values that the detector reads
+//! - [`event_evidence`]: the evidence in the archive around an event
+//! - [`operator_report`]: the case text for the network operator
+//! - [`other_paths`]: paths that changed at the same time, and paths that did not
+//! - [`route_changes`]: the rate of route changes of a pair
+//! - [`tuning_evidence`]: evidence from a search for better settings
+
+mod detector_series;
+mod event_evidence;
+mod operator_report;
+mod other_paths;
+mod route_changes;
+mod tuning_evidence;
+
+use super::agent_folder::AgentFolder;
+use super::clocks;
+use crate::watch::watch_file::{DetectSection, WatchFile};
+use event_evidence::EventEvidence;
+use longhaul_analysis::change_detection::DetectionOptions;
+use longhaul_analysis::change_detection::event_tracking::EventTracker;
+use longhaul_analysis::event::{
+    EventExplanation, FollowUpMeasurement, explain_event, format_operator_report, plan_follow_ups,
+};
+use longhaul_model::report::v1::event::{ChangeEvent, EventState};
+use longhaul_model::report::v1::quantity::{PathQuantity, QuantityScale};
+use longhaul_model::report::v1::series::HostPair;
+use longhaul_store::history_store::{EventFilter, TimeRange, is_event_open};
+use longhaul_store::{HistoryStore, StoreError};
+pub use operator_report::build_case_text;
+use route_changes::RouteChangeHistory;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use tokio::sync::mpsc;
+
+/// The maximum number of queued tasks, enough for a thousand paths per minute.
+const MAX_QUEUED_TASKS: usize = 4096;
+const MAX_QUEUED_RESULTS: usize = 1024;
+/// The maximum number of earlier events that are read for a pair.
+const MAX_EARLIER_EVENTS: u32 = 500;
+/// The maximum number of explanations of an open event per state.
+const MAX_EXPLANATIONS: u32 = 6;
+/// The maximum number of events whose explanations are counted.
+const MAX_TRACKED_EVENTS: usize = 10_000;
+
+/// A run was stored.
+#[derive(Debug)]
+pub struct RunStored {
+    pub run_id: String,
+    pub pairs: Vec<HostPair>,
+    /// Series with a new value.
+    pub updated_series: Vec<(HostPair, PathQuantity)>,
+    /// The event that the run was requested for.
+    pub follows_up: Option<String>,
+}
+
+/// A result of the analysis.
+#[derive(Debug)]
+pub enum AnalysisResult {
+    Event {
+        event: Arc<ChangeEvent>,
+        /// The event is new, or its state or first cause has changed.
+        is_news: bool,
+        /// The case text for the network operator.
+        case: Arc<str>,
+    },
+    FollowUps {
+        event: Arc<ChangeEvent>,
+        wanted: Vec<FollowUpMeasurement>,
+    },
+    Error(String),
+}
+
+enum AnalysisTask {
+    Analyze(RunStored),
+    /// The id of an event whose notification is pending.
+    Renotify(String),
+    Reload(Arc<WatchFile>),
+}
+
+/// The handle of the analysis thread.
+#[derive(Debug, Clone)]
+pub struct AnalysisWorker {
+    tasks: SyncSender<AnalysisTask>,
+}
+
+impl AnalysisWorker {
+    pub fn start(
+        archive: Box<dyn HistoryStore>,
+        file: Arc<WatchFile>,
+        folder: &AgentFolder,
+    ) -> io::Result<(AnalysisWorker, mpsc::Receiver<AnalysisResult>)> {
+        let (tasks, taken) = sync_channel(MAX_QUEUED_TASKS);
+        let (out, heard) = mpsc::channel(MAX_QUEUED_RESULTS);
+        let worker = AnalysisThread {
+            archive,
+            file,
+            results: out,
+            explanations: HashMap::new(),
+            reroutes: RouteChangeHistory::load(folder.file_path("reroutes.json")),
+        };
+        thread::Builder::new()
+            .name("events".to_owned())
+            .spawn(move || worker.run(&taken))?;
+        Ok((AnalysisWorker { tasks }, heard))
+    }
+
+    /// Submits a stored run. Returns false if the queue is full.
+    pub fn submit_run(&self, look: RunStored) -> bool {
+        self.tasks.try_send(AnalysisTask::Analyze(look)).is_ok()
+    }
+
+    /// Requests the notification of an event again.
+    pub fn renotify(&self, event_id: String) {
+        let _ = self.tasks.try_send(AnalysisTask::Renotify(event_id));
+    }
+
+    pub fn reload(&self, file: Arc<WatchFile>) {
+        // A full queue is reported at the next run.
+        let _ = self.tasks.try_send(AnalysisTask::Reload(file));
+    }
+}
+
+/// The state of the analysis thread.
+struct AnalysisThread {
+    archive: Box<dyn HistoryStore>,
+    file: Arc<WatchFile>,
+    results: mpsc::Sender<AnalysisResult>,
+    /// The number of explanations per event.
+    explanations: HashMap<String, u32>,
+    reroutes: RouteChangeHistory,
+}
+
+impl AnalysisThread {
+    fn run(mut self, tasks: &Receiver<AnalysisTask>) {
+        while let Ok(task) = tasks.recv() {
+            match task {
+                AnalysisTask::Reload(file) => self.file = file,
+                AnalysisTask::Renotify(id) => {
+                    let event = self.archive.event(&id).ok().flatten();
+                    if let Some(event) = event
+                        && let Err(error) = self.explain(event, true)
+                    {
+                        self.send_result(AnalysisResult::Error(format!(
+                            "event {id} is not told: {error}"
+                        )));
+                    }
+                }
+                AnalysisTask::Analyze(look) => {
+                    let run = look.run_id.clone();
+                    if let Err(error) = self.analyze_run(&look) {
+                        let text = format!("run {run} was not looked at for events: {error}");
+                        self.send_result(AnalysisResult::Error(text));
+                    }
+                }
+            }
+        }
+    }
+
+    fn send_result(&self, heard: AnalysisResult) {
+        // Sending fails only after the event loop has ended.
+        let _ = self.results.blocking_send(heard);
+    }
+
+    fn analyze_run(&mut self, look: &RunStored) -> Result<(), StoreError> {
+        self.reroutes.record_run(&*self.archive, look)?;
+        let file = Arc::clone(&self.file);
+        let followed = file.detect.quantities.as_deref();
+        let mut news = Vec::new();
+        for (pair, quantity) in &look.updated_series {
+            if followed.is_none_or(|some| some.contains(quantity)) {
+                self.detect_changes(pair, *quantity, &mut news)?;
+            }
+        }
+        if let Some(id) = &look.follows_up
+            && let Some(mut event) = self.archive.event(id)?
+        {
+            event.follow_ups.push(look.run_id.clone());
+            self.explain(event, false)?;
+            news.push(id.clone());
+        }
+        self.explain_open_events(&look.pairs, &news)
+    }
+
+    /// Runs the detector on one series. Adds the ids of explained events to `announced_ids`.
+    fn detect_changes(
+        &mut self,
+        pair: &HostPair,
+        quantity: PathQuantity,
+        news: &mut Vec<String>,
+    ) -> Result<(), StoreError> {
+        let options = build_detector_options(&self.file.detect, quantity);
+        let now_us = clocks::read_wall_us();
+        let points = detector_series::read_detector_points(
+            &*self.archive,
+            (pair, quantity),
+            &options,
+            now_us,
+        )?;
+        let begin_us = points.first().map_or(now_us, |point| point.at_us);
+        let filter = EventFilter {
+            range: TimeRange {
+                begin_us,
+                end_us: i64::MAX,
+            },
+            pair: Some(pair.clone()),
+            state: None,
+            limit: MAX_EARLIER_EVENTS,
+        };
+        let earlier = self.archive.events(&filter)?;
+        let watcher = EventTracker {
+            pair: pair.clone(),
+            quantity,
+            options,
+        };
+        let followed = watcher.update(&points, &earlier, now_us);
+        for event in followed.events {
+            if followed.announced_ids.contains(&event.id) {
+                news.push(event.id.clone());
+                self.explanations.remove(&event.id);
+                self.explain(event, true)?;
+            } else if earlier.iter().any(|old| old.between_us == event.between_us) {
+                self.archive.put_event(&event)?;
+            } else {
+                // The change point has moved, so the evidence differs.
+                news.push(event.id.clone());
+                self.explain(event, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Explains open events again, because new runs of their pairs may bring evidence.
+    fn explain_open_events(
+        &mut self,
+        pairs: &[HostPair],
+        done: &[String],
+    ) -> Result<(), StoreError> {
+        for pair in pairs {
+            let filter = EventFilter {
+                range: TimeRange::ALL,
+                pair: Some(pair.clone()),
+                state: Some(EventState::Confirmed),
+                limit: MAX_EARLIER_EVENTS,
+            };
+            for event in self.archive.events(&filter)? {
+                let tried = self.explanations.get(&event.id).copied().unwrap_or(0);
+                let asks = is_event_open(&event) && tried < MAX_EXPLANATIONS;
+                if asks && !done.contains(&event.id) {
+                    self.explain(event, false)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Diagnoses causes, stores the event, and requests measurements that decide between causes.
+    fn explain(&mut self, mut event: ChangeEvent, is_news: bool) -> Result<(), StoreError> {
+        if self.explanations.len() >= MAX_TRACKED_EVENTS {
+            self.explanations.clear();
+        }
+        *self.explanations.entry(event.id.clone()).or_insert(0) += 1;
+        let quicker = self.file.detect.quicker.unwrap_or(1);
+        let base_rate = self.reroutes.base_rate(&*self.archive, &event.pair)?;
+        let mut gathered = EventEvidence::collect(&*self.archive, &event, &self.file)?;
+        gathered.base_rate = base_rate;
+        let evidence = gathered.as_evidence(&event, quicker);
+        let mut explained = explain_event(&event, &evidence);
+        tuning_evidence::add_tuning_cause(&event, &gathered.scans, &mut explained);
+        let case = format_operator_report(&event, &explained, &evidence);
+        let wanted = plan_follow_ups(&event, &explained, &evidence);
+        let found = first_cause_changed(&event, &explained);
+        event.causes = explained.causes;
+        event.unchanged = explained.unchanged;
+        event.scope = explained.scope;
+        self.archive.put_event(&event)?;
+        let (event, open) = (Arc::new(event.clone()), is_event_open(&event));
+        self.send_result(AnalysisResult::Event {
+            event: Arc::clone(&event),
+            is_news: is_news || found,
+            case: case.into(),
+        });
+        if open && event.state == EventState::Confirmed && !wanted.is_empty() {
+            self.send_result(AnalysisResult::FollowUps { event, wanted });
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether the most likely cause has changed.
+fn first_cause_changed(before: &ChangeEvent, now: &EventExplanation) -> bool {
+    let first = |causes: &[longhaul_model::report::v1::ReportFinding]| {
+        causes.first().map(|finding| finding.cause.clone())
+    };
+    !now.causes.is_empty() && first(&before.causes) != first(&now.causes)
+}
+
+fn build_detector_options(detect: &DetectSection, quantity: PathQuantity) -> DetectionOptions {
+    let plain = DetectionOptions::default();
+    let least = detect
+        .least_change
+        .filter(|_| quantity.scale() == QuantityScale::Ratio)
+        .map(f64::ln_1p);
+    DetectionOptions {
+        season: detect.season.unwrap_or(plain.season),
+        least,
+        ..plain.with_time_factor(detect.quicker.unwrap_or(1))
+    }
+}

@@ -1,0 +1,291 @@
+//! Collects the evidence around an event from the archive: the nearest reports before and after it.
+
+use super::other_paths::{self, OtherPaths};
+use crate::watch::watch_file::WatchFile;
+use jiff::Timestamp;
+use longhaul_analysis::change_detection::series_sample::median_spacing_us;
+use longhaul_analysis::event::{
+    ChangeEvidence, EvidenceReport, HostAuditEvidence, HostRole, RouteChangeBaseRate,
+};
+use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{
+    AnyReport, AvailableReport, HostReport, PathReport, ReportKind, ScanReport, ThroughputReport,
+};
+use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange, run_of};
+use longhaul_store::{HistoryStore, StoreError};
+
+/// The number of reports of one kind before and after the event.
+const REPORTS_BEFORE: u32 = 8;
+const REPORTS_AFTER: u32 = 10;
+const DAY_US: i64 = 86_400_000_000;
+/// Reports further away than this are ignored.
+const MAX_DISTANCE_DAYS: i64 = 14;
+/// The maximum number of RTT values.
+const RTT_POINTS: u32 = 400;
+const EVENTS_MAX: u32 = 200;
+
+/// A report with its time and direction relative to the event.
+pub struct DatedReport<R> {
+    pub at_us: i64,
+    pub forward: bool,
+    pub report: R,
+}
+
+#[derive(Default)]
+pub struct EventEvidence {
+    pub period_us: i64,
+    pub paths: Vec<DatedReport<PathReport>>,
+    pub throughput: Vec<DatedReport<ThroughputReport>>,
+    pub available: Vec<DatedReport<AvailableReport>>,
+    pub hosts: Vec<DatedReport<HostReport>>,
+    pub scans: Vec<DatedReport<ScanReport>>,
+    pub rtt: Vec<SeriesPoint>,
+    pub others: OtherPaths,
+    pub earlier: Vec<ChangeEvent>,
+    pub base_rate: Option<RouteChangeBaseRate>,
+}
+
+impl EventEvidence {
+    pub fn collect(
+        archive: &dyn HistoryStore,
+        event: &ChangeEvent,
+        file: &WatchFile,
+    ) -> Result<EventEvidence, StoreError> {
+        let mut gathered = EventEvidence::default();
+        let own = &file.agent.name;
+        for kind in [
+            ReportKind::Path,
+            ReportKind::Throughput,
+            ReportKind::Available,
+        ] {
+            for id in find_nearest_runs(archive, event, Some(&event.pair), kind)? {
+                gathered.add_run(archive, &id, (event, own))?;
+            }
+        }
+        for id in find_nearest_runs(archive, event, None, ReportKind::Host)? {
+            gathered.add_run(archive, &id, (event, own))?;
+        }
+        for id in &event.follow_ups {
+            if !gathered.has_run(id) {
+                gathered.add_run(archive, id, (event, own))?;
+            }
+        }
+        let span = TimeRange {
+            begin_us: event.between_us[0].saturating_sub(MAX_DISTANCE_DAYS * DAY_US),
+            end_us: i64::MAX,
+        };
+        gathered.period_us = read_period_us(archive, event, span)?;
+        gathered.rtt = read_rtt_points(archive, event, span)?;
+        gathered.others = other_paths::find_other_paths(archive, event, own)?;
+        gathered.earlier = read_earlier_events(archive, event)?;
+        Ok(gathered)
+    }
+
+    fn has_run(&self, id: &str) -> bool {
+        self.paths.iter().any(|it| it.report.run.id == id)
+            || self.throughput.iter().any(|it| it.report.run.id == id)
+            || self.available.iter().any(|it| it.report.run.id == id)
+    }
+
+    fn add_run(
+        &mut self,
+        archive: &dyn HistoryStore,
+        id: &str,
+        (event, own): (&ChangeEvent, &str),
+    ) -> Result<(), StoreError> {
+        let Some(report) = archive.report(id)? else {
+            return Ok(());
+        };
+        let run = run_of(&report);
+        let Ok(began) = run.started_at.parse::<Timestamp>() else {
+            return Ok(());
+        };
+        let at_us = began.as_microsecond();
+        // Runs of other agents come through the collector and carry the names of their hosts.
+        let forward = match &event.pair {
+            pair if pair.from == own => true,
+            pair if pair.to == own => false,
+            pair => run.initiator.host == pair.from,
+        };
+        macro_rules! taken {
+            ($into:ident, $report:ident) => {
+                self.$into.push(DatedReport {
+                    at_us,
+                    forward,
+                    report: *$report,
+                })
+            };
+        }
+        match report {
+            AnyReport::Path(it) => taken!(paths, it),
+            AnyReport::Throughput(it) => taken!(throughput, it),
+            AnyReport::Available(it) => taken!(available, it),
+            AnyReport::Scan(it) => taken!(scans, it),
+            AnyReport::Host(it) if event.pair.from == own || event.pair.to == own => {
+                taken!(hosts, it);
+            }
+            AnyReport::Host(_)
+            | AnyReport::Predict(_)
+            | AnyReport::Load(_)
+            | AnyReport::Imported(_)
+            | AnyReport::Copy(_) => {}
+        }
+        Ok(())
+    }
+
+    /// `quicker` is the value from the watch file.
+    pub fn as_evidence(&self, event: &ChangeEvent, quicker: u64) -> ChangeEvidence<'_> {
+        ChangeEvidence {
+            period_us: self.period_us,
+            quicker,
+            paths: borrow_reports(&self.paths),
+            throughput: borrow_reports(&self.throughput),
+            available: borrow_reports(&self.available),
+            hosts: self
+                .hosts
+                .iter()
+                .map(|it| HostAuditEvidence {
+                    at_us: it.at_us,
+                    place: find_audited_end(it),
+                    report: &it.report,
+                })
+                .collect(),
+            rtt: self.rtt.clone(),
+            other_path_changes: self.others.elsewhere(),
+            unchanged_paths: self.others.steady(),
+            notes: Vec::new(),
+            // Runs store their plans, from which changes of the file are visible.
+            plan_changes: Vec::new(),
+            base_rate: self.base_rate,
+            open_events: self
+                .earlier
+                .iter()
+                .filter(|earlier| earlier.id != event.id)
+                .collect(),
+        }
+    }
+}
+
+/// Audits come from the agent's own host.
+fn find_audited_end(audit: &DatedReport<HostReport>) -> HostRole {
+    if audit.forward {
+        HostRole::Sender
+    } else {
+        HostRole::Receiver
+    }
+}
+
+fn borrow_reports<R>(taken: &[DatedReport<R>]) -> Vec<EvidenceReport<'_, R>> {
+    taken
+        .iter()
+        .map(|it| EvidenceReport {
+            at_us: it.at_us,
+            report: &it.report,
+            forward: it.forward,
+        })
+        .collect()
+}
+
+/// Returns the ids of the runs nearest to the event before and after it, and of those within it.
+fn find_nearest_runs(
+    archive: &dyn HistoryStore,
+    event: &ChangeEvent,
+    pair: Option<&HostPair>,
+    kind: ReportKind,
+) -> Result<Vec<String>, StoreError> {
+    let [begin, end] = event.between_us;
+    let list = |begin_us: i64, end_us: i64, limit: u32| -> Result<Vec<String>, StoreError> {
+        let filter = RunFilter {
+            range: TimeRange { begin_us, end_us },
+            pair: pair.cloned(),
+            kind: Some(kind),
+            limit,
+        };
+        let runs = archive.runs(&filter)?;
+        Ok(runs.into_iter().map(|run| run.id).collect())
+    };
+    let mut ids = list(
+        begin.saturating_sub(MAX_DISTANCE_DAYS * DAY_US),
+        begin + 1,
+        REPORTS_BEFORE,
+    )?;
+    // The archive lists the newest runs first. To find those right after the event, the range grows
+    // until it contains enough runs.
+    let mut span_us = (end - begin).max(60_000_000);
+    let after = loop {
+        let found = list(begin + 1, end.saturating_add(span_us), 4 * REPORTS_AFTER)?;
+        if found.len() >= REPORTS_AFTER as usize || span_us > MAX_DISTANCE_DAYS * DAY_US {
+            break found;
+        }
+        span_us = span_us.saturating_mul(4);
+    };
+    let nearest = after.len().saturating_sub(REPORTS_AFTER as usize);
+    ids.extend_from_slice(&after[nearest..]);
+    // The newest run shows the current state.
+    ids.extend(after.first().filter(|_| nearest > 0).cloned());
+    Ok(ids)
+}
+
+fn read_period_us(
+    archive: &dyn HistoryStore,
+    event: &ChangeEvent,
+    span: TimeRange,
+) -> Result<i64, StoreError> {
+    let series = archive.series(&event.pair, event.quantity, span, RTT_POINTS)?;
+    let spacing = if series.points.is_empty() {
+        median_spacing_us(series.buckets.iter().map(|it| it.at_us))
+    } else {
+        median_spacing_us(series.points.iter().map(|it| it.at_us))
+    };
+    Ok(spacing.map_or(0, |us| us as i64))
+}
+
+/// Returns RTT values of the event's direction, or else of the reverse one: an RTT covers both.
+fn read_rtt_points(
+    archive: &dyn HistoryStore,
+    event: &ChangeEvent,
+    span: TimeRange,
+) -> Result<Vec<SeriesPoint>, StoreError> {
+    let back = HostPair {
+        from: event.pair.to.clone(),
+        to: event.pair.from.clone(),
+    };
+    for pair in [&event.pair, &back] {
+        let series = archive.series(pair, PathQuantity::RttFloor, span, RTT_POINTS)?;
+        let middle = |it: &longhaul_model::report::v1::series::SeriesBucket| SeriesPoint {
+            at_us: it.at_us,
+            value: it.median,
+        };
+        let mut points: Vec<SeriesPoint> = series.buckets.iter().map(middle).collect();
+        points.extend(series.points);
+        if !points.is_empty() {
+            return Ok(points);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Returns earlier events of the series that were open at the time of this one.
+fn read_earlier_events(
+    archive: &dyn HistoryStore,
+    event: &ChangeEvent,
+) -> Result<Vec<ChangeEvent>, StoreError> {
+    let filter = EventFilter {
+        range: TimeRange {
+            begin_us: i64::MIN,
+            end_us: event.between_us[0].saturating_add(1),
+        },
+        pair: Some(event.pair.clone()),
+        state: None,
+        limit: EVENTS_MAX,
+    };
+    let mut events = archive.events(&filter)?;
+    events.retain(|earlier| {
+        let open = longhaul_store::history_store::is_event_open(earlier);
+        let ended_by_this = earlier.recovered_by.as_ref() == Some(&event.id);
+        earlier.quantity == event.quantity && earlier.id != event.id && (open || ended_by_this)
+    });
+    Ok(events)
+}

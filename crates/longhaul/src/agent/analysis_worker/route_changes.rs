@@ -1,0 +1,150 @@
+//! The rate of route changes of a pair in the last month, and how many of them affected throughput.
+//!
+//! Counted run by run, because reading a month of traces for every event takes too long. Stored in
+//! the agent's folder, so that the count survives a restart.
+
+use super::RunStored;
+use crate::agent::{agent_folder, clocks};
+use longhaul_analysis::event::RouteChangeBaseRate;
+use longhaul_analysis::path::compare_routes;
+use longhaul_model::report::v1::AnyReport;
+use longhaul_model::report::v1::event::EventState;
+use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::HostPair;
+use longhaul_store::history_store::{EventFilter, TimeRange};
+use longhaul_store::{HistoryStore, StoreError};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+const MONTH_US: i64 = 30 * 86_400_000_000;
+/// The maximum number of changes per pair; a base rate of more frequent changes is useless.
+const CHANGES_MAX: usize = 1000;
+const PAIRS_MAX: usize = 4096;
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// A throughput change within this time of a route change counts as its effect.
+const EFFECT_WINDOW_US: i64 = 3_600_000_000;
+const EVENTS_MAX: u32 = 500;
+
+#[derive(Debug)]
+pub struct RouteChangeHistory {
+    path: PathBuf,
+    /// Times of route changes by `from>to`.
+    changes: BTreeMap<String, Vec<i64>>,
+    /// The latest route of each pair.
+    latest: HashMap<HostPair, ObservedRoute>,
+}
+
+impl RouteChangeHistory {
+    pub fn load(path: PathBuf) -> RouteChangeHistory {
+        // An unreadable file restarts the count.
+        let text = agent_folder::read_small_file(&path, FILE_BYTES_MAX)
+            .ok()
+            .flatten();
+        let value = text.and_then(|text| serde_json::from_str::<Map<String, Value>>(&text).ok());
+        let times = |value: Value| -> Vec<i64> {
+            let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
+            list.iter().filter_map(Value::as_i64).collect()
+        };
+        let pairs = value.unwrap_or_default().into_iter();
+        RouteChangeHistory {
+            path,
+            changes: pairs.map(|(pair, list)| (pair, times(list))).collect(),
+            latest: HashMap::new(),
+        }
+    }
+
+    /// Compares the routes of a path run with the previous ones.
+    pub fn record_run(
+        &mut self,
+        archive: &dyn HistoryStore,
+        look: &RunStored,
+    ) -> Result<(), StoreError> {
+        let of_path = |(_, quantity): &(HostPair, PathQuantity)| *quantity == PathQuantity::Hops;
+        if !look.updated_series.iter().any(of_path) {
+            return Ok(());
+        }
+        let Some(AnyReport::Path(report)) = archive.report(&look.run_id)? else {
+            return Ok(());
+        };
+        let seen = report.observation;
+        let mut changed = false;
+        // The first pair of a path run is the forward direction.
+        for (pair, route) in look.pairs.iter().zip([seen.route, seen.route_reverse]) {
+            if let Some(route) = route {
+                changed |= self.update_route(pair, route);
+            }
+        }
+        if changed {
+            let pairs = self.changes.iter();
+            let all: Map<String, Value> = pairs.map(|(k, v)| (k.clone(), json!(v))).collect();
+            // If the disk is full, the count is lost, but not the event.
+            let _ = agent_folder::replace_file(&self.path, &Value::Object(all).to_string());
+        }
+        Ok(())
+    }
+
+    fn update_route(&mut self, pair: &HostPair, route: ObservedRoute) -> bool {
+        if self.latest.len() >= PAIRS_MAX {
+            self.latest.clear();
+        }
+        let before = self.latest.get(pair);
+        let changed = before
+            .is_some_and(|before| compare_routes(&route, before).kind > RouteChangeKind::SilentHop);
+        self.latest.insert(pair.clone(), route);
+        if changed && self.changes.len() < PAIRS_MAX {
+            let now_us = clocks::read_wall_us();
+            let times = self.changes.entry(format_pair_key(pair)).or_default();
+            times.retain(|at_us| *at_us > now_us - MONTH_US);
+            if times.len() < CHANGES_MAX {
+                times.push(now_us);
+            }
+        }
+        changed
+    }
+
+    pub fn base_rate(
+        &self,
+        archive: &dyn HistoryStore,
+        pair: &HostPair,
+    ) -> Result<Option<RouteChangeBaseRate>, StoreError> {
+        let begin_us = clocks::read_wall_us() - MONTH_US;
+        let times = self
+            .changes
+            .get(&format_pair_key(pair))
+            .into_iter()
+            .flatten();
+        let times: Vec<i64> = times.copied().filter(|at| *at > begin_us).collect();
+        if times.is_empty() {
+            return Ok(None);
+        }
+        let mut events = archive.events(&EventFilter {
+            range: TimeRange {
+                begin_us,
+                end_us: i64::MAX,
+            },
+            pair: Some(pair.clone()),
+            state: None,
+            limit: EVENTS_MAX,
+        })?;
+        events.retain(|event| {
+            let sure = matches!(event.state, EventState::Confirmed | EventState::Recovered);
+            sure && event.quantity == PathQuantity::Goodput
+        });
+        let felt = times.iter().filter(|at| {
+            let near = |[begin, end]: [i64; 2]| {
+                **at > begin - EFFECT_WINDOW_US && **at < end + EFFECT_WINDOW_US
+            };
+            events.iter().any(|event| near(event.between_us))
+        });
+        Ok(Some(RouteChangeBaseRate {
+            with_effect: felt.count() as u32,
+            route_changes: times.len() as u32,
+        }))
+    }
+}
+
+fn format_pair_key(pair: &HostPair) -> String {
+    format!("{}>{}", pair.from, pair.to)
+}

@@ -1,0 +1,243 @@
+//! The event loop of the agent.
+
+use super::agent_log::AgentLog;
+use super::analysis_worker::{AnalysisResult, AnalysisWorker, RunStored};
+use super::archive_writer::{ArchiveWriter, PlanUpdate};
+use super::budget_store::BudgetStore;
+use super::clocks::AgentClocks;
+use super::follow_ups::FollowUpRequests;
+use super::notifier::EventNotifier;
+use super::pending_runs::PendingRuns;
+use super::process_runner::SpoolFiles;
+use super::run_tasks::{RunFinished, RunLauncher, RunOutcome, StoredRun};
+use super::service_manager::ServiceManager;
+use super::shared_state::{JobRequest, LiveUpdate, SharedState};
+use super::spool_recovery;
+use crate::watch::run_schedule::{AttemptOutcome, MissedReason, RunId, RunSchedule};
+use longhaul_store::history_store;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+/// The maximum sleep, because the clock may be set and the host may suspend.
+const MAX_SLEEP: Duration = Duration::from_secs(30);
+
+/// The state of the event loop.
+pub struct EventLoop {
+    pub clocks: AgentClocks,
+    pub schedule: RunSchedule,
+    pub budget_store: BudgetStore,
+    pub pending_runs: PendingRuns,
+    pub state: Arc<SharedState>,
+    pub writer: ArchiveWriter,
+    pub launcher: RunLauncher,
+    pub analysis: AnalysisWorker,
+    pub follow_ups: FollowUpRequests,
+    pub notifier: EventNotifier,
+    pub service: ServiceManager,
+    pub log: AgentLog,
+    /// Names of running runs by id.
+    pub running: HashMap<RunId, String>,
+}
+
+/// The channels from which the event loop receives.
+pub struct LoopChannels {
+    pub finished_runs: mpsc::Receiver<RunFinished>,
+    pub analysis_results: mpsc::Receiver<AnalysisResult>,
+    pub requests: mpsc::Receiver<JobRequest>,
+}
+
+impl EventLoop {
+    /// Starts due runs and records the decisions of the schedule.
+    pub fn start_due_runs(&mut self) {
+        let starts = self.schedule.start_due(self.clocks.now());
+        self.record_decisions();
+        let file = self.state.file();
+        for start in starts {
+            let key = &start.job.key;
+            let name = crate::render::watch_cost::agent_lines::format_measurement(
+                &key.measure,
+                &key.from,
+                &key.to,
+            );
+            self.running.insert(Arc::clone(&start.id), name);
+            self.launcher.start(start, &file);
+        }
+        self.service.ping_watchdog();
+    }
+
+    /// Passes the notes of the schedule to the archive and updates the counters for the page.
+    pub fn record_decisions(&mut self) {
+        self.budget_store.save(self.schedule.budget_usage());
+        let notes = self.schedule.take_notes();
+        if !notes.is_empty() {
+            self.pending_runs
+                .record_notes(notes, (&self.state, &self.writer, self.log));
+        }
+        let mut figures = self
+            .state
+            .counters
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        figures.runs = self.schedule.run_counts();
+        figures.bytes_today = self.schedule.bytes_today();
+        if figures.missed.iter().map(|(_, runs)| runs).sum::<u64>()
+            != self.pending_runs.missed.values().sum::<u64>()
+        {
+            let missed = self.pending_runs.missed.iter();
+            figures.missed = missed
+                .map(|(word, runs)| ((*word).to_owned(), *runs))
+                .collect();
+        }
+        (figures.notified, figures.notices_failed) = self.notifier.counts();
+    }
+
+    /// Returns the time of the next wake-up.
+    pub fn next_wakeup(&self) -> Instant {
+        let now_us = self.clocks.now().wall_us;
+        let wait = self.schedule.next_at().map_or(MAX_SLEEP, |at_us| {
+            Duration::from_micros(u64::try_from(at_us - now_us).unwrap_or(0))
+        });
+        Instant::now() + wait.min(MAX_SLEEP).min(self.service.max_sleep())
+    }
+
+    /// Waits for one event, or for the next wake-up, and handles it.
+    pub async fn handle_next_event(&mut self, channels: &mut LoopChannels) {
+        tokio::select! {
+            () = sleep_until(self.next_wakeup()) => {}
+            ran = channels.finished_runs.recv() => {
+                if let Some(ran) = ran {
+                    self.handle_finished_run(&ran);
+                }
+            }
+            heard = channels.analysis_results.recv() => {
+                if let Some(heard) = heard {
+                    self.handle_analysis_result(heard);
+                }
+            }
+            order = channels.requests.recv() => {
+                if let Some(JobRequest { key, answer }) = order {
+                    let _ = answer.send(self.schedule.request_run(&key, self.clocks.now()));
+                }
+            }
+        }
+    }
+
+    /// Handles a finished run.
+    pub fn handle_finished_run(&mut self, ran: &RunFinished) {
+        let Some(start) = &ran.start else {
+            self.handle_recovered_run(ran);
+            return;
+        };
+        self.running.remove(&start.id);
+        let outcome = ran.outcome.schedule_outcome(&start.job);
+        self.schedule
+            .finish_run(&start.id, outcome, self.clocks.now());
+        let (key, id) = (&start.job.key, &*start.id);
+        match &ran.outcome {
+            RunOutcome::Stored(landed) => {
+                self.log.run_finished(key, id, &landed.report);
+                self.handle_stored_run(landed, id);
+            }
+            RunOutcome::Spooled(_, why) => {
+                self.log
+                    .warn(&format!("run {id} waits in the spool: {why}"));
+                let files = SpoolFiles::new(&self.launcher.runner.spool, id);
+                let left = vec![(files, ran.owner.clone())];
+                tokio::spawn(spool_recovery::recover_spool(self.launcher.clone(), left));
+            }
+            RunOutcome::Refused(why) => self.log.run_refused(key, id, why),
+            RunOutcome::Failed(why) => {
+                self.log.run_failed(key, id, why);
+                drop(self.follow_ups.take_event_of(id));
+            }
+            RunOutcome::DiskFull | RunOutcome::OutboxFull | RunOutcome::Stopped => {
+                drop(self.follow_ups.take_event_of(id));
+            }
+        }
+    }
+
+    /// Handles a run of an earlier process, or one that waited in the spool.
+    fn handle_recovered_run(&mut self, ran: &RunFinished) {
+        let id = ran.owner.planned_id.clone();
+        match &ran.outcome {
+            RunOutcome::Stored(landed) => {
+                let run = &landed.run_id;
+                self.log
+                    .info(&format!("run {run} of the spool is in the archive now"));
+                if !landed.was_stored_before {
+                    self.handle_stored_run(landed, &id);
+                }
+            }
+            RunOutcome::Failed(why) => {
+                self.log.info(&format!("planned run {id}: {why}"));
+                let reason = MissedReason::AgentStopped.word().to_owned();
+                let outcome = history_store::PlannedOutcome::Missed { reason };
+                self.writer.queue_updates([PlanUpdate::Ended(id, outcome)]);
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_stored_run(&mut self, landed: &StoredRun, planned_id: &str) {
+        let news = LiveUpdate::Run {
+            id: landed.run_id.clone(),
+            pairs: landed.pairs.clone(),
+        };
+        let _ = self.state.updates.send(news);
+        let look = RunStored {
+            run_id: landed.run_id.clone(),
+            pairs: landed.pairs.clone(),
+            updated_series: landed.updated_series.clone(),
+            follows_up: self.follow_ups.take_event_of(planned_id),
+        };
+        if !self.analysis.submit_run(look) {
+            self.log
+                .warn("detection is far behind: a run was not looked at");
+        }
+    }
+
+    /// Handles a result of the analysis.
+    fn handle_analysis_result(&mut self, heard: AnalysisResult) {
+        match heard {
+            AnalysisResult::Event {
+                event,
+                is_news,
+                case,
+            } => {
+                let _ = self
+                    .state
+                    .updates
+                    .send(LiveUpdate::Event(Arc::clone(&event)));
+                if is_news {
+                    self.log.event(&event);
+                    self.notifier.notify_event(&event, &case);
+                }
+            }
+            AnalysisResult::FollowUps { event, wanted } => {
+                let now = self.clocks.now();
+                let file = self.state.file();
+                let asked =
+                    self.follow_ups
+                        .request_runs(&event, &wanted, &file, (&mut self.schedule, now));
+                for text in asked {
+                    self.log.info(&text);
+                }
+            }
+            AnalysisResult::Error(text) => self.log.warn(&text),
+        }
+    }
+
+    /// Marks runs that are still running at shutdown as not started.
+    pub fn abandon_running_runs(&mut self) {
+        let now = self.clocks.now();
+        for (id, _) in self.running.drain() {
+            let outcome = AttemptOutcome::NotStarted(MissedReason::Stopping);
+            self.schedule.finish_run(&id, outcome, now);
+        }
+        self.record_decisions();
+    }
+}

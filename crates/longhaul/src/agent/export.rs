@@ -1,0 +1,102 @@
+//! Sends results to another archive: a collector, or a database that several agents share.
+//!
+//! A background task takes up to some hundred items from the archive's outbox, sends them, and
+//! removes them once the receiver acknowledges them. After a lost response or a kill the batch is
+//! sent twice, and the receiver stores it once. If sending fails, the task retries with exponential
+//! backoff. Rejected items are set aside with the reason, logged, counted, and sent once more at
+//! the next start; they never block the items behind them (docs/decisions/0020).
+//!
+//! The agent calls [`spawn_export`] once, after opening its archive. While [`has_export_destination`] is true for the
+//! file, every writing connection also puts its writes into the outbox (`Archive::enable_outbox`). No run
+//! starts while the [`OutboxLimit`] is full.
+//!
+//! - [`batch_wire`]: a batch as JSON; [`mod@run_from_report`]: derives series values from a report
+//! - [`collector_client`], [`database_delivery`]: the two destinations
+//! - [`backoff`]: retry delays; [`batch_sender`]: the send loop
+
+pub mod backoff;
+pub mod batch_sender;
+pub mod batch_wire;
+pub mod collector_client;
+pub mod database_delivery;
+pub mod run_from_report;
+
+pub use super::clocks::read_wall_us;
+
+use super::agent_log::AgentLog;
+use super::shared_state::SharedState;
+use crate::watch::watch_file::WatchFile;
+use batch_sender::BatchSender;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// The reason why a batch was not delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeliveryError {
+    /// The receiver is unavailable, busy, or denies access: the same batch may succeed later.
+    Temporary(String),
+    /// The receiver will never accept this batch as it is.
+    Rejected(String),
+}
+
+/// Signals that the outbox exceeds its limit.
+#[derive(Debug, Clone, Default)]
+pub struct OutboxLimit {
+    full: Arc<AtomicBool>,
+}
+
+impl OutboxLimit {
+    /// Returns true if the items kept for the receiver beyond `[retain]` exceed `spool_bytes`. No
+    /// run may start then.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Sets the state. Returns whether it changed.
+    fn set_full(&self, full: bool) -> bool {
+        self.full.swap(full, Ordering::Relaxed) != full
+    }
+}
+
+/// Returns whether the file names a collector or a database.
+pub fn has_export_destination(file: &WatchFile) -> bool {
+    file.collector.is_some() || file.database.is_some()
+}
+
+/// Starts sending the outbox of the archive file until `stop` is true. The destination comes from
+/// the current watch file and is updated after a reload.
+pub fn spawn_export(
+    state: Arc<SharedState>,
+    archive: PathBuf,
+    (log, spool): (AgentLog, OutboxLimit),
+    mut stop: watch::Receiver<bool>,
+) -> JoinHandle<()> {
+    let sender = BatchSender::new(state, archive, log, spool);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = sender.run() => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+    })
+}
+
+/// Formats the error and its causes as one sentence.
+pub(crate) fn format_error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.ends_with(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,330 @@
+//! The send loop: takes a batch from the outbox, sends it, and records the acknowledged items.
+
+use super::backoff::RetryBackoff;
+use super::batch_wire::BatchResponse;
+use super::collector_client::CollectorClient;
+use super::{DeliveryError, OutboxLimit, database_delivery, format_error_chain};
+use crate::agent::agent_log::AgentLog;
+use crate::agent::clocks::read_wall_us;
+use crate::agent::shared_archive;
+use crate::agent::shared_state::SharedState;
+use crate::watch::hash_random;
+use crate::watch::watch_file::WatchFile;
+use longhaul_store::sqlite::outbox::{OutboxBacklog, OutgoingBatch, RefusedEntry};
+use longhaul_store::{Archive, HistoryStore, StoreError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The maximum number of items in a batch.
+const MAX_BATCH_ITEMS: u32 = 500;
+/// The maximum size of a batch, unless a single item is larger.
+const MAX_BATCH_BYTES: u64 = 4 << 20;
+/// The poll interval of an empty outbox, so that batches fill a little.
+const EMPTY_POLL: Duration = Duration::from_secs(1);
+/// The poll interval while the file names no destination.
+const NO_DESTINATION_POLL: Duration = Duration::from_secs(5);
+/// The interval between two counts of the backlog.
+const BACKLOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The receiver of batches.
+enum ExportDestination {
+    Collector(CollectorClient),
+    Database(Arc<Mutex<Box<dyn HistoryStore>>>),
+}
+
+/// A destination and the watch file that it was created from.
+struct ResolvedDestination {
+    file: Arc<WatchFile>,
+    destination: Result<Option<ExportDestination>, String>,
+}
+
+pub struct BatchSender {
+    state: Arc<SharedState>,
+    path: PathBuf,
+    archive: Option<Arc<Mutex<Archive>>>,
+    log: AgentLog,
+    outbox_limit: OutboxLimit,
+    resolved: Option<ResolvedDestination>,
+    backoff: RetryBackoff,
+    /// The maximum number of items in the next batch.
+    max_items: u32,
+    /// The last error that was logged.
+    logged_error: Option<String>,
+    counted_at: Option<Instant>,
+}
+
+impl BatchSender {
+    pub fn new(
+        state: Arc<SharedState>,
+        path: PathBuf,
+        log: AgentLog,
+        spool: OutboxLimit,
+    ) -> BatchSender {
+        let seed = hash_random::hash_text(&state.file().agent.name) ^ state.started_us as u64;
+        BatchSender {
+            state,
+            path,
+            archive: None,
+            log,
+            outbox_limit: spool,
+            resolved: None,
+            backoff: RetryBackoff::new(seed),
+            max_items: MAX_BATCH_ITEMS,
+            logged_error: None,
+            counted_at: None,
+        }
+    }
+
+    /// Sends batches until it is cancelled.
+    pub async fn run(mut self) {
+        loop {
+            let wait = match self.send_next_batch().await {
+                Ok(wait) => wait,
+                Err(why) => self.record_failure(why),
+            };
+            self.count_backlog().await;
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Sends one batch. Returns the delay before the next one.
+    async fn send_next_batch(&mut self) -> Result<Duration, String> {
+        let file = self.refresh_destination().await;
+        if !self.has_destination()? {
+            return Ok(NO_DESTINATION_POLL);
+        }
+        let items = self.max_items;
+        let outgoing = self
+            .with_archive(move |archive| archive.next_outgoing(items, MAX_BATCH_BYTES))
+            .await?;
+        let Some(outgoing) = outgoing else {
+            return Ok(EMPTY_POLL);
+        };
+        let up_to = outgoing.up_to;
+        let Some(refused) = self.deliver_or_split(&file.agent.name, outgoing).await? else {
+            return Ok(Duration::ZERO);
+        };
+        self.log_rejected(&refused);
+        self.with_archive(move |archive| archive.acknowledge(up_to, &refused))
+            .await?;
+        self.max_items = (self.max_items * 2).min(MAX_BATCH_ITEMS);
+        Ok(Duration::ZERO)
+    }
+
+    /// Returns the rejected items of a delivered batch, or `None` if the batch must be split and
+    /// sent again at once.
+    async fn deliver_or_split(
+        &mut self,
+        agent: &str,
+        outgoing: OutgoingBatch,
+    ) -> Result<Option<Vec<RefusedEntry>>, String> {
+        let count = outgoing.items.len();
+        let first = outgoing.items.first().map(|it| it.place);
+        match self.deliver(agent, outgoing).await {
+            Ok(answer) => {
+                self.record_success();
+                Ok(Some(answer.refused))
+            }
+            Err(DeliveryError::Temporary(why)) => Err(why),
+            Err(DeliveryError::Rejected(why)) => match first {
+                // A batch of one item: this item is the rejected one.
+                Some(place) if count == 1 => Ok(Some(vec![RefusedEntry { place, why }])),
+                _ => {
+                    self.max_items = (count as u32 / 2).max(1);
+                    Ok(None)
+                }
+            },
+        }
+    }
+
+    /// Returns the current watch file; reopens the destination if the file has changed.
+    async fn refresh_destination(&mut self) -> Arc<WatchFile> {
+        let file = self.state.file();
+        let known = self.resolved.as_ref();
+        let fails = known.is_some_and(|held| held.destination.is_err());
+        // An unreadable token file, for example, may have been fixed in the meantime.
+        if fails || known.is_none_or(|held| !Arc::ptr_eq(&held.file, &file)) {
+            let (named, folder) = (Arc::clone(&file), self.state.folder.clone());
+            let made = tokio::task::spawn_blocking(move || open_destination(&named, &folder)).await;
+            self.resolved = Some(ResolvedDestination {
+                file: Arc::clone(&file),
+                destination: made.unwrap_or_else(|error| Err(error.to_string())),
+            });
+            self.counted_at = None;
+        }
+        file
+    }
+
+    fn has_destination(&self) -> Result<bool, String> {
+        match self.resolved.as_ref().map(|held| &held.destination) {
+            Some(Ok(destination)) => Ok(destination.is_some()),
+            Some(Err(why)) => Err(why.clone()),
+            None => Ok(false),
+        }
+    }
+
+    async fn deliver(
+        &self,
+        agent: &str,
+        outgoing: OutgoingBatch,
+    ) -> Result<BatchResponse, DeliveryError> {
+        if outgoing.items.is_empty() {
+            return Ok(BatchResponse::default());
+        }
+        let items = Arc::new(outgoing.items);
+        match self.resolved.as_ref().map(|held| &held.destination) {
+            Some(Ok(Some(ExportDestination::Collector(way)))) => {
+                way.send_batch(agent, read_wall_us(), items).await
+            }
+            Some(Ok(Some(ExportDestination::Database(database)))) => {
+                let (agent, database) = (agent.to_owned(), Arc::clone(database));
+                let stored = tokio::task::spawn_blocking(move || {
+                    let mut database = database.lock().unwrap_or_else(PoisonError::into_inner);
+                    database_delivery::deliver_to_database(database.as_mut(), &agent, &items)
+                });
+                let gone =
+                    |error: tokio::task::JoinError| DeliveryError::Temporary(error.to_string());
+                stored.await.map_err(gone)?
+            }
+            _ => Err(DeliveryError::Temporary(
+                "there is no destination".to_owned(),
+            )),
+        }
+    }
+
+    /// Runs `work` on a thread for blocking work.
+    async fn with_archive<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Archive) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, String> {
+        let archive = if let Some(archive) = &self.archive {
+            Arc::clone(archive)
+        } else {
+            let path = self.path.clone();
+            let opened = tokio::task::spawn_blocking(move || open_outbox(&path)).await;
+            let opened = opened.map_err(|error| error.to_string())??;
+            Arc::clone(self.archive.insert(Arc::new(Mutex::new(opened))))
+        };
+        let done = tokio::task::spawn_blocking(move || {
+            let mut archive = archive.lock().unwrap_or_else(PoisonError::into_inner);
+            work(&mut archive).map_err(|error| format_error_chain(&error))
+        });
+        done.await.map_err(|error| error.to_string())?
+    }
+
+    /// Counts the backlog if the last count is old enough.
+    async fn count_backlog(&mut self) {
+        if self
+            .counted_at
+            .is_some_and(|at| at.elapsed() < BACKLOG_INTERVAL)
+        {
+            return;
+        }
+        self.counted_at = Some(Instant::now());
+        if !matches!(self.has_destination(), Ok(true) | Err(_)) {
+            self.publish_backlog(None);
+            return;
+        }
+        let retain_us = self.state.file().retain.runs.as_micros();
+        let before_us = read_wall_us().saturating_sub(i64::try_from(retain_us).unwrap_or(i64::MAX));
+        if let Ok(backlog) = self.with_archive(move |it| it.backlog(before_us)).await {
+            self.publish_backlog(Some(backlog));
+        }
+    }
+
+    fn publish_backlog(&self, backlog: Option<OutboxBacklog>) {
+        let file = self.state.file();
+        let of_collector = file.collector.as_ref().map(|it| it.spool_bytes);
+        let bound = of_collector.or(file.database.as_ref().map(|it| it.spool_bytes));
+        let held = backlog.map_or(0, |it| it.held_bytes);
+        let full = bound.is_some_and(|bound| held > bound);
+        if self.outbox_limit.set_full(full) {
+            self.log.warn(if full {
+                "more waits to be sent than spool_bytes allows beyond [retain]: no run starts"
+            } else {
+                "what waits to be sent fits into spool_bytes again: runs start again"
+            });
+        }
+        let mut figures = self
+            .state
+            .counters
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        figures.to_send = backlog.map(|it| it.items);
+        figures.set_aside = backlog.map(|it| it.set_aside);
+    }
+
+    fn log_rejected(&self, refused: &[RefusedEntry]) {
+        if let Some(first) = refused.first() {
+            let count = refused.len();
+            self.log.warn(&format!(
+                "{count} of what was sent {} not taken and stays here; the first because: {}",
+                if count == 1 { "was" } else { "were" },
+                first.why
+            ));
+        }
+    }
+
+    fn destination_name(&self) -> String {
+        match self.resolved.as_ref().map(|held| &held.destination) {
+            Some(Ok(Some(ExportDestination::Collector(way)))) => {
+                format!("the collector {}", way.display_host())
+            }
+            Some(Ok(Some(ExportDestination::Database(_)))) => "the database".to_owned(),
+            _ if self.state.file().database.is_some() => "the database".to_owned(),
+            _ => "the collector".to_owned(),
+        }
+    }
+
+    /// Logs an error unless it equals the last one. Returns the retry delay.
+    fn record_failure(&mut self, why: String) -> Duration {
+        if self.logged_error.as_ref() != Some(&why) {
+            let whereto = self.destination_name();
+            self.log.warn(&format!(
+                "cannot send to {whereto}: {why}; what is measured waits in the archive"
+            ));
+            self.logged_error = Some(why);
+        }
+        self.backoff.next_delay()
+    }
+
+    fn record_success(&mut self) {
+        if self.backoff.failures() > 0 {
+            self.log.info(&format!(
+                "{} takes what was measured again",
+                self.destination_name()
+            ));
+        }
+        self.backoff.reset();
+        self.logged_error = None;
+    }
+}
+
+/// Opens the destination that the file names, or returns `None` if it names none.
+fn open_destination(
+    file: &WatchFile,
+    folder: &std::path::Path,
+) -> Result<Option<ExportDestination>, String> {
+    if let Some(section) = &file.database {
+        let database = shared_archive::open_shared_archive(section, folder)
+            .map_err(|error| format_error_chain(&error))?;
+        let database = Arc::new(Mutex::new(database));
+        return Ok(Some(ExportDestination::Database(database)));
+    }
+    let Some(section) = &file.collector else {
+        return Ok(None);
+    };
+    CollectorClient::new(section, folder).map(|way| Some(ExportDestination::Collector(way)))
+}
+
+/// Opens the archive and puts items that were rejected before back into the outbox: the receiver
+/// may accept them now.
+fn open_outbox(path: &std::path::Path) -> Result<Archive, String> {
+    let open = || -> Result<Archive, StoreError> {
+        let mut archive = Archive::open(path)?;
+        archive.requeue_rejected()?;
+        Ok(archive)
+    };
+    open().map_err(|error| format_error_chain(&error))
+}

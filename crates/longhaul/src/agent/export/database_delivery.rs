@@ -1,0 +1,69 @@
+//! Writes batches into a database that several agents share.
+
+use super::batch_wire::{BatchResponse, ReportedRun};
+use super::{DeliveryError, format_error_chain, run_from_report};
+use longhaul_store::history_store::{AgentDelivery, ingest_limits};
+use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem, RefusedEntry};
+use longhaul_store::{HistoryStore, StoreError};
+use std::collections::HashMap;
+
+/// Stores the items. Invalid items are rejected one by one.
+pub fn deliver_to_database(
+    database: &mut dyn HistoryStore,
+    agent: &str,
+    items: &[OutboxEntry],
+) -> Result<BatchResponse, DeliveryError> {
+    let mut delivery = AgentDelivery::default();
+    let mut refused = Vec::new();
+    let mut places = HashMap::new();
+    for sent in items {
+        match add_item(&mut delivery, agent, &sent.item) {
+            Ok(Some(run_id)) => {
+                places.insert(run_id, sent.place);
+            }
+            Ok(None) => {}
+            Err(why) => refused.push(RefusedEntry {
+                place: sent.place,
+                why,
+            }),
+        }
+    }
+    let landed = database.receive(&delivery).map_err(|error| match error {
+        StoreError::Refused { .. } => DeliveryError::Rejected(format_error_chain(&error)),
+        _ => DeliveryError::Temporary(format_error_chain(&error)),
+    })?;
+    refused.extend(landed.differing.iter().filter_map(|id| {
+        Some(RefusedEntry {
+            place: *places.get(id)?,
+            why: StoreError::IdTaken { id: id.clone() }.to_string(),
+        })
+    }));
+    Ok(BatchResponse {
+        new: landed.new,
+        joined: landed.newly_watched,
+        already: landed.already_stored,
+        late_values: landed.late_values,
+        refused,
+    })
+}
+
+/// Adds an item. Returns the id if it is a run.
+fn add_item(
+    delivery: &mut AgentDelivery,
+    agent: &str,
+    item: &OutboxItem,
+) -> Result<Option<String>, String> {
+    match item {
+        OutboxItem::Run(sent) => {
+            let near = sent.near.as_deref().unwrap_or(agent);
+            let run = run_from_report::build_run(ReportedRun::from(sent), near)?;
+            ingest_limits::check_run(&run).map_err(|error| format_error_chain(&error))?;
+            let id = run.run.id.clone();
+            delivery.runs.push(run);
+            return Ok(Some(id));
+        }
+        OutboxItem::Planned(row) => delivery.planned.push(row.clone()),
+        OutboxItem::Event(event) => delivery.events.push((**event).clone()),
+    }
+    Ok(None)
+}

@@ -1,0 +1,294 @@
+//! Converts the output of a run into what the archive stores: report, pairs and series values.
+
+use crate::watch::measure_jobs::MeasureJob;
+use jiff::Timestamp;
+use longhaul_analysis::change_detection::report_points::extract_points;
+use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::report::v1::{AnyReport, ReportKind, ThroughputReport};
+use longhaul_store::StoreError;
+use longhaul_store::history_store::{IncomingRun, SeriesReading, run_of};
+use serde_json::{Value, json};
+
+/// The caveat code of a report that its own program could not store.
+const NOT_ARCHIVED: &str = "not_archived";
+
+/// The identity of a run by the names of the watch file. Stored next to its result, so that a later
+/// process can archive it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunOwner {
+    pub planned_id: String,
+    pub measure: String,
+    /// The agent that started the run.
+    pub agent: String,
+    /// `None` for an audit.
+    pub target: Option<String>,
+    /// True if the target sends; only for runs with a single direction.
+    pub reverse: bool,
+}
+
+impl RunOwner {
+    pub fn of(planned_id: &str, job: &MeasureJob, agent: &str) -> RunOwner {
+        RunOwner {
+            planned_id: planned_id.to_owned(),
+            measure: job.key.measure.to_string(),
+            agent: agent.to_owned(),
+            target: job.target.as_ref().map(ToString::to_string),
+            reverse: job.is_reverse(),
+        }
+    }
+
+    pub fn to_json(&self) -> String {
+        json!({
+            "planned": self.planned_id, "measure": self.measure,
+            "near": self.agent, "far": self.target, "back": self.reverse,
+        })
+        .to_string()
+    }
+
+    pub fn parse(text: &str) -> Option<RunOwner> {
+        let value: Value = serde_json::from_str(text).ok()?;
+        let word = |key: &str| Some(value[key].as_str()?.to_owned());
+        Some(RunOwner {
+            planned_id: word("planned")?,
+            measure: word("measure")?,
+            agent: word("near")?,
+            target: word("far"),
+            reverse: value["back"].as_bool()?,
+        })
+    }
+
+    /// Returns the pair in the direction of the payload.
+    pub fn pair(&self) -> Option<HostPair> {
+        let (near, far) = (self.agent.clone(), self.target.clone()?);
+        Some(if self.reverse {
+            HostPair {
+                from: far,
+                to: near,
+            }
+        } else {
+            HostPair {
+                from: near,
+                to: far,
+            }
+        })
+    }
+
+    /// Returns the pairs that a report of this kind measures.
+    fn pairs(&self, kind: ReportKind) -> Vec<HostPair> {
+        let both_ways = matches!(kind, ReportKind::Path | ReportKind::Available);
+        let Some(pair) = self.pair() else {
+            return Vec::new();
+        };
+        let back = HostPair {
+            from: pair.to.clone(),
+            to: pair.from.clone(),
+        };
+        if both_ways {
+            vec![pair, back]
+        } else {
+            vec![pair]
+        }
+    }
+}
+
+/// A finished run.
+#[derive(Debug)]
+pub struct FinishedRun {
+    pub report: AnyReport,
+    pub watched: IncomingRun,
+}
+
+/// The reason why the output of a run is not a report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportReadError {
+    #[error("it wrote no report")]
+    Empty,
+    #[error(transparent)]
+    Unreadable(#[from] StoreError),
+    #[error("its report says that it began at `{0}`, which is no time")]
+    Time(String),
+}
+
+/// Parses the output of a run.
+pub fn read_report(written: &[u8], owner: &RunOwner) -> Result<FinishedRun, ReportReadError> {
+    let text = String::from_utf8_lossy(written);
+    let text = text.trim_end_matches([' ', '\n', '\0']);
+    if text.is_empty() {
+        return Err(ReportReadError::Empty);
+    }
+    let mut watched = IncomingRun::from_json(text.to_owned(), 0)?;
+    let mut report = parse_report(watched.kind, text, &watched.run.id)?;
+    if remove_not_archived(&mut report) {
+        watched = IncomingRun::from_report(&report, 0)?;
+    }
+    let began = &run_of(&report).started_at;
+    let began: Timestamp = began
+        .parse()
+        .map_err(|_| ReportReadError::Time(began.clone()))?;
+    watched.at_us = began.as_microsecond();
+    watched.pairs = owner.pairs(watched.kind);
+    watched.readings = collect_readings(&report, owner);
+    watched.planned_id = Some(owner.planned_id.clone());
+    Ok(FinishedRun { report, watched })
+}
+
+fn collect_readings(report: &AnyReport, owner: &RunOwner) -> Vec<SeriesReading> {
+    let placed = extract_points(report, Some(&owner.agent), owner.target.as_deref());
+    placed
+        .into_iter()
+        .map(|(pair, quantity, point)| SeriesReading {
+            pair,
+            quantity,
+            point,
+        })
+        .collect()
+}
+
+fn parse_report(kind: ReportKind, text: &str, id: &str) -> Result<AnyReport, StoreError> {
+    match kind {
+        ReportKind::Throughput => serde_json::from_str(text).map(AnyReport::Throughput),
+        ReportKind::Scan => serde_json::from_str(text).map(AnyReport::Scan),
+        ReportKind::Host => serde_json::from_str(text).map(AnyReport::Host),
+        ReportKind::Predict => serde_json::from_str(text).map(AnyReport::Predict),
+        ReportKind::Path => serde_json::from_str(text).map(AnyReport::Path),
+        ReportKind::Available => serde_json::from_str(text).map(AnyReport::Available),
+        ReportKind::Load => serde_json::from_str(text).map(AnyReport::Load),
+        ReportKind::Imported => serde_json::from_str(text).map(AnyReport::Imported),
+        ReportKind::Copy => serde_json::from_str(text).map(AnyReport::Copy),
+    }
+    .map_err(|source| StoreError::Report {
+        id: id.to_owned(),
+        source,
+    })
+}
+
+/// Removes the caveat that the run was not archived, because the agent archives it now.
+fn remove_not_archived(report: &mut AnyReport) -> bool {
+    let caveats = match report {
+        AnyReport::Throughput(it) => &mut it.caveats,
+        AnyReport::Scan(it) => &mut it.caveats,
+        AnyReport::Host(it) => &mut it.caveats,
+        AnyReport::Predict(it) => &mut it.caveats,
+        AnyReport::Path(it) => &mut it.caveats,
+        AnyReport::Available(it) => &mut it.caveats,
+        AnyReport::Load(it) => &mut it.caveats,
+        AnyReport::Imported(it) => &mut it.caveats,
+        AnyReport::Copy(it) => &mut it.caveats,
+    };
+    let before = caveats.len();
+    caveats.retain(|caveat| caveat.code != NOT_ARCHIVED);
+    caveats.len() < before
+}
+
+/// Returns the bytes that a run sent, if its report contains them.
+pub fn count_sent_bytes(report: &AnyReport) -> Option<u64> {
+    match report {
+        AnyReport::Throughput(it) => Some(count_transfer_bytes(it)),
+        AnyReport::Scan(it) => {
+            let cells = it.observation.cells.iter();
+            Some(cells.filter_map(|cell| cell.receiver_bytes).sum())
+        }
+        AnyReport::Available(it) => {
+            let seen = &it.observation;
+            let both = [&seen.forward, &seen.reverse];
+            Some(both.into_iter().flatten().map(|it| it.probe_bytes).sum())
+        }
+        AnyReport::Load(it) => {
+            let phases = it.observation.phases.iter();
+            let flows = phases.flat_map(|phase| [&phase.load, &phase.competitor]);
+            Some(flows.flatten().map(|flow| flow.bytes).sum())
+        }
+        AnyReport::Copy(it) => Some(it.observation.sent_bytes),
+        AnyReport::Host(_) | AnyReport::Predict(_) | AnyReport::Imported(_) => Some(0),
+        AnyReport::Path(_) => None,
+    }
+}
+
+fn count_transfer_bytes(report: &ThroughputReport) -> u64 {
+    let back = report.analysis.reverse.as_ref();
+    report.analysis.totals.sender_bytes + back.map_or(0, |it| it.totals.sender_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::quantity::PathQuantity;
+
+    const BULK: &str = include_str!("../../../../fixtures/reports/slac-daresbury-window.json");
+    const PATH: &str = include_str!("../../../../fixtures/reports/path-sanjose-lulea.json");
+
+    fn owner(back: bool) -> RunOwner {
+        RunOwner {
+            planned_id: "a-1-1".to_owned(),
+            measure: "bulk".to_owned(),
+            agent: "here".to_owned(),
+            target: Some("there".to_owned()),
+            reverse: back,
+        }
+    }
+
+    fn on_one_line(text: &str) -> String {
+        let value: Value = serde_json::from_str(text).expect("JSON");
+        value.to_string()
+    }
+
+    #[test]
+    fn a_report_is_filed_under_the_names_of_the_file_and_keeps_its_text() {
+        let text = on_one_line(BULK);
+        let padded = format!("{text}\n{}", " ".repeat(4096));
+        let finished = read_report(padded.as_bytes(), &owner(false)).expect("a report");
+        assert_eq!(finished.watched.report, text);
+        assert_eq!(finished.watched.planned_id.as_deref(), Some("a-1-1"));
+        let pair = HostPair {
+            from: "here".to_owned(),
+            to: "there".to_owned(),
+        };
+        assert_eq!(finished.watched.pairs, std::slice::from_ref(&pair));
+        let goodput = finished.watched.readings.iter();
+        let goodput = goodput.filter(|it| it.quantity == PathQuantity::Goodput);
+        assert_eq!(goodput.map(|it| &it.pair).collect::<Vec<_>>(), [&pair]);
+        assert!(finished.watched.at_us > 0);
+        assert!(count_sent_bytes(&finished.report).is_some_and(|bytes| bytes > 0));
+    }
+
+    #[test]
+    fn a_look_at_a_path_is_of_both_directions() {
+        let finished = read_report(PATH.as_bytes(), &owner(false)).expect("a report");
+        assert_eq!(finished.watched.pairs.len(), 2);
+    }
+
+    #[test]
+    fn what_is_stored_now_is_not_said_to_be_unstored() {
+        let mut value: Value = serde_json::from_str(BULK).expect("JSON");
+        let caveat = json!({"code": NOT_ARCHIVED, "text": "no room"});
+        value["caveats"]
+            .as_array_mut()
+            .expect("a list")
+            .push(caveat);
+        let finished = read_report(value.to_string().as_bytes(), &owner(false)).expect("a report");
+        assert!(!finished.watched.report.contains(NOT_ARCHIVED));
+    }
+
+    #[test]
+    fn half_a_report_is_none() {
+        let text = on_one_line(BULK);
+        for cut in [0, 1, text.len() / 2, text.len() - 1] {
+            assert!(
+                read_report(&text.as_bytes()[..cut], &owner(false)).is_err(),
+                "{cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_owner_comes_back_from_its_text() {
+        for (back, far) in [(true, Some("there".to_owned())), (false, None)] {
+            let owner = RunOwner {
+                target: far,
+                ..owner(back)
+            };
+            assert_eq!(RunOwner::parse(&owner.to_json()), Some(owner));
+        }
+        assert_eq!(RunOwner::parse("{}"), None);
+    }
+}

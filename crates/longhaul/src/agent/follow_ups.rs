@@ -1,0 +1,189 @@
+//! Follow-up measurements that an event requests: runs of a job in the watch file, or of a job made
+//! for the event.
+//!
+//! They use the same budgets and locks as all other runs. Each kind is made once per event, and
+//! only a few per hour.
+
+use crate::watch::measure_jobs::{self, MeasureJob, MeshTurns};
+use crate::watch::run_schedule::{ClockTimes, RequestedRun, RunId, RunSchedule};
+use crate::watch::watch_file::{
+    AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind, WatchFile,
+};
+use longhaul_analysis::event::{FollowUpKind, FollowUpMeasurement};
+use longhaul_model::report::v1::event::ChangeEvent;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The maximum number of follow-ups per event.
+const MAX_PER_EVENT: usize = 4;
+/// The maximum number of follow-ups per hour for all events.
+const MAX_PER_HOUR: usize = 8;
+const HOUR_US: i64 = 3_600_000_000;
+/// The maximum number of remembered events.
+const MAX_EVENTS: usize = 1000;
+/// Duration of a tuning probe, and the number of probes.
+const TUNE_PROBES: (Duration, u32) = (Duration::from_secs(5), 10);
+const ROUND_TRIPS: u32 = 10;
+
+#[derive(Debug, Default)]
+pub struct FollowUpRequests {
+    /// The follow-ups made for each event.
+    requested: HashMap<String, HashSet<FollowUpKind>>,
+    order: VecDeque<String>,
+    /// Times of recent follow-ups on the steady clock.
+    recent: VecDeque<i64>,
+    /// The event of each follow-up run that has not ended.
+    waiting: HashMap<RunId, String>,
+}
+
+impl FollowUpRequests {
+    /// Requests the wanted measurements as far as limits allow. Returns a log line for each.
+    pub fn request_runs(
+        &mut self,
+        event: &ChangeEvent,
+        wanted: &[FollowUpMeasurement],
+        file: &WatchFile,
+        (schedule, now): (&mut RunSchedule, ClockTimes),
+    ) -> Vec<String> {
+        let mut told = Vec::new();
+        self.drop_expired(now, file.detect.quicker.unwrap_or(1));
+        if file.detect.follow_ups == Some(false) {
+            return told;
+        }
+        for wish in wanted {
+            if !self.is_allowed(&event.id, wish.measurement) {
+                continue;
+            }
+            let Some(job) = find_or_build_job(wish.measurement, event, file, schedule) else {
+                continue;
+            };
+            let Ok(RequestedRun::Queued(id) | RequestedRun::AlreadyQueued(id)) =
+                schedule.request_job(&job, now)
+            else {
+                continue;
+            };
+            self.record_request(&event.id, wish.measurement, now);
+            self.waiting.insert(id, event.id.clone());
+            told.push(format!(
+                "{} {} > {} is measured for an event: {}",
+                wish.measurement.word(),
+                event.pair.from,
+                event.pair.to,
+                wish.reason
+            ));
+        }
+        told
+    }
+
+    /// Removes an ended run. Returns the event that it was made for.
+    pub fn take_event_of(&mut self, planned_id: &str) -> Option<String> {
+        self.waiting.remove(planned_id)
+    }
+
+    /// `quicker` is the value from the watch file; it shortens the hour.
+    fn drop_expired(&mut self, now: ClockTimes, quicker: u64) {
+        let hour_us = HOUR_US / i64::try_from(quicker.max(1)).unwrap_or(HOUR_US);
+        let old = |at_us: &i64| *at_us < now.steady_us - hour_us;
+        while self.recent.front().is_some_and(old) {
+            self.recent.pop_front();
+        }
+    }
+
+    fn is_allowed(&self, event: &str, measurement: FollowUpKind) -> bool {
+        let had = self.requested.get(event);
+        let again = had.is_some_and(|had| had.contains(&measurement) || had.len() >= MAX_PER_EVENT);
+        !again && self.recent.len() < MAX_PER_HOUR
+    }
+
+    fn record_request(&mut self, event: &str, measurement: FollowUpKind, now: ClockTimes) {
+        if !self.requested.contains_key(event) {
+            self.order.push_back(event.to_owned());
+            if self.order.len() > MAX_EVENTS
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.requested.remove(&oldest);
+            }
+        }
+        self.requested
+            .entry(event.to_owned())
+            .or_default()
+            .insert(measurement);
+        self.recent.push_back(now.steady_us);
+    }
+}
+
+/// Returns a job of the file that makes the measurement, or a new job. Returns `None` if the agent
+/// is neither end of the pair.
+fn find_or_build_job(
+    measurement: FollowUpKind,
+    event: &ChangeEvent,
+    file: &WatchFile,
+    schedule: &RunSchedule,
+) -> Option<Arc<MeasureJob>> {
+    let (from, to) = (&event.pair.from, &event.pair.to);
+    let own = &file.agent.name;
+    let back = to == own;
+    if !back && from != own {
+        return None;
+    }
+    let far = if back { from } else { to };
+    let fits = |job: &&Arc<MeasureJob>| {
+        let same_way = job.is_reverse() == back || job.measure.kind.covers_both_ways();
+        job.target.as_deref() == Some(far.as_str())
+            && same_way
+            && makes_measurement(&job.measure.kind, measurement)
+    };
+    if let Some(job) = schedule.jobs().find(fits) {
+        return Some(Arc::clone(job));
+    }
+    let far = file.hosts.iter().position(|host| host.name == *far)?;
+    let measure = build_measure(measurement);
+    let turns = MeshTurns::from_file(file);
+    let job = measure_jobs::build_single_job(file, turns.as_ref(), measure, (far, back));
+    Some(Arc::new(job))
+}
+
+fn makes_measurement(work: &MeasureKind, measurement: FollowUpKind) -> bool {
+    match measurement {
+        FollowUpKind::PathBothWays => matches!(work, MeasureKind::Path { .. }),
+        FollowUpKind::Available => {
+            // Light runs are made regularly and did not decide.
+            matches!(work, MeasureKind::Available { mode } if *mode != AvailableEffort::Light)
+        }
+        FollowUpKind::AvailableShaper => false,
+        FollowUpKind::Tune => matches!(work, MeasureKind::Tune { .. }),
+    }
+}
+
+fn build_measure(measurement: FollowUpKind) -> MeasureConfig {
+    let (time, probes) = TUNE_PROBES;
+    let work = match measurement {
+        FollowUpKind::PathBothWays => MeasureKind::Path {
+            count: ROUND_TRIPS,
+            protocol: "icmp",
+        },
+        FollowUpKind::Available => MeasureKind::Available {
+            mode: AvailableEffort::Quick,
+        },
+        FollowUpKind::AvailableShaper => MeasureKind::Shaper,
+        FollowUpKind::Tune => MeasureKind::Tune {
+            time,
+            probes,
+            congestion_control: None,
+        },
+    };
+    MeasureConfig {
+        name: format!("event-{}", measurement.word()),
+        kind: work,
+        // The job runs only once.
+        every: Duration::from_secs(86_400),
+        jitter: Duration::ZERO,
+        sets: Vec::new(),
+        directions: MeasureDirections::Both,
+        bytes_per_day: None,
+        line: 0,
+        every_line: 0,
+        budget_line: 0,
+    }
+}

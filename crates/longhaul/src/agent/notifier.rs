@@ -1,0 +1,308 @@
+//! Notifies people and programs of an event: once when it is confirmed, and once when it has
+//! recovered.
+//!
+//! Each channel has its own task and queue, so that a failing one delays neither the others nor the
+//! measurements. A file in the agent's folder records deliveries, so that a restart does not repeat
+//! them.
+//!
+//! - [`delivery_log`]: the record of deliveries
+//! - [`webhook_channel`], [`command_channel`]: the channels
+
+mod command_channel;
+mod delivery_log;
+mod webhook_channel;
+
+use super::agent_folder::AgentFolder;
+use super::agent_log::AgentLog;
+use crate::watch::watch_file::{NotifySection, WatchFile};
+use delivery_log::{DeliveryLog, DeliveryState};
+use longhaul_model::report::v1::event::{ChangeEvent, EventState};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// The timeout of one attempt.
+pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum number of queued notices per channel.
+const MAX_QUEUED_NOTICES: usize = 256;
+/// The delays between attempts; after the last one the notice is given up.
+const RETRY_DELAYS: [Duration; 5] = [
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(30),
+    Duration::from_secs(120),
+    Duration::from_secs(600),
+];
+/// The time for pending deliveries at shutdown. The next process delivers the rest.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// A notification channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotifyChannel {
+    Webhook,
+    Program,
+}
+
+impl NotifyChannel {
+    const ALL: [NotifyChannel; 2] = [NotifyChannel::Webhook, NotifyChannel::Program];
+
+    const fn word(self) -> &'static str {
+        match self {
+            NotifyChannel::Webhook => "webhook",
+            NotifyChannel::Program => "command",
+        }
+    }
+
+    fn is_configured(self, notify: &NotifySection) -> bool {
+        match self {
+            NotifyChannel::Webhook => notify.webhook.is_some(),
+            NotifyChannel::Program => notify.command.is_some(),
+        }
+    }
+}
+
+/// A notification about an event.
+#[derive(Debug, Clone)]
+pub struct EventNotice {
+    pub event: ChangeEvent,
+    /// The case text for the network operator.
+    pub case: Arc<str>,
+    pub agent: Arc<str>,
+}
+
+impl EventNotice {
+    fn key(&self, channel_kind: NotifyChannel) -> String {
+        format_notice_key(&self.event, channel_kind)
+    }
+
+    /// Returns the event as one line.
+    pub fn title(&self) -> String {
+        crate::render::watch_cost::agent_lines::format_event_headline(&self.event)
+    }
+
+    pub fn to_json(&self) -> String {
+        serde_json::json!({
+            "agent": *self.agent, "title": self.title(), "event": self.event, "text": *self.case,
+        })
+        .to_string()
+    }
+}
+
+fn format_notice_key(event: &ChangeEvent, channel_kind: NotifyChannel) -> String {
+    format!(
+        "{}/{}/{}",
+        event.id,
+        event.state.word(),
+        channel_kind.word()
+    )
+}
+
+/// State shared by all channels.
+#[derive(Clone)]
+struct NotifyContext {
+    /// The current `[notify]` section.
+    notify: watch::Receiver<Arc<NotifySection>>,
+    folder: PathBuf,
+    delivery_log: Arc<Mutex<DeliveryLog>>,
+    counts: Arc<NoticeCounts>,
+    log: AgentLog,
+}
+
+#[derive(Debug, Default)]
+struct NoticeCounts {
+    delivered: AtomicU64,
+    failed: AtomicU64,
+}
+
+pub struct EventNotifier {
+    queues: Vec<(NotifyChannel, Sender<EventNotice>)>,
+    tasks: Vec<JoinHandle<()>>,
+    notify: watch::Sender<Arc<NotifySection>>,
+    agent: Arc<str>,
+    shared: NotifyContext,
+}
+
+impl EventNotifier {
+    /// Relative paths in the file refer to `agent_folder`.
+    pub fn start(
+        file: &WatchFile,
+        folder: &Path,
+        own: &AgentFolder,
+        log: AgentLog,
+    ) -> EventNotifier {
+        let (notify, followed) = watch::channel(Arc::new(file.notify.clone()));
+        let shared = NotifyContext {
+            notify: followed,
+            folder: folder.to_owned(),
+            delivery_log: Arc::new(Mutex::new(DeliveryLog::load(own.file_path("told.json")))),
+            counts: Arc::default(),
+            log,
+        };
+        let (mut queues, mut tasks) = (Vec::new(), Vec::new());
+        for channel_kind in NotifyChannel::ALL {
+            let (queue, taken) = channel(MAX_QUEUED_NOTICES);
+            queues.push((channel_kind, queue));
+            tasks.push(tokio::spawn(run_channel(
+                channel_kind,
+                taken,
+                shared.clone(),
+            )));
+        }
+        EventNotifier {
+            queues,
+            tasks,
+            notify,
+            agent: file.agent.name.as_str().into(),
+            shared,
+        }
+    }
+
+    pub fn reload(&self, file: &WatchFile) {
+        self.notify.send_replace(Arc::new(file.notify.clone()));
+    }
+
+    /// Queues notices of the event for all channels that have not delivered it yet.
+    pub fn notify_event(&self, event: &ChangeEvent, case: &Arc<str>) {
+        if !matches!(event.state, EventState::Confirmed | EventState::Recovered) {
+            return;
+        }
+        let notify = Arc::clone(&self.shared.notify.borrow());
+        for (channel_kind, queue) in &self.queues {
+            let key = format_notice_key(event, *channel_kind);
+            if !channel_kind.is_configured(&notify)
+                || !lock_delivery_log(&self.shared.delivery_log).claim(&key)
+            {
+                continue;
+            }
+            let notice = EventNotice {
+                event: event.clone(),
+                case: Arc::clone(case),
+                agent: Arc::clone(&self.agent),
+            };
+            if queue.try_send(notice).is_err() {
+                self.shared.counts.failed.fetch_add(1, Ordering::Relaxed);
+                let channel_kind = channel_kind.word();
+                let text = format!("too many notices wait for {channel_kind}: one is told later");
+                self.shared.log.warn(&text);
+                lock_delivery_log(&self.shared.delivery_log).set_state(&key, None);
+            }
+        }
+    }
+
+    /// Returns whether an event since the first start lacks a confirmed delivery.
+    pub fn is_pending(&self, event: &ChangeEvent) -> bool {
+        let notify = Arc::clone(&self.shared.notify.borrow());
+        let memory = lock_delivery_log(&self.shared.delivery_log);
+        let mut ways = NotifyChannel::ALL.into_iter();
+        matches!(event.state, EventState::Confirmed | EventState::Recovered)
+            && event.announced_at_us >= memory.since_us
+            && ways.any(|channel_kind| {
+                channel_kind.is_configured(&notify)
+                    && memory.is_pending(&format_notice_key(event, channel_kind))
+            })
+    }
+
+    /// Returns the number of delivered and of given-up notices.
+    pub fn counts(&self) -> (u64, u64) {
+        let counts = &self.shared.counts;
+        (
+            counts.delivered.load(Ordering::Relaxed),
+            counts.failed.load(Ordering::Relaxed),
+        )
+    }
+
+    pub async fn shut_down(&mut self) {
+        self.queues.clear();
+        for task in self.tasks.drain(..) {
+            let stop = task.abort_handle();
+            if timeout(SHUTDOWN_GRACE, task).await.is_err() {
+                stop.abort();
+            }
+        }
+    }
+}
+
+fn lock_delivery_log(memory: &Mutex<DeliveryLog>) -> MutexGuard<'_, DeliveryLog> {
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn run_channel(
+    channel_kind: NotifyChannel,
+    mut notices: Receiver<EventNotice>,
+    shared: NotifyContext,
+) {
+    while let Some(notice) = notices.recv().await {
+        let key = notice.key(channel_kind);
+        let mut waits = RETRY_DELAYS.iter();
+        loop {
+            lock_delivery_log(&shared.delivery_log).set_state(&key, Some(DeliveryState::Trying));
+            let why = match attempt_delivery(channel_kind, &notice, &shared).await {
+                Ok(()) => {
+                    shared.counts.delivered.fetch_add(1, Ordering::Relaxed);
+                    lock_delivery_log(&shared.delivery_log)
+                        .set_state(&key, Some(DeliveryState::Done));
+                    break;
+                }
+                Err(why) => why,
+            };
+            let text = format!("{} was not told: {why}", channel_kind.word());
+            let Some(wait) = waits.next() else {
+                shared.counts.failed.fetch_add(1, Ordering::Relaxed);
+                lock_delivery_log(&shared.delivery_log)
+                    .set_state(&key, Some(DeliveryState::GivenUp));
+                shared.log.warn(&format!("{text}; given up"));
+                break;
+            };
+            shared
+                .log
+                .warn(&format!("{text}; tried again in {} s", wait.as_secs()));
+            lock_delivery_log(&shared.delivery_log).set_state(&key, Some(DeliveryState::Waiting));
+            tokio::time::sleep(*wait).await;
+        }
+    }
+}
+
+/// Makes one delivery attempt. The error is a single line.
+async fn attempt_delivery(
+    channel_kind: NotifyChannel,
+    notice: &EventNotice,
+    shared: &NotifyContext,
+) -> Result<(), String> {
+    let notify = Arc::clone(&shared.notify.borrow());
+    let told = async {
+        match channel_kind {
+            NotifyChannel::Webhook => match &notify.webhook {
+                Some(webhook) => {
+                    webhook_channel::post_notice(webhook, &shared.folder, notice).await
+                }
+                None => Ok(()),
+            },
+            NotifyChannel::Program => match &notify.command {
+                Some(command) => command_channel::run_notify_command(command, notice).await,
+                None => Ok(()),
+            },
+        }
+    };
+    timeout(ATTEMPT_TIMEOUT, told)
+        .await
+        .unwrap_or_else(|_| Err(format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs())))
+}
+
+/// Returns the first line of a secret file.
+fn read_secret(folder: &Path, file: &Path) -> Result<String, String> {
+    let path = folder.join(file);
+    let text = super::agent_folder::read_small_file(&path, 4096)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default().trim();
+    if line.is_empty() {
+        return Err(format!("{} holds no secret", path.display()));
+    }
+    Ok(line.to_owned())
+}

@@ -1,0 +1,51 @@
+//! Sends a POST request with the event and its text as JSON.
+
+use super::{ATTEMPT_TIMEOUT, EventNotice, read_secret};
+use crate::watch::watch_file::WebhookConfig;
+use reqwest::redirect::Policy;
+use std::error::Error;
+use std::path::Path;
+
+pub async fn post_notice(
+    to: &WebhookConfig,
+    folder: &Path,
+    notice: &EventNotice,
+) -> Result<(), String> {
+    // Fails if the process has installed a provider before, which does not matter.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let web = reqwest::Client::builder()
+        .timeout(ATTEMPT_TIMEOUT)
+        // The token must not reach another address than the configured one.
+        .redirect(Policy::none())
+        .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| format_error_chain(&error))?;
+    let mut request = web
+        .post(&to.url)
+        .header("content-type", "application/json")
+        .body(notice.to_json());
+    if let Some(token) = &to.token_file {
+        request = request.bearer_auth(read_secret(folder, token)?);
+    }
+    // The URL may contain a secret, so errors omit it.
+    let answer = request
+        .send()
+        .await
+        .map_err(|error| format_error_chain(&error.without_url()))?;
+    let status = answer.status();
+    if status.is_success() {
+        Ok(())
+    } else {
+        Err(format!("it answered {status}"))
+    }
+}
+
+fn format_error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,289 @@
+//! Runs this program as a process that writes its report into the spool.
+//!
+//! Space for the report is allocated before the process starts, so that a full disk cannot cost the
+//! result. The file stays locked as long as the process lives, even if the agent dies; a later
+//! process thus knows whether to wait for the run.
+
+use super::agent_folder;
+use super::finished_run::{self, FinishedRun, ReportReadError, RunOwner};
+use super::run_command::RunCommand;
+use longhaul_probe::supervise;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::process::Child;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// The time for process start and report output beyond the maximum duration of a run.
+const DEADLINE_MARGIN: Duration = Duration::from_secs(30);
+/// The time between SIGTERM and SIGKILL.
+const TERMINATE_GRACE: Duration = Duration::from_secs(5);
+/// The size of the kept tail of the process's stderr.
+const STDERR_TAIL_BYTES: u64 = 4096;
+/// The preallocated size of a report. Longer ones allocate more when they are written.
+const PREALLOCATED_BYTES: usize = 512 << 10;
+/// The maximum size of a report.
+const MAX_REPORT_BYTES: u64 = 64 << 20;
+
+/// The outcome of a run's process.
+#[derive(Debug)]
+pub enum ProcessOutcome {
+    Finished(Box<FinishedRun>),
+    /// The server is busy.
+    Refused(String),
+    /// There is no report; contains the reason.
+    Failed(String),
+    /// The disk is full; the process was not started.
+    DiskFull,
+    /// The agent stopped and terminated the process.
+    Stopped,
+}
+
+/// The three spool files of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpoolFiles {
+    pub report: PathBuf,
+    pub stderr: PathBuf,
+    pub owner: PathBuf,
+}
+
+impl SpoolFiles {
+    pub fn new(spool: &Path, planned_id: &str) -> SpoolFiles {
+        let file = |end: &str| spool.join(format!("{planned_id}.{end}"));
+        SpoolFiles {
+            report: file("report"),
+            stderr: file("said"),
+            owner: file("owner"),
+        }
+    }
+
+    /// Lists the runs in a spool: running ones, and those of an earlier process.
+    pub fn list(spool: &Path) -> io::Result<Vec<SpoolFiles>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(spool)? {
+            let path = entry?.path();
+            if path.extension() == Some(OsStr::new("owner"))
+                && let Some(id) = path.file_stem().and_then(OsStr::to_str)
+            {
+                found.push(SpoolFiles::new(spool, id));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Deletes the files. The owner file goes last, because the others are worthless without it.
+    pub fn remove(&self) {
+        for file in [&self.report, &self.stderr, &self.owner] {
+            let _ = fs::remove_file(file);
+        }
+    }
+
+    pub fn read_owner(&self) -> Option<RunOwner> {
+        let text = agent_folder::read_small_file(&self.owner, STDERR_TAIL_BYTES).ok()??;
+        RunOwner::parse(&text)
+    }
+
+    /// Returns whether the process is still alive.
+    pub fn is_running(&self) -> bool {
+        File::open(&self.report).is_ok_and(|file| file.try_lock().is_err())
+    }
+
+    /// Parses the report of an ended process.
+    pub fn read_finished_run(&self, owner: &RunOwner) -> Result<FinishedRun, ReportReadError> {
+        let mut written = Vec::new();
+        if let Ok(file) = File::open(&self.report) {
+            let _ = file.take(MAX_REPORT_BYTES).read_to_end(&mut written);
+        }
+        finished_run::read_report(&written, owner)
+    }
+
+    /// Creates the files. The report file is preallocated and locked.
+    fn create(&self, owner: &RunOwner) -> io::Result<(File, File)> {
+        fs::write(&self.owner, owner.to_json())?;
+        let mut report = agent_folder::open_private_file(&self.report)?;
+        report.try_lock()?;
+        report.write_all(&vec![b' '; PREALLOCATED_BYTES])?;
+        report.seek(SeekFrom::Start(0))?;
+        Ok((report, agent_folder::open_private_file(&self.stderr)?))
+    }
+
+    /// Returns the last output of the process on stderr.
+    fn read_stderr_tail(&self) -> String {
+        let read = || -> io::Result<String> {
+            let mut file = File::open(&self.stderr)?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(STDERR_TAIL_BYTES)))?;
+            let mut bytes = Vec::new();
+            file.take(STDERR_TAIL_BYTES).read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        read().unwrap_or_default()
+    }
+}
+
+/// Starts runs as processes.
+#[derive(Debug, Clone)]
+pub struct ProcessRunner {
+    pub program: PathBuf,
+    pub spool: PathBuf,
+    /// True: terminate all processes now.
+    pub end: watch::Receiver<bool>,
+}
+
+impl ProcessRunner {
+    /// Makes one run. The files of a finished run stay in the spool until its report is stored.
+    pub async fn run(
+        mut self,
+        command: RunCommand,
+        owner: &RunOwner,
+        lasts: Duration,
+    ) -> ProcessOutcome {
+        let files = SpoolFiles::new(&self.spool, &owner.planned_id);
+        let ended = self.run_process(&files, &command, owner, lasts).await;
+        if !matches!(ended, ProcessOutcome::Finished(_)) {
+            files.remove();
+        }
+        ended
+    }
+
+    async fn run_process(
+        &mut self,
+        files: &SpoolFiles,
+        command: &RunCommand,
+        owner: &RunOwner,
+        lasts: Duration,
+    ) -> ProcessOutcome {
+        let (report, said) = match files.create(owner) {
+            Ok(made) => made,
+            Err(error) if is_disk_full(&error) => return ProcessOutcome::DiskFull,
+            Err(error) => return ProcessOutcome::Failed(format!("cannot use the spool: {error}")),
+        };
+        let child = tokio::process::Command::new(&self.program)
+            .args(&command.arguments)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::from(report))
+            .stderr(Stdio::from(said))
+            // Ctrl-C in the terminal must reach only the agent, which then ends its runs in order.
+            .process_group(0)
+            .spawn();
+        let child = match child {
+            Ok(child) => child,
+            Err(error) => {
+                let program = self.program.display();
+                return ProcessOutcome::Failed(format!("cannot start {program}: {error}"));
+            }
+        };
+        let status = match self.wait_for_exit(child, lasts + DEADLINE_MARGIN).await {
+            Ok(status) => status,
+            Err(ended) => return ended,
+        };
+        classify_exit(files, owner, status)
+    }
+
+    /// Waits for the process, and terminates it at the deadline.
+    async fn wait_for_exit(
+        &mut self,
+        mut child: Child,
+        most: Duration,
+    ) -> Result<ExitStatus, ProcessOutcome> {
+        let lost =
+            |error: io::Error| ProcessOutcome::Failed(format!("cannot wait for the run: {error}"));
+        let stopped = tokio::select! {
+            status = child.wait() => return status.map_err(lost),
+            () = tokio::time::sleep(most) => false,
+            _ = self.end.wait_for(|end| *end) => true,
+        };
+        // The process has not been reaped, so its pid is still valid.
+        if let Some(pid) = child.id() {
+            let _ = supervise::terminate_child(pid);
+        }
+        let ended = timeout(TERMINATE_GRACE, child.wait()).await;
+        if ended.is_err() {
+            child.kill().await.map_err(lost)?;
+        }
+        match ended {
+            // It may have written its report.
+            Ok(status) if !stopped => status.map_err(lost),
+            _ if stopped => Err(ProcessOutcome::Stopped),
+            _ => Err(ProcessOutcome::Failed(format!(
+                "it did not end within {} s and was killed",
+                most.as_secs()
+            ))),
+        }
+    }
+}
+
+fn classify_exit(files: &SpoolFiles, owner: &RunOwner, status: ExitStatus) -> ProcessOutcome {
+    match files.read_finished_run(owner) {
+        Ok(finished) => ProcessOutcome::Finished(Box::new(finished)),
+        Err(ReportReadError::Empty) => {
+            let said = files.read_stderr_tail();
+            let why = format_error_line(&said);
+            if is_server_busy(&said) {
+                return ProcessOutcome::Refused(why);
+            }
+            ProcessOutcome::Failed(if why.is_empty() {
+                format!("it ended with {status} and said nothing")
+            } else {
+                why
+            })
+        }
+        Err(error) => ProcessOutcome::Failed(format!("its report cannot be read: {error}")),
+    }
+}
+
+fn is_disk_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// Returns whether the server has no free slot. The protocol has one message for all refusals, so
+/// the text decides.
+fn is_server_busy(said: &str) -> bool {
+    said.contains(" refuses: ") && said.contains("try again later")
+}
+
+/// Returns `error: …` and its causes as one line, without hints and prefixes.
+fn format_error_line(said: &str) -> String {
+    let from = said.rfind("error: ").map_or(0, |at| at + "error: ".len());
+    let lines = said[from..].lines().map(str::trim);
+    let told = lines.filter(|line| !line.is_empty() && !line.starts_with("hint:"));
+    let parts: Vec<&str> = told
+        .map(|line| line.strip_prefix("caused by: ").unwrap_or(line))
+        .collect();
+    let text = parts.join(": ");
+    text.chars().filter(|c| !c.is_control()).take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_far_end_is_told_from_one_that_forbids() {
+        let busy = "error: 127.0.0.1:5201 refuses: 1 sessions run already; try again later\n";
+        assert!(is_server_busy(busy));
+        assert!(!is_server_busy(
+            "error: 127.0.0.1:5201 refuses: streams: at most 4\n"
+        ));
+        assert!(!is_server_busy(
+            "error: cannot connect to far (127.0.0.1:5201)\n"
+        ));
+    }
+
+    #[test]
+    fn the_reason_of_a_failure_is_one_line() {
+        let said = "note\nerror: cannot connect to far (127.0.0.1:1)\n  caused by: Connection \
+                    refused (os error 111)\nhint: nothing listens there\n";
+        assert_eq!(
+            format_error_line(said),
+            "cannot connect to far (127.0.0.1:1): Connection refused (os error 111)"
+        );
+        assert_eq!(format_error_line(""), "");
+    }
+}

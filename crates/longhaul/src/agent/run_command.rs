@@ -1,0 +1,235 @@
+//! Builds the command line of a run: this program with the options of the watch file.
+
+use crate::watch::measure_jobs::MeasureJob;
+use crate::watch::watch_file::{AvailableEffort, MeasureKind, WatchFile, WatchHost};
+use longhaul_model::units::Rate;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The command line of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunCommand {
+    pub arguments: Vec<OsString>,
+}
+
+/// Returns the command of a run, or `None` if the file no longer contains the target.
+///
+/// Relative paths in the file refer to `folder`.
+pub fn build_run_command(
+    job: &MeasureJob,
+    file: &WatchFile,
+    folder: &Path,
+    archive: &Path,
+) -> Option<RunCommand> {
+    let mut line = CommandArguments::default();
+    match &job.target {
+        None => line.add("host"),
+        Some(name) => {
+            let far = file.hosts.iter().find(|host| *host.name == **name)?;
+            add_measurement(&job.measure.kind, job.is_reverse(), &mut line);
+            add_target(far, folder, &mut line);
+        }
+    }
+    line.add("--json");
+    line.add_option("--archive", archive);
+    Some(RunCommand {
+        arguments: line.words,
+    })
+}
+
+#[derive(Debug, Default)]
+struct CommandArguments {
+    words: Vec<OsString>,
+}
+
+impl CommandArguments {
+    fn add(&mut self, word: impl Into<OsString>) {
+        self.words.push(word.into());
+    }
+
+    fn add_option(&mut self, name: &str, value: impl Into<OsString>) {
+        self.add(name);
+        self.add(value);
+    }
+
+    fn add_duration(&mut self, name: &str, time: Duration) {
+        self.add_option(name, format!("{}us", time.as_micros()));
+    }
+
+    fn add_optional<T: ToString>(&mut self, name: &str, value: Option<&T>) {
+        if let Some(value) = value {
+            self.add_option(name, value.to_string());
+        }
+    }
+}
+
+fn add_measurement(work: &MeasureKind, back: bool, line: &mut CommandArguments) {
+    match work {
+        MeasureKind::Path { count, protocol } => {
+            line.add("path");
+            line.add(format!("--{protocol}"));
+            line.add_option("--count", count.to_string());
+        }
+        MeasureKind::Available { mode } => {
+            line.add("available");
+            line.add(match mode {
+                AvailableEffort::Light => "--light",
+                AvailableEffort::Quick => "--quick",
+                AvailableEffort::Careful => "--careful",
+            });
+        }
+        MeasureKind::Shaper => {
+            line.add("available");
+            line.add("--shaper");
+            line.add(if back { "--reverse" } else { "--forward" });
+        }
+        MeasureKind::Throughput { .. } => add_throughput(work, back, line),
+        MeasureKind::Tune {
+            time,
+            probes,
+            congestion_control,
+        } => {
+            line.add("tune");
+            line.add_duration("--time", *time);
+            line.add_option("--budget-probes", probes.to_string());
+            line.add_duration("--budget-time", work.max_duration());
+            line.add_optional("--congestion-control", congestion_control.as_ref());
+            // A setting that fitted another route is a bad starting point.
+            line.add("--fresh");
+            add_reverse(back, line);
+        }
+        MeasureKind::Load {
+            time,
+            streams,
+            rate,
+            scavenger,
+        } => {
+            line.add("load");
+            line.add_duration("--time", *time);
+            line.add_option("--streams", streams.to_string());
+            line.add_optional("--rate", rate.map(Rate::as_bps).as_ref());
+            if *scavenger {
+                line.add("--scavenger");
+            }
+            add_reverse(back, line);
+        }
+        MeasureKind::Host => line.add("host"),
+    }
+}
+
+fn add_throughput(work: &MeasureKind, back: bool, line: &mut CommandArguments) {
+    let MeasureKind::Throughput {
+        time,
+        streams,
+        window_bytes,
+        congestion_control,
+        rate,
+    } = work
+    else {
+        return;
+    };
+    line.add("test");
+    line.add_duration("--time", *time);
+    line.add_optional("--streams", streams.as_ref());
+    line.add_optional("--window", window_bytes.as_ref());
+    line.add_optional("--congestion-control", congestion_control.as_ref());
+    line.add_optional("--bitrate", rate.map(Rate::as_bps).as_ref());
+    add_reverse(back, line);
+}
+
+fn add_reverse(back: bool, line: &mut CommandArguments) {
+    if back {
+        line.add("--reverse");
+    }
+}
+
+fn add_target(far: &WatchHost, folder: &Path, line: &mut CommandArguments) {
+    line.add_option("--port", far.port.to_string());
+    if let Some(token) = &far.token_file {
+        line.add_option("--token-file", PathBuf::from(folder).join(token));
+    }
+    line.add("--quiet");
+    line.add(&far.address);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::CliArgs;
+    use crate::watch::measure_jobs::build_jobs;
+    use crate::watch::watch_file::{SecretFileState, WatchFileContext, parse_watch_file};
+    use clap::Parser;
+
+    fn file(measures: &str) -> WatchFile {
+        let text = format!(
+            "[agent]\nname = \"a\"\n[[host]]\nname = \"b\"\naddress = \"192.0.2.7\"\nport = 5300\n\
+             token_file = \"b.token\"\n[[target]]\nhost = \"b\"\n{measures}"
+        );
+        let look = |_: &Path| SecretFileState::Private;
+        let here = WatchFileContext {
+            agent: None,
+            check_secret: &look,
+        };
+        parse_watch_file("w", &text, &here).expect("right")
+    }
+
+    fn commands(file: &WatchFile) -> Vec<String> {
+        let jobs = build_jobs(file, None, 1);
+        let line = |job: &MeasureJob| {
+            let made = build_run_command(job, file, Path::new("/etc/lh"), Path::new("/a.db"));
+            let words = made.expect("the host is there").arguments;
+            // The program must accept every command line.
+            let typed = std::iter::once(OsString::from("longhaul")).chain(words.iter().cloned());
+            if let Err(error) = CliArgs::try_parse_from(typed) {
+                panic!("{words:?}: {error}");
+            }
+            let words: Vec<String> = words.iter().map(|it| it.to_string_lossy().into()).collect();
+            words.join(" ")
+        };
+        jobs.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_bulk_measurement_is_a_command_for_each_direction() {
+        let file = file(
+            "[[measure]]\nname = \"m\"\nkind = \"throughput\"\nevery = \"1 h\"\ntime = \"2 s\"\n\
+             streams = 4\nwindow = \"1 MiB\"\ncongestion_control = \"cubic\"\nrate = \"50 Mbit/s\"\n",
+        );
+        let end =
+            "--port 5300 --token-file /etc/lh/b.token --quiet 192.0.2.7 --json --archive /a.db";
+        let begin = "test --time 2000000us --streams 4 --window 1048576 \
+                     --congestion-control cubic --bitrate 50000000";
+        assert_eq!(
+            commands(&file),
+            [format!("{begin} {end}"), format!("{begin} --reverse {end}")]
+        );
+    }
+
+    #[test]
+    fn every_kind_is_a_command_that_the_program_understands() {
+        for kind in [
+            "kind = \"path\"\nprotocol = \"udp\"",
+            "kind = \"available\"\nmode = \"careful\"",
+            "kind = \"tune\"\ncongestion_control = \"bbr\"",
+            "kind = \"load\"\nscavenger = true\nrate = \"1 Gbit/s\"",
+            "kind = \"host\"",
+        ] {
+            let file = file(&format!(
+                "[[measure]]\nname = \"m\"\nevery = \"1 d\"\n{kind}\n"
+            ));
+            assert!(!commands(&file).is_empty(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_has_gone_from_the_file_has_no_command() {
+        let mut file = file("[[measure]]\nname = \"m\"\nkind = \"path\"\nevery = \"1 h\"\n");
+        let jobs = build_jobs(&file, None, 1);
+        file.hosts.retain(|host| host.name != "b");
+        assert_eq!(
+            build_run_command(&jobs[0], &file, Path::new(""), Path::new("a")),
+            None
+        );
+    }
+}

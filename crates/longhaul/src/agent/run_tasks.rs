@@ -1,0 +1,159 @@
+//! Executes each run in its own task: waits until its plan is stored, makes the run, stores the
+//! result.
+
+use super::archive_writer::ArchiveWriter;
+use super::export::OutboxLimit;
+use super::finished_run::{FinishedRun, RunOwner, count_sent_bytes};
+use super::process_runner::{ProcessOutcome, ProcessRunner, SpoolFiles};
+use super::run_command;
+use crate::watch::measure_jobs::MeasureJob;
+use crate::watch::run_schedule::{AttemptOutcome, MissedReason, RunStart};
+use crate::watch::watch_file::WatchFile;
+use longhaul_model::report::v1::AnyReport;
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::HostPair;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// A finished run, sent to the event loop.
+#[derive(Debug)]
+pub struct RunFinished {
+    pub owner: RunOwner,
+    /// `None` if the run was started by an earlier process.
+    pub start: Option<RunStart>,
+    pub outcome: RunOutcome,
+}
+
+#[derive(Debug)]
+pub enum RunOutcome {
+    /// The report is in the archive.
+    Stored(Box<StoredRun>),
+    /// The archive does not accept the report now, so it stays in the spool; contains the reason.
+    Spooled(Box<AnyReport>, String),
+    Refused(String),
+    Failed(String),
+    DiskFull,
+    /// The outbox exceeds its limit.
+    OutboxFull,
+    Stopped,
+}
+
+#[derive(Debug)]
+pub struct StoredRun {
+    pub report: AnyReport,
+    pub run_id: String,
+    pub pairs: Vec<HostPair>,
+    /// Series with a new value.
+    pub updated_series: Vec<(HostPair, PathQuantity)>,
+    /// True if an earlier process had already stored the run.
+    pub was_stored_before: bool,
+}
+
+impl RunOutcome {
+    /// Returns the outcome for the schedule.
+    pub fn schedule_outcome(&self, job: &MeasureJob) -> AttemptOutcome {
+        let sent = |report: &AnyReport| AttemptOutcome::Done {
+            sent_bytes: count_sent_bytes(report).unwrap_or(job.max_bytes),
+        };
+        match self {
+            RunOutcome::Stored(landed) => sent(&landed.report),
+            RunOutcome::Spooled(report, _) => sent(report),
+            RunOutcome::Refused(_) => AttemptOutcome::Refused,
+            // The number of sent bytes is unknown.
+            RunOutcome::Failed(_) => AttemptOutcome::Failed { sent_bytes: 0 },
+            RunOutcome::DiskFull => AttemptOutcome::NotStarted(MissedReason::DiskFull),
+            RunOutcome::OutboxFull => AttemptOutcome::NotStarted(MissedReason::SpoolFull),
+            RunOutcome::Stopped => AttemptOutcome::NotStarted(MissedReason::Stopping),
+        }
+    }
+}
+
+/// Resources that all runs share.
+#[derive(Debug, Clone)]
+pub struct RunLauncher {
+    pub runner: ProcessRunner,
+    pub writer: ArchiveWriter,
+    /// Limits the outbox.
+    pub outbox_limit: OutboxLimit,
+    pub archive: PathBuf,
+    /// The folder that relative paths in the file refer to.
+    pub folder: PathBuf,
+    pub finished_runs: mpsc::Sender<RunFinished>,
+}
+
+impl RunLauncher {
+    /// Makes the run in a new task, which sends the result to the event loop.
+    pub fn start(&self, start: RunStart, file: &Arc<WatchFile>) {
+        let (launcher, file) = (self.clone(), Arc::clone(file));
+        tokio::spawn(async move {
+            let owner = RunOwner::of(&start.id, &start.job, &file.agent.name);
+            let outcome = launcher.execute(&start, &owner, &file).await;
+            let start = Some(start);
+            // Sending fails only after the event loop has ended.
+            let _ = launcher
+                .finished_runs
+                .send(RunFinished {
+                    owner,
+                    start,
+                    outcome,
+                })
+                .await;
+        });
+    }
+
+    async fn execute(&self, start: &RunStart, owner: &RunOwner, file: &WatchFile) -> RunOutcome {
+        // The plan is on disk before the run starts, or will be before its result.
+        self.writer.flush().await;
+        if self.writer.disk_is_full() {
+            return RunOutcome::DiskFull;
+        }
+        if self.outbox_limit.is_full() {
+            return RunOutcome::OutboxFull;
+        }
+        let Some(command) =
+            run_command::build_run_command(&start.job, file, &self.folder, &self.archive)
+        else {
+            return RunOutcome::Failed("the file no longer has the far end".to_owned());
+        };
+        let lasts = Duration::from_micros(start.job.max_duration_us.unsigned_abs());
+        match self.runner.clone().run(command, owner, lasts).await {
+            ProcessOutcome::Finished(finished) => self.store_run(*finished, owner).await,
+            ProcessOutcome::Refused(why) => RunOutcome::Refused(why),
+            ProcessOutcome::Failed(why) => RunOutcome::Failed(why),
+            ProcessOutcome::DiskFull => RunOutcome::DiskFull,
+            ProcessOutcome::Stopped => RunOutcome::Stopped,
+        }
+    }
+
+    /// Stores a finished run, and then deletes its spool files.
+    pub async fn store_run(&self, finished: FinishedRun, owner: &RunOwner) -> RunOutcome {
+        let FinishedRun { report, watched } = finished;
+        let run_id = watched.run.id.clone();
+        let pairs = watched.pairs.clone();
+        let readings = watched.readings.iter();
+        let mut updated_series: Vec<(HostPair, PathQuantity)> =
+            readings.map(|it| (it.pair.clone(), it.quantity)).collect();
+        updated_series.sort();
+        updated_series.dedup();
+        match self.writer.store_run(watched).await {
+            Some(Ok(stored)) => {
+                SpoolFiles::new(&self.runner.spool, &owner.planned_id).remove();
+                RunOutcome::Stored(Box::new(StoredRun {
+                    report,
+                    run_id,
+                    pairs,
+                    updated_series,
+                    was_stored_before: stored.new + stored.newly_watched == 0,
+                }))
+            }
+            Some(Err(longhaul_store::StoreError::Refused { what, why })) => {
+                SpoolFiles::new(&self.runner.spool, &owner.planned_id).remove();
+                RunOutcome::Failed(format!("the archive does not take {what}: {why}"))
+            }
+            Some(Err(error)) => RunOutcome::Spooled(Box::new(report), error.to_string()),
+            None => RunOutcome::Spooled(Box::new(report), "the archive is far behind".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Recovers spooled runs: those that an earlier process started, and those that the archive did not
+//! accept when they ended.
+//!
+//! Waits for runs whose process is still alive. Finished runs are stored, unfinished ones are
+//! marked as missed.
+
+use super::finished_run::RunOwner;
+use super::process_runner::SpoolFiles;
+use super::run_tasks::{RunFinished, RunLauncher, RunOutcome};
+use crate::watch::run_schedule::MissedReason;
+use longhaul_store::history_store::{PlannedOutcome, PlannedRunFilter, TimeRange};
+use longhaul_store::{HistoryStore, StoreError};
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The poll interval.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// The maximum wait. No run takes longer, so the file of such a process is left alone.
+const MAX_WAIT: Duration = Duration::from_secs(2 * 3600);
+/// The number of planned runs per query.
+const ROWS_PER_QUERY: u32 = 10_000;
+const HOUR_US: i64 = 3_600_000_000;
+
+/// Returns the due time of the last run in the archive that an earlier process planned, or `None`.
+pub fn find_last_planned_us(
+    archive: &dyn HistoryStore,
+    now_us: i64,
+) -> Result<Option<i64>, StoreError> {
+    let mut span_us = HOUR_US;
+    while span_us <= now_us {
+        let range = TimeRange {
+            begin_us: now_us - span_us,
+            end_us: i64::MAX,
+        };
+        if let Some(newest) = find_latest_due_us(archive, range)? {
+            return Ok(Some(newest));
+        }
+        span_us = span_us.saturating_mul(8);
+    }
+    Ok(None)
+}
+
+/// Returns the latest due time in the range. The archive returns the earliest rows first.
+fn find_latest_due_us(
+    archive: &dyn HistoryStore,
+    mut range: TimeRange,
+) -> Result<Option<i64>, StoreError> {
+    let mut newest = None;
+    loop {
+        let filter = PlannedRunFilter {
+            range,
+            pair: None,
+            waiting: false,
+            limit: ROWS_PER_QUERY,
+        };
+        let rows = archive.planned(&filter)?;
+        let Some(last) = rows.last() else {
+            return Ok(newest);
+        };
+        newest = Some(last.planned.due_us);
+        if rows.len() < ROWS_PER_QUERY as usize {
+            return Ok(newest);
+        }
+        range.begin_us = last.planned.due_us + 1;
+    }
+}
+
+/// Marks planned runs as missed unless they are in the spool. Returns their number.
+pub fn settle_abandoned_runs(
+    archive: &mut dyn HistoryStore,
+    spooled: &HashSet<String>,
+) -> Result<u64, StoreError> {
+    let mut range = TimeRange::ALL;
+    let mut settled = 0;
+    loop {
+        let rows = archive.planned(&PlannedRunFilter {
+            range,
+            pair: None,
+            waiting: true,
+            limit: ROWS_PER_QUERY,
+        })?;
+        let rows_read = rows.len();
+        let last_us = rows.last().map(|row| row.planned.due_us);
+        for row in rows {
+            if spooled.contains(&row.planned.id) {
+                continue;
+            }
+            let reason = MissedReason::AgentStopped.word().to_owned();
+            archive.record_outcome(&row.planned.id, &PlannedOutcome::Missed { reason })?;
+            settled += 1;
+        }
+        match last_us {
+            Some(last_us) if rows_read == ROWS_PER_QUERY as usize => range.begin_us = last_us + 1,
+            _ => return Ok(settled),
+        }
+    }
+}
+
+/// Lists the spooled runs with their owners, and deletes files without an owner.
+pub fn list_spooled_runs(spool: &Path) -> Vec<(SpoolFiles, RunOwner)> {
+    let all = SpoolFiles::list(spool).unwrap_or_default();
+    let mut found = Vec::new();
+    for files in all {
+        match files.read_owner() {
+            Some(owner) => found.push((files, owner)),
+            None => files.remove(),
+        }
+    }
+    let kept: HashSet<_> = found
+        .iter()
+        .flat_map(|(files, _)| [&files.report, &files.stderr, &files.owner])
+        .collect();
+    for entry in fs::read_dir(spool).into_iter().flatten() {
+        let Ok(path) = entry.map(|it| it.path()) else {
+            continue;
+        };
+        let of_a_run = path
+            .extension()
+            .is_some_and(|it| it == "report" || it == "said");
+        if of_a_run && !kept.contains(&path) {
+            let _ = fs::remove_file(path);
+        }
+    }
+    found
+}
+
+/// Recovers the spooled runs until all have ended.
+pub async fn recover_spool(launcher: RunLauncher, mut left: Vec<(SpoolFiles, RunOwner)>) {
+    let until = Instant::now() + MAX_WAIT;
+    while !left.is_empty() && Instant::now() < until {
+        let mut rest = Vec::new();
+        for (files, owner) in left {
+            if files.is_running() {
+                rest.push((files, owner));
+                continue;
+            }
+            let outcome = recover_run(&launcher, &files, &owner).await;
+            if matches!(outcome, RunOutcome::Spooled(..)) {
+                rest.push((files, owner));
+                continue;
+            }
+            let start = None;
+            if launcher
+                .finished_runs
+                .send(RunFinished {
+                    owner,
+                    start,
+                    outcome,
+                })
+                .await
+                .is_err()
+            {
+                return;
+            }
+        }
+        left = rest;
+        if !left.is_empty() {
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+}
+
+async fn recover_run(launcher: &RunLauncher, files: &SpoolFiles, owner: &RunOwner) -> RunOutcome {
+    match files.read_finished_run(owner) {
+        Ok(finished) => launcher.store_run(finished, owner).await,
+        Err(error) => {
+            files.remove();
+            RunOutcome::Failed(format!(
+                "begun by an earlier agent, and not finished: {error}"
+            ))
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Startup of the agent: checks its requirements, recovers earlier runs and starts all tasks.
+
+use super::agent_folder::{AgentFolder, BallastFile};
+use super::agent_log::AgentLog;
+use super::analysis_worker::AnalysisWorker;
+use super::archive_writer::ArchiveWriter;
+use super::budget_store::BudgetStore;
+use super::clocks::AgentClocks;
+use super::daily_retention;
+use super::event_loop::{EventLoop, LoopChannels};
+use super::export::{self, OutboxLimit};
+use super::finished_run::RunOwner;
+use super::follow_ups::FollowUpRequests;
+use super::notifier::EventNotifier;
+use super::pending_runs::PendingRuns;
+use super::process_runner::{ProcessRunner, SpoolFiles};
+use super::run_tasks::RunLauncher;
+use super::service_manager::ServiceManager;
+use super::shared_state::{ArchiveOpener, SharedState};
+use super::spool_recovery;
+use crate::api::api_tls;
+use crate::cli::args::{ArchiveArgs, WatchArgs};
+use crate::cli::command_output;
+use crate::command_failure::{CommandFailure, HOST};
+use crate::watch::run_schedule::RunSchedule;
+use crate::watch::watch_file::WatchFile;
+use longhaul_store::history_store::{EventFilter, TimeRange};
+use longhaul_store::{Archive, HistoryStore};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+/// The maximum number of finished runs that wait for the event loop.
+const MAX_QUEUED_RUNS: usize = 1024;
+/// Older events are not notified after a restart.
+const MAX_NOTIFY_AGE_US: i64 = 7 * 86_400_000_000;
+const MAX_EVENTS: u32 = 1000;
+
+/// The watch file that the agent was started with, and the arguments to read it again.
+pub struct WatchFileSource<'a> {
+    pub args: &'a WatchArgs,
+    pub path: PathBuf,
+    /// The folder that relative paths in the file refer to.
+    pub folder: PathBuf,
+}
+
+/// A started agent.
+pub struct RunningAgent {
+    pub event_loop: EventLoop,
+    pub channels: LoopChannels,
+    /// Recovers the runs of an earlier process.
+    pub recovery: JoinHandle<()>,
+    pub page: JoinHandle<io::Result<()>>,
+    pub stop_page: watch::Sender<bool>,
+    /// True: terminate running runs now.
+    pub end_runs: watch::Sender<bool>,
+    pub signals: AgentSignals,
+    pub archive_thread: std::thread::JoinHandle<()>,
+    /// Holds the lock for the lifetime of the agent.
+    _folder: AgentFolder,
+}
+
+pub struct AgentSignals {
+    pub reload: Signal,
+    pub stop: Signal,
+    pub interrupt: Signal,
+}
+
+impl AgentSignals {
+    fn install() -> Result<AgentSignals, CommandFailure> {
+        let take = |kind| signal(kind).map_err(|e| CommandFailure::from_error(HOST, &e));
+        Ok(AgentSignals {
+            reload: take(SignalKind::hangup())?,
+            stop: take(SignalKind::terminate())?,
+            interrupt: take(SignalKind::interrupt())?,
+        })
+    }
+}
+
+/// Starts the agent: its event loop state, the page, and all background tasks.
+pub async fn start_agent(
+    origin: &WatchFileSource<'_>,
+    file: WatchFile,
+) -> Result<RunningAgent, CommandFailure> {
+    let log = AgentLog {
+        json: origin.args.json,
+    };
+    let signals = AgentSignals::install()?;
+    let path = resolve_archive_path(&file, &origin.folder)?;
+    let folder = AgentFolder::acquire(&path)?;
+    let listener = bind_page_listener(file.agent.listen).await?;
+    api_tls::check_certificate(&file, &origin.folder)
+        .map_err(|e| CommandFailure::from_error(HOST, &e))?;
+    if let Some(warning) = api_tls::warn_without_tls(&file) {
+        log.warn(&warning);
+    }
+    let (end, ending) = watch::channel(false);
+    let builder = AgentBuilder {
+        origin,
+        archive: &path,
+        folder: &folder,
+        log,
+    };
+    let (mut agent, channels, earlier, archive_thread) = builder.build_event_loop(file, ending)?;
+    announce_startup(&agent, (&path, listener.local_addr()), &earlier);
+    let left = tokio::spawn(spool_recovery::recover_spool(
+        agent.launcher.clone(),
+        earlier.spooled,
+    ));
+    let state = Arc::clone(&agent.state);
+    tokio::spawn(daily_retention::run_retention(Arc::clone(&state), log));
+    let (stop, stopped) = watch::channel(false);
+    let spool = agent.launcher.outbox_limit.clone();
+    export::spawn_export(Arc::clone(&state), path, (log, spool), stopped.clone());
+    let page = tokio::spawn(super::serve_page(state, listener, stopped));
+    agent.start_due_runs();
+    notify_pending_events(&agent)?;
+    Ok(RunningAgent {
+        event_loop: agent,
+        channels,
+        recovery: left,
+        page,
+        stop_page: stop,
+        end_runs: end,
+        signals,
+        archive_thread,
+        _folder: folder,
+    })
+}
+
+/// Runs that an earlier process left behind.
+struct LeftoverRuns {
+    spooled: Vec<(SpoolFiles, RunOwner)>,
+    /// The number of planned runs that were marked as missed.
+    missed: u64,
+}
+
+/// The inputs from which the agent is built.
+struct AgentBuilder<'a> {
+    origin: &'a WatchFileSource<'a>,
+    archive: &'a Path,
+    folder: &'a AgentFolder,
+    log: AgentLog,
+}
+
+impl AgentBuilder<'_> {
+    fn build_event_loop(
+        &self,
+        file: WatchFile,
+        end: watch::Receiver<bool>,
+    ) -> Result<
+        (
+            EventLoop,
+            LoopChannels,
+            LeftoverRuns,
+            std::thread::JoinHandle<()>,
+        ),
+        CommandFailure,
+    > {
+        let (origin, log) = (self.origin, self.log);
+        let thread = |e: io::Error| CommandFailure::from_error(HOST, &e);
+        let sends_on = export::has_export_destination(&file);
+        let mut archive = open_archive(self.archive, sends_on)?;
+        let clocks = AgentClocks::new();
+        let now = clocks.now();
+        let file = Arc::new(file);
+        let named = (Arc::clone(&file), origin.folder.clone());
+        let (state, orders) = SharedState::new(
+            make_archive_opener(self.archive, sends_on),
+            named,
+            now.wall_us,
+        );
+        let last_planned_us = spool_recovery::find_last_planned_us(&archive, now.wall_us)?;
+        let earlier = self.find_leftover_runs(&mut archive)?;
+        let ballast = BallastFile::new(self.folder);
+        let (writer, archive_thread) =
+            ArchiveWriter::start(Box::new(archive), ballast, log).map_err(thread)?;
+        let (finished_sender, finished_runs) = mpsc::channel(MAX_QUEUED_RUNS);
+        let (inquiry, analysis_results) =
+            AnalysisWorker::start((state.open_archive)()?, Arc::clone(&file), self.folder)
+                .map_err(thread)?;
+        let seed = crate::watch::hash_random::hash_text(&file.agent.name);
+        let spent = BudgetStore::load(self.folder.file_path("spent.json"));
+        let agent = EventLoop {
+            schedule: RunSchedule::new(&file, seed)
+                .resume_from(last_planned_us)
+                .with_usage(spent.usage()),
+            budget_store: spent,
+            pending_runs: PendingRuns::default(),
+            follow_ups: FollowUpRequests::default(),
+            notifier: EventNotifier::start(&file, &origin.folder, self.folder, log),
+            service: ServiceManager::new(),
+            running: HashMap::new(),
+            clocks,
+            state,
+            launcher: RunLauncher {
+                outbox_limit: OutboxLimit::default(),
+                runner: ProcessRunner {
+                    program: std::env::current_exe().map_err(thread)?,
+                    spool: self.folder.spool_path(),
+                    end,
+                },
+                writer: writer.clone(),
+                archive: self.archive.to_owned(),
+                folder: origin.folder.clone(),
+                finished_runs: finished_sender,
+            },
+            writer,
+            analysis: inquiry,
+            log,
+        };
+        let channels = LoopChannels {
+            finished_runs,
+            analysis_results,
+            requests: orders,
+        };
+        Ok((agent, channels, earlier, archive_thread))
+    }
+
+    fn find_leftover_runs(&self, archive: &mut Archive) -> Result<LeftoverRuns, CommandFailure> {
+        let spooled = spool_recovery::list_spooled_runs(&self.folder.spool_path());
+        let ids: HashSet<String> = spooled
+            .iter()
+            .map(|(_, it)| it.planned_id.clone())
+            .collect();
+        let missed = spool_recovery::settle_abandoned_runs(archive, &ids)?;
+        Ok(LeftoverRuns { spooled, missed })
+    }
+}
+
+/// Requests notifications for events that an earlier process detected but did not deliver.
+fn notify_pending_events(agent: &EventLoop) -> Result<(), CommandFailure> {
+    let filter = EventFilter {
+        range: TimeRange {
+            begin_us: agent.clocks.now().wall_us - MAX_NOTIFY_AGE_US,
+            end_us: i64::MAX,
+        },
+        pair: None,
+        state: None,
+        limit: MAX_EVENTS,
+    };
+    for event in (agent.state.open_archive)()?.events(&filter)? {
+        if agent.notifier.is_pending(&event) {
+            agent.analysis.renotify(event.id);
+        }
+    }
+    Ok(())
+}
+
+/// Logs the startup message and reports readiness to the service manager.
+fn announce_startup(
+    agent: &EventLoop,
+    (archive, page): (&Path, io::Result<SocketAddr>),
+    earlier: &LeftoverRuns,
+) {
+    let file = agent.state.file();
+    let scheme = if file.api.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let page = format!("{scheme}://{}/", page.unwrap_or(file.agent.listen));
+    let begun = crate::render::watch_cost::startup_message::StartupMessage {
+        agent: &file.agent.name,
+        page: &page,
+        archive,
+        missed: earlier.missed,
+        spooled: earlier.spooled.len(),
+        next: list_next_runs(agent),
+        jobs: agent.schedule.jobs().count(),
+    };
+    agent.log.startup(&begun.text(), begun.json());
+    ServiceManager::ready(&format!("page at {page}"));
+}
+
+/// Returns the first runs with their due times.
+fn list_next_runs(agent: &EventLoop) -> Vec<(i64, String)> {
+    const SHOWN: usize = 3;
+    let now_us = agent.clocks.now().wall_us;
+    let due = |job: &Arc<crate::watch::measure_jobs::MeasureJob>| {
+        let key = &job.key;
+        let who = crate::render::watch_cost::agent_lines::format_measurement(
+            &key.measure,
+            &key.from,
+            &key.to,
+        );
+        (job.due_us(job.first_after(now_us)), who)
+    };
+    let mut next: Vec<_> = agent.schedule.jobs().map(due).collect();
+    next.sort();
+    next.truncate(SHOWN);
+    next
+}
+
+fn resolve_archive_path(file: &WatchFile, folder: &Path) -> Result<PathBuf, CommandFailure> {
+    let named = file.agent.archive.as_ref().map(|path| folder.join(path));
+    let path = command_output::archive_path(&ArchiveArgs { archive: named })?;
+    // Runs start in other working directories, so the path must be absolute.
+    std::path::absolute(&path).map_err(|e| CommandFailure::from_error(HOST, &e))
+}
+
+fn open_archive(path: &Path, sends_on: bool) -> Result<Archive, CommandFailure> {
+    let mut archive = Archive::open(path)?;
+    archive.enable_outbox(sends_on);
+    Ok(archive)
+}
+
+fn make_archive_opener(path: &Path, sends_on: bool) -> ArchiveOpener {
+    let path = path.to_owned();
+    Arc::new(move || {
+        let mut archive = Archive::open(&path)?;
+        archive.enable_outbox(sends_on);
+        Ok(Box::new(archive) as Box<dyn HistoryStore>)
+    })
+}
+
+async fn bind_page_listener(address: SocketAddr) -> Result<TcpListener, CommandFailure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let mut fail =
+            CommandFailure::new(HOST, format!("cannot listen on {address} for the page"));
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "another program has this port; choose another `listen` in [agent]"
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                "this host has no such address; change `listen` in [agent]"
+            }
+            _ => "change `listen` in [agent]",
+        };
+        fail.causes.push(error.to_string());
+        fail.hint(Some(hint))
+    })
+}

@@ -1,0 +1,77 @@
+//! Applies a changed watch file without losing a run.
+
+use super::event_loop::EventLoop;
+use super::service_manager::ServiceManager;
+use super::startup::WatchFileSource;
+use crate::cli;
+use crate::watch::watch_file::WatchFile;
+use std::sync::{Arc, PoisonError};
+
+/// Reads the file again. An invalid file changes nothing.
+pub fn reload_watch_file(origin: &WatchFileSource<'_>, agent: &mut EventLoop) {
+    ServiceManager::reloading();
+    let name = origin.args.agent.as_deref();
+    match cli::watch_command::read_watch_file(&origin.path, name) {
+        Ok(Ok(file)) => apply_watch_file(agent, file),
+        Ok(Err(problems)) => reject_watch_file(agent, &problems.to_string()),
+        Err(fail) => reject_watch_file(
+            agent,
+            &format!("{}: {}", fail.message, fail.causes.join(": ")),
+        ),
+    }
+    ServiceManager::ready("watching");
+}
+
+fn reject_watch_file(agent: &EventLoop, why: &str) {
+    for line in why.lines() {
+        agent.log.warn(line);
+    }
+    agent
+        .log
+        .warn("the watch file is wrong: the one before goes on");
+    let mut figures = agent
+        .state
+        .counters
+        .write()
+        .unwrap_or_else(PoisonError::into_inner);
+    figures.reloads_refused += 1;
+}
+
+fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
+    let before = agent.state.file();
+    for (what, differs) in [
+        ("archive", before.agent.archive != file.agent.archive),
+        ("listen", before.agent.listen != file.agent.listen),
+        ("name", before.agent.name != file.agent.name),
+        ("collector", before.collector != file.collector),
+    ] {
+        if differs {
+            agent.log.warn(&format!(
+                "`{what}` has changed in the file: that takes a restart of the agent"
+            ));
+        }
+    }
+    let file = Arc::new(file);
+    agent.schedule.reload(&file, agent.clocks.now());
+    agent.analysis.reload(Arc::clone(&file));
+    agent.notifier.reload(&file);
+    {
+        let mut held = agent
+            .state
+            .file
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *held = Arc::clone(&file);
+    }
+    let mut figures = agent
+        .state
+        .counters
+        .write()
+        .unwrap_or_else(PoisonError::into_inner);
+    figures.reloads += 1;
+    drop(figures);
+    let jobs = agent.schedule.jobs().count();
+    agent
+        .log
+        .info(&format!("the watch file was read again: {jobs} jobs"));
+}

@@ -1,0 +1,106 @@
+//! Error responses: status, a stable code, a sentence, and a hint.
+
+use super::shape::{ErrorBody, ErrorText};
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use longhaul_store::StoreError;
+use std::error::Error;
+
+/// An error response. All of it is sent to the client, so it must not contain secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    pub status: StatusCode,
+    pub code: &'static str,
+    pub text: String,
+    pub hint: Option<String>,
+}
+
+impl ApiError {
+    pub fn new(status: StatusCode, code: &'static str, text: impl Into<String>) -> ApiError {
+        ApiError {
+            status,
+            code,
+            text: text.into(),
+            hint: None,
+        }
+    }
+
+    pub fn hint(self, hint: impl Into<String>) -> ApiError {
+        ApiError {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+
+    /// 400: invalid parameter.
+    pub fn bad_request(text: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "bad_request", text)
+    }
+
+    /// 404: not found.
+    pub fn not_found(text: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, "not_found", text)
+    }
+
+    /// 503: temporarily unavailable.
+    pub fn unavailable(code: &'static str, text: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, text)
+    }
+
+    /// 500: a bug in longhaul.
+    pub fn internal(what: &str) -> ApiError {
+        let text = format!("{what} failed by a defect of longhaul");
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "defect", text)
+            .hint("the agent's log says where; please report it")
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let (status, code) = match &error {
+            StoreError::NoSuchRun { .. } | StoreError::NoSuchPlanned { .. } => {
+                (StatusCode::NOT_FOUND, "not_found")
+            }
+            StoreError::Refused { .. } | StoreError::Ambiguous { .. } => {
+                (StatusCode::BAD_REQUEST, "bad_request")
+            }
+            StoreError::Locked { .. } => (StatusCode::SERVICE_UNAVAILABLE, "archive_busy"),
+            StoreError::UnknownReport { .. } | StoreError::Report { .. } => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "report_unreadable")
+            }
+            _ => (StatusCode::SERVICE_UNAVAILABLE, "archive_failed"),
+        };
+        ApiError {
+            status,
+            code,
+            text: format_error_chain(&error),
+            hint: error.hint(),
+        }
+    }
+}
+
+/// Formats the error and its causes as one sentence.
+fn format_error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = ErrorBody {
+            error: ErrorText {
+                code: self.code.to_owned(),
+                text: self.text,
+                hint: self.hint,
+            },
+        };
+        (self.status, Json(body)).into_response()
+    }
+}

@@ -1,0 +1,86 @@
+//! A small pool of archive connections, opened on demand and reused.
+//!
+//! An archive may be slow or unavailable, so each query has a timeout. A query that exceeds it
+//! continues in its thread and keeps its slot, which limits the load on a slow archive.
+
+use super::api_error::ApiError;
+use crate::agent::shared_state::ArchiveOpener;
+use longhaul_store::{HistoryStore, StoreError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// The maximum number of concurrent queries.
+const MAX_QUERIES: usize = 4;
+/// The timeout of a query, including the wait for a slot.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub struct ArchivePool {
+    open: ArchiveOpener,
+    idle: Arc<Mutex<Vec<Box<dyn HistoryStore>>>>,
+    permits: Arc<Semaphore>,
+    timeout: Duration,
+}
+
+impl ArchivePool {
+    pub fn new(open: ArchiveOpener) -> ArchivePool {
+        ArchivePool::with_limits(open, MAX_QUERIES, QUERY_TIMEOUT)
+    }
+
+    pub(super) fn with_limits(
+        open: ArchiveOpener,
+        readers: usize,
+        deadline: Duration,
+    ) -> ArchivePool {
+        ArchivePool {
+            open,
+            idle: Arc::default(),
+            permits: Arc::new(Semaphore::new(readers)),
+            timeout: deadline,
+        }
+    }
+
+    /// Runs a query in a thread for blocking work.
+    pub async fn query<T, Q>(&self, question: Q) -> Result<T, ApiError>
+    where
+        T: Send + 'static,
+        Q: FnOnce(&dyn HistoryStore) -> Result<T, StoreError> + Send + 'static,
+    {
+        let answer = tokio::time::timeout(self.timeout, self.run_query(question));
+        answer.await.unwrap_or_else(|_| Err(self.timeout_error()))
+    }
+
+    async fn run_query<T, Q>(&self, question: Q) -> Result<T, ApiError>
+    where
+        T: Send + 'static,
+        Q: FnOnce(&dyn HistoryStore) -> Result<T, StoreError> + Send + 'static,
+    {
+        let place = Arc::clone(&self.permits).acquire_owned().await;
+        let place = place.map_err(|_| ApiError::internal("reading the archive"))?;
+        let (open, idle) = (Arc::clone(&self.open), Arc::clone(&self.idle));
+        let asked = tokio::task::spawn_blocking(move || {
+            let _held = place;
+            let known = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let reader = known.map_or_else(|| open(), Ok)?;
+            let answer = question(reader.as_ref());
+            // A failed connection may stay broken, so it is not reused.
+            if answer.is_ok() {
+                let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+                idle.push(reader);
+            }
+            answer
+        });
+        match asked.await {
+            Ok(answer) => answer.map_err(ApiError::from),
+            Err(_panicked) => Err(ApiError::internal("reading the archive")),
+        }
+    }
+
+    fn timeout_error(&self) -> ApiError {
+        let seconds = self.timeout.as_secs_f64();
+        let text = format!("the archive did not answer within {seconds} s");
+        ApiError::unavailable("archive_busy", text).hint(
+            "ask for a shorter range, or try again; see whether another program holds the archive",
+        )
+    }
+}

@@ -1,0 +1,185 @@
+//! Checks the items of a batch.
+
+use super::sender_auth::AuthenticatedAgent;
+use crate::agent::export::batch_wire::{BatchItem, BatchPayload, ReportedRun, sanitize_reason};
+use crate::agent::export::{format_error_chain, run_from_report};
+use longhaul_model::report::v1::event::{ChangeEvent, EventState};
+use longhaul_model::report::v1::series::HostPair;
+use longhaul_store::history_store::{AgentDelivery, IncomingRun, PlannedEntry, ingest_limits};
+use longhaul_store::sqlite::outbox::RefusedEntry;
+use longhaul_store::{HistoryStore, StoreError};
+use std::collections::HashMap;
+
+/// The maximum time in the future. Beyond it the sender's clock was wrong, and the value would stay
+/// the newest one for a long time.
+const MAX_FUTURE_US: i64 = 600_000_000;
+
+/// The accepted and rejected items of a batch.
+#[derive(Default)]
+pub struct CheckedBatch {
+    pub delivery: AgentDelivery,
+    pub rejected: Vec<RefusedEntry>,
+    /// Places of runs in the batch, by id.
+    places: HashMap<String, i64>,
+}
+
+impl CheckedBatch {
+    /// Accepts or rejects an item. Returns an error only if the archive fails.
+    pub fn check_item(
+        &mut self,
+        came: BatchItem,
+        sender: &AuthenticatedAgent,
+        now_us: i64,
+        archive: &dyn HistoryStore,
+    ) -> Result<(), StoreError> {
+        let place = came.place;
+        let checked = match came.item {
+            Ok(BatchPayload::Run(came)) => check_run(came, sender, now_us).map(|run| {
+                self.places.insert(run.run.id.clone(), place);
+                self.delivery.runs.push(run);
+            }),
+            Ok(BatchPayload::Planned(row)) => {
+                check_planned(&row, sender).map(|()| self.delivery.planned.push(row))
+            }
+            Ok(BatchPayload::Event(event)) => match check_event(&event, sender, now_us) {
+                Ok(()) => self.add_event(*event, archive)?,
+                Err(why) => Err(why),
+            },
+            Err(why) => Err(why),
+        };
+        if let Err(why) = checked {
+            self.reject(place, &why);
+        }
+        Ok(())
+    }
+
+    /// Ignores an event whose stored state is more certain, because the batch came late.
+    fn add_event(
+        &mut self,
+        event: ChangeEvent,
+        archive: &dyn HistoryStore,
+    ) -> Result<Result<(), String>, StoreError> {
+        let same = |it: &ChangeEvent| it.pair == event.pair && it.quantity == event.quantity;
+        let held = archive.event(&event.id)?;
+        Ok(match held {
+            Some(held) if !same(&held) => {
+                Err("its id is that of an event of another pair or quantity".to_owned())
+            }
+            Some(held) if rank_state(held.state) > rank_state(event.state) => Ok(()),
+            _ => {
+                self.delivery.events.push(event);
+                Ok(())
+            }
+        })
+    }
+
+    /// Rejects runs whose ids belong to other reports in the archive.
+    pub fn reject_conflicting(&mut self, ids: &[String]) {
+        for id in ids {
+            if let Some(place) = self.places.get(id).copied() {
+                let why = StoreError::IdTaken { id: id.clone() }.to_string();
+                self.reject(place, &why);
+            }
+        }
+    }
+
+    fn reject(&mut self, place: i64, why: &str) {
+        self.rejected.push(RefusedEntry {
+            place,
+            why: sanitize_reason(why),
+        });
+    }
+}
+
+const fn rank_state(state: EventState) -> u8 {
+    match state {
+        EventState::Suspected => 0,
+        EventState::Confirmed | EventState::Withdrawn => 1,
+        EventState::Recovered => 2,
+    }
+}
+
+fn check_run(
+    came: ReportedRun,
+    sender: &AuthenticatedAgent,
+    now_us: i64,
+) -> Result<IncomingRun, String> {
+    let near = match &came.near {
+        Some(near) if sender.relay => near.clone(),
+        Some(near) if *near != sender.name => {
+            return Err(format!(
+                "it was begun by {:?}, for which this agent does not speak",
+                sanitize_reason(near)
+            ));
+        }
+        _ => sender.name.clone(),
+    };
+    let run = run_from_report::build_run(came, &near)?;
+    ingest_limits::check_run(&run).map_err(|error| format_error_chain(&error))?;
+    check_not_future(run.at_us, now_us)?;
+    Ok(run)
+}
+
+fn check_planned(row: &PlannedEntry, sender: &AuthenticatedAgent) -> Result<(), String> {
+    ingest_limits::check_planned(std::slice::from_ref(&row.planned))
+        .map_err(|error| format_error_chain(&error))?;
+    if let Some(outcome) = &row.outcome {
+        ingest_limits::check_outcome(outcome).map_err(|error| format_error_chain(&error))?;
+    }
+    if sender.relay {
+        return Ok(());
+    }
+    if !is_id_of_agent(&row.planned.id, &sender.name) {
+        return Err("its id is not one that this agent gives".to_owned());
+    }
+    row.planned
+        .pair
+        .as_ref()
+        .map_or(Ok(()), |pair| check_pair_end(pair, sender))
+}
+
+/// Returns whether the agent's schedule made this id: name, start time, sequence number.
+fn is_id_of_agent(id: &str, agent: &str) -> bool {
+    let rest = id.strip_prefix(agent).and_then(|it| it.strip_prefix('-'));
+    let parts = rest.and_then(|rest| rest.split_once('-'));
+    parts.is_some_and(|(begun, number)| {
+        !begun.is_empty()
+            && !number.is_empty()
+            && begun.bytes().all(|it| it.is_ascii_hexdigit())
+            && number.bytes().all(|it| it.is_ascii_digit())
+    })
+}
+
+fn check_event(
+    event: &ChangeEvent,
+    sender: &AuthenticatedAgent,
+    now_us: i64,
+) -> Result<(), String> {
+    let text = serde_json::to_string(event).map_err(|error| error.to_string())?;
+    ingest_limits::check_event(event, &text).map_err(|error| format_error_chain(&error))?;
+    for at_us in event.between_us.into_iter().chain([event.announced_at_us]) {
+        if at_us < 0 {
+            return Err("a time of it is before 1970".to_owned());
+        }
+        check_not_future(at_us, now_us)?;
+    }
+    if sender.relay {
+        return Ok(());
+    }
+    check_pair_end(&event.pair, sender)
+}
+
+fn check_pair_end(pair: &HostPair, sender: &AuthenticatedAgent) -> Result<(), String> {
+    run_from_report::find_other_end(pair, &sender.name).map(drop)
+}
+
+fn check_not_future(at_us: i64, now_us: i64) -> Result<(), String> {
+    let ahead_us = at_us.saturating_sub(now_us);
+    if ahead_us > MAX_FUTURE_US {
+        let seconds = ahead_us / 1_000_000;
+        return Err(format!(
+            "its time lies {seconds} s in the future: the clock was wrong"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Authenticates the senders of batches: one token per agent, kept only as SHA-256.
+
+use crate::agent::shared_state::SharedState;
+use crate::api::api_error::ApiError;
+use crate::watch::watch_file::WatchFile;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+const MAX_TOKEN_BYTES: u64 = 4096;
+
+type TokenDigest = [u8; SHA256_OUTPUT_LEN];
+
+/// An authenticated agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthenticatedAgent {
+    pub name: String,
+    /// True if the agent may send results of others.
+    pub relay: bool,
+}
+
+/// The tokens of one watch file.
+#[derive(Debug, Default)]
+struct AgentTokens {
+    by_digest: HashMap<TokenDigest, AuthenticatedAgent>,
+    /// Agents with an unreadable token file.
+    unreadable: Vec<String>,
+}
+
+pub struct SenderAuth {
+    state: Arc<SharedState>,
+    cache: Mutex<Option<(Arc<WatchFile>, Arc<AgentTokens>)>>,
+}
+
+impl SenderAuth {
+    pub fn new(state: Arc<SharedState>) -> SenderAuth {
+        SenderAuth {
+            state,
+            cache: Mutex::new(None),
+        }
+    }
+
+    /// Returns the agent that sent these headers.
+    pub fn authenticate(&self, headers: &HeaderMap) -> Result<AuthenticatedAgent, ApiError> {
+        let tokens = self.current_tokens();
+        if tokens.by_digest.is_empty() && tokens.unreadable.is_empty() {
+            let text = "this agent takes no results of others";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, "no_collector", text)
+                .hint("name those that may send in [[api.agent]] of its file"));
+        }
+        let token = headers
+            .get(AUTHORIZATION)
+            .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let known = token.and_then(|token| tokens.by_digest.get(&hash_token(token.trim())));
+        match known {
+            Some(known) => Ok(known.clone()),
+            None if tokens.unreadable.is_empty() => {
+                let text = "the batch carries no token, or one that is not known here";
+                Err(ApiError::new(StatusCode::UNAUTHORIZED, "no_token", text)
+                    .hint("[[api.agent]] of the collector and [collector] of the agent name it"))
+            }
+            None => {
+                let names = tokens.unreadable.join(", ");
+                let text = format!("the token files of these agents cannot be read: {names}");
+                Err(ApiError::unavailable("token_unreadable", text)
+                    .hint("mend the files that [[api.agent]] names, then reload the collector"))
+            }
+        }
+    }
+
+    /// Returns the tokens of the current watch file, and reads them again after a reload.
+    fn current_tokens(&self) -> Arc<AgentTokens> {
+        let file = self.state.file();
+        let mut held = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        match held.as_ref() {
+            Some((known, tokens)) if Arc::ptr_eq(known, &file) && tokens.unreadable.is_empty() => {
+                Arc::clone(tokens)
+            }
+            _ => {
+                let tokens = Arc::new(read_tokens(&file, &self.state.folder));
+                *held = Some((file, Arc::clone(&tokens)));
+                tokens
+            }
+        }
+    }
+}
+
+fn hash_token(token: &str) -> TokenDigest {
+    let mut bytes = [0; SHA256_OUTPUT_LEN];
+    bytes.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+    bytes
+}
+
+fn read_tokens(file: &WatchFile, folder: &Path) -> AgentTokens {
+    let mut tokens = AgentTokens::default();
+    for sender in &file.api.senders {
+        let known = AuthenticatedAgent {
+            name: sender.name.clone(),
+            relay: sender.relay,
+        };
+        match read_first_line(&folder.join(&sender.token_file)) {
+            Some(token) => {
+                tokens.by_digest.entry(hash_token(&token)).or_insert(known);
+            }
+            None => tokens.unreadable.push(known.name),
+        }
+    }
+    tokens
+}
+
+/// Returns the token, or `None` if the file does not exist or is empty.
+fn read_first_line(file: &Path) -> Option<String> {
+    let mut text = String::new();
+    let opened = File::open(file).ok()?;
+    opened
+        .take(MAX_TOKEN_BYTES)
+        .read_to_string(&mut text)
+        .ok()?;
+    let line = text.lines().next()?.trim();
+    (!line.is_empty()).then(|| line.to_owned())
+}

@@ -1,0 +1,113 @@
+//! Hosts of the watch file, their locations, and their newest audits.
+
+use super::ApiState;
+use super::api_error::ApiError;
+use super::query_params::QueryParams;
+use super::shape::agent_rows::HostRow;
+use crate::watch::watch_file::WatchFile;
+use axum::Json;
+use axum::extract::State;
+use longhaul_model::report::v1::host::AuditGrade;
+use longhaul_model::report::v1::{AnyReport, HostReport, ReportKind};
+use longhaul_store::history_store::{RunFilter, TimeRange};
+use longhaul_store::{HistoryStore, RunEntry, StoreError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The maximum number of audits that are searched for the newest of each host.
+const MAX_AUDITS: u32 = 1000;
+
+/// The hosts that the agent knows.
+#[utoipa::path(get, path = "/api/v1/hosts", tag = "agent",
+    responses((status = 200, description = "Hosts, in the order of the agent's file", body = Vec<HostRow>)))]
+pub async fn hosts(
+    State(shared): State<Arc<ApiState>>,
+    params: QueryParams,
+) -> Result<Json<Vec<HostRow>>, ApiError> {
+    params.reject_rest()?;
+    let file = shared.state.file();
+    let rows = shared
+        .archive
+        .query(move |archive| build_host_rows(archive, &file));
+    Ok(Json(rows.await?))
+}
+
+fn build_host_rows(
+    archive: &dyn HistoryStore,
+    file: &WatchFile,
+) -> Result<Vec<HostRow>, StoreError> {
+    let entries = archive.runs(&RunFilter {
+        range: TimeRange::ALL,
+        pair: None,
+        kind: Some(ReportKind::Host),
+        limit: MAX_AUDITS,
+    })?;
+    let mut newest: BTreeMap<String, RunEntry> = BTreeMap::new();
+    for entry in entries {
+        newest.entry(entry.initiator_host.clone()).or_insert(entry);
+    }
+    let mut rows = Vec::with_capacity(file.hosts.len());
+    for host in &file.hosts {
+        let own = host.name == file.own_host().name;
+        let audit = newest
+            .remove(&host.name)
+            .or_else(|| newest.remove(&host.address))
+            .or_else(|| own.then(|| newest.remove(&read_hostname()?)).flatten());
+        let (latitude, longitude) = host.location.position.unzip();
+        let row = HostRow {
+            place: host.location.city.clone(),
+            latitude,
+            longitude,
+            ..new_host_row(&host.name)
+        };
+        rows.push(add_audit(archive, row, audit)?);
+    }
+    for (name, audit) in newest {
+        rows.push(add_audit(archive, new_host_row(&name), Some(audit))?);
+    }
+    Ok(rows)
+}
+
+/// Returns the hostname of this host, which its audits contain.
+fn read_hostname() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned())
+}
+
+fn new_host_row(name: &str) -> HostRow {
+    HostRow {
+        host: name.to_owned(),
+        audit_run_id: None,
+        audit_at_us: None,
+        limits: None,
+        advice: None,
+        place: None,
+        latitude: None,
+        longitude: None,
+    }
+}
+
+fn add_audit(
+    archive: &dyn HistoryStore,
+    row: HostRow,
+    audit: Option<RunEntry>,
+) -> Result<HostRow, StoreError> {
+    let Some(audit) = audit else {
+        return Ok(row);
+    };
+    let Some(AnyReport::Host(report)) = archive.report(&audit.id)? else {
+        return Ok(row);
+    };
+    Ok(HostRow {
+        audit_at_us: super::route_handlers::parse_time_us(&audit.started_at),
+        audit_run_id: Some(audit.id),
+        limits: Some(count_verdicts(&report, AuditGrade::Limits)),
+        advice: Some(count_verdicts(&report, AuditGrade::Advice)),
+        ..row
+    })
+}
+
+fn count_verdicts(report: &HostReport, grade: AuditGrade) -> u32 {
+    let verdicts = report.analysis.verdicts.iter();
+    verdicts.filter(|verdict| verdict.grade == grade).count() as u32
+}

@@ -1,0 +1,149 @@
+//! Handlers for requested runs: lists the available jobs, and requests a run.
+//!
+//! A requested run goes through the agent's only queue, with the same budgets and locks.
+
+use super::ApiState;
+use super::api_error::ApiError;
+use super::query_params::{self, QueryParams};
+use super::shape::run_rows::{Job, RunOrder, RunTaken};
+use crate::agent::shared_state::JobRequest;
+use crate::watch::measure_jobs::{self, JobKey};
+use crate::watch::run_schedule::{RequestedRun as Answer, RunRequestError};
+use crate::watch::watch_file::WatchFile;
+use axum::Json;
+use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
+use axum::http::{HeaderMap, StatusCode};
+use longhaul_store::history_store::ingest_limits::MAX_NAME_BYTES;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// The timeout for the agent's answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Jobs that `POST /api/v1/runs` accepts.
+#[utoipa::path(get, path = "/api/v1/jobs", tag = "runs",
+    params(
+        ("from" = Option<String>, Query, description = "Sender; with to: those of this pair alone", min_length = 1, max_length = 255),
+        ("to" = Option<String>, Query, description = "Receiver; with from", min_length = 1, max_length = 255),
+    ),
+    responses((status = 200, description = "Runs that can be asked for", body = Vec<Job>)))]
+pub async fn jobs(
+    State(shared): State<Arc<ApiState>>,
+    mut params: QueryParams,
+) -> Result<Json<Vec<Job>>, ApiError> {
+    let pair = params.pair()?;
+    params.reject_rest()?;
+    let file = shared.state.file();
+    let known = tokio::task::spawn_blocking(move || list_jobs(&file))
+        .await
+        .map_err(|_| ApiError::internal("listing the runs"))?;
+    let of_pair = |job: &Job| {
+        let pair = pair.as_ref();
+        pair.is_none_or(|pair| pair.from == job.from && pair.to == job.to)
+    };
+    Ok(Json(known.into_iter().filter(of_pair).collect()))
+}
+
+fn list_jobs(file: &WatchFile) -> Vec<Job> {
+    let job = |job: measure_jobs::MeasureJob| Job {
+        measure: job.key.measure.to_string(),
+        from: job.key.from.to_string(),
+        to: job.key.to.to_string(),
+        kind: job.measure.kind.word().to_owned(),
+        heavy: job.heavy,
+        lasts_us: job.max_duration_us,
+        bytes: job.max_bytes,
+    };
+    measure_jobs::build_jobs(file, None, 0)
+        .into_iter()
+        .map(job)
+        .collect()
+}
+
+/// Requests a run now. It waits in the queue like any other run, until the resources it needs are
+/// free and the daily budget allows it. `planned_id` appears among the planned runs until the run
+/// is done or missed.
+#[utoipa::path(post, path = "/api/v1/runs", tag = "runs",
+    request_body = RunOrder,
+    responses(
+        (status = 202, description = "It is in the queue", body = RunTaken),
+        (status = 409, description = "A run of this kind of this pair waits already", body = super::shape::ErrorBody),
+    ))]
+pub async fn order(
+    State(shared): State<Arc<ApiState>>,
+    headers: HeaderMap,
+    params: QueryParams,
+    body: Result<Json<RunOrder>, JsonRejection>,
+) -> Result<(StatusCode, Json<RunTaken>), ApiError> {
+    shared.access.authorize_run_request(&headers)?;
+    params.reject_rest()?;
+    let Json(order) = body.map_err(|rejection| reject_body(&rejection))?;
+    let name = |what: &str, text| query_params::validate_name(what, text, MAX_NAME_BYTES);
+    let key = JobKey {
+        measure: name("measure", order.measure)?.into(),
+        from: name("from", order.from)?.into(),
+        to: name("to", order.to)?.into(),
+    };
+    let answer = tokio::time::timeout(ANSWER_TIMEOUT, send_request(&shared, key)).await;
+    let busy = || {
+        ApiError::unavailable("agent_busy", "the agent did not take the order within 5 s")
+            .hint("try again; the agent's log says what it does")
+    };
+    match answer.map_err(|_| busy())?? {
+        Ok(Answer::Queued(id)) => {
+            let planned_id = id.to_string();
+            Ok((StatusCode::ACCEPTED, Json(RunTaken { planned_id })))
+        }
+        Ok(Answer::AlreadyQueued(id)) => {
+            let text = format!("one that was asked for waits already, as {id}");
+            Err(ApiError::new(StatusCode::CONFLICT, "waits_already", text)
+                .hint("it starts as soon as what it needs is free"))
+        }
+        Err(error) => Err(convert_request_error(error)),
+    }
+}
+
+async fn send_request(
+    shared: &ApiState,
+    key: JobKey,
+) -> Result<Result<Answer, RunRequestError>, ApiError> {
+    let gone = || {
+        ApiError::unavailable("agent_away", "the agent takes no orders: it is stopping")
+            .hint("try again when it runs again")
+    };
+    let (answer, answered) = oneshot::channel();
+    let orders = &shared.state.requests;
+    orders
+        .send(JobRequest { key, answer })
+        .await
+        .map_err(|_| gone())?;
+    answered.await.map_err(|_| gone())
+}
+
+fn convert_request_error(error: RunRequestError) -> ApiError {
+    let text = error.to_string();
+    match error {
+        RunRequestError::Unknown => {
+            ApiError::not_found(text).hint("/api/v1/jobs lists the runs that can be asked for")
+        }
+        RunRequestError::Full => {
+            ApiError::unavailable("queue_full", text).hint("try again when some of them are done")
+        }
+        RunRequestError::Stopping => {
+            ApiError::unavailable("agent_away", text).hint("try again when it runs again")
+        }
+    }
+}
+
+fn reject_body(rejection: &JsonRejection) -> ApiError {
+    let status = match rejection.status() {
+        StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
+        other => other,
+    };
+    ApiError::new(status, "bad_request", rejection.body_text()).hint(
+        "send application/json: {\"measure\": \"…\", \"from\": \"…\", \"to\": \"…\"}; \
+         /api/v1/jobs lists what is known",
+    )
+}

@@ -1,0 +1,70 @@
+//! Pairs, the grid of their newest values, and time series.
+
+use super::ApiState;
+use super::api_error::ApiError;
+use super::query_params::{QueryParams, QueryRange};
+use super::shape::series_rows::{GridCell, Pair, Quantity, Series};
+use axum::Json;
+use axum::extract::State;
+use longhaul_store::history_store::ingest_limits::MAX_SERIES_POINTS;
+use std::sync::Arc;
+
+/// The default number of points: a chart as wide as a usual screen.
+const DEFAULT_POINTS: i64 = 1000;
+
+/// All pairs that have values or planned runs, by name.
+#[utoipa::path(get, path = "/api/v1/pairs", tag = "mesh",
+    responses((status = 200, description = "Pairs", body = Vec<Pair>)))]
+pub async fn pairs(
+    State(shared): State<Arc<ApiState>>,
+    params: QueryParams,
+) -> Result<Json<Vec<Pair>>, ApiError> {
+    params.reject_rest()?;
+    let pairs = shared.archive.query(|archive| archive.pairs()).await?;
+    Ok(Json(pairs.into_iter().map(Pair::from).collect()))
+}
+
+/// The newest value of one quantity for every pair.
+#[utoipa::path(get, path = "/api/v1/grid", tag = "mesh",
+    params(("quantity" = Quantity, Query, description = "Which quantity")),
+    responses((status = 200, description = "Pairs with their newest value", body = Vec<GridCell>)))]
+pub async fn grid(
+    State(shared): State<Arc<ApiState>>,
+    mut params: QueryParams,
+) -> Result<Json<Vec<GridCell>>, ApiError> {
+    let quantity = params.quantity()?;
+    params.reject_rest()?;
+    let cells = shared
+        .archive
+        .query(move |archive| archive.grid(quantity))
+        .await?;
+    Ok(Json(cells.into_iter().map(GridCell::from).collect()))
+}
+
+/// Time series of one quantity of one pair: single values if they are few enough, otherwise buckets
+/// with minimum and maximum. Empty for an unknown pair.
+#[utoipa::path(get, path = "/api/v1/series", tag = "mesh",
+    params(
+        ("from" = String, Query, description = "Sender", min_length = 1, max_length = 255),
+        ("to" = String, Query, description = "Receiver", min_length = 1, max_length = 255),
+        ("quantity" = Quantity, Query, description = "Which quantity"),
+        QueryRange,
+        ("points" = Option<u32>, Query, description = "Points and buckets at most; usually 1000", minimum = 2, maximum = 100_000),
+    ),
+    responses((status = 200, description = "The series", body = Series)))]
+pub async fn series(
+    State(shared): State<Arc<ApiState>>,
+    mut params: QueryParams,
+) -> Result<Json<Series>, ApiError> {
+    let pair = params.require_pair()?;
+    let quantity = params.quantity()?;
+    let range = params.range()?;
+    let points = params.number("points", 2..=i64::from(MAX_SERIES_POINTS))?;
+    let points = u32::try_from(points.unwrap_or(DEFAULT_POINTS)).unwrap_or(MAX_SERIES_POINTS);
+    params.reject_rest()?;
+    let series = shared
+        .archive
+        .query(move |archive| archive.series(&pair, quantity, range, points))
+        .await?;
+    Ok(Json(series.into()))
+}

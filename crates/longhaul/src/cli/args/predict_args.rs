@@ -1,0 +1,81 @@
+//! Options of `longhaul predict`.
+
+use super::ArchiveArgs;
+use crate::cli::value_parsers;
+use crate::cli::value_parsers::setting_lists::{
+    self, LossRatios, SizeList, StreamCounts, WindowList,
+};
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub struct PredictArgs {
+    /// Idle round-trip time of the path
+    #[arg(long, value_name = "TIME", value_parser = setting_lists::parse_round_trip,
+        required_unless_present = "scan", help_heading = "Path")]
+    pub rtt: Option<u64>,
+    /// IP rate of the narrow link
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = value_parsers::parse_rate,
+        required_unless_present = "scan", help_heading = "Path")]
+    pub rate: Option<u64>,
+    /// Queue of the narrow link, one or several [default: one bandwidth-delay product]
+    #[arg(long, value_name = "SIZES", value_parser = setting_lists::parse_queue_sizes, help_heading = "Path")]
+    pub buffer: Option<SizeList>,
+    /// Probability that a segment is lost, whatever the queue, one or several [default: 0]
+    #[arg(long, value_name = "RATIOS", value_parser = setting_lists::parse_loss_ratios, help_heading = "Path")]
+    pub loss: Option<LossRatios>,
+    /// Payload of a segment [default: 1448]
+    #[arg(short = 'M', long, value_name = "BYTES", value_parser = value_parsers::parse_mss, help_heading = "Path")]
+    pub mss: Option<u32>,
+    /// Take path, hosts and settings from this scan, and lay the prediction beside it: id of the
+    /// scan, its first letters, or `last`; options given as well go before the scan's own figures
+    #[arg(long, value_name = "ID", help_heading = "Path")]
+    pub scan: Option<String>,
+    /// Of the scan, take the direction in which the far end sent
+    #[arg(short = 'R', long, requires = "scan", help_heading = "Path")]
+    pub reverse: bool,
+    /// Windows: sizes, ranges that double (64K-64M) or step (1M-4M/1M), auto
+    /// [default: auto,64K-64M]
+    #[arg(short = 'w', long, value_name = "SIZES", value_parser = setting_lists::parse_windows,
+        help_heading = "Settings")]
+    pub windows: Option<WindowList>,
+    /// Streams: numbers, and ranges that double (1-32) or step (4-32/4) [default: 1-32]
+    #[arg(short = 'P', long, value_name = "NUMBERS", value_parser = setting_lists::parse_stream_counts,
+        help_heading = "Settings")]
+    pub streams: Option<StreamCounts>,
+    /// Congestion controls: reno, cubic, bbr [default: cubic]
+    #[arg(short = 'C', long = "congestion", value_name = "NAMES", value_delimiter = ',',
+        value_parser = setting_lists::parse_modelled_control, help_heading = "Settings")]
+    pub congestion: Vec<String>,
+    /// Length of the transfer, its ramp inside [default: 30s, or the scan's]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = value_parsers::parse_run_time,
+        help_heading = "Settings")]
+    pub time: Option<u64>,
+    /// Window of a stream whose buffers the kernel sizes: half of tcp_rmem's most
+    /// [default: 3 MiB, or the scan's]
+    #[arg(long, value_name = "SIZE", value_parser = value_parsers::parse_buffer_size, help_heading = "Hosts")]
+    pub auto_window: Option<u64>,
+    /// The largest window that the kernels grant when asked (rmem_max and wmem_max)
+    #[arg(long, value_name = "SIZE", value_parser = value_parsers::parse_buffer_size, help_heading = "Hosts")]
+    pub granted: Option<u64>,
+    /// What the slower end's processor can do, all streams together
+    #[arg(long, value_name = "RATE", value_parser = value_parsers::parse_rate, help_heading = "Hosts")]
+    pub processor: Option<u64>,
+    /// As JSON
+    #[arg(short = 'J', long, help_heading = "Output")]
+    pub json: bool,
+    /// Write the cells as CSV
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
+    /// Draw goodput against streams, .svg or .png
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub plot: Option<PathBuf>,
+    /// Keep the prediction in the archive (the default)
+    #[arg(long, help_heading = "Output", overrides_with = "no_save")]
+    pub save: bool,
+    /// Do not keep the prediction
+    #[arg(long, help_heading = "Output")]
+    pub no_save: bool,
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
+}

@@ -1,0 +1,188 @@
+//! `longhaul capture`: analyses, prints and anonymises packet captures.
+//!
+//! - [`capture_files`]: capture files of a run, local and remote
+
+pub mod capture_files;
+
+use super::args::{CaptureArgs, CaptureCommand};
+use super::command_output;
+use crate::command_failure::{CommandFailure, EXPECTATION_MISSED, HOST, USAGE};
+use crate::render;
+use jiff::Timestamp;
+use longhaul_analysis::capture_analysis::CaptureAnalyser;
+use longhaul_model::decoded_packet::DecodedPacket;
+use longhaul_model::report::v1::capture::{CaptureReading, SCHEMA};
+use longhaul_probe::capture::anonymise;
+use longhaul_probe::capture::capture_reader::{CaptureDamage, CaptureReadError, CaptureReader};
+use longhaul_probe::capture::decode;
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// A capture file opened for reading.
+type CaptureInput = CaptureReader<BufReader<File>>;
+
+pub fn run(args: &CaptureArgs) -> Result<ExitCode, CommandFailure> {
+    match &args.command {
+        CaptureCommand::Show { file, json } => show_capture(file, *json),
+        CaptureCommand::Text { file, packets } => print_first_packets(file, *packets),
+        CaptureCommand::Anonymise {
+            from,
+            to,
+            overwrite,
+        } => anonymise_capture(from, to, *overwrite),
+    }
+}
+
+fn show_capture(file: &Path, as_json: bool) -> Result<ExitCode, CommandFailure> {
+    let reading = analyse_capture(open_capture(file)?);
+    if as_json {
+        command_output::print_json(&json!(reading))?;
+    } else {
+        command_output::print_text(&render::capture_text::render_capture_reading(
+            &printable_file_name(file),
+            &reading,
+        ))?;
+    }
+    Ok(damage_exit_code(reading.damage.is_some()))
+}
+
+/// Analyses all packets of a capture.
+fn analyse_capture(mut input: CaptureInput) -> CaptureReading {
+    let mut analyser = CaptureAnalyser::default();
+    let (mut packets, mut other_packets) = (0, 0);
+    let (mut first_ns, mut last_ns) = (None, 0);
+    while let Some(record) = input.next_packet() {
+        packets += 1;
+        first_ns.get_or_insert(record.at_ns);
+        last_ns = record.at_ns.max(last_ns);
+        let (at_ns, link) = (record.at_ns, record.link_type);
+        match decode::decode_packet(at_ns, link, record.original_bytes, record.bytes) {
+            Some(packet) => analyser.add_packet(&packet),
+            None => other_packets += 1,
+        }
+    }
+    let found = analyser.finish();
+    let about = input.file_info().clone();
+    CaptureReading {
+        schema: SCHEMA.to_owned(),
+        format: input.format().word().to_owned(),
+        application: about.application,
+        comments: about.comments,
+        interfaces: about.interfaces,
+        packets,
+        other_packets,
+        started_at: first_ns.and_then(format_packet_time),
+        duration_us: last_ns.saturating_sub(first_ns.unwrap_or(last_ns)) / 1000,
+        damage: input.damage().map(CaptureDamage::to_string),
+        flows: found.flows,
+        left_out_packets: found.left_out_packets,
+        payload: found.payload,
+    }
+}
+
+/// Formats a time as UTC with nanoseconds. Returns `None` if it is out of range.
+fn format_packet_time(at_ns: u64) -> Option<String> {
+    let at = Timestamp::from_nanosecond(i128::from(at_ns)).ok()?;
+    Some(at.to_string())
+}
+
+fn print_first_packets(file: &Path, most: u64) -> Result<ExitCode, CommandFailure> {
+    let (extract, damaged) = format_first_packets(file, most)?;
+    command_output::print_text(&extract)?;
+    Ok(damage_exit_code(damaged))
+}
+
+/// Returns the analysis of a capture, and its text.
+pub fn read_capture(file: &Path) -> Result<(CaptureReading, String), CommandFailure> {
+    let reading = analyse_capture(open_capture(file)?);
+    let text = render::capture_text::render_capture_reading(&printable_file_name(file), &reading);
+    Ok((reading, text))
+}
+
+/// Returns the first packets as text, and whether the file is damaged.
+pub fn format_first_packets(file: &Path, most: u64) -> Result<(String, bool), CommandFailure> {
+    let mut input = open_capture(file)?;
+    let mut packets: Vec<Option<DecodedPacket>> = Vec::new();
+    while (packets.len() as u64) < most {
+        let Some(record) = input.next_packet() else {
+            break;
+        };
+        let (at_ns, link) = (record.at_ns, record.link_type);
+        let packet = decode::decode_packet(at_ns, link, record.original_bytes, record.bytes);
+        packets.push(packet);
+    }
+    let started = packets.iter().flatten().next();
+    let started = started.and_then(|packet| format_packet_time(packet.at_ns));
+    let damage = input.damage().map(CaptureDamage::to_string);
+    let extract =
+        render::capture_text::render_packets(&packets, started.as_deref(), damage.as_deref());
+    Ok((extract, damage.is_some()))
+}
+
+fn anonymise_capture(from: &Path, to: &Path, overwrite: bool) -> Result<ExitCode, CommandFailure> {
+    let mut input = open_capture(from)?;
+    let same = from
+        .canonicalize()
+        .is_ok_and(|from| to.canonicalize().is_ok_and(|to| from == to));
+    if same {
+        let text = format!("{} cannot be its own copy", printable_file_name(from));
+        return Err(CommandFailure::new(USAGE, text).hint(Some("name another file to write")));
+    }
+    let mut copy = capture_files::create_capture_file(to, overwrite)?;
+    let failed = |error: std::io::Error| {
+        let mut fail =
+            CommandFailure::new(HOST, format!("cannot write {}", printable_file_name(to)));
+        fail.causes.push(error.to_string());
+        fail.hint(Some("what is in it is not the whole; remove it"))
+    };
+    let done = anonymise::copy_anonymised(&mut input, &mut copy).map_err(failed)?;
+    copy.flush().map_err(failed)?;
+    let damage = input.damage().map(CaptureDamage::to_string);
+    let told = render::capture_text::render_anonymised_copy(
+        &printable_file_name(to),
+        done,
+        damage.as_deref(),
+    );
+    command_output::print_text(&told)?;
+    Ok(damage_exit_code(damage.is_some()))
+}
+
+fn damage_exit_code(damaged: bool) -> ExitCode {
+    if damaged {
+        ExitCode::from(EXPECTATION_MISSED)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn open_capture(file: &Path) -> Result<CaptureInput, CommandFailure> {
+    let failed = |why: &dyn std::fmt::Display, hint: &str| {
+        let mut fail = CommandFailure::new(
+            USAGE,
+            format!("cannot read the capture {}", printable_file_name(file)),
+        );
+        fail.causes.push(why.to_string());
+        fail.hint(Some(hint))
+    };
+    let opened = File::open(file).map_err(|error| {
+        failed(
+            &error,
+            "check the name; `longhaul test --capture` makes one",
+        )
+    })?;
+    CaptureReader::open(BufReader::new(opened)).map_err(|error| match &error {
+        CaptureReadError::Read(_) => failed(&error, "check that it is a file that can be read"),
+        _ => failed(
+            &error,
+            "pcapng and pcap are read; unpack a packed file first",
+        ),
+    })
+}
+
+/// Returns the file name, sanitized for display.
+fn printable_file_name(file: &Path) -> String {
+    render::capture_text::sanitize_shown(&file.to_string_lossy())
+}

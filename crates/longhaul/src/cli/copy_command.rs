@@ -1,0 +1,99 @@
+//! `longhaul copy SRC DST`: copies files, then analyses, archives and shows the result.
+//!
+//! - [`copy_endpoint`]: SRC and DST as typed; `asked`: the request from options and the result of `tune`
+//! - `copy_progress_line`: rate and remaining time on stderr
+
+pub mod copy_endpoint;
+mod copy_preparation;
+mod copy_progress_line;
+
+use super::args::CopyArgs;
+use super::{command_output, interrupt, report_archiving};
+use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER};
+use crate::render;
+use copy_preparation::PreparedCopy;
+use copy_progress_line::CopyProgressLine;
+use jiff::Timestamp;
+use longhaul_analysis::copy_analysis::conclude_copy;
+use longhaul_model::report::v1::{CopyReport, ReportKind, SCHEMA};
+use longhaul_probe::transfer::{self, CopyError, CopyOutcome};
+use std::io::Write;
+use std::process::ExitCode;
+
+pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
+    let asked = copy_preparation::prepare_copy(args)?;
+    let stop = interrupt::install_stop_flag()?;
+    let mut progress = CopyProgressLine::new(args);
+    let copied = transfer::copy_files(&asked.peer, &asked.request, &stop, &mut |now| {
+        progress.show(now);
+    });
+    progress.clear();
+    let outcome = copied.map_err(|error| copy_failure(&error, &asked))?;
+    let report = archive_copy(args, &asked, outcome);
+    if asked.to_stdout {
+        // The file is on standard output, so the report goes to stderr.
+        let text = render::copy_text::render_copy(&report);
+        if !args.output.quiet {
+            let _ = anstream::stderr().write_all(text.as_bytes());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    command_output::print_report(&report, render::copy_text::render_copy, args.output.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn archive_copy(args: &CopyArgs, asked: &PreparedCopy, outcome: CopyOutcome) -> CopyReport {
+    let started = Timestamp::try_from(outcome.started_at).unwrap_or_else(|_| Timestamp::now());
+    let (analysis, findings) = conclude_copy(&asked.plan, &outcome.observation);
+    let mut report = CopyReport {
+        schema: SCHEMA.to_owned(),
+        kind: ReportKind::Copy,
+        run: report_archiving::describe_standalone_run(
+            (report_archiving::generate_run_id(started), started),
+            outcome.duration,
+            (outcome.initiator, outcome.responder),
+        ),
+        plan: asked.plan.clone(),
+        observation: outcome.observation,
+        analysis,
+        findings,
+        caveats: outcome.caveats,
+    };
+    if !args.output.no_save {
+        report_archiving::archive_report(&args.output.archive, &mut report);
+    }
+    report
+}
+
+fn copy_failure(error: &CopyError, asked: &PreparedCopy) -> CommandFailure {
+    let taken_up = "what has arrived is kept hidden at the target; the same command takes it up";
+    let hint = asked.is_resumable().then_some(taken_up);
+    match error {
+        CopyError::Session(inner) => {
+            CommandFailure::from_error(inner.exit_code(), inner).hint(inner.hint())
+        }
+        CopyError::Local(_) => CommandFailure::from_error(HOST, error).hint(copy_error_hint(error)),
+        CopyError::Server { .. } => {
+            CommandFailure::from_error(PEER, error).hint(copy_error_hint(error))
+        }
+        CopyError::Network { .. } => CommandFailure::from_error(PEER, error).hint(hint),
+        CopyError::Stopped => CommandFailure::from_error(INTERRUPTED, error).hint(hint),
+    }
+}
+
+/// Returns a hint for an error, unless its message already says what to do.
+fn copy_error_hint(error: &CopyError) -> Option<&'static str> {
+    let text = error.to_string();
+    let knows = |part: &str| text.contains(part);
+    if knows("No space left") {
+        return Some("make room at the target; the same command goes on where it stopped");
+    }
+    if knows("token may write") {
+        return Some("give the token that `longhaul serve` printed: `--token-file`");
+    }
+    if knows("--overwrite") || knows("--files") || knows("--direct") {
+        // The message names the option.
+        return None;
+    }
+    Some("check the name and its permissions; `longhaul copy --help` says how names are read")
+}

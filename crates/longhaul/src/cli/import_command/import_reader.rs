@@ -1,0 +1,188 @@
+//! Turns a file from another program into reports.
+
+use crate::cli::args::ImportArgs;
+use crate::cli::report_archiving;
+use crate::command_failure::{CommandFailure, USAGE};
+use jiff::Timestamp;
+use longhaul_analysis::imported::conclude_imported;
+use longhaul_import::{ImportedResult, MAX_FILE_BYTES, sanitize_text};
+use longhaul_model::report::v1::imported::{ImportPlan, ImportedInterval, ImportedObservation};
+use longhaul_model::report::v1::{
+    ImportedReport, Report, ReportCaveat, ReportKind, RunInfo, RunParty, SCHEMA,
+};
+use longhaul_probe::secure::encode_hex;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+/// The name of a host that is not given.
+const UNKNOWN: &str = "unknown";
+
+pub fn read_reports(file: &Path, args: &ImportArgs) -> Result<Vec<ImportedReport>, CommandFailure> {
+    let name = sanitize_text(&file.to_string_lossy());
+    let bytes = read_content(file, &name)?;
+    let (text, flaw) = decode_import_text(&bytes, &name)?;
+    let found = longhaul_import::parse_output(&text, args.format).map_err(|why| {
+        import_failure(
+            &name,
+            why,
+            "docs/imports.md names what is read; `--format NAME` says which it is",
+        )
+    })?;
+    let sha256 = encode_hex(ring::digest::digest(&ring::digest::SHA256, &bytes).as_ref());
+    let file = (name != "-")
+        .then(|| sanitize_text(&file.file_name().unwrap_or_default().to_string_lossy()));
+    let mut reports = Vec::new();
+    for (index, mut one) in found.into_iter().enumerate() {
+        one.import_caveats.extend(flaw.clone());
+        let told = one.started.map(|started| (started, "text"));
+        let Some((started, time_from)) = told.or(args.at.map(|at| (at, "user"))) else {
+            let why = format!(
+                "its result {} ({}) does not tell when",
+                index + 1,
+                one.observation.tool
+            );
+            let hint = "give the time with `--at 2004-02-22T10:00:00Z` (UTC), or a day";
+            return Err(import_failure(&name, why, hint));
+        };
+        let plan = ImportPlan {
+            format: one.format.name().replace('-', "_"),
+            file: file.clone(),
+            content_sha256: sha256.clone(),
+            index: index as u32,
+            time_from: time_from.to_owned(),
+        };
+        reports.push(build_imported_report(one, plan, started, args));
+    }
+    Ok(reports)
+}
+
+fn import_failure(name: &str, why: String, hint: &str) -> CommandFailure {
+    let mut fail = CommandFailure::new(USAGE, format!("cannot import {name}"));
+    fail.causes.push(why);
+    fail.hint(Some(hint))
+}
+
+fn read_content(file: &Path, name: &str) -> Result<Vec<u8>, CommandFailure> {
+    let mut bytes = Vec::new();
+    let read = if name == "-" {
+        std::io::stdin()
+            .lock()
+            .take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes)
+    } else {
+        File::open(file).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
+    };
+    read.map_err(|error| {
+        import_failure(
+            name,
+            error.to_string(),
+            "check the name, and who may read it",
+        )
+    })?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let why = format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20);
+        return Err(import_failure(name, why, "cut it into its single results"));
+    }
+    Ok(bytes)
+}
+
+/// Decodes UTF-8, or UTF-16 with its mark (as redirected on Windows); reports replaced bytes.
+fn decode_import_text(
+    bytes: &[u8],
+    name: &str,
+) -> Result<(String, Option<String>), CommandFailure> {
+    let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let (units, _) = bytes.as_chunks::<2>();
+        let units: Vec<u16> = units.iter().map(|pair| unit(*pair)).collect();
+        String::from_utf16_lossy(&units)
+    };
+    let text = match bytes {
+        [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    };
+    if text.contains('\0') {
+        let why = "it is no text: it has zero bytes".to_owned();
+        return Err(import_failure(
+            name,
+            why,
+            "give what the program printed, unpacked",
+        ));
+    }
+    let broken = text.contains(char::REPLACEMENT_CHARACTER);
+    let flaw = "some bytes are no UTF-8 and were replaced".to_owned();
+    Ok((text, broken.then_some(flaw)))
+}
+
+fn build_imported_report(
+    mut one: ImportedResult,
+    plan: ImportPlan,
+    started: Timestamp,
+    args: &ImportArgs,
+) -> ImportedReport {
+    let near = args.from.clone().or(one.observation.near.clone());
+    let far = args.to.clone().or(one.observation.far.clone());
+    for (end, what) in [
+        (&near, "the host that began"),
+        (&far, "the host that answered"),
+    ] {
+        if end.is_none() && !one.observation.missing.iter().any(|it| it == what) {
+            one.observation.missing.push(what.to_owned());
+        }
+    }
+    let (analysis, mut caveats) = conclude_imported(&one.observation);
+    let flaw = |text: &String| ReportCaveat::new("import_flaw", text.clone());
+    caveats.extend(one.import_caveats.iter().map(flaw));
+    let party = |host: Option<String>, address: Option<String>| RunParty {
+        host: host.unwrap_or_else(|| UNKNOWN.to_owned()),
+        address,
+        ..RunParty::default()
+    };
+    let ends = (
+        party(near, None),
+        party(far, one.observation.far_address.clone()),
+    );
+    let lasted = Duration::from_micros(longest_duration_us(&one.observation));
+    Report {
+        schema: SCHEMA.to_owned(),
+        kind: ReportKind::Imported,
+        run: RunInfo {
+            ..report_archiving::describe_standalone_run(
+                (content_run_id(started, &plan), started),
+                lasted,
+                ends,
+            )
+        },
+        plan,
+        observation: one.observation,
+        analysis,
+        findings: Vec::new(),
+        caveats,
+    }
+}
+
+/// Returns the duration of the longest part that has a time, 0 if none has.
+fn longest_duration_us(seen: &ImportedObservation) -> u64 {
+    let totals = [seen.sender, seen.receiver, seen.either];
+    let streams = seen.streams.iter();
+    let of_streams = streams.flat_map(|it| [it.sender, it.receiver, it.either]);
+    let transfers = totals.into_iter().chain(of_streams).flatten();
+    let ends = |it: &ImportedInterval| it.started_us.saturating_add(it.duration_us);
+    let intervals = seen.intervals.iter().map(ends);
+    let longest = transfers.filter_map(|it| it.duration_us).chain(intervals);
+    longest.max().unwrap_or(0)
+}
+
+/// Creates a run id from the content, so that the same content is imported once.
+fn content_run_id(started: Timestamp, plan: &ImportPlan) -> String {
+    let of = format!("{} {} {}", plan.content_sha256, plan.format, plan.index);
+    let hash = ring::digest::digest(&ring::digest::SHA256, of.as_bytes());
+    format!(
+        "{}-{}",
+        started.strftime("%Y%m%dT%H%M%SZ"),
+        &encode_hex(hash.as_ref())[..6]
+    )
+}

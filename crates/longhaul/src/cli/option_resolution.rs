@@ -1,0 +1,198 @@
+//! Turns options into a plan and a target. First the parts that need only the command line, then
+//! those that need the host: clock, environment, files.
+
+use super::args::{LocalArgs, TestArgs, TokenArgs};
+use crate::command_failure::{CommandFailure, USAGE};
+use jiff::Timestamp;
+use longhaul_model::report::v1::plan::{
+    ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
+};
+use longhaul_model::units::format_duration;
+use longhaul_probe::plan_limits;
+use longhaul_probe::secure::AuthToken;
+use longhaul_probe::throughput::{AddressFamily, LocalBind, TargetHost};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+/// The environment variable of the token.
+const TOKEN_VARIABLE: &str = "LONGHAUL_TOKEN";
+/// The maximum size of a token file. A token is a short line, so a longer file is the wrong one.
+const MAX_TOKEN_FILE_BYTES: u64 = 4096;
+/// The default rate of a UDP run: iperf's, which harms no path.
+const DEFAULT_UDP_RATE_BPS: u64 = 1_000_000;
+
+/// Builds the plan from the options, without I/O and without `--start-at`.
+pub fn plan_throughput(args: &TestArgs) -> Result<ThroughputPlan, CommandFailure> {
+    let default = ThroughputPlan::default();
+    let plan = ThroughputPlan {
+        direction: test_direction(args),
+        transport: test_transport(args),
+        streams: args.streams.unwrap_or(default.streams),
+        stop: stop_condition(args, default.stop),
+        warm_up_us: args.omit,
+        send_buffer_bytes: args.send_buffer.or(args.window),
+        receive_buffer_bytes: args.receive_buffer.or(args.window),
+        write_bytes: args.length,
+        read_bytes: args.read_length,
+        congestion_control: args.congestion_control.clone(),
+        pacing_bps: args.pacing,
+        write_rate_bps: if args.udp { None } else { args.bitrate },
+        read_rate_bps: args.read_rate,
+        mss_bytes: args.mss,
+        dscp: args.dscp,
+        scavenger: args.scavenger,
+        no_delay: args.no_delay,
+        mode: if args.wire {
+            ReceiveMode::Wire
+        } else {
+            ReceiveMode::Delivered
+        },
+        zero_copy: args.zerocopy,
+        affinity: args.affinity.clone(),
+        interval_us: args.interval.unwrap_or(default.interval_us),
+        start_at_us: None,
+        capture: args.capture.plan(),
+    };
+    check_throughput_plan(&plan)?;
+    Ok(plan)
+}
+
+fn test_direction(args: &TestArgs) -> RunDirection {
+    match (args.reverse, args.bidir) {
+        (_, true) => RunDirection::Both,
+        (true, false) => RunDirection::Reverse,
+        (false, false) => RunDirection::Forward,
+    }
+}
+
+fn test_transport(args: &TestArgs) -> RunTransport {
+    if args.udp {
+        RunTransport::Udp {
+            rate_bps: args.bitrate.unwrap_or(DEFAULT_UDP_RATE_BPS),
+        }
+    } else {
+        RunTransport::Tcp
+    }
+}
+
+fn stop_condition(args: &TestArgs, default: StopCondition) -> StopCondition {
+    match (args.time, args.bytes, args.blocks) {
+        (Some(us), _, _) => StopCondition::TimeUs(us),
+        (_, Some(bytes), _) => StopCondition::Bytes(bytes),
+        (_, _, Some(blocks)) => StopCondition::Blocks(blocks),
+        (None, None, None) => default,
+    }
+}
+
+/// Checks combinations of values.
+fn check_throughput_plan(plan: &ThroughputPlan) -> Result<(), CommandFailure> {
+    let usage = |text: String| Err(CommandFailure::new(USAGE, text));
+    if let (Some(warm_up), StopCondition::TimeUs(time)) = (plan.warm_up_us, plan.stop)
+        && warm_up >= time
+    {
+        let show = |us| format_duration(Duration::from_micros(us));
+        return usage(format!(
+            "invalid value '{}' for '--omit <TIME>': allowed is less than the {} of the run",
+            show(warm_up),
+            show(time)
+        ));
+    }
+    let (least, most) = plan_limits::DATAGRAM_BYTES;
+    if let (RunTransport::Udp { .. }, Some(bytes)) = (plan.transport, plan.write_bytes)
+        && !(least..=most).contains(&bytes)
+    {
+        return usage(format!(
+            "invalid value '{bytes}' for '--length <SIZE>': allowed are {least} to {most} bytes \
+             with --udp"
+        ));
+    }
+    plan_limits::check_plan(plan, plan_limits::MAX_STREAMS)
+        .map_err(|e| CommandFailure::from_error(USAGE, &e))
+}
+
+/// Returns the agreed start in microseconds since 1970, relative to `now`.
+pub fn resolve_start_us(args: &TestArgs, now: Timestamp) -> Result<Option<u64>, CommandFailure> {
+    let Some(asked) = args.start_at else {
+        return Ok(None);
+    };
+    let most = plan_limits::MAX_START_WAIT;
+    let wait = |moment: Timestamp| moment.duration_since(now).unsigned_abs();
+    match asked.after(now) {
+        Some(moment) if moment > now && wait(moment) <= most => {
+            Ok(u64::try_from(moment.as_microsecond()).ok())
+        }
+        _ => Err(CommandFailure::new(
+            USAGE,
+            format!(
+                "invalid value for '--start-at <WHEN>': allowed is a time within {} from now, \
+                 {now:.0}",
+                format_duration(most)
+            ),
+        )),
+    }
+}
+
+/// Returns a server and its connection options. `timeout` applies to each step of connecting.
+pub fn build_target(
+    (host, port): (&str, u16),
+    local: &LocalArgs,
+    token: &TokenArgs,
+    timeout: Duration,
+) -> Result<TargetHost, CommandFailure> {
+    Ok(TargetHost {
+        host: host.to_owned(),
+        port,
+        family: match (local.ipv4, local.ipv6) {
+            (true, _) => AddressFamily::V4,
+            (_, true) => AddressFamily::V6,
+            _ => AddressFamily::Any,
+        },
+        bind: LocalBind {
+            address: local.bind,
+            device: local.bind_dev.clone(),
+        },
+        token: self::resolve_token(token)?.map(|token| token.as_str().to_owned()),
+        connect_timeout: timeout,
+    })
+}
+
+/// Returns the token from the option, the file or the environment, in this order.
+pub fn resolve_token(args: &TokenArgs) -> Result<Option<AuthToken>, CommandFailure> {
+    let (text, origin) = if let Some(text) = &args.token {
+        (text.clone(), "--token".to_owned())
+    } else if let Some(path) = &args.token_file {
+        (read_first_line(path)?, path.display().to_string())
+    } else if let Some(text) = std::env::var_os(TOKEN_VARIABLE) {
+        (
+            text.to_string_lossy().into_owned(),
+            TOKEN_VARIABLE.to_owned(),
+        )
+    } else {
+        return Ok(None);
+    };
+    match AuthToken::new(&text) {
+        Some(token) => Ok(Some(token)),
+        None => Err(CommandFailure::new(
+            USAGE,
+            format!("the token in {origin} is empty"),
+        )),
+    }
+}
+
+fn read_first_line(path: &Path) -> Result<String, CommandFailure> {
+    let unreadable = |source: std::io::Error| {
+        let mut fail = CommandFailure::new(
+            USAGE,
+            format!("cannot read the token file {}", path.display()),
+        );
+        fail.causes.push(source.to_string());
+        fail
+    };
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_TOKEN_FILE_BYTES).read_to_string(&mut text))
+        .map_err(unreadable)?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}

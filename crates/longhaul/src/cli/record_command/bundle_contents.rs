@@ -1,0 +1,290 @@
+//! The files of a bundle.
+
+use super::bundle_folder::BundleFolder;
+use super::record_assembly::{RecordRuns, RecordTransfer};
+use super::record_captures::RecordCapture;
+use crate::command_failure::{BUG, CommandFailure};
+use crate::plot;
+use crate::render;
+use anstream::adapter::strip_str;
+use longhaul_model::report::v1::record::SpeedRecord;
+use longhaul_model::report::v1::{ImportedReport, ThroughputReport, host};
+use serde_json::{Error, to_string_pretty};
+use std::path::{Path, PathBuf};
+
+pub const RECORD: &str = "record.json";
+pub const THROUGHPUT: &str = "throughput.json";
+/// Takes the place of `THROUGHPUT` for a transfer measured by another program.
+pub const IMPORTED: &str = "imported.json";
+pub const PAGE: &str = "index.html";
+
+/// The content of a bundle.
+pub struct BundleContents<'a> {
+    pub record: &'a SpeedRecord,
+    pub runs: &'a RecordRuns,
+    /// This host's settings; absent if they were not read during the run.
+    pub host: Option<&'a host::AuditObservation>,
+    pub captures: &'a [RecordCapture],
+    pub attached: &'a [PathBuf],
+}
+
+pub fn write_bundle_files(
+    folder: &mut BundleFolder,
+    of: &BundleContents,
+) -> Result<(), CommandFailure> {
+    add_json(
+        folder,
+        RECORD,
+        "the record: figures, legs, rules",
+        to_string_pretty(of.record),
+    )?;
+    let mut texts = write_transfer(folder, of)?;
+    texts.extend(write_path(folder, of)?);
+    texts.extend(copy_captures(folder, of)?);
+    let (commands, settings) = match &of.runs.transfer {
+        RecordTransfer::Measured(run) => (
+            Some(render::record_text::record_evidence::render_commands(run)),
+            write_settings(folder, of, run)?,
+        ),
+        RecordTransfer::Imported(run) => (imported_command_line(run), Vec::new()),
+    };
+    if let Some(commands) = &commands {
+        folder.add("commands.txt", "command lines", commands.as_bytes())?;
+    }
+    copy_attachments(folder, of)?;
+    let drawings = write_drawings(folder, of)?;
+    let html = render::record_text::record_page::render_record_page(
+        &render::record_text::record_page::RecordPageParts {
+            record: of.record,
+            runs: (of.runs.transfer.run(), of.runs.path.as_ref()),
+            commands,
+            settings,
+            texts,
+            drawings,
+            files: folder.files(),
+        },
+    );
+    folder.add(PAGE, "all of it as a page", html.as_bytes())
+}
+
+/// A heading of the page, and the text below it.
+type PageChapter = (String, String);
+
+fn write_transfer(
+    folder: &mut BundleFolder,
+    of: &BundleContents,
+) -> Result<Vec<PageChapter>, CommandFailure> {
+    match &of.runs.transfer {
+        RecordTransfer::Measured(run) => write_measured(folder, run),
+        RecordTransfer::Imported(run) => write_imported(folder, run),
+    }
+}
+
+fn write_imported(
+    folder: &mut BundleFolder,
+    run: &ImportedReport,
+) -> Result<Vec<PageChapter>, CommandFailure> {
+    add_json(
+        folder,
+        IMPORTED,
+        "the transfer as imported: what another program printed",
+        to_string_pretty(run),
+    )?;
+    let text = strip_styles(&render::imported_text::render_imported(run));
+    let about = "what another program printed of the transfer";
+    folder.add("imported.txt", about, text.as_bytes())?;
+    Ok(vec![(about.to_owned(), text)])
+}
+
+/// Returns the printed command line without terminal control characters, if there is one.
+fn imported_command_line(run: &ImportedReport) -> Option<String> {
+    let command = run.observation.command.as_deref()?;
+    Some(format!(
+        "{}\n",
+        render::capture_text::sanitize_shown(command)
+    ))
+}
+
+fn write_measured(
+    folder: &mut BundleFolder,
+    run: &ThroughputReport,
+) -> Result<Vec<PageChapter>, CommandFailure> {
+    add_json(
+        folder,
+        THROUGHPUT,
+        "the transfer as archived: what both ends counted",
+        to_string_pretty(run),
+    )?;
+    let near = strip_styles(&render::throughput_text::render_throughput(run));
+    let far = render::record_text::record_evidence::render_responder_output(run);
+    let mut chapters = Vec::new();
+    for (role, text) in [("initiator", near), ("responder", far)] {
+        let name = format!("output-{role}.txt");
+        let about = format!("full output of the {role}");
+        folder.add(&name, &about, text.as_bytes())?;
+        chapters.push((format!("Output of the {role}"), text));
+    }
+    Ok(chapters)
+}
+
+fn write_path(
+    folder: &mut BundleFolder,
+    of: &BundleContents,
+) -> Result<Option<PageChapter>, CommandFailure> {
+    let Some(path) = &of.runs.path else {
+        return Ok(None);
+    };
+    add_json(
+        folder,
+        "path.json",
+        "the look at the path as archived",
+        to_string_pretty(path),
+    )?;
+    let text = strip_styles(&render::path_text::render_path(path));
+    folder.add(
+        "path.txt",
+        "route there and back, path MTU",
+        text.as_bytes(),
+    )?;
+    let series = render::record_text::round_trip_lines::render_round_trips(path);
+    folder.add(
+        "round-trips.txt",
+        "every round trip, there and back",
+        series.as_bytes(),
+    )?;
+    Ok(Some(("Routes".to_owned(), text)))
+}
+
+fn write_settings(
+    folder: &mut BundleFolder,
+    of: &BundleContents,
+    run: &ThroughputReport,
+) -> Result<Vec<PageChapter>, CommandFailure> {
+    let seen = &run.observation;
+    let (near, far) = if seen.forward {
+        (&seen.ends.sender, &seen.ends.receiver)
+    } else {
+        (&seen.ends.receiver, &seen.ends.sender)
+    };
+    let mut settings = Vec::new();
+    for (role, end) in [("initiator", near), ("responder", far)] {
+        let read = of.host.filter(|_| role == "initiator");
+        let text = render::record_text::record_evidence::render_configuration(end, read);
+        let name = format!("configuration-{role}.txt");
+        folder.add(&name, &format!("settings of the {role}"), text.as_bytes())?;
+        settings.push((format!("Settings of the {role}"), text));
+    }
+    if let Some(read) = of.host {
+        add_json(
+            folder,
+            "host-initiator.json",
+            "readings of the initiator's host",
+            to_string_pretty(read),
+        )?;
+    }
+    Ok(settings)
+}
+
+/// Copies the captures, and adds them as text.
+fn copy_captures(
+    folder: &mut BundleFolder,
+    of: &BundleContents,
+) -> Result<Vec<PageChapter>, CommandFailure> {
+    let mut chapters = Vec::new();
+    for capture in of.captures {
+        let role = capture.role;
+        let about = format!("packets of the transfer at the {role}");
+        folder.copy(&format!("capture-{role}.pcapng"), &about, &capture.file)?;
+        let text = strip_styles(&capture.text);
+        let about = format!("what the capture of the {role} says, and its first packets");
+        folder.add(&format!("capture-{role}.txt"), &about, text.as_bytes())?;
+        chapters.push((format!("Packets at the {role}"), text));
+    }
+    Ok(chapters)
+}
+
+/// Copies attachments under generated names.
+fn copy_attachments(folder: &mut BundleFolder, of: &BundleContents) -> Result<(), CommandFailure> {
+    for (file, number) in of.attached.iter().zip(1..) {
+        let given = file.file_name().unwrap_or_default().to_string_lossy();
+        let given: String = given
+            .chars()
+            .filter(|c| !render::html_page::is_control_or_bidi(*c))
+            .collect();
+        let about = format!("attached: {}", given.chars().take(80).collect::<String>());
+        folder.copy(&attachment_name(number, file), &about, file)?;
+    }
+    Ok(())
+}
+
+/// Returns a generated name that keeps only a plain extension of the original.
+fn attachment_name(number: u32, file: &Path) -> String {
+    let extension = file.extension().and_then(|it| it.to_str()).unwrap_or("");
+    let extension = extension.to_ascii_lowercase();
+    let plain = (1..=8).contains(&extension.len())
+        && extension.bytes().all(|b| b.is_ascii_alphanumeric())
+        // No types that a browser would execute.
+        && !["html", "htm", "xhtml", "svg", "xml", "js"].contains(&extension.as_str());
+    if plain {
+        format!("attached-{number}.{extension}")
+    } else {
+        format!("attached-{number}.bin")
+    }
+}
+
+/// Draws the figures as SVG, with captions.
+fn write_drawings(
+    folder: &mut BundleFolder,
+    of: &BundleContents,
+) -> Result<Vec<(String, String)>, CommandFailure> {
+    let mut drawn = Vec::new();
+    if of.record.observation.stops.len() > 1 {
+        let svg = plot::draw_record_map_svg(of.record)?;
+        let about = "the way on a map: great circles between the points that stand for the cities";
+        folder.add("map.svg", about, svg.as_bytes())?;
+        drawn.push((svg, about.to_owned()));
+    }
+    if let RecordTransfer::Measured(run) = &of.runs.transfer {
+        let svg = plot::draw_goodput_svg(run)?;
+        let about = "goodput over time, all streams together, as the receiver counted it";
+        folder.add("course.svg", about, svg.as_bytes())?;
+        drawn.push((svg, about.to_owned()));
+    }
+    Ok(drawn)
+}
+
+fn strip_styles(text: &str) -> String {
+    strip_str(text).to_string()
+}
+
+fn add_json(
+    folder: &mut BundleFolder,
+    name: &str,
+    about: &str,
+    text: Result<String, Error>,
+) -> Result<(), CommandFailure> {
+    let text = text.map_err(|e| CommandFailure::from_error(BUG, &e))? + "\n";
+    folder.add(name, about, text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attached_files_keep_a_plain_extension_and_nothing_else() {
+        let name = |file: &str| attachment_name(3, Path::new(file));
+        assert_eq!(name("/tmp/serve.LOG"), "attached-3.log");
+        assert_eq!(name("x.pcapng"), "attached-3.pcapng");
+        for file in [
+            "../../x",
+            "a.html",
+            "a.svg",
+            "a.b/../..",
+            "a.\u{202e}txt",
+            ".",
+        ] {
+            assert_eq!(name(file), "attached-3.bin", "{file}");
+        }
+    }
+}

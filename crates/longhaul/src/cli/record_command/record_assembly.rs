@@ -1,0 +1,298 @@
+//! Assembles a record from a transfer, a path measurement and a legs file.
+
+use super::airport_table::AirportTable;
+use super::legs_file::RecordLegs;
+use super::wgs84_geodesic::Wgs84Globe;
+use super::{imported_transfer, route_cities, rule_sets};
+use crate::cli::report_archiving;
+use crate::command_failure::{CommandFailure, USAGE};
+use jiff::Timestamp;
+use longhaul_analysis::record::conclude_record;
+use longhaul_analysis::record::record_distance::locate_stop;
+use longhaul_model::report::v1::path::ObservedRoute;
+use longhaul_model::report::v1::plan::{ReceiveMode, RunDirection, RunTransport};
+use longhaul_model::report::v1::record::{
+    CapturedPayload, LocatedRouter, RecordAbout, RecordObservation, RuleSet, SCHEMA, SpeedRecord,
+};
+use longhaul_model::report::v1::{
+    ImportedReport, PathReport, ReportCaveat, RunInfo, ThroughputReport,
+};
+use std::net::{IpAddr, SocketAddr};
+
+/// The runs of a record.
+#[derive(Debug)]
+pub struct RecordRuns {
+    pub transfer: RecordTransfer,
+    pub path: Option<PathReport>,
+}
+
+/// The transfer, by the program that measured it.
+#[derive(Debug)]
+pub enum RecordTransfer {
+    Measured(Box<ThroughputReport>),
+    Imported(Box<ImportedReport>),
+}
+
+impl RecordTransfer {
+    pub fn run(&self) -> &RunInfo {
+        match self {
+            RecordTransfer::Measured(run) => &run.run,
+            RecordTransfer::Imported(run) => &run.run,
+        }
+    }
+
+    fn forward(&self) -> bool {
+        match self {
+            RecordTransfer::Measured(run) => run.observation.forward,
+            RecordTransfer::Imported(run) => run.observation.forward != Some(false),
+        }
+    }
+}
+
+impl RecordRuns {
+    /// Returns true if both ends are one machine, whatever path is between them.
+    fn on_one_machine(&self) -> bool {
+        match &self.transfer {
+            RecordTransfer::Measured(run) => {
+                let seen = &run.observation;
+                seen.same_host || seen.same_boot == Some(true)
+            }
+            RecordTransfer::Imported(_) => false,
+        }
+    }
+
+    /// Returns the route of the data, and whether it was traced in that direction.
+    fn route(&self) -> Option<(&ObservedRoute, bool)> {
+        let seen = &self.path.as_ref()?.observation;
+        let (own, other) = (seen.route.as_ref(), seen.route_reverse.as_ref());
+        let (wanted, instead) = if self.transfer.forward() {
+            (own, other)
+        } else {
+            (other, own)
+        };
+        wanted
+            .map(|route| (route, true))
+            .or(instead.map(|route| (route, false)))
+    }
+}
+
+/// Fails unless the run has one direction and received bytes.
+fn check_recordable(run: &ThroughputReport) -> Result<(), CommandFailure> {
+    let no = |why: &str| {
+        let fail = CommandFailure::new(USAGE, format!("run {} makes no record: {why}", run.run.id));
+        Err(fail.hint(Some("a record is of one run in one direction")))
+    };
+    if run.plan.direction == RunDirection::Both {
+        return no("data flowed both ways at once");
+    }
+    if sum_received_bytes(run) == 0 || run.observation.elapsed_us == 0 {
+        return no("nothing arrived");
+    }
+    Ok(())
+}
+
+fn sum_received_bytes(run: &ThroughputReport) -> u64 {
+    let streams = run.observation.streams.iter();
+    streams.fold(0, |sum, it| sum.saturating_add(it.receiver.bytes))
+}
+
+pub fn assemble_record(
+    runs: &RecordRuns,
+    legs: Option<RecordLegs>,
+    rules: &RuleSet,
+    payload: Option<CapturedPayload>,
+) -> Result<SpeedRecord, CommandFailure> {
+    let mut observation = observe_transfer(runs, payload)?;
+    let (airports, globe) = (AirportTable::read(), Wgs84Globe::new());
+    let (about, stops) = legs.map_or((RecordAbout::default(), Vec::new()), |it| {
+        (it.about, it.stops)
+    });
+    let mut caveats = record_caveats(runs);
+    set_min_rtt(runs, &mut observation);
+    observation.path_run = runs.path.as_ref().map(|path| path.run.id.clone());
+    if let Some((route, same_way)) = runs.route() {
+        // A route traced against the data begins at the end of the data's route.
+        let near = if same_way {
+            stops.first()
+        } else {
+            stops.last()
+        };
+        let mut found =
+            route_cities::locate_routers(route, near.map(locate_stop), &airports, &globe);
+        if !same_way {
+            found.routers.reverse();
+            let text =
+                "only the route against the data was traced: cities are those of the way back";
+            caveats.push(ReportCaveat::new("other_way", text));
+        }
+        observation.unplaced_hops = found.unplaced_hops;
+        observation.routers = found.routers;
+    }
+    if stops.is_empty() {
+        let stops = route_cities::merge_into_stops(&observation.routers, &globe);
+        if stops.len() > 1 {
+            observation.distance_by = Some(name_distance_source(&observation.routers));
+            observation.stops = stops;
+        }
+    } else {
+        observation.distance_by = Some("legs_file".to_owned());
+        observation.stops = stops;
+    }
+    caveats.extend(distance_caveat(&observation));
+    let analysis = conclude_record(
+        &observation,
+        &globe,
+        (rules, &rule_sets::load_mark_history()),
+    );
+    Ok(SpeedRecord {
+        schema: SCHEMA.to_owned(),
+        longhaul: env!("CARGO_PKG_VERSION").to_owned(),
+        made_at: report_archiving::format_rfc3339(Timestamp::now()),
+        about,
+        observation,
+        analysis,
+        caveats,
+    })
+}
+
+/// Returns the sources in use, such as `imported_data+hop_names`.
+fn name_distance_source(routers: &[LocatedRouter]) -> String {
+    let by = |word: &str| routers.iter().any(|it| it.known_by == word);
+    match (by("imported_data"), by("hop_name")) {
+        (true, true) => "imported_data+hop_names",
+        (true, false) => "imported_data",
+        _ => "hop_names",
+    }
+    .to_owned()
+}
+
+/// Builds the observation from the transfer alone, without the path.
+fn observe_transfer(
+    runs: &RecordRuns,
+    payload: Option<CapturedPayload>,
+) -> Result<RecordObservation, CommandFailure> {
+    let run = match &runs.transfer {
+        RecordTransfer::Measured(run) => run,
+        RecordTransfer::Imported(run) => return imported_transfer::observe_imported(run),
+    };
+    check_recordable(run)?;
+    let seen = &run.observation;
+    Ok(RecordObservation {
+        throughput_run: run.run.id.clone(),
+        started_at: run.run.started_at.clone(),
+        initiator: run.run.initiator.clone(),
+        responder: run.run.responder.clone(),
+        forward: seen.forward,
+        transport: match run.plan.transport {
+            RunTransport::Tcp => "tcp",
+            RunTransport::Udp { .. } => "udp",
+        }
+        .to_owned(),
+        ip_version: connection_ip_version(run),
+        streams: seen.streams.len() as u32,
+        received_bytes: sum_received_bytes(run),
+        elapsed_us: seen.elapsed_us,
+        same_host: runs.on_one_machine(),
+        same_boot: seen.same_boot,
+        payload,
+        ..RecordObservation::default()
+    })
+}
+
+/// Returns the IP version of the connections, or else of the responder's address.
+fn connection_ip_version(run: &ThroughputReport) -> Option<u8> {
+    let socket = |text: &String| text.parse::<SocketAddr>().ok().map(|it| it.ip());
+    let streams = run.observation.streams.iter();
+    let mut peers = streams.filter_map(|it| it.sender.peer.as_ref().and_then(socket));
+    let named = run.run.responder.address.as_ref();
+    let address = peers.next().or(named.and_then(|it| it.parse().ok()))?;
+    Some(match address.to_canonical() {
+        IpAddr::V4(_) => 4,
+        IpAddr::V6(_) => 6,
+    })
+}
+
+/// Sets the minimum round-trip time measured without load.
+fn set_min_rtt(runs: &RecordRuns, to: &mut RecordObservation) {
+    let path = runs.path.as_ref();
+    let rtts = path.map(|it| {
+        [
+            ("path", it.analysis.rtt),
+            ("far end", it.analysis.rtt_reverse),
+        ]
+    });
+    let measured = rtts.into_iter().flatten().filter_map(|(who, it)| {
+        let it = it?;
+        let text = format!("least of {} round trips of the {who}'s probes", it.answered);
+        Some((it.min_ns, text))
+    });
+    let told = match &runs.transfer {
+        RecordTransfer::Measured(run) => run.observation.idle_rtt_us.map(|us| {
+            let text = "least round trip of the control connection, before load";
+            (us.saturating_mul(1000), text.to_owned())
+        }),
+        RecordTransfer::Imported(run) => imported_transfer::imported_min_rtt(run),
+    };
+    if let Some((ns, by)) = measured.chain(told).min_by_key(|(ns, _)| *ns) {
+        to.rtt_min_ns = Some(ns);
+        to.rtt_by = Some(by);
+    }
+}
+
+fn record_caveats(runs: &RecordRuns) -> Vec<ReportCaveat> {
+    let mut caveats = Vec::new();
+    if let RecordTransfer::Measured(run) = &runs.transfer {
+        caveats.extend(count_caveats(run));
+    }
+    if runs.on_one_machine() {
+        let text = "both ends are one machine: the path is emulated or leads back, and the distance \
+                    is that of the path it stands for";
+        caveats.push(ReportCaveat::new("same_host", text));
+    }
+    if runs.path.is_none() {
+        let text = "the path was not looked at: no route and no round trips are in the bundle";
+        caveats.push(ReportCaveat::new("no_path", text));
+    }
+    caveats.extend(match &runs.transfer {
+        RecordTransfer::Measured(run) => run.caveats.clone(),
+        RecordTransfer::Imported(run) => imported_transfer::imported_caveats(run),
+    });
+    caveats
+}
+
+fn count_caveats(run: &ThroughputReport) -> Vec<ReportCaveat> {
+    let mut caveats = Vec::new();
+    let totals = &run.observation.ends.receiver;
+    let counted = sum_received_bytes(run);
+    if totals.bytes != counted {
+        let text = format!(
+            "the receiver counted {} bytes in all and {counted} in its streams; the record has the \
+             latter",
+            totals.bytes
+        );
+        caveats.push(ReportCaveat::new("counts_differ", text));
+    }
+    if run.plan.mode == ReceiveMode::Wire {
+        let text = "the receiver discarded the payload in its kernel: no program ever had it";
+        caveats.push(ReportCaveat::new("discarded", text));
+    }
+    caveats
+}
+
+fn distance_caveat(seen: &RecordObservation) -> Option<ReportCaveat> {
+    match seen.distance_by.as_deref() {
+        None => Some(ReportCaveat::new(
+            "no_distance",
+            "no distance is known, so there is no mark: give the cities on the way with --legs FILE",
+        )),
+        Some("legs_file") => None,
+        Some(by) => Some(ReportCaveat::new(
+            "guessed_distance",
+            format!(
+                "the cities are known by {} of the routers that answered, and ends that no router \
+                 stands near are not counted; --legs FILE says the way exactly",
+                by.replace('_', " ").replace('+', " and ")
+            ),
+        )),
+    }
+}

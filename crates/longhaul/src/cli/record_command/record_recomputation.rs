@@ -1,0 +1,173 @@
+//! Recomputes the figures of a record from its own bytes, seconds and points.
+
+use super::bundle_contents::{IMPORTED, RECORD};
+use super::bundle_verification::BundleVerification;
+use super::rule_sets;
+use super::wgs84_geodesic::Wgs84Globe;
+use crate::render;
+use longhaul_analysis::imported::find_counted_bytes;
+use longhaul_analysis::record::conclude_record;
+use longhaul_model::report::v1::record::{
+    RecordAnalysis, RecordObservation, RuleSet, SCHEMA, SpeedRecord,
+};
+use longhaul_model::report::v1::{ImportedReport, SCHEMA as REPORT, ThroughputReport};
+
+/// The tolerance of the mark: the last millimetre of a distance changes it.
+const SAME_RATIO: f64 = 1e-8;
+/// The tolerance of lengths: geodesic libraries round differently.
+const SAME_MM: u64 = 2;
+
+/// Recomputes a record and compares it with its run, which is in the file `name`.
+pub fn recompute_record(record: &[u8], (name, run): (&str, &[u8]), found: &mut BundleVerification) {
+    let record: SpeedRecord = match serde_json::from_slice(record) {
+        Ok(record) => record,
+        Err(error) => return found.add_difference(RECORD, format!("it is no record: {error}")),
+    };
+    if record.schema != SCHEMA {
+        return found.add_difference(RECORD, format!("its schema is not {SCHEMA}"));
+    }
+    let run = match parse_run_counts(name, run) {
+        Ok(run) => run,
+        Err(why) => return found.add_difference(name, why),
+    };
+    let before = found.differs.len();
+    compare_counts(&record.observation, &run, found);
+    // Rule sets may have grown since; the figures do not depend on them.
+    let none = RuleSet {
+        name: String::new(),
+        version: 0,
+        title: String::new(),
+        standing: String::new(),
+        rules: Vec::new(),
+    };
+    let made = conclude_record(
+        &record.observation,
+        &Wgs84Globe::new(),
+        (&none, &rule_sets::load_mark_history()),
+    );
+    compare_analyses(&record.analysis, &made, found);
+    if found.differs.len() == before {
+        let mark = made.mark_bit_m_per_s.map(render::record_text::format_mark);
+        found.agrees.push(mark.map_or_else(
+            || "the bundle claims no mark; its bytes and seconds are those of the run".to_owned(),
+            |mark| format!("the mark, made again from bytes, seconds and points: {mark}"),
+        ));
+    }
+}
+
+/// The counters of a run.
+struct RunCounts {
+    id: String,
+    received_bytes: u64,
+    elapsed_us: u64,
+    streams: u64,
+}
+
+fn parse_run_counts(name: &str, run: &[u8]) -> Result<RunCounts, String> {
+    let no_run = |error: serde_json::Error| format!("it is no run: {error}");
+    let (schema, counts) = if name == IMPORTED {
+        let run: ImportedReport = serde_json::from_slice(run).map_err(no_run)?;
+        let counted = find_counted_bytes(&run.observation);
+        let counted = counted.ok_or("it has no bytes and seconds of one end")?;
+        let counts = RunCounts {
+            id: run.run.id,
+            received_bytes: counted.bytes,
+            elapsed_us: counted.duration_us,
+            streams: run.observation.streams.len() as u64,
+        };
+        (run.schema, counts)
+    } else {
+        let run: ThroughputReport = serde_json::from_slice(run).map_err(no_run)?;
+        let received = run.observation.streams.iter();
+        let counts = RunCounts {
+            received_bytes: received.fold(0, |sum, it| sum.saturating_add(it.receiver.bytes)),
+            elapsed_us: run.observation.elapsed_us,
+            streams: run.observation.streams.len() as u64,
+            id: run.run.id,
+        };
+        (run.schema, counts)
+    };
+    if schema != REPORT {
+        return Err(format!("its schema is not {REPORT}"));
+    }
+    Ok(counts)
+}
+
+/// Checks that the record describes the run in the bundle.
+fn compare_counts(record: &RecordObservation, run: &RunCounts, found: &mut BundleVerification) {
+    for (what, said, counted) in [
+        ("received_bytes", record.received_bytes, run.received_bytes),
+        ("elapsed_us", record.elapsed_us, run.elapsed_us),
+        ("streams", u64::from(record.streams), run.streams),
+    ] {
+        if said != counted {
+            let why = format!("the record says {said}, and the run beside it {counted}");
+            found.add_difference(what, why);
+        }
+    }
+    if record.throughput_run != run.id {
+        found.add_difference("throughput_run", "the run beside the record is another one");
+    }
+}
+
+fn compare_analyses(said: &RecordAnalysis, made: &RecordAnalysis, found: &mut BundleVerification) {
+    if said.class != made.class {
+        found.add_difference("class", "it is not that of the transfer");
+    }
+    if said.goodput_bps.abs_diff(made.goodput_bps) > 1 {
+        let why = format!(
+            "{} is said, and it is {}",
+            said.goodput_bps, made.goodput_bps
+        );
+        found.add_difference("goodput_bps", why);
+    }
+    let off = SAME_MM * said.legs.len().max(1) as u64;
+    for (what, said, made) in [
+        ("distance_mm", said.distance_mm, made.distance_mm),
+        (
+            "distance_sphere_mm",
+            said.distance_sphere_mm,
+            made.distance_sphere_mm,
+        ),
+    ] {
+        compare_length(what, (said, made), off, found);
+    }
+    let same = said.legs.len() == made.legs.len()
+        && said.legs.iter().zip(&made.legs).all(|(said, made)| {
+            (&said.from, &said.to) == (&made.from, &made.to)
+                && said.length_mm.abs_diff(made.length_mm) <= SAME_MM
+                && said.sphere_mm.abs_diff(made.sphere_mm) <= SAME_MM
+        });
+    if !same {
+        found.add_difference("legs", "they are not the geodesics between the stops");
+    }
+    let marks = (said.mark_bit_m_per_s, made.mark_bit_m_per_s);
+    let agree = match marks {
+        (Some(said), Some(made)) => (said / made - 1.0).abs() <= SAME_RATIO,
+        (said, made) => said == made,
+    };
+    if !agree {
+        let show =
+            |mark: Option<f64>| mark.map_or("none".to_owned(), render::record_text::format_mark);
+        let why = format!("{} is said, and it is {}", show(marks.0), show(marks.1));
+        found.add_difference("mark_bit_m_per_s", why);
+    }
+}
+
+fn compare_length(
+    what: &str,
+    (said, made): (Option<u64>, Option<u64>),
+    off: u64,
+    found: &mut BundleVerification,
+) {
+    let same = match (said, made) {
+        (Some(said), Some(made)) => said.abs_diff(made) <= off,
+        (said, made) => said == made,
+    };
+    if !same {
+        let show =
+            |mm: Option<u64>| mm.map_or("none".to_owned(), render::record_text::format_kilometres);
+        let why = format!("{} is said, and it is {}", show(said), show(made));
+        found.add_difference(what, why);
+    }
+}

@@ -1,0 +1,130 @@
+//! Runs one probe in its own thread, so that an interrupt does not wait for its end.
+
+use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The interval of checks for an interrupt.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The maximum number of unread messages; more are dropped.
+const MAX_PENDING_MESSAGES: usize = 16;
+/// The time to wait for a lost server, which may be restarting.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+const MIN_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(4);
+
+/// The outcome of a probe.
+pub enum ProbeEnding {
+    Measured(Box<ThroughputOutcome>),
+    /// The server refuses this setting, or a kernel does not support it; others may work.
+    SettingRefused(ProbeError),
+    /// The connection failed or was lost.
+    ConnectionLost(ProbeError),
+    /// Another program than the expected server answers.
+    WrongServer(ProbeError),
+    Interrupted,
+}
+
+enum ProbeMessage {
+    Progress(Box<ThroughputProgress>),
+    Ended(Box<Result<ThroughputOutcome, ProbeError>>),
+}
+
+/// Runs one probe. After an interrupt the probe is abandoned and ends with the program.
+pub fn run_probe(
+    target: &TargetHost,
+    plan: &ThroughputPlan,
+    stop: &AtomicBool,
+    show: &mut dyn FnMut(&ThroughputProgress),
+) -> ProbeEnding {
+    let news = match spawn_probe(target.clone(), plan.clone()) {
+        Ok(news) => news,
+        Err(source) => {
+            return ProbeEnding::SettingRefused(ProbeError::Local {
+                what: "cannot start a thread for the probe".to_owned(),
+                source: Some(source),
+            });
+        }
+    };
+    loop {
+        match news.recv_timeout(POLL_INTERVAL) {
+            Ok(ProbeMessage::Progress(progress)) => show(&progress),
+            Ok(ProbeMessage::Ended(ended)) => return classify_ending(*ended),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let what = "the probe ended without a word".to_owned();
+                return ProbeEnding::SettingRefused(ProbeError::Local { what, source: None });
+            }
+        }
+        if stop.load(Ordering::Relaxed) {
+            return ProbeEnding::Interrupted;
+        }
+    }
+}
+
+fn spawn_probe(target: TargetHost, plan: ThroughputPlan) -> io::Result<Receiver<ProbeMessage>> {
+    let (tell, news) = sync_channel(MAX_PENDING_MESSAGES);
+    thread::Builder::new()
+        .name("probe".to_owned())
+        .spawn(move || run_probe_thread(&target, &plan, &tell))?;
+    Ok(news)
+}
+
+fn run_probe_thread(target: &TargetHost, plan: &ThroughputPlan, tell: &SyncSender<ProbeMessage>) {
+    let ended = throughput::run(target, plan, &mut |progress| {
+        // A full channel drops progress messages.
+        let _ = tell.try_send(ProbeMessage::Progress(Box::new(progress.clone())));
+    });
+    // After an interrupt the receiver is gone.
+    let _ = tell.send(ProbeMessage::Ended(Box::new(ended)));
+}
+
+fn classify_ending(ended: Result<ThroughputOutcome, ProbeError>) -> ProbeEnding {
+    match ended {
+        Ok(outcome) => ProbeEnding::Measured(Box::new(outcome)),
+        Err(
+            error @ (ProbeError::Plan(_)
+            | ProbeError::Refused { .. }
+            | ProbeError::PeerFailed { .. }
+            | ProbeError::Local { .. }),
+        ) => ProbeEnding::SettingRefused(error),
+        Err(
+            error @ (ProbeError::Connect { .. }
+            | ProbeError::PeerLost { .. }
+            | ProbeError::Timeout { .. }),
+        ) => ProbeEnding::ConnectionLost(error),
+        Err(error) => ProbeEnding::WrongServer(error),
+    }
+}
+
+/// Waits until the server answers. Returns false after a timeout or an interrupt.
+pub fn wait_until_reachable(target: &TargetHost, stop: &AtomicBool) -> bool {
+    let deadline = Instant::now() + RECONNECT_TIMEOUT;
+    let mut pause = MIN_PAUSE;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let hasty = TargetHost {
+            connect_timeout: target.connect_timeout.min(left).max(POLL_INTERVAL),
+            ..target.clone()
+        };
+        if throughput::measure_connect_rtt(&hasty).is_ok() {
+            return true;
+        }
+        let until = Instant::now() + pause;
+        if until >= deadline {
+            return false;
+        }
+        while Instant::now() < until {
+            if stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        pause = (pause * 2).min(MAX_PAUSE);
+    }
+}

@@ -1,0 +1,318 @@
+//! Parses option values and checks them against the limits of any run. No I/O.
+//!
+//! clap prints the option and the value before each message, so a message only says what is
+//! allowed.
+
+use super::expectation::ThroughputExpectation;
+use super::expectation::change_expectation::ChangeExpectation;
+use longhaul_model::report::v1::plan::CoreAffinity;
+use longhaul_model::units::{Bytes, ParseUnitError, Rate, format_duration, parse_duration};
+use longhaul_probe::plan_limits;
+use std::time::Duration;
+
+mod dscp_names;
+mod import_format;
+mod served_folder;
+pub mod setting_lists;
+mod since_time;
+mod start_at;
+mod time_period;
+
+pub use dscp_names::parse_dscp;
+pub use import_format::{parse_host_name, parse_import_format};
+pub use served_folder::parse_served_folder;
+pub use since_time::parse_since;
+pub use start_at::{StartAt, parse_start_at};
+
+/// The maximum number of runs that `report list` shows.
+const MAX_LISTED_RUNS: u64 = 100_000;
+/// The maximum number of concurrent sessions of `serve`.
+const MAX_SESSIONS: u64 = 1024;
+/// The maximum timeout of a connection.
+const MAX_CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
+
+fn check_range<T: PartialOrd + Copy>(
+    value: T,
+    least: T,
+    most: T,
+    show: impl Fn(&T) -> String,
+) -> Result<T, String> {
+    if value < least || value > most {
+        return Err(format!("allowed are {} to {}", show(&least), show(&most)));
+    }
+    Ok(value)
+}
+
+fn parse_count(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let value: u64 = text
+        .replace('_', "")
+        .parse()
+        .map_err(|_| format!("not a whole number; allowed are {least} to {most}"))?;
+    check_range(value, least, most, u64::to_string)
+}
+
+fn parse_size(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let Bytes(value) = text.parse().map_err(|e| expected_message(&e))?;
+    check_range(value, least, most, |n| Bytes(*n).to_string())
+}
+
+pub fn parse_micros(text: &str, least_us: u64, most_us: u64) -> Result<u64, String> {
+    let value = parse_duration(text).map_err(|e| expected_message(&e))?;
+    let us = u64::try_from(value.as_micros()).unwrap_or(u64::MAX);
+    check_range(us, least_us, most_us, |us| {
+        format_duration(Duration::from_micros(*us))
+    })
+}
+
+/// Returns only the expected form, because clap already prints the value.
+fn expected_message(error: &ParseUnitError) -> String {
+    format!("expected {}", error.expected)
+}
+
+pub fn parse_port(text: &str) -> Result<u16, String> {
+    parse_count(text, 1, 65_535).map(|n| n as u16)
+}
+
+/// Parses a port. Port 0 lets the kernel choose one.
+pub fn parse_any_port(text: &str) -> Result<u16, String> {
+    parse_count(text, 0, 65_535).map(|n| n as u16)
+}
+
+pub fn parse_streams(text: &str) -> Result<u32, String> {
+    parse_count(text, 1, u64::from(plan_limits::MAX_STREAMS)).map(|n| n as u32)
+}
+
+pub fn parse_sessions(text: &str) -> Result<u32, String> {
+    parse_count(text, 1, MAX_SESSIONS).map(|n| n as u32)
+}
+
+/// Parses a number with an optional unit K, M or G (1024, 1024², 1024³), as iperf3 does.
+pub fn parse_blocks(text: &str) -> Result<u64, String> {
+    const MOST: u64 = 1 << 50;
+    let unit = match text.bytes().last().map(|last| last.to_ascii_uppercase()) {
+        Some(b'K') => 1 << 10,
+        Some(b'M') => 1 << 20,
+        Some(b'G') => 1 << 30,
+        _ => return parse_count(text, 1, MOST),
+    };
+    let number = &text[..text.len() - 1];
+    parse_count(number, 1, MOST / unit).map(|number| number * unit)
+}
+
+pub fn parse_list_limit(text: &str) -> Result<u32, String> {
+    parse_count(text, 1, MAX_LISTED_RUNS).map(|n| n as u32)
+}
+
+/// Parses a number of days, up to ten years.
+pub fn parse_days(text: &str) -> Result<u16, String> {
+    parse_count(text, 1, 3660).map(|n| n as u16)
+}
+
+pub fn parse_run_time(text: &str) -> Result<u64, String> {
+    parse_micros(text, 100_000, plan_limits::MAX_RUN_US)
+}
+
+pub fn parse_run_bytes(text: &str) -> Result<u64, String> {
+    parse_size(text, 1, 1 << 60)
+}
+
+pub fn parse_warm_up(text: &str) -> Result<u64, String> {
+    parse_micros(text, 0, plan_limits::MAX_RUN_US)
+}
+
+pub fn parse_interval(text: &str) -> Result<u64, String> {
+    parse_micros(text, plan_limits::INTERVAL_US.0, plan_limits::INTERVAL_US.1)
+}
+
+pub fn parse_connect_timeout(text: &str) -> Result<Duration, String> {
+    let most_us = MAX_CONNECT_TIMEOUT.as_micros() as u64;
+    parse_micros(text, 1_000, most_us).map(Duration::from_micros)
+}
+
+pub fn parse_buffer_size(text: &str) -> Result<u64, String> {
+    parse_size(text, 1, plan_limits::MAX_BUFFER_BYTES)
+}
+
+pub fn parse_io_size(text: &str) -> Result<u64, String> {
+    parse_size(text, 1, plan_limits::MAX_CALL_BYTES)
+}
+
+/// Parses the number of packets of a capture or of its text.
+pub fn parse_capture_packets(text: &str) -> Result<u64, String> {
+    parse_count(text, 1, plan_limits::MAX_CAPTURE_PACKETS)
+}
+
+/// Parses the number of bytes captured per packet.
+pub fn parse_snap_length(text: &str) -> Result<u32, String> {
+    let (least, most) = plan_limits::SNAP_BYTES;
+    parse_size(text, u64::from(least), u64::from(most)).map(|n| n as u32)
+}
+
+pub fn parse_mss(text: &str) -> Result<u32, String> {
+    parse_count(text, plan_limits::MSS_BYTES.0, plan_limits::MSS_BYTES.1).map(|n| n as u32)
+}
+
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    let value: Rate = text.parse().map_err(|e| expected_message(&e))?;
+    check_range(value.as_bps(), 1_000, plan_limits::MAX_RATE_BPS, |bps| {
+        Rate::bits_per_second(*bps).to_string()
+    })
+}
+
+/// Parses a host name or address by its characters, and removes brackets around an IPv6 address.
+pub fn parse_host(text: &str) -> Result<String, String> {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|t| t.strip_suffix(']'))
+        .unwrap_or(text);
+    let fine = |c: char| c.is_alphanumeric() || "-_.:%".contains(c);
+    if bare.is_empty() || bare.len() > 253 || bare.starts_with('-') || !bare.chars().all(fine) {
+        return Err("not a host name or address".to_owned());
+    }
+    Ok(bare.to_owned())
+}
+
+/// Parses a network device: at most 15 bytes, no slash or space (Linux `dev_valid_name`).
+pub fn parse_device(text: &str) -> Result<String, String> {
+    let fine = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
+    if text.is_empty() || text.len() > 15 || !text.chars().all(fine) {
+        return Err("not a device name: 1 to 15 letters, without / and spaces".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// Parses a congestion control name (TCP_CA_NAME_MAX is 16 with the final NUL).
+pub fn parse_congestion_control(text: &str) -> Result<String, String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if text.is_empty() || text.len() > 15 || !text.chars().all(fine) {
+        return Err("not a name of a congestion control: 1 to 15 letters, digits, _ or -".into());
+    }
+    Ok(text.to_owned())
+}
+
+/// Parses `auto`, `off`, `0-3`, `0,2/1,3` or `/5`.
+pub fn parse_affinity(text: &str) -> Result<CoreAffinity, String> {
+    match text {
+        "auto" => return Ok(CoreAffinity::Auto),
+        "off" => return Ok(CoreAffinity::Off),
+        _ => {}
+    }
+    let (here, there) = text.split_once('/').unwrap_or((text, ""));
+    let (initiator, responder) = (parse_cores(here)?, parse_cores(there)?);
+    if initiator.is_empty() && responder.is_empty() {
+        return Err(EXPECTED_CORES.to_owned());
+    }
+    Ok(CoreAffinity::Cores {
+        initiator,
+        responder,
+    })
+}
+
+const EXPECTED_CORES: &str = "expected auto, off, or cores such as 0-3 or 0,2/1,3";
+
+fn parse_cores(text: &str) -> Result<Vec<u16>, String> {
+    let mut list = Vec::new();
+    for part in text.split(',').filter(|_| !text.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |t: &str| t.parse::<u16>().map_err(|_| EXPECTED_CORES.to_owned());
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last || u64::from(last) >= plan_limits::MAX_CORES {
+            return Err(format!(
+                "{EXPECTED_CORES}, each below {}",
+                plan_limits::MAX_CORES
+            ));
+        }
+        list.extend(first..=last);
+    }
+    Ok(list)
+}
+
+pub fn parse_change_expectation(text: &str) -> Result<ChangeExpectation, String> {
+    text.parse()
+}
+
+/// Parses a time; relative times count from now.
+pub fn parse_moment(text: &str) -> Result<jiff::Timestamp, String> {
+    time_period::resolve_moment(text, jiff::Timestamp::now())
+}
+
+/// Parses a period; relative times count from now.
+pub fn parse_period(
+    text: &str,
+) -> Result<longhaul_model::report::v1::comparison::TimePeriod, String> {
+    time_period::resolve_period(text, jiff::Timestamp::now())
+}
+
+pub fn parse_length_us(text: &str) -> Result<i64, String> {
+    time_period::parse_span_us(text)
+}
+
+pub fn parse_expectation(text: &str) -> Result<ThroughputExpectation, String> {
+    text.parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_lists_and_ranges_for_each_end() {
+        let at = |initiator: &[u16], responder: &[u16]| CoreAffinity::Cores {
+            initiator: initiator.to_vec(),
+            responder: responder.to_vec(),
+        };
+        for (text, want) in [
+            ("auto", CoreAffinity::Auto),
+            ("off", CoreAffinity::Off),
+            ("3", at(&[3], &[])),
+            ("0-2,7/4", at(&[0, 1, 2, 7], &[4])),
+            ("/5", at(&[], &[5])),
+        ] {
+            assert_eq!(parse_affinity(text), Ok(want), "{text}");
+        }
+        for text in ["", "/", "a", "3-1", "0-70000", "1,,2", "2000"] {
+            assert!(parse_affinity(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_counted_in_units_of_1024_too() {
+        for (text, want) in [("7", 7), ("1K", 1 << 10), ("3m", 3 << 20), ("2G", 2 << 30)] {
+            assert_eq!(parse_blocks(text), Ok(want), "{text}");
+        }
+        for text in ["", "K", "0", "1.5K", "-1", "1T", "2000000G", "½", "1KK"] {
+            assert!(parse_blocks(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address() {
+        for (text, want) in [
+            ("far", "far"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("fe80::1%eth0", "fe80::1%eth0"),
+        ] {
+            assert_eq!(parse_host(text).as_deref(), Ok(want));
+        }
+        for text in ["", "-x", "a b", "a/b", "[]"] {
+            assert!(parse_host(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_out_of_range_name_the_range() {
+        assert_eq!(parse_streams("0"), Err("allowed are 1 to 128".to_owned()));
+        assert_eq!(
+            parse_mss("90000"),
+            Err(format!(
+                "allowed are {} to {}",
+                plan_limits::MSS_BYTES.0,
+                plan_limits::MSS_BYTES.1
+            ))
+        );
+        assert_eq!(
+            parse_run_time("1ms"),
+            Err("allowed are 100 ms to 86400 s".to_owned())
+        );
+    }
+}

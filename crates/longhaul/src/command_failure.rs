@@ -1,0 +1,157 @@
+//! Failures of commands: exit code, chain of causes, hint.
+//!
+//! Libraries return errors; only this module prints them, in one format:
+//!
+//! ```text
+//! error: cannot connect to far (192.0.2.7:5201)
+//!   caused by: connection refused
+//! hint: nothing listens there; start the far end with `longhaul serve`
+//! ```
+
+use crate::render::style::{ERROR, FAINT, HINT, paint};
+use longhaul_lab::lab_error::{LabError, LabErrorKind};
+use longhaul_lab::path_file::PathFileError;
+use longhaul_probe::probe_error::{ProbeError, ServeError};
+use longhaul_store::StoreError;
+use std::error::Error;
+use std::io;
+
+/// Success.
+pub const DONE: u8 = 0;
+/// Success, but an expectation was missed.
+pub const EXPECTATION_MISSED: u8 = 1;
+/// Invalid command line or input file.
+pub const USAGE: u8 = 2;
+/// No peer, or a failure of the peer.
+pub const PEER: u8 = 3;
+/// No common protocol version.
+pub const VERSION: u8 = 4;
+/// Missing privilege or kernel feature, or a failure of this host.
+pub const HOST: u8 = 5;
+/// A failure of the archive, for commands about the archive.
+pub const ARCHIVE: u8 = 6;
+/// Interrupted by the user (128 plus the number of SIGINT, as in shells).
+pub const INTERRUPTED: u8 = 130;
+/// A bug in longhaul.
+pub const BUG: u8 = 70;
+
+/// A command that failed.
+#[derive(Debug)]
+pub struct CommandFailure {
+    pub code: u8,
+    pub message: String,
+    pub causes: Vec<String>,
+    pub hint: Option<String>,
+    /// Print nothing: the reader of the output has closed it.
+    pub silent: bool,
+}
+
+impl CommandFailure {
+    /// Creates a failure without a cause.
+    pub fn new(code: u8, message: impl Into<String>) -> Self {
+        CommandFailure {
+            code,
+            message: message.into(),
+            causes: Vec::new(),
+            hint: None,
+            silent: false,
+        }
+    }
+
+    /// Takes the message and all sources of `error`.
+    pub fn from_error(code: u8, error: &(dyn Error + 'static)) -> Self {
+        let mut fail = CommandFailure::new(code, error.to_string());
+        let mut source = error.source();
+        while let Some(cause) = source {
+            fail.causes.push(cause.to_string());
+            source = cause.source();
+        }
+        fail
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: Option<impl Into<String>>) -> Self {
+        self.hint = hint.map(Into::into);
+        self
+    }
+
+    /// Returns the text for stderr.
+    pub fn text(&self) -> String {
+        let mut lines = vec![format!("{} {}\n", paint(ERROR, "error:"), self.message)];
+        let cause = |cause| format!("  {} {cause}\n", paint(FAINT, "caused by:"));
+        lines.extend(self.causes.iter().map(cause));
+        let hint = |hint| format!("{} {hint}\n", paint(HINT, "hint:"));
+        lines.extend(self.hint.iter().map(hint));
+        lines.concat()
+    }
+}
+
+impl From<ProbeError> for CommandFailure {
+    fn from(error: ProbeError) -> Self {
+        let code = match error.exit_code() {
+            USAGE => USAGE,
+            VERSION => VERSION,
+            HOST => HOST,
+            _ => PEER,
+        };
+        CommandFailure::from_error(code, &error).hint(error.hint())
+    }
+}
+
+impl From<ServeError> for CommandFailure {
+    fn from(error: ServeError) -> Self {
+        CommandFailure::from_error(error.exit_code(), &error).hint(error.hint())
+    }
+}
+
+impl From<PathFileError> for CommandFailure {
+    fn from(error: PathFileError) -> Self {
+        CommandFailure::from_error(USAGE, &error).hint(Some(
+            "`longhaul lab list` names the shipped paths, `longhaul lab show PATH` their values",
+        ))
+    }
+}
+
+impl From<LabError> for CommandFailure {
+    fn from(error: LabError) -> Self {
+        let code = match error.kind {
+            LabErrorKind::Usage => USAGE,
+            LabErrorKind::Unavailable => HOST,
+            LabErrorKind::Internal => BUG,
+        };
+        CommandFailure::from_error(code, &error).hint(error.hint.clone())
+    }
+}
+
+impl From<StoreError> for CommandFailure {
+    fn from(error: StoreError) -> Self {
+        let hint = error.hint();
+        CommandFailure::from_error(ARCHIVE, &error).hint(hint)
+    }
+}
+
+/// A failure to write stdout. A reader that closes early (`| head`) is not an error.
+impl From<io::Error> for CommandFailure {
+    fn from(error: io::Error) -> Self {
+        let mut fail = CommandFailure::new(HOST, "cannot write the output");
+        fail.causes.push(error.to_string());
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            fail.code = DONE;
+            fail.silent = true;
+        }
+        fail
+    }
+}
+
+/// Reports a panic as a bug, with the data for a bug report. The exit code is [`BUG`].
+pub fn install_panic_hook() {
+    std::panic::set_hook(Box::new(|panic| {
+        anstream::eprintln!(
+            "{} longhaul {} has a defect: {panic}\n{} please report this text, with the command \
+             that led to it",
+            paint(ERROR, "error:"),
+            env!("CARGO_PKG_VERSION"),
+            paint(HINT, "hint:"),
+        );
+    }));
+}

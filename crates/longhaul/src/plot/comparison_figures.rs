@@ -1,0 +1,117 @@
+//! Figures of comparison reports, as SVG with captions.
+
+use super::asymmetry_histogram;
+use super::figure_sheet::FigureSheet;
+use super::level_chart::{self, ChartLine, LevelChart, ValueAxis};
+use longhaul_model::report::v1::asymmetry::PathAsymmetry;
+use longhaul_model::report::v1::case::{CaseReport, PathCase};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::{HostPair, QuantitySeries, SeriesPoint};
+
+/// An SVG and its caption.
+pub type CaptionedSvg = (String, String);
+
+/// Draws throughput, available bandwidth and round trips of one path of a case.
+pub fn draw_case_figures(case: &CaseReport, path: &PathCase) -> Vec<CaptionedSvg> {
+    let periods = vec![("before", case.before), ("after", case.after)];
+    let wanted: [(&str, &[PathQuantity], ValueAxis); 3] = [
+        ("Throughput", &[PathQuantity::Goodput], ValueAxis::Rate),
+        (
+            "Available bandwidth and capacity",
+            &[PathQuantity::Available, PathQuantity::Capacity],
+            ValueAxis::Rate,
+        ),
+        (
+            "Least round trip of each run",
+            &[PathQuantity::RttFloor],
+            ValueAxis::Delay,
+        ),
+    ];
+    let figures = wanted
+        .into_iter()
+        .filter_map(|(title, quantities, upward)| {
+            let ours = path
+                .series
+                .iter()
+                .filter(|series| quantities.contains(&series.quantity));
+            let course = LevelChart {
+                title,
+                lines: ours.map(|series| series_line(series, &path.pair)).collect(),
+                value_axis: upward,
+                span_us: path_span_us(path),
+                periods: periods.clone(),
+            };
+            let caption = format!("{title}: every point is one run; the two periods are shaded.");
+            paint_captioned(&level_chart::draw_level_chart(&course)?, caption)
+        });
+    figures.collect()
+}
+
+/// Returns the time of the first and the last value of the path, of any quantity.
+fn path_span_us(path: &PathCase) -> Option<(i64, i64)> {
+    let points = path.series.iter().flat_map(|series| &series.points);
+    let times = points.map(|point| point.at_us);
+    Some((times.clone().min()?, times.max()?))
+}
+
+fn series_line<'a>(series: &'a QuantitySeries, forward: &HostPair) -> ChartLine<'a> {
+    let way = if series.pair == *forward { "" } else { " back" };
+    ChartLine {
+        name: format!("{}{way}", series.quantity.title()),
+        points: &series.points,
+    }
+}
+
+/// Draws both directions over time, and a histogram of asymmetries.
+pub fn draw_asymmetry_figures(path: &PathAsymmetry) -> Vec<CaptionedSvg> {
+    let points =
+        |of: fn(&longhaul_model::report::v1::asymmetry::MatchedRuns) -> u64| -> Vec<SeriesPoint> {
+            let matched = path.matched.iter();
+            matched
+                .map(|m| SeriesPoint {
+                    at_us: m.at_us,
+                    value: of(m) as f64,
+                })
+                .collect()
+        };
+    let (forward, reverse) = (points(|m| m.forward_bps), points(|m| m.reverse_bps));
+    let course = LevelChart {
+        title: "Throughput of matched runs",
+        lines: vec![
+            ChartLine {
+                name: String::from("forward"),
+                points: &forward,
+            },
+            ChartLine {
+                name: String::from("reverse"),
+                points: &reverse,
+            },
+        ],
+        value_axis: ValueAxis::Rate,
+        span_us: None,
+        periods: Vec::new(),
+    };
+    let caption = String::from("Goodput of each matched pair of runs.");
+    let over_time =
+        level_chart::draw_level_chart(&course).and_then(|sheet| paint_captioned(&sheet, caption));
+    let bins = asymmetry_histogram::draw_run_asymmetry(&path.histogram, median_asymmetry(path));
+    let caption = String::from("How many matched pairs have which asymmetry.");
+    over_time
+        .into_iter()
+        .chain(paint_captioned(&bins, caption))
+        .collect()
+}
+
+/// Converts the median ratio to the scale of the histogram.
+fn median_asymmetry(path: &PathAsymmetry) -> f64 {
+    let ratio = path.median_ratio.unwrap_or(1.0);
+    (ratio - 1.0) / (ratio + 1.0)
+}
+
+/// Paints a figure. A figure that cannot be painted is left out; the report has its numbers.
+fn paint_captioned(sheet: &FigureSheet, caption: String) -> Option<CaptionedSvg> {
+    Some((sheet.svg().ok()?, caption))
+}
+
+#[cfg(test)]
+mod tests;

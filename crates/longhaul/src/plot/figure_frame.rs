@@ -1,0 +1,107 @@
+//! The common parts of figures: title, panels, source, and number formats.
+
+use super::figure_sheet::{BLACK, FigureSheet, GREY, TextAnchor};
+use longhaul_model::report::v1::RunInfo;
+use longhaul_model::units::Bytes;
+
+/// The height above the first panel, and below the last one.
+pub const HEAD: f64 = 64.0;
+pub const FOOT: f64 = 40.0;
+pub const MARGIN: f64 = 24.0;
+const MAX_NAME_LETTERS: usize = 40;
+
+/// Draws the title, the subtitle, and the line with the source of the figure.
+pub fn draw_figure_frame(sheet: &mut FigureSheet, title: &str, under: &str, run: &RunInfo) {
+    sheet.text((MARGIN, 24.0), title, 22.0, BLACK, TextAnchor::Left);
+    sheet.text((MARGIN, 48.0), under, 14.0, GREY, TextAnchor::Left);
+    let date = run
+        .started_at
+        .get(..16)
+        .unwrap_or(&run.started_at)
+        .replace('T', " ");
+    let source = format!(
+        "run {}, {date} UTC, longhaul {}",
+        shorten_name(&run.id),
+        shorten_name(&run.longhaul)
+    );
+    let foot = f64::from(sheet.height) - 16.0;
+    sheet.text((MARGIN, foot), source, 13.0, GREY, TextAnchor::Left);
+}
+
+/// Returns `near to far` for one direction.
+pub fn describe_ends(run: &RunInfo, forward: bool) -> String {
+    let (from, to) = if forward {
+        (&run.initiator, &run.responder)
+    } else {
+        (&run.responder, &run.initiator)
+    };
+    format!("{} to {}", shorten_name(&from.host), shorten_name(&to.host))
+}
+
+/// Shortens names, so that they fit the figure.
+pub fn shorten_name(name: &str) -> String {
+    if name.chars().count() <= MAX_NAME_LETTERS {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().take(MAX_NAME_LETTERS - 1).collect();
+    format!("{kept}…")
+}
+
+/// Formats the window of a row or a line.
+pub fn format_window_size(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| String::from("auto"), |bytes| Bytes(bytes).to_string())
+}
+
+/// The rate unit of a whole figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AxisUnit {
+    pub name: &'static str,
+    bps: f64,
+}
+
+impl AxisUnit {
+    pub fn for_rate(most_bps: f64) -> AxisUnit {
+        let (name, bps) = match most_bps {
+            most if most >= 2e9 => ("Gbit/s", 1e9),
+            most if most >= 2e6 => ("Mbit/s", 1e6),
+            most if most >= 2e3 => ("kbit/s", 1e3),
+            _ => ("bit/s", 1.0),
+        };
+        AxisUnit { name, bps }
+    }
+
+    /// Formats a rate with three significant digits.
+    pub fn format_value(self, bps: f64) -> String {
+        let value = bps / self.bps;
+        match value {
+            v if v <= 0.0 => String::from("0"),
+            v if v >= 99.95 => format!("{v:.0}"),
+            v if v >= 9.995 => format!("{v:.1}"),
+            v => format!("{v:.2}"),
+        }
+    }
+
+    /// Formats an axis value with as few digits as it needs.
+    pub fn format_tick(self, bps: f64) -> String {
+        let value = (bps / self.bps * 1e6).round() / 1e6;
+        format!("{value}")
+    }
+}
+
+/// Returns about five round values from 0 to at least `most`.
+pub fn round_ticks(most: f64) -> Vec<f64> {
+    let most = if most.is_finite() && most > 0.0 {
+        most
+    } else {
+        1.0
+    };
+    let rough = most / 5.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 2.5, 5.0, 10.0]
+        .into_iter()
+        .map(|m| m * power)
+        .find(|step| *step >= rough * 0.999)
+        .unwrap_or(rough);
+    let count = (most / step).ceil().max(1.0) as u32;
+    (0..=count).map(|i| f64::from(i) * step).collect()
+}

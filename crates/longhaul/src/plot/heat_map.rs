@@ -1,0 +1,257 @@
+//! Goodput by windows (rows) and streams (columns): a colour and a number for each cell.
+
+use super::figure_colours;
+use super::figure_frame::{self, AxisUnit, FOOT, HEAD, MARGIN, format_window_size};
+use super::figure_sheet::{BLACK, FAINT, FigureSheet, GREY, TextAnchor};
+use longhaul_model::report::v1::ScanReport;
+use longhaul_model::report::v1::scan::{GoodputCurve, ScanConclusion, TransferSetting};
+use std::collections::BTreeSet;
+
+const CELL: (f64, f64) = (72.0, 40.0);
+/// The size of smaller cells, so that a wide grid fits a page.
+const SMALL_CELL: (f64, f64) = (52.0, 34.0);
+const MANY_COLUMNS: usize = 14;
+/// The width of the window labels and their axis title.
+const LEFT: f64 = 110.0;
+const LEGEND: f64 = 130.0;
+const PANEL_HEAD: f64 = 34.0;
+const PANEL_FOOT: f64 = 58.0;
+/// The maximum number of rows or columns; the rest of a larger grid is left out.
+const MAX_LINES: usize = 48;
+const MAX_PANELS: usize = 6;
+
+/// The panel of one direction and congestion control.
+struct HeatPanel<'a> {
+    found: &'a ScanConclusion,
+    control: Option<&'a str>,
+    curves: Vec<&'a GoodputCurve>,
+}
+
+struct HeatGrid {
+    windows: Vec<Option<u64>>,
+    streams: Vec<u32>,
+    cell: (f64, f64),
+    unit: AxisUnit,
+    most_bps: f64,
+}
+
+pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
+    let panels = list_heat_panels(scan);
+    let grid = build_heat_grid(scan, &panels);
+    let across = grid.cell.0 * grid.streams.len() as f64;
+    let down = grid.cell.1 * grid.windows.len() as f64;
+    let panel_height = PANEL_HEAD + down + PANEL_FOOT;
+    let width = (LEFT + across + LEGEND + 2.0 * MARGIN).max(640.0);
+    let height = HEAD + panel_height * panels.len().max(1) as f64 + FOOT;
+    let mut sheet = FigureSheet::new(width, height);
+    let under =
+        "best: the highest goodput; use: the smallest setting as good (3 %); empty: not measured";
+    figure_frame::draw_figure_frame(
+        &mut sheet,
+        "Goodput by window and streams",
+        under,
+        &scan.run,
+    );
+    if panels.is_empty() {
+        sheet.text(
+            (MARGIN, HEAD + 20.0),
+            "No probe gave a result.",
+            16.0,
+            BLACK,
+            TextAnchor::Left,
+        );
+    }
+    for (index, panel) in panels.iter().enumerate() {
+        let top = HEAD + panel_height * index as f64;
+        let named = panel.control.map_or(String::new(), |name| {
+            format!(", {}", figure_frame::shorten_name(name))
+        });
+        let title = format!(
+            "{}{named}",
+            figure_frame::describe_ends(&scan.run, panel.found.forward)
+        );
+        sheet.text((MARGIN, top + 14.0), title, 16.0, BLACK, TextAnchor::Left);
+        let corner = (MARGIN + LEFT, top + PANEL_HEAD);
+        draw_heat_axes(&mut sheet, &grid, corner);
+        draw_heat_cells(&mut sheet, &grid, panel, corner);
+        draw_legend(&mut sheet, &grid, (corner.0 + across + 28.0, corner.1));
+    }
+    sheet
+}
+
+fn list_heat_panels(scan: &ScanReport) -> Vec<HeatPanel<'_>> {
+    let mut panels = Vec::new();
+    for found in &scan.analysis.directions {
+        let controls: BTreeSet<Option<&str>> = found
+            .curves
+            .iter()
+            .map(|c| c.congestion_control.as_deref())
+            .collect();
+        for control in controls {
+            let of_it = |c: &&GoodputCurve| c.congestion_control.as_deref() == control;
+            let curves = found.curves.iter().filter(of_it).collect();
+            panels.push(HeatPanel {
+                found,
+                control,
+                curves,
+            });
+        }
+    }
+    panels.truncate(MAX_PANELS);
+    panels
+}
+
+/// Builds the grid. All panels share rows, columns and colours, so that they are comparable.
+fn build_heat_grid(scan: &ScanReport, panels: &[HeatPanel]) -> HeatGrid {
+    let curves = || panels.iter().flat_map(|p| &p.curves);
+    let points = || curves().flat_map(|c| &c.points);
+    let mut windows: BTreeSet<Option<u64>> = scan.plan.windows_bytes.iter().copied().collect();
+    windows.extend(curves().map(|c| c.window_bytes));
+    let mut streams: BTreeSet<u32> = scan.plan.streams.iter().copied().collect();
+    streams.extend(points().map(|p| p.streams));
+    let most_bps = points().map(|p| p.goodput_bps as f64).fold(0.0, f64::max);
+    HeatGrid {
+        // The widest window is at the top.
+        windows: windows.into_iter().take(MAX_LINES).rev().collect(),
+        cell: if streams.len() > MANY_COLUMNS {
+            SMALL_CELL
+        } else {
+            CELL
+        },
+        streams: streams.into_iter().take(MAX_LINES).collect(),
+        unit: AxisUnit::for_rate(most_bps),
+        most_bps,
+    }
+}
+
+fn draw_heat_axes(sheet: &mut FigureSheet, grid: &HeatGrid, (left, top): (f64, f64)) {
+    let (wide, high) = grid.cell;
+    let bottom = top + high * grid.windows.len() as f64;
+    for (row, bytes) in grid.windows.iter().enumerate() {
+        let y = top + high * (row as f64 + 0.5);
+        sheet.text(
+            (left - 8.0, y),
+            format_window_size(*bytes),
+            14.0,
+            BLACK,
+            TextAnchor::Right,
+        );
+    }
+    for (column, streams) in grid.streams.iter().enumerate() {
+        let x = left + wide * (column as f64 + 0.5);
+        sheet.text(
+            (x, bottom + 14.0),
+            streams.to_string(),
+            14.0,
+            BLACK,
+            TextAnchor::Middle,
+        );
+    }
+    let middle = left + wide * grid.streams.len() as f64 / 2.0;
+    sheet.text(
+        (middle, bottom + 36.0),
+        "streams",
+        14.0,
+        GREY,
+        TextAnchor::Middle,
+    );
+    sheet.text(
+        (MARGIN + 8.0, f64::midpoint(top, bottom)),
+        "window",
+        14.0,
+        GREY,
+        TextAnchor::Rotated,
+    );
+}
+
+fn draw_heat_cells(
+    sheet: &mut FigureSheet,
+    grid: &HeatGrid,
+    panel: &HeatPanel,
+    (left, top): (f64, f64),
+) {
+    let (wide, high) = grid.cell;
+    let mut marked = Vec::new();
+    for (row, bytes) in grid.windows.iter().enumerate() {
+        for (column, streams) in grid.streams.iter().enumerate() {
+            let from = (left + wide * column as f64, top + high * row as f64);
+            let to = (from.0 + wide - 2.0, from.1 + high - 2.0);
+            let middle = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
+            let curve = panel.curves.iter().find(|c| c.window_bytes == *bytes);
+            let Some(point) = curve.and_then(|c| c.points.iter().find(|p| p.streams == *streams))
+            else {
+                sheet.frame(from, to, FAINT, 1.0);
+                continue;
+            };
+            let bps = point.goodput_bps as f64;
+            let ground = figure_colours::viridis_colour(bps / grid.most_bps.max(1.0));
+            sheet.fill(from, to, ground);
+            let word = cell_label(panel, *bytes, *streams);
+            let shift = if word.is_some() { 6.0 } else { 0.0 };
+            let ink = figure_colours::contrasting_colour(ground);
+            sheet.text(
+                (middle.0, middle.1 - shift),
+                grid.unit.format_value(bps),
+                14.0,
+                ink,
+                TextAnchor::Middle,
+            );
+            if let Some(word) = word {
+                sheet.text(
+                    (middle.0, middle.1 + 10.0),
+                    word,
+                    12.0,
+                    ink,
+                    TextAnchor::Middle,
+                );
+                marked.push((from, to));
+            }
+        }
+    }
+    // Marked last, so that no neighbour covers the marks.
+    for (from, to) in marked {
+        sheet.frame(from, to, BLACK, 3.0);
+    }
+}
+
+fn cell_label(panel: &HeatPanel, window_bytes: Option<u64>, streams: u32) -> Option<&'static str> {
+    let here = |s: &TransferSetting| {
+        (s.window_bytes, s.streams, s.congestion_control.as_deref())
+            == (window_bytes, streams, panel.control)
+    };
+    let best = panel.found.best.as_ref().is_some_and(|c| here(&c.setting));
+    let recommended = panel
+        .found
+        .recommended
+        .as_ref()
+        .is_some_and(|c| here(&c.setting));
+    match (best, recommended) {
+        (true, true) => Some("best, use"),
+        (true, false) => Some("best"),
+        (false, true) => Some("use"),
+        (false, false) => None,
+    }
+}
+
+fn draw_legend(sheet: &mut FigureSheet, grid: &HeatGrid, (left, top): (f64, f64)) {
+    const STEPS: u32 = 60;
+    let high = (grid.cell.1 * grid.windows.len() as f64).clamp(90.0, 220.0);
+    for step in 0..STEPS {
+        let part = |s: u32| top + high * (1.0 - f64::from(s) / f64::from(STEPS));
+        let ink = figure_colours::viridis_colour((f64::from(step) + 0.5) / f64::from(STEPS));
+        sheet.fill((left, part(step + 1)), (left + 16.0, part(step)), ink);
+    }
+    for quarter in 0..=4 {
+        let share = f64::from(quarter) / 4.0;
+        let y = top + high * (1.0 - share);
+        let text = grid.unit.format_value(grid.most_bps * share);
+        sheet.text((left + 22.0, y), text, 13.0, BLACK, TextAnchor::Left);
+    }
+    sheet.text(
+        (left, top - 16.0),
+        grid.unit.name,
+        13.0,
+        GREY,
+        TextAnchor::Left,
+    );
+}

@@ -1,0 +1,140 @@
+//! An audit as text: limits, advice, changes and their effect.
+
+mod audit_changes;
+mod audit_verdicts;
+
+pub use audit_changes::render_reverted;
+
+use super::number_format::{count_of, format_micros, format_rate};
+use super::style::{CAVEAT, FAINT, STRONG, paint};
+use super::text_page::{TextPage, WIDTH};
+use super::throughput_text;
+use longhaul_model::report::v1::HostReport;
+use longhaul_model::report::v1::host::{AuditObservation, AuditPath, EffectiveSetting};
+use longhaul_model::units::Bytes;
+
+/// The maximum number of paths listed.
+const MAX_PATHS: usize = 5;
+
+pub fn render_host_report(report: &HostReport) -> String {
+    render_audit(report, false)
+}
+
+/// Renders an audit, either with every rule in full or with good and unknown rules summarized.
+pub fn render_audit(report: &HostReport, all: bool) -> String {
+    let mut page = TextPage::default();
+    write_title(&mut page, report);
+    write_setup(&mut page, &report.observation);
+    write_paths(&mut page, &report.plan.paths);
+    page.blank();
+    let several = report.plan.paths.len() > 1;
+    audit_verdicts::write_verdicts(&mut page, &report.analysis.verdicts, (all, several));
+    write_effective_settings(&mut page, &report.observation.effective);
+    audit_changes::write_changes(
+        &mut page,
+        &report.observation,
+        report.analysis.proof.as_ref(),
+    );
+    if !report.caveats.is_empty() {
+        page.blank();
+        for caveat in &report.caveats {
+            page.hanging_paragraph_styled("caveat: ", &caveat.text, CAVEAT);
+        }
+    }
+    throughput_text::write_footer(&mut page, &report.run);
+    page.finish()
+}
+
+fn write_title(page: &mut TextPage, report: &HostReport) {
+    let who = format!("audit of {}", report.run.initiator.host);
+    let when = report.run.started_at.replace('T', " ").replace('Z', " UTC");
+    let gap = WIDTH.saturating_sub(who.chars().count() + when.chars().count());
+    if gap >= 2 {
+        let who = paint(STRONG, &who);
+        page.line(&format!("{who}{:gap$}{}", "", paint(FAINT, &when)));
+    } else {
+        page.line(&paint(STRONG, &who));
+        page.line(&paint(FAINT, &when));
+    }
+}
+
+fn write_setup(page: &mut TextPage, observation: &AuditObservation) {
+    let host = &observation.host;
+    let reading = |name: &str| observation.readings.get(name);
+    let mut parts = vec![host.kernel.clone(), count_of(u64::from(host.cores), "core")];
+    if let Some(name) = reading("interface.name") {
+        parts.push(format!("interface {name}"));
+    }
+    let speed = reading("interface.speed_bps").and_then(|text| text.parse().ok());
+    parts.extend(speed.map(format_rate));
+    parts.extend(reading("interface.mtu").map(|mtu| format!("MTU {mtu} bytes")));
+    page.label_line("set up", &parts.join(", "));
+}
+
+fn write_paths(page: &mut TextPage, paths: &[AuditPath]) {
+    for (place, path) in paths.iter().take(MAX_PATHS).enumerate() {
+        let label = if place == 0 { "judged for" } else { "" };
+        let from = if path.origin == "asked" {
+            String::new()
+        } else {
+            format!(" ({})", path.origin)
+        };
+        let figures = format!(
+            "{} × {}",
+            format_rate(path.rate_bps),
+            format_micros(path.rtt_us)
+        );
+        page.label_line(label, &format!("{}: {figures}{from}", path.name));
+    }
+    let more = paths.len().saturating_sub(MAX_PATHS);
+    if more > 0 {
+        let text = format!(
+            "and {}; --json has them",
+            count_of(more as u64, "more path")
+        );
+        page.label_line("", &text);
+    }
+}
+
+/// Writes the requested and actual settings of a live socket.
+fn write_effective_settings(page: &mut TextPage, effective: &[EffectiveSetting]) {
+    if effective.is_empty() {
+        return;
+    }
+    page.blank();
+    let (controls, others): (Vec<_>, Vec<_>) = effective
+        .iter()
+        .partition(|entry| entry.what == "congestion_control");
+    for (place, entry) in others.iter().enumerate() {
+        let label = if place == 0 { "live socket" } else { "" };
+        let verdict = if entry.granted { "" } else { ": NOT as asked" };
+        let (asked, got) = (
+            format_socket_value(entry, &entry.asked),
+            format_socket_value(entry, &entry.got),
+        );
+        let what = entry.what.replace('_', " ");
+        page.label_line(label, &format!("{what}: asked {asked}, got {got}{verdict}"));
+    }
+    let granted = |entry: &&&EffectiveSetting| entry.granted;
+    let names = |entries: Vec<&str>| entries.join(", ");
+    let given = controls.iter().filter(granted).map(|e| e.asked.as_str());
+    let refused = controls.iter().filter(|e| !e.granted);
+    let refused = names(refused.map(|e| e.asked.as_str()).collect());
+    let mut parts = vec![format!("congestion controls: {}", names(given.collect()))];
+    if !refused.is_empty() {
+        parts.push(format!("refused: {refused}"));
+    }
+    if !controls.is_empty() {
+        page.label_line("", &parts.join("; "));
+    }
+}
+
+/// Formats a value of a live socket in its unit; text stays unchanged.
+fn format_socket_value(entry: &EffectiveSetting, value: &str) -> String {
+    let number: Option<u64> = value.parse().ok();
+    match (entry.what.as_str(), number) {
+        ("pacing", Some(bps)) => format_rate(bps),
+        (_, Some(bytes)) => Bytes(bytes).to_string(),
+        (_, None) => value.to_owned(),
+    }
+}

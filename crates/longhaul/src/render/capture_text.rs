@@ -1,0 +1,191 @@
+//! Captures as text: the captures of a run, the analysis of a file, and its first packets.
+//!
+//! - [`flow_text`]: one flow, in both directions; [`packet_lines`]: the first packets
+
+mod flow_text;
+mod packet_lines;
+
+pub use packet_lines::render_packets;
+
+use super::html_page::replace_control_char;
+use super::number_format::{count_of, format_grouped, format_micros};
+use super::style::CAVEAT;
+use super::text_page::TextPage;
+use longhaul_model::report::v1::capture::{
+    CaptureInterface, CaptureReading, CaptureResult, PayloadVariety,
+};
+use longhaul_model::report::v1::observation::{EndObservation, ThroughputObservation};
+use longhaul_model::units::Bytes;
+use longhaul_probe::capture::anonymise::AnonymisedCounts;
+use std::fmt::Write;
+
+/// The maximum number of flows shown; `--json` has all.
+const MAX_FLOWS: usize = 32;
+
+/// Sanitizes untrusted text for a terminal and limits its length.
+pub fn sanitize_shown(text: &str) -> String {
+    let start = text.chars().take(500);
+    start.map(|c| replace_control_char(c, '\u{fffd}')).collect()
+}
+
+/// Writes the captures of a run into its report.
+pub fn write_captures(page: &mut TextPage, observation: &ThroughputObservation) {
+    let ends = &observation.ends;
+    let (near, far) = if observation.forward {
+        (&ends.sender, &ends.receiver)
+    } else {
+        (&ends.receiver, &ends.sender)
+    };
+    let line = |end: &EndObservation, whose: &str| {
+        end.capture.as_ref().map(|it| describe_capture(it, whose))
+    };
+    let lines = [line(near, "this end"), line(far, "far end")];
+    for (number, line) in lines.into_iter().flatten().enumerate() {
+        if number == 0 {
+            page.blank();
+        }
+        page.label_line(if number == 0 { "captures" } else { "" }, &line);
+    }
+}
+
+fn describe_capture(capture: &CaptureResult, whose: &str) -> String {
+    let file = capture.file.as_deref().map(sanitize_shown);
+    let mut text = format!(
+        "{}: {}",
+        file.as_deref().unwrap_or("no file"),
+        count_of(capture.packets, "packet")
+    );
+    if capture.limited {
+        text.push_str(" (the limit)");
+    }
+    if let Some(dropped) = capture.dropped_packets.filter(|dropped| *dropped > 0) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, ", {} dropped", format_grouped(dropped));
+    }
+    if let (Some(cpu), Some(time)) = (capture.cpu_us, capture.duration_us.filter(|us| *us > 0)) {
+        let share = super::number_format::format_percent(cpu as f64 / time as f64);
+        let _ = write!(text, ", {share} of a core");
+    }
+    format!("{text}, {whose}")
+}
+
+/// Renders the analysis of a capture file.
+pub fn render_capture_reading(name: &str, reading: &CaptureReading) -> String {
+    let mut page = TextPage::default();
+    page.heading(name);
+    page.label_line("format", &describe_format(reading));
+    for interface in &reading.interfaces {
+        page.label_line("interface", &describe_interface(interface));
+    }
+    for comment in &reading.comments {
+        page.label_line("comment", &sanitize_shown(comment));
+    }
+    page.label_line("packets", &describe_packets(reading));
+    page.label_line("payload", &describe_payload(reading.payload));
+    if let Some(damage) = &reading.damage {
+        let text = format!("{damage}; all before that is shown");
+        page.label_line_styled("damaged", &text, CAVEAT);
+    }
+    for flow in reading.flows.iter().take(MAX_FLOWS) {
+        page.blank();
+        flow_text::write_flow(&mut page, flow);
+    }
+    let more = reading.flows.len().saturating_sub(MAX_FLOWS);
+    if more > 0 {
+        page.blank();
+        page.line(&format!("{more} more flows; --json has every one"));
+    }
+    page.finish()
+}
+
+fn describe_format(reading: &CaptureReading) -> String {
+    let by = reading.application.as_deref().map(sanitize_shown);
+    let by = by.map(|by| format!(", written by {by}"));
+    format!("{}{}", reading.format, by.unwrap_or_default())
+}
+
+fn describe_interface(interface: &CaptureInterface) -> String {
+    let name = interface
+        .name
+        .as_deref()
+        .map_or("without a name".to_owned(), sanitize_shown);
+    let mut parts = vec![name];
+    let snap = interface.snap_bytes;
+    parts.extend(snap.map(|snap| format!("{} of each packet at most", Bytes(u64::from(snap)))));
+    let dropped = interface.dropped_packets;
+    parts.extend(dropped.map(|dropped| format!("{} dropped", format_grouped(dropped))));
+    let filter = interface.filter.as_deref().map(sanitize_shown);
+    parts.extend(filter.map(|filter| format!("filter: {filter}")));
+    parts.join(", ")
+}
+
+fn describe_packets(reading: &CaptureReading) -> String {
+    let mut text = format!(
+        "{} in {}, {}",
+        format_grouped(reading.packets),
+        format_micros(reading.duration_us),
+        count_of(reading.flows.len() as u64, "flow")
+    );
+    if let Some(started) = &reading.started_at {
+        let _ = write!(text, ", from {started}");
+    }
+    for (count, what) in [
+        (reading.other_packets, "are no TCP or UDP over IP"),
+        (reading.left_out_packets, "belong to flows beyond the limit"),
+    ] {
+        if count > 0 {
+            let _ = write!(text, "; {} {what}", format_grouped(count));
+        }
+    }
+    text
+}
+
+/// Describes the variety of the payload (rule 6 of the Land Speed Record: identical packets would
+/// be easy to send).
+fn describe_payload(variety: Option<PayloadVariety>) -> String {
+    let Some(variety) = variety else {
+        return "cannot tell whether it differs from packet to packet: too little of it was \
+                captured (`--capture-bytes 200` captures enough)"
+            .to_owned();
+    };
+    let of = format!(
+        "the first {} of {}",
+        Bytes(u64::from(variety.compared_bytes)),
+        count_of(variety.packets, "packet")
+    );
+    match variety.distinct_packets {
+        1 => format!("the same in every packet, as far as {of} tell"),
+        distinct => format!(
+            "differs from packet to packet: {of} begin in {} ways, the most frequent {} times",
+            format_grouped(distinct),
+            format_grouped(variety.most_repeated_packets)
+        ),
+    }
+}
+
+/// Renders the result of an anonymised copy.
+pub fn render_anonymised_copy(name: &str, done: AnonymisedCounts, damage: Option<&str>) -> String {
+    let mut page = TextPage::default();
+    let left_out = match done.omitted {
+        0 => String::new(),
+        count => format!(
+            "; {} left out, no plain TCP or UDP over IP",
+            format_grouped(count)
+        ),
+    };
+    let text = format!(
+        "{} of headers alone{left_out}",
+        count_of(done.packets, "packet")
+    );
+    page.hanging_paragraph(&format!("{name}: "), &text);
+    page.hanging_paragraph(
+        "",
+        "addresses replaced one to one, prefixes kept, by a key that nobody has any more; times, \
+         sizes, ports and TCP options are those of the original",
+    );
+    if let Some(damage) = damage {
+        let text = format!("the original is damaged: {damage}; all before that is copied");
+        page.hanging_paragraph_styled("caveat: ", &text, CAVEAT);
+    }
+    page.finish()
+}

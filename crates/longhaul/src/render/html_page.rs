@@ -1,0 +1,256 @@
+//! A self-contained HTML page: inline style, no script, no external resources.
+//!
+//! All text is plain text and is escaped here, so that a name from the network is never markup. A
+//! Content-Security-Policy also forbids scripts and external resources, as a second line of
+//! defence. The page is readable on a screen and prints on A4 or letter.
+//!
+//! [`HtmlBody`] collects the parts; [`HtmlBody::page`] adds the frame.
+
+pub use longhaul_import::control_chars::{is_control_or_bidi, replace_control_char};
+use std::fmt::Write;
+
+/// The maximum size of one text; longer text is truncated visibly.
+const MAX_TEXT_BYTES: usize = 1 << 20;
+/// Tables with at most this many rows are not split across printed pages; longer ones leave no
+/// single rows alone.
+const MAX_SHORT_TABLE_ROWS: usize = 8;
+
+const STYLE: &str = "\
+:root{color-scheme:light}\
+*{box-sizing:border-box}\
+body{margin:0 auto;padding:1.5rem;max-width:62rem;background:#fff;color:#202024;\
+font:15px/1.45 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;\
+overflow-wrap:anywhere}\
+h1{font-size:1.6rem;line-height:1.2;margin:0 0 .3rem}\
+h2{font-size:1.2rem;margin:2rem 0 .5rem;padding-top:.4rem;border-top:1px solid #dddde2}\
+h3{font-size:1rem;margin:1.2rem 0 .3rem}\
+p{margin:.4rem 0 .8rem;max-width:50rem}\
+ul{margin:.3rem 0 .8rem;padding-left:1.3rem;max-width:50rem}\
+.faint,figcaption,footer{color:#6b6b73;font-size:.87rem}\
+.note{border-left:4px solid #d55e00;padding:.1rem .8rem;background:#fdf4ee}\
+.note p{margin:.4rem 0}\
+dl{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.15rem 1.2rem;margin:.5rem 0}\
+dt{color:#6b6b73}dd{margin:0}\
+.wide{overflow-x:auto;margin:.5rem 0 1rem}\
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
+th{text-align:left;font-weight:600;vertical-align:bottom;overflow-wrap:normal;border-bottom:2px solid #b4b4bc}\
+th,td{padding:.25rem .9rem .25rem 0}\
+td{vertical-align:top;border-bottom:1px solid #ececf0}\
+.n{text-align:right}\
+.mark td{background:#fdf4ee}\
+pre{font:12.5px/1.4 ui-monospace,SFMono-Regular,Consolas,monospace;background:#f6f6f8;\
+padding:.7rem .9rem;overflow-x:auto;white-space:pre}\
+figure{margin:.6rem 0 1rem}\
+figure svg{max-width:100%;height:auto;border:1px solid #ececf0}\
+footer{margin-top:2.5rem;border-top:1px solid #dddde2;padding-top:.5rem}\
+@page{margin:16mm 14mm}\
+@media print{body{padding:0;max-width:none;font-size:10.5pt}\
+h2,h3{break-after:avoid}figure svg{max-width:85%}figure,tr,dl,.note{break-inside:avoid}\
+.wide{overflow:visible}.short{break-inside:avoid}thead{display:table-header-group}\
+tbody tr:nth-child(-n+2){break-after:avoid}tbody tr:nth-last-child(-n+3){break-before:avoid}\
+th,td{padding-top:.1rem;padding-bottom:.1rem}\
+pre{white-space:pre-wrap;border:1px solid #ececf0;font-size:8pt;orphans:5;widows:5;\
+box-decoration-break:clone;-webkit-box-decoration-break:clone}}";
+
+/// The alignment of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnAlign {
+    Left,
+    /// For numbers, so that their digits line up.
+    Right,
+}
+
+/// The parts of a page, in order. All methods take plain text.
+#[derive(Debug, Default)]
+pub struct HtmlBody {
+    html: String,
+}
+
+impl HtmlBody {
+    /// Adds a heading; `level` 1 is for the page, 2 for a section, 3 for a subsection.
+    pub fn heading(&mut self, level: u8, text: &str) {
+        let level = level.clamp(1, 3);
+        self.push(format_args!("<h{level}>{}</h{level}>\n", escape_html(text)));
+    }
+
+    pub fn paragraph(&mut self, text: &str) {
+        self.push(format_args!("<p>{}</p>\n", escape_html(text)));
+    }
+
+    /// Adds secondary detail.
+    pub fn faint(&mut self, text: &str) {
+        self.push(format_args!(
+            "<p class=\"faint\">{}</p>\n",
+            escape_html(text)
+        ));
+    }
+
+    /// Adds a highlighted paragraph for a limitation.
+    pub fn note(&mut self, text: &str) {
+        let text = escape_html(text);
+        self.push(format_args!("<div class=\"note\"><p>{text}</p></div>\n"));
+    }
+
+    pub fn list<T: AsRef<str>>(&mut self, items: &[T]) {
+        self.html.push_str("<ul>\n");
+        for item in items {
+            self.push(format_args!("<li>{}</li>\n", escape_html(item.as_ref())));
+        }
+        self.html.push_str("</ul>\n");
+    }
+
+    /// Adds labels with their values.
+    pub fn facts<L: AsRef<str>, V: AsRef<str>>(&mut self, facts: &[(L, V)]) {
+        self.html.push_str("<dl>\n");
+        for (label, value) in facts {
+            let (label, value) = (escape_html(label.as_ref()), escape_html(value.as_ref()));
+            self.push(format_args!("<dt>{label}</dt><dd>{value}</dd>\n"));
+        }
+        self.html.push_str("</dl>\n");
+    }
+
+    /// Adds a table; `marked` are the indices of highlighted rows.
+    pub fn table(
+        &mut self,
+        columns: &[(&str, ColumnAlign)],
+        rows: &[Vec<String>],
+        marked: &[usize],
+    ) {
+        let class = |at: usize| match columns.get(at) {
+            Some((_, ColumnAlign::Right)) => " class=\"n\"",
+            _ => "",
+        };
+        let short = if rows.len() <= MAX_SHORT_TABLE_ROWS {
+            " short"
+        } else {
+            ""
+        };
+        self.push(format_args!(
+            "<div class=\"wide{short}\"><table>\n<thead><tr>"
+        ));
+        for (at, (title, _)) in columns.iter().enumerate() {
+            self.push(format_args!("<th{}>{}</th>", class(at), escape_html(title)));
+        }
+        self.html.push_str("</tr></thead>\n<tbody>\n");
+        for (place, row) in rows.iter().enumerate() {
+            let mark = marked.contains(&place);
+            self.html
+                .push_str(if mark { "<tr class=\"mark\">" } else { "<tr>" });
+            for (at, cell) in row.iter().enumerate() {
+                self.push(format_args!("<td{}>{}</td>", class(at), escape_html(cell)));
+            }
+            self.html.push_str("</tr>\n");
+        }
+        self.html.push_str("</tbody></table></div>\n");
+    }
+
+    /// Adds preformatted text: output, configuration, commands.
+    pub fn verbatim(&mut self, text: &str) {
+        self.push(format_args!("<pre>{}</pre>\n", escape_html(text)));
+    }
+
+    /// Adds an SVG drawing with a caption. The SVG is trusted: it must come from [`crate::plot`].
+    pub fn drawing(&mut self, svg: &str, caption: &str) {
+        // Drops the XML prolog, which is only valid at the start of a file.
+        let svg = svg.find("<svg").map_or("", |at| &svg[at..]);
+        let caption = escape_html(caption);
+        self.push(format_args!(
+            "<figure>{svg}<figcaption>{caption}</figcaption></figure>\n"
+        ));
+    }
+
+    /// Returns the complete page.
+    pub fn page(self, title: &str, foot: &str) -> String {
+        format!(
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" \
+             content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+             form-action 'none'\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"referrer\" content=\"no-referrer\">\n\
+             <title>{}</title>\n<style>{STYLE}</style></head>\n<body>\n{}\
+             <footer>{}</footer>\n</body></html>\n",
+            escape_html(title),
+            self.html,
+            escape_html(foot),
+        )
+    }
+
+    fn push(&mut self, part: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.html.write_fmt(part);
+    }
+}
+
+/// Escapes plain text for an element or a quoted attribute. Characters that control a terminal or
+/// the reading direction become U+FFFD and stay visible; newlines and tabs are kept.
+pub fn escape_html(text: &str) -> String {
+    let kept = text.floor_char_boundary(MAX_TEXT_BYTES);
+    let mut html = String::with_capacity(kept + kept / 8);
+    for c in text[..kept].chars() {
+        match c {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            '\n' | '\t' => html.push(c),
+            c if is_control_or_bidi(c) => html.push('\u{fffd}'),
+            c => html.push(c),
+        }
+    }
+    if kept < text.len() {
+        html.push('…');
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[2J\u{202e}\"'&";
+
+    #[test]
+    fn hostile_text_is_text_wherever_it_stands() {
+        let mut body = HtmlBody::default();
+        body.heading(1, HOSTILE);
+        body.paragraph(HOSTILE);
+        body.faint(HOSTILE);
+        body.note(HOSTILE);
+        body.list(&[HOSTILE]);
+        body.facts(&[(HOSTILE, HOSTILE)]);
+        let row = vec![HOSTILE.to_owned()];
+        body.table(&[(HOSTILE, ColumnAlign::Right)], &[row], &[0]);
+        body.verbatim(HOSTILE);
+        body.drawing("<svg></svg>", HOSTILE);
+        let page = body.page(HOSTILE, HOSTILE);
+        assert!(!page.contains("<script"), "{page}");
+        assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'));
+        assert_eq!(page.matches("&lt;script&gt;").count(), 13, "none is lost");
+    }
+
+    #[test]
+    fn a_page_asks_for_nothing_from_elsewhere() {
+        let page = HtmlBody::default().page("t", "f");
+        for word in ["http:", "https:", "src=", "url(", "@import", "<script"] {
+            assert!(!page.contains(word), "{word}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_escaped_has_neither_markup_nor_controls(text in any::<String>()) {
+            let html = escape_html(&text);
+            let dangerous = |c: char| matches!(c, '<' | '>' | '"' | '\'');
+            prop_assert!(!html.contains(dangerous));
+            prop_assert!(html.chars().all(|c| matches!(c, '\n' | '\t') || !is_control_or_bidi(c)));
+            // Every ampersand starts one of the five entities.
+            for part in html.split('&').skip(1) {
+                let known = ["amp;", "lt;", "gt;", "quot;", "#39;"];
+                prop_assert!(known.iter().any(|name| part.starts_with(name)));
+            }
+        }
+    }
+}

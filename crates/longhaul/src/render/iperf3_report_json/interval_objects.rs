@@ -1,0 +1,121 @@
+//! The `intervals` array: one-second intervals from this end's samples.
+
+use super::{DirectionView, MICROS, build_span, insert_if_some};
+use longhaul_model::report::v1::observation::{
+    ObservedStream, StreamEnd, StreamSample, TcpReading,
+};
+use serde_json::{Map, Value, json};
+
+const INTERVAL_US: u64 = 1_000_000;
+/// The minimum length of an incomplete interval at the end of a run.
+const MIN_LAST_INTERVAL_US: u64 = 100_000;
+
+/// Returns all intervals of all directions.
+pub fn build_intervals(ways: &[DirectionView]) -> Vec<Value> {
+    let streams = || {
+        ways.iter()
+            .flat_map(|way| way.observation.streams.iter().map(move |s| way.own_end(s)))
+    };
+    let begin = streams().map(|end| end.started_us).min().unwrap_or(0);
+    let lasted = streams()
+        .map(|end| end.started_us + end.duration_us)
+        .max()
+        .unwrap_or(0);
+    let lasted = lasted.saturating_sub(begin);
+    let mut edges: Vec<u64> = (0..=lasted / INTERVAL_US)
+        .map(|i| i * INTERVAL_US)
+        .collect();
+    if lasted % INTERVAL_US >= MIN_LAST_INTERVAL_US || edges.len() < 2 {
+        edges.push(lasted);
+    }
+    edges
+        .windows(2)
+        .map(|pair| build_interval(ways, begin, (pair[0], pair[1])))
+        .collect()
+}
+
+fn build_interval(ways: &[DirectionView], begin: u64, (from, to): (u64, u64)) -> Value {
+    let mut streams = Vec::new();
+    let mut interval = Map::new();
+    for (way, name) in ways.iter().zip(["sum", "sum_bidir_reverse"]) {
+        let (mut bytes, mut resent) = (0, Some(0));
+        for stream in &way.observation.streams {
+            let part = StreamIntervalPart::between(way.own_end(stream), begin + from, begin + to);
+            bytes += part.bytes;
+            resent = resent.zip(part.resent).map(|(sum, more)| sum + more);
+            streams.push(part.to_json(way, stream, (from, to)));
+        }
+        let mut sum = build_span(from as f64 / MICROS, to as f64 / MICROS, bytes);
+        if way.sends() {
+            insert_if_some(&mut sum, "retransmits", resent);
+        }
+        interval.insert(name.to_owned(), finish_sum(sum, way.sends()));
+    }
+    interval.insert("streams".to_owned(), Value::Array(streams));
+    Value::Object(interval)
+}
+
+fn finish_sum(mut one: Map<String, Value>, sends: bool) -> Value {
+    one.insert("omitted".to_owned(), json!(false));
+    one.insert("sender".to_owned(), json!(sends));
+    Value::Object(one)
+}
+
+/// The counts of one end of a stream in one interval.
+struct StreamIntervalPart<'a> {
+    bytes: u64,
+    resent: Option<u64>,
+    tcp: Option<&'a TcpReading>,
+}
+
+impl<'a> StreamIntervalPart<'a> {
+    fn between(end: &'a StreamEnd, from: u64, to: u64) -> StreamIntervalPart<'a> {
+        let last = |until: u64| {
+            let mut before = end.samples.iter().rev().filter(move |s| s.at_us <= until);
+            before.find_map(|sample| sample.tcp.as_ref())
+        };
+        let resent = |tcp: &TcpReading| tcp.retransmitted_segments;
+        StreamIntervalPart {
+            bytes: bytes_by(end, to).saturating_sub(bytes_by(end, from)),
+            resent: last(to).map(|now| resent(now).saturating_sub(last(from).map_or(0, resent))),
+            tcp: last(to),
+        }
+    }
+
+    fn to_json(
+        &self,
+        way: &DirectionView,
+        stream: &ObservedStream,
+        (from, to): (u64, u64),
+    ) -> Value {
+        let mut one = build_span(from as f64 / MICROS, to as f64 / MICROS, self.bytes);
+        insert_if_some(&mut one, "socket", Some(way.socket(stream)));
+        if let (true, Some(tcp)) = (way.sends(), self.tcp) {
+            insert_if_some(&mut one, "retransmits", self.resent);
+            insert_if_some(&mut one, "snd_cwnd", Some(tcp.cwnd_bytes));
+            insert_if_some(&mut one, "snd_wnd", tcp.peer_window_bytes);
+            insert_if_some(&mut one, "rtt", Some(tcp.rtt_us));
+            insert_if_some(&mut one, "rttvar", Some(tcp.rttvar_us));
+        }
+        finish_sum(one, way.sends())
+    }
+}
+
+/// Returns the bytes counted by a time, interpolated between samples; after the end the last count.
+fn bytes_by(end: &StreamEnd, at_us: u64) -> u64 {
+    let stopped = end.started_us + end.duration_us;
+    if at_us >= stopped {
+        return end.bytes;
+    }
+    let point = |sample: &StreamSample| (sample.at_us, sample.bytes);
+    let before = end.samples.iter().rev().map(point).find(|p| p.0 <= at_us);
+    let after = end
+        .samples
+        .iter()
+        .map(point)
+        .find(|p| p.0 > at_us && p.0 <= stopped);
+    let (from, low) = before.unwrap_or((end.started_us, 0));
+    let (to, high) = after.unwrap_or((stopped, end.bytes));
+    let share = at_us.saturating_sub(from) as f64 / to.saturating_sub(from).max(1) as f64;
+    low + (high.saturating_sub(low) as f64 * share) as u64
+}

@@ -1,0 +1,131 @@
+//! The list of numbered routes, and of the changes between them.
+
+use super::format_minute;
+use crate::render::number_format::{count_of, format_millis, or_absent};
+use crate::render::style::{FAINT, paint};
+use crate::render::text_page::TextPage;
+use longhaul_analysis::path::path_format;
+use longhaul_analysis::path::trace_table::{DistinctRoute, TraceEntry, TraceTable};
+use longhaul_model::report::v1::path::{
+    ChangedHops, ObservedHop, RouteChangeKind, RouteDifference,
+};
+
+/// The maximum number of changes listed; the latest are shown.
+const MAX_CHANGES: usize = 40;
+
+pub fn write_routes(page: &mut TextPage, table: &TraceTable, several: bool) {
+    page.heading(&format_title("ROUTES", table, several));
+    for route in &table.routes {
+        write_route_head(page, route);
+        let hops: Vec<String> = route.route.hops.iter().map(format_hop).collect();
+        page.hanging_paragraph("    ", &hops.join(" "));
+    }
+}
+
+fn format_title(word: &str, table: &TraceTable, several: bool) -> String {
+    if several {
+        format!("{word} to {}", table.host)
+    } else {
+        word.to_owned()
+    }
+}
+
+fn write_route_head(page: &mut TextPage, route: &DistinctRoute) {
+    let hops = count_of(route.route.hops.len() as u64, "hop");
+    let floor = or_absent(route.rtt_min_ns, |ns| {
+        format!("{} ms", format_millis(ns / 1000))
+    });
+    let open = if route.route.reached {
+        ""
+    } else {
+        ", end not reached"
+    };
+    page.line(&format!(
+        "{:<3} {hops}{open}, RTT from {floor}, {}",
+        route.number,
+        count_of(u64::from(route.traces), "trace")
+    ));
+    page.line(&paint(
+        FAINT,
+        format!(
+            "    first seen {}, last {}",
+            format_minute(&route.first_seen),
+            format_minute(&route.last_seen)
+        ),
+    ));
+}
+
+/// Formats a hop without a space, so that lines never break inside it: `3:192.0.2.1`, `4:*`.
+fn format_hop(hop: &ObservedHop) -> String {
+    let address = hop.answers.first().map_or("*", |a| a.address.as_str());
+    format!("{}:{address}", hop.ttl)
+}
+
+pub fn write_changes(page: &mut TextPage, table: &TraceTable, several: bool) {
+    let changed: Vec<(&TraceEntry, &RouteDifference)> = table
+        .traces
+        .iter()
+        .filter_map(|trace| Some((trace, trace.change.as_ref()?)))
+        .filter(|(_, change)| change.kind > RouteChangeKind::SilentHop)
+        .collect();
+    if changed.is_empty() {
+        return;
+    }
+    page.blank();
+    page.heading(&format_title("CHANGES", table, several));
+    let left_out = changed.len().saturating_sub(MAX_CHANGES);
+    if left_out > 0 {
+        page.line(&format!(
+            "({left_out} earlier ones are left out; --csv has them all)"
+        ));
+    }
+    for (trace, change) in &changed[left_out..] {
+        let first = format!("{}  ", format_minute(&trace.at));
+        page.hanging_paragraph(&first, &describe_change(trace, change));
+    }
+}
+
+fn describe_change(trace: &TraceEntry, change: &RouteDifference) -> String {
+    let other = or_absent(change.other_number, |n| n.to_string());
+    let mut parts = vec![format!(
+        "{other} -> {}: {}",
+        trace.number,
+        describe_change_kind(change.kind)
+    )];
+    parts.extend(change.ranges.iter().copied().map(describe_hop_range));
+    parts.extend(change.rtt_step_ns.and_then(describe_rtt_step));
+    parts.join("; ")
+}
+
+/// Describes a kind of change.
+fn describe_change_kind(kind: RouteChangeKind) -> &'static str {
+    match kind {
+        RouteChangeKind::Same => "the same",
+        RouteChangeKind::SilentHop => "the same, hops silent",
+        RouteChangeKind::Stutter => "one router stutters",
+        RouteChangeKind::LastOctet => "last octet",
+        RouteChangeKind::SameAs => "same AS",
+        RouteChangeKind::OneHop => "one hop",
+        RouteChangeKind::SeveralHops => "several hops",
+        RouteChangeKind::EndNotReached => "end not reached",
+    }
+}
+
+fn describe_hop_range(range: ChangedHops) -> String {
+    match (range.here, range.other) {
+        (here, None) => format!("{} came in", path_format::format_hops(here)),
+        (None, gone) => format!("{} went", path_format::format_hops(gone)),
+        (here, other) => format!(
+            "{} for {}",
+            path_format::format_hops(here),
+            path_format::format_hops(other)
+        ),
+    }
+}
+
+/// Describes an RTT step, if it exceeds the scatter of a trace.
+fn describe_rtt_step(ns: i64) -> Option<String> {
+    let sign = if ns < 0 { "-" } else { "+" };
+    let told = format!("RTT {sign}{}", path_format::format_delay(ns));
+    (ns.unsigned_abs() >= path_format::MIN_STEP_NS).then_some(told)
+}

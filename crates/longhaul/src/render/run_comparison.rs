@@ -1,0 +1,22 @@
+//! Reports that compare archived runs, as documents.
+//!
+//! - [`mod@case_document`]: two periods; [`site_document`]: all paths; [`asymmetry_document`]: two directions; [`comparison_document`]:
+//!   two sets of runs
+//! - [`change_format`]: formatting of values, changes and periods
+
+pub mod asymmetry_document;
+pub mod case_document;
+pub mod change_format;
+pub mod comparison_document;
+mod route_comparison;
+pub mod site_document;
+
+use super::document::ReportDocument;
+use longhaul_model::report::v1::ReportCaveat;
+
+/// Adds the caveats of a report.
+fn add_caveats(document: &mut ReportDocument, caveats: &[ReportCaveat]) {
+    for caveat in caveats {
+        document.note(format!("{}.", caveat.text.trim_end_matches('.')));
+    }
+}

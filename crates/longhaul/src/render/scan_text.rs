@@ -1,0 +1,98 @@
+//! A scan as text: the recommendation, its benefit, and every probe.
+//!
+//! - [`scan_advice`]: the recommended setting, compared with others, and the required host settings
+//! - [`probe_table`]: the probes of a guided search; [`grid_tables`]: the cells of a grid
+//! - [`scan_asymmetry`]: comparison of the directions
+//! - [`scan_csv`]: one CSV line per probe; [`setting_format`]: formatting of settings
+
+mod grid_tables;
+mod probe_table;
+mod scan_advice;
+mod scan_asymmetry;
+pub mod scan_csv;
+pub mod setting_format;
+
+use super::number_format::{count_of, format_grouped};
+use super::text_page::TextPage;
+use super::{throughput_text, verdict_text};
+use longhaul_model::report::v1::ScanReport;
+use longhaul_model::report::v1::plan::RunDirection;
+use longhaul_model::report::v1::scan::{ScanConclusion, SearchMode};
+
+/// Renders the report, from the recommendation to the caveats.
+pub fn render_scan(report: &ScanReport) -> String {
+    let mut page = TextPage::default();
+    throughput_text::write_title(&mut page, &report.run);
+    page.label_line("scan", &summarize_scan(report));
+    page.label_line("ended", &describe_stop(report));
+    for conclusion in &report.analysis.directions {
+        page.blank();
+        write_direction(&mut page, report, conclusion);
+    }
+    if let Some(asymmetry) = &report.analysis.asymmetry {
+        page.blank();
+        scan_asymmetry::write_asymmetry(&mut page, asymmetry);
+    }
+    verdict_text::write_findings(&mut page, &report.findings);
+    throughput_text::write_caveats(&mut page, &report.caveats);
+    throughput_text::write_footer(&mut page, &report.run);
+    page.finish()
+}
+
+fn write_direction(page: &mut TextPage, report: &ScanReport, conclusion: &ScanConclusion) {
+    if report.plan.direction == RunDirection::Both {
+        page.heading(if conclusion.forward {
+            "FORWARD: this end sends"
+        } else {
+            "REVERSE: the far end sends"
+        });
+    }
+    scan_advice::write_recommendation(page, &report.run.responder.host, conclusion);
+    match report.plan.search {
+        SearchMode::Guided => {
+            probe_table::write_probe_table(page, &report.observation.cells, conclusion);
+        }
+        SearchMode::Grid => grid_tables::write_grid(page, &report.observation.cells, conclusion),
+    }
+    scan_advice::write_needs(page, conclusion);
+}
+
+/// Summarizes kind, direction and size of the scan.
+fn summarize_scan(report: &ScanReport) -> String {
+    let way = match report.plan.direction {
+        RunDirection::Forward => "forward (this end sends)",
+        RunDirection::Reverse => "reverse (the far end sends)",
+        RunDirection::Both => "both directions, one after the other",
+    };
+    let analysis = &report.analysis;
+    let run = count_of(u64::from(analysis.probes_run), "probe");
+    let span = setting_format::format_span(report.run.duration_us);
+    match report.plan.search {
+        SearchMode::Guided => format!(
+            "guided, {way}: {run} in {span}, instead of a grid of {}",
+            format_grouped(u64::from(analysis.grid_cells))
+        ),
+        SearchMode::Grid => {
+            let cells = count_of(u64::from(analysis.grid_cells), "cell");
+            format!("grid of {cells}, {way}: {run} in {span}")
+        }
+    }
+}
+
+/// Describes why the scan ended.
+fn describe_stop(report: &ScanReport) -> String {
+    match report.analysis.stopped_by.as_str() {
+        "settled" => "nothing that may be tried promises more",
+        "grid_done" => "every cell is measured",
+        "probes" => "one more probe would have passed the budget of probes",
+        "time" => "one more probe would have passed the budget of time",
+        "bytes" => "one more probe would have passed the budget of payload",
+        "far_end_gone" => "before its time: the far end went away",
+        "interrupted" => "before its time: it was interrupted",
+        "application" => "an application is the limit: no setting of the network helps",
+        "policed" => "a policer sets the rate: no setting gets past it",
+        "shaped" => "a shaper sets the rate: no setting gets past it",
+        other => other,
+    }
+    .to_owned()
+}

@@ -1,0 +1,145 @@
+//! Formatting of settings, time spans and limiters for scans.
+
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::scan::TransferSetting;
+use longhaul_model::units::{Bytes, Rate};
+
+/// Formats a window: `auto`, `64 KiB`.
+pub fn format_window(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "auto".to_owned(), |bytes| Bytes(bytes).to_string())
+}
+
+/// Formats a setting for a table, streams x window: `8 x 1 MiB bbr`.
+pub fn format_setting(setting: &TransferSetting) -> String {
+    let size = format_window(setting.window_bytes);
+    let control = setting.congestion_control.as_ref();
+    let pacing = setting.pacing_bps.map(Rate::bits_per_second);
+    let parts = [
+        Some(format!("{} x {size}", setting.streams)),
+        control.cloned(),
+        pacing.map(|rate| format!("at {rate}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// Describes a setting for a sentence: `8 streams, window 1 MiB, bbr`.
+pub fn describe_setting(setting: &TransferSetting) -> String {
+    let mut parts = vec![super::super::number_format::count_of(
+        u64::from(setting.streams),
+        "stream",
+    )];
+    parts.push(match setting.window_bytes {
+        Some(bytes) => format!("window {}", Bytes(bytes)),
+        None => "window left to the kernel".to_owned(),
+    });
+    parts.extend(setting.congestion_control.clone());
+    if let Some(bps) = setting.pacing_bps {
+        parts.push(format!("each paced at {}", Rate::bits_per_second(bps)));
+    }
+    parts.join(", ")
+}
+
+/// Formats an exact size as options take it: `64M`, `1500`.
+fn format_option_size(bytes: u64) -> String {
+    for (letter, shift) in [("G", 30), ("M", 20), ("K", 10)] {
+        if bytes > 0 && bytes.trailing_zeros() >= shift {
+            return format!("{}{letter}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+/// Returns the command that tests this setting.
+pub fn format_test_command(host: &str, setting: &TransferSetting, forward: bool) -> String {
+    let control = setting.congestion_control.as_ref();
+    let parts = [
+        Some(format!("longhaul test {host}")),
+        (!forward).then(|| "-R".to_owned()),
+        (setting.streams != 1).then(|| format!("-P {}", setting.streams)),
+        setting
+            .window_bytes
+            .map(|bytes| format!("-w {}", format_option_size(bytes))),
+        control.map(|name| format!("-C {name}")),
+        setting.pacing_bps.map(|bps| format!("--pacing {bps}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// Formats a time span: `9.8 s`, `5 min`, `2 h 10 min`.
+pub fn format_span(us: u64) -> String {
+    let seconds = us.saturating_add(500_000) / 1_000_000;
+    let two = |great: u64, name: &str, small: u64, small_name: &str| match small {
+        0 => format!("{great} {name}"),
+        small => format!("{great} {name} {small} {small_name}"),
+    };
+    match seconds {
+        0..10 => format!("{:.1} s", us as f64 / 1e6).replace(".0 s", " s"),
+        10..120 => format!("{seconds} s"),
+        120..3600 => two(seconds / 60, "min", seconds % 60, "s"),
+        _ => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
+    }
+}
+
+/// Returns the limiter in at most two words, for a column.
+pub const fn limiter_label(limiter: Limiter) -> &'static str {
+    match limiter {
+        Limiter::ReceiveWindow => "receive window",
+        Limiter::SendBuffer => "send buffer",
+        Limiter::Application => "application",
+        Limiter::CpuSender => "sender's CPU",
+        Limiter::CpuReceiver => "receiver's CPU",
+        Limiter::Loss => "loss",
+        Limiter::PathCapacity => "path capacity",
+        Limiter::Shaper => "shaper",
+        Limiter::Policer => "policer",
+        Limiter::Pacing => "pacing",
+        Limiter::Ramp => "its ramp",
+        Limiter::Unknown => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_becomes_a_command_that_asks_for_exactly_it() {
+        let setting = TransferSetting {
+            window_bytes: Some(512 << 10),
+            streams: 30,
+            congestion_control: Some("bbr".to_owned()),
+            pacing_bps: Some(95_000_000),
+        };
+        assert_eq!(
+            format_test_command("far", &setting, false),
+            "longhaul test far -R -P 30 -w 512K -C bbr --pacing 95000000"
+        );
+        assert_eq!(
+            format_test_command("far", &TransferSetting::default(), true),
+            "longhaul test far"
+        );
+        for (bytes, text) in [
+            (1 << 30, "1G"),
+            (3 << 20, "3M"),
+            (65_537, "65537"),
+            (0, "0"),
+        ] {
+            assert_eq!(format_option_size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn spans_read_as_people_say_them() {
+        for (seconds, text) in [
+            (0.25, "0.2 s"),
+            (1.0, "1 s"),
+            (9.4, "9.4 s"),
+            (75.0, "75 s"),
+            (300.0, "5 min"),
+            (3599.9, "1 h"),
+            (7800.0, "2 h 10 min"),
+        ] {
+            assert_eq!(format_span((seconds * 1e6) as u64), text, "{seconds}");
+        }
+    }
+}

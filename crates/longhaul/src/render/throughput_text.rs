@@ -1,0 +1,218 @@
+//! A throughput report as text.
+
+use super::number_format::{count_of, format_micros, format_rate};
+use super::style::{CAVEAT, FAINT, STRONG, paint};
+use super::text_page::{TextPage, WIDTH};
+use super::{end_table, stream_table, verdict_text};
+use longhaul_model::report::v1::analysis::ThroughputAnalysis;
+use longhaul_model::report::v1::observation::{
+    ObservedStream, SocketBuffer, ThroughputObservation,
+};
+use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
+use longhaul_model::report::v1::{
+    ReportCaveat, ReportFinding, RunInfo, RunParty, ThroughputReport,
+};
+use longhaul_model::units::Bytes;
+use std::collections::BTreeMap;
+
+/// The maximum number of caveats of one kind that are shown in full.
+const MAX_SAME_CAVEATS: usize = 2;
+
+/// Renders the report, from the hosts to the caveats.
+pub fn render_throughput(report: &ThroughputReport) -> String {
+    let mut page = TextPage::default();
+    write_title(&mut page, &report.run);
+    page.label_line("asked", &describe_plan(&report.plan));
+    let findings = verdict_text::select_findings(&report.findings, false);
+    write_direction(
+        &mut page,
+        report,
+        (&report.observation, &report.analysis),
+        &findings,
+    );
+    if let (Some(observation), Some(analysis)) =
+        (&report.observation.reverse, &report.analysis.reverse)
+    {
+        let findings = verdict_text::select_findings(&report.findings, true);
+        write_direction(&mut page, report, (observation, analysis), &findings);
+    }
+    super::capture_text::write_captures(&mut page, &report.observation);
+    write_caveats(&mut page, &report.caveats);
+    write_footer(&mut page, &report.run);
+    page.finish()
+}
+
+/// Writes the run id, by which the report can be found again.
+pub fn write_footer(page: &mut TextPage, run: &RunInfo) {
+    page.blank();
+    page.line(&paint(
+        FAINT,
+        format!("run {}, longhaul {}", run.id, run.longhaul),
+    ));
+}
+
+/// Writes the hosts and the time of the measurement.
+pub fn write_title(page: &mut TextPage, run: &RunInfo) {
+    let who = format!(
+        "{} -> {}",
+        format_party(&run.initiator),
+        format_party(&run.responder)
+    );
+    let when = run.started_at.replace('T', " ").replace('Z', " UTC");
+    let gap = WIDTH.saturating_sub(who.chars().count() + when.chars().count());
+    if gap >= 2 {
+        let who = paint(STRONG, &who);
+        page.line(&format!("{who}{:gap$}{}", "", paint(FAINT, &when)));
+    } else {
+        page.hanging_paragraph_styled("", &who, STRONG);
+        page.line(&paint(FAINT, &when));
+    }
+}
+
+/// Formats a host name, with the address if it differs.
+fn format_party(party: &RunParty) -> String {
+    match &party.address {
+        Some(address) if *address != party.host => format!("{} ({address})", party.host),
+        _ => party.host.clone(),
+    }
+}
+
+/// Describes the plan in one sentence, without kernel defaults.
+pub fn describe_plan(plan: &ThroughputPlan) -> String {
+    let mut parts = vec![match plan.transport {
+        RunTransport::Tcp => count_of(u64::from(plan.streams), "TCP stream"),
+        RunTransport::Udp { rate_bps } => format!(
+            "{} at {}",
+            count_of(u64::from(plan.streams), "UDP stream"),
+            format_rate(rate_bps)
+        ),
+    }];
+    parts.push(
+        match plan.direction {
+            RunDirection::Forward => "forward (this end sends)",
+            RunDirection::Reverse => "reverse (the far end sends)",
+            RunDirection::Both => "both directions at once",
+        }
+        .to_owned(),
+    );
+    parts.push(match plan.stop {
+        StopCondition::TimeUs(us) => format_micros(us),
+        StopCondition::Bytes(bytes) => Bytes(bytes).to_string(),
+        StopCondition::Blocks(blocks) => count_of(blocks, "write"),
+    });
+    let size = |name: &str, bytes: Option<u64>| bytes.map(|n| format!("{name} {}", Bytes(n)));
+    let speed = |name: &str, bps: Option<u64>| bps.map(|n| format!("{name} {}", format_rate(n)));
+    parts.extend(
+        [
+            plan.congestion_control.clone(),
+            plan.write_bytes.map(|n| match plan.transport {
+                RunTransport::Tcp => format!("writes of {}", Bytes(n)),
+                RunTransport::Udp { .. } => format!("datagrams of {n} B"),
+            }),
+            size("reads of", plan.read_bytes),
+            speed("paced at", plan.pacing_bps),
+            speed("writing at", plan.write_rate_bps),
+            speed("reading at", plan.read_rate_bps),
+            plan.mss_bytes.map(|n| format!("MSS {n} B")),
+            plan.dscp.map(|n| format!("DSCP {n}")),
+            plan.scavenger.then(|| "yielding to others".to_owned()),
+            plan.no_delay.then(|| "no delay".to_owned()),
+            plan.zero_copy.then(|| "zero-copy writes".to_owned()),
+            plan.warm_up_us
+                .map(|us| format!("first {} left out", format_micros(us))),
+        ]
+        .into_iter()
+        .flatten(),
+    );
+    parts.join(", ")
+}
+
+fn write_direction(
+    page: &mut TextPage,
+    report: &ThroughputReport,
+    (observation, analysis): (&ThroughputObservation, &ThroughputAnalysis),
+    findings: &[&ReportFinding],
+) {
+    let both = report.observation.reverse.is_some();
+    if both {
+        page.blank();
+        page.heading(if observation.forward {
+            "FORWARD: this end sends"
+        } else {
+            "REVERSE: the far end sends"
+        });
+    }
+    write_buffers(page, &report.plan, observation);
+    page.blank();
+    stream_table::write_stream_table(page, observation, analysis);
+    page.blank();
+    end_table::write_end_table(page, observation, analysis);
+    page.blank();
+    verdict_text::write_result(page, observation, analysis, report.plan.mode);
+    page.blank();
+    verdict_text::write_verdict(page, analysis, findings);
+}
+
+/// Writes requested and granted buffers of TCP streams.
+fn write_buffers(page: &mut TextPage, plan: &ThroughputPlan, observation: &ThroughputObservation) {
+    let granted = |pick: fn(&ObservedStream) -> Option<SocketBuffer>| {
+        let all = observation.streams.iter().filter_map(pick);
+        all.collect::<Vec<SocketBuffer>>()
+    };
+    let send = granted(|s| s.sender.send_buffer);
+    if let Some(text) = describe_buffer(plan.send_buffer_bytes, &send) {
+        page.label_line("send buffer", &text);
+    }
+    let receive = granted(|s| s.receiver.receive_buffer);
+    if let Some(text) = describe_buffer(plan.receive_buffer_bytes, &receive) {
+        page.label_line("receive buffer", &text);
+    }
+    let first = observation.streams.first();
+    if let Some(name) = first.and_then(|s| s.sender.congestion_control.as_ref()) {
+        let mss = first.and_then(|s| s.sender.mss_bytes);
+        let mss = mss.map_or_else(String::new, |mss| format!(", MSS {mss} B"));
+        page.label_line("TCP", &format!("{name}{mss}"));
+    }
+}
+
+/// Describes one buffer over all streams; `None` if no stream has one.
+fn describe_buffer(planned_bytes: Option<u64>, all: &[SocketBuffer]) -> Option<String> {
+    let least = all.iter().map(|b| b.granted_bytes).min()?;
+    let most = all.iter().map(|b| b.granted_bytes).max()?;
+    let granted = if least == most {
+        Bytes(most).to_string()
+    } else {
+        format!("{} to {}", Bytes(least), Bytes(most))
+    };
+    Some(match (planned_bytes, all[0].asked_bytes) {
+        (Some(asked), _) if most < asked => {
+            format!("{} asked, only {granted} granted", Bytes(asked))
+        }
+        (Some(asked), _) => format!("{} asked, {granted} granted", Bytes(asked)),
+        (None, Some(_)) => format!("chosen by longhaul, {granted} granted"),
+        (None, None) => format!("left to the kernel, {granted} at the end"),
+    })
+}
+
+/// Writes the caveats; many of one kind are shortened.
+pub fn write_caveats(page: &mut TextPage, caveats: &[ReportCaveat]) {
+    if !caveats.is_empty() {
+        page.blank();
+    }
+    let mut told: BTreeMap<&str, usize> = BTreeMap::new();
+    for caveat in caveats {
+        let count = told.entry(&caveat.code).or_default();
+        *count += 1;
+        if *count <= MAX_SAME_CAVEATS {
+            let text = format!("{} [{}]", caveat.text, caveat.code);
+            page.hanging_paragraph_styled("caveat: ", &text, CAVEAT);
+        }
+    }
+    for (code, count) in told {
+        if count > MAX_SAME_CAVEATS {
+            let more = count - MAX_SAME_CAVEATS;
+            let text = format!("{more} more of the kind [{code}]; --json has every one");
+            page.hanging_paragraph_styled("caveat: ", &text, CAVEAT);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The cost of a watch file as text and JSON, and the messages of an agent: at startup ([`startup_message`])
+//! and line by line ([`agent_lines`]).
+
+pub mod agent_lines;
+pub mod startup_message;
+
+use super::number_format::{count_of, format_grouped, format_percent};
+use super::text_page::TextPage;
+use crate::watch::watch_file::section_table::format_long_duration;
+use crate::watch::watch_file::{CatchUpPolicy, WatchFile};
+use crate::watch::watch_forecast::{MeasureForecast, MeshForecast, ResourceShare, WatchForecast};
+use longhaul_model::units::Bytes;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The number of busiest parts shown.
+const SHARES_SHOWN: usize = 3;
+
+pub fn render_watch_cost(file: &WatchFile, costs: &WatchForecast) -> String {
+    let mut page = TextPage::default();
+    page.heading(&format!("watch file of {}: right", file.agent.name));
+    page.label_line(
+        "targets",
+        &format!(
+            "{}, {} with their directions",
+            count_of(costs.targets as u64, "host"),
+            count_of(costs.pairs as u64, "pair")
+        ),
+    );
+    page.label_line(
+        "a day",
+        &format!(
+            "{} runs, at most {}{}",
+            format_count(costs.runs_per_day),
+            Bytes(costs.bytes_per_day),
+            describe_budget(file.agent.bytes_per_day)
+        ),
+    );
+    write_shares(&mut page, &costs.shares);
+    if let Some(turns) = &costs.mesh {
+        page.label_line("mesh", &describe_mesh(turns));
+    }
+    if let Some((name, length_us)) = &costs.longest_round {
+        page.label_line(
+            "longest round",
+            &format!("{} of heavy runs, `{name}`", format_span(*length_us)),
+        );
+    }
+    page.label_line("after a gap", describe_catch_up(file.agent.catch_up));
+    page.label_line("page and API", &file.agent.listen.to_string());
+    page.blank();
+    write_measures(&mut page, &costs.measures);
+    for warning in &costs.warnings {
+        page.blank();
+        page.hanging_paragraph_styled("note: ", warning, super::style::CAVEAT);
+    }
+    page.finish()
+}
+
+fn describe_budget(most: Option<u64>) -> String {
+    most.map_or_else(
+        || ", no budget".to_owned(),
+        |most| format!(" of the {} allowed", Bytes(most)),
+    )
+}
+
+fn write_shares(page: &mut TextPage, shares: &[ResourceShare]) {
+    for (number, share) in shares.iter().take(SHARES_SHOWN).enumerate() {
+        let label = if number == 0 { "busiest" } else { "" };
+        let value = format!(
+            "{}: {} of the time",
+            share.resource,
+            format_percent(share.share)
+        );
+        page.label_line(label, &value);
+    }
+}
+
+fn describe_mesh(turns: &MeshForecast) -> String {
+    format!(
+        "{} agents take turns: {} rounds of {} (no order has fewer than {}), a whole round is {}",
+        turns.agents,
+        format_grouped(u64::from(turns.rounds)),
+        format_span(turns.turn_us),
+        format_grouped(u64::from(turns.min_rounds)),
+        format_span(turns.cycle_us)
+    )
+}
+
+const fn describe_catch_up(rule: CatchUpPolicy) -> &'static str {
+    match rule {
+        CatchUpPolicy::Latest => "the latest run of each is made late, older ones are missed",
+        CatchUpPolicy::None => "runs that nobody saw come due are missed",
+    }
+}
+
+fn write_measures(page: &mut TextPage, measures: &[MeasureForecast]) {
+    page.line(&format!(
+        "{:<18} {:<10} {:>8} {:>8} {:>8} {:>10}",
+        "measurement", "kind", "every", "lasts", "runs/day", "bytes/day"
+    ));
+    for it in measures {
+        let name: String = it.name.chars().take(18).collect();
+        page.line(&format!(
+            "{name:<18} {:<10} {:>8} {:>8} {:>8} {:>10}{}",
+            it.kind,
+            format_span(it.every_us),
+            format_span(it.max_duration_us),
+            format_count(it.runs_per_day),
+            Bytes(it.bytes_per_day).to_string(),
+            if it.heavy { "  heavy" } else { "" },
+        ));
+    }
+}
+
+/// Formats a number of runs: integral from ten on, and never zero for rare runs.
+fn format_count(number: f64) -> String {
+    if number >= 9.95 {
+        format_grouped(number.round() as u64)
+    } else {
+        format!("{number:.1}").trim_end_matches(".0").to_owned()
+    }
+}
+
+fn format_span(us: i64) -> String {
+    format_long_duration(Duration::from_micros(us.unsigned_abs()))
+}
+
+/// Returns the cost of a watch file as JSON.
+pub fn watch_cost_to_json(path: &str, file: &WatchFile, costs: &WatchForecast) -> Value {
+    let measures: Vec<Value> = costs.measures.iter().map(measure_to_json).collect();
+    let shares = costs.shares.iter().take(SHARES_SHOWN);
+    let shares: Vec<Value> = shares
+        .map(|it| json!({ "part": it.resource.to_string(), "share_ratio": it.share }))
+        .collect();
+    let turns = costs.mesh.map(|it| {
+        json!({
+            "agents": it.agents, "rounds": it.rounds, "least_rounds": it.min_rounds,
+            "turn_us": it.turn_us, "cycle_us": it.cycle_us,
+        })
+    });
+    let longest = costs
+        .longest_round
+        .as_ref()
+        .map(|(name, length_us)| json!({ "measure": name, "duration_us": length_us }));
+    json!({
+        "file": path,
+        "problems": [],
+        "agent": file.agent.name,
+        "targets": costs.targets,
+        "pairs": costs.pairs,
+        "runs_per_day": costs.runs_per_day,
+        "bytes_per_day": costs.bytes_per_day,
+        "budget_bytes_per_day": file.agent.bytes_per_day,
+        "measures": measures,
+        "busiest": shares,
+        "mesh": turns,
+        "longest_round": longest,
+        "warnings": costs.warnings,
+    })
+}
+
+fn measure_to_json(it: &MeasureForecast) -> Value {
+    json!({
+        "name": it.name, "kind": it.kind, "heavy": it.heavy, "every_us": it.every_us,
+        "runs": it.runs, "lasts_us": it.max_duration_us, "runs_per_day": it.runs_per_day,
+        "bytes_per_day": it.bytes_per_day, "most_bytes": it.max_bytes,
+        "budget_bytes_per_day": it.budget_bytes,
+    })
+}

@@ -1,0 +1,259 @@
+//! Waiting runs, and the decision to start them.
+
+use super::schedule_notes::ScheduleNote;
+use super::{ClockTimes, MissedReason, RunId, RunInProgress, RunSchedule, RunStart};
+use crate::watch::SECOND_US;
+use crate::watch::daily_budget::BudgetReservation;
+use crate::watch::hash_random::{draw_up_to, hash_text};
+use crate::watch::measure_jobs::MeasureJob;
+use crate::watch::resource_locks::ResourceLocks;
+use std::sync::Arc;
+
+/// The number of consecutive failures of a target without consequences.
+const MAX_IGNORED_FAILURES: u32 = 2;
+const MIN_BACKOFF_US: i64 = 60 * SECOND_US;
+const MAX_BACKOFF_US: i64 = 3600 * SECOND_US;
+/// The delay after a refusal by a busy server doubles from this to [`MAX_RETRY_US`].
+const MIN_RETRY_US: i64 = SECOND_US;
+const MAX_RETRY_US: i64 = 60 * SECOND_US;
+
+/// The order of waiting runs: longest wait first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct QueueRank {
+    since_us: i64,
+    sequence: u64,
+}
+
+/// A planned run that has not started.
+#[derive(Debug, Clone)]
+pub(super) struct WaitingRun {
+    pub id: RunId,
+    pub job: Arc<MeasureJob>,
+    pub due_us: i64,
+    /// Index of its slot; `None` if it was requested or its job is gone.
+    pub slot: Option<usize>,
+    /// The time on the steady clock at which it is given up; `None` if the next run replaces it.
+    pub expires_us: Option<i64>,
+    /// The earliest retry after a refusal, on the steady clock.
+    pub retry_us: i64,
+    pub refusals: u32,
+    pub requested: bool,
+    /// The reason why it has not started yet.
+    pub waits_for: MissedReason,
+}
+
+/// A target that failed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct TargetBackoff {
+    pub failures: u32,
+    /// The target is skipped until this time on the steady clock.
+    pub until_us: i64,
+}
+
+impl WaitingRun {
+    /// Returns the next time at which the run may become able to start, apart from released locks.
+    pub fn next_attempt_at(&self, now: ClockTimes) -> Option<i64> {
+        let expires = self.expires_us.map(|at| now.wall_at_steady(at));
+        let retry = now.wall_at_steady(self.retry_us.max(now.steady_us));
+        let opens = match &self.job.window {
+            Some(gate) if !gate.is_open(retry) => Some(gate.next_opening(retry)),
+            _ if self.retry_us > now.steady_us => Some(retry),
+            _ => None,
+        };
+        expires.into_iter().chain(opens).min()
+    }
+}
+
+impl TargetBackoff {
+    pub fn record_failure(&mut self, now: ClockTimes) {
+        self.failures = self.failures.saturating_add(1);
+        if let Some(beyond) = self.failures.checked_sub(MAX_IGNORED_FAILURES + 1) {
+            let wait = MIN_BACKOFF_US << beyond.min(10);
+            self.until_us = now.steady_us + wait.min(MAX_BACKOFF_US);
+        }
+    }
+}
+
+enum StartDecision {
+    Start(BudgetReservation),
+    Wait(MissedReason),
+    Miss(MissedReason),
+}
+
+impl RunSchedule {
+    pub(super) fn enqueue_run(
+        &mut self,
+        job: &Arc<MeasureJob>,
+        (id, due_us): (RunId, i64),
+        since_us: i64,
+        slot: Option<usize>,
+    ) -> QueueRank {
+        self.sequence += 1;
+        let rank = QueueRank {
+            since_us,
+            sequence: self.sequence,
+        };
+        let run = WaitingRun {
+            id,
+            job: Arc::clone(job),
+            due_us,
+            slot,
+            expires_us: None,
+            retry_us: 0,
+            refusals: 0,
+            requested: false,
+            waits_for: MissedReason::Locked,
+        };
+        self.waiting.insert(rank, run);
+        rank
+    }
+
+    /// Puts a refused run back into the queue, to retry a little later.
+    pub(super) fn requeue_refused(&mut self, mut run: WaitingRun, now: ClockTimes) {
+        let wait = (MIN_RETRY_US << run.refusals.min(8)).min(MAX_RETRY_US);
+        let chance = draw_up_to(
+            wait,
+            self.seed,
+            &[hash_text(&run.id), u64::from(run.refusals)],
+        );
+        run.refusals += 1;
+        run.retry_us = now.steady_us + wait + chance;
+        run.waits_for = MissedReason::FarEndBusy;
+        self.sequence += 1;
+        let slot = run.slot.map(|index| &self.slots[index]);
+        let since_us = slot.and_then(|slot| slot.waiting_since_us);
+        let rank = QueueRank {
+            since_us: since_us.unwrap_or(now.steady_us),
+            sequence: self.sequence,
+        };
+        if let Some(index) = run.slot {
+            self.slots[index].waiting = Some(rank);
+            self.slots[index].waiting_since_us = Some(rank.since_us);
+        }
+        self.waiting.insert(rank, run);
+    }
+
+    /// Gives up waiting runs whose time has expired.
+    pub(super) fn expire_waiting_runs(&mut self, now: ClockTimes) {
+        let old = |it: &WaitingRun| it.expires_us.is_some_and(|at| at <= now.steady_us);
+        let ranks: Vec<QueueRank> = self
+            .waiting
+            .iter()
+            .filter(|(_, it)| old(it))
+            .map(|(rank, _)| *rank)
+            .collect();
+        for rank in ranks {
+            if let Some(run) = self.waiting.remove(&rank) {
+                let reason = if run.requested {
+                    MissedReason::WaitedTooLong
+                } else {
+                    run.waits_for
+                };
+                self.miss_run(&run.id, reason);
+            }
+        }
+    }
+
+    /// Starts all runs that can start, longest wait first. Heavy runs go before light ones: the
+    /// file check accounts for their time, while there may be more light runs than time.
+    pub(super) fn start_ready_runs(&mut self, now: ClockTimes) -> Vec<RunStart> {
+        let mut started = Vec::new();
+        let mut kept = ResourceLocks::default();
+        let (heavy, light): (Vec<_>, Vec<_>) =
+            self.waiting.iter().partition(|(_, run)| run.job.heavy);
+        let all = heavy.into_iter().chain(light);
+        let ranks: Vec<QueueRank> = all.map(|(rank, _)| *rank).collect();
+        for rank in ranks {
+            let verdict = self.decide_start(rank, now, &mut kept);
+            match verdict {
+                Some(StartDecision::Start(reserved)) => {
+                    started.extend(self.start_run(rank, reserved, now));
+                }
+                Some(StartDecision::Miss(reason)) => {
+                    if let Some(run) = self.dequeue(rank) {
+                        self.miss_run(&run.id, reason);
+                    }
+                }
+                Some(StartDecision::Wait(reason)) => {
+                    if let Some(run) = self.waiting.get_mut(&rank) {
+                        run.waits_for = reason;
+                    }
+                }
+                None => {}
+            }
+        }
+        started
+    }
+
+    /// `kept` holds the resources that are reserved for older heavy runs.
+    fn decide_start(
+        &mut self,
+        rank: QueueRank,
+        now: ClockTimes,
+        kept: &mut ResourceLocks,
+    ) -> Option<StartDecision> {
+        let run = self.waiting.get(&rank)?;
+        let job = Arc::clone(&run.job);
+        if self.stopping {
+            return Some(StartDecision::Miss(MissedReason::Stopping));
+        }
+        let backoff = job
+            .target
+            .as_ref()
+            .and_then(|far| self.target_backoffs.get(far));
+        if !run.requested && backoff.is_some_and(|it| now.steady_us < it.until_us) {
+            return Some(StartDecision::Miss(MissedReason::TargetFailing));
+        }
+        if now.steady_us < run.retry_us {
+            return Some(StartDecision::Wait(MissedReason::FarEndBusy));
+        }
+        if job.window.is_some_and(|gate| !gate.is_open(now.wall_us)) {
+            return Some(StartDecision::Wait(MissedReason::Locked));
+        }
+        let full = !job.heavy && self.locks.light_runs() >= self.light_at_once;
+        if full || !self.locks.are_free(&job) || !kept.are_free(&job) {
+            if job.heavy {
+                kept.reserve(&job);
+            }
+            return Some(StartDecision::Wait(MissedReason::Locked));
+        }
+        Some(match self.budget.reserve(&job.key.measure, job.max_bytes) {
+            Some(reserved) => StartDecision::Start(reserved),
+            None => StartDecision::Miss(MissedReason::Budget),
+        })
+    }
+
+    /// Removes a run from the queue and from its slot.
+    fn dequeue(&mut self, rank: QueueRank) -> Option<WaitingRun> {
+        let run = self.waiting.remove(&rank)?;
+        if let Some(index) = run.slot
+            && self.slots[index].waiting == Some(rank)
+        {
+            self.slots[index].waiting = None;
+        }
+        Some(run)
+    }
+
+    fn start_run(
+        &mut self,
+        rank: QueueRank,
+        reserved: BudgetReservation,
+        now: ClockTimes,
+    ) -> Option<RunStart> {
+        let run = self.dequeue(rank)?;
+        if let Some(index) = run.slot {
+            self.slots[index].waiting_since_us = None;
+        }
+        self.locks.acquire(&run.job);
+        self.notes.push(ScheduleNote::Started(Arc::clone(&run.id)));
+        let start = RunStart {
+            id: Arc::clone(&run.id),
+            job: Arc::clone(&run.job),
+            due_us: run.due_us,
+            requested: run.requested,
+        };
+        let running = RunInProgress::new(run, reserved, now);
+        self.running.insert(Arc::clone(&start.id), running);
+        Some(start)
+    }
+}

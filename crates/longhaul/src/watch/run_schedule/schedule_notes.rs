@@ -1,0 +1,131 @@
+//! Changes of planned runs, for the archive.
+
+use super::RunSchedule;
+use crate::watch::measure_jobs::{JobKey, MeasureJob};
+use std::fmt;
+use std::sync::Arc;
+
+/// The unique id of a planned run.
+pub type RunId = Arc<str>;
+
+/// A run that came due or was requested.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScheduledRun {
+    pub id: RunId,
+    pub key: JobKey,
+    pub due_us: i64,
+    /// Requested from outside, not due by the file.
+    pub requested: bool,
+}
+
+/// A change of a planned run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScheduleNote {
+    Planned(ScheduledRun),
+    Started(RunId),
+    /// The server was busy; the run waits again.
+    Refused(RunId),
+    /// The run has a result.
+    Done(RunId),
+    /// The run was tried and has no result.
+    Failed(RunId),
+    /// The run was not tried.
+    Missed(RunId, MissedReason),
+}
+
+/// The reason why a run was missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MissedReason {
+    /// The daily budget is used up.
+    Budget,
+    /// A resource was locked until the next run was due.
+    Locked,
+    /// The server was busy until the next run was due.
+    FarEndBusy,
+    /// The target has failed repeatedly and is skipped for a while.
+    TargetFailing,
+    /// The agent was not running, or the host was suspended.
+    Asleep,
+    /// The clock stepped over its due time.
+    ClockStepped,
+    /// The requested run waited too long.
+    WaitedTooLong,
+    Stopping,
+    /// An earlier process planned or started it, and ended first.
+    AgentStopped,
+    /// The disk has no space for its result.
+    DiskFull,
+    /// The outbox exceeds its limit.
+    SpoolFull,
+}
+
+impl MissedReason {
+    /// Returns the word in the archive and in metric labels.
+    pub const fn word(self) -> &'static str {
+        match self {
+            MissedReason::Budget => "budget",
+            MissedReason::Locked => "locked",
+            MissedReason::FarEndBusy => "far_end_busy",
+            MissedReason::TargetFailing => "target_failing",
+            MissedReason::Asleep => "asleep",
+            MissedReason::ClockStepped => "clock_stepped",
+            MissedReason::WaitedTooLong => "waited_too_long",
+            MissedReason::Stopping => "stopping",
+            MissedReason::AgentStopped => "agent_stopped",
+            MissedReason::DiskFull => "disk_full",
+            MissedReason::SpoolFull => "spool_full",
+        }
+    }
+}
+
+impl fmt::Display for MissedReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MissedReason::Budget => "the bytes of the day are spent",
+            MissedReason::Locked => "locked longer than its interval",
+            MissedReason::FarEndBusy => "the far end was busy longer than its interval",
+            MissedReason::TargetFailing => {
+                "the far end keeps failing and is left alone for a while"
+            }
+            MissedReason::Asleep => "asleep when it was due",
+            MissedReason::ClockStepped => "the clock stepped over its time",
+            MissedReason::WaitedTooLong => "asked for, and waited too long",
+            MissedReason::Stopping => "the agent was stopping",
+            MissedReason::AgentStopped => "the agent ended before it did",
+            MissedReason::DiskFull => "the disk has no room for its result",
+            MissedReason::SpoolFull => "more waits to be sent on than spool_bytes allows",
+        })
+    }
+}
+
+/// The number of runs. `planned` is always the sum of the others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ScheduleCounts {
+    pub planned: u64,
+    pub done: u64,
+    pub failed: u64,
+    pub missed: u64,
+    pub waiting: u64,
+    pub running: u64,
+}
+
+impl RunSchedule {
+    pub(super) fn plan_run(&mut self, job: &MeasureJob, due_us: i64, asked: bool) -> RunId {
+        self.sequence += 1;
+        let id: RunId = format!("{}-{:x}-{}", self.agent, self.started_us, self.sequence).into();
+        self.counts.planned += 1;
+        self.notes.push(ScheduleNote::Planned(ScheduledRun {
+            id: Arc::clone(&id),
+            key: job.key.clone(),
+            due_us,
+            requested: asked,
+        }));
+        id
+    }
+
+    pub(super) fn miss_run(&mut self, id: &RunId, reason: MissedReason) {
+        self.counts.missed += 1;
+        self.notes
+            .push(ScheduleNote::Missed(Arc::clone(id), reason));
+    }
+}

@@ -1,0 +1,154 @@
+//! Requests from outside: reload, requested runs, shutdown.
+
+use super::{ClockTimes, JobSlot, MissedReason, RunId, RunSchedule};
+use crate::watch::SECOND_US;
+use crate::watch::measure_jobs::{self, JobKey, MeasureJob, MeshTurns};
+use crate::watch::watch_file::WatchFile;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// The maximum time that a requested run waits.
+const REQUEST_TIMEOUT_US: i64 = 3600 * SECOND_US;
+/// The maximum number of waiting requested runs.
+const MAX_REQUESTED_RUNS: usize = 100;
+
+/// The id of a requested run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestedRun {
+    Queued(RunId),
+    /// A requested run of this job is waiting already.
+    AlreadyQueued(RunId),
+}
+
+/// The reason why a run request is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunRequestError {
+    /// The file has no such measurement of this path.
+    Unknown,
+    /// Too many requested runs are waiting.
+    Full,
+    Stopping,
+}
+
+impl fmt::Display for RunRequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RunRequestError::Unknown => "the watch file has no such measurement of this path",
+            RunRequestError::Full => "too many runs that were asked for wait already",
+            RunRequestError::Stopping => "the agent is stopping",
+        })
+    }
+}
+
+impl std::error::Error for RunRequestError {}
+
+impl RunSchedule {
+    /// Requests a run now, through the same queue as all others. A failing target does not prevent
+    /// it; budgets and locks apply.
+    pub fn request_run(
+        &mut self,
+        key: &JobKey,
+        now: ClockTimes,
+    ) -> Result<RequestedRun, RunRequestError> {
+        let slot = self.slots.iter().find(|slot| slot.job.key == *key);
+        let job = Arc::clone(&slot.ok_or(RunRequestError::Unknown)?.job);
+        self.request_job(&job, now)
+    }
+
+    /// Like [`RunSchedule::request_run`], for a job that the file does not contain.
+    pub fn request_job(
+        &mut self,
+        job: &Arc<MeasureJob>,
+        now: ClockTimes,
+    ) -> Result<RequestedRun, RunRequestError> {
+        let now = now.clamped();
+        self.advance_clock(now);
+        if self.stopping {
+            return Err(RunRequestError::Stopping);
+        }
+        let mut asked = self.waiting.values().filter(|it| it.requested);
+        if let Some(waits) = asked.find(|it| it.job.key == job.key) {
+            return Ok(RequestedRun::AlreadyQueued(Arc::clone(&waits.id)));
+        }
+        if self.waiting.values().filter(|it| it.requested).count() >= MAX_REQUESTED_RUNS {
+            return Err(RunRequestError::Full);
+        }
+        let id = self.plan_run(job, now.wall_us, true);
+        let rank = self.enqueue_run(job, (Arc::clone(&id), now.wall_us), now.steady_us, None);
+        if let Some(run) = self.waiting.get_mut(&rank) {
+            run.requested = true;
+            // In a mesh it waits for the turn of its pair.
+            let turn = run.job.window.map_or(0, |gate| 2 * gate.cycle_us);
+            run.expires_us = Some(now.steady_us + turn.max(REQUEST_TIMEOUT_US));
+        }
+        Ok(RequestedRun::Queued(id))
+    }
+
+    /// Applies a new file. Running and waiting runs continue as planned, even if their job is gone.
+    pub fn reload(&mut self, file: &WatchFile, now: ClockTimes) {
+        let turns = MeshTurns::from_file(file);
+        self.reload_with_turns(file, turns.as_ref(), now);
+    }
+
+    /// Like [`RunSchedule::reload`], with turns of the mesh that are computed already.
+    pub fn reload_with_turns(
+        &mut self,
+        file: &WatchFile,
+        turns: Option<&MeshTurns>,
+        now: ClockTimes,
+    ) {
+        let now = now.clamped();
+        // Runs that came due under the old file are planned under it.
+        self.advance_clock(now);
+        self.agent = file.agent.name.as_str().into();
+        self.catch_up = file.agent.catch_up;
+        self.light_at_once = file.agent.light_at_once;
+        self.budget.apply_file(file);
+        let mut old: HashMap<JobKey, JobSlot> = std::mem::take(&mut self.slots)
+            .into_iter()
+            .map(|slot| (slot.job.key.clone(), slot))
+            .collect();
+        let places: HashMap<JobKey, usize> = measure_jobs::build_jobs(file, turns, self.seed)
+            .into_iter()
+            .enumerate()
+            .map(|(index, job)| {
+                let kept = old.remove(&job.key);
+                let key = job.key.clone();
+                self.slots.push(JobSlot {
+                    next_interval: job.first_after(now.wall_us),
+                    waiting: kept.as_ref().and_then(|slot| slot.waiting),
+                    waiting_since_us: kept.and_then(|slot| slot.waiting_since_us),
+                    job: Arc::new(job),
+                });
+                (key, index)
+            })
+            .collect();
+        for run in self.waiting.values_mut().filter(|run| run.slot.is_some()) {
+            run.slot = places.get(&run.job.key).copied();
+            if run.slot.is_none() {
+                run.expires_us = Some(now.steady_us + run.job.every_us);
+            }
+        }
+        for run in self.running.values_mut() {
+            let key = run.key().clone();
+            let slot = run.slot();
+            *slot = slot.and_then(|_| places.get(&key).copied());
+        }
+        self.rebuild_due_heap();
+    }
+
+    /// Stops starting runs; waiting runs are missed, running ones may finish.
+    pub fn stop(&mut self, now: ClockTimes) {
+        let now = now.clamped();
+        self.advance_clock(now);
+        self.stopping = true;
+        let waiting = std::mem::take(&mut self.waiting);
+        for run in waiting.into_values() {
+            self.miss_run(&run.id, MissedReason::Stopping);
+        }
+        for slot in &mut self.slots {
+            slot.waiting = None;
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The cost of a watch file: runs and bytes per day, and the use of its busiest resources.
+
+use super::DAY_US;
+use super::measure_jobs::{
+    MeshTurns, count_runs_per_path, find_path_rate, list_target_hosts, to_micros,
+};
+use super::mesh_rounds;
+use super::path_resources::{PathResource, ResourceTable};
+use super::watch_file::{MeasureConfig, MeasureDirections, MeasureKind, WatchFile};
+
+/// The forecast for one agent.
+#[derive(Debug, Clone)]
+pub struct WatchForecast {
+    /// The number of hosts that this agent measures.
+    pub targets: usize,
+    /// The number of directed paths of this agent.
+    pub pairs: usize,
+    pub measures: Vec<MeasureForecast>,
+    pub bytes_per_day: u64,
+    pub runs_per_day: f64,
+    /// Heavy runs of all agents by resource, the busiest first.
+    pub shares: Vec<ResourceShare>,
+    pub mesh: Option<MeshForecast>,
+    /// All heavy runs of this agent in a row: the measurement and its total time.
+    pub longest_round: Option<(String, i64)>,
+    /// Runs that will certainly be missed, as sentences.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasureForecast {
+    pub name: String,
+    pub kind: &'static str,
+    pub heavy: bool,
+    pub every_us: i64,
+    /// Runs per interval.
+    pub runs: u64,
+    pub max_duration_us: i64,
+    pub runs_per_day: f64,
+    pub bytes_per_day: u64,
+    pub budget_bytes: Option<u64>,
+    /// The maximum number of bytes that one run sends.
+    pub max_bytes: u64,
+}
+
+/// The share of time for which heavy runs lock a resource.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResourceShare {
+    pub resource: PathResource,
+    pub share: f64,
+    /// Each measurement with its runs per day and the duration of one.
+    pub measures: Vec<(String, f64, i64)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MeshForecast {
+    pub agents: usize,
+    pub rounds: u32,
+    pub min_rounds: u32,
+    pub turn_us: i64,
+    pub cycle_us: i64,
+}
+
+pub fn build_forecast(file: &WatchFile) -> WatchForecast {
+    let measures: Vec<MeasureForecast> = file
+        .measures
+        .iter()
+        .map(|it| forecast_measure(file, it))
+        .collect();
+    let mut targets: Vec<usize> = file
+        .measures
+        .iter()
+        .flat_map(|measure| list_target_hosts(file, measure))
+        .collect();
+    targets.sort_unstable();
+    targets.dedup();
+    let heavy = measures.iter().filter(|it| it.heavy && it.runs > 0);
+    let rounds = heavy.map(|it| (it.name.clone(), it.max_duration_us * it.runs as i64));
+    WatchForecast {
+        targets: targets.len(),
+        pairs: count_pairs(file),
+        bytes_per_day: measures
+            .iter()
+            .fold(0_u64, |sum, it| sum.saturating_add(it.bytes_per_day)),
+        runs_per_day: measures.iter().map(|it| it.runs_per_day).sum(),
+        shares: compute_shares(file),
+        mesh: forecast_mesh(file),
+        longest_round: rounds.max_by_key(|(_, length)| *length),
+        warnings: list_warnings(file, &measures),
+        measures,
+    }
+}
+
+fn count_pairs(file: &WatchFile) -> usize {
+    let mut found = std::collections::BTreeSet::new();
+    for measure in file
+        .measures
+        .iter()
+        .filter(|it| it.kind != MeasureKind::Host)
+    {
+        for far in list_target_hosts(file, measure) {
+            if measure.directions != MeasureDirections::Reverse {
+                found.insert((file.agent.host, far));
+            }
+            if measure.directions != MeasureDirections::Forward {
+                found.insert((far, file.agent.host));
+            }
+        }
+    }
+    found.len()
+}
+
+fn forecast_measure(file: &WatchFile, measure: &MeasureConfig) -> MeasureForecast {
+    let own = file.agent.host;
+    let far = list_target_hosts(file, measure);
+    let each = u64::from(count_runs_per_path(measure));
+    let runs = match measure.kind {
+        MeasureKind::Host => 1,
+        _ => far.len() as u64 * each,
+    };
+    let every_us = to_micros(measure.every);
+    let per_day = DAY_US as f64 / every_us as f64;
+    let most = far
+        .iter()
+        .map(|far| measure.kind.max_bytes(find_path_rate(file, own, *far)));
+    let bytes: u128 = most.clone().map(|bytes| u128::from(bytes * each)).sum();
+    MeasureForecast {
+        name: measure.name.clone(),
+        kind: measure.kind.word(),
+        heavy: measure.kind.is_heavy(),
+        every_us,
+        runs,
+        max_duration_us: to_micros(measure.kind.max_duration()),
+        runs_per_day: runs as f64 * per_day,
+        bytes_per_day: (bytes as f64 * per_day) as u64,
+        budget_bytes: measure.bytes_per_day,
+        max_bytes: most.max().unwrap_or(0),
+    }
+}
+
+/// Returns how long heavy runs of all agents of this file lock each resource, the busiest first.
+pub fn compute_shares(file: &WatchFile) -> Vec<ResourceShare> {
+    let parts = ResourceTable::new(file);
+    let agents = mesh_rounds::list_agents(file);
+    let mut runs = vec![vec![0_u64; file.measures.len()]; parts.len()];
+    for (index, measure) in file.measures.iter().enumerate() {
+        if !measure.kind.is_heavy() {
+            continue;
+        }
+        for (one, other) in mesh_rounds::list_pairs(file, &measure.sets, &agents) {
+            for need in parts.pair_resources(one, other) {
+                runs[need as usize][index] += u64::from(count_runs_per_path(measure));
+            }
+        }
+    }
+    let mut shares: Vec<ResourceShare> = runs
+        .iter()
+        .enumerate()
+        .map(|(need, runs)| compute_share(file, parts.resource(need as u32), runs))
+        .filter(|share| share.share > 0.0)
+        .collect();
+    shares.sort_by(|a, b| {
+        b.share
+            .total_cmp(&a.share)
+            .then(a.resource.cmp(&b.resource))
+    });
+    shares
+}
+
+fn compute_share(file: &WatchFile, need: &PathResource, runs: &[u64]) -> ResourceShare {
+    let heavy = file
+        .measures
+        .iter()
+        .zip(runs)
+        .filter(|(_, runs)| **runs > 0);
+    let of: Vec<(String, f64, i64)> = heavy
+        .map(|(measure, runs)| {
+            let per_day = *runs as f64 * DAY_US as f64 / to_micros(measure.every) as f64;
+            (
+                measure.name.clone(),
+                per_day,
+                to_micros(measure.kind.max_duration()),
+            )
+        })
+        .collect();
+    let held: f64 = of.iter().map(|(_, runs, lasts)| runs * *lasts as f64).sum();
+    ResourceShare {
+        resource: need.clone(),
+        share: held / DAY_US as f64,
+        measures: of,
+    }
+}
+
+/// Returns the forecast of the mesh, if there is one.
+pub fn forecast_mesh(file: &WatchFile) -> Option<MeshForecast> {
+    let turns = MeshTurns::from_file(file)?;
+    Some(MeshForecast {
+        agents: mesh_rounds::list_agents(file).len(),
+        rounds: turns.rounds.count,
+        min_rounds: turns.rounds.min_count,
+        turn_us: turns.turn_us,
+        cycle_us: turns.cycle_us(),
+    })
+}
+
+fn list_warnings(file: &WatchFile, measures: &[MeasureForecast]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for measure in measures {
+        if let Some(most) = measure
+            .budget_bytes
+            .filter(|most| *most < measure.bytes_per_day)
+        {
+            let allowed = most as f64 / measure.bytes_per_day as f64 * 100.0;
+            warnings.push(format!(
+                "the budget of `{}` lasts for {allowed:.0} % of its runs at full rate; the rest of \
+                 a day may be missed",
+                measure.name
+            ));
+        }
+    }
+    let all: u64 = measures
+        .iter()
+        .fold(0, |sum, it| sum.saturating_add(it.bytes_per_day));
+    if let Some(most) = file.agent.bytes_per_day.filter(|most| *most < all) {
+        let allowed = most as f64 / all as f64 * 100.0;
+        warnings.push(format!(
+            "the agent's budget lasts for {allowed:.0} % of all runs at full rate; the rest of a \
+             day may be missed"
+        ));
+    }
+    warnings
+}

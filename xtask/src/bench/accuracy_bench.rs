@@ -1,0 +1,50 @@
+//! Error and interval coverage of each analysis method on series of known truth.
+
+use super::markdown_table::{MarkdownTable, format_number};
+use longhaul_analysis::estimator_accuracy;
+
+/// A fixed seed, so that the effect of a change of a method is visible.
+const SEED: u64 = 1;
+
+/// The number of simulated paths in each row of available bandwidth: each load twice, with senders
+/// of two speeds.
+const PATHS: usize = 10;
+
+/// Returns a table with one row for each method.
+pub fn method_table() -> MarkdownTable {
+    fill_table(
+        "Accuracy of the methods",
+        estimator_accuracy::evaluate_estimators(SEED),
+    )
+}
+
+/// Returns the errors of capacity and available bandwidth, as shares of the capacity.
+pub fn available_table() -> MarkdownTable {
+    let title = "Accuracy of capacity and available bandwidth";
+    fill_table(title, estimator_accuracy::available(SEED, PATHS))
+}
+
+fn fill_table(title: &str, rows: Vec<estimator_accuracy::AccuracyRow>) -> MarkdownTable {
+    let columns = [
+        "method",
+        "cases",
+        "answered",
+        "median error",
+        "p90 error",
+        "coverage of the 95 % interval",
+    ];
+    let mut table = MarkdownTable::new(title, &columns);
+    let percent = |ratio: f64| format!("{:.2} %", 100.0 * ratio);
+    for row in rows {
+        table.row(vec![
+            row.method.to_owned(),
+            row.cases.to_string(),
+            row.answered.to_string(),
+            percent(row.median_error_ratio),
+            percent(row.p90_error_ratio),
+            row.coverage_ratio
+                .map_or_else(|| format_number(None, 0), percent),
+        ]);
+    }
+    table
+}

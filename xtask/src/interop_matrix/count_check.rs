@@ -1,0 +1,293 @@
+//! Checks the reported byte counts against what the devices carried, within two per cent.
+//!
+//! Payload is what a device carried minus the headers of its packets. The comparison respects how
+//! each end counts:
+//!
+//! - A receiver counts until it is told to stop. It must have counted at least what its device had
+//!   received at that moment, and no more than what arrived in total. iperf3 counts whole blocks,
+//!   as receiver and as sender: one for each stream may be missing ([`UncountedBytes`]).
+//! - A sender counts what it wrote. That leaves its device, unless the connection is reset while
+//!   payload is still in the send buffer: then the sender reports more than it sent, by at most
+//!   what its buffers hold. Such a row passes and is marked.
+//! - Retransmits pass a device twice and are counted once; datagrams that the receiver reports as
+//!   lost may have been lost behind its device.
+
+use super::device_counters::DeviceCounters;
+use super::option_rows::OptionRow;
+use super::reported_counts::{ReportedCounts, ReportedDirections};
+
+const TOLERANCE: f64 = 0.02;
+/// The payload of a full segment with timestamps.
+const SEGMENT_BYTES: f64 = 1448.0;
+
+/// The counters of both ends' devices before a row, at its end, and after it.
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceReadings {
+    pub near: RowCounters,
+    pub far: RowCounters,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct RowCounters {
+    pub before: DeviceCounters,
+    pub at_end: Option<DeviceCounters>,
+    pub after: DeviceCounters,
+}
+
+/// The comparison of a completed row with the devices.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CountVerdict {
+    Equal,
+    /// The sender counted bytes that never left, as a share of those that did.
+    Dropped(f64),
+    Different(String),
+}
+
+/// Tolerances that follow from the path.
+#[derive(Debug, Clone, Copy)]
+pub struct CountTolerance {
+    /// The capacity of a connection's send buffer.
+    pub buffer_bytes: f64,
+    /// The bytes that pass in one RTT at the rate of the path.
+    pub round_trip_bytes: f64,
+    /// The bytes that pass in a tenth of a second.
+    pub sample_bytes: f64,
+    pub uncounted_far: UncountedBytes,
+    pub uncounted_near: UncountedBytes,
+}
+
+/// The bytes that each stream of an end may have transferred without counting them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UncountedBytes {
+    pub sent: f64,
+    pub received: f64,
+}
+
+/// Compares all counts of a row.
+pub fn compare_counts(
+    row: OptionRow,
+    claims: &ReportedDirections,
+    devices: &DeviceReadings,
+    slack: CountTolerance,
+) -> CountVerdict {
+    let forward = claims.forward.map(|told| DirectionCheck {
+        name: "to the far end",
+        reported: told,
+        sender_drops: row.streams() * slack.uncounted_near.sent,
+        receiver_drops: row.streams() * slack.uncounted_far.received,
+        sent: DevicePayload::new(devices.near, row, true),
+        received: DevicePayload::new(devices.far, row, false),
+    });
+    let reverse = claims.reverse.map(|told| DirectionCheck {
+        name: "to the near end",
+        reported: told,
+        sender_drops: row.streams() * slack.uncounted_far.sent,
+        receiver_drops: row.streams() * slack.uncounted_near.received,
+        sent: DevicePayload::new(devices.far, row, true),
+        received: DevicePayload::new(devices.near, row, false),
+    });
+    let mut dropped = 0.0_f64;
+    for direction in [forward, reverse].into_iter().flatten() {
+        if let Err(why) = direction.check_receiver(row, slack) {
+            return CountVerdict::Different(why);
+        }
+        match direction.check_sender(row, slack) {
+            Ok(share) => dropped = dropped.max(share),
+            Err(why) => return CountVerdict::Different(why),
+        }
+    }
+    if dropped > 0.0 {
+        CountVerdict::Dropped(dropped)
+    } else {
+        CountVerdict::Equal
+    }
+}
+
+/// The payload that passed a device in one direction.
+#[derive(Debug, Clone, Copy)]
+struct DevicePayload {
+    at_end: f64,
+    all: f64,
+}
+
+impl DevicePayload {
+    fn new(course: RowCounters, row: OptionRow, sent: bool) -> DevicePayload {
+        let payload = |to: DeviceCounters| {
+            let (bytes, packets) = if sent {
+                (
+                    to.sent_bytes - course.before.sent_bytes,
+                    to.sent_packets - course.before.sent_packets,
+                )
+            } else {
+                (
+                    to.received_bytes - course.before.received_bytes,
+                    to.received_packets - course.before.received_packets,
+                )
+            };
+            bytes as f64 - packets as f64 * header_bytes(row)
+        };
+        let all = payload(course.after);
+        DevicePayload {
+            at_end: course.at_end.map_or(all, payload).min(all),
+            all,
+        }
+    }
+}
+
+/// Returns the length of the headers: IP, and TCP with timestamps or UDP.
+fn header_bytes(row: OptionRow) -> f64 {
+    let ip = if row.is_ipv6() { 40.0 } else { 20.0 };
+    ip + if row.is_udp() { 8.0 } else { 32.0 }
+}
+
+#[derive(Debug)]
+struct DirectionCheck {
+    name: &'static str,
+    reported: ReportedCounts,
+    /// The bytes that the sender may have written without counting them.
+    sender_drops: f64,
+    /// The bytes that the receiver may have received without counting them.
+    receiver_drops: f64,
+    sent: DevicePayload,
+    received: DevicePayload,
+}
+
+impl DirectionCheck {
+    fn check_receiver(&self, row: OptionRow, slack: CountTolerance) -> Result<(), String> {
+        let Some(received) = self.reported.received else {
+            return Ok(());
+        };
+        let again = self.reported.retransmits * SEGMENT_BYTES;
+        let missing = again + self.reported.lost_bytes + self.receiver_drops;
+        let least = self.received.at_end - missing;
+        let most = self.received.all;
+        if is_within(received, least, most, omitted_tolerance(row, slack)) {
+            return Ok(());
+        }
+        Err(format!(
+            "{}: {received:.0} bytes told by the receiver; its device had {:.0} when the end was \
+             told, {most:.0} in all, {missing:.0} of them again, lost or not counted",
+            self.name, self.received.at_end,
+        ))
+    }
+
+    /// Returns the share of bytes that were counted and never sent.
+    fn check_sender(&self, row: OptionRow, slack: CountTolerance) -> Result<f64, String> {
+        let Some(sent) = self.reported.sent else {
+            return Ok(0.0);
+        };
+        let again = self.reported.retransmits * SEGMENT_BYTES;
+        let most = self.sent.all;
+        let least = most - again - self.sender_drops;
+        if is_within(sent, least, most, omitted_tolerance(row, slack)) {
+            return Ok(0.0);
+        }
+        let over = sent - most;
+        if !row.is_udp() && over > 0.0 && over <= row.streams() * slack.buffer_bytes {
+            return Ok(over / most);
+        }
+        Err(format!(
+            "{}: {sent:.0} bytes told by the sender; its device sent {most:.0}, {again:.0} of \
+             them again",
+            self.name,
+        ))
+    }
+}
+
+/// Returns the payload by which the ends' omitted seconds may differ: they start at most an RTT and
+/// a sample of 100 ms apart.
+fn omitted_tolerance(row: OptionRow, slack: CountTolerance) -> f64 {
+    if row.has("-O") {
+        slack.round_trip_bytes + slack.sample_bytes
+    } else {
+        0.0
+    }
+}
+
+fn is_within(value: f64, least: f64, most: f64, room: f64) -> bool {
+    value >= least * (1.0 - TOLERANCE) - room && value <= most * (1.0 + TOLERANCE) + room
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: OptionRow = OptionRow { text: "-t 2" };
+    const SLACK: CountTolerance = CountTolerance {
+        buffer_bytes: 50_000.0,
+        round_trip_bytes: 0.0,
+        sample_bytes: 0.0,
+        uncounted_far: UncountedBytes {
+            sent: 0.0,
+            received: 0.0,
+        },
+        uncounted_near: UncountedBytes {
+            sent: 0.0,
+            received: 0.0,
+        },
+    };
+
+    fn carried(bytes: u64) -> DeviceCounters {
+        // Ten packets with their headers.
+        DeviceCounters {
+            received_bytes: bytes + 520,
+            received_packets: 10,
+            sent_bytes: bytes + 520,
+            sent_packets: 10,
+        }
+    }
+
+    fn devices() -> DeviceReadings {
+        let course = RowCounters {
+            before: DeviceCounters::default(),
+            at_end: Some(carried(900_000)),
+            after: carried(1_000_000),
+        };
+        DeviceReadings {
+            near: course,
+            far: course,
+        }
+    }
+
+    fn found(sent: f64, received: f64) -> CountVerdict {
+        let told = ReportedCounts {
+            sent: Some(sent),
+            received: Some(received),
+            ..ReportedCounts::default()
+        };
+        let claims = ReportedDirections {
+            forward: Some(told),
+            reverse: None,
+        };
+        compare_counts(ROW, &claims, &devices(), SLACK)
+    }
+
+    #[test]
+    fn a_receiver_may_count_what_came_after_the_end_or_not() {
+        for received in [890_000.0, 1_000_000.0, 1_010_000.0] {
+            assert_eq!(
+                found(1_000_000.0, received),
+                CountVerdict::Equal,
+                "{received}"
+            );
+        }
+        for received in [870_000.0, 1_030_000.0] {
+            assert!(
+                matches!(found(1_000_000.0, received), CountVerdict::Different(_)),
+                "{received}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_sender_may_count_only_what_left_or_its_buffer() {
+        assert_eq!(found(990_000.0, 950_000.0), CountVerdict::Equal);
+        assert_eq!(found(1_040_000.0, 950_000.0), CountVerdict::Dropped(0.04));
+        for sent in [970_000.0, 1_060_000.0] {
+            assert!(
+                matches!(found(sent, 950_000.0), CountVerdict::Different(_)),
+                "{sent}"
+            );
+        }
+    }
+}

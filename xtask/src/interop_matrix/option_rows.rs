@@ -1,0 +1,114 @@
+//! The option rows of each pair, like those of iperf3's own `test_commands.sh`.
+//!
+//! Source: the client rows of `test_commands.sh` of iperf 3.22, shortened to two seconds, at rates
+//! that the path carries without loss. Left out: SCTP, which many kernels lack.
+
+use super::PathDelay;
+use std::time::Duration;
+
+/// The options after `iperf3 -c HOST -J`.
+pub const ROWS: &[&str] = &[
+    "-t 2",
+    "-t 2 -i 0.3 -O 1",
+    "-t 2 -O 1 -R",
+    "-4 -t 2 -T title --extra-data more",
+    "-6 -t 2",
+    "-6 -t 2 -R",
+    "-t 2 --fq-rate 10M",
+    "-t 2 -b 10M",
+    "-t 2 -b 10M/10 -R",
+    "-t 2 -P 3",
+    "-t 2 -P 2 -R",
+    "-t 2 -P 2 --bidir",
+    "-t 2 -R --get-server-output",
+    "-t 2 -Z",
+    "-t 2 -Z -R",
+    "-t 2 -w 128K",
+    "-t 2 -w 128K -R",
+    "-n 5M",
+    "-n 5M -R",
+    "-k 80",
+    "-k 80 -R",
+    "-t 2 -l 16K",
+    "-t 2 -A 0,0",
+    "-t 2 -M 1000",
+    "-t 2 -N",
+    "-t 2 -C cubic",
+    "-t 2 -C cubic -R",
+    "-t 2 -S 16",
+    "-t 2 --repeating-payload",
+    "-u -t 2 -b 10M",
+    "-u -4 -t 2 -b 10M -O 1",
+    "-u -6 -t 2 -b 10M",
+    "-u -t 2 -b 10M --fq-rate 20M",
+    "-u -t 2 -b 5M -P 3",
+    "-u -t 2 -b 5M -P 2 -R",
+    "-u -t 2 -b 5M -P 2 --bidir",
+    "-u -t 2 -b 10M/10",
+    "-u -t 2 -b 10M -l 1000 --udp-counters-64bit",
+    "-u -t 2 -b 10M -A 0,0 --get-server-output",
+    "-u -n 2M -b 20M",
+    "-u -n 2M -b 20M -R",
+    "-u -k 1K -b 10M",
+    "-u -k 1K -b 10M -R",
+];
+
+/// The rows of a test that takes seconds, not minutes.
+pub const QUICK_ROWS: &[&str] = &[
+    "-t 1 -P 2",
+    "-t 1 -R",
+    "-t 1 --bidir",
+    "-n 2M",
+    "-u -t 1 -b 10M",
+    "-u -t 1 -b 5M -P 2 -R",
+];
+
+/// The properties of a row that the checks use.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionRow {
+    pub text: &'static str,
+}
+
+impl OptionRow {
+    /// Returns the options as words.
+    pub fn words(self) -> impl Iterator<Item = &'static str> {
+        self.text.split(' ')
+    }
+
+    pub fn has(self, option: &str) -> bool {
+        self.words().any(|word| word == option)
+    }
+
+    /// Returns the value of an option.
+    pub fn value(self, option: &str) -> Option<&'static str> {
+        self.words().skip_while(|word| *word != option).nth(1)
+    }
+
+    pub fn is_udp(self) -> bool {
+        self.has("-u")
+    }
+
+    pub fn is_ipv6(self) -> bool {
+        self.has("-6")
+    }
+
+    /// Returns the number of streams in each direction.
+    pub fn streams(self) -> f64 {
+        self.value("-P")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(1.0)
+    }
+
+    /// Reports whether the far end sends.
+    pub fn is_reverse(self) -> bool {
+        self.has("-R") || self.has("--bidir")
+    }
+
+    /// Returns the approximate duration of the transfer.
+    pub fn transfer_time(self, delay: PathDelay) -> Duration {
+        let seconds = |option| self.value(option).and_then(|text| text.parse().ok());
+        let asked: u64 = seconds("-t").unwrap_or(4) + seconds("-O").unwrap_or(0);
+        // A small window fills a long path for a small share of the time.
+        Duration::from_secs(asked) + 10 * delay.round_trip()
+    }
+}

@@ -1,0 +1,204 @@
+//! Reads the reported byte counts of both ends from the client's output.
+
+use super::interop_peer::CountFormat;
+use super::option_rows::OptionRow;
+use serde_json::Value;
+
+/// The bytes of one direction, as reported by the ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ReportedCounts {
+    /// Reported by the sender.
+    pub sent: Option<f64>,
+    /// Reported by the receiver.
+    pub received: Option<f64>,
+    /// Retransmits, as reported by the sender.
+    pub retransmits: f64,
+    /// The payload of lost datagrams, as reported by the receiver.
+    pub lost_bytes: f64,
+}
+
+/// Both directions; `None` for one that the row does not use.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ReportedDirections {
+    pub forward: Option<ReportedCounts>,
+    pub reverse: Option<ReportedCounts>,
+}
+
+/// Reads the client's output.
+pub fn parse_reported_counts(
+    says: CountFormat,
+    row: OptionRow,
+    output: &str,
+) -> Result<ReportedDirections, String> {
+    match says {
+        CountFormat::Json => parse_json_counts(row, output),
+        CountFormat::UiperfText => parse_text_counts(row, output),
+    }
+}
+
+fn parse_json_counts(row: OptionRow, output: &str) -> Result<ReportedDirections, String> {
+    let whole: Value = serde_json::from_str(output)
+        .map_err(|error| format!("no JSON ({error}): {}", shorten_output(output)))?;
+    if let Some(error) = whole["error"].as_str() {
+        return Err(error.to_owned());
+    }
+    let end = &whole["end"];
+    let both = row.has("--bidir");
+    let plain = read_totals(&whole, "", row);
+    if plain.sent.is_none() && plain.received.is_none() {
+        return Err(format!("no byte counts in `end`: {end}"));
+    }
+    Ok(if both {
+        ReportedDirections {
+            forward: Some(plain),
+            reverse: Some(read_totals(&whole, "_bidir_reverse", row)),
+        }
+    } else if row.has("-R") {
+        ReportedDirections {
+            forward: None,
+            reverse: Some(plain),
+        }
+    } else {
+        ReportedDirections {
+            forward: Some(plain),
+            reverse: None,
+        }
+    })
+}
+
+/// Returns the totals whose names have this ending.
+fn read_totals(whole: &Value, ending: &str, row: OptionRow) -> ReportedCounts {
+    let end = &whole["end"];
+    let bytes = |name: &str| end[format!("{name}{ending}")]["bytes"].as_f64();
+    let omitted = read_omitted_bytes(whole, ending);
+    let (sent, received) = if row.is_udp() {
+        // Before 3.17 datagrams have one sum: of what was sent, with what was lost.
+        let sent = bytes("sum_sent").or_else(|| bytes("sum"));
+        (sent, bytes("sum_received").filter(|bytes| *bytes > 0.0))
+    } else {
+        (bytes("sum_sent"), bytes("sum_received"))
+    };
+    let sum = &end[format!("sum{ending}")];
+    let number = |name: &str| sum[name].as_f64().unwrap_or_default();
+    let datagram = number("bytes") / number("packets").max(1.0);
+    ReportedCounts {
+        lost_bytes: number("lost_packets").max(0.0) * datagram,
+        sent: sent.map(|bytes| bytes + omitted),
+        received: received.map(|bytes| bytes + omitted),
+        retransmits: end[format!("sum_sent{ending}")]["retransmits"]
+            .as_f64()
+            .filter(|count| *count < 1e9)
+            .unwrap_or_default(),
+    }
+}
+
+/// Returns the bytes of the omitted seconds, which only this end reports.
+fn read_omitted_bytes(whole: &Value, ending: &str) -> f64 {
+    let intervals = whole["intervals"].as_array().into_iter().flatten();
+    let sums = intervals.map(|interval| &interval[format!("sum{ending}")]);
+    let left_out = sums.filter(|sum| sum["omitted"] == true);
+    left_out.filter_map(|sum| sum["bytes"].as_f64()).sum()
+}
+
+/// Parses `… 12.3 MBytes … sender`: first this end's count, then the far end's, in either
+/// direction.
+fn parse_text_counts(row: OptionRow, output: &str) -> Result<ReportedDirections, String> {
+    let count = |who: &str| {
+        let line = output.lines().find(|line| line.trim_end().ends_with(who))?;
+        let before = line.split("Bytes").next()?;
+        let mut words = before.split_whitespace().rev();
+        let last = words.next()?;
+        let (number, factor) = match last {
+            "K" => (words.next()?, 1024.0),
+            "M" => (words.next()?, 1024.0 * 1024.0),
+            "G" => (words.next()?, 1024.0 * 1024.0 * 1024.0),
+            plain => (plain, 1.0),
+        };
+        Some(number.parse::<f64>().ok()? * factor)
+    };
+    let (own, other) = (count("sender"), count("receiver"));
+    if own.is_none() {
+        return Err(format!("no total: {}", shorten_output(output)));
+    }
+    let told = |sent, received| ReportedCounts {
+        sent,
+        received,
+        ..ReportedCounts::default()
+    };
+    Ok(if row.has("-R") {
+        ReportedDirections {
+            forward: None,
+            reverse: Some(told(other, own)),
+        }
+    } else {
+        ReportedDirections {
+            forward: Some(told(own, other)),
+            reverse: None,
+        }
+    })
+}
+
+/// Returns the first 160 characters of a program's output, on one line.
+pub fn shorten_output(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(160).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORWARD: OptionRow = OptionRow { text: "-t 2" };
+    const BOTH: OptionRow = OptionRow {
+        text: "-t 2 --bidir",
+    };
+
+    #[test]
+    fn both_ends_of_a_json_are_read() {
+        let text = r#"{"end":{"sum_sent":{"bytes":1000,"retransmits":2},"sum_received":{"bytes":900},
+            "sum_sent_bidir_reverse":{"bytes":70},"sum_received_bidir_reverse":{"bytes":60}}}"#;
+        let claims = parse_reported_counts(CountFormat::Json, BOTH, text).expect("claims");
+        let told = |sent, received, retransmits| {
+            Some(ReportedCounts {
+                sent: Some(sent),
+                received: Some(received),
+                retransmits,
+                lost_bytes: 0.0,
+            })
+        };
+        assert_eq!(claims.forward, told(1000.0, 900.0, 2.0));
+        assert_eq!(claims.reverse, told(70.0, 60.0, 0.0));
+    }
+
+    #[test]
+    fn omitted_seconds_are_part_of_what_passed() {
+        let text = r#"{"intervals":[{"sum":{"bytes":5,"omitted":true}},{"sum":{"bytes":7,"omitted":false}}],
+            "end":{"sum_sent":{"bytes":7},"sum_received":{"bytes":6}}}"#;
+        let claims = parse_reported_counts(CountFormat::Json, FORWARD, text).expect("claims");
+        let told = claims.forward.expect("forward");
+        assert_eq!((told.sent, told.received), (Some(12.0), Some(11.0)));
+    }
+
+    #[test]
+    fn an_error_and_an_empty_end_are_no_claims() {
+        let error = parse_reported_counts(
+            CountFormat::Json,
+            FORWARD,
+            r#"{"error":"the server is busy"}"#,
+        );
+        assert_eq!(error, Err("the server is busy".to_owned()));
+        assert!(parse_reported_counts(CountFormat::Json, FORWARD, r#"{"end":{}}"#).is_err());
+        assert!(parse_reported_counts(CountFormat::Json, FORWARD, "").is_err());
+    }
+
+    #[test]
+    fn the_text_of_uiperf3_is_read() {
+        let text = "  0.00-10.00  sec  57.3 MBytes  48.1 Mbits/sec  sender\n  \
+                    0.00-10.05  sec   512  KBytes  47.0 Mbits/sec  receiver\n";
+        let claims = parse_reported_counts(CountFormat::UiperfText, OptionRow { text: "-R" }, text)
+            .expect("claims");
+        let told = claims.reverse.expect("reverse");
+        assert_eq!(told.received, Some(57.3 * 1024.0 * 1024.0));
+        assert_eq!(told.sent, Some(512.0 * 1024.0));
+    }
+}

@@ -1,0 +1,68 @@
+//! Fuzzes the API with schemathesis: valid and invalid requests, generated from its own
+//! description.
+
+use super::fixture_agent::FixtureAgent;
+use crate::program_runner::{self, show_and_run};
+use crate::{TaskResult, test_requirements};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Pinned, so that a new version of the tool does not change CI results.
+const TOOL: &str = "schemathesis>=4,<5";
+/// The number of examples for each address and generation method; more belong elsewhere.
+const EXAMPLES: &str = "25";
+/// A fixed seed, so that the examples are always the same.
+const SEED: &str = "280";
+
+/// Fuzzes the agent's API with `examples` for each address, or CI's default.
+pub fn run(examples: Option<&str>) -> TaskResult {
+    let program = program_runner::build_longhaul_for_tests()?;
+    let mut standing = FixtureAgent::new(&program)?;
+    let outcome = show_and_run(
+        Command::new(ensure_schemathesis()?)
+            // The tool creates a folder in its working directory.
+            .current_dir(program_runner::target_folder()?)
+            .arg("run")
+            .arg(format!("{}/api/v1/openapi.json", standing.address()))
+            // The news stream never ends, so it has its own tests.
+            .args(["--exclude-path", "/api/v1/live"])
+            // A range that ends before it begins is refused; a schema cannot express that.
+            .args(["--exclude-checks", "positive_data_acceptance"])
+            .args(["--phases", "examples,coverage,fuzzing"])
+            .args(["--max-examples", examples.unwrap_or(EXAMPLES)])
+            .args(["--seed", SEED, "--generation-deterministic"])
+            .args(["--request-timeout", "30", "--no-color"]),
+    );
+    if !standing.is_well() {
+        return Err(format!("the agent did not outlive it: {}", standing.log()));
+    }
+    outcome
+}
+
+/// Returns `SCHEMATHESIS`, or a copy in the target folder, installed if necessary.
+fn ensure_schemathesis() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os("SCHEMATHESIS") {
+        return Ok(PathBuf::from(named));
+    }
+    let folder = program_runner::target_folder()?.join("schemathesis");
+    let tool = folder.join("bin/schemathesis");
+    if is_runnable(&tool) {
+        return Ok(tool);
+    }
+    test_requirements::ensure_venv()?;
+    show_and_run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    show_and_run(Command::new(folder.join("bin/pip")).args([
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        TOOL,
+    ]))?;
+    Ok(tool)
+}
+
+fn is_runnable(tool: &PathBuf) -> bool {
+    let mut version = Command::new(tool);
+    version.arg("--version");
+    program_runner::capture_stdout(&mut version, Duration::from_secs(60)).is_ok()
+}
