@@ -12,18 +12,19 @@
 //! - [`record_command`]: records with their evidence, and checks of published claims
 //! - [`import_command`]: imports the output of other programs
 //! - [`demo`]: two measurements on an emulated path
-//! - [`data`]: imports sets of address ranges, offline
+//! - [`data_command`], [`address_data`]: databases that name the network and place of an address
 //! - [`report_archiving`]: turns a finished measurement into a report and archives it
 //! - [`manual`]: manual pages and shell completions
 //! - [`interrupt`]: handles Ctrl-C
 //! - [`command_output`]: writes results to stdout
 
+pub mod address_data;
 pub mod args;
 pub mod available_command;
 pub mod capture_command;
 pub mod command_output;
 pub mod copy_command;
-pub mod data;
+pub mod data_command;
 pub mod demo;
 pub mod expectation;
 pub mod host_command;

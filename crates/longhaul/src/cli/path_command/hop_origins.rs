@@ -1,8 +1,8 @@
 //! Adds names, autonomous systems and places of hops to the observation.
 
 use super::reverse_lookups::ReverseLookups;
+use crate::cli::address_data::{AddressDataFolder, AddressDatabase, find_address_facts};
 use crate::cli::args::ArchiveArgs;
-use crate::cli::data::folder::{Folder, Known};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::path::{MissingPart, ObservedRoute, PathObservation};
 use std::net::IpAddr;
@@ -14,20 +14,20 @@ const NAME_TIMEOUT: Duration = Duration::from_millis(1500);
 /// The sources of data about addresses.
 pub struct HopOrigins {
     pub names: ReverseLookups,
-    address_data: Known,
+    address_data: Vec<AddressDatabase>,
     unusable: Vec<String>,
 }
 
 impl HopOrigins {
-    /// Loads the imported sets next to the archive. Looks up names if `wanted`.
+    /// Opens the databases next to the archive. Looks up names if `wanted`.
     pub fn new(args: &ArchiveArgs, wanted: bool) -> HopOrigins {
-        let (known, unusable) = match Folder::of(args) {
-            Ok(folder) => Known::load(&folder),
-            Err(fail) => (Known::default(), vec![fail.message]),
+        let (databases, unusable) = match AddressDataFolder::new(args) {
+            Ok(folder) => folder.open_all(),
+            Err(failure) => (Vec::new(), vec![failure.message]),
         };
         HopOrigins {
             names: ReverseLookups::new(wanted),
-            address_data: known,
+            address_data: databases,
             unusable,
         }
     }
@@ -55,8 +55,8 @@ impl HopOrigins {
             observation.missing.push(MissingPart {
                 what: "names".to_owned(),
                 why: format!(
-                    "the resolver did not answer for {without} addresses in time; --no-names \
-                     does without"
+                    "the resolver did not answer for {without} addresses in time; disable \
+                     lookups with --no-names"
                 ),
             });
         }
@@ -72,10 +72,10 @@ impl HopOrigins {
             let Ok(address) = answer.address.parse::<IpAddr>() else {
                 continue;
             };
-            let says = self.address_data.find(address);
+            let facts = find_address_facts(&self.address_data, address);
             answer.name = self.names.get(address).or(answer.name.take());
-            answer.autonomous_system = says.autonomous_system.or(answer.autonomous_system);
-            answer.place = says.place.or(answer.place.take());
+            answer.autonomous_system = facts.autonomous_system.or(answer.autonomous_system);
+            answer.place = facts.place.or(answer.place.take());
         }
     }
 }
