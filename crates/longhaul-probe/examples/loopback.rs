@@ -100,7 +100,6 @@ fn measure(plan: &ThroughputPlan, seconds: f64) -> Result<String, Box<dyn Error>
         role,
         plan: plan.clone(),
         initiator: role == TransferRole::Sender,
-        same_host: true,
         idle_rtt: None,
         origin: Instant::now(),
         heads: DatagramFormat::Longhaul,

@@ -23,7 +23,6 @@ mod engine_error;
 mod pace;
 mod payload_pattern;
 mod read_batching;
-mod rx_affinity;
 mod sample_request;
 mod sample_series;
 mod sampler;
@@ -71,9 +70,6 @@ pub struct EndSpec {
     pub plan: ThroughputPlan,
     /// Selects one of the two core lists of [`longhaul_model::report::v1::plan::CoreAffinity`].
     pub initiator: bool,
-    /// Both ends are on one machine. With a short `idle_rtt`, the engine then places threads and
-    /// sizes buffers for the cache, unless the plan specifies these.
-    pub same_host: bool,
     pub idle_rtt: Option<Duration>,
     /// The zero of the common time line, on this host's clock.
     pub origin: Instant,

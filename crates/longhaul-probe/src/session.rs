@@ -156,7 +156,6 @@ pub struct EngineStart {
     /// The zero of the common time line, on this session's clock.
     pub origin: Duration,
     pub idle_rtt: Duration,
-    pub same_host: bool,
 }
 
 /// A part of the server's results.

@@ -168,25 +168,6 @@ pub fn net_cookie(socket: impl AsFd) -> io::Result<u64> {
     get_option(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)
 }
 
-/// Returns the core that processed the socket's last packet (SO_INCOMING_CPU).
-///
-/// # Errors
-/// `NotFound` before the first packet.
-pub fn receive_core(socket: impl AsFd) -> io::Result<usize> {
-    let core: i32 = get_option(socket, libc::SOL_SOCKET, libc::SO_INCOMING_CPU)?;
-    usize::try_from(core).map_err(|_| io::ErrorKind::NotFound.into())
-}
-
-/// Returns whether a network card's queue delivered the last packet (SO_INCOMING_NAPI_ID). If not,
-/// it came from a program on this machine, within its own call: loopback, veth.
-///
-/// # Errors
-/// Kernels without busy polling do not support it.
-pub fn received_by_nic(socket: impl AsFd) -> io::Result<bool> {
-    let queue: i32 = get_option(socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID)?;
-    Ok(queue != 0)
-}
-
 /// Returns the bytes in the send queue: unsent or unacknowledged (SIOCOUTQ).
 pub fn send_queue_bytes(socket: impl AsFd) -> io::Result<u64> {
     read_queue_bytes(socket, libc::TIOCOUTQ)

@@ -50,13 +50,11 @@ fn describe_stream(
 ) -> StreamEnd {
     let (local, peer) = stream.addresses;
     let plan = &shared.spec.plan;
-    let asked_send = plan.send_buffer_bytes.or(shared
-        .defaults
-        .send_buffer_bytes
-        .filter(|_| is_tcp(stream))
-        .map(|bytes| bytes as u64));
-    let (send_buffer, receive_buffer) =
-        tcp_readings::read_buffers(&stream.socket, asked_send, plan.receive_buffer_bytes);
+    let (send_buffer, receive_buffer) = tcp_readings::read_buffers(
+        &stream.socket,
+        plan.send_buffer_bytes,
+        plan.receive_buffer_bytes,
+    );
     let info = tcp_info::read_tcp_info(&stream.socket).ok();
     let span_ns = stream.counters.span_ns();
     StreamEnd {

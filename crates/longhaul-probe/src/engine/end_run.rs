@@ -2,7 +2,6 @@
 
 use super::defaults::EngineDefaults;
 use super::end_host::{self, CounterBaseline};
-use super::rx_affinity::RxCores;
 use super::sample_request::SampleRequest;
 use super::sample_series::SampleSeries;
 use super::sockets::{DataSocket, StreamAddresses};
@@ -96,7 +95,6 @@ pub(super) struct EngineShared {
     pub interface: Option<String>,
     pub cycles: Option<CycleCounter>,
     pub defaults: EngineDefaults,
-    pub rx_cores: RxCores,
     pub stop: StopRule,
     state: Mutex<EndState>,
     changed: Condvar,
@@ -184,7 +182,7 @@ impl EndRun {
     pub fn start(spec: EndSpec, sockets: Vec<DataSocket>) -> Result<EndRun, EngineError> {
         let choice = EngineDefaults::new(&spec, sockets.len());
         for socket in &sockets {
-            prepare_socket(socket, &spec, &choice)?;
+            prepare_socket(socket, &spec)?;
         }
         let interface = sockets
             .first()
@@ -205,7 +203,6 @@ impl EndRun {
             // Opened before the threads start, because they are counted by inheritance.
             cycles: CycleCounter::start().ok(),
             defaults: choice,
-            rx_cores: RxCores::new(running),
             spec,
             state: Mutex::new(EndState {
                 running,
@@ -368,11 +365,7 @@ impl EndRun {
 }
 
 /// Sets the socket options that the engine needs and chooses.
-fn prepare_socket(
-    socket: &DataSocket,
-    spec: &EndSpec,
-    choice: &EngineDefaults,
-) -> Result<(), EngineError> {
+fn prepare_socket(socket: &DataSocket, spec: &EndSpec) -> Result<(), EngineError> {
     let failed =
         |what: &str, source| EngineError::new(format!("set the {what} of a socket"), source);
     let blocking = match socket {
@@ -385,16 +378,9 @@ fn prepare_socket(
         TransferRole::Receiver => sockopt::set_receive_timeout(socket, tcp_receiver::READ_TIMEOUT),
     }
     .map_err(|source| failed("timeout", source))?;
-    if let Some(bytes) = choice.send_buffer_bytes.filter(|_| is_tcp(socket)) {
-        sockopt::set_send_buffer(socket, bytes).map_err(|source| failed("send buffer", source))?;
-    }
     if let (DataSocket::Udp(socket), TransferRole::Receiver) = (socket, spec.role) {
         // Without timestamps, the arrival time is that of the read.
         let _ = sockopt::set_receive_timestamps(socket);
     }
     Ok(())
-}
-
-fn is_tcp(socket: &DataSocket) -> bool {
-    matches!(socket, DataSocket::Tcp(_))
 }

@@ -2,7 +2,6 @@
 
 use super::TransferRole;
 use super::end_run::EngineShared;
-use super::rx_affinity::RxAffinity;
 use super::sample_request;
 use super::sockets::DataSocket;
 use super::stream_counters::CounterWriter;
@@ -120,8 +119,6 @@ fn receive_tcp(
         return Ok(());
     }
     let stream = &shared.streams[index];
-    let follows = shared.defaults.uses_rx_affinity;
-    let follower = follows.then(|| RxAffinity::new(&shared.rx_cores, index, socket));
     TcpReceiver {
         socket,
         mode: shared.spec.plan.mode,
@@ -130,7 +127,6 @@ fn receive_tcp(
         clock: shared.clock(),
         stop: &shared.stop,
         choice: &shared.defaults,
-        follower: follower.flatten(),
         sample_if_due: &|now_ns| sample_request::sample_if_due(shared, stream, now_ns),
     }
     .run()

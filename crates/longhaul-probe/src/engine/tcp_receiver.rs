@@ -3,7 +3,6 @@
 
 use super::defaults::EngineDefaults;
 use super::pace::RatePacer;
-use super::rx_affinity::RxAffinity;
 use super::stop_rule::StopRule;
 use super::stream_counters::{CounterWriter, RunClock};
 use longhaul_model::report::v1::plan::ReceiveMode;
@@ -28,7 +27,6 @@ pub(super) struct TcpReceiver<'a> {
     pub clock: RunClock,
     pub stop: &'a StopRule,
     pub choice: &'a EngineDefaults,
-    pub follower: Option<RxAffinity<'a>>,
     pub sample_if_due: &'a dyn Fn(u64),
 }
 
@@ -42,9 +40,6 @@ impl TcpReceiver<'_> {
             .map(|rate| RatePacer::new(rate, MAX_CATCH_UP, self.meter.now_ns()));
         while !self.stop.is_stopped() {
             (self.sample_if_due)(self.meter.now_ns());
-            if let Some(follower) = &mut self.follower {
-                follower.update(self.socket, self.meter.now_ns());
-            }
             if let Some(pace) = &mut pace {
                 if !pace.wait(self.clock, self.stop) {
                     break;

@@ -26,12 +26,11 @@ fn tcp_pairs(plan: &ThroughputPlan) -> Vec<(TcpStream, TcpStream)> {
         .collect()
 }
 
-fn spec(role: TransferRole, plan: &ThroughputPlan, same_host: bool) -> EndSpec {
+fn spec(role: TransferRole, plan: &ThroughputPlan) -> EndSpec {
     EndSpec {
         role,
         plan: plan.clone(),
         initiator: role == TransferRole::Sender,
-        same_host,
         idle_rtt: Some(Duration::from_micros(50)),
         origin: Instant::now(),
         heads: DatagramFormat::Longhaul,
@@ -40,7 +39,7 @@ fn spec(role: TransferRole, plan: &ThroughputPlan, same_host: bool) -> EndSpec {
 }
 
 fn start(role: TransferRole, plan: &ThroughputPlan, sockets: Vec<DataSocket>) -> EndRun {
-    EndRun::start(spec(role, plan, true), sockets).expect("an end")
+    EndRun::start(spec(role, plan), sockets).expect("an end")
 }
 
 /// Runs a plan over TCP to its end: (sender, receiver).
@@ -129,29 +128,27 @@ fn blocks_are_counted_exactly_over_all_streams() {
 fn the_bytes_that_arrive_are_the_payload_in_order() {
     const BYTES: u64 = 5_000_003;
     for zero_copy in [false, true] {
-        for same_host in [false, true] {
-            let plan = ThroughputPlan {
-                zero_copy,
-                ..plan(1, StopCondition::Bytes(BYTES))
-            };
-            let (near, mut far) = tcp_pairs(&plan).remove(0);
-            let near = vec![DataSocket::Tcp(near)];
-            let sender = EndRun::start(spec(TransferRole::Sender, &plan, same_host), near);
-            let sender = sender.expect("an end");
-            sender.go();
-            let mut bytes = Vec::new();
-            far.read_to_end(&mut bytes).expect("the whole stream");
-            sender.end();
-            assert_eq!(bytes.len() as u64, BYTES);
-            let repeats = [16 << 10, 64 << 10, 2 << 20].iter().any(|&length: &u64| {
-                let expect = |index| payload_byte(index as u64 % length);
-                bytes
-                    .iter()
-                    .enumerate()
-                    .all(|(index, &byte)| byte == expect(index))
-            });
-            assert!(repeats, "zero copy {zero_copy}, same host {same_host}");
-        }
+        let plan = ThroughputPlan {
+            zero_copy,
+            ..plan(1, StopCondition::Bytes(BYTES))
+        };
+        let (near, mut far) = tcp_pairs(&plan).remove(0);
+        let near = vec![DataSocket::Tcp(near)];
+        let sender = EndRun::start(spec(TransferRole::Sender, &plan), near);
+        let sender = sender.expect("an end");
+        sender.go();
+        let mut bytes = Vec::new();
+        far.read_to_end(&mut bytes).expect("the whole stream");
+        sender.end();
+        assert_eq!(bytes.len() as u64, BYTES);
+        let repeats = [16 << 10, 64 << 10, 2 << 20].iter().any(|&length: &u64| {
+            let expect = |index| payload_byte(index as u64 % length);
+            bytes
+                .iter()
+                .enumerate()
+                .all(|(index, &byte)| byte == expect(index))
+        });
+        assert!(repeats, "zero copy {zero_copy}");
     }
 }
 

@@ -257,7 +257,6 @@ impl Session {
         self.actions.push(SessionAction::StartEngine(EngineStart {
             origin: now,
             idle_rtt: clock.rtt,
-            same_host: self.same_host,
         }));
     }
 

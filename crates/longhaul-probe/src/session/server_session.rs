@@ -204,7 +204,6 @@ impl Session {
         self.actions.push(SessionAction::StartEngine(EngineStart {
             origin: Duration::from_micros(prepare.origin_us).min(now),
             idle_rtt: rtt,
-            same_host: self.same_host,
         }));
     }
 

@@ -99,7 +99,6 @@ impl SessionEngines {
             role,
             plan: setup.plan.clone(),
             initiator: setup.role == SessionRole::Client,
-            same_host: start.same_host,
             idle_rtt: Some(start.idle_rtt),
             origin: setup.epoch + start.origin,
             heads,
@@ -233,7 +232,6 @@ mod tests {
         let start = EngineStart {
             origin: Duration::ZERO,
             idle_rtt: Duration::ZERO,
-            same_host: true,
         };
         let sockets = SessionSockets {
             forward: vec![DataSocket::Tcp(near.expect("a connection"))],

@@ -14,7 +14,7 @@ fn open_ended(plan: &ThroughputPlan, sockets: Vec<DataSocket>) -> EndRun {
         ending: StreamEnding::Open {
             block_bytes: BLOCK_BYTES,
         },
-        ..spec(TransferRole::Sender, plan, false)
+        ..spec(TransferRole::Sender, plan)
     };
     EndRun::start(spec, sockets).expect("an end")
 }

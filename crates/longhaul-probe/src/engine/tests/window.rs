@@ -20,7 +20,7 @@ fn widest(heads: DatagramFormat, asked: u64) -> Option<u64> {
     let start = |role, socket| {
         let spec = EndSpec {
             heads,
-            ..spec(role, &plan, false)
+            ..spec(role, &plan)
         };
         EndRun::start(spec, vec![DataSocket::Tcp(socket)]).expect("an end")
     };

@@ -206,7 +206,6 @@ impl<'a> ClientTransfer<'a> {
         let start = EngineStart {
             origin: self.origin,
             idle_rtt: idle_rtt.unwrap_or_default(),
-            same_host: self.same_host(),
         };
         let heads = DatagramFormat::Iperf3(CounterWidth::Bits64);
         let ending = StreamEnding::Open {

@@ -220,7 +220,6 @@ impl<'a> RunningStreams<'a> {
         let start = EngineStart {
             origin: epoch.elapsed(),
             idle_rtt,
-            same_host: false,
         };
         let engines =
             SessionEngines::start_with((heads, StreamEnding::HalfClosed), &setup, start, sockets);

@@ -283,8 +283,9 @@ impl Pair {
                 self.feed(0, SessionInput::StreamsOpen);
                 self.post(1, at, SessionInput::StreamsOpen);
             }
-            SessionAction::StartEngine(start) => {
-                assert_eq!(start.same_host, self.one_way.is_zero());
+            SessionAction::StartEngine(_) => {
+                let same_host = self.machines[side].session.same_host();
+                assert_eq!(same_host, self.one_way.is_zero());
                 self.feed(side, SessionInput::EngineReady);
             }
             SessionAction::Go => self.machines[side].went_at = Some(self.now),
