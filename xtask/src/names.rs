@@ -7,6 +7,8 @@
 
 use crate::TaskResult;
 use crate::checkout::{self, SourceFile};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use syn::spanned::Spanned;
@@ -28,6 +30,25 @@ pub struct DeclaredItem {
     pub kind: ItemKind,
 }
 
+/// A string literal that is not test code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextLiteral {
+    pub path: String,
+    pub line: usize,
+    pub text: String,
+}
+
+/// A named field of a struct.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredField {
+    pub path: String,
+    pub line: usize,
+    /// The struct.
+    pub owner: String,
+    pub name: String,
+    pub type_text: String,
+}
+
 /// The kinds of items that are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemKind {
@@ -39,6 +60,8 @@ pub enum ItemKind {
 #[derive(Debug, Default)]
 pub struct CodeCensus {
     pub items: Vec<DeclaredItem>,
+    pub texts: Vec<TextLiteral>,
+    pub fields: Vec<DeclaredField>,
     /// Lines of code by crate, without blank lines, comments and tests.
     pub code_lines: BTreeMap<String, usize>,
     /// Files that are not tests.
@@ -113,6 +136,8 @@ impl CodeCensus {
         });
         *self.code_lines.entry(crate_name(&file.path)).or_default() += lines.count();
         self.items.extend(visitor.items);
+        self.texts.extend(visitor.texts);
+        self.fields.extend(visitor.fields);
         self.files.push(file.path.clone());
     }
 
@@ -228,6 +253,8 @@ fn is_test_file(path: &str, test_modules: &BTreeSet<String>) -> bool {
 struct FileVisitor {
     path: String,
     items: Vec<DeclaredItem>,
+    texts: Vec<TextLiteral>,
+    fields: Vec<DeclaredField>,
     /// Files or folders, without extension, of modules with `#[cfg(test)]`.
     test_modules: Vec<String>,
     test_lines: Vec<RangeInclusive<usize>>,
@@ -238,6 +265,8 @@ impl FileVisitor {
         let mut visitor = FileVisitor {
             path: path.to_owned(),
             items: Vec::new(),
+            texts: Vec::new(),
+            fields: Vec::new(),
             test_modules: Vec::new(),
             test_lines: Vec::new(),
         };
@@ -254,6 +283,32 @@ impl FileVisitor {
                 name: name.to_string(),
                 kind,
             });
+        }
+    }
+
+    fn add_text(&mut self, literal: &syn::LitStr) {
+        let line = literal.span().start().line;
+        if !self.test_lines.iter().any(|range| range.contains(&line)) {
+            self.texts.push(TextLiteral {
+                path: self.path.clone(),
+                line,
+                text: literal.value(),
+            });
+        }
+    }
+
+    /// Collects the string literals in the arguments of a macro.
+    fn add_macro_texts(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => self.add_macro_texts(group.stream()),
+                TokenTree::Literal(literal) => {
+                    if let syn::Lit::Str(text) = syn::Lit::new(literal) {
+                        self.add_text(&text);
+                    }
+                }
+                TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+            }
         }
     }
 
@@ -293,10 +348,34 @@ impl<'a> Visit<'a> for FileVisitor {
 
     fn visit_item_struct(&mut self, item: &'a syn::ItemStruct) {
         self.declare(ItemKind::Type, &item.ident);
+        for field in &item.fields {
+            if let Some(name) = &field.ident {
+                self.fields.push(DeclaredField {
+                    path: self.path.clone(),
+                    line: name.span().start().line,
+                    owner: item.ident.to_string(),
+                    name: name.to_string(),
+                    type_text: field.ty.to_token_stream().to_string(),
+                });
+            }
+        }
+        visit::visit_item_struct(self, item);
+    }
+
+    fn visit_lit_str(&mut self, literal: &'a syn::LitStr) {
+        self.add_text(literal);
+    }
+
+    /// Doc comments are not texts for people.
+    fn visit_attribute(&mut self, _: &'a syn::Attribute) {}
+
+    fn visit_macro(&mut self, call: &'a syn::Macro) {
+        self.add_macro_texts(call.tokens.clone());
     }
 
     fn visit_item_enum(&mut self, item: &'a syn::ItemEnum) {
         self.declare(ItemKind::Type, &item.ident);
+        visit::visit_item_enum(self, item);
     }
 
     fn visit_item_trait(&mut self, item: &'a syn::ItemTrait) {

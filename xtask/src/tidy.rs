@@ -1,123 +1,369 @@
-//! The checks of form that no compiler makes.
+//! Checks of form that neither the compiler nor clippy makes, for `cargo xtask tidy`.
 //!
-//! Every rule is a function from the files of the checkout to [`Breach`]es and knows nothing of
-//! the others. `cargo test` runs them too (`tests/tidy.rs`), so one command is enough.
+//! `cargo test` makes them as well (`tests/tidy.rs`).
 //!
-//! Wrong when: code hides in macros; the rules read text, with comments and strings set aside by
-//! [`source`], and not a syntax tree.
+//! Wrong when: items or texts are made by macros of our own; `syn` expands nothing.
 
 pub mod docs;
-pub mod form;
-pub mod source;
-pub mod words;
-
-#[cfg(test)]
-mod tests;
 
 use crate::TaskResult;
 use crate::checkout::{self, SourceFile};
-use source::Source;
+use crate::names::{CodeCensus, ItemKind};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// A rule broken at one place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Breach {
+/// Bare participles, which say nothing about a type.
+const PARTICIPLES: [&str; 24] = [
+    "Asked", "Begun", "Came", "Closed", "Ended", "Found", "Given", "Heard", "Held", "Judged",
+    "Kept", "Known", "Laid", "Left", "Made", "Moved", "Ran", "Said", "Seen", "Shown", "Taken",
+    "Told", "Tried", "Used",
+];
+/// Names of folders and files that do not say what they hold.
+const VAGUE_MODULES: [&str; 7] = [
+    "utils", "util", "common", "helpers", "helper", "misc", "types",
+];
+/// Words that texts for people avoid, each with its replacement.
+const AVOIDED_WORDS: [(&str, &str); 6] = [
+    ("stranger", "anonymous client"),
+    ("strangers", "anonymous clients"),
+    ("nobody", "no one, or name who"),
+    ("whoever", "the user, the client, …"),
+    ("sent again", "retransmitted"),
+    ("left to the kernel", "autotuned"),
+];
+/// Words of which the name of an integer in a report needs one: its unit, or what it counts.
+const UNITS: &[&str] = &[
+    "bytes",
+    "us",
+    "ns",
+    "mm",
+    "bps",
+    "permille",
+    "millicycles",
+    "cycles",
+    "1000s",
+    "segments",
+    "packets",
+    "datagrams",
+    "duplicates",
+    "errors",
+    "streams",
+    "threads",
+    "files",
+    "folders",
+    "calls",
+    "cores",
+    "timeouts",
+    "shift",
+    "index",
+    "version",
+    "state",
+    "dscp",
+    "lost",
+    "order",
+    "seen",
+    "delivered",
+    "core",
+    "ce",
+    "hops",
+    "ttl",
+    "sent",
+    "arrived",
+    "overflowed",
+    "reordered",
+    "discarded",
+    "flows",
+    "system",
+    "number",
+    "label",
+    "class",
+    "samples",
+    "port",
+    "probes",
+    "run",
+    "cells",
+    "cell",
+    "repeats",
+    "seed",
+    "step",
+    "retransmits",
+    "minute",
+];
+/// Structs whose field in the report names the unit of all their fields.
+const UNIT_IN_PARENT: [&str; 3] = ["LoadedRtt", "PathRtt", "ChangedHops"];
+const REPORT_FOLDER: &str = "crates/longhaul-model/src/report/v1";
+const ANALYSIS_FOLDER: &str = "crates/longhaul-analysis/src/";
+/// Labels of the header of a cause.
+const CAUSE_LABELS: [&str; 5] = [
+    "We would see:",
+    "Refuted by:",
+    "Needs:",
+    "To do:",
+    "Wrong when:",
+];
+/// Labels of the header of a method.
+const METHOD_LABELS: [&str; 4] = ["Source:", "Units:", "Error:", "Wrong when:"];
+/// Files in folders of methods that only write text.
+const TEXT_ONLY: [&str; 1] = ["throughput/limiter_text.rs"];
+
+/// A rule that is broken at one place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FormBreach {
     pub path: String,
-    /// From 1; 0 where the whole file is meant.
+    /// From 1; 0 for the whole file.
     pub line: usize,
-    pub rule: &'static str,
-    pub why: String,
-    /// Worth a look, no reason to stop.
-    pub warning: bool,
+    pub text: String,
 }
 
-impl Breach {
-    pub fn error(path: &str, line: usize, rule: &'static str, why: impl Into<String>) -> Self {
-        Breach {
+impl FormBreach {
+    pub fn new(path: &str, line: usize, text: impl Into<String>) -> FormBreach {
+        FormBreach {
             path: path.to_owned(),
             line,
-            rule,
-            why: why.into(),
-            warning: false,
-        }
-    }
-
-    pub fn warning(path: &str, line: usize, rule: &'static str, why: impl Into<String>) -> Self {
-        Breach {
-            warning: true,
-            ..Self::error(path, line, rule, why)
+            text: text.into(),
         }
     }
 }
 
-impl fmt::Display for Breach {
+impl fmt::Display for FormBreach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.warning { "warning: " } else { "" };
-        write!(
-            f,
-            "{}:{}: {kind}{}: {}",
-            self.path, self.line, self.rule, self.why
-        )
+        write!(f, "{}:{}: {}", self.path, self.line, self.text)
     }
 }
 
-type RustRule = fn(&SourceFile, &Source) -> Vec<Breach>;
-type TreeRule = fn(&[SourceFile]) -> Vec<Breach>;
-
-/// Rules on one Rust file, with comments and strings set aside.
-const RUST_RULES: &[RustRule] = &[
-    form::unsafe_stays_in_sys,
-    form::unsafe_says_why_it_is_safe,
-    form::libc_stays_in_sys,
-    form::crate_roots_forbid_unsafe,
-    form::modules_say_what_they_answer,
-    form::analysis_says_what_it_rests_on,
-    form::nothing_is_left_for_later,
-    words::modules_have_a_subject,
-    words::report_integers_name_their_unit,
-];
-
-/// Rules on any text file.
-const TEXT_RULES: &[fn(&SourceFile) -> Vec<Breach>] = &[form::no_path_of_one_machine];
-
-/// Rules on the checkout as a whole.
-const TREE_RULES: &[TreeRule] = &[
-    docs::links_lead_somewhere,
-    docs::named_paths_exist,
-    docs::named_commands_exist,
-    docs::the_house_is_complete,
-];
-
-/// All breaches in the checkout at `find_root`, in order of file and line.
-pub fn breaches(root: &Path) -> Result<Vec<Breach>, String> {
-    let files = checkout::list_files(root)?;
-    let mut found: Vec<Breach> = files.iter().flat_map(in_file).collect();
-    found.extend(TREE_RULES.iter().flat_map(|rule| rule(&files)));
-    found.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
-    Ok(found)
-}
-
-fn in_file(file: &SourceFile) -> Vec<Breach> {
-    let mut found: Vec<Breach> = TEXT_RULES.iter().flat_map(|rule| rule(file)).collect();
-    if file.is_rust() {
-        let source = Source::new(&file.text);
-        found.extend(RUST_RULES.iter().flat_map(|rule| rule(file, &source)));
-    }
-    found
-}
-
-/// Prints every breach and fails when one of them is more than a warning.
+/// Prints all breaches; fails if there is one.
 pub fn run() -> TaskResult {
-    let found = breaches(&checkout::find_root())?;
-    for breach in &found {
+    let breaches = find_breaches(&checkout::find_root())?;
+    for breach in &breaches {
         println!("{breach}");
     }
-    let errors = found.iter().filter(|breach| !breach.warning).count();
-    println!("tidy: {errors} errors, {} warnings", found.len() - errors);
-    if errors == 0 {
-        Ok(())
-    } else {
-        Err(format!("{errors} rules of form are broken (see above)"))
+    if breaches.is_empty() {
+        println!("tidy: no rule is broken");
+        return Ok(());
+    }
+    Err(format!("{} rules of form are broken", breaches.len()))
+}
+
+/// Returns all breaches in the checkout at `root`, by file and line.
+pub fn find_breaches(root: &Path) -> Result<Vec<FormBreach>, String> {
+    let files = checkout::list_files(root)?;
+    let census = CodeCensus::read(&files)?;
+    let mut breaches: Vec<FormBreach> = files.iter().flat_map(check_file).collect();
+    breaches.extend(check_type_names(&census));
+    breaches.extend(check_texts(&census));
+    breaches.extend(check_report_integers(&census));
+    breaches.extend(docs::check_pages(&files));
+    breaches.sort();
+    Ok(breaches)
+}
+
+fn check_file(file: &SourceFile) -> Vec<FormBreach> {
+    let mut breaches = check_machine_paths(file);
+    if file.is_rust() {
+        breaches.extend(check_module_name(file));
+        if !file.is_test() && !file.path.ends_with("build.rs") {
+            breaches.extend(check_header(file));
+        }
+    }
+    breaches
+}
+
+/// Checks that the checkout works wherever it lies.
+fn check_machine_paths(file: &SourceFile) -> Vec<FormBreach> {
+    let paths = [
+        concat!("/wo", "rk/"),
+        concat!("/ro", "ot/"),
+        concat!("/ho", "me/"),
+    ];
+    // `stage/root/` is a folder of the checkout.
+    let begins_path = |text: &str, at: usize| !text[..at].ends_with(char::is_alphanumeric);
+    let names_path = |text: &str| {
+        let mut hits = paths.iter().flat_map(|path| text.match_indices(path));
+        hits.any(|(at, _)| begins_path(text, at))
+    };
+    let lines = file
+        .text
+        .lines()
+        .enumerate()
+        .filter(|(_, text)| names_path(text));
+    lines
+        .map(|(index, _)| FormBreach::new(&file.path, index + 1, "a path of one machine"))
+        .collect()
+}
+
+fn check_module_name(file: &SourceFile) -> Option<FormBreach> {
+    let stem = file.path.trim_end_matches(".rs");
+    let vague = stem.split('/').find(|part| VAGUE_MODULES.contains(part))?;
+    Some(FormBreach::new(
+        &file.path,
+        0,
+        format!("`{vague}` does not say what it holds"),
+    ))
+}
+
+/// Checks that a file says what it holds, and an analysis what it rests on.
+fn check_header(file: &SourceFile) -> Vec<FormBreach> {
+    let is_text = |line: &&str| !line.trim().is_empty() && !line.starts_with("#![");
+    let lines = file.text.lines().filter(is_text);
+    let header: Vec<&str> = lines.take_while(|line| line.starts_with("//!")).collect();
+    if header.is_empty() {
+        return vec![FormBreach::new(
+            &file.path,
+            1,
+            "no `//!` comment says what this file holds",
+        )];
+    }
+    let inner = file.path.strip_prefix(ANALYSIS_FOLDER).unwrap_or_default();
+    let labels: &[&str] = match inner.split_once('/') {
+        _ if TEXT_ONLY.contains(&inner) => &[],
+        Some(("diagnose", _)) => &CAUSE_LABELS,
+        Some(("limit" | "stats" | "throughput", _)) => &METHOD_LABELS,
+        _ => &[],
+    };
+    let missing = labels
+        .iter()
+        .filter(|label| !header.iter().any(|line| line.contains(**label)));
+    missing
+        .map(|label| FormBreach::new(&file.path, 1, format!("the header lacks `{label}`")))
+        .collect()
+}
+
+/// Checks that a type is found by its name: unique in the workspace, and not a bare participle.
+fn check_type_names(census: &CodeCensus) -> Vec<FormBreach> {
+    let mut first: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut breaches = Vec::new();
+    for item in census
+        .items
+        .iter()
+        .filter(|item| item.kind == ItemKind::Type)
+    {
+        if PARTICIPLES.contains(&item.name.as_str()) {
+            let text = format!("`{}` is a bare participle", item.name);
+            breaches.push(FormBreach::new(&item.path, item.line, text));
+        }
+        if let Some(other) = first.insert(&item.name, &item.path) {
+            let text = format!("`{}` is the name of a type in {other} too", item.name);
+            breaches.push(FormBreach::new(&item.path, item.line, text));
+        }
+    }
+    breaches
+}
+
+/// Checks texts for people against the words to avoid.
+fn check_texts(census: &CodeCensus) -> Vec<FormBreach> {
+    let mut breaches = Vec::new();
+    for literal in census
+        .texts
+        .iter()
+        .filter(|it| it.path.starts_with("crates/"))
+    {
+        let words: Vec<&str> = literal.text.split(|c: char| !c.is_alphabetic()).collect();
+        let text = format!(" {} ", words.join(" ").to_lowercase());
+        for (avoided, instead) in AVOIDED_WORDS {
+            if text.contains(&format!(" {avoided} ")) {
+                let text = format!("`{avoided}` in a text: say {instead}");
+                breaches.push(FormBreach::new(&literal.path, literal.line, text));
+            }
+        }
+    }
+    breaches
+}
+
+/// Checks that the name of an integer in a report gives its unit.
+fn check_report_integers(census: &CodeCensus) -> Vec<FormBreach> {
+    let fields = census
+        .fields
+        .iter()
+        .filter(|it| it.path.starts_with(REPORT_FOLDER));
+    let unnamed = fields.filter(|field| {
+        let integer = ["u64", "u32", "u16", "u8", "i64", "i32"];
+        integer.iter().any(|it| field.type_text.contains(it))
+            && !field.type_text.contains("Map <")
+            && !field.name.split('_').any(|part| UNITS.contains(&part))
+            && !UNIT_IN_PARENT.contains(&field.owner.as_str())
+    });
+    unnamed
+        .map(|field| {
+            let text = format!("`{}` is an integer without a unit in its name", field.name);
+            FormBreach::new(&field.path, field.line, text)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str) -> SourceFile {
+        SourceFile {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    fn breaches(path: &str, text: &str) -> Vec<String> {
+        let file = file(path, text);
+        let census = CodeCensus::read(std::slice::from_ref(&file)).expect("Rust");
+        let mut found = check_file(&file);
+        found.extend(check_type_names(&census));
+        found.extend(check_texts(&census));
+        found.extend(check_report_integers(&census));
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_breach_names_its_file_and_line() {
+        let probe = "crates/longhaul-probe/src/pump.rs";
+        for (path, text, expected) in [
+            (probe, "fn f() {}", "pump.rs:1: no `//!` comment"),
+            (
+                probe,
+                "//! Q.\nstruct Seen;",
+                "pump.rs:2: `Seen` is a bare participle",
+            ),
+            (
+                probe,
+                "//! Q.\nfn f() { print!(\"a stranger\"); }",
+                "pump.rs:2: `stranger` in a text",
+            ),
+            (
+                probe,
+                "//! Q.\nmod a { struct FirstRow; }\nmod b { struct FirstRow; }",
+                "pump.rs:3: `FirstRow` is the name of a type",
+            ),
+            (
+                "crates/longhaul-probe/src/utils.rs",
+                "//! Q.",
+                "`utils` does not say",
+            ),
+            (
+                "crates/longhaul-analysis/src/stats/mean.rs",
+                "//! Q.\n//! Source: s\n//! Error: e. Wrong when: w",
+                "the header lacks `Units:`",
+            ),
+            (
+                "crates/longhaul-analysis/src/diagnose/cause.rs",
+                "//! Q.\n//! We would see: a. Refuted by: b.\n//! Needs: c. Wrong when: d",
+                "the header lacks `To do:`",
+            ),
+            (
+                "crates/longhaul-model/src/report/v1/plan.rs",
+                "//! Q.\npub struct Plan {\n    pub rate: u64,\n    pub rate_bps: Option<u64>,\n}",
+                "plan.rs:3: `rate` is an integer without a unit",
+            ),
+        ] {
+            let found = breaches(path, text);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].contains(expected), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_test_file_needs_no_header() {
+        assert_eq!(
+            breaches("crates/longhaul-lab/tests/truth.rs", "fn f() {}"),
+            [""; 0]
+        );
     }
 }

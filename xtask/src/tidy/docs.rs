@@ -1,11 +1,11 @@
-//! What the documents promise: links, commands and pages that exist.
+//! Checks of the pages: links, paths and commands that exist.
 
-use super::Breach;
+use super::FormBreach;
 use crate::checkout::SourceFile;
 use crate::{CHORES, bench};
 
-/// Pages without which the house has no front door.
-const HOUSE: &[&str] = &[
+/// Pages that every user or developer expects.
+const REQUIRED_PAGES: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -18,37 +18,39 @@ const HOUSE: &[&str] = &[
     "docs/vocabulary.md",
 ];
 
-/// Every page of `HOUSE` is there.
-pub fn the_house_is_complete(files: &[SourceFile]) -> Vec<Breach> {
-    HOUSE
-        .iter()
-        .filter(|page| !exists(files, page))
-        .map(|page| Breach::error(page, 0, "house", "this page is missing"))
+/// Returns all breaches in the Markdown pages.
+pub fn check_pages(files: &[SourceFile]) -> Vec<FormBreach> {
+    let missing = REQUIRED_PAGES.iter().filter(|page| !exists(files, page));
+    let missing = missing.map(|page| FormBreach::new(page, 0, "this page is missing"));
+    missing
+        .chain(check_links(files))
+        .chain(check_paths(files))
+        .chain(check_commands(files))
         .collect()
 }
 
-/// A relative link in a page names a file or folder of the checkout.
-pub fn links_lead_somewhere(files: &[SourceFile]) -> Vec<Breach> {
+/// Checks that relative links lead to files or folders of the checkout.
+fn check_links(files: &[SourceFile]) -> Vec<FormBreach> {
     prose(files)
         .flat_map(|(file, line, text)| links(text).map(move |link| (file, line, link)))
         .filter(|(_, _, link)| !link.contains("://") && !link.starts_with(['#', '<']))
         .filter_map(|(file, line, link)| {
             let target = resolve(&file.path, link.split('#').next().unwrap_or(link));
             let why = format!("`{link}` leads nowhere");
-            (!exists(files, &target)).then(|| Breach::error(&file.path, line, "link", why))
+            (!exists(files, &target)).then(|| FormBreach::new(&file.path, line, why))
         })
         .collect()
 }
 
-/// A path of the checkout in backticks is one.
-pub fn named_paths_exist(files: &[SourceFile]) -> Vec<Breach> {
+/// Checks that paths in backticks exist.
+fn check_paths(files: &[SourceFile]) -> Vec<FormBreach> {
     const FOLDERS: &[&str] = &["crates/", "xtask/", "docs/", "fixtures/", "fuzz/"];
     prose(files)
         .flat_map(|(file, line, text)| code_spans(text).map(move |span| (file, line, span)))
         .filter(|(_, _, span)| FOLDERS.iter().any(|folder| span.starts_with(folder)))
         .filter(|(_, _, span)| !span.contains([' ', '*', '{']) && !exists(files, span))
         .map(|(file, line, span)| {
-            Breach::error(&file.path, line, "path", format!("there is no `{span}`"))
+            FormBreach::new(&file.path, line, format!("there is no `{span}`"))
         })
         .collect()
 }
@@ -77,7 +79,7 @@ fn exists(files: &[SourceFile], path: &str) -> bool {
         .any(|file| file.path == path || file.path.starts_with(&folder))
 }
 
-/// The path that `link` means in the page at `page`.
+/// Returns the path that `link` means in the page at `page`.
 fn resolve(page: &str, link: &str) -> String {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();
@@ -93,14 +95,14 @@ fn resolve(page: &str, link: &str) -> String {
     parts.join("/")
 }
 
-/// A chore, bench or make target that a page names can be run.
-pub fn named_commands_exist(files: &[SourceFile]) -> Vec<Breach> {
+/// Checks that tasks, benches and make targets exist.
+fn check_commands(files: &[SourceFile]) -> Vec<FormBreach> {
     let targets = make_targets(files);
     prose(files)
         .flat_map(|(file, line, text)| code_spans(text).map(move |span| (file, line, span)))
         .filter_map(|(file, line, span)| {
             let why = unknown_command(span, &targets)?;
-            Some(Breach::error(&file.path, line, "command", why))
+            Some(FormBreach::new(&file.path, line, why))
         })
         .collect()
 }
@@ -123,12 +125,12 @@ fn unknown_command(span: &str, targets: &[&str]) -> Option<String> {
     }
 }
 
-/// `…` and `NAME` stand for something.
+/// Returns whether a word is a name and not a placeholder such as `…` or `NAME`.
 fn is_name(word: &str) -> bool {
     word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
 }
 
-/// What stands between backticks, and whole lines of indented or fenced code after a prompt.
+/// Returns the code between backticks, and lines after a prompt.
 fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     let spans = text.split('`').skip(1).step_by(2);
     let prompt = text.trim_start().strip_prefix("$ ");
@@ -143,4 +145,28 @@ fn make_targets(files: &[SourceFile]) -> Vec<&str> {
         .filter_map(|line| line.split_once(':'))
         .map(|(target, _)| target)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_may_name_only_what_exists() {
+        let page =
+            "See [a](docs/a.md) and [b](docs/b.md).\n\n`cargo xtask bench magic` and `make demo`";
+        let files = [
+            ("Makefile", ".PHONY: demo\ndemo:\n\tcargo run demo\n"),
+            ("README.md", page),
+            ("docs/a.md", "[up](../README.md#x)"),
+        ]
+        .map(|(path, text)| SourceFile {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        });
+        let lines =
+            |breaches: Vec<FormBreach>| breaches.iter().map(|it| it.line).collect::<Vec<_>>();
+        assert_eq!(lines(check_links(&files)), [1]);
+        assert_eq!(lines(check_commands(&files)), [3]);
+    }
 }
