@@ -33,8 +33,8 @@ export const theme = new ThemeState();
 const known = new Map<string, string>();
 let probe: HTMLElement | undefined;
 
-/** A colour of the style sheet by its name there, such as `ink` for `--ink`. */
-export function ink(name: string): string {
+/** Returns a colour of the style sheet by its name, such as `ink` for `--ink`. */
+export function cssColour(name: string): string {
   void theme.version;
   let colour = known.get(name);
   if (colour === undefined) {
@@ -50,8 +50,8 @@ export function ink(name: string): string {
   return colour;
 }
 
-/** The same colour, let through. */
-export function faint(name: string, alpha: number): string {
-  const parts = ink(name).match(/[\d.]+/g) ?? [];
+/** Returns the same colour with an alpha value. */
+export function translucent(name: string, alpha: number): string {
+  const parts = cssColour(name).match(/[\d.]+/g) ?? [];
   return `rgba(${parts.slice(0, 3).join(", ")}, ${alpha})`;
 }

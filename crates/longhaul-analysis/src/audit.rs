@@ -121,7 +121,7 @@ fn judge_rule(
     };
     let worst = paths.iter().map(judge).min_by_key(|(_, j)| j.grade);
     let (path, judgement) = worst.map_or_else(
-        || (None, judge_unknown(String::from("no path is given"))),
+        || (None, judge_unknown(String::from("no path was given"))),
         |(path, judgement)| (Some(path), judgement),
     );
     let RuleJudgement {
@@ -173,8 +173,8 @@ fn collect_audit_caveats(readings: HostReadings) -> Vec<ReportCaveat> {
     if readings.switch("cpu.hypervisor") == Ok(true) {
         found.push(ReportCaveat::new(
             "virtual_machine",
-            "this is a virtual machine: the interface, the processor and the queues beneath it \
-             are not seen from here",
+            "this is a virtual machine: the physical interface, CPU and queues beneath it are not \
+             visible",
         ));
     }
     found

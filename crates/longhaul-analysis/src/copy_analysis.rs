@@ -178,7 +178,7 @@ fn describe_network_limits(seen: &CopyObservation) -> Option<String> {
     let percent = |us: u64| us as f64 * 100.0 / tcp.busy_us as f64;
     Some(format!(
         "of the time with data under way, {:.0} % were held by the receive window, {:.0} % by the \
-         send buffer, the rest by the path; {} segments were sent again",
+         send buffer, the rest by the path; {} segments were retransmitted",
         percent(tcp.receive_window_limited_us),
         percent(tcp.send_buffer_limited_us),
         tcp.retransmitted_segments

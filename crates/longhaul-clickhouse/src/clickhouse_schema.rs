@@ -19,7 +19,7 @@ const COUNT_STEP_TABLES: &str = "SELECT toUInt64(count()) FROM system.tables \
 
 /// Checks the server's version and applies missing schema steps.
 pub fn prepare_schema(client: &DatabaseClient) -> Result<(), StoreError> {
-    let doing = "ask the version of the server";
+    let doing = "read the version of the server";
     // TabSeparated is understood by servers of any age.
     let version = client.request_without_database(doing, |at| async move {
         let mut answer = at.query("SELECT version()").fetch_bytes("TabSeparated")?;
@@ -48,9 +48,9 @@ fn old_server_error(client: &DatabaseClient, version: &str, year: u32, release: 
     StoreError::Database {
         doing: "use the server",
         at: client.location(),
-        source: format!("it is ClickHouse {version}, and {year}.{release} is the least").into(),
+        source: format!("it is ClickHouse {version}; {year}.{release} or later is required").into(),
         hint: Some(String::from(
-            "upgrade it; docs/clickhouse.md says how to set one up",
+            "upgrade the server; docs/clickhouse.md explains the setup",
         )),
     }
 }
@@ -59,20 +59,20 @@ fn newer_schema_error(client: &DatabaseClient, found: u32, known: u32) -> StoreE
     StoreError::Database {
         doing: "use the tables",
         at: client.location(),
-        source: format!("they are of schema {found}, this longhaul knows up to {known}").into(),
-        hint: Some(String::from("upgrade longhaul here too")),
+        source: format!("they have schema {found}, this longhaul supports up to {known}").into(),
+        hint: Some(String::from("upgrade this longhaul too")),
     }
 }
 
 fn read_schema_step(client: &DatabaseClient) -> Result<u32, StoreError> {
     let database = &client.options.database;
-    let there: u64 = client.request_without_database("look for the tables", |at| async move {
+    let there: u64 = client.request_without_database("find the tables", |at| async move {
         at.query(COUNT_STEP_TABLES).bind(database).fetch_one().await
     })?;
     if there == 0 {
         return Ok(0);
     }
-    client.request("read the schema's step", |at| async move {
+    client.request("read the schema step", |at| async move {
         at.query("SELECT max(step) FROM schema_step")
             .fetch_one()
             .await
@@ -84,7 +84,7 @@ fn create_database(client: &DatabaseClient) -> Result<(), StoreError> {
         Some(_) => "CREATE DATABASE IF NOT EXISTS ? ON CLUSTER ?",
         None => "CREATE DATABASE IF NOT EXISTS ?",
     };
-    client.request_without_database("make the database", |at| async move {
+    client.request_without_database("create the database", |at| async move {
         let made = at.query(sql).bind(Identifier(&client.options.database));
         match &client.options.cluster {
             Some(cluster) => made.bind(Identifier(cluster)).execute().await,
@@ -103,11 +103,11 @@ fn apply_schema_step(client: &DatabaseClient, step: u32, text: &str) -> Result<(
     };
     for statement in writer.statements(text) {
         let statement = &statement;
-        client.request("make the tables", |at| async move {
+        client.request("create the tables", |at| async move {
             at.query_raw(statement).execute().await
         })?;
     }
-    client.request("note the schema's step", |at| async move {
+    client.request("store the schema step", |at| async move {
         let mut insert = at.insert::<SchemaStepRow>("schema_step").await?;
         insert.write(&SchemaStepRow { step }).await?;
         insert.end().await
@@ -122,7 +122,7 @@ pub fn read_disk_bytes(client: &DatabaseClient) -> Result<Option<u64>, StoreErro
     };
     let sql =
         &format!("SELECT toUInt64(sum(bytes_on_disk)) FROM {from} WHERE active AND database = ?");
-    let asked = client.request("ask the size of the tables", |at| async move {
+    let asked = client.request("read the size of the tables", |at| async move {
         let query = at.query(sql).bind(&client.options.database);
         query.fetch_one().await
     });

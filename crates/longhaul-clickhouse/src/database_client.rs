@@ -37,7 +37,7 @@ impl DatabaseClient {
             why,
         };
         if options.urls.is_empty() {
-            return Err(refuse("a database without a URL", "name at least one"));
+            return Err(refuse("a database without a URL", "configure at least one"));
         }
         let doors = options.urls.iter().enumerate().map(|(number, url)| {
             // The URL may hold a password, so it is not repeated.
@@ -149,9 +149,10 @@ impl DatabaseClient {
     ) -> Result<T, RequestError> {
         endpoint
             .check_reachable()
-            .map_err(|error| RequestError::Unreachable(format!("no connection: {error}")))?;
+            .map_err(|error| RequestError::Unreachable(format!("cannot connect: {error}")))?;
         let runtime = self.runtime.as_ref();
-        let runtime = runtime.ok_or_else(|| RequestError::Other(String::from("it is closed")))?;
+        let runtime =
+            runtime.ok_or_else(|| RequestError::Other(String::from("the client is closed")))?;
         let answer = runtime.block_on(async { tokio::time::timeout(deadline, work).await });
         endpoint.record_answer(matches!(answer, Ok(Ok(_))));
         match answer {

@@ -115,14 +115,14 @@ fn parse_host_port(url: &str) -> Result<String, &'static str> {
     let (rest, port) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
         (Some(rest), _) => (rest, 8123),
         (_, Some(rest)) => (rest, 8443),
-        _ => return Err("it does not begin with http:// or https://"),
+        _ => return Err("it must begin with http:// or https://"),
     };
     let rest = rest.trim_end_matches('/');
     if rest.contains('@') {
-        return Err("user and password have settings of their own");
+        return Err("set the user and the password with their own settings");
     }
     if rest.is_empty() || rest.contains(['/', '?', '#', ' ']) {
-        return Err("it is not scheme, host and port alone");
+        return Err("it must contain only scheme, host and port");
     }
     let after_brackets = rest.rsplit(']').next().unwrap_or(rest);
     if after_brackets.contains(':') {

@@ -27,7 +27,7 @@ pub fn apply_retention(
     if !client.is_current() {
         return Err(StoreError::Refused {
             what: String::from("retention on a server of 2018"),
-            why: "it cannot remove rows and say when they are gone",
+            why: "it cannot report when deleted rows are gone",
         });
     }
     let mut removed = RetentionResult::default();
@@ -50,7 +50,7 @@ fn expire_values(
         return Ok(());
     };
     // From now on every writer checks whether its hours are closed.
-    client.request("note what is to be closed", |at| async move {
+    client.request("record which hours are to be closed", |at| async move {
         let mut insert = at.insert::<ClosingHourRow>("closing").await?;
         insert.write(&ClosingHourRow { before_hour: hour }).await?;
         insert.end().await
@@ -73,7 +73,7 @@ fn find_oldest_value(
     end_us: i64,
 ) -> Result<Option<i64>, StoreError> {
     let (count, first_us): (u64, i64) =
-        client.request_slow("look for old values", |at| async move {
+        client.request_slow("find old values", |at| async move {
             at.query(
                 "SELECT toUInt64(count()), min(at_us) FROM value WHERE at_us >= ? AND at_us < ?",
             )
@@ -110,7 +110,7 @@ fn close_hours(client: &DatabaseClient, begin: i64, end: i64) -> Result<(u64, u6
     client.request_slow("close old hours", |at| async move {
         at.query_raw(sql).execute().await
     })?;
-    client.request_slow("count what was closed", |at| async move {
+    client.request_slow("count the closed hours", |at| async move {
         let sql = "SELECT toUInt64(count()), toUInt64(sum(samples)) FROM closed_hour FINAL \
                    WHERE hour >= ? AND hour < ? AND earliness = ?";
         let query = at.query(sql).bind(begin).bind(end);
@@ -131,7 +131,7 @@ fn delete_rows(client: &DatabaseClient, table: &str, which: &str) -> Result<(), 
         None => format!("DELETE FROM {table} WHERE {which}"),
     };
     let sql = &sql;
-    client.request_slow("remove what is old", |at| async move {
+    client.request_slow("delete old rows", |at| async move {
         at.query_raw(sql).execute().await
     })
 }
@@ -139,7 +139,7 @@ fn delete_rows(client: &DatabaseClient, table: &str, which: &str) -> Result<(), 
 /// Deletes closed hours and returns their number.
 fn expire_hours(client: &DatabaseClient, before_us: i64) -> Result<u64, StoreError> {
     let hour = before_us.div_euclid(HOUR_US);
-    let count: u64 = client.request_slow("look for old hours", |at| async move {
+    let count: u64 = client.request_slow("find old hours", |at| async move {
         at.query("SELECT toUInt64(count()) FROM closed_hour FINAL WHERE hour < ?")
             .bind(hour)
             .fetch_one()
@@ -155,7 +155,7 @@ fn expire_hours(client: &DatabaseClient, before_us: i64) -> Result<u64, StoreErr
 
 /// Deletes expired reports of watched runs and returns their number.
 fn expire_reports(client: &DatabaseClient, before_us: i64) -> Result<u64, StoreError> {
-    let count: u64 = client.request_slow("look for old reports", |at| async move {
+    let count: u64 = client.request_slow("find old reports", |at| async move {
         at.query("SELECT toUInt64(uniqExact(id)) FROM report WHERE at_us < ?")
             .bind(before_us)
             .fetch_one()
@@ -173,14 +173,13 @@ fn expire_reports(client: &DatabaseClient, before_us: i64) -> Result<u64, StoreE
 fn expire_planned(client: &DatabaseClient, before_us: i64) -> Result<u64, StoreError> {
     let mut removed = 0;
     loop {
-        let ids: Vec<String> =
-            client.request_slow("look for old planned runs", |at| async move {
-                at.query("SELECT id FROM planned FINAL WHERE due_us < ? AND state <> 0 LIMIT ?")
-                    .bind(before_us)
-                    .bind(PLANNED_PER_STEP)
-                    .fetch_all()
-                    .await
-            })?;
+        let ids: Vec<String> = client.request_slow("find old planned runs", |at| async move {
+            at.query("SELECT id FROM planned FINAL WHERE due_us < ? AND state <> 0 LIMIT ?")
+                .bind(before_us)
+                .bind(PLANNED_PER_STEP)
+                .fetch_all()
+                .await
+        })?;
         if ids.is_empty() {
             return Ok(removed);
         }
@@ -205,7 +204,7 @@ fn delete_planned(
         format_placeholders(ids.len())
     );
     let sql = &sql;
-    client.request_slow("remove old planned runs", |at| async move {
+    client.request_slow("delete old planned runs", |at| async move {
         let query = at.query(sql).bind(before_us);
         let bound = ids.iter().fold(query, |query, id| query.bind(id));
         bound.execute().await

@@ -117,7 +117,7 @@ fn query_weekly_medians(
          WHERE length(sorted) > 0"
     );
     let sql = &sql;
-    client.request("read what is usual", |at| async move {
+    client.request("read the usual values", |at| async move {
         let query = at.query(sql).bind(quantity.word());
         query.bind(hours.0).bind(hours.1).fetch_all().await
     })

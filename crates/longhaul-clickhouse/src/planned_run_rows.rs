@@ -117,7 +117,7 @@ fn apply_outcome(row: &mut Stored, outcome: &PlannedOutcome) {
 fn read_stored_rows(client: &DatabaseClient, ids: &[&str]) -> Result<Vec<Stored>, StoreError> {
     let mut found = Vec::new();
     for ids in ids.chunks(MAX_IDS_PER_QUERY) {
-        let rows: Vec<Stored> = client.request("look for planned runs", |at| async move {
+        let rows: Vec<Stored> = client.request("find planned runs", |at| async move {
             let sql = format!(
                 "SELECT ?fields FROM planned WHERE id IN ({}) \
                  ORDER BY id, standing DESC LIMIT 1 BY id",
@@ -135,7 +135,7 @@ fn insert_rows(client: &DatabaseClient, rows: &[Stored]) -> Result<(), StoreErro
     if rows.is_empty() {
         return Ok(());
     }
-    client.request("note planned runs", |at| async move {
+    client.request("store planned runs", |at| async move {
         let mut insert = at.insert::<Stored>("planned").await?;
         for row in rows {
             insert.write(row).await?;

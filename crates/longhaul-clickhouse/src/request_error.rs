@@ -62,24 +62,24 @@ impl RequestError {
     fn hint(&self) -> Option<String> {
         let words = match self {
             RequestError::Unreachable(_) | RequestError::TimedOut(_) => {
-                "see that the server runs and answers: `curl URL/ping`; what was measured waits \
+                "check that the server runs and answers: `curl URL/ping`; the results wait \
                  in the agent's own archive"
             }
             RequestError::Other(_) => return None,
             RequestError::ServerError(words) => match parse_error_code(words)? {
                 code if LOGIN_FAILED_CODES.contains(&code) => "check `user` and `password_file`",
                 code if ACCESS_DENIED_CODES.contains(&code) => {
-                    "give the user its rights on the database: docs/clickhouse.md, Rights"
+                    "grant the user its rights on the database: docs/clickhouse.md, Rights"
                 }
                 code if OUT_OF_SPACE_CODES.contains(&code) => {
-                    "make room on the server: disk or memory"
+                    "free disk space or memory on the server"
                 }
                 code if UNKNOWN_CLUSTER_CODES.contains(&code) => {
-                    "`cluster` is a name in the servers' remote_servers: \
+                    "set `cluster` to a name in the servers' remote_servers: \
                      `SELECT cluster FROM system.clusters` lists them"
                 }
                 code if TRANSIENT_CODES.contains(&code) => {
-                    "the server is overloaded or parted from its keeper; it is tried again later"
+                    "check the load of the server and its connection to the keeper; longhaul retries later"
                 }
                 _ => return None,
             },

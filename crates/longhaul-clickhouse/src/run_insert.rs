@@ -92,16 +92,15 @@ fn match_stored_runs(
     let mut ids: Vec<&str> = places.keys().copied().collect();
     ids.sort_unstable();
     for ids in ids.chunks(MAX_IDS_PER_QUERY) {
-        let stored: Vec<(String, String)> =
-            client.request("look for the runs", |at| async move {
-                let sql = format!(
-                    "SELECT id, report FROM report WHERE id IN ({}) \
+        let stored: Vec<(String, String)> = client.request("find the runs", |at| async move {
+            let sql = format!(
+                "SELECT id, report FROM report WHERE id IN ({}) \
                  ORDER BY id, earliness DESC LIMIT 1 BY id",
-                    format_placeholders(ids.len())
-                );
-                let query = ids.iter().fold(at.query(&sql), |query, id| query.bind(id));
-                query.fetch_all().await
-            })?;
+                format_placeholders(ids.len())
+            );
+            let query = ids.iter().fold(at.query(&sql), |query, id| query.bind(id));
+            query.fetch_all().await
+        })?;
         for (id, report) in stored {
             for &place in places.get(id.as_str()).into_iter().flatten() {
                 fates[place] = compare_reports(&report, &runs[place].report);
@@ -215,7 +214,7 @@ fn find_closed_hours(
     if readings.is_empty() {
         return Ok(found);
     }
-    let before: i64 = client.request("ask which hours are closed", |at| async move {
+    let before: i64 = client.request("read which hours are closed", |at| async move {
         at.query("SELECT max(before_hour) FROM closing")
             .fetch_one()
             .await
@@ -223,18 +222,17 @@ fn find_closed_hours(
     let hours: BTreeSet<SeriesHour> = readings.iter().map(|it| hour_of(it)).collect();
     let old: Vec<SeriesHour> = hours.into_iter().filter(|it| it.3 < before).collect();
     for old in old.chunks(MAX_IDS_PER_QUERY) {
-        let rows: Vec<OwnedSeriesHour> =
-            client.request("look for closed hours", |at| async move {
-                let sql = format!(
-                    "SELECT DISTINCT quantity, sender, receiver, hour FROM closed_hour \
+        let rows: Vec<OwnedSeriesHour> = client.request("find closed hours", |at| async move {
+            let sql = format!(
+                "SELECT DISTINCT quantity, sender, receiver, hour FROM closed_hour \
                  WHERE (quantity, sender, receiver, hour) IN ({})",
-                    vec!["(?, ?, ?, ?)"; old.len()].join(", ")
-                );
-                let bound = old.iter().fold(at.query(&sql), |query, hour| {
-                    query.bind(hour.0).bind(hour.1).bind(hour.2).bind(hour.3)
-                });
-                bound.fetch_all().await
-            })?;
+                vec!["(?, ?, ?, ?)"; old.len()].join(", ")
+            );
+            let bound = old.iter().fold(at.query(&sql), |query, hour| {
+                query.bind(hour.0).bind(hour.1).bind(hour.2).bind(hour.3)
+            });
+            bound.fetch_all().await
+        })?;
         found.extend(rows);
     }
     Ok(found)

@@ -19,7 +19,7 @@ pub fn parse_claims(text: &str, is_json: bool) -> Result<Vec<PublishedClaim>, St
         return Err(format!("more than {MAX_CLAIMS} claims"));
     }
     match claims.iter().find(|claim| has_control_chars(claim)) {
-        Some(_) => Err("a text in it has control characters".to_owned()),
+        Some(_) => Err("a text contains control characters".to_owned()),
         None => Ok(claims),
     }
 }

@@ -111,9 +111,9 @@ fn parse_iperf3_result(value: &Value) -> Option<ImportedResult> {
     }
     if end["streams"].as_array().is_none_or(Vec::is_empty) {
         one.import_caveats
-            .push("the run has no end: it was cut off or failed".to_owned());
+            .push("the run has no end: it was truncated or failed".to_owned());
     }
-    one.add_missing("what limited the run: buffers in force, time blocked, limits of windows");
+    one.add_missing("limiting factor: effective buffers, blocked times, window limits");
     Some(one)
 }
 
@@ -144,7 +144,7 @@ fn read_hosts(one: &mut ImportedResult, start: &Value) {
     {
         if text_between(name, "<", ">").is_some() {
             one.import_caveats
-                .push("a host has markup in its name".to_owned());
+                .push("a host name contains markup".to_owned());
             break;
         }
     }
@@ -198,10 +198,10 @@ fn read_totals(one: &mut ImportedResult, end: &Value) {
         one.observation.either = read_transfer(&end["sum"]);
     }
     if one.observation.receiver.is_none() {
-        one.add_missing("what the receiver counted");
+        one.add_missing("receiver counts");
     }
     if end["sum_sent_bidir_reverse"].is_object() {
-        let flaw = "the run went both ways; only the first direction is in the totals";
+        let flaw = "the run is bidirectional; the totals contain only the first direction";
         one.import_caveats.push(flaw.to_owned());
     }
 }

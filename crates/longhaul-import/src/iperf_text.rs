@@ -102,7 +102,7 @@ fn parse_remark(one: &mut ImportedResult, line: &str) {
     if line.starts_with("Reverse mode") {
         one.observation.forward = Some(false);
     } else if line.contains("sender seems to have been interrupted") || line.contains("error - ") {
-        let text = format!("iperf says: {}", sanitize_text(line));
+        let text = format!("iperf reports: {}", sanitize_text(line));
         if one.import_caveats.len() < MAX_REMARKS {
             one.import_caveats.push(text);
         }
@@ -325,8 +325,8 @@ fn finish_result(one: &mut ImportedResult) {
     }
     if seen.streams.is_empty() {
         one.import_caveats
-            .push("the lines of the whole run are not there: it is cut off".to_owned());
+            .push("the totals of the run are missing: the output is truncated".to_owned());
     }
     one.add_missing("bytes beyond the printed digits");
-    one.add_missing("round trips, buffers in force, what limited the run");
+    one.add_missing("round trips, effective buffers, limiting factor");
 }

@@ -17,7 +17,7 @@ pub(crate) fn parse_json_results(
     let mut unread = None;
     // serde_json limits the depth, and no value is larger than the file.
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
-        let value = value.map_err(|error| format!("it is no sound JSON: {error}"))?;
+        let value = value.map_err(|error| format!("not valid JSON: {error}"))?;
         if found.len() > MAX_RESULTS {
             break;
         }
@@ -39,12 +39,12 @@ pub(crate) fn parse_json_results(
 
 fn describe_unknown_json(wanted: &[ImportFormat]) -> String {
     let marks = wanted.iter().filter_map(|format| match format {
-        ImportFormat::Iperf3Json => Some("not iperf3's: it has no `start` with `version` iperf"),
-        ImportFormat::Pscheduler => Some("no result of pScheduler: it has no `succeeded`"),
+        ImportFormat::Iperf3Json => Some("not from iperf3: no `start` with `version` iperf"),
+        ImportFormat::Pscheduler => Some("not from pScheduler: no `succeeded`"),
         _ => None,
     });
     let marks: Vec<&str> = marks.collect();
-    format!("it is JSON, and {}", marks.join(", and "))
+    format!("JSON, but {}", marks.join(", and "))
 }
 
 /// Stores a value as printed.

@@ -15,9 +15,7 @@ pub fn parse_legs(text: &str) -> Result<LegsFile, String> {
     if !STOP_COUNTS.contains(&file.stops.len()) {
         let (least, most) = (STOP_COUNTS.start(), STOP_COUNTS.end());
         let count = file.stops.len();
-        return Err(format!(
-            "it has {count} stops; allowed are {least} to {most}"
-        ));
+        return Err(format!("{count} stops; allowed: {least} to {most}"));
     }
     let about = [
         &file.about.name,
@@ -51,11 +49,11 @@ fn list_stop_texts(stop: &LegsFileStop) -> Vec<&str> {
 /// Refuses texts that are empty, too long or have control characters: they are shown to users.
 fn check_text(text: &str) -> Result<(), String> {
     if text.contains(char::is_control) {
-        return Err("a text in it has control characters".to_owned());
+        return Err("a text contains control characters".to_owned());
     }
     if text.trim().is_empty() || text.len() > MAX_TEXT_BYTES {
         return Err(format!(
-            "a text in it is empty or longer than {MAX_TEXT_BYTES} bytes"
+            "a text is empty or longer than {MAX_TEXT_BYTES} bytes"
         ));
     }
     Ok(())
@@ -72,7 +70,7 @@ mod tests {
             ("stops = [\"Geneva\"]", "1 stops"),
             (
                 "stops = [\"Geneva\", \"\\u001b[2J\"]",
-                "stop 2: a text in it has control characters",
+                "stop 2: a text contains control characters",
             ),
             ("stops = [\"Geneva\", 3]", "line 1"),
             ("stops = [\"Geneva\", \" \"]", "empty"),

@@ -167,10 +167,10 @@ pub fn parse_output(
         formats.iter().flat_map(|it| it.parse_text(text)).collect()
     };
     if found.len() > MAX_RESULTS {
-        return Err(format!("it has more than {MAX_RESULTS} results"));
+        return Err(format!("more than {MAX_RESULTS} results"));
     }
     if found.is_empty() {
-        return Err("no output of a program that is known is in it".to_owned());
+        return Err("no output of a known program found".to_owned());
     }
     Ok(found)
 }

@@ -21,11 +21,11 @@ const MAX_NAME_BYTES: usize = 100;
 /// Parses a manifest and returns it if it is safe to use, or the reason why not.
 pub fn parse_manifest(bytes: &[u8]) -> Result<BundleManifest, String> {
     let manifest: BundleManifest =
-        serde_json::from_slice(bytes).map_err(|e| format!("it is no manifest: {e}"))?;
+        serde_json::from_slice(bytes).map_err(|e| format!("not a manifest: {e}"))?;
     if manifest.schema != MANIFEST_SCHEMA {
         let found: String = manifest.schema.chars().take(40).collect();
         return Err(format!(
-            "its schema is {found:?}; this longhaul knows {MANIFEST_SCHEMA}"
+            "its schema is {found:?}; this longhaul supports {MANIFEST_SCHEMA}"
         ));
     }
     if manifest.files.len() > MAX_FILES {
@@ -36,16 +36,22 @@ pub fn parse_manifest(bytes: &[u8]) -> Result<BundleManifest, String> {
         if !is_bundle_file_name(&file.name)
             || [MANIFEST_NAME, SIGNATURE_NAME].contains(&file.name.as_str())
         {
-            return Err(format!("it lists {:?}, which no bundle has", file.name));
+            return Err(format!(
+                "it lists {:?}, which is not a file of a bundle",
+                file.name
+            ));
         }
         if !names.insert(&file.name) {
             return Err(format!("it lists {} twice", file.name));
         }
         if !is_lower_hex(&file.sha256, 64) {
-            return Err(format!("the digest of {} is none", file.name));
+            return Err(format!("the digest of {} is invalid", file.name));
         }
         if file.bytes > MAX_FILE_BYTES {
-            return Err(format!("{} is said to be larger than 64 GiB", file.name));
+            return Err(format!(
+                "the stated size of {} is larger than 64 GiB",
+                file.name
+            ));
         }
     }
     if manifest
@@ -53,7 +59,7 @@ pub fn parse_manifest(bytes: &[u8]) -> Result<BundleManifest, String> {
         .as_ref()
         .is_some_and(|it| !is_lower_hex(it, 64))
     {
-        return Err("its public key is none".to_owned());
+        return Err("its public key is invalid".to_owned());
     }
     Ok(manifest)
 }
@@ -116,7 +122,10 @@ mod tests {
             "a\\b",
         ] {
             let error = parsed(&manifest(name)).expect_err(name);
-            assert!(error.contains("which no bundle has"), "{name}: {error}");
+            assert!(
+                error.contains("which is not a file of a bundle"),
+                "{name}: {error}"
+            );
         }
     }
 

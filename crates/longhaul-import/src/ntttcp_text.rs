@@ -198,7 +198,10 @@ fn read_threads(one: &mut ImportedResult, table: &NtttcpTable) {
 
 fn read_totals(one: &mut ImportedResult, table: &NtttcpTable) {
     let Some(row) = table.rows.first() else {
-        let flaw = format!("the table that begins with `{}` is cut off", table.names[0]);
+        let flaw = format!(
+            "the table that begins with `{}` is truncated",
+            table.names[0]
+        );
         one.import_caveats.push(flaw);
         return;
     };
@@ -238,7 +241,7 @@ fn finish_result(one: &mut ImportedResult) {
         total.bytes = convert_megabytes(&printed, total);
         if total.bytes.is_none() {
             one.import_caveats.push(format!(
-                "`{printed}` megabytes fit the printed rate neither as 10^6 nor as 2^20 bytes"
+                "`{printed}` megabytes match the printed rate neither as 10^6 nor as 2^20 bytes"
             ));
         }
         total.rounding_bytes =
@@ -257,13 +260,13 @@ fn finish_result(one: &mut ImportedResult) {
     if let Some(bytes) = total.bytes {
         check_buffer_count(one, bytes);
     }
-    one.add_missing("bytes of each stream");
+    one.add_missing("bytes per stream");
     one.add_missing(if sends {
-        "what the receiver counted"
+        "receiver counts"
     } else {
-        "what the sender counted"
+        "sender counts"
     });
-    one.add_missing("readings over time, round trips, congestion windows");
+    one.add_missing("time series, round trips, congestion windows");
 }
 
 /// Converts megabytes to bytes. `MEG` is 10^6 bytes in one version and 2^20 in another; the printed
@@ -298,7 +301,7 @@ fn check_buffer_count(one: &mut ImportedResult, bytes: u64) {
     let gap = (made - bytes as f64).abs();
     if gap > size as f64 {
         one.import_caveats.push(format!(
-            "{count} buffers of {size} bytes make {:.3} MB, {:.3} MB apart from the printed bytes",
+            "{count} buffers of {size} bytes are {:.3} MB, {:.3} MB different from the printed bytes",
             made / 1e6,
             gap / 1e6
         ));

@@ -87,7 +87,7 @@ fn parse_root_element(text: &str) -> (Option<ImportedResult>, Option<usize>) {
     let why = match parse_xml_events(&mut reader, &mut partial) {
         Ok(()) => None,
         Err(why) => Some(format!(
-            "the XML is cut off or not sound ({}); nothing is read from there on",
+            "the XML is truncated or invalid ({}); the rest is not read",
             sanitize_text(&why)
         )),
     };
@@ -131,7 +131,7 @@ fn parse_xml_events(
                     return Ok(());
                 }
             }
-            Event::Eof => return Err("the end of its first element is not there".to_owned()),
+            Event::Eof => return Err("its first element has no end".to_owned()),
             Event::Empty(_) => {
                 if let Some(parent) = open.last_mut() {
                     parent.is_leaf = false;
@@ -299,7 +299,7 @@ impl PartialNtttcpResult {
                 Some(half_unit_of_last_digit(&printed, 1e6)).filter(|bytes| *bytes > 0);
             if self.total.bytes.is_none() {
                 self.result.import_caveats.push(format!(
-                    "`{printed}` megabytes fit the printed rate neither as 10^6 nor as 2^20 bytes"
+                    "`{printed}` megabytes match the printed rate neither as 10^6 nor as 2^20 bytes"
                 ));
             }
         }
@@ -324,16 +324,16 @@ impl PartialNtttcpResult {
     fn list_missing(&mut self) {
         let one = &mut self.result;
         one.add_missing(if one.observation.streams.is_empty() {
-            "figures of each stream (ntttcp-for-linux has them with -V)"
+            "per-stream figures (ntttcp-for-linux prints them with -V)"
         } else {
-            "bytes of each stream"
+            "bytes per stream"
         });
         one.add_missing(if self.is_sender {
-            "what the receiver counted"
+            "receiver counts"
         } else {
-            "what the sender counted"
+            "sender counts"
         });
-        one.add_missing("readings over time, congestion windows");
+        one.add_missing("time series, congestion windows");
         if self.total.rtt_mean_us.is_none() {
             one.add_missing("round trips");
         }

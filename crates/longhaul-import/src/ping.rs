@@ -110,13 +110,13 @@ fn parse_ping_timestamp(one: &mut ImportedResult, line: &str) {
 }
 
 fn finish_result(one: &mut ImportedResult) {
-    one.add_missing("who asked");
+    one.add_missing("source host");
     let Some(pings) = &one.observation.pings else {
         return;
     };
     if pings.sent_packets.is_none() {
         one.import_caveats
-            .push("the statistics at the end are not there: it is cut off".to_owned());
+            .push("the statistics at the end are missing: the output is truncated".to_owned());
     }
     if let Some(bounded) = pings.bounded_packets {
         one.add_missing(&format!("{bounded} round trips, printed as below 1 ms"));

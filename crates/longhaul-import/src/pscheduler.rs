@@ -61,7 +61,7 @@ pub(crate) fn parse_pscheduler_result(value: &Value) -> Result<Option<ImportedRe
             |it| format!("with: {}", sanitize_text(it)),
         );
         one.import_caveats
-            .push(format!("pScheduler says that the run failed, {why}"));
+            .push(format!("pScheduler reports that the run failed, {why}"));
     }
     Ok(Some(one))
 }
@@ -73,7 +73,7 @@ fn find_test_kind(value: &Value, result: &Value) -> Result<Option<PschedulerTest
         Some("trace") => return Ok(Some(PschedulerTest::Trace)),
         Some(other) => {
             return Err(format!(
-                "its result of pScheduler is of a test `{}`; throughput, rtt and trace are read",
+                "it is a pScheduler result of a test `{}`; only throughput, rtt and trace are read",
                 sanitize_text(other)
             ));
         }
@@ -153,7 +153,7 @@ fn read_throughput(one: &mut ImportedResult, value: &Value, result: &Value) {
         && !is_byte_rate(printed, total.printed_bps)
     {
         one.import_caveats.push(format!(
-            "`throughput-bytes` is {printed}, which its rate and time do not make: it is left out"
+            "`throughput-bytes` is {printed}, which does not match its rate and time: it is left out"
         ));
     }
     one.observation.sender = total;
@@ -182,8 +182,8 @@ fn read_throughput(one: &mut ImportedResult, value: &Value, result: &Value) {
     }
     read_intervals(one, &result["intervals"], by_iperf);
     infer_protocol(one, &value["test"]["spec"]);
-    one.add_missing("bytes that the receiver counted");
-    one.add_missing("what limited the run: buffers in force, time blocked, limits of windows");
+    one.add_missing("receiver byte counts");
+    one.add_missing("limiting factor: effective buffers, blocked times, window limits");
 }
 
 fn infer_protocol(one: &mut ImportedResult, spec: &Value) {
@@ -348,7 +348,7 @@ fn read_trace_test(one: &mut ImportedResult, result: &Value) {
             }
         }
     }
-    one.add_missing("the balancing of flows, the way back");
+    one.add_missing("load balancing, return path");
 }
 
 fn merge_hop_answer(hop: &mut ImportedHop, step: &Value) {

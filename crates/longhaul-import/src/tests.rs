@@ -89,7 +89,7 @@ fn a_reading_that_json_does_not_have_is_absent() {
     assert!(
         one.observation
             .missing
-            .contains(&"what the receiver counted".to_owned())
+            .contains(&"receiver counts".to_owned())
     );
 }
 
@@ -151,7 +151,7 @@ fn the_first_interval_of_a_run_that_was_cut_off_is_no_total() {
         (None, 0)
     );
     assert!(
-        one.import_caveats[0].contains("cut off"),
+        one.import_caveats[0].contains("truncated"),
         "{:?}",
         one.import_caveats
     );
@@ -216,9 +216,9 @@ fn what_is_no_known_output_is_refused_with_the_reason() {
     for (text, why) in [
         ("", "no output"),
         ("hello\n", "no output"),
-        ("{}", "not iperf3's"),
-        ("{\"start\": {\"version\": \"iperf 3", "no sound JSON"),
-        (&format!("{{\"a\":{deep}"), "no sound JSON"),
+        ("{}", "not from iperf3"),
+        ("{\"start\": {\"version\": \"iperf 3", "not valid JSON"),
+        (&format!("{{\"a\":{deep}"), "not valid JSON"),
         ("PING far\n", "no output"),
     ] {
         let said = parse_output(text, None).expect_err(text);
@@ -235,7 +235,7 @@ fn a_log_that_is_cut_off_says_so() {
         .remove(0);
     assert_eq!(one.observation.sender.and_then(|it| it.bytes), None);
     assert!(
-        one.import_caveats[0].contains("cut off"),
+        one.import_caveats[0].contains("truncated"),
         "{:?}",
         one.import_caveats
     );
@@ -243,7 +243,7 @@ fn a_log_that_is_cut_off_says_so() {
         "PING far (192.0.2.7) 56(84) bytes of data.\n64 bytes from far: time=1.0 ms\n",
         None,
     );
-    assert!(one.expect("read")[0].import_caveats[0].contains("cut off"));
+    assert!(one.expect("read")[0].import_caveats[0].contains("truncated"));
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn finish_result(one: &mut ImportedResult) {
         let far = last.and_then(|hop| hop.host.clone().or(hop.addresses.first().cloned()));
         one.observation.far = far;
     } else {
-        one.add_missing("who asked");
+        one.add_missing("source host");
     }
     let bounded = one
         .observation
@@ -160,5 +160,5 @@ fn finish_result(one: &mut ImportedResult) {
     if bounded > 0 {
         one.add_missing(&format!("{bounded} round trips, printed as below 1 ms"));
     }
-    one.add_missing("the balancing of flows, the way back");
+    one.add_missing("load balancing, return path");
 }

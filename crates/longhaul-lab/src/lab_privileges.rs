@@ -10,8 +10,8 @@ const NEEDED: u64 = 1 << 12 | 1 << 13 | 1 << 21;
 /// The map of the initial user namespace: all ids, unchanged.
 const WHOLE_MAP: [&str; 3] = ["0", "0", "4294967295"];
 
-const HINT: &str = "run as root; or permit user namespaces: user.max_user_namespaces above 0, and \
-                    where they exist kernel.unprivileged_userns_clone=1, \
+const HINT: &str = "run as root, or permit user namespaces: set user.max_user_namespaces above 0 and, \
+                    where they exist, kernel.unprivileged_userns_clone=1 and \
                     kernel.apparmor_restrict_unprivileged_userns=0";
 
 /// Ensures that this process may create network namespaces, if necessary in a user namespace of its
@@ -22,7 +22,7 @@ pub(crate) fn acquire_privileges() -> Result<(), LabError> {
     }
     let (user, group) = process_control::effective_ids();
     netns::unshare_namespace(NamespaceKind::User)
-        .with_context(|| "cannot make a user namespace".into())
+        .with_context(|| "cannot create a user namespace".into())
         .map_err(|error| error.hint(HINT))?;
     let map = || {
         std::fs::write("/proc/self/setgroups", "deny")?;
@@ -33,7 +33,7 @@ pub(crate) fn acquire_privileges() -> Result<(), LabError> {
         .with_context(|| "cannot map the user into a user namespace".into())
         .map_err(|error| error.hint(HINT))?;
     if !has_capabilities() {
-        let tried = "the user namespace gives no right to make network namespaces";
+        let tried = "cannot create network namespaces: the user namespace does not grant the right";
         return Err(LabError::new(LabErrorKind::Unavailable, tried).hint(HINT));
     }
     Ok(())

@@ -79,13 +79,13 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
     if request.command.is_empty() {
         return Err(LabError::new(
             LabErrorKind::Usage,
-            "no command to run at the near host",
+            "no command to run on host near",
         ));
     }
     let signals = SignalDescriptor::block_and_open()
-        .with_context(|| "cannot take over the signals".into())?;
+        .with_context(|| "cannot take over signal handling".into())?;
     process_control::adopt_orphans()
-        .with_context(|| "cannot adopt the orphans of commands".into())?;
+        .with_context(|| "cannot become the parent of orphaned commands".into())?;
     let published = published_port::bind_ports(&request.publish)?;
     let laid = GuardedLab::new(&request.spec, request.backend, request.dispersion)?;
     for caveat in &laid.caveats {
@@ -94,7 +94,7 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
     for port in published {
         let net = laid.lab.host(LabHost::Near).net.as_fd();
         let net = net.try_clone_to_owned();
-        port.serve(net.with_context(|| "cannot share the namespace of host near".into())?)?;
+        port.serve(net.with_context(|| "cannot duplicate the namespace of host near".into())?)?;
     }
     let mut run = LabRun {
         request,
@@ -122,7 +122,7 @@ impl LabRun<'_> {
         self.write_truth(&self.laid.lab.read_state()?)
             .map_err(LabError::into_usage)?;
         let token = crate::lab_runtime::generate_random_hex()
-            .with_context(|| "cannot make a token".into())?;
+            .with_context(|| "cannot create a token".into())?;
         self.start_far(&token)?;
         let mut near = NamespaceCommand::new(&self.request.command, &self.request.spec.key);
         near.token(&token);
@@ -145,7 +145,7 @@ impl LabRun<'_> {
             None => &own.with_context(|| "cannot find this executable".into())?,
         };
         let mut output = namespace_command::create_unnamed_file()
-            .with_context(|| "cannot make a temporary file".into())?;
+            .with_context(|| "cannot create a temporary file".into())?;
         let mut far = NamespaceCommand::new(words, &self.request.spec.key);
         far.token(token);
         far.output(&output)?;
@@ -259,8 +259,8 @@ fn far_command_error(tried: String, output: &mut File) -> LabError {
     let words = String::from_utf8_lossy(&bytes);
     let words = words.trim();
     let said = match read {
-        Ok(_) if !words.is_empty() => format!("it said: {words}"),
-        _ => "it said nothing".to_owned(),
+        Ok(_) if !words.is_empty() => format!("check its output: {words}"),
+        _ => "check the command: it printed nothing".to_owned(),
     };
     LabError::new(LabErrorKind::Internal, tried).hint(said)
 }

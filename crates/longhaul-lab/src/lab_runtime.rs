@@ -58,7 +58,7 @@ impl LabBackend {
         let known = [LabBackend::Tun, LabBackend::Packet];
         let found = known.into_iter().find(|backend| asked == backend.name());
         found.map(Some).ok_or_else(|| {
-            let tried = format!("LONGHAUL_LAB_BACKEND is `{}`", asked.display());
+            let tried = format!("invalid LONGHAUL_LAB_BACKEND `{}`", asked.display());
             LabError::new(LabErrorKind::Usage, tried).hint("set it to tun or packet, or unset it")
         })
     }
@@ -120,10 +120,10 @@ impl RunningLab {
             });
         }
         let wake = Arc::new(
-            poll::wake_descriptor().with_context(|| "cannot make an event descriptor".into())?,
+            poll::wake_descriptor().with_context(|| "cannot create an event descriptor".into())?,
         );
         let (ended, held) =
-            process_control::create_pipe().with_context(|| "cannot make a pipe".into())?;
+            process_control::create_pipe().with_context(|| "cannot create a pipe".into())?;
         let (orders, received) = mpsc::channel();
         let (started, start) = mpsc::sync_channel(1);
         let driver = EngineDriver::new(engine, ports, Arc::clone(&wake), received);
@@ -200,7 +200,7 @@ impl Drop for RunningLab {
 pub fn find_timing_caveat(reading: &LabReading) -> Option<String> {
     if reading.overrun > 0 {
         return Some(format!(
-            "{} packets were lost before the path began: the machine was too busy to take them",
+            "{} packets were lost before they entered the path: the machine was too busy",
             reading.overrun
         ));
     }
@@ -208,7 +208,7 @@ pub fn find_timing_caveat(reading: &LabReading) -> Option<String> {
     (p99 > LATENESS_LIMIT).then(|| {
         format!(
             "1 % of all packets were released more than {} late: the machine was too busy to keep \
-             the promised timing",
+             the configured timing",
             longhaul_model::units::format_duration(p99)
         )
     })

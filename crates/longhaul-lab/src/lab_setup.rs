@@ -81,16 +81,15 @@ fn set_machine_sysctls(
     }
     if spec.machine.required {
         let tried = format!(
-            "path {} is not what it says without {}",
+            "cannot set up path {} without {}",
             spec.key,
             format_missing_sysctls(wanted)
         );
-        return Err(LabError::new(LabErrorKind::Unavailable, tried).hint(
-            "these are settings of the whole machine: run as root, who may set them for the run",
-        ));
+        return Err(LabError::new(LabErrorKind::Unavailable, tried)
+            .hint("run as root: these settings apply to the whole machine and last for the run"));
     }
     caveats.push(format!(
-        "not root, so the machine keeps its own values: {}",
+        "not root; the machine keeps its own values: {}",
         format_missing_sysctls(wanted)
     ));
     Ok(None)

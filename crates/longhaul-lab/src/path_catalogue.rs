@@ -46,8 +46,12 @@ pub fn load_path(name_or_file: &str, sets: &[String]) -> Result<PathSpec, PathFi
         return Err(unknown_path_error(name_or_file));
     }
     let text = read_limited_file(path).map_err(|problem| {
-        PathFileError::new(ValueOrigin::File, "", format!("cannot read it: {problem}"))
-            .in_file(name_or_file)
+        PathFileError::new(
+            ValueOrigin::File,
+            "",
+            format!("cannot read the file: {problem}"),
+        )
+        .in_file(name_or_file)
     })?;
     let key = path
         .file_stem()
@@ -62,7 +66,7 @@ fn read_limited_file(path: &Path) -> Result<String, String> {
         .read_to_string(&mut text)
         .map_err(|error| error.to_string())?;
     if text.len() as u64 > path_file::FILE_BYTES_MAX {
-        return Err("larger than the 1 MiB a path file may have".to_owned());
+        return Err("larger than 1 MiB, the limit of a path file".to_owned());
     }
     Ok(text)
 }

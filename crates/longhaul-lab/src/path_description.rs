@@ -12,15 +12,15 @@ const LIMITS: &str = "\
 Limits of the lab on a machine of two cores
   rate        up to 10 Gbit/s with segmentation offload, 5 Gbit/s of plain
               1500-byte UDP, 0.6 million packets/s
-  delay       50 to 100 us more than configured per round trip; at
+  delay       50 to 100 µs more than configured per round trip; at
               times several ms without the real-time class on busy cores
   spacing     segments of one 64 KiB packet leave together, as from a NIC with
               interrupt moderation
-  dispersion  pairs are honest to 1 % at 100 Mbit/s; at 1 Gbit/s trains of 10
-              are, to 2 to 4 %, and single pairs are not
+  dispersion  packet pairs are accurate to 1 % at 100 Mbit/s; at 1 Gbit/s trains
+              of 10 are accurate to 2 to 4 %, and single pairs are not
   memory      the packets in flight and in queues, and about three times the
               bandwidth-delay product in the two TCP ends
-Rate and queue stay exact on a busy machine; a run released late says so.
+Rate and queue stay exact on a busy machine; late releases are reported.
 ";
 
 /// Returns the whole page.
@@ -107,7 +107,7 @@ fn write_hops(page: &mut String, hops: &[HopSpec]) -> std::fmt::Result {
     for (index, hop) in hops.iter().enumerate() {
         write_link(page, &format!("{:4}", index + 1), &hop.name, &hop.forward)?;
         if hop.reverse != hop.forward {
-            write_link(page, "    ", "  and back", &hop.reverse)?;
+            write_link(page, "    ", "  reverse", &hop.reverse)?;
         }
         for note in list_router_notes(hop) {
             writeln!(page, "      {note}")?;
@@ -137,25 +137,28 @@ fn write_link(page: &mut String, number: &str, name: &str, link: &LinkSpec) -> s
 fn list_router_notes(hop: &HopSpec) -> Vec<String> {
     let mut notes = Vec::new();
     if hop.silent {
-        notes.push("silent: answers nothing".to_owned());
+        notes.push("silent: sends no answers".to_owned());
     }
     if let Some(limit) = hop.icmp_limit {
         notes.push(format!("at most {limit} ICMP messages/s"));
     }
     if !hop.icmp_delay.is_zero() {
-        notes.push(format!("answers {} late", format_duration(hop.icmp_delay)));
+        notes.push(format!("answers after {}", format_duration(hop.icmp_delay)));
     }
     match hop.icmp {
         IcmpValidity::Honest => {}
         IcmpValidity::Garbage => notes.push("answers with garbage".to_owned()),
-        IcmpValidity::Forged => notes.push("answers about packets nobody sent".to_owned()),
+        IcmpValidity::Forged => notes.push("answers about packets that were not sent".to_owned()),
     }
     if !hop.mpls.is_empty() {
         let labels: Vec<String> = hop.mpls.iter().map(u32::to_string).collect();
         notes.push(format!("MPLS {}", labels.join(" ")));
     }
     if hop.balance > 1 {
-        notes.push(format!("{} routers side by side, by flow", hop.balance));
+        notes.push(format!(
+            "{} parallel routers, balanced by flow",
+            hop.balance
+        ));
     }
     notes.extend(format_rewrite_note(hop.rewrite));
     notes
@@ -188,7 +191,7 @@ fn list_link_notes(link: &LinkSpec) -> Vec<String> {
     }
     if let Some(reorder) = link.reorder {
         let late = format_duration(reorder.late_by);
-        notes.push(format!("{} % come {late} late", reorder.share * 100.0));
+        notes.push(format!("{} % arrive {late} late", reorder.share * 100.0));
     }
     if let Some(policer) = link.policer {
         notes.push(format!("policer {}, burst {}", policer.rate, policer.burst));
@@ -209,7 +212,7 @@ fn list_link_notes(link: &LinkSpec) -> Vec<String> {
     }
     if let Some(mtu) = link.mtu {
         let hole = if link.mtu_black_hole {
-            ", larger ones vanish"
+            ", larger ones are dropped silently"
         } else {
             ""
         };
@@ -238,7 +241,7 @@ fn write_event(page: &mut String, event: &EventSpec) -> std::fmt::Result {
 
 pub(crate) fn describe_change(change: &ChangeSpec) -> String {
     match change {
-        ChangeSpec::Route(route) => format!("route becomes {route}"),
+        ChangeSpec::Route(route) => format!("route changes to {route}"),
         ChangeSpec::Link {
             route,
             hop,
@@ -272,7 +275,7 @@ fn write_sysctls(page: &mut String, path: &PathSpec) -> std::fmt::Result {
             };
             writeln!(
                 page,
-                "\nSysctls of the whole machine (as root only; else {without})"
+                "\nSysctls of the whole machine (root only; otherwise {without})"
             )?;
         }
         writeln!(page, "  {name} = {value}")?;

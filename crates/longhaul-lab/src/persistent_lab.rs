@@ -58,13 +58,11 @@ pub fn start_lab(
 ) -> Result<PersistentLab, LabError> {
     let folder = LabFolder::open()?;
     if let Some(state) = folder.find(&spec.key)? {
-        let tried = format!("{} stands already, pid {}", spec.key, state.lab.pid);
-        return Err(LabError::new(LabErrorKind::Usage, tried).hint(format!(
-            "take it down first: longhaul lab down {}",
-            spec.key
-        )));
+        let tried = format!("lab {} is already running, pid {}", spec.key, state.lab.pid);
+        return Err(LabError::new(LabErrorKind::Usage, tried)
+            .hint(format!("stop it first: `longhaul lab down {}`", spec.key)));
     }
-    let pipe = process_control::create_pipe().with_context(|| "cannot make a pipe".into())?;
+    let pipe = process_control::create_pipe().with_context(|| "cannot create a pipe".into())?;
     let (answer, answered) = pipe;
     match process_control::fork_process()
         .with_context(|| "cannot start a process in the background".into())?
@@ -82,7 +80,7 @@ pub fn start_lab(
 }
 
 fn await_holder(answer: OwnedFd) -> Result<PersistentLab, LabError> {
-    let failed = || LabError::new(LabErrorKind::Internal, "the lab ended before it stood");
+    let failed = || LabError::new(LabErrorKind::Internal, "the lab ended before it was ready");
     let [answered] = poll::wait_readable([answer.as_fd()], Some(UP_DEADLINE))
         .with_context(|| "cannot wait for the lab".into())?;
     if !answered {
@@ -109,7 +107,7 @@ pub fn exec_command(key: &str, host: LabHost, command: &[OsString]) -> Result<i3
     }
     let state = find_lab(key)?;
     let signals = SignalDescriptor::block_and_open()
-        .with_context(|| "cannot take over the signals".into())?;
+        .with_context(|| "cannot take over signal handling".into())?;
     let namespace =
         open_host_namespace(&state, host).with_context(|| format!("cannot enter lab {key}"))?;
     let mut child = NamespaceCommand::new(command, key).start(&namespace)?;
@@ -166,10 +164,10 @@ pub fn stop_lab(key: &str) -> Result<(), LabError> {
         return Ok(());
     }
     let tried = format!(
-        "lab {key} has not ended after {} s",
+        "lab {key} did not end within {} s",
         began.elapsed().as_secs()
     );
-    let hint = format!("kill {}", state.lab.pid);
+    let hint = format!("end it: `kill {}`", state.lab.pid);
     Err(LabError::new(LabErrorKind::Internal, tried).hint(hint))
 }
 
@@ -179,7 +177,7 @@ pub fn read_truth(key: &str) -> Result<Value, LabError> {
     serde_json::from_str(&answer).map_err(|_| {
         LabError::new(
             LabErrorKind::Internal,
-            format!("lab {key} answers nonsense"),
+            format!("lab {key} sent an invalid answer"),
         )
     })
 }
@@ -196,8 +194,8 @@ pub fn list_labs() -> Result<Vec<PersistentLab>, LabError> {
 fn find_lab(key: &str) -> Result<LabState, LabError> {
     let found = LabFolder::open()?.find(key)?;
     found.ok_or_else(|| {
-        let tried = format!("no lab {key} stands");
-        LabError::new(LabErrorKind::Usage, tried).hint(format!("longhaul lab up {key}"))
+        let tried = format!("lab {key} is not running");
+        LabError::new(LabErrorKind::Usage, tried).hint(format!("start it: `longhaul lab up {key}`"))
     })
 }
 
@@ -205,7 +203,7 @@ fn send_request(state: &LabState, question: &str) -> Result<String, LabError> {
     let key = &state.lab.key;
     let socket = LabFolder::open()?
         .socket(key)
-        .with_context(|| format!("cannot ask lab {key}"))?;
+        .with_context(|| format!("cannot send a request to lab {key}"))?;
     let converse = || {
         let mut socket = UnixStream::connect(socket)?;
         socket.set_read_timeout(Some(ANSWER_DEADLINE))?;
@@ -216,5 +214,5 @@ fn send_request(state: &LabState, question: &str) -> Result<String, LabError> {
         socket.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
         Ok(answer)
     };
-    converse().with_context(|| format!("cannot ask lab {key}"))
+    converse().with_context(|| format!("cannot send a request to lab {key}"))
 }

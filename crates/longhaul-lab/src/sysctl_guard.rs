@@ -58,7 +58,8 @@ impl SysctlGuard {
     ) -> Result<SysctlGuard, LabError> {
         let lock = lock_settings(guarded)?;
         let state = guarded.file("state");
-        restore_state(&state).with_context(|| "cannot restore what an earlier lab left".into())?;
+        restore_state(&state)
+            .with_context(|| "cannot restore the sysctls of an earlier lab".into())?;
         let before = read_settings(settings)?;
         write_state(&state, &before)
             .with_context(|| format!("cannot write {}", state.display()))?;
@@ -123,11 +124,11 @@ fn lock_held_error(file: &mut File) -> LabError {
     // The pid is only for the message.
     let _ = file.take(16).read_to_string(&mut pid);
     let tried = format!(
-        "another lab run holds the machine's sysctls, pid {}",
+        "cannot lock the machine's sysctls: another lab run holds them, pid {}",
         pid.trim()
     );
     LabError::new(LabErrorKind::Unavailable, tried)
-        .hint("wait for it to end, or end it; then run again")
+        .hint("wait for it to end, or stop it; then run this again")
 }
 
 fn read_settings(

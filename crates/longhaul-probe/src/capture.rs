@@ -51,9 +51,9 @@ pub struct CaptureRecord<'a> {
 pub fn capture_missing_caveat(error: &io::Error) -> ReportCaveat {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "it needs CAP_NET_RAW: run as root, or `setcap cap_net_raw+ep` on the program"
+            "run as root, or grant CAP_NET_RAW: `setcap cap_net_raw+ep $(command -v longhaul)`"
         }
-        _ => "the kernel must have packet sockets (CONFIG_PACKET) and room for a ring of 8 MiB",
+        _ => "check that the kernel has packet sockets (CONFIG_PACKET) and 8 MiB for the ring",
     };
     ReportCaveat::new(
         "capture_missing",
@@ -66,7 +66,7 @@ pub fn capture_caveats(capture: &CaptureResult) -> Vec<ReportCaveat> {
     let dropped = capture.dropped_packets.filter(|dropped| *dropped > 0);
     let told = dropped.map(|dropped| {
         let text = format!(
-            "the kernel dropped {dropped} packets of the capture for want of room: it has holes"
+            "the capture is incomplete: its ring was full and the kernel dropped {dropped} packets"
         );
         ReportCaveat::new("capture_incomplete", text)
     });

@@ -106,7 +106,7 @@ pub fn run(
         (course.finish(), echoes.join())
     });
     let echoed: EchoResult = echoed.map_err(|_| ProbeError::Local {
-        what: "the thread of the probes has a defect".to_owned(),
+        what: "the probe thread panicked".to_owned(),
         source: None,
     })??;
     prober.close();
@@ -145,7 +145,7 @@ fn odd_answers_caveat(echoed: &EchoResult) -> Option<ReportCaveat> {
     let odd = u64::from(echoed.duplicates) + u64::from(echoed.discarded);
     (odd > 0).then(|| {
         let text = format!(
-            "{} answers to probes came twice, {} fit none",
+            "{} duplicate answers to probes, {} answers that match no probe",
             echoed.duplicates, echoed.discarded
         );
         ReportCaveat::new("odd_answers", text)
@@ -177,9 +177,9 @@ pub fn check_load_plan(plan: &LoadPlan) -> Result<(), LimitError> {
     let probes = plan.load_us.saturating_mul(steps).saturating_add(idle) / spacing;
     if probes > MAX_PROBES {
         return Err(refuse(
-            "probes in all",
+            "total probes",
             probes.to_string(),
-            format!("at most {MAX_PROBES}; ask for fewer or shorter loads, or wider spacing"),
+            format!("at most {MAX_PROBES}; use fewer or shorter loads, or a longer probe interval"),
         ));
     }
     plan.steps.iter().try_for_each(|step| {
@@ -267,7 +267,7 @@ mod tests {
             (0, 10_000, "loads"),
             (65, 10_000, "loads"),
             (1, 999, "probe_interval_us"),
-            (60, 1000, "probes in all"),
+            (60, 1000, "total probes"),
         ] {
             let told = check_load_plan(&plan(steps, spacing)).expect_err(option);
             assert_eq!(told.option, option);

@@ -48,7 +48,7 @@ pub const MAX_CORES: u64 = 1024;
 
 /// A requested value is outside its limits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{option} {asked} is outside what is allowed ({allowed})")]
+#[error("{option} {asked} is not allowed; allowed: {allowed}")]
 pub struct LimitError {
     /// The name of the value in the plan, as in the report.
     pub option: &'static str,
@@ -103,7 +103,7 @@ pub fn check_plan(plan: &ThroughputPlan, most_streams: u32) -> Result<(), LimitE
         return Err(limit_error(
             "warm_up_us",
             warm_up,
-            format!("less than the run's {time}"),
+            format!("less than the duration of the run, {time}"),
         ));
     }
     if let Some(capture) = &plan.capture {
@@ -171,13 +171,13 @@ fn check_affinity(affinity: &CoreAffinity) -> Result<(), LimitError> {
         return Ok(());
     };
     check_range(
-        "cores of the initiator",
+        "cores of the client",
         Some(initiator.len() as u64),
         0,
         MAX_CORES,
     )?;
     check_range(
-        "cores of the responder",
+        "cores of the server",
         Some(responder.len() as u64),
         0,
         MAX_CORES,
@@ -223,7 +223,7 @@ pub fn check_anonymous(plan: &ThroughputPlan, limits: &AnonymousLimits) -> Resul
             return Err(limit_error("bytes", Bytes(bytes), allowed));
         }
         StopCondition::Blocks(blocks) if limits.bytes.is_some() => {
-            let allowed = "without a token, say `--time` or `--bytes` instead";
+            let allowed = "without a token, use `--time` or `--bytes` instead";
             return Err(limit_error("blocks", blocks, allowed));
         }
         _ => {}
@@ -243,7 +243,7 @@ fn check_anonymous_rate(plan: &ThroughputPlan, limits: &AnonymousLimits) -> Resu
         RunTransport::Tcp => [paced, plan.write_rate_bps].into_iter().flatten().min(),
     };
     let allowed = format!(
-        "without a token, at most {} stated",
+        "without a token, a requested rate of at most {}",
         Rate::bits_per_second(most)
     );
     match asked {

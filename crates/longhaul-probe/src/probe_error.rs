@@ -33,13 +33,13 @@ pub enum ProbeError {
         source: io::Error,
     },
     /// The TLS handshake failed, usually because another program listens there.
-    #[error("no TLS with {address}: {why}")]
+    #[error("cannot establish TLS with {address}: {why}")]
     Tls { address: SocketAddr, why: String },
     /// The peer is an iperf3 server, which needs its own protocol.
     #[error("{address} is an iperf3 server, not longhaul")]
     Iperf3There { address: SocketAddr },
     /// An iperf3 server gave no result.
-    #[error("the iperf3 server at {address} gave no result: {closed}")]
+    #[error("no result from the iperf3 server at {address}: {closed}")]
     Iperf3 {
         address: SocketAddr,
         closed: Iperf3Closed,
@@ -51,7 +51,7 @@ pub enum ProbeError {
         what: TokenFailure,
     },
     /// The two peers have no protocol version in common.
-    #[error("{address} speaks longhaul protocol {theirs}, this program {ours}")]
+    #[error("{address} speaks longhaul protocol {theirs}, this program speaks {ours}")]
     Version {
         address: SocketAddr,
         ours: ProtocolVersions,
@@ -104,9 +104,9 @@ pub enum TokenFailure {
 impl fmt::Display for TokenFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            TokenFailure::Missing => "the far end asks for a token",
-            TokenFailure::Wrong => "the far end does not accept this token",
-            TokenFailure::Unproven => "the far end did not prove that it knows the token",
+            TokenFailure::Missing => "the server requires a token",
+            TokenFailure::Wrong => "the server rejects this token",
+            TokenFailure::Unproven => "the server did not prove that it knows the token",
         })
     }
 }
@@ -116,38 +116,40 @@ impl ProbeError {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             ProbeError::Resolve { .. } => {
-                "check the name, or give an address; -4 and -6 restrict the family"
+                "check the name, or use an IP address; -4 and -6 restrict the address family"
             }
             ProbeError::Connect { source, .. } => match source.kind() {
                 io::ErrorKind::ConnectionRefused => {
-                    "nothing listens there; start the far end with `longhaul serve`"
+                    "start `longhaul serve` on that host: nothing listens on this port"
                 }
                 io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-                    "no answer at all: a firewall drops it, or the host is down; check the port"
+                    "check that the host is up and that no firewall drops packets to this port"
                 }
                 _ => "check the route, `--bind` and the port",
             },
             ProbeError::Tls { .. } => {
-                "something else answers on this port; check `--port`, and that it is `longhaul serve`"
+                "check `--port`, and that `longhaul serve` listens there: something else answered"
             }
             ProbeError::Iperf3There { .. } => {
-                "measure with it on its own wire: `longhaul test HOST --iperf3`, without a token"
+                "use its protocol: `longhaul test HOST --iperf3`, without `--token`"
             }
             ProbeError::Iperf3 { closed, .. } => return closed.hint(),
             ProbeError::Token { what, .. } => match what {
-                TokenFailure::Missing => "give the token that `longhaul serve` printed: `--token`",
-                TokenFailure::Wrong => "compare with the token that `longhaul serve` printed",
+                TokenFailure::Missing => {
+                    "pass the token that `longhaul serve` printed: `--token TOKEN`"
+                }
+                TokenFailure::Wrong => "compare it with the token that `longhaul serve` printed",
                 TokenFailure::Unproven => {
-                    "leave `--token` out to measure with a far end that proves nothing"
+                    "omit `--token` to measure with a server whose identity is not verified"
                 }
             },
-            ProbeError::Version { .. } => "install the same release at both ends",
+            ProbeError::Version { .. } => "install the same release on both hosts",
             ProbeError::Refused { .. } => {
-                "ask for less, or give the token that `longhaul serve` printed"
+                "request less, or pass the token that `longhaul serve` printed: `--token TOKEN`"
             }
-            ProbeError::PeerLost { .. } => "look at the log of `longhaul serve` at the far end",
+            ProbeError::PeerLost { .. } => "check the log of `longhaul serve` on the server",
             ProbeError::Timeout { .. } => {
-                "the far end or the path went silent; check that it still runs"
+                "check that the server still runs: the server or the path went silent"
             }
             ProbeError::Plan(_) | ProbeError::Local { .. } | ProbeError::PeerFailed { .. } => {
                 return None;
@@ -182,10 +184,10 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The token given is empty.
-    #[error("the token given is empty")]
+    #[error("the token is empty")]
     EmptyToken,
     /// The certificate could not be generated.
-    #[error("cannot make a certificate: {why}")]
+    #[error("cannot create a certificate: {why}")]
     Certificate { why: String },
     /// A thread could not be started.
     #[error("cannot start a thread")]
@@ -197,13 +199,15 @@ impl ServeError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ServeError::Listen { source, .. } => match source.kind() {
-                io::ErrorKind::AddrInUse => {
-                    Some("another program (iperf3?) has this port; stop it or choose `--port`")
-                }
+                io::ErrorKind::AddrInUse => Some(
+                    "stop the program that uses this port (iperf3?), or use another: `--port PORT`",
+                ),
                 io::ErrorKind::PermissionDenied => {
-                    Some("ports below 1024 and `--device` need privilege")
+                    Some("run as root: ports below 1024 and `--device` need privilege")
                 }
-                io::ErrorKind::AddrNotAvailable => Some("this host has no such address"),
+                io::ErrorKind::AddrNotAvailable => {
+                    Some("use an address of this host: `ip address` lists them")
+                }
                 _ => None,
             },
             _ => None,

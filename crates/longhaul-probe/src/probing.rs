@@ -159,7 +159,7 @@ impl ProbeClient {
                 SessionFlow::new(socket, session, probe_clock::ProbeClock::new(epoch))
             })
             .transpose()
-            .map_err(local_error("open the flow of probes"))?;
+            .map_err(local_error("open the probe flow"))?;
         let peer = opened.control.address().ip();
         let interface_bps = opened
             .local
@@ -290,7 +290,7 @@ impl ProbeClient {
             over.store(true, Ordering::Relaxed);
             let seen = reading
                 .join()
-                .unwrap_or_else(|_| Err(io::Error::other("its thread failed")))
+                .unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))
                 .map_err(local_error("receive probes"))?;
             Ok::<_, ProbeError>((answer?, seen))
         })?;

@@ -373,7 +373,11 @@ impl Session {
         }
         let before = self.state;
         if !self.is_permitted_kind(&message) || !self.step(event) {
-            let what = format!("`{}` while {}", message.name(), self.state.describe());
+            let what = format!(
+                "unexpected `{}` while {}",
+                message.name(),
+                self.state.describe()
+            );
             return self.violation(what);
         }
         // Messages within a state do not extend its deadline.
@@ -446,11 +450,11 @@ impl Session {
         self.run_timers(now);
         let late = |deadline: Option<Duration>| deadline.is_some_and(|at| now >= at);
         let what = if late(self.silence_deadline()) {
-            "no sign of life"
+            "no heartbeat arrived"
         } else if self.is_past_time_limit(now) {
-            "the time agreed for probes is over"
+            "the agreed probing time is over"
         } else if late(self.deadline) {
-            "this step did not end"
+            "this step took too long"
         } else {
             return;
         };

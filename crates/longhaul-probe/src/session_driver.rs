@@ -100,7 +100,7 @@ impl SessionDriver {
         self.channel.close(Instant::now() + CLOSE_TIMEOUT);
         let gone = SessionEnd::Cut {
             step: self.session.state(),
-            why: "hung up".to_owned(),
+            why: "connection closed".to_owned(),
         };
         (self.closed.unwrap_or(gone), self.session)
     }

@@ -198,7 +198,7 @@ pub(crate) fn target_token(target: &TargetHost) -> Result<Option<AuthToken>, Pro
     AuthToken::new(text)
         .map(Some)
         .ok_or_else(|| ProbeError::Local {
-            what: "the token given is empty".to_owned(),
+            what: "the token is empty".to_owned(),
             source: None,
         })
 }
@@ -254,7 +254,7 @@ pub(crate) fn session_error(
         0 => what,
         bytes => {
             let bytes = longhaul_model::units::Bytes(bytes);
-            format!("{what} (after {bytes} here)")
+            format!("{what} (after {bytes} at this end)")
         }
     };
     match closed {

@@ -66,7 +66,7 @@ fn into_tcp_streams(sockets: Vec<DataSocket>) -> Result<Vec<TcpStream>, EngineEr
         DataSocket::Udp(_) => Err(EngineError {
             operation: "open a data connection".to_owned(),
             hint: None,
-            source: std::io::Error::other("it is none of TCP"),
+            source: std::io::Error::other("not a TCP connection"),
         }),
     };
     sockets.into_iter().map(tcp).collect()

@@ -33,7 +33,7 @@ impl Archive {
                 params![begun.id, begun.started_at, target, plan],
             )
             .map(drop)
-            .map_err(|e| StoreError::from_sqlite("note the begin of the scan", &self.path, e))
+            .map_err(|e| StoreError::from_sqlite("record the start of the scan", &self.path, e))
     }
 
     /// Returns the latest unfinished scan to `target` with exactly this plan that started at or
@@ -59,7 +59,7 @@ impl Archive {
                 },
             )
             .optional()
-            .map_err(|e| StoreError::from_sqlite("look for an unfinished scan", &self.path, e))
+            .map_err(|e| StoreError::from_sqlite("find an unfinished scan", &self.path, e))
     }
 
     /// Returns the finished probes of a scan or a proof, by index.

@@ -50,7 +50,7 @@ impl HistoryStore for Archive {
 
     fn add_planned(&mut self, due: &[PlannedRun]) -> Result<u64, StoreError> {
         ingest_limits::check_planned(due)?;
-        self.write_with_names("note planned runs", |to, with| {
+        self.write_with_names("store planned runs", |to, with| {
             planned_table::insert_planned(to, due, with)
         })
     }
@@ -62,7 +62,7 @@ impl HistoryStore for Archive {
     ) -> Result<(), StoreError> {
         ingest_limits::check_outcome(outcome)?;
         let outbox = self.outbox_writer();
-        let known = self.write("settle the planned run", |to| {
+        let known = self.write("store the outcome of the planned run", |to| {
             planned_table::record_outcome(to, planned_id, outcome, outbox)
         })?;
         if known {
@@ -79,7 +79,7 @@ impl HistoryStore for Archive {
 
     fn receive(&mut self, delivery: &AgentDelivery) -> Result<IngestResult, StoreError> {
         let texts = delivery.validate()?;
-        self.write_with_names("store what an agent sent", |to, (outbox, names)| {
+        self.write_with_names("store the batch of an agent", |to, (outbox, names)| {
             let planned: Vec<PlannedRun> = delivery
                 .planned
                 .iter()

@@ -12,11 +12,11 @@ pub enum StoreError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file is an SQLite database of another program.
-    #[error("{} is the database of another program, not an archive of longhaul", path.display())]
+    #[error("cannot open the archive {}: it is the database of another program", path.display())]
     Foreign { path: PathBuf },
     /// The file was written by a later longhaul.
     #[error(
-        "the archive {} has schema {found}, this longhaul knows up to {known}",
+        "cannot open the archive {}: it has schema {found}, this longhaul supports up to {known}",
         path.display()
     )]
     Newer {
@@ -25,25 +25,25 @@ pub enum StoreError {
         known: i64,
     },
     /// The file is damaged or not SQLite at all.
-    #[error("the archive {} is damaged or not an archive", path.display())]
+    #[error("cannot read the archive {}: it is damaged or not an archive", path.display())]
     Damaged {
         path: PathBuf,
         source: rusqlite::Error,
     },
     /// The disk rejected a write: it is full, the file may not grow, or the disk failed.
-    #[error("the disk did not take a write to the archive {}", path.display())]
+    #[error("cannot write the archive {}: the disk refused the write", path.display())]
     Full {
         path: PathBuf,
         source: rusqlite::Error,
     },
     /// The file or its folder is not writable.
-    #[error("the archive {} cannot be written", path.display())]
+    #[error("cannot write the archive {}", path.display())]
     ReadOnly {
         path: PathBuf,
         source: rusqlite::Error,
     },
     /// Another process held the lock for longer than the timeout.
-    #[error("the archive {} stayed locked by another process", path.display())]
+    #[error("cannot lock the archive {}: another process holds the lock", path.display())]
     Locked {
         path: PathBuf,
         source: rusqlite::Error,
@@ -66,16 +66,16 @@ pub enum StoreError {
     },
     /// A run with this id and different content is already stored; observations are never
     /// overwritten.
-    #[error("run {id} is already in the archive, with another content")]
+    #[error("run {id} is already in the archive with different content")]
     IdTaken { id: String },
     /// An input exceeds a limit of the archive; nothing of its batch was stored.
-    #[error("the archive does not take {what}: {why}")]
+    #[error("the archive refuses {what}: {why}")]
     Refused { what: String, why: &'static str },
-    #[error("no run is planned under the id {id}")]
+    #[error("no planned run has the id {id}")]
     NoSuchPlanned { id: String },
     #[error("no run matches `{wanted}`")]
     NoSuchRun { wanted: String },
-    #[error("`{wanted}` matches {count} runs, among them {example}")]
+    #[error("`{wanted}` matches {count} runs, for example {example}")]
     Ambiguous {
         wanted: String,
         count: u64,
@@ -129,26 +129,26 @@ impl StoreError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             StoreError::Open { .. } | StoreError::ReadOnly { .. } => {
-                "name a file in a folder that you may write with `--archive FILE`".to_owned()
+                "use a file in a writable folder: `--archive FILE`".to_owned()
             }
-            StoreError::Foreign { .. } => "name another file with `--archive FILE`".to_owned(),
+            StoreError::Foreign { .. } => "use another file: `--archive FILE`".to_owned(),
             StoreError::Newer { .. } => {
-                "use the longhaul that wrote it, or another file with `--archive FILE`".to_owned()
+                "use the longhaul that wrote it, or another file: `--archive FILE`".to_owned()
             }
             StoreError::Damaged { path, .. } => format!(
-                "move {} away and a new archive begins; `sqlite3 FILE .recover` may save the old one",
+                "move {} away to start a new archive; `sqlite3 FILE .recover` may restore the old one",
                 path.display()
             ),
             StoreError::Full { .. } => {
-                "make room on that disk (`df`), or name a file elsewhere with `--archive FILE`"
+                "free space on that disk (`df`), or use a file elsewhere: `--archive FILE`"
                     .to_owned()
             }
-            StoreError::Locked { .. } => "try again when the other process is done".to_owned(),
+            StoreError::Locked { .. } => "try again when the other process has finished".to_owned(),
             StoreError::NoSuchRun { .. } | StoreError::Ambiguous { .. } => {
-                "`longhaul report list` shows the runs; the first letters of an id are enough"
+                "list the runs with `longhaul report list`; the first letters of an id are enough"
                     .to_owned()
             }
-            StoreError::UnknownReport { .. } => "a later longhaul can read it".to_owned(),
+            StoreError::UnknownReport { .. } => "use a later longhaul to read it".to_owned(),
             StoreError::Database { hint, .. } => return hint.clone(),
             StoreError::Sql { .. }
             | StoreError::IdTaken { .. }

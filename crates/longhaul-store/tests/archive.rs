@@ -148,7 +148,9 @@ fn an_archive_from_the_future_is_refused() {
     other.pragma_update(None, "user_version", 99).unwrap();
     let error = Archive::open(&folder.file()).unwrap_err();
     assert!(
-        error.to_string().contains("schema 99, this longhaul knows"),
+        error
+            .to_string()
+            .contains("schema 99, this longhaul supports"),
         "{error}"
     );
 }

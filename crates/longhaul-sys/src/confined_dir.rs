@@ -175,11 +175,14 @@ fn require_regular(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() {
         return Ok(file);
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"))
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "it is not a regular file",
+    ))
 }
 
 fn empty_name_error() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "a name without parts")
+    io::Error::new(io::ErrorKind::InvalidInput, "the name is empty")
 }
 
 /// Splits a path into its components; rejects `..`, `.` and roots.
@@ -188,7 +191,7 @@ fn path_components(path: &Path) -> io::Result<Vec<&OsStr>> {
         Component::Normal(part) => Ok(part),
         _ => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "the name leaves its folder",
+            "the path leads outside its folder",
         )),
     };
     path.components().map(part).collect()
@@ -203,7 +206,7 @@ fn open_at(folder: &ConfinedDir, name: &OsStr, flags: i32) -> io::Result<OwnedFd
     check_descriptor(answer).map_err(|error| match error.raw_os_error() {
         Some(libc::ELOOP) => io::Error::new(
             io::ErrorKind::InvalidInput,
-            "a symbolic link stands there, and links are not followed",
+            "it is a symbolic link, and links are not followed",
         ),
         _ => error,
     })

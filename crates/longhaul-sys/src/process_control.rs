@@ -111,7 +111,7 @@ pub fn fork_process() -> io::Result<ForkSide> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "only a process of one thread can fork",
+            "only a single-threaded process can fork",
         ));
     }
     // SAFETY: the process has one thread, so the child is a whole copy of it.

@@ -24,7 +24,7 @@ pub fn pin_to_cores(cores: &[usize]) -> io::Result<()> {
     if let Some(core) = cores.iter().find(|core| **core >= CORES_MAX) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("core {core}: the kernel numbers them below {CORES_MAX}"),
+            format!("core {core} is out of range: core numbers are below {CORES_MAX}"),
         ));
     }
     // SAFETY: an all-zero cpu_set_t is the empty set.

@@ -178,7 +178,7 @@ pub fn read_tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     check_status(answer)?;
     let known = &raw[..(length as usize).min(ROOM_BYTES)];
     parse_tcp_info(known).ok_or_else(|| {
-        let text = format!("TCP_INFO of {length} bytes; the shortest known has {MIN_BYTES}");
+        let text = format!("TCP_INFO has {length} bytes, expected at least {MIN_BYTES}");
         io::Error::new(io::ErrorKind::InvalidData, text)
     })
 }

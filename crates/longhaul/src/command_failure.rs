@@ -5,7 +5,7 @@
 //! ```text
 //! error: cannot connect to far (192.0.2.7:5201)
 //!   caused by: connection refused
-//! hint: nothing listens there; start the far end with `longhaul serve`
+//! hint: start `longhaul serve` on that host: nothing listens on this port
 //! ```
 
 use crate::render::style::{ERROR, FAINT, HINT, paint};
@@ -107,7 +107,7 @@ impl From<ServeError> for CommandFailure {
 impl From<PathFileError> for CommandFailure {
     fn from(error: PathFileError) -> Self {
         CommandFailure::from_error(USAGE, &error).hint(Some(
-            "`longhaul lab list` names the shipped paths, `longhaul lab show PATH` their values",
+            "list the paths with `longhaul lab list`, and their values with `longhaul lab show PATH`",
         ))
     }
 }
@@ -147,8 +147,7 @@ impl From<io::Error> for CommandFailure {
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         anstream::eprintln!(
-            "{} longhaul {} has a defect: {panic}\n{} please report this text, with the command \
-             that led to it",
+            "{} bug in longhaul {}: {panic}\n{} report this text and the command that caused it",
             paint(ERROR, "error:"),
             env!("CARGO_PKG_VERSION"),
             paint(HINT, "hint:"),

@@ -22,18 +22,18 @@ function isErrorBody(body: unknown): body is ErrorBody {
 }
 
 const HINTS: Record<number, string> = {
-  401: "Enter a token with the right `read`: the agent's operator has it.",
-  403: "This token lacks the right. Ask the agent's operator for one that has it.",
-  404: "It may have been removed by the archive's retention, or the link is of another agent.",
+  401: "Enter the agent's token; its operator has it. This page keeps the token for this browser tab only.",
+  403: "The agent does not allow this request with this token. Ask the agent's operator for access.",
+  404: "The archive's retention may have deleted it, or the link belongs to another agent.",
   429: "Wait a moment, then try again.",
-  503: "The archive may be busy or away. The agent's log says more.",
+  503: "The archive may be busy or unreachable. Read the agent's log with: journalctl -u longhaul-watch",
 };
 
 /** From an answer that is no success. */
 export function refused(what: string, status: number, body: unknown): Fault {
   const known = isErrorBody(body) ? body.error : undefined;
   const why = known?.text ?? `the agent answered with status ${status}`;
-  const hint = known?.hint ?? HINTS[status] ?? "The agent's log says more (`journalctl -u longhaul-watch`).";
+  const hint = known?.hint ?? HINTS[status] ?? "Read the agent's log with: journalctl -u longhaul-watch";
   return new Fault(what, why, hint, status);
 }
 
@@ -41,10 +41,10 @@ export function refused(what: string, status: number, body: unknown): Fault {
 export function unanswered(what: string, cause: unknown): Fault {
   if (cause instanceof Fault) return cause;
   if (cause instanceof DOMException && cause.name === "TimeoutError") {
-    return new Fault(what, "no answer in 20 s", "The agent or its archive is overloaded. Ask for a shorter range, or try again.");
+    return new Fault(what, "no answer within 20 s", "The agent or its archive is overloaded. Select a shorter range, or try again.");
   }
   if (cause instanceof SyntaxError) {
-    return new Fault(what, "the answer is not JSON", "Something between this browser and the agent answers in its place: a proxy, or a login page.");
+    return new Fault(what, "the answer is not JSON", "Check whether a proxy or a login page between this browser and the agent answers instead of the agent.");
   }
-  return new Fault(what, "the agent does not answer", "See whether `longhaul watch` runs and can be reached from here; this page tries again by itself.");
+  return new Fault(what, "the agent does not answer", "Check that longhaul watch is running and reachable from this browser. This page retries automatically.");
 }

@@ -2,7 +2,7 @@
 
 import { refused, unanswered } from "./fault.ts";
 import type {
-  About, AnyReport, Event, GridCell, HostRow, Job, Pair, Planned, Quantity, RouteRow, RunOrder, RunRow, RunTaken, Series, Standing,
+  About, AnyReport, Event, GridCell, HostRow, Job, Pair, Planned, Quantity, RouteRow, RunOrder, RunRow, RunTaken, Series, PlannedRunState,
 } from "./types.ts";
 
 const BASE = "/api/v1";
@@ -73,35 +73,35 @@ const spanOf = (range: Range) => ({ begin_us: timeOf(range.beginUs), end_us: tim
 const id = (text: string) => encodeURIComponent(text);
 
 export interface EventQuery { range?: Range; pair?: Pair; state?: string }
-export interface PlannedQuery { range: Range; pair?: Pair; state?: Standing; limit: number }
+export interface PlannedQuery { range: Range; pair?: Pair; state?: PlannedRunState; limit: number }
 export interface RunQuery { pair?: Pair; kind?: string; limit?: number }
 
 export const api = {
-  about: (signal?: AbortSignal) => json<About>("Reading what the agent is", address("about"), signal),
-  pairs: (signal?: AbortSignal) => json<Pair[]>("Reading the paths", address("pairs"), signal),
+  about: (signal?: AbortSignal) => json<About>("Cannot load the description of the agent", address("about"), signal),
+  pairs: (signal?: AbortSignal) => json<Pair[]>("Cannot load the paths", address("pairs"), signal),
   grid: (quantity: Quantity, signal?: AbortSignal) =>
-    json<GridCell[]>("Reading the mesh", address("grid", { quantity }), signal),
+    json<GridCell[]>("Cannot load the mesh", address("grid", { quantity }), signal),
   series: (pair: Pair, quantity: Quantity, range: Range, points: number, signal?: AbortSignal) =>
-    json<Series>("Reading the series", address("series", { ...pair, quantity, ...spanOf(range), points }), signal),
+    json<Series>("Cannot load the series", address("series", { ...pair, quantity, ...spanOf(range), points }), signal),
   routes: (pair: Pair, range: Range, signal?: AbortSignal) =>
-    json<RouteRow[]>("Reading the routes", address("routes", { ...pair, ...spanOf(range) }), signal),
+    json<RouteRow[]>("Cannot load the routes", address("routes", { ...pair, ...spanOf(range) }), signal),
   events: (query: EventQuery, signal?: AbortSignal) =>
     json<Event[]>(
-      "Reading the events",
+      "Cannot load the events",
       address("events", { ...query.pair, ...(query.range && spanOf(query.range)), state: query.state }),
       signal,
     ),
   event: (event: string, signal?: AbortSignal) =>
-    json<Event>("Reading the event", address(`events/${id(event)}`), signal),
+    json<Event>("Cannot load the event", address(`events/${id(event)}`), signal),
   caseText: async (event: string, signal?: AbortSignal) =>
-    (await answer("Reading the case text", address(`events/${id(event)}/case`), signal)).text(),
+    (await answer("Cannot load the case text", address(`events/${id(event)}/case`), signal)).text(),
   runs: (query: RunQuery, signal?: AbortSignal) =>
-    json<RunRow[]>("Reading the runs", address("runs", { ...query.pair, kind: query.kind, limit: query.limit }), signal),
+    json<RunRow[]>("Cannot load the runs", address("runs", { ...query.pair, kind: query.kind, limit: query.limit }), signal),
   run: (run: string, signal?: AbortSignal) =>
-    json<AnyReport>("Reading the report", address(`runs/${id(run)}`), signal),
+    json<AnyReport>("Cannot load the report", address(`runs/${id(run)}`), signal),
   planned: ({ range, pair, state, limit }: PlannedQuery, signal?: AbortSignal) =>
-    json<Planned>("Reading the planned runs", address("planned", { ...pair, ...spanOf(range), state, limit }), signal),
-  jobs: (pair?: Pair, signal?: AbortSignal) => json<Job[]>("Reading what can be asked for", address("jobs", { ...pair }), signal),
-  order: (order: RunOrder) => json<RunTaken>("Asking for a run", address("runs"), undefined, order),
-  hosts: (signal?: AbortSignal) => json<HostRow[]>("Reading the hosts", address("hosts"), signal),
+    json<Planned>("Cannot load the planned runs", address("planned", { ...pair, ...spanOf(range), state, limit }), signal),
+  jobs: (pair?: Pair, signal?: AbortSignal) => json<Job[]>("Cannot load the measurements", address("jobs", { ...pair }), signal),
+  order: (order: RunOrder) => json<RunTaken>("Cannot request the run", address("runs"), undefined, order),
+  hosts: (signal?: AbortSignal) => json<HostRow[]>("Cannot load the hosts", address("hosts"), signal),
 };

@@ -1,7 +1,7 @@
 // News of the agent as it happens, and whether they still come.
 
 import { address, headers } from "./fetch.ts";
-import { type Message, Messages, patience } from "./stream.ts";
+import { type Message, Messages, retryDelay } from "./stream.ts";
 import type { Event, PlannedRow, RunRow } from "./types.ts";
 
 export type News =
@@ -44,7 +44,7 @@ class Live {
       if (this.state !== "refused") this.state = "reconnecting";
       await new Promise<void>((done) => {
         this.#retry = done;
-        setTimeout(done, patience(attempt));
+        setTimeout(done, retryDelay(attempt));
       });
     }
   }
@@ -96,8 +96,8 @@ class Live {
 
 export const live = new Live();
 
-/** At most once in two seconds, and once more at the end: a mesh tells much. */
-export function seldom(action: () => void, everyMs = 2000): () => void {
+/** Limits calls to one per `everyMs`, with a final call: a mesh sends many messages. */
+export function throttle(action: () => void, everyMs = 2000): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let last = 0;
   return () => {

@@ -9,20 +9,20 @@ export class Loader<T> {
   busy = $state(false);
   #stop: AbortController | undefined;
 
-  /** Asks; an earlier question that is still open is dropped. */
-  async ask(question: (signal: AbortSignal) => Promise<T>): Promise<void> {
+  /** Sends the request; a request that is still in progress is cancelled. */
+  async load(request: (signal: AbortSignal) => Promise<T>): Promise<void> {
     this.#stop?.abort();
     const stop = new AbortController();
     this.#stop = stop;
     this.busy = true;
     try {
-      const value = await question(stop.signal);
+      const value = await request(stop.signal);
       if (stop.signal.aborted) return;
       this.value = value;
       this.fault = undefined;
     } catch (cause) {
       if (stop.signal.aborted) return;
-      this.fault = cause instanceof Fault ? cause : unanswered("Asking the agent", cause);
+      this.fault = cause instanceof Fault ? cause : unanswered("Cannot query the agent", cause);
     } finally {
       if (this.#stop === stop) this.busy = false;
     }

@@ -611,7 +611,7 @@ export interface components {
          * @enum {string}
          */
         Quantity: "goodput" | "available" | "capacity" | "rtt_floor" | "loss" | "retransmits" | "hops";
-        /** @description A report of report v1; its fields are those of docs/report-v1.md. */
+        /** @description A report in the format of report v1; docs/report-v1.md describes its fields. */
         Report: {
             [key: string]: unknown;
         };
@@ -743,7 +743,7 @@ export interface operations {
                     "application/json": components["schemas"]["About"];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -761,7 +761,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -770,7 +770,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -779,7 +779,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -793,17 +793,17 @@ export interface operations {
     events: {
         parameters: {
             query?: {
-                /** @description Sender; with to */
+                /** @description Sender; requires `to` */
                 from?: string;
-                /** @description Receiver; with from */
+                /** @description Receiver; requires `from` */
                 to?: string;
                 /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: no lower bound. */
                 begin_us?: number;
                 /** @description End of the range, exclusive; absent: no upper bound. */
                 end_us?: number;
-                /** @description Those of one state alone */
+                /** @description Only events in this state */
                 state?: components["schemas"]["State"];
-                /** @description At most; usually 200 */
+                /** @description Max number of events; default 200 */
                 limit?: number;
             };
             header?: never;
@@ -821,7 +821,7 @@ export interface operations {
                     "application/json": components["schemas"]["Event"][];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -839,7 +839,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -848,7 +848,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -857,7 +857,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -873,7 +873,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Its id */
+                /** @description Event id */
                 id: string;
             };
             cookie?: never;
@@ -889,7 +889,7 @@ export interface operations {
                     "application/json": components["schemas"]["Event"];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -907,7 +907,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Nothing of this name */
+            /** @description Not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -916,7 +916,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -925,7 +925,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -934,7 +934,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -950,7 +950,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Its id */
+                /** @description Event id */
                 id: string;
             };
             cookie?: never;
@@ -966,7 +966,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -984,7 +984,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Nothing of this name */
+            /** @description Not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -993,7 +993,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1002,7 +1002,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1011,7 +1011,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1025,7 +1025,7 @@ export interface operations {
     grid: {
         parameters: {
             query: {
-                /** @description Which quantity */
+                /** @description Quantity */
                 quantity: components["schemas"]["Quantity"];
             };
             header?: never;
@@ -1043,7 +1043,7 @@ export interface operations {
                     "application/json": components["schemas"]["GridCell"][];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1061,7 +1061,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1070,7 +1070,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1079,7 +1079,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1108,7 +1108,7 @@ export interface operations {
                     "application/json": components["schemas"]["HostRow"][];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1126,7 +1126,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1135,7 +1135,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1144,7 +1144,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1158,9 +1158,9 @@ export interface operations {
     jobs: {
         parameters: {
             query?: {
-                /** @description Sender; with to: those of this pair alone */
+                /** @description Sender; with `to`: only jobs of this pair */
                 from?: string;
-                /** @description Receiver; with from */
+                /** @description Receiver; requires `from` */
                 to?: string;
             };
             header?: never;
@@ -1169,7 +1169,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Runs that can be asked for */
+            /** @description Runs that can be requested */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1178,7 +1178,7 @@ export interface operations {
                     "application/json": components["schemas"]["Job"][];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1196,7 +1196,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1205,7 +1205,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1214,7 +1214,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1243,7 +1243,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1261,7 +1261,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1270,7 +1270,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1279,7 +1279,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1308,7 +1308,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1326,7 +1326,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1335,7 +1335,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1344,7 +1344,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1373,7 +1373,7 @@ export interface operations {
                     "application/json": components["schemas"]["Pair"][];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1391,7 +1391,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1400,7 +1400,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1409,7 +1409,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1423,17 +1423,17 @@ export interface operations {
     planned: {
         parameters: {
             query?: {
-                /** @description Sender; with to: rows of this pair alone */
+                /** @description Sender; with `to`: only rows of this pair */
                 from?: string;
-                /** @description Receiver; with from */
+                /** @description Receiver; requires `from` */
                 to?: string;
                 /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: no lower bound. */
                 begin_us?: number;
                 /** @description End of the range, exclusive; absent: no upper bound. */
                 end_us?: number;
-                /** @description Rows that stand so alone */
+                /** @description Only rows in this state */
                 state?: components["schemas"]["PlannedRunState"];
-                /** @description Rows at most; usually 500 */
+                /** @description Max number of rows; default 500 */
                 limit?: number;
             };
             header?: never;
@@ -1451,7 +1451,7 @@ export interface operations {
                     "application/json": components["schemas"]["PlannedRuns"];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1469,7 +1469,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1478,7 +1478,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1487,7 +1487,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1516,7 +1516,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Stretches of time, each with its route */
+            /** @description Periods of time, each with its route */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1525,7 +1525,7 @@ export interface operations {
                     "application/json": components["schemas"]["RouteRow"][];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1543,7 +1543,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1552,7 +1552,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1561,7 +1561,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1575,17 +1575,17 @@ export interface operations {
     runs: {
         parameters: {
             query?: {
-                /** @description Sender; with to: watched runs of this pair alone */
+                /** @description Sender; with `to`: only runs of the watch file for this pair */
                 from?: string;
-                /** @description Receiver; with from */
+                /** @description Receiver; requires `from` */
                 to?: string;
                 /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: no lower bound. */
                 begin_us?: number;
                 /** @description End of the range, exclusive; absent: no upper bound. */
                 end_us?: number;
-                /** @description Those of one kind alone */
+                /** @description Only runs of this kind */
                 kind?: components["schemas"]["Kind"];
-                /** @description At most; usually 100 */
+                /** @description Max number of runs; default 100 */
                 limit?: number;
             };
             header?: never;
@@ -1603,7 +1603,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunRow"][];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1621,7 +1621,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1630,7 +1630,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1639,7 +1639,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1663,7 +1663,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is in the queue */
+            /** @description The run is in the queue */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -1672,7 +1672,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunTaken"];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1690,7 +1690,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Another site asks, or the agent is read-only */
+            /** @description The request comes from another site, or the agent is read-only */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1699,7 +1699,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent's file has no such run */
+            /** @description The watch file has no such run */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1708,7 +1708,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A run of this kind of this pair waits already */
+            /** @description A run of this kind for this pair is already queued */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -1735,7 +1735,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1744,7 +1744,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1753,7 +1753,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1769,7 +1769,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Its id */
+                /** @description Run id */
                 id: string;
             };
             cookie?: never;
@@ -1785,7 +1785,7 @@ export interface operations {
                     "application/json": components["schemas"]["Report"];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1803,7 +1803,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Nothing of this name */
+            /** @description Not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1812,7 +1812,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1821,7 +1821,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1830,7 +1830,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1848,13 +1848,13 @@ export interface operations {
                 from: string;
                 /** @description Receiver */
                 to: string;
-                /** @description Which quantity */
+                /** @description Quantity */
                 quantity: components["schemas"]["Quantity"];
                 /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: no lower bound. */
                 begin_us?: number;
                 /** @description End of the range, exclusive; absent: no upper bound. */
                 end_us?: number;
-                /** @description Points and buckets at most; usually 1000 */
+                /** @description Max number of points and buckets; default 1000 */
                 points?: number;
             };
             header?: never;
@@ -1872,7 +1872,7 @@ export interface operations {
                     "application/json": components["schemas"]["Series"];
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1890,7 +1890,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1899,7 +1899,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1908,7 +1908,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1937,7 +1937,7 @@ export interface operations {
                     "application/openmetrics-text": string;
                 };
             };
-            /** @description A parameter is not what it may be */
+            /** @description A parameter is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1955,7 +1955,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The agent is not called so, and has no token */
+            /** @description The Host header does not name the agent, which has no token */
             421: {
                 headers: {
                     [name: string]: unknown;
@@ -1964,7 +1964,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description A defect of longhaul */
+            /** @description A bug in longhaul */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -1973,7 +1973,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not now: the archive or the agent is busy or away */
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
             503: {
                 headers: {
                     [name: string]: unknown;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { Messages, patience } from "./stream.ts";
+import { Messages, retryDelay } from "./stream.ts";
 
 it("reads messages however they are cut", () => {
   const text = ': hello\n\nevent: run\ndata: {"id":\ndata: "a"}\n\nretry: 5\nevent: event\r\ndata: x\r\n\r\n';
@@ -19,5 +19,5 @@ it("takes no endless line", () => {
 });
 
 it("waits longer each time, to a bound", () => {
-  expect([0, 1, 2, 10].map(patience)).toEqual([1000, 2000, 4000, 30_000]);
+  expect([0, 1, 2, 10].map(retryDelay)).toEqual([1000, 2000, 4000, 30_000]);
 });

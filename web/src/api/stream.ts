@@ -13,7 +13,7 @@ export class Messages {
 
   feed(text: string): Message[] {
     this.#rest += text;
-    if (this.#rest.length > MOST) throw new Error("a message larger than 1 MB");
+    if (this.#rest.length > MOST) throw new Error("cannot read the live updates: a message exceeds 1 MB");
     const lines = this.#rest.split(/\r\n|\n|\r(?!$)/);
     this.#rest = lines.pop() ?? "";
     return lines.map((line) => this.#line(line)).filter((it) => it !== undefined);
@@ -39,7 +39,7 @@ export class Messages {
   }
 }
 
-/** Before the n-th attempt to reach the agent again: 1 s, doubling, at most 30 s. */
-export function patience(attempt: number): number {
+/** Returns the delay in ms before the n-th reconnection attempt: 1 s, doubling, max 30 s. */
+export function retryDelay(attempt: number): number {
   return Math.min(30_000, 1000 * 2 ** Math.min(attempt, 5));
 }

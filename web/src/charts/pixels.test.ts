@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { pixels, word } from "./pixels.ts";
+import { pixels, rgbaWord } from "./pixels.ts";
 
 it("turns colours into words", () => {
-  expect(word("rgb(1, 2, 3)")).toBe(0xff030201);
-  expect(word("rgb(255, 255, 255)")).toBe(0xffffffff);
+  expect(rgbaWord("rgb(1, 2, 3)")).toBe(0xff030201);
+  expect(rgbaWord("rgb(255, 255, 255)")).toBe(0xffffffff);
 });
 
 it("shows each cell in its place, also when moved and beyond the edge", () => {

@@ -1,7 +1,7 @@
 // A large square of cells as pixels: a million small rectangles would take a second to draw.
 
 /** `rgb(…)` as the browser writes it, as one little-endian RGBA word. */
-export function word(colour: string): number {
+export function rgbaWord(colour: string): number {
   const [red = 0, green = 0, blue = 0] = (colour.match(/[\d.]+/g) ?? []).map(Number);
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }

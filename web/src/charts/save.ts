@@ -1,7 +1,7 @@
 // Files that the page gives: charts as PNG, data as JSON and CSV. Made in the browser, so that a
 // token is never in an address.
 
-import { ink } from "../theme.svelte.ts";
+import { cssColour } from "../theme.svelte.ts";
 
 export function save(name: string, blob: Blob): void {
   const url = URL.createObjectURL(blob);
@@ -46,9 +46,9 @@ export function savePng(name: string, title: string, charts: { title: string; ca
   [sheet.width, sheet.height] = [width, height];
   const context = sheet.getContext("2d");
   if (!context) return;
-  context.fillStyle = ink("panel");
+  context.fillStyle = cssColour("panel");
   context.fillRect(0, 0, width, height);
-  context.fillStyle = ink("ink");
+  context.fillStyle = cssColour("ink");
   let y = MARGIN * ratio;
   const write = (text: string, weight: number) => {
     context.font = `${weight} ${13 * ratio}px system-ui, sans-serif`;

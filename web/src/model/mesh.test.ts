@@ -1,29 +1,29 @@
 import { describe, expect, it } from "vitest";
 import type { GridCell } from "../api/types.ts";
-import { extent, level, mesh, standing, worse } from "./mesh.ts";
+import { extent, level, mesh, changeGrade, worse } from "./mesh.ts";
 
 function cell(from: string, to: string, value?: number, usual?: number, events = 0): GridCell {
   return { pair: { from, to }, value, median_7d: usual, open_events: events };
 }
 
-describe("standing", () => {
-  it("goes with the quantity's better way", () => {
-    expect(standing(cell("a", "b", 40, 100), "goodput")).toBe(-3);
-    expect(standing(cell("a", "b", 40, 100), "rtt_floor")).toBe(3);
-    expect(standing(cell("a", "b", 100, 100), "goodput")).toBe(0);
-    expect(standing(cell("a", "b", 96, 100), "goodput")).toBe(0);
-    expect(standing(cell("a", "b", 104, 100), "rtt_floor")).toBe(0);
-    expect(standing(cell("a", "b", 16, 13), "hops")).toBe(-1);
+describe("change grade", () => {
+  it("depends on which direction is better for the quantity", () => {
+    expect(changeGrade(cell("a", "b", 40, 100), "goodput")).toBe(-3);
+    expect(changeGrade(cell("a", "b", 40, 100), "rtt_floor")).toBe(3);
+    expect(changeGrade(cell("a", "b", 100, 100), "goodput")).toBe(0);
+    expect(changeGrade(cell("a", "b", 96, 100), "goodput")).toBe(0);
+    expect(changeGrade(cell("a", "b", 104, 100), "rtt_floor")).toBe(0);
+    expect(changeGrade(cell("a", "b", 16, 13), "hops")).toBe(-1);
   });
 
-  it("is unknown without a value or a usual one, and bears zeros", () => {
-    expect(standing(undefined, "loss")).toBeUndefined();
-    expect(standing(cell("a", "b", undefined, 1), "loss")).toBeUndefined();
-    expect(standing(cell("a", "b", 1), "loss")).toBeUndefined();
-    expect(standing(cell("a", "b", 0, 0), "loss")).toBe(0);
-    expect(standing(cell("a", "b", 0.01, 0), "loss")).toBe(-3);
-    expect(standing(cell("a", "b", 0, 0.01), "loss")).toBe(3);
-    expect(standing(cell("a", "b", 0, 5e9), "goodput")).toBe(-3);
+  it("is absent without a value or a median, and accepts zeros", () => {
+    expect(changeGrade(undefined, "loss")).toBeUndefined();
+    expect(changeGrade(cell("a", "b", undefined, 1), "loss")).toBeUndefined();
+    expect(changeGrade(cell("a", "b", 1), "loss")).toBeUndefined();
+    expect(changeGrade(cell("a", "b", 0, 0), "loss")).toBe(0);
+    expect(changeGrade(cell("a", "b", 0.01, 0), "loss")).toBe(-3);
+    expect(changeGrade(cell("a", "b", 0, 0.01), "loss")).toBe(3);
+    expect(changeGrade(cell("a", "b", 0, 5e9), "goodput")).toBe(-3);
   });
 });
 

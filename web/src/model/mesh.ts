@@ -1,7 +1,7 @@
 // The mesh as a square: who sends by row, who receives by column.
 
 import type { GridCell, Quantity } from "../api/types.ts";
-import { QUANTITIES } from "../words.ts";
+import { QUANTITIES } from "../labels.ts";
 
 export interface Mesh {
   hosts: string[];
@@ -12,13 +12,13 @@ export interface Mesh {
 export type Order = "worst" | "name";
 
 /**
- * How a value stands to the usual one of its path: -3 far worse … 0 as usual … 3 far better.
- * Absent where there is no value or no usual one.
+ * A value relative to the 7-day median of its path: -3 far worse … 0 normal … 3 far better.
+ * Absent without a value or a median.
  */
-export type Standing = -3 | -2 | -1 | 0 | 1 | 2 | 3;
+export type ChangeGrade = -3 | -2 | -1 | 0 | 1 | 2 | 3;
 
-/** What the goodness must be below, for each standing from the worst on. */
-const STEPS: readonly [below: number, standing: Standing][] = [
+/** Upper bounds of the improvement ratio for each grade, worst first. */
+const STEPS: readonly [below: number, grade: ChangeGrade][] = [
   [0.5, -3],
   [0.8, -2],
   [0.95, -1],
@@ -27,8 +27,8 @@ const STEPS: readonly [below: number, standing: Standing][] = [
   [2, 2],
 ];
 
-/** Value against usual, turned so that above 1 is better; absent where it cannot be said. */
-export function goodness(cell: GridCell, quantity: Quantity): number | undefined {
+/** Ratio of the value to the 7-day median; above 1 is better. Absent without a value or a median. */
+export function improvementRatio(cell: GridCell, quantity: Quantity): number | undefined {
   const { value, median_7d: usual } = cell;
   if (value === undefined || usual === undefined) return undefined;
   if (value === usual) return 1;
@@ -37,15 +37,15 @@ export function goodness(cell: GridCell, quantity: Quantity): number | undefined
   return better ? value / usual : usual / value;
 }
 
-export function standing(cell: GridCell | undefined, quantity: Quantity): Standing | undefined {
-  const good = cell && goodness(cell, quantity);
+export function changeGrade(cell: GridCell | undefined, quantity: Quantity): ChangeGrade | undefined {
+  const good = cell && improvementRatio(cell, quantity);
   if (good === undefined || Number.isNaN(good)) return undefined;
   return STEPS.find(([below]) => good < below)?.[1] ?? 3;
 }
 
-/** Open events first, then how far below the usual. */
+/** Orders cells by open events, then by improvement ratio, worst first. */
 export function worse(quantity: Quantity): (a: GridCell, b: GridCell) => number {
-  const good = (cell: GridCell) => goodness(cell, quantity) ?? 1;
+  const good = (cell: GridCell) => improvementRatio(cell, quantity) ?? 1;
   return (a, b) =>
     Math.sign(b.open_events) - Math.sign(a.open_events) ||
     good(a) - good(b) ||
@@ -60,7 +60,7 @@ const byName = (a: string, b: string) => collator.compare(a, b);
 function troubles(cells: GridCell[], quantity: Quantity): Map<string, number> {
   const sum = new Map<string, number>();
   for (const cell of cells) {
-    const below = Math.min(0, standing(cell, quantity) ?? 0);
+    const below = Math.min(0, changeGrade(cell, quantity) ?? 0);
     const trouble = cell.open_events * 10 - below;
     for (const host of [cell.pair.from, cell.pair.to]) sum.set(host, (sum.get(host) ?? 0) + trouble);
   }

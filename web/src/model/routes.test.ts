@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import type { PathReport, RouteHop, RouteRow } from "../api/types.ts";
-import { diff, hopsOf, stretches } from "./routes.ts";
+import { diff, hopsOf, routePeriods } from "./routes.ts";
 
 const hops = (text: string): RouteHop[] =>
   text.split(" ").map((it, index) => ({ ttl: index + 1, address: it === "*" ? undefined : it }));
@@ -29,9 +29,9 @@ it("loses no hop and keeps the order, whatever the routes", () => {
 
 it("takes a route to last until another is seen", () => {
   const row = (at_us: number, number: number): RouteRow => ({ at_us, until_us: at_us, traces: 1, number, run_id: "", hops: [] });
-  const got = stretches([row(30, 2), row(10, 1), row(20, 1), row(40, 1)], 50);
+  const got = routePeriods([row(30, 2), row(10, 1), row(20, 1), row(40, 1)], 50);
   expect(got.map((it) => [it.number, it.beginUs, it.endUs])).toEqual([[1, 10, 30], [2, 30, 40], [1, 40, 50]]);
-  expect(stretches([], 9)).toEqual([]);
+  expect(routePeriods([], 9)).toEqual([]);
 });
 
 it("reads the hops of a report", () => {

@@ -1,13 +1,13 @@
-// Routes over time, and one beside another.
+// Routes over time, and the comparison of two routes.
 
 import type { PathReport, RouteHop, RouteRow } from "../api/types.ts";
 
-/** A stretch of time in which every trace saw one route. */
-export interface Stretch { number: number; beginUs: number; endUs: number; row: RouteRow }
+/** A period in which every trace found the same route. */
+export interface RoutePeriod { number: number; beginUs: number; endUs: number; row: RouteRow }
 
 /** From the first trace that saw it to the first that saw another; the last one to `untilUs`. */
-export function stretches(rows: RouteRow[], untilUs: number): Stretch[] {
-  const out: Stretch[] = [];
+export function routePeriods(rows: RouteRow[], untilUs: number): RoutePeriod[] {
+  const out: RoutePeriod[] = [];
   for (const row of rows.toSorted((a, b) => a.at_us - b.at_us)) {
     const last = out.at(-1);
     if (last) last.endUs = row.at_us;
@@ -21,12 +21,12 @@ export function stretches(rows: RouteRow[], untilUs: number): Stretch[] {
 }
 
 /** `silent`: one of the two did not answer there, so nothing can be said. */
-export type Sameness = "same" | "changed" | "only_here" | "only_there" | "silent";
-export interface Beside { here?: RouteHop; there?: RouteHop; kind: Sameness }
+export type HopRelation = "same" | "changed" | "only_here" | "only_there" | "silent";
+export interface HopPair { here?: RouteHop; there?: RouteHop; kind: HopRelation }
 
 /** The longest list of hops in common, in order; what lies between is laid side by side. */
-export function diff(here: RouteHop[], there: RouteHop[]): Beside[] {
-  const out: Beside[] = [];
+export function diff(here: RouteHop[], there: RouteHop[]): HopPair[] {
+  const out: HopPair[] = [];
   let [i, j] = [0, 0];
   for (const [a, b] of [...common(here, there), [here.length, there.length] as const]) {
     out.push(...between(here.slice(i, a), there.slice(j, b)));
@@ -37,7 +37,7 @@ export function diff(here: RouteHop[], there: RouteHop[]): Beside[] {
   return out;
 }
 
-function between(here: RouteHop[], there: RouteHop[]): Beside[] {
+function between(here: RouteHop[], there: RouteHop[]): HopPair[] {
   return Array.from({ length: Math.max(here.length, there.length) }, (_, at) => {
     const [a, b] = [here[at], there[at]];
     if (!a) return { there: b, kind: "only_there" };
@@ -84,14 +84,14 @@ export function hopsOf(report: PathReport): RouteHop[] {
 }
 
 const CHANGES: Record<string, string> = {
-  same: "as before",
-  silent_hop: "the same as far as answers tell",
+  same: "unchanged",
+  silent_hop: "unchanged as far as hops answered",
   stutter: "a router answers at several TTLs",
-  last_octet: "another address of the same neighbours",
-  same_as: "other routers of the same networks",
+  last_octet: "addresses differ only in the last octet",
+  same_as: "other routers in the same AS",
   one_hop: "one hop differs",
   several_hops: "several hops differ",
-  end_not_reached: "the end was not reached",
+  end_not_reached: "destination not reached",
 };
 
 export const changeText = (kind: string) => CHANGES[kind] ?? kind.replaceAll("_", " ");

@@ -1,14 +1,14 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import type { Scan } from "../api/types.ts";
-import { heats, sameSetting, settingText, shown } from "./scan.ts";
+import { heatMaps, sameSetting, settingText, bestCell } from "./scan.ts";
 
 const scan = JSON.parse(
   readFileSync(new URL("../../../fixtures/reports/scan-grid.json", import.meta.url), "utf8"),
 ) as Scan;
 
 it("puts every cell of a scan into one place", () => {
-  const [heat] = heats(scan.observation.cells, true);
+  const [heat] = heatMaps(scan.observation.cells, true);
   expect(heat?.streams).toEqual([1, 4]);
   expect(heat?.windows.at(-1)).toBeUndefined();
   const placed = heat?.cells.flat().length;
@@ -16,8 +16,8 @@ it("puts every cell of a scan into one place", () => {
 });
 
 it("shows a failed cell as absent", () => {
-  expect(shown([])).toBeUndefined();
-  expect(shown([{ index: 0, setting: { streams: 1 }, forward: true, error: "refused" }])).toBeUndefined();
+  expect(bestCell([])).toBeUndefined();
+  expect(bestCell([{ index: 0, setting: { streams: 1 }, forward: true, error: "refused" }])).toBeUndefined();
 });
 
 it("names settings", () => {

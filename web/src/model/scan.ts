@@ -3,7 +3,7 @@
 import type { ScanCell, Setting } from "../api/types.ts";
 import { rate, size } from "../units.ts";
 
-export interface Heat {
+export interface HeatMap {
   congestionControl?: string;
   /** Rising; absent: sized by the kernel, last. */
   windows: (number | undefined)[];
@@ -15,7 +15,7 @@ export interface Heat {
 const rising = (a: number | undefined, b: number | undefined) => (a ?? Infinity) - (b ?? Infinity);
 const unlike = <T>(values: T[]) => [...new Set(values)];
 
-export function heats(cells: ScanCell[], forward: boolean): Heat[] {
+export function heatMaps(cells: ScanCell[], forward: boolean): HeatMap[] {
   const mine = cells.filter((it) => it.forward === forward);
   return unlike(mine.map((it) => it.setting.congestion_control)).map((congestionControl) => {
     const part = mine.filter((it) => it.setting.congestion_control === congestionControl);
@@ -30,8 +30,8 @@ export function heats(cells: ScanCell[], forward: boolean): Heat[] {
   });
 }
 
-/** The highest of a cell's measurements; absent: none gave a result. */
-export function shown(cells: ScanCell[]): ScanCell | undefined {
+/** Returns the measurement of a cell with the highest goodput; absent: none gave a result. */
+export function bestCell(cells: ScanCell[]): ScanCell | undefined {
   return cells
     .filter((it) => it.goodput_bps !== undefined)
     .sort((a, b) => (b.goodput_bps ?? 0) - (a.goodput_bps ?? 0))[0];

@@ -32,7 +32,7 @@ const SOCKET: &str =
 pub const RULES: &[AuditRule] = &[
     AuditRule {
         name: "receive_autotuning",
-        title: "most that a receive buffer may grow to",
+        title: "maximum autotuned receive buffer",
         source: ESNET,
         needs: &[RMEM],
         by_path: true,
@@ -41,7 +41,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "send_autotuning",
-        title: "most that a send buffer may grow to",
+        title: "maximum autotuned send buffer",
         source: ESNET,
         needs: &[WMEM],
         by_path: true,
@@ -50,7 +50,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "receive_buffer_max",
-        title: "most that a program may ask as receive buffer",
+        title: "maximum receive buffer that a program may request",
         source: SOCKET,
         needs: &[RMEM_MAX],
         by_path: true,
@@ -59,7 +59,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "send_buffer_max",
-        title: "most that a program may ask as send buffer",
+        title: "maximum send buffer that a program may request",
         source: SOCKET,
         needs: &[WMEM_MAX],
         by_path: true,
@@ -68,7 +68,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "tcp_memory",
-        title: "memory of all TCP streams together",
+        title: "memory limit of all TCP streams together",
         source: "Linux ip-sysctl, tcp_mem (2025)",
         needs: &["net.ipv4.tcp_mem"],
         by_path: true,
@@ -78,7 +78,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "option_memory",
-        title: "memory for notes of zero-copy writes",
+        title: "memory for notifications of zero-copy writes",
         source: "ESnet fasterdata-tuning, 100 Gbit/s (2025)",
         needs: &[OPTMEM],
         by_path: true,
@@ -102,7 +102,7 @@ fn judge_receive_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let sizes = case.readings.triple(RMEM)?;
     let window = compute_window(case, sizes[2]);
     let what = format!(
-        "a receive buffer grows to {}, a window of {}",
+        "a receive buffer grows to at most {}, a window of {}",
         Bytes(sizes[2]),
         Bytes(window)
     );
@@ -111,7 +111,7 @@ fn judge_receive_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
 
 fn judge_send_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let sizes = case.readings.triple(WMEM)?;
-    let what = format!("a send buffer grows to {}", Bytes(sizes[2]));
+    let what = format!("a send buffer grows to at most {}", Bytes(sizes[2]));
     Ok(judge_autotuned_buffer(
         case,
         WMEM,
@@ -140,7 +140,7 @@ fn judge_requested_buffer(
 ) -> ReadingResult<RuleJudgement> {
     let most = case.readings.number(name)?;
     let what = format!(
-        "{name}: a program that asks for its own {which} buffer gets {} at most, and is not told",
+        "{name}: a program that requests its own {which} buffer gets at most {}, without an error",
         Bytes(most)
     );
     let judged = judge_window(case, &what, most, most.min(window_range::MAX_WINDOW));
@@ -158,7 +158,7 @@ fn judge_window(case: &AuditCase, what: &str, buffer: u64, window: u64) -> RuleJ
     let carried = case.max_rate_bps(window);
     let allowed = carried.map_or_else(String::new, |bps| {
         format!(
-            ", so one stream carries {} at {}",
+            ", so one stream carries at most {} at {}",
             Rate::bits_per_second(bps),
             case.rtt()
         )
@@ -168,7 +168,7 @@ fn judge_window(case: &AuditCase, what: &str, buffer: u64, window: u64) -> RuleJ
         judge_limits(format!("{what}{allowed}; {}", case.describe_need()))
     } else if buffer < in_flight.saturating_mul(2).min(MAX_BUFFER_BYTES) {
         judge_advice(format!(
-            "{what}{allowed}; {}, and queues and what is not yet sent come on top",
+            "{what}{allowed}; {}, and queues and unsent data need more",
             case.describe_need()
         ))
     } else {
@@ -196,23 +196,23 @@ fn suggest_larger_buffer(
         .div_ceil(window_range::MAX_WINDOW)
         .max(2);
     judged.remedy(remedy_by_hand(format!(
-        "No setting gives one stream more; {streams} streams share the path"
+        "No setting gives one stream a larger window; use {streams} streams"
     )))
 }
 
 fn describe_buffer_size(case: &AuditCase, wanted: u64, asked: bool) -> String {
     let set = find_esnet_size(case, asked).map_or_else(String::new, |(class, bytes)| {
-        format!("; ESnet sets {} for {class}", Bytes(bytes))
+        format!("; ESnet recommends {} for {class}", Bytes(bytes))
     });
     let memory = case.readings.number("memory.total").ok();
     let large = memory.filter(|total| wanted > total / 4).map(|total| {
         format!(
-            "; this host has {}, so few streams may use that",
+            "; this host has {} of memory, enough for few such streams",
             Bytes(total)
         )
     });
     format!(
-        "{}: twice the bandwidth-delay product, up to a power of two{set}{}",
+        "Set {}: twice the BDP, rounded up to a power of two{set}{}",
         Bytes(wanted),
         large.unwrap_or_default()
     )
@@ -233,11 +233,14 @@ fn find_esnet_size(case: &AuditCase, asked: bool) -> Option<(&'static str, u64)>
 /// One stream needs its buffer; above tcp_mem's pressure threshold the kernel stops buffer growth.
 fn judge_tcp_memory(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let Some([_, pressure, most]) = case.observation.host.tcp_mem_bytes else {
-        return Err(String::from("net.ipv4.tcp_mem was not turned into bytes"));
+        return Err(String::from(
+            "net.ipv4.tcp_mem could not be converted to bytes",
+        ));
     };
     let in_flight = case.in_flight_bytes();
     let what = format!(
-        "net.ipv4.tcp_mem: buffers of all streams stop growing at {} and end at {}",
+        "net.ipv4.tcp_mem: the buffers of all streams together stop growing at {} and are limited \
+         to {}",
         Bytes(pressure),
         Bytes(most)
     );
@@ -245,14 +248,16 @@ fn judge_tcp_memory(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         let text = format!("{what}; {}", case.describe_need());
         return Ok(judge_limits(text)
             .bound(case.max_rate_bps(pressure))
-            .remedy(remedy_by_hand("Raise the three numbers of net.ipv4.tcp_mem (in pages) if the host has memory to spare")));
+            .remedy(remedy_by_hand("Raise the three values of net.ipv4.tcp_mem (in pages) if the host has memory to spare")));
     }
     if pressure < in_flight.saturating_mul(4) {
         let text = format!(
             "{what}, which two or three such streams reach; {}",
             case.describe_need()
         );
-        return Ok(judge_advice(text).remedy(remedy_by_hand("Let it be if one stream is all")));
+        return Ok(
+            judge_advice(text).remedy(remedy_by_hand("Ignore this if you use only one stream"))
+        );
     }
     Ok(judge_good(what))
 }
@@ -264,10 +269,10 @@ fn judge_option_memory(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if present >= WANTED || !case.is_at_least(VERY_FAST_BPS) {
         return Ok(judge_good(what));
     }
-    let text = format!("{what}; zero-copy writes at this rate run out of it and copy");
+    let text = format!("{what}; at this rate zero-copy writes exhaust it and fall back to copying");
     Ok(judge_advice(text).remedy(remedy_by_sysctl(
         OPTMEM,
         WANTED.to_string(),
-        "1 MiB, as ESnet sets",
+        "Set 1 MiB, as ESnet recommends",
     )))
 }

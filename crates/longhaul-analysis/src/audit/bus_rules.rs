@@ -18,7 +18,7 @@ const PACKET_RATIO: f64 = 0.9;
 
 pub const RULES: &[AuditRule] = &[AuditRule {
     name: "pci_express",
-    title: "slot of the interface",
+    title: "PCI Express slot of the interface",
     source: "PCI Express Base Specification 3.0 (2010)",
     needs: &[SPEED[0], WIDTH[0]],
     by_path: true,
@@ -44,24 +44,25 @@ fn judge_pci_express(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let remedy = |text: &str| {
         remedy_by_hand(better.as_ref().map_or_else(
             || text.to_owned(),
-            |(card, _)| format!("The card can do {card}: put it into a slot that can"),
+            |(card, _)| format!("The card supports {card}: move it to a slot that does too"),
         ))
     };
     if capacity < case.path.rate_bps {
         let text = format!(
-            "{what}, the path {}",
+            "{what}, but the path carries {}",
             Rate::bits_per_second(case.path.rate_bps)
         );
         return Ok(judge_limits(text)
             .bound(Some(capacity))
-            .remedy(remedy("A card for more lanes")));
+            .remedy(remedy("Use a card with more lanes")));
     }
     let speed = case.readings.number("interface.speed_bps").ok();
     if speed.is_some_and(|speed| capacity < speed) {
-        let text = format!("{what}, less than the interface's own speed");
-        return Ok(
-            judge_advice(text).remedy(remedy("Enough for this path, not for all of the interface"))
-        );
+        let text = format!("{what}, less than the speed of the interface");
+        return Ok(judge_advice(text).remedy(remedy(
+            "The slot is fast enough for this path, but not for \
+                                              the full speed of the interface",
+        )));
     }
     Ok(judge_good(what))
 }

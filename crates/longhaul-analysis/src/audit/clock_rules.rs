@@ -27,7 +27,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "clock_synchronised",
-        title: "the clock agrees with others",
+        title: "the clock is synchronised",
         source: "RFC 7679 (2016); RFC 5905 (2010)",
         needs: &[SYNCHRONISED],
         by_path: false,
@@ -41,16 +41,16 @@ fn judge_clock_source(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if !SLOW.contains(&source) {
         return Ok(judge_good(source));
     }
-    let text = format!("{source} is slow to read, and pacing and time stamps read it all the time");
+    let text = format!("{source} is slow to read, and pacing and timestamps read it constantly");
     let others = case.readings.text("clock.sources").unwrap_or_default();
     let tsc = others.split_whitespace().any(|word| word == "tsc");
     let remedy = if tsc {
         remedy_by_command(
             "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
-            "See in the kernel's log first why it was passed over",
+            "First check in the kernel log why the kernel did not choose it",
         )
     } else {
-        remedy_by_hand("See in the kernel's log why the processor's own counter is not used")
+        remedy_by_hand("Check in the kernel log why the CPU's own counter (TSC) is not used")
     };
     Ok(judge_advice(text).remedy(remedy))
 }
@@ -59,6 +59,6 @@ fn judge_clock_synchronised(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if case.readings.switch(SYNCHRONISED)? {
         return Ok(judge_good("synchronised"));
     }
-    let text = "not synchronised: what happened at both ends at one time cannot be told";
+    let text = "not synchronised: events at the two hosts cannot be aligned";
     Ok(judge_advice(text).remedy(remedy_by_hand("Run chrony or another NTP daemon")))
 }

@@ -25,7 +25,7 @@ const FEW_SEGMENTS: u64 = 100;
 
 pub const RULES: &[AuditRule] = &[AuditRule {
     name: "congestion_control",
-    title: "congestion control made for long fat paths",
+    title: "congestion control suited to long fat paths",
     source: "RFC 9438 (2023); Cardwell et al., BBR (2016)",
     needs: &[CONTROL],
     by_path: true,
@@ -40,7 +40,7 @@ fn judge_congestion_control(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         None => case.readings.text(CONTROL)?,
     };
     let by_route = if routed.is_some() {
-        ", by the route"
+        ", set by the route"
     } else {
         ""
     };
@@ -50,22 +50,22 @@ fn judge_congestion_control(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let segments = case.in_flight_bytes() / SEGMENT_BYTES;
     if present != "reno" || segments < FEW_SEGMENTS {
         return Ok(judge_good(format!(
-            "{present}{by_route}: enough for this path, or not known here"
+            "{present}{by_route}: sufficient for this path, or unknown to longhaul"
         )));
     }
     let rtts = segments / 2;
     let time = Duration::from_micros(case.path.rtt_us.saturating_mul(rtts));
     let text = format!(
-        "{present}{by_route}: after one loss the window is back only after {rtts} round trips, \
-         {} on this path",
+        "{present}{by_route}: after one loss the window needs {rtts} round trips to recover, {} \
+         on this path",
         format_duration(time)
     );
     let available = case.readings.text(AVAILABLE).unwrap_or_default();
     let cubic = available.split_whitespace().any(|name| name == "cubic");
     let remedy = if routed.is_none() && cubic {
-        remedy_by_sysctl(CONTROL, "cubic", "Grow by time, as is usual on Linux")
+        remedy_by_sysctl(CONTROL, "cubic", "Use cubic, the default of Linux")
     } else {
-        remedy_by_hand("Choose cubic or bbr")
+        remedy_by_hand("Use cubic or bbr")
     };
     Ok(judge_advice(text).remedy(remedy))
 }

@@ -16,7 +16,7 @@ const NEARLY_FULL_RATIO: f64 = 0.8;
 pub const RULES: &[AuditRule] = &[
     AuditRule {
         name: "connection_tracking",
-        title: "packets pass without being looked up",
+        title: "packets bypass connection tracking",
         source: "Linux networking/nf_conntrack-sysctl (2025)",
         needs: &[TRACKING],
         by_path: true,
@@ -25,7 +25,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "connection_table",
-        title: "room in the table of connections",
+        title: "free space in the connection table",
         source: "Linux networking/nf_conntrack-sysctl (2025)",
         needs: &TABLE,
         by_path: false,
@@ -40,13 +40,13 @@ fn judge_connection_tracking(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     }
     if !case.is_at_least(FAST_BPS) {
         return Ok(judge_good(
-            "connections are tracked; that costs little at this rate",
+            "connections are tracked, which costs little at this rate",
         ));
     }
-    let text = "connections are tracked: a look-up for each packet, and packets that seem out of \
+    let text = "connections are tracked: each packet costs a lookup, and packets that seem out of \
                 window may be dropped";
     Ok(judge_advice(text).remedy(remedy_by_hand(
-        "Exempt the transfers: `notrack` rules of nftables",
+        "Exempt the transfers with `notrack` rules of nftables",
     )))
 }
 
@@ -59,6 +59,6 @@ fn judge_connection_table(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if (count as f64) < NEARLY_FULL_RATIO * most as f64 {
         return Ok(judge_good(text));
     }
-    let text = format!("{text}: when it is full, new connections are dropped");
+    let text = format!("{text}: a full table drops new connections");
     Ok(judge_advice(text).remedy(remedy_by_hand("Raise net.netfilter.nf_conntrack_max")))
 }

@@ -32,7 +32,7 @@ const QUEUES_ENOUGH: u64 = 16;
 pub const RULES: &[AuditRule] = &[
     AuditRule {
         name: "governor",
-        title: "cores keep their frequency",
+        title: "cores run at full frequency",
         source: "ESnet fasterdata (2010s); Linux admin-guide/pm/cpufreq (2025)",
         needs: &[GOVERNOR],
         by_path: true,
@@ -60,7 +60,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "sibling_threads",
-        title: "two threads on one core",
+        title: "simultaneous multithreading",
         source: "Linux networking/scaling (2025): no benefit for interrupts",
         needs: &[SMT],
         by_path: true,
@@ -69,7 +69,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "memory_node",
-        title: "the interface's side of the machine",
+        title: "NUMA node of the interface",
         source: "Linux networking/scaling (2025)",
         needs: &[NODE],
         by_path: true,
@@ -78,7 +78,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "iommu",
-        title: "addresses translated for the interface",
+        title: "address translation for the interface",
         source: "Linux kernel-parameters, iommu.strict (2025)",
         needs: &[IOMMU],
         by_path: true,
@@ -92,7 +92,10 @@ fn judge_governor(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if present == "performance" || !case.is_at_least(FAST_BPS) {
         return Ok(judge_good(present));
     }
-    let text = format!("{present}: a core that sleeps or slows between bursts starts late");
+    let text = format!(
+        "{present}: cores that sleep or slow down between bursts are slow to wake \
+                        up"
+    );
     let offered = case.readings.text("cpu.governors").unwrap_or_default();
     let fast = offered.split_whitespace().any(|word| word == "performance");
     let remedy = if fast {
@@ -100,10 +103,13 @@ fn judge_governor(case: &AuditCase) -> ReadingResult<RuleJudgement> {
             name: Some(GOVERNOR.to_owned()),
             value: Some(String::from("performance")),
             command: Some(String::from("cpupower frequency-set -g performance")),
-            text: String::from("Full frequency at all times; costs power"),
+            text: String::from("Run at full frequency at all times; this costs power"),
         }
     } else {
-        remedy_by_hand("The kernel offers no `performance` here; look in the firmware's settings")
+        remedy_by_hand(
+            "Check the firmware settings: the kernel offers no `performance` governor \
+                        here",
+        )
     };
     Ok(judge_advice(text).remedy(remedy))
 }
@@ -119,10 +125,10 @@ fn judge_receive_queues(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if present >= wanted || !case.is_at_least(FAST_BPS) {
         return Ok(judge_good(what));
     }
-    let text = format!("{what}, with {cores} cores: streams share a core that need not");
+    let text = format!("{what}, with {cores} cores: streams share a core unnecessarily");
     let remedy = remedy_by_command(
         format!("ethtool -L {} combined {wanted}", case.device()),
-        "The link goes down for a moment",
+        "Use more queues; the link goes down for a moment",
     );
     Ok(judge_advice(text).remedy(remedy))
 }
@@ -144,13 +150,10 @@ fn judge_interrupt_spread(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         return Ok(judge_good(what));
     }
     let served = busiest.map_or_else(String::new, |share| {
-        format!(
-            "; one core has served {:.0} % of them",
-            share.min(1.0) * 100.0
-        )
+        format!("; one core handled {:.0} % of them", share.min(1.0) * 100.0)
     });
     let remedy =
-        remedy_by_hand("Spread them: /proc/irq/*/smp_affinity_list, or the vendor's script");
+        remedy_by_hand("Spread them with /proc/irq/*/smp_affinity_list or the vendor's script");
     Ok(judge_advice(format!("{what}{served}")).remedy(remedy))
 }
 
@@ -169,16 +172,20 @@ fn judge_memory_node(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let node = case.readings.text(NODE)?;
     // The kernel reports -1 if there are no NUMA nodes.
     if matches!(node, "0" | "-1") || !case.is_at_least(FAST_BPS) {
-        return Ok(judge_good(format!("{} is at node {node}", case.device())));
+        return Ok(judge_good(format!(
+            "{} is on NUMA node {node}",
+            case.device()
+        )));
     }
     case.readings.number(NODE)?;
     let text = format!(
-        "{} is at node {node}: programs elsewhere move every byte across the machine",
+        "{} is on NUMA node {node}: programs on other nodes move every byte across the \
+         interconnect",
         case.device()
     );
     let remedy = remedy_by_command(
         format!("cat /sys/devices/system/node/node{node}/cpulist"),
-        "Run on those cores: `taskset -c`, `numactl -N`, or `longhaul test HOST -A`",
+        "Run on the cores of that node: `taskset -c`, `numactl -N`, or `longhaul test HOST -A`",
     );
     Ok(judge_advice(text).remedy(remedy))
 }
@@ -191,7 +198,7 @@ fn judge_iommu(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if !strict || !case.is_at_least(FAST_BPS) {
         return Ok(judge_good(kinds));
     }
-    let text = format!("{kinds}: every buffer is mapped and unmapped one by one");
-    let remedy = remedy_by_hand("Boot with iommu=pt, or iommu.strict=0; both protect less");
+    let text = format!("{kinds}: every buffer is mapped and unmapped individually");
+    let remedy = remedy_by_hand("Boot with iommu=pt or iommu.strict=0; both weaken the protection");
     Ok(judge_advice(text).remedy(remedy))
 }

@@ -28,7 +28,7 @@ impl<'a> HostReadings<'a> {
             return Ok(text.trim());
         }
         Err(match self.observation.unread.get(name) {
-            Some(why) => format!("{name} cannot be read: {why}"),
+            Some(why) => format!("cannot read {name}: {why}"),
             None => format!("this host has no {name}"),
         })
     }
@@ -46,7 +46,11 @@ impl<'a> HostReadings<'a> {
             &[Some(least), Some(usual), Some(most)] if least <= usual && usual <= most => {
                 Ok([least, usual, most])
             }
-            _ => Err(describe_invalid_reading(name, text, "three rising numbers")),
+            _ => Err(describe_invalid_reading(
+                name,
+                text,
+                "three ascending numbers",
+            )),
         }
     }
 

@@ -44,7 +44,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "mtu",
-        title: "size of packets",
+        title: "packet size (MTU)",
         source: "ESnet fasterdata-tuning (2025); Mathis et al. (1997)",
         needs: &[MTU],
         by_path: true,
@@ -54,7 +54,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "mtu_probing",
-        title: "a hop that silently drops large packets is found",
+        title: "detection of hops that silently drop large packets",
         source: "RFC 4821 (2007); RFC 8899 (2020); ESnet fasterdata (2010s)",
         needs: &[PROBING, MTU],
         by_path: false,
@@ -63,7 +63,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "mtu_discovery",
-        title: "packets as large as the path takes",
+        title: "path MTU discovery",
         source: "RFC 1191 (1990); Linux ip-sysctl, ip_no_pmtu_disc (2025)",
         needs: &[NO_DISCOVERY],
         by_path: false,
@@ -72,7 +72,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "route",
-        title: "what the route itself sets",
+        title: "window and MTU set on the route",
         source: "Linux ip-route(8) (2024)",
         needs: &[ROUTE],
         by_path: true,
@@ -86,7 +86,7 @@ fn judge_carrier(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         judge_good(format!("{} has carrier", case.device()))
     } else {
         judge_limits(format!("{} has no carrier", case.device())).remedy(remedy_by_hand(
-            "Look at the cable, the optics and the port of the switch",
+            "Check the cable, the optics and the switch port",
         ))
     })
 }
@@ -98,10 +98,13 @@ fn judge_interface_speed(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         return Ok(judge_good(text));
     }
     let text = format!(
-        "{text}, the path at {}",
+        "{text}, but the path carries {}",
         Rate::bits_per_second(case.path.rate_bps)
     );
-    let remedy = remedy_by_hand("A faster interface; or see whether it agreed to less than it can");
+    let remedy = remedy_by_hand(
+        "Use a faster interface, or check whether it negotiated less than \
+                                 its maximum",
+    );
     Ok(judge_limits(text).bound(Some(speed)).remedy(remedy))
 }
 
@@ -113,16 +116,17 @@ fn judge_mtu(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     }
     let remedy = remedy_by_command(
         format!("ip link set dev {} mtu 9000", case.device()),
-        "Only where every switch and the far end have it too",
+        "Raise the MTU, but only if every switch and the peer support it",
     );
     if mtu < ETHERNET {
-        let text =
-            format!("{what}, less than Ethernet's 1500: more packets and headers for the same");
+        let text = format!(
+            "{what}, less than Ethernet's 1500: more packets and headers for the same data"
+        );
         return Ok(judge_advice(text));
     }
     let packets = case.path.rate_bps / (mtu.max(1) * 8);
     let text = format!(
-        "{what}: {packets} packets a second at this rate, and after loss a window grows by \
+        "{what}: {packets} packets per second at this rate, and after a loss the window grows by \
          segments of that size"
     );
     Ok(judge_advice(text).remedy(remedy))
@@ -136,7 +140,7 @@ fn judge_mtu_probing(case: &AuditCase) -> ReadingResult<RuleJudgement> {
             format!("{what}: every connection starts with small segments and probes upwards");
         let remedy = remedy_by_command(
             format!("sysctl -w {PROBING}=1"),
-            "Probe only where large packets vanish",
+            "Probe only if large packets are lost",
         );
         return Ok(judge_advice(text).remedy(remedy));
     }
@@ -144,13 +148,13 @@ fn judge_mtu_probing(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         return Ok(judge_good(what));
     }
     let text = format!(
-        "{what}, with packets of {mtu} bytes: a hop that drops them without a word stalls every \
+        "{what}, with an MTU of {mtu} bytes: a hop that silently drops large packets stalls every \
          connection"
     );
     Ok(judge_advice(text).remedy(remedy_by_sysctl(
         PROBING,
         "1",
-        "Try smaller packets when large ones vanish",
+        "Try smaller packets when large ones are lost",
     )))
 }
 
@@ -160,10 +164,10 @@ fn judge_mtu_discovery(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if mode == 0 {
         return Ok(judge_good(what));
     }
-    let text = format!("{what}: the host does not follow what routers say about packet sizes");
+    let text = format!("{what}: the host ignores the routers' messages about packet sizes");
     let remedy = remedy_by_command(
         format!("sysctl -w {NO_DISCOVERY}=0"),
-        "Follow them; mode 3 is for hardened hosts",
+        "Enable path MTU discovery; mode 3 is for hardened hosts",
     );
     Ok(judge_advice(text).remedy(remedy))
 }
@@ -179,11 +183,11 @@ fn judge_route(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if let Some(window) = window.filter(|w| *w > 0 && *w < case.in_flight_bytes()) {
         let carried = case.max_rate_bps(window);
         let text = format!(
-            "the route by {by} sets a window of {}; {}",
+            "the route through {by} sets a window of {}; {}",
             Bytes(window),
             case.describe_need()
         );
-        let remedy = remedy_by_hand("Take `window` from that route: `ip route change …`");
+        let remedy = remedy_by_hand("Remove `window` from that route with `ip route change …`");
         return Ok(judge_limits(text).bound(carried).remedy(remedy));
     }
     let own = case.readings.number(MTU).ok();
@@ -191,12 +195,15 @@ fn judge_route(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         && mtu > 0
         && mtu < own
     {
-        let text = format!("the route by {by} sets an MTU of {mtu} bytes, the interface has {own}");
+        let text = format!(
+            "the route through {by} sets an MTU of {mtu} bytes, but the interface \
+                            has {own}"
+        );
         return Ok(judge_advice(text).remedy(remedy_by_hand(
-            "Right where the path takes no more; else take it away",
+            "Keep it if the path carries no more; otherwise remove it",
         )));
     }
     Ok(judge_good(format!(
-        "by {by}, which sets neither window nor a smaller MTU"
+        "the route through {by} sets neither a window nor a smaller MTU"
     )))
 }

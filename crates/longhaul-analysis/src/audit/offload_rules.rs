@@ -34,7 +34,7 @@ const LONG_WAIT_US: u64 = 1_000;
 pub const RULES: &[AuditRule] = &[
     AuditRule {
         name: "offloads",
-        title: "the interface cuts and joins segments",
+        title: "segmentation and receive offloads",
         source: "Linux segmentation-offloads (2025); ESnet fasterdata (2010s)",
         needs: &[TSO, GSO, GRO],
         by_path: true,
@@ -43,7 +43,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "receive_ring",
-        title: "packets that the interface can hold on receipt",
+        title: "size of the receive ring",
         source: "ESnet fasterdata-tuning (2025)",
         needs: &RX_RING,
         by_path: true,
@@ -53,7 +53,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "transmit_ring",
-        title: "packets that the interface can hold for sending",
+        title: "size of the transmit ring",
         source: "ESnet fasterdata-tuning (2025)",
         needs: &TX_RING,
         by_path: true,
@@ -62,7 +62,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "coalescing",
-        title: "packets for each interrupt",
+        title: "interrupt coalescing",
         source: "Prasad et al., PAM (2004); Linux ethtool(8) (2024)",
         needs: &[RX_WAIT],
         by_path: true,
@@ -71,7 +71,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "pause_frames",
-        title: "the switch can hold this host back",
+        title: "flow control by pause frames",
         source: "IEEE 802.3x (1997)",
         needs: &["interface.pause.rx", "interface.pause.tx"],
         by_path: true,
@@ -89,19 +89,19 @@ fn judge_offloads(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         }
     }
     if off.is_empty() {
-        return Ok(judge_good("all that matter are on"));
+        return Ok(judge_good("all relevant offloads are on"));
     }
     let what = format!("off: {}", off.join(", "));
     if !case.is_at_least(NOTICEABLE_BPS) {
         return Ok(judge_good(format!(
-            "{what}; a core has time for that at this rate"
+            "{what}; a core handles this rate without them"
         )));
     }
-    let text = format!("{what}; the processor then handles packets of one MTU each");
+    let text = format!("{what}; the CPU handles each packet of one MTU separately");
     let on: Vec<String> = off.iter().map(|word| format!("{word} on")).collect();
     let remedy = remedy_by_command(
         format!("ethtool -K {} {}", case.device(), on.join(" ")),
-        "Unless a bridge or a capture needs single packets",
+        "Turn them on, unless a bridge or a capture needs single packets",
     );
     Ok(judge_advice(text).remedy(remedy))
 }
@@ -120,7 +120,7 @@ fn judge_ring(
     let text = format!("{what}; bursts at this rate overrun a short ring");
     let remedy = remedy_by_command(
         format!("ethtool -G {} {word} {wanted}", case.device()),
-        "The link may go down for a moment",
+        "Use a larger ring; the link may go down for a moment",
     );
     Ok(judge_advice(text).remedy(remedy))
 }
@@ -133,15 +133,18 @@ fn judge_coalescing(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     }
     let remedy = remedy_by_command(
         format!("ethtool -C {} adaptive-rx on", case.device()),
-        "Let the driver choose, or set rx-usecs to some tens",
+        "Let the driver choose, or set rx-usecs to a few tens of µs",
     );
     let what = format!("an interrupt waits {wait} µs for more packets");
     if wait > LONG_WAIT_US {
-        let text = format!("{what}: acknowledgements come in lumps, and so the sender sends");
+        let text = format!(
+            "{what}: acknowledgements arrive in bursts, so the sender sends in \
+                            bursts"
+        );
         return Ok(judge_advice(text).remedy(remedy));
     }
     if wait == 0 && case.is_at_least(FAST_BPS) {
-        let text = "an interrupt for each packet, unless the core is behind already";
+        let text = "one interrupt per packet, unless the core is already behind";
         return Ok(judge_advice(text).remedy(remedy));
     }
     Ok(judge_good(what))
@@ -153,15 +156,15 @@ fn judge_pause_frames(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if receives || sends || !case.is_at_least(VERY_FAST_BPS) {
         let word = |on| if on { "on" } else { "off" };
         return Ok(judge_good(format!(
-            "obeys them: {}, sends them: {}",
+            "honours pause frames: {}, sends pause frames: {}",
             word(receives),
             word(sends)
         )));
     }
-    let text = "off: a switch with short queues cannot hold this host back, and drops its bursts";
+    let text = "off: a switch with shallow buffers cannot pause this host and drops its bursts";
     let remedy = remedy_by_command(
         format!("ethtool -A {} rx on tx on", case.device()),
-        "If the switch does the same; they then hide a limit from TCP",
+        "Enable them if the switch does too; they then hide a limit from TCP",
     );
     Ok(judge_advice(text).remedy(remedy))
 }

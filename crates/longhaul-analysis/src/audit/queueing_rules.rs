@@ -24,7 +24,7 @@ const BURSTY_BPS: u64 = 1_000_000_000;
 pub const RULES: &[AuditRule] = &[
     AuditRule {
         name: "queueing_discipline",
-        title: "packets of a stream leave evenly",
+        title: "packets of a stream are paced",
         source: "ESnet fasterdata-tuning (2025); Linux tc-fq(8) (2015); Linux 4.13, internal \
                  pacing (2017)",
         needs: &[QDISC],
@@ -35,7 +35,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "default_queueing_discipline",
-        title: "queueing discipline of interfaces to come",
+        title: "queueing discipline of new interfaces",
         source: "ESnet fasterdata-tuning (2025)",
         needs: &[DEFAULT_QDISC],
         by_path: false,
@@ -45,7 +45,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "flow_ceiling",
-        title: "ceiling of each stream at the interface",
+        title: "rate limit per stream at the interface",
         source: "Linux tc-fq(8), maxrate (2015)",
         needs: &[QDISC],
         by_path: true,
@@ -54,7 +54,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "transmit_queue",
-        title: "length of the interface's queue",
+        title: "length of the transmit queue",
         source: "ESnet fasterdata-tuning (2025)",
         needs: &[QUEUE],
         by_path: true,
@@ -63,7 +63,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "receive_backlog",
-        title: "packets that may wait for a core",
+        title: "length of the receive backlog",
         source: "ESnet fasterdata (2010s); Linux sysctl/net, netdev_max_backlog (2025)",
         needs: &[BACKLOG],
         by_path: true,
@@ -93,7 +93,7 @@ fn judge_queueing_discipline(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     }
     let control = case.readings.text(CONTROL).unwrap_or_default();
     if control.starts_with("bbr") {
-        let text = format!("{told}; BBR paces by timers of its own, which fq would do for less");
+        let text = format!("{told}; BBR paces with its own timers, which costs more CPU than fq");
         return Ok(judge_good(text));
     }
     if !case.is_at_least(BURSTY_BPS) {
@@ -102,12 +102,12 @@ fn judge_queueing_discipline(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         )));
     }
     let text = format!(
-        "{told} lets a stream leave in bursts at the interface's speed, which queues on the way \
-         must hold"
+        "{told} sends a stream in bursts at the speed of the interface, which queues on the path \
+         must absorb"
     );
     let remedy = remedy_by_command(
         format!("tc qdisc replace dev {} root fq", case.device()),
-        "Pace each stream; what waits in the old queue is lost",
+        "Pace each stream; packets in the old queue are lost",
     );
     Ok(judge_advice(text).remedy(remedy))
 }
@@ -121,17 +121,17 @@ fn judge_default_queueing_discipline(case: &AuditCase) -> ReadingResult<RuleJudg
     Ok(judge_advice(text).remedy(remedy_by_sysctl(
         DEFAULT_QDISC,
         "fq",
-        "Only for interfaces set up afterwards",
+        "Set fq; this affects only interfaces set up afterwards",
     )))
 }
 
 fn judge_flow_ceiling(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if case.readings.text(MAXRATE).is_err() {
-        return Ok(judge_good("none is set"));
+        return Ok(judge_good("no limit is set"));
     }
     let ceiling = case.readings.number(MAXRATE)?;
     let text = format!(
-        "{} lets a stream leave at {} at most",
+        "{} limits each stream to {}",
         case.device(),
         Rate::bits_per_second(ceiling)
     );
@@ -140,7 +140,7 @@ fn judge_flow_ceiling(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     }
     let remedy = remedy_by_command(
         format!("tc qdisc replace dev {} root fq", case.device()),
-        "Without the ceiling, unless it is there on purpose",
+        "Remove the limit, unless it is intended",
     );
     Ok(judge_limits(text).bound(Some(ceiling)).remedy(remedy))
 }
@@ -157,12 +157,12 @@ fn judge_transmit_queue(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         return Ok(judge_good(format!("{present} packets")));
     }
     let text = format!(
-        "{present} packets are {:.1} ms at this rate, less than a burst of a large window",
+        "{present} packets last {:.1} ms at this rate, less than a burst of a large window",
         (present * 1500 * 8) as f64 / (case.path.rate_bps as f64 / 1e3)
     );
     let remedy = remedy_by_command(
         format!("ip link set dev {} txqueuelen {WANTED}", case.device()),
-        "As ESnet sets; fq does not need it",
+        "Use ESnet's value; fq does not need it",
     );
     Ok(judge_advice(text).remedy(remedy))
 }
@@ -181,11 +181,11 @@ fn judge_receive_backlog(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         return Ok(judge_good(what));
     }
     let text =
-        format!("{what}; where packets wait for another core, bursts at this rate overrun it");
+        format!("{what}; bursts at this rate overrun it where packets wait for another core");
     let remedy = remedy_by_sysctl(
         BACKLOG,
         wanted.to_string(),
-        format!("{wanted}, as ESnet sets"),
+        format!("Set {wanted}, as ESnet recommends"),
     );
     Ok(judge_advice(text).remedy(remedy))
 }

@@ -29,7 +29,7 @@ pub fn build_reference_caveat(path: &AuditPath) -> ReportCaveat {
     ReportCaveat::new(
         "reference_path",
         format!(
-            "no path is known, so the host is judged for {} × 100 ms; name yours with --rtt and \
+            "no path is known, so the host is judged for {} × 100 ms; give yours with --rtt and \
              --rate, or measure it",
             Rate::bits_per_second(path.rate_bps)
         ),

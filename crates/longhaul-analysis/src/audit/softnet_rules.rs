@@ -28,7 +28,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "softnet_squeezed",
-        title: "turns of packet work that were cut short",
+        title: "softirq rounds that were cut short",
         source: "Linux sysctl/net, netdev_budget (2025)",
         needs: &[SQUEEZED, PROCESSED],
         by_path: false,
@@ -44,7 +44,7 @@ fn judge_softnet_drops(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if dropped == 0 {
         return Ok(judge_good(text));
     }
-    let judged = judge_advice(format!("{text}: TCP takes each for loss on the path"));
+    let judged = judge_advice(format!("{text}: TCP treats each as loss on the path"));
     let name = "net.core.netdev_max_backlog";
     Ok(match case.readings.number(name) {
         Ok(present) => {
@@ -52,7 +52,7 @@ fn judge_softnet_drops(case: &AuditCase) -> ReadingResult<RuleJudgement> {
             judged.remedy(remedy_by_sysctl(
                 name,
                 twice.to_string(),
-                "A longer queue, if they grow in a run",
+                "Use a longer queue if the drops increase during a run",
             ))
         }
         Err(_) => judged,
@@ -62,18 +62,18 @@ fn judge_softnet_drops(case: &AuditCase) -> ReadingResult<RuleJudgement> {
 fn judge_softnet_squeezed(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let squeezed = case.readings.number(SQUEEZED)?;
     let processed = case.readings.number(PROCESSED)?;
-    let text = format!("{squeezed} turns cut short in {processed} packets since boot");
+    let text = format!("{squeezed} softirq rounds cut short in {processed} packets since boot");
     if squeezed as f64 <= SQUEEZED_RATIO * processed as f64 {
         return Ok(judge_good(text));
     }
-    let judged = judge_advice(format!("{text}: packets waited for the next turn"));
+    let judged = judge_advice(format!("{text}: packets waited for the next round"));
     Ok(match case.readings.number(BUDGET) {
         Ok(present) => {
             let twice = present.saturating_mul(2).min(10_000).max(present);
             judged.remedy(remedy_by_sysctl(
                 BUDGET,
                 twice.to_string(),
-                "More packets in one turn",
+                "Process more packets in one round",
             ))
         }
         Err(_) => judged,

@@ -28,7 +28,7 @@ const LONG_FAT: u64 = 1 << 20;
 pub const RULES: &[AuditRule] = &[
     AuditRule {
         name: "receive_moderation",
-        title: "receive buffers grow by themselves",
+        title: "autotuning of receive buffers",
         source: "Linux ip-sysctl, tcp_moderate_rcvbuf (2025)",
         needs: &[MODERATE, "net.ipv4.tcp_rmem"],
         by_path: true,
@@ -46,7 +46,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "timestamps",
-        title: "round trips measured on every segment",
+        title: "RTT measured on every segment",
         source: "RFC 7323 (2014); ESnet fasterdata (2010s)",
         needs: &[TIMESTAMPS],
         by_path: false,
@@ -64,16 +64,23 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "duplicate_acknowledgement",
-        title: "needless retransmissions told and undone",
+        title: "spurious retransmissions detected and undone",
         source: "RFC 2883 (2000)",
         needs: &[DSACK],
         by_path: false,
         applies: true,
-        judge: |case| judge_switch(case, DSACK, "a window halved for nothing is not restored"),
+        judge: |case| {
+            judge_switch(
+                case,
+                DSACK,
+                "the window is not restored after a spurious \
+                                                 retransmission",
+            )
+        },
     },
     AuditRule {
         name: "loss_by_time",
-        title: "losses found by time",
+        title: "time-based loss detection (RACK)",
         source: "RFC 8985, RACK (2021)",
         needs: &[RECOVERY],
         by_path: false,
@@ -82,7 +89,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "idle_restart",
-        title: "no new slow start after a pause",
+        title: "no new slow start after an idle period",
         source: "Linux ip-sysctl, tcp_slow_start_after_idle (2025); RFC 2861 (2000)",
         needs: &[AFTER_IDLE],
         by_path: true,
@@ -91,7 +98,7 @@ pub const RULES: &[AuditRule] = &[
     },
     AuditRule {
         name: "saved_metrics",
-        title: "earlier connections do not narrow later ones",
+        title: "no metrics cached from earlier connections",
         source: "ESnet fasterdata-tuning (2025)",
         needs: &[NO_METRICS],
         by_path: false,
@@ -102,8 +109,11 @@ pub const RULES: &[AuditRule] = &[
 
 fn judge_switch(case: &AuditCase, name: &str, otherwise: &str) -> ReadingResult<RuleJudgement> {
     Ok(match case.readings.number(name)? {
-        0 => judge_advice(format!("{name} is off: {otherwise}"))
-            .remedy(remedy_by_sysctl(name, "1", "On")),
+        0 => judge_advice(format!("{name} is off: {otherwise}")).remedy(remedy_by_sysctl(
+            name,
+            "1",
+            "Turn it on",
+        )),
         _ => judge_good(format!("{name} is on")),
     })
 }
@@ -115,12 +125,12 @@ fn judge_receive_moderation(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let [_, usual, _] = case.readings.triple("net.ipv4.tcp_rmem")?;
     let carried = case.max_rate_bps(usual / 2);
     let text = format!(
-        "{MODERATE} is off: a receive buffer stays at {}{}; {}",
+        "{MODERATE} is off: receive buffers stay at {}{}; {}",
         Bytes(usual),
         format_max_rate(carried),
         case.describe_need()
     );
-    let remedy = remedy_by_sysctl(MODERATE, "1", "Let receive buffers grow as the path needs");
+    let remedy = remedy_by_sysctl(MODERATE, "1", "Turn on autotuning of receive buffers");
     Ok(if usual / 2 < case.in_flight_bytes() {
         judge_limits(text).bound(carried).remedy(remedy)
     } else {
@@ -130,7 +140,7 @@ fn judge_receive_moderation(case: &AuditCase) -> ReadingResult<RuleJudgement> {
 
 fn format_max_rate(carried: Option<u64>) -> String {
     carried.map_or_else(String::new, |bps| {
-        format!(", at most {} a stream", Rate::bits_per_second(bps))
+        format!(", at most {} per stream", Rate::bits_per_second(bps))
     })
 }
 
@@ -138,7 +148,7 @@ fn judge_window_scaling(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let remedy = remedy_by_sysctl(
         SCALING,
         "1",
-        "Let windows be scaled; new connections have it",
+        "Turn on window scaling; it affects new connections",
     );
     if case.readings.number(SCALING)? != 0 {
         return Ok(judge_good(format!("{SCALING} is on")));
@@ -159,10 +169,10 @@ fn judge_window_scaling(case: &AuditCase) -> ReadingResult<RuleJudgement> {
 fn judge_timestamps(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     Ok(match case.readings.number(TIMESTAMPS)? {
         0 => judge_advice(format!(
-            "{TIMESTAMPS} is off: round trips are measured once a window, and sequence numbers \
-             that wrap, every 3.4 s at 10 Gbit/s, are not told apart"
+            "{TIMESTAMPS} is off: the RTT is measured only once per window, and wrapped sequence \
+             numbers (every 3.4 s at 10 Gbit/s) cannot be distinguished"
         ))
-        .remedy(remedy_by_sysctl(TIMESTAMPS, "1", "On")),
+        .remedy(remedy_by_sysctl(TIMESTAMPS, "1", "Turn it on")),
         _ => judge_good(format!("{TIMESTAMPS} is on")),
     })
 }
@@ -172,21 +182,20 @@ fn judge_selective_acknowledgement(case: &AuditCase) -> ReadingResult<RuleJudgem
         return Ok(judge_good(format!("{SACK} is on")));
     }
     let text = format!(
-        "{SACK} is off: of several segments lost in a window one is repaired each {}",
+        "{SACK} is off: of several segments lost in a window, only one is repaired per round trip of {}",
         case.rtt()
     );
-    Ok(judge_advice(text).remedy(remedy_by_sysctl(SACK, "1", "On")))
+    Ok(judge_advice(text).remedy(remedy_by_sysctl(SACK, "1", "Turn it on")))
 }
 
 fn judge_loss_by_time(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let present = case.readings.number(RECOVERY)?;
     if present & 1 == 1 {
-        return Ok(judge_good(format!("{RECOVERY} is {present}: by time")));
+        return Ok(judge_good(format!("{RECOVERY} is {present}: RACK is on")));
     }
-    let text =
-        format!("{RECOVERY} is {present}: a retransmission that is lost waits for a timeout");
+    let text = format!("{RECOVERY} is {present}: a lost retransmission waits for a timeout");
     let wanted = (present | 1).to_string();
-    Ok(judge_advice(text).remedy(remedy_by_sysctl(RECOVERY, wanted, "Find losses by time")))
+    Ok(judge_advice(text).remedy(remedy_by_sysctl(RECOVERY, wanted, "Turn on RACK")))
 }
 
 fn judge_idle_restart(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -194,7 +203,10 @@ fn judge_idle_restart(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if present == 0 {
         return Ok(judge_good(format!("{AFTER_IDLE} is off")));
     }
-    let what = format!("{AFTER_IDLE} is on: after a pause a stream starts from ten segments again");
+    let what = format!(
+        "{AFTER_IDLE} is on: after an idle period a stream restarts from ten \
+                        segments"
+    );
     if case.in_flight_bytes() < LONG_FAT {
         return Ok(judge_good(format!("{what}, which costs little here")));
     }
@@ -202,23 +214,23 @@ fn judge_idle_restart(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     Ok(judge_advice(text).remedy(remedy_by_sysctl(
         AFTER_IDLE,
         "0",
-        "Keep the window over a pause",
+        "Keep the window across idle periods",
     )))
 }
 
 fn judge_saved_metrics(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if case.readings.number(NO_METRICS)? != 0 {
         return Ok(judge_good(format!(
-            "{NO_METRICS} is on: each connection starts afresh"
+            "{NO_METRICS} is on: connections start without cached metrics"
         )));
     }
     let text = format!(
-        "{NO_METRICS} is off: a connection that met loss leaves its low threshold to the next \
-         ones to that host"
+        "{NO_METRICS} is off: a connection that saw loss passes its low slow-start threshold on \
+         to the next connections to that host"
     );
     Ok(judge_advice(text).remedy(remedy_by_sysctl(
         NO_METRICS,
         "1",
-        "Let each connection find out afresh",
+        "Let connections start without cached metrics",
     )))
 }

@@ -42,7 +42,7 @@ pub fn diagnose_host_drops(case: &DiagnosisCase) -> Option<ReportFinding> {
         0.5
     };
     found.supports.push(format!(
-        "{} segments were sent again in all",
+        "{} segments were retransmitted in total",
         case.scene.retransmitted_segments()
     ));
     found.advice = list_drop_advice(end, place);

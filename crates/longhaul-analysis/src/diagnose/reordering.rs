@@ -57,7 +57,7 @@ pub fn diagnose_reordering(case: &DiagnosisCase) -> Option<ReportFinding> {
     let mut found = build_finding(case, "reordering", summary);
     found.confidence_ratio = 0.7;
     found.supports.push(format!(
-        "{duplicates} duplicates reported by the receiver, {again} segments sent again"
+        "{duplicates} duplicates reported by the receiver, {again} segments retransmitted"
     ));
     found.advice.push(build_advice(
         "path",

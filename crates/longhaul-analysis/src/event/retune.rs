@@ -107,7 +107,7 @@ fn format_run_setting(case: &EventCase) -> Option<String> {
     let plan = &case.nearest_run(true)?.report.plan;
     let window = plan.receive_buffer_bytes.or(plan.send_buffer_bytes);
     let each = window.map_or_else(
-        || String::from("windows left to the kernel"),
+        || String::from("autotuned windows"),
         |b| format!("windows of {}", Bytes(b)),
     );
     Some(format!(

@@ -110,7 +110,7 @@ fn create_parameter_candidate(between_us: [i64; 2], changed: &[String]) -> Cause
 }
 
 fn list_parameters(plan: &ThroughputPlan) -> RunParameters {
-    let kernel = || String::from("left to the kernel");
+    let kernel = || String::from("autotuned");
     let bytes = |bytes: Option<u64>| bytes.map_or_else(kernel, |b| Bytes(b).to_string());
     let rate = |bps: Option<u64>| {
         bps.map_or_else(

@@ -206,7 +206,7 @@ fn find_one_way_loss(
         "loss_one_way",
         0.5,
         format!(
-            "{} of the segments are sent again forward, {} in reverse",
+            "{} of the segments are retransmitted forward, {} in reverse",
             share(there),
             share(back)
         ),

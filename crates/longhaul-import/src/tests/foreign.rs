@@ -49,7 +49,7 @@ fn several_results_in_one_text_and_one_that_is_cut_off() {
     assert_eq!(one.observation.sender.and_then(|it| it.bytes), None);
     assert_eq!(one.observation.streams.len(), 2);
     assert!(
-        one.import_caveats.iter().any(|it| it.contains("cut off")),
+        one.import_caveats.iter().any(|it| it.contains("truncated")),
         "{:?}",
         one.import_caveats
     );
@@ -164,6 +164,6 @@ fn a_failed_run_says_so_and_other_tests_are_refused_by_name() {
     let other = r#"{"test": {"type": "latency"}, "result": {"succeeded": true}}"#;
     let why = parse_output(other, None).expect_err("not read");
     assert!(why.contains("`latency`"), "{why}");
-    let why = parse_output(other, Some(ImportFormat::Iperf3Json)).expect_err("not iperf3's");
-    assert!(why.contains("not iperf3's"), "{why}");
+    let why = parse_output(other, Some(ImportFormat::Iperf3Json)).expect_err("not from iperf3");
+    assert!(why.contains("not from iperf3"), "{why}");
 }

@@ -45,7 +45,7 @@ impl NamespaceCommand {
         let copy = || file.try_clone();
         let (out, err) = copy()
             .and_then(|out| Ok((out, copy()?)))
-            .map_err(|error| LabError::from_io("cannot share a temporary file", error))?;
+            .map_err(|error| LabError::from_io("cannot duplicate a temporary file", error))?;
         self.command.stdin(Stdio::null()).stdout(out).stderr(err);
         Ok(())
     }

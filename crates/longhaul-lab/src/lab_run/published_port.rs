@@ -31,7 +31,9 @@ impl PublishedPort {
     pub(super) fn bind(port: u16) -> Result<PublishedPort, LabError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .with_context(|| format!("cannot publish port {port} on 127.0.0.1"))
-            .map_err(|error| error.hint("end what listens there, or publish another port"))?;
+            .map_err(|error| {
+                error.hint("stop the program that listens there, or publish another port")
+            })?;
         Ok(PublishedPort { listener, port })
     }
 
@@ -48,7 +50,7 @@ impl PublishedPort {
 
     fn forward_connections(self, net: &OwnedFd) {
         if let Err(error) = netns::enter_namespace(net, NamespaceKind::Net) {
-            eprintln!("caveat: port {} is not published: {error}", self.port);
+            eprintln!("caveat: cannot publish port {}: {error}", self.port);
             return;
         }
         let open = Arc::new(AtomicUsize::new(0));
@@ -99,7 +101,7 @@ fn copy_until_end(mut from: TcpStream, mut to: TcpStream) {
 /// Checks and binds the requested ports.
 pub(super) fn bind_ports(ports: &[u16]) -> Result<Vec<PublishedPort>, LabError> {
     if ports.contains(&0) {
-        let tried = "port 0 cannot be published";
+        let tried = "cannot publish port 0";
         return Err(LabError::new(LabErrorKind::Usage, tried));
     }
     ports

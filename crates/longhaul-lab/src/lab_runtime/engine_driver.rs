@@ -187,12 +187,12 @@ fn raise_priority() -> Result<(), String> {
     };
     let slice = sched::set_slice(FAIR_SLICE);
     let instead = if slice.is_ok() {
-        ", a short slice instead"
+        ", using a short time slice instead"
     } else {
         ""
     };
     Err(format!(
-        "no real-time class for the engine ({error}){instead}: packets may be milliseconds late \
-         while the machine is busy"
+        "cannot run the engine in the real-time class ({error}){instead}: packets may be \
+         milliseconds late while the machine is busy"
     ))
 }

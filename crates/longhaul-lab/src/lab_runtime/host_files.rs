@@ -57,7 +57,7 @@ const ADDRESS_CHOICE: &str = "precedence ::ffff:0:0/96 100\n";
 pub(super) fn mount_for_host(spec: &PathSpec, caveats: &mut Vec<String>) {
     if let Err(error) = mount_text(&format_hosts_file(spec), "/etc/hosts") {
         caveats.push(format!(
-            "the names near and far are not known to commands ({error}); use {} and {}",
+            "commands cannot resolve the names near and far ({error}); use {} and {}",
             ADDRESSES.near_v4, ADDRESSES.far_v4
         ));
     }

@@ -90,8 +90,8 @@ fn create_host_here(
     caveats: &mut Vec<String>,
 ) -> Result<(HostNamespace, Option<EnginePort>), LabError> {
     netns::unshare_namespace(NamespaceKind::Net)
-        .with_context(|| "cannot make a network namespace".into())
-        .map_err(|error| error.hint("run as root, or where user namespaces are permitted"))?;
+        .with_context(|| "cannot create a network namespace".into())
+        .map_err(|error| error.hint("run as root, or permit user namespaces"))?;
     for (name, value) in SETTINGS {
         // A kernel without IPv6 or one of these settings does not need it.
         let _ = namespace_sysctl::write_sysctl(name, value);
@@ -115,7 +115,7 @@ fn create_host_here(
     };
     set_sysctls(name, settings, caveats)?;
     let net = netns::open_own_namespace(NamespaceKind::Net)
-        .with_context(|| "cannot hold a network namespace".into())?;
+        .with_context(|| "cannot open the network namespace".into())?;
     let mount = create_mount_namespace(spec, caveats);
     Ok((HostNamespace { name, net, mount }, port))
 }
@@ -163,7 +163,9 @@ fn set_sysctls(host: &str, spec: &HostSpec, caveats: &mut Vec<String>) -> Result
         }
         let read = namespace_sysctl::read_sysctl(name).unwrap_or_default();
         if read != namespace_sysctl::normalize_spaces(value) {
-            caveats.push(format!("host {host}: {name} is {read}, asked for {value}"));
+            caveats.push(format!(
+                "host {host}: requested {name} = {value}, got {read}"
+            ));
         }
     }
     Ok(())
@@ -176,12 +178,12 @@ fn is_permission_denied(error: &io::Error) -> bool {
 fn sysctl_error(host: &str, name: &str, value: &str, error: io::Error) -> LabError {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "it may be one that the kernel keeps for the whole machine: say it under [machine]"
+            "set it under [machine] if the kernel has it only for the whole machine"
         }
-        io::ErrorKind::NotFound => "this kernel has no such setting; remove it from the path file",
-        _ => "the kernel did not take the value",
+        io::ErrorKind::NotFound => "remove it from the path file: this kernel has no such setting",
+        _ => "check the value: the kernel rejected it",
     };
-    let tried = format!("cannot set {name} = {value} at host {host}");
+    let tried = format!("cannot set {name} = {value} on host {host}");
     LabError::from_io(tried, error).hint(hint).into_usage()
 }
 
@@ -197,7 +199,7 @@ fn create_mount_namespace(spec: &PathSpec, caveats: &mut Vec<String>) -> Option<
         }
         Err(error) => {
             caveats.push(format!(
-                "no mounts of its own for the host ({error}): use {} for near and {} for far",
+                "cannot create a mount namespace for the host ({error}): use {} for near and {} for far",
                 ADDRESSES.near_v4, ADDRESSES.far_v4
             ));
             None

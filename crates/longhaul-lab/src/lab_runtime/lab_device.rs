@@ -86,7 +86,7 @@ pub(super) fn can_open_tun() -> bool {
 
 pub(super) fn open_tun() -> Result<EnginePort, LabError> {
     let tun = tun::open_tun_device(DEVICE)
-        .with_context(|| format!("cannot make TUN device {DEVICE}"))
+        .with_context(|| format!("cannot create TUN device {DEVICE}"))
         .map_err(|error| error.hint("run as root, or set LONGHAUL_LAB_BACKEND=packet"))?;
     Ok(EnginePort::Tun(tun.descriptor))
 }
@@ -101,8 +101,8 @@ pub(super) fn create_middle_namespace() -> Result<OwnedFd, LabError> {
     };
     run_on_thread(make)
         .and_then(|made| made)
-        .with_context(|| "cannot make a network namespace".into())
-        .map_err(|error| error.hint("run as root, or where user namespaces are permitted"))
+        .with_context(|| "cannot create a network namespace".into())
+        .map_err(|error| error.hint("run as root, or permit user namespaces"))
 }
 
 fn peer_name(host: LabHost) -> &'static str {
@@ -126,8 +126,8 @@ pub(super) fn add_veth(host: LabHost, mtu: u32, middle: &OwnedFd) -> Result<(), 
     };
     NetlinkSocket::open()
         .and_then(|netlink| netlink.add_veth(&pair, middle))
-        .with_context(|| format!("cannot make veth pair {DEVICE}"))
-        .map_err(|error| error.hint("the kernel needs CONFIG_VETH"))
+        .with_context(|| format!("cannot create veth pair {DEVICE}"))
+        .map_err(|error| error.hint("use a kernel with CONFIG_VETH"))
 }
 
 /// Opens the engine's ends of the veth pairs.
@@ -152,8 +152,8 @@ pub(super) fn open_packet_ports(
         .with_context(|| "cannot open packet sockets".into())?;
     if !forced {
         caveats.push(
-            "packet sockets have only the room that net.core.rmem_max allows: packets may be lost \
-             before the path begins on a busy machine"
+            "packet sockets have only the buffers that net.core.rmem_max allows: packets may be \
+             lost before they enter the path on a busy machine"
                 .to_owned(),
         );
     }

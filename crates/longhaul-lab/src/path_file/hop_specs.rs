@@ -52,7 +52,7 @@ pub(super) fn read_hops(node: &TomlNode, at: &str) -> Result<Vec<HopSpec>, PathF
         let at = format!("{at}.{}", index + 1);
         let hop = read_hop(node, &at, index)?;
         if hops.iter().any(|other| other.name == hop.name) {
-            let problem = format!("two hops are called `{}`", hop.name);
+            let problem = format!("two hops have the name `{}`", hop.name);
             return Err(node.error(&format!("{at}.name"), problem));
         }
         if index + 1 == list.len() {
@@ -117,10 +117,7 @@ pub(super) fn read_link(table: &TypedTable<'_>) -> Result<LinkSpec, PathFileErro
         return Err(table.refuse("jitter", "more than the delay it varies"));
     }
     if link.cross.is_some() && link.rate.is_none() {
-        return Err(table.refuse(
-            "cross",
-            "cross traffic needs a `rate` that it can take from",
-        ));
+        return Err(table.refuse("cross", "cross traffic needs a `rate` of the link"));
     }
     Ok(link)
 }
@@ -195,7 +192,7 @@ fn read_burst(bucket: &TypedTable<'_>) -> Result<Bytes, PathFileError> {
         .bytes("burst")?
         .ok_or_else(|| bucket.missing("burst"))?;
     if burst.0 == 0 {
-        return Err(bucket.refuse("burst", "an empty bucket, through which nothing passes"));
+        return Err(bucket.refuse("burst", "an empty bucket, which passes no packets"));
     }
     Ok(burst)
 }
@@ -209,7 +206,7 @@ fn read_cross(table: &TypedTable<'_>) -> Result<Option<CrossSpec>, PathFileError
     let text = text.as_deref().unwrap_or("poisson");
     let Some((_, pattern)) = PATTERNS.iter().find(|(name, _)| *name == text) else {
         let names: Vec<&str> = PATTERNS.iter().map(|(name, _)| *name).collect();
-        let error = cross.refuse("pattern", "no pattern");
+        let error = cross.refuse("pattern", "not a pattern");
         return Err(error.allowing(names.join(", ")));
     };
     let pattern = *pattern;

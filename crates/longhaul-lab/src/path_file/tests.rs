@@ -81,9 +81,9 @@ fn a_router_may_have_labels_ways_manners_and_a_dislike_of_options() {
     let page = crate::path_description::describe_path(&path);
     for text in [
         "MPLS 16001 24",
-        "4 routers side by side, by flow",
+        "4 parallel routers, balanced by flow",
         "strips sack, timestamps; clamps the MSS to 1380 bytes",
-        "answers about packets nobody sent",
+        "answers about packets that were not sent",
         "far gets its packets every 125 us",
     ] {
         assert!(page.contains(text), "{text} is missing in\n{page}");
@@ -160,7 +160,7 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
         ),
         (
             hop("loss = 1.5"),
-            "a.toml:3: hops.1.loss: `1.5` does not fit here; allowed: a share",
+            "a.toml:3: hops.1.loss: `1.5` is not allowed here; allowed: a share",
         ),
         (hop("delay = 1"), "a.toml:3: duplicate key"),
         (
@@ -173,7 +173,7 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
         ),
         (
             hop("silent = 1"),
-            "a.toml:3: hops.1.silent: `1` does not fit here; allowed: true or false",
+            "a.toml:3: hops.1.silent: `1` is not allowed here; allowed: true or false",
         ),
         (
             hop("policer = { rate = \"1M\" }"),
@@ -181,24 +181,24 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
         ),
         (
             hop("rate = \"1M\"\ncross = { rate = \"1M\", pattern = \"udp\" }"),
-            "a.toml:4: hops.1.cross.pattern: `udp` is no pattern; allowed: cbr, poisson, onoff, tcp",
+            "a.toml:4: hops.1.cross.pattern: `udp` is not a pattern; allowed: cbr, poisson, onoff, tcp",
         ),
         (hop("forward = { delya = 1 }"), "did you mean `delay`?"),
         (
             router("icmp = \"rude\""),
-            "a.toml:2: hops.1.icmp: `rude` is no kind of answer; allowed: honest, garbage, forged",
+            "a.toml:2: hops.1.icmp: `rude` is not a kind of answer; allowed: honest, garbage, forged",
         ),
         (
             router("mpls = [1048576]"),
-            "a.toml:2: hops.1.mpls: a list does not fit here; allowed: a list of at most 8 labels",
+            "a.toml:2: hops.1.mpls: a list is not allowed here; allowed: a list of at most 8 labels",
         ),
         (
             router("balance = 65"),
-            "a.toml:2: hops.1.balance: `65` does not fit here; allowed: a whole number from 1 to 64",
+            "a.toml:2: hops.1.balance: `65` is not allowed here; allowed: a whole number from 1 to 64",
         ),
         (
             router("strip = [\"mss\"]"),
-            "a.toml:2: hops.1.strip: a list does not fit here; allowed: a list of sack, window_scale",
+            "a.toml:2: hops.1.strip: a list is not allowed here; allowed: a list of sack, window_scale",
         ),
         (
             hop("balance = 2"),
@@ -218,11 +218,11 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
         ),
         (
             hop("[[events]]\nat = 1\nroute = \"b\""),
-            "events.1.route: `b` is no route; allowed: main",
+            "events.1.route: `b` is not a route; allowed: main",
         ),
         (
             hop("[[events]]\nat = 1\nhop = 2\nset = {}"),
-            "events.1.hop: `2` is no hop of this route; allowed: 1 to 1",
+            "events.1.hop: `2` is not a hop of this route; allowed: 1 to 1",
         ),
         (
             "hops = []".to_owned(),
@@ -230,7 +230,7 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
         ),
         (
             "mtu = 10".to_owned(),
-            "a.toml:1: mtu: `10` does not fit here; allowed: a whole number from 68",
+            "a.toml:1: mtu: `10` is not allowed here; allowed: a whole number from 68",
         ),
         (String::new(), "a.toml: hops: missing"),
         ("x".to_owned(), "a.toml:1: "),

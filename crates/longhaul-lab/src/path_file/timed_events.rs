@@ -83,7 +83,7 @@ pub(super) fn read_events(
             .quantity("at", parse_duration)?
             .ok_or_else(|| table.missing("at"))?;
         if at > AT_MAX {
-            return Err(table.refuse("at", "later than the week allowed"));
+            return Err(table.refuse("at", "later than the allowed week"));
         }
         timed.push(TimedEvent { at, node, key });
     }
@@ -103,7 +103,7 @@ pub(super) fn read_events(
 pub(super) fn read_begin_time(path: &TypedTable<'_>) -> Result<Duration, PathFileError> {
     let at = path.quantity("begin_at", parse_duration)?;
     if at.is_some_and(|at| at > AT_MAX) {
-        return Err(path.refuse("begin_at", "later than the week allowed"));
+        return Err(path.refuse("begin_at", "later than the allowed week"));
     }
     Ok(at.unwrap_or_default())
 }
@@ -125,7 +125,7 @@ impl<'a> TimedEventReader<'a> {
         let hops = self.routes.get(route.as_deref().unwrap_or("main"));
         let hops = hops.ok_or_else(|| {
             table
-                .refuse("route", "no route")
+                .refuse("route", "not a route")
                 .allowing(self.routes.names())
         })?;
         match (table.get("hop"), table.get("set"), route) {
@@ -151,8 +151,8 @@ impl<'a> TimedEventReader<'a> {
                 Ok(())
             }
             _ => Err(event.node.error(&event.key, "not an event").allowing(
-                "`route` alone (change to it), or `hop` with `set` (and `direction`; \
-                 `route` then says whose hop)",
+                "`route` alone (changes to it), or `hop` with `set` (and `direction`; \
+                 `route` then selects the route of the hop)",
             )),
         }
     }
@@ -202,7 +202,7 @@ fn find_hop(
         .ok_or_else(|| {
             let allowed = format!("1 to {}, `last`, or the name of a hop", hops.len());
             table
-                .refuse("hop", "no hop of this route")
+                .refuse("hop", "not a hop of this route")
                 .allowing(allowed)
         })
 }
@@ -214,7 +214,7 @@ fn read_directions(table: &TypedTable<'_>) -> Result<&'static [bool], PathFileEr
         Some("forward") => Ok(&[true]),
         Some("reverse") => Ok(&[false]),
         Some(_) => Err(table
-            .refuse("direction", "no direction")
+            .refuse("direction", "not a direction")
             .allowing("forward, reverse, both")),
     }
 }

@@ -157,7 +157,7 @@ impl<'a> TypedTable<'a> {
         match value.filter(|rate| rate.as_bps() == 0 || rate.as_bps() > RATE_MAX) {
             Some(_) => Err(self
                 .refuse(key, "out of range")
-                .allowing("1 bit/s to 1 Tbit/s, or `none` for as fast as the machine")),
+                .allowing("1 bit/s to 1 Tbit/s, or `none` for no limit")),
             None => Ok(value),
         }
     }
@@ -259,8 +259,8 @@ fn collect_sysctls(
 
 pub(super) fn mismatch_error(node: &TomlNode, key: &str, allowed: &str) -> PathFileError {
     let shown = node.scalar().map_or_else(
-        || format!("{} does not fit here", node.kind()),
-        |text| format!("`{text}` does not fit here"),
+        || format!("{} is not allowed here", node.kind()),
+        |text| format!("`{text}` is not allowed here"),
     );
     node.error(key, shown).allowing(allowed)
 }

@@ -54,9 +54,9 @@ fn start_holder(
     folder: &LabFolder,
     lay: impl FnOnce() -> Result<GuardedLab, LabError>,
 ) -> Result<(LabHolder, LabState), LabError> {
-    detach_process().with_context(|| "cannot go to the background".into())?;
+    detach_process().with_context(|| "cannot detach from the terminal".into())?;
     let signals = SignalDescriptor::block_and_open()
-        .with_context(|| "cannot take over the signals".into())?;
+        .with_context(|| "cannot take over signal handling".into())?;
     let laid = lay()?;
     let key = &spec.key;
     let listen = || {
@@ -65,7 +65,7 @@ fn start_holder(
         listener.set_nonblocking(true)?;
         Ok(listener)
     };
-    let listener = listen().with_context(|| "cannot make the lab's socket".into())?;
+    let listener = listen().with_context(|| "cannot create the socket of the lab".into())?;
     let pid = std::process::id();
     let held = |host| {
         let host = laid.lab.host(host);
@@ -88,7 +88,7 @@ fn start_holder(
     };
     folder
         .write(&state)
-        .with_context(|| "cannot write the lab's state".into())?;
+        .with_context(|| "cannot write the state of the lab".into())?;
     let holder = LabHolder {
         laid,
         signals,

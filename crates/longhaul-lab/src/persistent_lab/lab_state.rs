@@ -45,7 +45,7 @@ impl LabFolder {
         .and_then(|found| {
             let own = found.is_dir() && found.uid() == user && (found.mode() & 0o777) == 0o700;
             own.then_some(()).ok_or_else(|| {
-                let why = "not a folder of this user alone";
+                let why = "not a private folder of this user";
                 io::Error::new(io::ErrorKind::PermissionDenied, why)
             })
         })
@@ -79,12 +79,12 @@ impl LabFolder {
                 Ok(alive)
             }
         };
-        find().with_context(|| format!("cannot look for lab {key}"))
+        find().with_context(|| format!("cannot read the state of lab {key}"))
     }
 
     pub(super) fn all(&self) -> Result<Vec<LabState>, LabError> {
         let entries =
-            fs::read_dir(&self.0).with_context(|| "cannot look for standing labs".into())?;
+            fs::read_dir(&self.0).with_context(|| "cannot list the running labs".into())?;
         let names = entries
             .flatten()
             .filter_map(|entry| entry.file_name().into_string().ok());

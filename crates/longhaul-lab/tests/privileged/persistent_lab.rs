@@ -22,7 +22,11 @@ fn stands() {
         let up = standing(&["up", &path], unprivileged);
         assert_eq!(up.code, 0, "{}", up.err);
         let again = standing(&["up", &path], unprivileged);
-        assert!(again.err.contains("plain stands already"), "{}", again.err);
+        assert!(
+            again.err.contains("lab plain is already running"),
+            "{}",
+            again.err
+        );
         let listed = standing(&["list"], unprivileged);
         assert!(listed.out.contains("plain"), "{}", listed.out);
         // Pings until an answer arrives, however late.
@@ -50,7 +54,11 @@ fn stands() {
         );
         assert_eq!(standing(&["down"], unprivileged).code, 0);
         let gone = standing(&["down"], unprivileged);
-        assert!(gone.err.contains("no lab plain stands"), "{}", gone.err);
+        assert!(
+            gone.err.contains("lab plain is not running"),
+            "{}",
+            gone.err
+        );
     }
 }
 
@@ -66,5 +74,9 @@ fn killed() {
         standing(&["list"], false).out.trim().is_empty()
     });
     let near = standing(&["near", "true"], false);
-    assert!(near.err.contains("no lab plain stands"), "{}", near.err);
+    assert!(
+        near.err.contains("lab plain is not running"),
+        "{}",
+        near.err
+    );
 }

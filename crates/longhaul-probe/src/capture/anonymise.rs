@@ -41,8 +41,8 @@ pub fn copy_anonymised<R: Read>(
     from: &mut CaptureReader<R>,
     to: &mut dyn Write,
 ) -> io::Result<AnonymisedCounts> {
-    let key =
-        random_bytes::<32>().ok_or_else(|| io::Error::other("the kernel gives no random bytes"))?;
+    let key = random_bytes::<32>()
+        .ok_or_else(|| io::Error::other("the kernel provides no random bytes"))?;
     let mut mask = AddressMask::new(&key);
     let section = SectionHeader {
         application: Some(format!("longhaul {}", env!("CARGO_PKG_VERSION"))),

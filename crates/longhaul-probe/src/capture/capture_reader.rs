@@ -24,9 +24,9 @@ const MAX_TEXT_BYTES: usize = 4096;
 /// An error that makes a file unreadable.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureReadError {
-    #[error("it is no capture: its first bytes are neither those of pcapng nor of pcap")]
+    #[error("not a pcap or pcapng file")]
     NotACapture,
-    #[error("it is empty")]
+    #[error("the file is empty")]
     Empty,
     #[error(transparent)]
     Read(#[from] io::Error),
@@ -228,7 +228,7 @@ impl<R: Read> BlockInput<R> {
             _ if read == bytes => Ok(()),
             0 if held == 0 => Err(ReadStop::End),
             _ => Err(damage_error(format!(
-                "the file is cut off: {} of {} bytes are there",
+                "the file is truncated: {} of {} bytes are present",
                 held + read,
                 held + bytes
             ))),
@@ -237,9 +237,9 @@ impl<R: Read> BlockInput<R> {
 
     fn damage(&self, trouble: ReadStop) -> CaptureDamage {
         let why = match trouble {
-            ReadStop::End => "the file ends within its head".to_owned(),
+            ReadStop::End => "the file ends within its header".to_owned(),
             ReadStop::Damage(why) => why,
-            ReadStop::Read(error) => format!("it cannot be read further: {error}"),
+            ReadStop::Read(error) => format!("cannot read further: {error}"),
         };
         CaptureDamage {
             at_byte: self.at,

@@ -56,7 +56,7 @@ impl RunCapture {
             RunCapture::Failed(caveat) => (None, vec![caveat]),
             RunCapture::Active(capturing) => {
                 let Some(mut captured) = capturing.finish() else {
-                    let text = "no capture: its thread failed".to_owned();
+                    let text = "no capture: its thread panicked".to_owned();
                     return (None, vec![ReportCaveat::new("capture_missing", text)]);
                 };
                 captured.retain_ports(&collect_opener_ports(role, collected));

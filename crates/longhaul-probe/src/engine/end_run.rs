@@ -214,7 +214,7 @@ impl EndRun {
     }
 
     fn spawn(shared: Arc<EngineShared>) -> Result<EndRun, EngineError> {
-        let failed = |source| EngineError::new("start the threads of the streams", source);
+        let failed = |source| EngineError::new("start the stream threads", source);
         // Threads that were started before the failure wait for `go`; the stop ends them.
         let give_up = |source| {
             shared.stop.stop();
@@ -345,7 +345,7 @@ impl EndRun {
                 let _ = thread.join();
             }
         } else {
-            let text = "a stream's thread did not end in time; its last counts are missing";
+            let text = "a stream thread did not end in time; its last counters are missing";
             caveats.push(ReportCaveat::new("thread_left_behind", text));
         }
         self.shared.lock().ending = true;

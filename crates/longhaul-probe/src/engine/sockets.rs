@@ -91,8 +91,8 @@ pub fn open_tcp_socket(
     to: SocketAddr,
     local: &LocalBind,
 ) -> Result<ConnectingSocket, EngineError> {
-    let socket =
-        UnconnectedTcp::new(to).map_err(|source| EngineError::new("make a TCP socket", source))?;
+    let socket = UnconnectedTcp::new(to)
+        .map_err(|source| EngineError::new("create a TCP socket", source))?;
     bind_device(&socket, local)?;
     if let Some(address) = local.address {
         socket
@@ -112,7 +112,7 @@ pub fn prepare_accepted(
 ) -> Result<(), EngineError> {
     let peer = socket
         .peer_addr()
-        .map_err(|source| EngineError::new("name the peer of a connection", source))?;
+        .map_err(|source| EngineError::new("read the peer address of a connection", source))?;
     request_buffers(socket, plan)?;
     clamp_window(socket, plan, |stored| stored)?;
     set_tcp_options(socket, plan, role, peer)
@@ -171,12 +171,12 @@ fn bind_device(socket: &impl AsFd, local: &LocalBind) -> Result<(), EngineError>
 fn request_buffers(socket: &impl AsFd, plan: &ThroughputPlan) -> Result<(), EngineError> {
     if let Some(bytes) = plan.send_buffer_bytes {
         sockopt::set_send_buffer(socket, clamp_buffer_bytes(bytes)).map_err(|source| {
-            EngineError::new(format!("ask for a send buffer of {bytes} bytes"), source)
+            EngineError::new(format!("request a send buffer of {bytes} bytes"), source)
         })?;
     }
     if let Some(bytes) = plan.receive_buffer_bytes {
         sockopt::set_receive_buffer(socket, clamp_buffer_bytes(bytes)).map_err(|source| {
-            EngineError::new(format!("ask for a receive buffer of {bytes} bytes"), source)
+            EngineError::new(format!("request a receive buffer of {bytes} bytes"), source)
         })?;
     }
     Ok(())
@@ -205,9 +205,9 @@ fn clamp_window(
         return Ok(());
     }
     let stored = sockopt::stored_receive_buffer(socket)
-        .map_err(|source| EngineError::new("read the receive buffer back", source))?;
+        .map_err(|source| EngineError::new("read back the receive buffer", source))?;
     sockopt::set_window_clamp(socket, part(stored))
-        .map_err(|source| EngineError::new("clamp the window to the asked buffer", source))
+        .map_err(|source| EngineError::new("clamp the window to the requested buffer", source))
 }
 
 fn set_tcp_options(
@@ -244,7 +244,7 @@ fn choose_congestion_control(
         return Ok(());
     }
     sockopt::set_congestion_control(socket, name).map_err(|source| {
-        let error = EngineError::new(format!("choose congestion control {name}"), source);
+        let error = EngineError::new(format!("set congestion control {name}"), source);
         let setting = match error.source.kind() {
             io::ErrorKind::PermissionDenied => "net.ipv4.tcp_allowed_congestion_control",
             _ => "net.ipv4.tcp_available_congestion_control",

@@ -49,7 +49,7 @@ fn pin_thread(shared: &EngineShared, index: usize, outcome: &mut StreamOutcome) 
             Ok(()) => outcome.core = Some(core as u32),
             Err(error) => outcome.caveats.push(ReportCaveat::new(
                 "not_pinned",
-                format!("stream {index} could not be pinned to core {core}: {error}"),
+                format!("cannot pin stream {index} to core {core}: {error}"),
             )),
         }
     }

@@ -67,14 +67,18 @@ impl PayloadMover {
                 PayloadMover::File(file),
                 Some(ReportCaveat::new(
                     "zero_copy_sendfile",
-                    format!("no pipe for vmsplice ({refused}): sent by sendfile instead"),
+                    format!(
+                        "cannot create a pipe for vmsplice ({refused}); sent with sendfile instead"
+                    ),
                 )),
             ),
             Err(error) => (
                 PayloadMover::Write(gather()),
                 Some(ReportCaveat::new(
                     "zero_copy_unavailable",
-                    format!("no pipe ({refused}) and no file in memory ({error}): sent by copying"),
+                    format!(
+                        "cannot create a pipe ({refused}) or a memory file ({error}); sent by copying"
+                    ),
                 )),
             ),
         }

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// longhaul does not write a setting of this name.
-    #[error("cannot set {name}: not among the settings that longhaul writes")]
+    #[error("cannot set {name}: longhaul does not write this setting")]
     NotWritable { name: String },
     /// The setting belongs to an interface, but none is given.
-    #[error("cannot set {name}: no interface is known to set it on")]
+    #[error("cannot set {name}: no interface given or found")]
     NoInterface { name: String },
     /// There is no journal.
-    #[error("nothing to revert: there is no journal at {}", path.display())]
+    #[error("nothing to revert: no journal at {}", path.display())]
     NothingToRevert { path: PathBuf },
     /// The journal cannot be read by this program.
     #[error("cannot read the journal {}: {why}", path.display())]
@@ -28,11 +28,11 @@ pub enum HostError {
         source: io::Error,
     },
     /// Another apply or revert did not finish in time.
-    #[error("another apply or revert holds {} for {waited_s} s", path.display())]
+    #[error("cannot lock {}: another apply or revert has held it for {waited_s} s", path.display())]
     Busy { path: PathBuf, waited_s: u64 },
     /// The journal is from another network namespace, to which its settings apply.
     #[error(
-        "the journal {} is of another network namespace: {theirs}, this is {ours}",
+        "cannot use the journal {}: it belongs to network namespace {theirs}, this one is {ours}",
         path.display()
     )]
     OtherNamespace {
@@ -52,25 +52,25 @@ impl HostError {
     /// Returns advice on what to do next, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
-            HostError::NotWritable { .. } => "set it by hand; longhaul then cannot revert it",
-            HostError::NoInterface { .. } => "name the interface: `--interface`",
+            HostError::NotWritable { .. } => "set it manually; longhaul cannot revert it then",
+            HostError::NoInterface { .. } => "name the interface: `--interface NAME`",
             HostError::NothingToRevert { .. } => {
-                "nothing was applied from here, or it is reverted already"
+                "check that settings were applied on this host and are not reverted yet"
             }
             HostError::Unreadable { .. } => {
-                "it holds the values that stood before: look at it, set them by hand, remove it"
+                "read it, restore the earlier values in it manually, then remove it"
             }
             HostError::Journal { source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    "run as root, or choose a folder that you may write to"
+                    "run as root, or choose a writable folder"
                 }
-                io::ErrorKind::StorageFull => "make room on that disk, then run again",
+                io::ErrorKind::StorageFull => "free space on that disk, then run it again",
                 _ => return None,
             },
-            HostError::Busy { .. } => "wait for it to end, then run again",
+            HostError::Busy { .. } => "wait for it to end, then run this again",
             HostError::OtherNamespace { .. } => {
-                "revert inside the namespace where it was applied; if that one is gone, so are \
-                 its settings: remove the journal"
+                "revert in the namespace where it was applied; if that namespace is gone, its \
+                 settings are gone too: remove the journal"
             }
         })
     }

@@ -127,17 +127,17 @@ impl HostSetting {
         let words = error_text(error);
         let what = match error.kind() {
             io::ErrorKind::PermissionDenied if self.is_read_only() => {
-                "read-only here; if at all, only the machine's first network namespace can set it"
+                "read-only here; only the machine's initial network namespace may be able to set it"
             }
-            io::ErrorKind::PermissionDenied => "only root may set it",
+            io::ErrorKind::PermissionDenied => "only root can set it",
             io::ErrorKind::ReadOnlyFilesystem => {
                 "settings are mounted read-only, as in most containers; set it on the machine itself"
             }
             io::ErrorKind::NotFound if self.kind == SettingKind::Sysctl => {
-                "this kernel has no such setting or value, or only the machine's first network \
+                "this kernel has no such setting or value, or only the machine's initial network \
                  namespace has it"
             }
-            io::ErrorKind::InvalidInput => "this value is not one that it takes",
+            io::ErrorKind::InvalidInput => "the kernel does not accept this value",
             _ => return words,
         };
         format!("{what} ({words})")

@@ -61,7 +61,7 @@ pub(super) fn read_interface(notes: &mut ReadingsBuilder, name: &str) {
 
 fn read_device(notes: &mut ReadingsBuilder, name: &str) {
     let mtu = network_interface::mtu_bytes(name);
-    notes.put_or_missing("interface.mtu", mtu, "the kernel does not tell");
+    notes.put_or_missing("interface.mtu", mtu, "the kernel does not report it");
     let queue = network_interface::transmit_queue_packets(name);
     notes.put_result(&["interface.txqueuelen"], queue, |notes, packets| {
         notes.put("interface.txqueuelen", packets);
@@ -71,7 +71,7 @@ fn read_device(notes: &mut ReadingsBuilder, name: &str) {
         notes.put_switch("interface.carrier", on);
     });
     let speed = network_interface::link_speed(name).map(longhaul_model::units::Rate::as_bps);
-    let why = "the driver does not tell a speed, as many virtual devices do not";
+    let why = "the driver reports no speed, as usual for virtual devices";
     notes.put_or_missing("interface.speed_bps", speed, why);
 }
 
@@ -140,7 +140,7 @@ fn read_qdisc(notes: &mut ReadingsBuilder, name: &str) {
         &["interface.qdisc"],
         qdisc::query_qdisc(name),
         |notes, found| {
-            let why = "the device is down, and has no queueing discipline until it is up";
+            let why = "the device is down; it has no queueing discipline until it is up";
             notes.put_or_missing("interface.qdisc", found.root, why);
             let leaves = (!found.leaves.is_empty()).then(|| found.leaves.join(" "));
             notes.put_optional("interface.qdisc.leaves", leaves);
@@ -161,7 +161,7 @@ fn read_bus(notes: &mut ReadingsBuilder, name: &str) {
         notes.put_optional("interface.bus", known(driver.bus));
     });
     let link = pci::read_pcie_link(&address);
-    let why = "the device is on no PCIe link, as virtual ones are not";
+    let why = "the device is not on a PCIe link, as usual for virtual devices";
     notes.put_or_missing("interface.pci.speed_gtps", link.speed_gtps, why);
     notes.put_optional("interface.pci.speed_gtps_max", link.speed_gtps_max);
     notes.put_or_missing("interface.pci.width", link.width_lanes, why);

@@ -21,14 +21,14 @@ pub(super) fn select_interface(
     let Some(name) = interface.map(str::to_owned).or(by_route) else {
         notes.missing(
             "interface.name",
-            "no interface is named, and no route leads to one",
+            "no interface was given, and no route leads to one",
         );
         return None;
     };
     match netlink::interface_index(&name) {
         Ok(_) => Some(name),
         Err(error) => {
-            let why = format!("there is no interface {name} here: {}", error_text(&error));
+            let why = format!("interface {name} does not exist: {}", error_text(&error));
             notes.missing("interface.name", why);
             None
         }

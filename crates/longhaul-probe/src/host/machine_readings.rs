@@ -9,7 +9,7 @@ use std::io;
 pub(super) fn read_machine(notes: &mut ReadingsBuilder) {
     read_sysctls(notes);
     let memory = host::memory_bytes();
-    notes.put_or_missing("memory.total", memory, "/proc/meminfo does not tell");
+    notes.put_or_missing("memory.total", memory, "/proc/meminfo does not contain it");
     read_processors(notes);
     read_clocks(notes);
     read_softnet(notes);
@@ -47,7 +47,7 @@ fn read_processors(notes: &mut ReadingsBuilder) {
         Ok(governors) => notes.put("cpu.governor", format_governors(&governors)),
         Err(_) => notes.missing(
             "cpu.governor",
-            "no core has a frequency governor, as in most virtual machines",
+            "no core has a frequency governor, as usual for virtual machines",
         ),
     }
     notes.put_optional("cpu.governors", cpu_config::available_governors());
@@ -57,7 +57,7 @@ fn read_processors(notes: &mut ReadingsBuilder) {
     notes.put_or_missing(
         "cpu.smt",
         cpu_config::smt_state(),
-        "the kernel does not tell",
+        "the kernel does not report it",
     );
 }
 
@@ -71,7 +71,7 @@ pub(super) fn format_governors(governors: &[(u32, String)]) -> String {
 }
 
 fn read_clocks(notes: &mut ReadingsBuilder) {
-    let why = "the kernel does not tell";
+    let why = "the kernel does not report it";
     notes.put_or_missing("clock.source", clock_source::current_source(), why);
     notes.put_optional("clock.sources", clock_source::available_sources());
     notes.put_result(
@@ -107,7 +107,7 @@ pub(super) fn read_conntrack(notes: &mut ReadingsBuilder, live: bool) {
     if count > 0 || live {
         notes.put_switch("conntrack", count > 0);
     } else {
-        let why = "no connection could be made here to see whether it is tracked";
+        let why = "cannot open a connection here to check whether it is tracked";
         notes.missing("conntrack", why);
     }
 }

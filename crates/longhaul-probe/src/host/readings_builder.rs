@@ -72,7 +72,7 @@ pub(super) fn error_text(error: &io::Error) -> String {
     let text = error.to_string();
     let words = text.split(" (os error").next().unwrap_or_default();
     if error.kind() == io::ErrorKind::Unsupported {
-        return format!("the driver does not tell ({words})");
+        return format!("the driver does not report it ({words})");
     }
     words.to_owned()
 }
@@ -92,7 +92,7 @@ mod tests {
         notes.put_result(&["b"], Ok(7), |notes, value| notes.put("b", value));
         assert_eq!(notes.readings.get("b").map(String::as_str), Some("7"));
         assert_eq!(notes.unread.len(), 2);
-        let expect = "the driver does not tell (Operation not supported)";
+        let expect = "the driver does not report it (Operation not supported)";
         assert_eq!(notes.unread["a.tx"], expect);
     }
 }

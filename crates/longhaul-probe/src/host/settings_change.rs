@@ -109,7 +109,7 @@ fn carry_out(setting: &HostSetting, change: &mut SettingChange) {
         .is_some_and(|now| is_same_value(now, &change.wanted))
     {
         let reads = now.as_deref().unwrap_or("nothing");
-        change.error = Some(format!("written, but it reads {reads}"));
+        change.error = Some(format!("written, but it reads back as {reads}"));
     }
     change.after = now.or_else(|| Some(change.wanted.clone()));
 }
@@ -144,7 +144,7 @@ pub fn revert_settings(journal: &Path) -> Result<Vec<SettingChange>, HostError> 
     let mut changes: Vec<SettingChange> = book.changes.drain(..).rev().collect();
     if settings_journal::is_of_another_boot(&book) {
         for change in &mut changes {
-            change.error = Some("of an earlier boot, which it did not outlive".to_owned());
+            change.error = Some("set before the last reboot, which reset it".to_owned());
         }
     } else {
         settings_journal::check_namespace(&book, journal)?;
@@ -173,7 +173,7 @@ fn restore_change(change: &mut SettingChange) -> RestoreOutcome {
     let interface = change.interface.as_deref();
     let is_gone = HostSetting::find(&change.name, interface).is_ok_and(|setting| setting.is_gone());
     if is_gone {
-        change.error = Some("its interface is no more, and the setting with it".to_owned());
+        change.error = Some("its interface no longer exists".to_owned());
         return RestoreOutcome::Gone;
     }
     change.error = restore_value(&change.name, interface, &change.before).err();
@@ -203,6 +203,6 @@ fn restore_value(name: &str, interface: Option<&str>, before: &str) -> Result<()
     if now == before {
         Ok(())
     } else {
-        Err(format!("written back, but it reads {now}"))
+        Err(format!("restored, but it reads back as {now}"))
     }
 }

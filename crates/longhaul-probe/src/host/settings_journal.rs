@@ -35,7 +35,7 @@ impl<'a> LockedJournal<'a> {
     pub fn take(path: &'a Path) -> Result<LockedJournal<'a>, HostError> {
         let folder = folder_of(path);
         let failed = |what| move |source| journal_error(what, folder, source);
-        fs::create_dir_all(folder).map_err(failed("make the folder"))?;
+        fs::create_dir_all(folder).map_err(failed("create the folder"))?;
         let held = File::open(folder).map_err(failed("open the folder"))?;
         let deadline = Instant::now() + LOCK_DEADLINE;
         loop {
@@ -71,12 +71,12 @@ impl<'a> LockedJournal<'a> {
                 .map_err(|error| unreadable(error.to_string()))?,
         };
         if text.len() as u64 > MAX_JOURNAL_BYTES {
-            return Err(unreadable(format!("longer than {MAX_JOURNAL_BYTES} bytes")));
+            return Err(unreadable(format!("larger than {MAX_JOURNAL_BYTES} bytes")));
         }
         let journal: ChangeJournal =
             serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
         if journal.schema != SCHEMA {
-            let why = format!("its schema is {:?}, not {SCHEMA:?}", journal.schema);
+            let why = format!("its schema is {:?}, expected {SCHEMA:?}", journal.schema);
             return Err(unreadable(why));
         }
         Ok(Some(journal))

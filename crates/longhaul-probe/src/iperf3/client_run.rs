@@ -171,7 +171,7 @@ impl ConnectedTest {
         let address = throughput::resolve_target(target)?;
         let control = throughput::connect_plain(target, address)?;
         let cookie = TestCookie::random().map_err(|error| ProbeError::Local {
-            what: "cannot name the test".to_owned(),
+            what: "cannot create a cookie for the test".to_owned(),
             source: Some(error),
         })?;
         let datagram_bytes = choose_datagram_bytes(plan, &control);
@@ -225,7 +225,7 @@ impl ConnectedTest {
             .control
             .try_clone()
             .map_err(|error| ProbeError::Local {
-                what: "cannot share the control connection".to_owned(),
+                what: "cannot duplicate the control connection".to_owned(),
                 source: Some(error),
             })?;
         Ok(ClientDriver {
@@ -281,7 +281,7 @@ fn try_run(
     let results = client.take_results().ok_or_else(|| {
         failed(ClientTestEnd::Violation {
             step: ClientStep::Exchanging,
-            what: "it told no results".to_owned(),
+            what: "it sent no results".to_owned(),
         })
     })?;
     build_outcome(

@@ -55,7 +55,7 @@ pub fn encode_message(message: &impl Serialize, limit: usize) -> Result<Vec<u8>,
 pub fn decode_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
     // serde would read a list as the fields of a struct in order.
     if body.trim_ascii_start().first() != Some(&b'{') {
-        let why = "no JSON object".to_owned();
+        let why = "not a JSON object".to_owned();
         return Err(WireError::Malformed { why });
     }
     crate::wire::parse_json_body(body)

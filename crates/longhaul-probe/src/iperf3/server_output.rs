@@ -54,11 +54,11 @@ impl FinishedTest<'_> {
         let Some(conclusion) = self.conclusion() else {
             let why = match (self.test.transport, self.test.direction) {
                 (TestTransport::Udp, _) => {
-                    "What limits a UDP test is the rate that was asked, or loss on the path."
+                    "The requested rate or loss on the path limits a UDP test."
                 }
                 _ => {
-                    "What limited this run its sender knows, which is iperf3 and does not tell. \
-                     With -R this end sends, and says what limited it."
+                    "Only the sender knows what limited this run, and iperf3 does not report it. \
+                     With -R this server sends and reports what limited the run."
                 }
             };
             return vec![why.to_owned()];
@@ -70,8 +70,8 @@ impl FinishedTest<'_> {
                 .iter()
                 .map(|finding| finding.summary.clone()),
         );
-        let caveat = "Told by this end's counters alone: iperf3 does not say how its processor and \
-                      its reader fared.";
+        let caveat = "This verdict uses only the counters of this server: iperf3 does not report the \
+                      CPU and the reads of its receiver.";
         paragraphs.push(caveat.to_owned());
         paragraphs
     }
@@ -171,7 +171,7 @@ impl FinishedTest<'_> {
             Rate::over(bytes, lasted).map_or_else(|| "-".to_owned(), |rate| rate.to_string());
         format!(
             "[{id}] {} {:>6.1}-{:<6.1}s {:>10} {rate:>13}",
-            if sends { "sent" } else { "came" },
+            if sends { "sent" } else { "recv" },
             from.saturating_sub(zero).as_secs_f64(),
             now.at.saturating_sub(zero).as_secs_f64(),
             Bytes(bytes).to_string(),

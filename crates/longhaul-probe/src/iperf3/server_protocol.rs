@@ -122,8 +122,8 @@ impl std::fmt::Display for ServerTestEnd {
             ServerTestEnd::Refused(trouble, why) => {
                 write!(f, "refused: {}: {why}", ServerRefusal::from(*trouble))
             }
-            ServerTestEnd::Busy(why) => write!(f, "told to come later: {why}"),
-            ServerTestEnd::Terminated(why) => write!(f, "ended here: {why}"),
+            ServerTestEnd::Busy(why) => write!(f, "refused as busy: {why}"),
+            ServerTestEnd::Terminated(why) => write!(f, "ended by this server: {why}"),
             ServerTestEnd::Gone(step, why) => write!(f, "lost while {}: {why}", step.describe()),
         }
     }
@@ -132,12 +132,12 @@ impl std::fmt::Display for ServerTestEnd {
 impl ServerStep {
     fn describe(self) -> &'static str {
         match self {
-            ServerStep::Parameters | ServerStep::Admitting => "its parameters were awaited",
-            ServerStep::Opening => "its streams were awaited",
+            ServerStep::Parameters | ServerStep::Admitting => "waiting for its parameters",
+            ServerStep::Opening => "waiting for its streams",
             ServerStep::Running => "running",
-            ServerStep::Draining => "the last bytes were awaited",
-            ServerStep::Results | ServerStep::Collecting => "results were exchanged",
-            ServerStep::Farewell | ServerStep::Closed => "its last word was awaited",
+            ServerStep::Draining => "waiting for the last bytes",
+            ServerStep::Results | ServerStep::Collecting => "exchanging results",
+            ServerStep::Farewell | ServerStep::Closed => "waiting for its last message",
         }
     }
 }
@@ -290,7 +290,7 @@ impl ServerProtocol {
         }
         self.moved = bytes;
         if self.most_bytes.is_some_and(|most| bytes > most) {
-            self.terminate("more bytes than are allowed here".to_owned());
+            self.terminate("more bytes than this server allows".to_owned());
         }
     }
 
@@ -314,14 +314,14 @@ impl ServerProtocol {
 
     fn tick(&mut self, now: Duration) {
         if self.end.is_some_and(|end| now >= end) {
-            self.terminate("it has had its time".to_owned());
+            self.terminate("its time limit is reached".to_owned());
         } else if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.on_deadline(now);
         }
     }
 
     fn on_deadline(&mut self, now: Duration) {
-        let why = "nothing came in time".to_owned();
+        let why = "nothing arrived in time".to_owned();
         match self.step {
             ServerStep::Parameters | ServerStep::Admitting => {
                 self.refuse(Iperf3Error::Parameters, why);
@@ -336,10 +336,7 @@ impl ServerProtocol {
 
     fn buffer_bytes(&mut self, bytes: &[u8]) {
         if self.buffer.len() + bytes.len() > MAX_BUFFERED_BYTES {
-            self.refuse(
-                Iperf3Error::Message,
-                "more than it was asked for".to_owned(),
-            );
+            self.refuse(Iperf3Error::Message, "more data than expected".to_owned());
         } else {
             self.buffer.extend_from_slice(bytes);
         }
@@ -385,7 +382,7 @@ impl ServerProtocol {
             (ServerStep::Farewell, Some(TestState::Done)) => self.close(ServerTestEnd::Finished),
             (_, Some(TestState::ClientTerminate)) => self.close(ServerTestEnd::ClientTerminated),
             (_, state) => {
-                let why = format!("byte {byte} ({state:?}) does not belong here");
+                let why = format!("unexpected byte {byte} ({state:?})");
                 self.refuse(Iperf3Error::Message, why);
             }
         }

@@ -44,13 +44,13 @@ pub enum UsersError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{path} has more than 1 MiB", path = path.display())]
+    #[error("cannot read {path}: it is larger than 1 MiB", path = path.display())]
     Large { path: PathBuf },
-    #[error("{path} holds no private RSA key of 1024 to 8192 bits in PEM without a passphrase", path = path.display())]
+    #[error("{path} contains no private RSA key of 1024 to 8192 bits in PEM without a passphrase", path = path.display())]
     Key { path: PathBuf },
-    #[error("{path}, line {line}: not `user,` and 64 hexadecimal digits", path = path.display())]
+    #[error("{path}, line {line}: expected `user,` and 64 hexadecimal digits", path = path.display())]
     User { path: PathBuf, line: usize },
-    #[error("{path} names no user", path = path.display())]
+    #[error("{path} contains no user", path = path.display())]
     Empty { path: PathBuf },
 }
 
@@ -99,7 +99,7 @@ impl AuthorizedUsers {
         let why = match token.map(|token| self.verify_token(token, now)) {
             Some(Ok(())) => return Ok(()),
             Some(Err(why)) => why,
-            None => "it has no user and password",
+            None => "it sent no user and password",
         };
         std::thread::sleep(REFUSAL_DELAY.saturating_sub(came.elapsed()));
         Err((Iperf3Error::Authentication, why.to_owned()))
@@ -107,22 +107,23 @@ impl AuthorizedUsers {
 
     fn verify_token(&self, token: &str, now: u64) -> Result<(), &'static str> {
         let cipher = STANDARD.decode(token.trim_end());
-        let cipher = cipher.map_err(|_| "its token is no base64")?;
+        let cipher = cipher.map_err(|_| "its token is not base64")?;
         if cipher.len() != self.0.key.size() {
-            return Err("its token is not for this key");
+            return Err("its token is not encrypted for this key");
         }
         let plain = self
             .decrypt(&cipher)
             .ok_or("its token cannot be decrypted")?;
-        let text = String::from_utf8(plain).map_err(|_| "its token holds no text")?;
-        let (user, password, time) = parse_token(&text).ok_or("its token is not of three lines")?;
+        let text = String::from_utf8(plain).map_err(|_| "its token is not text")?;
+        let (user, password, time) =
+            parse_token(&text).ok_or("its token does not have three lines")?;
         let skew = self.0.skew.as_secs();
         let known = self.0.hashes.get(user);
         // An unknown user costs the same time as a wrong password.
         let right = equal_constant_time(known.unwrap_or(&[0; 32]), &hash_password(user, password))
             && known.is_some();
         if !right {
-            return Err("user or password is wrong");
+            return Err("wrong user or password");
         }
         if now.abs_diff(time) > skew {
             return Err("its token is too old, or the clocks differ");

@@ -109,7 +109,7 @@ impl LoadBulkRun {
 
 fn interrupted_error() -> ProbeError {
     ProbeError::Local {
-        what: "the load was cut off before its end".to_owned(),
+        what: "the load was interrupted before its end".to_owned(),
         source: None,
     }
 }

@@ -144,7 +144,7 @@ impl<'a> PhaseRunner<'a> {
             let Some((plan, ended)) = bulk.map(LoadBulkRun::finish) else {
                 continue;
             };
-            let whose = if competitor { "the competitor: " } else { "" };
+            let whose = if competitor { "competitor: " } else { "" };
             match ended {
                 Ok(outcome) => {
                     let (flow, span) = load_flow::convert_flow(&outcome, self.began);

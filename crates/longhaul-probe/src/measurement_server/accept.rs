@@ -71,12 +71,12 @@ fn accept_connection<'scope>(
     match port.listener.accept() {
         Ok((stream, peer)) => {
             if let Err(error) = spawn_connection(service, port, scope, (stream, peer)) {
-                log_error(service, "take a connection", &error);
+                log_error(service, "handle a connection", &error);
             }
         }
         Err(error) if is_transient_error(&error) => {}
         Err(error) => {
-            log_error(service, "accept", &error);
+            log_error(service, "accept a connection", &error);
             thread::sleep(ERROR_PAUSE);
         }
     }
@@ -145,9 +145,9 @@ fn dispatch_connection(
             iperf3_service::handle_connection(service, port, arrival, deadline);
         }
         Ok(ConnectionKind::Unknown) => {
-            dismissed("its first bytes are of no protocol known here".to_owned());
+            dismissed("it uses an unknown protocol".to_owned());
         }
-        Err(error) => dismissed(format!("its first bytes did not come: {error}")),
+        Err(error) => dismissed(format!("its first bytes did not arrive: {error}")),
     }
 }
 
@@ -188,12 +188,11 @@ fn handle_data_stream(
     deadline: Instant,
 ) -> Result<(), &'static str> {
     let mut bytes = [0; PREAMBLE_BYTES];
-    read_until(&stream, &mut bytes, deadline).map_err(|_| "its preamble did not come in time")?;
-    let preamble =
-        StreamPreamble::decode(&bytes, DATA_STREAM).ok_or("its preamble makes no sense")?;
+    read_until(&stream, &mut bytes, deadline).map_err(|_| "its preamble did not arrive in time")?;
+    let preamble = StreamPreamble::decode(&bytes, DATA_STREAM).ok_or("its preamble is invalid")?;
     stream
         .set_read_timeout(None)
-        .map_err(|_| "its socket is gone")?;
+        .map_err(|_| "its socket is closed")?;
     service.registry.claim(preamble, stream)
 }
 
@@ -230,7 +229,7 @@ fn handle_control(
         pending: place,
         ..
     } = arrival;
-    let unusable = |error: io::Error| format!("its socket cannot be used: {error}");
+    let unusable = |error: io::Error| format!("cannot use its socket: {error}");
     sockopt::set_no_delay(&stream, true).map_err(unusable)?;
     listening_socket::set_dead_peer_timeout(&stream, DEAD_PEER_TIMEOUT).map_err(unusable)?;
     let local = stream.local_addr().map_err(unusable)?;

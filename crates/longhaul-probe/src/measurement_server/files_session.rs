@@ -123,9 +123,9 @@ impl<'a> FilesSession<'a> {
                 Some(SessionInput::Answer(Box::new(answer)))
             }
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(SessionInput::Failed(
-                "its thread for files ended".to_owned(),
-            )),
+            Err(TryRecvError::Disconnected) => {
+                Some(SessionInput::Failed("the file thread ended".to_owned()))
+            }
         }
     }
 
@@ -137,7 +137,7 @@ impl<'a> FilesSession<'a> {
                 None
             }
             Ok(false) => Some(SessionInput::Failed(
-                "its thread for files takes no work".to_owned(),
+                "the file thread accepts no request".to_owned(),
             )),
             Err(error) => Some(SessionInput::Failed(format!(
                 "cannot start a thread: {error}"
@@ -181,13 +181,13 @@ impl<'a> FilesSession<'a> {
             return Err(NOTHING_SERVED.to_owned());
         }
         if self.connections.is_some() {
-            return Err("the data connections were settled already".to_owned());
+            return Err("the data connections are already set up".to_owned());
         }
         let plan = connection_plan(ask);
         check_plan(&plan, self.service.options.max_streams).map_err(|error| error.to_string())?;
         if let Some(limits) = &self.anonymous {
             if limits.rate_bps.is_some() || limits.bytes.is_some() {
-                return Err("files go only to who has the token".to_owned());
+                return Err("copying files requires the token".to_owned());
             }
             if ask.streams > limits.streams {
                 return Err(format!(
@@ -200,7 +200,7 @@ impl<'a> FilesSession<'a> {
         let slot = self.service.slots.take(strangers)?;
         let nonce = random_bytes()
             .map(SessionNonce)
-            .ok_or("the kernel gives no random bytes")?;
+            .ok_or("the kernel provides no random bytes")?;
         let expected = ExpectedStreams {
             peer: self.peer.ip(),
             streams: plan.streams,
@@ -228,7 +228,7 @@ impl<'a> FilesSession<'a> {
     /// Returns all connections after they have arrived.
     fn take_claims(&mut self) -> Result<Option<Vec<TcpStream>>, String> {
         let Some(connections) = &mut self.connections else {
-            return Err("no data connections were settled".to_owned());
+            return Err("no data connections are set up".to_owned());
         };
         let flow = if connections.forward {
             Flow::Receiver
@@ -237,7 +237,7 @@ impl<'a> FilesSession<'a> {
         };
         while let Ok(claim) = connections.registered.claims.try_recv() {
             let StreamClaim::Connection(_, stream) = claim else {
-                return Err("a datagram in the place of a data connection".to_owned());
+                return Err("received a datagram instead of a data connection".to_owned());
             };
             engine::prepare_accepted(&stream, &connections.plan, flow)
                 .and_then(|()| engine::limit_window(&stream, &connections.plan))
@@ -250,7 +250,7 @@ impl<'a> FilesSession<'a> {
 }
 
 const NOTHING_SERVED: &str =
-    "no files are served there; `longhaul serve --files DIR` at the far end serves a folder";
+    "the server serves no files; serve a folder with `longhaul serve --files DIR`";
 
 fn to_answer_input(done: Result<FilesReply, String>) -> SessionInput {
     SessionInput::Answer(Box::new(match done {

@@ -53,7 +53,7 @@ pub(super) fn handle_connection(
     let peer = arrival.peer;
     let mut cookie = TestCookie([0; COOKIE_BYTES]);
     if let Err(error) = read_until(&arrival.stream, &mut cookie.0, deadline) {
-        let why = format!("its cookie did not come whole: {error}");
+        let why = format!("its cookie is incomplete: {error}");
         (service.log)(ServeEvent::Dismissed { peer, why });
         return;
     }

@@ -43,7 +43,7 @@ impl<'a> ServerProbeSession<'a> {
     /// Sends a request to the thread; returns an input only if that fails.
     pub fn send_request(&self, ask: SessionRequest) -> Option<SessionInput> {
         let taken = self.prober.as_ref().is_some_and(|far| far.try_request(ask));
-        (!taken).then(|| SessionInput::Failed("its probing thread takes no work".to_owned()))
+        (!taken).then(|| SessionInput::Failed("the probe thread accepts no request".to_owned()))
     }
 
     /// Checks the listener while the flow opens, and the thread after that.
@@ -58,7 +58,7 @@ impl<'a> ServerProbeSession<'a> {
                 Ok(answer) => {
                     answer.map(|answer| SessionInput::Answer(Box::new(limit_answer(answer))))
                 }
-                Err(()) => Some(SessionInput::Failed("its probing thread ended".to_owned())),
+                Err(()) => Some(SessionInput::Failed("the probe thread ended".to_owned())),
             },
             _ => None,
         }
@@ -77,12 +77,14 @@ impl<'a> ServerProbeSession<'a> {
                     super::udp_hello::acknowledge_hello(&socket, &preamble);
                     self.start(Some((socket, preamble)))
                 }),
-                StreamClaim::Connection(..) => Err(io::Error::other("a TCP stream in its place")),
+                StreamClaim::Connection(..) => Err(io::Error::other(
+                    "received a TCP stream instead of a datagram",
+                )),
             }
         };
         Some(match started {
             Ok(()) => SessionInput::StreamsOpen,
-            Err(error) => SessionInput::Failed(format!("cannot open the flow of probes: {error}")),
+            Err(error) => SessionInput::Failed(format!("cannot open the probe flow: {error}")),
         })
     }
 
@@ -96,7 +98,7 @@ impl<'a> ServerProbeSession<'a> {
 
     fn start(&mut self, flow: Option<(UdpSocket, StreamPreamble)>) -> io::Result<()> {
         let surveyor = self.surveyor.take();
-        let surveyor = surveyor.ok_or_else(|| io::Error::other("it is open already"))?;
+        let surveyor = surveyor.ok_or_else(|| io::Error::other("it is already open"))?;
         self.prober = Some(ProbeServer::start(ProbeServerSetup {
             flow,
             epoch: self.epoch,

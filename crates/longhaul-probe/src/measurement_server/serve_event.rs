@@ -66,16 +66,16 @@ impl fmt::Display for ServeEvent {
         match self {
             ServeEvent::Listening(address) => write!(f, "listening on {address}, TCP and UDP"),
             ServeEvent::TokenGuessable => f.write_str(
-                "the token is short: whoever intercepts a connection can guess it; \
-                 leave it out to have one made",
+                "the token is short: an interceptor of a connection can guess it; \
+                 omit it to have one generated",
             ),
             ServeEvent::Iperf3Refused(peer) => write!(
                 f,
-                "{}: turned away: iperf3 is not answered here (--no-iperf3)",
+                "{}: refused: iperf3 clients are not served (--no-iperf3)",
                 PeerAddress(peer)
             ),
             ServeEvent::Dismissed { peer, why } => {
-                write!(f, "{}: dismissed: {why}", PeerAddress(peer))
+                write!(f, "{}: rejected: {why}", PeerAddress(peer))
             }
             ServeEvent::StreamRefused { peer, why } => {
                 write!(f, "{}: data stream refused: {why}", PeerAddress(peer))
@@ -87,11 +87,11 @@ impl fmt::Display for ServeEvent {
                 what,
             } => {
                 let whose = if *anonymous {
-                    "a stranger"
+                    "no token"
                 } else {
-                    "with the token"
+                    "authenticated"
                 };
-                write!(f, "{}: {host}, {whose}: {what}", PeerAddress(peer))
+                write!(f, "{}: {host} ({whose}): {what}", PeerAddress(peer))
             }
             ServeEvent::ResultsReady {
                 peer,
@@ -102,17 +102,17 @@ impl fmt::Display for ServeEvent {
                 let bytes = Bytes(*bytes);
                 write!(
                     f,
-                    "{}: counted {bytes} in {streams} stream(s)",
+                    "{}: transferred {bytes} in {streams} stream(s)",
                     PeerAddress(peer)
                 )?;
                 match capture_bytes {
-                    Some(file) => write!(f, "; a capture of {} goes with that", Bytes(*file)),
+                    Some(file) => write!(f, "; sends a capture of {}", Bytes(*file)),
                     None => Ok(()),
                 }
             }
             ServeEvent::Copying { peer, receiving } => {
                 let way = if *receiving { "to" } else { "from" };
-                write!(f, "{}: copies files {way} here", PeerAddress(peer))
+                write!(f, "{}: copies files {way} this host", PeerAddress(peer))
             }
             ServeEvent::SessionClosed {
                 peer,

@@ -144,7 +144,7 @@ impl<'a> ServerHooks<'a> {
             Err(why) => return SessionInput::NotAdmitted(why),
         };
         let Some(nonce) = random_bytes().map(SessionNonce) else {
-            return SessionInput::Failed("the kernel gives no random bytes".to_owned());
+            return SessionInput::Failed("the kernel provides no random bytes".to_owned());
         };
         let expected = ExpectedStreams {
             peer: self.peer.ip(),
@@ -183,7 +183,7 @@ impl<'a> ServerHooks<'a> {
         };
         if !self.service.options.captures {
             return RunCapture::Failed(capture_refused_caveat(
-                "`longhaul serve` there was told to make none",
+                "`longhaul serve` on the server runs with --no-capture",
             ));
         }
         let listener = SocketAddr::new(self.local.ip(), self.port.address.port());
@@ -238,7 +238,7 @@ impl<'a> ServerHooks<'a> {
             Err(why) => return SessionInput::NotAdmitted(why),
         };
         let Some(nonce) = random_bytes().map(SessionNonce) else {
-            return SessionInput::Failed("the kernel gives no random bytes".to_owned());
+            return SessionInput::Failed("the kernel provides no random bytes".to_owned());
         };
         let expected = ExpectedStreams {
             peer: self.peer.ip(),
@@ -251,7 +251,7 @@ impl<'a> ServerHooks<'a> {
             peer: self.peer,
             host: sanitize_line(&party.host, MAX_NAME),
             anonymous: anonymous.is_some(),
-            what: "probes or files".to_owned(),
+            what: "probes or file copy".to_owned(),
         });
         let registered = self.service.registry.register(nonce, expected);
         let surveyor = ReverseSurveyor {
@@ -274,7 +274,7 @@ impl<'a> ServerHooks<'a> {
         match (ask, &mut self.files, &self.probes) {
             (SessionRequest::Files(ask), Some(files), _) => files.start_request(*ask),
             (ask, _, Some(probes)) => probes.send_request(ask),
-            (ask, ..) => Some(SessionInput::Failed(format!("{ask:?} cannot be done"))),
+            (ask, ..) => Some(SessionInput::Failed(format!("cannot execute {ask:?}"))),
         }
     }
 
@@ -387,7 +387,7 @@ impl SessionHooks for ServerHooks<'_> {
     fn poll(&mut self, session: &Session, _now: Duration) -> Option<SessionInput> {
         if self.service.is_stopping() {
             return Some(SessionInput::Failed(
-                "the far end is being stopped".to_owned(),
+                "the server is shutting down".to_owned(),
             ));
         }
         let files = self

@@ -36,14 +36,14 @@ impl SessionSlots {
         let mut taken = self.lock();
         if taken.all >= self.most {
             return Err(format!(
-                "{} sessions run already; try again later",
+                "{} sessions are already running; try again later",
                 self.most
             ));
         }
         if let Some(most) = strangers {
             if taken.anonymous >= most {
                 return Err(format!(
-                    "without a token at most {most} runs at one time; try again later"
+                    "without a token, at most {most} runs at the same time; try again later"
                 ));
             }
             taken.anonymous += 1;

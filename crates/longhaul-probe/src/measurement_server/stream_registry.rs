@@ -100,7 +100,7 @@ impl StreamRegistry {
         let expected = &entry.expected;
         let same = |from: IpAddr| from.to_canonical() == expected.peer.to_canonical();
         if from.is_some_and(|from| !same(from)) {
-            return Err("it comes from another address than the session");
+            return Err("its address differs from that of the session");
         }
         let wanted = if preamble.forward {
             expected.forward
@@ -111,7 +111,7 @@ impl StreamRegistry {
             return Err("the session's plan has no such stream");
         }
         if !entry.claimed.insert((preamble.index, preamble.forward)) {
-            return Err("this stream is open already");
+            return Err("this stream is already open");
         }
         entry.claims.try_send(claim).map_err(|error| match error {
             TrySendError::Full(_) => "the session has all its streams",

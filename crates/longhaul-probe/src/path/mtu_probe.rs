@@ -64,7 +64,10 @@ pub(super) fn search_path_mtu(
         ProbeProtocol::Udp | ProbeProtocol::Tcp => ProbeProtocol::Udp,
     };
     let failed = |source| {
-        let what = format!("look for the path MTU by {} to", protocol_name(protocol));
+        let what = format!(
+            "search for the path MTU with {} to",
+            protocol_name(protocol)
+        );
         PathError::from_io_error(what, asked.destination, source, None)
     };
     let courier = EchoSocket::open(&EchoSocketConfig {

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// The kernel requires a privilege that the process does not have.
-    #[error("cannot {what} {to}: that takes {right}")]
+    #[error("cannot {what} {to}: this requires {right}")]
     Privilege {
         /// The attempted action, up to the address: `trace the route by TCP to`.
         what: String,
@@ -19,7 +19,7 @@ pub enum PathError {
         instead: &'static str,
     },
     /// This host has no route, no such address, or no such interface.
-    #[error("cannot {what} {to}: this host has no way there")]
+    #[error("cannot {what} {to}: this host has no route to it")]
     NoRoute {
         what: String,
         to: IpAddr,

@@ -101,7 +101,7 @@ pub(super) fn run_echo_series(
     };
     let failed = |source| {
         let what = format!(
-            "measure round trips by {} to",
+            "measure round trips with {} to",
             protocol_name(trips.protocol)
         );
         PathError::from_io_error(what, asked.destination, source, None)

@@ -73,7 +73,7 @@ pub fn check_bounds(
         return Err(limit_error("bytes", Bytes(bounds.most_bytes), allowed));
     }
     if bounds.most_time_us > most.most_time_us {
-        let allowed = format!("without a token, at most {} us", most.most_time_us);
+        let allowed = format!("without a token, at most {} µs", most.most_time_us);
         return Err(limit_error("time_us", bounds.most_time_us, allowed));
     }
     Ok(())
@@ -89,7 +89,7 @@ pub fn check_trains(trains: &[TrainPlan]) -> Result<TrainsCost, LimitError> {
             .iter()
             .any(|other| other.index == train.index)
         {
-            return Err(limit_error("train index", train.index, "each once"));
+            return Err(limit_error("train index", train.index, "each index once"));
         }
         cost.packets += train.packets;
         cost.bytes += u64::from(train.packets) * u64::from(train.packet_bytes);

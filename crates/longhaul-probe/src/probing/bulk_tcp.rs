@@ -120,7 +120,7 @@ fn write_and_sample(
             return None;
         }
         if left == 0 {
-            return Some("the byte budget was used up".to_owned());
+            return Some("the byte limit was reached".to_owned());
         }
         let count = left.min(payload.len() as u64) as usize;
         let mut writing: &TcpStream = stream;
@@ -146,9 +146,9 @@ fn describe_early_end(mut stream: &TcpStream, error: &io::Error) -> String {
     let how = if spoke {
         "after an answer"
     } else {
-        "without a word"
+        "without an answer"
     };
-    format!("the far end closed the connection {how}: {error}")
+    format!("the peer closed the connection {how}: {error}")
 }
 
 fn to_tcp_sample(info: &tcp_info::TcpInfo, at: Duration) -> TcpSample {

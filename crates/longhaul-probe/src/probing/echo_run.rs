@@ -38,7 +38,7 @@ pub(super) fn run_echoes(
         DscpGuard::set(&flow.socket, asked.dscp).map_err(local_error("set the DSCP of echoes"))?;
     let mut shooting = RunningEchoes {
         buffer: build_payload(asked.packet_bytes, &flow.socket)
-            .map_err(local_error("make an echo"))?,
+            .map_err(local_error("create an echo"))?,
         series: EchoTracker::new(number, clock.now_ns(), line.idle_rtt()),
         offset_ns: clock.wall_offset_ns(),
         by_user: false,

@@ -177,7 +177,7 @@ impl ProbeControl {
 
     /// Returns the error for an answer of the wrong type.
     pub fn unexpected_answer(&self, answer: &SessionReply) -> ProbeError {
-        self.peer_failure(&format!("it answered `{}`", answer.name()))
+        self.peer_failure(&format!("unexpected answer `{}`", answer.name()))
     }
 
     fn peer_failure(&self, why: &str) -> ProbeError {

@@ -232,7 +232,7 @@ impl ProbeServerWorker {
         let left = self.left_bytes;
         self.left_bytes = left.checked_sub(cost.bytes).ok_or_else(|| {
             format!(
-                "trains of {} bytes, and {left} are left of what was agreed",
+                "trains of {} bytes; {left} bytes are left of the agreed amount",
                 cost.bytes
             )
         })?;

@@ -37,7 +37,9 @@ impl ReverseSurveyor {
             SessionRequest::Arm(_)
             | SessionRequest::Collect(_)
             | SessionRequest::Send(_)
-            | SessionRequest::Files(_) => SessionReply::Failed("this goes another way".to_owned()),
+            | SessionRequest::Files(_) => {
+                SessionReply::Failed("this request is not for the surveyor".to_owned())
+            }
         }
     }
 

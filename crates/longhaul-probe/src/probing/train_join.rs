@@ -32,10 +32,10 @@ fn join_train(
     by_kernel: bool,
 ) -> ProbeTrain {
     let packets = plan.packets as usize;
-    let sends = sent.map_or(Err("nobody says when it was sent"), |sent| {
+    let sends = sent.map_or(Err("its send times are missing"), |sent| {
         checked_send_times(sent, packets)
     });
-    let receives = received.map_or(Err("nobody says what came of it"), |received| {
+    let receives = received.map_or(Err("its receive times are missing"), |received| {
         checked_receive_times(&received.times, packets)
     });
     let told = sent.and_then(|sent| sent.spoilt.clone());
@@ -79,13 +79,13 @@ fn join_train(
 
 /// Returns the send times, which must not run backwards.
 fn checked_send_times(sent: &SentTrain, packets: usize) -> Result<Vec<u64>, &'static str> {
-    let times = sent.times.decode().ok_or("its send times are absurd")?;
+    let times = sent.times.decode().ok_or("its send times are invalid")?;
     let mut times: Vec<u64> = times.into_iter().flatten().collect();
     if times.len() != packets && sent.spoilt.is_none() || times.len() > packets {
-        return Err("its send times do not fit the plan");
+        return Err("its send times do not match the plan");
     }
     if !times.is_sorted() {
-        return Err("its send times run backwards");
+        return Err("its send times go backwards");
     }
     if time_span(times.first(), times.last()) > MAX_TRAIN_NS {
         return Err("its send times span minutes");
@@ -100,21 +100,21 @@ fn checked_receive_times(
     times: &PacketTimes,
     packets: usize,
 ) -> Result<Vec<Option<u64>>, &'static str> {
-    let times = times.decode().ok_or("its receive times are absurd")?;
+    let times = times.decode().ok_or("its receive times are invalid")?;
     if times.len() != packets {
-        return Err("its receive times do not fit the plan");
+        return Err("its receive times do not match the plan");
     }
     let came: Vec<u64> = times.iter().flatten().copied().collect();
     let backwards = came.windows(2).filter(|pair| pair[1] < pair[0]).count();
     if backwards * 2 > came.len() {
-        return Err("its receive times run backwards");
+        return Err("its receive times go backwards");
     }
     let (first, last) = (came.iter().min(), came.iter().max());
     if time_span(first, last) > MAX_TRAIN_NS {
         return Err("its receive times span minutes");
     }
     if came.len() > 2 && first == last {
-        return Err("its packets came all at one moment");
+        return Err("all its packets have the same receive time");
     }
     Ok(times)
 }
@@ -127,12 +127,14 @@ fn find_disturbance(received: Option<&ReceivedTrain>, by_kernel: bool) -> Option
     let received = received?;
     let step = received.clock_step_ns.unwrap_or(0);
     if step.unsigned_abs() > MAX_CLOCK_STEP_NS {
-        return Some(format!("the receiver's clock was set by {step} ns in it"));
+        return Some(format!(
+            "the receiver's clock was stepped by {step} ns during the train"
+        ));
     }
     if received.overflowed {
-        return Some("the receiver's buffer was full".to_owned());
+        return Some("the receiver's buffer overflowed".to_owned());
     }
-    (!by_kernel).then(|| "the receiver's kernel gave no times".to_owned())
+    (!by_kernel).then(|| "the receiver's kernel provided no timestamps".to_owned())
 }
 
 /// Shortens a peer's text and replaces control characters.
@@ -208,7 +210,11 @@ mod tests {
             (&[1, 2, 3], &[Some(1), Some(2)], "plan"),
             (&[1, 2, 3], &[Some(1), Some(2), Some(minutes)], "minutes"),
             (&[1, 2, minutes], &[Some(1), Some(2), Some(3)], "minutes"),
-            (&[1, 2, 3], &[Some(8), Some(8), Some(8)], "one moment"),
+            (
+                &[1, 2, 3],
+                &[Some(8), Some(8), Some(8)],
+                "same receive time",
+            ),
         ] {
             let train = joined(sends, receives);
             let spoilt = train.spoilt.expect(why);

@@ -106,12 +106,12 @@ impl TrainSender {
                 start = early.unwrap_or(start);
             }
             if stop.load(Ordering::Relaxed) {
-                shot.spoilt = Some("stopped in its midst".to_owned());
+                shot.spoilt = Some("stopped while it was sent".to_owned());
                 break;
             }
             if let Err(error) = self.send_batch(train, count, bytes, &mut shot.sent_ns) {
                 let number = shot.sent_ns.len();
-                shot.spoilt = Some(format!("this host could not send packet {number}: {error}"));
+                shot.spoilt = Some(format!("the sender cannot send packet {number}: {error}"));
                 break;
             }
         }

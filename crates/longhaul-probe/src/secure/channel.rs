@@ -27,12 +27,12 @@ pub enum ChannelError {
     Tls(#[from] rustls::Error),
     #[error(transparent)]
     Socket(#[from] io::Error),
-    #[error("the handshake did not end in time")]
+    #[error("the handshake timed out")]
     TimedOut,
     #[error("the connection was closed during the handshake")]
     Closed,
     /// The first byte is not TLS, but what an iperf3 server sends to a new client.
-    #[error("an iperf3 server answers, not TLS")]
+    #[error("an iperf3 server answered instead of TLS")]
     Iperf3,
 }
 

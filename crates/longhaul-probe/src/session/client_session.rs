@@ -216,7 +216,7 @@ impl Session {
         // Pongs must arrive in order and once; otherwise the peer could choose the sample.
         let sent = initiative.pinged.get(pong.number as usize).copied();
         let Some(sent) = sent.filter(|_| pong.number == initiative.answered) else {
-            return self.violation(format!("`pong` number {}", pong.number));
+            return self.violation(format!("unexpected `pong` number {}", pong.number));
         };
         initiative.answered += 1;
         let clock = ClockReading::from_exchange(sent, pong.at_us, now).better_of(initiative.clock);
@@ -285,7 +285,7 @@ impl Session {
             let piece = PeerResult::Capture(part.bytes.0);
             self.actions.push(SessionAction::Result(piece));
         } else {
-            self.violation("a capture that was not asked for, or is too large".to_owned());
+            self.violation("a capture that was not requested, or is too large".to_owned());
         }
     }
 
@@ -297,7 +297,10 @@ impl Session {
             self.actions
                 .push(SessionAction::Result(PeerResult::Stream(result)));
         } else {
-            self.violation(format!("result of stream {} not asked for", result.index));
+            self.violation(format!(
+                "result of stream {}, which was not requested",
+                result.index
+            ));
         }
     }
 

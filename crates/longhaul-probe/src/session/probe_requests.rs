@@ -87,7 +87,7 @@ impl Session {
     /// Client: sends a request of the caller.
     pub(super) fn on_request(&mut self, now: Duration, ask: SessionRequest) {
         if !self.step(SessionEvent::Asked) {
-            let what = format!("asked while {}", self.state.describe());
+            let what = format!("request while {}", self.state.describe());
             return self.close(SessionEnd::OwnFailure {
                 step: self.state,
                 what,

@@ -184,7 +184,7 @@ impl Session {
         let wait = Duration::from_micros(prepare.wait_us.unwrap_or(0));
         if wait > longest {
             let what = format!(
-                "start in {} s, at most {} s",
+                "start in {} s; at most {} s are allowed",
                 wait.as_secs(),
                 longest.as_secs()
             );

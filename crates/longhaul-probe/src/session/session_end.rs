@@ -103,7 +103,7 @@ impl SessionEnd {
             } else {
                 SessionEnd::Cut {
                     step,
-                    why: "the peer left early".to_owned(),
+                    why: "the peer ended the session early".to_owned(),
                 }
             }
         };
@@ -138,37 +138,39 @@ impl std::fmt::Display for SessionEnd {
             SessionEnd::VersionDiffers { theirs } => {
                 write!(
                     f,
-                    "the peer speaks protocol {theirs}, this end {}",
+                    "the peer speaks protocol {theirs}, this end speaks {}",
                     ProtocolVersions::OURS
                 )
             }
-            SessionEnd::TokenMissing => f.write_str("the peer asks for a token"),
-            SessionEnd::TokenWrong => f.write_str("the peer does not accept the token"),
+            SessionEnd::TokenMissing => f.write_str("the peer requires a token"),
+            SessionEnd::TokenWrong => f.write_str("the peer rejects the token"),
             SessionEnd::PeerUnproven => {
                 f.write_str("the peer did not prove that it knows the token")
             }
-            SessionEnd::PeerTokenMissing => f.write_str("no token was shown"),
-            SessionEnd::PeerTokenWrong => f.write_str("the token shown is wrong"),
+            SessionEnd::PeerTokenMissing => f.write_str("the client sent no token"),
+            SessionEnd::PeerTokenWrong => f.write_str("the token of the client is wrong"),
             SessionEnd::PeerRefused { what } => write!(f, "the peer refuses: {what}"),
             SessionEnd::WeRefused { what } => write!(f, "refused: {what}"),
-            SessionEnd::Cut { step, why } => write!(f, "cut while {}: {why}", step.describe()),
+            SessionEnd::Cut { step, why } => {
+                write!(f, "connection lost while {}: {why}", step.describe())
+            }
             SessionEnd::TimedOut { step, what } => {
-                write!(f, "late while {}: {what}", step.describe())
+                write!(f, "timed out while {}: {what}", step.describe())
             }
             SessionEnd::PeerTimedOut { step, what } => {
-                write!(f, "the peer gave up while {}: {what}", step.describe())
+                write!(f, "the peer timed out while {}: {what}", step.describe())
             }
             SessionEnd::PeerViolation { step, what } => {
                 write!(
                     f,
-                    "the peer broke the protocol while {}: {what}",
+                    "the peer violated the protocol while {}: {what}",
                     step.describe()
                 )
             }
             SessionEnd::OwnViolation { step, what } => {
                 write!(
                     f,
-                    "the peer takes this for a violation while {}: {what}",
+                    "the peer reports a protocol violation while {}: {what}",
                     step.describe()
                 )
             }

@@ -231,16 +231,16 @@ impl SessionState {
     pub fn describe(self) -> &'static str {
         match self {
             SessionState::Greeting => "greeting",
-            SessionState::Proving => "proving the token",
+            SessionState::Proving => "verifying the token",
             SessionState::Negotiating => "negotiating the plan",
             SessionState::Opening => "opening the data streams",
-            SessionState::Timing => "timing the idle path",
-            SessionState::Ready => "getting the engines ready",
-            SessionState::Running => "payload was flowing",
-            SessionState::Draining => "the last bytes were arriving",
+            SessionState::Timing => "measuring the idle RTT",
+            SessionState::Ready => "preparing the transfer",
+            SessionState::Running => "transferring payload",
+            SessionState::Draining => "waiting for the last bytes",
             SessionState::Exchanging => "exchanging results",
-            SessionState::Asking => "between two requests",
-            SessionState::Working => "carrying out a request",
+            SessionState::Asking => "waiting between two requests",
+            SessionState::Working => "executing a request",
             SessionState::Closed => "closed",
         }
     }

@@ -42,7 +42,7 @@ fn split_direction(forward: bool, local: LocalEnd) -> Vec<ControlMessage> {
         messages.push(message);
         if thinned {
             let text =
-                format!("stream {index} has more samples than are sent: every other left out");
+                format!("stream {index} has too many samples to send: every other one is left out");
             caveats.push(ReportCaveat::new("samples_thinned", text));
         }
     }

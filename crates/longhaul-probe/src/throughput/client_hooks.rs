@@ -100,10 +100,12 @@ impl<'a> ClientHooks<'a> {
         let (observation, mut caveats) =
             result_join::join_results(self.plan, self.collected, self.results, session)?;
         if far && !session.supports_captures() {
-            let told = capture_refused_caveat("this release of longhaul there knows none");
+            let told = capture_refused_caveat(
+                "the longhaul release of the server does not support captures",
+            );
             caveats.push(ReportCaveat::new(
                 &told.code,
-                format!("far end: {}", told.text),
+                format!("server: {}", told.text),
             ));
         }
         Ok((observation, caveats))

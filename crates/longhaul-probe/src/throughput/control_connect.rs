@@ -39,7 +39,7 @@ pub(crate) fn resolve_target(target: &TargetHost) -> Result<SocketAddr, ProbeErr
         };
         failed(io::Error::new(
             io::ErrorKind::NotFound,
-            format!("it has no {family}"),
+            format!("the name has no {family}"),
         ))
     })
 }

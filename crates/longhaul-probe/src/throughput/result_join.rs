@@ -38,8 +38,8 @@ pub(super) fn join_results(
     let mut caveats = Vec::new();
     let mut far = Some(far);
     let mut one_way = |forward: bool, local: Option<LocalEnd>| {
-        let local = local.ok_or("this end's engine gave no result")?;
-        let far = take_server_results(&mut far, forward).ok_or("the far end gave no result")?;
+        let local = local.ok_or("no result from the engine of this end")?;
+        let far = take_server_results(&mut far, forward).ok_or("no result from the server")?;
         Ok::<_, String>(join_direction_sides(
             plan,
             forward,
@@ -101,7 +101,7 @@ fn join_direction_sides(
     caveats: &mut Vec<ReportCaveat>,
 ) -> ThroughputObservation {
     add_caveats(caveats, local.caveats, "");
-    add_caveats(caveats, far_caveats, "far end: ");
+    add_caveats(caveats, far_caveats, "server: ");
     let here = DirectionSide {
         streams: local.streams,
         end: local.end,

@@ -80,11 +80,11 @@ fn connect_all(
                     .name("connect".to_owned())
                     .stack_size(128 << 10)
                     .spawn_scoped(scope, connect)
-                    .map_err(|source| stream_error("start a thread for a stream", source))
+                    .map_err(|source| stream_error("start a stream thread", source))
             })
             .collect::<Result<_, _>>()?;
         let done = connecting.into_iter().map(|thread| {
-            let lost = || stream_error("open a stream", io::Error::other("its thread failed"));
+            let lost = || stream_error("open a stream", io::Error::other("its thread panicked"));
             thread
                 .join()
                 .unwrap_or_else(|_| Err(lost()))
@@ -139,7 +139,7 @@ pub(crate) fn open_flow(
         DataSocket::Udp(socket) => Some(socket),
         DataSocket::Tcp(_) => None,
     });
-    flow.ok_or_else(|| stream_error("open a UDP flow", io::Error::other("no socket came of it")))
+    flow.ok_or_else(|| stream_error("open a UDP flow", io::Error::other("no socket was created")))
 }
 
 /// Proves the address of each flow to the server before sending anything else, and creates the
@@ -158,7 +158,7 @@ fn open_flows(
     let mut silent: Vec<usize> = (0..wanted.len()).collect();
     while !silent.is_empty() {
         if Instant::now() >= deadline {
-            let why = "no answer to its hello: is UDP blocked on the path?";
+            let why = "no answer to its hello: UDP may be blocked on the path";
             let error = io::Error::new(io::ErrorKind::TimedOut, why);
             return Err(stream_error(
                 format!("open UDP flow {} to {to}", silent[0]),
@@ -188,7 +188,7 @@ fn receive_acknowledgement(socket: &UdpSocket, preamble: &StreamPreamble) -> boo
 
 /// Restores the blocking mode that the engine expects.
 fn into_blocking(socket: UdpSocket) -> Result<DataSocket, EngineError> {
-    let settle = |source| stream_error("settle a UDP flow", source);
+    let settle = |source| stream_error("configure a UDP flow", source);
     socket.set_read_timeout(None).map_err(settle)?;
     Ok(DataSocket::Udp(socket))
 }

@@ -182,7 +182,7 @@ impl ClientCopy<'_> {
     fn unexpected_answer<T>(&self) -> Result<T, CopyError> {
         Err(CopyError::Server {
             address: self.control.address(),
-            what: "it answered something else than was asked".to_owned(),
+            what: "unexpected answer".to_owned(),
         })
     }
 
@@ -216,7 +216,7 @@ impl ClientCopy<'_> {
                 pause = (pause * 2).min(HEARTBEAT_INTERVAL);
             }
             let done = worker.join();
-            done.map_err(|_| CopyError::Local("a thread of this end failed".to_owned()))
+            done.map_err(|_| CopyError::Local("a thread of this end panicked".to_owned()))
         })
     }
 

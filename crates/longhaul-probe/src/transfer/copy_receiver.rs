@@ -151,7 +151,7 @@ impl CopyWork for CopyReceiver {
             return self
                 .common
                 .halt
-                .fail_lost("the source ended before all its files had come");
+                .fail_lost("the source ended before all its files arrived");
         }
         if !self.commit_rest() {
             return;

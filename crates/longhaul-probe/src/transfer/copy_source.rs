@@ -45,7 +45,7 @@ impl CopySource {
         };
         source.add_tree(&folder, path, "", 0)?;
         if source.entries.is_empty() {
-            return Err(format!("{} is neither file nor folder", path.display()));
+            return Err(format!("{} is neither a file nor a folder", path.display()));
         }
         source.location = Some((Arc::new(folder), path.to_owned()));
         Ok(source)
@@ -90,9 +90,9 @@ impl CopySource {
         let failed =
             |why: &dyn std::fmt::Display| format!("cannot read {}: {why}", whole.display());
         let seen = folder.stat(&whole).map_err(|error| failed(&error))?;
-        let seen = seen.ok_or_else(|| failed(&"there is no such file"))?;
+        let seen = seen.ok_or_else(|| failed(&"no such file"))?;
         if self.entries.len() >= MAX_LISTED || depth > MAX_DEPTH {
-            return Err(failed(&"the folder holds more than one copy can take"));
+            return Err(failed(&"the folder has more entries than a copy supports"));
         }
         match seen.kind {
             FileKind::File => self.add_entry(path, false, seen),
@@ -104,7 +104,7 @@ impl CopySource {
                 for name in names.map_err(|error| failed(&error))? {
                     let name = name.to_str().ok_or_else(|| {
                         let name = name.display();
-                        failed(&format!("the name {name} in it is not UTF-8"))
+                        failed(&format!("it contains the name {name}, which is not UTF-8"))
                     })?;
                     if !is_hidden(name) {
                         let inner = join_paths(Path::new(path), Path::new(name));

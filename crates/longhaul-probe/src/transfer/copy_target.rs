@@ -67,10 +67,7 @@ impl CopyTarget {
                 join_paths(&wish.path, &relative_names::parse_relative_path(name)?)
             }
             (Some(FileKind::Folder), None) => {
-                return Err(failed(
-                    &wish.path,
-                    &"a folder stands there; name a file in it",
-                ));
+                return Err(failed(&wish.path, &"it is a folder; name a file in it"));
             }
             _ => wish.path.clone(),
         };
@@ -152,7 +149,7 @@ impl CopyTarget {
         if planned.entry.folder {
             return match seen.map(|seen| seen.kind) {
                 Some(FileKind::Folder) => Ok(planned),
-                Some(_) => Err(failed(&"something stands there that is no folder")),
+                Some(_) => Err(failed(&"it exists and is not a folder")),
                 None => {
                     folder.make_folder(&path).map_err(|error| failed(&error))?;
                     Ok(planned)
@@ -179,9 +176,9 @@ impl CopyTarget {
     /// replaced.
     fn is_complete(&self, seen: FileState, entry: &FileEntry) -> Result<bool, &'static str> {
         match seen.kind {
-            FileKind::Folder => return Err("a folder stands there"),
-            FileKind::Link => return Err("a symbolic link stands there"),
-            FileKind::Special => return Err("a device, pipe or socket stands there"),
+            FileKind::Folder => return Err("it is a folder"),
+            FileKind::Link => return Err("it is a symbolic link"),
+            FileKind::Special => return Err("it is a device, pipe or socket"),
             FileKind::File => {}
         }
         if self.options.overwrite {
@@ -193,7 +190,7 @@ impl CopyTarget {
         if self.options.folder && same {
             return Ok(true);
         }
-        Err("a file stands there; `--overwrite` replaces it")
+        Err("the file exists; `--overwrite` replaces it")
     }
 }
 

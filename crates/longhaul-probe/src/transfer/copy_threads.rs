@@ -230,7 +230,7 @@ impl Drop for CopyThreadGuard<'_> {
     fn drop(&mut self) {
         let common = self.0.common();
         if std::thread::panicking() {
-            common.halt.fail("a thread of this end failed");
+            common.halt.fail("a copy thread panicked");
         }
         if common.running.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;

@@ -65,7 +65,7 @@ impl<'a> DataStream<'a> {
             match tcp_transfer::receive_whole(&self.stream, &mut into[filled..]) {
                 Ok(0) => {
                     self.halt
-                        .record_lost("a data connection ended in the middle");
+                        .record_lost("a data connection ended unexpectedly");
                     return PieceOutcome::Stopped;
                 }
                 Ok(count) => filled += count,

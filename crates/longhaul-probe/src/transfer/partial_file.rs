@@ -26,7 +26,7 @@ const WRITEBACK_BLOCKS: u64 = 16;
 /// Timeout of the lock, longer than the time after which a server drops a silent peer.
 const MAX_LOCK_WAIT: Duration = Duration::from_secs(20);
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
-const CANCELLED: &str = "the copy was given up";
+const CANCELLED: &str = "the copy was cancelled";
 
 #[derive(Debug)]
 pub(super) struct PartialFile {
@@ -256,7 +256,7 @@ fn open_exclusively(
             Err(TryLockError::WouldBlock) if begun.elapsed() > MAX_LOCK_WAIT => {
                 let waited = MAX_LOCK_WAIT.as_secs();
                 return Err(io::Error::other(format!(
-                    "another copy writes it at this moment, and did not end within {waited} s"
+                    "another copy is writing it and did not end within {waited} s"
                 )));
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_RETRY_INTERVAL),
@@ -275,7 +275,7 @@ fn is_same_file(folder: &ConfinedDir, name: &Path, file: &File) -> io::Result<bo
 /// Explains the error of a file system without direct I/O.
 pub(super) fn explain_direct_io_error(error: io::Error, direct: bool) -> io::Error {
     if direct && error.kind() == io::ErrorKind::InvalidInput {
-        return io::Error::other("its file system takes no direct I/O; leave `--direct` out");
+        return io::Error::other("its file system does not support direct I/O; omit `--direct`");
     }
     error
 }

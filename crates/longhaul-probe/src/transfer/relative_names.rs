@@ -21,7 +21,7 @@ pub(crate) fn parse_relative_path(text: &str) -> Result<PathBuf, String> {
         return wrong("the name is too long");
     }
     if text.contains('\0') {
-        return wrong("a name holds no NUL");
+        return wrong("a name must not contain NUL");
     }
     let mut path = PathBuf::new();
     for component in Path::new(text).components() {
@@ -33,7 +33,7 @@ pub(crate) fn parse_relative_path(text: &str) -> Result<PathBuf, String> {
             Component::CurDir => {}
             Component::ParentDir => return wrong("`..` is not allowed"),
             Component::RootDir | Component::Prefix(_) => {
-                return wrong("names start at a folder that is served, not at `/`");
+                return wrong("names are relative to a served folder and must not start with `/`");
             }
         }
     }

@@ -84,7 +84,7 @@ impl ServerFiles {
             FilesRequest::Enter { entries } => {
                 let target = self.target.as_mut().ok_or(OUT_OF_ORDER)?;
                 if entries.len() > MAX_ENTRIES {
-                    return Err("more entries than one message may have".to_owned());
+                    return Err("too many entries in one message".to_owned());
                 }
                 target.add_entries(entries).map(FilesReply::Entered)
             }
@@ -148,12 +148,12 @@ impl ServerFiles {
         let (root, path) = self.resolve_root(&ask.path)?;
         if !root.writable {
             return Err(format!(
-                "{} is served for reading only; serve it with `--files DIR:rw`",
+                "{} is served read-only; serve it with `--files DIR:rw`",
                 root.name
             ));
         }
         if !self.trusted {
-            return Err("only who has the token may write".to_owned());
+            return Err("writing requires the token".to_owned());
         }
         let wish = CopyTargetOptions {
             path,
@@ -176,7 +176,7 @@ impl ServerFiles {
         dry: Option<DryRunKind>,
         streams: Vec<TcpStream>,
     ) -> Result<FilesReply, String> {
-        let failed = |error: std::io::Error| format!("cannot begin: {error}");
+        let failed = |error: std::io::Error| format!("cannot start the copy: {error}");
         let (mode, ends) = (copy_mode(dry), (streams, self.key));
         self.run = Some(match (self.source.take(), self.target.take()) {
             (Some(source), None) => {
@@ -205,19 +205,22 @@ impl ServerFiles {
             None if self.roots.is_empty() => Err(NOTHING_SERVED.to_owned()),
             None => {
                 let names: Vec<&str> = self.roots.iter().map(|root| root.name.as_str()).collect();
-                Err(format!("names begin with one of: {}", names.join(", ")))
+                Err(format!(
+                    "names must begin with one of: {}",
+                    names.join(", ")
+                ))
             }
         }
     }
 }
 
-const OUT_OF_ORDER: &str = "this cannot be asked now";
+const OUT_OF_ORDER: &str = "this request is not possible now";
 const NOTHING_SERVED: &str =
-    "no files are served there; `longhaul serve --files DIR` at the far end serves a folder";
+    "the server serves no files; serve a folder with `longhaul serve --files DIR`";
 
 fn open_root(root: &FilesRoot) -> Result<ConfinedDir, String> {
     ConfinedDir::open(&root.path)
-        .map_err(|error| format!("the served folder {}: {error}", root.name))
+        .map_err(|error| format!("cannot open the served folder {}: {error}", root.name))
 }
 
 pub(super) fn copy_mode(dry: Option<DryRunKind>) -> CopyMode {
@@ -240,13 +243,15 @@ pub(super) fn pack_sums(sums: &[(u64, [u8; 32])]) -> Base64Bytes {
 pub(super) fn unpack_sums(sums: &Base64Bytes) -> Result<Vec<(u64, [u8; 32])>, String> {
     let pieces = sums.0.chunks_exact(SUM_BYTES);
     if !pieces.remainder().is_empty() {
-        return Err("sums of blocks that are cut off".to_owned());
+        return Err("the list of block checksums is truncated".to_owned());
     }
     let read = |piece: &[u8]| {
         let (index, sum) = piece.split_first_chunk::<8>()?;
         Some((u64::from_be_bytes(*index), sum.try_into().ok()?))
     };
     pieces
-        .map(|piece| read(piece).ok_or_else(|| "sums of blocks that are cut off".to_owned()))
+        .map(|piece| {
+            read(piece).ok_or_else(|| "the list of block checksums is truncated".to_owned())
+        })
         .collect()
 }

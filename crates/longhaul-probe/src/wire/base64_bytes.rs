@@ -22,9 +22,9 @@ impl TryFrom<String> for Base64Bytes {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let bytes = STANDARD.decode(text).map_err(|_| "bytes are base64")?;
+        let bytes = STANDARD.decode(text).map_err(|_| "expected base64")?;
         if bytes.len() > MAX_BASE64_BYTES {
-            return Err("more than a mebibyte in one piece");
+            return Err("more than 1 MiB in one message");
         }
         Ok(Base64Bytes(bytes))
     }

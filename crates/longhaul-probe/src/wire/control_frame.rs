@@ -20,10 +20,10 @@ const FIRST_ROOM_BYTES: usize = 512;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// The announced length exceeds the limit.
-    #[error("a frame of {length} bytes, where {limit} are allowed")]
+    #[error("a frame of {length} bytes; at most {limit} are allowed")]
     TooLong { length: usize, limit: usize },
     /// The body is not a known message in JSON.
-    #[error("no message of this protocol: {why}")]
+    #[error("not a message of this protocol: {why}")]
     Malformed { why: String },
 }
 

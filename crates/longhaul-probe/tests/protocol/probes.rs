@@ -131,7 +131,10 @@ fn an_ask_over_the_agreed_bytes_is_refused_and_the_session_goes_on() {
     let error = prober
         .receive_trains(&[train(0, 100, TrainSchedule::BackToBack)])
         .expect_err("120 kB of 30 kB");
-    assert!(error.to_string().contains("30000 are left"), "{error}");
+    assert!(
+        error.to_string().contains("30000 bytes are left"),
+        "{error}"
+    );
     let trains = prober.receive_trains(&[train(1, 20, TrainSchedule::BackToBack)]);
     assert_eq!(trains.expect("24 kB").len(), 1);
 }

@@ -155,7 +155,7 @@ fn the_far_end_tells_how_it_was_called_and_what_it_logged_of_this_run() {
             panic!("{direction:?}: {:?}", told.log);
         };
         assert!(opened.contains("TCP, 1 stream(s)"), "{opened}");
-        assert!(counted.contains("counted "), "{counted}");
+        assert!(counted.contains("transferred "), "{counted}");
         assert_eq!(seen.same_boot, Some(true), "both ends are this process");
     }
 }

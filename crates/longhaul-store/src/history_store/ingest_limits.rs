@@ -45,13 +45,13 @@ pub fn check_run(run: &IncomingRun) -> Result<(), StoreError> {
         return refuse("its report is longer than 64 MiB");
     }
     if run.readings.len() > MAX_READINGS || run.pairs.len() > MAX_READINGS {
-        return refuse("it gives more than 10,000 values");
+        return refuse("it has more than 10,000 values");
     }
     if !is_valid_time(run.at_us) || !run.readings.iter().all(|it| is_valid_time(it.point.at_us)) {
         return refuse("its time is before 1970 or after 2199: the clock was wrong");
     }
     if !run.readings.iter().all(|it| it.point.value.is_finite()) {
-        return refuse("a value of it is not a number");
+        return refuse("one of its values is not a number");
     }
     if let Some(planned) = &run.planned_id {
         check_identifier("the id of a planned run", planned)?;
@@ -109,7 +109,7 @@ fn check_batch_size(what: &str, count: usize) -> Result<(), StoreError> {
     if count > MAX_BATCH_ITEMS {
         return Err(refused_error(
             &format!("{count} {what} at once"),
-            "at most 100,000",
+            "at most 100,000 are allowed",
         ));
     }
     Ok(())
@@ -129,7 +129,7 @@ fn check_text(what: &str, text: &str, bytes_max: usize) -> Result<(), StoreError
     } else if text.len() > bytes_max {
         "it is too long"
     } else if text.chars().any(char::is_control) {
-        "it has control characters"
+        "it contains control characters"
     } else {
         return Ok(());
     };

@@ -154,7 +154,7 @@ impl Archive {
         limit: u32,
         bytes: u64,
     ) -> Result<Option<OutgoingBatch>, StoreError> {
-        self.read("read what is to be sent", |from| {
+        self.read("read the outbox", |from| {
             read_next_batch(from, limit, bytes)
         })
     }
@@ -162,7 +162,7 @@ impl Archive {
     /// Deletes items up to this position. Rejected items are moved aside with the reason and stay
     /// in this archive.
     pub fn acknowledge(&mut self, up_to: i64, refused: &[RefusedEntry]) -> Result<(), StoreError> {
-        self.write("note what has arrived", |to| {
+        self.write("record what was acknowledged", |to| {
             let mut aside = to.prepare_cached(
                 "INSERT OR REPLACE INTO set_aside (kind, id, at_us, bytes, near, why) \
                  SELECT kind, id, at_us, bytes, near, ?2 FROM outbox \
@@ -179,7 +179,7 @@ impl Archive {
 
     /// Moves rejected items back into the outbox and returns their number.
     pub fn requeue_rejected(&mut self) -> Result<u64, StoreError> {
-        self.write("send again what was refused", |to| {
+        self.write("queue the refused items again", |to| {
             let again = to.execute(
                 "INSERT OR IGNORE INTO outbox (kind, id, at_us, bytes, near) \
                  SELECT kind, id, at_us, bytes, near FROM set_aside ORDER BY at_us",
@@ -192,7 +192,7 @@ impl Archive {
 
     /// Returns rejected items, at most `limit`.
     pub fn list_rejected(&self, limit: u32) -> Result<Vec<RejectedItem>, StoreError> {
-        self.read("list what was refused", |from| {
+        self.read("list the refused items", |from| {
             from.prepare_cached("SELECT kind, id, why FROM set_aside ORDER BY at_us LIMIT ?1")?
                 .query_map([limit], |row| {
                     Ok(RejectedItem {
@@ -207,7 +207,7 @@ impl Archive {
 
     /// Returns the size of the outbox; `before_us` is the cutoff of retention.
     pub fn backlog(&self, before_us: i64) -> Result<OutboxBacklog, StoreError> {
-        self.read("count what is to be sent", |from| {
+        self.read("count the outbox", |from| {
             let set_aside =
                 from.query_row("SELECT count(*) FROM set_aside", [], |row| row.get(0))?;
             from.prepare_cached(

@@ -55,7 +55,7 @@ fn a_full_disk_refuses_a_batch_and_leaves_the_earlier_ones() {
         }
     };
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
-    assert!(error.hint().unwrap().contains("make room"));
+    assert!(error.hint().unwrap().contains("free space"));
     assert_eq!(stored(&archive), done as usize);
     // Room again: what was refused can be said again.
     archive

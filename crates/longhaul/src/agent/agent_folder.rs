@@ -40,10 +40,13 @@ impl AgentFolder {
         match lock.try_lock() {
             Ok(()) => Ok(AgentFolder { path, _lock: lock }),
             Err(TryLockError::WouldBlock) => {
-                let what = format!("another agent uses the archive {}", archive.display());
+                let what = format!(
+                    "cannot open the archive {}: another agent uses it",
+                    archive.display()
+                );
                 Err(CommandFailure::new(ARCHIVE, what).hint(Some(
-                    "one agent for each archive: stop the other one, or name another `archive` in \
-                     [agent]",
+                    "stop the other agent, or set another `archive` in [agent]: each agent needs an \
+                     archive of its own",
                 )))
             }
             Err(TryLockError::Error(error)) => Err(cannot(error)),

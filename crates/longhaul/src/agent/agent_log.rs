@@ -39,7 +39,7 @@ impl AgentLog {
             "planned": planned_id, "why": why,
         });
         let text = format!(
-            "{}  the far end is busy, tries again: {why}",
+            "{}  server busy, run will be retried: {why}",
             format_job_key(key)
         );
         self.write_line(&text, value);
@@ -57,7 +57,7 @@ impl AgentLog {
             format!(" {runs} times")
         };
         self.write_line(
-            &format!("{}  missed{times}: {why}", format_job_key(key)),
+            &format!("{}  skipped{times}: {why}", format_job_key(key)),
             value,
         );
     }
@@ -81,7 +81,7 @@ impl AgentLog {
     /// Logs something that needs attention.
     pub fn warn(self, text: &str) {
         self.write_line(
-            &format!("trouble: {text}"),
+            &format!("error: {text}"),
             json!({"event": "trouble", "text": text}),
         );
     }

@@ -150,14 +150,14 @@ impl AnalysisThread {
                         && let Err(error) = self.explain(event, true)
                     {
                         self.send_result(AnalysisResult::Error(format!(
-                            "event {id} is not told: {error}"
+                            "cannot send the notification of event {id}: {error}"
                         )));
                     }
                 }
                 AnalysisTask::Analyze(look) => {
                     let run = look.run_id.clone();
                     if let Err(error) = self.analyze_run(&look) {
-                        let text = format!("run {run} was not looked at for events: {error}");
+                        let text = format!("cannot check run {run} for changes: {error}");
                         self.send_result(AnalysisResult::Error(text));
                     }
                 }

@@ -179,7 +179,7 @@ impl WriterThread {
         self.ballast_tried_at = Instant::now();
         if self.ballast.ensure() {
             self.disk_full.store(false, Ordering::Relaxed);
-            self.log.info("the disk has room again: runs start again");
+            self.log.info("disk space is available again; runs resume");
         }
     }
 
@@ -251,9 +251,8 @@ impl WriterThread {
         self.ballast_tried_at = Instant::now();
         let freed = self.ballast.release();
         if !self.disk_full.swap(true, Ordering::Relaxed) {
-            self.log.warn(&format!(
-                "{error}; no run starts until there is room: free some of it"
-            ));
+            self.log
+                .warn(&format!("{error}; no run starts until disk space is freed"));
         }
         if freed {
             write(&mut *self.archive)

@@ -25,7 +25,7 @@ pub async fn run_retention(state: Arc<SharedState>, log: AgentLog) {
                 log_removed(shared, " in the database", log);
             }
             Ok(Err(error)) => log.warn(&format!(
-                "what is old could not be removed: {error}; tried again in a day"
+                "cannot delete expired data: {error}; retrying in a day"
             )),
             // The runtime is shutting down.
             Err(_) => return,
@@ -72,7 +72,7 @@ fn log_removed(removed: RetentionResult, place: &str, log: AgentLog) {
     } = removed;
     if values + reports + planned + hours > 0 {
         log.info(&format!(
-            "removed{place} as too old: {reports} reports, {values} single values, {planned} planned runs, \
+            "deleted expired data{place}: {reports} reports, {values} single values, {planned} planned runs, \
              {hours} hourly values"
         ));
     }

@@ -143,8 +143,9 @@ impl EventLoop {
                 self.handle_stored_run(landed, id);
             }
             RunOutcome::Spooled(_, why) => {
-                self.log
-                    .warn(&format!("run {id} waits in the spool: {why}"));
+                self.log.warn(&format!(
+                    "cannot archive run {id}, which stays in the spool: {why}"
+                ));
                 let files = SpoolFiles::new(&self.launcher.runner.spool, id);
                 let left = vec![(files, ran.owner.clone())];
                 tokio::spawn(spool_recovery::recover_spool(self.launcher.clone(), left));
@@ -166,8 +167,7 @@ impl EventLoop {
         match &ran.outcome {
             RunOutcome::Stored(landed) => {
                 let run = &landed.run_id;
-                self.log
-                    .info(&format!("run {run} of the spool is in the archive now"));
+                self.log.info(&format!("archived run {run} from the spool"));
                 if !landed.was_stored_before {
                     self.handle_stored_run(landed, &id);
                 }
@@ -196,7 +196,7 @@ impl EventLoop {
         };
         if !self.analysis.submit_run(look) {
             self.log
-                .warn("detection is far behind: a run was not looked at");
+                .warn("change detection is overloaded: one run was not checked");
         }
     }
 

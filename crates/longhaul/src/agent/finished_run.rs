@@ -101,11 +101,11 @@ pub struct FinishedRun {
 /// The reason why the output of a run is not a report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportReadError {
-    #[error("it wrote no report")]
+    #[error("the run wrote no report")]
     Empty,
     #[error(transparent)]
     Unreadable(#[from] StoreError),
-    #[error("its report says that it began at `{0}`, which is no time")]
+    #[error("the report has an invalid start time: `{0}`")]
     Time(String),
 }
 

@@ -66,7 +66,7 @@ impl FollowUpRequests {
             self.record_request(&event.id, wish.measurement, now);
             self.waiting.insert(id, event.id.clone());
             told.push(format!(
-                "{} {} > {} is measured for an event: {}",
+                "requested {} {} > {} to diagnose an event: {}",
                 wish.measurement.word(),
                 event.pair.from,
                 event.pair.to,

@@ -59,7 +59,7 @@ async fn run_event_loop(origin: &WatchFileSource<'_>, mut running: RunningAgent)
 /// Shuts down: starts no new runs, and waits for running ones up to a limit or a second signal.
 async fn shut_down(mut running: RunningAgent) {
     let agent = &mut running.event_loop;
-    ServiceManager::stopping("waiting for runs under way");
+    ServiceManager::stopping("waiting for runs in progress");
     agent.schedule.stop(agent.clocks.now());
     agent.record_decisions();
     log_running_runs(&running);
@@ -84,11 +84,11 @@ fn log_running_runs(running: &RunningAgent) {
     let agent = &running.event_loop;
     let mut names: Vec<&str> = agent.running.values().map(String::as_str).collect();
     if !running.recovery.is_finished() {
-        names.push("what an earlier agent began");
+        names.push("runs of an earlier agent");
     }
     if !names.is_empty() {
         agent.log.info(&format!(
-            "stopping; waiting for {} up to {} s (stop again to end now): {}",
+            "stopping; waiting for {} for up to {} s (stop again to end now): {}",
             crate::render::number_format::count_of(names.len() as u64, "run"),
             RUNS_GRACE.as_secs(),
             names.join(", ")

@@ -187,7 +187,9 @@ impl EventNotifier {
             if queue.try_send(notice).is_err() {
                 self.shared.counts.failed.fetch_add(1, Ordering::Relaxed);
                 let channel_kind = channel_kind.word();
-                let text = format!("too many notices wait for {channel_kind}: one is told later");
+                let text = format!(
+                    "cannot queue a notification by {channel_kind}: the queue is full; one is sent later"
+                );
                 self.shared.log.warn(&text);
                 lock_delivery_log(&self.shared.delivery_log).set_state(&key, None);
             }
@@ -250,17 +252,20 @@ async fn run_channel(
                 }
                 Err(why) => why,
             };
-            let text = format!("{} was not told: {why}", channel_kind.word());
+            let text = format!(
+                "cannot send the notification by {}: {why}",
+                channel_kind.word()
+            );
             let Some(wait) = waits.next() else {
                 shared.counts.failed.fetch_add(1, Ordering::Relaxed);
                 lock_delivery_log(&shared.delivery_log)
                     .set_state(&key, Some(DeliveryState::GivenUp));
-                shared.log.warn(&format!("{text}; given up"));
+                shared.log.warn(&format!("{text}; giving up"));
                 break;
             };
             shared
                 .log
-                .warn(&format!("{text}; tried again in {} s", wait.as_secs()));
+                .warn(&format!("{text}; retrying in {} s", wait.as_secs()));
             lock_delivery_log(&shared.delivery_log).set_state(&key, Some(DeliveryState::Waiting));
             tokio::time::sleep(*wait).await;
         }
@@ -302,7 +307,7 @@ fn read_secret(folder: &Path, file: &Path) -> Result<String, String> {
         .unwrap_or_default();
     let line = text.lines().next().unwrap_or_default().trim();
     if line.is_empty() {
-        return Err(format!("{} holds no secret", path.display()));
+        return Err(format!("cannot read a secret from {}", path.display()));
     }
     Ok(line.to_owned())
 }

@@ -61,7 +61,9 @@ impl PendingRuns {
             log.runs_missed(&key, runs, (reason.word(), &reason.to_string()));
         }
         if !noted.is_empty() && writer.queue_updates(noted) > 0 {
-            log.warn("the archive takes nothing for too long: planned runs are not noted");
+            log.warn(
+                "the archive has accepted nothing for too long; planned runs are not recorded",
+            );
         }
     }
 

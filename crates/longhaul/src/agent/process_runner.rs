@@ -211,7 +211,7 @@ impl ProcessRunner {
             Ok(status) if !stopped => status.map_err(lost),
             _ if stopped => Err(ProcessOutcome::Stopped),
             _ => Err(ProcessOutcome::Failed(format!(
-                "it did not end within {} s and was killed",
+                "the run did not end within {} s and was killed",
                 most.as_secs()
             ))),
         }
@@ -228,12 +228,12 @@ fn classify_exit(files: &SpoolFiles, owner: &RunOwner, status: ExitStatus) -> Pr
                 return ProcessOutcome::Refused(why);
             }
             ProcessOutcome::Failed(if why.is_empty() {
-                format!("it ended with {status} and said nothing")
+                format!("the run ended with {status} and without a message")
             } else {
                 why
             })
         }
-        Err(error) => ProcessOutcome::Failed(format!("its report cannot be read: {error}")),
+        Err(error) => ProcessOutcome::Failed(format!("cannot read the report of the run: {error}")),
     }
 }
 
@@ -266,7 +266,8 @@ mod tests {
 
     #[test]
     fn a_busy_far_end_is_told_from_one_that_forbids() {
-        let busy = "error: 127.0.0.1:5201 refuses: 1 sessions run already; try again later\n";
+        let busy =
+            "error: 127.0.0.1:5201 refuses: 1 sessions are already running; try again later\n";
         assert!(is_server_busy(busy));
         assert!(!is_server_busy(
             "error: 127.0.0.1:5201 refuses: streams: at most 4\n"

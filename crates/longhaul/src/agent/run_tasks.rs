@@ -115,7 +115,7 @@ impl RunLauncher {
         let Some(command) =
             run_command::build_run_command(&start.job, file, &self.folder, &self.archive)
         else {
-            return RunOutcome::Failed("the file no longer has the far end".to_owned());
+            return RunOutcome::Failed("the watch file no longer has the peer".to_owned());
         };
         let lasts = Duration::from_micros(start.job.max_duration_us.unsigned_abs());
         match self.runner.clone().run(command, owner, lasts).await {
@@ -150,10 +150,13 @@ impl RunLauncher {
             }
             Some(Err(longhaul_store::StoreError::Refused { what, why })) => {
                 SpoolFiles::new(&self.runner.spool, &owner.planned_id).remove();
-                RunOutcome::Failed(format!("the archive does not take {what}: {why}"))
+                RunOutcome::Failed(format!("the archive rejected {what}: {why}"))
             }
             Some(Err(error)) => RunOutcome::Spooled(Box::new(report), error.to_string()),
-            None => RunOutcome::Spooled(Box::new(report), "the archive is far behind".to_owned()),
+            None => RunOutcome::Spooled(
+                Box::new(report),
+                "the archive writer is overloaded".to_owned(),
+            ),
         }
     }
 }

@@ -71,7 +71,7 @@ fn read_password(section: &DatabaseSection, folder: &Path) -> Result<Option<Stri
         doing: "read the password",
         at: path.display().to_string(),
         source: Box::new(source),
-        hint: Some(String::from("make it readable for the agent's user alone")),
+        hint: Some(String::from("make it readable by the agent's user only")),
     })?;
     Ok(text.lines().next().map(|line| line.trim().to_owned()))
 }

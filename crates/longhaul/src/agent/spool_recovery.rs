@@ -169,7 +169,7 @@ async fn recover_run(launcher: &RunLauncher, files: &SpoolFiles, owner: &RunOwne
         Err(error) => {
             files.remove();
             RunOutcome::Failed(format!(
-                "begun by an earlier agent, and not finished: {error}"
+                "started by an earlier agent, but not finished: {error}"
             ))
         }
     }

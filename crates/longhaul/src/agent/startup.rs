@@ -323,13 +323,13 @@ fn make_archive_opener(path: &Path, sends_on: bool) -> ArchiveOpener {
 async fn bind_page_listener(address: SocketAddr) -> Result<TcpListener, CommandFailure> {
     TcpListener::bind(address).await.map_err(|error| {
         let mut fail =
-            CommandFailure::new(HOST, format!("cannot listen on {address} for the page"));
+            CommandFailure::new(HOST, format!("cannot listen on {address} for page and API"));
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
-                "another program has this port; choose another `listen` in [agent]"
+                "choose another `listen` in [agent]: another program uses this port"
             }
             io::ErrorKind::AddrNotAvailable => {
-                "this host has no such address; change `listen` in [agent]"
+                "change `listen` in [agent]: this host does not have the address"
             }
             _ => "change `listen` in [agent]",
         };

@@ -28,7 +28,7 @@ fn reject_watch_file(agent: &EventLoop, why: &str) {
     }
     agent
         .log
-        .warn("the watch file is wrong: the one before goes on");
+        .warn("watch file invalid, keeping the previous one");
     let mut figures = agent
         .state
         .counters
@@ -47,7 +47,7 @@ fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
     ] {
         if differs {
             agent.log.warn(&format!(
-                "`{what}` has changed in the file: that takes a restart of the agent"
+                "`{what}` has changed in the watch file; restart the agent to apply it"
             ));
         }
     }
@@ -71,7 +71,5 @@ fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
     figures.reloads += 1;
     drop(figures);
     let jobs = agent.schedule.jobs().count();
-    agent
-        .log
-        .info(&format!("the watch file was read again: {jobs} jobs"));
+    agent.log.info(&format!("watch file reloaded: {jobs} jobs"));
 }

@@ -63,7 +63,7 @@ impl AccessControl {
             AccessPolicy::Loopback => self.check_host_header(headers),
             AccessPolicy::Token(kept) => check_bearer_token(headers, &kept),
             AccessPolicy::Closed(why) => Err(ApiError::unavailable("token_unreadable", why)
-                .hint("mend the file that token_file in [api] names, then reload the agent")),
+                .hint("correct the file that token_file in [api] names, then reload the agent")),
         }
     }
 
@@ -73,9 +73,9 @@ impl AccessControl {
             return Err(ApiError::new(
                 StatusCode::FORBIDDEN,
                 "read_only",
-                "runs can be asked for with a token only, where other hosts reach the agent",
+                "runs can be requested only with a token if other hosts can reach the agent",
             )
-            .hint("name a token_file in [api]"));
+            .hint("set token_file in [api]"));
         }
         check_same_origin(headers)
     }
@@ -101,10 +101,13 @@ impl AccessControl {
         Err(ApiError::new(
             StatusCode::MISDIRECTED_REQUEST,
             "foreign_host",
-            format!("this agent is not called {:?}", called.unwrap_or("")),
+            format!(
+                "the Host header {:?} does not name this agent",
+                called.unwrap_or("")
+            ),
         )
         .hint(format!(
-            "use http://{}/ ; for other names, such as behind a proxy, name a token_file in [api]",
+            "use http://{}/ ; for other names, such as behind a proxy, set token_file in [api]",
             self.own_address
         )))
     }
@@ -145,9 +148,9 @@ fn check_same_origin(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError::new(
         StatusCode::FORBIDDEN,
         "foreign_origin",
-        "another site may not ask for runs in your name",
+        "another site cannot request runs in your name",
     )
-    .hint("ask from the agent's own page, or from a program"))
+    .hint("send the request from the agent's own page, or from a program"))
 }
 
 fn check_bearer_token(headers: &HeaderMap, kept: &[u8; SHA256_OUTPUT_LEN]) -> Result<(), ApiError> {
@@ -156,7 +159,7 @@ fn check_bearer_token(headers: &HeaderMap, kept: &[u8; SHA256_OUTPUT_LEN]) -> Re
             .hint("send `Authorization: Bearer TOKEN`; the agent's operator has the token"))
     };
     let Some(sent) = headers.get(AUTHORIZATION) else {
-        return refused("this agent asks for a token");
+        return refused("this agent requires a token");
     };
     let sent = sent.as_bytes();
     let scheme = sent
@@ -165,7 +168,7 @@ fn check_bearer_token(headers: &HeaderMap, kept: &[u8; SHA256_OUTPUT_LEN]) -> Re
     if scheme && equal_in_constant_time(&hash_token(sent[7..].trim_ascii()), kept) {
         return Ok(());
     }
-    refused("this token is not the agent's")
+    refused("this token is not valid for this agent")
 }
 
 /// Compares two hashes in constant time.
@@ -186,11 +189,9 @@ fn load_policy(state: &SharedState, file: &WatchFile) -> AccessPolicy {
     };
     let path = state.folder.join(path);
     match read_first_line(&path) {
-        Ok(line) if line.is_empty() => {
-            AccessPolicy::Closed(format!("{} holds nothing", path.display()))
-        }
+        Ok(line) if line.is_empty() => AccessPolicy::Closed(format!("{} is empty", path.display())),
         Ok(line) => AccessPolicy::Token(hash_token(&line)),
-        Err(error) => AccessPolicy::Closed(format!("{} cannot be read: {error}", path.display())),
+        Err(error) => AccessPolicy::Closed(format!("cannot read {}: {error}", path.display())),
     }
 }
 

@@ -50,9 +50,9 @@ impl ApiError {
 
     /// 500: a bug in longhaul.
     pub fn internal(what: &str) -> ApiError {
-        let text = format!("{what} failed by a defect of longhaul");
+        let text = format!("{what} failed because of a bug in longhaul");
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "defect", text)
-            .hint("the agent's log says where; please report it")
+            .hint("report this bug with the message in the agent's log")
     }
 }
 

@@ -88,9 +88,9 @@ async fn answer_health_check() -> &'static str {
 }
 
 async fn reject_method(method: Method) -> ApiError {
-    let text = format!("this address does not take {method}");
+    let text = format!("this address does not accept {method}");
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "bad_method", text)
-        .hint("docs/api.md says what it takes")
+        .hint("see docs/api.md for the methods of each address")
 }
 
 async fn require_read_access(
@@ -115,19 +115,19 @@ pub(super) async fn limit_request(request: Request, next: Next) -> Response {
         .map_or(0, |it| it.as_str().len())
         > MAX_URI_BYTES
     {
-        let text = format!("the address is longer than {MAX_URI_BYTES} bytes");
+        let text = format!("the URL is longer than {MAX_URI_BYTES} bytes");
         return ApiError::new(StatusCode::URI_TOO_LONG, "bad_request", text).into_response();
     }
     let mut answer = tokio::spawn(next.run(request));
     match tokio::time::timeout(ANSWER_TIMEOUT, &mut answer).await {
         Ok(Ok(response)) => response,
-        Ok(Err(_panicked)) => ApiError::internal("the answer").into_response(),
+        Ok(Err(_panicked)) => ApiError::internal("the request").into_response(),
         Err(_late) => {
             answer.abort();
             let seconds = ANSWER_TIMEOUT.as_secs();
             let text = format!("no answer within {seconds} s");
             ApiError::unavailable("too_slow", text)
-                .hint("send the request without pauses, or ask for less")
+                .hint("send the request without pauses, or request less")
                 .into_response()
         }
     }

@@ -59,8 +59,8 @@ pub fn warn_without_tls(file: &WatchFile) -> Option<String> {
     let listen = file.agent.listen;
     (!listen.ip().is_loopback() && file.api.tls.is_none()).then(|| {
         format!(
-            "page and API on {listen} speak plain HTTP: tokens and results can be read on the way; \
-             name certificate and key in [api], or put a proxy with TLS before it"
+            "page and API on {listen} use plain HTTP, which exposes tokens and results on the \
+             network; set certificate and key in [api], or put a TLS proxy in front"
         )
     })
 }
@@ -82,22 +82,25 @@ fn build_acceptor(file: &WatchFile, folder: &Path) -> io::Result<Option<TlsAccep
     let (chain, key) = (folder.join(&tls.certificate), folder.join(&tls.key));
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&chain)
         .and_then(Iterator::collect)
-        .map_err(|error| build_tls_error(&chain, "certificates", &error))?;
+        .map_err(|error| build_tls_error(&chain, "the certificates", &error))?;
     let private = PrivateKeyDer::from_pem_file(&key)
-        .map_err(|error| build_tls_error(&key, "a key", &error))?;
+        .map_err(|error| build_tls_error(&key, "the key", &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .with_no_client_auth()
         .with_single_cert(certificates, private)
-        .map_err(|error| build_tls_error(&chain, "certificates that fit the key", &error))?;
+        .map_err(|error| build_tls_error(&chain, "certificates that match the key", &error))?;
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
 }
 
 fn build_tls_error(file: &Path, what: &str, error: &dyn std::error::Error) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
-        format!("no {what} for [api] in {}: {error}", file.display()),
+        format!(
+            "cannot load {what} for [api] from {}: {error}",
+            file.display()
+        ),
     )
 }

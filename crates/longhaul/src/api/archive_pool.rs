@@ -80,7 +80,7 @@ impl ArchivePool {
         let seconds = self.timeout.as_secs_f64();
         let text = format!("the archive did not answer within {seconds} s");
         ApiError::unavailable("archive_busy", text).hint(
-            "ask for a shorter range, or try again; see whether another program holds the archive",
+            "request a shorter range, or try again; check whether another program locks the archive",
         )
     }
 }

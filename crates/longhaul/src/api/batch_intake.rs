@@ -63,9 +63,7 @@ async fn receive_batch(
     let sender = intake.senders.authenticate(request.headers())?;
     let place = Arc::clone(&intake.permits)
         .try_acquire_owned()
-        .map_err(|_| {
-            ApiError::unavailable("busy", "other agents are sending; send it again soon")
-        })?;
+        .map_err(|_| ApiError::unavailable("busy", "other agents are sending; try again soon"))?;
     let (packed, bytes) = batch_body::read_body(request).await?;
     let stored = tokio::task::spawn_blocking(move || {
         let answer = intake.accept(&sender, packed, &bytes);
@@ -88,7 +86,7 @@ impl BatchIntake {
     ) -> Result<BatchResponse, ApiError> {
         let bytes = batch_body::decompress_body(packed, bytes)?;
         let batch = batch_wire::parse_batch(&bytes)
-            .map_err(|why| ApiError::bad_request(format!("the batch cannot be read: {why}")))?;
+            .map_err(|why| ApiError::bad_request(format!("cannot read the batch: {why}")))?;
         drop(bytes);
         let now_us = read_wall_us();
         check_sender(&batch, sender)?;
@@ -168,12 +166,12 @@ fn check_sender(batch: &ResultBatch, sender: &AuthenticatedAgent) -> Result<(), 
         return Ok(());
     }
     let text = format!(
-        "the token is that of {:?}, the batch that of {:?}",
+        "the token belongs to {:?}, but the batch to {:?}",
         sender.name,
         batch_wire::sanitize_reason(&batch.agent)
     );
     Err(ApiError::new(StatusCode::FORBIDDEN, "other_agent", text)
-        .hint("each agent has its own name and token in [[api.agent]] of the collector"))
+        .hint("give each agent its own name and token in [[api.agent]] of the collector"))
 }
 
 /// Clock errors do not reject the batch for good: it is accepted once the clock is right.
@@ -185,7 +183,7 @@ fn check_clocks(batch: &ResultBatch, now_us: i64) -> Result<(), ApiError> {
     let seconds = ahead_us / 1_000_000;
     let text = format!("the clocks of agent and collector differ by {seconds} s");
     Err(ApiError::new(StatusCode::CONFLICT, "clock", text)
-        .hint("set both by NTP; the agent keeps its results until then"))
+        .hint("synchronise both with NTP; the agent keeps its results until then"))
 }
 
 fn convert_store_error(error: StoreError) -> ApiError {

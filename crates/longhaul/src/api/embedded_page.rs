@@ -27,12 +27,12 @@ const HASHED: &str = "assets/";
 pub async fn serve_web_page(request: Request) -> Response {
     let path = request.uri().path().trim_start_matches('/');
     if path == "api" || path.starts_with("api/") {
-        return ApiError::not_found("the API has no such address")
-            .hint("docs/api.md and /api/v1/openapi.json name all of them")
+        return ApiError::not_found("the API has no such path")
+            .hint("see docs/api.md or /api/v1/openapi.json for all paths")
             .into_response();
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
-        let text = "the page can only be read";
+        let text = "the page accepts only GET and HEAD";
         return ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "read_only", text).into_response();
     }
     let named = |path: &str| built::FILES.iter().find(|file| file.path == path);
@@ -43,7 +43,7 @@ pub async fn serve_web_page(request: Request) -> Response {
         None => named(INDEX),
     };
     file.map_or_else(
-        || ApiError::not_found("the page has no such file; reload it").into_response(),
+        || ApiError::not_found("the page has no such file; reload the page").into_response(),
         build_file_response,
     )
 }

@@ -25,11 +25,11 @@ const STATES: [ModelState; 4] = [
 /// Events, the latest change first.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events",
     params(
-        ("from" = Option<String>, Query, description = "Sender; with to", min_length = 1, max_length = 255),
-        ("to" = Option<String>, Query, description = "Receiver; with from", min_length = 1, max_length = 255),
+        ("from" = Option<String>, Query, description = "Sender; requires `to`", min_length = 1, max_length = 255),
+        ("to" = Option<String>, Query, description = "Receiver; requires `from`", min_length = 1, max_length = 255),
         QueryRange,
-        ("state" = Option<event_rows::State>, Query, description = "Those of one state alone"),
-        ("limit" = Option<u32>, Query, description = "At most; usually 200", minimum = 1, maximum = 5000),
+        ("state" = Option<event_rows::State>, Query, description = "Only events in this state"),
+        ("limit" = Option<u32>, Query, description = "Max number of events; default 200", minimum = 1, maximum = 5000),
     ),
     responses((status = 200, description = "Events whose change may lie in the range", body = Vec<Event>)))]
 pub async fn events(
@@ -52,7 +52,7 @@ pub async fn events(
 
 /// One event.
 #[utoipa::path(get, path = "/api/v1/events/{id}", tag = "events",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 128)),
+    params(("id" = String, Path, description = "Event id", min_length = 1, max_length = 128)),
     responses((status = 200, description = "The event", body = Event)))]
 pub async fn event(
     State(shared): State<Arc<ApiState>>,
@@ -60,7 +60,7 @@ pub async fn event(
     params: QueryParams,
 ) -> Result<Json<Event>, ApiError> {
     params.reject_rest()?;
-    let id = query_params::validate_id("the id of an event", id)?;
+    let id = query_params::validate_id("event id", id)?;
     let event = shared
         .archive
         .query(move |archive| archive.event(&id))
@@ -73,7 +73,7 @@ pub async fn event(
 /// The case text of an event for the network operator: what changed, both routes, the likely cause,
 /// what was checked, and what is requested.
 #[utoipa::path(get, path = "/api/v1/events/{id}/case", tag = "events",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 128)),
+    params(("id" = String, Path, description = "Event id", min_length = 1, max_length = 128)),
     responses((status = 200, description = "Plain text of 78 columns", content_type = "text/plain", body = String)))]
 pub async fn case(
     State(shared): State<Arc<ApiState>>,
@@ -81,7 +81,7 @@ pub async fn case(
     params: QueryParams,
 ) -> Result<impl IntoResponse, ApiError> {
     params.reject_rest()?;
-    let id = query_params::validate_id("the id of an event", id)?;
+    let id = query_params::validate_id("event id", id)?;
     let file = shared.state.file();
     let text = shared
         .archive
@@ -96,6 +96,6 @@ pub async fn case(
 }
 
 fn reject_unknown_event() -> ApiError {
-    ApiError::not_found("no event of this id is in the archive")
-        .hint("/api/v1/events lists them; a link may be of another agent")
+    ApiError::not_found("the archive has no event with this id")
+        .hint("list the events with /api/v1/events; the link may be of another agent")
 }

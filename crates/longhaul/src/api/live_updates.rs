@@ -101,9 +101,9 @@ pub async fn live(State(shared): State<Arc<ApiState>>) -> Result<Response, ApiEr
     let place = place.map_err(|_| {
         ApiError::unavailable(
             "too_many_listeners",
-            format!("{MAX_LISTENERS} listen already"),
+            format!("{MAX_LISTENERS} clients are listening already"),
         )
-        .hint("close pages that nobody looks at")
+        .hint("close unused pages")
     })?;
     let (to, from) = mpsc::channel(MAX_QUEUED_TEXTS);
     tokio::spawn(send_updates(

@@ -15,17 +15,17 @@ use utoipa::OpenApi;
 #[openapi(
     info(
         title = "longhaul watch",
-        description = "What an agent of longhaul measured, found and plans. Times are microseconds since 1970-01-01T00:00:00Z; `_bps` is bit/s, `_ratio` 0 to 1; an absent field was not measured. docs/api.md says more.",
+        description = "Measurements, events and planned runs of a longhaul agent. Times are microseconds since 1970-01-01T00:00:00Z; `_bps` is bit/s, `_ratio` 0 to 1; an absent field was not measured. See docs/api.md.",
         version = "1",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
     components(schemas(ErrorBody, PlannedRunState)),
     tags(
         (name = "agent", description = "The agent and its hosts"),
-        (name = "mesh", description = "Pairs over time"),
+        (name = "mesh", description = "Series and routes of pairs"),
         (name = "events", description = "Lasting changes"),
-        (name = "runs", description = "Finished, planned and asked for"),
-        (name = "news", description = "As they happen"),
+        (name = "runs", description = "Finished, planned and requested runs"),
+        (name = "news", description = "Live updates"),
     )
 )]
 struct DocumentHead;
@@ -69,7 +69,7 @@ fn build_document() -> Value {
         "token": {
             "type": "http",
             "scheme": "bearer",
-            "description": "Where the agent's file names a token_file in [api].",
+            "description": "Required if token_file is set in [api] of the watch file.",
         },
     });
     value["security"] = json!([{}, { "token": [] }]);
@@ -80,20 +80,29 @@ fn build_document() -> Value {
 /// Adds the errors that any operation may return.
 fn add_common_errors(operation: &mut Value) {
     let mut failures = vec![
-        ("400", "A parameter is not what it may be"),
+        ("400", "A parameter is invalid"),
         ("401", "The token is missing or wrong"),
-        ("421", "The agent is not called so, and has no token"),
-        ("500", "A defect of longhaul"),
-        ("503", "Not now: the archive or the agent is busy or away"),
+        (
+            "421",
+            "The Host header does not name the agent, which has no token",
+        ),
+        ("500", "A bug in longhaul"),
+        (
+            "503",
+            "Temporarily unavailable: the archive or the agent is busy or does not respond",
+        ),
     ];
     let path = operation["parameters"].as_array();
     if path.is_some_and(|all| all.iter().any(|it| it["in"] == "path")) {
-        failures.push(("404", "Nothing of this name"));
+        failures.push(("404", "Not found"));
     }
     if !operation["requestBody"].is_null() {
         failures.extend([
-            ("403", "Another site asks, or the agent is read-only"),
-            ("404", "The agent's file has no such run"),
+            (
+                "403",
+                "The request comes from another site, or the agent is read-only",
+            ),
+            ("404", "The watch file has no such run"),
             ("413", "The body is too large"),
             ("415", "The body is not application/json"),
         ]);

@@ -31,11 +31,11 @@ struct PlannedQuery {
 /// Planned runs in a range: counts of all pairs, and the newest rows.
 #[utoipa::path(get, path = "/api/v1/planned", tag = "runs",
     params(
-        ("from" = Option<String>, Query, description = "Sender; with to: rows of this pair alone", min_length = 1, max_length = 255),
-        ("to" = Option<String>, Query, description = "Receiver; with from", min_length = 1, max_length = 255),
+        ("from" = Option<String>, Query, description = "Sender; with `to`: only rows of this pair", min_length = 1, max_length = 255),
+        ("to" = Option<String>, Query, description = "Receiver; requires `from`", min_length = 1, max_length = 255),
         QueryRange,
-        ("state" = Option<PlannedRunState>, Query, description = "Rows that stand so alone"),
-        ("limit" = Option<u32>, Query, description = "Rows at most; usually 500", minimum = 1, maximum = 10_000),
+        ("state" = Option<PlannedRunState>, Query, description = "Only rows in this state"),
+        ("limit" = Option<u32>, Query, description = "Max number of rows; default 500", minimum = 1, maximum = 10_000),
     ),
     responses((status = 200, description = "Counts and rows", body = PlannedRuns)))]
 pub async fn planned(

@@ -51,17 +51,18 @@ impl<S: Sync> FromRequestParts<S> for QueryParams {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let read = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
         let Query(left) = read.map_err(|_| {
-            ApiError::bad_request(
-                "the parameters cannot be read: they are not name=value, in UTF-8",
-            )
+            ApiError::bad_request("cannot read the parameters: they are not name=value in UTF-8")
         })?;
         if left.len() > MAX_PARAMETERS {
-            let text = format!("{} parameters; {MAX_PARAMETERS} at most", left.len());
+            let text = format!(
+                "{} parameters; at most {MAX_PARAMETERS} are allowed",
+                left.len()
+            );
             return Err(ApiError::bad_request(text));
         }
         for (index, (name, _)) in left.iter().enumerate() {
             if left[..index].iter().any(|(earlier, _)| earlier == name) {
-                let text = format!("parameter {} stands twice", quote_input(name));
+                let text = format!("parameter {} is repeated", quote_input(name));
                 return Err(ApiError::bad_request(text));
             }
         }
@@ -95,7 +96,7 @@ impl QueryParams {
         number.map(Some).ok_or_else(|| {
             let (least, most) = (allowed.start(), allowed.end());
             ApiError::bad_request(format!(
-                "{name} = {}: a whole number from {least} to {most} is allowed",
+                "{name} = {}: must be a whole number from {least} to {most}",
                 quote_input(&text)
             ))
         })
@@ -122,7 +123,10 @@ impl QueryParams {
         found.map(|(_, value)| Some(*value)).ok_or_else(|| {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             let words = words.join(", ");
-            ApiError::bad_request(format!("{name} = {}: one of {words}", quote_input(&text)))
+            ApiError::bad_request(format!(
+                "{name} = {}: must be one of {words}",
+                quote_input(&text)
+            ))
         })
     }
 
@@ -131,7 +135,7 @@ impl QueryParams {
         let quantity = self.one_of("quantity", &words)?;
         quantity.ok_or_else(|| {
             let words = PathQuantity::ALL.map(PathQuantity::word).join(", ");
-            ApiError::bad_request(format!("quantity is missing: one of {words}"))
+            ApiError::bad_request(format!("quantity is missing: must be one of {words}"))
         })
     }
 
@@ -141,7 +145,7 @@ impl QueryParams {
             (Some(from), Some(to)) => Ok(Some(HostPair { from, to })),
             (None, None) => Ok(None),
             _ => Err(ApiError::bad_request(
-                "a pair has both from and to, the names of its hosts",
+                "a pair needs both from and to, the names of its hosts",
             )),
         }
     }
@@ -172,10 +176,10 @@ impl QueryParams {
         match self.unread.first() {
             None => Ok(()),
             Some((name, _)) => Err(ApiError::bad_request(format!(
-                "there is no parameter {}",
+                "unknown parameter {}",
                 quote_input(name)
             ))
-            .hint("docs/api.md and /api/v1/openapi.json name them")),
+            .hint("see docs/api.md or /api/v1/openapi.json for the parameters")),
         }
     }
 }
@@ -192,13 +196,13 @@ pub fn validate_name(what: &str, text: String, bytes_max: usize) -> Result<Strin
     } else if text.len() > bytes_max {
         "it is too long"
     } else if text.chars().any(char::is_control) {
-        "it has control characters"
+        "it contains control characters"
     } else {
         return Ok(text);
     };
     let text = quote_input(&text);
     Err(ApiError::bad_request(format!(
-        "{what} = {text}: {why}; a name of 1 to {bytes_max} bytes without control characters is allowed"
+        "{what} = {text}: {why}; must be a name of 1 to {bytes_max} bytes without control characters"
     )))
 }
 

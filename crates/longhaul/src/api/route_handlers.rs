@@ -87,7 +87,7 @@ fn keep_routes_only(report: PathReport) -> PathReport {
         ("to" = String, Query, description = "Receiver", min_length = 1, max_length = 255),
         QueryRange,
     ),
-    responses((status = 200, description = "Stretches of time, each with its route", body = Vec<RouteRow>)))]
+    responses((status = 200, description = "Periods of time, each with its route", body = Vec<RouteRow>)))]
 pub async fn routes(
     State(shared): State<Arc<ApiState>>,
     mut params: QueryParams,

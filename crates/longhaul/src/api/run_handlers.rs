@@ -3,7 +3,7 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::{self, QueryParams, QueryRange};
-use super::shape::run_rows::{self, Report, RunRow};
+use super::shape::run_rows::{self, RunRow, StoredReport};
 use super::shape::series_rows::Pair;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -32,11 +32,11 @@ const KINDS: [ReportKind; 9] = [
 /// Runs, newest first.
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs",
     params(
-        ("from" = Option<String>, Query, description = "Sender; with to: watched runs of this pair alone", min_length = 1, max_length = 255),
-        ("to" = Option<String>, Query, description = "Receiver; with from", min_length = 1, max_length = 255),
+        ("from" = Option<String>, Query, description = "Sender; with `to`: only runs of the watch file for this pair", min_length = 1, max_length = 255),
+        ("to" = Option<String>, Query, description = "Receiver; requires `from`", min_length = 1, max_length = 255),
         QueryRange,
-        ("kind" = Option<run_rows::Kind>, Query, description = "Those of one kind alone"),
-        ("limit" = Option<u32>, Query, description = "At most; usually 100", minimum = 1, maximum = 5000),
+        ("kind" = Option<run_rows::Kind>, Query, description = "Only runs of this kind"),
+        ("limit" = Option<u32>, Query, description = "Max number of runs; default 100", minimum = 1, maximum = 5000),
     ),
     responses((status = 200, description = "Runs that began in the range", body = Vec<RunRow>)))]
 pub async fn runs(
@@ -61,15 +61,15 @@ pub async fn runs(
 
 /// The report of a run, in the format of report v1 (docs/report-v1.md).
 #[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 128)),
-    responses((status = 200, description = "The report", body = Report)))]
+    params(("id" = String, Path, description = "Run id", min_length = 1, max_length = 128)),
+    responses((status = 200, description = "The report", body = StoredReport)))]
 pub async fn run(
     State(shared): State<Arc<ApiState>>,
     Path(id): Path<String>,
     params: QueryParams,
 ) -> Result<impl IntoResponse, ApiError> {
     params.reject_rest()?;
-    let id = query_params::validate_id("the id of a run", id)?;
+    let id = query_params::validate_id("run id", id)?;
     let text = shared
         .archive
         .query(move |archive| {
@@ -80,8 +80,9 @@ pub async fn run(
         })
         .await?;
     let text = text.ok_or_else(|| {
-        ApiError::not_found("no run of this id is in the archive")
-            .hint("it may have been removed by the archive's retention, or is of another agent")
+        ApiError::not_found("the archive has no run with this id").hint(
+            "list the runs with /api/v1/runs; this one may have expired, or be of another agent",
+        )
     })?;
     Ok(([(CONTENT_TYPE, "application/json")], text))
 }

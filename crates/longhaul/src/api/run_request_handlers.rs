@@ -25,10 +25,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Jobs that `POST /api/v1/runs` accepts.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "runs",
     params(
-        ("from" = Option<String>, Query, description = "Sender; with to: those of this pair alone", min_length = 1, max_length = 255),
-        ("to" = Option<String>, Query, description = "Receiver; with from", min_length = 1, max_length = 255),
+        ("from" = Option<String>, Query, description = "Sender; with `to`: only jobs of this pair", min_length = 1, max_length = 255),
+        ("to" = Option<String>, Query, description = "Receiver; requires `from`", min_length = 1, max_length = 255),
     ),
-    responses((status = 200, description = "Runs that can be asked for", body = Vec<Job>)))]
+    responses((status = 200, description = "Runs that can be requested", body = Vec<Job>)))]
 pub async fn jobs(
     State(shared): State<Arc<ApiState>>,
     mut params: QueryParams,
@@ -68,8 +68,8 @@ fn list_jobs(file: &WatchFile) -> Vec<Job> {
 #[utoipa::path(post, path = "/api/v1/runs", tag = "runs",
     request_body = RunOrder,
     responses(
-        (status = 202, description = "It is in the queue", body = RunTaken),
-        (status = 409, description = "A run of this kind of this pair waits already", body = super::shape::ErrorBody),
+        (status = 202, description = "The run is in the queue", body = RunTaken),
+        (status = 409, description = "A run of this kind for this pair is already queued", body = super::shape::ErrorBody),
     ))]
 pub async fn order(
     State(shared): State<Arc<ApiState>>,
@@ -88,8 +88,11 @@ pub async fn order(
     };
     let answer = tokio::time::timeout(ANSWER_TIMEOUT, send_request(&shared, key)).await;
     let busy = || {
-        ApiError::unavailable("agent_busy", "the agent did not take the order within 5 s")
-            .hint("try again; the agent's log says what it does")
+        ApiError::unavailable(
+            "agent_busy",
+            "the agent did not accept the request within 5 s",
+        )
+        .hint("try again; see the agent's log for what it is doing")
     };
     match answer.map_err(|_| busy())?? {
         Ok(Answer::Queued(id)) => {
@@ -97,9 +100,9 @@ pub async fn order(
             Ok((StatusCode::ACCEPTED, Json(RunTaken { planned_id })))
         }
         Ok(Answer::AlreadyQueued(id)) => {
-            let text = format!("one that was asked for waits already, as {id}");
+            let text = format!("this run is already queued as {id}");
             Err(ApiError::new(StatusCode::CONFLICT, "waits_already", text)
-                .hint("it starts as soon as what it needs is free"))
+                .hint("wait: it starts as soon as its hosts and links are free"))
         }
         Err(error) => Err(convert_request_error(error)),
     }
@@ -110,8 +113,11 @@ async fn send_request(
     key: JobKey,
 ) -> Result<Result<Answer, RunRequestError>, ApiError> {
     let gone = || {
-        ApiError::unavailable("agent_away", "the agent takes no orders: it is stopping")
-            .hint("try again when it runs again")
+        ApiError::unavailable(
+            "agent_away",
+            "the agent accepts no requests: it is stopping",
+        )
+        .hint("try again after its restart")
     };
     let (answer, answered) = oneshot::channel();
     let orders = &shared.state.requests;
@@ -126,13 +132,13 @@ fn convert_request_error(error: RunRequestError) -> ApiError {
     let text = error.to_string();
     match error {
         RunRequestError::Unknown => {
-            ApiError::not_found(text).hint("/api/v1/jobs lists the runs that can be asked for")
+            ApiError::not_found(text).hint("list the runs that can be requested with /api/v1/jobs")
         }
         RunRequestError::Full => {
-            ApiError::unavailable("queue_full", text).hint("try again when some of them are done")
+            ApiError::unavailable("queue_full", text).hint("try again when some of them have ended")
         }
         RunRequestError::Stopping => {
-            ApiError::unavailable("agent_away", text).hint("try again when it runs again")
+            ApiError::unavailable("agent_away", text).hint("try again after its restart")
         }
     }
 }
@@ -144,6 +150,6 @@ fn reject_body(rejection: &JsonRejection) -> ApiError {
     };
     ApiError::new(status, "bad_request", rejection.body_text()).hint(
         "send application/json: {\"measure\": \"…\", \"from\": \"…\", \"to\": \"…\"}; \
-         /api/v1/jobs lists what is known",
+         GET /api/v1/jobs lists the known names",
     )
 }

@@ -26,7 +26,7 @@ pub async fn pairs(
 
 /// The newest value of one quantity for every pair.
 #[utoipa::path(get, path = "/api/v1/grid", tag = "mesh",
-    params(("quantity" = Quantity, Query, description = "Which quantity")),
+    params(("quantity" = Quantity, Query, description = "Quantity")),
     responses((status = 200, description = "Pairs with their newest value", body = Vec<GridCell>)))]
 pub async fn grid(
     State(shared): State<Arc<ApiState>>,
@@ -47,9 +47,9 @@ pub async fn grid(
     params(
         ("from" = String, Query, description = "Sender", min_length = 1, max_length = 255),
         ("to" = String, Query, description = "Receiver", min_length = 1, max_length = 255),
-        ("quantity" = Quantity, Query, description = "Which quantity"),
+        ("quantity" = Quantity, Query, description = "Quantity"),
         QueryRange,
-        ("points" = Option<u32>, Query, description = "Points and buckets at most; usually 1000", minimum = 2, maximum = 100_000),
+        ("points" = Option<u32>, Query, description = "Max number of points and buckets; default 1000", minimum = 2, maximum = 100_000),
     ),
     responses((status = 200, description = "The series", body = Series)))]
 pub async fn series(

@@ -51,15 +51,63 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul serve                   at the far end; prints a token
-  longhaul test far.example.net    at this end: measures, says what limited it
+  longhaul serve                   run the server; prints a token
+  longhaul test far.example.net    measure throughput and what limited it
   longhaul lab run la-geneva -- longhaul test far
                                    the same over an emulated path
-  longhaul report show last        the latest run once more
+  longhaul report show last        show the latest run again
 
-Exit codes: 0 measured; 1 measured, but an --expect was missed; 2 usage;
-3 no peer or the peer failed; 4 versions differ; 5 privilege or kernel feature
-missing; 6 archive; 70 a defect of longhaul.";
+Exit codes:
+  0    success
+  1    success, but an --expect was not met
+  2    usage error
+  3    no server, or the server failed
+  4    incompatible versions
+  5    missing privilege or kernel feature
+  6    archive error
+  70   bug in longhaul
+  130  interrupted (Ctrl-C)";
+
+/// The help of `longhaul`, with the commands in groups. Headings have clap's style.
+const HELP_TEMPLATE: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
+
+\x1b[1m\x1b[4mMeasure:\x1b[0m
+  test         Measure throughput and report what limited it
+  path         Measure RTT, routes, path MTU and where queues build up
+  available    Estimate capacity and available bandwidth with short trains
+  load         Measure RTT and loss under load, and the effect on other flows
+  copy         Copy files and report whether disk, CPU or network was the limit
+  serve        Run the server side of tests
+  iperf3       Measure or serve with the options and output of iperf3
+
+\x1b[1m\x1b[4mTune:\x1b[0m
+  tune         Find the best window, number of streams and congestion control
+  host         Audit, change and restore this host's settings for long fat paths
+  predict      Predict throughput for windows and streams; compare with a scan
+
+\x1b[1m\x1b[4mMonitor:\x1b[0m
+  watch        Measure regularly, detect changes and serve a web page
+
+\x1b[1m\x1b[4mArchive:\x1b[0m
+  report       Show and compare archived runs
+  import       Import results of iperf, NTttcp, perfSONAR, ping and mtr
+  record       Bundle a record with its evidence, verify bundles, check claims
+  capture      Analyse, print or anonymise packet captures
+  data         Manage databases of AS numbers and locations of addresses
+
+\x1b[1m\x1b[4mLab:\x1b[0m
+  lab          Emulate long paths with known properties on this machine
+  demo         Run two measurements over an emulated path
+
+\x1b[1m\x1b[4mOther:\x1b[0m
+  completions  Generate a shell completion script
+  man          Generate manual pages
+  help         Print the help of a command
+
+\x1b[1m\x1b[4mOptions:\x1b[0m
+{options}{after-help}";
 
 /// The text of `--version` after the name. build.rs provides all of it except the version.
 const VERSION: &str = concat!(
@@ -72,65 +120,72 @@ const VERSION: &str = concat!(
     env!("LONGHAUL_PAGE"),
 );
 
-/// Measure a long fat path, and say what limited it.
+/// Measure long fat network paths and report what limits them.
 #[derive(Debug, Parser)]
-#[command(name = "longhaul", version, long_version = VERSION, after_help = EXAMPLES, max_term_width = 80)]
+#[command(
+    name = "longhaul",
+    version,
+    long_version = VERSION,
+    after_help = EXAMPLES,
+    help_template = HELP_TEMPLATE,
+    max_term_width = 80,
+)]
 pub struct CliArgs {
     #[command(subcommand)]
     pub command: CliCommand,
-    /// When to use colour (NO_COLOR is obeyed)
+    /// When to use colour (NO_COLOR is respected)
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorMode::Auto)]
     pub color: ColorMode,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
-    /// Be the far end: answer the tests of others
+    /// Run the server side of tests
     Serve(ServeArgs),
-    /// Measure throughput to a far end, and say what limited it
+    /// Measure throughput and report what limited it
     Test(Box<TestArgs>),
-    /// Find the best setting to a far end in a handful of probes, or scan a whole grid
+    /// Find the best window, number of streams and congestion control
     Tune(Box<TuneArgs>),
-    /// Look at the path: round trips, route, path MTU, where the queue grows
+    /// Measure RTT, routes, path MTU and where queues build up
     Path(Box<PathArgs>),
-    /// Capacity and available bandwidth from short trains, in about a second
+    /// Estimate capacity and available bandwidth with short trains
     Available(Box<AvailableArgs>),
-    /// What bulk load does to round trips, loss and other flows
+    /// Measure RTT and loss under load, and the effect on other flows
     Load(Box<LoadArgs>),
-    /// Copy files to or from a far end; say which of disk, CPU and network limited it
+    /// Copy files and report whether disk, CPU or network was the limit
     Copy(Box<CopyArgs>),
-    /// Audit this host for long fast paths; apply, prove and revert its settings
+    /// Audit, change and restore this host's settings for long fat paths
     Host(Box<HostArgs>),
-    /// Measure, or serve, as iperf3 does: the same options, text and JSON
+    /// Measure or serve with the options and output of iperf3
     Iperf3(Iperf3PassthroughArgs),
-    /// Predict throughput over windows and streams, beside a measured scan
+    /// Predict throughput for windows and streams; compare with a scan
     Predict(Box<PredictArgs>),
-    /// Emulate long paths on this machine, with ground truth
+    /// Emulate long paths with known properties on this machine
     Lab(LabArgs),
-    /// Read the archive of earlier runs
+    /// Show and compare archived runs
     Report(ReportArgs),
-    /// Measure regularly, find lasting changes and their causes, show them on a page
+    /// Measure regularly, detect changes and serve a web page
     Watch(WatchArgs),
-    /// A record with all its evidence in one folder; verify bundles, check published claims
+    /// Bundle a record with its evidence, verify bundles, check claims
     Record(Box<RecordArgs>),
-    /// Captures of packets: what they say, their first packets, anonymised copies
+    /// Analyse, print or anonymise packet captures
     Capture(CaptureArgs),
-    /// File what other programs measured: iperf, NTttcp, perfSONAR, ping, mtr
+    /// Import results of iperf, NTttcp, perfSONAR, ping and mtr
     Import(Box<ImportArgs>),
-    /// Run two measurements over an emulated long path of this machine
+    /// Run two measurements over an emulated path
     Demo(DemoArgs),
-    /// Imported sets that tell AS numbers and places of addresses
+    /// Manage databases of AS numbers and locations of addresses
     Data(DataArgs),
-    /// Write the completion script of a shell
+    /// Generate a shell completion script
     Completions(CompletionsArgs),
-    /// Write manual pages
+    /// Generate manual pages
     Man(ManArgs),
 }
 
 /// Options of `longhaul demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Run an agent and its page instead, on a path whose route changes (10 minutes)
+    /// Run an agent and its web page instead, on a path whose route changes (10 min)
     #[arg(long)]
     pub watch: bool,
 }
@@ -145,16 +200,16 @@ pub enum ColorMode {
 /// From where this host speaks to the far end.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LocalArgs {
-    /// Only IPv4
+    /// Use IPv4 only
     #[arg(short = '4', long, help_heading = "Host", conflicts_with = "ipv6")]
     pub ipv4: bool,
-    /// Only IPv6
+    /// Use IPv6 only
     #[arg(short = '6', long, help_heading = "Host")]
     pub ipv6: bool,
-    /// Local address to send from
+    /// Local address to bind to
     #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Host")]
     pub bind: Option<IpAddr>,
-    /// Local device to send through
+    /// Local interface to bind to
     #[arg(long, value_name = "DEV", value_parser = value_parsers::parse_device, help_heading = "Host")]
     pub bind_dev: Option<String>,
 }
@@ -162,13 +217,13 @@ pub struct LocalArgs {
 /// Where results go.
 #[derive(Debug, Clone, Args)]
 pub struct OutputArgs {
-    /// The report as JSON on standard output
+    /// Print the report as JSON
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,
-    /// Nothing but the result; no progress
+    /// Print no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
-    /// Keep the run out of the archive
+    /// Do not archive the run
     #[arg(long, help_heading = "Output")]
     pub no_save: bool,
     #[command(flatten)]
@@ -178,7 +233,7 @@ pub struct OutputArgs {
 /// Where the archive is.
 #[derive(Debug, Clone, Args)]
 pub struct ArchiveArgs {
-    /// Archive of finished runs [default: longhaul/archive.sqlite3 in the XDG data folder]
+    /// Archive file [default: longhaul/archive.sqlite3 in the XDG data folder]
     #[arg(
         long,
         value_name = "FILE",
@@ -192,8 +247,8 @@ pub struct ArchiveArgs {
 /// The secret that the two ends share.
 #[derive(Debug, Clone, Args)]
 pub struct TokenArgs {
-    /// Token of the far end; other users of this host can see it in the process list, so
-    /// prefer --token-file or LONGHAUL_TOKEN
+    /// Token of the server; prefer --token-file or LONGHAUL_TOKEN, because other users can see
+    /// this option in the process list
     #[arg(
         long,
         value_name = "TOKEN",
@@ -201,7 +256,7 @@ pub struct TokenArgs {
         help_heading = "Access"
     )]
     pub token: Option<String>,
-    /// File whose first line is the token
+    /// File with the token in its first line
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     pub token_file: Option<PathBuf>,
 }
@@ -229,6 +284,16 @@ mod tests {
     #[test]
     fn the_definitions_are_sound() {
         CliArgs::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_lists_every_command_with_its_summary() {
+        for command in CliArgs::command().get_subcommands() {
+            let about = command.get_about().map(ToString::to_string);
+            let about = about.unwrap_or_default();
+            let line = format!("\n  {:<11}  {about}\n", command.get_name());
+            assert!(HELP_TEMPLATE.contains(&line), "{line}");
+        }
     }
 
     #[test]

@@ -96,7 +96,8 @@ fn add_tcp_hint(error: ProbeError) -> CommandFailure {
     if !no_longhaul || fail.code != PEER {
         return fail;
     }
-    let way_out = "where no longhaul can run, give `--tcp PORT` of a service that takes bulk data";
+    let way_out =
+        "if longhaul cannot run there, use `--tcp PORT` of a service that accepts bulk data";
     let hint = fail
         .hint
         .as_ref()
@@ -201,7 +202,7 @@ fn clamp_to_granted_bytes(
     if granted < plan.most_bytes {
         plan.most_bytes = granted;
         let text = format!(
-            "the far end grants {} each way to whoever shows no token",
+            "the server limits anonymous clients to {} per direction",
             longhaul_model::units::Bytes(granted)
         );
         if plan.shaper_time_us.is_some() {

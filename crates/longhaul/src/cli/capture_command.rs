@@ -128,15 +128,15 @@ fn anonymise_capture(from: &Path, to: &Path, overwrite: bool) -> Result<ExitCode
         .canonicalize()
         .is_ok_and(|from| to.canonicalize().is_ok_and(|to| from == to));
     if same {
-        let text = format!("{} cannot be its own copy", printable_file_name(from));
-        return Err(CommandFailure::new(USAGE, text).hint(Some("name another file to write")));
+        let text = format!("cannot anonymise {} onto itself", printable_file_name(from));
+        return Err(CommandFailure::new(USAGE, text).hint(Some("name another output file")));
     }
     let mut copy = capture_files::create_capture_file(to, overwrite)?;
     let failed = |error: std::io::Error| {
         let mut fail =
             CommandFailure::new(HOST, format!("cannot write {}", printable_file_name(to)));
         fail.causes.push(error.to_string());
-        fail.hint(Some("what is in it is not the whole; remove it"))
+        fail.hint(Some("remove the incomplete file and try again"))
     };
     let done = anonymise::copy_anonymised(&mut input, &mut copy).map_err(failed)?;
     copy.flush().map_err(failed)?;
@@ -170,14 +170,14 @@ fn open_capture(file: &Path) -> Result<CaptureInput, CommandFailure> {
     let opened = File::open(file).map_err(|error| {
         failed(
             &error,
-            "check the name; `longhaul test --capture` makes one",
+            "check the name, or capture with `longhaul test HOST --capture FILE`",
         )
     })?;
     CaptureReader::open(BufReader::new(opened)).map_err(|error| match &error {
-        CaptureReadError::Read(_) => failed(&error, "check that it is a file that can be read"),
+        CaptureReadError::Read(_) => failed(&error, "check that it is a readable file"),
         _ => failed(
             &error,
-            "pcapng and pcap are read; unpack a packed file first",
+            "use a pcap or pcapng file; decompress it first if it is compressed",
         ),
     })
 }

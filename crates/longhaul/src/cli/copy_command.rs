@@ -66,7 +66,7 @@ fn archive_copy(args: &CopyArgs, asked: &PreparedCopy, outcome: CopyOutcome) -> 
 }
 
 fn copy_failure(error: &CopyError, asked: &PreparedCopy) -> CommandFailure {
-    let taken_up = "what has arrived is kept hidden at the target; the same command takes it up";
+    let taken_up = "run the same command again to resume; partial data is kept at the target";
     let hint = asked.is_resumable().then_some(taken_up);
     match error {
         CopyError::Session(inner) => {
@@ -86,14 +86,14 @@ fn copy_error_hint(error: &CopyError) -> Option<&'static str> {
     let text = error.to_string();
     let knows = |part: &str| text.contains(part);
     if knows("No space left") {
-        return Some("make room at the target; the same command goes on where it stopped");
+        return Some("free space at the target, then run the same command again to resume");
     }
     if knows("token may write") {
-        return Some("give the token that `longhaul serve` printed: `--token-file`");
+        return Some("give the token that `longhaul serve` printed, with `--token-file FILE`");
     }
     if knows("--overwrite") || knows("--files") || knows("--direct") {
         // The message names the option.
         return None;
     }
-    Some("check the name and its permissions; `longhaul copy --help` says how names are read")
+    Some("check the name and its permissions; see `longhaul copy --help` for the forms of names")
 }

@@ -50,7 +50,7 @@ const RUNS: [DemoRun; 2] = [
 pub fn run(args: &DemoArgs) -> Result<ExitCode, CommandFailure> {
     let scratch = DemoFolder::create()?;
     let own = std::env::current_exe().map_err(|e| {
-        CommandFailure::from_error(HOST, &e).hint(Some("name the program by its full path"))
+        CommandFailure::from_error(HOST, &e).hint(Some("start longhaul by its full path"))
     })?;
     if args.watch {
         return run_demo_agent(&own, &scratch);
@@ -117,7 +117,7 @@ fn run_demo_agent(own: &Path, scratch: &DemoFolder) -> Result<ExitCode, CommandF
     let file = scratch.0.join("watch.toml");
     std::fs::write(&file, WATCH_FILE).map_err(|e| CommandFailure::from_error(HOST, &e))?;
     super::command_output::print_text(&format!(
-        "The page: http://127.0.0.1:{WATCH_PORT}/   (for {} minutes; Ctrl-C ends it)\n\
+        "Web page: http://127.0.0.1:{WATCH_PORT}/   (for {} minutes; Ctrl-C stops it)\n\
          After 3 minutes the route changes from Abilene to ESnet, as in June 2003. Two or three\n\
          minutes later the agent reports the change and its cause, and tunes the path again.\n",
         WATCH_SECONDS / 60

@@ -109,7 +109,7 @@ impl FromStr for ThroughputExpectation {
             ComparisonOperator::Equal | ComparisonOperator::Unequal
         );
         if quantity == ExpectedQuantity::LimitedBy && ordered {
-            return Err("limited_by knows only == and !=".to_owned());
+            return Err("limited_by supports only == and !=".to_owned());
         }
         Ok(ThroughputExpectation {
             text: text.trim().to_owned(),
@@ -156,7 +156,7 @@ fn parse_ratio(text: &str) -> Result<f64, String> {
     };
     match number.trim().parse::<f64>() {
         Ok(value) if (0.0..=1.0).contains(&(value * factor)) => Ok(value * factor),
-        _ => Err(format!("`{text}` is not a share: 0 to 1, or 0 % to 100 %")),
+        _ => Err(format!("`{text}` is not a ratio: 0 to 1, or 0 % to 100 %")),
     }
 }
 
@@ -186,7 +186,7 @@ impl ThroughputExpectation {
             .into_iter()
             .flatten()
             .find_map(|analysis| match self.measured_value(analysis) {
-                None => Some("it was not measured".to_owned()),
+                None => Some("not measured".to_owned()),
                 Some(found) if !self.holds(found) => Some(format!("found {found}")),
                 Some(_) => None,
             })

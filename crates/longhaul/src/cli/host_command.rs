@@ -103,15 +103,15 @@ fn check_host_outcome(
     cut_off: Option<CommandFailure>,
 ) -> Result<ExitCode, CommandFailure> {
     if let Some(fail) = cut_off {
-        return Err(fail.hint(Some("every setting is put back as it was")));
+        return Err(fail.hint(Some("try again later; all settings were reverted")));
     }
     let changes = &report.observation.changes;
     if !changes.is_empty() && !changes.iter().any(host_setting_changes::is_setting_written) {
-        let mut fail = CommandFailure::new(HOST, "cannot change this host; nothing was changed");
+        let mut fail = CommandFailure::new(HOST, "cannot change the settings of this host");
         let why = changes.iter().filter_map(|change| change.error.clone());
         fail.causes.extend(why.take(1));
         return Err(fail.hint(Some(
-            "run as root, or have the commands of the report run by somebody who may",
+            "run as root, or let an administrator run the commands in the report",
         )));
     }
     Ok(ExitCode::SUCCESS)
@@ -157,7 +157,7 @@ fn revert_changes(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
 /// Returns the server's first address, so that the route to it is audited.
 fn resolve_first_address(host: &str, port: u16) -> Result<IpAddr, CommandFailure> {
     let unknown = |why: String| {
-        let mut fail = CommandFailure::new(USAGE, format!("cannot find the address of {host}"));
+        let mut fail = CommandFailure::new(USAGE, format!("cannot resolve {host}"));
         fail.causes.push(why);
         fail.hint(Some("check the name"))
     };
@@ -165,7 +165,7 @@ fn resolve_first_address(host: &str, port: u16) -> Result<IpAddr, CommandFailure
         .to_socket_addrs()
         .map_err(|e| unknown(e.to_string()))?;
     let first = found.next().map(|address| address.ip());
-    first.ok_or_else(|| unknown(String::from("the name has none")))
+    first.ok_or_else(|| unknown(String::from("no address for this name")))
 }
 
 fn trial_buffer_bytes(plan: &AuditPlan) -> u64 {
@@ -197,8 +197,8 @@ fn unwritten_caveat(changes: &[SettingChange]) -> Option<ReportCaveat> {
         return None;
     }
     let text = format!(
-        "not written: {}; a setting of the whole machine can be written only outside of its \
-         network namespaces and containers",
+        "cannot write {}; settings of the whole machine can be written only outside of network \
+         namespaces and containers",
         failed.join(", ")
     );
     Some(ReportCaveat::new("not_written", text))

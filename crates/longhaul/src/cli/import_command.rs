@@ -59,8 +59,9 @@ fn archive_import(
             match archive.find(&id)? {
                 AnyReport::Imported(there) if same(&there.plan) => Ok("already filed"),
                 _ => {
-                    let text = format!("cannot file {id}: another run has this id");
-                    Err(CommandFailure::new(BUG, text).hint(Some("another --at makes another id")))
+                    let text = format!("cannot import {id}: another run has this id");
+                    Err(CommandFailure::new(BUG, text)
+                        .hint(Some("give another time with `--at TIME`")))
                 }
             }
         }

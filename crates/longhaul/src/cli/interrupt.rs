@@ -14,7 +14,7 @@ pub fn install_stop_flag() -> Result<Arc<AtomicBool>, CommandFailure> {
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .map_err(|e| {
                 CommandFailure::from_error(HOST, &e)
-                    .hint(Some("signals of this process cannot be handled"))
+                    .hint(Some("check that this process may install signal handlers"))
             })?;
     }
     Ok(stop)

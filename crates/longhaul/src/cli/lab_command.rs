@@ -82,7 +82,7 @@ fn lab_down(name: &str, truth: Option<&Path>) -> Result<ExitCode, CommandFailure
         std::fs::write(path, document).map_err(|e| {
             let mut fail = CommandFailure::new(HOST, format!("cannot write {}", path.display()));
             fail.causes.push(e.to_string());
-            fail.hint(Some("the lab still stands; name another file"))
+            fail.hint(Some("name another file; the lab is still running"))
         })?;
     }
     persistent_lab::stop_lab(name)?;
@@ -123,7 +123,7 @@ fn lab_list(as_json: bool) -> Result<ExitCode, CommandFailure> {
             .map(|s| {
                 (
                     s.key.clone(),
-                    format!("stands, pid {}, {}", s.pid, s.backend),
+                    format!("running, pid {}, {}", s.pid, s.backend),
                 )
             })
             .collect();

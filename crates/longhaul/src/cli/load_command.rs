@@ -35,7 +35,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
     command_output::print_report(&report, render::load_text::render_load, args.output.json)?;
     load_files::write_load_files(&args.plot, args.csv.as_deref(), &report)?;
     if stopped {
-        let what = "the loads were interrupted: what was measured is shown";
+        let what = "the loads were interrupted; the results so far are shown";
         return Err(CommandFailure::new(INTERRUPTED, what));
     }
     require_any_load(&report)?;
@@ -48,7 +48,7 @@ fn require_any_load(report: &LoadReport) -> Result<(), CommandFailure> {
     if phases.any(|phase| phase.load.is_some() || phase.competitor.is_some()) {
         return Ok(());
     }
-    let mut fail = CommandFailure::new(PEER, "no load could be run");
+    let mut fail = CommandFailure::new(PEER, "no load has a result");
     let errors = report.observation.phases.iter();
     fail.causes = errors
         .filter_map(|phase| phase.error.clone())

@@ -34,16 +34,16 @@ pub fn run(args: &ManArgs) -> Result<ExitCode, CommandFailure> {
             let mut fail =
                 CommandFailure::new(HOST, format!("cannot write pages to {}", folder.display()));
             fail.causes.push(error.to_string());
-            fail.hint(Some("name a folder that you may write to"))
+            fail.hint(Some("name a writable folder"))
         })?;
         return Ok(ExitCode::SUCCESS);
     }
     let words = [&["longhaul".to_owned()], args.command.as_slice()].concat();
     let wanted = words.join("-");
     let Some((_, page)) = pages.into_iter().find(|(name, _)| *name == wanted) else {
-        let text = format!("there is no command `{}`", words.join(" "));
+        let text = format!("cannot find command `{}`", words.join(" "));
         return Err(
-            CommandFailure::new(USAGE, text).hint(Some("`longhaul --help` lists the commands"))
+            CommandFailure::new(USAGE, text).hint(Some("list the commands with `longhaul --help`"))
         );
     };
     let mut text = Vec::new();

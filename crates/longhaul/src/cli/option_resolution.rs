@@ -94,7 +94,7 @@ fn check_throughput_plan(plan: &ThroughputPlan) -> Result<(), CommandFailure> {
     {
         let show = |us| format_duration(Duration::from_micros(us));
         return usage(format!(
-            "invalid value '{}' for '--omit <TIME>': allowed is less than the {} of the run",
+            "invalid value '{}' for '--omit <TIME>': must be less than the {} of the run",
             show(warm_up),
             show(time)
         ));
@@ -104,7 +104,7 @@ fn check_throughput_plan(plan: &ThroughputPlan) -> Result<(), CommandFailure> {
         && !(least..=most).contains(&bytes)
     {
         return usage(format!(
-            "invalid value '{bytes}' for '--length <SIZE>': allowed are {least} to {most} bytes \
+            "invalid value '{bytes}' for '--length <SIZE>': must be {least} to {most} bytes \
              with --udp"
         ));
     }
@@ -126,8 +126,8 @@ pub fn resolve_start_us(args: &TestArgs, now: Timestamp) -> Result<Option<u64>, 
         _ => Err(CommandFailure::new(
             USAGE,
             format!(
-                "invalid value for '--start-at <WHEN>': allowed is a time within {} from now, \
-                 {now:.0}",
+                "invalid value for '--start-at <WHEN>': must be a time within {} from now \
+                 ({now:.0})",
                 format_duration(most)
             ),
         )),
@@ -176,7 +176,7 @@ pub fn resolve_token(args: &TokenArgs) -> Result<Option<AuthToken>, CommandFailu
         Some(token) => Ok(Some(token)),
         None => Err(CommandFailure::new(
             USAGE,
-            format!("the token in {origin} is empty"),
+            format!("cannot use the token in {origin}: it is empty"),
         )),
     }
 }

@@ -123,8 +123,8 @@ fn show_path_report(
 ) -> Result<ExitCode, CommandFailure> {
     command_output::print_report(report, render::path_text::render_path, args.output.json)?;
     if interrupted {
-        let fail = CommandFailure::new(INTERRUPTED, "the look at the path was interrupted");
-        return Err(fail.hint(Some("what was seen until then is shown and kept")));
+        let fail = CommandFailure::new(INTERRUPTED, "the path measurement was interrupted");
+        return Err(fail.hint(Some("see the results so far above")));
     }
     if has_any_answer(&report.observation) {
         return Ok(ExitCode::SUCCESS);
@@ -156,16 +156,13 @@ fn no_answer_failure(who: &str, seen: &PathObservation) -> CommandFailure {
     // Errors about a missing privilege contain the kernel's name for it.
     let barred = |why: &str| why.contains("CAP_NET_RAW");
     if !own.is_empty() && own.iter().all(|missing| barred(&missing.why)) {
-        let mut fail =
-            CommandFailure::new(HOST, format!("{who} cannot be probed without privilege"));
+        let mut fail = CommandFailure::new(HOST, format!("cannot probe {who} without privileges"));
         fail.causes
             .extend(own.iter().map(|missing| missing.why.clone()));
-        return fail.hint(Some(
-            "run it as root, or probe by --udp, which asks for none",
-        ));
+        return fail.hint(Some("run as root, or use --udp, which needs no privileges"));
     }
-    let fail = CommandFailure::new(PEER, format!("nothing answered on the way to {who}"));
+    let fail = CommandFailure::new(PEER, format!("no answer from any hop on the path to {who}"));
     fail.hint(Some(
-        "try --udp or --tcp, for filters differ; check the address and this host's routes",
+        "try --udp or --tcp, because filters differ; check the address and the routes of this host",
     ))
 }

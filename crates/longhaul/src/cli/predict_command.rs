@@ -66,9 +66,7 @@ fn write_prediction_files(
         .map_err(|e| {
             let mut fail = CommandFailure::new(HOST, format!("cannot write {}", path.display()));
             fail.causes.push(e.to_string());
-            fail.hint(Some(
-                "name a file in a folder that exists and may be written",
-            ))
+            fail.hint(Some("name a file in an existing, writable folder"))
         })?;
     }
     match &args.plot {

@@ -63,7 +63,7 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode, CommandFailure> {
             // clap requires one of the two.
             None => Err(CommandFailure::new(
                 USAGE,
-                "name a far end, or a command of `record`",
+                "cannot make a record: no server and no command is given",
             )),
         },
     }
@@ -83,7 +83,7 @@ fn check_bundle_inputs(args: &BundleArgs) -> Result<BundleInputs, CommandFailure
     for file in &args.attach {
         if !file.is_file() {
             let fail = CommandFailure::new(USAGE, format!("cannot attach {}", file.display()));
-            return Err(fail.hint(Some("name regular files that exist")));
+            return Err(fail.hint(Some("name an existing regular file")));
         }
     }
     let legs = args.legs.as_deref();
@@ -227,6 +227,6 @@ fn claim_failure(file: &Path, error: &claim_check::ClaimFieldError) -> CommandFa
     let mut fail = CommandFailure::from_error(USAGE, error);
     fail.message = format!("{}: {}", file.display(), fail.message);
     fail.hint(Some(
-        "print figures with their unit, as in `4.92 GB`, `1001 s`, `6.25 Gbit/s`",
+        "write figures with their unit, such as `4.92 GB`, `1001 s`, `6.25 Gbit/s`",
     ))
 }

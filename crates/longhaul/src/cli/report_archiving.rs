@@ -121,7 +121,7 @@ where
         .chain(fail.causes)
         .collect::<Vec<_>>()
         .join(": ");
-    let text = format!("this run is not in the archive: {why}");
+    let text = format!("cannot archive this run: {why}");
     let hint = fail
         .hint
         .map(|hint| format!("{} {hint}\n", paint(HINT, "hint:")));

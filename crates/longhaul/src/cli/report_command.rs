@@ -62,7 +62,7 @@ fn list_archived_runs(
     if as_json {
         command_output::print_json(&Value::Array(entries.iter().map(entry_json).collect()))?;
     } else if entries.is_empty() {
-        command_output::print_text(&format!("no run is archived in {} yet\n", path.display()))?;
+        command_output::print_text(&format!("no runs in {} yet\n", path.display()))?;
     } else {
         command_output::print_text(&render::run_list::render_run_list(&entries))?;
     }
@@ -77,8 +77,12 @@ fn show_run(
 ) -> Result<ExitCode, CommandFailure> {
     let path = command_output::archive_path(args)?;
     let archive = Archive::open_existing(&path)?.ok_or_else(|| {
-        CommandFailure::new(ARCHIVE, format!("there is no archive {}", path.display())).hint(Some(
-            "`longhaul test HOST` makes one; `--archive FILE` names another",
+        CommandFailure::new(
+            ARCHIVE,
+            format!("cannot find the archive {}", path.display()),
+        )
+        .hint(Some(
+            "create one with `longhaul test HOST`, or name another with `--archive FILE`",
         ))
     })?;
     let report = archive.find(id)?;
@@ -90,13 +94,13 @@ fn show_run(
             load_command::load_files::write_load_files(&files.plot, files.csv.as_deref(), report)?;
         }
         AnyReport::Load(_) => {
-            let what = "loads have one picture, which `--plot FILE` draws";
+            let what = "cannot draw this plot: loads have only the one of `--plot FILE`";
             return Err(CommandFailure::new(USAGE, what));
         }
         _ if tune_command::scan_files::any_file_requested(files) => {
             return Err(CommandFailure::new(
                 USAGE,
-                "only scans and loads can be written as CSV or drawn, and this run is neither",
+                "cannot write CSV or plots: this run is neither a scan nor a load",
             ));
         }
         _ => {}

@@ -29,7 +29,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|e| {
             CommandFailure::from_error(HOST, &e)
-                .hint(Some("signals of this process cannot be handled"))
+                .hint(Some("check that this process may install signal handlers"))
         })?;
     }
     let responder = MeasurementServer::bind(ServeOptions {
@@ -73,12 +73,13 @@ fn check_served_folders(roots: &[FilesRoot]) -> Result<Vec<FilesRoot>, CommandFa
     for (place, root) in roots.iter().enumerate() {
         let shown = root.path.display();
         if !root.path.is_dir() {
-            let text = format!("cannot serve the files of {shown}: it is no folder");
-            return Err(CommandFailure::new(USAGE, text).hint(Some("name a folder that exists")));
+            let text = format!("cannot serve the files of {shown}: not a folder");
+            return Err(CommandFailure::new(USAGE, text).hint(Some("name an existing folder")));
         }
         if roots[..place].iter().any(|other| other.name == root.name) {
-            let text = format!("two folders that are served end in {}", root.name);
-            let hint = "peers tell them apart by their last part: serve a folder above both";
+            let text = format!("cannot serve two folders with the name {}", root.name);
+            let hint =
+                "serve a folder above both, because clients see only the last part of a name";
             return Err(CommandFailure::new(USAGE, text).hint(Some(hint)));
         }
     }
@@ -96,9 +97,9 @@ fn resolve_serve_token(args: &ServeArgs) -> Result<Option<(AuthToken, bool)>, Co
     let made = AuthToken::generate().ok_or_else(|| {
         CommandFailure::new(
             HOST,
-            "cannot make a token: the kernel gives no random bytes",
+            "cannot generate a token: no random bytes from the kernel",
         )
-        .hint(Some("give one with `--token-file`"))
+        .hint(Some("give a token with `--token-file FILE`"))
     })?;
     Ok(Some((made, true)))
 }
@@ -114,7 +115,7 @@ fn iperf3_options(args: &ServeArgs) -> Result<Option<Iperf3Options>, CommandFail
             let users = AuthorizedUsers::load(key, users, skew);
             Some(users.map_err(|error| {
                 CommandFailure::from_error(USAGE, &error)
-                    .hint(Some("docs/iperf3.md says how to make both"))
+                    .hint(Some("see docs/iperf3.md for the key and the users"))
             })?)
         }
         _ => None,
@@ -156,7 +157,10 @@ impl ServeNotice<'_> {
             Some((token, true)) => format!(
                 "{}\n                 {}",
                 paint(COMMAND, token.as_str()),
-                paint(FAINT, "for the other end's LONGHAUL_TOKEN or --token-file")
+                paint(
+                    FAINT,
+                    "give it to clients as LONGHAUL_TOKEN or with --token-file"
+                )
             ),
             Some((_, false)) => "as given".to_owned(),
             None => "none".to_owned(),
@@ -169,9 +173,9 @@ impl ServeNotice<'_> {
         );
         for root in self.files {
             let may = if root.writable {
-                "to be read, and written with the token"
+                "read, and write with the token"
             } else {
-                "to be read"
+                "read only"
             };
             let line = format!("\nfiles            {}, {may}", root.path.display());
             text.push_str(&line);
@@ -202,7 +206,7 @@ impl ServeNotice<'_> {
 
 fn describe_limits(limits: Option<&AnonymousLimits>) -> String {
     let Some(limits) = limits else {
-        return "nothing".to_owned();
+        return "refused".to_owned();
     };
     let mut parts = vec![
         format!("at most {} s", limits.seconds),

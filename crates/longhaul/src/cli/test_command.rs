@@ -19,8 +19,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// The caveat of a run that fell back to iperf3's protocol.
-const IPERF3_FOUND_TEXT: &str = "an iperf3 server answered there, so that the run was made on its wire; `--iperf3` \
-                     says so from the start";
+const IPERF3_FOUND_TEXT: &str = "an iperf3 server answered, and the run used its protocol; select it with \
+                     `--iperf3`";
 
 pub fn run(args: &TestArgs) -> Result<ExitCode, CommandFailure> {
     let report = measure_throughput(args)?;

@@ -79,9 +79,9 @@ fn abort_scan(course: ActiveScan<'_>, halt: ScanHalt) -> Result<ExitCode, Comman
     let probes = course.runs.len();
     let hint = if course.is_archiving() {
         let probes = render::number_format::count_of(probes as u64, "finished probe");
-        format!("{probes} in the archive: the same command goes on with the scan")
+        format!("run the same command again to resume the scan ({probes} archived)")
     } else {
-        "nothing was kept: the same command begins anew".to_owned()
+        "run the same command again for a new scan; nothing was archived".to_owned()
     };
     show_scan(args, &build_scan_report(course, stopped_by))?;
     Err(fail.hint(Some(hint)))
@@ -89,7 +89,7 @@ fn abort_scan(course: ActiveScan<'_>, halt: ScanHalt) -> Result<ExitCode, Comman
 
 /// Returns the failure of the last probe if no probe gave a result.
 fn no_result_failure(course: &mut ActiveScan<'_>) -> CommandFailure {
-    let none = || CommandFailure::new(PEER, "no probe gave a result");
+    let none = || CommandFailure::new(PEER, "no probe has a result");
     course.last_failure.take().unwrap_or_else(none)
 }
 

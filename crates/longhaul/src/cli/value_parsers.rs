@@ -38,7 +38,7 @@ fn check_range<T: PartialOrd + Copy>(
     show: impl Fn(&T) -> String,
 ) -> Result<T, String> {
     if value < least || value > most {
-        return Err(format!("allowed are {} to {}", show(&least), show(&most)));
+        return Err(format!("must be {} to {}", show(&least), show(&most)));
     }
     Ok(value)
 }
@@ -47,7 +47,7 @@ fn parse_count(text: &str, least: u64, most: u64) -> Result<u64, String> {
     let value: u64 = text
         .replace('_', "")
         .parse()
-        .map_err(|_| format!("not a whole number; allowed are {least} to {most}"))?;
+        .map_err(|_| format!("not a whole number from {least} to {most}"))?;
     check_range(value, least, most, u64::to_string)
 }
 
@@ -176,7 +176,7 @@ pub fn parse_host(text: &str) -> Result<String, String> {
 pub fn parse_device(text: &str) -> Result<String, String> {
     let fine = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
     if text.is_empty() || text.len() > 15 || !text.chars().all(fine) {
-        return Err("not a device name: 1 to 15 letters, without / and spaces".to_owned());
+        return Err("not an interface name: 1 to 15 characters, without / and spaces".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -185,7 +185,7 @@ pub fn parse_device(text: &str) -> Result<String, String> {
 pub fn parse_congestion_control(text: &str) -> Result<String, String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if text.is_empty() || text.len() > 15 || !text.chars().all(fine) {
-        return Err("not a name of a congestion control: 1 to 15 letters, digits, _ or -".into());
+        return Err("not the name of a congestion control: 1 to 15 letters, digits, _ or -".into());
     }
     Ok(text.to_owned())
 }
@@ -301,18 +301,18 @@ mod tests {
 
     #[test]
     fn values_out_of_range_name_the_range() {
-        assert_eq!(parse_streams("0"), Err("allowed are 1 to 128".to_owned()));
+        assert_eq!(parse_streams("0"), Err("must be 1 to 128".to_owned()));
         assert_eq!(
             parse_mss("90000"),
             Err(format!(
-                "allowed are {} to {}",
+                "must be {} to {}",
                 plan_limits::MSS_BYTES.0,
                 plan_limits::MSS_BYTES.1
             ))
         );
         assert_eq!(
             parse_run_time("1ms"),
-            Err("allowed are 100 ms to 86400 s".to_owned())
+            Err("must be 100 ms to 86400 s".to_owned())
         );
     }
 }

@@ -57,9 +57,9 @@ fn find_default_file() -> Result<PathBuf, CommandFailure> {
     if path.is_file() {
         return Ok(path);
     }
-    let fail = CommandFailure::new(USAGE, "there is no watch file in its usual places");
+    let fail = CommandFailure::new(USAGE, "cannot find the default watch file");
     Err(fail.hint(Some(
-        "name one: `longhaul watch FILE`; docs/watch-file.md says how to write it",
+        "name one with `longhaul watch FILE`; see docs/watch-file.md for the format",
     )))
 }
 
@@ -72,7 +72,7 @@ pub fn read_watch_file(
     let cannot = |why: String| {
         let mut fail = CommandFailure::new(USAGE, format!("cannot read the watch file {shown}"));
         fail.causes.push(why);
-        fail.hint(Some("docs/watch-file.md says how to write one"))
+        fail.hint(Some("see docs/watch-file.md for the format"))
     };
     let opened = File::open(path).map_err(|e| cannot(e.to_string()))?;
     let mut bytes = Vec::new();
@@ -81,9 +81,9 @@ pub fn read_watch_file(
         .read_to_end(&mut bytes)
         .map_err(|e| cannot(e.to_string()))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(cannot("it is larger than the 4 MiB allowed".to_owned()));
+        return Err(cannot("larger than 4 MiB".to_owned()));
     }
-    let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?;
+    let text = String::from_utf8(bytes).map_err(|_| cannot("not UTF-8".to_owned()))?;
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     let look = |secret: &Path| check_secret_file(&folder.join(secret));
     let here = WatchFileContext {
@@ -121,7 +121,7 @@ fn watch_file_failure(problems: &WatchFileProblems) -> CommandFailure {
     let number = problems.list.len() + problems.left_out;
     let what = render::number_format::count_of(number as u64, "problem");
     let mut fail = CommandFailure::new(USAGE, format!("{what} in {}\n{problems}", problems.file));
-    fail.hint = Some("docs/watch-file.md explains every key".to_owned());
+    fail.hint = Some("see docs/watch-file.md for all keys".to_owned());
     fail
 }
 

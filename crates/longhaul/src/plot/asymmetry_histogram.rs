@@ -48,7 +48,7 @@ pub fn draw_run_asymmetry(histogram: &[HistogramBin], median_ratio: f64) -> Figu
         BLACK,
         TextAnchor::Left,
     );
-    draw_bars(&mut sheet, histogram, median_ratio, "pairs of runs");
+    draw_bars(&mut sheet, histogram, median_ratio, "run pairs");
     sheet
 }
 

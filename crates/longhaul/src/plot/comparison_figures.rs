@@ -22,7 +22,7 @@ pub fn draw_case_figures(case: &CaseReport, path: &PathCase) -> Vec<CaptionedSvg
             ValueAxis::Rate,
         ),
         (
-            "Least round trip of each run",
+            "Min RTT of each run",
             &[PathQuantity::RttFloor],
             ValueAxis::Delay,
         ),
@@ -55,7 +55,11 @@ fn path_span_us(path: &PathCase) -> Option<(i64, i64)> {
 }
 
 fn series_line<'a>(series: &'a QuantitySeries, forward: &HostPair) -> ChartLine<'a> {
-    let way = if series.pair == *forward { "" } else { " back" };
+    let way = if series.pair == *forward {
+        ""
+    } else {
+        ", reverse"
+    };
     ChartLine {
         name: format!("{}{way}", series.quantity.title()),
         points: &series.points,
@@ -95,7 +99,7 @@ pub fn draw_asymmetry_figures(path: &PathAsymmetry) -> Vec<CaptionedSvg> {
     let over_time =
         level_chart::draw_level_chart(&course).and_then(|sheet| paint_captioned(&sheet, caption));
     let bins = asymmetry_histogram::draw_run_asymmetry(&path.histogram, median_asymmetry(path));
-    let caption = String::from("How many matched pairs have which asymmetry.");
+    let caption = String::from("Number of matched pairs by asymmetry.");
     over_time
         .into_iter()
         .chain(paint_captioned(&bins, caption))

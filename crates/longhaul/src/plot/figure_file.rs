@@ -19,7 +19,7 @@ pub fn figure_format(to: &Path) -> Result<FigureFormat, CommandFailure> {
         "svg" => Ok(FigureFormat::Svg),
         "png" => Ok(FigureFormat::Png),
         _ => Err(figure_failure(USAGE, to).hint(Some(
-            "a figure's file ends in .svg (scalable, for documents) or .png",
+            "name a file that ends in .svg (scalable, for documents) or .png",
         ))),
     }
 }
@@ -69,7 +69,5 @@ fn figure_failure(code: u8, to: &Path) -> CommandFailure {
 fn figure_write_failure(to: &Path, error: &io::Error) -> CommandFailure {
     let mut fail = figure_failure(HOST, to);
     fail.causes.push(error.to_string());
-    fail.hint(Some(
-        "name a file in a folder that exists and may be written to",
-    ))
+    fail.hint(Some("name a file in an existing, writable folder"))
 }

@@ -83,7 +83,7 @@ pub struct FigureSheet {
 
 /// A failure to paint, which is a bug unless memory is short.
 #[derive(Debug, thiserror::Error)]
-#[error("the figure could not be painted: {0}")]
+#[error("cannot draw the figure: {0}")]
 pub struct PaintError(String);
 
 impl PaintError {
@@ -301,5 +301,5 @@ const fn rgb_colour(InkColour(red, green, blue): InkColour) -> RGBColor {
 fn embed_font() -> Result<(), PaintError> {
     let font = epaint_default_fonts::UBUNTU_LIGHT;
     register_font(FONT, FontStyle::Normal, font)
-        .map_err(|_| PaintError(String::from("the embedded font cannot be read")))
+        .map_err(|_| PaintError(String::from("cannot read the embedded font")))
 }

@@ -21,12 +21,12 @@ pub fn draw_goodput_curves(scan: &ScanReport) -> FigureSheet {
     let panels = list_curve_panels(scan);
     let height = HEAD + PANEL * panels.len().max(1) as f64 + FOOT;
     let mut sheet = FigureSheet::new(WIDTH, height);
-    let under = "median of each setting; bars from the least to the most of its repeats";
+    let under = "median of each setting; bars: min to max of its repeats";
     figure_frame::draw_figure_frame(&mut sheet, "Goodput against streams", under, &scan.run);
     if panels.is_empty() {
         sheet.text(
             (MARGIN, HEAD + 20.0),
-            "No probe gave a result.",
+            "No probe succeeded.",
             16.0,
             BLACK,
             TextAnchor::Left,
@@ -84,14 +84,10 @@ fn draw_curve_panel(
     );
     axes.draw(sheet);
     if let Some(bps) = top_tenth {
-        axes.draw_level(sheet, bps, ("top tenth above", TextAnchor::Right));
+        axes.draw_level(sheet, bps, ("top 10 % above", TextAnchor::Right));
     }
     if let Some(bps) = capacity {
-        axes.draw_level(
-            sheet,
-            bps,
-            ("path capacity by the probes", TextAnchor::Left),
-        );
+        axes.draw_level(sheet, bps, ("path capacity from probes", TextAnchor::Left));
     }
     sheet.text(
         (right + 24.0, top + 44.0),

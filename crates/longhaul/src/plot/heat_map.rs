@@ -45,7 +45,7 @@ pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
     let height = HEAD + panel_height * panels.len().max(1) as f64 + FOOT;
     let mut sheet = FigureSheet::new(width, height);
     let under =
-        "best: the highest goodput; use: the smallest setting as good (3 %); empty: not measured";
+        "best: highest goodput; use: smallest setting within 3 % of it; empty: not measured";
     figure_frame::draw_figure_frame(
         &mut sheet,
         "Goodput by window and streams",
@@ -55,7 +55,7 @@ pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
     if panels.is_empty() {
         sheet.text(
             (MARGIN, HEAD + 20.0),
-            "No probe gave a result.",
+            "No probe succeeded.",
             16.0,
             BLACK,
             TextAnchor::Left,

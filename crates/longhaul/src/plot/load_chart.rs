@@ -38,10 +38,10 @@ pub fn draw_load_chart(load: &LoadReport) -> FigureSheet {
     let height = HEAD + NAMES + 3.0 * PANEL + 2.0 * GAP + TIME_LABELS + FOOT;
     let mut sheet = FigureSheet::new(WIDTH, height);
     let title = format!(
-        "What load does: {}",
+        "Effect of load: {}",
         figure_frame::describe_ends(&load.run, load.plan.forward)
     );
-    let under = "goodput at the receiver, round trips of probes, and lost probes; loads are shaded";
+    let under = "goodput at the receiver, RTT of probes, and lost probes; loads are shaded";
     figure_frame::draw_figure_frame(&mut sheet, &title, under, &load.run);
     let observation = &load.observation;
     let phases = observation.phases.iter().map(|p| p.until_us);
@@ -199,6 +199,6 @@ fn draw_loss_panel(sheet: &mut FigureSheet, load: &LoadReport, time: TimeAxis, t
     if most <= 0.0 {
         let middle = f64::midpoint(time.from, time.to);
         let at = (middle, top + PANEL / 2.0);
-        sheet.text(at, "no probe was lost", 14.0, GREY, TextAnchor::Middle);
+        sheet.text(at, "no probe lost", 14.0, GREY, TextAnchor::Middle);
     }
 }

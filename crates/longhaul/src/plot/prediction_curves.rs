@@ -27,7 +27,7 @@ pub fn draw_prediction(predict: &PredictionReport) -> FigureSheet {
     let under = "lines: predicted; rings: measured by the scan";
     let under = match &predict.plan.scan_id {
         Some(id) => format!("{under} {}", figure_frame::shorten_name(id)),
-        None => String::from("lines: predicted; no scan is laid beside it"),
+        None => String::from("lines: predicted; no scan to compare with"),
     };
     figure_frame::draw_figure_frame(
         &mut sheet,
@@ -38,7 +38,7 @@ pub fn draw_prediction(predict: &PredictionReport) -> FigureSheet {
     if tables.is_empty() {
         sheet.text(
             (MARGIN, HEAD + 20.0),
-            "Nothing was predicted.",
+            "No predictions.",
             16.0,
             BLACK,
             TextAnchor::Left,

@@ -85,7 +85,7 @@ fn draw_captions(sheet: &mut FigureSheet, record: &SpeedRecord) {
     let made = found.mark_bit_m_per_s.map(format_mark).unwrap_or_default();
     let under = format!("{distance}, {made}");
     sheet.text((MARGIN, 48.0), under, 14.0, GREY, TextAnchor::Left);
-    let text = "great circles between the points that stand for the cities; land: Natural Earth";
+    let text = "great circles between the points that represent the cities; land: Natural Earth";
     let foot = f64::from(sheet.height) - 16.0;
     sheet.text((MARGIN, foot), text, 13.0, GREY, TextAnchor::Left);
 }

@@ -68,12 +68,12 @@ fn write_setup(page: &mut TextPage, observation: &AuditObservation) {
     let speed = reading("interface.speed_bps").and_then(|text| text.parse().ok());
     parts.extend(speed.map(format_rate));
     parts.extend(reading("interface.mtu").map(|mtu| format!("MTU {mtu} bytes")));
-    page.label_line("set up", &parts.join(", "));
+    page.label_line("host", &parts.join(", "));
 }
 
 fn write_paths(page: &mut TextPage, paths: &[AuditPath]) {
     for (place, path) in paths.iter().take(MAX_PATHS).enumerate() {
-        let label = if place == 0 { "judged for" } else { "" };
+        let label = if place == 0 { "checked for" } else { "" };
         let from = if path.origin == "asked" {
             String::new()
         } else {
@@ -89,7 +89,7 @@ fn write_paths(page: &mut TextPage, paths: &[AuditPath]) {
     let more = paths.len().saturating_sub(MAX_PATHS);
     if more > 0 {
         let text = format!(
-            "and {}; --json has them",
+            "and {}; --json lists all",
             count_of(more as u64, "more path")
         );
         page.label_line("", &text);
@@ -107,13 +107,20 @@ fn write_effective_settings(page: &mut TextPage, effective: &[EffectiveSetting])
         .partition(|entry| entry.what == "congestion_control");
     for (place, entry) in others.iter().enumerate() {
         let label = if place == 0 { "live socket" } else { "" };
-        let verdict = if entry.granted { "" } else { ": NOT as asked" };
+        let verdict = if entry.granted {
+            ""
+        } else {
+            ": NOT as requested"
+        };
         let (asked, got) = (
             format_socket_value(entry, &entry.asked),
             format_socket_value(entry, &entry.got),
         );
         let what = entry.what.replace('_', " ");
-        page.label_line(label, &format!("{what}: asked {asked}, got {got}{verdict}"));
+        page.label_line(
+            label,
+            &format!("{what}: requested {asked}, got {got}{verdict}"),
+        );
     }
     let granted = |entry: &&&EffectiveSetting| entry.granted;
     let names = |entries: Vec<&str>| entries.join(", ");

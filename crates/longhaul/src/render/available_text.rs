@@ -20,15 +20,15 @@ const TCP_HEADERS_BYTES: u64 = 52;
 pub fn render_available(report: &AvailableReport) -> String {
     let mut page = TextPage::default();
     throughput_text::write_title(&mut page, &report.run);
-    page.label_line("asked", &describe_plan(&report.plan));
+    page.label_line("test", &describe_plan(&report.plan));
     let seen = [
         (
-            "forward (this end sends)",
+            "forward (client sends)",
             &report.analysis.forward,
             &report.observation.forward,
         ),
         (
-            "reverse (the far end sends)",
+            "reverse (server sends)",
             &report.analysis.reverse,
             &report.observation.reverse,
         ),
@@ -53,17 +53,17 @@ fn describe_plan(plan: &AvailablePlan) -> String {
             plan.mode.word(),
             count_of(u64::from(plan.packet_bytes), "byte")
         ),
-        Some(FallbackMethod::TcpBulk) => "by bulk TCP to a far end without longhaul".to_owned(),
-        Some(FallbackMethod::TcpReset) => "by TCP resets of a far end without longhaul".to_owned(),
-        Some(FallbackMethod::IcmpEcho) => "by ICMP echo of a far end without longhaul".to_owned(),
+        Some(FallbackMethod::TcpBulk) => "bulk TCP to a host without longhaul".to_owned(),
+        Some(FallbackMethod::TcpReset) => "TCP resets from a host without longhaul".to_owned(),
+        Some(FallbackMethod::IcmpEcho) => "ICMP echo to a host without longhaul".to_owned(),
     }];
     parts.push(format!(
-        "at most {} and {} each way",
+        "up to {} and {} per direction",
         available_labels::format_probe_bytes(plan.most_bytes),
         format_micros(plan.most_time_us)
     ));
     if let Some(us) = plan.shaper_time_us {
-        parts.push(format!("a large bucket looked for {}", format_micros(us)));
+        parts.push(format!("token bucket search of {}", format_micros(us)));
     }
     if let Some(dscp) = plan.dscp {
         parts.push(format!("DSCP {dscp}"));
@@ -88,7 +88,7 @@ fn write_direction(
         page.label_line("capacity", &format!("{prefix}{figure}"));
     }
     if let Some(bps) = estimate.available_bps {
-        let varies = |spread| format!("; it varies by {} between trains", format_rate(spread));
+        let varies = |spread| format!("; varies by {} between trains", format_rate(spread));
         let spread = estimate
             .available_spread_bps
             .map_or_else(String::new, varies);
@@ -118,17 +118,17 @@ fn write_direction(
     if !flags.is_empty() {
         page.label_line("note", &flags.join("; "));
     }
-    page.label_line("spent", &describe_cost(estimate, probing));
+    page.label_line("cost", &describe_cost(estimate, probing));
 }
 
 /// Formats a rate and its interval in the same unit.
 fn format_rate_interval(bps: u64, interval: Option<[u64; 2]>) -> String {
     let Some([low, high]) = interval else {
-        return format!("{} of IP packets", format_rate(bps));
+        return format!("{} at the IP layer", format_rate(bps));
     };
     let unit = RateUnit::for_max(bps.max(1));
     format!(
-        "{} {} of IP packets ({} to {})",
+        "{} {} at the IP layer ({} to {})",
         unit.short(bps),
         unit.name,
         unit.short(low),
@@ -151,10 +151,10 @@ fn describe_method(method: &MethodEstimate) -> String {
     let name = available_labels::method_label(&method.name);
     let said = match method.available_bps {
         Some(bps) => format_rate_interval(bps, method.interval_bps),
-        None => "says nothing".to_owned(),
+        None => "no estimate".to_owned(),
     };
     match &method.invalid {
-        Some(why) => format!("{name}: {said}; does not count: {why}"),
+        Some(why) => format!("{name}: {said}; not used: {why}"),
         None => format!(
             "{name}: {said}; weight {}",
             format_percent(method.weight_ratio)
@@ -169,11 +169,11 @@ fn write_resolution(
 ) {
     let mut parts = Vec::new();
     if let Some(bps) = estimate.resolution_bps {
-        parts.push(format!("these hosts can tell up to {}", format_rate(bps)));
+        parts.push(format!("limit of these hosts: {}", format_rate(bps)));
     }
     if let Some(ns) = estimate.batching_ns {
         parts.push(format!(
-            "packets reach the receiver in batches, {:.0} us apart",
+            "packets reach the receiver in batches, {:.0} µs apart",
             ns as f64 / 1e3
         ));
     }
@@ -181,7 +181,7 @@ fn write_resolution(
         && !clock.is_empty()
     {
         parts.push(format!(
-            "receive times by the {}",
+            "receive timestamps from the {}",
             available_labels::clock_label(clock)
         ));
     }
@@ -192,8 +192,8 @@ fn write_resolution(
 
 fn describe_bucket(bucket: &TokenBucketEstimate) -> String {
     let kind = match bucket.kind {
-        TokenBucketKind::Shaper => "a shaper (the excess waits)",
-        TokenBucketKind::Policer => "a policer (the excess is dropped)",
+        TokenBucketKind::Shaper => "shaper (queues the excess)",
+        TokenBucketKind::Policer => "policer (drops the excess)",
     };
     format!(
         "{kind}: {} for the first {}, then {}; confidence {}",
@@ -215,7 +215,7 @@ fn describe_cost(estimate: &AvailableEstimate, probing: Option<&DirectionProbing
         }
         let spoilt = probing.trains.iter().filter(|t| t.spoilt.is_some()).count();
         if spoilt > 0 {
-            parts.push(format!("{spoilt} of them spoilt"));
+            parts.push(format!("{spoilt} unusable"));
         }
         if let Some(dropped) = probing.overflowed.filter(|dropped| *dropped > 0) {
             parts.push(format!("{dropped} dropped by the receiver's kernel"));

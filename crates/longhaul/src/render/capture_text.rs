@@ -39,7 +39,7 @@ pub fn write_captures(page: &mut TextPage, observation: &ThroughputObservation) 
     let line = |end: &EndObservation, whose: &str| {
         end.capture.as_ref().map(|it| describe_capture(it, whose))
     };
-    let lines = [line(near, "this end"), line(far, "far end")];
+    let lines = [line(near, "client"), line(far, "server")];
     for (number, line) in lines.into_iter().flatten().enumerate() {
         if number == 0 {
             page.blank();
@@ -83,7 +83,7 @@ pub fn render_capture_reading(name: &str, reading: &CaptureReading) -> String {
     page.label_line("packets", &describe_packets(reading));
     page.label_line("payload", &describe_payload(reading.payload));
     if let Some(damage) = &reading.damage {
-        let text = format!("{damage}; all before that is shown");
+        let text = format!("{damage}; everything before it is shown");
         page.label_line_styled("damaged", &text, CAVEAT);
     }
     for flow in reading.flows.iter().take(MAX_FLOWS) {
@@ -93,7 +93,7 @@ pub fn render_capture_reading(name: &str, reading: &CaptureReading) -> String {
     let more = reading.flows.len().saturating_sub(MAX_FLOWS);
     if more > 0 {
         page.blank();
-        page.line(&format!("{more} more flows; --json has every one"));
+        page.line(&format!("{more} more flows; --json lists all"));
     }
     page.finish()
 }
@@ -108,10 +108,10 @@ fn describe_interface(interface: &CaptureInterface) -> String {
     let name = interface
         .name
         .as_deref()
-        .map_or("without a name".to_owned(), sanitize_shown);
+        .map_or("unnamed".to_owned(), sanitize_shown);
     let mut parts = vec![name];
     let snap = interface.snap_bytes;
-    parts.extend(snap.map(|snap| format!("{} of each packet at most", Bytes(u64::from(snap)))));
+    parts.extend(snap.map(|snap| format!("snap length {}", Bytes(u64::from(snap)))));
     let dropped = interface.dropped_packets;
     parts.extend(dropped.map(|dropped| format!("{} dropped", format_grouped(dropped))));
     let filter = interface.filter.as_deref().map(sanitize_shown);
@@ -130,8 +130,8 @@ fn describe_packets(reading: &CaptureReading) -> String {
         let _ = write!(text, ", from {started}");
     }
     for (count, what) in [
-        (reading.other_packets, "are no TCP or UDP over IP"),
-        (reading.left_out_packets, "belong to flows beyond the limit"),
+        (reading.other_packets, "not TCP or UDP over IP"),
+        (reading.left_out_packets, "in flows beyond the limit"),
     ] {
         if count > 0 {
             let _ = write!(text, "; {} {what}", format_grouped(count));
@@ -144,8 +144,8 @@ fn describe_packets(reading: &CaptureReading) -> String {
 /// be easy to send).
 fn describe_payload(variety: Option<PayloadVariety>) -> String {
     let Some(variety) = variety else {
-        return "cannot tell whether it differs from packet to packet: too little of it was \
-                captured (`--capture-bytes 200` captures enough)"
+        return "unknown whether it differs between packets: too few bytes were captured \
+                (use `--capture-bytes 200`)"
             .to_owned();
     };
     let of = format!(
@@ -154,9 +154,9 @@ fn describe_payload(variety: Option<PayloadVariety>) -> String {
         count_of(variety.packets, "packet")
     );
     match variety.distinct_packets {
-        1 => format!("the same in every packet, as far as {of} tell"),
+        1 => format!("the same in every packet ({of} compared)"),
         distinct => format!(
-            "differs from packet to packet: {of} begin in {} ways, the most frequent {} times",
+            "differs between packets: {of} have {} distinct values, the most frequent {} times",
             format_grouped(distinct),
             format_grouped(variety.most_repeated_packets)
         ),
@@ -169,22 +169,22 @@ pub fn render_anonymised_copy(name: &str, done: AnonymisedCounts, damage: Option
     let left_out = match done.omitted {
         0 => String::new(),
         count => format!(
-            "; {} left out, no plain TCP or UDP over IP",
+            "; {} omitted, not plain TCP or UDP over IP",
             format_grouped(count)
         ),
     };
     let text = format!(
-        "{} of headers alone{left_out}",
+        "{}, headers only{left_out}",
         count_of(done.packets, "packet")
     );
     page.hanging_paragraph(&format!("{name}: "), &text);
     page.hanging_paragraph(
         "",
-        "addresses replaced one to one, prefixes kept, by a key that nobody has any more; times, \
-         sizes, ports and TCP options are those of the original",
+        "addresses are replaced one to one and keep their common prefixes; the key was discarded; \
+         times, sizes, ports and TCP options are unchanged",
     );
     if let Some(damage) = damage {
-        let text = format!("the original is damaged: {damage}; all before that is copied");
+        let text = format!("the original is damaged: {damage}; everything before it is copied");
         page.hanging_paragraph_styled("caveat: ", &text, CAVEAT);
     }
     page.finish()

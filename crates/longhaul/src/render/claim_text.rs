@@ -39,7 +39,7 @@ fn write_claim(checked: &CheckedClaim, page: &mut TextPage) {
         }
     }
     if checked.checks.is_empty() {
-        page.line("  nothing to compare: one figure alone agrees with everything");
+        page.line("  nothing to compare: at least two related figures are needed");
     }
 }
 
@@ -59,7 +59,7 @@ fn summarize_claims(all: &[CheckedClaim]) -> String {
             .any(|it| it.verdict >= ClaimVerdict::Differs)
     };
     format!(
-        "{} claims, {} of them with figures that differ",
+        "{} claims, {} with inconsistent figures",
         all.len(),
         all.iter().filter(wrong).count()
     )

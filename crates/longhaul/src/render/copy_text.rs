@@ -27,24 +27,24 @@ pub fn render_copy(report: &CopyReport) -> String {
     throughput_text::write_title(&mut page, &report.run);
     let plan = &report.plan;
     let way = if plan.forward {
-        "to the far end"
+        "client to server"
     } else {
-        "from the far end"
+        "server to client"
     };
     page.label_line(
-        "asked",
+        "copy",
         &format!(
             "{} to {}, {way}",
             format_source(&plan.source),
             format_source(&plan.target)
         ),
     );
-    page.label_line("over", &describe_setting(report));
+    page.label_line("settings", &describe_setting(report));
     page.blank();
     write_result(&mut page, report);
     if let Some(split) = &report.analysis.split {
         page.blank();
-        page.heading("what the copy waited for");
+        page.heading("time spent per stage");
         write_time_split(&mut page, split);
     }
     verdict_text::write_findings(&mut page, &report.findings);
@@ -54,11 +54,8 @@ pub fn render_copy(report: &CopyReport) -> String {
             .analysis
             .evidence
             .first()
-            .map_or("nothing was moved", String::as_str);
-        page.label_line(
-            "limited by",
-            &format!("it cannot be told: {}", sanitize_shown(why)),
-        );
+            .map_or("no data was transferred", String::as_str);
+        page.label_line("limited by", &format!("unknown: {}", sanitize_shown(why)));
     }
     throughput_text::write_caveats(&mut page, &report.caveats);
     throughput_text::write_footer(&mut page, &report.run);
@@ -78,17 +75,17 @@ fn describe_setting(report: &CopyReport) -> String {
     let mut parts = vec![count_of(u64::from(plan.streams), "stream")];
     parts.extend(
         plan.window_bytes
-            .map(|bytes| format!("buffers of {}", Bytes(bytes))),
+            .map(|bytes| format!("{} buffers", Bytes(bytes))),
     );
     parts.extend(plan.congestion_control.as_deref().map(sanitize_shown));
     let from = match plan.setting_from.as_str() {
-        "tune" => "as tuned",
-        "option" => "as asked",
-        _ => "by default",
+        "tune" => "tuned",
+        "option" => "as requested",
+        _ => "defaults",
     };
     parts.push(from.to_owned());
     if plan.direct {
-        parts.push("past the page cache".to_owned());
+        parts.push("direct I/O".to_owned());
     }
     parts.join(", ")
 }
@@ -106,14 +103,14 @@ fn write_result(page: &mut TextPage, report: &CopyReport) {
                     page.label_line_styled(&format!("{whose} disk"), &format_speed(bps), STRONG);
                 }
             }
-            page.label_line("", "nothing was sent, and nothing kept");
+            page.label_line("", "dry run: no data was sent or kept");
             return;
         }
         Some(_) => {
             if let Some(bps) = analysis.goodput_bps {
                 page.label_line_styled("network", &format_speed(bps), STRONG);
             }
-            page.label_line("", "no file was read or written");
+            page.label_line("", "dry run: no file was read or written");
             return;
         }
         None => {}
@@ -147,16 +144,16 @@ fn describe_sent(report: &CopyReport) -> String {
     let mut parts = vec![Bytes(seen.sent_bytes).to_string()];
     if seen.held_bytes > 0 {
         parts.push(format!(
-            "{} were left of an earlier run",
+            "{} kept from an earlier run",
             Bytes(seen.held_bytes)
         ));
     }
     if seen.hole_bytes > 0 {
-        parts.push(format!("{} are hole", Bytes(seen.hole_bytes)));
+        parts.push(format!("{} in holes", Bytes(seen.hole_bytes)));
     }
     if seen.skipped_files > 0 {
         parts.push(format!(
-            "{} there already",
+            "{} already present",
             count_of(seen.skipped_files, "file")
         ));
     }
@@ -166,13 +163,13 @@ fn describe_sent(report: &CopyReport) -> String {
 fn describe_times(report: &CopyReport) -> String {
     let (seen, analysis) = (&report.observation, &report.analysis);
     let mut text = format!(
-        "{} to begin, then {}",
+        "setup {}, data {}",
         format_micros(seen.setup_us),
         format_micros(seen.data_us)
     );
     if let (Some(startup), Some(bps)) = (analysis.startup_us, analysis.asymptotic_bps) {
         let start = format!(
-            "; as {} of start and {} from then on",
+            "; model: startup {}, then {}",
             format_micros(startup),
             format_rate(bps)
         );

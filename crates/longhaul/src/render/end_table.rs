@@ -85,11 +85,11 @@ fn write_segments(page: &mut TextPage, totals: &RunTotals) {
         let mean = mean.map_or_else(String::new, |mean| format!(", mean {mean} B"));
         let again = match totals.retransmitted_segments {
             Some(again) if again > 0 && sent > 0 => format!(
-                ", {} sent again ({})",
+                ", {} retransmits ({})",
                 format_grouped(again),
                 format_percent(again as f64 / sent as f64)
             ),
-            Some(again) => format!(", {} sent again", format_grouped(again)),
+            Some(again) => format!(", {} retransmits", format_grouped(again)),
             None => String::new(),
         };
         let sent = format_grouped(sent);
@@ -100,7 +100,7 @@ fn write_segments(page: &mut TextPage, totals: &RunTotals) {
         let jitter = jitter.map_or_else(String::new, |jitter| format!(", jitter {jitter}"));
         page.label_line(
             "lost",
-            &format!("{} of the datagrams{jitter}", format_percent(loss)),
+            &format!("{} of datagrams{jitter}", format_percent(loss)),
         );
     }
 }
@@ -146,6 +146,6 @@ fn write_cpu(page: &mut TextPage, observation: &ThroughputObservation, totals: &
         page,
         "busiest core",
         [busiest(&ends.sender), busiest(&ends.receiver)],
-        "at its peak",
+        "peak",
     );
 }

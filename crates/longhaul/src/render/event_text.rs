@@ -34,10 +34,7 @@ pub fn render_event(event: &ChangeEvent) -> String {
     page.label_line("when", &format_time_span(event.between_us));
     page.label_line("before", &describe_level(event.quantity, &event.before));
     page.label_line("after", &describe_level(event.quantity, &event.after));
-    page.label_line(
-        "evidence",
-        &format!("{:.1} times what is enough", event.score),
-    );
+    page.label_line("score", &format!("{:.1} (threshold 1)", event.score));
     if let Some(by) = &event.recovered_by {
         page.label_line("recovered by", by);
     }
@@ -45,12 +42,12 @@ pub fn render_event(event: &ChangeEvent) -> String {
         page.label_line("other paths", scope);
     }
     if !event.follow_ups.is_empty() {
-        page.label_line("measured since", &event.follow_ups.join(", "));
+        page.label_line("follow-up runs", &event.follow_ups.join(", "));
     }
     write_findings(&mut page, &event.causes);
     if !event.unchanged.is_empty() {
         page.blank();
-        page.line("  what stayed as it was");
+        page.line("  unchanged");
     }
     for sentence in &event.unchanged {
         page.hanging_paragraph("    - ", sentence);
@@ -60,7 +57,7 @@ pub fn render_event(event: &ChangeEvent) -> String {
 
 fn describe_level(quantity: PathQuantity, level: &QuantityLevel) -> String {
     format!(
-        "{} (middle of {}, half of them within {})",
+        "median {0}, MAD {2}, {1}",
         format_quantity(quantity, level.median),
         super::number_format::count_of(u64::from(level.samples), "value"),
         format_quantity(quantity, level.deviation)

@@ -46,7 +46,7 @@ pub fn draw_goodput(
     let column_time = Duration::from_micros(until_us / columns as u64);
     let top = Rate::over(most as u64, column_time)?;
     let legend = format!(
-        "0 to {:.1} s; a full block is {}",
+        "0 to {:.1} s; █ = {}",
         until_us as f64 / 1e6,
         format_rate(top.as_bps())
     );

@@ -53,10 +53,10 @@ pub fn summarize_import(report: &ImportedReport) -> String {
     if let Some(pings) = &seen.pings {
         let least = or_absent(report.analysis.rtt_min_us, format_millis);
         let answered = or_absent(pings.received_packets, format_grouped);
-        return format!("least round trip {least} ms, {answered} answers");
+        return format!("min RTT {least} ms, {answered} answers");
     }
     match seen.hops.len() {
-        0 => "no figures of the whole".to_owned(),
+        0 => "no summary values".to_owned(),
         hops => super::number_format::count_of(hops as u64, "hop"),
     }
 }
@@ -69,7 +69,7 @@ pub fn render_imported(report: &ImportedReport) -> String {
     page.label_line("run", &format!("{}, {}", run.id, run.started_at));
     let time = match plan.time_from.as_str() {
         "text" => "as printed",
-        _ => "as told by whoever imported it",
+        _ => "given at import",
     };
     page.label_line("time", time);
     page.label_line("from", &sanitize_shown(&run.initiator.host));
@@ -96,7 +96,7 @@ pub fn render_imported(report: &ImportedReport) -> String {
     write_hops(&mut page, &seen.hops);
     write_printed(&mut page, seen);
     page.blank();
-    page.label_line("not told", &sanitize_shown(&seen.missing.join("; ")));
+    page.label_line("missing", &sanitize_shown(&seen.missing.join("; ")));
     for caveat in &report.caveats {
         page.hanging_paragraph_styled("caveat: ", &sanitize_shown(&caveat.text), CAVEAT);
     }
@@ -107,7 +107,7 @@ fn write_transfers(page: &mut TextPage, report: &ImportedReport) {
     let (seen, analysis) = (&report.observation, &report.analysis);
     if let Some(bps) = analysis.goodput_bps {
         let by = match analysis.counted_by.as_deref() {
-            Some("either") | None => "by an end that is not named",
+            Some("either") | None => "by an unspecified end",
             Some("sender") => "by the sender",
             Some(_) => "by the receiver",
         };
@@ -134,7 +134,7 @@ fn write_transfers(page: &mut TextPage, report: &ImportedReport) {
         let count = format_grouped(seen.intervals.len() as u64);
         page.label_line(
             "intervals",
-            &format!("{count} readings over time (`--json` has them)"),
+            &format!("{count} interval readings (`--json` lists all)"),
         );
     }
 }
@@ -157,7 +157,7 @@ fn describe_transfer(transfer: &ImportedTransfer) -> String {
             .map(|bps| format!("{} as printed", format_mbit(bps))),
     );
     let again = transfer.retransmitted_packets;
-    parts.extend(again.map(|it| format!("{} sent again", format_grouped(it))));
+    parts.extend(again.map(|it| format!("{} retransmits", format_grouped(it))));
     let lost = transfer.lost_datagrams;
     parts.extend(lost.map(|it| format!("{} datagrams lost", format_grouped(it))));
     if parts.is_empty() {
@@ -173,7 +173,7 @@ fn write_streams(page: &mut TextPage, streams: &[ImportedStream]) {
     page.blank();
     page.heading(&format!(
         "{:<8}{:>10}{:>22}{:>18}{:>12}",
-        "stream", "seconds", "bytes", "Mbit/s printed", "sent again"
+        "stream", "seconds", "bytes", "Mbit/s printed", "retr"
     ));
     for stream in streams.iter().take(MAX_ROWS) {
         let ends = [&stream.receiver, &stream.sender, &stream.either];
@@ -199,7 +199,10 @@ fn write_streams(page: &mut TextPage, streams: &[ImportedStream]) {
 
 fn write_omitted_rows(page: &mut TextPage, rows: usize) {
     if rows > MAX_ROWS {
-        page.line(&format!("and {} more (`--json` has them)", rows - MAX_ROWS));
+        page.line(&format!(
+            "and {} more (`--json` lists all)",
+            rows - MAX_ROWS
+        ));
     }
 }
 
@@ -207,12 +210,15 @@ fn write_pings(page: &mut TextPage, pings: &ImportedPings) {
     page.blank();
     let sent = or_absent(pings.sent_packets, format_grouped);
     let received = or_absent(pings.received_packets, format_grouped);
-    page.label_line("echoes", &format!("{sent} sent, {received} answered"));
+    page.label_line(
+        "echo requests",
+        &format!("{sent} sent, {received} answered"),
+    );
     let figures = [pings.rtt_min_us, pings.rtt_mean_us, pings.rtt_max_us];
     let figures = figures.map(|it| or_absent(it, format_millis));
     page.label_line(
-        "round trips",
-        &format!("{} ms (least / mean / most)", figures.join(" / ")),
+        "RTT",
+        &format!("{} ms (min / mean / max)", figures.join(" / ")),
     );
 }
 
@@ -253,7 +259,7 @@ fn write_printed(page: &mut TextPage, seen: &ImportedObservation) {
     let pairs =
         pairs.map(|it| format!("{} {}", sanitize_shown(&it.name), sanitize_shown(&it.text)));
     let pairs: Vec<String> = pairs.collect();
-    page.label_line("also printed", &pairs.join("; "));
+    page.label_line("other output", &pairs.join("; "));
 }
 
 /// Formats a rate with three decimals, as programs print it.

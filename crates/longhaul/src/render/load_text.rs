@@ -18,7 +18,7 @@ use longhaul_model::report::v1::load::{LoadStepResult, ProbeDelays};
 pub fn render_load(report: &LoadReport) -> String {
     let mut page = TextPage::default();
     throughput_text::write_title(&mut page, &report.run);
-    page.label_line("asked", &describe_plan(report));
+    page.label_line("test", &describe_plan(report));
     if let Some(idle) = &report.analysis.idle {
         page.label_line("idle path", &describe_idle(idle));
     }
@@ -45,9 +45,9 @@ pub fn render_load(report: &LoadReport) -> String {
 fn describe_plan(report: &LoadReport) -> String {
     let plan = &report.plan;
     let way = if plan.forward {
-        "forward (this end sends)"
+        "forward (client sends)"
     } else {
-        "reverse (the far end sends)"
+        "reverse (server sends)"
     };
     format!(
         "{} of {}, {way}; probes every {}",
@@ -59,7 +59,7 @@ fn describe_plan(report: &LoadReport) -> String {
 
 fn describe_idle(idle: &ProbeDelays) -> String {
     format!(
-        "RTT {} median, {} least, {} at most; {} of {} lost",
+        "RTT median {}, min {}, max {}; {} of {} lost",
         format_nanos(idle.rtt_median_ns),
         format_nanos(idle.rtt_min_ns),
         format_nanos(idle.rtt_max_ns),

@@ -31,7 +31,7 @@ pub fn render_path(report: &PathReport) -> String {
     path_facts::write_route_change(&mut page, analysis.route_change.as_ref());
     if let Some(route) = &observation.route_reverse {
         page.blank();
-        hop_table::write_route_heading(&mut page, "ROUTE BACK", None, route);
+        hop_table::write_route_heading(&mut page, "REVERSE ROUTE", None, route);
         hop_table::write_hop_table(&mut page, route, &[]);
         path_facts::write_symmetry(&mut page, observation, analysis);
     }

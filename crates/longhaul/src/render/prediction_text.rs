@@ -50,7 +50,7 @@ fn write_facts(page: &mut TextPage, plan: &PredictionPlan) {
     page.label_line(
         "path",
         &format!(
-            "{} of IP, {} idle, {} in flight when full, {} B of payload in {} B{origin}",
+            "{} at the IP layer, RTT {}, BDP {}, {} B of payload in {} B{origin}",
             format_rate(path.capacity_bps),
             format_micros(path.rtt_us),
             Bytes(pipe as u64),
@@ -61,22 +61,22 @@ fn write_facts(page: &mut TextPage, plan: &PredictionPlan) {
     let hosts = &plan.hosts;
     let mut known = Vec::new();
     if let Some(bytes) = hosts.auto_window_bytes {
-        known.push(format!("auto is up to {}", Bytes(bytes)));
+        known.push(format!("autotuning up to {}", Bytes(bytes)));
     }
     if let Some(bytes) = hosts.granted_most_bytes {
-        known.push(format!("at most {} are granted", Bytes(bytes)));
+        known.push(format!("max {} granted", Bytes(bytes)));
     }
     if let Some(bps) = hosts.processor_bps {
-        known.push(format!("their processors do {}", format_rate(bps)));
+        known.push(format!("CPU limit {}", format_rate(bps)));
     }
     if known.is_empty() {
-        known.push(String::from("no limit known"));
+        known.push(String::from("no known limits"));
     }
     page.label_line("hosts", &known.join("; "));
     page.label_line(
         "predicted",
         &format!(
-            "steady goodput of {}, by a round model; the bound is what no transfer passes",
+            "steady goodput over {}, from a model of rounds; no transfer exceeds the bound",
             format_span(plan.time_us)
         ),
     );

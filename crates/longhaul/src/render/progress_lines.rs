@@ -87,10 +87,7 @@ impl ProgressPrinter {
 }
 
 fn format_heading() -> String {
-    format!(
-        "{:>8}{:>16}{:>12}{:>10}",
-        "time", "goodput", "RTT", "resent"
-    )
+    format!("{:>8}{:>16}{:>12}{:>10}", "time", "goodput", "RTT", "retr")
 }
 
 /// Formats the progress of one direction between two moments.

@@ -56,7 +56,7 @@ pub fn sender_and_receiver(seen: &RecordObservation) -> (&str, &str) {
 pub fn describe_class(found: &RecordAnalysis) -> String {
     match &found.class {
         Some(class) => class.replace("ipv", "IPv").replace('_', " "),
-        None => "none: only TCP over a known IP version has one".to_owned(),
+        None => "none: classes exist only for TCP over a known IP version".to_owned(),
     }
 }
 
@@ -67,7 +67,7 @@ pub fn list_figures(record: &SpeedRecord) -> Vec<(&'static str, String)> {
     let mut figures = Vec::new();
     if let Some(made) = found.mark_bit_m_per_s {
         let exact = format!("{} ({made:.0} bit·m/s)", format_mark(made));
-        figures.push(("Mark", exact));
+        figures.push(("Score", exact));
     }
     figures.push(("Class", describe_class(found)));
     figures.push(("Data", format!("{from} to {to}, {}", seen.started_at)));
@@ -75,7 +75,7 @@ pub fn list_figures(record: &SpeedRecord) -> Vec<(&'static str, String)> {
     figures.push((
         "Transfer",
         format!(
-            "{} bytes in {seconds:.6} s by {}: {}",
+            "{} bytes in {seconds:.6} s over {}: {}",
             format_grouped(seen.received_bytes),
             super::number_format::count_of(u64::from(seen.streams), "stream"),
             format_rate(found.goodput_bps),
@@ -95,7 +95,7 @@ pub fn list_figures(record: &SpeedRecord) -> Vec<(&'static str, String)> {
     figures.extend(describe_light(seen, found).map(|text| ("Light in fibre", text)));
     if let Some(beside) = &found.beside {
         let text = format!(
-            "{:+.1} % beside {} of {} ({}, {})",
+            "{:+.1} % compared with {} of {} ({}, {})",
             100.0 * beside.gain_ratio,
             format_mark(beside.mark_bit_m_per_s),
             beside.name,
@@ -118,13 +118,11 @@ fn describe_light(seen: &RecordObservation, found: &RecordAnalysis) -> Option<St
     let by = seen.rtt_by.as_deref().unwrap_or("measured");
     Some(if light.possible {
         format!(
-            "there and back {least:.3} ms; the round trip is {rtt:.3} ms, {:.2} times that ({by})",
+            "round trip {least:.3} ms; the RTT is {rtt:.3} ms, {:.2} times that ({by})",
             light.stretch_ratio
         )
     } else {
-        format!(
-            "impossible: there and back take {least:.3} ms, and the round trip is {rtt:.3} ms ({by})"
-        )
+        format!("impossible: a round trip takes {least:.3} ms, but the RTT is {rtt:.3} ms ({by})")
     })
 }
 
@@ -133,7 +131,7 @@ pub fn render_record(record: &SpeedRecord, place: &Path, files: usize) -> String
     page.heading(&record_title(record));
     for (label, value) in list_figures(record) {
         let style = match label {
-            "Mark" => STRONG,
+            "Score" => STRONG,
             "Light in fibre" if value.starts_with("impossible") => ERROR,
             _ => anstyle::Style::new(),
         };
@@ -155,13 +153,13 @@ pub fn render_record(record: &SpeedRecord, place: &Path, files: usize) -> String
 fn write_omitted_cities(record: &SpeedRecord, page: &mut TextPage) {
     for out in &record.analysis.left_out {
         let text = format!(
-            "{} (hop {}, by {}) is no stop; by way of it the distance is {} longer",
+            "{} (hop {}, by {}) is not a stop; the distance via it is {} longer",
             out.city,
             out.ttl,
             replace_underscores(&out.known_by),
             format_kilometres(out.detour_mm)
         );
-        page.label_line_styled("Left out", &text, CAVEAT);
+        page.label_line_styled("Omitted", &text, CAVEAT);
     }
 }
 
@@ -188,11 +186,7 @@ fn write_rule(check: &RuleCheck, page: &mut TextPage) {
 pub fn render_verified(folder: &Path, found: &BundleVerification) -> String {
     let mut page = TextPage::default();
     let sound = found.differs.is_empty();
-    let verdict = if sound {
-        "as it was made"
-    } else {
-        "NOT as it was made"
-    };
+    let verdict = if sound { "unchanged" } else { "CHANGED" };
     page.heading(&format!("{}: {verdict}", folder.display()));
     for (what, why) in &found.differs {
         // File names in the folder are untrusted.
@@ -204,16 +198,20 @@ pub fn render_verified(folder: &Path, found: &BundleVerification) -> String {
     }
     if sound {
         let files = super::number_format::count_of(found.files as u64, "file");
-        let text = format!("{files} with the lengths and SHA-256 of the manifest; none is added");
+        let text =
+            format!("{files} with the lengths and SHA-256 sums of the manifest; no file was added");
         page.hanging_paragraph("  agrees    ", &text);
     }
     match &found.signed_by {
         Some(key) => {
             page.hanging_paragraph("  signed    ", &format!("by {key}"));
-            let text = "this says who made it only if you know whose key that is (`--key`)";
+            let text =
+                "this identifies the author only if you trust the key; check it with `--key`";
             page.hanging_paragraph_styled("            ", text, FAINT);
         }
-        None => page.hanging_paragraph_styled("  unsigned  ", "who made it is not shown", FAINT),
+        None => {
+            page.hanging_paragraph_styled("  unsigned  ", "the author is not authenticated", FAINT)
+        }
     }
     page.finish()
 }

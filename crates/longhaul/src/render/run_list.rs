@@ -58,7 +58,7 @@ pub fn render_lab_paths(
 /// Renders the commands to use a lab that is running.
 pub fn render_lab_started(key: &str, name: &str) -> String {
     let mut page = TextPage::default();
-    page.hanging_paragraph("", &format!("{key} stands: {name}"));
+    page.hanging_paragraph("", &format!("{key} is up: {name}"));
     for command in [
         format!("longhaul lab exec {key} --far -- longhaul serve &"),
         format!("longhaul lab exec {key} -- longhaul test far"),

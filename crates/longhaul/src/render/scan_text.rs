@@ -24,7 +24,7 @@ pub fn render_scan(report: &ScanReport) -> String {
     let mut page = TextPage::default();
     throughput_text::write_title(&mut page, &report.run);
     page.label_line("scan", &summarize_scan(report));
-    page.label_line("ended", &describe_stop(report));
+    page.label_line("stopped", &describe_stop(report));
     for conclusion in &report.analysis.directions {
         page.blank();
         write_direction(&mut page, report, conclusion);
@@ -42,9 +42,9 @@ pub fn render_scan(report: &ScanReport) -> String {
 fn write_direction(page: &mut TextPage, report: &ScanReport, conclusion: &ScanConclusion) {
     if report.plan.direction == RunDirection::Both {
         page.heading(if conclusion.forward {
-            "FORWARD: this end sends"
+            "FORWARD: client sends"
         } else {
-            "REVERSE: the far end sends"
+            "REVERSE: server sends"
         });
     }
     scan_advice::write_recommendation(page, &report.run.responder.host, conclusion);
@@ -60,8 +60,8 @@ fn write_direction(page: &mut TextPage, report: &ScanReport, conclusion: &ScanCo
 /// Summarizes kind, direction and size of the scan.
 fn summarize_scan(report: &ScanReport) -> String {
     let way = match report.plan.direction {
-        RunDirection::Forward => "forward (this end sends)",
-        RunDirection::Reverse => "reverse (the far end sends)",
+        RunDirection::Forward => "forward (client sends)",
+        RunDirection::Reverse => "reverse (server sends)",
         RunDirection::Both => "both directions, one after the other",
     };
     let analysis = &report.analysis;
@@ -82,16 +82,16 @@ fn summarize_scan(report: &ScanReport) -> String {
 /// Describes why the scan ended.
 fn describe_stop(report: &ScanReport) -> String {
     match report.analysis.stopped_by.as_str() {
-        "settled" => "nothing that may be tried promises more",
-        "grid_done" => "every cell is measured",
-        "probes" => "one more probe would have passed the budget of probes",
-        "time" => "one more probe would have passed the budget of time",
-        "bytes" => "one more probe would have passed the budget of payload",
-        "far_end_gone" => "before its time: the far end went away",
-        "interrupted" => "before its time: it was interrupted",
-        "application" => "an application is the limit: no setting of the network helps",
-        "policed" => "a policer sets the rate: no setting gets past it",
-        "shaped" => "a shaper sets the rate: no setting gets past it",
+        "settled" => "no untried setting is expected to be faster",
+        "grid_done" => "all cells are measured",
+        "probes" => "the next probe would exceed the probe budget",
+        "time" => "the next probe would exceed the time budget",
+        "bytes" => "the next probe would exceed the payload budget",
+        "far_end_gone" => "early: the server disconnected",
+        "interrupted" => "early: interrupted",
+        "application" => "the application limits the rate: no network setting helps",
+        "policed" => "a policer limits the rate: no setting exceeds it",
+        "shaped" => "a shaper limits the rate: no setting exceeds it",
         other => other,
     }
     .to_owned()

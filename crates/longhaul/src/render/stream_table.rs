@@ -25,7 +25,7 @@ pub fn write_stream_table(
         (["received", "lost", "late", "jitter"], ["", "", "", "ms"])
     } else {
         (
-            ["writes", "resent", "RTT min", "cwnd max"],
+            ["writes", "retr", "RTT min", "cwnd max"],
             ["per s", "segments", "ms", ""],
         )
     };
@@ -55,7 +55,7 @@ pub fn write_stream_table(
         let more = rows.len() - shown;
         page.line(&paint(
             FAINT,
-            format!("     …   {more} more streams; --json has every one"),
+            format!("     …   {more} more streams; --json lists all"),
         ));
     }
     if rows.len() > 1 {

@@ -22,7 +22,7 @@ const MAX_SAME_CAVEATS: usize = 2;
 pub fn render_throughput(report: &ThroughputReport) -> String {
     let mut page = TextPage::default();
     write_title(&mut page, &report.run);
-    page.label_line("asked", &describe_plan(&report.plan));
+    page.label_line("test", &describe_plan(&report.plan));
     let findings = verdict_text::select_findings(&report.findings, false);
     write_direction(
         &mut page,
@@ -89,8 +89,8 @@ pub fn describe_plan(plan: &ThroughputPlan) -> String {
     }];
     parts.push(
         match plan.direction {
-            RunDirection::Forward => "forward (this end sends)",
-            RunDirection::Reverse => "reverse (the far end sends)",
+            RunDirection::Forward => "forward (client sends)",
+            RunDirection::Reverse => "reverse (server sends)",
             RunDirection::Both => "both directions at once",
         }
         .to_owned(),
@@ -115,11 +115,11 @@ pub fn describe_plan(plan: &ThroughputPlan) -> String {
             speed("reading at", plan.read_rate_bps),
             plan.mss_bytes.map(|n| format!("MSS {n} B")),
             plan.dscp.map(|n| format!("DSCP {n}")),
-            plan.scavenger.then(|| "yielding to others".to_owned()),
+            plan.scavenger.then(|| "scavenger".to_owned()),
             plan.no_delay.then(|| "no delay".to_owned()),
             plan.zero_copy.then(|| "zero-copy writes".to_owned()),
             plan.warm_up_us
-                .map(|us| format!("first {} left out", format_micros(us))),
+                .map(|us| format!("first {} omitted", format_micros(us))),
         ]
         .into_iter()
         .flatten(),
@@ -137,9 +137,9 @@ fn write_direction(
     if both {
         page.blank();
         page.heading(if observation.forward {
-            "FORWARD: this end sends"
+            "FORWARD: client sends"
         } else {
-            "REVERSE: the far end sends"
+            "REVERSE: server sends"
         });
     }
     write_buffers(page, &report.plan, observation);
@@ -186,11 +186,11 @@ fn describe_buffer(planned_bytes: Option<u64>, all: &[SocketBuffer]) -> Option<S
     };
     Some(match (planned_bytes, all[0].asked_bytes) {
         (Some(asked), _) if most < asked => {
-            format!("{} asked, only {granted} granted", Bytes(asked))
+            format!("requested {}, got only {granted}", Bytes(asked))
         }
-        (Some(asked), _) => format!("{} asked, {granted} granted", Bytes(asked)),
-        (None, Some(_)) => format!("chosen by longhaul, {granted} granted"),
-        (None, None) => format!("left to the kernel, {granted} at the end"),
+        (Some(asked), _) => format!("requested {}, got {granted}", Bytes(asked)),
+        (None, Some(_)) => format!("chosen by longhaul, got {granted}"),
+        (None, None) => format!("autotuned, {granted} at end"),
     })
 }
 
@@ -211,7 +211,7 @@ pub fn write_caveats(page: &mut TextPage, caveats: &[ReportCaveat]) {
     for (code, count) in told {
         if count > MAX_SAME_CAVEATS {
             let more = count - MAX_SAME_CAVEATS;
-            let text = format!("{more} more of the kind [{code}]; --json has every one");
+            let text = format!("{more} more [{code}]; --json lists all");
             page.hanging_paragraph_styled("caveat: ", &text, CAVEAT);
         }
     }

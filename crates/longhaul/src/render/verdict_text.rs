@@ -45,8 +45,8 @@ pub fn write_result(
     }
     if let Some(mean) = analysis.mean_goodput_bps {
         page.label_line(
-            "whole run",
-            &format!("{}, ramp included", format_rate(mean)),
+            "total",
+            &format!("{}, including the ramp", format_rate(mean)),
         );
     }
     if let Some(idle) = observation.idle_rtt_us {
@@ -65,10 +65,10 @@ fn describe_ramp(analysis: &ThroughputAnalysis) -> String {
             format_micros(steady.to_us.saturating_sub(steady.from_us))
         ),
         (None, Some(steady)) => format!(
-            "none seen; steady for {}",
+            "none detected; steady for {}",
             format_micros(steady.to_us.saturating_sub(steady.from_us))
         ),
-        _ => "the run ended before it was steady".to_owned(),
+        _ => "the run ended before the rate was steady".to_owned(),
     }
 }
 
@@ -111,11 +111,11 @@ pub fn write_verdict(
     let own = analysis.bounds.iter().find(|b| b.limiter == limiter);
     if let Some(bound) = own {
         let text = format!("{}, about {}", bound.why, format_rate(bound.rate_bps));
-        page.hanging_paragraph("  proof       ", &text);
+        page.hanging_paragraph("  evidence    ", &text);
     }
     if let Some(next) = &analysis.next_limit {
         let text = format!(
-            "about {}, by {}: {}",
+            "{1}, about {0}: {2}",
             format_rate(next.rate_bps),
             name_limiter(next.limiter),
             next.why
@@ -149,7 +149,7 @@ pub fn write_finding(page: &mut TextPage, finding: &ReportFinding) {
     let summary = finding.summary.trim_start_matches(REVERSE_PREFIX);
     page.hanging_paragraph("  ", &format!("{}: {summary}", finding.cause));
     for support in &finding.supports {
-        page.hanging_paragraph("    for      ", support);
+        page.hanging_paragraph("    evidence ", support);
     }
     for contradiction in &finding.contradicts {
         page.hanging_paragraph("    against  ", contradiction);
@@ -166,7 +166,10 @@ fn describe_advice(advice: &FindingAdvice) -> String {
     let text = advice.text.trim_end_matches('.');
     let place = &advice.place;
     match advice.expected_bps {
-        Some(expected) => format!("{place}: {text} (then about {}).", format_rate(expected)),
+        Some(expected) => format!(
+            "{place}: {text} (expected: about {}).",
+            format_rate(expected)
+        ),
         None => format!("{place}: {text}."),
     }
 }

@@ -18,19 +18,19 @@ const SHARES_SHOWN: usize = 3;
 
 pub fn render_watch_cost(file: &WatchFile, costs: &WatchForecast) -> String {
     let mut page = TextPage::default();
-    page.heading(&format!("watch file of {}: right", file.agent.name));
+    page.heading(&format!("watch file of {}: valid", file.agent.name));
     page.label_line(
         "targets",
         &format!(
-            "{}, {} with their directions",
+            "{}, {} (each direction counts)",
             count_of(costs.targets as u64, "host"),
             count_of(costs.pairs as u64, "pair")
         ),
     );
     page.label_line(
-        "a day",
+        "per day",
         &format!(
-            "{} runs, at most {}{}",
+            "{} runs, up to {}{}",
             format_count(costs.runs_per_day),
             Bytes(costs.bytes_per_day),
             describe_budget(file.agent.bytes_per_day)
@@ -60,7 +60,7 @@ pub fn render_watch_cost(file: &WatchFile, costs: &WatchForecast) -> String {
 fn describe_budget(most: Option<u64>) -> String {
     most.map_or_else(
         || ", no budget".to_owned(),
-        |most| format!(" of the {} allowed", Bytes(most)),
+        |most| format!(" of a budget of {}", Bytes(most)),
     )
 }
 
@@ -78,7 +78,7 @@ fn write_shares(page: &mut TextPage, shares: &[ResourceShare]) {
 
 fn describe_mesh(turns: &MeshForecast) -> String {
     format!(
-        "{} agents take turns: {} rounds of {} (no order has fewer than {}), a whole round is {}",
+        "{} agents in turn: {} rounds of {} (minimum {}), full cycle {}",
         turns.agents,
         format_grouped(u64::from(turns.rounds)),
         format_span(turns.turn_us),
@@ -89,8 +89,8 @@ fn describe_mesh(turns: &MeshForecast) -> String {
 
 const fn describe_catch_up(rule: CatchUpPolicy) -> &'static str {
     match rule {
-        CatchUpPolicy::Latest => "the latest run of each is made late, older ones are missed",
-        CatchUpPolicy::None => "runs that nobody saw come due are missed",
+        CatchUpPolicy::Latest => "the latest run of each is made late, older runs are skipped",
+        CatchUpPolicy::None => "runs due while no agent was running are skipped",
     }
 }
 

@@ -212,8 +212,8 @@ fn list_warnings(file: &WatchFile, measures: &[MeasureForecast]) -> Vec<String> 
         {
             let allowed = most as f64 / measure.bytes_per_day as f64 * 100.0;
             warnings.push(format!(
-                "the budget of `{}` lasts for {allowed:.0} % of its runs at full rate; the rest of \
-                 a day may be missed",
+                "the budget of `{}` covers {allowed:.0} % of its runs at full rate; the other runs of \
+                 a day may be skipped",
                 measure.name
             ));
         }
@@ -224,8 +224,8 @@ fn list_warnings(file: &WatchFile, measures: &[MeasureForecast]) -> Vec<String> 
     if let Some(most) = file.agent.bytes_per_day.filter(|most| *most < all) {
         let allowed = most as f64 / all as f64 * 100.0;
         warnings.push(format!(
-            "the agent's budget lasts for {allowed:.0} % of all runs at full rate; the rest of a \
-             day may be missed"
+            "the agent's budget covers {allowed:.0} % of all runs at full rate; the other runs of a \
+             day may be skipped"
         ));
     }
     warnings

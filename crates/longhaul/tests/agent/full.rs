@@ -74,7 +74,7 @@ fn a_full_disk_loses_no_finished_result() {
     let missed = agent.next(|it| it["event"] == "missed" && it["reason"] == "disk_full");
     assert!(missed.is_some(), "nothing new begins");
     std::fs::remove_file(seen.join("filler")).expect("it is there");
-    agent.wait_for_words("room again");
+    agent.wait_for_words("disk space is available again");
     let again = agent.wait_for("run");
     longhaul_sys::signal::send_signal(own, ProcessSignal::Terminate).expect("it is there");
     assert!(agent.ended().success());

@@ -79,12 +79,12 @@ fn a_new_file_is_followed_while_a_run_goes_on_and_a_wrong_one_is_not() {
     folder.write("watch.toml", &file(far.port, "[[measure]]\nnme = \"x\"\n"));
     agent.signal(ProcessSignal::Hangup);
     agent.wait_for_words("unknown key");
-    agent.wait_for_words("the one before goes on");
+    agent.wait_for_words("keeping the previous one");
     let goes_on = agent.wait_for("run");
     assert_eq!(goes_on["measurement"], "one");
     folder.write("watch.toml", &file(far.port, &bulk("two")));
     agent.signal(ProcessSignal::Hangup);
-    agent.wait_for_words("was read again");
+    agent.wait_for_words("watch file reloaded");
     let new = agent.next(|it| it["event"] == "run" && it["measurement"] == "two");
     assert!(new.is_some(), "the new file is followed");
     agent.stop();
@@ -177,7 +177,7 @@ fn an_archive_has_one_agent_and_a_port_one_page() {
     };
     let (code, told) = second("watch.toml");
     assert_eq!(code, Some(6), "{told}");
-    assert!(told.contains("another agent uses the archive"), "{told}");
+    assert!(told.contains("another agent uses it"), "{told}");
     let page = begun["page"].as_str().expect("an address");
     let port = page
         .trim_end_matches('/')

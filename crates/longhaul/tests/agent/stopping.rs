@@ -88,7 +88,7 @@ fn a_run_that_outlives_its_agent_is_taken_up_by_the_next_one() {
     let begun = agent.wait_for("watching");
     // Unless the run was quicker than the kill.
     if begun["spool"] != 0 {
-        agent.wait_for_words("of the spool is in the archive now");
+        agent.wait_for_words("from the spool");
     }
     agent.stop();
     let archive = archive(&folder);

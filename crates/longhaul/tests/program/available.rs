@@ -70,7 +70,7 @@ fn a_run_over_loopback_stays_in_its_budget_and_is_kept() {
     let shown: Value = serde_json::from_str(&shown).expect("JSON");
     assert_eq!(shown, report, "what is kept is what was shown");
     let text = said(&["report", "show", id, "--archive", archive]);
-    assert!(text.contains("forward (this end sends)"), "{text}");
+    assert!(text.contains("forward (client sends)"), "{text}");
 }
 
 #[test]

@@ -14,10 +14,10 @@ fn complaint(arguments: &[&str], code: i32) -> String {
 
 /// Options of `test`, and what must be said of them.
 const ABSURD: &[(&[&str], &str)] = &[
-    (&["-P", "0"], "'0' for '--streams <N>': allowed are 1 to "),
+    (&["-P", "0"], "'0' for '--streams <N>': must be 1 to "),
     (
         &["-P", "1000000"],
-        "'1000000' for '--streams <N>': allowed are 1 to ",
+        "'1000000' for '--streams <N>': must be 1 to ",
     ),
     (
         &["-P", "many"],
@@ -25,53 +25,50 @@ const ABSURD: &[(&[&str], &str)] = &[
     ),
     (
         &["-t", "0"],
-        "'0' for '--time <TIME>': allowed are 100 ms to 86400 s",
+        "'0' for '--time <TIME>': must be 100 ms to 86400 s",
     ),
     (&["-t", "-5"], "'-5'"),
     (
         &["-t", "1e99"],
         "'1e99' for '--time <TIME>': expected a duration",
     ),
-    (
-        &["-n", "0"],
-        "'0' for '--bytes <SIZE>': allowed are 1 B to ",
-    ),
+    (&["-n", "0"], "'0' for '--bytes <SIZE>': must be 1 B to "),
     (
         &["-n", "lots"],
         "'lots' for '--bytes <SIZE>': expected a size",
     ),
-    (&["-k", "0"], "'0' for '--blocks <N>': allowed are 1 to "),
+    (&["-k", "0"], "'0' for '--blocks <N>': must be 1 to "),
     (
         &["-w", "0"],
-        "'0' for '--window <SIZE>': allowed are 1 B to 1 GiB",
+        "'0' for '--window <SIZE>': must be 1 B to 1 GiB",
     ),
     (
         &["-w", "99T"],
-        "'99T' for '--window <SIZE>': allowed are 1 B to 1 GiB",
+        "'99T' for '--window <SIZE>': must be 1 B to 1 GiB",
     ),
     (
         &["--send-buffer", "2G"],
-        "'2G' for '--send-buffer <SIZE>': allowed",
+        "'2G' for '--send-buffer <SIZE>': must be",
     ),
     (
         &["--receive-buffer", "2G"],
-        "'2G' for '--receive-buffer <SIZE>': allowed",
+        "'2G' for '--receive-buffer <SIZE>': must be",
     ),
     (
         &["-l", "0"],
-        "'0' for '--length <SIZE>': allowed are 1 B to 64 MiB",
+        "'0' for '--length <SIZE>': must be 1 B to 64 MiB",
     ),
     (
         &["--read-length", "1G"],
-        "'1G' for '--read-length <SIZE>': allowed",
+        "'1G' for '--read-length <SIZE>': must be",
     ),
     (
         &["-C", "no such"],
-        "'no such' for '--congestion-control <NAME>': not a name",
+        "'no such' for '--congestion-control <NAME>': not the name",
     ),
     (
         &["--pacing", "0"],
-        "'0' for '--pacing <RATE>': allowed are 1 kbit/s to",
+        "'0' for '--pacing <RATE>': must be 1 kbit/s to",
     ),
     (
         &["-b", "fast"],
@@ -79,12 +76,9 @@ const ABSURD: &[(&[&str], &str)] = &[
     ),
     (
         &["--read-rate", "0"],
-        "'0' for '--read-rate <RATE>': allowed",
+        "'0' for '--read-rate <RATE>': must be",
     ),
-    (
-        &["-M", "1"],
-        "'1' for '--mss <BYTES>': allowed are 88 to 32767",
-    ),
+    (&["-M", "1"], "'1' for '--mss <BYTES>': must be 88 to 32767"),
     (
         &["--dscp", "AF99"],
         "'AF99' for '--dscp <DSCP>': expected 0 to 63, or a name",
@@ -92,7 +86,7 @@ const ABSURD: &[(&[&str], &str)] = &[
     (&["-B", "nowhere"], "'nowhere' for '--bind <ADDR>': "),
     (
         &["--bind-dev", "a/b"],
-        "'a/b' for '--bind-dev <DEV>': not a device name",
+        "'a/b' for '--bind-dev <DEV>': not an interface name",
     ),
     (
         &["-A", "3-1"],
@@ -100,11 +94,11 @@ const ABSURD: &[(&[&str], &str)] = &[
     ),
     (
         &["-i", "0"],
-        "'0' for '--interval <TIME>': allowed are 10 ms to 60 s",
+        "'0' for '--interval <TIME>': must be 10 ms to 60 s",
     ),
     (
         &["-O", "10"],
-        "'10 s' for '--omit <TIME>': allowed is less than the 10 s",
+        "'10 s' for '--omit <TIME>': must be less than the 10 s",
     ),
     (
         &["--start-at", "noon"],
@@ -112,15 +106,12 @@ const ABSURD: &[(&[&str], &str)] = &[
     ),
     (
         &["--start-at", "2001-01-01T00:00:00Z"],
-        "for '--start-at <WHEN>': allowed is",
+        "for '--start-at <WHEN>': must be",
     ),
-    (
-        &["-p", "0"],
-        "'0' for '--port <PORT>': allowed are 1 to 65535",
-    ),
+    (&["-p", "0"], "'0' for '--port <PORT>': must be 1 to 65535"),
     (
         &["-p", "70000"],
-        "'70000' for '--port <PORT>': allowed are 1 to 65535",
+        "'70000' for '--port <PORT>': must be 1 to 65535",
     ),
     (
         &["--expect", "speed > 1"],
@@ -128,12 +119,9 @@ const ABSURD: &[(&[&str], &str)] = &[
     ),
     (
         &["--connect-timeout", "0"],
-        "'0' for '--connect-timeout <TIME>': allowed are 1 ms",
+        "'0' for '--connect-timeout <TIME>': must be 1 ms",
     ),
-    (
-        &["-u", "-l", "8"],
-        "'8' for '--length <SIZE>': allowed are ",
-    ),
+    (&["-u", "-l", "8"], "'8' for '--length <SIZE>': must be "),
     (
         &["-t", "1", "-n", "1"],
         "'--time <TIME>' cannot be used with '--bytes <SIZE>'",
@@ -147,7 +135,10 @@ const ABSURD: &[(&[&str], &str)] = &[
         &["-u", "-M", "1000"],
         "'--udp' cannot be used with '--mss <BYTES>'",
     ),
-    (&["--token", ""], "the token in --token is empty"),
+    (
+        &["--token", ""],
+        "cannot use the token in --token: it is empty",
+    ),
     (
         &["--token-file", "/nonexistent/token"],
         "cannot read the token file",
@@ -188,7 +179,7 @@ fn other_commands_refuse_what_they_cannot_do() {
         ),
         (
             &["report", "list", "-n", "0"],
-            "'0' for '--limit <N>': allowed are 1 to",
+            "'0' for '--limit <N>': must be 1 to",
         ),
         (&["lab", "show", "la-genova"], "did you mean `la-geneva`?"),
         (
@@ -240,7 +231,9 @@ fn a_closed_port_says_how_to_start_the_far_end() {
         "{text}"
     );
     assert!(text.contains("refused"), "{text}");
-    assert!(text.contains("hint: nothing listens there; start the far end with `longhaul serve`"));
+    assert!(
+        text.contains("hint: start `longhaul serve` on that host: nothing listens on this port")
+    );
 }
 
 #[test]
@@ -294,6 +287,9 @@ fn an_archive_in_an_impossible_place_ends_with_6_only_for_report() {
 #[test]
 fn a_record_is_not_printed_in_iperf3s_shape() {
     let said = complaint(&["record", "127.0.0.1", "--format", "iperf3"], 2);
-    assert!(said.contains("a record has no shape of iperf3's"), "{said}");
-    assert!(said.contains("leave out --format"), "{said}");
+    assert!(
+        said.contains("cannot print a record in the format of iperf3"),
+        "{said}"
+    );
+    assert!(said.contains("omit --format"), "{said}");
 }

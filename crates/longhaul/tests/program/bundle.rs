@@ -214,17 +214,17 @@ fn what_is_added_missing_a_link_or_cut_is_found() {
         assert!(out.contains(what), "{what}: {out}");
     };
     fs::write(place.join("more.txt"), "x").expect("written");
-    differs("more.txt: it is not in the manifest");
+    differs("more.txt: not in the manifest");
     fs::remove_file(place.join("more.txt")).expect("removed");
     let route = place.join("path.txt");
     let kept = fs::read(&route).expect("a file");
     fs::remove_file(&route).expect("removed");
-    differs("path.txt: it is missing");
+    differs("path.txt: missing");
     symlink("/etc/hostname", &route).expect("linked");
-    differs("path.txt: it is a symbolic link");
+    differs("path.txt: a symbolic link");
     fs::remove_file(&route).expect("removed");
     fs::create_dir(&route).expect("made");
-    differs("path.txt: it is no regular file");
+    differs("path.txt: not a regular file");
     fs::remove_dir(&route).expect("removed");
     fs::write(&route, &kept[..kept.len() / 2]).expect("written");
     differs("path.txt: ");
@@ -233,9 +233,9 @@ fn what_is_added_missing_a_link_or_cut_is_found() {
     let manifest = place.join("manifest.json");
     let listed = fs::read_to_string(&manifest).expect("a manifest");
     fs::write(&manifest, listed.replace("path.txt", "../way.toml")).expect("written");
-    differs("which no bundle has");
+    differs("which is not a file of a bundle");
     fs::remove_file(&manifest).expect("removed");
-    differs("manifest.json: it is missing");
+    differs("manifest.json: missing");
     let (_, error) = said(&verified(&folder.file("nowhere"), &[]).code(2));
     assert!(error.contains("hint:"), "{error}");
 }

@@ -182,7 +182,7 @@ fn what_may_not_be_reached_or_replaced_is_not() {
     let why = refused(stranger, 3);
     assert!(why.contains("--files"), "{why}");
     let read_only = Served::new(&scene, "ro");
-    assert!(refused(read_only.copy(text(&file), "127.0.0.1:other"), 3).contains("reading only"));
+    assert!(refused(read_only.copy(text(&file), "127.0.0.1:other"), 3).contains("read-only"));
 }
 
 #[test]

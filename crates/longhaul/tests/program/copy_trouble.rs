@@ -181,7 +181,7 @@ fn a_source_that_changes_under_the_copy_is_refused() {
     let done = child.wait_with_output().expect("its end");
     let why = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(5), "{why}");
-    assert!(why.contains("changed under the copy"), "{why}");
+    assert!(why.contains("changed during the copy"), "{why}");
     assert!(!served.folder.join("file").exists());
 }
 
@@ -194,7 +194,7 @@ fn a_bit_that_changes_on_the_way_ends_the_copy() {
     let proxy = Proxy::start(&served.far.port, Trick::Flip(3 * MIB as u64));
     let why = refused(served.copy_by(&proxy.port, text(&source), "127.0.0.1:"), 3);
     assert!(
-        why.contains("changed it on its way") || why.contains("data connection"),
+        why.contains("changed on the path") || why.contains("data connection"),
         "{why}"
     );
     assert!(!served.folder.join("file").exists());
@@ -322,7 +322,7 @@ fn a_full_disk_is_named_and_the_copy_goes_on_once_there_is_room() {
         why.contains("cannot write file: No space left on device"),
         "{why}"
     );
-    assert!(why.contains("make room at the target"), "{why}");
+    assert!(why.contains("free space at the target"), "{why}");
     let seen: Value = serde_json::from_slice(&output.stdout).expect("a report");
     let held = seen["observation"]["held_bytes"].as_u64();
     assert!(held > Some(0), "{held:?}");

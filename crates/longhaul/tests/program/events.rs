@@ -81,9 +81,10 @@ fn json_is_the_events_themselves_without_the_withdrawn() {
 fn nothing_found_and_unclear_ids_say_what_to_do() {
     let folder = Folder::new("events-none");
     let archive = filled(&folder);
-    assert!(reported(&archive, &["events"], 0).starts_with("no lasting change was found since "));
+    assert!(reported(&archive, &["events"], 0).starts_with("no lasting changes since "));
     assert!(reported(&archive, &["event", "goodput"], 2).contains("give more letters"));
     assert!(
-        reported(&archive, &["event", "rtt"], 6).contains("`longhaul report events` lists them")
+        reported(&archive, &["event", "rtt"], 6)
+            .contains("list all events with `longhaul report events`")
     );
 }

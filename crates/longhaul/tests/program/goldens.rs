@@ -12,12 +12,12 @@ fn stdout_of(words: &[&str]) -> String {
     String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
 }
 
-/// Lists the subcommands that a help text names.
+/// Lists the subcommands that a help text names, under one heading or several.
 fn subcommands(help: &str) -> Vec<String> {
-    let list = help.split("\nCommands:\n").nth(1).unwrap_or_default();
+    let list = help.split("\nOptions:\n").next().unwrap_or_default();
     list.lines()
-        .take_while(|line| line.starts_with("  "))
-        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")
         .map(str::to_owned)

@@ -64,7 +64,7 @@ fn every_command_has_a_manual_page() {
     let none = longhaul().args(["man", "tset"]).assert().code(2);
     let text = String::from_utf8_lossy(&none.get_output().stderr);
     assert!(
-        text.contains("there is no command `longhaul tset`"),
+        text.contains("cannot find command `longhaul tset`"),
         "{text}"
     );
 }

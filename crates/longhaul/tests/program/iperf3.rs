@@ -193,7 +193,7 @@ fn a_busy_server_and_one_that_dies_are_told_with_what_to_do() {
     let output = long.wait_with_output().expect("it ends by itself");
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("while payload was flowing"), "{said}");
+    assert!(said.contains("while transferring payload"), "{said}");
 }
 
 /// Keys without which known readers fail: the Python wrapper `iperf3`, and pScheduler.

@@ -93,11 +93,11 @@ fn what_cannot_be_run_is_refused_before_it_begins() {
     for (options, told) in [
         (
             &["--time", "10min", "--probe-interval", "1ms"][..],
-            "probes in all",
+            "total probes",
         ),
         (&["--plot", "load.jpg"], ".svg or .png"),
         (&["-b", "fast"], "expected a rate"),
-        (&["--idle", "0s"], "allowed are"),
+        (&["--idle", "0s"], "must be"),
     ] {
         let mut command = longhaul();
         let said = command

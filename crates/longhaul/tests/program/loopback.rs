@@ -214,10 +214,7 @@ fn an_archive_that_fails_costs_the_entry_and_not_the_result() {
             .code(0);
         let output = assert.get_output();
         let told = text_of(&output.stderr);
-        assert!(
-            told.contains("caveat: this run is not in the archive: "),
-            "{told}"
-        );
+        assert!(told.contains("caveat: cannot archive this run: "), "{told}");
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let caveats = report["caveats"].as_array().expect("caveats");
         assert!(
@@ -252,7 +249,7 @@ fn a_full_disk_costs_the_entry_and_not_the_result() {
     let told = text_of(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{told}");
     assert!(
-        told.contains("caveat: this run is not in the archive: the disk did not"),
+        told.contains("caveat: cannot archive this run: cannot write the archive"),
         "{told}"
     );
     let shown = text_of(&output.stdout);

@@ -62,8 +62,8 @@ fn a_record_measured_on_a_path_of_the_lab_has_all_the_evidence_of_both_ends() {
     for command in ["longhaul record far -n 2M -P 2 --legs", "longhaul serve"] {
         assert!(commands.contains(command), "{commands}");
     }
-    assert!(read("output-responder.txt").contains("counted "));
-    assert!(read("capture-responder.txt").contains("window shift"));
+    assert!(read("output-responder.txt").contains("transferred "));
+    assert!(read("capture-responder.txt").contains("window scale"));
     assert!(read("index.html").contains("Packets at the responder"));
     let manifest: Value = serde_json::from_str(&read("manifest.json")).expect("JSON");
     let listed = manifest["files"].as_array().expect("files");

@@ -73,7 +73,7 @@ fn the_page_of_a_prediction_fits_80_columns() {
 fn what_cannot_be_predicted_is_refused_with_the_reason() {
     let folder = Folder::new("predict_refused");
     let cases: [(&[&str], u8, &str); 7] = [
-        (&["--rtt", "0s", "--rate", "1G"], 2, "allowed are 10 us"),
+        (&["--rtt", "0s", "--rate", "1G"], 2, "must be 10 us"),
         (&["--rtt", "10ms"], 2, "--rate"),
         (
             &["--rtt", "10ms", "--rate", "1G", "-w", "4M-64K"],
@@ -88,7 +88,7 @@ fn what_cannot_be_predicted_is_refused_with_the_reason() {
         (
             &["--rtt", "10ms", "--rate", "1G", "--loss", "0.9"],
             2,
-            "allowed are 0 to 0.5",
+            "must be 0 to 0.5",
         ),
         (
             &[
@@ -97,7 +97,7 @@ fn what_cannot_be_predicted_is_refused_with_the_reason() {
             2,
             "at most 4096",
         ),
-        (&["--scan", "last"], 6, "there is no archive"),
+        (&["--scan", "last"], 6, "cannot find the archive"),
     ];
     for (options, code, told) in cases {
         let output = longhaul()

@@ -70,7 +70,7 @@ fn many_streams_shorten_the_table_and_say_so() {
         .success();
     let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
     assert!(
-        text.contains("113 more streams; --json has every one"),
+        text.contains("113 more streams; --json lists all"),
         "{text}"
     );
     assert!(!text.contains("\n    15"), "{text}");
@@ -96,7 +96,7 @@ fn an_archive_that_is_not_there_or_not_whole_ends_with_6() {
         .assert()
         .code(0);
     let text = String::from_utf8_lossy(&list.get_output().stdout).into_owned();
-    assert!(text.starts_with("no run is archived in "), "{text}");
+    assert!(text.starts_with("no runs in "), "{text}");
     let show = |id: &str, message: &str| {
         let show = longhaul()
             .args(["report", "show", id, "--archive"])
@@ -107,12 +107,12 @@ fn an_archive_that_is_not_there_or_not_whole_ends_with_6() {
         assert!(text.contains(message), "{text}");
         assert!(text.contains("\nhint: "), "{text}");
     };
-    show("last", "error: there is no archive ");
+    show("last", "error: cannot find the archive ");
     archive_with_fixtures(&file);
     show("1999", "error: no run matches `1999`");
     show(
         "2026",
-        "error: `2026` matches 3 runs, among them 20261121T215612Z-4f3a9c",
+        "error: `2026` matches 3 runs, for example 20261121T215612Z-4f3a9c",
     );
     std::fs::write(&file, vec![b'x'; 8192]).expect("damage the file");
     show("last", "is damaged or not an archive");

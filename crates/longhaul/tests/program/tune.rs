@@ -242,7 +242,7 @@ fn an_interrupt_shows_what_was_measured_and_ends_with_130() {
     let output = scan.wait_with_output().expect("its end");
     let words = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(130), "{words}");
-    assert!(words.contains("the same command goes on"), "{words}");
+    assert!(words.contains("run the same command again"), "{words}");
     let report: ScanReport = serde_json::from_slice(&output.stdout).expect("a report");
     assert_eq!(report.analysis.stopped_by, "interrupted");
     assert!(!report.observation.cells.is_empty());
@@ -272,18 +272,18 @@ fn a_far_end_that_dies_in_mid_scan_ends_it_with_3_and_keeps_the_cells() {
 
 /// Options of `tune`, and what must be said of them.
 const ABSURD: &[(&[&str], &str)] = &[
-    (&["-w", "4M-64K"], "4M-64K: the range runs backwards"),
-    (&["-w", "64K-2G"], "allowed are 1 B to 1 GiB"),
-    (&["-P", "0"], "allowed are 1 to 128"),
-    (&["-P", "8-2"], "the range runs backwards"),
-    (&["-C", "no such"], "not a name"),
+    (&["-w", "4M-64K"], "4M-64K: the range is backwards"),
+    (&["-w", "64K-2G"], "must be 1 B to 1 GiB"),
+    (&["-P", "0"], "must be 1 to 128"),
+    (&["-P", "8-2"], "the range is backwards"),
+    (&["-C", "no such"], "not the name"),
     (&["--present", "8"], "expected streams x window"),
-    (&["--present", "0x1M"], "streams: allowed are 1 to 128"),
-    (&["--present", "8x2G"], "window: allowed are 1 B to 1 GiB"),
-    (&["--budget-probes", "0"], "allowed are 1 to 1000"),
-    (&["--budget-time", "5s"], "it is shorter than one probe"),
+    (&["--present", "0x1M"], "streams: must be 1 to 128"),
+    (&["--present", "8x2G"], "window: must be 1 B to 1 GiB"),
+    (&["--budget-probes", "0"], "must be 1 to 1000"),
+    (&["--budget-time", "5s"], "shorter than one probe"),
     (&["--repeats", "2"], "--grid"),
-    (&["--grid", "--repeats", "0"], "allowed are 1 to 100"),
+    (&["--grid", "--repeats", "0"], "must be 1 to 100"),
     (&["--grid", "--present", "8x1M"], "cannot be used with"),
     (
         &["--grid", "-w", "64K-64M/64K", "-P", "1-128/1"],
@@ -380,9 +380,6 @@ fn a_run_that_is_no_scan_cannot_be_written_as_one() {
         .arg(folder.file("scan.csv"));
     let assert = command.arg("--archive").arg(&file).assert().code(2);
     let text = String::from_utf8(assert.get_output().stderr.clone()).expect("UTF-8");
-    assert!(
-        text.contains("only scans and loads can be written"),
-        "{text}"
-    );
+    assert!(text.contains("neither a scan nor a load"), "{text}");
     assert!(!folder.file("scan.csv").exists());
 }

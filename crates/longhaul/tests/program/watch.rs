@@ -96,9 +96,9 @@ fn a_secret_must_be_readable_and_only_for_its_owner_and_is_never_shown() {
         )
     };
     for (token, told) in [
-        ("open", "everybody (mode 644); chmod 600 open"),
-        ("empty", "holds nothing"),
-        ("none", "cannot be read"),
+        ("open", "other users (mode 644); run `chmod 600 open`"),
+        ("empty", "is empty"),
+        ("none", "cannot read"),
         (".", "not a file"),
     ] {
         fs::write(&file, text(token)).expect("write");
@@ -163,7 +163,7 @@ fn one_file_serves_every_agent_of_a_mesh() {
     );
     let (_, err) = checked(&file, &["--agent", "hx"], 2);
     assert!(
-        err.contains("there is no host `hx`, which --agent names; did you mean"),
+        err.contains("unknown host `hx` in --agent; did you mean"),
         "{err}"
     );
 }

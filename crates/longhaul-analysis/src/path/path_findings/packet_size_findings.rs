@@ -160,7 +160,7 @@ pub fn find_oversized_segments(case: &PathFindingInput) -> Option<ReportFinding>
         ));
     } else {
         found.supports.push(String::from(
-            "nobody tells the sender: full segments vanish and transfers stall",
+            "no router informs the sender: full segments are lost and transfers stall",
         ));
     }
     found.advice.push(build_advice(

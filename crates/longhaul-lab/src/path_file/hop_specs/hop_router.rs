@@ -50,7 +50,7 @@ pub(super) fn read_router(table: &TypedTable<'_>) -> Result<HopSpec, PathFileErr
 pub(super) fn refuse_router_keys(hop: &TomlNode, at: &str) -> Result<(), PathFileError> {
     for key in OF_ROUTERS {
         if let Some(node) = hop.get(key) {
-            let problem = "the last hop is host far, and only routers have this";
+            let problem = "the last hop is host far, and only routers have this key";
             return Err(node.error(&format!("{at}.{key}"), problem));
         }
     }
@@ -63,7 +63,7 @@ fn read_icmp_validity(table: &TypedTable<'_>) -> Result<IcmpValidity, PathFileEr
         Some("garbage") => Ok(IcmpValidity::Garbage),
         Some("forged") => Ok(IcmpValidity::Forged),
         Some(_) => Err(table
-            .refuse("icmp", "no kind of answer")
+            .refuse("icmp", "not a kind of answer")
             .allowing("honest, garbage, forged")),
     }
 }

@@ -66,7 +66,7 @@ impl PcapParser {
         let captured = captured as usize;
         if captured > MAX_BLOCK_BYTES {
             return Err(damage_error(format!(
-                "a packet of {captured} bytes, where {MAX_BLOCK_BYTES} are allowed"
+                "a packet of {captured} bytes; at most {MAX_BLOCK_BYTES} are allowed"
             )));
         }
         let at_ns = u64::from(seconds) * 1_000_000_000 + u64::from(ticks) * self.tick_ns;

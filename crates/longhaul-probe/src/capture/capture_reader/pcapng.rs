@@ -85,17 +85,17 @@ impl PcapngParser {
             input.extend(4)?;
             self.order = detect_byte_order(&input.buffer[8..])?;
         }
-        let short = || damage_error("a block ends within its head");
+        let short = || damage_error("a block ends within its header");
         let kind = self.order.u32(&input.buffer, 0).ok_or_else(short)?;
         let length = self.order.u32(&input.buffer, 4).ok_or_else(short)? as usize;
         if length < FRAME_BYTES.max(input.buffer.len()) || !length.is_multiple_of(4) {
             return Err(damage_error(format!(
-                "a block has a length of {length} bytes"
+                "a block has an invalid length of {length} bytes"
             )));
         }
         if length > MAX_BLOCK_BYTES {
             return Err(damage_error(format!(
-                "a block of {length} bytes, where {MAX_BLOCK_BYTES} are allowed"
+                "a block of {length} bytes; at most {MAX_BLOCK_BYTES} are allowed"
             )));
         }
         input.extend(length - input.buffer.len())?;
@@ -110,7 +110,7 @@ impl PcapngParser {
         if major != Some(1) {
             let major = major.unwrap_or(0);
             return Err(damage_error(format!(
-                "a section of pcapng version {major}, not 1"
+                "unsupported pcapng version {major}, expected 1"
             )));
         }
         self.clocks.clear();
@@ -130,7 +130,7 @@ impl PcapngParser {
         body: &[u8],
         about: &mut CaptureFileInfo,
     ) -> Result<(), ReadStop> {
-        let short = || damage_error("an interface's block is too short");
+        let short = || damage_error("an interface block is too short");
         let link_type_number = self.order.u16(body, 0).ok_or_else(short)?;
         let snap_bytes = self.order.u32(body, 4).ok_or_else(short)?;
         if about.interfaces.len() >= MAX_INTERFACES {
@@ -181,7 +181,7 @@ impl PcapngParser {
     }
 
     fn parse_enhanced_packet(&self, body: &[u8]) -> Result<PacketLocation, ReadStop> {
-        let short = || damage_error("a packet's block is too short");
+        let short = || damage_error("a packet block is too short");
         let field = |at| self.order.u32(body, at).ok_or_else(short);
         let (number, high, low) = (field(0)?, field(4)?, field(8)?);
         let (captured, original_bytes) = (field(12)? as usize, field(16)?);
@@ -213,7 +213,7 @@ impl PcapngParser {
 
     /// Decodes a simple packet: it has no timestamp and belongs to the first interface.
     fn parse_simple_packet(&self, body: &[u8]) -> Result<PacketLocation, ReadStop> {
-        let short = || damage_error("a packet's block is too short");
+        let short = || damage_error("a packet block is too short");
         let original_bytes = self.order.u32(body, 0).ok_or_else(short)?;
         let unit = self.interface_clock(0)?;
         let snap = if unit.snap_bytes == 0 {
@@ -236,7 +236,7 @@ impl PcapngParser {
         let unit = self.clocks.get(number as usize).copied();
         unit.ok_or_else(|| {
             damage_error(format!(
-                "a packet of interface {number}, which is not there"
+                "a packet of interface {number}, which is not described"
             ))
         })
     }
@@ -251,7 +251,7 @@ fn detect_byte_order(bytes: &[u8]) -> Result<ByteOrder, ReadStop> {
     [ByteOrder::Little, ByteOrder::Big]
         .into_iter()
         .find(|order| order.u32(bytes, 0) == Some(BYTE_ORDER))
-        .ok_or_else(|| damage_error("a section does not say its byte order"))
+        .ok_or_else(|| damage_error("a section has no valid byte-order mark"))
 }
 
 /// Returns the units in a second: a power of ten, or of two if the highest bit is set.
@@ -259,7 +259,7 @@ fn parse_resolution(resolution: u8) -> Result<u64, ReadStop> {
     let exponent = u32::from(resolution & 0x7f);
     let base: u64 = if resolution & 0x80 == 0 { 10 } else { 2 };
     let units = base.checked_pow(exponent);
-    units.ok_or_else(|| damage_error("an interface counts time in units that no clock has"))
+    units.ok_or_else(|| damage_error("an interface has an invalid timestamp resolution"))
 }
 
 /// Returns the code and the value of each option, up to the first that does not fit.

@@ -41,7 +41,7 @@ impl ClientDriver<'_, '_> {
         }
         loop {
             let closed = match self.receive(&mut bytes) {
-                Ok(0) => self.feed(ClientInput::Cut("the server closed it".to_owned())),
+                Ok(0) => self.feed(ClientInput::Cut("closed by the server".to_owned())),
                 Ok(count) => self.feed(ClientInput::Bytes(&bytes[..count])),
                 Err(error) if is_timeout(&error) => self.feed(ClientInput::Tick),
                 Err(error) => self.feed(ClientInput::Cut(error.to_string())),

@@ -46,13 +46,13 @@ impl ClientStep {
     pub fn describe(self) -> &'static str {
         match self {
             ClientStep::Greeting => "greeting",
-            ClientStep::Asking => "asking for the test",
+            ClientStep::Asking => "requesting the test",
             ClientStep::Opening => "opening the data streams",
-            ClientStep::Starting => "getting the engines ready",
-            ClientStep::Running => "payload was flowing",
-            ClientStep::Ending => "the last bytes were arriving",
+            ClientStep::Starting => "preparing the transfer",
+            ClientStep::Running => "transferring payload",
+            ClientStep::Ending => "waiting for the last bytes",
             ClientStep::Exchanging => "exchanging results",
-            ClientStep::Leaving | ClientStep::Closed => "taking leave",
+            ClientStep::Leaving | ClientStep::Closed => "ending the session",
         }
     }
 }
@@ -265,7 +265,7 @@ impl ClientProtocol {
 
     fn receive_state(&mut self, now: Duration, byte: u8) {
         let Some(state) = TestState::from_byte(byte) else {
-            return self.violation(format!("it said {byte}, which is no state of iperf3"));
+            return self.violation(format!("it sent {byte}, which is not an iperf3 state"));
         };
         match (self.step, state) {
             (ClientStep::Greeting, TestState::ParameterExchange) => self.send_parameters(now),
@@ -295,7 +295,7 @@ impl ClientProtocol {
             (step, TestState::ServerTerminate) => self.close(ClientTestEnd::Terminated { step }),
             (_, TestState::ServerError) => self.refusal = Some(Vec::new()),
             (step, state) => {
-                self.violation(format!("it said {state:?} while {}", step.describe()));
+                self.violation(format!("it sent {state:?} while {}", step.describe()));
             }
         }
     }

@@ -105,6 +105,6 @@ fn greet_server(socket: &UdpSocket, within: Duration) -> io::Result<()> {
             }
         }
     }
-    let why = "no answer to its hello: is UDP blocked on the path?";
+    let why = "no answer to its hello: UDP may be blocked on the path";
     Err(io::Error::new(io::ErrorKind::TimedOut, why))
 }

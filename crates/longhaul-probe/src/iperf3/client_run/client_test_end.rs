@@ -9,28 +9,28 @@ pub enum ClientTestEnd {
     #[error("the test is over")]
     Finished,
     /// The server runs one test at a time.
-    #[error("it is busy with another test")]
+    #[error("the server is busy with another test")]
     Busy,
     /// The server denied access in a later step, with the same state as `Busy`.
-    #[error("it denied access while {}", step.describe())]
+    #[error("the server denied access while {}", step.describe())]
     Denied { step: ClientStep },
     /// The server refused the test with an error code.
-    #[error("it refuses while {}: {refusal}", step.describe())]
+    #[error("the server refused while {}: {refusal}", step.describe())]
     Refused {
         step: ClientStep,
         refusal: ServerRefusal,
     },
     /// The test was ended on the server.
-    #[error("it was ended there while {}", step.describe())]
+    #[error("the server ended the test while {}", step.describe())]
     Terminated { step: ClientStep },
     /// No answer arrived in time.
-    #[error("it did not answer in time while {}", step.describe())]
+    #[error("the server did not answer in time while {}", step.describe())]
     TimedOut { step: ClientStep },
     /// The server's message is not iperf3's protocol.
-    #[error("it does not speak as iperf3 does while {}: {what}", step.describe())]
+    #[error("the server violated the iperf3 protocol while {}: {what}", step.describe())]
     Violation { step: ClientStep, what: String },
     /// The control connection ended.
-    #[error("the connection ended while {}: {why}", step.describe())]
+    #[error("the connection was lost while {}: {why}", step.describe())]
     Cut { step: ClientStep, why: String },
     /// This end could not continue.
     #[error("{0}")]
@@ -42,29 +42,29 @@ impl ClientTestEnd {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             ClientTestEnd::Busy => {
-                "try again when its test is over; `longhaul serve` in its place serves many at once"
+                "try again when its test is over, or run `longhaul serve` there, which serves many at once"
             }
             ClientTestEnd::Denied { .. } => {
-                "it may want a user and a password: `--iperf3-user`, `--iperf3-public-key`"
+                "pass a user if it requires one: `--iperf3-user NAME --iperf3-public-key FILE`"
             }
             ClientTestEnd::Refused { refusal, .. } => match refusal.code {
-                5..=37 => "ask for less, or for what its release knows",
+                5..=37 => "request less, or only what its release supports",
                 142 => {
-                    "it wants a user and a password that it knows: `--iperf3-user`, \
-                     `--iperf3-public-key`, and before 3.17 `--iperf3-pkcs1`"
+                    "pass a user that it knows: `--iperf3-user NAME --iperf3-public-key FILE`, \
+                     and `--iperf3-pkcs1` for a server before 3.17"
                 }
-                _ => "look at what it printed there",
+                _ => "check what the server printed",
             },
-            ClientTestEnd::Terminated { .. } => "start it again, and measure again",
+            ClientTestEnd::Terminated { .. } => "start the server again, then measure again",
             ClientTestEnd::TimedOut {
                 step: ClientStep::Greeting,
-            } => {
-                "check that an iperf3 server listens on this port, and is not in the middle of a test"
-            }
+            } => "check that an iperf3 server listens on this port and is not running a test",
             ClientTestEnd::TimedOut { .. } | ClientTestEnd::Cut { .. } => {
-                "look at what it printed there, and whether a firewall lets its streams pass"
+                "check what the server printed, and that no firewall blocks its streams"
             }
-            ClientTestEnd::Violation { .. } => "check `--port`, and that it is iperf3 3.1 or newer",
+            ClientTestEnd::Violation { .. } => {
+                "check `--port`, and that the server is iperf3 3.1 or newer"
+            }
             ClientTestEnd::Finished | ClientTestEnd::Failed(_) => return None,
         })
     }

@@ -49,7 +49,7 @@ pub(super) fn join_ends(
         RunDirection::Both => (told[..streams].to_vec(), told[streams..].to_vec()),
     };
     let one_way = |sends: bool, own: Option<EngineResult>, told: &[&StreamResults]| {
-        let own = own.ok_or("this end's engine gave no result")?;
+        let own = own.ok_or("no result from the engine of this end")?;
         join_direction(known, sends, own, (far, told))
     };
     match known.plan.direction {

@@ -37,9 +37,9 @@ pub enum LoginError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{path} holds no public RSA key in PEM", path = path.display())]
+    #[error("{path} contains no public RSA key in PEM", path = path.display())]
     Key { path: PathBuf },
-    #[error("user and password are too long for this key")]
+    #[error("the user and the password are too long for this key")]
     TooLong,
 }
 

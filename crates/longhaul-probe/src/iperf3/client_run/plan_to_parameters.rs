@@ -69,7 +69,7 @@ pub(super) fn check_iperf3_plan(plan: &ThroughputPlan) -> Result<(), LimitError>
         );
     }
     if plan.start_at_us.is_some() {
-        return no("start_at", "with an iperf3 server", "at once");
+        return no("start_at", "with an iperf3 server", "an immediate start");
     }
     if plan.capture.is_some_and(|capture| capture.far) {
         return no("capture", "at an iperf3 server", "at this end only");
@@ -131,12 +131,12 @@ pub(super) fn tcp_block_bytes(plan: &ThroughputPlan) -> u64 {
 
 /// Returns the caveats about what an iperf3 server does not report or may not do.
 pub(super) fn list_caveats(plan: &ThroughputPlan) -> Vec<ReportCaveat> {
-    let sends = "the far end is iperf3: of its sender only bytes, retransmissions and processor \
-                 time are known, so that what limited the run can hardly be told";
-    let reads = "the far end is iperf3: of its receiver only bytes and processor time are known; \
-                 when they arrived is told by what its kernel acknowledged";
-    let datagrams = "the far end is iperf3, which tells neither duplicates nor the order of \
-                     datagrams that it received: these counts are absent";
+    let sends = "the server is iperf3: it reports only bytes, retransmits and CPU time of its \
+                 sender, which rarely show what limited the run";
+    let reads = "the server is iperf3: it reports only bytes and CPU time of its receiver; the \
+                 arrival times are those of the acknowledgements from its kernel";
+    let datagrams = "the server is iperf3: it reports neither duplicates nor reordering of the \
+                     datagrams that it received; these counts are absent";
     let mut caveats = Vec::new();
     let mut add = |text: &str| caveats.push(ReportCaveat::new("iperf3_far_end", text));
     let udp = plan.transport != RunTransport::Tcp;
@@ -151,7 +151,7 @@ pub(super) fn list_caveats(plan: &ThroughputPlan) -> Vec<ReportCaveat> {
     }
     if plan.mode == ReceiveMode::Wire && plan.direction != RunDirection::Reverse {
         add(
-            "an iperf3 server discards payload in its kernel since 3.19 only: this run may be \
+            "iperf3 servers discard payload in the kernel only since 3.19: this run may be \
              `delivered` there",
         );
     }

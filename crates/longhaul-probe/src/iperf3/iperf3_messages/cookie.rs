@@ -23,7 +23,7 @@ impl TestCookie {
         let (text, _) = bytes.split_at_mut(COOKIE_BYTES - 1);
         SystemRandom::new()
             .fill(text)
-            .map_err(|_| io::Error::other("the system gave no random bytes"))?;
+            .map_err(|_| io::Error::other("the kernel provides no random bytes"))?;
         for byte in text {
             *byte = LETTERS[usize::from(*byte % 32)];
         }

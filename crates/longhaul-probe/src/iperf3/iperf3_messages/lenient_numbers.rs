@@ -35,7 +35,9 @@ impl Visitor<'_> for WholeVisitor {
         if value.abs() < TWO_POW_63 {
             return Ok(value.round() as i64);
         }
-        Err(E::custom(format!("{value} is no whole number of 64 bits")))
+        Err(E::custom(format!(
+            "{value} is not a whole number of 64 bits"
+        )))
     }
 }
 

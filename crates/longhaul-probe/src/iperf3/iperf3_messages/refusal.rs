@@ -102,23 +102,23 @@ impl Iperf3Error {
             Iperf3Error::Window => "the window is out of range",
             Iperf3Error::Mss => "the MSS is out of range",
             Iperf3Error::Omit => "the omitted time is out of range",
-            Iperf3Error::Unimplemented => "this is not implemented there",
+            Iperf3Error::Unimplemented => "the server does not implement this",
             Iperf3Error::Burst => "the burst is out of range",
-            Iperf3Error::EndConditions => "the test has no end, or several",
+            Iperf3Error::EndConditions => "the test has no end condition, or several",
             Iperf3Error::DatagramSize => "the datagram size is out of range",
             Iperf3Error::Tos => "the type of service is out of range",
             Iperf3Error::ReverseAndBidirectional => "a test is reverse or bidirectional, not both",
             Iperf3Error::TotalRate => "the rate is above the server's limit",
             Iperf3Error::DurationAboveLimit => "the duration is above the server's limit",
             Iperf3Error::Connection => "a connection cannot be made",
-            Iperf3Error::Message => "a message is not understood",
-            Iperf3Error::Parameters => "the parameters are not understood",
-            Iperf3Error::Results => "the results are not understood",
+            Iperf3Error::Message => "a message is invalid",
+            Iperf3Error::Parameters => "the parameters are invalid",
+            Iperf3Error::Results => "the results are invalid",
             Iperf3Error::ServerTerminated => "the server ended the test",
             Iperf3Error::Congestion => "the congestion control cannot be set",
             Iperf3Error::Pacing => "the pacing rate cannot be set",
-            Iperf3Error::Authentication => "the user is not let in",
-            Iperf3Error::Silence => "nothing came for long",
+            Iperf3Error::Authentication => "the user is not authorized",
+            Iperf3Error::Silence => "no data arrived for too long",
             Iperf3Error::Stream => "a stream cannot be opened",
         }
     }
@@ -165,8 +165,8 @@ impl fmt::Display for ServerRefusal {
             .iter()
             .find(|known| known.code() == self.code);
         match known {
-            Some(trouble) => write!(f, "{} (iperf3's error {})", trouble.describe(), self.code)?,
-            None => write!(f, "iperf3's error {}", self.code)?,
+            Some(trouble) => write!(f, "{} (iperf3 error {})", trouble.describe(), self.code)?,
+            None => write!(f, "iperf3 error {}", self.code)?,
         }
         if self.system != 0 {
             write!(f, ": {}", std::io::Error::from_raw_os_error(self.system))?;

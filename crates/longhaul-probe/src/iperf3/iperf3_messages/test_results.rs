@@ -64,15 +64,15 @@ pub struct StreamResults {
 /// The reason why results are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResultsFault {
-    #[error("results of {count} streams, where {expected} run")]
+    #[error("results of {count} streams, expected {expected}")]
     Streams { count: usize, expected: usize },
     #[error("no result of stream {id}")]
     Absent { id: i64 },
     #[error("a negative count of stream {id}")]
     Negative { id: i64 },
-    #[error("a time or share that is no number of seconds or percent")]
+    #[error("a time or percentage that is not a finite number")]
     NotFinite,
-    #[error("one of two keys that come together (omitted_errors, omitted_packets) of stream {id}")]
+    #[error("only one of omitted_errors and omitted_packets for stream {id}")]
     Unpaired { id: i64 },
 }
 

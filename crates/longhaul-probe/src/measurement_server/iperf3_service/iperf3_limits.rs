@@ -40,7 +40,7 @@ impl Iperf3Limits {
             return Ok(());
         }
         let why = format!(
-            "{} s, where {} s are allowed",
+            "{} s requested, at most {} s allowed",
             asked.as_secs(),
             longest.as_secs()
         );
@@ -92,7 +92,7 @@ impl RateMeter {
             let (all, most) = (Rate::bits_per_second(all), limit.as_rate());
             return Err((
                 Iperf3Error::TotalRate,
-                format!("{all} together, where {most} are allowed"),
+                format!("{all} requested in total, at most {most} allowed"),
             ));
         }
         let number = tests.last_key_value().map_or(0, |(last, _)| last + 1);
@@ -139,7 +139,7 @@ impl MeteredTest<'_> {
         let (all, most) = (Rate::bits_per_second(all), self.limit.as_rate());
         Err((
             Iperf3Error::TotalRate,
-            format!("{all} carried, where {most} are allowed"),
+            format!("{all} transferred in total, at most {most} allowed"),
         ))
     }
 }

@@ -77,7 +77,7 @@ impl<'a> Iperf3Session<'a> {
         match Iperf3Session::new((service, port), options, cookie, arrival) {
             Ok(session) => session.drive(),
             Err(error) => {
-                let why = format!("its socket cannot be used: {error}");
+                let why = format!("cannot use its socket: {error}");
                 (service.log)(ServeEvent::Dismissed { peer, why });
             }
         }
@@ -150,7 +150,7 @@ impl<'a> Iperf3Session<'a> {
         let wait = left.clamp(Duration::from_millis(1), poll);
         let heard = self.stream.set_read_timeout(Some(wait));
         match heard.and_then(|()| self.stream.read(bytes)) {
-            Ok(0) => self.feed(ServerInput::Gone("it hung up".to_owned())),
+            Ok(0) => self.feed(ServerInput::Gone("it closed the connection".to_owned())),
             Ok(count) => self.feed(ServerInput::Bytes(&bytes[..count])),
             Err(error) if is_timeout(&error) => {}
             Err(error) => self.feed(ServerInput::Gone(error.to_string())),
@@ -168,7 +168,7 @@ impl<'a> Iperf3Session<'a> {
     fn poll(&mut self) {
         if self.service.is_stopping() {
             self.feed(ServerInput::Terminate(
-                "the service is being stopped".to_owned(),
+                "the server is shutting down".to_owned(),
             ));
         }
         if let Some(asked) = self.waiting.take() {

@@ -97,7 +97,7 @@ impl TestRegistry {
         let Some(test) = held.tests.get_mut(cookie) else {
             return Err(ClaimError::Unknown(stream));
         };
-        let why = "its test has all its streams";
+        let why = "its test already has all its streams";
         if test.left == 0 {
             return Err(ClaimError::Refused(stream, why));
         }

@@ -209,8 +209,8 @@ impl PathRun<'_> {
             Ok(options) => self.observation.options = Some(options),
             Err(error) => {
                 let why = format!(
-                    "options are seen on a TCP connection, and {} takes none: {error}; give a \
-                     port where something listens",
+                    "TCP options are read from a connection, and {} accepts none: {error}; pass \
+                     a port on which a service listens",
                     self.address
                 );
                 self.record_missing(PathPart::Options, why);
@@ -222,9 +222,9 @@ impl PathRun<'_> {
 fn describe_unfinished_search(low: Option<u32>, high: Option<u32>) -> String {
     match (low, high) {
         (Some(low), Some(high)) => format!(
-            "the search ended before its end: packets of {low} bytes pass, of {high} they do not"
+            "the search was not completed: packets of {low} bytes pass, those of {high} do not"
         ),
-        (Some(low), None) => format!("the search ended before its end: {low} bytes pass"),
-        (None, _) => "the search ended before anything was answered".to_owned(),
+        (Some(low), None) => format!("the search was not completed: packets of {low} bytes pass"),
+        (None, _) => "the search was not completed: no packet was answered".to_owned(),
     }
 }

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::fmt::Write;
 use std::net::IpAddr;
 
-pub(super) const STOPPED: &str = "the look was stopped before";
+pub(super) const STOPPED: &str = "interrupted before this step";
 
 /// Returns the value of [`longhaul_model::report::v1::path::MissingPart::what`].
 pub(super) const fn part_name(part: PathPart) -> &'static str {
@@ -49,7 +49,7 @@ pub(super) fn describe_server_error(error: &ProbeError) -> String {
 /// Describes a part that requires longhaul on the target, which did not take part.
 pub(super) fn describe_missing_server(what: &str, error: &ProbeError) -> String {
     format!(
-        "{what} takes a longhaul at the far end (`longhaul serve`): {}",
+        "{what} requires `longhaul serve` on the target: {}",
         describe_server_error(error)
     )
 }
@@ -61,7 +61,7 @@ pub(super) fn describe_unanswered_probes(
 ) -> String {
     let name = protocol_name(protocol);
     match denied {
-        Some((by, word)) => format!("{name} probes are not answered: {by} says {word}"),
+        Some((by, word)) => format!("{name} probes are not answered: {by} reports {word}"),
         None => format!("{name} probes are not answered: a firewall may drop them"),
     }
 }
@@ -69,11 +69,11 @@ pub(super) fn describe_unanswered_probes(
 /// Describes the failure of the requested probes, and the protocol used instead.
 pub(super) fn describe_substitute_protocol(troubles: &[String], used: ProbeProtocol) -> String {
     let why = troubles.join("; ");
-    format!("{why}; measured by {} in their place", protocol_name(used))
+    format!("{why}; measured with {} instead", protocol_name(used))
 }
 
 /// Caveat for UDP, whose answers are rate limited.
-pub(super) const UDP_LIMIT: &str = "most hosts answer UDP probes about once a second only: \
+pub(super) const UDP_LIMIT: &str = "most hosts answer UDP probes only about once a second: \
      losses at shorter intervals are not losses of the path";
 
 #[cfg(test)]
@@ -88,9 +88,9 @@ mod tests {
             address: "192.0.2.1:5201".parse().expect("an address"),
             source: io::ErrorKind::ConnectionRefused.into(),
         };
-        let text = describe_missing_server("the route back", &error);
+        let text = describe_missing_server("the return route", &error);
         for part in [
-            "the route back",
+            "the return route",
             "cannot connect to far",
             "refused",
             "longhaul serve",
@@ -105,7 +105,7 @@ mod tests {
         let text = describe_unanswered_probes(ProbeProtocol::Tcp, Some((router, "prohibited")));
         assert_eq!(
             text,
-            "TCP probes are not answered: 192.0.2.1 says prohibited"
+            "TCP probes are not answered: 192.0.2.1 reports prohibited"
         );
     }
 }

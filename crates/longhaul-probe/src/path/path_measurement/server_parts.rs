@@ -27,11 +27,11 @@ impl PathRun<'_> {
             Err(error) if self.plan.reverse => {
                 self.record_missing(
                     PathPart::Reverse,
-                    missing_reasons::describe_missing_server("the way back", &error),
+                    missing_reasons::describe_missing_server("the return path", &error),
                 );
             }
             Err(error) => {
-                let what = "what the far end has of options";
+                let what = "reading the TCP options of the server";
                 self.record_missing(
                     PathPart::Options,
                     missing_reasons::describe_missing_server(what, &error),
@@ -102,7 +102,7 @@ impl PathRun<'_> {
         let (Some(traced), Some(trace)) = (self.observation.route.clone(), &self.plan.trace) else {
             self.record_missing(
                 PathPart::Load,
-                "hops are watched on a traced route, and there is none",
+                "watching hops requires a traced route, and there is none",
             );
             return;
         };

@@ -28,7 +28,7 @@ const BUFFER_BYTES: usize = 1 << 16;
 /// Attempts to find free neighbouring ports.
 const PORT_ATTEMPTS: u32 = 20;
 /// Alternatives that work without raw sockets.
-const WITHOUT_RAW: &str = "TCP round trips are timed by connecting, which needs no privilege";
+const WITHOUT_RAW: &str = "use TCP probes, which time a connect and need no privilege";
 const WITHOUT_PING: &str = "use UDP or TCP probes, or widen net.ipv4.ping_group_range";
 
 /// Destination and options of the packets.

@@ -118,7 +118,7 @@ impl HopProber {
     pub fn poll(&mut self, until: Instant) -> Result<Option<HopEcho>, PathError> {
         loop {
             let heard = self.socket.receive();
-            let heard = heard.map_err(|source| self.path_error("hear the answers", source))?;
+            let heard = heard.map_err(|source| self.path_error("receive answers", source))?;
             let nothing = heard.is_none();
             if let Some(echo) = heard.and_then(|heard| self.match_arrival(heard)) {
                 return Ok(Some(echo));
@@ -161,7 +161,7 @@ impl HopProber {
     }
 
     fn path_error(&self, what: &str, source: std::io::Error) -> PathError {
-        let what = format!("{what} by {} to", protocol_name(self.request.protocol));
+        let what = format!("{what} with {} to", protocol_name(self.request.protocol));
         PathError::from_io_error(what, self.request.destination, source, None)
     }
 

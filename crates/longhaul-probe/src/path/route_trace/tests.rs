@@ -35,11 +35,11 @@ fn traced(asked: &TraceRequest) -> Option<ObservedRoute> {
         Ok(route) => Some(route),
         Err(error) => {
             let told = error.to_string();
-            assert!(told.contains("that takes root"), "{told}");
+            assert!(told.contains("this requires root"), "{told}");
             assert!(
                 error
                     .hint()
-                    .is_some_and(|hint| hint.contains("trace by UDP"))
+                    .is_some_and(|hint| hint.contains("trace with UDP"))
             );
             assert_eq!(error.exit_code(), 5);
             None

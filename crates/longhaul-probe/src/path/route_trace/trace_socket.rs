@@ -23,10 +23,10 @@ pub(super) const FLOWS: u16 = 256;
 /// Attempts to get a port from the kernel with room for all flows above it.
 const PORT_ATTEMPTS: u32 = 20;
 
-const UDP_WITHOUT: &str =
-    "trace by UDP, which takes no privilege, or give longhaul that right: setcap cap_net_raw+ep";
-const ICMP_WITHOUT: &str = "trace by UDP, which takes no privilege, or permit pings: sysctl -w \
-                            net.ipv4.ping_group_range=\"0 2147483647\"";
+const UDP_WITHOUT: &str = "trace with UDP, which needs no privilege, or grant CAP_NET_RAW: \
+     `setcap cap_net_raw+ep $(command -v longhaul)`";
+const ICMP_WITHOUT: &str = "trace with UDP, which needs no privilege, or permit pings: `sysctl -w \
+                            net.ipv4.ping_group_range=\"0 2147483647\"`";
 
 /// Sockets of the probes.
 enum TraceTransport {
@@ -78,7 +78,7 @@ impl TraceSocket {
         way: io::Result<(TraceTransport, ProbeFlow)>,
         asked: &TraceRequest,
     ) -> Result<TraceSocket, PathError> {
-        let what = format!("trace the route by {} to", protocol_name(asked.protocol));
+        let what = format!("trace the route with {} to", protocol_name(asked.protocol));
         let right = match asked.protocol {
             ProbeProtocol::Icmp => (PING_PRIVILEGE, ICMP_WITHOUT),
             ProbeProtocol::Udp | ProbeProtocol::Tcp => (RAW_PRIVILEGE, UDP_WITHOUT),

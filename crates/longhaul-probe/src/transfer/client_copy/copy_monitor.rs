@@ -75,7 +75,7 @@ impl ClientCopy<'_> {
             if moved_at.elapsed() > STALL_TIMEOUT && self.total_bytes().is_some() {
                 return Err(CopyError::Network {
                     address: self.control.address(),
-                    what: format!("nothing has moved for {} s", STALL_TIMEOUT.as_secs()),
+                    what: format!("no data was transferred for {} s", STALL_TIMEOUT.as_secs()),
                 });
             }
             std::thread::sleep(look);
@@ -136,7 +136,7 @@ impl ClientCopy<'_> {
         let mut caveats = Vec::new();
         if self.left_out > 0 {
             let text = format!(
-                "{} of the source are symbolic links, devices, pipes or sockets and were left out",
+                "{} entries of the source were left out: symbolic links, devices, pipes or sockets",
                 self.left_out
             );
             caveats.push(ReportCaveat::new("left_out", text));

@@ -194,7 +194,7 @@ impl ClientCopy<'_> {
 }
 
 fn start_error(error: &io::Error) -> CopyError {
-    CopyError::Local(format!("cannot begin: {error}"))
+    CopyError::Local(format!("cannot start the copy: {error}"))
 }
 
 /// Returns the entries that fit into one message, at least one.

@@ -31,7 +31,7 @@ impl CopyReceiver {
                 return;
             }
             let Some((head, tag)) = BlockHeader::decode(&front) else {
-                return halt.fail_lost("what came on a data connection is no block");
+                return halt.fail_lost("received data that is not a block");
             };
             if let Err(why) = self.check_header(&head) {
                 return halt.fail_lost(format!("the source sent {why}"));
@@ -64,7 +64,7 @@ impl CopyReceiver {
             _ => !filler,
         };
         if !right {
-            return Err("blocks of another kind than agreed".to_owned());
+            return Err("blocks of an unexpected kind".to_owned());
         }
         if filler {
             return Ok(());
@@ -73,7 +73,8 @@ impl CopyReceiver {
         let entry = entry
             .map(|planned| &planned.entry)
             .filter(|entry| !entry.folder);
-        let entry = entry.ok_or_else(|| format!("a block of file {}, which is none", head.file))?;
+        let entry =
+            entry.ok_or_else(|| format!("a block of file {}, which does not exist", head.file))?;
         let fits = match (head.kind, entry.size_bytes) {
             (BlockKind::End, Some(size)) => head.length == size,
             (BlockKind::End, None) => true,
@@ -84,7 +85,7 @@ impl CopyReceiver {
             return Ok(());
         }
         Err(format!(
-            "a block of {} bytes that does not fit",
+            "a block with an invalid length of {} bytes",
             head.length
         ))
     }
@@ -198,7 +199,7 @@ impl CopyReceiver {
     }
 }
 
-const FORGED: &str = "a block came that the source did not send: something changed it on its way";
+const FORGED: &str = "received a block that the source did not send: it was changed on the path";
 
 /// Closes the job queue when the last connection ends.
 struct ReceiverGuard<'a>(&'a CopyReceiver);

@@ -189,5 +189,5 @@ impl CopyReceiver {
 }
 
 fn digest_mismatch() -> io::Error {
-    io::Error::other("its sum is not that of the source; nothing of it was kept")
+    io::Error::other("its checksum differs from that of the source; the file was discarded")
 }

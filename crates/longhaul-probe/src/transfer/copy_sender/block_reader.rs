@@ -285,7 +285,7 @@ impl Drop for ReaderGuard<'_> {
 }
 
 fn source_changed_error() -> io::Error {
-    io::Error::other("it changed under the copy; copy it again once nobody writes it")
+    io::Error::other("it changed during the copy; copy it again when no program writes to it")
 }
 
 /// Fills the buffer unless input ends or a halt is set: a pipe may stay silent for ever.

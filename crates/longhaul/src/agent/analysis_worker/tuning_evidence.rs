@@ -28,14 +28,14 @@ pub fn add_tuning_cause(
         return;
     };
     let text = format!(
-        "a search after the event found {}, which gave {} instead of {}",
+        "a scan after the event found {}, which reached {} instead of {}",
         describe_setting(&found.setting),
         format_rate(found.goodput_bps),
         format_rate(event.after.median as u64)
     );
     let advice = FindingAdvice {
         place: "initiator".to_owned(),
-        text: format!("Use {}", describe_setting(&found.setting)),
+        text: format!("Use {}.", describe_setting(&found.setting)),
         command: None,
         expected_bps: Some(found.goodput_bps),
     };
@@ -64,7 +64,7 @@ fn build_finding(event: &ChangeEvent) -> ReportFinding {
     ReportFinding {
         cause: "retune".to_owned(),
         summary: format!(
-            "The setting no longer fits the path: another one gives more than the {} of the runs",
+            "The setting no longer fits the path: another one is faster than the {} of the runs",
             format_rate(event.after.median as u64)
         ),
         confidence_ratio: CONFIRMED_CONFIDENCE_RATIO,
@@ -76,7 +76,7 @@ fn build_finding(event: &ChangeEvent) -> ReportFinding {
 
 fn describe_setting(setting: &TransferSetting) -> String {
     let window = setting.window_bytes.map_or_else(
-        || "windows left to the kernel".to_owned(),
+        || "autotuned windows".to_owned(),
         |bytes| format!("windows of {}", Bytes(bytes)),
     );
     let control = setting.congestion_control.as_ref();

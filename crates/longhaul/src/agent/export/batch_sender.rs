@@ -188,7 +188,7 @@ impl BatchSender {
                 stored.await.map_err(gone)?
             }
             _ => Err(DeliveryError::Temporary(
-                "there is no destination".to_owned(),
+                "no collector or database is configured".to_owned(),
             )),
         }
     }
@@ -241,9 +241,9 @@ impl BatchSender {
         let full = bound.is_some_and(|bound| held > bound);
         if self.outbox_limit.set_full(full) {
             self.log.warn(if full {
-                "more waits to be sent than spool_bytes allows beyond [retain]: no run starts"
+                "unsent results beyond [retain] exceed spool_bytes: no run starts"
             } else {
-                "what waits to be sent fits into spool_bytes again: runs start again"
+                "unsent results are within spool_bytes again; runs resume"
             });
         }
         let mut figures = self
@@ -259,8 +259,8 @@ impl BatchSender {
         if let Some(first) = refused.first() {
             let count = refused.len();
             self.log.warn(&format!(
-                "{count} of what was sent {} not taken and stays here; the first because: {}",
-                if count == 1 { "was" } else { "were" },
+                "the receiver rejected {count} {}, kept in this archive; first reason: {}",
+                if count == 1 { "item" } else { "items" },
                 first.why
             ));
         }
@@ -282,7 +282,7 @@ impl BatchSender {
         if self.logged_error.as_ref() != Some(&why) {
             let whereto = self.destination_name();
             self.log.warn(&format!(
-                "cannot send to {whereto}: {why}; what is measured waits in the archive"
+                "cannot send to {whereto}: {why}; results are kept in the archive"
             ));
             self.logged_error = Some(why);
         }
@@ -292,7 +292,7 @@ impl BatchSender {
     fn record_success(&mut self) {
         if self.backoff.failures() > 0 {
             self.log.info(&format!(
-                "{} takes what was measured again",
+                "{} accepts results again",
                 self.destination_name()
             ));
         }

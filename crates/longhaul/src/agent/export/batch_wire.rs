@@ -117,9 +117,9 @@ fn encode_planned(row: &PlannedEntry) -> Value {
 /// Parses a batch. Returns an error only if the batch as a whole is invalid.
 pub fn parse_batch(bytes: &[u8]) -> Result<ResultBatch, String> {
     let mut value: Value =
-        serde_json::from_slice(bytes).map_err(|error| format!("it is not JSON: {error}"))?;
+        serde_json::from_slice(bytes).map_err(|error| format!("it is not valid JSON: {error}"))?;
     check_schema(&value)?;
-    let missing = |key: &str| format!("it has no `{key}`, or a strange one");
+    let missing = |key: &str| format!("`{key}` is missing or invalid");
     let agent = get_text(&value, "agent").ok_or_else(|| missing("agent"))?;
     let sent_us = value["sent_us"]
         .as_i64()
@@ -129,13 +129,15 @@ pub fn parse_batch(bytes: &[u8]) -> Result<ResultBatch, String> {
     };
     if items.len() > MAX_ITEMS {
         let count = items.len();
-        return Err(format!("it has {count} items; at most {MAX_ITEMS}"));
+        return Err(format!(
+            "it has {count} items; at most {MAX_ITEMS} are allowed"
+        ));
     }
     let items = items.into_iter().map(parse_item).collect::<Option<_>>();
     Ok(ResultBatch {
         agent,
         sent_us,
-        items: items.ok_or("an item of it has no place")?,
+        items: items.ok_or("an item has no valid `place`")?,
     })
 }
 
@@ -144,9 +146,9 @@ fn check_schema(value: &Value) -> Result<(), String> {
         Some(SCHEMA) => Ok(()),
         Some(other) => {
             let other: String = other.chars().take(40).collect();
-            Err(format!("its schema is {other:?}, known is {SCHEMA:?}"))
+            Err(format!("its schema is {other:?}; expected {SCHEMA:?}"))
         }
-        None => Err(format!("it has no `schema`; known is {SCHEMA:?}")),
+        None => Err(format!("it has no `schema`; expected {SCHEMA:?}")),
     }
 }
 
@@ -159,23 +161,23 @@ fn parse_item(mut value: Value) -> Option<BatchItem> {
     } else if value["event"].is_object() {
         serde_json::from_value(value["event"].take())
             .map(|event| BatchPayload::Event(Box::new(event)))
-            .map_err(|error| format!("it is no event: {error}"))
+            .map_err(|error| format!("the event is invalid: {error}"))
     } else {
-        Err("it is neither run nor planned nor event".to_owned())
+        Err("the item is neither a run nor a planned run nor an event".to_owned())
     };
     Some(BatchItem { place, item })
 }
 
 fn parse_run(mut value: Value) -> Result<BatchPayload, String> {
     let Value::Array(pairs) = value["pairs"].take() else {
-        return Err("the run has no list of pairs".to_owned());
+        return Err("the run has no list `pairs`".to_owned());
     };
     let pairs = pairs.iter().map(parse_pair).collect::<Option<_>>();
     let Value::String(report) = value["report"].take() else {
-        return Err("the run has no report as text".to_owned());
+        return Err("the run has no text `report`".to_owned());
     };
     Ok(BatchPayload::Run(ReportedRun {
-        pairs: pairs.ok_or("a pair of the run has no `from` and `to`")?,
+        pairs: pairs.ok_or("a pair of the run lacks `from` or `to`")?,
         near: get_text(&value, "near"),
         report,
     }))
@@ -189,7 +191,7 @@ fn parse_pair(value: &Value) -> Option<HostPair> {
 }
 
 fn parse_planned(value: &Value) -> Result<BatchPayload, String> {
-    let missing = |key: &str| format!("the planned run has no `{key}`, or a strange one");
+    let missing = |key: &str| format!("`{key}` of the planned run is missing or invalid");
     let outcome = match (get_text(value, "run"), get_text(value, "missed")) {
         (Some(run_id), None) => Some(PlannedOutcome::Done { run_id }),
         (None, Some(reason)) => Some(PlannedOutcome::Missed { reason }),
@@ -231,15 +233,15 @@ impl BatchResponse {
 
     /// Parses a response. The caller ignores places that it did not send.
     pub fn parse(bytes: &[u8]) -> Result<BatchResponse, String> {
-        let value: Value =
-            serde_json::from_slice(bytes).map_err(|error| format!("it is not JSON: {error}"))?;
+        let value: Value = serde_json::from_slice(bytes)
+            .map_err(|error| format!("it is not valid JSON: {error}"))?;
         check_schema(&value)?;
         let count = |key: &str| value[key].as_u64().unwrap_or(0);
         let refused = value["refused"].as_array().map_or(&[][..], Vec::as_slice);
         let refused = refused.iter().take(MAX_ITEMS).map(|it| {
             Some(RefusedEntry {
                 place: it["place"].as_i64()?,
-                why: sanitize_reason(it["why"].as_str().unwrap_or("it gave no reason")),
+                why: sanitize_reason(it["why"].as_str().unwrap_or("no reason was given")),
             })
         });
         Ok(BatchResponse {
@@ -249,7 +251,7 @@ impl BatchResponse {
             late_values: count("late_values"),
             refused: refused
                 .collect::<Option<_>>()
-                .ok_or("a refusal in it has no place")?,
+                .ok_or("a rejected item has no valid `place`")?,
         })
     }
 }

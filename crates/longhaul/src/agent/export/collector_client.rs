@@ -54,10 +54,7 @@ impl CollectorClient {
         let address = format!("{}{BATCHES_PATH}", section.url.trim_end_matches('/'));
         Ok(CollectorClient {
             http: http.build().map_err(|error| {
-                format!(
-                    "TLS cannot be set up: {}",
-                    super::format_error_chain(&error)
-                )
+                format!("cannot set up TLS: {}", super::format_error_chain(&error))
             })?,
             url: Url::parse(&address).map_err(|error| format!("{address}: {error}"))?,
             token,
@@ -108,9 +105,8 @@ impl CollectorClient {
             .await
             .map_err(DeliveryError::Temporary)?;
         if status == StatusCode::OK {
-            return BatchResponse::parse(&body).map_err(|why| {
-                DeliveryError::Temporary(format!("its answer cannot be understood: {why}"))
-            });
+            return BatchResponse::parse(&body)
+                .map_err(|why| DeliveryError::Temporary(format!("cannot read its answer: {why}")));
         }
         let (ours, text) = parse_error_response(&body);
         let why = format!("it answered {status}: {text}");
@@ -167,7 +163,7 @@ fn read_token(file: &Path) -> Result<HeaderValue, String> {
     let text = read_text_file(file, SECRET_BYTES_MAX)?;
     let line = text.lines().next().unwrap_or_default().trim();
     let mut value = HeaderValue::try_from(format!("Bearer {line}"))
-        .map_err(|_| format!("{}: its first line is no token", file.display()))?;
+        .map_err(|_| format!("{}: the first line is not a valid token", file.display()))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -177,7 +173,7 @@ fn read_certificates(file: &Path) -> Result<Vec<Certificate>, String> {
     let found = Certificate::from_pem_bundle(text.as_bytes());
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(format!("{}: there is no certificate in it", file.display())),
+        Ok(_) => Err(format!("{}: it contains no certificate", file.display())),
         Err(error) => Err(format!(
             "{}: {}",
             file.display(),

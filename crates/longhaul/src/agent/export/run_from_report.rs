@@ -20,7 +20,7 @@ pub fn build_run(came: ReportedRun, near: &str) -> Result<IncomingRun, String> {
     let began = &run.run.started_at;
     let began: Timestamp = began.parse().map_err(|_| {
         let began: String = began.chars().take(40).collect();
-        format!("its report says that it began at {began:?}, which is no time")
+        format!("the report has an invalid start time: {began:?}")
     })?;
     run.at_us = began.as_microsecond();
     run.readings = match &far {
@@ -42,13 +42,16 @@ pub fn build_run(came: ReportedRun, near: &str) -> Result<IncomingRun, String> {
 /// Returns the other host of a run that `near` started, or `None` if the run concerns one host.
 fn find_far_end<'a>(pairs: &'a [HostPair], near: &str) -> Result<Option<&'a str>, String> {
     if pairs.len() > MAX_PAIRS {
-        return Err(format!("it is of {} pairs; at most 2", pairs.len()));
+        return Err(format!(
+            "the run has {} pairs; at most 2 are allowed",
+            pairs.len()
+        ));
     }
     let mut far = None;
     for pair in pairs {
         let other = find_other_end(pair, near)?;
         if far.is_some_and(|far| far != other) {
-            return Err("its pairs have different far ends".to_owned());
+            return Err("the pairs of the run have different peers".to_owned());
         }
         far = Some(other);
     }
@@ -60,10 +63,10 @@ pub fn find_other_end<'a>(pair: &'a HostPair, near: &str) -> Result<&'a str, Str
     match (pair.from == near, pair.to == near) {
         (true, false) => Ok(&pair.to),
         (false, true) => Ok(&pair.from),
-        (true, true) => Err("it is of a host and itself".to_owned()),
+        (true, true) => Err("both ends of the pair are the same host".to_owned()),
         (false, false) => {
             let near: String = near.chars().take(40).collect();
-            Err(format!("{near:?} is neither end of it"))
+            Err(format!("{near:?} is neither end of the pair"))
         }
     }
 }

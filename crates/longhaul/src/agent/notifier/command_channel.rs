@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 pub async fn run_notify_command(command: &[String], notice: &EventNotice) -> Result<(), String> {
     let Some((program, arguments)) = command.split_first() else {
-        return Err("the file names no program".to_owned());
+        return Err("the watch file names no program".to_owned());
     };
     let mut child = Command::new(program)
         .args(arguments)
@@ -26,6 +26,6 @@ pub async fn run_notify_command(command: &[String], notice: &EventNotice) -> Res
     if status.success() {
         Ok(())
     } else {
-        Err(format!("{program} ended with {status}"))
+        Err(format!("{program} failed with {status}"))
     }
 }

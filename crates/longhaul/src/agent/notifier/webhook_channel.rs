@@ -36,7 +36,7 @@ pub async fn post_notice(
     if status.is_success() {
         Ok(())
     } else {
-        Err(format!("it answered {status}"))
+        Err(format!("the server answered {status}"))
     }
 }
 

@@ -32,7 +32,7 @@ pub async fn read_body(request: Request) -> Result<(BodyEncoding, Vec<u8>), ApiE
         .headers()
         .get(header::CONTENT_LENGTH)
         .and_then(|it| it.to_str().ok()?.parse::<u64>().ok());
-    let most = format!("a batch has at most {MAX_BODY_BYTES} bytes");
+    let most = format!("a batch may have at most {MAX_BODY_BYTES} bytes");
     if announced.is_some_and(|bytes| bytes > MAX_BODY_BYTES as u64) {
         return Err(reject_too_large(most));
     }
@@ -41,7 +41,10 @@ pub async fn read_body(request: Request) -> Result<(BodyEncoding, Vec<u8>), ApiE
         Ok(Ok(bytes)) => Ok((packed, bytes.into())),
         Ok(Err(error)) if is_length_error(&error) => Err(reject_too_large(most)),
         // The connection is broken, so this error is never read.
-        Ok(Err(_cut_off)) => Err(ApiError::unavailable("cut_off", "the batch broke off")),
+        Ok(Err(_cut_off)) => Err(ApiError::unavailable(
+            "cut_off",
+            "the connection ended before the end of the batch",
+        )),
         Err(_late) => Err(ApiError::unavailable(
             "too_slow",
             "the batch took too long to arrive",
@@ -68,8 +71,8 @@ fn parse_encoding(headers: &HeaderMap) -> Result<BodyEncoding, ApiError> {
         None | Some(b"identity") => Ok(BodyEncoding::Identity),
         Some(b"gzip") => Ok(BodyEncoding::Gzip),
         Some(_) => Err(
-            ApiError::bad_request("the batch is packed in a way that is not known")
-                .hint("Content-Encoding may be gzip, or absent"),
+            ApiError::bad_request("the Content-Encoding of the batch is not supported")
+                .hint("use Content-Encoding gzip, or none"),
         ),
     }
 }
@@ -82,9 +85,9 @@ pub fn decompress_body(packed: BodyEncoding, bytes: &[u8]) -> Result<Cow<'_, [u8
     GzDecoder::new(bytes)
         .take(MAX_DECOMPRESSED_BYTES + 1)
         .read_to_end(&mut unpacked)
-        .map_err(|error| ApiError::bad_request(format!("the batch cannot be unpacked: {error}")))?;
+        .map_err(|error| ApiError::bad_request(format!("cannot decompress the batch: {error}")))?;
     if unpacked.len() as u64 > MAX_DECOMPRESSED_BYTES {
-        let text = format!("unpacked, a batch has at most {MAX_DECOMPRESSED_BYTES} bytes");
+        let text = format!("a decompressed batch may have at most {MAX_DECOMPRESSED_BYTES} bytes");
         return Err(reject_too_large(text));
     }
     Ok(Cow::Owned(unpacked))

@@ -63,7 +63,7 @@ impl CheckedBatch {
         let held = archive.event(&event.id)?;
         Ok(match held {
             Some(held) if !same(&held) => {
-                Err("its id is that of an event of another pair or quantity".to_owned())
+                Err("its id belongs to an event of another pair or quantity".to_owned())
             }
             Some(held) if rank_state(held.state) > rank_state(event.state) => Ok(()),
             _ => {
@@ -108,7 +108,7 @@ fn check_run(
         Some(near) if sender.relay => near.clone(),
         Some(near) if *near != sender.name => {
             return Err(format!(
-                "it was begun by {:?}, for which this agent does not speak",
+                "the run was started by {:?}, whose results this agent may not send",
                 sanitize_reason(near)
             ));
         }
@@ -130,7 +130,7 @@ fn check_planned(row: &PlannedEntry, sender: &AuthenticatedAgent) -> Result<(), 
         return Ok(());
     }
     if !is_id_of_agent(&row.planned.id, &sender.name) {
-        return Err("its id is not one that this agent gives".to_owned());
+        return Err("its id does not belong to this agent".to_owned());
     }
     row.planned
         .pair
@@ -159,7 +159,7 @@ fn check_event(
     ingest_limits::check_event(event, &text).map_err(|error| format_error_chain(&error))?;
     for at_us in event.between_us.into_iter().chain([event.announced_at_us]) {
         if at_us < 0 {
-            return Err("a time of it is before 1970".to_owned());
+            return Err("one of its times is before 1970".to_owned());
         }
         check_not_future(at_us, now_us)?;
     }
@@ -178,7 +178,7 @@ fn check_not_future(at_us: i64, now_us: i64) -> Result<(), String> {
     if ahead_us > MAX_FUTURE_US {
         let seconds = ahead_us / 1_000_000;
         return Err(format!(
-            "its time lies {seconds} s in the future: the clock was wrong"
+            "its time is {seconds} s in the future: the sender's clock was wrong"
         ));
     }
     Ok(())

@@ -49,9 +49,9 @@ impl SenderAuth {
     pub fn authenticate(&self, headers: &HeaderMap) -> Result<AuthenticatedAgent, ApiError> {
         let tokens = self.current_tokens();
         if tokens.by_digest.is_empty() && tokens.unreadable.is_empty() {
-            let text = "this agent takes no results of others";
+            let text = "this agent is not a collector: it accepts no results of other agents";
             return Err(ApiError::new(StatusCode::FORBIDDEN, "no_collector", text)
-                .hint("name those that may send in [[api.agent]] of its file"));
+                .hint("add the sending agents to [[api.agent]] of its watch file"));
         }
         let token = headers
             .get(AUTHORIZATION)
@@ -60,15 +60,18 @@ impl SenderAuth {
         match known {
             Some(known) => Ok(known.clone()),
             None if tokens.unreadable.is_empty() => {
-                let text = "the batch carries no token, or one that is not known here";
-                Err(ApiError::new(StatusCode::UNAUTHORIZED, "no_token", text)
-                    .hint("[[api.agent]] of the collector and [collector] of the agent name it"))
+                let text = "the batch has no token, or an unknown one";
+                Err(
+                    ApiError::new(StatusCode::UNAUTHORIZED, "no_token", text).hint(
+                        "set it in [[api.agent]] of the collector and in [collector] of the agent",
+                    ),
+                )
             }
             None => {
                 let names = tokens.unreadable.join(", ");
-                let text = format!("the token files of these agents cannot be read: {names}");
+                let text = format!("cannot read the token files of these agents: {names}");
                 Err(ApiError::unavailable("token_unreadable", text)
-                    .hint("mend the files that [[api.agent]] names, then reload the collector"))
+                    .hint("correct the files that [[api.agent]] names, then reload the collector"))
             }
         }
     }

@@ -34,7 +34,7 @@ impl MetricsPage {
         page.add_sending(figures);
         page.add_gauge(
             "archive_up",
-            "1 where the archive answered, else 0",
+            "1 if the archive answered, otherwise 0",
             f64::from(u8::from(stored.is_some())),
         );
         if let Some(stored) = stored {
@@ -66,8 +66,8 @@ impl MetricsPage {
     fn add_program(&mut self, started_us: i64) {
         let labels: MetricLabels = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
         let info = Info::new(labels);
-        self.registry.register("build", "The program", info);
-        let help = "When the agent started, seconds since 1970";
+        self.registry.register("build", "Version of longhaul", info);
+        let help = "Start time of the agent, seconds since 1970";
         self.add_gauge("start_time_seconds", help, started_us as f64 / 1e6);
     }
 
@@ -76,61 +76,61 @@ impl MetricsPage {
         for (name, help, value) in [
             (
                 "runs_planned",
-                "Runs that came due or were asked for",
+                "Runs that came due or were requested",
                 tally.planned,
             ),
-            ("runs_done", "Runs that gave a result", tally.done),
+            ("runs_done", "Runs with a result", tally.done),
             (
                 "runs_failed",
-                "Runs that were tried and gave none",
+                "Runs that started but gave no result",
                 tally.failed,
             ),
         ] {
-            self.add_counter(name, &format!("{help}, since the start"), value);
+            self.add_counter(name, &format!("{help}, since the agent started"), value);
         }
         let missed = Family::<MetricLabels, Counter>::default();
         for (reason, runs) in &figures.missed {
             let labels = vec![("reason", reason.clone())];
             missed.get_or_create(&labels).inc_by(*runs);
         }
-        let help = "Runs that were not made, by reason, since the start";
+        let help = "Planned runs that did not start, by reason, since the agent started";
         self.registry.register("runs_missed", help, missed);
-        let help = "Runs that wait for their turn";
+        let help = "Runs in the queue";
         self.add_gauge("runs_waiting", help, tally.waiting as f64);
-        let help = "Runs under way";
+        let help = "Runs in progress";
         self.add_gauge("runs_running", help, tally.running as f64);
-        let help = "Bytes sent and set aside since midnight, UTC";
+        let help = "Bytes sent and reserved since midnight UTC";
         self.add_gauge("today_bytes", help, figures.bytes_today as f64);
     }
 
     fn add_sending(&mut self, figures: &AgentCounters) {
         if let Some(to_send) = figures.to_send {
-            let help = "Items that a collector or database has not acknowledged";
+            let help = "Items that the collector or database has not acknowledged";
             self.add_gauge("to_send_runs", help, to_send as f64);
         }
         if let Some(set_aside) = figures.set_aside {
-            let help = "Items that a collector or database refused";
+            let help = "Items that the collector or database rejected";
             self.add_gauge("set_aside_items", help, set_aside as f64);
         }
         for (name, help, value) in [
             (
                 "notices",
-                "Notices of events that were taken",
+                "Notifications of events that were delivered",
                 figures.notified,
             ),
             (
                 "notices_failed",
-                "Notices that nobody took",
+                "Notifications of events that could not be delivered",
                 figures.notices_failed,
             ),
-            ("reloads", "Changes of the watch file", figures.reloads),
+            ("reloads", "Reloads of the watch file", figures.reloads),
             (
                 "reloads_refused",
-                "Watch files that were wrong",
+                "Reloads with an invalid watch file",
                 figures.reloads_refused,
             ),
         ] {
-            self.add_counter(name, &format!("{help}, since the start"), value);
+            self.add_counter(name, &format!("{help}, since the agent started"), value);
         }
     }
 
@@ -139,7 +139,7 @@ impl MetricsPage {
             let size = Family::<MetricLabels, FloatGauge>::default();
             let labels = vec![("kind", stored.kind.to_owned())];
             size.get_or_create(&labels).set(bytes as f64);
-            let help = "Size of the archive on disk";
+            let help = "Size of the archive on disk in bytes";
             self.registry.register("archive_bytes", help, size);
         }
         let events = Family::<MetricLabels, FloatGauge>::default();
@@ -150,7 +150,7 @@ impl MetricsPage {
             let labels = vec![("state", state.to_owned())];
             events.get_or_create(&labels).set(count as f64);
         }
-        let help = "Events that are not recovered from, by state";
+        let help = "Events that have not recovered, by state";
         self.registry.register("events_open", help, events);
     }
 
@@ -180,10 +180,10 @@ impl MetricsPage {
             self.registry
                 .register(format_metric_name(*quantity), help, values);
         }
-        let help = "When the run of a pair's newest value began, seconds since 1970";
+        let help = "Start of the run with the newest value of a pair, seconds since 1970";
         self.registry
             .register("newest_timestamp_seconds", help, newest);
-        let help = "Pairs whose values are not told here, because there are too many";
+        let help = "Pairs whose values are not exported, because there are too many";
         self.add_gauge("pairs_left_out", help, left_out as f64);
     }
 }
@@ -200,7 +200,7 @@ fn describe_unit(quantity: PathQuantity) -> &'static str {
     match quantity.unit() {
         "bps" => "bit/s",
         "us" => "microseconds",
-        "ratio" => "0 to 1",
-        _ => "counted",
+        "ratio" => "ratio from 0 to 1",
+        _ => "count",
     }
 }

@@ -234,20 +234,24 @@ pub struct RunTaken {
 }
 
 /// A stored report of report v1. Declares the schema only; never constructed.
-pub enum Report {}
+pub enum StoredReport {}
 
-impl PartialSchema for Report {
+impl PartialSchema for StoredReport {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .description(Some(
-                "A report of report v1; its fields are those of docs/report-v1.md.",
+                "A report in the format of report v1; docs/report-v1.md describes its fields.",
             ))
             .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(true)))
             .into()
     }
 }
 
-impl ToSchema for Report {}
+impl ToSchema for StoredReport {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Report".into()
+    }
+}
 
 /// The state of a planned run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]

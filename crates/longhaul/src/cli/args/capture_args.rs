@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul test far --capture run.pcapng     makes run.pcapng and run-far.pcapng
-  longhaul capture show run.pcapng           what was negotiated, lost, delayed
-  longhaul capture text run.pcapng           the first 100 packets as text
+  longhaul test far --capture run.pcapng     write run.pcapng and run-far.pcapng
+  longhaul capture show run.pcapng           options, retransmits, RTT, windows
+  longhaul capture text run.pcapng           print the first 100 packets
   longhaul capture anonymise run.pcapng shown.pcapng
 
-Files of pcapng and pcap are read, cut off ones as far as they go. Exit code 1:
-the file is damaged; what is before the damage is shown.";
+Reads pcap and pcapng; truncated files are read up to the damage. Exit code 1:
+the file is damaged; the packets before the damage are shown.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -24,28 +24,28 @@ pub struct CaptureArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum CaptureCommand {
-    /// Handshakes, packets sent again, round trips, windows and payload of each flow
+    /// Show handshakes, retransmits, RTT, windows and payload of each flow
     Show {
         /// Capture to read
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// As JSON
+        /// Print the analysis as JSON
         #[arg(short = 'J', long, help_heading = "Output")]
         json: bool,
     },
-    /// The first packets as text, one after the other
+    /// Print the first packets as text
     Text {
         /// Capture to read
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// How many of them
+        /// Number of packets to print
         #[arg(
             short = 'n', long, value_name = "N", default_value_t = 100,
             value_parser = value_parsers::parse_capture_packets,
         )]
         packets: u64,
     },
-    /// A copy with other addresses and without payload, link headers and comments
+    /// Write a copy with other addresses, without payload, link headers and comments
     Anonymise {
         /// Capture to read
         #[arg(value_name = "FROM")]
@@ -53,7 +53,7 @@ pub enum CaptureCommand {
         /// Copy to write
         #[arg(value_name = "TO")]
         to: PathBuf,
-        /// Replace TO if it is there
+        /// Overwrite an existing file
         #[arg(long)]
         overwrite: bool,
     },
@@ -62,11 +62,11 @@ pub enum CaptureCommand {
 /// What `longhaul test` captures.
 #[derive(Debug, Clone, Default, Args)]
 pub struct TestCaptureArgs {
-    /// Capture this run's packets into FILE, and the far end's into one beside it, with `-far`
+    /// Capture packets of this run to FILE, and those of the server to a second file with `-far`
     /// before the extension (pcapng; needs CAP_NET_RAW)
     #[arg(long, value_name = "FILE", help_heading = "Capture")]
     pub capture: Option<PathBuf>,
-    /// Keep so many packets at each end [default: 50000]
+    /// Maximum number of packets at each end [default: 50000]
     #[arg(
         long, value_name = "N", requires = "capture", value_parser = value_parsers::parse_capture_packets,
         help_heading = "Capture",
@@ -75,16 +75,16 @@ pub struct TestCaptureArgs {
     /// Keep the last packets instead of the first
     #[arg(long, requires = "capture", help_heading = "Capture")]
     pub capture_last: bool,
-    /// Keep so much of each packet [default: the headers alone]
+    /// Bytes to keep of each packet [default: only the headers]
     #[arg(
         long, value_name = "SIZE", requires = "capture", value_parser = value_parsers::parse_snap_length,
         help_heading = "Capture",
     )]
     pub capture_bytes: Option<u32>,
-    /// Capture at this end only
+    /// Capture only at this end
     #[arg(long, requires = "capture", help_heading = "Capture")]
     pub capture_near: bool,
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long, requires = "capture", help_heading = "Capture")]
     pub capture_overwrite: bool,
 }

@@ -15,8 +15,8 @@ Examples:
   longhaul report case cesnet in2p3 uk --before 2003-06-01..2003-06-11
       --after 2003-06-12..2003-06-20
 
-A time is RFC 3339, a day, yesterday, today, now, or so long ago (2h, 90 min,
-3d, 1w). All times are UTC. A period is FROM..TO, FROM.. (until now), or a day.";
+A time is RFC 3339, a date, yesterday, today, now, or a time ago (2h, 90 min,
+3d, 1w). All times are UTC. A period is FROM..TO, FROM.. (until now), or a date.";
 
 const COMPARE: &str = "\
 Examples:
@@ -25,18 +25,19 @@ Examples:
   longhaul report compare old.json new.json
   longhaul report compare 20261120T1200,20261120T1300 20261121
 
-A set is one or several of, with commas between: a run's id or its first
-letters, `last`, a file of reports as JSON, a host (all runs to it), HOST@PERIOD
-or @PERIOD, measure:NAME (of the watch file).
+A set is a list with commas of: the id of a run or its first letters, `last`, a
+JSON file of reports, a host (all runs to it), HOST@PERIOD, @PERIOD, or
+measure:NAME (of the watch file).
 
 Expectations: change, change_low, change_high (the 95 % interval) of throughput,
-or of another quantity as in rtt_floor.change; p. What cannot be told is missed.
-Exit code 1: an expectation was missed.";
+or of another quantity as in rtt_floor.change; p. A value that cannot be
+determined does not meet an expectation. Exit code 1: an expectation was not
+met.";
 
 /// In which form, and where to.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ReportOutputArgs {
-    /// As JSON
+    /// Print JSON
     #[arg(
         short = 'J',
         long,
@@ -44,10 +45,10 @@ pub struct ReportOutputArgs {
         conflicts_with = "markdown"
     )]
     pub json: bool,
-    /// As Markdown, for an issue or a mail
+    /// Print Markdown, for an issue or an email
     #[arg(long, help_heading = "Output")]
     pub markdown: bool,
-    /// Also to this file: .html (with figures, prints well), .md, .txt or .json; may be repeated
+    /// Also write to this file: .html (with figures), .md, .txt or .json; may be repeated
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Vec<PathBuf>,
 }
@@ -55,23 +56,23 @@ pub struct ReportOutputArgs {
 #[derive(Debug, Args)]
 #[command(after_help = CASE)]
 pub struct CaseArgs {
-    /// Far ends, as they were called when they were measured
+    /// Hosts, as named in the runs
     #[arg(value_name = "HOST", required_unless_present = "event", num_args = 0..=64)]
     pub hosts: Vec<String>,
-    /// The earlier period
+    /// Earlier period
     #[arg(long, value_name = "PERIOD", value_parser = value_parsers::parse_period, requires = "after")]
     pub before: Option<TimePeriod>,
-    /// The later period
+    /// Later period
     #[arg(long, value_name = "PERIOD", value_parser = value_parsers::parse_period, requires = "before")]
     pub after: Option<TimePeriod>,
-    /// The change: the periods lie on either side of it
+    /// Time of the change, between the two periods
     #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_moment, conflicts_with_all = ["before", "after"])]
     pub at: Option<Timestamp>,
-    /// The periods lie on either side of this event of `longhaul report events`, as far as its levels
-    /// lasted
+    /// Event between the two periods, from `longhaul report events`; the periods end where its
+    /// levels do
     #[arg(long, value_name = "ID", conflicts_with_all = ["before", "after", "at"])]
     pub event: Option<String>,
-    /// How long the periods are at most, with --at and --event
+    /// Maximum length of the periods with --at and --event
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = value_parsers::parse_length_us)]
     pub span: i64,
     #[command(flatten)]
@@ -82,10 +83,10 @@ pub struct CaseArgs {
 
 #[derive(Debug, Args)]
 pub struct SiteArgs {
-    /// Of paths from or to these hosts alone
+    /// Only paths from or to these hosts
     #[arg(value_name = "HOST", num_args = 0..=64)]
     pub hosts: Vec<String>,
-    /// What was measured in this period [default: everything]
+    /// Only runs in this period [default: all]
     #[arg(long, value_name = "PERIOD", value_parser = value_parsers::parse_period)]
     pub period: Option<TimePeriod>,
     #[command(flatten)]
@@ -96,13 +97,13 @@ pub struct SiteArgs {
 
 #[derive(Debug, Args)]
 pub struct AsymmetryArgs {
-    /// Of paths from or to these hosts alone
+    /// Only paths from or to these hosts
     #[arg(value_name = "HOST", num_args = 0..=64)]
     pub hosts: Vec<String>,
-    /// What was measured in this period [default: everything]
+    /// Only runs in this period [default: all]
     #[arg(long, value_name = "PERIOD", value_parser = value_parsers::parse_period)]
     pub period: Option<TimePeriod>,
-    /// Runs of the two directions that lie farther apart are not compared
+    /// Maximum time between compared runs of the two directions
     #[arg(long, value_name = "TIME", default_value = "2h", value_parser = value_parsers::parse_length_us)]
     pub within: i64,
     #[command(flatten)]
@@ -114,13 +115,13 @@ pub struct AsymmetryArgs {
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE)]
 pub struct CompareArgs {
-    /// The first set, such as how it was
+    /// First set, such as the runs before a change
     #[arg(value_name = "A")]
     pub a: String,
-    /// The second set
+    /// Second set
     #[arg(value_name = "B")]
     pub b: String,
-    /// Fail with exit code 1 unless this holds, such as 'change >= -5 %'; may be repeated
+    /// Exit with 1 unless the condition holds, such as 'change >= -5 %'; may be repeated
     #[arg(long, value_name = "CONDITION", value_parser = value_parsers::parse_change_expectation)]
     pub expect: Vec<crate::cli::expectation::change_expectation::ChangeExpectation>,
     #[command(flatten)]

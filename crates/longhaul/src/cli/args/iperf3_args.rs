@@ -4,7 +4,7 @@
 //! `cli::iperf3` checks combinations of options and reports errors with iperf3's messages.
 
 use crate::cli::iperf3::password;
-use crate::cli::iperf3::value::{self, Affinity, Burst, Place, Timestamps};
+use crate::cli::iperf3::value::{self, Affinity, Burst, HostAndDevice, Timestamps};
 use crate::command_failure::{CommandFailure, USAGE};
 use clap::{Args, Parser};
 use longhaul_probe::iperf3::client_run::{LoginCredentials, TokenPadding};
@@ -57,7 +57,7 @@ pub struct Iperf3Args {
     pub affinity: Option<Affinity>,
     /// Local address, and after a % a device
     #[arg(short = 'B', long, value_name = "HOST", value_parser = value::place)]
-    pub bind: Option<Place>,
+    pub bind: Option<HostAndDevice>,
     /// Local device (SO_BINDTODEVICE)
     #[arg(long, value_name = "DEVICE")]
     pub bind_dev: Option<String>,
@@ -159,7 +159,7 @@ pub struct Iperf3ServerArgs {
 pub struct Iperf3ClientArgs {
     /// Be the client of this server; after a % a device
     #[arg(short = 'c', long = "client", value_name = "HOST", value_parser = value::place, help_heading = "Client")]
-    pub host: Option<Place>,
+    pub host: Option<HostAndDevice>,
     /// SCTP instead of TCP
     #[arg(long, help_heading = "Client")]
     pub sctp: bool,

@@ -13,9 +13,10 @@ Examples:
   longhaul lab run slac-cesnet --begin-at 61s -- longhaul test far
   longhaul lab run slac-cesnet --publish 5280 -- longhaul watch watch.toml
 
-Inside, the hosts are called near and far; far has the name of the path too, as
-in `longhaul test slac-cesnet`. The command runs at near, and `longhaul serve`
-runs at far. LONGHAUL_LAB_TRUTH names the file with the ground truth.";
+In the lab, the hosts are called near and far; far also has the name of the
+path, as in `longhaul test slac-cesnet`. The command runs on near, and
+`longhaul serve` runs on far. LONGHAUL_LAB_TRUTH names the file for the ground
+truth.";
 
 #[derive(Debug, Args)]
 pub struct LabArgs {
@@ -25,32 +26,32 @@ pub struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// The shipped paths, and those that stand
+    /// List the shipped and the running paths
     List {
-        /// As JSON
+        /// Print JSON
         #[arg(short = 'J', long)]
         json: bool,
     },
-    /// One path: hops, delays, rates, and what the lab itself can keep
+    /// Show a path: hops, delays, rates and the limits of the lab
     Show {
         #[command(flatten)]
         path: LabPathArgs,
-        /// As JSON
+        /// Print JSON
         #[arg(short = 'J', long)]
         json: bool,
     },
-    /// Lay a path, run a command at its near end, clear all away
+    /// Set up a path, run a command on its near host, and remove the path
     Run(LabRunArgs),
-    /// Lay a path that stays until `lab down`
+    /// Set up a path that stays until `lab down`
     Up(LabUpArgs),
-    /// Run a command in a standing path
+    /// Run a command in a running path
     Exec(LabExecArgs),
-    /// Clear a standing path away
+    /// Remove a running path
     Down {
-        /// Name of the standing path, as `lab list` has it
+        /// Name of the running path, as shown by `lab list`
         #[arg(value_name = "NAME")]
         name: String,
-        /// File for the ground truth, as JSON
+        /// Write the ground truth to this file, as JSON
         #[arg(
             long,
             value_name = "FILE",
@@ -70,7 +71,7 @@ pub struct LabPathArgs {
     /// Change a value of the path, such as hops.3.forward.loss=0.001; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
-    /// Begin at this time of the path: its earlier events have happened
+    /// Start at this time of the path, after its earlier events
     #[arg(long, value_name = "TIME")]
     pub begin_at: Option<String>,
 }
@@ -90,7 +91,7 @@ pub struct LabRunArgs {
     pub path: LabPathArgs,
     #[command(flatten)]
     pub laying: LabSetupArgs,
-    /// File for the ground truth, as JSON
+    /// Write the ground truth to this file, as JSON
     #[arg(
         long,
         value_name = "FILE",
@@ -101,7 +102,7 @@ pub struct LabRunArgs {
     /// Make this TCP port of the near host reachable on 127.0.0.1; may be repeated
     #[arg(long, value_name = "PORT")]
     pub publish: Vec<u16>,
-    /// The command and its arguments, run at the near host
+    /// Command and arguments to run on the near host
     #[arg(value_name = "CMD", required = true, last = true, num_args = 1..)]
     pub command: Vec<String>,
 }
@@ -109,10 +110,10 @@ pub struct LabRunArgs {
 /// How to lay a path.
 #[derive(Debug, Args)]
 pub struct LabSetupArgs {
-    /// How packets reach the lab: tun (with segmentation offload) or packet (AF_PACKET)
+    /// Packet interface of the lab: tun (with segmentation offload) or packet (AF_PACKET)
     #[arg(long, value_name = "WAY", value_enum)]
     pub backend: Option<LabBackendArg>,
-    /// Keep the spacing of packets as exact as the machine can, for dispersion measurements
+    /// Keep the spacing of packets as exact as possible, for dispersion measurements
     #[arg(long)]
     pub dispersion: bool,
 }
@@ -133,13 +134,13 @@ pub struct LabUpArgs {
 
 #[derive(Debug, Args)]
 pub struct LabExecArgs {
-    /// Name of the standing path
+    /// Name of the running path
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Run at the far host instead of the near one
+    /// Run on the far host instead of the near host
     #[arg(long)]
     pub far: bool,
-    /// The command and its arguments
+    /// Command and arguments
     #[arg(value_name = "CMD", required = true, last = true, num_args = 1..)]
     pub command: Vec<String>,
 }

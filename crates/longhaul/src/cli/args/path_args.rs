@@ -8,35 +8,35 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul path far                round trips, route there and back, path MTU
+  longhaul path far                RTT, routes in both directions, path MTU
   longhaul path 192.0.2.7 --tcp --to-port 443
-                                   a plain host, by TCP segments to its port 443
-  longhaul path far --alternatives the next hops of load balancers as well
-  longhaul path far --load=8s      where the queue grows: the narrow link
-  longhaul path far --watch        a live table; q ends it, h shows the keys";
+                                   any host, with TCP probes to its port 443
+  longhaul path far --alternatives also find the next hops of load balancers
+  longhaul path far --load=8s      find the narrow link, where the queue grows
+  longhaul path far --watch        live table; q quits, h shows the keys";
 
 const DETAILS: &str = "\
-HOST may be any host. Where `longhaul serve` answers there, it is asked for its
-view too: round trips and route from there to here. A plain host works without.
+HOST can be any host. If `longhaul serve` runs there, RTT and route are also
+measured from the server to this host.
 
-ICMP is tried first. A user without privilege may send it where the kernel
-allows (net.ipv4.ping_group_range); elsewhere UDP takes its place, and the
-report says so. TCP probes ask for privilege.
+Probes use ICMP by default. Unprivileged users can send it if the kernel allows
+it (net.ipv4.ping_group_range); otherwise UDP is used, and the report says so.
+TCP probes need privileges.
 
---load sends bulk data to the far end, which must be a longhaul, and watches
-every hop before, under and after that load, with one probe per second and hop.
+--load sends bulk data to the host, which must run `longhaul serve`, and probes
+every hop once per second before, during and after the load.
 
---watch probes each hop once a second at most, until q or Ctrl-C, or for
---count rounds. Where standard output is no terminal it writes one line for
-each hop and round instead. When it ends, the watch is a report like any other.
+--watch probes each hop at most once per second until q or Ctrl-C, or for
+--count rounds. If standard output is not a terminal, it prints one line per hop
+and round instead. At the end, the result is shown as a report.
 
-AS numbers and places come from data that was imported with `longhaul data
-import`; nothing is ever asked of others but the names of addresses, and these
-only of this host's own resolver (--no-names asks nobody).
+AS numbers and locations come from databases imported with `longhaul data
+import`. The only lookups are those of names of addresses, by this host's
+resolver; --no-names disables them.
 
-Exit codes are those of `longhaul --help`; 3 when nothing at all answered,
-5 when privilege is missing for all that was asked, and 130 after Ctrl-C: what
-was seen until then is shown and kept.";
+Exit codes are those of `longhaul --help`; 3 if no host answered, 5 if
+privileges are missing for all requested probes, 130 after Ctrl-C. The results
+so far are then shown and archived.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -44,41 +44,41 @@ was seen until then is shown and kept.";
     after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
 )]
 pub struct PathArgs {
-    /// Name or address of the far end
+    /// Name or address of the target host
     #[arg(value_name = "HOST", value_parser = value_parsers::parse_host)]
     pub host: String,
-    /// Port of `longhaul serve` at the far end
+    /// Port of `longhaul serve` on the target
     #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = value_parsers::parse_port)]
     pub port: u16,
 
-    /// Probe by ICMP (the default)
+    /// Use ICMP probes (the default)
     #[arg(long, help_heading = "Probes", group = "protocol")]
     pub icmp: bool,
-    /// Probe by UDP
+    /// Use UDP probes
     #[arg(short, long, help_heading = "Probes", group = "protocol")]
     pub udp: bool,
-    /// Probe by TCP
+    /// Use TCP probes
     #[arg(long, help_heading = "Probes", group = "protocol")]
     pub tcp: bool,
-    /// Port that UDP and TCP probes go to [default: 33434 for UDP, 5201 for TCP]
+    /// Destination port of UDP and TCP probes [default: 33434 for UDP, 5201 for TCP]
     #[arg(
         long, value_name = "PORT", value_parser = value_parsers::parse_port, help_heading = "Probes",
         conflicts_with = "icmp",
     )]
     pub to_port: Option<u16>,
-    /// Round trips to the far end [default: 10; with --watch: rounds, without end]
+    /// Number of RTT probes [default: 10; with --watch: rounds, unlimited]
     #[arg(short, long, value_name = "N", value_parser = path_plan::parse_probe_count, help_heading = "Probes")]
     pub count: Option<u32>,
-    /// Time between two of them [default: 100 ms; with --watch: 1 s, which is the least]
+    /// Time between RTT probes, or rounds of --watch [default: 100 ms; --watch: 1 s, the minimum]
     #[arg(short, long, value_name = "TIME", value_parser = path_plan::parse_round_interval, help_heading = "Probes")]
     pub interval: Option<u64>,
-    /// Bytes of the whole IP packet
+    /// Packet size in bytes, with the IP header
     #[arg(
         short, long, value_name = "BYTES", default_value_t = 64, value_parser = path_plan::parse_probe_size,
         help_heading = "Probes",
     )]
     pub size: u32,
-    /// Wait this long for an answer
+    /// Time to wait for an answer
     #[arg(
         long, value_name = "TIME", default_value = "2s", value_parser = path_plan::parse_probe_timeout,
         help_heading = "Probes",
@@ -88,58 +88,58 @@ pub struct PathArgs {
     /// Do not trace the route
     #[arg(long, help_heading = "Route", conflicts_with_all = ["alternatives", "load", "watch"])]
     pub no_route: bool,
-    /// Hops to look for at most
+    /// Maximum number of hops
     #[arg(
         short, long, value_name = "N", default_value_t = 64, value_parser = path_plan::parse_max_hops,
         help_heading = "Route",
     )]
     pub max_hops: u8,
-    /// Probes for each hop
+    /// Number of probes per hop
     #[arg(
         long, value_name = "N", default_value_t = 3, value_parser = path_plan::parse_queries,
         help_heading = "Route",
     )]
     pub queries: u32,
-    /// Find all next hops of load balancers, with this probability [default: 0.95]
+    /// Find all next hops of load balancers with this confidence [default: 0.95]
     #[arg(
         long, value_name = "CONFIDENCE", num_args = 0..=1, require_equals = true,
         default_missing_value = "0.95", value_parser = path_plan::parse_confidence, help_heading = "Route",
     )]
     pub alternatives: Option<f64>,
-    /// Do not ask the far end for its view
+    /// Do not measure from the server to this host
     #[arg(long, help_heading = "Route")]
     pub no_reverse: bool,
-    /// Do not look up the names of addresses
+    /// Do not resolve addresses to names
     #[arg(long, help_heading = "Route")]
     pub no_names: bool,
 
-    /// Look for the path MTU (the default)
+    /// Measure the path MTU (the default)
     #[arg(long, help_heading = "Path", overrides_with = "no_mtu")]
     pub mtu: bool,
-    /// Do not look for the path MTU
+    /// Do not measure the path MTU
     #[arg(long, help_heading = "Path")]
     pub no_mtu: bool,
-    /// See what becomes of TCP options on the way; the far end must be a longhaul
+    /// Check whether TCP options are changed on the path (needs `longhaul serve`)
     #[arg(long, help_heading = "Path")]
     pub options: bool,
-    /// Find the narrow link: watch every hop idle, under load and idle, each this long
+    /// Find the narrow link: probe every hop idle, under load and idle, for TIME each
     /// [default: 8 s]
     #[arg(
         long, value_name = "TIME", num_args = 0..=1, require_equals = true,
         default_missing_value = "8s", value_parser = path_plan::parse_phase_time, help_heading = "Path",
     )]
     pub load: Option<u64>,
-    /// Streams of that load [default: 4]
+    /// Number of streams of the load [default: 4]
     #[arg(
         short = 'P', long, value_name = "N", value_parser = value_parsers::parse_streams, requires = "load",
         help_heading = "Path",
     )]
     pub streams: Option<u32>,
-    /// The far end sends that load
+    /// Reverse: the server sends the load
     #[arg(short = 'R', long, requires = "load", help_heading = "Path")]
     pub reverse: bool,
 
-    /// Keep watching, hop by hop, in a live table
+    /// Show a live table of all hops
     #[arg(
         short, long, help_heading = "Watch",
         conflicts_with_all = ["load", "options", "alternatives", "mtu"],

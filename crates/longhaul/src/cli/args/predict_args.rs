@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct PredictArgs {
-    /// Idle round-trip time of the path
+    /// Idle RTT of the path
     #[arg(long, value_name = "TIME", value_parser = setting_lists::parse_round_trip,
         required_unless_present = "scan", help_heading = "Path")]
     pub rtt: Option<u64>,
@@ -18,20 +18,20 @@ pub struct PredictArgs {
     #[arg(short = 'b', long, value_name = "RATE", value_parser = value_parsers::parse_rate,
         required_unless_present = "scan", help_heading = "Path")]
     pub rate: Option<u64>,
-    /// Queue of the narrow link, one or several [default: one bandwidth-delay product]
+    /// Queue sizes of the narrow link [default: one BDP]
     #[arg(long, value_name = "SIZES", value_parser = setting_lists::parse_queue_sizes, help_heading = "Path")]
     pub buffer: Option<SizeList>,
-    /// Probability that a segment is lost, whatever the queue, one or several [default: 0]
+    /// Probabilities of random segment loss [default: 0]
     #[arg(long, value_name = "RATIOS", value_parser = setting_lists::parse_loss_ratios, help_heading = "Path")]
     pub loss: Option<LossRatios>,
-    /// Payload of a segment [default: 1448]
+    /// Payload bytes per segment [default: 1448]
     #[arg(short = 'M', long, value_name = "BYTES", value_parser = value_parsers::parse_mss, help_heading = "Path")]
     pub mss: Option<u32>,
-    /// Take path, hosts and settings from this scan, and lay the prediction beside it: id of the
-    /// scan, its first letters, or `last`; options given as well go before the scan's own figures
+    /// Use path, hosts and settings of this scan, and compare with it: a scan id, its first
+    /// letters, or `last`. Other options override the values of the scan
     #[arg(long, value_name = "ID", help_heading = "Path")]
     pub scan: Option<String>,
-    /// Of the scan, take the direction in which the far end sent
+    /// Use the reverse direction of the scan
     #[arg(short = 'R', long, requires = "scan", help_heading = "Path")]
     pub reverse: bool,
     /// Windows: sizes, ranges that double (64K-64M) or step (1M-4M/1M), auto
@@ -39,7 +39,7 @@ pub struct PredictArgs {
     #[arg(short = 'w', long, value_name = "SIZES", value_parser = setting_lists::parse_windows,
         help_heading = "Settings")]
     pub windows: Option<WindowList>,
-    /// Streams: numbers, and ranges that double (1-32) or step (4-32/4) [default: 1-32]
+    /// Streams: numbers, ranges that double (1-32) or step (4-32/4) [default: 1-32]
     #[arg(short = 'P', long, value_name = "NUMBERS", value_parser = setting_lists::parse_stream_counts,
         help_heading = "Settings")]
     pub streams: Option<StreamCounts>,
@@ -47,33 +47,33 @@ pub struct PredictArgs {
     #[arg(short = 'C', long = "congestion", value_name = "NAMES", value_delimiter = ',',
         value_parser = setting_lists::parse_modelled_control, help_heading = "Settings")]
     pub congestion: Vec<String>,
-    /// Length of the transfer, its ramp inside [default: 30s, or the scan's]
+    /// Duration of the transfer, including its ramp [default: 30s, or the scan's]
     #[arg(short = 't', long, value_name = "TIME", value_parser = value_parsers::parse_run_time,
         help_heading = "Settings")]
     pub time: Option<u64>,
-    /// Window of a stream whose buffers the kernel sizes: half of tcp_rmem's most
+    /// Maximum window of an autotuned stream: half of tcp_rmem max
     /// [default: 3 MiB, or the scan's]
     #[arg(long, value_name = "SIZE", value_parser = value_parsers::parse_buffer_size, help_heading = "Hosts")]
     pub auto_window: Option<u64>,
-    /// The largest window that the kernels grant when asked (rmem_max and wmem_max)
+    /// Maximum window that the kernels grant on request (rmem_max and wmem_max)
     #[arg(long, value_name = "SIZE", value_parser = value_parsers::parse_buffer_size, help_heading = "Hosts")]
     pub granted: Option<u64>,
-    /// What the slower end's processor can do, all streams together
+    /// Maximum rate of the slower host's CPU, all streams together
     #[arg(long, value_name = "RATE", value_parser = value_parsers::parse_rate, help_heading = "Hosts")]
     pub processor: Option<u64>,
-    /// As JSON
+    /// Print the report as JSON
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,
     /// Write the cells as CSV
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub csv: Option<PathBuf>,
-    /// Draw goodput against streams, .svg or .png
+    /// Plot goodput over streams to an .svg or .png file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub plot: Option<PathBuf>,
-    /// Keep the prediction in the archive (the default)
+    /// Archive the prediction (the default)
     #[arg(long, help_heading = "Output", overrides_with = "no_save")]
     pub save: bool,
-    /// Do not keep the prediction
+    /// Do not archive the prediction
     #[arg(long, help_heading = "Output")]
     pub no_save: bool,
     #[command(flatten)]

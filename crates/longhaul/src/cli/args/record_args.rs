@@ -8,22 +8,22 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   longhaul record far --legs way.toml -P 4 -w 256M -t 10min
-                                        measure, and make the bundle
+                                        measure, and write the bundle
   longhaul record make --run last --legs way.toml
-                                        the same of an archived run
+                                        write the bundle of an archived run
   longhaul record verify record-20261122T181206Z-5a40f3
-                                        is a bundle as it was made?
-  longhaul record check claim.toml      do the figures of a claim agree?
+                                        verify that a bundle is unchanged
+  longhaul record check claim.toml      check that the figures of a claim agree
 
 The legs file names the cities that the data passes, in order:
   stops = [\"San Jose (SJC)\", \"Chicago (ORD)\", \"Lulea\"]
-Without one they are taken from imported data and from codes of airports in
-names of routers. docs/record.md has the fields of that file and of the bundle,
-docs/claims.md those of a claim.
+Without it, cities come from imported data and from airport codes in the names
+of routers. docs/record.md documents the legs file and the bundle,
+docs/claims.md the claims.
 
-Exit code 1: a claim or a bundle does not agree with itself; otherwise those of
-`longhaul --help`. A far end that is called as one of the commands is reached by
-its address.";
+Exit code 1: a claim or a bundle is inconsistent; otherwise those of
+`longhaul --help`. If the name of a server is a command of `record`, use its
+address.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -76,38 +76,38 @@ pub struct BundleArgs {
     /// Cities that the data passes, as TOML
     #[arg(long, value_name = "FILE", help_heading = "Record")]
     pub legs: Option<PathBuf>,
-    /// Folder of the bundle; new or empty [default: record-ID of the run]
+    /// New or empty folder for the bundle [default: record-ID of the run]
     #[arg(long, value_name = "DIR", help_heading = "Record")]
     pub out: Option<PathBuf>,
     /// Sign the bundle with this key
     #[arg(long, value_name = "FILE", help_heading = "Record")]
     pub sign: Option<PathBuf>,
-    /// Put this file into the bundle too, such as the far end's log; may be repeated
+    /// Add this file to the bundle, such as the server's log; may be repeated
     #[arg(long, value_name = "FILE", help_heading = "Record")]
     pub attach: Vec<PathBuf>,
-    /// Hold it to this set of rules [default: internet2-lsr]
+    /// Rule set to apply [default: internet2-lsr]
     #[arg(long, value_name = "NAME", help_heading = "Record")]
     pub rules: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum RecordCommand {
-    /// Make the bundle of a run that is in the archive
+    /// Write the bundle of an archived run
     Make(Box<RecordMakeArgs>),
-    /// Find what was changed in a bundle, and make its figures again
+    /// Verify that a bundle is unchanged, and recompute its figures
     Verify(RecordVerifyArgs),
-    /// Make a key that signs bundles, and print its public part
+    /// Generate a key that signs bundles, and print its public key
     Key {
-        /// File of the private key; must not exist
+        /// New file for the private key
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Check the figures of published claims against each other and against light in fibre
+    /// Check the figures of published claims for consistency, also with light in fibre
     Check {
-        /// Claims, one or several in each file
+        /// Files with one or more claims each
         #[arg(value_name = "FILE", required = true, num_args = 1..=64)]
         files: Vec<PathBuf>,
-        /// As JSON
+        /// Print JSON
         #[arg(short = 'J', long, help_heading = "Output")]
         json: bool,
     },
@@ -115,15 +115,15 @@ pub enum RecordCommand {
 
 #[derive(Debug, Args)]
 pub struct RecordMakeArgs {
-    /// The transfer: an id, its first letters, or `last`
+    /// Id of the transfer run, its first letters, or `last`
     #[arg(long, value_name = "ID")]
     pub run: String,
-    /// The look at its path [default: the nearest in time, within a day]
+    /// Id of the path run [default: the nearest in time, within a day]
     #[arg(long, value_name = "ID")]
     pub path: Option<String>,
     #[command(flatten)]
     pub bundle: BundleArgs,
-    /// The record as JSON on standard output
+    /// Print the record as JSON
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,
     #[command(flatten)]
@@ -132,13 +132,13 @@ pub struct RecordMakeArgs {
 
 #[derive(Debug, Args)]
 pub struct RecordVerifyArgs {
-    /// The bundle
+    /// Folder of the bundle
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// It must be signed by this public key: 64 hexadecimal digits, or a file with them
+    /// Require a signature by this public key: 64 hexadecimal digits, or a file with them
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// As JSON
+    /// Print JSON
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,
 }

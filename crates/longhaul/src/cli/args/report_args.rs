@@ -13,23 +13,23 @@ pub struct ReportArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum ReportCommand {
-    /// The latest runs, newest first
+    /// List the latest runs, newest first
     List {
-        /// At most this many
+        /// Maximum number of runs
         #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = value_parsers::parse_list_limit)]
         limit: u32,
-        /// As JSON
+        /// Print JSON
         #[arg(short = 'J', long, help_heading = "Output")]
         json: bool,
         #[command(flatten)]
         archive: ArchiveArgs,
     },
-    /// One run, as it was shown
+    /// Show an archived run
     Show {
         /// Id of the run, its first letters, or `last`
         #[arg(value_name = "ID")]
         id: String,
-        /// As JSON
+        /// Print JSON
         #[arg(short = 'J', long, help_heading = "Output")]
         json: bool,
         #[command(flatten)]
@@ -37,24 +37,24 @@ pub enum ReportCommand {
         #[command(flatten)]
         archive: ArchiveArgs,
     },
-    /// Before and after: paths in two periods, what changed, how sure that is, and why
+    /// Compare paths in two periods: changes, their significance and causes
     Case(Box<CaseArgs>),
-    /// All paths on one page: maximum, best setting, round trips, links
+    /// Summarise all paths: maximum, best setting, RTT, links
     Site(Box<SiteArgs>),
-    /// The two directions of paths beside each other, and why they differ
+    /// Compare the two directions of paths, and explain the differences
     Asymmetry(Box<AsymmetryArgs>),
-    /// Two runs or sets of runs, with a test of significance
+    /// Compare two runs or sets of runs, with a significance test
     Compare(Box<CompareArgs>),
-    /// Routes over time: a table of hours for each far end, and what changed
+    /// Show routes over time: a table of hours per host, and all changes
     Routes(RoutesArgs),
-    /// Lasting changes that `longhaul watch` found, the latest first
+    /// List lasting changes found by `longhaul watch`, newest first
     Events(EventsArgs),
-    /// One change: what it was, and what caused it
+    /// Show a change and its causes
     Event {
         /// Id of the event, or its first letters
         #[arg(value_name = "ID")]
         id: String,
-        /// As JSON
+        /// Print JSON
         #[arg(short = 'J', long, help_heading = "Output")]
         json: bool,
         #[command(flatten)]
@@ -64,19 +64,19 @@ pub enum ReportCommand {
 
 #[derive(Debug, Args)]
 pub struct RoutesArgs {
-    /// Far ends, as they were called when they were measured
+    /// Hosts, as named in the runs
     #[arg(value_name = "HOST", required = true)]
     pub hosts: Vec<String>,
-    /// Traces of the last N days
+    /// Only traces of the last N days
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = value_parsers::parse_days)]
     pub days: u16,
-    /// Traces from this day or time on (UTC)
+    /// Only traces since this date or time (UTC)
     #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_since, conflicts_with = "days")]
     pub since: Option<Timestamp>,
-    /// Every trace as a line of CSV
+    /// Print every trace as a line of CSV
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub csv: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,
     #[command(flatten)]
@@ -85,19 +85,19 @@ pub struct RoutesArgs {
 
 #[derive(Debug, Args)]
 pub struct EventsArgs {
-    /// Of paths from or to this host alone, as the watch file calls it
+    /// Only paths from or to this host, as named in the watch file
     #[arg(value_name = "HOST")]
     pub host: Option<String>,
-    /// Changes of the last N days
+    /// Only changes of the last N days
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = value_parsers::parse_days)]
     pub days: u16,
-    /// Changes from this day or time on (UTC)
+    /// Only changes since this date or time (UTC)
     #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_since, conflicts_with = "days")]
     pub since: Option<Timestamp>,
-    /// Withdrawn suspicions too
+    /// Include withdrawn suspicions
     #[arg(short, long)]
     pub all: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,
     #[command(flatten)]

@@ -13,13 +13,13 @@ Examples:
 const MANUAL: &str = "\
 Examples:
   longhaul man test | man -l -     read the page of `longhaul test`
-  longhaul man report case         write the page of `longhaul report case`
-  longhaul man --out man1          write every page into a folder";
+  longhaul man report case         print the page of `longhaul report case`
+  longhaul man --out man1          write all pages to a folder";
 
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS)]
 pub struct CompletionsArgs {
-    /// Shell that reads the script
+    /// Shell to generate the script for
     #[arg(value_name = "SHELL")]
     pub shell: Shell,
 }
@@ -27,10 +27,10 @@ pub struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = MANUAL)]
 pub struct ManArgs {
-    /// Command whose page is written [default: longhaul itself]
+    /// Command to print the page of [default: longhaul itself]
     #[arg(value_name = "COMMAND")]
     pub command: Vec<String>,
-    /// Write the pages of all commands into this folder
+    /// Write the pages of all commands to this folder
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     pub out: Option<PathBuf>,
 }

@@ -9,36 +9,35 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul test far                     one stream, ten seconds
-  longhaul test far -P 9 -w 64M -t 30   nine streams, 64 MiB buffers, 30 s
-  longhaul test far -R                  the far end sends
+  longhaul test far                     1 stream for 10 s
+  longhaul test far -P 9 -w 64M -t 30   9 streams, 64 MiB buffers, 30 s
+  longhaul test far -R                  reverse: the server sends
   longhaul test far --bidir --json      both directions at once, as JSON
   longhaul test far -u -b 500M          UDP at 500 Mbit/s: loss and jitter
-  longhaul test far --iperf3            the far end is an iperf3 server
+  longhaul test far --iperf3            against an iperf3 server
   longhaul test far --expect 'goodput >= 9 Gbit/s'
-                                        exit code 1 when that is missed";
+                                        exit with 1 if goodput is lower";
 
 const DETAILS: &str = "\
-Sizes take K, M, G (powers of 1024), KiB, MiB, GiB, or kB, MB, GB (powers of 1000).
-Rates take K, M, G (powers of 1000 bit/s), Mbit/s, Gbit/s, or MB/s.
-Durations take ns, us, ms, s, min, h; a bare number is seconds.
+Sizes take K, M, G (powers of 1024), KiB, MiB, GiB, or kB, MB, GB (powers of
+1000). Rates take K, M, G (powers of 1000 bit/s), Mbit/s, Gbit/s, or MB/s.
+Times take ns, us, ms, s, min, h; a bare number is in seconds.
 
-Buffers are asked and granted: Linux clips them at net.core.rmem_max and
-net.core.wmem_max, and the report always says what was granted. Without
---window the kernel sizes them, which is best on most hosts.
+--window requests a buffer size. Linux limits it to net.core.rmem_max and
+net.core.wmem_max, and the report shows the size that was granted. Without
+--window the kernel autotunes the buffers, which is best on most hosts.
 
-Goodput is payload that reached the receiver's memory (`delivered`). With --wire
-the receiver discards it in its kernel, which shows what path and stack can do;
-the result is labelled `wire`.
+Goodput is the payload that reached the memory of the receiving program
+(`delivered`). With --wire the receiver's kernel discards the payload, which
+shows what path and network stack can do; the result is labelled `wire`.
 
-With --iperf3 the far end is an iperf3 server, 3.1 or newer. One that answers
-where `longhaul serve` was expected is found by itself, unless a token is
-given: it could not prove that it knows it. docs/iperf3.md says what it cannot
-do and does not tell.
+With --iperf3 the server is an iperf3 server, version 3.1 or newer. Without it,
+an iperf3 server is detected automatically unless a token is given, because
+iperf3 cannot prove that it knows the token. docs/iperf3.md lists what an iperf3
+server does not support or report.
 
-Every finished run goes into the archive before it is shown. An archive that
-fails costs the entry, not the result: the report then carries the caveat
-`not_archived`, and the exit code is that of the measurement.";
+Every run is archived before it is shown. If the archive fails, the result is
+shown with the caveat `not_archived`, and the exit code does not change.";
 
 /// In which shape a run is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -54,38 +53,38 @@ pub enum TestFormat {
     after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
 )]
 pub struct TestArgs {
-    /// Name or address of the far end, where `longhaul serve` or an iperf3 server runs
+    /// Name or address of the server (`longhaul serve` or iperf3)
     #[arg(value_name = "HOST", value_parser = value_parsers::parse_host)]
     pub host: String,
-    /// Port of the far end
+    /// Port of the server
     #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = value_parsers::parse_port)]
     pub port: u16,
 
-    /// Streams in each direction [default: 1]
+    /// Number of streams in each direction [default: 1]
     #[arg(short = 'P', long, value_name = "N", value_parser = value_parsers::parse_streams, help_heading = "Load")]
     pub streams: Option<u32>,
-    /// Send for this long [default: 10 s]
+    /// Time to send for [default: 10 s]
     #[arg(
         short, long, value_name = "TIME", value_parser = value_parsers::parse_run_time, help_heading = "Load",
         conflicts_with_all = ["bytes", "blocks"],
     )]
     pub time: Option<u64>,
-    /// Send this many bytes, all streams together
+    /// Number of bytes to send, all streams together
     #[arg(
         short = 'n', long, value_name = "SIZE", value_parser = value_parsers::parse_run_bytes,
         help_heading = "Load", conflicts_with = "blocks",
     )]
     pub bytes: Option<u64>,
-    /// Send this many writes (16K), all streams together
+    /// Number of writes to send (such as 16K), all streams together
     #[arg(short = 'k', long, value_name = "N", value_parser = value_parsers::parse_blocks, help_heading = "Load")]
     pub blocks: Option<u64>,
-    /// The far end sends
+    /// Reverse: the server sends
     #[arg(short = 'R', long, help_heading = "Load", conflicts_with = "bidir")]
     pub reverse: bool,
-    /// Both ends send at once, on streams of their own
+    /// Send in both directions at once, on separate streams
     #[arg(long, visible_alias = "both", help_heading = "Load")]
     pub bidir: bool,
-    /// Datagrams instead of TCP: counts loss and jitter
+    /// Use UDP and measure loss and jitter
     #[arg(
         short,
         long,
@@ -93,30 +92,29 @@ pub struct TestArgs {
         conflicts_with_all = ["congestion_control", "mss", "no_delay", "zerocopy"],
     )]
     pub udp: bool,
-    /// Total rate of the sender: how fast the application writes (TCP), or the datagrams go
-    /// (UDP, default 1 Mbit/s)
+    /// Total rate at which the sender writes [default: unlimited for TCP, 1 Mbit/s for UDP]
     #[arg(short, long, value_name = "RATE", value_parser = value_parsers::parse_rate, help_heading = "Load")]
     pub bitrate: Option<u64>,
-    /// Total rate at which the receiver's application reads
+    /// Total rate at which the receiver reads [default: unlimited]
     #[arg(long, value_name = "RATE", value_parser = value_parsers::parse_rate, help_heading = "Load")]
     pub read_rate: Option<u64>,
-    /// Begin at this time: HH:MM, HH:MM:SS or RFC 3339, UTC
+    /// Start at this time (UTC): HH:MM, HH:MM:SS or RFC 3339
     #[arg(long, value_name = "WHEN", value_parser = value_parsers::parse_start_at, help_heading = "Load")]
     pub start_at: Option<StartAt>,
 
-    /// Ask for this send and receive buffer at both ends
+    /// Request this send and receive buffer size at both ends
     #[arg(short, long, value_name = "SIZE", value_parser = value_parsers::parse_buffer_size, help_heading = "TCP and sockets")]
     pub window: Option<u64>,
-    /// Ask for this send buffer; goes before --window
+    /// Request this send buffer size (overrides --window)
     #[arg(long, value_name = "SIZE", value_parser = value_parsers::parse_buffer_size, help_heading = "TCP and sockets")]
     pub send_buffer: Option<u64>,
-    /// Ask for this receive buffer; goes before --window
+    /// Request this receive buffer size (overrides --window)
     #[arg(long, value_name = "SIZE", value_parser = value_parsers::parse_buffer_size, help_heading = "TCP and sockets")]
     pub receive_buffer: Option<u64>,
-    /// Bytes of one write, or payload of one datagram [default: chosen by the engine]
+    /// Bytes per write, or payload bytes per datagram [default: automatic]
     #[arg(short, long, value_name = "SIZE", value_parser = value_parsers::parse_io_size, help_heading = "TCP and sockets")]
     pub length: Option<u64>,
-    /// Bytes of one read [default: chosen by the engine]
+    /// Bytes per read [default: automatic]
     #[arg(long, value_name = "SIZE", value_parser = value_parsers::parse_io_size, help_heading = "TCP and sockets")]
     pub read_length: Option<u64>,
     /// Congestion control of the sender, such as cubic or bbr
@@ -125,7 +123,7 @@ pub struct TestArgs {
         value_parser = value_parsers::parse_congestion_control, help_heading = "TCP and sockets",
     )]
     pub congestion_control: Option<String>,
-    /// Let the kernel pace each stream at this rate at most
+    /// Maximum rate at which the kernel paces each stream
     #[arg(
         long, value_name = "RATE", visible_alias = "fq-rate", value_parser = value_parsers::parse_rate,
         help_heading = "TCP and sockets",
@@ -140,47 +138,47 @@ pub struct TestArgs {
     /// DSCP of the packets: 0 to 63, or a name such as EF, AF11, CS1, LE
     #[arg(long, value_name = "DSCP", value_parser = value_parsers::parse_dscp, help_heading = "TCP and sockets")]
     pub dscp: Option<u8>,
-    /// Yield to others: hold the queue below a small delay, and mark packets as lower effort
+    /// Yield to other traffic: keep queueing delay low, mark packets as lower effort (LE)
     #[arg(long, help_heading = "TCP and sockets", conflicts_with = "udp")]
     pub scavenger: bool,
-    /// Send small writes at once (TCP_NODELAY)
+    /// Disable Nagle's algorithm (TCP_NODELAY)
     #[arg(short = 'N', long, help_heading = "TCP and sockets")]
     pub no_delay: bool,
 
     #[command(flatten)]
     pub local: LocalArgs,
-    /// Cores of the stream threads: auto, off, or a list for this end and, after a slash, one
-    /// for the far end, such as 0-3/4,6
+    /// Cores of the stream threads: auto, off, or a list for this host and, after a slash, one
+    /// for the server, such as 0-3/4,6
     #[arg(
         short = 'A', long, value_name = "CORES", default_value = "auto",
         value_parser = value_parsers::parse_affinity, help_heading = "Host",
     )]
     pub affinity: CoreAffinity,
-    /// Zero-copy writes
+    /// Use zero-copy writes
     #[arg(short = 'Z', long, help_heading = "Host")]
     pub zerocopy: bool,
-    /// The receiver discards the payload in its kernel
+    /// Discard the payload in the receiver's kernel
     #[arg(long, help_heading = "Host")]
     pub wire: bool,
 
-    /// Spacing of samples [default: 100 ms, at least one round trip]
+    /// Time between samples [default: 100 ms, or the RTT if longer]
     #[arg(short, long, value_name = "TIME", value_parser = value_parsers::parse_interval, help_heading = "Measurement")]
     pub interval: Option<u64>,
-    /// Leave out this much of the beginning [default: found from the data]
+    /// Omit this time at the start of the run [default: the detected ramp]
     #[arg(short = 'O', long, value_name = "TIME", value_parser = value_parsers::parse_warm_up, help_heading = "Measurement")]
     pub omit: Option<u64>,
-    /// Exit with 1 unless this holds; may be repeated. Of goodput, mean_goodput, rtt, rtt_max,
-    /// retransmits, loss, jitter, limited_by
+    /// Exit with 1 unless the condition holds; may be repeated. Quantities: goodput,
+    /// mean_goodput, rtt, rtt_max, retransmits, loss, jitter, limited_by
     #[arg(long, value_name = "CONDITION", value_parser = value_parsers::parse_expectation, help_heading = "Measurement")]
     pub expect: Vec<ThroughputExpectation>,
-    /// Give up when no connection is made in this time
+    /// Maximum time to connect
     #[arg(
         long, value_name = "TIME", default_value = "10s", value_parser = value_parsers::parse_connect_timeout,
         help_heading = "Measurement",
     )]
     pub connect_timeout: Duration,
 
-    /// The far end is an iperf3 server
+    /// The server is an iperf3 server
     #[arg(long, help_heading = "Measurement")]
     pub iperf3: bool,
     #[command(flatten)]
@@ -192,7 +190,7 @@ pub struct TestArgs {
     #[command(flatten)]
     pub capture: TestCaptureArgs,
 
-    /// What to print: a report for people, our JSON, or JSON in the shape of iperf3's
+    /// Output format: text, longhaul's JSON, or JSON like that of iperf3
     #[arg(
         long,
         value_name = "FORMAT",
@@ -202,16 +200,16 @@ pub struct TestArgs {
         conflicts_with = "json"
     )]
     pub format: TestFormat,
-    /// The report as JSON on stdout
+    /// Print the report as JSON
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,
-    /// No lines while the run is going on
+    /// Print no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
-    /// Keep the run in the archive (the default)
+    /// Archive the run (the default)
     #[arg(long, help_heading = "Output", overrides_with = "no_save")]
     pub save: bool,
-    /// Do not keep the run
+    /// Do not archive the run
     #[arg(long, help_heading = "Output")]
     pub no_save: bool,
     #[command(flatten)]

@@ -12,30 +12,30 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul tune far                     the best setting, in a handful of probes
-  longhaul tune far -R                  the same, and the far end sends
-  longhaul tune far --present 8x1M      is 8 streams of 1 MiB still right?
+  longhaul tune far                     find the best setting in a few probes
+  longhaul tune far -R                  reverse: the server sends
+  longhaul tune far --present 8x1M      start from 8 streams of 1 MiB
   longhaul tune far --grid -w auto,256K-16M -P 1-32
-                                        every cell; again after a cut: takes it up
+                                        measure every cell; repeat to resume
   longhaul tune far --grid --csv scan.csv --plot heat.svg
-                                        the table as CSV, the heat map as SVG";
+                                        also write a CSV table and a heat map";
 
 const DETAILS: &str = "\
-A guided search asks of every probe what limited it, and moves only that: window,
-streams, congestion control or pacing. It ends when nothing more can be gained,
-or before it would pass its budget, which is stated first. The result is the
-smallest setting within 3 % of the best.
+A guided search determines what limited each probe and changes only that:
+window, streams, congestion control or pacing. It ends when no further gain is
+expected, or before it would exceed its budget, which is printed first. The
+result is the smallest setting within 3 % of the best.
 
-Lists have commas; a range doubles (1-32) or steps (4-32/4). `auto` among the
-windows leaves them to the kernel, `default` among the congestion controls takes
-the sender's own.
+Lists are separated by commas; a range doubles (1-32) or steps (4-32/4). The
+window `auto` is autotuned by the kernel; the congestion control `default` is
+the sender's default.
 
-Every probe is a run of its own in the archive. A scan that was cut off, by
-Ctrl-C, a crash or a far end that went away, is taken up by the same command
-within a day. The result is remembered for the path: a later search starts there.
+Every probe is archived as a run of its own. If a scan is interrupted by Ctrl-C,
+a crash or a lost server, the same command resumes it within a day. The result
+is remembered for the path, and a later search starts from it.
 
-Exit codes are those of `longhaul --help`; 3 when the far end went away before
-the end, and 130 after Ctrl-C. What was measured is shown and kept.";
+Exit codes are those of `longhaul --help`; 3 if the server was lost before the
+end, 130 after Ctrl-C. The results so far are then shown and archived.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -43,77 +43,77 @@ the end, and 130 after Ctrl-C. What was measured is shown and kept.";
     after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
 )]
 pub struct TuneArgs {
-    /// Name or address of the far end, where `longhaul serve` runs
+    /// Name or address of the server (`longhaul serve`)
     #[arg(value_name = "HOST", value_parser = value_parsers::parse_host)]
     pub host: String,
-    /// Port of the far end
+    /// Port of the server
     #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = value_parsers::parse_port)]
     pub port: u16,
 
-    /// The far end sends
+    /// Reverse: the server sends
     #[arg(short = 'R', long, help_heading = "Search", conflicts_with = "bidir")]
     pub reverse: bool,
     /// Both directions, one after the other
     #[arg(long, visible_alias = "both", help_heading = "Search")]
     pub bidir: bool,
-    /// Payload time of each probe [default: 10 s; a guided search may ask for more]
+    /// Duration of each probe [default: 10 s; a guided search may use more]
     #[arg(short, long, value_name = "TIME", value_parser = value_parsers::parse_run_time, help_heading = "Search")]
     pub time: Option<u64>,
-    /// At most this many probes [default: 10 for each direction]
+    /// Maximum number of probes [default: 10 per direction]
     #[arg(
         long, value_name = "N", value_parser = scan_plan::parse_budget_probes, help_heading = "Search",
         conflicts_with = "grid",
     )]
     pub budget_probes: Option<u32>,
-    /// At most this much time [default: 5 min for each direction]
+    /// Maximum total time [default: 5 min per direction]
     #[arg(
         long, value_name = "TIME", value_parser = value_parsers::parse_run_time, help_heading = "Search",
         conflicts_with = "grid",
     )]
     pub budget_time: Option<u64>,
-    /// At most this much payload, all probes together [default: no limit]
+    /// Maximum payload of all probes together [default: unlimited]
     #[arg(
         long, value_name = "SIZE", value_parser = value_parsers::parse_run_bytes, help_heading = "Search",
         conflicts_with = "grid",
     )]
     pub budget_bytes: Option<u64>,
-    /// Windows that may be tried: sizes, ranges, auto [default: any; grid:
+    /// Windows to try: sizes, ranges, auto [default: any; grid:
     /// auto,64K,256K,1M,4M,16M]
     #[arg(short, long, value_name = "LIST", value_parser = setting_lists::parse_windows, help_heading = "Search")]
     pub windows: Option<WindowList>,
-    /// Numbers of streams that may be tried [default: any; grid: 1-32]
+    /// Numbers of streams to try [default: any; grid: 1-32]
     #[arg(short = 'P', long, value_name = "LIST", value_parser = setting_lists::parse_stream_counts, help_heading = "Search")]
     pub streams: Option<StreamCounts>,
-    /// Congestion controls that may be tried, such as cubic,bbr; `default` is the sender's own
+    /// Congestion controls to try, such as cubic,bbr; `default` is the sender's default
     #[arg(
         short = 'C', long, value_name = "LIST", visible_alias = "congestion",
         value_delimiter = ',', value_parser = value_parsers::parse_congestion_control, help_heading = "Search",
     )]
     pub congestion_control: Vec<String>,
-    /// Setting in use now, such as 8x1M (streams x window): the search starts there, and the
-    /// result is compared with it
+    /// Current setting, such as 8x1M (streams x window): the search starts from it and compares
+    /// the result with it
     #[arg(
         long, value_name = "SETTING", value_parser = scan_plan::parse_setting, help_heading = "Search",
         conflicts_with = "grid",
     )]
     pub present: Option<TransferSetting>,
-    /// Do not start from what an earlier scan of this path recommends
+    /// Ignore the recommendation of earlier scans of this path
     #[arg(long, help_heading = "Search", conflicts_with = "grid")]
     pub forget: bool,
-    /// Begin anew, even where this same scan was cut off
+    /// Start a new scan instead of resuming an interrupted one
     #[arg(long, help_heading = "Search")]
     pub fresh: bool,
 
     /// Measure every cell of windows x streams (x congestion controls)
     #[arg(long, help_heading = "Grid")]
     pub grid: bool,
-    /// Measurements of each cell
+    /// Number of measurements per cell
     #[arg(
         long, value_name = "N", value_parser = scan_plan::parse_repeats, default_value_t = 1,
         help_heading = "Grid", requires = "grid",
     )]
     pub repeats: u32,
-    /// Seed of the shuffled order
+    /// Seed of the random order
     #[arg(
         long,
         value_name = "N",
@@ -125,20 +125,20 @@ pub struct TuneArgs {
 
     #[command(flatten)]
     pub local: LocalArgs,
-    /// Cores of the stream threads: auto, off, or a list for this end and, after a slash, one
-    /// for the far end, such as 0-3/4,6
+    /// Cores of the stream threads: auto, off, or a list for this host and, after a slash, one
+    /// for the server, such as 0-3/4,6
     #[arg(
         short = 'A', long, value_name = "CORES", default_value = "auto",
         value_parser = value_parsers::parse_affinity, help_heading = "Host",
     )]
     pub affinity: CoreAffinity,
-    /// Zero-copy writes
+    /// Use zero-copy writes
     #[arg(short = 'Z', long, help_heading = "Host")]
     pub zerocopy: bool,
     /// DSCP of the packets: 0 to 63, or a name such as EF, AF11, CS1, LE
     #[arg(long, value_name = "DSCP", value_parser = value_parsers::parse_dscp, help_heading = "Host")]
     pub dscp: Option<u8>,
-    /// Give up when no connection is made in this time
+    /// Maximum time to connect
     #[arg(
         long, value_name = "TIME", default_value = "10s", value_parser = value_parsers::parse_connect_timeout,
         help_heading = "Host",
@@ -148,16 +148,16 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub token: TokenArgs,
 
-    /// The report as JSON on stdout
+    /// Print the report as JSON
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,
-    /// Neither budget nor progress on stderr
+    /// Print neither budget nor progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
-    /// Keep probes and result in the archive (the default)
+    /// Archive probes and result (the default)
     #[arg(long, help_heading = "Output", overrides_with = "no_save")]
     pub save: bool,
-    /// Keep nothing: neither taken up after a cut nor remembered
+    /// Archive nothing: the scan can be neither resumed nor remembered
     #[arg(long, help_heading = "Output")]
     pub no_save: bool,
     #[command(flatten)]
@@ -169,16 +169,16 @@ pub struct TuneArgs {
 /// Files that a scan can be written to.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ScanFilesArgs {
-    /// Write the probes of a scan or of loads as CSV
+    /// Write the probes of a scan or a load as CSV
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub csv: Option<PathBuf>,
-    /// Draw a scan's heat map, or the course of loads, .svg or .png; may be repeated
+    /// Plot the heat map of a scan, or loads over time, to an .svg or .png file; may be repeated
     #[arg(long, value_name = "FILE", value_parser = scan_plan::parse_picture_path, help_heading = "Output")]
     pub plot: Vec<PathBuf>,
-    /// Draw a scan's throughput against streams, .svg or .png
+    /// Plot the throughput of a scan over streams to an .svg or .png file
     #[arg(long, value_name = "FILE", value_parser = scan_plan::parse_picture_path, help_heading = "Output")]
     pub plot_curves: Vec<PathBuf>,
-    /// Draw a scan's asymmetry of both directions, .svg or .png
+    /// Plot the asymmetry of a scan's directions to an .svg or .png file
     #[arg(long, value_name = "FILE", value_parser = scan_plan::parse_picture_path, help_heading = "Output")]
     pub plot_asymmetry: Vec<PathBuf>,
 }

@@ -5,31 +5,31 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul watch                    does what the file in its usual place says
-  longhaul watch --check            says what that will cost, and does nothing
+  longhaul watch                    run the agent with the default watch file
+  longhaul watch --check            check the file and show its cost
   longhaul watch --check watch.toml --agent dtn2
-                                    as the agent of host dtn2 reads it";
+                                    check it as the agent of host dtn2";
 
 const DETAILS: &str = "\
-The agent measures until it is stopped, looks for lasting changes and their
-causes, tells of them, and shows it all on the page of its `listen`. It says one
-line for each result and each event. Runs are processes of their own: one that
-fails takes nothing with it.
+The agent measures until it is stopped, detects lasting changes and their
+causes, sends notifications, and serves a web page at the address `listen`. It
+logs one line per result and per event. Every run is a process of its own; a
+run that fails does not affect the others.
 
-SIGHUP reads the file again; a file that is wrong changes nothing. SIGTERM and
-Ctrl-C start nothing more and wait a minute for what runs; the second one ends
-at once. What was planned and not made is told with its reason.
+SIGHUP reloads the file; an invalid file changes nothing. After SIGTERM or
+Ctrl-C the agent starts no more runs and waits up to a minute for those in
+progress; a second signal stops it immediately. Every planned run that did not
+start is reported with the reason.
 
-With --check everything that is wrong is told at once, with line and key, what
-is wrong and what would be right. A file that is right is summed up: whom it
-measures, runs and bytes a day, the busiest host, interface or link, and the
-longest round. Bytes are the most that runs may send at the declared rates
-(1 Gbit/s where none is declared). Secrets are looked at for their permissions
-only.
+--check reports all errors at once, with line, key and correction. For a valid
+file it prints a summary: the targets, runs and bytes per day, the busiest host,
+interface or link, and the longest round. Bytes are the maximum that runs may
+send at the declared rates (1 Gbit/s if none is declared). It checks only the
+permissions of secret files.
 
-docs/watch-file.md explains the file; contrib/watch.toml is one to begin with.
+docs/watch-file.md documents the file; contrib/watch.toml is an example.
 
-Exit codes are those of `longhaul --help`; 2 when the file is wrong.";
+Exit codes are those of `longhaul --help`; 2 if the file is invalid.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -37,18 +37,18 @@ Exit codes are those of `longhaul --help`; 2 when the file is wrong.";
     after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
 )]
 pub struct WatchArgs {
-    /// Check the file, and say what it will cost
+    /// Check the file and show its cost, without measuring
     #[arg(long)]
     pub check: bool,
-    /// The watch file [default: longhaul/watch.toml in the XDG configuration folder, else
+    /// Watch file [default: longhaul/watch.toml in the XDG configuration folder, else
     /// /etc/longhaul/watch.toml]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Name of this host in the file, where many hosts share it [default: the name that the file
-    /// gives its agent]
+    /// Name of this host in a file that several hosts share [default: the name of the agent in
+    /// the file]
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
-    /// As JSON; of the agent, one object for each line
+    /// Print JSON; the agent prints one object per line
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,
 }

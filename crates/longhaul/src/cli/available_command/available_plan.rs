@@ -60,7 +60,7 @@ pub fn parse_probe_budget(text: &str) -> Result<u64, String> {
     if range.contains(&bytes.0) {
         Ok(bytes.0)
     } else {
-        Err(format!("allowed are 10 kB to {}", Bytes(MAX_PROBE_BYTES)))
+        Err(format!("must be 10 kB to {}", Bytes(MAX_PROBE_BYTES)))
     }
 }
 
@@ -70,7 +70,7 @@ pub fn parse_packet_bytes(text: &str) -> Result<u32, String> {
         .parse()
         .ok()
         .filter(|bytes| (576..=most).contains(bytes));
-    bytes.ok_or_else(|| format!("allowed are 576 to {most}"))
+    bytes.ok_or_else(|| format!("must be 576 to {most}"))
 }
 
 pub fn parse_shaper_time(text: &str) -> Result<u64, String> {

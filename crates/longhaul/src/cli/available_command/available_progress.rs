@@ -31,9 +31,9 @@ impl AvailableProgress {
             return;
         }
         let way = match (plan.forward, plan.reverse) {
-            (true, true) => "each way",
-            (false, _) => "from the far end to here",
-            (true, false) => "from here to the far end",
+            (true, true) => "per direction",
+            (false, _) => "reverse",
+            (true, false) => "forward",
         };
         let text = format!(
             "budget: at most {} and {}, {way}; packets of {}",

@@ -51,7 +51,7 @@ pub fn measure_bulk_tcp(
     if let Some(why) = &outcome.ended_early {
         caveats.push(ReportCaveat::new("ended_early", why));
     }
-    progress.draw_line("round trips by ICMP");
+    progress.draw_line("RTT by ICMP");
     let trains = measure_idle_echoes(target, &outcome, &mut caveats);
     Ok(build_measurement(target, plan, outcome, trains, caveats))
 }
@@ -105,7 +105,7 @@ fn measure_idle_echoes(
     match measure_round_trips(&asked, &AtomicBool::new(false), &mut |_| {}) {
         Ok(echoes) => vec![convert_echoes(&echoes)],
         Err(error) => {
-            let text = format!("round trips by ICMP could not be measured: {error}");
+            let text = format!("cannot measure RTT by ICMP: {error}");
             caveats.push(ReportCaveat::new("no_echoes", text));
             Vec::new()
         }

@@ -35,9 +35,9 @@ pub fn check_capture_paths(args: &TestCaptureArgs) -> Result<(), CommandFailure>
         .filter(|folder| !folder.as_os_str().is_empty());
     match folder {
         Some(folder) if !folder.is_dir() => {
-            let text = format!("there is no folder {} for the capture", folder.display());
+            let text = format!("cannot write the capture: no folder {}", folder.display());
             Err(CommandFailure::new(USAGE, text)
-                .hint(Some("make it first, or name a file elsewhere")))
+                .hint(Some("create the folder, or name a file elsewhere")))
         }
         _ => Ok(()),
     }
@@ -60,7 +60,7 @@ pub fn create_capture_file(file: &Path, overwrite: bool) -> Result<File, Command
         if error.kind() == io::ErrorKind::AlreadyExists {
             return already_exists_failure(file);
         }
-        let mut fail = CommandFailure::new(HOST, format!("cannot make {}", file.display()));
+        let mut fail = CommandFailure::new(HOST, format!("cannot create {}", file.display()));
         fail.causes.push(error.to_string());
         fail
     })
@@ -78,8 +78,8 @@ fn open_for_writing(file: &Path, overwrite: bool) -> io::Result<File> {
 }
 
 fn already_exists_failure(file: &Path) -> CommandFailure {
-    CommandFailure::new(USAGE, format!("{} is there already", file.display())).hint(Some(
-        "name another file, or replace it with `--overwrite` (`--capture-overwrite` of a test)",
+    CommandFailure::new(USAGE, format!("cannot write {}: it exists", file.display())).hint(Some(
+        "name another file, or overwrite it with `--overwrite` (`--capture-overwrite` for a test)",
     ))
 }
 
@@ -105,10 +105,7 @@ pub fn write_run_captures(
         match write_capture_file(&made.file, &made.bytes, args.capture_overwrite) {
             Ok(()) => note_capture_file(report, &made),
             Err(error) => {
-                let text = format!(
-                    "the capture {} is not written: {error}",
-                    made.file.display()
-                );
+                let text = format!("cannot write the capture {}: {error}", made.file.display());
                 caveats.push(ReportCaveat::new("capture_missing", text));
             }
         }
@@ -147,7 +144,7 @@ fn prepare_capture_files(
     if let Some(file) = captures.server {
         match rewrite_capture(&file, comments("far")) {
             Ok((bytes, damage)) => {
-                let told = |damage| format!("the far end's capture is damaged: {damage}");
+                let told = |damage| format!("the capture of the server is damaged: {damage}");
                 caveats.extend(damage.map(|it| ReportCaveat::new("capture_incomplete", told(it))));
                 made.push(CaptureFile {
                     near: false,
@@ -157,7 +154,7 @@ fn prepare_capture_files(
                 });
             }
             Err(error) => {
-                let text = format!("what the far end sent as its capture is none: {error}");
+                let text = format!("the server sent an invalid capture: {error}");
                 caveats.push(ReportCaveat::new("capture_missing", text));
             }
         }

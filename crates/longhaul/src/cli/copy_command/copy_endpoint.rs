@@ -18,7 +18,7 @@ pub enum CopyEndpoint {
 /// Parses `file`, `parse_host:name`, `[v6]:name` or `-`. A colon after a slash belongs to a file name.
 pub fn parse_copy_endpoint(text: &str) -> Result<CopyEndpoint, String> {
     match text {
-        "" => return Err("allowed is FILE, HOST:NAME or -".to_owned()),
+        "" => return Err("expected FILE, HOST:NAME or -".to_owned()),
         "-" => return Ok(CopyEndpoint::Stream),
         _ => {}
     }

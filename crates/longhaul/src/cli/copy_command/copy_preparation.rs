@@ -75,30 +75,30 @@ fn split_endpoints(args: &CopyArgs) -> Result<(bool, &CopyEndpoint, &str, &str),
     let (forward, near, host, name) = match (&args.source, &args.target) {
         (CopyEndpoint::Remote { .. }, CopyEndpoint::Remote { .. }) => {
             return usage(
-                "both ends are on other hosts",
-                "run `longhaul copy` on one of the two",
+                "cannot copy between two remote hosts",
+                "run `longhaul copy` on one of them",
             );
         }
         (near, CopyEndpoint::Remote { host, name }) => (true, near, host, name),
         (CopyEndpoint::Remote { host, name }, near) => (false, near, host, name),
         _ => {
             return usage(
-                "neither end is on another host",
-                "name the far end as HOST:NAME, or copy with `cp`",
+                "cannot copy: neither end is on another host",
+                "name the remote end as HOST:NAME, or use `cp`",
             );
         }
     };
     let dry = args.dry_disk || args.dry_net;
     if dry && *near == CopyEndpoint::Stream {
         return usage(
-            "a dry run needs a file or folder at both ends",
-            "name a file in the place of -",
+            "cannot make a dry run with standard input or output",
+            "name a file instead of -",
         );
     }
     if args.output.json && !forward && *near == CopyEndpoint::Stream {
         return usage(
-            "standard output cannot hold both the file and the report",
-            "write the file to a name, or read the report with `longhaul report show last`",
+            "cannot write both the file and the report to standard output",
+            "name a target file, or show the report with `longhaul report show last`",
         );
     }
     Ok((forward, near, host, name))

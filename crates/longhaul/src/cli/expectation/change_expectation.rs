@@ -94,16 +94,16 @@ impl ChangeExpectation {
             any = true;
             match self.measured_value(change) {
                 None if change.verdict == ChangeVerdict::NotMeasured => {
-                    return Some(String::from("it was not measured on both sides"));
+                    return Some(String::from("not measured in both sets"));
                 }
-                None => return Some(String::from("so few values cannot tell")),
+                None => return Some(String::from("too few values")),
                 Some(found) if !self.holds(found) => {
                     return Some(self.describe_found(change, found));
                 }
                 Some(_) => {}
             }
         }
-        (!any).then(|| String::from("it was not measured"))
+        (!any).then(|| String::from("not measured"))
     }
 
     fn measured_value(&self, change: &QuantityChange) -> Option<f64> {
@@ -190,7 +190,7 @@ mod tests {
         for condition in ["change_low >= -50 %", "p >= 0"] {
             let expectation: ChangeExpectation = condition.parse().unwrap();
             let missed = expectation.describe_miss(&few).unwrap();
-            assert!(missed.contains("cannot tell"), "{missed}");
+            assert!(missed.contains("too few values"), "{missed}");
         }
     }
 

@@ -29,7 +29,7 @@ pub fn load_audit_paths(args: &HostArgs) -> Result<AuditPaths, CommandFailure> {
             name: args
                 .prove
                 .clone()
-                .unwrap_or_else(|| String::from("as asked")),
+                .unwrap_or_else(|| String::from("as given")),
             rtt_us,
             rate_bps,
             origin: String::from(OPTION_ORIGIN),
@@ -143,7 +143,7 @@ impl PeerSummary {
             rtt_us,
             rate_bps: beyond.unwrap_or(goodput_bps),
             origin: match beyond {
-                Some(_) => format!("{by}; rate of the interfaces, for the path was never full"),
+                Some(_) => format!("{by}; rate of the interfaces, because the path was never full"),
                 None if by == at => by,
                 None => format!("{by}, {at}"),
             },

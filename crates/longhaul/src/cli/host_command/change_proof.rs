@@ -94,11 +94,11 @@ pub fn refuse_second_apply(journal: &std::path::Path) -> Result<(), CommandFailu
         return Ok(());
     }
     let text = format!(
-        "settings of an earlier --apply are in force: {} holds what stood before them",
+        "cannot test changes: settings of an earlier --apply are in force (journal {})",
         journal.display()
     );
     Err(CommandFailure::new(USAGE, text).hint(Some(
-        "a proof begins with the host as it was: `longhaul host --revert` first",
+        "restore the previous values first: `longhaul host --revert`",
     )))
 }
 
@@ -108,7 +108,7 @@ fn register_revert_signals() -> Result<Arc<AtomicBool>, CommandFailure> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|e| {
             CommandFailure::from_error(HOST, &e)
-                .hint(Some("signals of this process cannot be handled"))
+                .hint(Some("check that this process may install signal handlers"))
         })?;
     }
     Ok(stop)
@@ -197,7 +197,7 @@ impl ProofRun<'_> {
                 trial.error = Some(String::from("interrupted"));
                 Err(CommandFailure::new(
                     INTERRUPTED,
-                    "the proof was interrupted",
+                    "the test runs were interrupted",
                 ))
             }
         };
@@ -236,7 +236,10 @@ impl ProofRun<'_> {
     /// Keeps the changes that affect a direction that improved.
     fn keep_helpful(&mut self, guard: &mut RevertGuard) -> Result<(), CommandFailure> {
         let Some(proof) = evaluate_trials(&self.result.trials) else {
-            return Err(CommandFailure::new(PEER, "no run gave a result"));
+            return Err(CommandFailure::new(
+                PEER,
+                "cannot evaluate the changes: no run has a result",
+            ));
         };
         let helped: Vec<bool> = proof
             .directions

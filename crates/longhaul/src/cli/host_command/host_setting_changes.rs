@@ -109,14 +109,14 @@ pub fn revert_failure(journal: &Path, changes: &[SettingChange]) -> Option<Comma
         return None;
     }
     let failed = |change: &&SettingChange| !change.reverted;
-    let mut fail = CommandFailure::new(HOST, "cannot put back every setting");
+    let mut fail = CommandFailure::new(HOST, "cannot revert all settings");
     for change in changes.iter().filter(failed) {
-        let why = change.error.as_deref().unwrap_or("it reads otherwise");
+        let why = change.error.as_deref().unwrap_or("the value differs");
         let text = format!("{} should be `{}`: {why}", change.name, change.before);
         fail.causes.push(text);
     }
     Some(fail.hint(Some(
-        "the journal still holds them: run `longhaul host --revert` as root, where it was applied",
+        "run `longhaul host --revert` as root on the host where they were applied",
     )))
 }
 

@@ -27,7 +27,7 @@ pub fn read_reports(file: &Path, args: &ImportArgs) -> Result<Vec<ImportedReport
         import_failure(
             &name,
             why,
-            "docs/imports.md names what is read; `--format NAME` says which it is",
+            "see docs/imports.md for the formats, or name one with `--format NAME`",
         )
     })?;
     let sha256 = encode_hex(ring::digest::digest(&ring::digest::SHA256, &bytes).as_ref());
@@ -39,11 +39,11 @@ pub fn read_reports(file: &Path, args: &ImportArgs) -> Result<Vec<ImportedReport
         let told = one.started.map(|started| (started, "text"));
         let Some((started, time_from)) = told.or(args.at.map(|at| (at, "user"))) else {
             let why = format!(
-                "its result {} ({}) does not tell when",
+                "result {} ({}) has no start time",
                 index + 1,
                 one.observation.tool
             );
-            let hint = "give the time with `--at 2004-02-22T10:00:00Z` (UTC), or a day";
+            let hint = "give the time with `--at 2004-02-22T10:00:00Z` (UTC), or a date";
             return Err(import_failure(&name, why, hint));
         };
         let plan = ImportPlan {
@@ -78,12 +78,12 @@ fn read_content(file: &Path, name: &str) -> Result<Vec<u8>, CommandFailure> {
         import_failure(
             name,
             error.to_string(),
-            "check the name, and who may read it",
+            "check the name and its permissions",
         )
     })?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
-        let why = format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20);
-        return Err(import_failure(name, why, "cut it into its single results"));
+        let why = format!("larger than {} MiB", MAX_FILE_BYTES >> 20);
+        return Err(import_failure(name, why, "split it into single results"));
     }
     Ok(bytes)
 }
@@ -105,15 +105,15 @@ fn decode_import_text(
         _ => String::from_utf8_lossy(bytes).into_owned(),
     };
     if text.contains('\0') {
-        let why = "it is no text: it has zero bytes".to_owned();
+        let why = "not a text file: it contains NUL bytes".to_owned();
         return Err(import_failure(
             name,
             why,
-            "give what the program printed, unpacked",
+            "give the output of the program, decompressed",
         ));
     }
     let broken = text.contains(char::REPLACEMENT_CHARACTER);
-    let flaw = "some bytes are no UTF-8 and were replaced".to_owned();
+    let flaw = "some bytes are not UTF-8 and were replaced".to_owned();
     Ok((text, broken.then_some(flaw)))
 }
 
@@ -125,10 +125,7 @@ fn build_imported_report(
 ) -> ImportedReport {
     let near = args.from.clone().or(one.observation.near.clone());
     let far = args.to.clone().or(one.observation.far.clone());
-    for (end, what) in [
-        (&near, "the host that began"),
-        (&far, "the host that answered"),
-    ] {
+    for (end, what) in [(&near, "the client host"), (&far, "the server host")] {
         if end.is_none() && !one.observation.missing.iter().any(|it| it == what) {
             one.observation.missing.push(what.to_owned());
         }

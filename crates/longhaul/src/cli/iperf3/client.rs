@@ -3,17 +3,17 @@
 //! Nothing goes into the archive: whoever calls this wants iperf3's output, and `longhaul test
 //! --iperf3` is the command that keeps runs.
 
-mod asked;
+mod client_request;
 mod document;
 mod failure;
 mod screen;
 
 use super::Refusal;
-use super::value::Place;
+use super::value::HostAndDevice;
 use super::writer::Writer;
 use crate::cli::args::Iperf3Args;
 use crate::cli::interrupt;
-use asked::Asked;
+use client_request::ClientRequest;
 use document::Document;
 use longhaul_probe::iperf3::client_run::{
     self, ClientObserverConfig, ClientTestObserver, Iperf3TestOptions, ObservedResults,
@@ -36,8 +36,8 @@ trait Show: ClientTestObserver {
 ///
 /// # Errors
 /// What the program ends with, said as iperf3 says it.
-pub fn run(args: &Iperf3Args, place: &Place) -> Result<(), Refusal> {
-    let asked = Asked::of(args, place)?;
+pub fn run(args: &Iperf3Args, place: &HostAndDevice) -> Result<(), Refusal> {
+    let asked = ClientRequest::of(args, place)?;
     if args.debug.is_some() {
         tell_what_has_no_effect(args);
     }
@@ -57,7 +57,7 @@ pub fn run(args: &Iperf3Args, place: &Place) -> Result<(), Refusal> {
 
 fn measure(
     args: &Iperf3Args,
-    asked: &Asked,
+    asked: &ClientRequest,
     stop: &AtomicBool,
     show: &mut impl Show,
 ) -> Result<(), Refusal> {

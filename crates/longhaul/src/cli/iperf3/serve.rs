@@ -19,7 +19,7 @@ use longhaul_probe::measurement_server::{
 };
 use longhaul_probe::probe_error::ServeError;
 use pidfile::PidFile;
-use screen::Screen;
+use screen::ServerScreen;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ const CREDENTIALS: &str =
 pub fn run(args: &Iperf3Args) -> Result<(), Refusal> {
     check(args)?;
     let users = users(args)?;
-    let screen = Screen::new(args.logfile.as_deref(), args.timestamps.as_ref())
+    let screen = ServerScreen::new(args.logfile.as_deref(), args.timestamps.as_ref())
         .map_err(|error| Refusal::error(format!("unable to open log file: {}", plain(&error))))?;
     let desk = Desk::new(args, screen);
     let responder = match MeasurementServer::bind(options(args, users, &desk)?) {

@@ -20,7 +20,7 @@ const MOST_FORMAT_LETTERS: usize = 64;
 
 /// A host, and behind a % the device through which it is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct HostAndDevice {
     pub host: String,
     pub device: Option<String>,
 }
@@ -225,7 +225,7 @@ pub fn affinity(text: &str) -> Result<Affinity, String> {
 }
 
 /// A host, an IPv6 address in brackets too, and perhaps a device.
-pub fn place(text: &str) -> Result<Place, String> {
+pub fn place(text: &str) -> Result<HostAndDevice, String> {
     let (host, device) = match text.split_once('%') {
         Some((host, device)) => (host, Some(value_parsers::parse_device(device)?)),
         None => (text, None),
@@ -237,7 +237,7 @@ pub fn place(text: &str) -> Result<Place, String> {
     // The device of a link-local address is part of it.
     let whole = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
     let scoped = host.parse().is_ok_and(whole) && device.is_some();
-    Ok(Place {
+    Ok(HostAndDevice {
         host: if scoped {
             text.to_owned()
         } else {

@@ -38,7 +38,7 @@ pub fn archive_load_report(args: &LoadArgs, plan: LoadPlan, outcome: LoadOutcome
         }
     }
     if outcome.stopped {
-        let text = "the loads were interrupted before their end";
+        let text = "interrupted before the end of the loads";
         caveats.push(ReportCaveat::new("interrupted", text));
     }
     let conclusion = conclude_load(&plan, &observation);

@@ -23,7 +23,7 @@ pub fn write_load_files(
             let mut fail = CommandFailure::new(HOST, format!("cannot write {}", path.display()));
             fail.causes.push(e.to_string());
             fail.hint(Some(
-                "`longhaul report show last --csv FILE` writes it elsewhere",
+                "write it elsewhere with `longhaul report show last --csv FILE`",
             ))
         })?;
     }

@@ -29,7 +29,7 @@ impl<'a> LoadProgress<'a> {
         if !args.output.quiet {
             let whole = plan.idle_us * (steps + 1) + (plan.load_us + SETUP_TIME_US) * steps;
             print_line(&format!(
-                "{} of {}, with probes every {}: about {} in all",
+                "{} of {}, with probes every {}: about {} in total",
                 count_of(steps, "load"),
                 format_micros(plan.load_us),
                 format_micros(plan.probe_interval_us),

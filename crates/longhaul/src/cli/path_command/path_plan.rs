@@ -39,14 +39,14 @@ pub fn parse_probe_size(text: &str) -> Result<u32, String> {
 fn parse_bounded_number(text: &str, least: u32, most: u32) -> Result<u32, String> {
     match text.parse() {
         Ok(n) if (least..=most).contains(&n) => Ok(n),
-        _ => Err(format!("allowed are {least} to {most}")),
+        _ => Err(format!("must be {least} to {most}")),
     }
 }
 
 pub fn parse_confidence(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(value) if (0.5..=0.999).contains(&value) => Ok(value),
-        _ => Err("allowed are 0.5 to 0.999".to_owned()),
+        _ => Err("must be 0.5 to 0.999".to_owned()),
     }
 }
 
@@ -66,15 +66,13 @@ pub fn parse_phase_time(text: &str) -> Result<u64, String> {
 pub fn plan_path(args: &PathArgs) -> Result<PathPlan, CommandFailure> {
     let protocol = choose_protocol(args);
     if args.to_port.is_some() && protocol == ProbeProtocol::Icmp {
-        return Err(
-            CommandFailure::new(USAGE, "--to-port goes with --udp or --tcp")
-                .hint(Some("the port of `longhaul serve` is --port")),
-        );
+        return Err(CommandFailure::new(USAGE, "--to-port needs --udp or --tcp")
+            .hint(Some("use --port for the port of `longhaul serve`")));
     }
     if args.watch && args.interval.is_some_and(|us| us < MIN_ROUND_US) {
         return Err(CommandFailure::new(
             USAGE,
-            "invalid value for '--interval <TIME>': a watch probes each hop once a second at most",
+            "invalid value for '--interval <TIME>': must be at least 1 s with --watch",
         ));
     }
     let timeout_us = args.timeout.as_micros() as u64;
@@ -184,11 +182,11 @@ mod tests {
 
     #[test]
     fn values_out_of_range_name_the_range() {
-        assert_eq!(parse_max_hops("0"), Err("allowed are 1 to 255".to_owned()));
-        assert_eq!(parse_queries("99"), Err("allowed are 1 to 20".to_owned()));
+        assert_eq!(parse_max_hops("0"), Err("must be 1 to 255".to_owned()));
+        assert_eq!(parse_queries("99"), Err("must be 1 to 20".to_owned()));
         assert_eq!(
             parse_confidence("1"),
-            Err("allowed are 0.5 to 0.999".to_owned())
+            Err("must be 0.5 to 0.999".to_owned())
         );
         assert!(parse_round_interval("1ms").is_err() && parse_phase_time("1s").is_err());
         assert_eq!(parse_probe_size("64"), Ok(64));

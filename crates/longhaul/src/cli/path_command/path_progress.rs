@@ -98,7 +98,7 @@ fn format_hop_line(hop: &ObservedHop) -> String {
 
 fn format_path_progress(progress: &PathProgress<'_>) -> String {
     let what = match progress.part {
-        PathPart::Session => "asking whether a longhaul is there".to_owned(),
+        PathPart::Session => "looking for a longhaul server".to_owned(),
         PathPart::RoundTrips => format_round_trips(progress.echoes),
         PathPart::Route => match progress.route {
             Some(route) => format!("route: {} hops so far", route.hops.len()),
@@ -106,10 +106,10 @@ fn format_path_progress(progress: &PathProgress<'_>) -> String {
         },
         PathPart::Mtu => "path MTU".to_owned(),
         PathPart::Options => "TCP options".to_owned(),
-        PathPart::Reverse => "the view of the far end".to_owned(),
+        PathPart::Reverse => "measurement from the server".to_owned(),
         PathPart::Load => match progress.load {
             Some(load) => format!("hops under load for {:.0} s", load.elapsed.as_secs_f64()),
-            None => "hops without load".to_owned(),
+            None => "idle hops".to_owned(),
         },
     };
     format!("{:>5.1} s  {what}", progress.elapsed.as_secs_f64())
@@ -124,7 +124,7 @@ fn format_round_trips(echoes: &[ProbeEcho]) -> String {
     } else {
         last
     };
-    format!("round trips: {answered} answered, the last in {last}")
+    format!("RTT: {answered} answered, last {last}")
 }
 
 #[cfg(test)]
@@ -141,11 +141,8 @@ mod tests {
         let echoes = [echo(Some(1_500_000)), echo(None)];
         assert_eq!(
             format_round_trips(&echoes),
-            "round trips: 1 answered, the last in 1.500 ms"
+            "RTT: 1 answered, last 1.500 ms"
         );
-        assert_eq!(
-            format_round_trips(&[]),
-            "round trips: 0 answered, the last in -"
-        );
+        assert_eq!(format_round_trips(&[]), "RTT: 0 answered, last -");
     }
 }

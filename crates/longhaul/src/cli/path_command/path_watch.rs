@@ -112,7 +112,7 @@ fn open_hop_prober(
     match HopProber::new(&asked) {
         Ok(prober) => Ok((prober, plan.protocol)),
         Err(why @ PathError::Privilege { .. }) if plan.protocol != ProbeProtocol::Udp => {
-            let text = format!("{why}; hops are watched by UDP in its place");
+            let text = format!("{why}; hops are probed by UDP instead");
             outcome
                 .caveats
                 .push(ReportCaveat::new("protocol_replaced", text));

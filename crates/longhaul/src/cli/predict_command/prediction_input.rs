@@ -45,8 +45,8 @@ pub fn resolve_prediction_input(args: &PredictArgs) -> Result<PredictionInput, C
         plan.buffers_bytes.len(),
     ])
     .map_err(|told| {
-        CommandFailure::new(USAGE, format!("cannot predict so much: {told}"))
-            .hint(Some("ask for fewer windows, streams, losses or buffers"))
+        CommandFailure::new(USAGE, format!("cannot predict this many cells: {told}"))
+            .hint(Some("reduce the windows, streams, losses or buffers"))
     })?;
     check_plan(plan)
         .map_err(|e| CommandFailure::new(USAGE, format!("cannot predict this: {e}")))?;
@@ -58,7 +58,7 @@ fn input_from_options(args: &PredictArgs) -> Result<PredictionInput, CommandFail
     let (Some(rtt_us), Some(capacity_bps)) = (args.rtt, args.rate) else {
         return Err(CommandFailure::new(
             USAGE,
-            "a prediction needs --rtt and --rate, or --scan",
+            "cannot predict without --rtt and --rate, or --scan",
         ));
     };
     let bug = |told: String| CommandFailure::new(crate::command_failure::BUG, told);
@@ -104,11 +104,11 @@ fn input_from_scan(wanted: &str, args: &PredictArgs) -> Result<PredictionInput, 
     let (scan, runs) = find_scan(wanted, &args.archive)?;
     let forward = !args.reverse;
     let (plan, observation) = derive_plan_from_scan(&scan, &runs, forward).map_err(|e| {
-        let told = format!("cannot lay a prediction over scan {}: {e}", scan.run.id);
+        let told = format!("cannot predict scan {}: {e}", scan.run.id);
         let way = if forward {
-            "`--reverse` takes the cells in which the far end sent"
+            "use `--reverse` for the cells in which the server sent"
         } else {
-            "leave out `--reverse` to take the cells in which this end sent"
+            "omit `--reverse` for the cells in which this host sent"
         };
         CommandFailure::new(USAGE, told).hint(Some(way))
     })?;
@@ -128,8 +128,12 @@ fn find_scan(
 ) -> Result<(ScanReport, Vec<ThroughputReport>), CommandFailure> {
     let path = command_output::archive_path(args)?;
     let archive = Archive::open_existing(&path)?.ok_or_else(|| {
-        CommandFailure::new(ARCHIVE, format!("there is no archive {}", path.display())).hint(Some(
-            "`longhaul tune HOST` makes one; `--archive FILE` names another",
+        CommandFailure::new(
+            ARCHIVE,
+            format!("cannot find the archive {}", path.display()),
+        )
+        .hint(Some(
+            "create one with `longhaul tune HOST`, or name another with `--archive FILE`",
         ))
     })?;
     let id = match wanted {
@@ -137,11 +141,13 @@ fn find_scan(
         id => id.to_owned(),
     };
     let AnyReport::Scan(scan) = archive.find(&id)? else {
-        return Err(
-            CommandFailure::new(USAGE, format!("run {id} is not a scan")).hint(Some(
-                "`longhaul report list` names the scans among the runs",
-            )),
-        );
+        return Err(CommandFailure::new(
+            USAGE,
+            format!("cannot predict run {id}: it is not a scan"),
+        )
+        .hint(Some(
+            "list the runs and their kinds with `longhaul report list`",
+        )));
     };
     let runs = archive.throughput_parts(&scan.run.id)?;
     Ok((*scan, runs))
@@ -151,8 +157,8 @@ fn find_last_scan(archive: &Archive) -> Result<String, CommandFailure> {
     let entries = archive.list(MAX_SEARCHED_RUNS)?;
     let newest = entries.into_iter().find(|entry| entry.kind == "scan");
     newest.map(|entry| entry.id).ok_or_else(|| {
-        CommandFailure::new(ARCHIVE, "no scan is archived yet")
-            .hint(Some("`longhaul tune HOST --grid` makes one"))
+        CommandFailure::new(ARCHIVE, "cannot find a scan in the archive")
+            .hint(Some("make one with `longhaul tune HOST --grid`"))
     })
 }
 
@@ -194,7 +200,7 @@ fn scan_caveats(plan: &PredictionPlan, observation: &PredictionObservation) -> V
     if plan.path.origin.contains("at least") {
         all.push(ReportCaveat::new(
             "capacity_unknown",
-            "no cell of the scan filled the path: its capacity may be higher; `--rate` says it",
+            "no cell of the scan filled the path; its capacity may be higher (set it with `--rate`)",
         ));
     }
     let known = |name: &str| MODELLED.contains(&name);
@@ -206,13 +212,13 @@ fn scan_caveats(plan: &PredictionPlan, observation: &PredictionObservation) -> V
     if left_out > 0 {
         all.push(ReportCaveat::new(
             "not_modelled",
-            format!("{left_out} of the probes were paced, or under a congestion control without a model; they are left out"),
+            format!("{left_out} of the probes were paced or used a congestion control without a model; they are left out"),
         ));
     }
     if plan.hosts.auto_window_bytes.is_none() && plan.windows_bytes.contains(&None) {
         all.push(ReportCaveat::new(
             "auto_window_unknown",
-            "the kernels' own largest window is not known, and not bounded here; `--auto-window` says it",
+            "the maximum autotuned window is unknown and not limited here (set it with `--auto-window`)",
         ));
     }
     all

@@ -21,9 +21,12 @@ pub fn load_archived_runs(
 ) -> Result<RecordRuns, CommandFailure> {
     let file = command_output::archive_path(args)?;
     let archive = Archive::open_existing(&file)?.ok_or_else(|| {
-        let fail = CommandFailure::new(ARCHIVE, format!("there is no archive {}", file.display()));
+        let fail = CommandFailure::new(
+            ARCHIVE,
+            format!("cannot find the archive {}", file.display()),
+        );
         fail.hint(Some(
-            "`longhaul record HOST` measures and makes one; `--archive FILE` names another",
+            "create one with `longhaul record HOST`, or name another with `--archive FILE`",
         ))
     })?;
     let transfer = match archive.find(id)? {
@@ -42,9 +45,12 @@ pub fn load_archived_runs(
 }
 
 fn wrong_kind_failure(id: &str, kind: ReportKind) -> CommandFailure {
-    let fail = CommandFailure::new(USAGE, format!("`{id}` is no {} run", kind.word()));
+    let fail = CommandFailure::new(
+        USAGE,
+        format!("cannot use `{id}`: it is not a {} run", kind.word()),
+    );
     fail.hint(Some(
-        "`longhaul report list` shows the runs with their kinds",
+        "list the runs and their kinds with `longhaul report list`",
     ))
 }
 

@@ -64,7 +64,7 @@ pub fn write_bundle_files(
             files: folder.files(),
         },
     );
-    folder.add(PAGE, "all of it as a page", html.as_bytes())
+    folder.add(PAGE, "all results as a web page", html.as_bytes())
 }
 
 /// A heading of the page, and the text below it.
@@ -87,11 +87,11 @@ fn write_imported(
     add_json(
         folder,
         IMPORTED,
-        "the transfer as imported: what another program printed",
+        "the transfer as imported from another program",
         to_string_pretty(run),
     )?;
     let text = strip_styles(&render::imported_text::render_imported(run));
-    let about = "what another program printed of the transfer";
+    let about = "the transfer as printed by another program";
     folder.add("imported.txt", about, text.as_bytes())?;
     Ok(vec![(about.to_owned(), text)])
 }
@@ -137,19 +137,19 @@ fn write_path(
     add_json(
         folder,
         "path.json",
-        "the look at the path as archived",
+        "the path measurement as archived",
         to_string_pretty(path),
     )?;
     let text = strip_styles(&render::path_text::render_path(path));
     folder.add(
         "path.txt",
-        "route there and back, path MTU",
+        "routes in both directions, path MTU",
         text.as_bytes(),
     )?;
     let series = render::record_text::round_trip_lines::render_round_trips(path);
     folder.add(
         "round-trips.txt",
-        "every round trip, there and back",
+        "all RTT probes, in both directions",
         series.as_bytes(),
     )?;
     Ok(Some(("Routes".to_owned(), text)))
@@ -196,7 +196,7 @@ fn copy_captures(
         let about = format!("packets of the transfer at the {role}");
         folder.copy(&format!("capture-{role}.pcapng"), &about, &capture.file)?;
         let text = strip_styles(&capture.text);
-        let about = format!("what the capture of the {role} says, and its first packets");
+        let about = format!("analysis and first packets of the capture at the {role}");
         folder.add(&format!("capture-{role}.txt"), &about, text.as_bytes())?;
         chapters.push((format!("Packets at the {role}"), text));
     }
@@ -240,7 +240,7 @@ fn write_drawings(
     let mut drawn = Vec::new();
     if of.record.observation.stops.len() > 1 {
         let svg = plot::draw_record_map_svg(of.record)?;
-        let about = "the way on a map: great circles between the points that stand for the cities";
+        let about = "map of the path: great circles between the points of the cities";
         folder.add("map.svg", about, svg.as_bytes())?;
         drawn.push((svg, about.to_owned()));
     }

@@ -23,11 +23,11 @@ pub fn check_bundle_target(place: &Path) -> Result<(), CommandFailure> {
         Ok(there) if there.is_dir() => {
             match fs::read_dir(place).map(|mut it| it.next().is_none()) {
                 Ok(true) => return check_parent_exists(place),
-                Ok(false) => "it exists and is not empty".to_owned(),
+                Ok(false) => "not empty".to_owned(),
                 Err(error) => error.to_string(),
             }
         }
-        Ok(_) => "it exists and is no folder".to_owned(),
+        Ok(_) => "not a folder".to_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return check_parent_exists(place),
         Err(error) => error.to_string(),
     };
@@ -41,9 +41,9 @@ fn check_parent_exists(place: &Path) -> Result<(), CommandFailure> {
     }
     let fail = bundle_target_failure(
         place,
-        "the folder above it does not exist, or it has no name",
+        "its parent folder does not exist, or its name is empty",
     );
-    Err(fail.hint(Some("name a folder in one that exists, with `--out DIR`")))
+    Err(fail.hint(Some("name a folder in an existing one with `--out DIR`")))
 }
 
 fn parent_folder(place: &Path) -> &Path {
@@ -91,7 +91,7 @@ impl BundleFolder {
         };
         let known = fs::metadata(from).map_err(|e| refused(&e.to_string()))?;
         if !known.is_file() || known.len() > MAX_FILE_BYTES {
-            return Err(refused("only regular files up to 64 GiB go into a bundle"));
+            return Err(refused("not a regular file of at most 64 GiB"));
         }
         let mut source = File::open(from).map_err(|e| refused(&e.to_string()))?;
         self.write_file(name, about, &mut source, Some(from))
@@ -167,7 +167,7 @@ fn bundle_write_failure(place: &Path, error: &io::Error) -> CommandFailure {
         CommandFailure::new(HOST, format!("cannot write the bundle {}", place.display()));
     fail.causes.push(error.to_string());
     fail.hint(Some(
-        "the runs are in the archive: `longhaul record make --run ID --out DIR` makes it again",
+        "retry with `longhaul record make --run ID --out DIR`; the runs are archived",
     ))
 }
 

@@ -67,13 +67,13 @@ fn list_entries(folder: &Path) -> Result<Vec<String>, CommandFailure> {
             format!("cannot read the bundle {}", folder.display()),
         );
         fail.causes.push(why);
-        fail.hint(Some("name the folder that `longhaul record` made"))
+        fail.hint(Some("name a folder written by `longhaul record`"))
     };
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(|e| fail(e.to_string()))? {
         let entry = entry.map_err(|e| fail(e.to_string()))?;
         if names.len() == MAX_ENTRIES {
-            return Err(fail(format!("it holds more than {MAX_ENTRIES} entries")));
+            return Err(fail(format!("more than {MAX_ENTRIES} entries")));
         }
         names.push(entry.file_name().to_string_lossy().into_owned());
     }
@@ -89,7 +89,7 @@ fn read_regular_file(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let read = opened.take(most + 1).read_to_end(&mut bytes);
     read.map_err(|e| e.to_string())?;
     if bytes.len() as u64 > most {
-        return Err(format!("it is larger than {most} bytes"));
+        return Err(format!("larger than {most} bytes"));
     }
     Ok(bytes)
 }
@@ -97,9 +97,9 @@ fn read_regular_file(path: &Path, most: u64) -> Result<Vec<u8>, String> {
 fn regular_file_length(path: &Path) -> Result<u64, String> {
     match fs::symlink_metadata(path) {
         Ok(it) if it.is_file() => Ok(it.len()),
-        Ok(it) if it.is_symlink() => Err("it is a symbolic link".to_owned()),
-        Ok(_) => Err("it is no regular file".to_owned()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Err("it is missing".to_owned()),
+        Ok(it) if it.is_symlink() => Err("a symbolic link".to_owned()),
+        Ok(_) => Err("not a regular file".to_owned()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err("missing".to_owned()),
         Err(e) => Err(e.to_string()),
     }
 }
@@ -122,12 +122,12 @@ fn check_signature(
     }
     // 128 digits and a newline.
     let signature = read_regular_file(&folder.join(SIGNATURE_NAME), 200)
-        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is no signature".to_owned()));
+        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "not a signature".to_owned()));
     match signature {
         Ok(text) if signing_keys::verify_signature(own, bytes, &text) => {
             found.signed_by = Some(own.clone());
         }
-        Ok(_) => found.add_difference(SIGNATURE_NAME, "it does not fit the manifest"),
+        Ok(_) => found.add_difference(SIGNATURE_NAME, "does not match the manifest"),
         Err(why) => found.add_difference(SIGNATURE_NAME, why),
     }
 }
@@ -143,7 +143,7 @@ fn find_unlisted_files(
         known.insert(SIGNATURE_NAME);
     }
     for name in entries.iter().filter(|name| !known.contains(name.as_str())) {
-        found.add_difference(name.clone(), "it is not in the manifest");
+        found.add_difference(name.clone(), "not in the manifest");
     }
 }
 
@@ -158,7 +158,7 @@ fn check_listed_files(
         let path = folder.join(&file.name);
         let digest = regular_file_length(&path).and_then(|bytes| {
             if bytes != file.bytes {
-                return Err(format!("{bytes} bytes, and listed are {}", file.bytes));
+                return Err(format!("{bytes} bytes instead of {}", file.bytes));
             }
             bundle_manifest::digest_file(&path, file.bytes).map_err(|e| e.to_string())
         });
@@ -166,7 +166,9 @@ fn check_listed_files(
             Ok((bytes, sha256)) if bytes == file.bytes && sha256 == file.sha256 => {
                 sound.insert(file.name.clone());
             }
-            Ok(_) => found.add_difference(file.name.clone(), "its content is not what was listed"),
+            Ok(_) => {
+                found.add_difference(file.name.clone(), "the content differs from the manifest")
+            }
             Err(why) => found.add_difference(file.name.clone(), why),
         }
     }
@@ -182,7 +184,7 @@ fn check_figures(folder: &Path, sound: &BTreeSet<String>, found: &mut BundleVeri
         let read = if sound.contains(name) {
             read_regular_file(&folder.join(name), MAX_JSON_BYTES)
         } else {
-            Err("the figures cannot be made again without it".to_owned())
+            Err("required to recompute the figures".to_owned())
         };
         match read {
             Ok(bytes) => texts.push(bytes),

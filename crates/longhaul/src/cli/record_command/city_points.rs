@@ -52,13 +52,13 @@ fn resolve_city_text(text: &str, airports: &AirportTable) -> Result<RecordStop, 
     match airports.find_city(city).as_slice() {
         [one] => Ok(stop_at_airport(city, one)),
         [] => Err(format!(
-            "no airport is in {city}; name one that is near, as in `{city} (CDG)`, or give \
-             latitude and longitude"
+            "no airport in {city}; name one nearby, as in `{city} (CDG)`, or give latitude \
+             and longitude"
         )),
         several => {
             let codes: Vec<&str> = several.iter().map(|place| place.code).collect();
             Err(format!(
-                "several airports are in {city}: {}; say which one, as in `{city} ({})`",
+                "several airports in {city}: {}; name one, as in `{city} ({})`",
                 codes.join(", "),
                 codes[0]
             ))
@@ -74,7 +74,7 @@ fn resolve_airport_code(
     let code = code.to_uppercase();
     match airports.find_code(&code) {
         Some(place) => Ok(stop_at_airport(city, place)),
-        None => Err(format!("no airport has the code {code}")),
+        None => Err(format!("unknown airport code {code}")),
     }
 }
 
@@ -96,7 +96,7 @@ fn resolve_placed_stop(
         (Some(code), None, None) => resolve_airport_code(city, code, airports),
         (None, Some(latitude), Some(longitude)) => {
             if !(-90.0..=90.0).contains(&latitude) || !(-180.0..=180.0).contains(&longitude) {
-                let why = "latitudes go from -90 to 90, longitudes from -180 to 180";
+                let why = "latitude must be -90 to 90, longitude -180 to 180";
                 return Err(format!("{city}: {why}"));
             }
             let point = placed.point.clone();
@@ -109,7 +109,7 @@ fn resolve_placed_stop(
         }
         (None, None, None) => resolve_city_text(city, airports),
         _ => Err(format!(
-            "{city}: give `airport`, or `latitude` and `longitude`, and not both"
+            "{city}: give either `airport`, or `latitude` and `longitude`"
         )),
     }
 }

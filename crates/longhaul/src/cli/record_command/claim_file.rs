@@ -25,17 +25,20 @@ fn read_claim_text(file: &Path) -> Result<String, CommandFailure> {
     let mut text = String::new();
     let read = opened.take(MAX_CLAIMS_BYTES + 1).read_to_string(&mut text);
     if read.map_err(unreadable)? as u64 > MAX_CLAIMS_BYTES {
-        return Err(claim_file_failure(file, "it is larger than 1 MiB"));
+        return Err(claim_file_failure(file, "larger than 1 MiB"));
     }
     Ok(text)
 }
 
 fn claim_file_failure(file: &Path, why: &str) -> CommandFailure {
-    let mut fail = CommandFailure::new(USAGE, format!("{} is no claim", file.display()));
+    let mut fail = CommandFailure::new(
+        USAGE,
+        format!("cannot read the claims in {}", file.display()),
+    );
     let lines = why
         .lines()
         .map(str::trim_end)
         .filter(|line| !line.is_empty());
     fail.causes.extend(lines.map(str::to_owned));
-    fail.hint(Some("docs/claims.md has the fields of a claim"))
+    fail.hint(Some("see docs/claims.md for the fields of a claim"))
 }

@@ -17,10 +17,10 @@ pub fn observe_imported(run: &ImportedReport) -> Result<RecordObservation, Comma
         (counted, streams, transport, seen.forward)
     else {
         let lacks = [
-            (counted.is_none(), "bytes and seconds of one end"),
-            (streams.is_none(), "how many streams there were"),
-            (transport.is_none(), "whether it was TCP or UDP"),
-            (seen.forward.is_none(), "which end sent"),
+            (counted.is_none(), "bytes and duration of one end"),
+            (streams.is_none(), "number of streams"),
+            (transport.is_none(), "transport (TCP or UDP)"),
+            (seen.forward.is_none(), "direction"),
         ];
         let lacks = lacks.into_iter().filter(|(lacks, _)| *lacks);
         return Err(missing_fields_failure(run, lacks.map(|(_, what)| what)));
@@ -48,35 +48,35 @@ fn missing_fields_failure<'a>(
     lacks: impl Iterator<Item = &'a str>,
 ) -> CommandFailure {
     let text = format!(
-        "run {} makes no record: what {} printed does not tell enough",
+        "cannot make a record of run {}: the output of {} is incomplete",
         run.run.id, run.observation.tool
     );
     let mut fail = CommandFailure::new(USAGE, text);
     fail.causes
-        .extend(lacks.map(|what| format!("it does not tell {what}")));
+        .extend(lacks.map(|what| format!("missing: {what}")));
     fail.hint(Some(
-        "import the output of the other end, or of the program called with more detail",
+        "import the output of the other end, or a more detailed output",
     ))
 }
 
 /// Returns the minimum round-trip time of the transfer, as printed.
 pub fn imported_min_rtt(run: &ImportedReport) -> Option<(u64, String)> {
     let us = run.analysis.rtt_min_us?;
-    let text = format!("least round trip that {} printed", run.observation.tool);
+    let text = format!("min RTT printed by {}", run.observation.tool);
     Some((us.saturating_mul(1000), text))
 }
 
 pub fn imported_caveats(run: &ImportedReport) -> Vec<ReportCaveat> {
     let tool = &run.observation.tool;
     let text = format!(
-        "the transfer was measured by {tool} and imported: longhaul saw neither its bytes nor its \
-         ends"
+        "the transfer was measured by {tool} and imported; longhaul observed neither its bytes \
+         nor its hosts"
     );
     let mut caveats = vec![ReportCaveat::new("imported", text)];
     if let Some(CountedTransfer { by, .. }) = find_counted_bytes(&run.observation)
         && by != "receiver"
     {
-        let text = "bytes and seconds are not those of the receiver, which it does not tell";
+        let text = "bytes and duration are not those of the receiver, which the output lacks";
         caveats.push(ReportCaveat::new("not_counted_by_receiver", text));
     }
     let ours = |it: &&ReportCaveat| it.code != "not_counted_by_receiver";

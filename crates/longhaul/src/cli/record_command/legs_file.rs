@@ -21,7 +21,7 @@ pub fn read_legs_file(file: &Path, airports: &AirportTable) -> Result<RecordLegs
     let opened = File::open(file);
     let read = opened.and_then(|it| it.take(MAX_LEGS_BYTES + 1).read_to_string(&mut text));
     match read {
-        Ok(length) if length as u64 > MAX_LEGS_BYTES => Err("it is larger than 256 KiB".to_owned()),
+        Ok(length) if length as u64 > MAX_LEGS_BYTES => Err("larger than 256 KiB".to_owned()),
         Ok(_) => resolve_legs(&text, airports),
         Err(error) => Err(error.to_string()),
     }
@@ -29,12 +29,15 @@ pub fn read_legs_file(file: &Path, airports: &AirportTable) -> Result<RecordLegs
 }
 
 fn legs_file_failure(file: &Path, why: &str) -> CommandFailure {
-    let mut fail = CommandFailure::new(USAGE, format!("cannot use the legs of {}", file.display()));
+    let mut fail = CommandFailure::new(
+        USAGE,
+        format!("cannot read the legs file {}", file.display()),
+    );
     let lines = why.lines().map(str::trim_end);
     fail.causes
         .extend(lines.filter(|it| !it.is_empty()).map(str::to_owned));
     fail.hint(Some(
-        "docs/record.md has an example: stops = [\"San Jose (SJC)\", \"Lulea\"]",
+        "see docs/record.md; for example: stops = [\"San Jose (SJC)\", \"Lulea\"]",
     ))
 }
 

@@ -79,14 +79,17 @@ impl RecordRuns {
 /// Fails unless the run has one direction and received bytes.
 fn check_recordable(run: &ThroughputReport) -> Result<(), CommandFailure> {
     let no = |why: &str| {
-        let fail = CommandFailure::new(USAGE, format!("run {} makes no record: {why}", run.run.id));
-        Err(fail.hint(Some("a record is of one run in one direction")))
+        let fail = CommandFailure::new(
+            USAGE,
+            format!("cannot make a record of run {}: {why}", run.run.id),
+        );
+        Err(fail.hint(Some("use a run in one direction")))
     };
     if run.plan.direction == RunDirection::Both {
-        return no("data flowed both ways at once");
+        return no("it has both directions");
     }
     if sum_received_bytes(run) == 0 || run.observation.elapsed_us == 0 {
-        return no("nothing arrived");
+        return no("no bytes were received");
     }
     Ok(())
 }
@@ -122,7 +125,7 @@ pub fn assemble_record(
         if !same_way {
             found.routers.reverse();
             let text =
-                "only the route against the data was traced: cities are those of the way back";
+                "only the route against the data was traced; the cities are those of that route";
             caveats.push(ReportCaveat::new("other_way", text));
         }
         observation.unplaced_hops = found.unplaced_hops;
@@ -217,18 +220,18 @@ fn set_min_rtt(runs: &RecordRuns, to: &mut RecordObservation) {
     let path = runs.path.as_ref();
     let rtts = path.map(|it| {
         [
-            ("path", it.analysis.rtt),
-            ("far end", it.analysis.rtt_reverse),
+            ("client", it.analysis.rtt),
+            ("server", it.analysis.rtt_reverse),
         ]
     });
     let measured = rtts.into_iter().flatten().filter_map(|(who, it)| {
         let it = it?;
-        let text = format!("least of {} round trips of the {who}'s probes", it.answered);
+        let text = format!("min of {} RTT probes by the {who}", it.answered);
         Some((it.min_ns, text))
     });
     let told = match &runs.transfer {
         RecordTransfer::Measured(run) => run.observation.idle_rtt_us.map(|us| {
-            let text = "least round trip of the control connection, before load";
+            let text = "min RTT of the control connection before the load";
             (us.saturating_mul(1000), text.to_owned())
         }),
         RecordTransfer::Imported(run) => imported_transfer::imported_min_rtt(run),
@@ -245,12 +248,12 @@ fn record_caveats(runs: &RecordRuns) -> Vec<ReportCaveat> {
         caveats.extend(count_caveats(run));
     }
     if runs.on_one_machine() {
-        let text = "both ends are one machine: the path is emulated or leads back, and the distance \
-                    is that of the path it stands for";
+        let text = "both ends are one machine: the path is emulated or a loop, and the distance is \
+                    that of the path it represents";
         caveats.push(ReportCaveat::new("same_host", text));
     }
     if runs.path.is_none() {
-        let text = "the path was not looked at: no route and no round trips are in the bundle";
+        let text = "the path was not measured: the bundle has no route and no RTT probes";
         caveats.push(ReportCaveat::new("no_path", text));
     }
     caveats.extend(match &runs.transfer {
@@ -266,14 +269,14 @@ fn count_caveats(run: &ThroughputReport) -> Vec<ReportCaveat> {
     let counted = sum_received_bytes(run);
     if totals.bytes != counted {
         let text = format!(
-            "the receiver counted {} bytes in all and {counted} in its streams; the record has the \
-             latter",
+            "the receiver counted {} bytes in total and {counted} in its streams; the record uses \
+             the latter",
             totals.bytes
         );
         caveats.push(ReportCaveat::new("counts_differ", text));
     }
     if run.plan.mode == ReceiveMode::Wire {
-        let text = "the receiver discarded the payload in its kernel: no program ever had it";
+        let text = "the kernel of the receiver discarded the payload: no program received it";
         caveats.push(ReportCaveat::new("discarded", text));
     }
     caveats
@@ -283,14 +286,14 @@ fn distance_caveat(seen: &RecordObservation) -> Option<ReportCaveat> {
     match seen.distance_by.as_deref() {
         None => Some(ReportCaveat::new(
             "no_distance",
-            "no distance is known, so there is no mark: give the cities on the way with --legs FILE",
+            "no distance is known, and therefore no score; give the cities with --legs FILE",
         )),
         Some("legs_file") => None,
         Some(by) => Some(ReportCaveat::new(
             "guessed_distance",
             format!(
-                "the cities are known by {} of the routers that answered, and ends that no router \
-                 stands near are not counted; --legs FILE says the way exactly",
+                "the cities are inferred from {} of the routers that answered, and ends without a \
+                 router nearby are not counted; give the exact cities with --legs FILE",
                 by.replace('_', " ").replace('+', " and ")
             ),
         )),

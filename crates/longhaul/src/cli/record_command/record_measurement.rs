@@ -46,12 +46,12 @@ fn read_written_captures(args: &TestArgs) -> Result<Vec<RecordCapture>, CommandF
 
 pub fn measure_for_record(args: &TestArgs) -> Result<RecordMeasurement, CommandFailure> {
     if args.bidir {
-        let fail = CommandFailure::new(USAGE, "a record is of one direction");
-        return Err(fail.hint(Some("leave out --bidir; -R lets the far end send")));
+        let fail = CommandFailure::new(USAGE, "cannot make a record of both directions");
+        return Err(fail.hint(Some("omit --bidir; use -R if the server sends")));
     }
     if args.format == TestFormat::Iperf3 {
-        let fail = CommandFailure::new(USAGE, "a record has no shape of iperf3's");
-        let hint = "leave out --format; `longhaul test HOST --format iperf3` prints one run so";
+        let fail = CommandFailure::new(USAGE, "cannot print a record in the format of iperf3");
+        let hint = "omit --format; print a run with `longhaul test HOST --format iperf3`";
         return Err(fail.hint(Some(hint)));
     }
     let path = match path_command::measure_path(&path_args(args)) {
@@ -61,7 +61,7 @@ pub fn measure_for_record(args: &TestArgs) -> Result<RecordMeasurement, CommandF
             let why = std::iter::once(fail.message).chain(fail.causes);
             let why: Vec<String> = why.collect();
             let label = paint(CAVEAT, "caveat:");
-            let told = format!("{label} the path was not looked at: {}\n", why.join(": "));
+            let told = format!("{label} cannot measure the path: {}\n", why.join(": "));
             let _ = anstream::stderr().write_all(told.as_bytes());
             None
         }

@@ -21,10 +21,10 @@ const SAME_MM: u64 = 2;
 pub fn recompute_record(record: &[u8], (name, run): (&str, &[u8]), found: &mut BundleVerification) {
     let record: SpeedRecord = match serde_json::from_slice(record) {
         Ok(record) => record,
-        Err(error) => return found.add_difference(RECORD, format!("it is no record: {error}")),
+        Err(error) => return found.add_difference(RECORD, format!("not a record: {error}")),
     };
     if record.schema != SCHEMA {
-        return found.add_difference(RECORD, format!("its schema is not {SCHEMA}"));
+        return found.add_difference(RECORD, format!("the schema is not {SCHEMA}"));
     }
     let run = match parse_run_counts(name, run) {
         Ok(run) => run,
@@ -49,8 +49,8 @@ pub fn recompute_record(record: &[u8], (name, run): (&str, &[u8]), found: &mut B
     if found.differs.len() == before {
         let mark = made.mark_bit_m_per_s.map(render::record_text::format_mark);
         found.agrees.push(mark.map_or_else(
-            || "the bundle claims no mark; its bytes and seconds are those of the run".to_owned(),
-            |mark| format!("the mark, made again from bytes, seconds and points: {mark}"),
+            || "the bundle claims no score; its bytes and duration are those of the run".to_owned(),
+            |mark| format!("score, recomputed from bytes, duration and points: {mark}"),
         ));
     }
 }
@@ -64,11 +64,11 @@ struct RunCounts {
 }
 
 fn parse_run_counts(name: &str, run: &[u8]) -> Result<RunCounts, String> {
-    let no_run = |error: serde_json::Error| format!("it is no run: {error}");
+    let no_run = |error: serde_json::Error| format!("not a run: {error}");
     let (schema, counts) = if name == IMPORTED {
         let run: ImportedReport = serde_json::from_slice(run).map_err(no_run)?;
         let counted = find_counted_bytes(&run.observation);
-        let counted = counted.ok_or("it has no bytes and seconds of one end")?;
+        let counted = counted.ok_or("no bytes and duration of one end")?;
         let counts = RunCounts {
             id: run.run.id,
             received_bytes: counted.bytes,
@@ -88,7 +88,7 @@ fn parse_run_counts(name: &str, run: &[u8]) -> Result<RunCounts, String> {
         (run.schema, counts)
     };
     if schema != REPORT {
-        return Err(format!("its schema is not {REPORT}"));
+        return Err(format!("the schema is not {REPORT}"));
     }
     Ok(counts)
 }
@@ -101,22 +101,22 @@ fn compare_counts(record: &RecordObservation, run: &RunCounts, found: &mut Bundl
         ("streams", u64::from(record.streams), run.streams),
     ] {
         if said != counted {
-            let why = format!("the record says {said}, and the run beside it {counted}");
+            let why = format!("{said} in the record, but {counted} in the run");
             found.add_difference(what, why);
         }
     }
     if record.throughput_run != run.id {
-        found.add_difference("throughput_run", "the run beside the record is another one");
+        found.add_difference("throughput_run", "the bundle has another run");
     }
 }
 
 fn compare_analyses(said: &RecordAnalysis, made: &RecordAnalysis, found: &mut BundleVerification) {
     if said.class != made.class {
-        found.add_difference("class", "it is not that of the transfer");
+        found.add_difference("class", "not the class of the transfer");
     }
     if said.goodput_bps.abs_diff(made.goodput_bps) > 1 {
         let why = format!(
-            "{} is said, and it is {}",
+            "{} in the record, but {} recomputed",
             said.goodput_bps, made.goodput_bps
         );
         found.add_difference("goodput_bps", why);
@@ -139,7 +139,7 @@ fn compare_analyses(said: &RecordAnalysis, made: &RecordAnalysis, found: &mut Bu
                 && said.sphere_mm.abs_diff(made.sphere_mm) <= SAME_MM
         });
     if !same {
-        found.add_difference("legs", "they are not the geodesics between the stops");
+        found.add_difference("legs", "not the geodesics between the stops");
     }
     let marks = (said.mark_bit_m_per_s, made.mark_bit_m_per_s);
     let agree = match marks {
@@ -149,7 +149,11 @@ fn compare_analyses(said: &RecordAnalysis, made: &RecordAnalysis, found: &mut Bu
     if !agree {
         let show =
             |mark: Option<f64>| mark.map_or("none".to_owned(), render::record_text::format_mark);
-        let why = format!("{} is said, and it is {}", show(marks.0), show(marks.1));
+        let why = format!(
+            "{} in the record, but {} recomputed",
+            show(marks.0),
+            show(marks.1)
+        );
         found.add_difference("mark_bit_m_per_s", why);
     }
 }
@@ -167,7 +171,11 @@ fn compare_length(
     if !same {
         let show =
             |mm: Option<u64>| mm.map_or("none".to_owned(), render::record_text::format_kilometres);
-        let why = format!("{} is said, and it is {}", show(said), show(made));
+        let why = format!(
+            "{} in the record, but {} recomputed",
+            show(said),
+            show(made)
+        );
         found.add_difference(what, why);
     }
 }

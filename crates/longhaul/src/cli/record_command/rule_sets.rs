@@ -15,8 +15,8 @@ pub fn find_rule_set(name: Option<&str>) -> Result<RuleSet, CommandFailure> {
     let names: Vec<String> = sets.iter().map(|set| set.name.clone()).collect();
     let named = sets.into_iter().find(|set| set.name == name);
     named.ok_or_else(|| {
-        let fail = CommandFailure::new(USAGE, format!("no rule set is called `{name}`"));
-        fail.hint(Some(format!("there are: {}", names.join(", "))))
+        let fail = CommandFailure::new(USAGE, format!("cannot find rule set `{name}`"));
+        fail.hint(Some(format!("use one of: {}", names.join(", "))))
     })
 }
 

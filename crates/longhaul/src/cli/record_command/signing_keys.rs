@@ -29,13 +29,13 @@ impl BundleSigner {
         let fail = |why: &str| {
             let mut fail = CommandFailure::new(USAGE, what.clone());
             fail.causes.push(why.to_owned());
-            fail.hint(Some("`longhaul record key FILE` makes a key"))
+            fail.hint(Some("generate a key with `longhaul record key FILE`"))
         };
         let text = read_key_text(file).map_err(|why| fail(&why))?;
         let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
-            .map_err(|_| fail("it holds no private key in PEM"))?;
+            .map_err(|_| fail("no private key in PEM"))?;
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der());
-        let pair = pair.map_err(|_| fail("its key is not one of Ed25519"))?;
+        let pair = pair.map_err(|_| fail("not an Ed25519 key"))?;
         Ok(BundleSigner(pair))
     }
 
@@ -53,11 +53,16 @@ impl BundleSigner {
 /// Creates a key file readable only by its owner, and returns the public key.
 pub fn create_key_file(file: &Path) -> Result<String, CommandFailure> {
     let random = SystemRandom::new();
-    let unavailable = |_| CommandFailure::new(HOST, "the kernel gave no random numbers");
+    let unavailable = |_| {
+        CommandFailure::new(
+            HOST,
+            "cannot generate a key: no random bytes from the kernel",
+        )
+    };
     let document = Ed25519KeyPair::generate_pkcs8(&random).map_err(unavailable)?;
     let pair = Ed25519KeyPair::from_pkcs8(document.as_ref());
-    let pair = pair
-        .map_err(|e| CommandFailure::new(BUG, format!("a key that was just made is none: {e}")))?;
+    let pair =
+        pair.map_err(|e| CommandFailure::new(BUG, format!("cannot use the generated key: {e}")))?;
     let base64 = BASE64_STANDARD.encode(document.as_ref());
     let mut text = "-----BEGIN PRIVATE KEY-----\n".to_owned();
     for line in base64.as_bytes().chunks(PEM_LINE_LENGTH) {
@@ -73,11 +78,9 @@ pub fn create_key_file(file: &Path) -> Result<String, CommandFailure> {
     });
     written.map_err(|e| {
         let mut fail =
-            CommandFailure::new(USAGE, format!("cannot make a key in {}", file.display()));
+            CommandFailure::new(USAGE, format!("cannot write a key to {}", file.display()));
         fail.causes.push(e.to_string());
-        fail.hint(Some(
-            "name a file that does not exist, in a folder that does",
-        ))
+        fail.hint(Some("name a new file in an existing folder"))
     })?;
     Ok(encode_hex(pair.public_key().as_ref()))
 }
@@ -89,7 +92,7 @@ fn read_key_text(file: &Path) -> Result<String, String> {
         .take(MAX_KEY_FILE_BYTES + 1)
         .read_to_string(&mut text);
     if read.map_err(|e| e.to_string())? as u64 > MAX_KEY_FILE_BYTES {
-        return Err("it is larger than 16 KiB".to_owned());
+        return Err("larger than 16 KiB".to_owned());
     }
     Ok(text)
 }
@@ -103,13 +106,16 @@ pub fn parse_public_key(typed: &str) -> Result<String, CommandFailure> {
     let in_file = read_key_text(file).map(|text| text.trim().to_ascii_lowercase());
     let why = match in_file {
         Ok(key) if is_lower_hex(&key, 64) => return Ok(key),
-        Ok(_) => "it does not hold 64 hexadecimal digits and nothing else".to_owned(),
+        Ok(_) => "not 64 hexadecimal digits".to_owned(),
         Err(why) => why,
     };
-    let mut fail = CommandFailure::new(USAGE, format!("{} is no public key", file.display()));
+    let mut fail = CommandFailure::new(
+        USAGE,
+        format!("cannot use {} as a public key", file.display()),
+    );
     fail.causes.push(why);
     Err(fail.hint(Some(
-        "`longhaul record key FILE` prints the public key: 64 hexadecimal digits",
+        "give the 64 hexadecimal digits that `longhaul record key FILE` printed",
     )))
 }
 

@@ -53,9 +53,9 @@ pub fn run(args: &AsymmetryArgs) -> Result<ExitCode, CommandFailure> {
 fn no_path_failure() -> CommandFailure {
     CommandFailure::new(
         ARCHIVE,
-        "no path has bulk runs in both directions in this time",
+        "cannot compare directions: no path has throughput runs in both in this period",
     )
     .hint(Some(
-        "`longhaul test HOST --bidir`, or one run with `-R` and one without, measures both",
+        "measure both with `longhaul test HOST --bidir`, or with one run with `-R` and one without",
     ))
 }

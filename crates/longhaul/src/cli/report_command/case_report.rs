@@ -91,8 +91,8 @@ fn resolve_case_periods(args: &CaseArgs, archive: &Archive) -> Result<CasePeriod
             after,
             event: None,
         }),
-        _ => Err(CommandFailure::new(USAGE, "which two periods are meant?").hint(Some(
-            "give `--before PERIOD --after PERIOD`, `--at TIME`, or `--event ID` of `longhaul report \
+        _ => Err(CommandFailure::new(USAGE, "cannot compare: two periods are required").hint(Some(
+            "give `--before PERIOD --after PERIOD`, `--at TIME`, or `--event ID` from `longhaul report \
              events`",
         ))),
     }
@@ -183,9 +183,9 @@ fn require_measured_hosts(asked: &CasePeriods, paths: &[PathCase]) -> Result<(),
     let clean = super::report_output::sanitize_input(&missing.join(", "));
     Err(CommandFailure::new(
         ARCHIVE,
-        format!("nothing was measured to {clean} in either period"),
+        format!("cannot compare: no runs to {clean} in either period"),
     )
     .hint(Some(
-        "`longhaul report site` shows what was measured, and when; times are UTC",
+        "list the paths and times (UTC) of all runs with `longhaul report site`",
     )))
 }

@@ -32,7 +32,7 @@ pub fn list_found_events(args: &EventsArgs) -> Result<ExitCode, CommandFailure> 
         command_output::print_json(&json!(events))?;
     } else if events.is_empty() {
         let since = crate::cli::report_archiving::format_rfc3339(begin);
-        command_output::print_text(&format!("no lasting change was found since {since}\n"))?;
+        command_output::print_text(&format!("no lasting changes since {since}\n"))?;
     } else {
         command_output::print_text(&render::event_text::render_event_list(&events))?;
     }
@@ -64,10 +64,13 @@ pub fn find_event(archive: &Archive, id: &str) -> Result<ChangeEvent, CommandFai
 
 fn ambiguous_event_failure(id: &str, found: &[ChangeEvent]) -> CommandFailure {
     if found.is_empty() {
-        return CommandFailure::new(ARCHIVE, format!("no event is called {id}"))
-            .hint(Some("`longhaul report events` lists them"));
+        return CommandFailure::new(ARCHIVE, format!("cannot find event {id}"))
+            .hint(Some("list all events with `longhaul report events`"));
     }
-    let text = format!("{} events begin with {id}", found.len());
+    let text = format!(
+        "cannot choose an event: the ids of {} begin with {id}",
+        found.len()
+    );
     CommandFailure::new(USAGE, text).hint(Some("give more letters of the id"))
 }
 

@@ -62,7 +62,9 @@ fn report_format(file: &Path) -> Result<ReportFormat, CommandFailure> {
             USAGE,
             format!("cannot write a report to {}", file.display()),
         )
-        .hint(Some("a report's file ends in .html, .md, .txt or .json"))),
+        .hint(Some(
+            "use a file name that ends in .html, .md, .txt or .json",
+        ))),
     }
 }
 
@@ -74,10 +76,10 @@ pub fn open_existing_archive(
     longhaul_store::Archive::open_existing(&path)?.ok_or_else(|| {
         CommandFailure::new(
             crate::command_failure::ARCHIVE,
-            format!("there is no archive {}", path.display()),
+            format!("cannot find the archive {}", path.display()),
         )
         .hint(Some(
-            "`longhaul test HOST` makes one; `--archive FILE` names another",
+            "create one with `longhaul test HOST`, or name another with `--archive FILE`",
         ))
     })
 }

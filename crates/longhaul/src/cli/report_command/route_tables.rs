@@ -17,8 +17,12 @@ const MAX_TRACES: u32 = 50_000;
 pub fn run(args: &RoutesArgs) -> Result<ExitCode, CommandFailure> {
     let path = command_output::archive_path(&args.archive)?;
     let archive = Archive::open_existing(&path)?.ok_or_else(|| {
-        CommandFailure::new(ARCHIVE, format!("there is no archive {}", path.display())).hint(Some(
-            "`longhaul path HOST` makes one; `--archive FILE` names another",
+        CommandFailure::new(
+            ARCHIVE,
+            format!("cannot find the archive {}", path.display()),
+        )
+        .hint(Some(
+            "create one with `longhaul path HOST`, or name another with `--archive FILE`",
         ))
     })?;
     let since = report_archiving::format_rfc3339(period_begin(args.since, args.days)?);
@@ -72,14 +76,18 @@ fn no_route_failure(host: &str, since: &str, reports: &[PathReport]) -> CommandF
             let day = at.split('T').next().unwrap_or(at);
             CommandFailure::new(
                 ARCHIVE,
-                format!("no route to {host} was traced since {since}"),
+                format!("cannot show routes to {host}: none was traced since {since}"),
             )
             .hint(Some(format!(
-                "the latest trace is of {at}: `--since {day}` shows it"
+                "show the latest trace, of {at}, with `--since {day}`"
             )))
         }
-        None => CommandFailure::new(ARCHIVE, format!("no route to {host} is in the archive")).hint(Some(
-            "`longhaul path HOST` traces one; `longhaul report list` shows the names that were used",
+        None => CommandFailure::new(
+            ARCHIVE,
+            format!("cannot show routes to {host}: none is archived"),
+        )
+        .hint(Some(
+            "trace one with `longhaul path HOST`, or list all hosts with `longhaul report list`",
         )),
     }
 }

@@ -126,8 +126,8 @@ impl RunCollection {
         let step = entries.len().div_ceil(MAX_READ_REPORTS).max(1);
         if step > 1 {
             let text = format!(
-                "of {} runs every {step}th report was read; their values are complete where an agent \
-                 made them",
+                "of {} runs, only every {step}th report was read; the values of runs by an agent are \
+                 complete",
                 entries.len()
             );
             self.add_caveat("spread", &text);
@@ -195,7 +195,7 @@ impl RunCollection {
 }
 
 const BUCKETS_CAVEAT: &str =
-    "of a part of the time only hours are kept: each counts as one value, its median";
+    "part of the period has hourly values only: each counts as one value, its median";
 
 fn order_pair<'a>(from: &'a str, to: &'a str) -> [&'a str; 2] {
     if from <= to { [from, to] } else { [to, from] }

@@ -49,7 +49,7 @@ impl<'a> RunSetReader<'a> {
         if items.is_empty() || items.len() > MAX_ITEMS {
             return Err(CommandFailure::new(
                 USAGE,
-                format!("a set has 1 to {MAX_ITEMS} items"),
+                format!("cannot compare: a set must have 1 to {MAX_ITEMS} items"),
             ));
         }
         for item in items {
@@ -57,10 +57,10 @@ impl<'a> RunSetReader<'a> {
             if found.is_empty() {
                 return Err(CommandFailure::new(
                     ARCHIVE,
-                    format!("no run is meant by {}", sanitize_input(item)),
+                    format!("cannot find runs for {}", sanitize_input(item)),
                 )
                 .hint(Some(
-                    "`longhaul report list` shows the runs and their hosts",
+                    "list the runs and their hosts with `longhaul report list`",
                 )));
             }
             runs.extend(found);
@@ -84,7 +84,10 @@ impl<'a> RunSetReader<'a> {
         }
         if let Some((host, period)) = item.split_once('@') {
             let period = value_parsers::parse_period(period).map_err(|why| {
-                CommandFailure::new(USAGE, format!("in {}: {why}", sanitize_input(item)))
+                CommandFailure::new(
+                    USAGE,
+                    format!("invalid period in {}: {why}", sanitize_input(item)),
+                )
             })?;
             return self.runs_of_host(host, period);
         }
@@ -166,13 +169,13 @@ fn read_report_file(path: &Path) -> Result<Vec<ArchivedRun>, CommandFailure> {
         );
         fail.causes.push(why);
         fail.hint(Some(
-            "`longhaul report show ID --json > FILE` writes such a file",
+            "write such a file with `longhaul report show ID --json > FILE`",
         ))
     };
     let about = std::fs::metadata(path).map_err(|e| failed(e.to_string()))?;
     if !about.is_file() || about.len() > MAX_FILE_BYTES {
         return Err(failed(format!(
-            "it is no regular file of at most {} MiB",
+            "not a regular file of at most {} MiB",
             MAX_FILE_BYTES >> 20
         )));
     }

@@ -57,7 +57,7 @@ pub fn run_probe(
             Ok(ProbeMessage::Ended(ended)) => return classify_ending(*ended),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                let what = "the probe ended without a word".to_owned();
+                let what = "the probe thread ended without a result".to_owned();
                 return ProbeEnding::SettingRefused(ProbeError::Local { what, source: None });
             }
         }

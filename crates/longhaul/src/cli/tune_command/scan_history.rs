@@ -59,7 +59,7 @@ pub fn begin_or_resume(
         Ok(Some(history)) => (history, Vec::new()),
         Ok(None) => (fresh, Vec::new()),
         Err(fail) => {
-            let text = format!("neither probes nor result are kept: {}", fail.message);
+            let text = format!("cannot archive probes and result: {}", fail.message);
             (fresh, vec![ReportCaveat::new("not_archived", text)])
         }
     }

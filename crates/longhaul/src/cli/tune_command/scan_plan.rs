@@ -159,7 +159,7 @@ fn check_scan_plan(plan: &ScanPlan) -> Result<(), CommandFailure> {
         }
     } else if plan.budget.time_us < probe_time_us(plan) {
         return usage(
-            "invalid value for '--budget-time <TIME>': it is shorter than one probe; lengthen it, \
+            "invalid value for '--budget-time <TIME>': shorter than one probe; increase it, \
              or shorten the probes with `--time`"
                 .to_owned(),
         );
@@ -208,8 +208,8 @@ pub fn parse_repeats(text: &str) -> Result<u32, String> {
 fn parse_positive(text: &str, most: u64) -> Result<u32, String> {
     match text.parse::<u64>() {
         Ok(number) if (1..=most).contains(&number) => Ok(number as u32),
-        Ok(_) => Err(format!("allowed are 1 to {most}")),
-        Err(_) => Err(format!("not a whole number; allowed are 1 to {most}")),
+        Ok(_) => Err(format!("must be 1 to {most}")),
+        Err(_) => Err(format!("not a whole number from 1 to {most}")),
     }
 }
 
@@ -243,8 +243,8 @@ mod tests {
         }
         for (text, part) in [
             ("8", "such as 8x1M"),
-            ("0x1M", "streams: allowed are 1 to 128"),
-            ("8x2G", "window: allowed are 1 B to 1 GiB"),
+            ("0x1M", "streams: must be 1 to 128"),
+            ("8x2G", "window: must be 1 B to 1 GiB"),
             ("x", "streams: not a whole number"),
             ("8x", "window: expected a size"),
             ("1M x 8", "streams: not a whole number"),

@@ -104,7 +104,7 @@ impl ScanProgress {
         };
         self.total = self.total.saturating_sub(cells as u32);
         self.print_statement(&format!(
-            "resuming scan {id}: {cells}{of} probes are done; --fresh begins anew"
+            "resuming scan {id}: {cells}{of} probes are done; --fresh starts a new scan"
         ));
     }
 
@@ -232,7 +232,7 @@ impl ScanProgress {
         if self.prints_probes {
             let _ = write!(anstream::stderr(), "\r");
         }
-        self.print_statement(&format!("{why}; waiting for the far end to answer again"));
+        self.print_statement(&format!("{why}; waiting for the server"));
     }
 
     /// Clears the current line.
@@ -271,7 +271,7 @@ fn rate_between(before: &PayloadProgress, now: &PayloadProgress) -> Option<Rate>
 fn describe_payload_budget(budget: &ScanBudget) -> String {
     match budget.bytes {
         Some(bytes) => format!("at most {} of payload", Bytes(bytes)),
-        None => "no limit of payload (--budget-bytes sets one)".to_owned(),
+        None => "unlimited payload (limit it with --budget-bytes)".to_owned(),
     }
 }
 
@@ -300,10 +300,10 @@ fn describe_grid(plan: &ScanPlan) -> String {
     );
     let watch = match watch {
         0 => String::new(),
-        more => format!(", and {more} more to watch the path"),
+        more => format!(", and {more} more to detect changes of the path"),
     };
     format!(
-        "grid: {}{repeats}{ways}{watch}: {} of {}, about {} in all",
+        "grid: {}{repeats}{ways}{watch}: {} of {}, about {} in total",
         count_of(cells as u64, "cell"),
         count_of(probes, "probe"),
         setting_format::format_span(each),

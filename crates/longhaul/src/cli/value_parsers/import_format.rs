@@ -13,7 +13,7 @@ pub fn parse_import_format(text: &str) -> Result<ImportFormat, String> {
 /// Parses a host name: not empty, short, and without control characters.
 pub fn parse_host_name(text: &str) -> Result<String, String> {
     if text.trim().is_empty() || sanitize_text(text) != text {
-        return Err("expected a name of at most 255 letters, without control characters".into());
+        return Err("expected a name of at most 255 characters, without control characters".into());
     }
     Ok(text.to_owned())
 }

@@ -9,7 +9,7 @@ pub fn parse_served_folder(text: &str) -> Result<FilesRoot, String> {
         Some((path, "ro")) => (path, false),
         _ => (text, false),
     };
-    let absolute = std::path::absolute(path).map_err(|_| "allowed is DIR, DIR:ro or DIR:rw")?;
+    let absolute = std::path::absolute(path).map_err(|_| "expected DIR, DIR:ro or DIR:rw")?;
     let last = absolute.file_name().and_then(|name| name.to_str());
     Ok(FilesRoot {
         name: last.unwrap_or("files").to_owned(),

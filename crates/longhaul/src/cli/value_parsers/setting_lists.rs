@@ -97,7 +97,7 @@ pub fn check_grid_size(lengths: &[usize]) -> Result<usize, String> {
 
 fn check_cell_count(values: u64) -> Result<(), String> {
     if values > MAX_CELLS as u64 {
-        return Err(format!("{values} cells, at most {MAX_CELLS} are allowed"));
+        return Err(format!("{values} cells; at most {MAX_CELLS} are allowed"));
     }
     Ok(())
 }
@@ -130,11 +130,11 @@ fn parse_range(
     };
     let (first, last) = (one(first)?, one(last)?);
     if first > last {
-        return Err(format!("{text}: the range runs backwards"));
+        return Err(format!("{text}: the range is backwards"));
     }
     if first == 0 || step == Some(0) {
         return Err(format!(
-            "{text}: nothing grows from 0 by doubling or by steps of 0"
+            "{text}: a range from 0 or with steps of 0 does not grow"
         ));
     }
     if let Some(step) = step {
@@ -194,10 +194,10 @@ mod tests {
             ("", "not a whole number"),
             ("1,,2", "not a whole number"),
             ("32-4", "backwards"),
-            ("0-4", "allowed are 1"),
-            ("1-4/0", "allowed are 1"),
-            ("0", "allowed are 1"),
-            ("1-200", "allowed are 1 to 128"),
+            ("0-4", "must be 1"),
+            ("1-4/0", "must be 1"),
+            ("0", "must be 1"),
+            ("1-200", "must be 1 to 128"),
             ("4/2", "needs a range"),
             ("-", "not a whole number"),
             ("1-2-3", "not a whole number"),
@@ -210,8 +210,8 @@ mod tests {
             ("", "a size"),
             ("auto,", "a size"),
             ("4M-64K", "backwards"),
-            ("0", "allowed are 1 B"),
-            ("64K-2G", "allowed are 1 B to 1 GiB"),
+            ("0", "must be 1 B"),
+            ("64K-2G", "must be 1 B to 1 GiB"),
             ("1-1G/1", "at most 4096"),
             ("auto-4M", "a size"),
         ] {

@@ -9,7 +9,7 @@ use longhaul_model::units::parse_duration;
 const EXPECTED: &str = "expected a time such as 2026-11-21T21:56:00Z, 2026-11-21, yesterday, \
                         today, now, or 2h (ago)";
 const EXPECTED_PERIOD: &str = "expected FROM..TO, such as 3d..1d, 2026-11-20..2026-11-21, \
-                               yesterday..now; or one day";
+                               yesterday..now; or a date";
 
 /// Parses a time; `2h` and `90 min` mean that long ago.
 pub fn resolve_moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
@@ -54,7 +54,7 @@ pub fn resolve_period(text: &str, now: Timestamp) -> Result<TimePeriod, String> 
     };
     if begin >= end {
         return Err(format!(
-            "it ends ({end}) before it begins ({begin}); expected FROM..TO"
+            "the end ({end}) is before the start ({begin}); expected FROM..TO"
         ));
     }
     Ok(TimePeriod {

@@ -81,7 +81,7 @@ fn a_case_has_a_figure_for_what_was_measured_and_none_for_what_was_not() {
         .iter()
         .map(|(svg, _)| texts(svg)[0].clone())
         .collect();
-    assert_eq!(titles, ["Throughput", "Least round trip of each run"]);
+    assert_eq!(titles, ["Throughput", "Min RTT of each run"]);
     let times = |svg: &str| {
         let texts = texts(svg).into_iter();
         let times = texts.filter(|it| it.contains(':')).collect::<Vec<_>>();
@@ -96,7 +96,7 @@ fn a_case_has_a_figure_for_what_was_measured_and_none_for_what_was_not() {
     assert!(caption.starts_with("Throughput: "), "{caption}");
     let texts = texts(svg);
     let title = PathQuantity::Goodput.title();
-    for word in [title, &format!("{title} back"), "before", "after"] {
+    for word in [title, &format!("{title}, reverse"), "before", "after"] {
         assert!(texts.iter().any(|it| it == word), "{word}: {texts:?}");
     }
     let values = svg.matches("<circle").count();

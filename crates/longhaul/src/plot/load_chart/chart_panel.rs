@@ -92,7 +92,7 @@ impl ValueScale {
         let high = values.last().copied().unwrap_or(1.0) * 1e6;
         let label = |ms: f64| format!("{}", (ms * 1e6).round() / 1e6);
         ValueScale {
-            name: "round trip, ms".to_owned(),
+            name: "RTT, ms".to_owned(),
             log: false,
             low: 0.0,
             high,
@@ -112,7 +112,7 @@ impl ValueScale {
         let inside = round.filter(|ms| (low..=high).contains(&(ms * 1e6)));
         let label = |ms: f64| format!("{}", (ms * 1e6).round() / 1e6);
         ValueScale {
-            name: "round trip, ms (log scale)".to_owned(),
+            name: "RTT, ms (log scale)".to_owned(),
             log: true,
             low,
             high,

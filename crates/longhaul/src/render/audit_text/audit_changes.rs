@@ -27,7 +27,7 @@ pub fn write_changes(
     }
     if let Some(proof) = proof {
         page.blank();
-        page.heading("PROOF: runs before and after, taking turns");
+        page.heading("EVIDENCE: alternating runs before and after");
         write_effects(page, &proof.directions);
         page.hanging_paragraph("", &capitalize_first(&proof.text));
     }
@@ -35,7 +35,7 @@ pub fn write_changes(
         let settings = count_of(kept as u64, "setting");
         page.blank();
         page.line(&format!(
-            "{settings} in force until the next boot; to put back:"
+            "{settings} in force until the next boot; to revert:"
         ));
         page.command(3, "longhaul host --revert");
     }
@@ -51,9 +51,9 @@ fn write_change(page: &mut TextPage, change: &SettingChange) {
     let outcome = match (&change.error, &change.after) {
         (Some(why), _) => format!("NOT WRITTEN: {why}"),
         (None, None) => String::from("NOT WRITTEN"),
-        (None, Some(_)) if change.reverted => String::from("put back"),
+        (None, Some(_)) if change.reverted => String::from("reverted"),
         (None, Some(after)) if spaced(after) != spaced(&change.wanted) => {
-            format!("written, and reads `{}`", spaced(after))
+            format!("written, but reads back as `{}`", spaced(after))
         }
         (None, Some(_)) => String::from("in force"),
     };
@@ -106,7 +106,7 @@ fn capitalize_first(text: &str) -> String {
 pub fn render_reverted(changes: &[SettingChange]) -> String {
     let mut page = TextPage::default();
     if changes.is_empty() {
-        page.line("nothing to revert: no change of longhaul is in force");
+        page.line("nothing to revert: no change made by longhaul is in force");
         return page.finish();
     }
     for change in changes {
@@ -116,9 +116,9 @@ pub fn render_reverted(changes: &[SettingChange]) -> String {
             .collect::<Vec<_>>()
             .join(" ");
         let outcome = if change.reverted {
-            "put back"
+            "reverted"
         } else {
-            "NOT PUT BACK"
+            "NOT REVERTED"
         };
         page.hanging_paragraph("", &format!("{}: {value}: {outcome}", change.name));
         if let Some(why) = &change.error {

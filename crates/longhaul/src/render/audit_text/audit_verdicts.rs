@@ -30,13 +30,13 @@ pub fn write_verdicts(
     write_folded(
         page,
         AuditGrade::Unknown,
-        "not to be told",
+        "could not be checked",
         &of(AuditGrade::Unknown).collect::<Vec<_>>(),
     );
     write_folded(
         page,
         AuditGrade::Good,
-        "good",
+        "passed",
         &of(AuditGrade::Good).collect::<Vec<_>>(),
     );
 }
@@ -74,7 +74,7 @@ fn write_verdict(page: &mut TextPage, verdict: &AuditVerdict, several: bool) {
 
 fn write_remedy(page: &mut TextPage, remedy: &AuditRemedy) {
     let by = if remedy.name.is_some() {
-        " (--apply writes it)"
+        " (--apply sets it)"
     } else {
         ""
     };

@@ -6,22 +6,20 @@ use longhaul_model::report::v1::available::{AvailableEstimate, EstimateVerdict};
 pub fn describe_verdict(estimate: &AvailableEstimate) -> &'static str {
     match estimate.verdict {
         EstimateVerdict::Estimated => "estimated",
-        EstimateVerdict::CapacityOnly => "capacity only: what is available cannot be told",
-        EstimateVerdict::SenderLimited => {
-            "the path is no slower than the sender: its capacity is at least what was sent"
-        }
+        EstimateVerdict::CapacityOnly => "capacity only: no estimate of available bandwidth",
+        EstimateVerdict::SenderLimited => "lower bound: the sender could not overrun the path",
         EstimateVerdict::BeyondResolution => {
-            "the path is too fast for the clocks of these hosts: cannot tell"
+            "no estimate: the path is too fast for the clocks of these hosts"
         }
-        EstimateVerdict::Disturbed => "too much was lost or spoilt: cannot tell",
-        EstimateVerdict::NoAnswer => "nothing arrived: cannot tell",
+        EstimateVerdict::Disturbed => "no estimate: too many packets lost or trains unusable",
+        EstimateVerdict::NoAnswer => "no estimate: nothing arrived",
     }
 }
 
 /// Returns the text before the capacity.
 pub fn capacity_prefix(verdict: EstimateVerdict) -> &'static str {
     match verdict {
-        EstimateVerdict::SenderLimited | EstimateVerdict::BeyondResolution => "at least ",
+        EstimateVerdict::SenderLimited | EstimateVerdict::BeyondResolution => "≥ ",
         _ => "",
     }
 }
@@ -32,7 +30,7 @@ pub fn method_label(name: &str) -> String {
         "empty_queue" => "empty queue".to_owned(),
         "rate_sweep" => "rate sweep".to_owned(),
         "tcp_share" => "share of one TCP connection".to_owned(),
-        "echo" => "echoes".to_owned(),
+        "echo" => "echo".to_owned(),
         other => other.replace('_', " "),
     }
 }
@@ -40,12 +38,12 @@ pub fn method_label(name: &str) -> String {
 pub fn flag_label(flag: &str) -> String {
     match flag {
         "multi_hop" => "more than one hop is loaded".to_owned(),
-        "unstable" => "traffic changed meanwhile: the methods disagree".to_owned(),
-        "policed" => "packets above a rate are dropped".to_owned(),
-        "bursty" => "others' traffic comes in bursts".to_owned(),
+        "unstable" => "the methods disagree: cross traffic changed during the run".to_owned(),
+        "policed" => "a policer drops packets above a rate".to_owned(),
+        "bursty" => "cross traffic is bursty".to_owned(),
         "time_slotted" => "time-slotted access link (Wi-Fi, mobile, PON)".to_owned(),
         "sender_limited" => "limited by the sender".to_owned(),
-        "uncooperative" => "told by one end alone".to_owned(),
+        "uncooperative" => "measured at one end only".to_owned(),
         "capacity_at_least" => "the capacity is a lower bound".to_owned(),
         other => other.replace('_', " "),
     }
@@ -54,7 +52,7 @@ pub fn flag_label(flag: &str) -> String {
 pub fn clock_label(clock: &str) -> String {
     match clock {
         "hardware" => "interface".to_owned(),
-        "user" => "program, for want of better ones".to_owned(),
+        "user" => "program (no kernel timestamps)".to_owned(),
         other => other.to_owned(),
     }
 }

@@ -88,15 +88,15 @@ fn estimated() -> AvailableEstimate {
 fn both_figures_stand_with_interval_layer_and_payload() {
     let text = shown(estimated());
     for part in [
-        "130.0 Mbit/s of IP packets (127.0 to 133.0)",
-        "91.00 Mbit/s of IP packets (85.00 to 97.00)",
+        "130.0 Mbit/s at the IP layer (127.0 to 133.0)",
+        "91.00 Mbit/s at the IP layer (85.00 to 97.00)",
         "87.85 Mbit/s",
         "empty queue: ",
         "weight 70 %",
-        "does not count: too few trains",
-        "up to 2 Gbit/s",
-        "batches, 50 us apart",
-        "a shaper",
+        "not used: too few trains",
+        "limit of these hosts: 2 Gbit/s",
+        "batches, 50 µs apart",
+        "shaper (queues the excess)",
         "first 4,800 bytes",
         "760 kB, 1.4 s",
     ] {
@@ -112,9 +112,9 @@ fn both_figures_stand_with_interval_layer_and_payload() {
 #[test]
 fn what_cannot_be_told_is_said_and_no_number_stands_in_its_place() {
     for (verdict, part) in [
-        (EstimateVerdict::SenderLimited, "no slower than the sender"),
+        (EstimateVerdict::SenderLimited, "could not overrun the path"),
         (EstimateVerdict::BeyondResolution, "too fast"),
-        (EstimateVerdict::Disturbed, "cannot tell"),
+        (EstimateVerdict::Disturbed, "no estimate"),
         (EstimateVerdict::NoAnswer, "nothing arrived"),
     ] {
         let text = shown(AvailableEstimate {
@@ -129,5 +129,5 @@ fn what_cannot_be_told_is_said_and_no_number_stands_in_its_place() {
         capacity_bps: Some(3_000_000_000),
         ..AvailableEstimate::default()
     });
-    assert!(least.contains("at least 3 Gbit/s"), "{least}");
+    assert!(least.contains("≥ 3 Gbit/s"), "{least}");
 }

@@ -18,26 +18,20 @@ pub fn write_flow(page: &mut TextPage, flow: &CapturedFlow) {
     match &flow.handshake {
         Some(handshake) => self::write_handshake(page, handshake),
         None if flow.protocol == "tcp" => {
-            page.label_line(
-                "handshake",
-                "not in the capture: windows have an unknown scale",
-            );
+            page.label_line("handshake", "not captured: the window scale is unknown");
         }
         None => {}
     }
     page.label_line("duration", &format_micros(flow.duration_us));
-    write_flow_direction(page, "to listener", &flow.forward);
-    write_flow_direction(page, "to opener", &flow.reverse);
+    write_flow_direction(page, "to server", &flow.forward);
+    write_flow_direction(page, "to client", &flow.reverse);
 }
 
 fn write_handshake(page: &mut TextPage, handshake: &TcpHandshake) {
-    page.label_line("opener offers", &describe_offer(&handshake.opener));
+    page.label_line("client offers", &describe_offer(&handshake.opener));
     match &handshake.listener {
-        Some(listener) => page.label_line("listener offers", &describe_offer(listener)),
-        None => page.label_line(
-            "listener offers",
-            "nothing: its answer is not in the capture",
-        ),
+        Some(listener) => page.label_line("server offers", &describe_offer(listener)),
+        None => page.label_line("server offers", "unknown: its SYN-ACK was not captured"),
     }
     if let Some(agreed) = handshake.agreed {
         let options = [
@@ -56,13 +50,13 @@ fn write_handshake(page: &mut TextPage, handshake: &TcpHandshake) {
             ("", without) => format!("without {without}"),
             (with, without) => format!("{with}; without {without}"),
         };
-        page.label_line("agreed", &text);
+        page.label_line("negotiated", &text);
     }
     let time =
         |us: Option<u64>, what: &str| us.map(|us| format!("{what} after {} ms", format_millis(us)));
     let times = [
-        time(handshake.answered_us, "answered"),
-        time(handshake.acknowledged_us, "acknowledged"),
+        time(handshake.answered_us, "SYN-ACK"),
+        time(handshake.acknowledged_us, "ACK"),
     ];
     let times: Vec<String> = times.into_iter().flatten().collect();
     if !times.is_empty() {
@@ -74,7 +68,7 @@ fn describe_offer(offer: &HandshakeOffer) -> String {
     let mss = offer.mss_bytes.map(|mss| format!("MSS {mss} B"));
     let shift = offer
         .window_shift
-        .map(|shift| format!("window shift {shift}"));
+        .map(|shift| format!("window scale {shift}"));
     let has = |there: bool, name: &str| there.then(|| name.to_owned());
     let parts = [
         mss,
@@ -101,11 +95,7 @@ fn write_flow_direction(page: &mut TextPage, label: &str, way: &FlowDirection) {
         );
     }
     if way.marked_packets > 0 {
-        let _ = write!(
-            text,
-            ", {} marked by ECN",
-            format_grouped(way.marked_packets)
-        );
+        let _ = write!(text, ", {} ECN-marked", format_grouped(way.marked_packets));
     }
     page.label_line(label, &text);
     if let Some(tcp) = &way.tcp {
@@ -122,15 +112,15 @@ fn write_flow_direction(page: &mut TextPage, label: &str, way: &FlowDirection) {
 fn describe_retransmits(tcp: &TcpFlowDirection) -> String {
     let mut parts = vec![
         format!(
-            "{} sent again ({})",
+            "{} retransmitted ({})",
             count_of(tcp.retransmitted_packets, "packet"),
             Bytes(tcp.retransmitted_bytes)
         ),
-        format!("{} overtaken", format_grouped(tcp.reordered_packets)),
-        count_of(tcp.duplicate_ack_packets, "duplicate ack"),
+        format!("{} reordered", format_grouped(tcp.reordered_packets)),
+        count_of(tcp.duplicate_ack_packets, "duplicate ACK"),
     ];
     if tcp.unseen_bytes > 0 {
-        parts.push(format!("{} not in the capture", Bytes(tcp.unseen_bytes)));
+        parts.push(format!("{} not captured", Bytes(tcp.unseen_bytes)));
     }
     parts.join(", ")
 }
@@ -138,7 +128,7 @@ fn describe_retransmits(tcp: &TcpFlowDirection) -> String {
 fn describe_windows(tcp: &TcpFlowDirection) -> String {
     let bytes = |bytes: Option<u64>| or_absent(bytes, |bytes| Bytes(bytes).to_string());
     let mut text = format!(
-        "most in flight {}; advertises {} to {}",
+        "max in flight {}; advertised window {} to {}",
         Bytes(tcp.most_in_flight_bytes),
         bytes(tcp.smallest_window_bytes),
         bytes(tcp.largest_window_bytes)
@@ -146,7 +136,7 @@ fn describe_windows(tcp: &TcpFlowDirection) -> String {
     if tcp.zero_window_packets > 0 {
         let _ = write!(
             text,
-            ", {} times none",
+            ", zero windows: {}",
             format_grouped(tcp.zero_window_packets)
         );
     }
@@ -155,7 +145,7 @@ fn describe_windows(tcp: &TcpFlowDirection) -> String {
 
 fn describe_rtt(how: &str, rtt: &CapturedRtt) -> String {
     format!(
-        "RTT{how} {} / {} / {} ms (least, median, most of {})",
+        "RTT{how} {} / {} / {} ms (min, median, max; n = {})",
         format_millis(rtt.least_us),
         format_millis(rtt.median_us),
         format_millis(rtt.most_us),

@@ -30,7 +30,7 @@ pub fn render_packets(
     for packet in packets {
         match packet {
             Some(packet) => write_packet(&mut page, packet, first_ns.unwrap_or(0), &mut firsts),
-            None => page.line("         -  no TCP or UDP over IP"),
+            None => page.line("         -  not TCP or UDP over IP"),
         }
     }
     if let Some(damage) = damage {

@@ -16,7 +16,7 @@ pub fn describe_step(step: &LoadStep) -> String {
         text.push_str(&format_rate(bps));
     }
     if step.scavenger {
-        text += ", yielding";
+        text += ", scavenger";
     }
     if step.competitor {
         text += " + other";
@@ -34,7 +34,7 @@ pub fn describe_step_result(result: &LoadStepResult) -> String {
                 format!(" ({} to {})", format_nanos(low), format_nanos(high))
             });
         let grew = match result.grew.as_deref() {
-            Some("both") => " both ways".to_owned(),
+            Some("both") => " in both directions".to_owned(),
             Some(way) => format!(" {way}"),
             None => String::new(),
         };
@@ -48,10 +48,10 @@ pub fn describe_step_result(result: &LoadStepResult) -> String {
         ));
     }
     if let Some(trips) = result.round_trips_per_minute {
-        parts.push(format!("{trips} round trips/min"));
+        parts.push(format!("{trips} RPM"));
     }
     if let Some(back) = result.recovery_us {
-        parts.push(format!("back after {}", format_micros(back)));
+        parts.push(format!("queue drained in {}", format_micros(back)));
     }
     if let (Some(kept), Some(bps)) = (result.competitor_kept_ratio, result.competitor_bps) {
         let interval = result

@@ -50,7 +50,7 @@ pub fn draw_timeline(page: &mut TextPage, report: &LoadReport) {
             paint(FAINT, format!("{label:<LABEL$}"))
         ));
         if !top.is_empty() {
-            let note = format!("{:LABEL$}a full block is {top}", "");
+            let note = format!("{:LABEL$}█ = {top}", "");
             page.line(&paint(FAINT, note));
         }
     };
@@ -69,7 +69,7 @@ pub fn draw_timeline(page: &mut TextPage, report: &LoadReport) {
     }
     let trips = column_round_trips(observation, &axis);
     let most = trips.iter().copied().max().unwrap_or(0);
-    line("round trips", &draw_blocks(&trips), format_nanos(most));
+    line("RTT", &draw_blocks(&trips), format_nanos(most));
     let lost = column_losses(observation, &axis);
     if lost.contains('x') {
         line("lost probes", &lost, String::new());

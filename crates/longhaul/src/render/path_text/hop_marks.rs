@@ -38,10 +38,10 @@ impl UsedMarks {
     pub fn explain(&self, page: &mut TextPage) {
         for mark in &self.0 {
             let text = match mark {
-                'r' => "limits how often it answers: its loss is not the path's",
-                's' => "takes its time to answer: its times say nothing of the link",
-                '=' => "answers for more than one TTL",
-                't' => "is inside of or behind a tunnel that hides hops",
+                'r' => "limits the rate of its answers: its loss is not path loss",
+                's' => "answers slowly: its times say nothing about the link",
+                '=' => "answers at more than one TTL",
+                't' => "inside or behind a tunnel that hides hops",
                 _ => continue,
             };
             page.hanging_paragraph_styled(&format!("  {mark}  "), text, FAINT);
@@ -65,18 +65,18 @@ pub fn list_remarks(answer: &HopReply, ttl: u8) -> Vec<String> {
         && let Some(back) = estimate_hops_back(reply)
         && back.abs_diff(ttl) >= MIN_REMARKED_ASYMMETRY
     {
-        remarks.push(format!("answers over about {back} hops (TTL {reply})"));
+        remarks.push(format!("return path of about {back} hops (TTL {reply})"));
     }
     match answer.quoted_ttl {
-        Some(0) => remarks.push("passes packets on with TTL 0".to_owned()),
+        Some(0) => remarks.push("forwards packets with TTL 0".to_owned()),
         Some(quoted @ 2..) => {
-            remarks.push(format!("got the probe with TTL {quoted}: hidden hops"));
+            remarks.push(format!("received the probe with TTL {quoted}: hidden hops"));
         }
         _ => {}
     }
     if !answer.rewritten.is_empty() {
         let what = answer.rewritten.join(", ").replace('_', " ");
-        remarks.push(format!("rewritten before it: {what}"));
+        remarks.push(format!("rewritten upstream: {what}"));
     }
     remarks
 }
@@ -85,10 +85,10 @@ pub fn list_remarks(answer: &HopReply, ttl: u8) -> Vec<String> {
 fn describe_odd_kind(kind: &str) -> Option<String> {
     let words = match kind {
         "time_exceeded" | "echo_reply" | "port_unreachable" | "syn_ack" | "reset" => return None,
-        "host_unreachable" => "says: host unreachable",
-        "net_unreachable" => "says: network unreachable",
-        "prohibited" => "says: prohibited by a filter",
-        other => return Some(format!("says: {}", other.replace('_', " "))),
+        "host_unreachable" => "replies: host unreachable",
+        "net_unreachable" => "replies: network unreachable",
+        "prohibited" => "replies: administratively prohibited",
+        other => return Some(format!("replies: {}", other.replace('_', " "))),
     };
     Some(words.to_owned())
 }
@@ -135,8 +135,8 @@ mod tests {
         let told = list_remarks(&answer, 3).join("; ");
         assert_eq!(
             told,
-            "says: prohibited by a filter; answers over about 13 hops (TTL 243); \
-             rewritten before it: source address"
+            "replies: administratively prohibited; return path of about 13 hops (TTL 243); \
+             rewritten upstream: source address"
         );
     }
 }

@@ -28,14 +28,14 @@ pub fn write_route_heading(
 ) {
     let number = number.map_or_else(String::new, |n| format!(" {n}"));
     let end = match route.ended_by.as_str() {
-        "reached" => "to the far end",
-        "most_hops" => "far end not reached: no more hops were asked for",
-        "silent" => "far end not reached: silence from there on",
-        "unreachable" => "far end not reached: the last hop cannot deliver",
-        "loop" => "far end not reached: the route runs in a circle",
-        "time" => "far end not reached in time",
-        _ if route.reached => "to the far end",
-        _ => "far end not reached",
+        "reached" => "destination reached",
+        "most_hops" => "destination not reached: hop limit",
+        "silent" => "destination not reached: no further answers",
+        "unreachable" => "destination not reached: ICMP unreachable",
+        "loop" => "destination not reached: routing loop",
+        "time" => "destination not reached in time",
+        _ if route.reached => "destination reached",
+        _ => "destination not reached",
     };
     page.heading(&format!(
         "{name}{number}: {} by {}, {end}",
@@ -48,12 +48,12 @@ pub fn write_route_heading(
         format_micros(route.duration_us),
     ];
     if route.discarded > 0 {
-        let answers = count_of(u64::from(route.discarded), "unfit answer");
-        parts.push(format!("{answers} thrown away"));
+        let answers = count_of(u64::from(route.discarded), "invalid answer");
+        parts.push(format!("{answers} discarded"));
     }
     if let Some(confidence) = route.confidence_ratio {
         parts.push(format!(
-            "alternatives found with {}",
+            "confidence in alternatives {}",
             format_percent(confidence)
         ));
     }

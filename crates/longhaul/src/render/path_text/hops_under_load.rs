@@ -30,14 +30,14 @@ pub fn write_hops_under_load(
 
 fn write_hop_watch(page: &mut TextPage, watch: &HopWatch) {
     let way = if watch.forward {
-        "this end sends"
+        "client sends"
     } else {
-        "the far end sends"
+        "server sends"
     };
     let time = watch.load_until_us.saturating_sub(watch.load_from_us);
     let bytes = watch
         .load_bytes
-        .map_or_else(String::new, |bytes| format!(", {} arrived", Bytes(bytes)));
+        .map_or_else(String::new, |bytes| format!(", {} received", Bytes(bytes)));
     page.heading(&format!(
         "UNDER LOAD: {way} for {}{bytes}",
         format_micros(time)
@@ -50,9 +50,9 @@ fn write_hop_watch(page: &mut TextPage, watch: &HopWatch) {
     for hop in watch.hops.iter().filter(|hop| has_answer(hop)) {
         page.line(&format_hop_row(hop, watch));
     }
-    let mut notes = vec!["median under load, least before and after, in ms".to_owned()];
+    let mut notes = vec!["median under load, min before and after, in ms".to_owned()];
     if let Some(bytes) = watch.own_backlog_bytes {
-        notes.push(format!("most in this host's own queue {}", Bytes(bytes)));
+        notes.push(format!("max local queue {}", Bytes(bytes)));
     }
     notes.extend(watch.run_id.as_ref().map(|id| format!("load: run {id}")));
     page.hanging_paragraph_styled("", &notes.join("; "), FAINT);
@@ -105,7 +105,7 @@ fn write_narrow_link(page: &mut TextPage, link: &NarrowLink, told: bool) {
         });
         page.label_line(
             "",
-            &format!("the path carries {}{interval}", format_rate(capacity)),
+            &format!("path capacity {}{interval}", format_rate(capacity)),
         );
     }
 }

@@ -18,10 +18,10 @@ pub fn write_round_trips(
     analysis: &PathAnalysis,
 ) {
     if let Some(echoes) = &observation.round_trips {
-        write_rtt_series(page, "round trips", echoes, analysis.rtt);
+        write_rtt_series(page, "RTT", echoes, analysis.rtt);
     }
     if let Some(echoes) = &observation.round_trips_reverse {
-        write_rtt_series(page, "from far end", echoes, analysis.rtt_reverse);
+        write_rtt_series(page, "RTT from server", echoes, analysis.rtt_reverse);
     }
 }
 
@@ -54,8 +54,8 @@ fn write_rtt_series(
     );
     page.label_line_styled(label, &spread, STRONG);
     let clock = match echoes.clock.as_str() {
-        "kernel" => ", times by the kernel",
-        "kernel_receive" => ", answers timed by the kernel",
+        "kernel" => ", kernel timestamps",
+        "kernel_receive" => ", kernel receive timestamps",
         _ => "",
     };
     let (answered, sent) = (rtt.answered, rtt.sent);
@@ -69,8 +69,8 @@ fn write_rtt_series(
     let mut parts = vec![format!("{lost} (95 % interval {low} to {high})")];
     for (number, noun) in [
         (rtt.duplicates, "duplicate"),
-        (rtt.reordered, "overtaken answer"),
-        (echoes.discarded, "unfit answer"),
+        (rtt.reordered, "reordered answer"),
+        (echoes.discarded, "invalid answer"),
     ] {
         if number > 0 {
             parts.push(count_of(u64::from(number), noun));
@@ -86,10 +86,10 @@ pub fn write_route_change(page: &mut TextPage, change: Option<&RouteDifference>)
     };
     let other = match change.other_number {
         Some(number) => format!("route {number}"),
-        None => "the route before".to_owned(),
+        None => "the previous route".to_owned(),
     };
     let mut parts = vec![format!(
-        "{}, against {other}",
+        "{}, compared with {other}",
         describe_change_kind(change.kind)
     )];
     if change.kind != RouteChangeKind::Same {
@@ -97,27 +97,24 @@ pub fn write_route_change(page: &mut TextPage, change: Option<&RouteDifference>)
     }
     if let Some(step) = change.rtt_step_ns {
         let sign = if step < 0 { "-" } else { "+" };
-        parts.push(format!(
-            "round trip {sign}{} ms",
-            format_ms(step.unsigned_abs())
-        ));
+        parts.push(format!("RTT {sign}{} ms", format_ms(step.unsigned_abs())));
     }
     page.label_line("change", &parts.join("; "));
     if let Some(run) = &change.other_run {
-        page.label_line("", &format!("that was run {run}"));
+        page.label_line("", &format!("previous run: {run}"));
     }
 }
 
 fn describe_change_kind(kind: RouteChangeKind) -> &'static str {
     match kind {
         RouteChangeKind::Same => "none",
-        RouteChangeKind::SilentHop => "none that can be seen: hops silent in one of the two",
-        RouteChangeKind::Stutter => "none but a hop that answers twice",
+        RouteChangeKind::SilentHop => "none visible: some hops silent in one of the two",
+        RouteChangeKind::Stutter => "none, except for a hop that answers at two TTLs",
         RouteChangeKind::LastOctet => "other interfaces of the same routers (last octet)",
         RouteChangeKind::SameAs => "other routers of the same autonomous system",
         RouteChangeKind::OneHop => "one hop differs",
         RouteChangeKind::SeveralHops => "several hops differ",
-        RouteChangeKind::EndNotReached => "the far end is not reached",
+        RouteChangeKind::EndNotReached => "destination not reached",
     }
 }
 
@@ -125,9 +122,9 @@ fn describe_hop_range(range: ChangedHops) -> String {
     let hops = |range: Option<[u8; 2]>| match range {
         Some([first, last]) if first == last => format!("hop {first}"),
         Some([first, last]) => format!("hops {first}-{last}"),
-        None => "nothing".to_owned(),
+        None => "none".to_owned(),
     };
-    format!("{} in place of {}", hops(range.here), hops(range.other))
+    format!("before: {1}, now: {0}", hops(range.here), hops(range.other))
 }
 
 /// Writes how similar the two directions are, and the reverse hops without a counterpart on the
@@ -139,7 +136,7 @@ pub fn write_symmetry(page: &mut TextPage, observation: &PathObservation, analys
     if let (Some(there), Some(back)) = (&observation.route, &observation.route_reverse) {
         let own = list_unshared_hops(back, there);
         if !own.is_empty() {
-            let text = format!("hops {own} back are in networks that the way there does not meet");
+            let text = format!("return hops {own} use networks that are not on the forward path");
             page.label_line("", &text);
         }
     }
@@ -204,10 +201,7 @@ pub fn write_mtu_and_options(
     match (&analysis.path_mtu, search) {
         (Some(mtu), search) => write_path_mtu(page, mtu, search.as_ref()),
         (None, Some(_)) => {
-            page.label_line(
-                "path MTU",
-                "cannot be told: no packet of any size was answered",
-            );
+            page.label_line("path MTU", "unknown: no packet of any size was answered");
         }
         (None, None) => {}
     }
@@ -239,13 +233,13 @@ fn write_path_mtu(page: &mut TextPage, mtu: &PathMtu, search: Option<&MtuSearch>
     let told = probes.unwrap_or_default().iter().find_map(|probe| {
         let by = probe.refused_by.as_ref()?;
         let fits = probe.refused_mtu_bytes.map_or_else(String::new, |bytes| {
-            format!(", and that {} B fit", format_grouped(bytes.into()))
+            format!(", MTU {} B", format_grouped(bytes.into()))
         });
-        Some(format!("{by} says so{fits}"))
+        Some(format!("reported by {by}{fits}"))
     });
     parts.extend(told);
     if mtu.black_hole {
-        parts.push("larger packets vanish and nobody says so: a black hole".to_owned());
+        parts.push("larger packets are dropped without an ICMP error: black hole".to_owned());
     }
     if !parts.is_empty() {
         page.label_line("", &parts.join("; "));
@@ -274,7 +268,7 @@ fn write_tcp_options(page: &mut TextPage, options: &PathTcpOptions) {
     };
     for (label, in_force, mss) in [
         ("TCP options", options.here, options.mss_here_bytes),
-        ("at the far end", options.there, options.mss_there_bytes),
+        ("at the server", options.there, options.mss_there_bytes),
     ] {
         if let Some(in_force) = in_force {
             let mss = mss.map_or_else(String::new, |mss| {
@@ -295,7 +289,7 @@ fn write_tcp_options(page: &mut TextPage, options: &PathTcpOptions) {
         let lost: Vec<&str> = lost.collect();
         if !lost.is_empty() {
             let text = format!(
-                "both ends offer {}, and it is not in force: taken out on the way",
+                "offered by both ends but not negotiated: {}; a middlebox strips it",
                 lost.join(", ")
             );
             page.label_line("", &text);

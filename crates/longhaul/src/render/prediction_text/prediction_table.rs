@@ -100,10 +100,10 @@ pub fn limiter_letter(limiter: Limiter) -> char {
 fn format_legend(sheet: &PredictionSheet) -> String {
     let names = [
         ('w', "window"),
-        ('p', "path full"),
+        ('p', "path is full"),
         ('l', "loss"),
-        ('c', "processor"),
-        ('r', "still in its ramp"),
+        ('c', "CPU"),
+        ('r', "ramp"),
     ];
     let there = |mark: char| {
         sheet

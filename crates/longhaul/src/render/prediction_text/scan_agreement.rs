@@ -41,7 +41,7 @@ pub fn write_measured_cells(page: &mut TextPage, sheet: &PredictionSheet) {
     }
     if measured.len() > MAX_LISTED_CELLS {
         let more = measured.len() - MAX_LISTED_CELLS;
-        page.line(&format!("and {more} more cells; `--csv FILE` has them all"));
+        page.line(&format!("and {more} more cells; `--csv FILE` writes all"));
     }
     write_meanings(page, measured);
 }
@@ -103,14 +103,14 @@ pub fn write_agreement(page: &mut TextPage, report: &PredictionReport) {
         return;
     };
     let ranks = match agreement.rank_correlation {
-        Some(ratio) => format!("ranks agree to {ratio:.2} (Spearman; 1 is the same order)"),
-        None => String::from("too few different cells to compare ranks"),
+        Some(ratio) => format!("rank correlation {ratio:.2} (Spearman)"),
+        None => String::from("too few distinct cells for a rank correlation"),
     };
     page.blank();
     page.label_line(
         "agreement",
         &format!(
-            "over {} measured cells {ranks}; the prediction is off by {:.0} % (median)",
+            "{} measured cells: {ranks}; median error of the prediction {:.0} %",
             agreement.cells,
             100.0 * agreement.median_error_ratio
         ),

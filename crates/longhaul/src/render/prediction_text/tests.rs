@@ -99,7 +99,7 @@ fn the_page_fits_and_says_what_the_disagreements_mean() {
         "bbr, 0.0001",
         "32 str.",
         "a clip",
-        "ranks agree",
+        "rank correlation",
         "64 MiB",
     ] {
         assert!(plain.contains(part), "{part}:\n{plain}");

@@ -22,8 +22,8 @@ pub fn render_commands(run: &ThroughputReport) -> String {
     let mut text = String::new();
     let (near, far) = (&run.run.initiator, &run.run.responder);
     let parties = [
-        ("initiator", near, Some(&run.run.longhaul)),
-        ("responder", far, far.longhaul.as_ref()),
+        ("client", near, Some(&run.run.longhaul)),
+        ("server", far, far.longhaul.as_ref()),
     ];
     for ((role, party, version), end) in parties
         .into_iter()
@@ -34,13 +34,9 @@ pub fn render_commands(run: &ThroughputReport) -> String {
         let version = version.map_or("unknown", String::as_str);
         let _ = writeln!(text, "{role} {}, longhaul {version}", party.host);
         let command = told.and_then(|it| it.command.as_deref());
-        let _ = writeln!(
-            text,
-            "  {}",
-            command.unwrap_or("it did not tell how it was called")
-        );
+        let _ = writeln!(text, "  {}", command.unwrap_or("command line not reported"));
     }
-    let _ = writeln!(text, "asked of both: {}", describe_plan(&run.plan));
+    let _ = writeln!(text, "requested of both: {}", describe_plan(&run.plan));
     text
 }
 
@@ -52,17 +48,17 @@ pub fn render_responder_output(run: &ThroughputReport) -> String {
     match &far.program {
         Some(told) if !told.log.is_empty() => {
             text.push_str(
-                "log of this run until its results left, times since its session began:\n",
+                "log of this run until its results were sent, times since the session started:\n",
             );
             for line in &told.log {
                 let _ = writeln!(text, "  {line}");
             }
         }
-        _ => text.push_str("it told nothing of its log (--attach puts that here)\n"),
+        _ => text.push_str("no log reported (add one with --attach)\n"),
     }
     let _ = writeln!(
         text,
-        "\ncounted there, {} bytes in all:",
+        "\ncounted by the server, {} bytes in total:",
         format_grouped(far.bytes)
     );
     for stream in &seen.streams {
@@ -73,7 +69,7 @@ pub fn render_responder_output(run: &ThroughputReport) -> String {
         };
         let _ = writeln!(
             text,
-            "  stream {}: {} bytes in {:.6} s, from {:.6} s on{}",
+            "  stream {}: {} bytes in {:.6} s, starting at {:.6} s{}",
             stream.index,
             format_grouped(end.bytes),
             to_seconds(end.duration_us),
@@ -87,7 +83,7 @@ pub fn render_responder_output(run: &ThroughputReport) -> String {
     let counters = far.protocol.iter().chain(&far.interface);
     for (number, (name, grown)) in counters.enumerate() {
         if number == 0 {
-            text.push_str("\ncounters of its kernel that grew during the run:\n");
+            text.push_str("\nkernel counters that increased during the run:\n");
         }
         let _ = writeln!(text, "  {name} {}", format_grouped(*grown));
     }
@@ -101,7 +97,7 @@ fn describe_calls(end: &StreamEnd, calls: &str) -> String {
         .map(|n| format!("; {} {calls}", format_grouped(n)));
     let within = end
         .blocked_us
-        .map(|us| format!(", {:.6} s in them", to_seconds(us)));
+        .map(|us| format!(", {:.6} s blocked in them", to_seconds(us)));
     [counted, within].into_iter().flatten().collect()
 }
 
@@ -151,7 +147,7 @@ pub fn render_configuration(end: &EndObservation, read: Option<&host::AuditObser
         }
     }
     if let Some(read) = read {
-        text.push_str("\nread by this host right after the run:\n");
+        text.push_str("\nread on this host immediately after the run:\n");
         for (name, value) in &read.readings {
             let _ = writeln!(text, "{name} = {value}");
         }

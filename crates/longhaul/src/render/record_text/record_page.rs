@@ -32,7 +32,7 @@ pub fn render_record_page(parts: &RecordPageParts) -> String {
             format_mark(made),
             describe_class(&record.analysis)
         ),
-        None => "no distance is known, so there is no mark".to_owned(),
+        None => "no score: the distance is unknown".to_owned(),
     };
     body.paragraph(&sub);
     write_about(record, &mut body);
@@ -59,8 +59,8 @@ pub fn render_record_page(parts: &RecordPageParts) -> String {
         (run, None) => format!("run {}", run.id),
     };
     let foot = format!(
-        "Made {} by longhaul {} of {runs}. `longhaul record verify` on the folder of this page shows \
-         whether anything in it was changed.",
+        "Made {} by longhaul {} from {runs}. Run `longhaul record verify` on the folder of this page to \
+         check that nothing in it was changed.",
         record.made_at, record.longhaul
     );
     body.page(&record_title(record), &foot)
@@ -114,7 +114,7 @@ fn write_distance(record: &SpeedRecord, body: &mut HtmlBody) {
         })
         .collect();
     let mut sum = vec![
-        "sum".to_owned(),
+        "total".to_owned(),
         String::new(),
         String::new(),
         String::new(),
@@ -124,12 +124,12 @@ fn write_distance(record: &SpeedRecord, body: &mut HtmlBody) {
     rows.push(sum);
     let last = rows.len() - 1;
     body.table(&columns, &rows, &[last]);
-    let text = "Each leg is the geodesic between the points that stand for its cities; the sphere has \
-                the earth's mean radius, 6371.0088 km. The mark is made from the distance on WGS84.";
+    let text = "Each leg is the geodesic between the points that represent its cities; the sphere has \
+                the earth's mean radius, 6371.0088 km. The score is calculated from the distance on WGS84.";
     body.faint(text);
     for out in &found.left_out {
         body.note(&format!(
-            "Hop {} is in {} by {}, and no leg begins or ends there; by way of it the distance is {} \
+            "Hop {} is in {} (by {}), but no leg begins or ends there; the distance via it is {} \
              longer.",
             out.ttl,
             out.city,
@@ -151,7 +151,7 @@ fn write_routers(record: &SpeedRecord, body: &mut HtmlBody) {
         ("address", ColumnAlign::Left),
         ("name", ColumnAlign::Left),
         ("city", ColumnAlign::Left),
-        ("known by", ColumnAlign::Left),
+        ("source", ColumnAlign::Left),
     ];
     let rows = seen.routers.iter().map(|it| {
         vec![
@@ -165,7 +165,7 @@ fn write_routers(record: &SpeedRecord, body: &mut HtmlBody) {
     body.table(&columns, &rows.collect::<Vec<_>>(), &[]);
     if seen.unplaced_hops > 0 {
         body.faint(&format!(
-            "{} routers answered whose city nothing says.",
+            "Routers that answered and whose city is unknown: {}.",
             seen.unplaced_hops
         ));
     }
@@ -177,8 +177,8 @@ fn write_rules(record: &SpeedRecord, body: &mut HtmlBody) {
     let columns = [
         ("rule", ColumnAlign::Left),
         ("verdict", ColumnAlign::Left),
-        ("shown by", ColumnAlign::Left),
-        ("known from", ColumnAlign::Left),
+        ("evidence", ColumnAlign::Left),
+        ("source", ColumnAlign::Left),
     ];
     let checks = &record.analysis.checks;
     let rows = checks.iter().map(|check| {
@@ -208,11 +208,11 @@ fn write_files(files: &[ManifestEntry], body: &mut HtmlBody) {
     let columns = [
         ("file", ColumnAlign::Left),
         ("bytes", ColumnAlign::Right),
-        ("what it holds", ColumnAlign::Left),
+        ("contents", ColumnAlign::Left),
     ];
     let rows = files
         .iter()
         .map(|it| vec![it.name.clone(), it.bytes.to_string(), it.about.clone()]);
     body.table(&columns, &rows.collect::<Vec<_>>(), &[]);
-    body.faint("manifest.json has the SHA-256 of each, and of this page.");
+    body.faint("manifest.json has the SHA-256 sums of all files and of this page.");
 }

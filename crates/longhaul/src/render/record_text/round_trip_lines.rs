@@ -9,9 +9,9 @@ pub fn render_round_trips(path: &PathReport) -> String {
     let (seen, found) = (&path.observation, &path.analysis);
     let mut text = String::new();
     for (way, echoes, rtt) in [
-        ("from the initiator", &seen.round_trips, &found.rtt),
+        ("from the client", &seen.round_trips, &found.rtt),
         (
-            "from the responder",
+            "from the server",
             &seen.round_trips_reverse,
             &found.rtt_reverse,
         ),
@@ -19,7 +19,7 @@ pub fn render_round_trips(path: &PathReport) -> String {
         match echoes {
             Some(echoes) => write_round_trips(&mut text, way, echoes, rtt.as_ref()),
             None => {
-                let _ = writeln!(text, "round trips {way}: none were measured\n");
+                let _ = writeln!(text, "round trips {way}: not measured\n");
             }
         }
     }
@@ -31,7 +31,7 @@ fn write_round_trips(to: &mut String, way: &str, echoes: &RoundTripSeries, rtt: 
     // Writing to a string cannot fail.
     let _ = writeln!(
         to,
-        "round trips {way}: {protocol}, {} bytes, times of the {}",
+        "round trips {way}: {protocol}, {} bytes, timestamps: {}",
         echoes.packet_bytes,
         echoes.clock.replace('_', " ")
     );

@@ -60,7 +60,7 @@ pub fn format_symbol(cell: TraceCell) -> String {
 pub fn write_legend(page: &mut TextPage) {
     for line in [
         ".  same route              *  same, hops silent      :  last octet differs",
-        "a  other address, same AS  '  one router stutters    |  end not reached",
+        "a  other address, same AS  '  one router stutters    |  destination not reached",
         "3  one hop differs: now route 3    #3  several hops differ: now route 3",
         "=1 first trace of the path         the worst trace of each hour is shown",
     ] {

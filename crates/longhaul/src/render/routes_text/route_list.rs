@@ -38,10 +38,10 @@ fn write_route_head(page: &mut TextPage, route: &DistinctRoute) {
     let open = if route.route.reached {
         ""
     } else {
-        ", end not reached"
+        ", destination not reached"
     };
     page.line(&format!(
-        "{:<3} {hops}{open}, RTT from {floor}, {}",
+        "{:<3} {hops}{open}, min RTT {floor}, {}",
         route.number,
         count_of(u64::from(route.traces), "trace")
     ));
@@ -76,7 +76,7 @@ pub fn write_changes(page: &mut TextPage, table: &TraceTable, several: bool) {
     let left_out = changed.len().saturating_sub(MAX_CHANGES);
     if left_out > 0 {
         page.line(&format!(
-            "({left_out} earlier ones are left out; --csv has them all)"
+            "({left_out} earlier changes omitted; --csv lists all)"
         ));
     }
     for (trace, change) in &changed[left_out..] {
@@ -107,16 +107,16 @@ fn describe_change_kind(kind: RouteChangeKind) -> &'static str {
         RouteChangeKind::SameAs => "same AS",
         RouteChangeKind::OneHop => "one hop",
         RouteChangeKind::SeveralHops => "several hops",
-        RouteChangeKind::EndNotReached => "end not reached",
+        RouteChangeKind::EndNotReached => "destination not reached",
     }
 }
 
 fn describe_hop_range(range: ChangedHops) -> String {
     match (range.here, range.other) {
-        (here, None) => format!("{} came in", path_format::format_hops(here)),
-        (None, gone) => format!("{} went", path_format::format_hops(gone)),
+        (here, None) => format!("{} added", path_format::format_hops(here)),
+        (None, gone) => format!("{} removed", path_format::format_hops(gone)),
         (here, other) => format!(
-            "{} for {}",
+            "{1} replaced by {0}",
             path_format::format_hops(here),
             path_format::format_hops(other)
         ),

@@ -19,7 +19,7 @@ pub fn format_pair(pair: &HostPair) -> String {
 /// Formats a time: `2003-06-11 22:45 UTC`, with seconds if they are not zero.
 pub fn format_moment(us: i64) -> String {
     let Ok(moment) = Timestamp::from_microsecond(us) else {
-        return String::from("a time beyond the calendar");
+        return String::from("time out of range");
     };
     let form = if us.rem_euclid(60_000_000) < 1_000_000 {
         "%Y-%m-%d %H:%M UTC"
@@ -117,8 +117,8 @@ pub const fn verdict_label(verdict: ChangeVerdict) -> &'static str {
     match verdict {
         ChangeVerdict::Fell => "fell",
         ChangeVerdict::Rose => "rose",
-        ChangeVerdict::NoChangeSeen => "none seen",
-        ChangeVerdict::CannotTell => "cannot tell",
+        ChangeVerdict::NoChangeSeen => "not significant",
+        ChangeVerdict::CannotTell => "too few values",
         ChangeVerdict::NotMeasured => "not measured",
     }
 }
@@ -144,11 +144,11 @@ pub fn format_setting(setting: &TransferSetting) -> String {
 }
 
 /// Description of the tests, shown below every table with verdicts.
-pub const METHOD_NOTE: &str = "Medians. Change: median ratio (of shares and counts: difference) of all \
-    pairs of values, with its 95 % interval in the same unit (Hodges and Lehmann; pt: points of a percentage). Significance: two-sided rank sum \
-    of Mann and Whitney, distribution-free, exact up to 40 values; p after Holm over the paths of a \
-    table; weakened where neighbouring values resemble each other. Fewer than four and four values \
-    mostly cannot tell.";
+pub const METHOD_NOTE: &str = "Medians. Change: median ratio (for shares and counts: difference) of all \
+    pairs of values, with its 95 % interval in the same unit (Hodges-Lehmann; pt: percentage points). \
+    Significance: two-sided Mann-Whitney rank-sum test, distribution-free, exact up to 40 values; \
+    p is Holm-adjusted over the paths of a table, and higher if neighbouring values are correlated. \
+    Fewer than 4 and 4 values are usually too few to tell.";
 
 #[cfg(test)]
 mod tests {
@@ -176,6 +176,6 @@ mod tests {
             format_moment(1_055_371_512_000_000),
             "2003-06-11 22:45:12 UTC"
         );
-        assert!(format_moment(i64::MAX).contains("beyond"));
+        assert!(format_moment(i64::MAX).contains("out of range"));
     }
 }

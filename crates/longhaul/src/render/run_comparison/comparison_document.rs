@@ -44,7 +44,7 @@ pub fn build_comparison_document(comparison: &ComparisonReport) -> ReportDocumen
         document.parts.push(DocumentPart::Table(table));
     }
     if pairs.is_empty() {
-        document.paragraph("Neither set has a value that can be compared.");
+        document.paragraph("The two sets have no values to compare.");
     } else {
         document.faint(METHOD_NOTE);
     }
@@ -78,14 +78,14 @@ fn describe_change(change: &QuantityChange) -> String {
             change_format::format_change_interval(change)
         ),
         ChangeVerdict::NoChangeSeen => format!(
-            "{what}: no change seen ({}; 95 %: {}; p {p})",
+            "{what}: no significant change ({}; 95 %: {}; p {p})",
             change_format::format_change(change),
             change_format::format_change_interval(change)
         ),
         ChangeVerdict::CannotTell => format!(
-            "{what}: {}, and so few values cannot tell whether that is chance",
+            "{what}: {}, but too few values to tell whether it is significant",
             change_format::format_change(change)
         ),
-        ChangeVerdict::NotMeasured => format!("{what}: not measured on both sides"),
+        ChangeVerdict::NotMeasured => format!("{what}: not measured in both sets"),
     }
 }

@@ -44,7 +44,7 @@ fn describe_traced_route(traced: &TracedRoute) -> String {
     let end = if route.reached {
         ""
     } else {
-        ", end not reached"
+        ", destination not reached"
     };
     format!(
         "{}{end}; seen in {of_it} of {}, shown as of {}",
@@ -60,7 +60,7 @@ fn describe_difference(
     change: &RouteDifference,
 ) -> String {
     if change.kind <= RouteChangeKind::SilentHop {
-        return String::from("The same route before and after, as far as hops answered.");
+        return String::from("Same route before and after, as far as hops answered.");
     }
     let parts: Vec<String> = change
         .ranges
@@ -68,20 +68,20 @@ fn describe_difference(
         .map(|range| match (range.other, range.here) {
             (Some([first, last]), Some(_)) if first == last => {
                 format!(
-                    "{} before is {} after",
+                    "{} is replaced by {}",
                     format_hops(range.other),
                     format_hops(range.here)
                 )
             }
             (Some(_), Some(_)) => {
                 format!(
-                    "{} before are {} after",
+                    "{} are replaced by {}",
                     format_hops(range.other),
                     format_hops(range.here)
                 )
             }
-            (Some(_), None) => format!("{} went", format_hops(range.other)),
-            (None, _) => format!("{} came in", format_hops(range.here)),
+            (Some(_), None) => format!("{} removed", format_hops(range.other)),
+            (None, _) => format!("{} added", format_hops(range.here)),
         })
         .collect();
     let same_ends = describe_same_ends(before, after, change);
@@ -90,9 +90,9 @@ fn describe_difference(
         format_plural(before.route.hops.len(), "hop"),
         format_plural(after.route.hops.len(), "hop"),
         if parts.is_empty() {
-            String::from("They differ in what one router answers with.")
+            String::from("Only the answers of one router differ.")
         } else {
-            format!("What differs: {}.", parts.join(", "))
+            format!("Differences: {}.", parts.join(", "))
         }
     )
 }
@@ -115,7 +115,7 @@ fn describe_same_ends(
     let after_change = behind(last.other, before).or_else(|| behind(last.here, after));
     let (head, tail) = (first.saturating_sub(1), after_change.unwrap_or(0));
     format!(
-        " The same: {} at the begin, {} at the end.",
+        " Unchanged: {} at the start, {} at the end.",
         format_plural(usize::from(head), "hop"),
         format_plural(usize::from(tail), "hop")
     )

@@ -118,7 +118,7 @@ fn draw_curves(page: &mut TextPage, curves: &[&GoodputCurve], greatest: u64, uni
         return;
     }
     page.blank();
-    page.line(&paint(STRONG, "goodput against streams, from few to many"));
+    page.line(&paint(STRONG, "goodput by number of streams, ascending"));
     for curve in curves {
         let bars: String = curve
             .points
@@ -133,7 +133,7 @@ fn draw_curves(page: &mut TextPage, curves: &[&GoodputCurve], greatest: u64, uni
         let most = most.map_or_else(String::new, |point| {
             let streams = count_of(u64::from(point.streams), "stream");
             format!(
-                "most {} {}, {streams}",
+                "max {} {}, {streams}",
                 unit.short(point.goodput_bps),
                 unit.name
             )
@@ -160,6 +160,6 @@ fn write_failed_cells(page: &mut TextPage, cells: &[ScanCell], forward: bool) {
     }
     if all.len() > MAX_FAILED_CELLS {
         let more = all.len() - MAX_FAILED_CELLS;
-        page.line(&format!("  failed: {more} more; --json has every one"));
+        page.line(&format!("  failed: {more} more; --json lists all"));
     }
 }

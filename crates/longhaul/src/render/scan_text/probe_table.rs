@@ -20,7 +20,7 @@ pub fn write_probe_table(page: &mut TextPage, cells: &[ScanCell], conclusion: &S
         STRONG,
         format!(
             "{:>4}  {:<SETTING$}{:>9}  {:<16}{:>11}{:>11}",
-            "", "streams x window", unit.name, "limited by", "RTT ms", "sent again"
+            "", "streams x window", unit.name, "limited by", "RTT ms", "retr"
         ),
     ));
     for cell in own() {
@@ -80,5 +80,5 @@ fn describe_clipped_buffers(cell: &ScanCell) -> Option<String> {
     .flatten()
     .collect();
     let all = parts.join(", ");
-    (!parts.is_empty()).then(|| format!("granted less than asked: {all}"))
+    (!parts.is_empty()).then(|| format!("got less than requested: {all}"))
 }

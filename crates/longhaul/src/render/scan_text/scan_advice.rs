@@ -13,36 +13,33 @@ use longhaul_model::units::{Bytes, Rate};
 /// Writes the recommended setting as a command to paste, and compares it with others.
 pub fn write_recommendation(page: &mut TextPage, host: &str, conclusion: &ScanConclusion) {
     let Some(choice) = &conclusion.recommended else {
-        page.label_line(
-            "use",
-            "no setting can be recommended: too little was measured",
-        );
+        page.label_line("recommended", "no setting: too few measurements");
         return;
     };
-    page.label_line_styled("use", &format_headline(choice, conclusion), STRONG);
+    page.label_line_styled("recommended", &format_headline(choice, conclusion), STRONG);
     page.command(
         crate::render::text_page::LABEL,
         &setting_format::format_test_command(host, &choice.setting, conclusion.forward),
     );
     let unit = RateUnit::for_max(max_goodput(conclusion));
-    page.label_line("gives", &describe_choice(choice, unit));
+    page.label_line("result", &describe_choice(choice, unit));
     if let Some(bytes) = choice.least_window_bytes {
         let each = if choice.setting.streams > 1 {
-            " on each stream"
+            " per stream"
         } else {
             ""
         };
         page.label_line(
-            "in flight",
+            "BDP",
             &format!(
-                "at least {}{each}: goodput x idle RTT; no smaller window would do",
+                "{}{each} (goodput x idle RTT): smallest useful window",
                 Bytes(bytes)
             ),
         );
     }
     let beside = [
         ("default", &conclusion.default),
-        ("in use now", &conclusion.present),
+        ("current", &conclusion.present),
         ("highest", &conclusion.best),
     ];
     let mut shown = vec![&choice.setting];
@@ -56,16 +53,16 @@ pub fn write_recommendation(page: &mut TextPage, host: &str, conclusion: &ScanCo
     if let Some(top) = &conclusion.top_tenth {
         let interval = format_interval(top.goodput_interval_bps, unit);
         page.label_line(
-            "top tenth",
+            "top 10 %",
             &format!(
-                "a tenth of {} reach {} {}{interval}",
+                "10 % of {} reach {} {}{interval}",
                 count_of(u64::from(top.cells), "measurement"),
                 unit.short(top.goodput_bps),
                 unit.name
             ),
         );
     }
-    page.label_line("limited now by", name_limiter(choice.limited_by));
+    page.label_line("limited by", name_limiter(choice.limited_by));
 }
 
 fn format_headline(choice: &SettingChoice, conclusion: &ScanConclusion) -> String {
@@ -114,7 +111,7 @@ fn describe_choice(choice: &SettingChoice, unit: RateUnit) -> String {
             format_interval(choice.goodput_interval_bps, unit)
         )),
         rtt.map(|us| format!("RTT under load {}", format_micros(us))),
-        resent.map(|ratio| format!("{} sent again", format_percent(ratio))),
+        resent.map(|ratio| format!("{} retransmitted", format_percent(ratio))),
         (choice.probes > 1).then(|| format!("median of {probes}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
@@ -138,8 +135,8 @@ fn format_ratio(of: u64, to: u64) -> String {
     }
     let ratio = of as f64 / to as f64;
     match ratio {
-        r if r >= 10.0 => format!("{r:.0} times"),
-        r if r >= 1.5 => format!("{r:.1} times"),
+        r if r >= 10.0 => format!("{r:.0}x"),
+        r if r >= 1.5 => format!("{r:.1}x"),
         r => format!("{:.0} % of", r * 100.0),
     }
 }
@@ -151,7 +148,7 @@ pub fn write_needs(page: &mut TextPage, conclusion: &ScanConclusion) {
         let here = (need.place.as_str(), need.host.as_str());
         if place != Some(here) {
             page.blank();
-            page.heading(&format!("needed at {}, the {}", need.host, need.place));
+            page.heading(&format!("required on {} ({})", need.host, need.place));
             place = Some(here);
         }
         page.hanging_paragraph("  ", &describe_need(need));

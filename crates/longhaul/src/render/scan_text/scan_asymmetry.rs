@@ -47,7 +47,7 @@ pub fn write_asymmetry(page: &mut TextPage, asymmetry: &ScanAsymmetry) {
         let more = asymmetry.cells.len() - MAX_ROWS;
         page.line(&paint(
             FAINT,
-            format!("{more} more settings; --json has every one"),
+            format!("{more} more settings; --json lists all"),
         ));
     }
     write_histogram(page, &asymmetry.histogram);

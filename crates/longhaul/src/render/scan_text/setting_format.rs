@@ -30,7 +30,7 @@ pub fn describe_setting(setting: &TransferSetting) -> String {
     )];
     parts.push(match setting.window_bytes {
         Some(bytes) => format!("window {}", Bytes(bytes)),
-        None => "window left to the kernel".to_owned(),
+        None => "autotuned window".to_owned(),
     });
     parts.extend(setting.congestion_control.clone());
     if let Some(bps) = setting.pacing_bps {
@@ -93,7 +93,7 @@ pub const fn limiter_label(limiter: Limiter) -> &'static str {
         Limiter::Shaper => "shaper",
         Limiter::Policer => "policer",
         Limiter::Pacing => "pacing",
-        Limiter::Ramp => "its ramp",
+        Limiter::Ramp => "ramp",
         Limiter::Unknown => "unknown",
     }
 }

@@ -60,9 +60,9 @@ fn summarize_scan(report: &ScanReport) -> String {
     };
     let window = or_absent(best.setting.window_bytes, |bytes| Bytes(bytes).to_string());
     let window = if window == ABSENT {
-        "windows of the kernel".to_owned()
+        "autotuned windows".to_owned()
     } else {
-        format!("windows of {window}")
+        format!("{window} windows")
     };
     format!(
         "best: {}, {window}: {}",
@@ -92,15 +92,17 @@ fn summarize_path(report: &PathReport) -> String {
 
 fn summarize_available(report: &AvailableReport) -> String {
     let one = |estimate: &AvailableEstimate| match (estimate.available_bps, estimate.capacity_bps) {
-        (Some(free), Some(all)) => format!("{} of {} free", format_rate(free), format_rate(all)),
-        (Some(free), None) => format!("{} free", format_rate(free)),
+        (Some(free), Some(all)) => {
+            format!("{} of {} available", format_rate(free), format_rate(all))
+        }
+        (Some(free), None) => format!("{} available", format_rate(free)),
         (None, Some(all)) => format!("capacity {}", format_rate(all)),
         (None, None) => "no estimate".to_owned(),
     };
     let there = report.analysis.forward.as_ref().map(one);
     let back = report.analysis.reverse.as_ref().map(one);
     match (there, back) {
-        (Some(there), Some(back)) => format!("{there}; back {back}"),
+        (Some(there), Some(back)) => format!("{there}; reverse {back}"),
         (one, other) => one.or(other).unwrap_or_else(|| "no estimate".to_owned()),
     }
 }
@@ -142,7 +144,7 @@ pub fn describe_event(event: &ChangeEvent) -> String {
         [] if event.state == EventState::Confirmed => format!("{told}, no cause found yet"),
         [] => told,
         [first, ..] => replace_controls(&format!(
-            "{told}. Likely {}: {}",
+            "{told}. Likely cause {}: {}",
             first.cause, first.summary
         )),
     }
@@ -152,7 +154,7 @@ const fn state_label(state: EventState) -> &'static str {
     match state {
         EventState::Suspected => "suspected",
         EventState::Confirmed => "confirmed",
-        EventState::Withdrawn => "not confirmed, withdrawn",
+        EventState::Withdrawn => "withdrawn (not confirmed)",
         EventState::Recovered => "recovered",
     }
 }

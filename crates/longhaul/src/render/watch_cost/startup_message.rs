@@ -36,12 +36,12 @@ impl StartupMessage<'_> {
             let runs = count_of(self.missed, "run");
             page.label_line(
                 "earlier",
-                &format!("{runs} planned by an earlier agent, which ended before them: missed"),
+                &format!("{runs} planned by an earlier agent that stopped before them: skipped"),
             );
         }
         if self.spooled > 0 {
             let runs = count_of(self.spooled as u64, "run");
-            page.label_line("spool", &format!("{runs} of an earlier agent, taken up"));
+            page.label_line("spool", &format!("{runs} recovered from an earlier agent"));
         }
         page.finish()
     }

@@ -81,19 +81,21 @@ impl MissedReason {
 impl fmt::Display for MissedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            MissedReason::Budget => "the bytes of the day are spent",
-            MissedReason::Locked => "locked longer than its interval",
-            MissedReason::FarEndBusy => "the far end was busy longer than its interval",
+            MissedReason::Budget => "the byte budget of the day is used up",
+            MissedReason::Locked => "another run used the host or link for a whole interval",
+            MissedReason::FarEndBusy => "the server was busy for a whole interval",
             MissedReason::TargetFailing => {
-                "the far end keeps failing and is left alone for a while"
+                "the server failed repeatedly and is skipped for a while"
             }
-            MissedReason::Asleep => "asleep when it was due",
-            MissedReason::ClockStepped => "the clock stepped over its time",
-            MissedReason::WaitedTooLong => "asked for, and waited too long",
+            MissedReason::Asleep => {
+                "the host was suspended or the agent did not run when it was due"
+            }
+            MissedReason::ClockStepped => "the clock stepped past its due time",
+            MissedReason::WaitedTooLong => "the requested run waited too long in the queue",
             MissedReason::Stopping => "the agent was stopping",
-            MissedReason::AgentStopped => "the agent ended before it did",
-            MissedReason::DiskFull => "the disk has no room for its result",
-            MissedReason::SpoolFull => "more waits to be sent on than spool_bytes allows",
+            MissedReason::AgentStopped => "the agent ended before the run",
+            MissedReason::DiskFull => "the disk has no space for its result",
+            MissedReason::SpoolFull => "unsent results exceed spool_bytes",
         })
     }
 }

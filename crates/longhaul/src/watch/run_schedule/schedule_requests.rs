@@ -34,8 +34,8 @@ pub enum RunRequestError {
 impl fmt::Display for RunRequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            RunRequestError::Unknown => "the watch file has no such measurement of this path",
-            RunRequestError::Full => "too many runs that were asked for wait already",
+            RunRequestError::Unknown => "the watch file has no such measurement for this path",
+            RunRequestError::Full => "too many requested runs are already queued",
             RunRequestError::Stopping => "the agent is stopping",
         })
     }

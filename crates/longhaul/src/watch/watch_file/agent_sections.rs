@@ -127,18 +127,18 @@ impl SecretFiles<'_> {
             SecretFileState::Private => {}
             SecretFileState::Unreadable(why) => table.add_problem(
                 key,
-                format!("{name} cannot be read: {why}"),
-                "write the token into it, readable for the agent's user",
+                format!("cannot read {name}: {why}"),
+                "write the token into this file, readable by the agent's user",
             ),
             SecretFileState::Empty => table.add_problem(
                 key,
-                format!("{name} holds nothing"),
-                "its first line is the token",
+                format!("{name} is empty"),
+                "write the token into its first line",
             ),
             SecretFileState::Open(mode) => table.add_problem(
                 key,
-                format!("{name} can be read by everybody (mode {mode:03o})"),
-                format!("chmod 600 {}", path.display()),
+                format!("{name} can be read by other users (mode {mode:03o})"),
+                format!("run `chmod 600 {}`", path.display()),
             ),
         }
         Some(path)
@@ -160,7 +160,7 @@ pub(super) fn read_agent(
     };
     let own = table.name("name");
     if named.is_none() && table.get("name").is_none() {
-        let advice = "name this host here, or give --agent NAME where many share the file";
+        let advice = "name this host here, or use --agent NAME if several agents share the file";
         table.add_problem("name", "missing", advice);
     }
     let listen = read_listen(&table);
@@ -187,10 +187,7 @@ pub(super) fn read_agent(
         name: named.map(str::to_owned).or(own)?,
     };
     if named.is_some_and(|name| hosts.iter().all(|host| host.name != name)) {
-        let what = format!(
-            "there is no host {}, which --agent names",
-            quote_value(&agent.name)
-        );
+        let what = format!("unknown host {} in --agent", quote_value(&agent.name));
         let known = hosts.iter().map(|host| host.name.as_str());
         let advice = super::watch_file_problem::suggest_known(&agent.name, known);
         table.problems.add(table.node.line, "agent", what, advice);
@@ -258,7 +255,7 @@ pub(super) fn read_detect(top: &WatchTable<'_>) -> DetectSection {
             Some(quantity) if !quantities.contains(&quantity) => quantities.push(quantity),
             Some(_) => {}
             None => {
-                let what = format!("{} is not followed", quote_value(word));
+                let what = format!("unknown quantity {}", quote_value(word));
                 let advice = super::watch_file_problem::suggest_known(word, words);
                 table
                     .problems
@@ -284,7 +281,7 @@ fn parse_share(text: &str) -> Result<f64, String> {
     value
         .ok()
         .filter(|value| (0.001..=0.99).contains(value))
-        .ok_or_else(|| "a share from 0.1 % to 99 %, such as \"10 %\"".to_owned())
+        .ok_or_else(|| "write a share from 0.1 % to 99 %, such as \"10 %\"".to_owned())
 }
 
 pub(super) fn read_collector(
@@ -292,7 +289,10 @@ pub(super) fn read_collector(
     secrets: &SecretFiles<'_>,
 ) -> Option<CollectorSection> {
     let table = top.table("collector", COLLECTOR_KEYS)?;
-    let has_url = table.require("url", "where the collector listens, such as \"https://…\"");
+    let has_url = table.require(
+        "url",
+        "write the URL of the collector, such as \"https://…\"",
+    );
     let url = table.parse_secret("url", |text| check_url(text, &["https"]));
     let (least, most) = SPOOL_BYTES_RANGE;
     Some(CollectorSection {
@@ -329,7 +329,7 @@ pub(super) fn read_retain(top: &WatchTable<'_>) -> RetainSection {
     let hourly = table.duration("hourly", DAY..=DAY * 36_600);
     let runs = runs.unwrap_or(usual.runs);
     if hourly.is_some_and(|hourly| hourly < runs) {
-        let advice = "hourly values outlive the runs that they are of";
+        let advice = "keep hourly values at least as long as runs";
         table.reject_value("hourly", "is shorter than runs", advice);
     }
     RetainSection { runs, hourly }
@@ -353,7 +353,7 @@ pub(super) fn read_api(
             .and_then(|table| table.get("listen"))
             .map_or(agent.line, |node| node.line);
         let what = format!("`{}` can be reached from other hosts", agent.listen);
-        let advice = "name a token_file in [api], or listen on 127.0.0.1";
+        let advice = "set token_file in [api], or listen on 127.0.0.1";
         top.problems.add(line, "agent.listen", what, advice);
     }
     let tls = table

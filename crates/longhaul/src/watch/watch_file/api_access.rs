@@ -36,13 +36,13 @@ pub(super) fn read_tls(table: &WatchTable<'_>, secrets: &SecretFiles<'_>) -> Opt
                 table.add_problem(
                     "key",
                     "missing",
-                    "the file with the certificate's key, as PEM",
+                    "name the PEM file with the key of the certificate",
                 );
             }
             None
         }
         (None, Some(_)) => {
-            let advice = "the file with the certificate and those that sign it, as PEM";
+            let advice = "name the PEM file with the certificate and its intermediate certificates";
             table.add_problem("certificate", "missing", advice);
             None
         }
@@ -52,8 +52,12 @@ pub(super) fn read_tls(table: &WatchTable<'_>, secrets: &SecretFiles<'_>) -> Opt
 pub(super) fn read_senders(api: &WatchTable<'_>, secrets: &SecretFiles<'_>) -> Vec<SenderConfig> {
     let tables = api.tables("agent", AGENT_KEYS);
     if tables.len() > MAX_AGENTS {
-        let advice = format!("at most {MAX_AGENTS}");
-        api.add_problem("agent", format!("{} agents", tables.len()), advice);
+        let advice = format!("declare at most {MAX_AGENTS}");
+        api.add_problem(
+            "agent",
+            format!("{} agents are too many", tables.len()),
+            advice,
+        );
     }
     let mut senders: Vec<SenderConfig> = Vec::new();
     for table in tables.iter().take(MAX_AGENTS) {
@@ -61,8 +65,8 @@ pub(super) fn read_senders(api: &WatchTable<'_>, secrets: &SecretFiles<'_>) -> V
             continue;
         };
         if senders.iter().any(|other| other.name == sender.name) {
-            let advice = "each agent stands here once, with a token of its own";
-            table.reject_value("name", "was named before", advice);
+            let advice = "declare each agent once, with a token of its own";
+            table.reject_value("name", "is repeated", advice);
         } else {
             senders.push(sender);
         }
@@ -71,8 +75,14 @@ pub(super) fn read_senders(api: &WatchTable<'_>, secrets: &SecretFiles<'_>) -> V
 }
 
 fn read_sender(table: &WatchTable<'_>, secrets: &SecretFiles<'_>) -> Option<SenderConfig> {
-    let named = table.require("name", "as the agent's own file calls it");
-    let held = table.require("token_file", "the file with the token that the agent sends");
+    let named = table.require(
+        "name",
+        "write the name from [agent] of the agent's own watch file",
+    );
+    let held = table.require(
+        "token_file",
+        "name the file with the token that the agent sends",
+    );
     let name = table.name("name");
     let token_file = secrets.read_path(table, "token_file");
     let relay = table.boolean("relay").unwrap_or(false);

@@ -53,15 +53,15 @@ pub(super) fn read_database(
         );
     }
     if top.get("collector").is_some() {
-        let advice = "results go to one place: leave out [collector] or [database]";
+        let advice = "remove [collector] or [database]: results go to one destination";
         table.problems.add(
             table.node.line,
             "database",
-            "there is a [collector] too",
+            "conflicts with [collector]",
             advice,
         );
     }
-    let advice = "where ClickHouse listens, such as \"https://db.example.net:8443\"";
+    let advice = "write the URL of ClickHouse, such as \"https://db.example.net:8443\"";
     let has_url = table.require("url", advice);
     let urls = read_urls(&table);
     let name = |key: &str, usual: &str| match table.get(key) {
@@ -84,17 +84,19 @@ pub(super) fn read_database(
 fn read_urls(table: &WatchTable<'_>) -> Option<Vec<String>> {
     let named = table.text_list("url")?;
     if named.is_empty() || named.len() > URLS_MAX {
-        let what = format!("{} URLs", named.len());
-        table.add_problem("url", what, format!("from one to {URLS_MAX}"));
+        let what = format!("{} URLs are given", named.len());
+        table.add_problem("url", what, format!("write 1 to {URLS_MAX} URLs"));
         return None;
     }
     let mut urls = Vec::new();
     for (text, line) in named {
         match check_url(&text, &["http", "https"]).and_then(reject_path) {
             Ok(url) => urls.push(url),
-            Err(advice) => table
-                .problems
-                .add(line, table.key("url"), "does not fit here", advice),
+            Err(advice) => {
+                table
+                    .problems
+                    .add(line, table.key("url"), "the value is invalid", advice)
+            }
         }
     }
     Some(urls)
@@ -103,7 +105,9 @@ fn read_urls(table: &WatchTable<'_>) -> Option<Vec<String>> {
 fn reject_path(url: String) -> Result<String, String> {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     if rest.trim_end_matches('/').contains(['/', '?', '#']) {
-        return Err("scheme, host and port alone; the database has its own key, `name`".to_owned());
+        return Err(
+            "write only scheme, host and port; set the database with the key `name`".to_owned(),
+        );
     }
     Ok(url)
 }
@@ -152,7 +156,7 @@ mod tests {
             ("\"http://me:hunter2@db\"", "token file"),
             ("\"http://db/longhaul\"", "`name`"),
             ("\"ftp://db\"", "http:// or https://"),
-            ("[]", "from one"),
+            ("[]", "write 1 to"),
         ] {
             let problems = read(&format!("[database]\nurl = {url}")).expect_err(url);
             let text = problems.to_string();
@@ -161,6 +165,6 @@ mod tests {
         }
         let both = "[collector]\nurl = \"https://c\"\n[database]\nurl = \"http://db\"";
         let text = read(both).expect_err("both").to_string();
-        assert!(text.contains("one place"), "{text}");
+        assert!(text.contains("one destination"), "{text}");
     }
 }

@@ -85,14 +85,14 @@ pub struct HostSet {
 pub(super) fn read_links(top: &WatchTable<'_>) -> Vec<SharedLink> {
     let mut links: Vec<SharedLink> = Vec::new();
     for table in top.tables("link", LINK_KEYS) {
-        if !table.require("name", "every link has a name") {
+        if !table.require("name", "give every link a name") {
             continue;
         }
         let Some(name) = table.name("name") else {
             continue;
         };
         if links.iter().any(|link| link.name == name) {
-            table.reject_value("name", "is there twice", "give each link its own name");
+            table.reject_value("name", "is repeated", "give each link its own name");
             continue;
         }
         links.push(SharedLink {
@@ -112,14 +112,14 @@ pub(super) fn read_hosts(
     let mut hosts: Vec<WatchHost> = Vec::new();
     let mut lines: HashMap<String, usize> = HashMap::new();
     for table in top.tables("host", HOST_KEYS) {
-        if !table.require("name", "every host has a name") {
+        if !table.require("name", "give every host a name") {
             continue;
         }
         let Some(name) = table.name("name") else {
             continue;
         };
         if let Some(line) = lines.insert(name.clone(), table.line("name")) {
-            let why = format!("is the name of the host of line {line} too");
+            let why = format!("is already the name of the host in line {line}");
             table.reject_value("name", &why, "give each host its own name");
             continue;
         }
@@ -160,7 +160,7 @@ fn read_address(table: &WatchTable<'_>, key: &str) -> Option<String> {
     if !bare.is_empty() && bare.len() <= 253 && !bare.starts_with('-') && bare.chars().all(fine) {
         return Some(bare.to_owned());
     }
-    let advice = "write a name or an address without port; the port is a key of its own";
+    let advice = "write a name or an address without port; set the port with the key `port`";
     table.reject_value(key, "is not a host name or address", advice);
     None
 }
@@ -176,7 +176,7 @@ pub(super) fn read_link_indices(table: &WatchTable<'_>, links: &[SharedLink]) ->
                 let known = links.iter().map(|link| link.name.as_str());
                 let advice = format!("{}; declare it as [[link]]", suggest_known(&name, known));
                 let what = format!(
-                    "there is no link {}",
+                    "unknown link {}",
                     super::watch_file_problem::quote_value(&name)
                 );
                 let advice = advice.trim_start_matches("; ").to_owned();
@@ -192,7 +192,7 @@ pub(super) fn read_location(table: &WatchTable<'_>) -> HostLocation {
     let longitude = table.number("longitude", -180.0..=180.0);
     for (here, there) in [("latitude", "longitude"), ("longitude", "latitude")] {
         if table.get(here).is_some() && table.get(there).is_none() {
-            table.add_problem(here, format!("without {there}"), "a position has both");
+            table.add_problem(here, format!("{there} is missing"), "set both or neither");
         }
     }
     HostLocation {
@@ -205,7 +205,7 @@ pub(super) fn read_host_sets(top: &WatchTable<'_>, hosts: &[WatchHost]) -> Vec<H
     let mut sets = Vec::new();
     for (kind, form) in [("group", HostSetKind::Group), ("mesh", HostSetKind::Mesh)] {
         for table in top.tables(kind, SET_KEYS) {
-            if !table.require("name", "measurements name it by this") {
+            if !table.require("name", "give every group and mesh a name") {
                 continue;
             }
             let Some(name) = table.name("name") else {
@@ -221,7 +221,7 @@ pub(super) fn read_host_sets(top: &WatchTable<'_>, hosts: &[WatchHost]) -> Vec<H
         }
     }
     for table in top.tables("target", TARGET_KEYS) {
-        if !table.require("host", "a target names one host") {
+        if !table.require("host", "name one host") {
             continue;
         }
         let Some(name) = table.name("host") else {
@@ -238,9 +238,9 @@ pub(super) fn read_host_sets(top: &WatchTable<'_>, hosts: &[WatchHost]) -> Vec<H
     for set in sets.iter().filter(|set| set.kind == HostSetKind::Mesh) {
         if set.hosts.len() < 2 {
             let key = format!("mesh.{}.hosts", set.name);
-            let what = "a mesh of fewer than two hosts";
+            let what = "the mesh has fewer than two hosts";
             top.problems
-                .add(set.line, key, what, "name two or more, or make it a group");
+                .add(set.line, key, what, "list two or more, or make it a group");
         }
     }
     sets
@@ -267,12 +267,8 @@ fn add_host_set(sets: &mut Vec<HostSet>, table: &WatchTable<'_>, set: HostSet) {
         } else {
             "name"
         };
-        let why = format!("is the name of what line {} declares too", first.line);
-        table.reject_value(
-            key,
-            &why,
-            "give groups, meshes and targets names of their own",
-        );
+        let why = format!("is already declared in line {}", first.line);
+        table.reject_value(key, &why, "give each group, mesh and target its own name");
         return;
     }
     sets.push(set);
@@ -295,10 +291,10 @@ fn resolve_members(
         let shown = super::watch_file_problem::quote_value(name);
         match by_name.get(name.as_str()) {
             Some(index) if seen[*index] => {
-                let what = format!("{shown} is there twice");
+                let what = format!("{shown} is repeated");
                 table
                     .problems
-                    .add(*line, table.key(key), what, "name it once");
+                    .add(*line, table.key(key), what, "list it once");
             }
             Some(index) => {
                 seen[*index] = true;
@@ -310,7 +306,7 @@ fn resolve_members(
                     advice if advice.is_empty() => "declare it as [[host]]".to_owned(),
                     advice => advice,
                 };
-                let what = format!("there is no host {shown}");
+                let what = format!("unknown host {shown}");
                 table.problems.add(*line, table.key(key), what, advice);
             }
         }
@@ -337,7 +333,7 @@ fn join_named_groups(top: &WatchTable<'_>, sets: &mut [HostSet], hosts: &[WatchH
                         advice => advice,
                     };
                     let what = format!(
-                        "there is no group {}",
+                        "unknown group {}",
                         super::watch_file_problem::quote_value(name)
                     );
                     let key = format!("host.{}.groups", host.name);

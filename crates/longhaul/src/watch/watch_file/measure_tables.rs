@@ -229,12 +229,12 @@ pub(super) fn read_measures(
     let mut measures: Vec<MeasureConfig> = Vec::new();
     let mut names: Vec<(String, usize)> = Vec::new();
     for table in top.tables("measure", &every_key) {
-        let named = table.require("name", "series and budgets are called by it");
+        let named = table.require("name", "give every measurement a name");
         let name = table.name("name").filter(|_| named);
         if let Some(name) = &name {
             if let Some((_, line)) = names.iter().find(|(known, _)| known == name) {
-                let why = format!("is the name of the measurement of line {line} too");
-                table.reject_value("name", &why, "give each its own name");
+                let why = format!("is already the name of the measurement in line {line}");
+                table.reject_value("name", &why, "give each measurement its own name");
             }
             names.push((name.clone(), table.line("name")));
         }
@@ -250,9 +250,12 @@ fn read_measure(
     sets: &[HostSet],
     agent: Option<&AgentSection>,
 ) -> Option<MeasureConfig> {
-    let has_kind = table.require("kind", "path, available, throughput, tune, load or host");
+    let has_kind = table.require(
+        "kind",
+        "write path, available, throughput, tune, load or host",
+    );
     let work = if has_kind { read_kind(table) } else { None };
-    let has_every = table.require("every", "say how often, such as \"30 min\"");
+    let has_every = table.require("every", "write the interval, such as \"30 min\"");
     let every = table.duration("every", EVERY_RANGE).filter(|_| has_every);
     let jitter = read_jitter(table, every, agent);
     let measured = read_set_indices(table, sets);
@@ -287,10 +290,10 @@ fn read_jitter(
         .min(every / 4);
     if own.is_some_and(|own| own > every / 2) {
         let advice = format!(
-            "at most half of every, {}",
+            "write at most half of `every`, {}",
             super::section_table::format_long_duration(every / 2)
         );
-        table.reject_value("jitter", "would mix one interval with the next", advice);
+        table.reject_value("jitter", "is too large", advice);
     }
     own.map_or(usual, |own| own.min(every / 2))
 }
@@ -306,8 +309,8 @@ fn read_directions(table: &WatchTable<'_>, work: Option<&MeasureKind>) -> Measur
     if let (Some(work), Some(MeasureDirections::Forward | MeasureDirections::Reverse)) =
         (both_ways, asked)
     {
-        let why = format!("does not fit kind `{}`", work.word());
-        table.reject_value("directions", &why, "leave it out: one run sees to it all");
+        let why = format!("does not apply to kind `{}`", work.word());
+        table.reject_value("directions", &why, "remove it: one run covers everything");
     }
     asked.unwrap_or(MeasureDirections::Both)
 }
@@ -330,7 +333,7 @@ fn read_set_indices(table: &WatchTable<'_>, sets: &[HostSet]) -> Option<Vec<usiz
                     advice => advice,
                 };
                 let what = format!(
-                    "there is no group {}",
+                    "unknown group {}",
                     super::watch_file_problem::quote_value(&name)
                 );
                 table.problems.add(line, table.key("groups"), what, advice);
@@ -348,9 +351,9 @@ fn read_kind(table: &WatchTable<'_>) -> Option<MeasureKind> {
         let key = key.as_str();
         let elsewhere = KINDS.iter().any(|(_, keys)| keys.contains(&key));
         if elsewhere && !own.contains(&key) {
-            let what = format!("does not fit kind `{kind}`");
+            let what = format!("does not apply to kind `{kind}`");
             let advice = match own.len() {
-                0 => format!("`{kind}` has no options"),
+                0 => format!("remove it: `{kind}` has no options"),
                 _ => format!("options of `{kind}`: {}", own.join(", ")),
             };
             table.problems.add(value.line, table.key(key), what, advice);
@@ -430,7 +433,7 @@ fn read_congestion_control(table: &WatchTable<'_>) -> Option<String> {
     table.parse_with("congestion_control", |text| {
         let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if text.is_empty() || text.len() > 15 || !text.chars().all(fine) {
-            return Err("a name such as cubic or bbr".to_owned());
+            return Err("write a name such as cubic or bbr".to_owned());
         }
         Ok(text.to_owned())
     })

@@ -35,12 +35,12 @@ pub(super) fn read_notify(top: &WatchTable<'_>, secrets: &SecretFiles<'_>) -> No
 }
 
 fn read_webhook(table: &WatchTable<'_>, secrets: &SecretFiles<'_>) -> Option<WebhookConfig> {
-    let has = table.require("url", "where events are posted to, such as \"https://…\"");
+    let has = table.require("url", "write the URL of the webhook, such as \"https://…\"");
     let url = table.parse_secret("url", |text| check_url(text, &["https", "http"]));
     let token_file = secrets.read_path(table, "token_file");
     if token_file.is_some() && url.as_ref().is_some_and(|url| url.starts_with("http://")) {
-        let advice = "use https, or leave token_file out";
-        table.add_problem("url", "would carry the token in the clear", advice);
+        let advice = "use https, or remove token_file";
+        table.add_problem("url", "would send the token unencrypted", advice);
     }
     Some(WebhookConfig {
         url: url.filter(|_| has)?,
@@ -57,7 +57,7 @@ fn read_command(table: &WatchTable<'_>) -> Option<Vec<String>> {
     let program = words.first().map(String::as_str).unwrap_or_default();
     if !program.starts_with('/') || words.len() > MAX_COMMAND_WORDS {
         let advice = "write [\"/full/path/of/program\", \"argument\"]";
-        table.reject_value("command", "does not begin with a full path", advice);
+        table.reject_value("command", "does not start with a full path", advice);
         return None;
     }
     Some(words)

@@ -111,7 +111,7 @@ impl<'a> WatchTable<'a> {
             WatchValue::List(_) => {
                 self.add_problem(
                     key,
-                    format!("more than {LIST_MAX} of them"),
+                    format!("more than {LIST_MAX} entries"),
                     "split the file",
                 );
                 Vec::new()
@@ -132,7 +132,7 @@ impl<'a> WatchTable<'a> {
                 None
             }
             _ => {
-                self.reject_value(key, "is not a text", "put it in quotes");
+                self.reject_value(key, "is not a string", "put it in quotes");
                 None
             }
         }
@@ -144,7 +144,7 @@ impl<'a> WatchTable<'a> {
         if is_name(&text) {
             return Some(text);
         }
-        let advice = format!("letters, digits, - _ . and at most {NAME_BYTES_MAX} bytes");
+        let advice = format!("use only letters, digits, - _ . and at most {NAME_BYTES_MAX} bytes");
         self.reject_value(key, "is not a name", advice);
         None
     }
@@ -192,8 +192,12 @@ impl<'a> WatchTable<'a> {
         };
         let value = value.filter(|value| range.contains(value));
         if value.is_none() {
-            let advice = format!("a whole number from {} to {}", range.start(), range.end());
-            self.reject_value(key, "does not fit here", advice);
+            let advice = format!(
+                "write a whole number from {} to {}",
+                range.start(),
+                range.end()
+            );
+            self.reject_value(key, "is invalid", advice);
         }
         value
     }
@@ -206,8 +210,8 @@ impl<'a> WatchTable<'a> {
         };
         let value = value.filter(|value| range.contains(value));
         if value.is_none() {
-            let advice = format!("a number from {} to {}", range.start(), range.end());
-            self.reject_value(key, "does not fit here", advice);
+            let advice = format!("write a number from {} to {}", range.start(), range.end());
+            self.reject_value(key, "is invalid", advice);
         }
         value
     }
@@ -235,7 +239,7 @@ impl<'a> WatchTable<'a> {
         let known = words.iter().find(|(word, _)| *word == text);
         if known.is_none() {
             let advice = suggest_known(&text, words.iter().map(|(word, _)| *word));
-            self.reject_value(key, "is none of the words that fit here", advice);
+            self.add_problem(key, format!("unknown {key} {}", quote_value(&text)), advice);
         }
         known.map(|(_, value)| *value)
     }
@@ -244,13 +248,13 @@ impl<'a> WatchTable<'a> {
     pub fn parse_with<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let node = self.get(key)?;
         let Some(text) = node.scalar() else {
-            self.reject_value(key, "does not fit here", "put a text in quotes");
+            self.reject_value(key, "is invalid", "write a string in quotes");
             return None;
         };
         match parse(text) {
             Ok(value) => Some(value),
             Err(advice) => {
-                self.reject_value(key, "does not fit here", advice);
+                self.reject_value(key, "is invalid", advice);
                 None
             }
         }
@@ -265,7 +269,7 @@ impl<'a> WatchTable<'a> {
         let text = self.text(key)?;
         let parsed = parse(&text);
         if let Err(advice) = &parsed {
-            self.add_problem(key, "does not fit here", advice);
+            self.add_problem(key, "the value is invalid", advice);
         }
         parsed.ok()
     }
@@ -278,7 +282,7 @@ impl<'a> WatchTable<'a> {
     ) -> Option<T> {
         let node = self.get(key)?;
         let Some(text) = node.scalar() else {
-            let advice = format!("a quantity in quotes with its unit, such as \"{example}\"");
+            let advice = format!("write a quantity in quotes with its unit, such as \"{example}\"");
             self.reject_value(key, "has no unit", advice);
             return None;
         };
@@ -340,7 +344,7 @@ fn parse_long_duration(text: &str) -> Result<Duration, ParseUnitError> {
     };
     let wrong = || ParseUnitError {
         text: text.to_owned(),
-        expected: "a time: a number with ms, s, min, h, d, w",
+        expected: "a duration: a number with ms, s, min, h, d, w",
     };
     let number: f64 = number.trim().parse().map_err(|_| wrong())?;
     let seconds = number * hours * 3600.0;

@@ -56,7 +56,7 @@ fn each_mistake_is_told_with_its_line_key_and_remedy() {
     for (lines, told) in [
         (
             "kind = \"path\"",
-            "w:10: measure.m.every: missing; say how often",
+            "w:10: measure.m.every: missing; write the interval",
         ),
         (
             "kind = \"path\"\nevry = \"1 h\"",
@@ -76,11 +76,11 @@ fn each_mistake_is_told_with_its_line_key_and_remedy() {
         ),
         (
             "kind = \"paht\"\nevery = \"1 h\"",
-            "w:12: measure.m.kind: `paht` is none of the words that fit here; did you mean `path`?",
+            "w:12: measure.m.kind: unknown kind `paht`; did you mean `path`?",
         ),
         (
             "kind = \"path\"\nevery = \"1 h\"\nstreams = 4",
-            "w:14: measure.m.streams: does not fit kind `path`; options of `path`: count, protocol",
+            "w:14: measure.m.streams: does not apply to kind `path`; options of `path`: count, protocol",
         ),
         (
             "kind = \"host\"\nevery = \"1 h\"\ntime = \"5 s\"",
@@ -88,15 +88,15 @@ fn each_mistake_is_told_with_its_line_key_and_remedy() {
         ),
         (
             "kind = \"path\"\nevery = \"1 h\"\ndirections = \"forward\"",
-            "leave it out: one run sees to it all",
+            "remove it: one run covers everything",
         ),
         (
             "kind = \"path\"\nevery = \"1 h\"\njitter = \"40 min\"",
-            "w:14: measure.m.jitter: `40 min` would mix one interval with the next; at most half",
+            "w:14: measure.m.jitter: `40 min` is too large; write at most half",
         ),
         (
             "kind = \"throughput\"\nevery = \"20 s\"",
-            "20 s is shorter than its runs last: 2 x 15 s, one for each direction; at least 30 s",
+            "20 s is shorter than its runs: 2 x 15 s, one for each direction; write at least 30 s",
         ),
         (
             "kind = \"throughput\"\nevery = \"1 h\"\nbytes_per_day = \"1 GB\"",
@@ -109,7 +109,7 @@ fn each_mistake_is_told_with_its_line_key_and_remedy() {
         ),
         (
             "kind = \"path\"\nevery = \"1 h\"\ngroups = [\"G\"]",
-            "there is no group `G`; did you mean `g`? known: g",
+            "unknown group `G`; did you mean `g`? known: g",
         ),
     ] {
         let problems = measured(lines);

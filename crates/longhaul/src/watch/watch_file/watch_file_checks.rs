@@ -17,7 +17,7 @@ pub(super) fn check_watch_file(file: &WatchFile, found: &ProblemCollector) {
     // A collector need not measure anything itself.
     if file.measures.is_empty() && file.api.senders.is_empty() && found.is_empty() {
         let advice = "write [[measure]] with name, kind and every";
-        found.add(1, "measure", "nothing is measured", advice);
+        found.add(1, "measure", "the file has no measurement", advice);
     }
     let agents = mesh_rounds::list_agents(file);
     if has_too_many_pairs(file, &agents, found) {
@@ -42,12 +42,12 @@ fn has_too_many_pairs(file: &WatchFile, agents: &[usize], found: &ProblemCollect
     });
     let pairs: usize = pairs.sum();
     if pairs > PAIRS_MAX {
-        let what = format!("{pairs} pairs of hosts");
+        let what = format!("{pairs} pairs of hosts are too many");
         found.add(
             1,
             "mesh",
             what,
-            format!("at most {PAIRS_MAX}; make meshes smaller"),
+            format!("make meshes smaller; at most {PAIRS_MAX} pairs are allowed"),
         );
     }
     pairs > PAIRS_MAX
@@ -65,8 +65,8 @@ fn check_targets(
         return;
     }
     let key = format!("measure.{}.groups", measure.name);
-    let advice = "name a group with other hosts than the agent's own";
-    found.add(measure.line, key, "there is nobody to measure", advice);
+    let advice = "name a group with hosts other than the agent's own";
+    found.add(measure.line, key, "there is no host to measure", advice);
 }
 
 fn check_interval(measure: &MeasureConfig, found: &ProblemCollector) {
@@ -81,11 +81,14 @@ fn check_interval(measure: &MeasureConfig, found: &ProblemCollector) {
         ""
     };
     let what = format!(
-        "{} is shorter than its runs last: {runs} x {} s{both}",
+        "{} is shorter than its runs: {runs} x {} s{both}",
         format_long_duration(measure.every),
         format_seconds(measure.kind.min_duration())
     );
-    let advice = format!("at least {} s, or shorten the run", format_seconds(needs));
+    let advice = format!(
+        "write at least {} s, or shorten the run",
+        format_seconds(needs)
+    );
     found.add(
         measure.every_line,
         format!("measure.{}.every", measure.name),
@@ -202,7 +205,7 @@ fn check_mesh_cycle(file: &WatchFile, found: &ProblemCollector) {
         );
         let key = format!("measure.{}.every", quickest.name);
         let advice = format!(
-            "measure heavy ones less often; {} is the least for one",
+            "measure heavy ones less often; the min for one is {}",
             format_long_duration(cycle)
         );
         found.add(quickest.every_line, key, what, advice);

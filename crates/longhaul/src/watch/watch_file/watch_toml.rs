@@ -65,7 +65,7 @@ pub fn parse_toml(text: &str, found: &ProblemCollector) -> Option<WatchNode> {
     for error in errors.iter().take(MAX_SYNTAX_ERRORS) {
         let line = error.span().map_or(1, |span| lines.line_at(span.start));
         let what = error.message().trim().replace('\n', ", ");
-        found.add(line, "", what, "put the TOML of this line right");
+        found.add(line, "", what, "correct the TOML syntax of this line");
     }
     errors.is_empty().then(|| WatchNode {
         line: 0,

@@ -48,7 +48,7 @@ impl<'a> Iperf3Session<'a> {
             .iperf3_tests
             .register(self.cookie, test.all_streams())
         else {
-            return self.feed(ServerInput::Busy("its cookie is in use".to_owned()));
+            return self.feed(ServerInput::Busy("its cookie is already in use".to_owned()));
         };
         self.announce(&asked, &test, &plan);
         let local = SocketAddr::new(self.local.ip(), self.port.address.port());
@@ -113,7 +113,7 @@ impl<'a> Iperf3Session<'a> {
             let refused = |error| (map_anonymous_limit(&error), error.to_string());
             check_anonymous(plan, &strangers).map_err(refused)?;
         } else if !limits.anonymous_unlimited {
-            let why = "strangers are turned away, and iperf3 knows no token";
+            let why = "anonymous clients are refused, and iperf3 does not support tokens";
             return Err((Iperf3Error::Authentication, why.to_owned()));
         }
         limits.check_time(test)?;

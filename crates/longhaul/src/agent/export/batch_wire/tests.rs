@@ -170,13 +170,13 @@ fn a_batch_that_is_none_says_why() {
         json!({ "schema": schema, "agent": "a", "sent_us": 1, "items": items }).to_string()
     };
     for (text, why) in [
-        ("{".to_owned(), "not JSON"),
+        ("{".to_owned(), "not valid JSON"),
         ("{}".to_owned(), "no `schema`"),
         (batch("longhaul.batch/2", json!([])), "longhaul.batch/2"),
         (batch(SCHEMA, json!("none")), "`items`"),
-        (batch(SCHEMA, json!([{}])), "no place"),
+        (batch(SCHEMA, json!([{}])), "no valid `place`"),
         (batch(SCHEMA, json!(many)), "at most 2000"),
-        ("[".repeat(10_000), "not JSON"),
+        ("[".repeat(10_000), "not valid JSON"),
     ] {
         let error = parse_batch(text.as_bytes()).unwrap_err();
         assert!(error.contains(why), "{error}");

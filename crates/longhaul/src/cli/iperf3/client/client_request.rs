@@ -1,7 +1,7 @@
 //! What the options ask for, as a plan of ours and what goes beyond it.
 
 use crate::cli::args::{Iperf3Args, Iperf3ClientArgs, choose_padding};
-use crate::cli::iperf3::value::Place;
+use crate::cli::iperf3::value::HostAndDevice;
 use crate::cli::iperf3::{Refusal, password};
 use longhaul_model::report::v1::plan::{
     CoreAffinity, ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
@@ -28,7 +28,7 @@ const SILENCE: Duration = Duration::from_secs(120);
 
 /// A test as it was asked for.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ClientRequest {
     pub target: TargetHost,
     pub plan: ThroughputPlan,
     pub login: Option<LoginCredentials>,
@@ -44,10 +44,10 @@ pub struct Asked {
     pub silence: Duration,
 }
 
-impl Asked {
+impl ClientRequest {
     /// # Errors
     /// What cannot be, or is not done here.
-    pub fn of(args: &Iperf3Args, place: &Place) -> Result<Asked, Refusal> {
+    pub fn of(args: &Iperf3Args, place: &HostAndDevice) -> Result<ClientRequest, Refusal> {
         refuse_what_is_not_done(args)?;
         let client = &args.client;
         let limit = limit(client)?;
@@ -58,7 +58,7 @@ impl Asked {
         let rate = client.bitrate.map(|burst| burst.bps);
         let rate_bps = rate.unwrap_or(if client.udp { UDP_RATE_BPS } else { 0 });
         let every = args.interval.unwrap_or(DEFAULT_INTERVAL);
-        Ok(Asked {
+        Ok(ClientRequest {
             target: target(args, place)?,
             plan: plan(args, limit, rate_bps)?,
             login: login(args)?,
@@ -159,7 +159,7 @@ fn burst(client: &Iperf3ClientArgs) -> Result<Option<u32>, Refusal> {
     }
 }
 
-fn target(args: &Iperf3Args, place: &Place) -> Result<TargetHost, Refusal> {
+fn target(args: &Iperf3Args, place: &HostAndDevice) -> Result<TargetHost, Refusal> {
     let bind = args.bind.as_ref();
     let address = match bind.map(|bind| (&bind.host, bind.host.parse::<IpAddr>())) {
         None => None,

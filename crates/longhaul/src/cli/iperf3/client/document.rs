@@ -1,7 +1,7 @@
 //! A test as JSON: one object at its end, or one event a line while it goes.
 
 use super::Show;
-use super::asked::Asked;
+use super::client_request::ClientRequest;
 use crate::cli::args::Iperf3Args;
 use crate::cli::iperf3::system;
 use crate::cli::iperf3::writer::Writer;
@@ -16,7 +16,7 @@ use std::io;
 /// Collects a test, or tells it line by line.
 pub struct Document<'a> {
     args: &'a Iperf3Args,
-    asked: &'a Asked,
+    asked: &'a ClientRequest,
     writer: Writer,
     start: Map<String, Value>,
     /// In the order in which they were; not kept where they are told and not wanted again.
@@ -29,7 +29,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    pub fn new(args: &'a Iperf3Args, asked: &'a Asked, writer: Writer) -> Document<'a> {
+    pub fn new(args: &'a Iperf3Args, asked: &'a ClientRequest, writer: Writer) -> Document<'a> {
         let mut start = Map::new();
         start.insert("connected".to_owned(), json!([]));
         start.insert("version".to_owned(), json!(system::program()));

@@ -1,6 +1,6 @@
 //! A test as text, while it goes.
 
-use super::asked::Asked;
+use super::client_request::ClientRequest;
 use super::{Show, document};
 use crate::cli::args::Iperf3Args;
 use crate::cli::iperf3::rows::{row, side};
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// Prints a test as iperf3 does.
 pub struct Screen<'a> {
     args: &'a Iperf3Args,
-    asked: &'a Asked,
+    asked: &'a ClientRequest,
     writer: Writer,
     layout: TextLayout,
     datagram_bytes: u64,
@@ -38,7 +38,7 @@ pub struct Screen<'a> {
 }
 
 impl<'a> Screen<'a> {
-    pub fn new(args: &'a Iperf3Args, asked: &'a Asked, writer: Writer) -> Screen<'a> {
+    pub fn new(args: &'a Iperf3Args, asked: &'a ClientRequest, writer: Writer) -> Screen<'a> {
         Screen {
             args,
             asked,

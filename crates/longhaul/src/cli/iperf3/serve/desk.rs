@@ -1,9 +1,9 @@
 //! What all tests of the server share: what is shown, and when it ends.
 
 use super::object;
-use super::screen::{Place, Screen};
+use super::screen::{ScreenSlot, ServerScreen};
 use super::system;
-use super::test::Shown;
+use super::test::ShownTest;
 use super::words::{self, INTERRUPTED};
 use crate::cli::args::Iperf3Args;
 use crate::cli::iperf3::Refusal;
@@ -33,7 +33,7 @@ pub enum Form {
 }
 
 pub struct Desk {
-    pub screen: Screen,
+    pub screen: ServerScreen,
     pub form: Form,
     /// With events: the whole object too.
     pub full: bool,
@@ -46,12 +46,12 @@ pub struct Desk {
     one_off: bool,
     /// With `--one-off`: how long to wait for a test.
     patience: Option<Duration>,
-    held: Mutex<Held>,
+    held: Mutex<HeldResults>,
 }
 
 /// What changes.
 #[derive(Debug)]
-struct Held {
+struct HeldResults {
     /// Clients that speak iperf3's wire.
     peers: BTreeSet<SocketAddr>,
     /// Nobody has been there since.
@@ -67,7 +67,7 @@ impl fmt::Debug for Desk {
 }
 
 impl Desk {
-    pub fn new(args: &Iperf3Args, screen: Screen) -> Arc<Desk> {
+    pub fn new(args: &Iperf3Args, screen: ServerScreen) -> Arc<Desk> {
         let form = match (args.json_stream, args.json) {
             (true, _) => Form::Stream,
             (false, true) => Form::Json,
@@ -87,7 +87,7 @@ impl Desk {
             patience: idle
                 .filter(|_| args.server.one_off)
                 .map(|seconds| Duration::from_secs(u64::from(seconds))),
-            held: Mutex::new(Held {
+            held: Mutex::new(HeldResults {
                 peers: BTreeSet::new(),
                 idle_since: Instant::now(),
                 said: false,
@@ -187,7 +187,7 @@ impl Desk {
     }
 
     /// A test is over, or a client had none (no `place`).
-    pub fn over(&self, place: Option<Place>, closed: &ServerTestEnd, error: Option<&str>) {
+    pub fn over(&self, place: Option<ScreenSlot>, closed: &ServerTestEnd, error: Option<&str>) {
         let last = self.one_off && words::counts(closed);
         if error == Some(INTERRUPTED) {
             // Said once, at the end of the server.
@@ -216,7 +216,7 @@ impl Desk {
         self.held().peers.insert(peer);
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldResults> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -224,7 +224,7 @@ impl Desk {
 impl ServerTestObserver for Desk {
     fn test_accepted(self: Arc<Self>, accepted: AcceptedTest) -> Box<dyn RunningTestObserver> {
         self.meet(accepted.peer);
-        Box::new(Shown::new(self, accepted))
+        Box::new(ShownTest::new(self, accepted))
     }
 
     fn test_rejected(&self, peer: SocketAddr, closed: &ServerTestEnd) {

@@ -16,7 +16,7 @@ const MOST_HELD_BYTES: usize = 64 << 10;
 
 /// What a test needs to be told from others.
 #[derive(Debug)]
-pub struct Place {
+pub struct ScreenSlot {
     number: u64,
     /// The line that names it; empty where nothing has to be told apart.
     name: String,
@@ -24,15 +24,15 @@ pub struct Place {
 }
 
 #[derive(Debug)]
-pub struct Screen {
+pub struct ServerScreen {
     /// Absent: standard output and error.
     file: Option<File>,
     timestamps: Option<Timestamps>,
-    state: Mutex<State>,
+    state: Mutex<ScreenState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ScreenState {
     next: u64,
     running: u32,
     /// The test that is shown as it goes.
@@ -42,12 +42,12 @@ struct State {
     ended: u64,
 }
 
-impl Screen {
+impl ServerScreen {
     /// # Errors
     /// The file cannot be appended to.
-    pub fn new(file: Option<&Path>, timestamps: Option<&Timestamps>) -> io::Result<Screen> {
+    pub fn new(file: Option<&Path>, timestamps: Option<&Timestamps>) -> io::Result<ServerScreen> {
         let file = file.map(|path| OpenOptions::new().append(true).create(true).open(path));
-        Ok(Screen {
+        Ok(ServerScreen {
             file: file.transpose()?,
             timestamps: timestamps.cloned(),
             state: Mutex::default(),
@@ -60,7 +60,7 @@ impl Screen {
     }
 
     /// A test is under way.
-    pub fn enter(&self, name: String) -> Place {
+    pub fn enter(&self, name: String) -> ScreenSlot {
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
@@ -70,7 +70,7 @@ impl Screen {
             self.write(&name);
         }
         state.running += 1;
-        Place {
+        ScreenSlot {
             number,
             name,
             held: String::new(),
@@ -78,7 +78,7 @@ impl Screen {
     }
 
     /// What a test says, its own name left out.
-    pub fn say(&self, place: &mut Place, text: &str) {
+    pub fn say(&self, place: &mut ScreenSlot, text: &str) {
         let mut state = self.lock();
         place.held += text;
         if state.live == Some(place.number) || place.held.len() > MOST_HELD_BYTES {
@@ -88,7 +88,12 @@ impl Screen {
 
     /// The test is over: `error` is its last word. `next` is what is said when no other one is
     /// under way, with the number of the next test.
-    pub fn leave(&self, mut place: Place, error: Option<&str>, next: impl FnOnce(u64) -> String) {
+    pub fn leave(
+        &self,
+        mut place: ScreenSlot,
+        error: Option<&str>,
+        next: impl FnOnce(u64) -> String,
+    ) {
         let mut state = self.lock();
         self.show(&mut state, &mut place);
         if let Some(error) = error {
@@ -108,7 +113,7 @@ impl Screen {
         self.count(&mut state, next);
     }
 
-    fn count(&self, state: &mut State, next: impl FnOnce(u64) -> String) {
+    fn count(&self, state: &mut ScreenState, next: impl FnOnce(u64) -> String) {
         state.ended += 1;
         if state.running == 0 {
             let text = next(state.ended + 1);
@@ -117,7 +122,7 @@ impl Screen {
         }
     }
 
-    fn show(&self, state: &mut State, place: &mut Place) {
+    fn show(&self, state: &mut ScreenState, place: &mut ScreenSlot) {
         if place.held.is_empty() {
             return;
         }
@@ -160,7 +165,7 @@ impl Screen {
             .collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ScreenState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -171,11 +176,11 @@ mod tests {
     use std::fs;
 
     /// A screen on a file, and what stands in it at the end.
-    fn shown(name: &str, play: impl FnOnce(&Screen)) -> String {
+    fn shown(name: &str, play: impl FnOnce(&ServerScreen)) -> String {
         let name = format!("longhaul-screen-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _ = fs::remove_file(&path);
-        play(&Screen::new(Some(&path), None).expect("a file"));
+        play(&ServerScreen::new(Some(&path), None).expect("a file"));
         let text = fs::read_to_string(&path).expect("written");
         fs::remove_file(&path).expect("removed");
         text

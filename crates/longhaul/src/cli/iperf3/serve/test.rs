@@ -2,7 +2,7 @@
 
 use super::desk::{Desk, Form};
 use super::object::{self, Object};
-use super::screen::Place;
+use super::screen::ScreenSlot;
 use super::words;
 use crate::cli::iperf3::rows::{row, side};
 use crate::cli::iperf3::system;
@@ -32,9 +32,9 @@ pub fn socket(index: usize, transport: TestTransport) -> u64 {
 }
 
 /// One test under way.
-pub struct Shown {
+pub struct ShownTest {
     desk: Arc<Desk>,
-    place: Option<Place>,
+    place: Option<ScreenSlot>,
     accepted: AcceptedTest,
     layout: TextLayout,
     /// Of an interval before this one.
@@ -44,8 +44,8 @@ pub struct Shown {
     object: Object,
 }
 
-impl Shown {
-    pub fn new(desk: Arc<Desk>, accepted: AcceptedTest) -> Shown {
+impl ShownTest {
+    pub fn new(desk: Arc<Desk>, accepted: AcceptedTest) -> ShownTest {
         let test = &accepted.test;
         let layout = TextLayout {
             role: TextRole::Server,
@@ -62,7 +62,7 @@ impl Shown {
         let banner = desk.listening(desk.screen.number());
         let output = format!("{banner}{name}");
         let place = desk.screen.enter(if text { name } else { String::new() });
-        let mut shown = Shown {
+        let mut shown = ShownTest {
             place: Some(place),
             object: Object::new(&accepted, desk.form == Form::Json || desk.full),
             desk,
@@ -172,7 +172,7 @@ impl Shown {
     }
 }
 
-impl RunningTestObserver for Shown {
+impl RunningTestObserver for ShownTest {
     fn started(&mut self, started: StartedStreams) {
         self.object.started(&started);
         let streams = started.streams.iter().enumerate();

@@ -137,10 +137,10 @@ fn hop_label(hop: &WatchHopStats, names: bool, origins: &HopOrigins) -> String {
 }
 
 fn terminal_failure(error: &io::Error) -> CommandFailure {
-    let mut fail = CommandFailure::new(HOST, "the terminal cannot be used");
+    let mut fail = CommandFailure::new(HOST, "cannot use the terminal");
     fail.causes.push(error.to_string());
     fail.hint(Some(
-        "`longhaul path HOST --watch | cat` writes plain lines",
+        "print plain lines with `longhaul path HOST --watch | cat`",
     ))
 }
 

@@ -24,16 +24,16 @@ const FRAME: usize = 4;
 const KEYS: &str = "q quit   p pause   r reset   n names   up/down scroll   h help";
 const HELP: [&str; 11] = [
     "",
-    "  q, Esc, Ctrl-C   end the watch: it becomes a report",
-    "  p, space         pause and go on",
-    "  r                forget all figures, keep the route",
-    "  n                addresses or names",
-    "  up, down         scroll; PageUp, PageDown by ten",
-    "  h, ?             this page and back",
+    "  q, Esc, Ctrl-C   quit and show the report",
+    "  p, space         pause or resume",
+    "  r                reset all counters, keep the route",
+    "  n                show names or addresses",
+    "  up, down         scroll by 1; PageUp, PageDown by 10",
+    "  h, ?             show or hide this help",
     "",
-    "  Times are round trips in ms. Jitter is the mean step from one to the next.",
-    "  Loss at a hop that later hops do not show is a limit of its answers.",
-    "  History: one bar a round, the tallest for the slowest; a blank was lost.",
+    "  Times are RTTs in ms. Jitter is the mean difference of successive RTTs.",
+    "  Loss at a hop but not at later hops means that its answers are rate-limited.",
+    "  History: one bar per round, taller for a higher RTT, blank for a lost probe.",
 ];
 
 /// The display options.

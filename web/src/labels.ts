@@ -1,0 +1,155 @@
+// Texts for the stable words in reports.
+
+import type { Kind, Quantity, State } from "./api/types.ts";
+import { ABSENT, count, micros, percent, rate } from "./units.ts";
+
+interface QuantityWords {
+  title: string;
+  /** For a column or an axis. */
+  short: string;
+  unit: "bps" | "us" | "ratio" | "count";
+  moreIsBetter?: boolean;
+}
+
+export const QUANTITIES: Record<Quantity, QuantityWords> = {
+  goodput: { title: "Throughput", short: "throughput", unit: "bps", moreIsBetter: true },
+  available: { title: "Available bandwidth", short: "available", unit: "bps", moreIsBetter: true },
+  capacity: { title: "Capacity", short: "capacity", unit: "bps", moreIsBetter: true },
+  rtt_floor: { title: "RTT floor", short: "RTT floor", unit: "us", moreIsBetter: false },
+  loss: { title: "Loss", short: "loss", unit: "ratio", moreIsBetter: false },
+  retransmits: { title: "Retransmits", short: "retransmits", unit: "ratio", moreIsBetter: false },
+  hops: { title: "Hops", short: "hops", unit: "count" },
+};
+
+export const QUANTITY_WORDS = Object.keys(QUANTITIES) as Quantity[];
+
+export function isQuantity(word: string | undefined): word is Quantity {
+  return word !== undefined && Object.hasOwn(QUANTITIES, word);
+}
+
+/** A value of a quantity with its unit. */
+export function quantityText(quantity: Quantity, value: number | null | undefined): string {
+  switch (QUANTITIES[quantity].unit) {
+    case "bps":
+      return rate(value);
+    case "us":
+      return micros(value);
+    case "ratio":
+      return percent(value);
+    case "count":
+      return count(value);
+  }
+}
+
+const LIMITERS: Record<string, string> = {
+  receive_window: "receive window",
+  send_buffer: "send buffer",
+  application: "application",
+  cpu_sender: "sender's CPU",
+  cpu_receiver: "receiver's CPU",
+  loss: "loss",
+  path_capacity: "path capacity",
+  shaper: "shaper",
+  policer: "policer",
+  pacing: "pacing",
+  ramp: "ramp",
+  unknown: "unknown",
+};
+
+export function limiterText(word: string | undefined): string {
+  return word === undefined ? ABSENT : (LIMITERS[word] ?? wordText(word));
+}
+
+const SENDER_STATES: Record<string, string> = {
+  stalled_rto: "retransmission timeout",
+  sender_app: "sending application slow",
+  sender_cpu: "sender CPU-bound",
+  receiver_app: "receiving application slow",
+  receiver_cpu: "receiver CPU-bound",
+  rwnd_clip: "receive-window limited",
+  rwnd_growing: "receive window growing",
+  sndbuf_clip: "send-buffer limited",
+  climbing: "cwnd growing slowly",
+  sawtooth: "recovering from queue overflow",
+  overshot: "recovering from slow-start overshoot",
+  recovering: "recovering from loss",
+};
+
+/** Returns the text for a state of the sender, such as `rwnd_clip`. */
+export const senderStateText = (word: string) => SENDER_STATES[word] ?? wordText(word);
+
+const CAUSES: Record<string, string> = { healthy: "OK" };
+
+/** Returns the text for the cause of a finding. */
+export const causeText = (word: string) => CAUSES[word] ?? wordText(word);
+
+const PLACES: Record<string, string> = { initiator: "client", responder: "server" };
+
+/** Returns the text for the end or the place that advice refers to. */
+export const placeText = (word: string) => PLACES[word] ?? word;
+
+const MISSED_REASONS: Record<string, string> = {
+  budget: "the daily budget is used up",
+  locked: "another test used the link for a whole interval",
+  far_end_busy: "the server was busy for a whole interval",
+  target_failing: "the server failed repeatedly and is skipped for a while",
+  asleep: "the host slept or the agent was not running",
+  clock_stepped: "the clock stepped past its time",
+  waited_too_long: "requested, but could not start within an hour",
+  stopping: "the agent was stopping",
+  agent_stopped: "the agent stopped before the run ended",
+  disk_full: "no disk space for the result",
+  spool_full: "unsent results exceed spool_bytes",
+};
+
+/** Returns the text for the reason why a planned run was missed. */
+export const missedReasonText = (word: string) => MISSED_REASONS[word] ?? wordText(word);
+
+const STOPS: Record<string, string> = {
+  settled: "no untried setting is expected to be faster",
+  grid_done: "all cells measured",
+  probes: "budget of probes used up",
+  time: "time budget used up",
+  bytes: "byte budget used up",
+  application: "an application limits the rate",
+  policed: "a policer limits the rate",
+  shaped: "a shaper limits the rate",
+  far_end_gone: "connection to the server lost",
+};
+
+/** Returns the text for the reason why a scan stopped. */
+export const stopText = (word: string) => STOPS[word] ?? wordText(word);
+
+export const KINDS: Record<Kind, string> = {
+  throughput: "throughput",
+  scan: "scan",
+  host: "host audit",
+  predict: "prediction",
+  path: "path",
+  available: "available bandwidth",
+  load: "load",
+  imported: "imported",
+  copy: "copy",
+};
+
+export const STATES: Record<State, string> = {
+  suspected: "suspected",
+  confirmed: "confirmed",
+  withdrawn: "withdrawn",
+  recovered: "recovered",
+};
+
+/** `path_full` as `path full`: for words that have no entry of their own. */
+export function wordText(word: string): string {
+  return word.replaceAll("_", " ");
+}
+
+/** Replaces control and bidirectional characters in text from outside. */
+export function sanitize(name: string): string {
+  return name.replace(/[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
+}
+
+/** A sentence of several parts, without those that are absent. */
+export function joined(parts: (string | undefined | false)[], by = " · "): string {
+  return parts.filter((it) => it && it !== ABSENT).join(by);
+}
