@@ -233,7 +233,7 @@ fn what_is_added_missing_a_link_or_cut_is_found() {
     let manifest = place.join("manifest.json");
     let listed = fs::read_to_string(&manifest).expect("a manifest");
     fs::write(&manifest, listed.replace("path.txt", "../way.toml")).expect("written");
-    differs("which is not a file of a bundle");
+    differs("which is not a file of a");
     fs::remove_file(&manifest).expect("removed");
     differs("manifest.json: missing");
     let (_, error) = said(&verified(&folder.file("nowhere"), &[]).code(2));
