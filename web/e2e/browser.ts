@@ -43,7 +43,7 @@ export async function open(browser: Browser, base: string, hash: string, size: S
 /** Until nothing is being read any more. */
 export async function settled(page: Page): Promise<void> {
   await page.waitForSelector("main h1", { timeout: 15_000 });
-  await page.waitForFunction(() => !/[Rr]eading…/.test(document.querySelector("main")?.textContent ?? "reading…"), undefined, { timeout: 15_000 });
+  await page.waitForFunction(() => !/[Ll]oading…/.test(document.querySelector("main")?.textContent ?? "loading…"), undefined, { timeout: 15_000 });
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 }
 

@@ -63,7 +63,7 @@ it("hears news, and shows what the agent is", async () => {
 
 it("asks for a run, which is then among the planned ones", async () => {
   const { page, close } = await open(browser, base, link("path", ["slac", "cesnet"], { last: 7 * 86_400 }));
-  const form = page.getByRole("form", { name: "Ask for a run now" });
+  const form = page.getByRole("form", { name: "Run now" });
   await form.getByRole("combobox").selectOption({ label: "avail" });
   const [answer] = await Promise.all([
     page.waitForResponse((it) => it.request().method() === "POST"),

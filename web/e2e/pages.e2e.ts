@@ -155,9 +155,9 @@ describe("hands", () => {
     const grid = page.getByRole("application");
     await grid.focus();
     await page.keyboard.press("ArrowRight");
-    const first = await page.getByLabel("Chosen path").textContent();
+    const first = await page.getByLabel("Selected path").textContent();
     await page.keyboard.press("ArrowDown");
-    expect(await page.getByLabel("Chosen path").textContent()).not.toBe(first);
+    expect(await page.getByLabel("Selected path").textContent()).not.toBe(first);
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => location.hash.startsWith("#/path/"));
     await close();
@@ -228,10 +228,10 @@ describe("hands", () => {
 
   it("asks for a run, and says so when one waits already", async () => {
     const { page, close } = await visit(PAGES.path ?? "");
-    const form = page.getByRole("form", { name: "Ask for a run now" });
+    const form = page.getByRole("form", { name: "Run now" });
     await form.getByRole("combobox").selectOption({ label: "path-6h" });
     await form.getByRole("button").click();
-    await expect.poll(() => form.getByRole("status").textContent()).toContain("In the queue");
+    await expect.poll(() => form.getByRole("status").textContent()).toContain("Queued");
     expect(agent.orders).toEqual([{ measure: "path-6h", from: "slac", to: "cesnet" }]);
     await form.getByRole("button").click();
     await expect.poll(() => page.locator("[role=alert]").allTextContents()).toHaveLength(1);
