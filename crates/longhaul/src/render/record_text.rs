@@ -210,7 +210,7 @@ pub fn render_verified(folder: &Path, found: &BundleVerification) -> String {
             page.hanging_paragraph_styled("            ", text, FAINT);
         }
         None => {
-            page.hanging_paragraph_styled("  unsigned  ", "the author is not authenticated", FAINT)
+            page.hanging_paragraph_styled("  unsigned  ", "the author is not authenticated", FAINT);
         }
     }
     page.finish()

@@ -167,7 +167,7 @@ fn check_listed_files(
                 sound.insert(file.name.clone());
             }
             Ok(_) => {
-                found.add_difference(file.name.clone(), "the content differs from the manifest")
+                found.add_difference(file.name.clone(), "the content differs from the manifest");
             }
             Err(why) => found.add_difference(file.name.clone(), why),
         }

@@ -95,7 +95,7 @@ fn read_urls(table: &WatchTable<'_>) -> Option<Vec<String>> {
             Err(advice) => {
                 table
                     .problems
-                    .add(line, table.key("url"), "the value is invalid", advice)
+                    .add(line, table.key("url"), "the value is invalid", advice);
             }
         }
     }
