@@ -166,7 +166,9 @@ impl LabRun<'_> {
                 return Err(far_command_error(tried, &mut output));
             }
             if Instant::now() > deadline {
-                let tried = format!("the far command does not listen on TCP port {port} after 5 s");
+                let seconds = LISTEN_DEADLINE.as_secs();
+                let tried =
+                    format!("the far command does not listen on TCP port {port} after {seconds} s");
                 return Err(far_command_error(tried, &mut output));
             }
             std::thread::sleep(LISTEN_PAUSE);
