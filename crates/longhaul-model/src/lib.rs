@@ -2,6 +2,7 @@
 //!
 //! - [`decoded_packet`]: decoded packets of a capture
 //! - [`units`]: bytes, rates and durations: parsing, formatting, arithmetic
+//! - [`sanitize`]: the sanitizer for text from outside
 //! - [`report::v1`]: the published format of reports, used for JSON, archive and web alike
 //!
 //! This crate has no access to clock, host, disk or network.
@@ -10,4 +11,5 @@
 
 pub mod decoded_packet;
 pub mod report;
+pub mod sanitize;
 pub mod units;
