@@ -32,6 +32,15 @@ const LIMIT: Duration = Duration::from_secs(1200);
 /// Followed by the name of the test to run here.
 const IN_GUEST: &str = "--in-guest";
 
+/// Tests to start first, because they run longest, so that none of them runs alone at the end.
+const LONGEST: [&str; 5] = [
+    "verdicts::",
+    "available::a_change_of_load_is_told_from_one_of_capacity",
+    "lab::the_bottleneck_carries_its_rate",
+    "lab::a_tcp_transfer_runs_at_the_goodput_limit",
+    "available::",
+];
+
 /// Names the functions of a module that are tests.
 #[macro_export]
 macro_rules! virtual_tests {
@@ -67,7 +76,10 @@ fn main() -> ExitCode {
     let needs_program = !arguments.list;
     let longhaul = needs_program
         .then(|| program_runner::build_longhaul_for_tests().expect("longhaul is built"));
-    let trials = all_tests().map(|(name, _)| {
+    let mut names: Vec<String> = all_tests().map(|(name, _)| name).collect();
+    let rank = |name: &String| LONGEST.iter().position(|long| name.starts_with(long));
+    names.sort_by_key(|name| rank(name).unwrap_or(LONGEST.len()));
+    let trials = names.into_iter().map(|name| {
         let longhaul = longhaul.clone().unwrap_or_default();
         Trial::test(name.clone(), move || run_in_guest(&name, &longhaul))
     });

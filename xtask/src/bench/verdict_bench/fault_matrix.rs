@@ -13,6 +13,13 @@ const SEND_BUFFER: &str = "4096 65536 67108864";
 /// The maximum RTT of the quick cells: the ramp of longer RTTs takes too long for a test.
 const SHORT_MS: u64 = 40;
 
+/// The cases of the quick cells in parts of about equal duration. Each part is a test.
+pub const QUICK_PARTS: [[&str; 2]; 3] = [
+    ["clean path", "slow reader"],
+    ["small receive buffer", "slow writer"],
+    ["small send buffer", "too short a run"],
+];
+
 /// All cells, case by case.
 #[derive(Debug, Clone)]
 pub struct FaultMatrix {
@@ -198,6 +205,10 @@ mod tests {
         cases.dedup();
         let chosen = matrix.quick_cells();
         assert!(chosen.iter().map(|cell| &cell.case).eq(&cases));
+        let mut tested = QUICK_PARTS.as_flattened().to_vec();
+        tested.sort_unstable();
+        cases.sort();
+        assert_eq!(tested, cases);
         for rtt_ms in [2, 40] {
             assert!(chosen.iter().any(|cell| cell.rtt_ms == rtt_ms));
         }
