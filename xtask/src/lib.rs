@@ -8,8 +8,6 @@
 //! - [`test_requirements`]: programs and kernel features that the tests use, and their installation
 //! - [`fuzz`]: fuzzes the parsers of external input
 //! - [`page_checks`]: builds and tests the web page, and fuzzes the API
-//! - [`airport_import`]: makes the program's table of airports
-//! - [`land_outline_import`]: makes the program's land outline
 //! - [`clickhouse`]: the fleet database for tests and benches
 //! - [`mod@bench`]: the tables of docs/benchmarks.md
 //! - [`interop_matrix`]: tests interoperability over iperf3's protocol
@@ -19,7 +17,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod airport_import;
 pub mod bench;
 pub mod boundaries;
 pub mod checkout;
@@ -28,7 +25,6 @@ pub mod clickhouse;
 pub mod fuzz;
 pub mod interop_matrix;
 pub mod iperf3_peers;
-pub mod land_outline_import;
 pub mod names;
 pub mod page_checks;
 pub mod program_runner;
@@ -83,14 +79,6 @@ pub const CHORES: &[(&str, &str)] = &[
         "the API under schemathesis [EXAMPLES for each address]",
     ),
     (
-        "airports",
-        "the table of airports, of that of the package airportsdata FILE",
-    ),
-    (
-        "land",
-        "the outline of land, of FILE land-110m.json of the package world-atlas",
-    ),
-    (
         "fuzz",
         "the parsers under arbitrary bytes, for a bounded time",
     ),
@@ -123,8 +111,6 @@ pub fn dispatch_task(words: &[String]) -> TaskResult {
         ["page-many"] => page_checks::time_large_path(),
         ["api-test"] => page_checks::api_fuzzing::run(None),
         ["api-test", examples] => page_checks::api_fuzzing::run(Some(examples)),
-        ["airports", file] => airport_import::run(file),
-        ["land", file] => land_outline_import::run(file),
         ["fuzz"] => fuzz::run(),
         ["interop", rest @ ..] => interop_matrix::run(rest),
         ["bench", name, rest @ ..] => bench::run(name, rest),

@@ -5,7 +5,7 @@
 //! Speed Record. Units: bit·m/s. Error: the choice of a city's point, some per cent of a short leg.
 //! Wrong when: the data does not pass the named cities.
 //!
-//! - [`record_distance`]: legs, light in fibre, cities left out
+//! - [`record_distance`]: legs, light in fibre
 //! - [`record_rules`]: checks of each rule against the measurement
 
 pub mod record_distance;
@@ -45,7 +45,6 @@ pub fn conclude_record(
         light: distance_mm
             .zip(seen.rtt_min_ns)
             .map(|(mm, ns)| record_distance::compare_with_light(mm, ns)),
-        left_out: record_distance::find_omitted_cities(seen, globe),
         beside: mark.and_then(|mark| compare_with_best(mark, class.as_deref()?, history)),
         class,
         legs,

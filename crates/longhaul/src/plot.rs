@@ -16,7 +16,6 @@ mod heat_map;
 mod level_chart;
 mod load_chart;
 mod prediction_curves;
-mod record_map;
 mod stream_axes;
 
 #[cfg(test)]
@@ -28,7 +27,6 @@ pub use figure_file::{check_replaceable, replace_file};
 use crate::command_failure::{BUG, CommandFailure};
 use figure_file::FigureFormat;
 use figure_sheet::FigureSheet;
-use longhaul_model::report::v1::record::SpeedRecord;
 use longhaul_model::report::v1::{LoadReport, PredictionReport, ScanReport, ThroughputReport};
 use std::path::Path;
 
@@ -68,11 +66,6 @@ pub fn write_prediction_figure(
 /// Draws loads and their effects on one time axis, in the same way.
 pub fn write_load_figure(load: &LoadReport, to: &Path) -> Result<(), CommandFailure> {
     save_figure(to, || load_chart::draw_load_chart(load))
-}
-
-/// Draws the route of a record on a map, as SVG.
-pub fn draw_record_map_svg(record: &SpeedRecord) -> Result<String, CommandFailure> {
-    paint_svg(&record_map::draw_record_map(record))
 }
 
 /// Draws the goodput of a run over time, as SVG.

@@ -1,4 +1,4 @@
-//! Computes the distance through the cities, the light travel time, and the cities left out.
+//! Computes the distance through the cities and the light travel time.
 //!
 //! Source: geodesics on WGS84 (Karney 2013), given by the caller; great circles on a sphere of the
 //! earth's mean radius; light in fibre with a refractive index of 1.468. Units: mm, ns. Error: half
@@ -6,14 +6,10 @@
 //! Wrong when: points do not represent their cities.
 
 use crate::claim_check::LIGHT_IN_FIBRE_MPS;
-use longhaul_model::report::v1::record::{
-    FibreLimit, LocatedRouter, OmittedCity, RecordLeg, RecordObservation, RecordStop,
-};
+use longhaul_model::report::v1::record::{FibreLimit, RecordLeg, RecordStop};
 
 /// Mean radius of the earth (IUGG), in metres.
 const RADIUS_M: f64 = 6_371_008.8;
-/// The maximum distance between a router and a stop in the same city.
-const SAME_CITY_MM: u64 = 60_000_000;
 
 /// Degrees of latitude and longitude.
 pub type GeoPoint = (f64, f64);
@@ -69,46 +65,4 @@ pub fn compare_with_light(distance_mm: u64, rtt_ns: u64) -> FibreLimit {
         },
         possible: rtt_ns as f64 >= least_ns,
     }
-}
-
-/// Returns the cities of routers far from every stop; each city once, at its first router.
-pub fn find_omitted_cities(
-    seen: &RecordObservation,
-    globe: &dyn GeodesicModel,
-) -> Vec<OmittedCity> {
-    let mut found: Vec<OmittedCity> = Vec::new();
-    for router in &seen.routers {
-        let at = (router.latitude, router.longitude);
-        let near = |stop: &RecordStop| {
-            round_to_millimetres(globe.metres(locate_stop(stop), at)) <= SAME_CITY_MM
-        };
-        if seen.stops.is_empty()
-            || seen.stops.iter().any(near)
-            || found.iter().any(|it| it.city == router.city)
-        {
-            continue;
-        }
-        found.push(OmittedCity {
-            ttl: router.ttl,
-            city: router.city.clone(),
-            known_by: router.known_by.clone(),
-            detour_mm: compute_min_detour(&seen.stops, router, globe),
-        });
-    }
-    found
-}
-
-/// Returns the minimum detour of any leg by way of the router's city.
-fn compute_min_detour(
-    stops: &[RecordStop],
-    router: &LocatedRouter,
-    globe: &dyn GeodesicModel,
-) -> u64 {
-    let at = (router.latitude, router.longitude);
-    let pairs = stops.windows(2);
-    let longer = pairs.map(|pair| {
-        let (from, to) = (locate_stop(&pair[0]), locate_stop(&pair[1]));
-        globe.metres(from, at) + globe.metres(at, to) - globe.metres(from, to)
-    });
-    round_to_millimetres(longer.fold(f64::INFINITY, f64::min).max(0.0))
 }

@@ -97,36 +97,22 @@ fn judge_class(seen: &RecordObservation, found: &RecordAnalysis) -> RuleResult {
 }
 
 fn judge_cities(seen: &RecordObservation, found: &RecordAnalysis) -> RuleResult {
-    let Some(by) = found.distance_mm.and(seen.distance_by.as_deref()) else {
+    if found.distance_mm.is_none() {
         return cannot_tell("the distance is not known");
-    };
-    if let Some(first) = found.left_out.first() {
-        let text = format!(
-            "{} of the trace {} left out, {} (hop {}) among them",
-            format_count(found.left_out.len(), "city", "cities"),
-            if found.left_out.len() == 1 {
-                "is"
-            } else {
-                "are"
-            },
-            first.city,
-            first.ttl
-        );
-        return (RuleVerdict::Fails, text);
     }
-    if seen.path_run.is_none() {
+    let Some(hops) = seen.answered_hops else {
         return cannot_tell("the route was not traced, so nothing shows which cities it passes");
-    }
-    if seen.unplaced_hops > 0 || seen.routers.is_empty() {
-        let text = format!(
-            "the distance is from {}; no city is known of {}",
-            by.replace('_', " ").replace('+', " and "),
-            format_count(seen.unplaced_hops as usize, "router", "routers"),
-        );
-        return (RuleVerdict::CannotTell, text);
-    }
-    let text = "the city of every router that answered is a stop".to_owned();
-    (RuleVerdict::Holds, text)
+    };
+    let text = format!(
+        "the distance is that of the legs file; compare its cities with the names of the {} in \
+         path.txt",
+        format_count(
+            hops as usize,
+            "router that answered",
+            "routers that answered"
+        )
+    );
+    (RuleVerdict::Declare, text)
 }
 
 fn format_count(number: usize, one: &str, many: &str) -> String {
@@ -163,15 +149,14 @@ fn judge_two_hosts(seen: &RecordObservation) -> RuleResult {
 }
 
 fn judge_hops(seen: &RecordObservation, least: f64) -> RuleResult {
-    if seen.path_run.is_none() {
+    let Some(hops) = seen.answered_hops else {
         return cannot_tell("the route was not traced");
-    }
-    let routers = seen.routers.len() + seen.unplaced_hops as usize;
+    };
     let text = format!(
         "{} answered of at least {least}",
-        format_count(routers, "router", "routers")
+        format_count(hops as usize, "router", "routers")
     );
-    (select_verdict(routers as f64 >= least), text)
+    (select_verdict(f64::from(hops) >= least), text)
 }
 
 fn judge_credited_distance(metres: f64, most: f64, mark: Option<f64>) -> RuleResult {

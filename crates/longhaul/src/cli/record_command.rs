@@ -4,7 +4,7 @@
 //! [`bundle_verification`].
 //!
 //! - [`record_measurement`], [`archived_runs`], [`imported_transfer`]: the sources of runs; [`record_captures`]: their captures
-//! - [`legs_file`], [`city_points`], [`hop_name_codes`], [`route_cities`], [`airport_table`], [`wgs84_geodesic`]: the route
+//! - [`legs_file`], [`city_points`], [`airport_table`], [`wgs84_geodesic`]: the route
 //!   of the data and its length
 //! - [`rule_sets`]: rule sets and earlier marks
 //! - [`mod@bundle_folder`], [`bundle_manifest`], [`signing_keys`]: writing, listing and signing a bundle
@@ -19,14 +19,12 @@ mod bundle_manifest;
 pub mod bundle_verification;
 mod city_points;
 mod claim_file;
-mod hop_name_codes;
 mod imported_transfer;
 mod legs_file;
 mod record_assembly;
 mod record_captures;
 mod record_measurement;
 mod record_recomputation;
-mod route_cities;
 mod rule_sets;
 mod signing_keys;
 #[cfg(test)]

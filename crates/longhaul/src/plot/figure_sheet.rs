@@ -5,7 +5,7 @@
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, IntoDrawingArea};
-use plotters::element::{Circle, PathElement, Polygon, Rectangle, Text};
+use plotters::element::{Circle, PathElement, Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{
     Color, FontStyle, FontTransform, IntoFont, RGBColor, ShapeStyle, TextStyle, register_font,
@@ -51,11 +51,6 @@ pub enum FigureMark {
         points: Vec<(f64, f64)>,
         ink: InkColour,
         width: f64,
-    },
-    /// A closed and filled shape.
-    Area {
-        points: Vec<(f64, f64)>,
-        ink: InkColour,
     },
     Dot {
         at: (f64, f64),
@@ -117,11 +112,6 @@ impl FigureSheet {
     pub fn line(&mut self, points: &[(f64, f64)], ink: InkColour, width: f64) {
         let points = points.to_vec();
         self.marks.push(FigureMark::Line { points, ink, width });
-    }
-
-    pub fn area(&mut self, points: &[(f64, f64)], ink: InkColour) {
-        let points = points.to_vec();
-        self.marks.push(FigureMark::Area { points, ink });
     }
 
     /// Draws a dashed straight line.
@@ -239,10 +229,6 @@ fn paint_mark<B: DrawingBackend>(
         FigureMark::Line { points, ink, width } => {
             let points: Vec<(i32, i32)> = points.iter().copied().map(px).collect();
             area.draw(&PathElement::new(points, stroke(*ink, *width)))
-        }
-        FigureMark::Area { points, ink } => {
-            let points: Vec<(i32, i32)> = points.iter().copied().map(px).collect();
-            area.draw(&Polygon::new(points, rgb_colour(*ink).filled()))
         }
         FigureMark::Dot {
             at,

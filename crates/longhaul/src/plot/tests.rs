@@ -266,8 +266,7 @@ fn marks_lie_on_their_sheet() {
                 | figure_sheet::FigureMark::Frame { from, to, .. } => {
                     vec![*from, *to]
                 }
-                figure_sheet::FigureMark::Line { points, .. }
-                | figure_sheet::FigureMark::Area { points, .. } => points.clone(),
+                figure_sheet::FigureMark::Line { points, .. } => points.clone(),
                 figure_sheet::FigureMark::Dot { at, .. }
                 | figure_sheet::FigureMark::Text { at, .. } => vec![*at],
             };

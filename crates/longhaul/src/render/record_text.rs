@@ -83,10 +83,8 @@ pub fn list_figures(record: &SpeedRecord) -> Vec<(&'static str, String)> {
     ));
     if let (Some(mm), Some(sphere)) = (found.distance_mm, found.distance_sphere_mm) {
         let legs = super::number_format::count_of(found.legs.len() as u64, "leg");
-        let by = seen.distance_by.as_deref().unwrap_or_default();
-        let by = by.replace('_', " ").replace('+', " and ");
         let text = format!(
-            "{} in {legs} on WGS84, by the {by}; {} on the sphere",
+            "{} in {legs} on WGS84, by the legs file; {} on the sphere",
             format_kilometres(mm),
             format_kilometres(sphere)
         );
@@ -137,7 +135,6 @@ pub fn render_record(record: &SpeedRecord, place: &Path, files: usize) -> String
         };
         page.label_line_styled(label, &value, style);
     }
-    write_omitted_cities(record, &mut page);
     page.blank();
     page.heading(&format!("Rules of {}", record.analysis.rules));
     page.hanging_paragraph_styled("  ", &record.analysis.standing, FAINT);
@@ -148,19 +145,6 @@ pub fn render_record(record: &SpeedRecord, place: &Path, files: usize) -> String
     page.blank();
     page.label_line("Bundle", &format!("{}, {files} files", place.display()));
     page.finish()
-}
-
-fn write_omitted_cities(record: &SpeedRecord, page: &mut TextPage) {
-    for out in &record.analysis.left_out {
-        let text = format!(
-            "{} (hop {}, by {}) is not a stop; the distance via it is {} longer",
-            out.city,
-            out.ttl,
-            replace_underscores(&out.known_by),
-            format_kilometres(out.detour_mm)
-        );
-        page.label_line_styled("Omitted", &text, CAVEAT);
-    }
 }
 
 fn write_rule(check: &RuleCheck, page: &mut TextPage) {

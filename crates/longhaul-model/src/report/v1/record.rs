@@ -8,7 +8,7 @@ use super::{ReportCaveat, RunParty};
 use serde::{Deserialize, Serialize};
 
 /// The value of [`SpeedRecord::schema`].
-pub const SCHEMA: &str = "longhaul.record/1";
+pub const SCHEMA: &str = "longhaul.record/2";
 
 /// The claimed result, its evidence and the conclusions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,16 +73,11 @@ pub struct RecordObservation {
     pub rtt_min_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_by: Option<String>,
-    /// Origin of the distance: `legs_file`, `imported_data`, `hop_names` (or the last two together,
-    /// with a `+`); absent: no distance is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub distance_by: Option<String>,
-    /// In the direction of the data; each leg connects two adjacent stops.
+    /// In the direction of the data; each leg connects two adjacent stops. Empty: no distance is known.
     pub stops: Vec<RecordStop>,
-    /// Routers whose city is known from a source other than the legs file.
-    pub routers: Vec<LocatedRouter>,
-    /// Routers that answered, but whose city is unknown.
-    pub unplaced_hops: u32,
+    /// Routers that answered; absent: the route was not traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_hops: Option<u32>,
 }
 
 /// The variety of the payload from packet to packet.
@@ -102,20 +97,6 @@ pub struct RecordStop {
     pub longitude: f64,
     /// `airport LAX`, `as given`, …
     pub point: String,
-}
-
-/// A router of the trace and its city.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LocatedRouter {
-    pub ttl: u8,
-    pub address: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    pub city: String,
-    pub latitude: f64,
-    pub longitude: f64,
-    /// `imported_data`, or `hop_name`, which is a guess.
-    pub known_by: String,
 }
 
 /// Conclusions about the record.
@@ -138,8 +119,6 @@ pub struct RecordAnalysis {
     pub mark_bit_m_per_s: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub light: Option<FibreLimit>,
-    /// Cities of routers that are not an end of any leg.
-    pub left_out: Vec<OmittedCity>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<BestKnownMark>,
     /// Name and version of the rule set, and the known status of its contest.
@@ -166,15 +145,6 @@ pub struct FibreLimit {
     /// Measured RTT / minimum RTT.
     pub stretch_ratio: f64,
     pub possible: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OmittedCity {
-    pub ttl: u8,
-    pub city: String,
-    pub known_by: String,
-    /// Extra length of the nearest leg if it passed through this city.
-    pub detour_mm: u64,
 }
 
 /// The best mark of the class in the history.

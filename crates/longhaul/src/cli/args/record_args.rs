@@ -17,9 +17,8 @@ Examples:
 
 The legs file names the cities that the data passes, in order:
   stops = [\"San Jose (SJC)\", \"Chicago (ORD)\", \"Lulea\"]
-Without it, cities come from imported data and from airport codes in the names
-of routers. docs/record.md documents the legs file and the bundle,
-docs/claims.md the claims.
+Without it, a record has no distance and no score. docs/record.md documents the
+legs file and the bundle, docs/claims.md the claims.
 
 Exit code 1: a claim or a bundle is inconsistent; otherwise those of
 `longhaul --help`. If the name of a server is a command of `record`, use its

@@ -1,11 +1,9 @@
 //! Locations of cities: airports with an IATA code.
 //!
-//! `cargo xtask airports` makes the table from the package airportsdata (MIT licence, see
-//! places/LICENSE). A city may be named with the code of its airport, as in `Chicago (ORD)`.
+//! The table is from the package airportsdata (MIT licence, see places/LICENSE). A city may be named with the code of its airport, as in `Chicago (ORD)`.
 
 use geographiclib_rs::{Geodesic, InverseGeodesic};
 use longhaul_analysis::claim_check::city_distance::{CityDistance, CityLocator};
-use std::collections::HashMap;
 
 const TABLE: &str = include_str!("../../../places/airports.csv");
 
@@ -15,71 +13,41 @@ pub struct AirportLocation {
     pub code: &'static str,
     pub latitude: f64,
     pub longitude: f64,
-    /// The ISO 3166 country code.
-    pub country: &'static str,
     pub city: &'static str,
 }
 
-pub struct AirportTable {
-    by_code: HashMap<&'static str, AirportLocation>,
-    codes_of: HashMap<String, Vec<&'static str>>,
-}
+pub struct AirportTable(Vec<AirportLocation>);
 
 impl AirportTable {
     pub fn read() -> AirportTable {
-        let mut airports = AirportTable {
-            by_code: HashMap::new(),
-            codes_of: HashMap::new(),
-        };
-        for line in TABLE.lines().skip(1) {
-            if let Some(place) = parse_airport(line) {
-                let codes = airports.codes_of.entry(place.city.to_lowercase());
-                codes.or_default().push(place.code);
-                airports.by_code.insert(place.code, place);
-            }
+        AirportTable(TABLE.lines().skip(1).filter_map(parse_airport).collect())
+    }
+
+    pub fn find_code(&self, code: &str) -> Option<&AirportLocation> {
+        self.0.iter().find(|place| place.code == code)
+    }
+
+    /// Returns the airports of all cities of that name, or the one airport of `City (CODE)`.
+    pub fn find_city(&self, city: &str) -> Vec<&AirportLocation> {
+        let coded = city.trim().strip_suffix(')');
+        if let Some((_, code)) = coded.and_then(|it| it.rsplit_once('(')) {
+            return self.find_code(code.trim()).into_iter().collect();
         }
-        airports
+        let name = city.trim().to_lowercase();
+        let places = self.0.iter();
+        places.filter(|it| it.city.to_lowercase() == name).collect()
     }
 }
 
 /// Parses `code;latitude;longitude;country;city`.
 fn parse_airport(line: &'static str) -> Option<AirportLocation> {
-    let mut fields = line.splitn(5, ';');
-    let code = fields.next()?;
-    let latitude = fields.next()?.parse().ok()?;
-    let longitude = fields.next()?.parse().ok()?;
+    let fields: Vec<&str> = line.splitn(5, ';').collect();
     Some(AirportLocation {
-        code,
-        latitude,
-        longitude,
-        country: fields.next()?,
-        city: fields.next()?,
+        code: fields.first()?,
+        latitude: fields.get(1)?.parse().ok()?,
+        longitude: fields.get(2)?.parse().ok()?,
+        city: fields.get(4)?,
     })
-}
-
-impl AirportTable {
-    pub fn find_code(&self, code: &str) -> Option<&AirportLocation> {
-        self.by_code.get(code)
-    }
-
-    /// Returns the airports of a city, in any order, including all cities of that name.
-    pub fn find_city(&self, city: &str) -> Vec<&AirportLocation> {
-        let coded = city.trim().strip_suffix(')');
-        let (name, code) = match coded.and_then(|it| it.rsplit_once('(')) {
-            Some((name, code)) => (name.trim(), Some(code.trim())),
-            None => (city.trim(), None),
-        };
-        let codes = match code {
-            Some(code) => vec![code],
-            None => self
-                .codes_of
-                .get(&name.to_lowercase())
-                .cloned()
-                .unwrap_or_default(),
-        };
-        let places = codes.into_iter();
-        places.filter_map(|code| self.by_code.get(code)).collect()
-    }
 }
 
 /// Distances on WGS84 (Karney 2013), between the nearest two airports of two cities.
@@ -115,13 +83,13 @@ mod tests {
         assert!(codes("Chicago").contains(&"MDW"));
         assert_eq!(codes("Chicago (ORD)"), ["ORD"]);
         assert!(codes("Atlantis").is_empty() && codes("X (???)").is_empty());
-        assert!(airports.by_code.len() > 7000);
+        assert!(airports.0.len() > 7000);
         let over_the_ocean = airports.between("Chicago (ORD)", "Geneva");
         let metres = over_the_ocean.expect("both are known").metres;
         assert!((metres - 7_074e3).abs() < 1e3, "{metres}");
         let valid = |place: &AirportLocation| {
             place.latitude.abs() <= 90.0 && place.longitude.abs() <= 180.0
         };
-        assert!(airports.by_code.values().all(valid));
+        assert!(airports.0.iter().all(valid));
     }
 }

@@ -238,12 +238,6 @@ fn write_drawings(
     of: &BundleContents,
 ) -> Result<Vec<(String, String)>, CommandFailure> {
     let mut drawn = Vec::new();
-    if of.record.observation.stops.len() > 1 {
-        let svg = plot::draw_record_map_svg(of.record)?;
-        let about = "map of the path: great circles between the points of the cities";
-        folder.add("map.svg", about, svg.as_bytes())?;
-        drawn.push((svg, about.to_owned()));
-    }
     if let RecordTransfer::Measured(run) = &of.runs.transfer {
         let svg = plot::draw_goodput_svg(run)?;
         let about = "goodput over time, all streams together, as the receiver counted it";

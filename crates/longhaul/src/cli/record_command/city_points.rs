@@ -1,38 +1,9 @@
-//! Finds the point that stands for a city, from user input or an imported set.
+//! Finds the point that stands for a city of the legs file.
 //!
-//! User input must name one point: an airport by its code, a city with one airport, or coordinates.
-//! If an imported set names a city with several airports, their centre is used, as long as they are
-//! near each other.
+//! It is the airport of the given code, the only airport of the city, or given coordinates.
 
 use super::airport_table::{AirportLocation, AirportTable};
-use longhaul_analysis::record::record_distance::compute_sphere_distance;
 use longhaul_model::report::v1::record::{LegsFileStop, RecordStop, StopLocation};
-
-/// The maximum distance between airports of one city.
-const ONE_CITY_METRES: f64 = 120e3;
-
-/// Codes of cities with several airports, used in router names (IATA metropolitan areas).
-const METROPOLITAN: &[(&str, &str, &str)] = &[
-    ("BJS", "Beijing", "CN"),
-    ("CHI", "Chicago", "US"),
-    ("LON", "London", "GB"),
-    ("MIL", "Milan", "IT"),
-    ("MOW", "Moscow", "RU"),
-    ("NYC", "New York", "US"),
-    ("OSA", "Osaka", "JP"),
-    ("PAR", "Paris", "FR"),
-    ("SAO", "Sao Paulo", "BR"),
-    ("SEL", "Seoul", "KR"),
-    ("STO", "Stockholm", "SE"),
-    ("TYO", "Tokyo", "JP"),
-    ("WAS", "Washington", "US"),
-];
-/// In New York, JFK and LGA are listed among airports of other towns of that name in the state.
-const KNOWN_AIRPORTS: &[(&str, &[&str])] = &[
-    ("NYC", &["JFK", "LGA"]),
-    ("MOW", &["SVO", "DME", "VKO"]),
-    ("WAS", &["IAD", "DCA"]),
-];
 
 /// Resolves a stop of the legs file.
 pub fn resolve_stop(stop: &LegsFileStop, airports: &AirportTable) -> Result<RecordStop, String> {
@@ -114,68 +85,6 @@ fn resolve_placed_stop(
     }
 }
 
-/// Resolves `City, CC` from an imported set. Returns `None` if the city is ambiguous.
-pub fn resolve_imported_city(place: &str, airports: &AirportTable) -> Option<RecordStop> {
-    let (city, country) = place.rsplit_once(", ")?;
-    let there = airports.find_city(city);
-    let there: Vec<&AirportLocation> = there
-        .into_iter()
-        .filter(|it| it.country.eq_ignore_ascii_case(country))
-        .collect();
-    find_airports_centre(city, &there)
-}
-
-/// Resolves a code in a router name: of an airport, or of a city with several.
-pub fn resolve_router_code(code: &str, airports: &AirportTable) -> Option<RecordStop> {
-    let code = code.to_uppercase();
-    let city = METROPOLITAN.iter().find(|(metro, _, _)| *metro == code);
-    let Some((_, city, country)) = city else {
-        let place = airports.find_code(&code)?;
-        let city = if place.city.is_empty() {
-            place.code
-        } else {
-            place.city
-        };
-        return Some(stop_at_airport(city, place));
-    };
-    let known = KNOWN_AIRPORTS.iter().find(|(metro, _)| *metro == code);
-    let there: Vec<&AirportLocation> = if let Some((_, codes)) = known {
-        codes
-            .iter()
-            .filter_map(|it| airports.find_code(it))
-            .collect()
-    } else {
-        let all = airports.find_city(city).into_iter();
-        all.filter(|it| it.country == *country).collect()
-    };
-    find_airports_centre(city, &there)
-}
-
-/// Returns the centre of airports that are near each other.
-fn find_airports_centre(city: &str, there: &[&AirportLocation]) -> Option<RecordStop> {
-    let first = there.first()?;
-    let at = |place: &AirportLocation| (place.latitude, place.longitude);
-    let near =
-        |place: &&AirportLocation| compute_sphere_distance(at(first), at(place)) <= ONE_CITY_METRES;
-    if !there.iter().all(near) {
-        return None;
-    }
-    let count = there.len() as f64;
-    let mut codes: Vec<&str> = there.iter().map(|place| place.code).collect();
-    codes.sort_unstable();
-    let point = match codes.as_slice() {
-        [code] => format!("airport {code}"),
-        several => format!("centre of airports {}", several.join(", ")),
-    };
-    // None of the airports lies on the 180th meridian.
-    Some(RecordStop {
-        city: city.to_owned(),
-        latitude: there.iter().map(|it| it.latitude).sum::<f64>() / count,
-        longitude: there.iter().map(|it| it.longitude).sum::<f64>() / count,
-        point,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,26 +128,5 @@ mod tests {
         }
         assert!(table(None, Some(1.0), None).is_err());
         assert!(table(Some("LLA"), Some(1.0), Some(1.0)).is_err());
-    }
-
-    #[test]
-    fn a_set_means_the_centre_of_the_airports_of_a_city_in_its_country() {
-        let airports = AirportTable::read();
-        let chicago = resolve_imported_city("Chicago, US", &airports).expect("near each other");
-        assert_eq!(chicago.point, "centre of airports MDW, ORD");
-        assert!(resolve_imported_city("Paris, FR", &airports).is_some());
-        // Two cities of one country that are far apart.
-        assert_eq!(resolve_imported_city("Portland, US", &airports), None);
-        assert_eq!(resolve_imported_city("Lulea", &airports), None);
-        for (code, city, country) in METROPOLITAN {
-            let stop =
-                resolve_router_code(code, &airports).unwrap_or_else(|| panic!("{city}, {country}"));
-            assert_eq!(stop.city, *city);
-        }
-        assert_eq!(
-            resolve_router_code("sjc", &airports).expect("one").city,
-            "San Jose"
-        );
-        assert_eq!(resolve_router_code("qqq", &airports), None);
     }
 }

@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// The content of the file, with a point for every city.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecordLegs {
     pub about: RecordAbout,
     pub stops: Vec<RecordStop>,

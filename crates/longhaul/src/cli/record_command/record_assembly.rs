@@ -1,18 +1,16 @@
 //! Assembles a record from a transfer, a path measurement and a legs file.
 
-use super::airport_table::AirportTable;
 use super::legs_file::RecordLegs;
 use super::wgs84_geodesic::Wgs84Globe;
-use super::{imported_transfer, route_cities, rule_sets};
+use super::{imported_transfer, rule_sets};
 use crate::cli::report_archiving;
 use crate::command_failure::{CommandFailure, USAGE};
 use jiff::Timestamp;
 use longhaul_analysis::record::conclude_record;
-use longhaul_analysis::record::record_distance::locate_stop;
 use longhaul_model::report::v1::path::ObservedRoute;
 use longhaul_model::report::v1::plan::{ReceiveMode, RunDirection, RunTransport};
 use longhaul_model::report::v1::record::{
-    CapturedPayload, LocatedRouter, RecordAbout, RecordObservation, RuleSet, SCHEMA, SpeedRecord,
+    CapturedPayload, RecordObservation, RuleSet, SCHEMA, SpeedRecord,
 };
 use longhaul_model::report::v1::{
     ImportedReport, PathReport, ReportCaveat, RunInfo, ThroughputReport,
@@ -61,18 +59,15 @@ impl RecordRuns {
         }
     }
 
-    /// Returns the route of the data, and whether it was traced in that direction.
-    fn route(&self) -> Option<(&ObservedRoute, bool)> {
+    /// Returns the route of the data, or else the route against it.
+    fn route(&self) -> Option<&ObservedRoute> {
         let seen = &self.path.as_ref()?.observation;
         let (own, other) = (seen.route.as_ref(), seen.route_reverse.as_ref());
-        let (wanted, instead) = if self.transfer.forward() {
-            (own, other)
+        if self.transfer.forward() {
+            own.or(other)
         } else {
-            (other, own)
-        };
-        wanted
-            .map(|route| (route, true))
-            .or(instead.map(|route| (route, false)))
+            other.or(own)
+        }
     }
 }
 
@@ -106,67 +101,36 @@ pub fn assemble_record(
     payload: Option<CapturedPayload>,
 ) -> Result<SpeedRecord, CommandFailure> {
     let mut observation = observe_transfer(runs, payload)?;
-    let (airports, globe) = (AirportTable::read(), Wgs84Globe::new());
-    let (about, stops) = legs.map_or((RecordAbout::default(), Vec::new()), |it| {
-        (it.about, it.stops)
-    });
+    let legs = legs.unwrap_or_default();
     let mut caveats = record_caveats(runs);
     set_min_rtt(runs, &mut observation);
     observation.path_run = runs.path.as_ref().map(|path| path.run.id.clone());
-    if let Some((route, same_way)) = runs.route() {
-        // A route traced against the data begins at the end of the data's route.
-        let near = if same_way {
-            stops.first()
-        } else {
-            stops.last()
-        };
-        let mut found =
-            route_cities::locate_routers(route, near.map(locate_stop), &airports, &globe);
-        if !same_way {
-            found.routers.reverse();
-            let text =
-                "only the route against the data was traced; the cities are those of that route";
-            caveats.push(ReportCaveat::new("other_way", text));
-        }
-        observation.unplaced_hops = found.unplaced_hops;
-        observation.routers = found.routers;
+    observation.answered_hops = runs.route().map(count_answered_hops);
+    if legs.stops.is_empty() {
+        let text = "no distance is known, and therefore no score; give the cities with --legs FILE";
+        caveats.push(ReportCaveat::new("no_distance", text));
     }
-    if stops.is_empty() {
-        let stops = route_cities::merge_into_stops(&observation.routers, &globe);
-        if stops.len() > 1 {
-            observation.distance_by = Some(name_distance_source(&observation.routers));
-            observation.stops = stops;
-        }
-    } else {
-        observation.distance_by = Some("legs_file".to_owned());
-        observation.stops = stops;
-    }
-    caveats.extend(distance_caveat(&observation));
+    observation.stops = legs.stops;
     let analysis = conclude_record(
         &observation,
-        &globe,
+        &Wgs84Globe::new(),
         (rules, &rule_sets::load_mark_history()),
     );
     Ok(SpeedRecord {
         schema: SCHEMA.to_owned(),
         longhaul: env!("CARGO_PKG_VERSION").to_owned(),
         made_at: report_archiving::format_rfc3339(Timestamp::now()),
-        about,
+        about: legs.about,
         observation,
         analysis,
         caveats,
     })
 }
 
-/// Returns the sources in use, such as `imported_data+hop_names`.
-fn name_distance_source(routers: &[LocatedRouter]) -> String {
-    let by = |word: &str| routers.iter().any(|it| it.known_by == word);
-    match (by("imported_data"), by("hop_name")) {
-        (true, true) => "imported_data+hop_names",
-        (true, false) => "imported_data",
-        _ => "hop_names",
-    }
-    .to_owned()
+/// Counts the routers that answered; the target is not a router.
+fn count_answered_hops(route: &ObservedRoute) -> u32 {
+    let answers = route.hops.iter().filter_map(|hop| hop.answers.first());
+    answers.filter(|it| it.address != route.to).count() as u32
 }
 
 /// Builds the observation from the transfer alone, without the path.
@@ -280,22 +244,4 @@ fn count_caveats(run: &ThroughputReport) -> Vec<ReportCaveat> {
         caveats.push(ReportCaveat::new("discarded", text));
     }
     caveats
-}
-
-fn distance_caveat(seen: &RecordObservation) -> Option<ReportCaveat> {
-    match seen.distance_by.as_deref() {
-        None => Some(ReportCaveat::new(
-            "no_distance",
-            "no distance is known, and therefore no score; give the cities with --legs FILE",
-        )),
-        Some("legs_file") => None,
-        Some(by) => Some(ReportCaveat::new(
-            "guessed_distance",
-            format!(
-                "the cities are inferred from {} of the routers that answered, and ends without a \
-                 router nearby are not counted; give the exact cities with --legs FILE",
-                by.replace('_', " ").replace('+', " and ")
-            ),
-        )),
-    }
 }

@@ -1,8 +1,6 @@
 //! A record as one HTML page: the claim, its basis, and all evidence.
 
-use super::{
-    describe_class, format_kilometres, format_mark, list_figures, record_title, replace_underscores,
-};
+use super::{describe_class, format_mark, list_figures, record_title, replace_underscores};
 use crate::render::html_page::{ColumnAlign, HtmlBody};
 use longhaul_model::report::v1::record::{ManifestEntry, RuleVerdict, SpeedRecord};
 use longhaul_model::report::v1::{PathReport, RunInfo};
@@ -127,48 +125,6 @@ fn write_distance(record: &SpeedRecord, body: &mut HtmlBody) {
     let text = "Each leg is the geodesic between the points that represent its cities; the sphere has \
                 the earth's mean radius, 6371.0088 km. The score is calculated from the distance on WGS84.";
     body.faint(text);
-    for out in &found.left_out {
-        body.note(&format!(
-            "Hop {} is in {} (by {}), but no leg begins or ends there; the distance via it is {} \
-             longer.",
-            out.ttl,
-            out.city,
-            replace_underscores(&out.known_by),
-            format_kilometres(out.detour_mm)
-        ));
-    }
-    write_routers(record, body);
-}
-
-fn write_routers(record: &SpeedRecord, body: &mut HtmlBody) {
-    let seen = &record.observation;
-    if seen.routers.is_empty() {
-        return;
-    }
-    body.heading(3, "Cities of the routers");
-    let columns = [
-        ("hop", ColumnAlign::Right),
-        ("address", ColumnAlign::Left),
-        ("name", ColumnAlign::Left),
-        ("city", ColumnAlign::Left),
-        ("source", ColumnAlign::Left),
-    ];
-    let rows = seen.routers.iter().map(|it| {
-        vec![
-            it.ttl.to_string(),
-            it.address.clone(),
-            it.name.clone().unwrap_or_default(),
-            it.city.clone(),
-            replace_underscores(&it.known_by),
-        ]
-    });
-    body.table(&columns, &rows.collect::<Vec<_>>(), &[]);
-    if seen.unplaced_hops > 0 {
-        body.faint(&format!(
-            "Routers that answered and whose city is unknown: {}.",
-            seen.unplaced_hops
-        ));
-    }
 }
 
 fn write_rules(record: &SpeedRecord, body: &mut HtmlBody) {
