@@ -29,6 +29,11 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
         others: Some(&[]),
     },
     AllowedDependencies {
+        name: "longhaul-history",
+        workspace: &["longhaul-model", "longhaul-analysis"],
+        others: Some(&[]),
+    },
+    AllowedDependencies {
         name: "longhaul-import",
         workspace: &["longhaul-model"],
         others: Some(&["serde_json", "toml", "jiff", "quick-xml"]),
@@ -63,6 +68,7 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
         workspace: &[
             "longhaul-model",
             "longhaul-analysis",
+            "longhaul-history",
             "longhaul-import",
             "longhaul-probe",
             "longhaul-lab",
@@ -275,6 +281,8 @@ fn build_hostless_crates() -> TaskResult {
         "longhaul-model",
         "--package",
         "longhaul-analysis",
+        "--package",
+        "longhaul-history",
     ];
     program_runner::show_and_run(
         program_runner::cargo_command()

@@ -8,7 +8,7 @@
 //! Error: given with each figure, as an interval. Wrong when: the flags of the estimate say so.
 
 mod available_findings;
-pub(crate) mod available_tracking;
+pub mod available_tracking;
 mod bucket_detection;
 mod capacity;
 mod direction_estimate;

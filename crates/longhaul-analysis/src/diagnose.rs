@@ -181,7 +181,7 @@ pub(crate) fn build_unproven_finding(
 }
 
 /// Returns advice without a command.
-pub(crate) fn build_advice(place: &str, text: String) -> FindingAdvice {
+pub fn build_advice(place: &str, text: String) -> FindingAdvice {
     FindingAdvice {
         place: place.to_owned(),
         text,

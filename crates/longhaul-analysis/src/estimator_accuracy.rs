@@ -14,7 +14,6 @@ pub(crate) mod narrow_link_accuracy;
 mod prediction_accuracy;
 mod rate_series;
 mod scan_accuracy;
-pub(crate) mod splitmix;
 mod tuning_accuracy;
 
 pub use available_accuracy::evaluate_available as available;
@@ -27,9 +26,9 @@ use crate::throughput::arrival_timeline::RunArrivals;
 use crate::throughput::goodput::measure_goodput;
 use crate::throughput::ramp_detection;
 use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::splitmix::SplitMix64;
 use loss_cases::LossCase;
 use rate_series::{BucketCase, RateCase};
-use splitmix::SplitMix64;
 
 /// Spacing of the synthetic samples.
 const STEP_US: u64 = 100_000;

@@ -3,7 +3,7 @@
 //! gives the same conclusions for a given [`VERSION`].
 //!
 //! Read in this order: [`throughput`] (the entry: `conclude`), [`limit`] (the limiter of the
-//! transfer), [`diagnose`] (reasons and advice), [`caveats`], [`report_comparison`] (comparison of reports),
+//! transfer), [`diagnose`] (reasons and advice), [`caveats`],
 //! [`stats`], [`estimator_accuracy`].
 
 #![forbid(unsafe_code)]
@@ -12,19 +12,16 @@ pub mod audit;
 pub mod available_bandwidth;
 pub mod capture_analysis;
 pub mod caveats;
-pub mod change_detection;
 pub mod claim_check;
 pub mod copy_analysis;
 pub mod diagnose;
 pub mod estimator_accuracy;
-pub mod event;
 pub mod imported;
 pub mod limit;
 pub mod load;
 pub mod path;
 pub mod predict;
 pub mod record;
-pub mod report_comparison;
 pub mod scan;
 pub mod stats;
 pub mod throughput;

@@ -4,6 +4,7 @@
 //! - [`units`]: bytes, rates and durations: parsing, formatting, arithmetic
 //! - [`sanitize`]: the sanitizer for text from outside
 //! - [`report::v1`]: the published format of reports, used for JSON, archive and web alike
+//! - [`splitmix`]: the random number generator
 //!
 //! This crate has no access to clock, host, disk or network.
 
@@ -12,4 +13,5 @@
 pub mod decoded_packet;
 pub mod report;
 pub mod sanitize;
+pub mod splitmix;
 pub mod units;

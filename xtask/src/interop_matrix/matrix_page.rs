@@ -5,7 +5,7 @@ use super::option_rows::ROWS;
 use super::pair_runs::PairResult;
 use super::{DELAYS, PathDelay};
 use crate::bench::markdown_table::MarkdownTable;
-use longhaul_analysis::event;
+use longhaul_history::event;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Formats the page: the participants, the cells, and a note for each failure.

@@ -14,7 +14,6 @@ pub(crate) mod simulated_path;
 pub(crate) mod simulated_traffic;
 
 use super::AccuracyRow;
-use super::splitmix::SplitMix64;
 use crate::available_bandwidth::{self, PriorPathFacts, ProbeSchedule};
 use crate::stats::quantile::{quantile, sort_finite};
 use busy_receiver::evaluate_busy_receiver;
@@ -22,6 +21,7 @@ use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailableMode, AvailableObservation, AvailablePlan, DirectionProbing,
     TokenBucketEstimate,
 };
+use longhaul_model::splitmix::SplitMix64;
 use path_classes::PATH_CLASSES;
 use simulated_path::{SimulatedBucket, SimulatedLink, SimulatedPath};
 use simulated_traffic::TrafficPattern;

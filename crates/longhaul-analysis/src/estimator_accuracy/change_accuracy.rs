@@ -7,10 +7,10 @@
 //! congested.
 
 use super::rate_series::draw_noise;
-use super::splitmix::SplitMix64;
 use super::{AccuracyRow, CASES, summarize_errors};
 use crate::stats::quantile::{median, sort_finite};
 use crate::stats::{sample_change, sign_test};
+use longhaul_model::splitmix::SplitMix64;
 
 /// The change that the power test has to find, with eight values on each side.
 const FOUND_RATIO: f64 = 0.85;

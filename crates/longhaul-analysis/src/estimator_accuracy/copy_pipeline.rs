@@ -3,10 +3,10 @@
 //!
 //! Wrong when: real stages share cores and disks; here each has its own.
 
-use super::splitmix::SplitMix64;
 use super::{AccuracyRow, summarize_errors};
 use crate::copy_analysis::split_copy_time;
 use longhaul_model::report::v1::copy::{CopyEndCounts, CopyObservation, CopyStage, CopyTimeSplit};
+use longhaul_model::splitmix::SplitMix64;
 
 /// Queue capacity between two stages, in blocks.
 const ROOM: usize = 4;

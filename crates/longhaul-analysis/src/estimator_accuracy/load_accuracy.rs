@@ -1,6 +1,5 @@
 //! Probes during a load whose queue is known: sawtooth, cross traffic, host noise, clock drift.
 
-use super::splitmix::SplitMix64;
 use super::{AccuracyRow, summarize_errors};
 use crate::load::conclude_load;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -8,6 +7,7 @@ use longhaul_model::report::v1::load::{
     LoadFlow, LoadObservation, LoadPhase, LoadPlan, LoadPoint, LoadProbe, LoadStep,
 };
 use longhaul_model::report::v1::path::ProbeEcho;
+use longhaul_model::splitmix::SplitMix64;
 
 const CASES: usize = 200;
 const INTERVAL_US: u64 = 10_000;

@@ -1,10 +1,10 @@
 //! Observations of a stream that meets a policer of known rate, or random loss, in round trips.
 
-use super::splitmix::SplitMix64;
 use longhaul_model::report::v1::observation::{
     BothEnds, EndObservation, ObservedStream, StreamEnd, StreamSample, TcpReading,
     ThroughputObservation,
 };
+use longhaul_model::splitmix::SplitMix64;
 
 const MSS: f64 = 1448.0;
 const RUN_S: f64 = 15.0;

@@ -8,10 +8,10 @@
 pub(crate) mod hop_case;
 
 use super::{AccuracyRow, summarize_errors};
-use crate::estimator_accuracy::splitmix::SplitMix64;
 use crate::path::conclude_path;
 use hop_case::{HopCase, QueueLocation};
 use longhaul_model::report::v1::path::{NarrowLink, PathPlan, ProbeProtocol};
+use longhaul_model::splitmix::SplitMix64;
 
 /// Places of the narrow link, by the hop before it.
 const PLACES: std::ops::Range<u8> = 0..8;

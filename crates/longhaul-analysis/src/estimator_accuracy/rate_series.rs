@@ -1,6 +1,6 @@
 //! Series of interval rates with known truth: ramps, correlated noise, dips, token buckets.
 
-use super::splitmix::SplitMix64;
+use longhaul_model::splitmix::SplitMix64;
 
 /// A run that ramps up and then stays at one level.
 pub struct RateCase {

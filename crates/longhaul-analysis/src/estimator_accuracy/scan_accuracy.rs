@@ -1,6 +1,5 @@
 //! Synthetic scans of a path with known goodput for every setting, steady or with one step.
 
-use super::splitmix::SplitMix64;
 use super::{AccuracyRow, summarize_errors};
 use crate::scan::{self, ScanSlot};
 use crate::stats::quantile::{quantile, sort_finite};
@@ -9,6 +8,7 @@ use longhaul_model::report::v1::scan::{
     ScanAnalysis, ScanBudget, ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
 };
 use longhaul_model::report::v1::{plan, scan as shape};
+use longhaul_model::splitmix::SplitMix64;
 
 /// The number of scans in each row.
 const SCANS: usize = 200;

@@ -14,7 +14,6 @@
 mod rival_strategies;
 mod tuning_path;
 
-use super::splitmix::SplitMix64;
 use crate::scan::conclude_scan;
 use crate::stats::quantile::{quantile, sort_finite};
 use crate::tune::{ProbeTrial, SearchSpent, SearchStart, SearchStep, SettingSearch};
@@ -22,6 +21,7 @@ use longhaul_model::report::v1::plan;
 use longhaul_model::report::v1::scan::{
     self, ScanBudget, ScanCell, ScanObservation, ScanPlan, TransferSetting,
 };
+use longhaul_model::splitmix::SplitMix64;
 use std::time::Duration;
 use tuning_path::TuningPath;
 

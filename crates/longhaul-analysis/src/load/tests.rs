@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::estimator_accuracy::load_accuracy::{LoadCase, draw_load_case};
-use crate::estimator_accuracy::splitmix::SplitMix64;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::load::{
     LoadFlow, LoadObservation, LoadPhase, LoadPlan, LoadPoint, LoadProbe, LoadStep,
 };
 use longhaul_model::report::v1::path::ProbeEcho;
+use longhaul_model::splitmix::SplitMix64;
 use proptest::prelude::*;
 
 fn plan(steps: Vec<LoadStep>) -> LoadPlan {

@@ -8,7 +8,7 @@
 use super::bbr_model::{self, BbrModel};
 use super::closed_forms::TIMEOUT_S;
 use super::cubic_model::{AckTrain, CubicModel, ends_slow_start};
-use crate::estimator_accuracy::splitmix::SplitMix64;
+use longhaul_model::splitmix::SplitMix64;
 
 /// The initial window (RFC 6928).
 const FIRST_WINDOW: f64 = 10.0;

@@ -8,9 +8,9 @@
 //! Wrong when: the path changes within ten cells; then sentinels are too rare.
 
 use super::ScanSlot;
-use crate::estimator_accuracy::splitmix::SplitMix64;
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::scan::{ScanPlan, TransferSetting};
+use longhaul_model::splitmix::SplitMix64;
 
 /// The maximum number of slots; a month of ten-second probes would be 259 200.
 pub const MAX_SLOTS: usize = 50_000;

@@ -22,9 +22,9 @@ use super::agent_folder::AgentFolder;
 use super::clocks;
 use crate::watch::watch_file::{DetectSection, WatchFile};
 use event_evidence::EventEvidence;
-use longhaul_analysis::change_detection::DetectionOptions;
-use longhaul_analysis::change_detection::event_tracking::EventTracker;
-use longhaul_analysis::event::{
+use longhaul_history::change_detection::DetectionOptions;
+use longhaul_history::change_detection::event_tracking::EventTracker;
+use longhaul_history::event::{
     EventExplanation, FollowUpMeasurement, explain_event, format_operator_report, plan_follow_ups,
 };
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};

@@ -2,7 +2,7 @@
 
 use crate::watch::measure_jobs::MeasureJob;
 use jiff::Timestamp;
-use longhaul_analysis::change_detection::report_points::extract_points;
+use longhaul_history::change_detection::report_points::extract_points;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::report::v1::{AnyReport, ReportKind, ThroughputReport};
 use longhaul_store::StoreError;

@@ -9,7 +9,7 @@ use crate::watch::run_schedule::{ClockTimes, RequestedRun, RunId, RunSchedule};
 use crate::watch::watch_file::{
     AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind, WatchFile,
 };
-use longhaul_analysis::event::{FollowUpKind, FollowUpMeasurement};
+use longhaul_history::event::{FollowUpKind, FollowUpMeasurement};
 use longhaul_model::report::v1::event::ChangeEvent;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::style::STRONG;
 use super::text_page::TextPage;
 use super::verdict_text::write_findings;
 use super::watch_cost::agent_lines;
-use longhaul_analysis::event::{format_quantity, format_time_span};
+use longhaul_history::event::{format_quantity, format_time_span};
 use longhaul_model::report::v1::event::{ChangeEvent, QuantityLevel};
 use longhaul_model::report::v1::quantity::PathQuantity;
 

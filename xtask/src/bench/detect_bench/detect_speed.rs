@@ -1,8 +1,8 @@
 //! The time of one analysis of a series.
 
 use crate::bench::markdown_table::{MarkdownTable, format_number, median, quantile};
-use longhaul_analysis::change_detection::synthetic_series::{CADENCES, draw_series_set};
-use longhaul_analysis::change_detection::{DetectionOptions, find_level_changes};
+use longhaul_history::change_detection::synthetic_series::{CADENCES, draw_series_set};
+use longhaul_history::change_detection::{DetectionOptions, find_level_changes};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use std::hint::black_box;
 use std::time::Instant;

@@ -2,12 +2,12 @@
 
 use super::{ChangePositions, reference_detectors};
 use crate::bench::markdown_table::{MarkdownTable, format_number, median, quantile};
-use longhaul_analysis::change_detection::event_tracking::EventTracker;
-use longhaul_analysis::change_detection::plateau_rule::{self, PlateauRule, SLAC_2004, SLAC_2008};
-use longhaul_analysis::change_detection::synthetic_series::{
+use longhaul_history::change_detection::event_tracking::EventTracker;
+use longhaul_history::change_detection::plateau_rule::{self, PlateauRule, SLAC_2004, SLAC_2008};
+use longhaul_history::change_detection::synthetic_series::{
     CADENCES, SeriesCadence, SyntheticSeries, draw_series_set,
 };
-use longhaul_analysis::change_detection::{DetectionOptions, find_level_changes};
+use longhaul_history::change_detection::{DetectionOptions, find_level_changes};
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};

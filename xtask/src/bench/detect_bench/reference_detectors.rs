@@ -1,8 +1,8 @@
 //! The compared detectors, over plain values.
 
 use super::ChangePositions;
-use longhaul_analysis::change_detection::level_shifts;
-use longhaul_analysis::change_detection::plateau_rule::{self, PlateauRule};
+use longhaul_history::change_detection::level_shifts;
+use longhaul_history::change_detection::plateau_rule::{self, PlateauRule};
 use longhaul_model::report::v1::series::SeriesPoint;
 use std::f64::consts::PI;
 

@@ -6,10 +6,10 @@
 use super::train_budget::TrainBudget;
 use crate::available_bandwidth::fusion::FusedEstimate;
 use crate::available_bandwidth::timing_resolution;
-use crate::estimator_accuracy::splitmix::SplitMix64;
 use longhaul_model::report::v1::available::{
     AvailableMode, TrainPlan, TrainPurpose, TrainSchedule,
 };
+use longhaul_model::splitmix::SplitMix64;
 
 /// The size of a small probe in IP bytes.
 pub const SMALL_BYTES: u32 = 100;

@@ -4,8 +4,8 @@
 //! Spruce: a hundred pairs at the gap of the capacity, which it is given.
 
 use super::simulated_path::SimulatedPath;
-use crate::estimator_accuracy::splitmix::SplitMix64;
 use longhaul_model::report::v1::available::{ProbeTrain, TrainPlan, TrainPurpose, TrainSchedule};
+use longhaul_model::splitmix::SplitMix64;
 
 const ABING_PAIRS: u32 = 20;
 const ABING_BYTES: u32 = 1450;

@@ -2,8 +2,8 @@
 //! what a real session would give, together with the truth.
 
 use super::simulated_traffic::{PacketArrivals, TrafficPattern, draw_exponential};
-use crate::estimator_accuracy::splitmix::SplitMix64;
 use longhaul_model::report::v1::available::{ProbeTrain, TrainPlan, TrainSchedule};
+use longhaul_model::splitmix::SplitMix64;
 
 /// The time that the sender's software takes for a packet, and its mean delay.
 const SOFTWARE_S: f64 = 0.6e-6;

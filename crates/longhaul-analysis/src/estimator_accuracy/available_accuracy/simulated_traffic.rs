@@ -1,6 +1,6 @@
 //! Cross traffic of a link: Poisson packets, bursts, or many heavy-tailed sources.
 
-use crate::estimator_accuracy::splitmix::SplitMix64;
+use longhaul_model::splitmix::SplitMix64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrafficPattern {

@@ -1,10 +1,10 @@
 //! A hop watch under load on a path with known queues: the results of probing every hop once a
 //! second before, during and after eight seconds of load.
 
-use crate::estimator_accuracy::splitmix::SplitMix64;
 use longhaul_model::report::v1::path::{
     EndDelay, HopWatch, PathObservation, ProbeEcho, WatchedHop,
 };
+use longhaul_model::splitmix::SplitMix64;
 
 /// The duration of each phase: idle, loaded, idle.
 const PHASE_S: f64 = 8.0;

@@ -2,8 +2,8 @@
 
 use super::tuning_path::TuningPath;
 use super::{FEW_PROBES, STREAMS, SearchStrategy, WINDOWS, list_grid_settings};
-use crate::estimator_accuracy::splitmix::SplitMix64;
 use longhaul_model::report::v1::scan::TransferSetting;
+use longhaul_model::splitmix::SplitMix64;
 
 pub const RIVAL_STRATEGIES: [(&str, SearchStrategy); 5] = [
     ("default setting", use_default_setting),

@@ -8,11 +8,11 @@
 //! seconds, bytes. Error: none; this is the truth of the simulation.
 //! Wrong when: taken as a model of a real path; it models only what makes settings differ.
 
-use crate::estimator_accuracy::splitmix::SplitMix64;
 use crate::limit::limit_bounds::loss_bound_bps;
 use crate::tune::{HostLimits, ProbeTrial};
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};
 use longhaul_model::report::v1::scan::TransferSetting;
+use longhaul_model::splitmix::SplitMix64;
 use std::time::Duration;
 
 const MSS_BYTES: f64 = 1460.0;

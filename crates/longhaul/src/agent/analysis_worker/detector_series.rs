@@ -1,7 +1,7 @@
 //! Reads as many values of a series as the change detector needs.
 
-use longhaul_analysis::change_detection::DetectionOptions;
-use longhaul_analysis::change_detection::series_sample::{self, build_samples};
+use longhaul_history::change_detection::DetectionOptions;
+use longhaul_history::change_detection::series_sample::{self, build_samples};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, QuantitySeries, SeriesPoint};
 use longhaul_store::history_store::{TimeRange, ingest_limits};

@@ -3,8 +3,8 @@
 use super::other_paths::{self, OtherPaths};
 use crate::watch::watch_file::WatchFile;
 use jiff::Timestamp;
-use longhaul_analysis::change_detection::series_sample::median_spacing_us;
-use longhaul_analysis::event::{
+use longhaul_history::change_detection::series_sample::median_spacing_us;
+use longhaul_history::event::{
     ChangeEvidence, EvidenceReport, HostAuditEvidence, HostRole, RouteChangeBaseRate,
 };
 use longhaul_model::report::v1::event::ChangeEvent;

@@ -2,7 +2,7 @@
 
 use super::event_evidence::EventEvidence;
 use crate::watch::watch_file::WatchFile;
-use longhaul_analysis::event::{EventExplanation, format_operator_report};
+use longhaul_history::event::{EventExplanation, format_operator_report};
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_store::{HistoryStore, StoreError};
 

@@ -1,6 +1,6 @@
 //! Finds paths that changed together with a path, and measured paths that did not change.
 
-use longhaul_analysis::event::{OtherPathChange, UnchangedPath};
+use longhaul_history::event::{OtherPathChange, UnchangedPath};
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::path::ObservedRoute;
 use longhaul_model::report::v1::series::HostPair;

@@ -5,8 +5,8 @@
 
 use super::RunStored;
 use crate::agent::{agent_folder, clocks};
-use longhaul_analysis::event::RouteChangeBaseRate;
 use longhaul_analysis::path::compare_routes;
+use longhaul_history::event::RouteChangeBaseRate;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::event::EventState;
 use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind};

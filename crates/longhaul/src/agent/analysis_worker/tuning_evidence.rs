@@ -2,7 +2,7 @@
 
 use super::event_evidence::DatedReport;
 use crate::render::number_format::{count_of, format_rate};
-use longhaul_analysis::event::EventExplanation;
+use longhaul_history::event::EventExplanation;
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::scan::{SettingChoice, TransferSetting};

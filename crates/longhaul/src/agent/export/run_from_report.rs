@@ -5,7 +5,7 @@
 
 use super::batch_wire::ReportedRun;
 use jiff::Timestamp;
-use longhaul_analysis::change_detection::report_points::extract_points;
+use longhaul_history::change_detection::report_points::extract_points;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::{IncomingRun, SeriesReading};
 

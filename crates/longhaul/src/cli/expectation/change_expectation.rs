@@ -149,7 +149,7 @@ impl fmt::Display for ChangeExpectation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_analysis::report_comparison::quantity_change;
+    use longhaul_history::report_comparison::quantity_change;
     use longhaul_model::report::v1::series::HostPair;
 
     fn fell() -> Vec<QuantityChange> {

@@ -6,7 +6,7 @@ use crate::cli::args::CaseArgs;
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
 use crate::render::run_comparison;
 use jiff::Timestamp;
-use longhaul_analysis::report_comparison::period_case;
+use longhaul_history::report_comparison::period_case;
 use longhaul_model::report::v1::SCHEMA;
 use longhaul_model::report::v1::case::{CaseReport, PathCase};
 use longhaul_model::report::v1::comparison::TimePeriod;

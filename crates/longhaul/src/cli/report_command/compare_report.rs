@@ -6,7 +6,7 @@ use crate::cli::args::CompareArgs;
 use crate::command_failure::{CommandFailure, EXPECTATION_MISSED};
 use crate::render::run_comparison;
 use crate::render::style::{ERROR, paint};
-use longhaul_analysis::report_comparison::run_set_comparison::compare_run_sets;
+use longhaul_history::report_comparison::run_set_comparison::compare_run_sets;
 use longhaul_model::report::v1::SCHEMA;
 use longhaul_model::report::v1::comparison::{ComparisonReport, QuantityChange};
 use serde_json::json;

@@ -6,7 +6,7 @@
 use crate::command_failure::CommandFailure;
 use jiff::Timestamp;
 use longhaul_analysis::imported::convert_to_path_report;
-use longhaul_analysis::report_comparison::{ArchivedPath, ArchivedRun, reverse_pair};
+use longhaul_history::report_comparison::{ArchivedPath, ArchivedRun, reverse_pair};
 use longhaul_model::report::v1::comparison::TimePeriod;
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::PathQuantity;

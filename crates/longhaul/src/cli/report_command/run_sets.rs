@@ -6,8 +6,8 @@ use super::site_report::ALL_TIME;
 use crate::cli::args::CompareArgs;
 use crate::cli::{command_output, value_parsers};
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
-use longhaul_analysis::report_comparison::ArchivedRun;
-use longhaul_analysis::report_comparison::run_set_comparison::RunSet;
+use longhaul_history::report_comparison::ArchivedRun;
+use longhaul_history::report_comparison::run_set_comparison::RunSet;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::comparison::TimePeriod;
 use longhaul_store::history_store::{

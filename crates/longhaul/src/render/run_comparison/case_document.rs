@@ -298,7 +298,7 @@ fn add_events(document: &mut ReportDocument, path: &PathCase) {
         format!(
             "{} ({}, {})",
             agent_lines::format_event_headline(event),
-            longhaul_analysis::event::format_time_span(event.between_us),
+            longhaul_history::event::format_time_span(event.between_us),
             event.id
         )
     });

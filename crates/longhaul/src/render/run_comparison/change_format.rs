@@ -1,7 +1,7 @@
 //! Formatting of values, changes and periods.
 
 use jiff::Timestamp;
-use longhaul_analysis::event::format_quantity;
+use longhaul_history::event::format_quantity;
 use longhaul_model::report::v1::comparison::{ChangeVerdict, QuantityChange, TimePeriod};
 use longhaul_model::report::v1::event::QuantityLevel;
 use longhaul_model::report::v1::quantity::PathQuantity;

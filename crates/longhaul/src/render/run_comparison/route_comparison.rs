@@ -2,8 +2,8 @@
 
 use super::change_format;
 use crate::render::document::{ColumnAlign, DocumentPart, DocumentTable, ReportDocument};
-use longhaul_analysis::event::hops_beside;
 use longhaul_analysis::path::path_format::{format_hops, format_plural};
+use longhaul_history::event::hops_beside;
 use longhaul_model::report::v1::case::{RouteCase, TracedRoute};
 use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind, RouteDifference};
 

@@ -1,0 +1,143 @@
+//! Cause: the software of one of the two hosts was changed.
+//!
+//! We would see: another kernel, driver, firmware or longhaul from the time of the event on; after
+//! an upgrade perhaps another limiter, or more CPU time for the same bytes.
+//! Refuted by: nothing by itself, so it weighs little alone. Needs: the host facts of bulk runs, or
+//! audits. To do: measure with the old version; read its changes.
+//!
+//! Units: us of CPU time per 10^9 bytes. Wrong when: a restart changed other settings unnoticed.
+
+use super::cause_candidate::{CauseCandidate, weight};
+use super::change_evidence::HostRole;
+use super::event_case::EventCase;
+use super::event_format;
+use super::host_facts::{self, HostFactChange};
+use super::host_setting::format_fact_change;
+use longhaul_analysis::diagnose::build_advice;
+use longhaul_model::report::v1::analysis::Limiter;
+
+/// Consistency without supporting evidence: always possible, never proven.
+const UNSUPPORTED_CONSISTENCY: f64 = 0.6;
+/// The minimum growth of CPU time for the same bytes.
+const MIN_CPU_COST_RATIO: f64 = 1.2;
+
+pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+    if !case.is_link_quantity() {
+        return None;
+    }
+    let all = host_facts::find_changed_facts(case, is_software);
+    let first = all.iter().max_by(|a, b| {
+        case.rank_change(&a.change)
+            .total_cmp(&case.rank_change(&b.change))
+    })?;
+    let host = case.host(first.role);
+    let text = format!(
+        "Software of the {} {host} changed {}: {}",
+        first.role.word(),
+        event_format::format_time_span(first.change.between_us),
+        format_fact_change(first),
+    );
+    let mut found = CauseCandidate::new("host_software", first.change.between_us, text);
+    found.weight = weight::HOST;
+    found.consistency = if first.change.lasted {
+        UNSUPPORTED_CONSISTENCY
+    } else {
+        0.0
+    };
+    if first.change.lasted
+        && let Some(sign) = find_cpu_evidence(case, first)
+    {
+        found.consistency = 1.0;
+        found.supports.push(sign);
+    } else {
+        found
+            .contradicts
+            .push(String::from("no reading shows that it made a difference"));
+    }
+    found.advice.push(build_advice(
+        first.role.word(),
+        format!("Measure {host} with the former version, or with another host beside it"),
+    ));
+    Some(found)
+}
+
+fn is_software(name: &str) -> bool {
+    matches!(
+        name,
+        "kernel"
+            | "longhaul"
+            | "interface.driver"
+            | "interface.firmware"
+            | "cpu.hypervisor"
+            | "cpu.model"
+    )
+}
+
+/// Returns evidence that the CPU of that host is now the limiter or spends more time per byte.
+fn find_cpu_evidence(case: &EventCase, changed: &HostFactChange) -> Option<String> {
+    if case.is_worse() != Some(true) {
+        return None;
+    }
+    let own = if changed.role == HostRole::Sender {
+        Limiter::CpuSender
+    } else {
+        Limiter::CpuReceiver
+    };
+    if case.frequent_limiter(true) == Some(own) && case.frequent_limiter(false) != Some(own) {
+        return Some(format!(
+            "runs are limited by {} since",
+            longhaul_analysis::throughput::limiter_text::name_limiter(own)
+        ));
+    }
+    let cost = |after: bool| {
+        let totals = &case.nearest_run(after)?.direction()?.1.totals;
+        match changed.role {
+            HostRole::Sender => totals.sender_cpu_us_per_gb,
+            HostRole::Receiver => totals.receiver_cpu_us_per_gb,
+        }
+    };
+    let ratio = cost(true)? as f64 / cost(false).filter(|us| *us > 0)? as f64;
+    (ratio >= MIN_CPU_COST_RATIO).then(|| {
+        format!(
+            "the same bytes cost it {} of processor time",
+            event_format::format_change(ratio)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event_test_builder::{self, HOUR};
+    use super::*;
+
+    fn found(limiter: Limiter) -> CauseCandidate {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        for (at, kernel, limiter) in [
+            (-HOUR, "6.1.0", Limiter::PathCapacity),
+            (HOUR, "6.12.0", limiter),
+        ] {
+            sketch.run(at, move |report| {
+                report.observation.ends.receiver.host.kernel = kernel.to_owned();
+                report.analysis.limited_by = limiter;
+            });
+        }
+        sketch.run_cause(find_candidate).expect("a candidate")
+    }
+
+    #[test]
+    fn a_new_kernel_alone_is_just_likely() {
+        let score = weight::HOST * found(Limiter::PathCapacity).consistency;
+        assert!((0.5..0.6).contains(&score), "{score}");
+    }
+
+    #[test]
+    fn with_the_processor_as_the_new_limit_it_counts_in_full() {
+        let found = found(Limiter::CpuReceiver);
+        assert!((found.consistency - 1.0).abs() < 1e-9);
+        assert!(
+            found.summary.contains("kernel from 6.1.0 to 6.12.0"),
+            "{}",
+            found.summary
+        );
+    }
+}

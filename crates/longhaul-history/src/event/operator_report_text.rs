@@ -1,0 +1,245 @@
+//! Writes a text for the operator of a path.
+//!
+//! Plain text of at most 78 columns: what changed, when and by how much, both routes side by side,
+//! round trips, the likely cause, what did not change, what was checked, and the request. All text
+//! from outside is sanitized.
+
+mod mail_text;
+pub(super) mod route_pair_text;
+
+use super::EventExplanation;
+use super::change_evidence::ChangeEvidence;
+use super::event_case::EventCase;
+use super::event_format::{self, format_quantity};
+use longhaul_analysis::path::path_format::format_plural;
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
+use mail_text::MailText;
+
+/// Returns the text; every line ends with a newline.
+pub fn format_operator_report(
+    event: &ChangeEvent,
+    explained: &EventExplanation,
+    evidence: &ChangeEvidence,
+) -> String {
+    let case = EventCase { event, evidence };
+    let mut mail = MailText::default();
+    add_change_section(&case, &mut mail);
+    add_rtt_section(&case, &mut mail);
+    add_cause_sections(explained, &mut mail);
+    route_pair_text::add_route_sections(&case, &mut mail);
+    mail.section("What did not change");
+    if explained.unchanged.is_empty() {
+        mail.text("Nothing else was measured both before and after.");
+    }
+    explained.unchanged.iter().for_each(|line| mail.item(line));
+    if let Some(scope) = &explained.scope {
+        mail.section("Other paths");
+        mail.text(scope);
+    }
+    add_checks_section(&case, &mut mail);
+    add_request_section(&case, explained, &mut mail);
+    mail.finish()
+}
+
+fn add_change_section(case: &EventCase, mail: &mut MailText) {
+    let event = case.event;
+    let (from, to) = (
+        event_format::sanitize_name(&event.pair.from),
+        event_format::sanitize_name(&event.pair.to),
+    );
+    let way = if case.has_fallen() { "fell" } else { "rose" };
+    let quantity = event.quantity;
+    mail.title(&format!(
+        "{} from {from} to {to} {way} on {}",
+        mail_text::capitalize_first(quantity.title()),
+        event_format::format_date(event.between_us[1])
+    ));
+    mail.section("What changed");
+    let by = match event.change_ratio {
+        Some(ratio) if event.before.median > 0.0 => {
+            format!(" ({})", event_format::format_change(ratio))
+        }
+        _ => String::new(),
+    };
+    mail.text(&format!(
+        "The {} from {from} to {to} {way} from {} to {}{by}, {}.",
+        quantity.title(),
+        format_quantity(quantity, event.before.median),
+        format_quantity(quantity, event.after.median),
+        event_format::format_time_span(event.between_us),
+    ));
+    let level = |level: &QuantityLevel| {
+        format!(
+            "{} (median of {}; half of them lie within {} of it)",
+            format_quantity(quantity, level.median),
+            format_plural(level.samples as usize, "value"),
+            format_quantity(quantity, level.deviation),
+        )
+    };
+    mail.item(&format!("before: {}", level(&event.before)));
+    mail.item(&format!("after: {}", level(&event.after)));
+    match event.state {
+        EventState::Suspected => {
+            mail.text("This is suspected by few values, and not yet confirmed.");
+        }
+        EventState::Withdrawn => {
+            mail.text("This was suspected once, and later values did not confirm it.");
+        }
+        EventState::Recovered => mail.text("The level has come back since."),
+        EventState::Confirmed => {}
+    }
+}
+
+fn add_rtt_section(case: &EventCase, mail: &mut MailText) {
+    mail.section("Round trips");
+    let Some(step) = case.rtt() else {
+        mail.text("Not measured on both sides of the change.");
+        return;
+    };
+    let verdict = match case.rtt_step() {
+        None => "no step",
+        Some(step) if step.after > step.before => "longer",
+        Some(_) => "shorter",
+    };
+    mail.text(&format!(
+        "Least round trip: {} before, {} after: {verdict}.",
+        event_format::format_delay_us(step.before),
+        event_format::format_delay_us(step.after)
+    ));
+}
+
+fn add_cause_sections(explained: &EventExplanation, mail: &mut MailText) {
+    if explained.causes.is_empty() {
+        mail.section("Cause");
+        mail.text("No cause was found in what was measured.");
+        if let Some(effect) = &explained.effect {
+            mail.text(&format!("{effect}."));
+        }
+        return;
+    }
+    for (index, finding) in explained.causes.iter().enumerate() {
+        let word = if index == 0 {
+            "Likely cause"
+        } else {
+            "Or, or with it"
+        };
+        let name = event_format::sanitize_name(&finding.cause.replace('_', " "));
+        mail.section(&format!(
+            "{word}: {name} ({:.2} of 1)",
+            finding.confidence_ratio
+        ));
+        add_cause_evidence(finding, mail);
+    }
+}
+
+fn add_cause_evidence(finding: &ReportFinding, mail: &mut MailText) {
+    mail.text(&format!("{}.", finding.summary.trim_end_matches('.')));
+    finding
+        .supports
+        .iter()
+        .for_each(|line| mail.item(&format!("for: {line}")));
+    finding
+        .contradicts
+        .iter()
+        .for_each(|line| mail.item(&format!("against: {line}")));
+}
+
+fn add_checks_section(case: &EventCase, mail: &mut MailText) {
+    mail.section("What was done to check");
+    let [begin, end] = case.event.between_us;
+    let sides = |times: &mut dyn Iterator<Item = i64>| {
+        times.fold((0_usize, 0_usize), |(before, after), at| {
+            (
+                before + usize::from(at <= begin),
+                after + usize::from(at >= end),
+            )
+        })
+    };
+    let evidence = case.evidence;
+    let traced = evidence
+        .paths
+        .iter()
+        .filter(|s| s.route().or(s.return_route()).is_some());
+    let made = [
+        (
+            "bulk run",
+            sides(&mut evidence.throughput.iter().map(|s| s.at_us)),
+        ),
+        ("trace", sides(&mut traced.map(|s| s.at_us))),
+        (
+            "look at available bandwidth",
+            sides(&mut evidence.available.iter().map(|s| s.at_us)),
+        ),
+        (
+            "host audit",
+            sides(&mut evidence.hosts.iter().map(|s| s.at_us)),
+        ),
+    ];
+    let mut any = false;
+    for (noun, (before, after)) in made.into_iter().filter(|(_, (b, a))| b + a > 0) {
+        any = true;
+        let plural = noun.replacen("look at", "looks at", 1);
+        let of = |n: usize| {
+            if n == 1 || plural == noun {
+                format_plural(n, noun)
+            } else {
+                format!("{n} {plural}")
+            }
+        };
+        mail.item(&format!(
+            "{} before, {} after the change",
+            of(before),
+            of(after)
+        ));
+    }
+    if let (Some(before), Some(after)) = (case.available(), case.capacity()) {
+        mail.item(&format!(
+            "available bandwidth {} before, {} after; capacity {} and {}",
+            event_format::format_rate(before.before),
+            event_format::format_rate(before.after),
+            event_format::format_rate(after.before),
+            event_format::format_rate(after.after)
+        ));
+    }
+    if let Some(after) = case.frequent_limiter(true) {
+        mail.item(&format!(
+            "bulk runs since are limited by {}",
+            longhaul_analysis::throughput::limiter_text::name_limiter(after)
+        ));
+    }
+    if !any {
+        mail.text("Only the values themselves are at hand.");
+    }
+}
+
+fn add_request_section(case: &EventCase, explained: &EventExplanation, mail: &mut MailText) {
+    mail.section("What is asked");
+    if case.is_worse() == Some(false) {
+        mail.text(
+            "Nothing: this is for the better. If something was mended, please tell what it was.",
+        );
+        return;
+    }
+    let mut told = Vec::new();
+    let advices = explained.causes.iter().flat_map(|finding| &finding.advice);
+    for advice in advices {
+        let who = match advice.place.as_str() {
+            "path" => "of the operators",
+            _ => "at the ends (our side)",
+        };
+        let command = advice
+            .command
+            .as_ref()
+            .map_or_else(String::new, |c| format!(": {c}"));
+        let line = format!("{who}: {}{command}", advice.text);
+        if !told.contains(&line) {
+            mail.item(&line);
+            told.push(line);
+        }
+    }
+    mail.text(&format!(
+        "Please tell us what was changed on this path {}, and whether it was meant.",
+        event_format::format_time_span(case.event.between_us)
+    ));
+}

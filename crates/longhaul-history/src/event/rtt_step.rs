@@ -1,0 +1,100 @@
+//! Cause: the path became longer or shorter, on whatever route.
+//!
+//! We would see: the minimum RTT steps up as a rate falls, by enough to explain it.
+//! Refuted by: a step the other way. A window-limited rate is proportional to 1 / RTT, so a step of
+//! 6 % does not halve it. Needs: minimum RTTs before and after. To do: windows for the new RTT.
+//!
+//! Units: us. Wrong when: a standing queue is mistaken for the path's delay; hosts became slow.
+
+use super::cause_candidate::{CauseCandidate, weight};
+use super::event_case::{EventCase, is_window_limiter};
+use super::event_format;
+use longhaul_analysis::diagnose::build_advice;
+use longhaul_model::report::v1::quantity::PathQuantity;
+
+/// The step must explain at least this fraction of the change, in logarithms.
+const MIN_EXPLAINED_FRACTION: f64 = 0.5;
+
+pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+    if case.is_quantity(PathQuantity::RttFloor) {
+        return None;
+    }
+    let step = case.rtt_step()?;
+    let grew = step.after > step.before;
+    let text = format!(
+        "The least round trip {} from {} to {} {}",
+        if grew { "rose" } else { "fell" },
+        event_format::format_delay_us(step.before),
+        event_format::format_delay_us(step.after),
+        event_format::format_time_span(step.between_us),
+    );
+    let mut found = CauseCandidate::new("rtt_step", step.between_us, text);
+    found.weight = weight::RTT;
+    found.consistency = match case.is_worse() {
+        None => 0.8,
+        Some(worse) if worse != grew => 0.0,
+        Some(_) if case.is_quantity(PathQuantity::Goodput) => {
+            rate_explained_part(case, step.ratio(), &mut found)
+        }
+        Some(_) => 0.5,
+    };
+    if case.is_worse() == Some(true) && case.frequent_limiter(true).is_some_and(is_window_limiter) {
+        found.advice.push(build_advice("initiator", String::from("Ask for windows of twice the new bandwidth-delay product, or leave them to the kernel")));
+    }
+    Some(found)
+}
+
+/// Rates the part of the change that the step alone causes in a window-limited rate.
+fn rate_explained_part(case: &EventCase, rtt_ratio: f64, found: &mut CauseCandidate) -> f64 {
+    let by_rtt = 1.0 / rtt_ratio;
+    let share = by_rtt.ln() / case.ratio().ln();
+    let told = format!(
+        "a window-bound rate would change by {} by it, the throughput changed by {}",
+        event_format::format_change(by_rtt),
+        event_format::format_change(case.ratio())
+    );
+    if share >= MIN_EXPLAINED_FRACTION {
+        found.supports.push(told);
+        1.0
+    } else {
+        found.contradicts.push(told);
+        0.5
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event_test_builder::{self, HOUR};
+    use super::*;
+
+    fn consistency(sketch: &event_test_builder::EvidenceBuilder) -> Option<f64> {
+        Some(sketch.run_cause(find_candidate)?.consistency)
+    }
+
+    fn step(before_us: f64, after_us: f64) -> Option<f64> {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        sketch.rtt(-HOUR, before_us).rtt(HOUR, after_us);
+        consistency(&sketch)
+    }
+
+    #[test]
+    fn a_way_twice_as_long_halves_what_a_window_allows() {
+        assert_eq!(step(80_000.0, 160_000.0), Some(1.0));
+    }
+
+    #[test]
+    fn a_small_step_does_not_explain_a_large_fall() {
+        assert_eq!(step(150_000.0, 160_000.0), Some(0.5));
+    }
+
+    #[test]
+    fn a_shorter_way_contradicts_a_fall() {
+        assert_eq!(step(160_000.0, 80_000.0), Some(0.0));
+    }
+
+    #[test]
+    fn noise_is_no_step() {
+        assert_eq!(step(150_000.0, 151_000.0), None);
+        assert_eq!(step(1_000.0, 1_900.0), None);
+    }
+}
