@@ -1,34 +1,24 @@
 //! Seeded randomness: the same seed gives the same path, packet by packet.
-//!
-//! xorshift64* (Vigna 2016) after a splitmix64 step, which spreads neighbouring seeds.
+
+use longhaul_model::splitmix::{SplitMix64, mix_bits};
 
 #[derive(Clone, Debug)]
-pub(super) struct SeededRandom(u64);
+pub(super) struct SeededRandom(SplitMix64);
 
 impl SeededRandom {
     /// Creates an independent sequence for each `stream` of one seed.
     pub fn new(seed: u64, stream: u64) -> SeededRandom {
-        let mut z = seed ^ stream.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        SeededRandom((z ^ (z >> 31)) | 1)
-    }
-
-    fn bits(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+        SeededRandom(SplitMix64::new(mix_bits(seed ^ mix_bits(stream))))
     }
 
     /// Returns a sequence that is independent of later draws from this one.
     pub fn branch(&mut self) -> SeededRandom {
-        SeededRandom::new(self.bits(), 0)
+        SeededRandom::new(self.0.next_u64(), 0)
     }
 
     /// Draws a uniform value from [0, 1).
     pub fn uniform(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.unit()
     }
 
     /// Draws an exponential value with mean 1.

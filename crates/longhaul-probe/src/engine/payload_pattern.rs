@@ -3,6 +3,7 @@
 //! Byte k of every stream is [`payload_byte`] of k modulo the region's length, so that a receiver
 //! that checks it can detect lost or repeated bytes.
 
+use longhaul_model::splitmix;
 use longhaul_sys::memory_region::MemoryRegion;
 use std::io;
 
@@ -12,10 +13,7 @@ pub fn payload_byte(index: u64) -> u8 {
 }
 
 fn payload_word(index: u64) -> u64 {
-    let mut z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    splitmix::mix_bits(index.wrapping_mul(splitmix::INCREMENT))
 }
 
 /// Fills `bytes` with the payload from its beginning.

@@ -1,6 +1,7 @@
 //! Due times of a train's packets, and the number of packets per send call.
 
 use longhaul_model::report::v1::available::{TrainPlan, TrainSchedule};
+use longhaul_model::splitmix::SplitMix64;
 
 /// Rate from which several packets are sent per call, because single calls are too slow.
 const MICRO_BURSTS_FROM_BPS: u64 = 2_000_000_000;
@@ -24,7 +25,7 @@ pub(super) struct PacketSchedule {
     schedule: TrainSchedule,
     packet_bits: u64,
     packets: u64,
-    random: u64,
+    random: SplitMix64,
     at_ns: u64,
 }
 
@@ -38,7 +39,7 @@ impl PacketSchedule {
             schedule: train.schedule,
             packet_bits: u64::from(train.packet_bytes) * 8,
             packets: 0,
-            random,
+            random: SplitMix64::new(random),
             at_ns: 0,
         }
     }
@@ -69,12 +70,7 @@ impl PacketSchedule {
 
     /// Returns an exponential variate with mean 1, at most 20.
     fn exponential(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        let uniform = ((z >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        let uniform = ((self.random.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
         (-uniform.ln()).min(20.0)
     }
 }

@@ -5,6 +5,7 @@
 //! disk space that is released when the disk is full, so that finished results can still be stored.
 
 use crate::command_failure::{ARCHIVE, CommandFailure, HOST};
+use longhaul_model::splitmix::SplitMix64;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
@@ -140,11 +141,10 @@ impl BallastFile {
     fn create(&self) -> io::Result<()> {
         let mut file = open_private_file(&self.path)?;
         // Sparse or compressible content would not reserve space.
-        let mut word = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = SplitMix64::new(0);
         let mut piece = Vec::with_capacity(CHUNK_BYTES);
         while piece.len() < CHUNK_BYTES {
-            word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            piece.extend_from_slice(&(word ^ (word >> 33)).to_le_bytes());
+            piece.extend_from_slice(&random.next_u64().to_le_bytes());
         }
         for _ in 0..BALLAST_BYTES / CHUNK_BYTES {
             file.write_all(&piece)?;

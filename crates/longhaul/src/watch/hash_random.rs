@@ -1,6 +1,8 @@
 //! Seeded pseudo-random numbers: the same words give the same number on every host and after every
 //! start.
 
+use longhaul_model::splitmix::mix_bits;
+
 /// Returns a number derived from `seed` and `words`.
 pub fn draw_number(seed: u64, words: &[u64]) -> u64 {
     words.iter().fold(mix_bits(seed), |state, word| {
@@ -20,14 +22,6 @@ pub fn hash_text(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): every input bit affects every output bit.
-fn mix_bits(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

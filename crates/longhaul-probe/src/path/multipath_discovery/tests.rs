@@ -1,6 +1,7 @@
 //! Against a path with balancers that is known in full.
 
 use super::*;
+use longhaul_model::splitmix::mix_bits;
 use std::collections::VecDeque;
 
 /// Hops of a path: widths of what a balancer before them shares out to. A hop of width 1 joins.
@@ -8,13 +9,6 @@ struct Diamonds<'a> {
     widths: &'a [u16],
     seed: u64,
     loss_ratio: f64,
-}
-
-fn mixed(mut state: u64) -> u64 {
-    state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    state ^ (state >> 31)
 }
 
 fn address(ttl: u8, which: u16) -> IpAddr {
@@ -28,7 +22,7 @@ impl Diamonds<'_> {
 
     fn at(&self, ttl: u8, flow: u16) -> IpAddr {
         let width = u64::from(self.widths[usize::from(ttl) - 1]);
-        let hash = mixed(self.seed ^ mixed(u64::from(ttl) << 32 | u64::from(flow)));
+        let hash = mix_bits(self.seed ^ mix_bits(u64::from(ttl) << 32 | u64::from(flow)));
         address(ttl, (hash % width) as u16)
     }
 
@@ -51,7 +45,7 @@ impl Diamonds<'_> {
                 TraceStep::Send { ttl, flow } => {
                     probes += 1;
                     search.record_sent(probes as u16, ttl, flow, now);
-                    let chance = mixed(self.seed.wrapping_add(u64::from(probes) << 20));
+                    let chance = mix_bits(self.seed.wrapping_add(u64::from(probes) << 20));
                     if chance as f64 / u64::MAX as f64 >= self.loss_ratio {
                         answers.push_back((now + RTT, probes as u16, self.at(ttl, flow)));
                     }
@@ -101,7 +95,7 @@ fn diamonds_are_found_whole_with_the_confidence_that_was_asked() {
         for seed in 0..200 {
             let path = Diamonds {
                 widths,
-                seed: mixed(seed),
+                seed: mix_bits(seed),
                 loss_ratio: 0.01,
             };
             let (search, _, _) = path.search(0.95, MINUTES);

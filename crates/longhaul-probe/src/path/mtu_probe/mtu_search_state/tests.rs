@@ -1,4 +1,5 @@
 use super::*;
+use longhaul_model::splitmix::SplitMix64;
 use proptest::prelude::*;
 
 fn ms(time: u64) -> Duration {
@@ -22,7 +23,7 @@ struct World {
     rtt: Duration,
     /// Of a probe or its answer.
     loss: f64,
-    seed: u64,
+    random: SplitMix64,
     /// Every probe also draws a refusal with this figure, which means nothing.
     forged: Option<u32>,
     deaf: bool,
@@ -32,7 +33,7 @@ const QUIET: World = World {
     hops: vec![],
     rtt: Duration::from_millis(30),
     loss: 0.0,
-    seed: 1,
+    random: SplitMix64::new(1),
     forged: None,
     deaf: false,
 };
@@ -44,12 +45,7 @@ enum Event {
 
 impl World {
     fn chance(&mut self) -> f64 {
-        // SplitMix64.
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.seed;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed >> 11) as f64 / (1_u64 << 53) as f64
+        self.random.unit()
     }
 
     fn fate(&mut self, packet_bytes: u32) -> Vec<(Duration, Event)> {
@@ -305,7 +301,7 @@ fn with_three_packets_of_ten_lost_the_answer_is_right_and_in_time() {
         let speaks = seed % 2 == 0;
         let mut world = World {
             loss: 0.3,
-            seed,
+            random: SplitMix64::new(seed),
             hops: vec![hop(1400, speaks)],
             ..QUIET
         };
@@ -344,7 +340,7 @@ proptest! {
         let hops: Vec<Hop> = hops.into_iter().map(|(mtu, speaks)| hop(mtu, speaks)).collect();
         let truth = hops.iter().map(|hop| hop.mtu).min().unwrap_or(1500);
         let rtt = ms(rtt);
-        let ran = run(limits(1500), &mut World { hops, rtt, loss, seed, forged, deaf: false });
+        let ran = run(limits(1500), &mut World { hops, rtt, loss, random: SplitMix64::new(seed), forged, deaf: false });
         prop_assert!(ran.took <= ms(40_000));
         prop_assert!(ran.tries <= MAX_TRIES);
         prop_assert!(ran.low.unwrap_or(0) <= truth);
