@@ -5,10 +5,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use longhaul_analysis::capture_analysis::CaptureAnalyser;
-use longhaul_probe::capture::anonymise;
-use longhaul_probe::capture::capture_reader::CaptureReader;
-use longhaul_probe::capture::decode;
-use longhaul_probe::capture::rewrite_capture;
+use longhaul_capture::anonymise;
+use longhaul_capture::capture_reader::CaptureReader;
+use longhaul_capture::decode;
+use longhaul_capture::rewrite_capture;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(mut reader) = CaptureReader::open(bytes) else {

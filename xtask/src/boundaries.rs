@@ -54,8 +54,18 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
         others: Some(&["serde", "serde_json", "thiserror", "clickhouse", "tokio"]),
     },
     AllowedDependencies {
+        name: "longhaul-capture",
+        workspace: &["longhaul-model", "longhaul-sys"],
+        others: None,
+    },
+    AllowedDependencies {
         name: "longhaul-probe",
-        workspace: &["longhaul-model", "longhaul-analysis", "longhaul-sys"],
+        workspace: &[
+            "longhaul-model",
+            "longhaul-analysis",
+            "longhaul-capture",
+            "longhaul-sys",
+        ],
         others: None,
     },
     AllowedDependencies {
@@ -70,6 +80,7 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
             "longhaul-analysis",
             "longhaul-history",
             "longhaul-import",
+            "longhaul-capture",
             "longhaul-probe",
             "longhaul-lab",
             "longhaul-store",

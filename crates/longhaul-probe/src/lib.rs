@@ -2,7 +2,6 @@
 //!
 //! - [`throughput::run`]: one bulk run against a server, from the client's side
 //! - [`measurement_server`]: the server
-//! - [`capture`]: packet captures of a run, written and read
 //! - [`engine`]: sends and receives the bulk data of one end
 //! - [`load_run`]: a sequence of loads with concurrent probes
 //! - [`probing`]: trains and echoes of datagrams, against a server
@@ -18,7 +17,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod capture;
 pub mod engine;
 pub mod host;
 pub mod iperf3;
@@ -29,6 +27,7 @@ pub mod plan_limits;
 pub mod probe_error;
 pub mod probing;
 mod program_sanitizer;
+mod run_capture;
 pub mod secure;
 pub mod session;
 mod session_driver;

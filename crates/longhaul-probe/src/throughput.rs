@@ -16,13 +16,13 @@ pub(crate) use control_connect::{
 pub(crate) use result_join::{payload_duration_us, payload_span};
 pub(crate) use stream_opening::{open_data_streams as open_streams, open_flow};
 
-use crate::capture::FinishedCapture;
 use crate::plan_limits::{MAX_START_WAIT, MAX_STREAMS, check_plan};
 use crate::probe_error::{ProbeError, TokenFailure};
 use crate::secure::{AuthToken, boot_proof};
 use crate::session::{ClientState, RoleState, Session, SessionEnd, SessionSetup, SessionState};
 use crate::session_driver::SessionDriver;
 use client_hooks::ClientHooks;
+use longhaul_capture::FinishedCapture;
 use longhaul_model::report::v1::observation::ThroughputObservation;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, RunParty};

@@ -10,12 +10,11 @@ use super::session_slots::SessionSlot;
 use super::stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
 use super::udp_hello::{acknowledge_hello, answer_repeated_hellos, open_flow};
 use super::{ListeningPort, ServerContext};
-use crate::capture::capture_refused_caveat;
-use crate::capture::run_capture::{RunCapture, attach_capture};
 use crate::engine::{self, DataSocket, EngineError, TransferRole as Flow};
 use crate::plan_limits::{ANONYMOUS_CAPTURE_BYTES, MAX_CAPTURE_BYTES};
 use crate::probing::ReverseSurveyor;
 use crate::program_sanitizer::sanitize_line;
+use crate::run_capture::{RunCapture, attach_capture};
 use crate::secure::random_bytes;
 use crate::session::{
     AdmissionRequest, Session, SessionAction, SessionInput, SessionPurpose, SessionRole,
@@ -29,6 +28,7 @@ use crate::wire::{
     AnonymousLimits, ControlMessage, IntervalCounters, ProbeBounds, SessionAccept, SessionNonce,
     SessionRequest, StreamPreamble,
 };
+use longhaul_capture::capture_refused_caveat;
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
 use std::collections::BTreeMap;

@@ -2,15 +2,15 @@
 
 use super::result_join::{self, ServerResults};
 use super::{PayloadProgress, RunCaptures, TargetHost, ThroughputProgress, stream_opening};
-use crate::capture::packet_buffer::MAX_BUFFER_BYTES;
-use crate::capture::run_capture::{RunCapture, attach_capture};
-use crate::capture::{capture_missing_caveat, capture_refused_caveat};
 use crate::engine::{EndRun, EngineError};
+use crate::run_capture::{RunCapture, attach_capture};
 use crate::session::{PeerResult, Session, SessionAction, SessionInput, SessionRole, SessionState};
 use crate::session_driver::{
     EngineSetup, SessionEngines, SessionHooks, SessionResults, SessionSockets,
 };
 use crate::wire::IntervalCounters;
+use longhaul_capture::packet_buffer::MAX_BUFFER_BYTES;
+use longhaul_capture::{capture_missing_caveat, capture_refused_caveat};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::observation::ThroughputObservation;
 use longhaul_model::report::v1::plan::ThroughputPlan;

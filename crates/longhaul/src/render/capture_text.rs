@@ -11,12 +11,12 @@ use super::html_page::replace_control_char;
 use super::number_format::{count_of, format_grouped, format_micros};
 use super::style::CAVEAT;
 use super::text_page::TextPage;
+use longhaul_capture::anonymise::AnonymisedCounts;
 use longhaul_model::report::v1::capture::{
     CaptureInterface, CaptureReading, CaptureResult, PayloadVariety,
 };
 use longhaul_model::report::v1::observation::{EndObservation, ThroughputObservation};
 use longhaul_model::units::Bytes;
-use longhaul_probe::capture::anonymise::AnonymisedCounts;
 use std::fmt::Write;
 
 /// The maximum number of flows shown; `--json` has all.

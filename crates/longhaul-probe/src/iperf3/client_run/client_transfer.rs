@@ -3,16 +3,16 @@
 use super::client_observer::{ClientObserverConfig, CountedTotals, ObservedTest};
 use super::client_streams;
 use super::{joined_results, plan_to_parameters};
-use crate::capture::capture_missing_caveat;
-use crate::capture::packet_buffer::MAX_BUFFER_BYTES;
-use crate::capture::run_capture::{RunCapture, attach_capture};
 use crate::engine::{DataSocket, DatagramFormat, EndRun, EngineError, StreamEnding};
 use crate::iperf3::iperf3_messages::{CounterWidth, TestCookie, TestResults};
 use crate::measurement_server::iperf3_service::iperf3_streams::TcpInfoSource;
 use crate::measurement_server::iperf3_service::server_observer::{OpenStream, StartedStreams};
+use crate::run_capture::{RunCapture, attach_capture};
 use crate::session::{EngineStart, SessionRole, SessionState};
 use crate::session_driver::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
 use crate::throughput::{PayloadProgress, RunCaptures, TargetHost, ThroughputProgress};
+use longhaul_capture::capture_missing_caveat;
+use longhaul_capture::packet_buffer::MAX_BUFFER_BYTES;
 use longhaul_model::report::v1::plan::{
     ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
 };

@@ -6,9 +6,9 @@
 use crate::cli::args::TestCaptureArgs;
 use crate::command_failure::{CommandFailure, HOST, USAGE};
 use crate::render::style::{CAVEAT, paint};
+use longhaul_capture::rewrite_capture;
 use longhaul_model::report::v1::capture::CaptureResult;
 use longhaul_model::report::v1::{ReportCaveat, ThroughputReport};
-use longhaul_probe::capture::rewrite_capture;
 use longhaul_probe::throughput::RunCaptures;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

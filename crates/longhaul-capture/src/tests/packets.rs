@@ -1,7 +1,7 @@
 //! Packets made by hand, and what is decoded of them.
 
-use crate::capture::LINK_RAW;
-use crate::capture::decode;
+use crate::LINK_RAW;
+use crate::decode;
 use longhaul_model::decoded_packet::{PacketTransport, TcpFlags};
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};

@@ -1,7 +1,7 @@
 //! The capture's filter, run in a small machine for classic BPF.
 
 use super::packets::{address, packet};
-use crate::capture::bpf_filter::FlowFilter;
+use crate::bpf_filter::FlowFilter;
 use longhaul_sys::packet_ring::BpfInstruction;
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Rewrites a capture file, so that only data that was understood reaches the disk.
 
-use super::capture_reader::{CaptureDamage, CaptureFileInfo, CaptureReadError, CaptureReader};
-use super::pcapng_writer::{PcapngWriter, SectionHeader};
+use crate::capture_reader::{CaptureDamage, CaptureFileInfo, CaptureReadError, CaptureReader};
+use crate::pcapng_writer::{PcapngWriter, SectionHeader};
 
 /// Returns the packets of `file` after a new file header, and any damage of `file`.
 ///

@@ -1,11 +1,11 @@
 //! The capture at one end of a run: it starts before the streams open and ends after they close.
 
-use super::bpf_filter::FlowFilter;
-use super::capture_thread::CaptureThread;
-use super::packet_buffer::FinishedCapture;
-use super::{capture_caveats, capture_missing_caveat};
 use crate::session::SessionRole;
 use crate::session_driver::SessionResults;
+use longhaul_capture::bpf_filter::FlowFilter;
+use longhaul_capture::capture_thread::CaptureThread;
+use longhaul_capture::packet_buffer::FinishedCapture;
+use longhaul_capture::{capture_caveats, capture_missing_caveat};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::capture::{CapturePlan, CaptureResult};
 use longhaul_model::report::v1::observation::StreamEnd;

@@ -1,13 +1,16 @@
-//! Packet captures of a run's own streams: from the kernel to a file, and from files back.
+//! Packet capture for programs that need the packets of their own connections: from the kernel to a
+//! pcapng file without a disk in between, and from files of any origin back, also from damaged ones.
 //!
 //! - [`capture_thread`]: the thread that captures during a run; [`bpf_filter`]: the packet filter
 //! - [`packet_buffer`]: the bounded packet buffer
 //! - [`pcapng_writer`]: writes pcapng; [`capture_reader`]: reads pcapng and pcap, damaged files too
 //! - [`decode`]: turns a packet's bytes into plain data for the analysis
 //! - [`anonymise`]: makes a copy that can be shared
-//! - `run_capture`: the capture of one end, from before its streams open until after they close
 //!
-//! A capture never fails a run: missing data becomes a caveat.
+//! A capture never fails a run: missing data becomes a caveat. The crate knows neither sessions nor the
+//! protocol between the two ends.
+
+#![forbid(unsafe_code)]
 
 pub mod anonymise;
 pub mod bpf_filter;
@@ -17,7 +20,6 @@ pub mod capture_thread;
 pub mod decode;
 pub mod packet_buffer;
 pub mod pcapng_writer;
-pub(crate) mod run_capture;
 #[cfg(test)]
 mod tests;
 

@@ -9,13 +9,13 @@
 //!
 //! Kept: times, sizes, ports, sequence numbers, TCP options.
 
-use super::capture_reader::CaptureReader;
-use super::decode::{self, IpLayout};
-use super::pcapng_writer::{PcapngWriter, SectionHeader};
-use super::{CaptureRecord, LINK_RAW};
-use crate::secure::random_bytes;
+use crate::capture_reader::CaptureReader;
+use crate::decode::{self, IpLayout};
+use crate::pcapng_writer::{PcapngWriter, SectionHeader};
+use crate::{CaptureRecord, LINK_RAW};
 use longhaul_model::report::v1::capture::CaptureInterface;
 use ring::hmac;
+use ring::rand::SystemRandom;
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -41,9 +41,9 @@ pub fn copy_anonymised<R: Read>(
     from: &mut CaptureReader<R>,
     to: &mut dyn Write,
 ) -> io::Result<AnonymisedCounts> {
-    let key = random_bytes::<32>()
-        .ok_or_else(|| io::Error::other("the kernel provides no random bytes"))?;
-    let mut mask = AddressMask::new(&key);
+    let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
+        .map_err(|_| io::Error::other("the kernel provides no random bytes"))?;
+    let mut mask = AddressMask::new(key);
     let section = SectionHeader {
         application: Some(format!("longhaul {}", env!("CARGO_PKG_VERSION"))),
         comments: vec!["anonymised: addresses replaced, payload cut".to_owned()],
@@ -160,9 +160,9 @@ pub struct AddressMask {
 }
 
 impl AddressMask {
-    pub fn new(key: &[u8; 32]) -> AddressMask {
+    pub fn new(key: hmac::Key) -> AddressMask {
         AddressMask {
-            key: hmac::Key::new(hmac::HMAC_SHA256, key),
+            key,
             known: HashMap::new(),
         }
     }

@@ -8,7 +8,7 @@
 mod pcap;
 mod pcapng;
 
-use super::CaptureRecord;
+use crate::CaptureRecord;
 use longhaul_model::report::v1::capture::CaptureInterface;
 use std::fmt;
 use std::io::{self, Read};

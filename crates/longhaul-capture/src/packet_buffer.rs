@@ -1,8 +1,8 @@
 //! A bounded buffer of packets that keeps the first or the last packets of a run.
 
-use super::decode;
-use super::pcapng_writer::{PcapngWriter, SectionHeader};
-use super::{CaptureRecord, LINK_RAW};
+use crate::decode;
+use crate::pcapng_writer::{PcapngWriter, SectionHeader};
+use crate::{CaptureRecord, LINK_RAW};
 use longhaul_model::report::v1::capture::{CaptureInterface, CapturePlan, CaptureResult};
 use longhaul_sys::packet_ring::RingPacket;
 use std::collections::{BTreeSet, VecDeque};
@@ -196,7 +196,7 @@ impl FinishedCapture {
             snap_bytes: Some(
                 self.about
                     .snap_bytes
-                    .unwrap_or(super::bpf_filter::HEADER_SNAP_BYTES),
+                    .unwrap_or(crate::bpf_filter::HEADER_SNAP_BYTES),
             ),
             filter: Some(self.about.filter.clone()),
             received_packets: None,

@@ -1,14 +1,15 @@
 //! Files there and back, cut off, changed, and anonymised.
 
 use super::packets::{SYN_OPTIONS, address, packet};
-use crate::capture::anonymise::{self, AddressMask};
-use crate::capture::capture_reader::{
+use crate::anonymise::{self, AddressMask};
+use crate::capture_reader::{
     CaptureDamage, CaptureFormat, CaptureReadError, CaptureReader, MAX_BLOCK_BYTES,
 };
-use crate::capture::pcapng_writer::{PcapngWriter, SectionHeader};
-use crate::capture::{CaptureRecord, LINK_RAW, decode};
+use crate::pcapng_writer::{PcapngWriter, SectionHeader};
+use crate::{CaptureRecord, LINK_RAW, decode};
 use longhaul_model::report::v1::capture::CaptureInterface;
 use proptest::prelude::*;
+use ring::hmac;
 use std::net::IpAddr;
 
 const AT_NS: u64 = 1_700_000_000_123_456_789;
@@ -213,7 +214,7 @@ proptest! {
         key in any::<[u8; 32]>(), one in any::<u32>(), two in any::<u32>(),
         long in any::<u128>(), turn in 0_u32..128,
     ) {
-        let mut mask = AddressMask::new(&key);
+        let mut mask = AddressMask::new(hmac::Key::new(hmac::HMAC_SHA256, &key));
         let mut masked = |address: u32| match mask.map_address(IpAddr::V4(address.into())) {
             IpAddr::V4(address) => address.to_bits(),
             IpAddr::V6(_) => panic!("another family"),

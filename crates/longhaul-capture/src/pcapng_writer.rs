@@ -4,7 +4,7 @@
 //! packets with nanosecond timestamps and direction, and the interfaces' statistics at the end. It
 //! is little-endian, which the draft allows. Source: the pcapng draft (draft-ietf-opsawg-pcapng).
 
-use super::CaptureRecord;
+use crate::CaptureRecord;
 use longhaul_model::report::v1::capture::CaptureInterface;
 
 const SECTION: u32 = 0x0a0d_0d0a;

@@ -1,8 +1,8 @@
 //! The capture of a run: a thread that copies the packets that pass the kernel's filter into a
 //! [`PacketBuffer`].
 
-use super::bpf_filter::{FlowFilter, HEADER_SNAP_BYTES};
-use super::packet_buffer::{FinishedCapture, PacketBuffer};
+use crate::bpf_filter::{FlowFilter, HEADER_SNAP_BYTES};
+use crate::packet_buffer::{FinishedCapture, PacketBuffer};
 use longhaul_model::report::v1::capture::{CapturePlan, CaptureResult};
 use longhaul_sys::packet_ring::{self, PacketRing};
 use longhaul_sys::thread_times::ThreadId;
@@ -28,7 +28,7 @@ impl CaptureThread {
     /// Starts the capture. `plan` and `most_bytes` limit its memory.
     ///
     /// # Errors
-    /// `PermissionDenied` without `CAP_NET_RAW`; see [`super::capture_missing_caveat`].
+    /// `PermissionDenied` without `CAP_NET_RAW`; see [`crate::capture_missing_caveat`].
     pub fn start(
         filter: &FlowFilter,
         plan: CapturePlan,
