@@ -3,12 +3,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_probe::iperf3::client_run::{self, ClientProtocol};
-use longhaul_probe::iperf3::iperf3_messages::{
-    CounterWidth, FrameSplitter, Iperf3Header, MAX_SERVER_RESULT_BYTES, RequestedTest,
+use longhaul_iperf3::client_run::{self, ClientProtocol};
+use longhaul_iperf3::iperf3_messages::{
+    CounterWidth, FrameSplitter, NumberedHeader, MAX_SERVER_RESULT_BYTES, RequestedTest,
     ServerRefusal, TestCookie, TestParameters, TestResults, UdpGreeting, decode_body,
 };
-use longhaul_probe::iperf3::server_protocol::{
+use longhaul_iperf3::server_protocol::{
     ServerAction, ServerInput, ServerProtocol, ServerTestEnd,
 };
 use std::time::Duration;
@@ -132,10 +132,10 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(asked) = decode_body::<TestParameters>(rest)
         && let Ok(test) = RequestedTest::validate(&asked)
     {
-        let _ = longhaul_probe::iperf3::convert_test(&test);
+        let _ = longhaul_iperf3::convert_test(&test);
     }
     for counters in [CounterWidth::Bits32, CounterWidth::Bits64] {
-        let _ = Iperf3Header::read(rest, counters);
+        let _ = NumberedHeader::read(rest, counters);
     }
     let _ = UdpGreeting::from_hello(rest);
 });

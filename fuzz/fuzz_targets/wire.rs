@@ -6,13 +6,14 @@ use libfuzzer_sys::fuzz_target;
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_probe::probing::ProbeDatagramHeader;
+use longhaul_copy::block_header::{BLOCK_HEADER_BYTES, BlockHeader};
 use longhaul_probe::session::{
     AdmissionRules, ClientState, RoleState, Session, SessionAction, SessionInput, SessionSetup,
     SessionState, TransferProgress,
 };
 use longhaul_probe::wire::{
-    AnonymousLimits, BLOCK_HEADER_BYTES, BlockHeader, ControlMessage, DATA_STREAM, MAX_FRAME_BYTES,
-    MessageDecoder, ProbeBounds, SessionAccept, SessionNonce, SessionReply, SessionRequest,
+    AnonymousLimits, ControlMessage, DATA_STREAM, MAX_FRAME_BYTES, MessageDecoder, ProbeBounds,
+    SessionAccept, SessionNonce, SessionReply, SessionRequest,
     StreamPreamble, encode_frame,
 };
 use std::time::Duration;

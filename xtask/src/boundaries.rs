@@ -69,6 +69,21 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
         others: None,
     },
     AllowedDependencies {
+        name: "longhaul-copy",
+        workspace: &["longhaul-model", "longhaul-sys", "longhaul-probe"],
+        others: None,
+    },
+    AllowedDependencies {
+        name: "longhaul-iperf3",
+        workspace: &[
+            "longhaul-model",
+            "longhaul-analysis",
+            "longhaul-sys",
+            "longhaul-probe",
+        ],
+        others: None,
+    },
+    AllowedDependencies {
         name: "longhaul-lab",
         workspace: &["longhaul-model", "longhaul-sys"],
         others: None,
@@ -82,6 +97,8 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
             "longhaul-import",
             "longhaul-capture",
             "longhaul-probe",
+            "longhaul-copy",
+            "longhaul-iperf3",
             "longhaul-lab",
             "longhaul-store",
             "longhaul-clickhouse",

@@ -2,7 +2,7 @@
 //! can be sent with one write.
 
 use super::BLOCK_BYTES;
-use crate::wire::BLOCK_HEADER_BYTES;
+use crate::block_header::BLOCK_HEADER_BYTES;
 use longhaul_sys::memory_region::MemoryRegion;
 use std::io;
 

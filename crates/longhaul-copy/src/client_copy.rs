@@ -6,16 +6,16 @@ mod copy_setup;
 mod local_paths;
 
 use super::copy_source::CopySource;
-use crate::plan_limits::MAX_PROBING_US;
-use crate::probe_error::ProbeError;
-use crate::probing::ProbeControl;
-use crate::throughput::TargetHost as Peer;
-use crate::wire::{
-    DryRunKind, FileEntry, FilesReply, FilesRequest, ProbeBounds, SessionReply, SessionRequest,
-};
 use local_paths::open_local_source;
 use longhaul_model::report::v1::copy::CopyObservation;
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
+use longhaul_probe::plan_limits::MAX_PROBING_US;
+use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::probing::ProbeControl;
+use longhaul_probe::throughput::TargetHost as Peer;
+use longhaul_probe::wire::{
+    DryRunKind, FileEntry, FilesReply, FilesRequest, ProbeBounds, SessionReply, SessionRequest,
+};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -173,7 +173,7 @@ impl ClientCopy<'_> {
             SessionReply::Files(answer) => Ok(answer),
             SessionReply::Failed(what) => Err(CopyError::Server {
                 address: self.control.address(),
-                what: crate::program_sanitizer::sanitize_line(&what, 400),
+                what: longhaul_probe::program_sanitizer::sanitize_line(&what, 400),
             }),
             other => Err(self.control.unexpected_answer(&other).into()),
         }

@@ -11,7 +11,7 @@ use super::copy_target::{CopyTarget, TargetEntry, cannot_write};
 use super::copy_threads::{CopyMode, CopyState, CopyWork, RunningCopy, ThreadTask, disk_threads};
 use super::partial_file::{PartialFile, block_length, source_times};
 use super::stage_queue::StageQueue;
-use crate::wire::{BlockHeader, BlockKey};
+use crate::block_header::{BlockHeader, BlockKey};
 use file_commit::CommitBatch;
 use std::fs::Permissions;
 use std::io;

@@ -9,7 +9,7 @@ use super::copy_source::CopySource;
 use super::copy_threads::{CopyMode, CopyState, CopyWork, RunningCopy, ThreadTask, disk_threads};
 use super::partial_file::block_length;
 use super::stage_queue::StageQueue;
-use crate::wire::{BlockHeader, BlockKey};
+use crate::block_header::{BlockHeader, BlockKey};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;

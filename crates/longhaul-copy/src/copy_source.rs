@@ -1,7 +1,7 @@
 //! The source of a copy: one file, a folder with its content, or a stream of unknown length.
 
 use super::relative_names::{is_hidden, join_paths};
-use crate::wire::FileEntry;
+use longhaul_probe::wire::FileEntry;
 use longhaul_sys::confined_dir::{ConfinedDir, FileKind, FileState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

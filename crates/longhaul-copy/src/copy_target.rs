@@ -3,7 +3,7 @@
 use super::block_digest::BlockSum;
 use super::partial_file::PartialFile;
 use super::relative_names::{self, join_paths};
-use crate::wire::{ExistingEntries, FileEntry};
+use longhaul_probe::wire::{ExistingEntries, FileEntry};
 use longhaul_sys::confined_dir::{ConfinedDir, FileKind, FileState};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,9 @@
 use super::block_buffer::BlockBuffer;
 use super::stage_counters::{StageCounters, TimeCounter};
 use super::stage_queue::{CopyHalt, StageQueue};
-use crate::wire::{BlockKey, CopyEndStatus};
+use crate::block_header::BlockKey;
 use longhaul_model::report::v1::copy::{CopyEndCounts, CopyTcpTimes};
+use longhaul_probe::wire::CopyEndStatus;
 use longhaul_sys::thread_times::process_times;
 use std::io;
 use std::net::TcpStream;

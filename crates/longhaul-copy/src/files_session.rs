@@ -1,20 +1,21 @@
 //! The server side of a copy: data connections from the listener, and a thread that handles the
 //! requests, so that long file operations do not stop the session's heartbeats.
 
-use super::ServerContext;
-use super::serve_event::ServeEvent;
-use super::session_slots::SessionSlot;
-use super::stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
-use crate::engine::{self, TransferRole as Flow};
-use crate::plan_limits::check_plan;
-use crate::secure::random_bytes;
-use crate::session::SessionInput;
-use crate::transfer::{ServerFiles, connection_plan};
-use crate::wire::{
-    AnonymousLimits, Base64Bytes, BlockKey, FilesReply, FilesRequest, OpenStreamsReply,
-    OpenStreamsRequest, SessionNonce, SessionReply,
-};
+use crate::block_header::BlockKey;
+use crate::{FilesRoot, ServerFiles, connection_plan};
 use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_probe::engine::{self, TransferRole as Flow};
+use longhaul_probe::measurement_server::{
+    ExpectedStreams, ProtocolHandler, RequestHandler, ServeEvent, ServerContext, SessionEntry,
+    SessionPeer, SessionSlot, StreamClaim,
+};
+use longhaul_probe::plan_limits::check_plan;
+use longhaul_probe::secure::random_bytes;
+use longhaul_probe::session::SessionInput;
+use longhaul_probe::wire::{
+    AnonymousLimits, Base64Bytes, FilesReply, FilesRequest, OpenStreamsReply, OpenStreamsRequest,
+    SessionReply, SessionRequest,
+};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -24,8 +25,44 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 /// A request for the thread, with the data connections.
 type FilesTask = (FilesRequest, Vec<TcpStream>);
 
-pub(super) struct FilesSession<'a> {
+/// Serves file copies on the port of a measurement server.
+#[derive(Debug)]
+pub struct FilesHandler {
+    roots: Vec<FilesRoot>,
+}
+
+impl FilesHandler {
+    /// Creates a handler; without folders it rejects every request.
+    pub fn new(roots: Vec<FilesRoot>) -> FilesHandler {
+        FilesHandler { roots }
+    }
+}
+
+impl ProtocolHandler for FilesHandler {
+    fn open_session<'a>(
+        &'a self,
+        server: &'a ServerContext<'a>,
+        peer: SessionPeer,
+    ) -> Option<Box<dyn RequestHandler + 'a>> {
+        Some(Box::new(FilesSession {
+            service: server,
+            roots: &self.roots,
+            peer: peer.address,
+            anonymous: peer.anonymous,
+            key: random_bytes()?,
+            worker: None,
+            connections: None,
+            begin: None,
+            is_waiting: false,
+            moved_bytes: 0,
+            abandoned: Arc::default(),
+        }))
+    }
+}
+
+struct FilesSession<'a> {
     service: &'a ServerContext<'a>,
+    roots: &'a [FilesRoot],
     peer: SocketAddr,
     anonymous: Option<AnonymousLimits>,
     key: BlockKey,
@@ -55,51 +92,34 @@ struct CopyConnections<'a> {
     _slot: SessionSlot<'a>,
 }
 
-impl<'a> FilesSession<'a> {
-    /// Returns `None` if the kernel provides no random bytes.
-    pub fn new(
-        service: &'a ServerContext<'a>,
-        peer: SocketAddr,
-        anonymous: Option<AnonymousLimits>,
-    ) -> Option<FilesSession<'a>> {
-        Some(FilesSession {
-            service,
-            peer,
-            anonymous,
-            key: random_bytes()?,
-            worker: None,
-            connections: None,
-            begin: None,
-            is_waiting: false,
-            moved_bytes: 0,
-            abandoned: Arc::default(),
-        })
+impl RequestHandler for FilesSession<'_> {
+    fn accepts_request(&self, request: &SessionRequest) -> bool {
+        matches!(request, SessionRequest::Files(_))
     }
 
-    /// Returns the payload that this end moved, as of the peer's last status request.
-    pub fn moved_bytes(&self) -> u64 {
+    fn moved_bytes(&self) -> u64 {
         self.moved_bytes
     }
 
-    /// Returns whether connections or an answer are pending. Otherwise only the peer can send news.
-    pub fn is_pending(&self) -> bool {
+    fn is_pending(&self) -> bool {
         self.begin.is_some() || self.is_waiting
     }
 
-    /// Starts a request; returns an answer if it is available at once or the request is impossible.
-    pub fn start_request(&mut self, ask: FilesRequest) -> Option<SessionInput> {
-        match ask {
+    fn start_request(&mut self, request: SessionRequest) -> Option<SessionInput> {
+        let SessionRequest::Files(ask) = request else {
+            return None;
+        };
+        match *ask {
             FilesRequest::Open(ask) => Some(to_answer_input(self.open(&ask))),
-            FilesRequest::Begin { .. } => {
-                self.begin = Some(ask);
+            begin @ FilesRequest::Begin { .. } => {
+                self.begin = Some(begin);
                 None
             }
             other => self.send_task((other, Vec::new())),
         }
     }
 
-    /// Returns the answer, if there is one.
-    pub fn poll(&mut self) -> Option<SessionInput> {
+    fn poll(&mut self) -> Option<SessionInput> {
         if self.begin.is_some() {
             match self.take_claims() {
                 Ok(None) => return None,
@@ -128,7 +148,9 @@ impl<'a> FilesSession<'a> {
             }
         }
     }
+}
 
+impl FilesSession<'_> {
     fn send_task(&mut self, task: FilesTask) -> Option<SessionInput> {
         let sent = self.worker().map(|asks| asks.try_send(task).is_ok());
         match sent {
@@ -150,7 +172,7 @@ impl<'a> FilesSession<'a> {
         if self.worker.is_none() {
             let (ask, asks) = sync_channel::<FilesTask>(1);
             let (answer, answers) = sync_channel(1);
-            let roots = self.service.options.files.clone();
+            let roots = self.roots.to_vec();
             let gone = Arc::clone(&self.abandoned);
             let mut far = ServerFiles::new(roots, self.anonymous.is_none(), self.key, gone);
             // The thread ends with the session, which drops the other end of `asks`.
@@ -177,14 +199,14 @@ impl<'a> FilesSession<'a> {
 
     /// Sets the number of connections and takes a slot for a bulk run.
     fn open(&mut self, ask: &OpenStreamsRequest) -> Result<FilesReply, String> {
-        if self.service.options.files.is_empty() {
+        if self.roots.is_empty() {
             return Err(NOTHING_SERVED.to_owned());
         }
         if self.connections.is_some() {
             return Err("the data connections are already set up".to_owned());
         }
         let plan = connection_plan(ask);
-        check_plan(&plan, self.service.options.max_streams).map_err(|error| error.to_string())?;
+        check_plan(&plan, self.service.options().max_streams).map_err(|error| error.to_string())?;
         if let Some(limits) = &self.anonymous {
             if limits.rate_bps.is_some() || limits.bytes.is_some() {
                 return Err("copying files requires the token".to_owned());
@@ -197,10 +219,7 @@ impl<'a> FilesSession<'a> {
             }
         }
         let strangers = self.anonymous.map(|limits| limits.concurrent);
-        let slot = self.service.slots.take(strangers)?;
-        let nonce = random_bytes()
-            .map(SessionNonce)
-            .ok_or("the kernel provides no random bytes")?;
+        let slot = self.service.take_slot(strangers)?;
         let expected = ExpectedStreams {
             peer: self.peer.ip(),
             streams: plan.streams,
@@ -208,15 +227,18 @@ impl<'a> FilesSession<'a> {
             reverse: !ask.forward,
             udp: false,
         };
+        let registered = self.service.expect_streams(expected)?;
+        let nonce = registered.nonce;
         self.connections = Some(CopyConnections {
-            registered: self.service.registry.register(nonce, expected),
+            registered,
             plan,
             forward: ask.forward,
             open: Vec::new(),
             _slot: slot,
         });
-        (self.service.log)(ServeEvent::Copying {
+        self.service.log(ServeEvent::HandlerTransfer {
             peer: self.peer,
+            activity: "copies files",
             receiving: ask.forward,
         });
         Ok(FilesReply::Opened(OpenStreamsReply {

@@ -1,4 +1,5 @@
-//! Copies files between two hosts, over the session and data connections of a run.
+//! Copies files over a long path on parallel connections and reports what limited them: for programs
+//! that move large files and want to know whether network or disk is slow.
 //!
 //! - [`copy_files`]: one copy from the client's side, implemented in `client_copy`
 //! - `server_files`: the server's part of a copy
@@ -13,8 +14,11 @@
 //! hashes blocks, and disk threads write them. The queues in between are short, so that a slow
 //! stage shows in the waiting times of the others.
 
+#![forbid(unsafe_code)]
+
 mod block_buffer;
 mod block_digest;
+pub mod block_header;
 mod client_copy;
 mod copy_receiver;
 mod copy_sender;
@@ -22,6 +26,7 @@ mod copy_source;
 mod copy_target;
 mod copy_threads;
 mod data_stream;
+mod files_session;
 mod partial_file;
 mod relative_names;
 mod server_files;
@@ -31,12 +36,13 @@ mod stage_queue;
 pub use client_copy::{
     CopyError, CopyOutcome, CopyProgress, CopyRequest, LocalLocation, copy_files,
 };
+pub use files_session::FilesHandler;
 pub use server_files::FilesRoot;
 pub(crate) use server_files::ServerFiles;
 
-use crate::engine::{DataSocket, EngineError};
-use crate::wire::OpenStreamsRequest;
 use longhaul_model::report::v1::plan::{RunDirection, ThroughputPlan};
+use longhaul_probe::engine::{DataSocket, EngineError};
+use longhaul_probe::wire::OpenStreamsRequest;
 use std::net::TcpStream;
 
 /// Block length of files: a power of two, so that the file's hash can be computed from the blocks'.

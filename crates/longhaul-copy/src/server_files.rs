@@ -6,9 +6,10 @@ use super::copy_source::CopySource;
 use super::copy_target::{CopyTarget, CopyTargetOptions};
 use super::copy_threads::{CopyMode, RunningCopy};
 use super::relative_names::{self, join_paths};
-use crate::wire::{
-    Base64Bytes, BlockKey, DryRunKind, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS,
-    SourceListing, SourceRequest, TargetRequest,
+use crate::block_header::BlockKey;
+use longhaul_probe::wire::{
+    Base64Bytes, DryRunKind, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS, SourceListing,
+    SourceRequest, TargetRequest,
 };
 use longhaul_sys::confined_dir::ConfinedDir;
 use std::net::TcpStream;
@@ -119,7 +120,7 @@ impl ServerFiles {
         Ok(FilesReply::Listed(listed))
     }
 
-    fn entries_from(&self, from: u64) -> Result<Vec<crate::wire::FileEntry>, String> {
+    fn entries_from(&self, from: u64) -> Result<Vec<longhaul_probe::wire::FileEntry>, String> {
         let source = self.source.as_ref().ok_or(OUT_OF_ORDER)?;
         let rest = source
             .entries()
@@ -127,7 +128,7 @@ impl ServerFiles {
             .skip(from as usize)
             .take(MAX_ENTRIES);
         let mut bytes = 0;
-        let fits = |entry: &&crate::wire::FileEntry| {
+        let fits = |entry: &&longhaul_probe::wire::FileEntry| {
             bytes += 6 * entry.path.len() + 200;
             bytes < MAX_LISTED_BYTES
         };

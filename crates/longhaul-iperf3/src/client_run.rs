@@ -14,6 +14,7 @@ mod client_transfer;
 mod joined_results;
 mod login;
 mod plan_to_parameters;
+mod run_error;
 mod test_options;
 
 pub use client_observer::{
@@ -25,18 +26,19 @@ pub use client_protocol::{
 };
 pub use client_test_end::ClientTestEnd;
 pub use login::{LoginCredentials, LoginError, TokenPadding};
+pub use run_error::Iperf3RunError;
 pub use test_options::Iperf3TestOptions;
 
 use super::iperf3_messages::{TestCookie, TestParameters, TestResults};
 use super::sender_observation;
-use crate::plan_limits::{MAX_STREAMS, check_plan};
-use crate::probe_error::ProbeError;
-use crate::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
 use client_driver::ClientDriver;
 use client_transfer::{ClientTransfer, fill_in_sizes};
 use joined_results::JoinContext;
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::{RunTransport, ThroughputPlan};
+use longhaul_probe::plan_limits::{MAX_STREAMS, check_plan};
+use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
 use longhaul_sys::tcp_info;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -59,14 +61,14 @@ const MIN_HANGUP_RETRY: Duration = Duration::from_secs(1);
 /// contacted again for at least a second, as it may have been between two tests.
 ///
 /// # Errors
-/// See [`ProbeError`]: the plan is unsuitable for iperf3, or the connection or test failed.
+/// See [`Iperf3RunError`]: the plan is unsuitable for iperf3, or the connection or test failed.
 pub fn run(
     target: &TargetHost,
     plan: &ThroughputPlan,
     wish: &Iperf3TestOptions<'_>,
     patience: Duration,
     watch: &mut dyn FnMut(&ThroughputProgress),
-) -> Result<ThroughputOutcome, ProbeError> {
+) -> Result<ThroughputOutcome, Iperf3RunError> {
     check_plan(plan, MAX_STREAMS)?;
     plan_to_parameters::check_iperf3_plan(plan)?;
     let (began, mut patience) = (Instant::now(), patience);
@@ -108,11 +110,11 @@ pub fn run_observed(
     plan: &ThroughputPlan,
     wish: &Iperf3TestOptions<'_>,
     following: ClientObserverConfig<'_>,
-) -> (ObservedResults, Result<(), ProbeError>) {
+) -> (ObservedResults, Result<(), Iperf3RunError>) {
     let mut followed = ObservedResults::default();
     let done = check_plan(plan, MAX_STREAMS)
         .and_then(|()| plan_to_parameters::check_iperf3_plan(plan))
-        .map_err(ProbeError::from)
+        .map_err(Iperf3RunError::from)
         .and_then(|()| run_with_observer(target, plan, wish, (following, &mut followed)));
     (followed, done)
 }
@@ -122,7 +124,7 @@ fn run_with_observer(
     plan: &ThroughputPlan,
     wish: &Iperf3TestOptions<'_>,
     (following, followed): (ClientObserverConfig<'_>, &mut ObservedResults),
-) -> Result<(), ProbeError> {
+) -> Result<(), Iperf3RunError> {
     let begun = ConnectedTest::new(target, plan, wish)?;
     following.observer.connected(&begun.about);
     let mut nobody = |_: &ThroughputProgress| {};
@@ -143,7 +145,7 @@ fn run_with_observer(
     }
     match closed {
         ClientTestEnd::Finished => Ok(()),
-        closed => Err(ProbeError::Iperf3 {
+        closed => Err(Iperf3RunError::Test {
             address: begun.address,
             closed,
         }),
@@ -166,7 +168,7 @@ impl ConnectedTest {
         target: &TargetHost,
         plan: &ThroughputPlan,
         wish: &Iperf3TestOptions<'_>,
-    ) -> Result<ConnectedTest, ProbeError> {
+    ) -> Result<ConnectedTest, Iperf3RunError> {
         let (started_at, epoch) = (SystemTime::now(), Instant::now());
         let address = throughput::resolve_target(target)?;
         let control = throughput::connect_plain(target, address)?;
@@ -218,7 +220,7 @@ impl ConnectedTest {
         target: &TargetHost,
         wish: &Iperf3TestOptions<'a>,
         course: &'a mut ClientTransfer<'w>,
-    ) -> Result<ClientDriver<'a, 'w>, ProbeError> {
+    ) -> Result<ClientDriver<'a, 'w>, Iperf3RunError> {
         let greeting = self.epoch.elapsed() + target.connect_timeout;
         let client = ClientProtocol::new(self.about.cookie, self.parameters.clone(), greeting);
         let control = self
@@ -240,20 +242,24 @@ impl ConnectedTest {
 }
 
 /// The server is between two tests: busy, without a listener, or the listener closed meanwhile.
-fn is_transient(error: &ProbeError) -> bool {
+fn is_transient(error: &Iperf3RunError) -> bool {
     server_hung_up(error)
         || match error {
-            ProbeError::Connect { source, .. } => source.kind() == io::ErrorKind::ConnectionRefused,
-            ProbeError::Iperf3 { closed, .. } => *closed == ClientTestEnd::Busy,
+            Iperf3RunError::Probe(ProbeError::Connect { source, .. }) => {
+                source.kind() == io::ErrorKind::ConnectionRefused
+            }
+            Iperf3RunError::Test { closed, .. } => *closed == ClientTestEnd::Busy,
             _ => false,
         }
 }
 
 /// The server was reachable, but closed the connection before its first byte.
-fn server_hung_up(error: &ProbeError) -> bool {
+fn server_hung_up(error: &Iperf3RunError) -> bool {
     match error {
-        ProbeError::Connect { source, .. } => source.kind() == io::ErrorKind::ConnectionReset,
-        ProbeError::Iperf3 { closed, .. } => matches!(
+        Iperf3RunError::Probe(ProbeError::Connect { source, .. }) => {
+            source.kind() == io::ErrorKind::ConnectionReset
+        }
+        Iperf3RunError::Test { closed, .. } => matches!(
             closed,
             ClientTestEnd::Cut {
                 step: ClientStep::Greeting,
@@ -269,12 +275,12 @@ fn try_run(
     plan: &ThroughputPlan,
     wish: &Iperf3TestOptions<'_>,
     watch: &mut dyn FnMut(&ThroughputProgress),
-) -> Result<ThroughputOutcome, ProbeError> {
+) -> Result<ThroughputOutcome, Iperf3RunError> {
     let begun = ConnectedTest::new(target, plan, wish)?;
     let (address, local) = (begun.address, begun.about.local);
     let mut course = begun.new_transfer(target, watch);
     let (closed, mut client) = begun.new_driver(target, wish, &mut course)?.run();
-    let failed = |closed| ProbeError::Iperf3 { address, closed };
+    let failed = |closed| Iperf3RunError::Test { address, closed };
     if closed != ClientTestEnd::Finished {
         return Err(failed(closed));
     }

@@ -1,7 +1,7 @@
 //! The streams' counters of this end, read every second.
 
-use crate::engine::EndRun;
 use longhaul_model::report::v1::observation::UdpCounts;
+use longhaul_probe::engine::EndRun;
 use std::time::Duration;
 
 /// The maximum number of readings; beyond it, every other one is removed.

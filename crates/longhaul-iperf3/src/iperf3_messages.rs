@@ -5,7 +5,7 @@
 //! - [`FrameSplitter`] and [`encode_message`]: JSON after a length of four bytes, big-endian
 //! - [`TestParameters`]: the client's request as received; [`RequestedTest`]: the validated request
 //! - [`TestResults`]: the results of either end
-//! - [`Iperf3Header`], [`UdpGreeting`]: the header of a datagram, and the messages that open a UDP stream
+//! - [`NumberedHeader`], [`UdpGreeting`]: the header of a datagram, and the messages that open a UDP stream
 //!
 //! Reading is lenient where versions differ (absent keys, unknown keys, numbers as 3.1 and 3.12
 //! write them) and strict about types and sizes; [`RequestedTest::validate`] is strict about ranges.
@@ -19,9 +19,10 @@ mod requested_test;
 mod test_results;
 mod test_state;
 
-pub use crate::wire::{FrameSplitter, WireError};
 pub use cookie::{COOKIE_BYTES, TestCookie};
-pub use iperf3_datagram::{CounterWidth, Iperf3Header, UdpGreeting};
+pub use iperf3_datagram::UdpGreeting;
+pub use longhaul_probe::engine::{CounterWidth, NumberedHeader};
+pub use longhaul_probe::wire::{FrameSplitter, WireError};
 pub use parameters::TestParameters;
 pub use refusal::{Iperf3Error, REFUSAL_BYTES, ServerRefusal};
 pub use requested_test::{RequestedTest, TestDirection, TestLimit, TestTransport};
@@ -48,7 +49,7 @@ pub fn stream_id(index: usize) -> i64 {
 
 /// Frames a message; fails if its body exceeds `limit`.
 pub fn encode_message(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, WireError> {
-    crate::wire::encode_json_frame(message, limit)
+    longhaul_probe::wire::encode_json_frame(message, limit)
 }
 
 /// Reads the body of a frame.
@@ -58,5 +59,5 @@ pub fn decode_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
         let why = "not a JSON object".to_owned();
         return Err(WireError::Malformed { why });
     }
-    crate::wire::parse_json_body(body)
+    longhaul_probe::wire::parse_json_body(body)
 }

@@ -9,18 +9,19 @@ pub mod server_observer;
 mod test_registry;
 
 pub use iperf3_limits::{Iperf3Limits, RateLimit};
-pub(super) use test_registry::TestRegistry;
 
-use super::accept::{NewConnection, read_until};
-use super::serve_event::ServeEvent;
-use super::{ListeningPort, ServerContext};
-use crate::iperf3::AuthorizedUsers;
-use crate::iperf3::iperf3_messages::{COOKIE_BYTES, TestCookie, TestState};
+use crate::AuthorizedUsers;
+use crate::iperf3_messages::{COOKIE_BYTES, TestCookie, TestState, UdpGreeting};
 use iperf3_session::Iperf3Session;
+use longhaul_probe::measurement_server::{
+    NewConnection, ProtocolHandler, ServeEvent, ServerContext, read_until,
+};
 use server_observer::ServerTestObserver;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use test_registry::TestRegistry;
 
 /// The options for iperf3 clients.
 #[derive(Debug, Clone, Default)]
@@ -43,38 +44,73 @@ pub struct ServerObserverConfig {
     pub interval: Option<Duration>,
 }
 
-/// Handles a connection whose first bytes could be a cookie.
-pub(super) fn handle_connection(
-    service: &ServerContext<'_>,
-    port: &ListeningPort,
-    arrival: NewConnection<'_>,
-    deadline: Instant,
-) {
-    let peer = arrival.peer;
-    let mut cookie = TestCookie([0; COOKIE_BYTES]);
-    if let Err(error) = read_until(&arrival.stream, &mut cookie.0, deadline) {
-        let why = format!("its cookie is incomplete: {error}");
-        (service.log)(ServeEvent::Dismissed { peer, why });
-        return;
+/// Serves iperf3 clients on the port of a measurement server.
+#[derive(Debug)]
+pub struct Iperf3Handler {
+    /// `None` rejects every client.
+    options: Option<Iperf3Options>,
+    tests: TestRegistry,
+}
+
+impl Iperf3Handler {
+    /// Creates a handler; without options it rejects every client.
+    pub fn new(options: Option<Iperf3Options>) -> Iperf3Handler {
+        Iperf3Handler {
+            options,
+            tests: TestRegistry::default(),
+        }
     }
-    let Some(options) = &service.options.iperf3 else {
-        // The client prints that the server is busy, the closest message in its protocol.
-        let _ = (&arrival.stream).write_all(&[TestState::AccessDenied.byte()]);
-        (service.log)(ServeEvent::Iperf3Refused(peer));
-        return;
-    };
-    match service
-        .iperf3_tests
-        .claim(&cookie, arrival.number, arrival.stream)
-    {
-        Ok(()) => {}
-        Err(test_registry::ClaimError::Unknown(stream)) => {
-            let arrival = NewConnection { stream, ..arrival };
-            Iperf3Session::run((service, port), options, cookie, arrival);
+}
+
+impl ProtocolHandler for Iperf3Handler {
+    /// Returns whether the bytes could be those of a cookie.
+    fn accepts_connection(&self, first_bytes: &[u8]) -> bool {
+        TestCookie::may_begin_with(first_bytes)
+    }
+
+    fn handle_connection<'a>(
+        &'a self,
+        server: &'a ServerContext<'a>,
+        connection: NewConnection<'a>,
+    ) {
+        let NewConnection { peer, deadline, .. } = connection;
+        let mut cookie = TestCookie([0; COOKIE_BYTES]);
+        if let Err(error) = read_until(&connection.stream, &mut cookie.0, deadline) {
+            let why = format!("its cookie is incomplete: {error}");
+            return server.log(ServeEvent::Dismissed { peer, why });
         }
-        Err(test_registry::ClaimError::Refused(mut stream, why)) => {
-            let _ = stream.write_all(&[TestState::AccessDenied.byte()]);
-            (service.log)(ServeEvent::StreamRefused { peer, why });
+        let Some(options) = &self.options else {
+            // The client prints that the server is busy, the closest message in its protocol.
+            let _ = (&connection.stream).write_all(&[TestState::AccessDenied.byte()]);
+            return server.log(ServeEvent::ProtocolRefused {
+                peer,
+                protocol: "iperf3",
+                option: "--no-iperf3",
+            });
+        };
+        match self
+            .tests
+            .claim(&cookie, connection.number, connection.stream)
+        {
+            Ok(()) => {}
+            Err(test_registry::ClaimError::Unknown(stream)) => {
+                let connection = NewConnection {
+                    stream,
+                    ..connection
+                };
+                Iperf3Session::run(server, &self.tests, options, cookie, connection);
+            }
+            Err(test_registry::ClaimError::Refused(mut stream, why)) => {
+                let _ = stream.write_all(&[TestState::AccessDenied.byte()]);
+                server.log(ServeEvent::StreamRefused { peer, why });
+            }
         }
+    }
+
+    /// Delivers the hello of a UDP stream. It names no session: only an expected address is
+    /// answered.
+    fn handle_datagram(&self, from: SocketAddr, bytes: &[u8]) -> bool {
+        let greeting = UdpGreeting::from_hello(bytes);
+        greeting.is_some_and(|greeting| self.tests.deliver_hello(from, greeting))
     }
 }

@@ -1,7 +1,9 @@
-//! Interoperation with iperf3, versions 3.1 to 3.22.
+//! A client and a server of iperf3's protocol, versions 3.1 to 3.22, for programs that want to
+//! measure with iperf3 peers without running iperf3.
 //!
 //! - [`iperf3_messages`]: the messages on its connections, without sockets or clocks
 //! - [`client_run`]: a run against an iperf3 server
+//! - [`iperf3_service`]: serves iperf3 clients on a measurement server's port
 //! - [`server_protocol`]: the server's part of a test as a state machine
 //! - [`test_to_plan`]: converts an iperf3 test to a plan
 //! - [`sender_observation`]: an observation from the data of one end
@@ -10,9 +12,12 @@
 //!
 //! docs/iperf3.md describes what is supported, and docs/decisions/0026 gives the reasons.
 
+#![forbid(unsafe_code)]
+
 pub mod client_run;
 pub(crate) mod counter_readings;
 pub mod iperf3_messages;
+pub mod iperf3_service;
 pub mod sender_observation;
 pub(crate) mod server_output;
 pub mod server_protocol;
@@ -21,6 +26,9 @@ mod test_to_plan;
 pub mod text_output;
 pub mod users;
 
+pub use iperf3_service::{
+    Iperf3Handler, Iperf3Limits, Iperf3Options, RateLimit, ServerObserverConfig,
+};
 pub use test_to_plan::convert_test;
 pub(crate) use test_to_plan::map_anonymous_limit;
 pub use users::AuthorizedUsers;

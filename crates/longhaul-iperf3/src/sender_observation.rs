@@ -5,12 +5,12 @@
 //! readings are absent. Wrong when: bytes are acknowledged but never read (a slow reader appears as
 //! a small window).
 
-use crate::engine::EngineResult;
 use longhaul_analysis::throughput::{conclude_throughput, format_verdict};
 use longhaul_model::report::v1::observation::{
     BothEnds, EndObservation, ObservedStream, StreamEnd, StreamSample, ThroughputObservation,
 };
 use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_probe::engine::EngineResult;
 use std::time::Duration;
 
 /// Returns the observation from a sender's data alone.

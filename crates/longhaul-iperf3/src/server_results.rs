@@ -4,9 +4,9 @@ use super::counter_readings::{CounterReading, CounterReadings};
 use super::iperf3_messages::{
     RequestedTest, StreamResults, TestDirection, TestResults, TestTransport, stream_id,
 };
-use crate::engine::EngineResult;
-use crate::session_driver::SessionResults;
 use longhaul_model::report::v1::observation::{StreamEnd, StreamSample, UdpCounts};
+use longhaul_probe::engine::EngineResult;
+use longhaul_probe::session_driver::SessionResults;
 use std::time::Duration;
 
 /// A stream and its position among all streams of the test.

@@ -1,10 +1,10 @@
 //! Converts an iperf3 test to a plan for the engine.
 
 use super::iperf3_messages::{self, Iperf3Error, RequestedTest, TestLimit};
-use crate::plan_limits::{LimitError, MAX_RATE_BPS};
 use longhaul_model::report::v1::plan::{
     CoreAffinity, ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
 };
+use longhaul_probe::plan_limits::{LimitError, MAX_RATE_BPS};
 
 /// The minimum rate of the engine.
 const MIN_RATE_BPS: u64 = 1000;
@@ -85,7 +85,7 @@ fn convert_stop(test: &RequestedTest) -> StopCondition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::iperf3::iperf3_messages::TestParameters;
+    use crate::iperf3_messages::TestParameters;
 
     #[test]
     fn rates_are_added_up_and_what_is_omitted_is_warm_up() {

@@ -9,9 +9,9 @@
 
 use super::iperf3_messages::Iperf3Error;
 use super::server_protocol::TestFault;
-use crate::secure::decode_hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use longhaul_probe::secure::decode_hex;
 use ring::digest::{SHA256, digest};
 use rsa::pkcs1::DecodeRsaPrivateKey;
 use rsa::pkcs8::DecodePrivateKey;
@@ -235,7 +235,7 @@ mod tests {
         let (pem, list) = (folder.join("key.pem"), folder.join("users.csv"));
         let text = key.to_pkcs8_pem(LineEnding::LF).expect("PEM");
         std::fs::write(&pem, text.as_bytes()).expect("written");
-        let sum = crate::secure::encode_hex(&hash_password("mario", "rossi"));
+        let sum = longhaul_probe::secure::encode_hex(&hash_password("mario", "rossi"));
         std::fs::write(&list, format!("# people\nmario,{sum}\n")).expect("written");
         let users = AuthorizedUsers::load(&pem, &list, DEFAULT_SKEW).expect("both are fine");
         std::fs::remove_dir_all(&folder).expect("removed");

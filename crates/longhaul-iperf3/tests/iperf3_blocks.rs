@@ -1,11 +1,9 @@
 //! The client against a server that reads whole blocks only and waits for ever where a stream
 //! ends: uiperf3 is one.
 
+use longhaul_iperf3::client_run::{self, Iperf3TestOptions};
+use longhaul_iperf3::iperf3_messages::{StreamResults, TestResults, TestState, encode_message};
 use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
-use longhaul_probe::iperf3::client_run::{self, Iperf3TestOptions};
-use longhaul_probe::iperf3::iperf3_messages::{
-    StreamResults, TestResults, TestState, encode_message,
-};
 use longhaul_probe::throughput::TargetHost;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

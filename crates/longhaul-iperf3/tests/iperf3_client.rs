@@ -1,13 +1,14 @@
 //! The client of iperf3's wire against servers that go wrong: every test ends, and says how.
 
-use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
-use longhaul_probe::iperf3::client_run::{
-    self, ClientAction, ClientInput, ClientProtocol, ClientStep, ClientTestEnd, Iperf3TestOptions,
+use longhaul_iperf3::client_run::{
+    self, ClientAction, ClientInput, ClientProtocol, ClientStep, ClientTestEnd, Iperf3RunError,
+    Iperf3TestOptions,
 };
-use longhaul_probe::iperf3::iperf3_messages::{
+use longhaul_iperf3::iperf3_messages::{
     Iperf3Error, ServerRefusal, StreamResults, TestCookie, TestParameters, TestResults, TestState,
     encode_message,
 };
+use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::throughput::TargetHost;
 use proptest::prelude::*;
@@ -229,7 +230,7 @@ fn against_shy(
     .expect_err("no result");
     thread.join().expect("the server");
     match error {
-        ProbeError::Iperf3 { closed, .. } => closed,
+        Iperf3RunError::Test { closed, .. } => closed,
         other => panic!("{other:?}"),
     }
 }
@@ -321,5 +322,8 @@ fn what_no_iperf3_server_does_is_refused_before_a_connection() {
         &mut |_| {},
     )
     .expect_err("no such test");
-    assert!(matches!(error, ProbeError::Plan(_)), "{error:?}");
+    assert!(
+        matches!(error, Iperf3RunError::Probe(ProbeError::Plan(_))),
+        "{error:?}"
+    );
 }

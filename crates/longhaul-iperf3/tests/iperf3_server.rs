@@ -1,10 +1,10 @@
 //! The server's part of iperf3's protocol on virtual time: right order, every deadline, any bytes.
 
-use longhaul_probe::iperf3::iperf3_messages::{
+use longhaul_iperf3::iperf3_messages::{
     Iperf3Error, MAX_PARAMETER_BYTES, StreamResults, TestParameters, TestResults, TestState,
     encode_message,
 };
-use longhaul_probe::iperf3::server_protocol::{
+use longhaul_iperf3::server_protocol::{
     DONE_TIMEOUT, DRAIN_TIMEOUT, OVERTIME, PARAMETERS_TIMEOUT, RESULTS_TIMEOUT, SILENCE_TIMEOUT,
     STREAM_TIMEOUT, ServerAction, ServerInput, ServerProtocol, ServerStep, ServerTestEnd,
 };

@@ -1,8 +1,8 @@
 //! iperf3's wire: what versions wrote is read, what is out of range is refused, and no bytes harm.
 
-use longhaul_probe::iperf3::iperf3_messages::{
-    CounterWidth, FrameSplitter, Iperf3Error, Iperf3Header, MAX_CLIENT_RESULT_BYTES,
-    MAX_PARAMETER_BYTES, RequestedTest, ResultsFault, ServerRefusal, StreamResults, TestDirection,
+use longhaul_iperf3::iperf3_messages::{
+    CounterWidth, FrameSplitter, Iperf3Error, MAX_CLIENT_RESULT_BYTES, MAX_PARAMETER_BYTES,
+    NumberedHeader, RequestedTest, ResultsFault, ServerRefusal, StreamResults, TestDirection,
     TestLimit, TestParameters, TestResults, TestTransport, UdpGreeting, decode_body,
     encode_message, stream_id,
 };
@@ -227,15 +227,15 @@ proptest! {
         let _ = decode_body::<TestParameters>(&bytes);
         let _ = decode_body::<TestResults>(&bytes);
         let _ = UdpGreeting::from_hello(&bytes);
-        let _ = Iperf3Header::read(&bytes, CounterWidth::Bits64);
+        let _ = NumberedHeader::read(&bytes, CounterWidth::Bits64);
     }
 
     #[test]
     fn heads_of_datagrams_read_back(seconds: u32, microseconds: u32, number: u64) {
-        let packet = Iperf3Header { seconds, microseconds, number };
+        let packet = NumberedHeader { seconds, microseconds, number };
         let mut bytes = [0; 16];
         prop_assert!(packet.write(&mut bytes, CounterWidth::Bits64));
-        prop_assert_eq!(Iperf3Header::read(&bytes, CounterWidth::Bits64), Some(packet));
+        prop_assert_eq!(NumberedHeader::read(&bytes, CounterWidth::Bits64), Some(packet));
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod end_host;
 mod end_result;
 mod end_run;
 mod engine_error;
+mod numbered_header;
 mod pace;
 mod payload_pattern;
 mod read_batching;
@@ -44,6 +45,7 @@ pub use datagram_tracker::{DatagramFormat, reconcile_loss};
 pub(crate) use end_host::read_host_facts;
 pub use end_run::EndRun;
 pub use engine_error::EngineError;
+pub use numbered_header::{CounterWidth, NumberedHeader};
 pub use payload_pattern::payload_byte;
 pub use sockets::{
     ConnectingSocket, DataSocket, LocalBind, limit_window, open_tcp_socket, open_udp_socket,

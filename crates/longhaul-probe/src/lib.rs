@@ -6,12 +6,14 @@
 //! - [`load_run`]: a sequence of loads with concurrent probes
 //! - [`probing`]: trains and echoes of datagrams, against a server
 //! - [`host`]: this host's settings: read, tried, changed and restored
-//! - [`iperf3`]: runs against iperf3 clients and servers, with iperf3's protocol
 //! - [`session`], [`wire`]: the protocol between them, without sockets or clocks
 //! - [`secure`]: TLS and the token
 //! - [`plan_limits`]: plans that can be run, and plans that are granted to anonymous clients
-//! - [`transfer`]: file copies between the two ends
 //! - [`supervise`]: clock and signals for programs that run measurements as child processes
+//!
+//! Crates that add a protocol use [`measurement_server::ProtocolHandler`] at the server,
+//! [`session_driver::SessionEngines`] for bulk data with their own control connection, and
+//! [`probing::ProbeControl`] for requests within a session.
 //!
 //! Uses threads and blocking calls with deadlines; contains no store, web or command line code.
 
@@ -19,21 +21,19 @@
 
 pub mod engine;
 pub mod host;
-pub mod iperf3;
 pub mod load_run;
 pub mod measurement_server;
 pub mod path;
 pub mod plan_limits;
 pub mod probe_error;
 pub mod probing;
-mod program_sanitizer;
-mod run_capture;
+pub mod program_sanitizer;
+pub mod run_capture;
 pub mod secure;
 pub mod session;
-mod session_driver;
+pub mod session_driver;
 pub mod supervise;
 pub mod throughput;
-pub mod transfer;
 pub mod wire;
 
 use longhaul_model::report::v1::RunParty;

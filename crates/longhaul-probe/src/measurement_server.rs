@@ -7,10 +7,9 @@
 
 mod accept;
 mod detach;
-mod files_session;
-pub(crate) mod iperf3_service;
 mod pending_connections;
 mod probe_session;
+mod protocol_handler;
 mod serve_event;
 mod server_hooks;
 mod session_log;
@@ -18,13 +17,16 @@ mod session_slots;
 mod stream_registry;
 mod udp_hello;
 
-pub use crate::transfer::FilesRoot;
 pub use crate::wire::AnonymousLimits;
+pub use accept::{NewConnection, read_until};
 pub use detach::{DetachedProcess, detach};
-pub use iperf3_service::{
-    Iperf3Limits, Iperf3Options, RateLimit, ServerObserverConfig, server_observer,
-};
+pub use pending_connections::PendingSlot;
+pub use protocol_handler::{ProtocolHandler, RequestHandler, SessionPeer};
 pub use serve_event::ServeEvent;
+pub use server_hooks::describe_plan;
+pub use session_slots::SessionSlot;
+pub use stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
+pub use udp_hello::open_flow;
 
 use crate::plan_limits::MAX_STREAMS;
 use crate::probe_error::ServeError;
@@ -34,7 +36,8 @@ use pending_connections::PendingConnections;
 use session_slots::SessionSlots;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use stream_registry::StreamRegistry;
 
@@ -60,10 +63,8 @@ pub struct ServeOptions {
     pub max_streams: u32,
     /// Peers may request a capture of their own streams.
     pub captures: bool,
-    /// Folders whose files peers may copy; if empty, no file is read or written.
-    pub files: Vec<FilesRoot>,
-    /// The options for iperf3 clients; `None` rejects them.
-    pub iperf3: Option<Iperf3Options>,
+    /// Further protocols on the same port.
+    pub handlers: Vec<Arc<dyn ProtocolHandler>>,
     /// The command line of this program without secrets; sent to every peer of a run.
     pub command: Option<String>,
 }
@@ -80,8 +81,7 @@ impl Default for ServeOptions {
             max_sessions: 32,
             max_streams: MAX_STREAMS,
             captures: true,
-            files: Vec::new(),
-            iperf3: Some(Iperf3Options::default()),
+            handlers: Vec::new(),
             command: None,
         }
     }
@@ -119,7 +119,7 @@ struct ListeningPort {
 }
 
 /// The state that all threads of the server share.
-struct ServerContext<'a> {
+pub struct ServerContext<'a> {
     options: &'a ServeOptions,
     token: Option<AuthToken>,
     identity: &'a TlsIdentity,
@@ -127,16 +127,38 @@ struct ServerContext<'a> {
     stop: &'a AtomicBool,
     pending: PendingConnections,
     registry: StreamRegistry,
-    /// The registry of iperf3's tests.
-    iperf3_tests: iperf3_service::TestRegistry,
+    /// The number of accepted connections.
+    arrivals: AtomicU64,
     slots: SessionSlots,
     /// Probe sessions have their own slots: they are light, and run during bulk runs.
     probe_slots: SessionSlots,
 }
 
 impl ServerContext<'_> {
-    fn is_stopping(&self) -> bool {
+    /// Returns the options that the server was started with.
+    pub fn options(&self) -> &ServeOptions {
+        self.options
+    }
+
+    /// Returns whether the server is shutting down.
+    pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Logs an event.
+    pub fn log(&self, event: ServeEvent) {
+        (self.log)(event);
+    }
+
+    /// Takes a slot for a bulk run. `anonymous` is the maximum number of runs of clients without
+    /// the token; `None` for a client with it. The error names the limit.
+    pub fn take_slot(&self, anonymous: Option<u32>) -> Result<SessionSlot<'_>, String> {
+        self.slots.take(anonymous)
+    }
+
+    /// Registers the streams that a session expects; the nonce is chosen at random.
+    pub fn expect_streams(&self, expected: ExpectedStreams) -> Result<SessionEntry<'_>, String> {
+        self.registry.register(expected)
     }
 }
 
@@ -176,7 +198,7 @@ impl MeasurementServer {
             stop,
             pending: PendingConnections::default(),
             registry: StreamRegistry::default(),
-            iperf3_tests: iperf3_service::TestRegistry::default(),
+            arrivals: AtomicU64::new(0),
             slots: SessionSlots::new(self.options.max_sessions),
             probe_slots: SessionSlots::new(self.options.max_sessions),
         };

@@ -3,7 +3,6 @@
 //! The text says what was tried, on what, and why it failed. [`ProbeError::hint`] suggests the next
 //! step; [`ProbeError::exit_code`] is the program's exit code (design, section 7).
 
-use crate::iperf3::client_run::ClientTestEnd as Iperf3Closed;
 use crate::plan_limits::LimitError;
 use crate::session::SessionState;
 use crate::wire::ProtocolVersions;
@@ -38,12 +37,6 @@ pub enum ProbeError {
     /// The peer is an iperf3 server, which needs its own protocol.
     #[error("{address} is an iperf3 server, not longhaul")]
     Iperf3There { address: SocketAddr },
-    /// An iperf3 server gave no result.
-    #[error("no result from the iperf3 server at {address}: {closed}")]
-    Iperf3 {
-        address: SocketAddr,
-        closed: Iperf3Closed,
-    },
     /// One of the two peers could not prove that it knows the token.
     #[error("{address}: {what}")]
     Token {
@@ -133,7 +126,6 @@ impl ProbeError {
             ProbeError::Iperf3There { .. } => {
                 "use its protocol: `longhaul test HOST --iperf3`, without `--token`"
             }
-            ProbeError::Iperf3 { closed, .. } => return closed.hint(),
             ProbeError::Token { what, .. } => match what {
                 TokenFailure::Missing => {
                     "pass the token that `longhaul serve` printed: `--token TOKEN`"
@@ -162,11 +154,7 @@ impl ProbeError {
         match self {
             ProbeError::Plan(_) => 2,
             ProbeError::Version { .. } => 4,
-            ProbeError::Local { .. }
-            | ProbeError::Iperf3 {
-                closed: Iperf3Closed::Failed(_),
-                ..
-            } => 5,
+            ProbeError::Local { .. } => 5,
             _ => 3,
         }
     }

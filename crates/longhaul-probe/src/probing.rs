@@ -44,7 +44,7 @@ use longhaul_model::report::v1::path::{
     ObservedRoute, ProbeProtocol, RoundTripPlan, RoundTripSeries, TracePlan,
 };
 use longhaul_sys::poll;
-pub(crate) use probe_control::ProbeControl;
+pub use probe_control::{OpenedProbeControl, ProbeControl};
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;

@@ -26,7 +26,7 @@ pub(crate) fn sanitize_program(told: ProgramInfo) -> ProgramInfo {
 }
 
 /// Replaces control and bidirectional formatting characters with spaces.
-pub(crate) fn sanitize_line(text: &str, most: usize) -> String {
+pub fn sanitize_line(text: &str, most: usize) -> String {
     let steers = |c: char| {
         let of_direction = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
             || matches!(c, '\u{2066}'..='\u{2069}');

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 
 /// The state of this end's capture.
 #[derive(Debug, Default)]
-pub(crate) enum RunCapture {
+pub enum RunCapture {
     /// No capture was requested.
     #[default]
     Off,
@@ -81,7 +81,7 @@ fn collect_opener_ports(role: SessionRole, collected: &SessionResults) -> BTreeS
 }
 
 /// Attaches the capture and its caveats to the results of the first direction.
-pub(crate) fn attach_capture(
+pub fn attach_capture(
     collected: &mut SessionResults,
     role: SessionRole,
     about: Option<CaptureResult>,

@@ -59,7 +59,7 @@ impl AuthToken {
 }
 
 /// Returns random bytes from the kernel.
-pub(crate) fn random_bytes<const N: usize>() -> Option<[u8; N]> {
+pub fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).ok()?;
     Some(bytes)

@@ -4,7 +4,7 @@
 mod engines;
 mod split_messages;
 
-pub(crate) use engines::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
+pub use engines::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
 pub(crate) use split_messages::{split_capture, split_results};
 
 use crate::engine::EngineError;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// The poll interval of the engine while payload flows: a thread that wakes up preempts a stream's
 /// thread, at this end or at the peer's.
-pub(crate) const TRANSFER_POLL: Duration = Duration::from_millis(250);
+pub const TRANSFER_POLL: Duration = Duration::from_millis(250);
 /// The poll interval of the engine when the transfer may be over.
 const ENGINE_POLL: Duration = Duration::from_millis(10);
 const STREAMS_POLL: Duration = Duration::from_millis(2);

@@ -10,11 +10,12 @@ mod control_connect;
 mod result_join;
 mod stream_opening;
 
-pub(crate) use control_connect::{
-    DEAD_PEER_TIMEOUT, connect_plain, open_control as connect_control, resolve_target,
-};
-pub(crate) use result_join::{payload_duration_us, payload_span};
-pub(crate) use stream_opening::{open_data_streams as open_streams, open_flow};
+pub(crate) use control_connect::open_control as connect_control;
+pub use control_connect::{DEAD_PEER_TIMEOUT, connect_plain, resolve_target};
+pub use result_join::payload_duration_us;
+pub(crate) use result_join::payload_span;
+pub use stream_opening::open_data_streams;
+pub(crate) use stream_opening::open_flow;
 
 use crate::plan_limits::{MAX_START_WAIT, MAX_STREAMS, check_plan};
 use crate::probe_error::{ProbeError, TokenFailure};
@@ -223,7 +224,8 @@ fn time_until_start(plan: &ThroughputPlan) -> Result<Option<Duration>, ProbeErro
     Ok(Some(wait))
 }
 
-pub(crate) fn initiator_party(local: Option<SocketAddr>) -> RunParty {
+/// Returns the description of this host, with the address that it measures from.
+pub fn initiator_party(local: Option<SocketAddr>) -> RunParty {
     RunParty {
         address: local.map(|local| local.ip().to_canonical().to_string()),
         ..crate::local_party_info()

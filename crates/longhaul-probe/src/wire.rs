@@ -4,18 +4,16 @@
 //! microseconds of the sender's clock unless a field says otherwise.
 
 mod base64_bytes;
-mod block_header;
 mod control_frame;
 mod file_messages;
 mod probe_messages;
 mod stream_preamble;
 
 pub use base64_bytes::{Base64Bytes, MAX_BASE64_BYTES};
-pub use block_header::{BLOCK_HEADER_BYTES, BlockHeader, BlockKey, BlockKind};
 pub use control_frame::{
     FrameSplitter, MAX_FRAME_BYTES, MAX_RESULT_BYTES, MessageDecoder, WireError, encode_frame,
+    encode_json_frame, parse_json_body,
 };
-pub(crate) use control_frame::{encode_json_frame, parse_json_body};
 pub use file_messages::{
     CopyEndStatus, DryRunKind, ExistingEntries, FileEntry, FilesReply, FilesRequest, MAX_ENTRIES,
     MAX_SUMS, OpenStreamsReply, OpenStreamsRequest, SourceListing, SourceRequest, TargetRequest,

@@ -9,6 +9,7 @@
 //! ```
 
 use crate::render::style::{ERROR, FAINT, HINT, paint};
+use longhaul_iperf3::client_run::Iperf3RunError;
 use longhaul_lab::lab_error::{LabError, LabErrorKind};
 use longhaul_lab::path_file::PathFileError;
 use longhaul_probe::probe_error::{ProbeError, ServeError};
@@ -95,6 +96,15 @@ impl From<ProbeError> for CommandFailure {
             _ => PEER,
         };
         CommandFailure::from_error(code, &error).hint(error.hint())
+    }
+}
+
+impl From<Iperf3RunError> for CommandFailure {
+    fn from(error: Iperf3RunError) -> Self {
+        match error {
+            Iperf3RunError::Probe(error) => error.into(),
+            test => CommandFailure::from_error(test.exit_code(), &test).hint(test.hint()),
+        }
     }
 }
 

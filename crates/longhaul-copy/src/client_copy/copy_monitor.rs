@@ -1,10 +1,10 @@
 //! Monitors both ends of a copy until both are done or one has failed.
 
 use super::{ClientCopy, CopyError, CopyProgress};
-use crate::transfer::copy_threads::RunningCopy;
-use crate::wire::{CopyEndStatus, FilesReply, FilesRequest};
+use crate::copy_threads::RunningCopy;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::copy::{CopyObservation, CopyPoint};
+use longhaul_probe::wire::{CopyEndStatus, FilesReply, FilesRequest};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -89,7 +89,7 @@ impl ClientCopy<'_> {
         let address = self.control.address();
         let text = |status: &CopyEndStatus| {
             let what = status.failed.as_deref()?;
-            Some(crate::program_sanitizer::sanitize_line(what, 400))
+            Some(longhaul_probe::program_sanitizer::sanitize_line(what, 400))
         };
         match (text(near), text(far)) {
             (Some(what), _) if !near.lost => Err(CopyError::Local(what)),

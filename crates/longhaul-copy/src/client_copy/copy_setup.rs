@@ -2,16 +2,17 @@
 
 use super::local_paths::open_local_folder;
 use super::{ClientCopy, CopyError, LocalLocation};
-use crate::throughput::{self, TargetHost as Peer};
-use crate::transfer::block_digest::BlockDigest;
-use crate::transfer::copy_sender::{self, TargetBlocks};
-use crate::transfer::copy_source::CopySource;
-use crate::transfer::copy_target::{CopyTarget, CopyTargetOptions};
-use crate::transfer::copy_threads::RunningCopy;
-use crate::transfer::server_files::{copy_mode, pack_sums, unpack_sums};
-use crate::transfer::{connection_plan, copy_receiver, into_tcp_streams};
-use crate::wire::{
-    BlockKey, FileEntry, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS, OpenStreamsReply,
+use crate::block_digest::BlockDigest;
+use crate::block_header::BlockKey;
+use crate::copy_sender::{self, TargetBlocks};
+use crate::copy_source::CopySource;
+use crate::copy_target::{CopyTarget, CopyTargetOptions};
+use crate::copy_threads::RunningCopy;
+use crate::server_files::{copy_mode, pack_sums, unpack_sums};
+use crate::{connection_plan, copy_receiver, into_tcp_streams};
+use longhaul_probe::throughput::{self, TargetHost as Peer};
+use longhaul_probe::wire::{
+    FileEntry, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS, OpenStreamsReply,
     OpenStreamsRequest, SourceListing, SourceRequest, TargetRequest,
 };
 use std::collections::HashMap;
@@ -47,9 +48,9 @@ impl ClientCopy<'_> {
         let Ok(key) = BlockKey::try_from(key.0.as_slice()) else {
             return self.unexpected_answer();
         };
-        let sockets = throughput::open_streams(peer, &plan, self.control.address(), nonce);
+        let sockets = throughput::open_data_streams(peer, &plan, self.control.address(), nonce);
         let address = self.control.address();
-        let failed = |error: crate::engine::EngineError| CopyError::Network {
+        let failed = |error: longhaul_probe::engine::EngineError| CopyError::Network {
             address,
             what: error.to_string(),
         };

@@ -1,7 +1,7 @@
 //! Paths on this host: unrestricted, because the local user names them.
 
 use super::CopyError;
-use crate::transfer::copy_source::CopySource;
+use crate::copy_source::CopySource;
 use longhaul_sys::confined_dir::ConfinedDir;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,14 +1,14 @@
 //! Receiving threads: one per connection receives and hashes blocks.
 
 use super::{CopyReceiver, WriteJob, lock_file_state};
-use crate::transfer::BLOCK_BYTES;
-use crate::transfer::block_digest::{BlockDigest, BlockHasher, BlockSum, PIECE_BYTES, hash_block};
-use crate::transfer::copy_threads::CopyMode;
-use crate::transfer::data_stream::{DataStream, PieceOutcome};
-use crate::transfer::partial_file::block_length;
-use crate::transfer::stage_counters::{StageTimer, time_into};
-use crate::transfer::stage_queue::HALT_POLL_INTERVAL;
-use crate::wire::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
+use crate::BLOCK_BYTES;
+use crate::block_digest::{BlockDigest, BlockHasher, BlockSum, PIECE_BYTES, hash_block};
+use crate::block_header::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
+use crate::copy_threads::CopyMode;
+use crate::data_stream::{DataStream, PieceOutcome};
+use crate::partial_file::block_length;
+use crate::stage_counters::{StageTimer, time_into};
+use crate::stage_queue::HALT_POLL_INTERVAL;
 use std::net::TcpStream;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;

@@ -2,15 +2,15 @@
 
 use super::file_commit::CompleteFile;
 use super::{CopyReceiver, WriteJob, lock_file_state};
-use crate::secure::encode_hex;
-use crate::transfer::BLOCK_BYTES;
-use crate::transfer::block_buffer::BlockBuffer;
-use crate::transfer::block_digest::BlockSum;
-use crate::transfer::copy_target::cannot_write;
-use crate::transfer::copy_threads::CopyMode;
-use crate::transfer::partial_file::PartialFile;
-use crate::transfer::stage_counters::time_into;
-use crate::wire::{BlockHeader, BlockKind};
+use crate::BLOCK_BYTES;
+use crate::block_buffer::BlockBuffer;
+use crate::block_digest::BlockSum;
+use crate::block_header::{BlockHeader, BlockKind};
+use crate::copy_target::cannot_write;
+use crate::copy_threads::CopyMode;
+use crate::partial_file::PartialFile;
+use crate::stage_counters::time_into;
+use longhaul_probe::secure::encode_hex;
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

@@ -2,9 +2,9 @@
 //! the disk then works on all of them while the first is awaited.
 
 use super::{CopyReceiver, lock_file_state};
-use crate::transfer::copy_target::cannot_write;
-use crate::transfer::partial_file::PartialFile;
-use crate::transfer::stage_counters::time_into;
+use crate::copy_target::cannot_write;
+use crate::partial_file::PartialFile;
+use crate::stage_counters::time_into;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,17 +1,17 @@
 //! Disk threads of the source: read and hash blocks.
 
 use super::{CopySender, OpenSourceFile, ReadJob, SendItem, SourceFileState};
-use crate::secure::encode_hex;
-use crate::transfer::BLOCK_BYTES;
-use crate::transfer::block_buffer::{BlockBuffer, align_up};
-use crate::transfer::block_digest::{
+use crate::BLOCK_BYTES;
+use crate::block_buffer::{BlockBuffer, align_up};
+use crate::block_digest::{
     BlockDigest, BlockHasher, BlockSum, FileHasher, PIECE_BYTES, hash_block,
 };
-use crate::transfer::partial_file::{explain_direct_io_error, read_full_at};
-use crate::transfer::relative_names::join_paths;
-use crate::transfer::stage_counters::{StageTimer, time_into};
-use crate::transfer::stage_queue::{CopyHalt, HALT_POLL_INTERVAL};
-use crate::wire::{BlockHeader, BlockKind};
+use crate::block_header::{BlockHeader, BlockKind};
+use crate::partial_file::{explain_direct_io_error, read_full_at};
+use crate::relative_names::join_paths;
+use crate::stage_counters::{StageTimer, time_into};
+use crate::stage_queue::{CopyHalt, HALT_POLL_INTERVAL};
+use longhaul_probe::secure::encode_hex;
 use longhaul_sys::confined_dir::{FileState, next_data_offset};
 use longhaul_sys::poll;
 use std::fs::File;

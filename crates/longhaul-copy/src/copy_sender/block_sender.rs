@@ -1,10 +1,10 @@
 //! Sending threads: one per connection sends the next block.
 
 use super::{CopySender, SendItem};
-use crate::transfer::BLOCK_BYTES;
-use crate::transfer::block_digest::BlockDigest;
-use crate::transfer::data_stream::{DataStream, PieceOutcome};
-use crate::wire::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
+use crate::BLOCK_BYTES;
+use crate::block_digest::BlockDigest;
+use crate::block_header::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
+use crate::data_stream::{DataStream, PieceOutcome};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 

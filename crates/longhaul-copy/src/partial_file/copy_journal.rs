@@ -1,9 +1,9 @@
 //! The journal of an incomplete file: the blocks that it claims to have.
 
 use super::VerifiedBlocks;
-use crate::transfer::BLOCK_BYTES;
-use crate::transfer::block_digest::BlockDigest;
-use crate::wire::FileEntry;
+use crate::BLOCK_BYTES;
+use crate::block_digest::BlockDigest;
+use longhaul_probe::wire::FileEntry;
 use std::fs::File;
 use std::io::{self, Read, Write};
 

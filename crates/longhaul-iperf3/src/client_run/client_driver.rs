@@ -3,8 +3,8 @@
 use super::client_protocol::{ClientAction, ClientInput, ClientProtocol, ClientStep};
 use super::client_test_end::ClientTestEnd;
 use super::client_transfer::ClientTransfer;
-use crate::iperf3::iperf3_messages::TestCookie;
-use crate::session_driver::TRANSFER_POLL;
+use crate::iperf3_messages::TestCookie;
+use longhaul_probe::session_driver::TRANSFER_POLL;
 use longhaul_sys::tcp_info;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

@@ -1,15 +1,11 @@
 //! Reports a test interval by interval, for a program that prints it as iperf3 does.
 
-use crate::iperf3::counter_readings::CounterReading;
-use crate::iperf3::iperf3_messages::{TestCookie, TestResults};
-use crate::measurement_server::iperf3_service::interval_tracker::{
-    CounterSnapshot, IntervalTracker,
-};
-use crate::measurement_server::iperf3_service::iperf3_streams::TcpInfoSource;
-use crate::measurement_server::iperf3_service::server_observer::{
-    IntervalReport, StartedStreams, StreamInterval,
-};
-use crate::session_driver::SessionEngines;
+use crate::counter_readings::CounterReading;
+use crate::iperf3_messages::{TestCookie, TestResults};
+use crate::iperf3_service::interval_tracker::{CounterSnapshot, IntervalTracker};
+use crate::iperf3_service::iperf3_streams::TcpInfoSource;
+use crate::iperf3_service::server_observer::{IntervalReport, StartedStreams, StreamInterval};
+use longhaul_probe::session_driver::SessionEngines;
 use std::net::SocketAddr;
 use std::time::Duration;
 

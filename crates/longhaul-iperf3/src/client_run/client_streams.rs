@@ -2,10 +2,10 @@
 //! in order of arrival.
 
 use super::super::iperf3_messages::{TestCookie, UdpGreeting};
-use crate::engine::{self, DataSocket, EngineError, TransferRole};
-use crate::session_driver::SessionSockets;
-use crate::throughput::TargetHost;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
+use longhaul_probe::engine::{self, DataSocket, EngineError, TransferRole};
+use longhaul_probe::session_driver::SessionSockets;
+use longhaul_probe::throughput::TargetHost;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The end of a test with an iperf3 server, and advice for it.
 
 use super::client_protocol::ClientStep;
-use crate::iperf3::iperf3_messages::ServerRefusal;
+use crate::iperf3_messages::ServerRefusal;
 
 /// The reason why a test ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

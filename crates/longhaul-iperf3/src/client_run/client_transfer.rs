@@ -3,19 +3,19 @@
 use super::client_observer::{ClientObserverConfig, CountedTotals, ObservedTest};
 use super::client_streams;
 use super::{joined_results, plan_to_parameters};
-use crate::engine::{DataSocket, DatagramFormat, EndRun, EngineError, StreamEnding};
-use crate::iperf3::iperf3_messages::{CounterWidth, TestCookie, TestResults};
-use crate::measurement_server::iperf3_service::iperf3_streams::TcpInfoSource;
-use crate::measurement_server::iperf3_service::server_observer::{OpenStream, StartedStreams};
-use crate::run_capture::{RunCapture, attach_capture};
-use crate::session::{EngineStart, SessionRole, SessionState};
-use crate::session_driver::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
-use crate::throughput::{PayloadProgress, RunCaptures, TargetHost, ThroughputProgress};
+use crate::iperf3_messages::{CounterWidth, TestCookie, TestResults};
+use crate::iperf3_service::iperf3_streams::TcpInfoSource;
+use crate::iperf3_service::server_observer::{OpenStream, StartedStreams};
 use longhaul_capture::capture_missing_caveat;
 use longhaul_capture::packet_buffer::MAX_BUFFER_BYTES;
 use longhaul_model::report::v1::plan::{
     ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
 };
+use longhaul_probe::engine::{DataSocket, DatagramFormat, EndRun, EngineError, StreamEnding};
+use longhaul_probe::run_capture::{RunCapture, attach_capture};
+use longhaul_probe::session::{EngineStart, SessionRole, SessionState};
+use longhaul_probe::session_driver::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
+use longhaul_probe::throughput::{PayloadProgress, RunCaptures, TargetHost, ThroughputProgress};
 use longhaul_sys::sockopt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -207,7 +207,7 @@ impl<'a> ClientTransfer<'a> {
             origin: self.origin,
             idle_rtt: idle_rtt.unwrap_or_default(),
         };
-        let heads = DatagramFormat::Iperf3(CounterWidth::Bits64);
+        let heads = DatagramFormat::Numbered(CounterWidth::Bits64);
         let ending = StreamEnding::Open {
             block_bytes: plan_to_parameters::tcp_block_bytes(self.plan),
         };

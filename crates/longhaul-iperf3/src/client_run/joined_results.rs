@@ -4,16 +4,16 @@
 //! everything else about it is absent. Its first byte is assumed at the time of ours, because it
 //! reports how long a stream lasted, not when it started.
 
-use crate::engine::EngineResult;
-use crate::iperf3::iperf3_messages::{ResultsFault, StreamResults, TestResults, stream_id};
-use crate::program_sanitizer::sanitize_line;
-use crate::session_driver::SessionResults;
-use crate::throughput::payload_duration_us;
+use crate::iperf3_messages::{ResultsFault, StreamResults, TestResults, stream_id};
 use longhaul_model::report::v1::observation::{
     BothEnds, EndObservation, HostFacts, ObservedStream, StreamEnd, ThroughputObservation,
     UdpCounts,
 };
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
+use longhaul_probe::engine::EngineResult;
+use longhaul_probe::program_sanitizer::sanitize_line;
+use longhaul_probe::session_driver::SessionResults;
+use longhaul_probe::throughput::payload_duration_us;
 use std::time::Duration;
 
 /// The maximum length of a congestion control's name.

@@ -3,12 +3,12 @@
 //! The omitted time is handled at this end: the server counts the whole run, so that the bytes of
 //! both ends cover the same time.
 
-use crate::iperf3::iperf3_messages::TestParameters;
-use crate::plan_limits::LimitError;
+use crate::iperf3_messages::TestParameters;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::plan::{
     CoreAffinity, ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
 };
+use longhaul_probe::plan_limits::LimitError;
 
 /// The default block size, as in iperf3.
 const BLOCK_BYTES: u64 = 128 << 10;
@@ -190,7 +190,7 @@ fn to_i64(value: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::iperf3::iperf3_messages::{self, RequestedTest};
+    use crate::iperf3_messages::{self, RequestedTest};
 
     #[test]
     fn a_plan_becomes_a_test_that_servers_take() {

@@ -1,7 +1,7 @@
 //! The options of a test with an iperf3 server that a plan does not contain.
 
 use super::login::LoginCredentials;
-use crate::iperf3::iperf3_messages::TestParameters;
+use crate::iperf3_messages::TestParameters;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 

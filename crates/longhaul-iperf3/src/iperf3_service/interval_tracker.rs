@@ -1,7 +1,7 @@
 //! Splits a test into intervals for its observer.
 
 use super::server_observer::{DatagramCounts, IntervalReport, StreamInterval, TcpState};
-use crate::iperf3::counter_readings::CounterReading;
+use crate::counter_readings::CounterReading;
 use longhaul_model::report::v1::observation::UdpCounts;
 use std::time::Duration;
 

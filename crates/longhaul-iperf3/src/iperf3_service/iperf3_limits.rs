@@ -1,7 +1,7 @@
 //! The limits of iperf3's own server: the duration of a test, and the total rate of all tests.
 
-use crate::iperf3::iperf3_messages::{Iperf3Error, RequestedTest, TestLimit};
-use crate::iperf3::server_protocol::TestFault;
+use crate::iperf3_messages::{Iperf3Error, RequestedTest, TestLimit};
+use crate::server_protocol::TestFault;
 use longhaul_model::units::Rate;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub struct Iperf3Limits {
     /// The maximum duration, including the omitted time.
     pub max_duration: Option<Duration>,
     pub rate: Option<RateLimit>,
-    /// The timeout without payload; default [`SILENCE`](crate::iperf3::server_protocol::SILENCE_TIMEOUT).
+    /// The timeout without payload; default [`SILENCE`](crate::server_protocol::SILENCE_TIMEOUT).
     pub silence_timeout: Option<Duration>,
 }
 
@@ -56,7 +56,7 @@ fn requested_rate(test: &RequestedTest) -> Option<u64> {
 
 /// The rates of all tests.
 #[derive(Debug, Default)]
-pub(in crate::measurement_server) struct RateMeter {
+pub struct RateMeter {
     tests: Mutex<BTreeMap<u64, CarriedRate>>,
 }
 
@@ -177,7 +177,7 @@ impl Drop for MeteredTest<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::iperf3::iperf3_messages::TestParameters;
+    use crate::iperf3_messages::TestParameters;
 
     const LIMIT: RateLimit = RateLimit {
         bits_per_second: 10_000_000,

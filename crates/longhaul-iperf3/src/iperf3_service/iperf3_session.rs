@@ -8,19 +8,18 @@ use super::Iperf3Options;
 use super::iperf3_limits::MeteredTest;
 use super::iperf3_streams::{AwaitedStreams, RunningStreams};
 use super::server_observer::RunningTestObserver;
-use crate::iperf3::iperf3_messages::{RequestedTest, TestCookie, TestParameters};
-use crate::iperf3::server_protocol::{
+use super::test_registry::TestRegistry;
+use crate::iperf3_messages::{RequestedTest, TestCookie, TestParameters};
+use crate::server_protocol::{
     ServerAction, ServerInput, ServerProtocol, ServerStep, ServerTestEnd,
 };
-use crate::measurement_server::accept::NewConnection;
-use crate::measurement_server::pending_connections::PendingSlot;
-use crate::measurement_server::serve_event::ServeEvent;
-use crate::measurement_server::session_slots::SessionSlot;
-use crate::measurement_server::{AnonymousLimits, ListeningPort, ServerContext};
-use crate::plan_limits::MAX_RUN_US;
-use crate::session_driver::TRANSFER_POLL;
-use crate::throughput::DEAD_PEER_TIMEOUT;
 use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_probe::measurement_server::{
+    AnonymousLimits, NewConnection, PendingSlot, ServeEvent, ServerContext, SessionSlot,
+};
+use longhaul_probe::plan_limits::MAX_RUN_US;
+use longhaul_probe::session_driver::TRANSFER_POLL;
+use longhaul_probe::throughput::DEAD_PEER_TIMEOUT;
 use longhaul_sys::{listening_socket, sockopt, tcp_info};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -46,10 +45,11 @@ struct AdmittedTest<'a> {
 
 pub(super) struct Iperf3Session<'a> {
     service: &'a ServerContext<'a>,
-    port: &'a ListeningPort,
+    tests: &'a TestRegistry,
     options: &'a Iperf3Options,
     cookie: TestCookie,
     stream: TcpStream,
+    /// The address that the client connected to.
     local: SocketAddr,
     peer: SocketAddr,
     epoch: Instant,
@@ -68,23 +68,25 @@ pub(super) struct Iperf3Session<'a> {
 impl<'a> Iperf3Session<'a> {
     /// Runs the session, beginning after the cookie.
     pub fn run(
-        (service, port): (&'a ServerContext<'a>, &'a ListeningPort),
+        service: &'a ServerContext<'a>,
+        tests: &'a TestRegistry,
         options: &'a Iperf3Options,
         cookie: TestCookie,
         arrival: NewConnection<'a>,
     ) {
         let peer = arrival.peer;
-        match Iperf3Session::new((service, port), options, cookie, arrival) {
+        match Iperf3Session::new(service, tests, options, cookie, arrival) {
             Ok(session) => session.drive(),
             Err(error) => {
                 let why = format!("cannot use its socket: {error}");
-                (service.log)(ServeEvent::Dismissed { peer, why });
+                service.log(ServeEvent::Dismissed { peer, why });
             }
         }
     }
 
     fn new(
-        (service, port): (&'a ServerContext<'a>, &'a ListeningPort),
+        service: &'a ServerContext<'a>,
+        tests: &'a TestRegistry,
         options: &'a Iperf3Options,
         cookie: TestCookie,
         arrival: NewConnection<'a>,
@@ -105,10 +107,10 @@ impl<'a> Iperf3Session<'a> {
         }
         Ok(Iperf3Session {
             service,
-            port,
+            tests,
             options,
             cookie,
-            local: stream.local_addr()?,
+            local: SocketAddr::new(stream.local_addr()?.ip(), arrival.port),
             peer: arrival.peer,
             epoch: Instant::now(),
             idle_rtt: tcp_info::read_tcp_info(&stream).map_or(Duration::ZERO, |info| info.rtt),
@@ -278,7 +280,7 @@ fn anonymous_limits(
     options: &Iperf3Options,
 ) -> Option<AnonymousLimits> {
     let stranger = options.users.is_none() && !options.limits.anonymous_unlimited;
-    service.options.anonymous.filter(|_| stranger)
+    service.options().anonymous.filter(|_| stranger)
 }
 
 fn is_timeout(error: &io::Error) -> bool {

@@ -4,16 +4,16 @@ use super::ServerObserverConfig;
 use super::interval_tracker::{CounterSnapshot, IntervalTracker, KernelStreamData};
 use super::server_observer::{IntervalReport, OpenStream, StartedStreams, TcpState};
 use super::test_registry::{TestEntry, UdpTurn};
-use crate::engine::{
+use crate::counter_readings::{CounterReading, CounterReadings};
+use crate::iperf3_messages::{Iperf3Error, RequestedTest, TestTransport};
+use crate::server_protocol::TestFault;
+use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
+use longhaul_probe::engine::{
     self, DataSocket, DatagramFormat, EndRun, EngineError, StreamEnding, TransferRole as Flow,
 };
-use crate::iperf3::counter_readings::{CounterReading, CounterReadings};
-use crate::iperf3::iperf3_messages::{Iperf3Error, RequestedTest, TestTransport};
-use crate::iperf3::server_protocol::TestFault;
-use crate::measurement_server::udp_hello::open_flow;
-use crate::session::{EngineStart, SessionRole};
-use crate::session_driver::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
-use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
+use longhaul_probe::measurement_server::open_flow;
+use longhaul_probe::session::{EngineStart, SessionRole};
+use longhaul_probe::session_driver::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
 use longhaul_sys::{sockopt, tcp_info};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -208,7 +208,7 @@ impl<'a> RunningStreams<'a> {
     ) -> Result<(RunningStreams<'a>, StartedStreams), TestFault> {
         let (open, taps) = awaited.describe_streams(test);
         let sockets = awaited.take_sockets(test, plan)?;
-        let heads = DatagramFormat::Iperf3(test.counters);
+        let heads = DatagramFormat::Numbered(test.counters);
         let setup = EngineSetup {
             role: SessionRole::Server,
             plan: ThroughputPlan {

@@ -1,7 +1,7 @@
 //! Observers of iperf3 tests, for a program that prints them as iperf3 does.
 
-use crate::iperf3::iperf3_messages::{RequestedTest, TestCookie, TestParameters, TestResults};
-use crate::iperf3::server_protocol::ServerTestEnd;
+use crate::iperf3_messages::{RequestedTest, TestCookie, TestParameters, TestResults};
+use crate::server_protocol::ServerTestEnd;
 use serde_json::Value;
 use std::fmt;
 use std::net::SocketAddr;

@@ -4,10 +4,9 @@
 //! identifies it: for each address, one test at a time may open UDP streams, and others wait.
 
 use super::iperf3_limits::RateMeter;
-use crate::iperf3::iperf3_messages::{TestCookie, UdpGreeting};
+use crate::iperf3_messages::{TestCookie, UdpGreeting};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -37,9 +36,9 @@ struct RegistryTables {
     flows: HashMap<IpAddr, SyncSender<UdpHello>>,
 }
 
+/// The tests that expect streams.
 #[derive(Debug, Default)]
-pub(in crate::measurement_server) struct TestRegistry {
-    arrivals: AtomicU64,
+pub(super) struct TestRegistry {
     held: Mutex<RegistryTables>,
     /// The total rate of all tests.
     pub(super) meter: RateMeter,
@@ -62,11 +61,6 @@ pub(super) struct UdpTurn<'a> {
 }
 
 impl TestRegistry {
-    /// Returns the number of the next connection.
-    pub fn next_number(&self) -> u64 {
-        self.arrivals.fetch_add(1, Ordering::Relaxed)
-    }
-
     /// Registers a test that expects up to `most` streams; `None` if its cookie is in use.
     pub(super) fn register(&self, cookie: TestCookie, most: usize) -> Option<TestEntry<'_>> {
         let mut held = self.lock();

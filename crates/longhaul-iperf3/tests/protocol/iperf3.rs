@@ -1,15 +1,20 @@
 //! iperf3's own client, 3.12 of Debian, against a far end of ours.
 
 use crate::far_end::{FarEnd, HUNG, options};
-use longhaul_probe::iperf3::AuthorizedUsers;
+use longhaul_iperf3::{AuthorizedUsers, Iperf3Handler, Iperf3Options};
 use longhaul_probe::measurement_server::{
-    AnonymousLimits, Iperf3Options, ServeEvent, ServeOptions,
+    AnonymousLimits, ProtocolHandler, ServeEvent, ServeOptions,
 };
 use rsa::pkcs8::{EncodePrivateKey, EncodePublicKey, LineEnding};
 use serde_json::Value;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+fn handlers(options: Option<Iperf3Options>) -> Vec<Arc<dyn ProtocolHandler>> {
+    vec![Arc::new(Iperf3Handler::new(options))]
+}
 
 pub fn open(runs: u32) -> ServeOptions {
     ServeOptions {
@@ -21,6 +26,7 @@ pub fn open(runs: u32) -> ServeOptions {
             bytes: None,
         }),
         max_sessions: runs,
+        handlers: handlers(Some(Iperf3Options::default())),
         ..options()
     }
 }
@@ -207,6 +213,7 @@ fn beyond_the_limits_a_client_is_told_at_once() {
             rate_bps: Some(1_000_000),
             ..AnonymousLimits::default()
         }),
+        handlers: handlers(Some(Iperf3Options::default())),
         ..options()
     });
     let fast = run(&limited, &["-t1"]);
@@ -217,7 +224,7 @@ fn beyond_the_limits_a_client_is_told_at_once() {
     let modest = ["-n", "20K", "-l", "1K", "-b", "500K"];
     assert_eq!(error(&run(&limited, &modest)), None);
     let none = FarEnd::start(ServeOptions {
-        iperf3: None,
+        handlers: handlers(None),
         ..options()
     });
     let refused = run(&none, &["-t1"]);
@@ -225,6 +232,7 @@ fn beyond_the_limits_a_client_is_told_at_once() {
         error(&refused).is_some_and(|text| text.contains("busy")),
         "{refused}"
     );
+    none.event(|event| matches!(event, ServeEvent::ProtocolRefused { .. }).then_some(()));
 }
 
 #[test]
@@ -251,11 +259,11 @@ fn users_are_known_by_their_tokens() {
     let far = FarEnd::start(ServeOptions {
         token: Some("of no use to iperf3, but long enough".to_owned()),
         anonymous: None,
-        iperf3: Some(Iperf3Options {
+        handlers: handlers(Some(Iperf3Options {
             users: Some(users.expect("both are fine")),
             json_output: true,
             ..Iperf3Options::default()
-        }),
+        })),
         ..options()
     });
     let stranger = run(&far, &["-t1"]);

@@ -2,7 +2,7 @@
 
 use crate::far_end::{FarEnd, HUNG};
 use crate::iperf3::{error, kill, open, run};
-use longhaul_probe::iperf3::iperf3_messages::TestState;
+use longhaul_iperf3::iperf3_messages::TestState;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

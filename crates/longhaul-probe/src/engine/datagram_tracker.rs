@@ -9,7 +9,7 @@
 //! available; the two clocks need equal rates, not equal times. Error: a datagram more than 65 536
 //! behind the highest counts as a duplicate.
 
-use crate::iperf3::iperf3_messages::{CounterWidth, Iperf3Header};
+use super::numbered_header::{CounterWidth, NumberedHeader};
 use longhaul_model::report::v1::observation::{StreamEnd, UdpCounts};
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ const LAST: u16 = 1;
 pub enum DatagramFormat {
     /// Longhaul's format, described above.
     Longhaul,
-    /// iperf3's format: no stream and no end mark, and the first number is 1.
-    Iperf3(CounterWidth),
+    /// Time and number only, as in iperf3: no stream and no end mark, and the first number is 1.
+    Numbered(CounterWidth),
 }
 
 impl DatagramFormat {
     pub(super) fn header_bytes(self) -> usize {
         match self {
             DatagramFormat::Longhaul => HEADER_BYTES,
-            DatagramFormat::Iperf3(counters) => counters.header_bytes(),
+            DatagramFormat::Numbered(counters) => counters.header_bytes(),
         }
     }
 
@@ -48,8 +48,8 @@ impl DatagramFormat {
     pub(super) fn write(self, header: DatagramHeader, datagram: &mut [u8]) {
         match self {
             DatagramFormat::Longhaul => header.write(datagram),
-            DatagramFormat::Iperf3(counters) => {
-                let packet = Iperf3Header {
+            DatagramFormat::Numbered(counters) => {
+                let packet = NumberedHeader {
                     seconds: (header.sent_ns / 1_000_000_000) as u32,
                     microseconds: (header.sent_ns % 1_000_000_000 / 1000) as u32,
                     number: header.sequence + 1,
@@ -63,9 +63,9 @@ impl DatagramFormat {
     pub(super) fn read(self, datagram: &[u8]) -> Option<DatagramHeader> {
         let counters = match self {
             DatagramFormat::Longhaul => return DatagramHeader::read(datagram),
-            DatagramFormat::Iperf3(counters) => counters,
+            DatagramFormat::Numbered(counters) => counters,
         };
-        let packet = Iperf3Header::read(datagram, counters)?;
+        let packet = NumberedHeader::read(datagram, counters)?;
         let (seconds, micros) = (u64::from(packet.seconds), u64::from(packet.microseconds));
         Some(DatagramHeader {
             stream: 0,
@@ -314,7 +314,7 @@ mod tests {
         fn a_head_of_iperf3_keeps_number_and_microseconds(sequence in 0..u64::MAX - 1, micros: u32) {
             let header = DatagramHeader { stream: 0, last: false, sequence, sent_ns: u64::from(micros) * 1000 };
             let mut datagram = [0; 16];
-            let heads = DatagramFormat::Iperf3(CounterWidth::Bits64);
+            let heads = DatagramFormat::Numbered(CounterWidth::Bits64);
             heads.write(header, &mut datagram);
             prop_assert_eq!(heads.read(&datagram), Some(header));
         }

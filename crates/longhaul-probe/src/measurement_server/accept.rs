@@ -1,14 +1,12 @@
 //! Accepts connections and recognises their protocol by the first bytes.
 //!
-//! `0x16` begins a TLS handshake: control. `LHD1` begins the preamble of a data stream. Text that
-//! could be a cookie is iperf3.
+//! `0x16` begins a TLS handshake: control. `LHD1` begins the preamble of a data stream. Others are
+//! offered to the handlers.
 
-use super::iperf3_service;
 use super::pending_connections::PendingSlot;
 use super::serve_event::ServeEvent;
 use super::server_hooks::ServerHooks;
-use super::{ListeningPort, STOP_POLL_INTERVAL, ServerContext, udp_hello};
-use crate::iperf3::iperf3_messages::TestCookie;
+use super::{ListeningPort, ProtocolHandler, STOP_POLL_INTERVAL, ServerContext, udp_hello};
 use crate::secure::{ControlChannel, TlsHandshake, boot_proof};
 use crate::session::{AdmissionRules, GREETING_TIMEOUT, RoleState, Session, SessionSetup};
 use crate::session_driver::SessionDriver;
@@ -18,6 +16,8 @@ use longhaul_sys::{listening_socket, poll, sockopt};
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
@@ -29,11 +29,16 @@ const ERROR_PAUSE: Duration = Duration::from_millis(50);
 const PEEK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A new connection of unknown protocol.
-pub(super) struct NewConnection<'a> {
+pub struct NewConnection<'a> {
     pub stream: TcpStream,
     pub peer: SocketAddr,
+    /// The port that it was accepted on.
+    pub port: u16,
     /// Counts accepted connections.
     pub number: u64,
+    /// The time by which the first message must have arrived.
+    pub deadline: Instant,
+    /// To be kept until the peer is admitted or proves that it knows the token.
     pub pending: PendingSlot<'a>,
 }
 
@@ -70,7 +75,7 @@ fn accept_connection<'scope>(
 ) {
     match port.listener.accept() {
         Ok((stream, peer)) => {
-            if let Err(error) = spawn_connection(service, port, scope, (stream, peer)) {
+            if let Err(error) = spawn_connection(service, port, scope, stream, peer) {
                 log_error(service, "handle a connection", &error);
             }
         }
@@ -99,40 +104,38 @@ fn spawn_connection<'scope>(
     service: &'scope ServerContext<'_>,
     port: &'scope ListeningPort,
     scope: &'scope Scope<'scope, '_>,
-    (stream, peer): (TcpStream, SocketAddr),
+    stream: TcpStream,
+    peer: SocketAddr,
 ) -> io::Result<()> {
     let place = service.pending.register(&stream)?;
     let arrival = NewConnection {
         stream,
         peer,
-        number: service.iperf3_tests.next_number(),
+        port: port.address.port(),
+        number: service.arrivals.fetch_add(1, Ordering::Relaxed),
+        deadline: Instant::now() + GREETING_TIMEOUT,
         pending: place,
     };
     thread::Builder::new()
         .name("session".to_owned())
-        .spawn_scoped(scope, move || dispatch_connection(service, port, arrival))?;
+        .spawn_scoped(scope, move || dispatch_connection(service, arrival))?;
     Ok(())
 }
 
 /// The protocol of a connection.
-enum ConnectionKind {
+enum ConnectionKind<'a> {
     Control,
     Data,
-    Iperf3,
+    Handled(&'a dyn ProtocolHandler),
     Unknown,
 }
 
-fn dispatch_connection(
-    service: &ServerContext<'_>,
-    port: &ListeningPort,
-    arrival: NewConnection<'_>,
-) {
-    let peer = arrival.peer;
-    let deadline = Instant::now() + GREETING_TIMEOUT;
+fn dispatch_connection<'a>(service: &'a ServerContext<'a>, arrival: NewConnection<'a>) {
+    let NewConnection { peer, deadline, .. } = arrival;
     let dismissed = |why: String| (service.log)(ServeEvent::Dismissed { peer, why });
-    match peek_kind(&arrival.stream, deadline) {
+    match peek_kind(&service.options.handlers, &arrival.stream, deadline) {
         Ok(ConnectionKind::Control) => {
-            if let Err(why) = handle_control(service, port, arrival) {
+            if let Err(why) = handle_control(service, arrival) {
                 dismissed(why);
             }
         }
@@ -141,9 +144,7 @@ fn dispatch_connection(
                 (service.log)(ServeEvent::StreamRefused { peer, why });
             }
         }
-        Ok(ConnectionKind::Iperf3) => {
-            iperf3_service::handle_connection(service, port, arrival, deadline);
-        }
+        Ok(ConnectionKind::Handled(handler)) => handler.handle_connection(service, arrival),
         Ok(ConnectionKind::Unknown) => {
             dismissed("it uses an unknown protocol".to_owned());
         }
@@ -152,7 +153,11 @@ fn dispatch_connection(
 }
 
 /// Peeks at the first bytes and leaves them in the socket.
-fn peek_kind(stream: &TcpStream, deadline: Instant) -> io::Result<ConnectionKind> {
+fn peek_kind<'a>(
+    handlers: &'a [Arc<dyn ProtocolHandler>],
+    stream: &TcpStream,
+    deadline: Instant,
+) -> io::Result<ConnectionKind<'a>> {
     let mut bytes = [0; DATA_STREAM.len()];
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -168,11 +173,11 @@ fn peek_kind(stream: &TcpStream, deadline: Instant) -> io::Result<ConnectionKind
             return Ok(ConnectionKind::Control);
         }
         if !DATA_STREAM.starts_with(seen) {
-            return Ok(if TestCookie::may_begin_with(seen) {
-                ConnectionKind::Iperf3
-            } else {
-                ConnectionKind::Unknown
-            });
+            let mut handlers = handlers.iter();
+            let handler = handlers.find(|handler| handler.accepts_connection(seen));
+            return Ok(handler.map_or(ConnectionKind::Unknown, |handler| {
+                ConnectionKind::Handled(&**handler)
+            }));
         }
         if seen.len() == DATA_STREAM.len() {
             return Ok(ConnectionKind::Data);
@@ -197,11 +202,7 @@ fn handle_data_stream(
 }
 
 /// Fills `bytes` by one deadline, which a peer cannot extend by sending single bytes.
-pub(super) fn read_until(
-    mut stream: &TcpStream,
-    bytes: &mut [u8],
-    deadline: Instant,
-) -> io::Result<()> {
+pub fn read_until(mut stream: &TcpStream, bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -218,15 +219,16 @@ pub(super) fn read_until(
 }
 
 /// Handles one control connection from the handshake to its close.
-fn handle_control(
-    service: &ServerContext<'_>,
-    port: &ListeningPort,
-    arrival: NewConnection<'_>,
+fn handle_control<'a>(
+    service: &'a ServerContext<'a>,
+    arrival: NewConnection<'a>,
 ) -> Result<(), String> {
     let NewConnection {
         stream,
         peer,
-        pending: place,
+        port,
+        deadline,
+        pending,
         ..
     } = arrival;
     let unusable = |error: io::Error| format!("cannot use its socket: {error}");
@@ -234,7 +236,6 @@ fn handle_control(
     listening_socket::set_dead_peer_timeout(&stream, DEAD_PEER_TIMEOUT).map_err(unusable)?;
     let local = stream.local_addr().map_err(unusable)?;
     let control = stream.try_clone().map_err(unusable)?;
-    let deadline = Instant::now() + GREETING_TIMEOUT;
     let channel = ControlChannel::open(stream, TlsHandshake::Server(service.identity), deadline)
         .map_err(|error| error.to_string())?;
     let setup = SessionSetup {
@@ -247,7 +248,14 @@ fn handle_control(
     let admission = AdmissionRules::new(service.options.anonymous, service.options.max_streams);
     let session = Session::new(setup, RoleState::Server(Box::new(admission)));
     let epoch = Instant::now();
-    let mut hooks = ServerHooks::new((service, port), (local, peer), epoch, place, control);
+    let mut hooks = ServerHooks::new(
+        service,
+        SocketAddr::new(local.ip(), port),
+        peer,
+        epoch,
+        pending,
+        control,
+    );
     let (closed, _) = SessionDriver::new(channel, session, epoch).run(&mut hooks);
     let bytes = hooks.moved_bytes();
     // The slot is released first: a peer may use it as soon as it sees the session closed.

@@ -27,7 +27,7 @@ struct PendingQueue {
 
 /// A pending connection's slot; released when dropped.
 #[derive(Debug)]
-pub(super) struct PendingSlot<'a> {
+pub struct PendingSlot<'a> {
     pending: &'a PendingConnections,
     number: u64,
 }

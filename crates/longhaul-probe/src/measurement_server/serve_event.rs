@@ -11,8 +11,13 @@ pub enum ServeEvent {
     Listening(SocketAddr),
     /// The token is short enough to be guessed offline.
     TokenGuessable,
-    /// An iperf3 client was rejected, because iperf3 is not served.
-    Iperf3Refused(SocketAddr),
+    /// A client of another protocol was rejected, because the protocol is not served.
+    ProtocolRefused {
+        peer: SocketAddr,
+        protocol: &'static str,
+        /// The option that switched it off.
+        option: &'static str,
+    },
     /// A connection of an unknown protocol, or one that was too slow.
     Dismissed {
         peer: SocketAddr,
@@ -41,10 +46,12 @@ pub enum ServeEvent {
         /// Size of the capture file that is sent as well.
         capture_bytes: Option<u64>,
     },
-    /// The peer copies files.
-    Copying {
+    /// A handler has begun a transfer within a session.
+    HandlerTransfer {
         peer: SocketAddr,
-        /// The files are copied to this host.
+        /// The client's activity, such as `copies files`.
+        activity: &'static str,
+        /// The payload flows to this host.
         receiving: bool,
     },
     SessionClosed {
@@ -69,9 +76,13 @@ impl fmt::Display for ServeEvent {
                 "the token is short: an interceptor of a connection can guess it; \
                  omit it to have one generated",
             ),
-            ServeEvent::Iperf3Refused(peer) => write!(
+            ServeEvent::ProtocolRefused {
+                peer,
+                protocol,
+                option,
+            } => write!(
                 f,
-                "{}: refused: iperf3 clients are not served (--no-iperf3)",
+                "{}: refused: {protocol} clients are not served ({option})",
                 PeerAddress(peer)
             ),
             ServeEvent::Dismissed { peer, why } => {
@@ -110,9 +121,13 @@ impl fmt::Display for ServeEvent {
                     None => Ok(()),
                 }
             }
-            ServeEvent::Copying { peer, receiving } => {
+            ServeEvent::HandlerTransfer {
+                peer,
+                activity,
+                receiving,
+            } => {
                 let way = if *receiving { "to" } else { "from" };
-                write!(f, "{}: copies files {way} this host", PeerAddress(peer))
+                write!(f, "{}: {activity} {way} this host", PeerAddress(peer))
             }
             ServeEvent::SessionClosed {
                 peer,

@@ -1,7 +1,6 @@
 //! The server's tasks outside the protocol: capacity, data streams from the listener, engines,
 //! results.
 
-use super::files_session::FilesSession;
 use super::pending_connections::PendingSlot;
 use super::probe_session::ServerProbeSession;
 use super::serve_event::ServeEvent;
@@ -9,13 +8,12 @@ use super::session_log::SessionLog;
 use super::session_slots::SessionSlot;
 use super::stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
 use super::udp_hello::{acknowledge_hello, answer_repeated_hellos, open_flow};
-use super::{ListeningPort, ServerContext};
+use super::{RequestHandler, ServerContext, SessionPeer};
 use crate::engine::{self, DataSocket, EngineError, TransferRole as Flow};
 use crate::plan_limits::{ANONYMOUS_CAPTURE_BYTES, MAX_CAPTURE_BYTES};
 use crate::probing::ReverseSurveyor;
 use crate::program_sanitizer::sanitize_line;
 use crate::run_capture::{RunCapture, attach_capture};
-use crate::secure::random_bytes;
 use crate::session::{
     AdmissionRequest, Session, SessionAction, SessionInput, SessionPurpose, SessionRole,
     SessionState, sends_payload,
@@ -25,8 +23,8 @@ use crate::session_driver::{
     split_results,
 };
 use crate::wire::{
-    AnonymousLimits, ControlMessage, IntervalCounters, ProbeBounds, SessionAccept, SessionNonce,
-    SessionRequest, StreamPreamble,
+    AnonymousLimits, ControlMessage, IntervalCounters, ProbeBounds, SessionAccept, SessionRequest,
+    StreamPreamble,
 };
 use longhaul_capture::capture_refused_caveat;
 use longhaul_model::report::v1::RunParty;
@@ -41,7 +39,7 @@ const MAX_NAME: usize = 64;
 
 pub(super) struct ServerHooks<'a> {
     service: &'a ServerContext<'a>,
-    port: &'a ListeningPort,
+    /// The address that the client connected to.
     local: SocketAddr,
     peer: SocketAddr,
     epoch: Instant,
@@ -50,8 +48,8 @@ pub(super) struct ServerHooks<'a> {
     run: Option<AdmittedRun<'a>>,
     /// Set for a probe session, instead of `run`.
     probes: Option<ServerProbeSession<'a>>,
-    /// The file requests of a probe session.
-    files: Option<FilesSession<'a>>,
+    /// The handlers of further requests of a probe session.
+    handlers: Vec<Box<dyn RequestHandler + 'a>>,
     control: Option<TcpStream>,
     moved: IntervalCounters,
     /// The log lines of this session.
@@ -92,22 +90,22 @@ impl AdmittedRun<'_> {
 
 impl<'a> ServerHooks<'a> {
     pub fn new(
-        (service, port): (&'a ServerContext<'a>, &'a ListeningPort),
-        (local, peer): (SocketAddr, SocketAddr),
+        service: &'a ServerContext<'a>,
+        local: SocketAddr,
+        peer: SocketAddr,
         epoch: Instant,
-        place: PendingSlot<'a>,
+        pending: PendingSlot<'a>,
         control: TcpStream,
     ) -> Self {
         ServerHooks {
             service,
-            port,
             local,
             peer,
             epoch,
-            pending: Some(place),
+            pending: Some(pending),
             run: None,
             probes: None,
-            files: None,
+            handlers: Vec::new(),
             control: Some(control),
             moved: IntervalCounters::default(),
             journal: SessionLog::new(epoch),
@@ -117,12 +115,9 @@ impl<'a> ServerHooks<'a> {
     /// Returns the payload counted by this end's engines in both directions.
     pub fn moved_bytes(&self) -> u64 {
         let run = self.moved.sent_bytes.unwrap_or(0) + self.moved.received_bytes.unwrap_or(0);
-        let files = self.files.as_ref().map_or(0, FilesSession::moved_bytes);
-        run + files
-            + self
-                .probes
-                .as_ref()
-                .map_or(0, ServerProbeSession::moved_bytes)
+        let handled: u64 = self.handlers.iter().map(|it| it.moved_bytes()).sum();
+        let probes = self.probes.as_ref();
+        run + handled + probes.map_or(0, ServerProbeSession::moved_bytes)
     }
 
     /// Logs an event, and adds it to the log lines for the peer.
@@ -143,9 +138,6 @@ impl<'a> ServerHooks<'a> {
             Ok(slot) => slot,
             Err(why) => return SessionInput::NotAdmitted(why),
         };
-        let Some(nonce) = random_bytes().map(SessionNonce) else {
-            return SessionInput::Failed("the kernel provides no random bytes".to_owned());
-        };
         let expected = ExpectedStreams {
             peer: self.peer.ip(),
             streams: plan.streams,
@@ -153,6 +145,11 @@ impl<'a> ServerHooks<'a> {
             reverse: sends_payload(SessionRole::Server, &plan),
             udp: plan.transport != RunTransport::Tcp,
         };
+        let registered = match self.service.expect_streams(expected) {
+            Ok(registered) => registered,
+            Err(why) => return SessionInput::Failed(why),
+        };
+        let nonce = registered.nonce;
         self.log(ServeEvent::SessionOpened {
             peer: self.peer,
             host: sanitize_line(&wanted.party.host, MAX_NAME),
@@ -167,7 +164,7 @@ impl<'a> ServerHooks<'a> {
             capture: self.start_capture(&plan, most_capture_bytes),
             most_capture_bytes,
             plan,
-            registered: self.service.registry.register(nonce, expected),
+            registered,
             open: BTreeMap::new(),
             engines: None,
             _slot: slot,
@@ -186,9 +183,8 @@ impl<'a> ServerHooks<'a> {
                 "`longhaul serve` on the server runs with --no-capture",
             ));
         }
-        let listener = SocketAddr::new(self.local.ip(), self.port.address.port());
         // Packets need less space in the file than in memory.
-        RunCapture::begin((plan, capture), self.peer, listener, 2 * most_bytes)
+        RunCapture::begin((plan, capture), self.peer, self.local, 2 * most_bytes)
     }
 
     fn collect(&mut self) -> Vec<ControlMessage> {
@@ -237,9 +233,6 @@ impl<'a> ServerHooks<'a> {
             Ok(slot) => slot,
             Err(why) => return SessionInput::NotAdmitted(why),
         };
-        let Some(nonce) = random_bytes().map(SessionNonce) else {
-            return SessionInput::Failed("the kernel provides no random bytes".to_owned());
-        };
         let expected = ExpectedStreams {
             peer: self.peer.ip(),
             streams: bounds.flows,
@@ -247,13 +240,17 @@ impl<'a> ServerHooks<'a> {
             reverse: false,
             udp: true,
         };
+        let registered = match self.service.expect_streams(expected) {
+            Ok(registered) => registered,
+            Err(why) => return SessionInput::Failed(why),
+        };
+        let nonce = registered.nonce;
         (self.service.log)(ServeEvent::SessionOpened {
             peer: self.peer,
             host: sanitize_line(&party.host, MAX_NAME),
             anonymous: anonymous.is_some(),
             what: "probes or file copy".to_owned(),
         });
-        let registered = self.service.registry.register(nonce, expected);
         let surveyor = ReverseSurveyor {
             local: self.local.ip().to_canonical(),
             peer: self.peer.ip().to_canonical(),
@@ -265,23 +262,30 @@ impl<'a> ServerHooks<'a> {
             surveyor,
             self.epoch,
         ));
-        self.files = FilesSession::new(self.service, self.peer, anonymous);
+        let peer = SessionPeer {
+            address: self.peer,
+            anonymous,
+        };
+        let handlers = self.service.options.handlers.iter();
+        self.handlers = handlers
+            .filter_map(|handler| handler.open_session(self.service, peer))
+            .collect();
         self.pending = None;
         SessionInput::Admitted(SessionAccept { nonce })
     }
 
     fn start_request(&mut self, ask: SessionRequest) -> Option<SessionInput> {
-        match (ask, &mut self.files, &self.probes) {
-            (SessionRequest::Files(ask), Some(files), _) => files.start_request(*ask),
-            (ask, _, Some(probes)) => probes.send_request(ask),
-            (ask, ..) => Some(SessionInput::Failed(format!("cannot execute {ask:?}"))),
+        let mut handlers = self.handlers.iter_mut();
+        match (handlers.find(|it| it.accepts_request(&ask)), &self.probes) {
+            (Some(handler), _) => handler.start_request(ask),
+            (None, Some(probes)) => probes.send_request(ask),
+            (None, None) => Some(SessionInput::Failed(format!("cannot execute {ask:?}"))),
         }
     }
 
     /// Takes the streams that the listener has delivered.
     fn take_claims(&mut self) -> Option<SessionInput> {
         let device = self.service.options.device.as_deref();
-        let local = SocketAddr::new(self.local.ip(), self.port.address.port());
         let run = self.run.as_mut()?;
         while let Ok(claim) = run.registered.claims.try_recv() {
             let taken = match claim {
@@ -290,7 +294,7 @@ impl<'a> ServerHooks<'a> {
                         .and_then(|()| engine::limit_window(&stream, &run.plan))
                         .map(|()| (preamble, DataSocket::Tcp(stream)))
                 }
-                StreamClaim::Datagram(preamble, from) => open_flow(local, device, from)
+                StreamClaim::Datagram(preamble, from) => open_flow(self.local, device, from)
                     .map_err(|source| engine_error("open a UDP flow", source))
                     .and_then(|socket| {
                         engine::prepare_udp_socket(&socket, &run.plan, from)?;
@@ -349,7 +353,8 @@ fn engine_error(tried: &str, source: io::Error) -> EngineError {
     }
 }
 
-pub(super) fn describe_plan(plan: &ThroughputPlan) -> String {
+/// Describes direction, transport and streams, as seen from this end.
+pub fn describe_plan(plan: &ThroughputPlan) -> String {
     let direction = match plan.direction {
         RunDirection::Forward => "receiving",
         RunDirection::Reverse => "sending",
@@ -381,7 +386,7 @@ impl SessionHooks for ServerHooks<'_> {
     }
 
     fn expects_events(&self) -> bool {
-        self.files.as_ref().is_none_or(FilesSession::is_pending)
+        self.probes.is_none() || self.handlers.iter().any(|handler| handler.is_pending())
     }
 
     fn poll(&mut self, session: &Session, _now: Duration) -> Option<SessionInput> {
@@ -390,17 +395,15 @@ impl SessionHooks for ServerHooks<'_> {
                 "the server is shutting down".to_owned(),
             ));
         }
-        let files = self
-            .files
-            .as_mut()
-            .filter(|_| session.state() == SessionState::Working);
-        if let Some(input) = files.and_then(FilesSession::poll) {
-            return Some(input);
+        if session.state() == SessionState::Working {
+            let answer = self.handlers.iter_mut().find_map(|handler| handler.poll());
+            if answer.is_some() {
+                return answer;
+            }
         }
         if let Some(probes) = &mut self.probes {
-            let local = SocketAddr::new(self.local.ip(), self.port.address.port());
             let device = self.service.options.device.as_deref();
-            return probes.poll(session.state(), |peer| open_flow(local, device, peer));
+            return probes.poll(session.state(), |peer| open_flow(self.local, device, peer));
         }
         match session.state() {
             SessionState::Opening => {

@@ -17,7 +17,7 @@ struct TakenSlots {
 
 /// A session's slot; released when dropped.
 #[derive(Debug)]
-pub(super) struct SessionSlot<'a> {
+pub struct SessionSlot<'a> {
     slots: &'a SessionSlots,
     anonymous: bool,
 }

@@ -1,5 +1,6 @@
 //! The registry of sessions that expect data streams, by nonce.
 
+use crate::secure::random_bytes;
 use crate::wire::{SessionNonce, StreamPreamble};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -8,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 
 /// A data stream that has shown the nonce of a session.
 #[derive(Debug)]
-pub(super) enum StreamClaim {
+pub enum StreamClaim {
     Connection(StreamPreamble, TcpStream),
     /// The address of the client's UDP socket.
     Datagram(StreamPreamble, SocketAddr),
@@ -16,7 +17,7 @@ pub(super) enum StreamClaim {
 
 /// The streams that a session expects.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ExpectedStreams {
+pub struct ExpectedStreams {
     /// The address of the control connection's peer; UDP is accepted from no other.
     pub peer: IpAddr,
     pub streams: u32,
@@ -39,14 +40,17 @@ pub(super) struct StreamRegistry {
 
 /// A session's registration; removed when dropped.
 #[derive(Debug)]
-pub(super) struct SessionEntry<'a> {
+pub struct SessionEntry<'a> {
     registry: &'a StreamRegistry,
-    nonce: SessionNonce,
+    pub nonce: SessionNonce,
     pub claims: mpsc::Receiver<StreamClaim>,
 }
 
 impl StreamRegistry {
-    pub fn register(&self, nonce: SessionNonce, expected: ExpectedStreams) -> SessionEntry<'_> {
+    /// Registers the streams under a random nonce; fails if the kernel provides none.
+    pub fn register(&self, expected: ExpectedStreams) -> Result<SessionEntry<'_>, String> {
+        let nonce = random_bytes().map(SessionNonce);
+        let nonce = nonce.ok_or("the kernel provides no random bytes")?;
         let most = 2 * expected.streams as usize;
         let (sender, claims) = sync_channel(most);
         let entry = RegisteredStreams {
@@ -55,11 +59,11 @@ impl StreamRegistry {
             claims: sender,
         };
         self.lock().insert(nonce, entry);
-        SessionEntry {
+        Ok(SessionEntry {
             registry: self,
             nonce,
             claims,
-        }
+        })
     }
 
     /// Delivers a connection to its session. The error gives the reason for a refusal.
@@ -137,7 +141,6 @@ mod tests {
     #[test]
     fn datagrams_count_only_from_the_sessions_own_peer_and_once() {
         let registry = StreamRegistry::default();
-        let nonce = SessionNonce([1; 16]);
         let expected = ExpectedStreams {
             peer: "::ffff:192.0.2.1".parse().expect("an address"),
             streams: 2,
@@ -145,7 +148,8 @@ mod tests {
             reverse: false,
             udp: true,
         };
-        let registered = registry.register(nonce, expected);
+        let registered = registry.register(expected).expect("random bytes");
+        let nonce = registered.nonce;
         let preamble = |nonce, index, forward| StreamPreamble {
             nonce,
             index,

@@ -2,12 +2,10 @@
 //!
 //! The client's hello must carry the nonce that it received over TLS, and come from the address of
 //! the control connection. Only then does this host send UDP there, beginning with the answer,
-//! which is no longer than the hello. iperf3's hello names no session: it is accepted if one
-//! expects it from that address.
+//! which is no longer than the hello. Other datagrams are offered to the handlers.
 
 use super::serve_event::ServeEvent;
 use super::{ListeningPort, ServerContext};
-use crate::iperf3::iperf3_messages::UdpGreeting;
 use crate::wire::{DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, PREAMBLE_BYTES, StreamPreamble};
 use longhaul_sys::listening_socket::{self, ListenSocketConfig};
 use std::io;
@@ -24,12 +22,10 @@ pub(super) fn receive_hello(service: &ServerContext<'_>, port: &ListeningPort) {
     let mut bytes = [0; PREAMBLE_BYTES + 1];
     match port.datagrams.recv_from(&mut bytes) {
         Ok((count, from)) => {
-            if let Some(greeting) = UdpGreeting::from_hello(&bytes[..count]) {
-                // An iperf3 hello names no session: only an expected address is answered.
-                service.iperf3_tests.deliver_hello(from, greeting);
-                return;
-            }
-            let Some(preamble) = StreamPreamble::decode(&bytes[..count], DATAGRAM_HELLO) else {
+            let bytes = &bytes[..count];
+            let Some(preamble) = StreamPreamble::decode(bytes, DATAGRAM_HELLO) else {
+                let mut handlers = service.options.handlers.iter();
+                handlers.any(|handler| handler.handle_datagram(from, bytes));
                 return;
             };
             if let Err(why) = service.registry.claim_flow(preamble, from) {
@@ -42,7 +38,7 @@ pub(super) fn receive_hello(service: &ServerContext<'_>, port: &ListeningPort) {
 }
 
 /// Opens a flow's own socket: the same port, connected to its peer.
-pub(super) fn open_flow(
+pub fn open_flow(
     local: SocketAddr,
     device: Option<&str>,
     peer: SocketAddr,

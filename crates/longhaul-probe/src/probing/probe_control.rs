@@ -22,7 +22,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// The control session and its server.
-pub(crate) struct ProbeControl {
+pub struct ProbeControl {
     drive: SessionDriver,
     hooks: ProbeControlHooks,
     target: TargetHost,
@@ -30,7 +30,7 @@ pub(crate) struct ProbeControl {
 }
 
 /// Result of opening a session.
-pub(crate) struct OpenedProbeControl {
+pub struct OpenedProbeControl {
     pub control: ProbeControl,
     /// The UDP flow, with the session's number in its datagrams.
     pub flow: Option<(UdpSocket, u64)>,

@@ -14,14 +14,14 @@ use std::time::Instant;
 
 /// The data sockets of a session by direction, ordered by index.
 #[derive(Debug, Default)]
-pub(crate) struct SessionSockets {
+pub struct SessionSockets {
     pub forward: Vec<DataSocket>,
     pub reverse: Vec<DataSocket>,
 }
 
 /// The parameters of an engine that do not depend on the path.
 #[derive(Debug, Clone)]
-pub(crate) struct EngineSetup {
+pub struct EngineSetup {
     pub role: SessionRole,
     pub plan: ThroughputPlan,
     /// The zero of the session's clock.
@@ -29,7 +29,7 @@ pub(crate) struct EngineSetup {
 }
 
 /// The engines of this end.
-pub(crate) struct SessionEngines {
+pub struct SessionEngines {
     sender: Option<EndRun>,
     receiver: Option<EndRun>,
     /// The sender's connections until everything is written. They are then half-closed (unless the
@@ -69,7 +69,7 @@ fn end_run(run: EndRun, addresses: &[AddressTexts]) -> EngineResult {
 
 /// The results of this end's engines.
 #[derive(Debug, Default)]
-pub(crate) struct SessionResults {
+pub struct SessionResults {
     pub sender: Option<EngineResult>,
     pub receiver: Option<EngineResult>,
 }

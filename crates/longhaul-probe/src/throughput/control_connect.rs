@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 /// Time after which the kernel detects a dead peer, if the session has not done so before.
-pub(crate) const DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(60);
+pub const DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct TlsControlConnection {
     pub channel: ControlChannel,
@@ -19,7 +19,7 @@ pub(crate) struct TlsControlConnection {
 }
 
 /// Resolves the target to its first address of the requested family.
-pub(crate) fn resolve_target(target: &TargetHost) -> Result<SocketAddr, ProbeError> {
+pub fn resolve_target(target: &TargetHost) -> Result<SocketAddr, ProbeError> {
     let failed = |source| ProbeError::Resolve {
         host: target.host.clone(),
         source,
@@ -45,10 +45,7 @@ pub(crate) fn resolve_target(target: &TargetHost) -> Result<SocketAddr, ProbeErr
 }
 
 /// Connects with options for small messages.
-pub(crate) fn connect_plain(
-    target: &TargetHost,
-    address: SocketAddr,
-) -> Result<TcpStream, ProbeError> {
+pub fn connect_plain(target: &TargetHost, address: SocketAddr) -> Result<TcpStream, ProbeError> {
     let socket = connect_tcp(target, address)?;
     let small = || -> io::Result<()> {
         sockopt::set_no_delay(&socket, true)?;

@@ -20,7 +20,7 @@ const HELLO_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 const ANSWER_POLL_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// Opens all streams of the plan.
-pub(crate) fn open_data_streams(
+pub fn open_data_streams(
     target: &TargetHost,
     plan: &ThroughputPlan,
     to: SocketAddr,

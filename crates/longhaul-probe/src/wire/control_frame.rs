@@ -33,10 +33,7 @@ pub fn encode_frame(message: &ControlMessage, limit: usize) -> Result<Vec<u8>, W
 }
 
 /// Encodes any JSON value as a frame; iperf3 uses the same framing.
-pub(crate) fn encode_json_frame(
-    message: &impl Serialize,
-    limit: usize,
-) -> Result<Vec<u8>, WireError> {
+pub fn encode_json_frame(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, WireError> {
     let mut frame = vec![0; LENGTH_BYTES];
     serde_json::to_writer(&mut frame, message).map_err(|error| malformed_error(&error))?;
     let length = frame.len() - LENGTH_BYTES;
@@ -49,7 +46,7 @@ pub(crate) fn encode_json_frame(
     Ok(frame)
 }
 
-pub(crate) fn parse_json_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
+pub fn parse_json_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
     serde_json::from_slice(body).map_err(|error| malformed_error(&error))
 }
 

@@ -3,8 +3,6 @@
 
 mod fake;
 mod far_end;
-mod iperf3;
-mod iperf3_broken;
 mod probes;
 mod runs;
 mod trouble;

@@ -15,8 +15,8 @@ use copy_preparation::PreparedCopy;
 use copy_progress_line::CopyProgressLine;
 use jiff::Timestamp;
 use longhaul_analysis::copy_analysis::conclude_copy;
+use longhaul_copy::{CopyError, CopyOutcome};
 use longhaul_model::report::v1::{CopyReport, ReportKind, SCHEMA};
-use longhaul_probe::transfer::{self, CopyError, CopyOutcome};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
     let asked = copy_preparation::prepare_copy(args)?;
     let stop = interrupt::install_stop_flag()?;
     let mut progress = CopyProgressLine::new(args);
-    let copied = transfer::copy_files(&asked.peer, &asked.request, &stop, &mut |now| {
+    let copied = longhaul_copy::copy_files(&asked.peer, &asked.request, &stop, &mut |now| {
         progress.show(now);
     });
     progress.clear();

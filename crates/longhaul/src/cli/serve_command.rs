@@ -6,11 +6,12 @@ use crate::command_failure::{CommandFailure, HOST, USAGE};
 use crate::render::number_format::{count_of, format_rate};
 use crate::render::style::{COMMAND, FAINT, STRONG, paint};
 use jiff::Timestamp;
+use longhaul_copy::{FilesHandler, FilesRoot};
+use longhaul_iperf3::users::DEFAULT_SKEW;
+use longhaul_iperf3::{AuthorizedUsers, Iperf3Handler, Iperf3Options};
 use longhaul_model::units::Bytes;
-use longhaul_probe::iperf3::AuthorizedUsers;
-use longhaul_probe::iperf3::users::DEFAULT_SKEW;
 use longhaul_probe::measurement_server::{
-    AnonymousLimits, FilesRoot, Iperf3Options, MeasurementServer, ServeEvent, ServeOptions,
+    AnonymousLimits, MeasurementServer, ServeEvent, ServeOptions,
 };
 use longhaul_probe::secure::AuthToken;
 use serde_json::{Value, json};
@@ -41,8 +42,10 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         max_sessions: args.max_sessions,
         max_streams: args.max_streams,
         captures: !args.no_capture,
-        files: check_served_folders(&args.files)?,
-        iperf3: iperf3_options(args)?,
+        handlers: vec![
+            Arc::new(FilesHandler::new(check_served_folders(&args.files)?)),
+            Arc::new(Iperf3Handler::new(iperf3_options(args)?)),
+        ],
         command: Some(invocation::redacted_command_line()),
     })?;
     let notice = ServeNotice {
@@ -249,7 +252,9 @@ fn event_json(event: &ServeEvent) -> Value {
     match event {
         ServeEvent::Listening(address) => json!({"event": "listening", "address": address}),
         ServeEvent::TokenGuessable => json!({"event": "token_guessable"}),
-        ServeEvent::Iperf3Refused(peer) => json!({"event": "iperf3_refused", "peer": peer}),
+        ServeEvent::ProtocolRefused { peer, protocol, .. } => {
+            json!({"event": format!("{protocol}_refused"), "peer": peer})
+        }
         ServeEvent::Dismissed { peer, why } => {
             json!({"event": "dismissed", "peer": peer, "why": why})
         }
@@ -280,7 +285,9 @@ fn event_json(event: &ServeEvent) -> Value {
             "streams": streams,
             "capture_bytes": capture_bytes,
         }),
-        ServeEvent::Copying { peer, receiving } => {
+        ServeEvent::HandlerTransfer {
+            peer, receiving, ..
+        } => {
             json!({"event": "copying", "peer": peer, "receiving": receiving})
         }
         ServeEvent::SessionClosed {

@@ -7,9 +7,9 @@ use crate::render::progress_lines::{DirectionProgress, ProgressPrinter, RunProgr
 use crate::render::style::{CAVEAT, paint};
 use crate::render::{iperf3_report_json, throughput_text};
 use jiff::Timestamp;
+use longhaul_iperf3::client_run::{self, Iperf3TestOptions, LoginCredentials};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, ThroughputReport};
-use longhaul_probe::iperf3::client_run::{self, Iperf3TestOptions, LoginCredentials};
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::throughput::{
     self, PayloadProgress, TargetHost, ThroughputOutcome, ThroughputProgress,
@@ -72,13 +72,13 @@ fn run_throughput(
     (target, login): (&TargetHost, Option<&LoginCredentials>),
     plan: &ThroughputPlan,
     watch: &mut dyn FnMut(&ThroughputProgress),
-) -> Result<ThroughputOutcome, ProbeError> {
+) -> Result<ThroughputOutcome, CommandFailure> {
     let wish = Iperf3TestOptions {
         login,
         ..Iperf3TestOptions::default()
     };
     if args.iperf3 {
-        return client_run::run(target, plan, &wish, Duration::ZERO, watch);
+        return Ok(client_run::run(target, plan, &wish, Duration::ZERO, watch)?);
     }
     match throughput::run(target, plan, watch) {
         Err(ProbeError::Iperf3There { .. }) if target.token.is_none() => {
@@ -89,7 +89,7 @@ fn run_throughput(
                 .push(ReportCaveat::new("iperf3_found", IPERF3_FOUND_TEXT));
             Ok(outcome)
         }
-        other => other,
+        other => Ok(other?),
     }
 }
 

@@ -4,15 +4,14 @@ use super::super::iperf3_limits::MeteredTest;
 use super::super::iperf3_streams::AwaitedStreams;
 use super::super::server_observer::AcceptedTest;
 use super::{AdmittedTest, Iperf3Session, anonymous_limits};
-use crate::iperf3::iperf3_messages::{Iperf3Error, RequestedTest, TestParameters, TestTransport};
-use crate::iperf3::server_protocol::{ServerInput, TestFault};
-use crate::iperf3::{convert_test, map_anonymous_limit};
-use crate::measurement_server::serve_event::ServeEvent;
-use crate::measurement_server::server_hooks::describe_plan;
-use crate::plan_limits::check_anonymous;
-use crate::program_sanitizer::sanitize_line;
+use crate::iperf3_messages::{Iperf3Error, RequestedTest, TestParameters, TestTransport};
+use crate::server_protocol::{ServerInput, TestFault};
+use crate::{convert_test, map_anonymous_limit};
 use longhaul_model::report::v1::plan::{CoreAffinity, ThroughputPlan};
-use std::net::SocketAddr;
+use longhaul_probe::measurement_server::ServeEvent;
+use longhaul_probe::measurement_server::describe_plan;
+use longhaul_probe::plan_limits::check_anonymous;
+use longhaul_probe::program_sanitizer::sanitize_line;
 use std::sync::Arc;
 
 const MAX_VERSION: usize = 16;
@@ -23,9 +22,8 @@ impl<'a> Iperf3Session<'a> {
         let turn = match asked.1.transport {
             TestTransport::Tcp => None,
             TestTransport::Udp => {
-                let book = &self.service.iperf3_tests;
-                let Some(turn) = book.reserve_udp_turn(self.peer.ip(), asked.1.all_streams())
-                else {
+                let streams = asked.1.all_streams();
+                let Some(turn) = self.tests.reserve_udp_turn(self.peer.ip(), streams) else {
                     self.waiting = Some(asked);
                     return;
                 };
@@ -39,22 +37,17 @@ impl<'a> Iperf3Session<'a> {
             Err((trouble, why)) => return self.feed(ServerInput::Failed(trouble, why)),
         };
         let most = anonymous_limits(self.service, self.options).map(|most| most.concurrent);
-        let slot = match self.service.slots.take(most) {
+        let slot = match self.service.take_slot(most) {
             Ok(slot) => slot,
             Err(why) => return self.feed(ServerInput::Busy(why)),
         };
-        let Some(entry) = self
-            .service
-            .iperf3_tests
-            .register(self.cookie, test.all_streams())
-        else {
+        let Some(entry) = self.tests.register(self.cookie, test.all_streams()) else {
             return self.feed(ServerInput::Busy("its cookie is already in use".to_owned()));
         };
         self.announce(&asked, &test, &plan);
-        let local = SocketAddr::new(self.local.ip(), self.port.address.port());
-        let device = self.service.options.device.as_deref();
+        let device = self.service.options().device.as_deref();
         self.granted = Some(AdmittedTest {
-            awaited: Some(AwaitedStreams::new(entry, turn, local, device)),
+            awaited: Some(AwaitedStreams::new(entry, turn, self.local, device)),
             plan,
             test,
             metered,
@@ -77,7 +70,7 @@ impl<'a> Iperf3Session<'a> {
 
     fn announce(&mut self, asked: &TestParameters, test: &RequestedTest, plan: &ThroughputPlan) {
         let version = asked.client_version.as_deref().unwrap_or("before 3.1");
-        (self.service.log)(ServeEvent::SessionOpened {
+        self.service.log(ServeEvent::SessionOpened {
             peer: self.peer,
             host: format!("iperf3 {}", sanitize_line(version, MAX_VERSION)),
             anonymous: self.options.users.is_none(),
@@ -87,7 +80,7 @@ impl<'a> Iperf3Session<'a> {
         self.follower = following.map(|following| {
             Arc::clone(&following.observer).test_accepted(AcceptedTest {
                 peer: self.peer,
-                port: self.port.address.port(),
+                port: self.local.port(),
                 cookie: self.cookie,
                 requested: asked.clone(),
                 test: test.clone(),
@@ -102,8 +95,8 @@ impl<'a> Iperf3Session<'a> {
         test: &RequestedTest,
         plan: &ThroughputPlan,
     ) -> Result<Option<MeteredTest<'a>>, TestFault> {
-        if test.streams > self.service.options.max_streams {
-            let most = self.service.options.max_streams;
+        if test.streams > self.service.options().max_streams {
+            let most = self.service.options().max_streams;
             return Err((Iperf3Error::Streams, format!("at most {most} streams")));
         }
         let limits = &self.options.limits;
@@ -117,7 +110,7 @@ impl<'a> Iperf3Session<'a> {
             return Err((Iperf3Error::Authentication, why.to_owned()));
         }
         limits.check_time(test)?;
-        let meter = &self.service.iperf3_tests.meter;
+        let meter = &self.tests.meter;
         limits
             .rate
             .map(|limit| meter.register(test, limit))

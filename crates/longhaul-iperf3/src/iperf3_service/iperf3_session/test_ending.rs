@@ -4,14 +4,14 @@ use super::super::interval_tracker::datagram_growth;
 use super::super::iperf3_streams::EndedTest;
 use super::super::server_observer::{LimiterVerdict, ServerOutput, StreamInterval, TestTotals};
 use super::Iperf3Session;
-use crate::iperf3::counter_readings::{CounterReading, CounterReadings};
-use crate::iperf3::iperf3_messages::{RequestedTest, StreamResults, TestResults, TestTransport};
-use crate::iperf3::server_output::FinishedTest;
-use crate::iperf3::server_protocol::ServerTestEnd;
-use crate::iperf3::server_results::{CountedSpan, build_results, list_streams};
-use crate::measurement_server::serve_event::ServeEvent;
-use crate::program_sanitizer::sanitize_line;
+use crate::counter_readings::{CounterReading, CounterReadings};
+use crate::iperf3_messages::{RequestedTest, StreamResults, TestResults, TestTransport};
+use crate::server_output::FinishedTest;
+use crate::server_protocol::ServerTestEnd;
+use crate::server_results::{CountedSpan, build_results, list_streams};
 use longhaul_model::report::v1::observation::UdpCounts;
+use longhaul_probe::measurement_server::ServeEvent;
+use longhaul_probe::program_sanitizer::sanitize_line;
 use std::io::Read;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ impl Iperf3Session<'_> {
         self.moved = last.map_or(self.moved, CounterReading::total_bytes);
         let test = &granted.test;
         let mut told = build_results(test, &collected, &course);
-        (self.service.log)(ServeEvent::ResultsReady {
+        self.service.log(ServeEvent::ResultsReady {
             peer: self.peer,
             bytes: self.moved,
             streams: test.all_streams() as u32,
@@ -95,7 +95,7 @@ impl Iperf3Session<'_> {
             self.linger();
         }
         let reason = closed.map_or_else(String::new, |closed| closed.to_string());
-        (self.service.log)(ServeEvent::SessionClosed {
+        self.service.log(ServeEvent::SessionClosed {
             peer: self.peer,
             reason: sanitize_line(&reason, 200),
             elapsed: self.epoch.elapsed(),

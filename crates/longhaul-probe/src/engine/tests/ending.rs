@@ -1,7 +1,7 @@
 //! What stands at the end of a stream on iperf3's wire: whole blocks and whole datagrams.
 
 use super::*;
-use crate::iperf3::iperf3_messages::CounterWidth;
+use crate::engine::CounterWidth;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -10,7 +10,7 @@ const BLOCK_BYTES: u64 = 100_000;
 
 fn open_ended(plan: &ThroughputPlan, sockets: Vec<DataSocket>) -> EndRun {
     let spec = EndSpec {
-        heads: DatagramFormat::Iperf3(CounterWidth::Bits64),
+        heads: DatagramFormat::Numbered(CounterWidth::Bits64),
         ending: StreamEnding::Open {
             block_bytes: BLOCK_BYTES,
         },

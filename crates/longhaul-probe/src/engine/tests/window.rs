@@ -1,7 +1,7 @@
 //! What an asked receive buffer does to the window, between longhauls and on iperf3's wire.
 
 use super::*;
-use crate::iperf3::iperf3_messages::CounterWidth;
+use crate::engine::CounterWidth;
 
 const ASKED: u64 = 100_000;
 /// Windows are told in units of the scale.
@@ -44,6 +44,6 @@ fn an_accepted_socket_lets_its_window_grow_to_the_buffer_that_was_asked() {
 
 #[test]
 fn on_iperf3s_wire_an_asked_buffer_does_not_bound_the_window() {
-    let open = widest(DatagramFormat::Iperf3(CounterWidth::Bits64), ASKED);
+    let open = widest(DatagramFormat::Numbered(CounterWidth::Bits64), ASKED);
     assert!(open > Some(LIMIT), "{open:?}: a buffer's room is not used");
 }

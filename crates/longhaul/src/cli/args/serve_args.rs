@@ -3,7 +3,7 @@
 use super::TokenArgs;
 use crate::cli::value_parsers;
 use clap::Args;
-use longhaul_probe::measurement_server::FilesRoot;
+use longhaul_copy::FilesRoot;
 use std::net::IpAddr;
 use std::path::PathBuf;
 

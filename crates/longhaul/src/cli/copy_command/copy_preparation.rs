@@ -5,10 +5,10 @@ use crate::cli::args::CopyArgs;
 use crate::cli::tune_command::scan_history;
 use crate::cli::{command_output, option_resolution};
 use crate::command_failure::{CommandFailure, USAGE};
+use longhaul_copy::{BLOCK_BYTES, CopyRequest, LocalLocation};
 use longhaul_model::report::v1::copy::CopyPlan;
 use longhaul_model::report::v1::scan::TransferSetting;
 use longhaul_probe::throughput::TargetHost;
-use longhaul_probe::transfer::{BLOCK_BYTES, CopyRequest, LocalLocation};
 
 /// The number of streams without an option or a result of `tune_command`.
 const DEFAULT_STREAMS: u32 = 4;

@@ -3,8 +3,8 @@
 use crate::cli::args::CopyArgs;
 use crate::render::number_format::format_rate;
 use crate::render::style::{FAINT, paint};
+use longhaul_copy::CopyProgress;
 use longhaul_model::units::{Bytes, Rate, format_duration};
-use longhaul_probe::transfer::CopyProgress;
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;

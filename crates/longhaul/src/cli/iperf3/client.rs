@@ -15,7 +15,7 @@ use crate::cli::args::Iperf3Args;
 use crate::cli::interrupt;
 use client_request::ClientRequest;
 use document::Document;
-use longhaul_probe::iperf3::client_run::{
+use longhaul_iperf3::client_run::{
     self, ClientObserverConfig, ClientTestObserver, Iperf3TestOptions, ObservedResults,
 };
 use screen::Screen;

@@ -1,8 +1,8 @@
 //! What is counted of streams, as the lines of both roles want it.
 
 use crate::render::iperf3_report_json::live_json;
-use longhaul_probe::iperf3::text_output::{IntervalRow, StreamSide};
-use longhaul_probe::measurement_server::server_observer::{IntervalReport, StreamInterval};
+use longhaul_iperf3::iperf3_service::server_observer::{IntervalReport, StreamInterval};
+use longhaul_iperf3::text_output::{IntervalRow, StreamSide};
 
 /// A stream in an interval; `id` numbers it.
 pub fn row(id: i64, interval: &IntervalReport, stream: &StreamInterval) -> IntervalRow {

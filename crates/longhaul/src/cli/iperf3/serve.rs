@@ -11,11 +11,12 @@ use super::Refusal;
 use super::system;
 use crate::cli::args::Iperf3Args;
 use desk::{Desk, Form};
-use longhaul_probe::iperf3::AuthorizedUsers;
-use longhaul_probe::iperf3::users::DEFAULT_SKEW;
+use longhaul_iperf3::users::DEFAULT_SKEW;
+use longhaul_iperf3::{
+    AuthorizedUsers, Iperf3Handler, Iperf3Limits, Iperf3Options, RateLimit, ServerObserverConfig,
+};
 use longhaul_probe::measurement_server::{
-    AnonymousLimits, DetachedProcess, Iperf3Limits, Iperf3Options, MeasurementServer, RateLimit,
-    ServeOptions, ServerObserverConfig, detach,
+    AnonymousLimits, DetachedProcess, MeasurementServer, ServeOptions, detach,
 };
 use longhaul_probe::probe_error::ServeError;
 use pidfile::PidFile;
@@ -141,7 +142,7 @@ fn options(
         } else {
             MOST_SESSIONS
         },
-        iperf3: Some(Iperf3Options {
+        handlers: vec![Arc::new(Iperf3Handler::new(Some(Iperf3Options {
             users,
             json_output: desk.form != Form::Text,
             limits: Iperf3Limits {
@@ -155,7 +156,7 @@ fn options(
                 observer: Arc::clone(desk) as Arc<_>,
                 interval: Some(every).filter(|every| !every.is_zero()),
             }),
-        }),
+        })))],
         command: Some(crate::cli::invocation::redacted_command_line()),
         ..ServeOptions::default()
     })

@@ -1,7 +1,7 @@
 //! What this host and this program are, as iperf3 says it.
 
 use jiff::Timestamp;
-use longhaul_probe::iperf3::RELEASE;
+use longhaul_iperf3::RELEASE;
 use std::fs;
 
 /// As JSON has it: scripts want it to begin with `iperf 3.`.

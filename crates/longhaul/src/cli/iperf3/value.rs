@@ -3,7 +3,7 @@
 use crate::cli::value_parsers;
 use jiff::Zoned;
 use jiff::fmt::strtime;
-use longhaul_probe::iperf3::text_output::RateFormat;
+use longhaul_iperf3::text_output::RateFormat;
 use std::net::IpAddr;
 use std::time::Duration;
 

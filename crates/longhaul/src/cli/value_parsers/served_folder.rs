@@ -1,6 +1,6 @@
 //! Parses a served folder: `DIR`, `DIR:ro` or `DIR:rw`.
 
-use longhaul_probe::measurement_server::FilesRoot;
+use longhaul_copy::FilesRoot;
 use std::path::PathBuf;
 
 pub fn parse_served_folder(text: &str) -> Result<FilesRoot, String> {

@@ -5,8 +5,8 @@
 //! intervals, as iperf3 does.
 
 use super::{FIRST_SOCKET, build_span, insert_if_some, json_number};
-use longhaul_probe::iperf3::iperf3_messages::{StreamResults, TestResults};
-use longhaul_probe::measurement_server::server_observer::{
+use longhaul_iperf3::iperf3_messages::{StreamResults, TestResults};
+use longhaul_iperf3::iperf3_service::server_observer::{
     DatagramCounts, IntervalReport, StartedStreams, StreamInterval,
 };
 use serde_json::{Map, Value, json};

@@ -3,11 +3,11 @@
 use crate::cli::args::{Iperf3Args, Iperf3ClientArgs, choose_padding};
 use crate::cli::iperf3::value::HostAndDevice;
 use crate::cli::iperf3::{Refusal, password};
+use longhaul_iperf3::client_run::LoginCredentials;
+use longhaul_iperf3::text_output::text_opening::PrintedLimit;
 use longhaul_model::report::v1::plan::{
     CoreAffinity, ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
 };
-use longhaul_probe::iperf3::client_run::LoginCredentials;
-use longhaul_probe::iperf3::text_output::text_opening::PrintedLimit;
 use longhaul_probe::plan_limits::{DATAGRAM_BYTES, MAX_RATE_BPS};
 use longhaul_probe::throughput::{AddressFamily, LocalBind, TargetHost};
 use std::net::IpAddr;

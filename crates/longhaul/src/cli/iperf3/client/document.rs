@@ -6,10 +6,10 @@ use crate::cli::args::Iperf3Args;
 use crate::cli::iperf3::system;
 use crate::cli::iperf3::writer::Writer;
 use crate::render::iperf3_report_json::live_json::{self, SenderExtremes, StreamBothEnds};
+use longhaul_iperf3::client_run::{ClientTestObserver, ObservedResults, TestControlInfo};
+use longhaul_iperf3::iperf3_service::server_observer::{IntervalReport, StartedStreams};
+use longhaul_iperf3::text_output::text_opening::PrintedLimit;
 use longhaul_model::report::v1::plan::RunDirection;
-use longhaul_probe::iperf3::client_run::{ClientTestObserver, ObservedResults, TestControlInfo};
-use longhaul_probe::iperf3::text_output::text_opening::PrintedLimit;
-use longhaul_probe::measurement_server::server_observer::{IntervalReport, StartedStreams};
 use serde_json::{Map, Value, json};
 use std::io;
 

@@ -1,17 +1,19 @@
 //! What went wrong, in iperf3's words where it has some: scripts look for them.
 
 use crate::cli::iperf3::writer::plain;
-use longhaul_probe::iperf3::client_run::{ClientStep, ClientTestEnd};
+use longhaul_iperf3::client_run::{ClientStep, ClientTestEnd, Iperf3RunError};
 use longhaul_probe::probe_error::ProbeError;
 use std::error::Error;
 
 /// The text behind `iperf3: error - `.
-pub fn text(error: &ProbeError) -> String {
+pub fn text(error: &Iperf3RunError) -> String {
     match error {
-        ProbeError::Resolve { source, .. } | ProbeError::Connect { source, .. } => {
+        Iperf3RunError::Probe(
+            ProbeError::Resolve { source, .. } | ProbeError::Connect { source, .. },
+        ) => {
             format!("unable to connect to server: {}", plain(source))
         }
-        ProbeError::Iperf3 { closed, .. } => ended(closed),
+        Iperf3RunError::Test { closed, .. } => ended(closed),
         other => match other.source() {
             Some(source) => format!("{other}: {source}"),
             None => other.to_string(),

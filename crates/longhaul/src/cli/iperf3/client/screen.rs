@@ -8,16 +8,16 @@ use crate::cli::iperf3::system;
 use crate::cli::iperf3::writer::Writer;
 use crate::render::iperf3_report_json::live_json;
 use crate::render::text_page::{WIDTH, wrap_text};
-use longhaul_model::report::v1::plan::RunDirection;
-use longhaul_probe::iperf3::client_run::{ClientTestObserver, ObservedResults, TestControlInfo};
-use longhaul_probe::iperf3::iperf3_messages::TestResults;
-use longhaul_probe::iperf3::text_output::{
+use longhaul_iperf3::client_run::{ClientTestObserver, ObservedResults, TestControlInfo};
+use longhaul_iperf3::iperf3_messages::TestResults;
+use longhaul_iperf3::iperf3_service::server_observer::{
+    IntervalReport, StartedStreams, StreamInterval,
+};
+use longhaul_iperf3::text_output::{
     self, CpuUtilization, IntervalRow, StreamSide, TextLayout, TextRole, TotalRow, VerboseTotals,
     text_opening,
 };
-use longhaul_probe::measurement_server::server_observer::{
-    IntervalReport, StartedStreams, StreamInterval,
-};
+use longhaul_model::report::v1::plan::RunDirection;
 use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;

@@ -7,11 +7,11 @@ use super::test::ShownTest;
 use super::words::{self, INTERRUPTED};
 use crate::cli::args::Iperf3Args;
 use crate::cli::iperf3::Refusal;
-use longhaul_probe::iperf3::server_protocol::ServerTestEnd;
-use longhaul_probe::iperf3::text_output::{RateFormat, text_opening};
-use longhaul_probe::measurement_server::server_observer::{
+use longhaul_iperf3::iperf3_service::server_observer::{
     AcceptedTest, RunningTestObserver, ServerTestObserver,
 };
+use longhaul_iperf3::server_protocol::ServerTestEnd;
+use longhaul_iperf3::text_output::{RateFormat, text_opening};
 use longhaul_probe::measurement_server::{MeasurementServer, ServeEvent};
 use std::collections::BTreeSet;
 use std::fmt;

@@ -6,8 +6,8 @@
 use super::test::socket;
 use crate::cli::iperf3::system;
 use crate::render::iperf3_report_json::live_json::{self, SenderExtremes};
-use longhaul_probe::iperf3::iperf3_messages::{RequestedTest, TestLimit, TestTransport};
-use longhaul_probe::measurement_server::server_observer::{
+use longhaul_iperf3::iperf3_messages::{RequestedTest, TestLimit, TestTransport};
+use longhaul_iperf3::iperf3_service::server_observer::{
     AcceptedTest, IntervalReport, StartedStreams, StreamInterval, TestTotals,
 };
 use serde_json::{Map, Value, json};

@@ -6,14 +6,14 @@ use super::screen::ScreenSlot;
 use super::words;
 use crate::cli::iperf3::rows::{row, side};
 use crate::cli::iperf3::system;
-use longhaul_probe::iperf3::iperf3_messages::{TestLimit, TestTransport};
-use longhaul_probe::iperf3::server_protocol::ServerTestEnd;
-use longhaul_probe::iperf3::text_output::{
-    CpuUtilization, IntervalRow, TextLayout, TextRole, TotalRow, VerboseTotals, text_opening,
-};
-use longhaul_probe::measurement_server::server_observer::{
+use longhaul_iperf3::iperf3_messages::{TestLimit, TestTransport};
+use longhaul_iperf3::iperf3_service::server_observer::{
     AcceptedTest, IntervalReport, RunningTestObserver, ServerOutput, StartedStreams,
     StreamInterval, TestTotals,
+};
+use longhaul_iperf3::server_protocol::ServerTestEnd;
+use longhaul_iperf3::text_output::{
+    CpuUtilization, IntervalRow, TextLayout, TextRole, TotalRow, VerboseTotals, text_opening,
 };
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What iperf3 says of a test that did not end well.
 
-use longhaul_probe::iperf3::iperf3_messages::{Iperf3Error, ServerRefusal};
-use longhaul_probe::iperf3::server_protocol::ServerTestEnd;
+use longhaul_iperf3::iperf3_messages::{Iperf3Error, ServerRefusal};
+use longhaul_iperf3::server_protocol::ServerTestEnd;
 
 /// When a signal ends the server.
 pub const INTERRUPTED: &str = "interrupt - the server has terminated";
@@ -47,7 +47,7 @@ pub fn counts(closed: &ServerTestEnd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_probe::iperf3::server_protocol::ServerStep;
+    use longhaul_iperf3::server_protocol::ServerStep;
 
     #[test]
     fn errors_are_those_that_3_12_prints() {
