@@ -78,6 +78,7 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
         workspace: &[
             "longhaul-model",
             "longhaul-analysis",
+            "longhaul-capture",
             "longhaul-sys",
             "longhaul-probe",
         ],

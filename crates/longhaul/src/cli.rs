@@ -6,6 +6,7 @@
 //! - [`option_resolution`]: turns options into a plan and a target; first without I/O, then with the host
 //! - [`mod@test_command`], [`serve_command`], [`lab_command`], [`report_command`]: the commands of these names
 //! - [`tune_command`], [`mod@path_command`], [`available_command`], [`load_command`], [`host_command`], [`predict_command`]: more commands
+//! - [`iperf3_command`]: `test` and `serve` with the options of iperf3
 //! - [`mod@copy_command`]: copies files and reports what limited the copy
 //! - [`mod@watch_command`]: checks the watch file and starts the agent
 //! - [`capture_command`]: reads packet captures
@@ -31,11 +32,12 @@ pub mod host_command;
 pub mod import_command;
 mod interrupt;
 pub mod invocation;
-pub mod iperf3;
+pub mod iperf3_command;
 pub mod lab_command;
 pub mod load_command;
 pub mod manual;
 pub mod option_resolution;
+mod password_prompt;
 pub mod path_command;
 pub mod predict_command;
 pub mod record_command;

@@ -24,11 +24,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     command_failure::install_panic_hook();
     let outcome = std::panic::catch_unwind(|| {
-        let mut words = std::env::args_os();
-        if cli::iperf3::is_called(words.next().as_deref()) {
-            return Ok(cli::iperf3::run(&words.collect::<Vec<_>>()));
-        }
-        let cli = CliArgs::parse();
+        let parsed = CliArgs::try_parse().map_err(cli::args::add_replacement);
+        let cli = parsed.unwrap_or_else(|error| error.exit());
         choose_colour(cli.color);
         run(cli.command)
     });
@@ -55,7 +52,7 @@ fn run(command: CliCommand) -> Result<ExitCode, command_failure::CommandFailure>
         CliCommand::Load(args) => cli::load_command::run(&args),
         CliCommand::Copy(args) => cli::copy_command::run(&args),
         CliCommand::Host(args) => cli::host_command::run(&args),
-        CliCommand::Iperf3(args) => Ok(cli::iperf3::run(&args.words)),
+        CliCommand::Iperf3(args) => cli::iperf3_command::run(&args),
         CliCommand::Predict(args) => cli::predict_command::run(&args),
         CliCommand::Lab(args) => cli::lab_command::run(args.command),
         CliCommand::Report(args) => cli::report_command::run(args.command),

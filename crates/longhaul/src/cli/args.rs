@@ -27,9 +27,7 @@ pub use copy_args::CopyArgs;
 pub use data_args::{DataArgs, DataCommand};
 pub use host_args::HostArgs;
 pub use import_args::ImportArgs;
-pub use iperf3_args::{
-    Iperf3Args, Iperf3ClientArgs, Iperf3PassthroughArgs, Iperf3UserArgs, choose_padding,
-};
+pub use iperf3_args::{Iperf3Args, Iperf3UserArgs, add_replacement};
 pub use lab_args::{
     LabArgs, LabBackendArg, LabCommand, LabExecArgs, LabRunArgs, LabSetupArgs, LabUpArgs,
 };
@@ -80,7 +78,7 @@ const HELP_TEMPLATE: &str = "\
   load         Measure RTT and loss under load, and the effect on other flows
   copy         Copy files and report whether disk, CPU or network was the limit
   serve        Run the server side of tests
-  iperf3       Measure or serve with the options and output of iperf3
+  iperf3       Measure or serve with the options of iperf3
 
 \x1b[1m\x1b[4mTune:\x1b[0m
   tune         Find the best window, number of streams and congestion control
@@ -156,8 +154,8 @@ pub enum CliCommand {
     Copy(Box<CopyArgs>),
     /// Audit, change and restore this host's settings for long fat paths
     Host(Box<HostArgs>),
-    /// Measure or serve with the options and output of iperf3
-    Iperf3(Iperf3PassthroughArgs),
+    /// Measure or serve with the options of iperf3
+    Iperf3(Box<Iperf3Args>),
     /// Predict throughput for windows and streams; compare with a scan
     Predict(Box<PredictArgs>),
     /// Emulate long paths with known properties on this machine

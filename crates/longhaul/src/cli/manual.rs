@@ -1,6 +1,6 @@
 //! `longhaul completions` and `longhaul man`, generated from the definitions of the options.
 
-use super::args::{CliArgs, CompletionsArgs, Iperf3Args, ManArgs};
+use super::args::{CliArgs, CompletionsArgs, ManArgs};
 use crate::command_failure::{CommandFailure, HOST, USAGE};
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
@@ -14,18 +14,14 @@ const VERSION: &str = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
 /// Writes the completion script of a shell to standard output.
 pub fn write_completions(args: &CompletionsArgs) -> Result<ExitCode, CommandFailure> {
     let mut script = Vec::new();
-    clap_complete::generate(
-        args.shell,
-        &mut command_definition(),
-        "longhaul",
-        &mut script,
-    );
+    let mut command = CliArgs::command().disable_help_subcommand(true);
+    clap_complete::generate(args.shell, &mut command, "longhaul", &mut script);
     write_stdout(&script)
 }
 
 /// Writes one manual page to standard output, or all of them into a folder.
 pub fn run(args: &ManArgs) -> Result<ExitCode, CommandFailure> {
-    let mut root = command_definition();
+    let mut root = CliArgs::command().disable_help_subcommand(true);
     root.build();
     let mut pages = Vec::new();
     collect_pages(&root, "longhaul".to_owned(), &mut pages);
@@ -49,17 +45,6 @@ pub fn run(args: &ManArgs) -> Result<ExitCode, CommandFailure> {
     let mut text = Vec::new();
     page.render(&mut text)?;
     write_stdout(&text)
-}
-
-/// Returns the command line with the options of `iperf3`, which it otherwise passes on unread.
-fn command_definition() -> Command {
-    let iperf3 = Iperf3Args::command();
-    CliArgs::command()
-        .disable_help_subcommand(true)
-        .mut_subcommand("iperf3", |passed| match passed.get_about().cloned() {
-            Some(about) => iperf3.about(about),
-            None => iperf3,
-        })
 }
 
 /// Adds the page of `command` and those of its subcommands, by name.

@@ -21,7 +21,7 @@ const TOKEN_VARIABLE: &str = "LONGHAUL_TOKEN";
 /// The maximum size of a token file. A token is a short line, so a longer file is the wrong one.
 const MAX_TOKEN_FILE_BYTES: u64 = 4096;
 /// The default rate of a UDP run: iperf's, which harms no path.
-const DEFAULT_UDP_RATE_BPS: u64 = 1_000_000;
+pub const DEFAULT_UDP_RATE_BPS: u64 = 1_000_000;
 
 /// Builds the plan from the options, without I/O and without `--start-at`.
 pub fn plan_throughput(args: &TestArgs) -> Result<ThroughputPlan, CommandFailure> {

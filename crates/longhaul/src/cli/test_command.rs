@@ -22,7 +22,15 @@ use std::time::Duration;
 const IPERF3_FOUND_TEXT: &str = "an iperf3 server answered, and the run used its protocol; select it with \
                      `--iperf3`";
 
+/// The length of the intervals of iperf3's JSON.
+pub const JSON_INTERVAL_US: u64 = 1_000_000;
+
 pub fn run(args: &TestArgs) -> Result<ExitCode, CommandFailure> {
+    run_with_intervals(args, JSON_INTERVAL_US)
+}
+
+/// Runs the command with intervals of this length in iperf3's JSON; 0 for a single one.
+pub fn run_with_intervals(args: &TestArgs, interval_us: u64) -> Result<ExitCode, CommandFailure> {
     let report = measure_throughput(args)?;
     match args.output_format() {
         TestFormat::Text => {
@@ -32,7 +40,7 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, CommandFailure> {
             command_output::print_report(&report, throughput_text::render_throughput, true)?;
         }
         TestFormat::Iperf3 => {
-            command_output::print_json(&iperf3_report_json::to_iperf3_json(&report))?;
+            command_output::print_json(&iperf3_report_json::to_iperf3_json(&report, interval_us))?;
         }
     }
     Ok(report_missed_expectations(args, &report))

@@ -6,7 +6,6 @@
 
 mod end_object;
 mod interval_objects;
-pub mod live_json;
 
 use jiff::Timestamp;
 use longhaul_model::report::v1::ThroughputReport;
@@ -50,8 +49,8 @@ impl DirectionView<'_> {
     }
 }
 
-/// Returns the whole JSON object.
-pub fn to_iperf3_json(report: &ThroughputReport) -> Value {
+/// Returns the whole JSON object, with intervals of `interval_us`, or a single one if that is 0.
+pub fn to_iperf3_json(report: &ThroughputReport, interval_us: u64) -> Value {
     let observation = &report.observation;
     let forward = DirectionView {
         observation,
@@ -67,7 +66,7 @@ pub fn to_iperf3_json(report: &ThroughputReport) -> Value {
     let ways: Vec<DirectionView> = std::iter::once(forward).chain(reverse).collect();
     json!({
         "start": build_start(report, &ways),
-        "intervals": interval_objects::build_intervals(&ways),
+        "intervals": interval_objects::build_intervals(&ways, interval_us),
         "end": end_object::build_end(&ways),
     })
 }

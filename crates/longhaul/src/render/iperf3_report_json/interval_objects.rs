@@ -1,4 +1,4 @@
-//! The `intervals` array: one-second intervals from this end's samples.
+//! The `intervals` array, from this end's samples.
 
 use super::{DirectionView, MICROS, build_span, insert_if_some};
 use longhaul_model::report::v1::observation::{
@@ -6,12 +6,11 @@ use longhaul_model::report::v1::observation::{
 };
 use serde_json::{Map, Value, json};
 
-const INTERVAL_US: u64 = 1_000_000;
 /// The minimum length of an incomplete interval at the end of a run.
 const MIN_LAST_INTERVAL_US: u64 = 100_000;
 
-/// Returns all intervals of all directions.
-pub fn build_intervals(ways: &[DirectionView]) -> Vec<Value> {
+/// Returns all intervals of all directions; a single one if `interval_us` is 0.
+pub fn build_intervals(ways: &[DirectionView], interval_us: u64) -> Vec<Value> {
     let streams = || {
         ways.iter()
             .flat_map(|way| way.observation.streams.iter().map(move |s| way.own_end(s)))
@@ -22,10 +21,9 @@ pub fn build_intervals(ways: &[DirectionView]) -> Vec<Value> {
         .max()
         .unwrap_or(0);
     let lasted = lasted.saturating_sub(begin);
-    let mut edges: Vec<u64> = (0..=lasted / INTERVAL_US)
-        .map(|i| i * INTERVAL_US)
-        .collect();
-    if lasted % INTERVAL_US >= MIN_LAST_INTERVAL_US || edges.len() < 2 {
+    let whole = lasted.checked_div(interval_us).unwrap_or(0);
+    let mut edges: Vec<u64> = (0..=whole).map(|i| i * interval_us).collect();
+    if lasted - whole * interval_us >= MIN_LAST_INTERVAL_US || edges.len() < 2 {
         edges.push(lasted);
     }
     edges
