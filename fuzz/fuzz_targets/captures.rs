@@ -7,7 +7,6 @@ use libfuzzer_sys::fuzz_target;
 use longhaul_analysis::capture_analysis::CaptureAnalyser;
 use longhaul_capture::anonymise;
 use longhaul_capture::capture_reader::CaptureReader;
-use longhaul_capture::decode;
 use longhaul_capture::rewrite_capture;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -19,10 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     while let Some(record) = reader.next_packet() {
         assert!(record.bytes.len() <= bytes.len());
         packets += 1;
-        let (at_ns, link) = (record.at_ns, record.link_type);
-        if let Some(packet) =
-            decode::decode_packet(at_ns, link, record.original_bytes, record.bytes)
-        {
+        if let Some(packet) = record.decode() {
             analyser.add_packet(&packet);
         }
     }

@@ -13,11 +13,12 @@ use crate::capture_reader::CaptureReader;
 use crate::decode::{self, IpLayout};
 use crate::pcapng_writer::{PcapngWriter, SectionHeader};
 use crate::{CaptureRecord, LINK_RAW};
+use etherparse::{IpNumber, Ipv4HeaderSlice};
 use longhaul_model::report::v1::capture::CaptureInterface;
 use ring::hmac;
 use ring::rand::SystemRandom;
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The maximum number of cached addresses. Others are computed again, with the same result.
@@ -37,8 +38,8 @@ pub struct AnonymisedCounts {
 ///
 /// # Errors
 /// The kernel provides no random bytes, or `to` cannot be written.
-pub fn copy_anonymised<R: Read>(
-    from: &mut CaptureReader<R>,
+pub fn copy_anonymised(
+    from: &mut CaptureReader<'_>,
     to: &mut dyn Write,
 ) -> io::Result<AnonymisedCounts> {
     let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
@@ -102,24 +103,20 @@ fn replace_addresses(copy: &mut [u8], layout: &IpLayout, mask: &mut AddressMask)
         place.copy_from_slice(&both);
     }
     if layout.source.is_ipv4() {
-        copy[10..12].fill(0);
-        let sum = internet_checksum(&copy[..layout.header_bytes]);
-        copy[10..12].copy_from_slice(&sum.to_be_bytes());
+        if let Ok(header) = Ipv4HeaderSlice::from_slice(copy) {
+            let sum = header.to_header().calc_header_checksum();
+            copy[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
     }
-}
-
-/// Returns the Internet checksum of `header` (RFC 1071).
-fn internet_checksum(header: &[u8]) -> u16 {
-    let words = header.as_chunks::<2>().0.iter();
-    let mut sum: u32 = words.map(|word| u32::from(u16::from_be_bytes(*word))).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 fn zero_checksum(copy: &mut [u8], layout: &IpLayout) {
-    let at = layout.header_bytes + if layout.protocol == 6 { 16 } else { 6 };
+    let at = layout.header_bytes
+        + if layout.protocol == IpNumber::TCP {
+            16
+        } else {
+            6
+        };
     if let Some(place) = copy.get_mut(at..at + 2) {
         place.fill(0);
     }
@@ -128,7 +125,7 @@ fn zero_checksum(copy: &mut [u8], layout: &IpLayout) {
 /// Replaces unknown TCP options by padding, because they may contain anything.
 fn clean_options(copy: &mut [u8], layout: &IpLayout) {
     const KNOWN: [u8; 5] = [2, 3, 4, 5, 8];
-    if layout.protocol != 6 {
+    if layout.protocol != IpNumber::TCP {
         return;
     }
     let mut at = layout.header_bytes + 20;

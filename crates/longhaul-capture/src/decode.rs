@@ -3,25 +3,23 @@
 //! The input is not trusted: a packet that contradicts its headers yields `None`. Source: RFC 791,
 //! 8200, 9293, 768, 7323, 2018; link types of the tcpdump group's registry.
 
+use crate::CaptureRecord;
+use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxIpSlice, TcpHeaderSlice};
 use longhaul_model::decoded_packet::{
     DecodedPacket, PacketTransport, PayloadHead, TcpFlags, TcpHeader, TcpHeaderOptions,
 };
 use std::hash::{DefaultHasher, Hasher};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 /// The number of payload bytes that are compared between packets.
 const COMPARED_BYTES: usize = 64;
-/// The maximum number of IPv6 extension headers that are skipped.
-const MAX_EXTENSIONS: usize = 8;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 /// The layout of an IP packet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct IpLayout {
+pub(crate) struct IpLayout {
     pub source: IpAddr,
     pub destination: IpAddr,
-    pub protocol: u8,
+    pub protocol: IpNumber,
     /// Length of the IP headers.
     pub header_bytes: usize,
     /// Length of the whole packet from its header; 0 if the header gives none (larger than 64 KiB).
@@ -29,6 +27,13 @@ pub(super) struct IpLayout {
     pub ecn: u8,
     /// Set if there are headers between the IP header and the transport header.
     pub has_extensions: bool,
+}
+
+impl CaptureRecord<'_> {
+    /// Decodes a TCP or UDP packet.
+    pub fn decode(&self) -> Option<DecodedPacket> {
+        decode_packet(self.at_ns, self.link_type, self.original_bytes, self.bytes)
+    }
 }
 
 /// Decodes a TCP or UDP packet that was captured on a link of the given type.
@@ -46,10 +51,10 @@ pub fn decode_packet(
         total => total as u32,
     };
     let rest = ip.get(layout.header_bytes..)?;
-    let (source, destination) = parse_ports(rest)?;
+    let (source, destination) = (u16_at(rest, 0)?, u16_at(rest, 2)?);
     let (transport, header_bytes) = match layout.protocol {
-        UDP => (PacketTransport::Udp, 8),
-        TCP => {
+        IpNumber::UDP => (PacketTransport::Udp, 8),
+        IpNumber::TCP => {
             let (segment, header_bytes) = parse_tcp_header(rest)?;
             (PacketTransport::Tcp(segment), header_bytes)
         }
@@ -79,8 +84,8 @@ pub fn count_header_bytes(ip: &[u8]) -> usize {
         let layout = parse_ip_layout(ip)?;
         let rest = ip.get(layout.header_bytes..)?;
         let own = match layout.protocol {
-            TCP => usize::from(rest.get(12)? >> 4) * 4,
-            UDP => 8,
+            IpNumber::TCP => usize::from(rest.get(12)? >> 4) * 4,
+            IpNumber::UDP => 8,
             _ => return None,
         };
         Some(layout.header_bytes + own)
@@ -89,7 +94,7 @@ pub fn count_header_bytes(ip: &[u8]) -> usize {
 }
 
 /// Returns the IP packet within a frame; `None` for other protocols and unknown link types.
-pub(super) fn find_ip_packet(link_type: u16, bytes: &[u8]) -> Option<&[u8]> {
+pub(crate) fn find_ip_packet(link_type: u16, bytes: &[u8]) -> Option<&[u8]> {
     match link_type {
         // The several link types of raw IP.
         12 | 14 | 101 | 228 | 229 => Some(bytes),
@@ -118,101 +123,56 @@ fn is_ip(kind: u16) -> bool {
 }
 
 /// Returns `None` for a packet that is not IP, a fragment other than the first, or a short packet.
-pub(super) fn parse_ip_layout(ip: &[u8]) -> Option<IpLayout> {
-    match ip.first()? >> 4 {
-        4 => parse_ipv4_layout(ip),
-        6 => parse_ipv6_layout(ip),
-        _ => None,
-    }
-}
-
-fn parse_ipv4_layout(ip: &[u8]) -> Option<IpLayout> {
-    let fixed = ip.first_chunk::<20>()?;
-    let header_bytes = usize::from(fixed[0] & 15) * 4;
-    let fragment = u16_at(ip, 6)? & 0x1fff;
-    let address = |at: usize| {
-        let octets = *ip.get(at..)?.first_chunk::<4>()?;
-        Some(IpAddr::V4(Ipv4Addr::from(octets)))
+pub(crate) fn parse_ip_layout(ip: &[u8]) -> Option<IpLayout> {
+    let (packet, _) = LaxIpSlice::from_slice(ip).ok()?;
+    let (is_later_fragment, header_bytes, total_bytes, ecn) = match &packet {
+        LaxIpSlice::Ipv4(packet) => {
+            let header = packet.header();
+            let total = usize::from(header.total_len());
+            let later = header.fragments_offset().value() != 0;
+            (later, header.slice().len(), total, header.ecn())
+        }
+        LaxIpSlice::Ipv6(packet) => {
+            let (header, extensions) = (packet.header(), packet.extensions());
+            let payload = usize::from(header.payload_length());
+            let total = if payload == 0 { 0 } else { payload + 40 };
+            let later = extensions.clone().into_iter().any(|extension| {
+                matches!(extension, Ipv6ExtensionSlice::Fragment(it) if it.fragment_offset().value() != 0)
+            });
+            (later, 40 + extensions.slice().len(), total, header.ecn())
+        }
     };
-    if header_bytes < 20 || fragment != 0 {
-        return None;
-    }
-    Some(IpLayout {
-        source: address(12)?,
-        destination: address(16)?,
-        protocol: fixed[9],
+    (!is_later_fragment).then(|| IpLayout {
+        source: packet.source_addr(),
+        destination: packet.destination_addr(),
+        protocol: packet.payload_ip_number(),
         header_bytes,
-        total_bytes: usize::from(u16_at(ip, 2)?),
-        ecn: fixed[1] & 3,
-        has_extensions: header_bytes > 20,
+        total_bytes,
+        ecn: ecn.value(),
+        has_extensions: header_bytes > if packet.ipv4().is_some() { 20 } else { 40 },
     })
-}
-
-fn parse_ipv6_layout(ip: &[u8]) -> Option<IpLayout> {
-    let fixed = ip.first_chunk::<40>()?;
-    let address = |at: usize| {
-        let octets = *ip.get(at..)?.first_chunk::<16>()?;
-        Some(IpAddr::V6(Ipv6Addr::from(octets)))
-    };
-    let (mut protocol, mut header_bytes) = (fixed[6], 40);
-    for _ in 0..MAX_EXTENSIONS {
-        let extension = match protocol {
-            // Hop-by-hop, routing, destination options: length in 8-byte units after the first.
-            0 | 43 | 60 => ip.get(header_bytes..)?,
-            44 => {
-                let extension = ip.get(header_bytes..)?;
-                if u16_at(extension, 2)? >> 3 != 0 {
-                    return None;
-                }
-                extension
-            }
-            _ => break,
-        };
-        let eights = if protocol == 44 {
-            0
-        } else {
-            *extension.get(1)?
-        };
-        protocol = *extension.first()?;
-        header_bytes += 8 * (usize::from(eights) + 1);
-    }
-    let payload = usize::from(u16_at(ip, 4)?);
-    Some(IpLayout {
-        source: address(8)?,
-        destination: address(24)?,
-        protocol,
-        header_bytes,
-        total_bytes: if payload == 0 { 0 } else { payload + 40 },
-        ecn: (fixed[1] >> 4) & 3,
-        has_extensions: header_bytes > 40,
-    })
-}
-
-fn parse_ports(rest: &[u8]) -> Option<(u16, u16)> {
-    Some((u16_at(rest, 0)?, u16_at(rest, 2)?))
 }
 
 /// Returns the TCP header and its length. Options that were not captured are missing.
 fn parse_tcp_header(rest: &[u8]) -> Option<(TcpHeader, usize)> {
-    let fixed = rest.first_chunk::<20>()?;
-    let header_bytes = usize::from(fixed[12] >> 4) * 4;
-    if header_bytes < 20 {
-        return None;
-    }
-    let word = |at: usize| {
-        let field = rest.get(at..)?.first_chunk::<4>()?;
-        Some(u32::from_be_bytes(*field))
-    };
+    rest.first_chunk::<20>()?;
+    // The library wants all options; those that were not captured become padding.
+    let mut whole = [0; 60];
+    let held = rest.len().min(whole.len());
+    whole[..held].copy_from_slice(&rest[..held]);
+    let fixed = TcpHeaderSlice::from_slice(&whole).ok()?;
+    let header_bytes = fixed.slice().len();
     let segment = TcpHeader {
-        sequence: word(4)?,
-        acknowledged: word(8)?,
+        sequence: fixed.sequence_number(),
+        acknowledged: fixed.acknowledgment_number(),
         flags: TcpFlags(u16_at(rest, 12)? & 0x1ff),
-        window: u16_at(rest, 14)?,
+        window: fixed.window_size(),
         options: parse_tcp_options(&rest[20..header_bytes.min(rest.len())]),
     };
     Some((segment, header_bytes))
 }
 
+/// Reads the options. The library's iterator would end at the first option that it does not know.
 fn parse_tcp_options(mut bytes: &[u8]) -> TcpHeaderOptions {
     let mut found = TcpHeaderOptions::default();
     loop {

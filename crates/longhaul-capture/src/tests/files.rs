@@ -131,6 +131,7 @@ fn a_block_that_claims_much_is_not_believed() {
     let length = damaged.len();
     damaged.extend(6_u32.to_le_bytes());
     damaged.extend((MAX_BLOCK_BYTES as u32 + 4).to_le_bytes());
+    damaged.extend([0; 24]);
     let (packets, damage) = read(&damaged).expect("a capture");
     let damage = damage.expect("damage");
     assert_eq!((packets.len(), damage.at_byte), (1, length as u64));

@@ -12,17 +12,13 @@ use jiff::Timestamp;
 use longhaul_analysis::capture_analysis::CaptureAnalyser;
 use longhaul_capture::anonymise;
 use longhaul_capture::capture_reader::{CaptureDamage, CaptureReadError, CaptureReader};
-use longhaul_capture::decode;
 use longhaul_model::decoded_packet::DecodedPacket;
 use longhaul_model::report::v1::capture::{CaptureReading, SCHEMA};
 use serde_json::json;
 use std::fs::File;
-use std::io::{BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-
-/// A capture file opened for reading.
-type CaptureInput = CaptureReader<BufReader<File>>;
 
 pub fn run(args: &CaptureArgs) -> Result<ExitCode, CommandFailure> {
     match &args.command {
@@ -50,7 +46,7 @@ fn show_capture(file: &Path, as_json: bool) -> Result<ExitCode, CommandFailure> 
 }
 
 /// Analyses all packets of a capture.
-fn analyse_capture(mut input: CaptureInput) -> CaptureReading {
+fn analyse_capture(mut input: CaptureReader<'static>) -> CaptureReading {
     let mut analyser = CaptureAnalyser::default();
     let (mut packets, mut other_packets) = (0, 0);
     let (mut first_ns, mut last_ns) = (None, 0);
@@ -58,8 +54,7 @@ fn analyse_capture(mut input: CaptureInput) -> CaptureReading {
         packets += 1;
         first_ns.get_or_insert(record.at_ns);
         last_ns = record.at_ns.max(last_ns);
-        let (at_ns, link) = (record.at_ns, record.link_type);
-        match decode::decode_packet(at_ns, link, record.original_bytes, record.bytes) {
+        match record.decode() {
             Some(packet) => analyser.add_packet(&packet),
             None => other_packets += 1,
         }
@@ -110,9 +105,7 @@ pub fn format_first_packets(file: &Path, most: u64) -> Result<(String, bool), Co
         let Some(record) = input.next_packet() else {
             break;
         };
-        let (at_ns, link) = (record.at_ns, record.link_type);
-        let packet = decode::decode_packet(at_ns, link, record.original_bytes, record.bytes);
-        packets.push(packet);
+        packets.push(record.decode());
     }
     let started = packets.iter().flatten().next();
     let started = started.and_then(|packet| format_packet_time(packet.at_ns));
@@ -158,7 +151,7 @@ fn damage_exit_code(damaged: bool) -> ExitCode {
     }
 }
 
-fn open_capture(file: &Path) -> Result<CaptureInput, CommandFailure> {
+fn open_capture(file: &Path) -> Result<CaptureReader<'static>, CommandFailure> {
     let failed = |why: &dyn std::fmt::Display, hint: &str| {
         let mut fail = CommandFailure::new(
             USAGE,
@@ -173,7 +166,7 @@ fn open_capture(file: &Path) -> Result<CaptureInput, CommandFailure> {
             "check the name, or capture with `longhaul test HOST --capture FILE`",
         )
     })?;
-    CaptureReader::open(BufReader::new(opened)).map_err(|error| match &error {
+    CaptureReader::open(opened).map_err(|error| match &error {
         CaptureReadError::Read(_) => failed(&error, "check that it is a readable file"),
         _ => failed(
             &error,
