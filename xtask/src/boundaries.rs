@@ -36,7 +36,20 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
     AllowedDependencies {
         name: "longhaul-import",
         workspace: &["longhaul-model"],
-        others: Some(&["serde_json", "toml", "jiff", "quick-xml"]),
+        others: Some(&["serde_json", "jiff", "quick-xml"]),
+    },
+    AllowedDependencies {
+        name: "longhaul-record",
+        workspace: &["longhaul-model", "longhaul-analysis"],
+        others: Some(&[
+            "serde",
+            "serde_json",
+            "toml",
+            "geographiclib-rs",
+            "ring",
+            "pem",
+            "data-encoding",
+        ]),
     },
     AllowedDependencies {
         name: "longhaul-sys",
@@ -97,6 +110,7 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
             "longhaul-history",
             "longhaul-import",
             "longhaul-capture",
+            "longhaul-record",
             "longhaul-probe",
             "longhaul-copy",
             "longhaul-iperf3",

@@ -5,7 +5,6 @@
 //! in. The crate knows no clock, disk or store: the caller reads the text and stores the results.
 //!
 //! - [`parse_output`]: output of other programs
-//! - [`claims_text`], [`legs_text`], [`manifest_text`]: files written by people, and the manifest of a bundle
 //! - [`printed_numbers`]: numbers, units and words of lines; [`control_chars`]: sanitizes text
 //! - [`json_results`]: splits JSON into values and finds the program that wrote them
 //! - [`iperf3_json_output`], [`iperf_text`], [`ntttcp_text`], [`ntttcp_xml`], [`ping`], [`pscheduler`],
@@ -13,13 +12,10 @@
 
 #![forbid(unsafe_code)]
 
-pub mod claims_text;
 pub mod control_chars;
 mod iperf3_json_output;
 mod iperf_text;
 mod json_results;
-pub mod legs_text;
-pub mod manifest_text;
 mod ntttcp_text;
 mod ntttcp_xml;
 mod ping;

@@ -1,54 +1,51 @@
 //! `longhaul record`: bundles a record with its evidence, checks claims and verifies bundles.
 //!
-//! Read in this order: [`record_assembly`] (from runs to a record), [`bundle_contents`] (files of a bundle),
-//! [`bundle_verification`].
+//! `longhaul_record` makes and checks records; this module measures, reads the archive, and renders.
 //!
-//! - [`record_measurement`], [`archived_runs`], [`imported_transfer`]: the sources of runs; [`record_captures`]: their captures
-//! - [`legs_file`], [`city_points`], [`airport_table`], [`wgs84_geodesic`]: the route
-//!   of the data and its length
-//! - [`rule_sets`]: rule sets and earlier marks
-//! - [`mod@bundle_folder`], [`bundle_manifest`], [`signing_keys`]: writing, listing and signing a bundle
-//! - [`record_recomputation`]: recomputes the figures
-//! - [`claim_file`]: files of published claims
+//! - [`record_measurement`], [`archived_runs`]: the sources of runs; [`record_captures`]: their captures
+//! - [`bundle_contents`]: the files of a bundle
 
-mod airport_table;
 mod archived_runs;
 mod bundle_contents;
-mod bundle_folder;
-mod bundle_manifest;
-pub mod bundle_verification;
-mod city_points;
-mod claim_file;
-mod imported_transfer;
-mod legs_file;
-mod record_assembly;
 mod record_captures;
 mod record_measurement;
-mod record_recomputation;
-mod rule_sets;
-mod signing_keys;
-#[cfg(test)]
-mod tests;
-mod wgs84_geodesic;
 
 use super::args::{
     BundleArgs, RecordArgs, RecordCommand, RecordMakeArgs, RecordVerifyArgs, TestArgs, TestFormat,
 };
-use super::command_output;
-use crate::command_failure::{BUG, CommandFailure, EXPECTATION_MISSED, USAGE};
+use super::{command_output, report_archiving};
+use crate::command_failure::{BUG, CommandFailure, EXPECTATION_MISSED, HOST, USAGE};
 use crate::render;
-use airport_table::AirportTable;
 use bundle_contents::BundleContents;
-use bundle_folder::BundleFolder;
-use longhaul_analysis::claim_check;
-use longhaul_model::report::v1::claim::{CheckedClaim, ClaimVerdict};
+use jiff::Timestamp;
 use longhaul_model::report::v1::host;
-use record_assembly::RecordRuns;
+use longhaul_record::airport_table::AirportTable;
+use longhaul_record::bundle_folder::{self, BundleFolder};
+use longhaul_record::legs_file::{self, RecordLegs};
+use longhaul_record::published_claim::CheckedClaim;
+use longhaul_record::record_assembly::{self, RecordRuns};
+use longhaul_record::signing_keys::{self, BundleSigner};
+use longhaul_record::speed_record::RuleSet;
+use longhaul_record::{
+    RecordError, RecordErrorKind, bundle_verification, claim_check, claims_file, rule_sets,
+};
 use record_captures::RecordCapture;
 use serde_json::json;
-use signing_keys::BundleSigner;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+impl From<RecordError> for CommandFailure {
+    fn from(error: RecordError) -> Self {
+        let code = match error.kind {
+            RecordErrorKind::Input => USAGE,
+            RecordErrorKind::Host => HOST,
+            RecordErrorKind::Internal => BUG,
+        };
+        let mut fail = CommandFailure::new(code, error.message);
+        fail.causes = error.causes;
+        fail.hint(error.hint)
+    }
+}
 
 pub fn run(args: &RecordArgs) -> Result<ExitCode, CommandFailure> {
     match &args.command {
@@ -69,8 +66,8 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode, CommandFailure> {
 
 /// The inputs of a bundle besides the runs. All of them are checked before a measurement.
 struct BundleInputs {
-    legs: Option<legs_file::RecordLegs>,
-    rules: longhaul_model::report::v1::record::RuleSet,
+    legs: Option<RecordLegs>,
+    rules: RuleSet,
     signer: Option<BundleSigner>,
 }
 
@@ -87,51 +84,51 @@ fn check_bundle_inputs(args: &BundleArgs) -> Result<BundleInputs, CommandFailure
     let legs = args.legs.as_deref();
     let signer = args.sign.as_deref();
     Ok(BundleInputs {
-        legs: legs
-            .map(|file| legs_file::read_legs_file(file, &AirportTable::read()))
-            .transpose()?,
+        legs: legs.map(legs_file::read_legs_file).transpose()?,
         rules: rule_sets::find_rule_set(args.rules.as_deref())?,
         signer: signer.map(BundleSigner::read).transpose()?,
     })
 }
 
-/// Evidence that only the measuring process has.
-#[derive(Default)]
-struct LocalEvidence {
+fn measure_and_bundle(test: &TestArgs, args: &BundleArgs) -> Result<ExitCode, CommandFailure> {
+    let inputs = check_bundle_inputs(args)?;
+    let measured = record_measurement::measure_for_record(test)?;
+    let json = test.output_format() == TestFormat::Json;
+    write_bundle(args, inputs, &measured, json)
+}
+
+fn bundle_archived_run(make: &RecordMakeArgs) -> Result<ExitCode, CommandFailure> {
+    let inputs = check_bundle_inputs(&make.bundle)?;
+    let runs = archived_runs::load_archived_runs(&make.run, make.path.as_deref(), &make.archive)?;
+    let evidence = RecordEvidence {
+        runs,
+        host: None,
+        captures: Vec::new(),
+    };
+    write_bundle(&make.bundle, inputs, &evidence, make.json)
+}
+
+/// The runs, and the evidence that only the measuring process has.
+struct RecordEvidence {
+    runs: RecordRuns,
+    /// This host's settings; absent if they were not read during the run.
     host: Option<host::AuditObservation>,
     captures: Vec<RecordCapture>,
 }
 
-fn measure_and_bundle(test: &TestArgs, args: &BundleArgs) -> Result<ExitCode, CommandFailure> {
-    let asked = check_bundle_inputs(args)?;
-    let measured = record_measurement::measure_for_record(test)?;
-    let ours = LocalEvidence {
-        host: Some(measured.host),
-        captures: measured.captures,
-    };
-    let json = test.output_format() == TestFormat::Json;
-    write_bundle(args, asked, (&measured.runs, ours), json)
-}
-
-fn bundle_archived_run(make: &RecordMakeArgs) -> Result<ExitCode, CommandFailure> {
-    let asked = check_bundle_inputs(&make.bundle)?;
-    let runs = archived_runs::load_archived_runs(&make.run, make.path.as_deref(), &make.archive)?;
-    write_bundle(
-        &make.bundle,
-        asked,
-        (&runs, LocalEvidence::default()),
-        make.json,
-    )
-}
-
 fn write_bundle(
     args: &BundleArgs,
-    asked: BundleInputs,
-    (runs, ours): (&RecordRuns, LocalEvidence),
+    inputs: BundleInputs,
+    evidence: &RecordEvidence,
     as_json: bool,
 ) -> Result<ExitCode, CommandFailure> {
-    let payload = record_captures::select_payload(&ours.captures);
-    let record = record_assembly::assemble_record(runs, asked.legs, &asked.rules, payload)?;
+    let record = record_assembly::assemble_record(
+        &evidence.runs,
+        inputs.legs,
+        &inputs.rules,
+        record_captures::select_payload(&evidence.captures),
+        report_archiving::format_rfc3339(Timestamp::now()),
+    )?;
     let place = args.out.clone().unwrap_or_else(|| {
         let id = &record.observation.throughput_run;
         PathBuf::from(format!("record-{id}"))
@@ -139,17 +136,13 @@ fn write_bundle(
     let mut folder = BundleFolder::begin(&place)?;
     let contents = BundleContents {
         record: &record,
-        runs,
-        host: ours.host.as_ref(),
-        captures: &ours.captures,
+        evidence,
         attached: &args.attach,
     };
     bundle_contents::write_bundle_files(&mut folder, &contents)?;
-    let files = folder.finish(asked.signer.as_ref())?;
+    let files = folder.finish(inputs.signer.as_ref())?;
     if as_json {
-        let value =
-            serde_json::to_value(&record).map_err(|e| CommandFailure::from_error(BUG, &e))?;
-        command_output::print_json(&value)?;
+        command_output::print_json(&json!(record))?;
     } else {
         command_output::print_text(&render::record_text::render_record(
             &record,
@@ -198,7 +191,7 @@ fn check_claims(files: &[PathBuf], as_json: bool) -> Result<ExitCode, CommandFai
     let airports = AirportTable::read();
     let mut all = Vec::new();
     for file in files {
-        for claim in claim_file::read_claims(file)? {
+        for claim in claims_file::read_claims(file)? {
             let checked =
                 claim_check::check_claim(&claim, &airports).map_err(|e| claim_failure(file, &e))?;
             all.push(checked);
@@ -209,16 +202,11 @@ fn check_claims(files: &[PathBuf], as_json: bool) -> Result<ExitCode, CommandFai
     } else {
         command_output::print_text(&render::claim_text::render_claims(&all))?;
     }
-    Ok(if all.iter().any(has_wrong_figure) {
+    Ok(if all.iter().any(CheckedClaim::has_wrong_figure) {
         ExitCode::from(EXPECTATION_MISSED)
     } else {
         ExitCode::SUCCESS
     })
-}
-
-fn has_wrong_figure(checked: &CheckedClaim) -> bool {
-    let mut checks = checked.checks.iter();
-    checks.any(|check| check.verdict >= ClaimVerdict::Differs)
 }
 
 fn claim_failure(file: &Path, error: &claim_check::ClaimFieldError) -> CommandFailure {

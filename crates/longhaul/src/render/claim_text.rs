@@ -3,7 +3,7 @@
 use super::style::{CAVEAT, ERROR, FAINT, HINT};
 use super::text_page::TextPage;
 use anstyle::Style;
-use longhaul_model::report::v1::claim::{CheckedClaim, ClaimCheck, ClaimVerdict};
+use longhaul_record::published_claim::{CheckedClaim, ClaimCheck, ClaimVerdict};
 
 /// Renders all claims, failed checks first.
 pub fn render_claims(all: &[CheckedClaim]) -> String {
@@ -52,15 +52,9 @@ fn verdict_style(verdict: ClaimVerdict) -> Style {
 }
 
 fn summarize_claims(all: &[CheckedClaim]) -> String {
-    let wrong = |checked: &&CheckedClaim| {
-        checked
-            .checks
-            .iter()
-            .any(|it| it.verdict >= ClaimVerdict::Differs)
-    };
     format!(
         "{} claims, {} with inconsistent figures",
         all.len(),
-        all.iter().filter(wrong).count()
+        all.iter().filter(|it| it.has_wrong_figure()).count()
     )
 }

@@ -9,25 +9,12 @@ pub mod round_trip_lines;
 use super::number_format::{format_grouped, format_rate};
 use super::style::{CAVEAT, ERROR, FAINT, STRONG};
 use super::text_page::TextPage;
-use crate::cli::record_command::bundle_verification::BundleVerification;
-use longhaul_model::report::v1::record::{
-    RecordAnalysis, RecordObservation, RuleCheck, RuleVerdict, SpeedRecord,
+use longhaul_record::bundle_verification::BundleVerification;
+use longhaul_record::speed_record::{
+    RecordAnalysis, RecordObservation, RuleCheck, RuleVerdict, SpeedRecord, format_kilometres,
+    format_mark,
 };
 use std::path::Path;
-
-/// Formats a mark in the unit of the contest's later years, with as many digits as the claims have.
-pub fn format_mark(bit_m_per_s: f64) -> String {
-    let tera = bit_m_per_s / 1e12;
-    if tera >= 1e5 {
-        format!("{:.3} Pb·m/s", tera / 1e3)
-    } else {
-        format!("{tera:.3} Tb·m/s")
-    }
-}
-
-pub fn format_kilometres(mm: u64) -> String {
-    format!("{:.3} km", mm as f64 / 1e6)
-}
 
 /// Returns the title: `San Jose to Lulea`, or the hosts.
 pub fn record_title(record: &SpeedRecord) -> String {

@@ -1,11 +1,11 @@
 //! Loads runs for a record from the archive.
 
-use super::record_assembly::{RecordRuns, RecordTransfer};
 use crate::cli::args::ArchiveArgs;
 use crate::cli::command_output;
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
 use jiff::Timestamp;
 use longhaul_model::report::v1::{AnyReport, PathReport, ReportKind, RunInfo};
+use longhaul_record::record_assembly::{RecordRuns, RecordTransfer};
 use longhaul_store::Archive;
 
 /// The maximum time between path measurement and transfer; beyond it, the path may have changed.

@@ -1,30 +1,24 @@
 //! The files of a bundle.
 
-use super::bundle_folder::BundleFolder;
-use super::record_assembly::{RecordRuns, RecordTransfer};
-use super::record_captures::RecordCapture;
+use super::RecordEvidence;
 use crate::command_failure::{BUG, CommandFailure};
 use crate::plot;
 use crate::render;
 use anstream::adapter::strip_str;
-use longhaul_model::report::v1::record::SpeedRecord;
-use longhaul_model::report::v1::{ImportedReport, ThroughputReport, host};
+use longhaul_model::report::v1::{ImportedReport, ThroughputReport};
+use longhaul_record::bundle_folder::BundleFolder;
+use longhaul_record::bundle_verification::{IMPORTED, RECORD, THROUGHPUT};
+use longhaul_record::record_assembly::RecordTransfer;
+use longhaul_record::speed_record::SpeedRecord;
 use serde_json::{Error, to_string_pretty};
 use std::path::{Path, PathBuf};
 
-pub const RECORD: &str = "record.json";
-pub const THROUGHPUT: &str = "throughput.json";
-/// Takes the place of `THROUGHPUT` for a transfer measured by another program.
-pub const IMPORTED: &str = "imported.json";
-pub const PAGE: &str = "index.html";
+const PAGE: &str = "index.html";
 
 /// The content of a bundle.
 pub struct BundleContents<'a> {
     pub record: &'a SpeedRecord,
-    pub runs: &'a RecordRuns,
-    /// This host's settings; absent if they were not read during the run.
-    pub host: Option<&'a host::AuditObservation>,
-    pub captures: &'a [RecordCapture],
+    pub evidence: &'a RecordEvidence,
     pub attached: &'a [PathBuf],
 }
 
@@ -41,7 +35,7 @@ pub fn write_bundle_files(
     let mut texts = write_transfer(folder, of)?;
     texts.extend(write_path(folder, of)?);
     texts.extend(copy_captures(folder, of)?);
-    let (commands, settings) = match &of.runs.transfer {
+    let (commands, settings) = match &of.evidence.runs.transfer {
         RecordTransfer::Measured(run) => (
             Some(render::record_text::record_evidence::render_commands(run)),
             write_settings(folder, of, run)?,
@@ -56,7 +50,10 @@ pub fn write_bundle_files(
     let html = render::record_text::record_page::render_record_page(
         &render::record_text::record_page::RecordPageParts {
             record: of.record,
-            runs: (of.runs.transfer.run(), of.runs.path.as_ref()),
+            runs: (
+                of.evidence.runs.transfer.run(),
+                of.evidence.runs.path.as_ref(),
+            ),
             commands,
             settings,
             texts,
@@ -64,7 +61,8 @@ pub fn write_bundle_files(
             files: folder.files(),
         },
     );
-    folder.add(PAGE, "all results as a web page", html.as_bytes())
+    folder.add(PAGE, "all results as a web page", html.as_bytes())?;
+    Ok(())
 }
 
 /// A heading of the page, and the text below it.
@@ -74,7 +72,7 @@ fn write_transfer(
     folder: &mut BundleFolder,
     of: &BundleContents,
 ) -> Result<Vec<PageChapter>, CommandFailure> {
-    match &of.runs.transfer {
+    match &of.evidence.runs.transfer {
         RecordTransfer::Measured(run) => write_measured(folder, run),
         RecordTransfer::Imported(run) => write_imported(folder, run),
     }
@@ -131,7 +129,7 @@ fn write_path(
     folder: &mut BundleFolder,
     of: &BundleContents,
 ) -> Result<Option<PageChapter>, CommandFailure> {
-    let Some(path) = &of.runs.path else {
+    let Some(path) = &of.evidence.runs.path else {
         return Ok(None);
     };
     add_json(
@@ -168,13 +166,13 @@ fn write_settings(
     };
     let mut settings = Vec::new();
     for (role, end) in [("initiator", near), ("responder", far)] {
-        let read = of.host.filter(|_| role == "initiator");
+        let read = of.evidence.host.as_ref().filter(|_| role == "initiator");
         let text = render::record_text::record_evidence::render_configuration(end, read);
         let name = format!("configuration-{role}.txt");
         folder.add(&name, &format!("settings of the {role}"), text.as_bytes())?;
         settings.push((format!("Settings of the {role}"), text));
     }
-    if let Some(read) = of.host {
+    if let Some(read) = &of.evidence.host {
         add_json(
             folder,
             "host-initiator.json",
@@ -191,7 +189,7 @@ fn copy_captures(
     of: &BundleContents,
 ) -> Result<Vec<PageChapter>, CommandFailure> {
     let mut chapters = Vec::new();
-    for capture in of.captures {
+    for capture in &of.evidence.captures {
         let role = capture.role;
         let about = format!("packets of the transfer at the {role}");
         folder.copy(&format!("capture-{role}.pcapng"), &about, &capture.file)?;
@@ -238,7 +236,7 @@ fn write_drawings(
     of: &BundleContents,
 ) -> Result<Vec<(String, String)>, CommandFailure> {
     let mut drawn = Vec::new();
-    if let RecordTransfer::Measured(run) = &of.runs.transfer {
+    if let RecordTransfer::Measured(run) = &of.evidence.runs.transfer {
         let svg = plot::draw_goodput_svg(run)?;
         let about = "goodput over time, all streams together, as the receiver counted it";
         folder.add("course.svg", about, svg.as_bytes())?;
@@ -258,7 +256,8 @@ fn add_json(
     text: Result<String, Error>,
 ) -> Result<(), CommandFailure> {
     let text = text.map_err(|e| CommandFailure::from_error(BUG, &e))? + "\n";
-    folder.add(name, about, text.as_bytes())
+    folder.add(name, about, text.as_bytes())?;
+    Ok(())
 }
 
 #[cfg(test)]

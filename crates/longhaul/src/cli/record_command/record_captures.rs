@@ -3,7 +3,7 @@
 use crate::cli::capture_command;
 use crate::command_failure::CommandFailure;
 use longhaul_model::report::v1::capture::CaptureReading;
-use longhaul_model::report::v1::record::CapturedPayload;
+use longhaul_record::speed_record::CapturedPayload;
 use std::path::PathBuf;
 
 /// The number of packets shown, as in the submissions of 2004.

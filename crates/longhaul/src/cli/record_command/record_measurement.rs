@@ -2,14 +2,14 @@
 //!
 //! Both runs are archived when they finish; a later failure loses only the bundle.
 
-use super::record_assembly::{RecordRuns, RecordTransfer};
+use super::RecordEvidence;
 use super::record_captures::RecordCapture;
 use crate::cli::args::{OutputArgs, PathArgs, TestArgs, TestFormat};
 use crate::cli::{capture_command, path_command, test_command};
 use crate::command_failure::{CommandFailure, USAGE};
 use crate::render::style::{CAVEAT, paint};
-use longhaul_model::report::v1::host;
 use longhaul_probe::host::observe_host;
+use longhaul_record::record_assembly::{RecordRuns, RecordTransfer};
 use std::io::Write;
 use std::time::Duration;
 
@@ -19,14 +19,6 @@ const PATH_ROUND_TRIPS: u32 = 20;
 /// The default number of bytes captured per packet: the longest headers, and the 64 bytes of
 /// payload that the payload rule compares.
 const CAPTURE_BYTES: u32 = 192;
-
-/// The runs, and this host's settings.
-pub struct RecordMeasurement {
-    pub runs: RecordRuns,
-    pub host: host::AuditObservation,
-    /// Captures that were written.
-    pub captures: Vec<RecordCapture>,
-}
 
 /// Reads the captures of `--capture FILE`. One that could not be written is a caveat of the run.
 fn read_written_captures(args: &TestArgs) -> Result<Vec<RecordCapture>, CommandFailure> {
@@ -44,7 +36,7 @@ fn read_written_captures(args: &TestArgs) -> Result<Vec<RecordCapture>, CommandF
         .collect()
 }
 
-pub fn measure_for_record(args: &TestArgs) -> Result<RecordMeasurement, CommandFailure> {
+pub fn measure_for_record(args: &TestArgs) -> Result<RecordEvidence, CommandFailure> {
     if args.bidir {
         let fail = CommandFailure::new(USAGE, "cannot make a record of both directions");
         return Err(fail.hint(Some("omit --bidir; use -R if the server sends")));
@@ -74,13 +66,13 @@ pub fn measure_for_record(args: &TestArgs) -> Result<RecordMeasurement, CommandF
     let throughput = test_command::measure_throughput(&asked)?;
     let address = throughput.run.responder.address.as_deref();
     let host = observe_host(None, address.and_then(|it| it.parse().ok()));
-    Ok(RecordMeasurement {
+    Ok(RecordEvidence {
         captures: read_written_captures(args)?,
         runs: RecordRuns {
             transfer: RecordTransfer::Measured(Box::new(throughput)),
             path,
         },
-        host,
+        host: Some(host),
     })
 }
 

@@ -1,9 +1,9 @@
 //! A record as one HTML page: the claim, its basis, and all evidence.
 
-use super::{describe_class, format_mark, list_figures, record_title, replace_underscores};
+use super::{describe_class, list_figures, record_title, replace_underscores};
 use crate::render::html_page::{ColumnAlign, HtmlBody};
-use longhaul_model::report::v1::record::{ManifestEntry, RuleVerdict, SpeedRecord};
 use longhaul_model::report::v1::{PathReport, RunInfo};
+use longhaul_record::speed_record::{ManifestEntry, RuleVerdict, SpeedRecord, format_mark};
 
 /// The content of the page.
 pub struct RecordPageParts<'a> {

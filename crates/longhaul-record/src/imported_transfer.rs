@@ -1,13 +1,13 @@
 //! Uses a transfer measured by another program for a record.
 
-use crate::command_failure::{CommandFailure, USAGE};
+use crate::RecordError;
+use crate::speed_record::RecordObservation;
 use longhaul_analysis::imported::{CountedTransfer, find_counted_bytes};
-use longhaul_model::report::v1::record::RecordObservation;
 use longhaul_model::report::v1::{ImportedReport, ReportCaveat};
 use std::net::IpAddr;
 
 /// Builds the observation, or fails with all missing data.
-pub fn observe_imported(run: &ImportedReport) -> Result<RecordObservation, CommandFailure> {
+pub fn observe_imported(run: &ImportedReport) -> Result<RecordObservation, RecordError> {
     let seen = &run.observation;
     let counted = find_counted_bytes(seen);
     let streams = run.analysis.streams;
@@ -46,17 +46,14 @@ pub fn observe_imported(run: &ImportedReport) -> Result<RecordObservation, Comma
 fn missing_fields_failure<'a>(
     run: &ImportedReport,
     lacks: impl Iterator<Item = &'a str>,
-) -> CommandFailure {
-    let text = format!(
+) -> RecordError {
+    let fail = RecordError::input(format!(
         "cannot make a record of run {}: the output of {} is incomplete",
         run.run.id, run.observation.tool
-    );
-    let mut fail = CommandFailure::new(USAGE, text);
-    fail.causes
-        .extend(lacks.map(|what| format!("missing: {what}")));
-    fail.hint(Some(
-        "import the output of the other end, or a more detailed output",
-    ))
+    ));
+    lacks
+        .fold(fail, |fail, what| fail.cause(format!("missing: {what}")))
+        .hint("import the output of the other end, or a more detailed output")
 }
 
 /// Returns the minimum round-trip time of the transfer, as printed.

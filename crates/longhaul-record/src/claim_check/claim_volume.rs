@@ -8,7 +8,7 @@
 use super::claim_figure::{ClaimFigure, FigureKind};
 use super::figure_interval::FigureInterval;
 use super::{ClaimChecks, ClaimFieldError, FieldReader, unit_slip};
-use longhaul_model::report::v1::claim::{ClaimVerdict, ClaimedTransfer};
+use crate::published_claim::{ClaimVerdict, ClaimedTransfer};
 use longhaul_model::units::Bytes;
 
 /// One way to count the bytes.

@@ -134,6 +134,14 @@ pub struct CheckedClaim {
     pub checks: Vec<ClaimCheck>,
 }
 
+impl CheckedClaim {
+    /// Reports whether a figure differs or is impossible.
+    pub fn has_wrong_figure(&self) -> bool {
+        let mut checks = self.checks.iter();
+        checks.any(|check| check.verdict >= ClaimVerdict::Differs)
+    }
+}
+
 /// The value of [`CheckedClaim::schema`].
 pub const SCHEMA: &str = "longhaul.claim-check/1";
 

@@ -1,31 +1,12 @@
-use super::city_distance::{CityDistance, CityLocator};
 use super::*;
-use longhaul_model::report::v1::claim::{
+use crate::published_claim::{
     ClaimedBuffers, ClaimedDistance, ClaimedLeg, ClaimedLink, ClaimedMark, ClaimedTransfer,
     ClaimedWindow,
 };
 use proptest::prelude::*;
 
-struct Few;
-
-impl CityLocator for Few {
-    fn between(&self, from: &str, to: &str) -> Option<CityDistance> {
-        let known = [
-            ("Los Angeles", "Chicago", 2_809e3, "LAX-ORD"),
-            ("Los Angeles", "Denver", 1_385e3, "LAX-DEN"),
-            ("Denver", "Chicago", 1_430e3, "DEN-ORD"),
-            ("Chicago", "Geneva", 7_074e3, "ORD-GVA"),
-        ];
-        let found = known.iter().find(|(a, b, ..)| *a == from && *b == to);
-        found.map(|(_, _, metres, points)| CityDistance {
-            metres: *metres,
-            points: (*points).to_owned(),
-        })
-    }
-}
-
 fn checked(claim: &PublishedClaim) -> Vec<ClaimCheck> {
-    check_claim(claim, &Few).unwrap().checks
+    check_claim(claim, &AirportTable::read()).unwrap().checks
 }
 
 fn of_transfer(transfer: ClaimedTransfer) -> Vec<ClaimCheck> {
@@ -297,7 +278,7 @@ fn a_field_that_is_no_figure_is_named() {
         ],
         ..PublishedClaim::default()
     };
-    let problem = check_claim(&claim, &Few).unwrap_err();
+    let problem = check_claim(&claim, &AirportTable::read()).unwrap_err();
     assert_eq!(problem.field, "transfers.2.rate");
 }
 
@@ -318,7 +299,7 @@ proptest! {
             distance: Some(ClaimedDistance { totals: vec![text(4).unwrap(), text(5).unwrap()], ..ClaimedDistance::default() }),
             ..PublishedClaim::default()
         };
-        if let Ok(found) = check_claim(&claim, &Few) {
+        if let Ok(found) = check_claim(&claim, &AirportTable::read()) {
             prop_assert!(found.checks.iter().all(|it| !it.text.is_empty()));
         }
     }

@@ -1,21 +1,10 @@
 //! Marks, classes and rules, on figures of the seeds.
 
 use super::*;
+use crate::speed_record::{CapturedPayload, ContestRule, RecordStop, RuleKind, RuleVerdict};
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::capture::PayloadVariety;
-use longhaul_model::report::v1::record::{
-    CapturedPayload, ContestRule, RecordStop, RuleKind, RuleVerdict,
-};
 use proptest::prelude::*;
-
-/// Good enough here; the program has the ellipsoid.
-struct Sphere;
-
-impl GeodesicModel for Sphere {
-    fn metres(&self, from: record_distance::GeoPoint, to: record_distance::GeoPoint) -> f64 {
-        record_distance::compute_sphere_distance(from, to)
-    }
-}
 
 fn stop(city: &str, (latitude, longitude): (f64, f64)) -> RecordStop {
     RecordStop {
@@ -94,7 +83,7 @@ fn rules(kinds: &[(RuleKind, f64)]) -> RuleSet {
 }
 
 fn concluded(seen: &RecordObservation, kinds: &[(RuleKind, f64)]) -> RecordAnalysis {
-    conclude_record(seen, &Sphere, (&rules(kinds), &history()))
+    conclude_record(seen, &rules(kinds), &history())
 }
 
 fn verdict(seen: &RecordObservation, kind: RuleKind, value: f64) -> RuleVerdict {
@@ -183,6 +172,15 @@ fn varied_payload_is_what_a_capture_shows_and_nothing_else() {
     );
     assert_eq!(judged(Some(captured(1, 100))).0, RuleVerdict::Fails);
     assert_eq!(judged(None).0, RuleVerdict::CannotTell);
+}
+
+#[test]
+fn a_quarter_of_a_meridian_is_a_ten_millionth_by_design() {
+    let (equator, pole) = ((0.0, 0.0), (90.0, 0.0));
+    let quarter = record_distance::geodesic_metres(equator, pole);
+    assert!((quarter - 10_001_965.729).abs() < 0.001, "{quarter}");
+    let sphere = record_distance::compute_sphere_distance(equator, pole);
+    assert!((sphere / quarter - 1.0).abs() < 0.006, "{sphere}");
 }
 
 proptest! {

@@ -1,9 +1,9 @@
 //! The folder of a bundle: written next to its target and renamed into place when complete.
 
-use super::bundle_manifest::{self, MANIFEST_NAME, MAX_FILE_BYTES, SIGNATURE_NAME};
-use super::signing_keys::BundleSigner;
-use crate::command_failure::{BUG, CommandFailure, HOST, USAGE};
-use longhaul_model::report::v1::record::{BundleManifest, MANIFEST_SCHEMA, ManifestEntry};
+use crate::bundle_manifest::{self, MANIFEST_NAME, MAX_FILE_BYTES, SIGNATURE_NAME};
+use crate::signing_keys::BundleSigner;
+use crate::speed_record::{BundleManifest, MANIFEST_SCHEMA, ManifestEntry};
+use crate::{RecordError, RecordErrorKind};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,32 +18,24 @@ pub struct BundleFolder {
 }
 
 /// Fails before a long measurement unless the target is missing or an empty folder.
-pub fn check_bundle_target(place: &Path) -> Result<(), CommandFailure> {
+pub fn check_bundle_target(place: &Path) -> Result<(), RecordError> {
     let why = match fs::symlink_metadata(place) {
-        Ok(there) if there.is_dir() => {
-            match fs::read_dir(place).map(|mut it| it.next().is_none()) {
-                Ok(true) => return check_parent_exists(place),
-                Ok(false) => "not empty".to_owned(),
-                Err(error) => error.to_string(),
-            }
-        }
-        Ok(_) => "not a folder".to_owned(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return check_parent_exists(place),
-        Err(error) => error.to_string(),
+        Ok(there) if there.is_dir() => match fs::read_dir(place).map(|mut it| it.next()) {
+            Ok(None) => None,
+            Ok(Some(_)) => Some("not empty".to_owned()),
+            Err(error) => Some(error.to_string()),
+        },
+        Ok(_) => Some("not a folder".to_owned()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Some(error.to_string()),
+        Err(_) if place.file_name().is_some() && parent_folder(place).is_dir() => None,
+        Err(_) => Some("its parent folder does not exist, or its name is empty".to_owned()),
     };
-    Err(bundle_target_failure(place, &why).hint(Some("name another folder with `--out DIR`")))
-}
-
-fn check_parent_exists(place: &Path) -> Result<(), CommandFailure> {
-    let named = place.file_name().is_some();
-    if named && parent_folder(place).is_dir() {
+    let Some(why) = why else {
         return Ok(());
-    }
-    let fail = bundle_target_failure(
-        place,
-        "its parent folder does not exist, or its name is empty",
-    );
-    Err(fail.hint(Some("name a folder in an existing one with `--out DIR`")))
+    };
+    let message = format!("cannot write the bundle {}", place.display());
+    let hint = "name another folder, in an existing one, with `--out DIR`";
+    Err(RecordError::input(message).cause(why).hint(hint))
 }
 
 fn parent_folder(place: &Path) -> &Path {
@@ -53,17 +45,8 @@ fn parent_folder(place: &Path) -> &Path {
     }
 }
 
-fn bundle_target_failure(place: &Path, why: &str) -> CommandFailure {
-    let mut fail = CommandFailure::new(
-        USAGE,
-        format!("cannot write the bundle {}", place.display()),
-    );
-    fail.causes.push(why.to_owned());
-    fail
-}
-
 impl BundleFolder {
-    pub fn begin(place: &Path) -> Result<BundleFolder, CommandFailure> {
+    pub fn begin(place: &Path) -> Result<BundleFolder, RecordError> {
         check_bundle_target(place)?;
         let name = place.file_name().unwrap_or_default().to_string_lossy();
         let part = format!(".{name}.{}.part", std::process::id());
@@ -78,17 +61,14 @@ impl BundleFolder {
     }
 
     /// Adds a new file.
-    pub fn add(&mut self, name: &str, about: &str, bytes: &[u8]) -> Result<(), CommandFailure> {
+    pub fn add(&mut self, name: &str, about: &str, bytes: &[u8]) -> Result<(), RecordError> {
         self.write_file(name, about, &mut &bytes[..], None)
     }
 
     /// Adds a copy of a regular file.
-    pub fn copy(&mut self, name: &str, about: &str, from: &Path) -> Result<(), CommandFailure> {
-        let refused = |why: &str| {
-            let mut fail = CommandFailure::new(USAGE, format!("cannot attach {}", from.display()));
-            fail.causes.push(why.to_owned());
-            fail
-        };
+    pub fn copy(&mut self, name: &str, about: &str, from: &Path) -> Result<(), RecordError> {
+        let refused =
+            |why: &str| RecordError::input(format!("cannot attach {}", from.display())).cause(why);
         let known = fs::metadata(from).map_err(|e| refused(&e.to_string()))?;
         if !known.is_file() || known.len() > MAX_FILE_BYTES {
             return Err(refused("not a regular file of at most 64 GiB"));
@@ -103,7 +83,7 @@ impl BundleFolder {
         about: &str,
         source: &mut dyn Read,
         from: Option<&Path>,
-    ) -> Result<(), CommandFailure> {
+    ) -> Result<(), RecordError> {
         debug_assert!(bundle_manifest::is_bundle_file_name(name), "{name}");
         let path = self.staging.join(name);
         let mut options = OpenOptions::new();
@@ -134,14 +114,15 @@ impl BundleFolder {
     pub fn finish(
         mut self,
         signer: Option<&BundleSigner>,
-    ) -> Result<Vec<ManifestEntry>, CommandFailure> {
+    ) -> Result<Vec<ManifestEntry>, RecordError> {
         let manifest = BundleManifest {
             schema: MANIFEST_SCHEMA.to_owned(),
             files: std::mem::take(&mut self.files),
             public_key: signer.map(BundleSigner::public_key),
         };
         let text = serde_json::to_string_pretty(&manifest);
-        let text = text.map_err(|e| CommandFailure::from_error(BUG, &e))? + "\n";
+        let text =
+            text.map_err(|e| RecordError::new(RecordErrorKind::Internal, e.to_string()))? + "\n";
         let mut written = write_bundle_file(&self.staging.join(MANIFEST_NAME), text.as_bytes());
         if let Some(signer) = signer {
             let signature = signer.sign(text.as_bytes());
@@ -162,13 +143,11 @@ fn write_bundle_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-fn bundle_write_failure(place: &Path, error: &io::Error) -> CommandFailure {
-    let mut fail =
-        CommandFailure::new(HOST, format!("cannot write the bundle {}", place.display()));
-    fail.causes.push(error.to_string());
-    fail.hint(Some(
-        "retry with `longhaul record make --run ID --out DIR`; the runs are archived",
-    ))
+fn bundle_write_failure(place: &Path, error: &io::Error) -> RecordError {
+    let message = format!("cannot write the bundle {}", place.display());
+    RecordError::new(RecordErrorKind::Host, message)
+        .cause(error)
+        .hint("retry with `longhaul record make --run ID --out DIR`; the runs are archived")
 }
 
 impl Drop for BundleFolder {

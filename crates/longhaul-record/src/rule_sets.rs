@@ -1,13 +1,13 @@
 //! Rule sets and the history of marks, embedded in the program.
 
-use crate::command_failure::{CommandFailure, USAGE};
-use longhaul_model::report::v1::record::{MarkHistory, RuleSet, RuleSetsFile};
+use crate::RecordError;
+use crate::speed_record::{MarkHistory, RuleSet, RuleSetsFile};
 
-const RULES: &str = include_str!("../../../records/rules.toml");
-const HISTORY: &str = include_str!("../../../records/history.toml");
+const RULES: &str = include_str!("../records/rules.toml");
+const HISTORY: &str = include_str!("../records/history.toml");
 
 /// Returns the rule set of this name, or the first one.
-pub fn find_rule_set(name: Option<&str>) -> Result<RuleSet, CommandFailure> {
+pub fn find_rule_set(name: Option<&str>) -> Result<RuleSet, RecordError> {
     let mut sets = load_rule_sets();
     let Some(name) = name else {
         return Ok(sets.remove(0));
@@ -15,8 +15,8 @@ pub fn find_rule_set(name: Option<&str>) -> Result<RuleSet, CommandFailure> {
     let names: Vec<String> = sets.iter().map(|set| set.name.clone()).collect();
     let named = sets.into_iter().find(|set| set.name == name);
     named.ok_or_else(|| {
-        let fail = CommandFailure::new(USAGE, format!("cannot find rule set `{name}`"));
-        fail.hint(Some(format!("use one of: {}", names.join(", "))))
+        RecordError::input(format!("cannot find rule set `{name}`"))
+            .hint(format!("use one of: {}", names.join(", ")))
     })
 }
 

@@ -13,10 +13,9 @@ pub mod record_rules;
 #[cfg(test)]
 mod tests;
 
-use longhaul_model::report::v1::record::{
+use crate::speed_record::{
     BestKnownMark, MarkHistory, PastMark, RecordAnalysis, RecordObservation, RuleSet,
 };
-use record_distance::GeodesicModel;
 
 /// The version of the analysis.
 pub const VERSION: u32 = 1;
@@ -24,10 +23,10 @@ pub const VERSION: u32 = 1;
 /// Draws all conclusions from a transfer and its route.
 pub fn conclude_record(
     seen: &RecordObservation,
-    globe: &dyn GeodesicModel,
-    (rules, history): (&RuleSet, &MarkHistory),
+    rules: &RuleSet,
+    history: &MarkHistory,
 ) -> RecordAnalysis {
-    let legs = record_distance::compute_legs(&seen.stops, globe);
+    let legs = record_distance::compute_legs(&seen.stops);
     let total = |lengths: &mut dyn Iterator<Item = u64>| {
         let sum = lengths.fold(0u64, u64::saturating_add);
         (!legs.is_empty()).then_some(sum)

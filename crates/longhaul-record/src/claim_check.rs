@@ -3,7 +3,6 @@
 //! A printed figure is an interval, given by its precision; two figures that must be equal agree if
 //! their intervals overlap. Differences that rounding explains are therefore not reported.
 
-pub mod city_distance;
 mod claim_distance;
 mod claim_figure;
 mod claim_mark;
@@ -14,13 +13,11 @@ mod figure_interval;
 mod tests;
 mod unit_slip;
 
-use city_distance::CityLocator;
+use crate::airport_table::AirportTable;
+use crate::published_claim::{CheckedClaim, ClaimCheck, ClaimVerdict, PublishedClaim, SCHEMA};
 pub(crate) use claim_distance::LIGHT_IN_FIBRE_MPS;
 use claim_figure::{ClaimFigure, FigureKind};
 use figure_interval::FigureInterval;
-use longhaul_model::report::v1::claim::{
-    CheckedClaim, ClaimCheck, ClaimVerdict, PublishedClaim, SCHEMA,
-};
 use longhaul_model::units::ParseUnitError;
 use std::fmt;
 
@@ -116,7 +113,7 @@ impl ClaimChecks {
 /// Compares all figures of a claim that must agree.
 pub fn check_claim(
     claim: &PublishedClaim,
-    places: &dyn CityLocator,
+    places: &AirportTable,
 ) -> Result<CheckedClaim, ClaimFieldError> {
     let mut checks = ClaimChecks::default();
     let mut rates = Vec::new();

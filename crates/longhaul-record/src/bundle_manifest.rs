@@ -1,10 +1,15 @@
-//! Parses and checks the manifest of a bundle: the length and SHA-256 of every file.
+//! The manifest of a bundle: the length and SHA-256 of every file.
 //!
 //! Names consist of lower-case letters, digits, `-`, `_` and `.`, so they cannot leave the folder,
 //! be hidden, or have a meaning to a shell.
 
-use longhaul_model::report::v1::record::{BundleManifest, MANIFEST_SCHEMA};
+use crate::speed_record::{BundleManifest, MANIFEST_SCHEMA};
+use data_encoding::HEXLOWER;
+use ring::digest;
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 
 /// The file name of the manifest in a bundle.
 pub const MANIFEST_NAME: &str = "manifest.json";
@@ -75,12 +80,28 @@ pub fn is_lower_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+/// Returns length and SHA-256 of a file, reading at most one byte more than `most`.
+pub fn digest_file(path: &Path, most: u64) -> io::Result<(u64, String)> {
+    let mut file = File::open(path)?.take(most.saturating_add(1));
+    let mut context = digest::Context::new(&digest::SHA256);
+    let mut buffer = vec![0u8; 256 << 10];
+    let mut length = 0;
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok((length, HEXLOWER.encode(context.finish().as_ref())));
+        }
+        context.update(&buffer[..read]);
+        length += read as u64;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_model::report::v1::record::ManifestEntry;
+    use crate::speed_record::ManifestEntry;
     use proptest::prelude::*;
-    use std::path::{Component, Path};
+    use std::path::Component;
 
     fn manifest(name: &str) -> BundleManifest {
         BundleManifest {

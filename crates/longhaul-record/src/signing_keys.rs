@@ -2,74 +2,62 @@
 //!
 //! Keys made with `openssl genpkey -algorithm ed25519` work as well.
 
-use super::bundle_manifest::is_lower_hex;
-use crate::command_failure::{BUG, CommandFailure, HOST, USAGE};
-use base64::prelude::{BASE64_STANDARD, Engine};
-use longhaul_probe::secure::{decode_hex, encode_hex};
+use crate::bundle_manifest::is_lower_hex;
+use crate::{RecordError, RecordErrorKind, read_limited_text};
+use data_encoding::HEXLOWER;
+use pem::{EncodeConfig, LineEnding, Pem};
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use rustls::pki_types::PrivatePkcs8KeyDer;
-use rustls::pki_types::pem::PemObject;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The maximum size of a key file; a key has a hundred bytes.
 const MAX_KEY_FILE_BYTES: u64 = 16 << 10;
-const PEM_LINE_LENGTH: usize = 64;
 
 /// Signs one bundle.
 #[derive(Debug)]
 pub struct BundleSigner(Ed25519KeyPair);
 
 impl BundleSigner {
-    pub fn read(file: &Path) -> Result<BundleSigner, CommandFailure> {
-        let what = format!("cannot sign with {}", file.display());
-        let fail = |why: &str| {
-            let mut fail = CommandFailure::new(USAGE, what.clone());
-            fail.causes.push(why.to_owned());
-            fail.hint(Some("generate a key with `longhaul record key FILE`"))
-        };
-        let text = read_key_text(file).map_err(|why| fail(&why))?;
-        let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
-            .map_err(|_| fail("no private key in PEM"))?;
-        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der());
-        let pair = pair.map_err(|_| fail("not an Ed25519 key"))?;
-        Ok(BundleSigner(pair))
+    pub fn read(file: &Path) -> Result<BundleSigner, RecordError> {
+        read_private_key(file).map(BundleSigner).map_err(|why| {
+            RecordError::input(format!("cannot sign with {}", file.display()))
+                .cause(why)
+                .hint("generate a key with `longhaul record key FILE`")
+        })
     }
 
     /// Returns the public key in hexadecimal.
     pub fn public_key(&self) -> String {
-        encode_hex(self.0.public_key().as_ref())
+        HEXLOWER.encode(self.0.public_key().as_ref())
     }
 
     /// Returns the signature in hexadecimal, with a newline.
     pub fn sign(&self, message: &[u8]) -> String {
-        encode_hex(self.0.sign(message).as_ref()) + "\n"
+        HEXLOWER.encode(self.0.sign(message).as_ref()) + "\n"
     }
 }
 
+fn read_private_key(file: &Path) -> Result<Ed25519KeyPair, String> {
+    let text = read_limited_text(file, MAX_KEY_FILE_BYTES)?;
+    let key = pem::parse(text).map_err(|_| "no private key in PEM")?;
+    let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(key.contents());
+    pair.map_err(|_| "not an Ed25519 key".to_owned())
+}
+
 /// Creates a key file readable only by its owner, and returns the public key.
-pub fn create_key_file(file: &Path) -> Result<String, CommandFailure> {
-    let random = SystemRandom::new();
-    let unavailable = |_| {
-        CommandFailure::new(
-            HOST,
-            "cannot generate a key: no random bytes from the kernel",
-        )
-    };
-    let document = Ed25519KeyPair::generate_pkcs8(&random).map_err(unavailable)?;
-    let pair = Ed25519KeyPair::from_pkcs8(document.as_ref());
-    let pair =
-        pair.map_err(|e| CommandFailure::new(BUG, format!("cannot use the generated key: {e}")))?;
-    let base64 = BASE64_STANDARD.encode(document.as_ref());
-    let mut text = "-----BEGIN PRIVATE KEY-----\n".to_owned();
-    for line in base64.as_bytes().chunks(PEM_LINE_LENGTH) {
-        text.push_str(&String::from_utf8_lossy(line));
-        text.push('\n');
-    }
-    text.push_str("-----END PRIVATE KEY-----\n");
+pub fn create_key_file(file: &Path) -> Result<String, RecordError> {
+    let internal = |text: &str| RecordError::new(RecordErrorKind::Host, text);
+    let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
+        .map_err(|_| internal("cannot generate a key: no random bytes from the kernel"))?;
+    let pair = Ed25519KeyPair::from_pkcs8(document.as_ref())
+        .map_err(|_| internal("cannot use the generated key"))?;
+    let text = pem::encode_config(
+        &Pem::new("PRIVATE KEY", document.as_ref()),
+        EncodeConfig::new().set_line_ending(LineEnding::LF),
+    );
     let mut options = OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(file);
     let written = opened.and_then(|mut it| {
@@ -77,56 +65,39 @@ pub fn create_key_file(file: &Path) -> Result<String, CommandFailure> {
         it.sync_all()
     });
     written.map_err(|e| {
-        let mut fail =
-            CommandFailure::new(USAGE, format!("cannot write a key to {}", file.display()));
-        fail.causes.push(e.to_string());
-        fail.hint(Some("name a new file in an existing folder"))
+        RecordError::input(format!("cannot write a key to {}", file.display()))
+            .cause(e)
+            .hint("name a new file in an existing folder")
     })?;
-    Ok(encode_hex(pair.public_key().as_ref()))
-}
-
-fn read_key_text(file: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    let opened = File::open(file).map_err(|e| e.to_string())?;
-    let read = opened
-        .take(MAX_KEY_FILE_BYTES + 1)
-        .read_to_string(&mut text);
-    if read.map_err(|e| e.to_string())? as u64 > MAX_KEY_FILE_BYTES {
-        return Err("larger than 16 KiB".to_owned());
-    }
-    Ok(text)
+    Ok(HEXLOWER.encode(pair.public_key().as_ref()))
 }
 
 /// Parses a public key, given directly or as a file.
-pub fn parse_public_key(typed: &str) -> Result<String, CommandFailure> {
+pub fn parse_public_key(typed: &str) -> Result<String, RecordError> {
     if is_lower_hex(&typed.to_ascii_lowercase(), 64) {
         return Ok(typed.to_ascii_lowercase());
     }
-    let file = Path::new(typed);
-    let in_file = read_key_text(file).map(|text| text.trim().to_ascii_lowercase());
-    let why = match in_file {
+    let text = read_limited_text(Path::new(typed), MAX_KEY_FILE_BYTES);
+    let why = match text.map(|text| text.trim().to_ascii_lowercase()) {
         Ok(key) if is_lower_hex(&key, 64) => return Ok(key),
         Ok(_) => "not 64 hexadecimal digits".to_owned(),
         Err(why) => why,
     };
-    let mut fail = CommandFailure::new(
-        USAGE,
-        format!("cannot use {} as a public key", file.display()),
-    );
-    fail.causes.push(why);
-    Err(fail.hint(Some(
-        "give the 64 hexadecimal digits that `longhaul record key FILE` printed",
-    )))
+    let hint = "give the 64 hexadecimal digits that `longhaul record key FILE` printed";
+    let message = format!("cannot use {typed} as a public key");
+    Err(RecordError::input(message).cause(why).hint(hint))
 }
 
 /// Verifies a signature.
 pub fn verify_signature(public_key: &str, message: &[u8], signature: &str) -> bool {
-    let key = decode_hex(public_key);
-    let signature = decode_hex(signature.trim());
-    key.zip(signature).is_some_and(|(key, signature)| {
-        let key = UnparsedPublicKey::new(&ED25519, key);
-        key.verify(message, &signature).is_ok()
-    })
+    let key = HEXLOWER.decode(public_key.as_bytes());
+    let signature = HEXLOWER.decode(signature.trim().as_bytes());
+    key.ok()
+        .zip(signature.ok())
+        .is_some_and(|(key, signature)| {
+            let key = UnparsedPublicKey::new(&ED25519, key);
+            key.verify(message, &signature).is_ok()
+        })
 }
 
 #[cfg(test)]
@@ -169,8 +140,8 @@ mod tests {
         // The first test vector of RFC 8032, in OpenSSL's format.
         let der = "302e020100300506032b657004220420\
                    9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
-        let base64 = BASE64_STANDARD.encode(decode_hex(der).expect("hexadecimal"));
-        let pem = format!("-----BEGIN PRIVATE KEY-----\n{base64}\n-----END PRIVATE KEY-----\n");
+        let der = HEXLOWER.decode(der.as_bytes()).expect("hexadecimal");
+        let pem = pem::encode(&Pem::new("PRIVATE KEY", der));
         std::fs::write(&file, pem).expect("written");
         let signer = BundleSigner::read(&file).expect("a key");
         let public = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";

@@ -6,10 +6,10 @@
 //! with a refractive index of 1.468. Units: metres, seconds. Error: the point chosen for a city:
 //! some per cent of a leg. Wrong when: a city is known by several names.
 
-use super::city_distance::CityLocator;
 use super::claim_figure::{ClaimFigure, FigureKind};
 use super::{ClaimChecks, ClaimFieldError, FieldReader};
-use longhaul_model::report::v1::claim::{ClaimVerdict, ClaimedDistance, ClaimedLeg};
+use crate::airport_table::AirportTable;
+use crate::published_claim::{ClaimVerdict, ClaimedDistance, ClaimedLeg};
 
 /// The speed of light in fibre in m/s.
 pub(crate) const LIGHT_IN_FIBRE_MPS: f64 = 299_792_458.0 / 1.468;
@@ -53,7 +53,7 @@ impl<'a> DistanceFigures<'a> {
     }
 }
 
-pub fn check_distance(figures: &DistanceFigures, places: &dyn CityLocator, to: &mut ClaimChecks) {
+pub fn check_distance(figures: &DistanceFigures, places: &AirportTable, to: &mut ClaimChecks) {
     check_distance_units(figures, to);
     check_leg_sum(figures, to);
     check_router_cities(figures, places, to);
@@ -98,7 +98,7 @@ fn is_same_city(one: &str, other: &str) -> bool {
 }
 
 /// Reports cities of routers that are not the end of a leg.
-fn check_router_cities(figures: &DistanceFigures, places: &dyn CityLocator, to: &mut ClaimChecks) {
+fn check_router_cities(figures: &DistanceFigures, places: &AirportTable, to: &mut ClaimChecks) {
     let claimed = figures.claimed;
     if claimed.legs.is_empty() || claimed.routers.is_empty() {
         return;
@@ -135,7 +135,7 @@ fn check_router_cities(figures: &DistanceFigures, places: &dyn CityLocator, to: 
 fn find_detour<'a>(
     claimed: &'a ClaimedDistance,
     city: &str,
-    places: &dyn CityLocator,
+    places: &AirportTable,
 ) -> Option<(&'a ClaimedLeg, f64)> {
     let at = claimed.routers.iter().position(|it| it == city)?;
     let before = claimed.routers.get(at.checked_sub(1)?)?;
@@ -143,7 +143,7 @@ fn find_detour<'a>(
         .legs
         .iter()
         .find(|leg| is_same_city(&leg.from, before))?;
-    let length = |from: &str, to: &str| Some(places.between(from, to)?.metres);
+    let length = |from: &str, to: &str| Some(places.measure_cities(from, to)?.metres);
     let direct = length(&leg.from, &leg.to)?;
     Some((
         leg,
@@ -152,14 +152,14 @@ fn find_detour<'a>(
 }
 
 /// Compares each leg with the distance between the airports of its cities.
-fn check_city_points(figures: &DistanceFigures, places: &dyn CityLocator, to: &mut ClaimChecks) {
+fn check_city_points(figures: &DistanceFigures, places: &AirportTable, to: &mut ClaimChecks) {
     let claimed = figures.claimed;
     let beside: Vec<_> = figures
         .lengths
         .iter()
         .filter_map(|(leg, length)| {
             let length = length.as_ref()?;
-            let found = places.between(&leg.from, &leg.to)?;
+            let found = places.measure_cities(&leg.from, &leg.to)?;
             Some((*leg, length, found))
         })
         .collect();

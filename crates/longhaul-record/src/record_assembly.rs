@@ -1,17 +1,11 @@
 //! Assembles a record from a transfer, a path measurement and a legs file.
 
-use super::legs_file::RecordLegs;
-use super::wgs84_geodesic::Wgs84Globe;
-use super::{imported_transfer, rule_sets};
-use crate::cli::report_archiving;
-use crate::command_failure::{CommandFailure, USAGE};
-use jiff::Timestamp;
-use longhaul_analysis::record::conclude_record;
+use crate::legs_file::RecordLegs;
+use crate::record_conclusion::conclude_record;
+use crate::speed_record::{CapturedPayload, RecordObservation, RuleSet, SCHEMA, SpeedRecord};
+use crate::{RecordError, imported_transfer, rule_sets};
 use longhaul_model::report::v1::path::ObservedRoute;
 use longhaul_model::report::v1::plan::{ReceiveMode, RunDirection, RunTransport};
-use longhaul_model::report::v1::record::{
-    CapturedPayload, RecordObservation, RuleSet, SCHEMA, SpeedRecord,
-};
 use longhaul_model::report::v1::{
     ImportedReport, PathReport, ReportCaveat, RunInfo, ThroughputReport,
 };
@@ -72,13 +66,10 @@ impl RecordRuns {
 }
 
 /// Fails unless the run has one direction and received bytes.
-fn check_recordable(run: &ThroughputReport) -> Result<(), CommandFailure> {
+fn check_recordable(run: &ThroughputReport) -> Result<(), RecordError> {
     let no = |why: &str| {
-        let fail = CommandFailure::new(
-            USAGE,
-            format!("cannot make a record of run {}: {why}", run.run.id),
-        );
-        Err(fail.hint(Some("use a run in one direction")))
+        let message = format!("cannot make a record of run {}: {why}", run.run.id);
+        Err(RecordError::input(message).hint("use a run in one direction"))
     };
     if run.plan.direction == RunDirection::Both {
         return no("it has both directions");
@@ -99,7 +90,8 @@ pub fn assemble_record(
     legs: Option<RecordLegs>,
     rules: &RuleSet,
     payload: Option<CapturedPayload>,
-) -> Result<SpeedRecord, CommandFailure> {
+    made_at: String,
+) -> Result<SpeedRecord, RecordError> {
     let mut observation = observe_transfer(runs, payload)?;
     let legs = legs.unwrap_or_default();
     let mut caveats = record_caveats(runs);
@@ -111,15 +103,12 @@ pub fn assemble_record(
         caveats.push(ReportCaveat::new("no_distance", text));
     }
     observation.stops = legs.stops;
-    let analysis = conclude_record(
-        &observation,
-        &Wgs84Globe::new(),
-        (rules, &rule_sets::load_mark_history()),
-    );
+    let history = rule_sets::load_mark_history();
+    let analysis = conclude_record(&observation, rules, &history);
     Ok(SpeedRecord {
         schema: SCHEMA.to_owned(),
         longhaul: env!("CARGO_PKG_VERSION").to_owned(),
-        made_at: report_archiving::format_rfc3339(Timestamp::now()),
+        made_at,
         about: legs.about,
         observation,
         analysis,
@@ -137,7 +126,7 @@ fn count_answered_hops(route: &ObservedRoute) -> u32 {
 fn observe_transfer(
     runs: &RecordRuns,
     payload: Option<CapturedPayload>,
-) -> Result<RecordObservation, CommandFailure> {
+) -> Result<RecordObservation, RecordError> {
     let run = match &runs.transfer {
         RecordTransfer::Measured(run) => run,
         RecordTransfer::Imported(run) => return imported_transfer::observe_imported(run),

@@ -6,7 +6,7 @@
 
 use super::claim_figure::{ClaimFigure, FigureKind};
 use super::{ClaimChecks, ClaimFieldError, FieldReader};
-use longhaul_model::report::v1::claim::{ClaimVerdict, ClaimedMark};
+use crate::published_claim::{ClaimVerdict, ClaimedMark};
 
 pub struct MarkFigures {
     value: ClaimFigure,

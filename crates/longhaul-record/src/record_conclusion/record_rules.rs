@@ -4,7 +4,7 @@
 //! each rule. Units: those of the rule. Error: that of the rule's own source.
 //! Wrong when: a rule set is; see its confidence.
 
-use longhaul_model::report::v1::record::{
+use crate::speed_record::{
     CapturedPayload, ContestRule, RecordAnalysis, RecordObservation, RuleCheck, RuleKind, RuleSet,
     RuleVerdict,
 };

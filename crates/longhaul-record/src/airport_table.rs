@@ -1,22 +1,28 @@
 //! Locations of cities: airports with an IATA code.
 //!
-//! The table is from the package airportsdata (MIT licence, see places/LICENSE). A city may be named with the code of its airport, as in `Chicago (ORD)`.
+//! The table is from the package airportsdata (MIT licence, see places/LICENSE). A city may be named
+//! with the code of its airport, as in `Chicago (ORD)`.
 
-use geographiclib_rs::{Geodesic, InverseGeodesic};
-use longhaul_analysis::claim_check::city_distance::{CityDistance, CityLocator};
+use crate::record_conclusion::record_distance::{GeoPoint, geodesic_metres};
 
-const TABLE: &str = include_str!("../../../places/airports.csv");
+const TABLE: &str = include_str!("../places/airports.csv");
 
 /// An airport with its IATA code.
 #[derive(Debug, Clone)]
 pub struct AirportLocation {
     pub code: &'static str,
-    pub latitude: f64,
-    pub longitude: f64,
+    pub point: GeoPoint,
     pub city: &'static str,
 }
 
 pub struct AirportTable(Vec<AirportLocation>);
+
+/// The distance between the nearest two airports of two cities.
+pub struct CityDistance {
+    pub metres: f64,
+    /// The airports, such as `LAX-SJC`.
+    pub points: String,
+}
 
 impl AirportTable {
     pub fn read() -> AirportTable {
@@ -37,6 +43,18 @@ impl AirportTable {
         let places = self.0.iter();
         places.filter(|it| it.city.to_lowercase() == name).collect()
     }
+
+    /// Returns the distance between two cities; `None` if one of them is unknown.
+    pub fn measure_cities(&self, from: &str, to: &str) -> Option<CityDistance> {
+        let ends = self.find_city(to);
+        let starts = self.find_city(from);
+        let pairs = starts.iter().flat_map(|a| ends.iter().map(move |b| (a, b)));
+        let lengths = pairs.map(|(a, b)| CityDistance {
+            metres: geodesic_metres(a.point, b.point),
+            points: format!("{}-{}", a.code, b.code),
+        });
+        lengths.min_by(|a, b| a.metres.total_cmp(&b.metres))
+    }
 }
 
 /// Parses `code;latitude;longitude;country;city`.
@@ -44,27 +62,9 @@ fn parse_airport(line: &'static str) -> Option<AirportLocation> {
     let fields: Vec<&str> = line.splitn(5, ';').collect();
     Some(AirportLocation {
         code: fields.first()?,
-        latitude: fields.get(1)?.parse().ok()?,
-        longitude: fields.get(2)?.parse().ok()?,
+        point: (fields.get(1)?.parse().ok()?, fields.get(2)?.parse().ok()?),
         city: fields.get(4)?,
     })
-}
-
-/// Distances on WGS84 (Karney 2013), between the nearest two airports of two cities.
-impl CityLocator for AirportTable {
-    fn between(&self, from: &str, to: &str) -> Option<CityDistance> {
-        let wgs84 = Geodesic::wgs84();
-        let ends = self.find_city(to);
-        let all = self.find_city(from).into_iter().flat_map(|a| {
-            let ends = ends.clone();
-            ends.into_iter().map(move |b| (a, b))
-        });
-        let lengths = all.map(|(a, b)| CityDistance {
-            metres: wgs84.inverse(a.latitude, a.longitude, b.latitude, b.longitude),
-            points: format!("{}-{}", a.code, b.code),
-        });
-        lengths.min_by(|a, b| a.metres.total_cmp(&b.metres))
-    }
 }
 
 #[cfg(test)]
@@ -84,12 +84,11 @@ mod tests {
         assert_eq!(codes("Chicago (ORD)"), ["ORD"]);
         assert!(codes("Atlantis").is_empty() && codes("X (???)").is_empty());
         assert!(airports.0.len() > 7000);
-        let over_the_ocean = airports.between("Chicago (ORD)", "Geneva");
+        let over_the_ocean = airports.measure_cities("Chicago (ORD)", "Geneva");
         let metres = over_the_ocean.expect("both are known").metres;
         assert!((metres - 7_074e3).abs() < 1e3, "{metres}");
-        let valid = |place: &AirportLocation| {
-            place.latitude.abs() <= 90.0 && place.longitude.abs() <= 180.0
-        };
+        let valid =
+            |place: &AirportLocation| place.point.0.abs() <= 90.0 && place.point.1.abs() <= 180.0;
         assert!(airports.0.iter().all(valid));
     }
 }

@@ -3,8 +3,8 @@
 //! Distances are whole millimetres, so sums are exact; coordinates are degrees on WGS84.
 //! docs/record.md explains every field.
 
-use super::capture::PayloadVariety;
-use super::{ReportCaveat, RunParty};
+use longhaul_model::report::v1::capture::PayloadVariety;
+use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use serde::{Deserialize, Serialize};
 
 /// The value of [`SpeedRecord::schema`].
@@ -22,6 +22,20 @@ pub struct SpeedRecord {
     pub observation: RecordObservation,
     pub analysis: RecordAnalysis,
     pub caveats: Vec<ReportCaveat>,
+}
+
+/// Formats a mark in the unit of the contest's later years, with as many digits as the claims have.
+pub fn format_mark(bit_m_per_s: f64) -> String {
+    let tera = bit_m_per_s / 1e12;
+    if tera >= 1e5 {
+        format!("{:.3} Pb·m/s", tera / 1e3)
+    } else {
+        format!("{tera:.3} Tb·m/s")
+    }
+}
+
+pub fn format_kilometres(mm: u64) -> String {
+    format!("{:.3} km", mm as f64 / 1e6)
 }
 
 /// Information from the participants; not used in any computation.
@@ -203,7 +217,7 @@ pub struct RuleSetsFile {
 }
 
 /// A rule set as data.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleSet {
     pub name: String,
@@ -288,7 +302,7 @@ pub enum LegsFileStop {
     Place(StopLocation),
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StopLocation {
     pub city: String,

@@ -1,29 +1,28 @@
 //! Recomputes the figures of a record from its own bytes, seconds and points.
 
-use super::bundle_contents::{IMPORTED, RECORD};
-use super::bundle_verification::BundleVerification;
-use super::rule_sets;
-use super::wgs84_geodesic::Wgs84Globe;
-use crate::render;
-use longhaul_analysis::imported::find_counted_bytes;
-use longhaul_analysis::record::conclude_record;
-use longhaul_model::report::v1::record::{
-    RecordAnalysis, RecordObservation, RuleSet, SCHEMA, SpeedRecord,
+use crate::bundle_verification::{BundleVerification, IMPORTED, RECORD};
+use crate::record_conclusion::conclude_record;
+use crate::rule_sets;
+use crate::speed_record::{
+    RecordAnalysis, RecordObservation, RuleSet, SCHEMA, SpeedRecord, format_kilometres, format_mark,
 };
+use longhaul_analysis::imported::find_counted_bytes;
 use longhaul_model::report::v1::{ImportedReport, SCHEMA as REPORT, ThroughputReport};
 
+/// The schema before cities of routers were left to the reader (0041).
+const OLD_SCHEMA: &str = "longhaul.record/1";
 /// The tolerance of the mark: the last millimetre of a distance changes it.
 const SAME_RATIO: f64 = 1e-8;
 /// The tolerance of lengths: geodesic libraries round differently.
 const SAME_MM: u64 = 2;
 
 /// Recomputes a record and compares it with its run, which is in the file `name`.
-pub fn recompute_record(record: &[u8], (name, run): (&str, &[u8]), found: &mut BundleVerification) {
+pub fn recompute_record(record: &[u8], name: &str, run: &[u8], found: &mut BundleVerification) {
     let record: SpeedRecord = match serde_json::from_slice(record) {
         Ok(record) => record,
         Err(error) => return found.add_difference(RECORD, format!("not a record: {error}")),
     };
-    if ![SCHEMA, "longhaul.record/1"].contains(&record.schema.as_str()) {
+    if ![SCHEMA, OLD_SCHEMA].contains(&record.schema.as_str()) {
         return found.add_difference(RECORD, format!("the schema is not {SCHEMA}"));
     }
     let run = match parse_run_counts(name, run) {
@@ -33,25 +32,19 @@ pub fn recompute_record(record: &[u8], (name, run): (&str, &[u8]), found: &mut B
     let before = found.differs.len();
     compare_counts(&record.observation, &run, found);
     // Rule sets may have grown since; the figures do not depend on them.
-    let none = RuleSet {
-        name: String::new(),
-        version: 0,
-        title: String::new(),
-        standing: String::new(),
-        rules: Vec::new(),
-    };
-    let made = conclude_record(
-        &record.observation,
-        &Wgs84Globe::new(),
-        (&none, &rule_sets::load_mark_history()),
-    );
+    let rules = RuleSet::default();
+    let made = conclude_record(&record.observation, &rules, &rule_sets::load_mark_history());
     compare_analyses(&record.analysis, &made, found);
     if found.differs.len() == before {
-        let mark = made.mark_bit_m_per_s.map(render::record_text::format_mark);
-        found.agrees.push(mark.map_or_else(
-            || "the bundle claims no score; its bytes and duration are those of the run".to_owned(),
-            |mark| format!("score, recomputed from bytes, duration and points: {mark}"),
-        ));
+        found.agrees.push(match made.mark_bit_m_per_s {
+            None => {
+                "the bundle claims no score; its bytes and duration are those of the run".into()
+            }
+            Some(mark) => format!(
+                "score, recomputed from bytes, duration and points: {}",
+                format_mark(mark)
+            ),
+        });
     }
 }
 
@@ -111,16 +104,19 @@ fn compare_counts(record: &RecordObservation, run: &RunCounts, found: &mut Bundl
 }
 
 fn compare_analyses(said: &RecordAnalysis, made: &RecordAnalysis, found: &mut BundleVerification) {
-    if said.class != made.class {
-        found.add_difference("class", "not the class of the transfer");
-    }
-    if said.goodput_bps.abs_diff(made.goodput_bps) > 1 {
-        let why = format!(
-            "{} in the record, but {} recomputed",
-            said.goodput_bps, made.goodput_bps
-        );
-        found.add_difference("goodput_bps", why);
-    }
+    let mut compare = |what: &str, same: bool, said: String, made: String| {
+        if !same {
+            found.add_difference(what, format!("{said} in the record, but {made} recomputed"));
+        }
+    };
+    let class = |of: &RecordAnalysis| of.class.clone().unwrap_or_else(|| "none".to_owned());
+    compare("class", said.class == made.class, class(said), class(made));
+    compare(
+        "goodput_bps",
+        said.goodput_bps.abs_diff(made.goodput_bps) <= 1,
+        said.goodput_bps.to_string(),
+        made.goodput_bps.to_string(),
+    );
     let off = SAME_MM * said.legs.len().max(1) as u64;
     for (what, said, made) in [
         ("distance_mm", said.distance_mm, made.distance_mm),
@@ -130,52 +126,32 @@ fn compare_analyses(said: &RecordAnalysis, made: &RecordAnalysis, found: &mut Bu
             made.distance_sphere_mm,
         ),
     ] {
-        compare_length(what, (said, made), off, found);
+        let same = match (said, made) {
+            (Some(said), Some(made)) => said.abs_diff(made) <= off,
+            (said, made) => said == made,
+        };
+        let show = |mm: Option<u64>| mm.map_or_else(|| "none".to_owned(), format_kilometres);
+        compare(what, same, show(said), show(made));
     }
-    let same = said.legs.len() == made.legs.len()
+    let (said_mark, made_mark) = (said.mark_bit_m_per_s, made.mark_bit_m_per_s);
+    let same_mark = match (said_mark, made_mark) {
+        (Some(said), Some(made)) => (said / made - 1.0).abs() <= SAME_RATIO,
+        (said, made) => said == made,
+    };
+    let show = |mark: Option<f64>| mark.map_or_else(|| "none".to_owned(), format_mark);
+    compare(
+        "mark_bit_m_per_s",
+        same_mark,
+        show(said_mark),
+        show(made_mark),
+    );
+    let same_legs = said.legs.len() == made.legs.len()
         && said.legs.iter().zip(&made.legs).all(|(said, made)| {
             (&said.from, &said.to) == (&made.from, &made.to)
                 && said.length_mm.abs_diff(made.length_mm) <= SAME_MM
                 && said.sphere_mm.abs_diff(made.sphere_mm) <= SAME_MM
         });
-    if !same {
+    if !same_legs {
         found.add_difference("legs", "not the geodesics between the stops");
-    }
-    let marks = (said.mark_bit_m_per_s, made.mark_bit_m_per_s);
-    let agree = match marks {
-        (Some(said), Some(made)) => (said / made - 1.0).abs() <= SAME_RATIO,
-        (said, made) => said == made,
-    };
-    if !agree {
-        let show =
-            |mark: Option<f64>| mark.map_or("none".to_owned(), render::record_text::format_mark);
-        let why = format!(
-            "{} in the record, but {} recomputed",
-            show(marks.0),
-            show(marks.1)
-        );
-        found.add_difference("mark_bit_m_per_s", why);
-    }
-}
-
-fn compare_length(
-    what: &str,
-    (said, made): (Option<u64>, Option<u64>),
-    off: u64,
-    found: &mut BundleVerification,
-) {
-    let same = match (said, made) {
-        (Some(said), Some(made)) => said.abs_diff(made) <= off,
-        (said, made) => said == made,
-    };
-    if !same {
-        let show =
-            |mm: Option<u64>| mm.map_or("none".to_owned(), render::record_text::format_kilometres);
-        let why = format!(
-            "{} in the record, but {} recomputed",
-            show(said),
-            show(made)
-        );
-        found.add_difference(what, why);
     }
 }

@@ -3,16 +3,19 @@
 //! The folder is not trusted: names are checked before files are opened, links and folders are
 //! refused, and no file is read beyond its listed length.
 
-use super::bundle_contents::{IMPORTED, RECORD, THROUGHPUT};
-use super::bundle_manifest::{self, MANIFEST_NAME, MAX_MANIFEST_BYTES, SIGNATURE_NAME};
-use super::{record_recomputation, signing_keys};
-use crate::command_failure::{CommandFailure, USAGE};
-use longhaul_model::report::v1::record::BundleManifest;
+use crate::bundle_manifest::{self, MANIFEST_NAME, MAX_MANIFEST_BYTES, SIGNATURE_NAME};
+use crate::speed_record::BundleManifest;
+use crate::{RecordError, read_limited, record_recomputation, regular_file_length, signing_keys};
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
 use std::path::Path;
 
+/// The name of the record in a bundle.
+pub const RECORD: &str = "record.json";
+/// The name of the transfer in a bundle.
+pub const THROUGHPUT: &str = "throughput.json";
+/// Takes the place of `THROUGHPUT` for a transfer measured by another program.
+pub const IMPORTED: &str = "imported.json";
 /// The maximum number of entries of a bundle.
 const MAX_ENTRIES: usize = bundle_manifest::MAX_FILES + 2;
 /// The maximum size of JSON that is parsed, not only digested.
@@ -36,11 +39,12 @@ impl BundleVerification {
     }
 }
 
-pub fn verify_bundle(
-    folder: &Path,
-    key: Option<&str>,
-) -> Result<BundleVerification, CommandFailure> {
-    let entries = list_entries(folder)?;
+pub fn verify_bundle(folder: &Path, key: Option<&str>) -> Result<BundleVerification, RecordError> {
+    let entries = list_entries(folder).map_err(|why| {
+        let message = format!("cannot read the bundle {}", folder.display());
+        let hint = "name a folder written by `longhaul record`";
+        RecordError::input(message).cause(why).hint(hint)
+    })?;
     let mut found = BundleVerification::default();
     let read = read_regular_file(&folder.join(MANIFEST_NAME), MAX_MANIFEST_BYTES);
     let manifest = read.and_then(|bytes| Ok((bundle_manifest::parse_manifest(&bytes)?, bytes)));
@@ -52,7 +56,10 @@ pub fn verify_bundle(
         }
     };
     found.files = manifest.files.len();
-    check_signature(folder, (&manifest, &bytes), key, &mut found);
+    match check_signature(folder, &manifest, &bytes, key) {
+        Ok(signed_by) => found.signed_by = signed_by,
+        Err(why) => found.add_difference(SIGNATURE_NAME, why),
+    }
     find_unlisted_files(&entries, &manifest, &mut found);
     let sound = check_listed_files(folder, &manifest, &mut found);
     check_figures(folder, &sound, &mut found);
@@ -60,20 +67,12 @@ pub fn verify_bundle(
 }
 
 /// Lists the names in the folder. A name that is not UTF-8 is shown lossily and matches no file.
-fn list_entries(folder: &Path) -> Result<Vec<String>, CommandFailure> {
-    let fail = |why: String| {
-        let mut fail = CommandFailure::new(
-            USAGE,
-            format!("cannot read the bundle {}", folder.display()),
-        );
-        fail.causes.push(why);
-        fail.hint(Some("name a folder written by `longhaul record`"))
-    };
+fn list_entries(folder: &Path) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(folder).map_err(|e| fail(e.to_string()))? {
-        let entry = entry.map_err(|e| fail(e.to_string()))?;
+    for entry in fs::read_dir(folder).map_err(|e| e.to_string())? {
+        let entry = entry.map_err(|e| e.to_string())?;
         if names.len() == MAX_ENTRIES {
-            return Err(fail(format!("more than {MAX_ENTRIES} entries")));
+            return Err(format!("more than {MAX_ENTRIES} entries"));
         }
         names.push(entry.file_name().to_string_lossy().into_owned());
     }
@@ -84,52 +83,32 @@ fn list_entries(folder: &Path) -> Result<Vec<String>, CommandFailure> {
 /// Reads a regular file of at most `most` bytes.
 fn read_regular_file(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     regular_file_length(path)?;
-    let mut bytes = Vec::new();
-    let opened = File::open(path).map_err(|e| e.to_string())?;
-    let read = opened.take(most + 1).read_to_end(&mut bytes);
-    read.map_err(|e| e.to_string())?;
-    if bytes.len() as u64 > most {
-        return Err(format!("larger than {most} bytes"));
-    }
-    Ok(bytes)
+    read_limited(path, most)
 }
 
-fn regular_file_length(path: &Path) -> Result<u64, String> {
-    match fs::symlink_metadata(path) {
-        Ok(it) if it.is_file() => Ok(it.len()),
-        Ok(it) if it.is_symlink() => Err("a symbolic link".to_owned()),
-        Ok(_) => Err("not a regular file".to_owned()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Err("missing".to_owned()),
-        Err(e) => Err(e.to_string()),
-    }
-}
-
+/// Returns the key of a valid signature, `None` if there is no signature and none is required.
 fn check_signature(
     folder: &Path,
-    (manifest, bytes): (&BundleManifest, &[u8]),
-    key: Option<&str>,
-    found: &mut BundleVerification,
-) {
+    manifest: &BundleManifest,
+    bytes: &[u8],
+    required: Option<&str>,
+) -> Result<Option<String>, String> {
     let Some(own) = &manifest.public_key else {
-        if key.is_some() {
-            found.add_difference(SIGNATURE_NAME, "the bundle is not signed");
-        }
-        return;
+        return match required {
+            Some(_) => Err("the bundle is not signed".to_owned()),
+            None => Ok(None),
+        };
     };
-    if key.is_some_and(|key| key != own) {
-        found.add_difference(SIGNATURE_NAME, format!("signed by another key: {own}"));
-        return;
+    if required.is_some_and(|key| key != own) {
+        return Err(format!("signed by another key: {own}"));
     }
     // 128 digits and a newline.
-    let signature = read_regular_file(&folder.join(SIGNATURE_NAME), 200)
-        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "not a signature".to_owned()));
-    match signature {
-        Ok(text) if signing_keys::verify_signature(own, bytes, &text) => {
-            found.signed_by = Some(own.clone());
-        }
-        Ok(_) => found.add_difference(SIGNATURE_NAME, "does not match the manifest"),
-        Err(why) => found.add_difference(SIGNATURE_NAME, why),
+    let signature = read_regular_file(&folder.join(SIGNATURE_NAME), 200)?;
+    let text = String::from_utf8(signature).map_err(|_| "not a signature".to_owned())?;
+    if !signing_keys::verify_signature(own, bytes, &text) {
+        return Err("does not match the manifest".to_owned());
     }
+    Ok(Some(own.clone()))
 }
 
 fn find_unlisted_files(
@@ -192,6 +171,6 @@ fn check_figures(folder: &Path, sound: &BTreeSet<String>, found: &mut BundleVeri
         }
     }
     if let [record, run] = texts.as_slice() {
-        record_recomputation::recompute_record(record, (transfer, run), found);
+        record_recomputation::recompute_record(record, transfer, run, found);
     }
 }

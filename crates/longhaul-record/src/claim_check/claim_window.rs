@@ -6,7 +6,7 @@
 
 use super::claim_figure::{ClaimFigure, FigureKind};
 use super::{ClaimChecks, ClaimFieldError, FieldReader};
-use longhaul_model::report::v1::claim::{ClaimVerdict, ClaimedLink, ClaimedWindow};
+use crate::published_claim::{ClaimVerdict, ClaimedLink, ClaimedWindow};
 
 const FITS_RATIO: f64 = 0.1;
 /// Line rates and payload rates of one kind differ by a few per cent.

@@ -1,12 +1,13 @@
 //! Computes the distance through the cities and the light travel time.
 //!
-//! Source: geodesics on WGS84 (Karney 2013), given by the caller; great circles on a sphere of the
+//! Source: geodesics on WGS84 (Karney 2013); great circles on a sphere of the
 //! earth's mean radius; light in fibre with a refractive index of 1.468. Units: mm, ns. Error: half
 //! a millimetre for each leg; the sphere is up to 0.6 % off.
 //! Wrong when: points do not represent their cities.
 
 use crate::claim_check::LIGHT_IN_FIBRE_MPS;
-use longhaul_model::report::v1::record::{FibreLimit, RecordLeg, RecordStop};
+use crate::speed_record::{FibreLimit, RecordLeg, RecordStop};
+use geographiclib_rs::{Geodesic, InverseGeodesic};
 
 /// Mean radius of the earth (IUGG), in metres.
 const RADIUS_M: f64 = 6_371_008.8;
@@ -14,13 +15,13 @@ const RADIUS_M: f64 = 6_371_008.8;
 /// Degrees of latitude and longitude.
 pub type GeoPoint = (f64, f64);
 
-/// Computes distances on the ellipsoid.
-pub trait GeodesicModel {
-    fn metres(&self, from: GeoPoint, to: GeoPoint) -> f64;
+/// Returns the distance on WGS84 (Karney 2013).
+pub fn geodesic_metres(from: GeoPoint, to: GeoPoint) -> f64 {
+    Geodesic::wgs84().inverse(from.0, from.1, to.0, to.1)
 }
 
 /// Returns the legs between consecutive stops.
-pub fn compute_legs(stops: &[RecordStop], globe: &dyn GeodesicModel) -> Vec<RecordLeg> {
+pub fn compute_legs(stops: &[RecordStop]) -> Vec<RecordLeg> {
     let pairs = stops.windows(2);
     pairs
         .map(|pair| {
@@ -28,14 +29,14 @@ pub fn compute_legs(stops: &[RecordStop], globe: &dyn GeodesicModel) -> Vec<Reco
             RecordLeg {
                 from: pair[0].city.clone(),
                 to: pair[1].city.clone(),
-                length_mm: round_to_millimetres(globe.metres(from, to)),
+                length_mm: round_to_millimetres(geodesic_metres(from, to)),
                 sphere_mm: round_to_millimetres(compute_sphere_distance(from, to)),
             }
         })
         .collect()
 }
 
-pub fn locate_stop(stop: &RecordStop) -> GeoPoint {
+fn locate_stop(stop: &RecordStop) -> GeoPoint {
     (stop.latitude, stop.longitude)
 }
 
