@@ -1,25 +1,57 @@
 //! Checks the figures of a published claim against each other and against physical limits.
 //!
 //! A printed figure is an interval, given by its precision; two figures that must be equal agree if
-//! their intervals overlap. Differences that rounding explains are therefore not reported.
+//! their intervals overlap. Differences that rounding explains are therefore not reported. Source:
+//! arithmetic; geodesics on WGS84 between airports (Karney 2013); light in fibre with a refractive
+//! index of 1.468; RFC 6349 for windows; ITU-T G.707 and ANSI T1.105 for links. Wrong when: two of
+//! three counts have the same slip, a city is known by several names, or a window was meant to be
+//! shared.
 
-mod claim_distance;
 mod claim_figure;
-mod claim_mark;
-mod claim_volume;
-mod claim_window;
-mod figure_interval;
+mod distance_checks;
 #[cfg(test)]
 mod tests;
 mod unit_slip;
 
 use crate::airport_table::AirportTable;
-use crate::published_claim::{CheckedClaim, ClaimCheck, ClaimVerdict, PublishedClaim, SCHEMA};
-pub(crate) use claim_distance::LIGHT_IN_FIBRE_MPS;
-use claim_figure::{ClaimFigure, FigureKind};
-use figure_interval::FigureInterval;
-use longhaul_model::units::ParseUnitError;
+use crate::published_claim::{
+    CheckedClaim, ClaimCheck, ClaimVerdict, ClaimedLink, ClaimedMark, ClaimedTransfer,
+    ClaimedWindow, PublishedClaim, SCHEMA,
+};
+use claim_figure::{
+    BIT_METRES_PER_SECOND, BITS_PER_SECOND, BYTES, ClaimFigure, FigureInterval, FigureKind, METRES,
+    NUMBER, RATIO, SECONDS,
+};
+pub(crate) use distance_checks::LIGHT_IN_FIBRE_MPS;
+use longhaul_model::units::{Bytes, ParseUnitError};
 use std::fmt;
+
+/// A window fits within this ratio of the bandwidth-delay product: hosts round what they grant.
+const WINDOW_RATIO: f64 = 0.1;
+/// Line rates and payload rates of one kind of link differ by a few per cent.
+const LINK_RATIO: f64 = 0.05;
+
+const LINK_KINDS: &[(&str, f64)] = &[
+    ("T1", 1.544e6),
+    ("E1", 2.048e6),
+    ("E3", 34.368e6),
+    ("T3", 44.736e6),
+    ("DS3", 44.736e6),
+    ("OC3", 155.52e6),
+    ("STM1", 155.52e6),
+    ("OC12", 622.08e6),
+    ("STM4", 622.08e6),
+    ("OC48", 2_488.32e6),
+    ("STM16", 2_488.32e6),
+    ("OC192", 9_953.28e6),
+    ("STM64", 9_953.28e6),
+    ("FE", 100e6),
+    ("GE", 1e9),
+    ("10GE", 10e9),
+    ("40GE", 40e9),
+    ("100GE", 100e9),
+    ("400GE", 400e9),
+];
 
 /// A field that cannot be parsed as a figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,30 +73,23 @@ impl std::error::Error for ClaimFieldError {
     }
 }
 
-/// Parses fields and knows their names for errors.
-struct FieldReader(String);
+fn read_figure(
+    field: impl Into<String>,
+    text: &str,
+    of: &FigureKind,
+) -> Result<ClaimFigure, ClaimFieldError> {
+    ClaimFigure::parse(text, of).map_err(|source| ClaimFieldError {
+        field: field.into(),
+        source,
+    })
+}
 
-impl FieldReader {
-    fn read(
-        &self,
-        field: &str,
-        text: &str,
-        of: FigureKind,
-    ) -> Result<ClaimFigure, ClaimFieldError> {
-        ClaimFigure::parse(text, of).map_err(|source| ClaimFieldError {
-            field: format!("{}.{field}", self.0),
-            source,
-        })
-    }
-
-    fn read_optional(
-        &self,
-        field: &str,
-        text: Option<&String>,
-        of: FigureKind,
-    ) -> Result<Option<ClaimFigure>, ClaimFieldError> {
-        text.map(|text| self.read(field, text, of)).transpose()
-    }
+fn read_optional(
+    field: impl Into<String>,
+    text: Option<&String>,
+    of: &FigureKind,
+) -> Result<Option<ClaimFigure>, ClaimFieldError> {
+    text.map(|text| read_figure(field, text, of)).transpose()
 }
 
 /// The results so far.
@@ -72,28 +97,38 @@ impl FieldReader {
 struct ClaimChecks(Vec<ClaimCheck>);
 
 impl ClaimChecks {
-    fn add(&mut self, check: &str, verdict: ClaimVerdict, text: String) -> &mut ClaimCheck {
+    fn add(&mut self, check: &str, verdict: ClaimVerdict, text: String) {
+        self.add_with_remedy(check, verdict, text, None);
+    }
+
+    fn add_with_remedy(
+        &mut self,
+        check: &str,
+        verdict: ClaimVerdict,
+        text: String,
+        remedy: Option<String>,
+    ) {
         self.0.push(ClaimCheck {
             check: check.to_owned(),
             verdict,
             text,
-            remedy: None,
+            remedy,
         });
-        // The element was just added.
-        let last = self.0.len() - 1;
-        &mut self.0[last]
     }
 
-    /// Checks that parts add up to a printed whole; their sum is shown in the unit of `format_like`.
+    /// Checks that parts add up to the printed `whole`; their sum is shown in the unit of `like`.
     fn check_sum(
         &mut self,
-        (name, parts): (&str, &[&ClaimFigure]),
-        (of, whole): (&str, &ClaimFigure),
+        parts_name: &str,
+        parts: &[&ClaimFigure],
+        whole_name: &str,
+        whole: &ClaimFigure,
         like: &ClaimFigure,
     ) {
-        let sum = parts
-            .iter()
-            .fold(FigureInterval::NOTHING, |sum, it| sum.plus(it.span));
+        let sum = FigureInterval {
+            low: parts.iter().map(|it| it.span.low).sum(),
+            high: parts.iter().map(|it| it.span.high).sum(),
+        };
         let value: f64 = parts.iter().map(|it| it.value).sum();
         let (verdict, word) = if sum.overlaps(whole.span) {
             (ClaimVerdict::Agrees, "as")
@@ -101,50 +136,43 @@ impl ClaimChecks {
             (ClaimVerdict::Differs, "and")
         };
         let text = format!(
-            "the {} {name} add up to {}, {word} the {of} is printed: {}",
+            "the {} {parts_name} add up to {}, {word} the {whole_name} is printed: {}",
             parts.len(),
             like.format_like(value),
             whole.text,
         );
-        self.add(name, verdict, text);
+        self.add(parts_name, verdict, text);
     }
 }
 
 /// Compares all figures of a claim that must agree.
 pub fn check_claim(
     claim: &PublishedClaim,
-    places: &AirportTable,
+    airports: &AirportTable,
 ) -> Result<CheckedClaim, ClaimFieldError> {
     let mut checks = ClaimChecks::default();
     let mut rates = Vec::new();
     for (transfer, number) in claim.transfers.iter().zip(1..) {
-        let reader = FieldReader(format!("transfers.{number}"));
-        let figures = claim_volume::TransferFigures::read(transfer, &reader)?;
-        claim_volume::check_volume(&figures, &mut checks);
-        claim_volume::check_stream_rates(&figures, &mut checks);
-        rates.extend(figures.rate);
+        rates.extend(check_transfer(transfer, number, &mut checks)?);
     }
-    let at = FieldReader("distance".to_owned());
-    let distance = claim.distance.as_ref();
-    let distance = distance
-        .map(|it| claim_distance::DistanceFigures::read(it, &at))
-        .transpose()?;
-    if let Some(figures) = &distance {
-        claim_distance::check_distance(figures, places, &mut checks);
-    }
-    let total = distance
-        .as_ref()
-        .and_then(claim_distance::DistanceFigures::total);
-    let top = FieldReader("claim".to_owned());
-    let rtt = top.read_optional("rtt", claim.rtt.as_ref(), FigureKind::Seconds)?;
-    if let (Some(total), Some(rtt)) = (total, &rtt) {
-        claim_distance::check_light_speed(total, rtt, &mut checks);
+    let total = match &claim.distance {
+        Some(distance) => distance_checks::check_distance(distance, airports, &mut checks)?,
+        None => None,
+    };
+    let rtt = read_optional("claim.rtt", claim.rtt.as_ref(), &SECONDS)?;
+    if let (Some(total), Some(rtt)) = (&total, &rtt) {
+        distance_checks::check_light_speed(total, rtt, &mut checks);
     }
     if let Some(mark) = &claim.mark {
-        let figures = claim_mark::MarkFigures::read(mark, &FieldReader("mark".to_owned()))?;
-        claim_mark::check_mark(&figures, (rates.first(), total), &mut checks);
+        check_mark(mark, rates.first(), total.as_ref(), &mut checks)?;
     }
-    check_windows_and_links(claim, &rates, &mut checks)?;
+    for (window, number) in claim.windows.iter().zip(1..) {
+        check_window(window, number, &mut checks)?;
+    }
+    let fastest = rates.iter().max_by(|a, b| a.value.total_cmp(&b.value));
+    for (link, number) in claim.links.iter().zip(1..) {
+        check_link(link, number, fastest, &mut checks)?;
+    }
     Ok(CheckedClaim {
         schema: SCHEMA.to_owned(),
         claim: claim.clone(),
@@ -152,21 +180,278 @@ pub fn check_claim(
     })
 }
 
-/// Checks windows and links.
-fn check_windows_and_links(
-    claim: &PublishedClaim,
-    rates: &[ClaimFigure],
-    checks: &mut ClaimChecks,
-) -> Result<(), ClaimFieldError> {
-    for (window, number) in claim.windows.iter().zip(1..) {
-        claim_window::check_window(window, &FieldReader(format!("windows.{number}")), checks)?;
+/// One way to count the bytes of a transfer.
+struct VolumeCount {
+    what: &'static str,
+    value: f64,
+    span: FigureInterval,
+}
+
+/// Checks the counts and the streams of a transfer, and returns its rate.
+fn check_transfer(
+    transfer: &ClaimedTransfer,
+    number: usize,
+    to: &mut ClaimChecks,
+) -> Result<Option<ClaimFigure>, ClaimFieldError> {
+    let field = |name: &str| format!("transfers.{number}.{name}");
+    let volume = read_optional(field("volume"), transfer.volume.as_ref(), &BYTES)?;
+    let duration = read_optional(field("duration"), transfer.duration.as_ref(), &SECONDS)?;
+    let rate = read_optional(field("rate"), transfer.rate.as_ref(), &BITS_PER_SECOND)?;
+    let mut counts = Vec::new();
+    counts.extend(volume.as_ref().map(|volume| VolumeCount {
+        what: "the volume",
+        value: volume.value,
+        span: volume.span,
+    }));
+    if let Some(buffers) = &transfer.buffers {
+        let count = read_figure(field("buffers.count"), &buffers.count, &NUMBER)?;
+        let size = read_figure(field("buffers.size"), &buffers.size, &BYTES)?;
+        counts.push(VolumeCount {
+            what: "buffers by their size",
+            value: count.value * size.value,
+            // The size is a setting and not a measurement.
+            span: count.span.scaled(size.value),
+        });
     }
-    for (link, number) in claim.links.iter().zip(1..) {
-        let rate = claim_window::check_link(link, &FieldReader(format!("links.{number}")), checks)?;
-        let fastest = rates.iter().max_by(|a, b| a.value.total_cmp(&b.value));
-        if let (Some(rate), Some(fastest)) = (rate, fastest) {
-            claim_window::check_link_capacity(fastest, link, &rate, checks);
+    let timed = rate.as_ref().zip(duration.as_ref());
+    counts.extend(timed.map(|(rate, duration)| VolumeCount {
+        what: "rate by duration",
+        value: rate.value * duration.value / 8.0,
+        span: rate.span.times(duration.span).scaled(1.0 / 8.0),
+    }));
+    check_volume(&counts, volume.as_ref(), timed, to);
+    let streams = transfer.streams.iter();
+    let streams = streams.map(|text| read_figure(field("streams"), text, &BITS_PER_SECOND));
+    let streams = streams.collect::<Result<Vec<_>, _>>()?;
+    if let Some(rate) = rate.as_ref().filter(|_| streams.len() > 1) {
+        let streams: Vec<&ClaimFigure> = streams.iter().collect();
+        to.check_sum("streams", &streams, "rate", rate, rate);
+    }
+    Ok(rate)
+}
+
+/// Compares the counts with the one that agrees with most others; of two, with the rate.
+fn check_volume(
+    counts: &[VolumeCount],
+    volume: Option<&ClaimFigure>,
+    timed: Option<(&ClaimFigure, &ClaimFigure)>,
+    to: &mut ClaimChecks,
+) {
+    let agreeing = |count: &&VolumeCount| {
+        let all = counts.iter();
+        all.filter(|it| it.span.overlaps(count.span)).count()
+    };
+    // In a tie, takes the last count, which is the rate.
+    let Some(believed) = counts
+        .iter()
+        .max_by_key(agreeing)
+        .filter(|_| counts.len() > 1)
+    else {
+        return;
+    };
+    let show = |bytes: f64| match volume {
+        Some(volume) => volume.format_like(bytes),
+        None => Bytes(bytes as u64).to_string(),
+    };
+    let mut names = Vec::new();
+    for count in counts {
+        if count.span.overlaps(believed.span) {
+            names.push(count.what);
+            continue;
         }
+        let apart = count.value - believed.value;
+        let text = format!(
+            "{} is {}, but {} is {}: {} ({:+.3} %) apart",
+            count.what,
+            show(count.value),
+            believed.what,
+            show(believed.value),
+            show(apart.abs()),
+            100.0 * apart / believed.value,
+        );
+        let slip = unit_slip::explain_slip(count.span, believed.span);
+        let remedy = slip.map(|slip| format!("it fits if {slip}")).or_else(|| {
+            let (rate, duration) = timed?;
+            Some(format!(
+                "{} at {} take {}, and in {} are {}",
+                show(count.value),
+                rate.text,
+                duration.format_like(count.value * 8.0 / rate.value),
+                duration.text,
+                rate.format_like(count.value * 8.0 / duration.value),
+            ))
+        });
+        to.add_with_remedy("volume", ClaimVerdict::Differs, text, remedy);
+    }
+    if names.len() > 1 {
+        let text = format!("{} agree: {}", names.join(" and "), show(believed.value));
+        to.add("volume", ClaimVerdict::Agrees, text);
+    }
+}
+
+/// Checks that the mark is the product of its factors. `measured`: the rate of the first transfer;
+/// `total`: the whole distance.
+fn check_mark(
+    mark: &ClaimedMark,
+    measured: Option<&ClaimFigure>,
+    total: Option<&ClaimFigure>,
+    to: &mut ClaimChecks,
+) -> Result<(), ClaimFieldError> {
+    let value = read_figure("mark.value", &mark.value, &BIT_METRES_PER_SECOND)?;
+    let rate = read_optional("mark.rate", mark.rate.as_ref(), &BITS_PER_SECOND)?;
+    let distance = read_optional("mark.distance", mark.distance.as_ref(), &METRES)?;
+    if let (Some(rate), Some(distance)) = (rate.as_ref().or(measured), distance.as_ref().or(total))
+    {
+        // Half of the last digit as a ratio of the value.
+        let error = |it: &ClaimFigure| (it.span.high - it.span.low) / (2.0 * it.value);
+        let finer = measured.filter(|finer| error(finer) < error(rate) / 2.0);
+        check_product(&value, rate, distance, finer, to);
+    }
+    check_gain(mark, &value, to)
+}
+
+fn check_product(
+    mark: &ClaimFigure,
+    rate: &ClaimFigure,
+    distance: &ClaimFigure,
+    finer: Option<&ClaimFigure>,
+    to: &mut ClaimChecks,
+) {
+    let product = rate.value * distance.value;
+    let printed = mark.format_like(product);
+    let factors = format!("{} by {}", rate.text, distance.text);
+    let finer = finer.filter(|finer| !finer.span.times(distance.span).overlaps(mark.span));
+    let (verdict, text, remedy) = if !rate.span.times(distance.span).overlaps(mark.span) {
+        let needs = format!(
+            "{} needs {} at that rate, or {} over that distance",
+            mark.text,
+            distance.format_like(mark.value / rate.value),
+            rate.format_like(mark.value / distance.value),
+        );
+        let text = format!("{factors} is {printed}, and not {}", mark.text);
+        (ClaimVerdict::Differs, text, Some(needs))
+    } else if let Some(finer) = finer {
+        let exact = finer.value * distance.value;
+        let text = format!(
+            "a rounded rate was multiplied: {factors} is {printed}, but the rate was {}, and that \
+             is {} ({:+.2} %)",
+            finer.text,
+            mark.format_like(exact),
+            100.0 * (exact / mark.value - 1.0),
+        );
+        let remedy = "multiply bytes, seconds and metres as they were measured, and round once";
+        (ClaimVerdict::Differs, text, Some(remedy.to_owned()))
+    } else if mark.span.contains(product) {
+        let text = format!("{factors} is {printed}, as printed");
+        (ClaimVerdict::Agrees, text, None)
+    } else {
+        let text = format!(
+            "{factors} is {printed}, and {} is printed: a factor had more digits than are printed, \
+             or the mark was rounded twice",
+            mark.text,
+        );
+        (ClaimVerdict::Loose, text, None)
+    };
+    to.add_with_remedy("mark", verdict, text, remedy);
+}
+
+fn check_gain(
+    mark: &ClaimedMark,
+    value: &ClaimFigure,
+    to: &mut ClaimChecks,
+) -> Result<(), ClaimFieldError> {
+    let previous = mark.previous.as_ref();
+    let previous = read_optional("mark.previous", previous, &BIT_METRES_PER_SECOND)?;
+    let gain = read_optional("mark.gain", mark.gain.as_ref(), &RATIO)?;
+    let Some(previous) = previous else {
+        return Ok(());
+    };
+    let over = format!(
+        "{} is {:+.1} % beside {}",
+        value.text,
+        100.0 * (value.value / previous.value - 1.0),
+        previous.text
+    );
+    let Some(gain) = gain else {
+        to.add("gain", ClaimVerdict::Agrees, over);
+        return Ok(());
+    };
+    let ratio = FigureInterval {
+        low: value.span.low / previous.span.high - 1.0,
+        high: value.span.high / previous.span.low - 1.0,
+    };
+    let (verdict, word) = if gain.span.overlaps(ratio) {
+        (ClaimVerdict::Agrees, "as printed")
+    } else {
+        (ClaimVerdict::Differs, "and printed is")
+    };
+    to.add("gain", verdict, format!("{over}, {word}: {}", gain.text));
+    Ok(())
+}
+
+/// Checks that a window is the bandwidth-delay product of its rate.
+fn check_window(
+    window: &ClaimedWindow,
+    number: usize,
+    to: &mut ClaimChecks,
+) -> Result<(), ClaimFieldError> {
+    let field = |name: &str| format!("windows.{number}.{name}");
+    let size = read_figure(field("size"), &window.size, &BYTES)?;
+    let rate = read_figure(field("rate"), &window.rate, &BITS_PER_SECOND)?;
+    let rtt = read_figure(field("rtt"), &window.rtt, &SECONDS)?;
+    let product = rate.value * rtt.value / 8.0;
+    let needs = format!(
+        "{} at {} need a window of {}",
+        rate.text,
+        rtt.text,
+        size.format_like(product)
+    );
+    if is_within(size.value, product, WINDOW_RATIO) {
+        let text = format!("{needs}: {} fits", size.text);
+        to.add("window", ClaimVerdict::Agrees, text);
+        return Ok(());
+    }
+    let fitting_bps = size.value * 8.0 / rtt.value;
+    let kind = LINK_KINDS
+        .iter()
+        .find(|(_, of)| is_within(fitting_bps, *of, LINK_RATIO));
+    let kind = kind.map_or_else(String::new, |(name, _)| format!(", as of {name}"));
+    let text = format!("{needs}, and not {}", size.text);
+    let remedy = format!("{} fits {}{kind}", size.text, rate.format_like(fitting_bps));
+    to.add_with_remedy("window", ClaimVerdict::Differs, text, Some(remedy));
+    Ok(())
+}
+
+fn is_within(value: f64, of: f64, ratio: f64) -> bool {
+    (value / of - 1.0).abs() <= ratio
+}
+
+/// Checks that a link has the rate of its kind, and that the fastest transfer fits it.
+fn check_link(
+    link: &ClaimedLink,
+    number: usize,
+    fastest: Option<&ClaimFigure>,
+    to: &mut ClaimChecks,
+) -> Result<(), ClaimFieldError> {
+    let rate = read_figure(format!("links.{number}.rate"), &link.rate, &BITS_PER_SECOND)?;
+    let name = link.name.replace(|c: char| !c.is_ascii_alphanumeric(), "");
+    let mut kinds = LINK_KINDS.iter();
+    let kind = kinds.find(|(known, _)| known.eq_ignore_ascii_case(&name));
+    if let Some((_, of)) = kind {
+        let text = format!("{} is a link of {}", link.name, rate.format_like(*of));
+        if !is_within(rate.value, *of, LINK_RATIO) {
+            let text = format!("{text}, and not of {}", rate.text);
+            to.add("link", ClaimVerdict::Differs, text);
+            return Ok(());
+        }
+        to.add("link", ClaimVerdict::Agrees, text);
+    }
+    if let Some(fastest) = fastest.filter(|it| it.span.low > rate.span.high) {
+        let text = format!(
+            "{} was reached, and {} carries {}",
+            fastest.text, link.name, rate.text
+        );
+        to.add("link", ClaimVerdict::Impossible, text);
     }
     Ok(())
 }

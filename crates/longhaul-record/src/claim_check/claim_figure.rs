@@ -4,19 +4,117 @@
 //! and `less than` leave one side open. Units: bytes, seconds, bit/s, metres, bit·m/s, ratios.
 //! Wrong when: trailing zeros were padded, or digits truncated rather than rounded.
 
-use super::figure_interval::FigureInterval;
 use longhaul_model::units::ParseUnitError;
 
-/// The kind of quantity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FigureKind {
-    Bytes,
-    Seconds,
-    BitsPerSecond,
-    Metres,
-    BitMetresPerSecond,
-    Ratio,
-    Number,
+/// The interval of values that a printed figure may stand for; the upper end may be infinite.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FigureInterval {
+    pub low: f64,
+    pub high: f64,
+}
+
+impl FigureInterval {
+    pub fn contains(self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    pub fn overlaps(self, other: FigureInterval) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+
+    pub fn times(self, other: FigureInterval) -> FigureInterval {
+        FigureInterval {
+            low: self.low * other.low,
+            high: self.high * other.high,
+        }
+    }
+
+    pub fn scaled(self, factor: f64) -> FigureInterval {
+        let (low, high) = (factor, factor);
+        self.times(FigureInterval { low, high })
+    }
+}
+
+/// A kind of quantity: its description, and its units with their size in the base unit.
+#[derive(Debug)]
+pub struct FigureKind {
+    expected: &'static str,
+    units: &'static [(&'static [&'static str], f64)],
+}
+
+const KIB: f64 = 1024.0;
+
+pub const BYTES: FigureKind = FigureKind {
+    expected: "a volume: a number with B, kB, MB, GB, TB, KiB, MiB, GiB, TiB or bits",
+    units: &[
+        (&["B", "byte", "bytes"], 1.0),
+        (&["kB", "KB", "kbyte", "kbytes", "kilobytes"], 1e3),
+        (&["MB", "Mbyte", "Mbytes", "megabytes", "MEG"], 1e6),
+        (&["GB", "Gbyte", "Gbytes", "gigabytes"], 1e9),
+        (&["TB", "Tbyte", "Tbytes", "terabytes"], 1e12),
+        (&["KiB"], KIB),
+        (&["MiB"], KIB * KIB),
+        (&["GiB"], KIB * KIB * KIB),
+        (&["TiB"], KIB * KIB * KIB * KIB),
+        (&["bit", "bits"], 1.0 / 8.0),
+        (&["Gbit"], 1e9 / 8.0),
+        (&["Tbit"], 1e12 / 8.0),
+    ],
+};
+pub const SECONDS: FigureKind = FigureKind {
+    expected: "a duration: a number with us, ms, s, min or h",
+    units: &[
+        (&["us", "µs"], 1e-6),
+        (&["ms"], 1e-3),
+        (&["s", "sec", "second", "seconds"], 1.0),
+        (&["min", "minute", "minutes"], 60.0),
+        (&["h", "hour", "hours"], 3600.0),
+    ],
+};
+pub const BITS_PER_SECOND: FigureKind = FigureKind {
+    expected: "a rate: a number with bit/s, kbit/s, Mbit/s, Gbit/s or Tbit/s",
+    units: &[
+        (&["bit/s", "bps"], 1.0),
+        (&["kbit/s", "Kbit/s", "kbps", "Kbps"], 1e3),
+        (&["Mbit/s", "Mbits/s", "Mbps", "Mb/s", "Mbit/sec"], 1e6),
+        (&["Gbit/s", "Gbits/s", "Gbps", "Gb/s", "Gbit/sec"], 1e9),
+        (&["Tbit/s", "Tbps", "Tb/s"], 1e12),
+    ],
+};
+pub const METRES: FigureKind = FigureKind {
+    expected: "a distance: a number with m, km or miles",
+    units: &[
+        (&["m", "metre", "metres", "meters"], 1.0),
+        (&["km", "kilometres", "kilometers"], 1e3),
+        (&["mi", "mile", "miles"], 1609.344),
+    ],
+};
+pub const BIT_METRES_PER_SECOND: FigureKind = FigureKind {
+    expected: "a mark: a number with bit·m/s, Tb·m/s or Pb·m/s",
+    units: &[
+        (
+            &["bit·m/s", "b·m/s", "meters-bits/sec", "bit-metres/s"],
+            1.0,
+        ),
+        (&["Tb·m/s", "Tbit·m/s", "Tbmps"], 1e12),
+        (&["Pb·m/s", "Pbit·m/s", "Pbmps"], 1e15),
+    ],
+};
+pub const RATIO: FigureKind = FigureKind {
+    expected: "a ratio: a number, or one with %",
+    units: &[(&["%"], 0.01), (&[""], 1.0)],
+};
+pub const NUMBER: FigureKind = FigureKind {
+    expected: "a number",
+    units: &[(&[""], 1.0)],
+};
+
+impl FigureKind {
+    fn unit(&self, word: &str) -> Option<(&'static str, f64)> {
+        let words = self.units.iter();
+        let mut words = words.flat_map(|(words, size)| words.iter().map(|word| (*word, *size)));
+        words.find(|(known, _)| *known == word)
+    }
 }
 
 /// A printed figure, in the base unit of its kind.
@@ -33,91 +131,6 @@ pub struct ClaimFigure {
 
 /// The tolerance that `about` stands for, as a ratio.
 const ABOUT_RATIO: f64 = 0.1;
-
-const MILE: f64 = 1609.344;
-const KIB: f64 = 1024.0;
-
-type NamedUnit = (&'static [&'static str], f64);
-
-const BYTES: &[NamedUnit] = &[
-    (&["B", "byte", "bytes"], 1.0),
-    (&["kB", "KB", "kbyte", "kbytes", "kilobytes"], 1e3),
-    (&["MB", "Mbyte", "Mbytes", "megabytes", "MEG"], 1e6),
-    (&["GB", "Gbyte", "Gbytes", "gigabytes"], 1e9),
-    (&["TB", "Tbyte", "Tbytes", "terabytes"], 1e12),
-    (&["KiB"], KIB),
-    (&["MiB"], KIB * KIB),
-    (&["GiB"], KIB * KIB * KIB),
-    (&["TiB"], KIB * KIB * KIB * KIB),
-    (&["bit", "bits"], 1.0 / 8.0),
-    (&["Gbit"], 1e9 / 8.0),
-    (&["Tbit"], 1e12 / 8.0),
-];
-const SECONDS: &[NamedUnit] = &[
-    (&["us", "µs"], 1e-6),
-    (&["ms"], 1e-3),
-    (&["s", "sec", "second", "seconds"], 1.0),
-    (&["min", "minute", "minutes"], 60.0),
-    (&["h", "hour", "hours"], 3600.0),
-];
-const BITS_PER_SECOND: &[NamedUnit] = &[
-    (&["bit/s", "bps"], 1.0),
-    (&["kbit/s", "Kbit/s", "kbps", "Kbps"], 1e3),
-    (&["Mbit/s", "Mbits/s", "Mbps", "Mb/s", "Mbit/sec"], 1e6),
-    (&["Gbit/s", "Gbits/s", "Gbps", "Gb/s", "Gbit/sec"], 1e9),
-    (&["Tbit/s", "Tbps", "Tb/s"], 1e12),
-];
-const METRES: &[NamedUnit] = &[
-    (&["m", "metre", "metres", "meters"], 1.0),
-    (&["km", "kilometres", "kilometers"], 1e3),
-    (&["mi", "mile", "miles"], MILE),
-];
-const BIT_METRES_PER_SECOND: &[NamedUnit] = &[
-    (
-        &["bit·m/s", "b·m/s", "meters-bits/sec", "bit-metres/s"],
-        1.0,
-    ),
-    (&["Tb·m/s", "Tbit·m/s", "Tbmps"], 1e12),
-    (&["Pb·m/s", "Pbit·m/s", "Pbmps"], 1e15),
-];
-const RATIO: &[NamedUnit] = &[(&["%"], 0.01), (&[""], 1.0)];
-const NUMBER: &[NamedUnit] = &[(&[""], 1.0)];
-
-impl FigureKind {
-    fn units(self) -> &'static [NamedUnit] {
-        match self {
-            FigureKind::Bytes => BYTES,
-            FigureKind::Seconds => SECONDS,
-            FigureKind::BitsPerSecond => BITS_PER_SECOND,
-            FigureKind::Metres => METRES,
-            FigureKind::BitMetresPerSecond => BIT_METRES_PER_SECOND,
-            FigureKind::Ratio => RATIO,
-            FigureKind::Number => NUMBER,
-        }
-    }
-
-    const fn expected(self) -> &'static str {
-        match self {
-            FigureKind::Bytes => {
-                "a volume: a number with B, kB, MB, GB, TB, KiB, MiB, GiB, TiB or bits"
-            }
-            FigureKind::Seconds => "a duration: a number with us, ms, s, min or h",
-            FigureKind::BitsPerSecond => {
-                "a rate: a number with bit/s, kbit/s, Mbit/s, Gbit/s or Tbit/s"
-            }
-            FigureKind::Metres => "a distance: a number with m, km or miles",
-            FigureKind::BitMetresPerSecond => "a mark: a number with bit·m/s, Tb·m/s or Pb·m/s",
-            FigureKind::Ratio => "a ratio: a number, or one with %",
-            FigureKind::Number => "a number",
-        }
-    }
-
-    fn unit(self, word: &str) -> Option<(&'static str, f64)> {
-        let all = self.units().iter();
-        let mut words = all.flat_map(|(words, size)| words.iter().map(|word| (*word, *size)));
-        words.find(|(known, _)| *known == word)
-    }
-}
 
 /// The open side of the figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -143,10 +156,10 @@ const BOUNDS: &[(&str, FigureBound)] = &[
 
 impl ClaimFigure {
     /// Parses a printed figure; several parts add up, as in `10 min 38 s`.
-    pub fn parse(text: &str, of: FigureKind) -> Result<ClaimFigure, ParseUnitError> {
+    pub fn parse(text: &str, of: &FigureKind) -> Result<ClaimFigure, ParseUnitError> {
         parse_figure(text, of).ok_or_else(|| ParseUnitError {
             text: text.to_owned(),
-            expected: of.expected(),
+            expected: of.expected,
         })
     }
 
@@ -177,7 +190,7 @@ impl ClaimFigure {
 /// The maximum length of a printed figure.
 const MAX_FIGURE_LENGTH: usize = 100;
 
-fn parse_figure(text: &str, of: FigureKind) -> Option<ClaimFigure> {
+fn parse_figure(text: &str, of: &FigureKind) -> Option<ClaimFigure> {
     if text.len() > MAX_FIGURE_LENGTH {
         return None;
     }
@@ -267,7 +280,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn figure(text: &str, of: FigureKind) -> ClaimFigure {
+    fn figure(text: &str, of: &FigureKind) -> ClaimFigure {
         ClaimFigure::parse(text, of).unwrap()
     }
 
@@ -277,33 +290,29 @@ mod tests {
 
     #[test]
     fn printed_digits_say_how_exact_a_figure_is() {
-        let volume = figure("4.92 GB", FigureKind::Bytes);
+        let volume = figure("4.92 GB", &BYTES);
         assert!(near(volume.value, 4.92e9));
         assert!(near(volume.span.low, 4.915e9) && near(volume.span.high, 4.925e9));
-        let duration = figure("1001 s", FigureKind::Seconds);
+        let duration = figure("1001 s", &SECONDS);
         assert!(near(duration.span.low, 1000.5));
     }
 
     #[test]
     fn units_and_thousands_are_read_as_people_print_them() {
         for (text, of, value) in [
-            ("28 983 km", FigureKind::Metres, 28_983e3),
-            ("18,013 miles", FigureKind::Metres, 18_013.0 * 1609.344),
-            (
-                "1,099,850,260,480 bits",
-                FigureKind::Bytes,
-                1_099_850_260_480.0 / 8.0,
-            ),
-            ("498587.5456 MB", FigureKind::Bytes, 498_587.545_6e6),
-            ("10 min 38 s", FigureKind::Seconds, 638.0),
-            ("6.25 Gbps", FigureKind::BitsPerSecond, 6.25e9),
-            ("122.367 Pb·m/s", FigureKind::BitMetresPerSecond, 122.367e15),
+            ("28 983 km", &METRES, 28_983e3),
+            ("18,013 miles", &METRES, 18_013.0 * 1609.344),
+            ("1,099,850,260,480 bits", &BYTES, 1_099_850_260_480.0 / 8.0),
+            ("498587.5456 MB", &BYTES, 498_587.545_6e6),
+            ("10 min 38 s", &SECONDS, 638.0),
+            ("6.25 Gbps", &BITS_PER_SECOND, 6.25e9),
+            ("122.367 Pb·m/s", &BIT_METRES_PER_SECOND, 122.367e15),
             (
                 "68,431,250,000,000,000 meters-bits/sec",
-                FigureKind::BitMetresPerSecond,
+                &BIT_METRES_PER_SECOND,
                 68_431.25e12,
             ),
-            ("17 %", FigureKind::Ratio, 0.17),
+            ("17 %", &RATIO, 0.17),
         ] {
             let read = figure(text, of);
             assert!(near(read.value, value), "{text}: {}", read.value);
@@ -312,17 +321,9 @@ mod tests {
 
     #[test]
     fn words_leave_room_or_a_side_open() {
-        assert!(
-            figure("about 60 min", FigureKind::Seconds)
-                .span
-                .contains(3397.0)
-        );
-        assert!(figure("> 1 TB", FigureKind::Bytes).span.high.is_infinite());
-        assert!(
-            figure("less than 30 min", FigureKind::Seconds)
-                .span
-                .contains(60.0)
-        );
+        assert!(figure("about 60 min", &SECONDS).span.contains(3397.0));
+        assert!(figure("> 1 TB", &BYTES).span.high.is_infinite());
+        assert!(figure("less than 30 min", &SECONDS).span.contains(60.0));
     }
 
     #[test]
@@ -337,7 +338,7 @@ mod tests {
             "0 km",
             "3.1.4 km",
         ] {
-            let error = ClaimFigure::parse(text, FigureKind::Metres).unwrap_err();
+            let error = ClaimFigure::parse(text, &METRES).unwrap_err();
             assert_eq!(error.text, text);
             assert!(error.expected.starts_with("a distance"), "{text}");
         }
@@ -346,7 +347,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in ".{0,120}") {
-            for of in [FigureKind::Bytes, FigureKind::Seconds, FigureKind::Metres, FigureKind::Ratio, FigureKind::Number] {
+            for of in [&BYTES, &SECONDS, &METRES, &RATIO, &NUMBER] {
                 if let Ok(figure) = ClaimFigure::parse(&text, of) {
                     prop_assert!(figure.span.low <= figure.value);
                     prop_assert!(figure.value <= figure.span.high);

@@ -2,92 +2,41 @@
 //!
 //! Source: the slips of published claims: bits for bytes, GiB for GB, a misplaced decimal point.
 
-use super::figure_interval::FigureInterval;
+use super::claim_figure::FigureInterval;
 
-/// A possible slip: the factor from the meant value to the printed one.
-struct UnitSlip {
-    factor: f64,
-    text: &'static str,
-}
-
-const UNIT_SLIPS: &[UnitSlip] = &[
-    UnitSlip {
-        factor: 1.0,
-        text: "",
-    },
-    UnitSlip {
-        factor: 8.0,
-        text: "bytes are called bits",
-    },
-    UnitSlip {
-        factor: 0.125,
-        text: "bits are called bytes",
-    },
-    UnitSlip {
-        factor: 1.024,
-        text: "the unit is a power of 1024 (KiB)",
-    },
-    UnitSlip {
-        factor: 1.048_576,
-        text: "the unit is a power of 1024 (MiB)",
-    },
-    UnitSlip {
-        factor: 1.073_741_824,
-        text: "the unit is a power of 1024 (GiB)",
-    },
-    UnitSlip {
-        factor: 1.099_511_627_776,
-        text: "the unit is a power of 1024 (TiB)",
-    },
+/// The factors from the meant value to the printed one; the first is no slip.
+const UNIT_SLIPS: &[(f64, &str)] = &[
+    (1.0, ""),
+    (8.0, "bytes are called bits"),
+    (0.125, "bits are called bytes"),
+    (1.024, "the unit is a power of 1024 (KiB)"),
+    (1.048_576, "the unit is a power of 1024 (MiB)"),
+    (1.073_741_824, "the unit is a power of 1024 (GiB)"),
+    (1.099_511_627_776, "the unit is a power of 1024 (TiB)"),
 ];
-const POINT_SLIPS: &[UnitSlip] = &[
-    UnitSlip {
-        factor: 1.0,
-        text: "",
-    },
-    UnitSlip {
-        factor: 10.0,
-        text: "the point stands one digit too far left",
-    },
-    UnitSlip {
-        factor: 100.0,
-        text: "the point stands two digits too far left",
-    },
-    UnitSlip {
-        factor: 1000.0,
-        text: "the point or prefix is off by 1000 (too small)",
-    },
-    UnitSlip {
-        factor: 0.1,
-        text: "the point stands one digit too far right",
-    },
-    UnitSlip {
-        factor: 0.01,
-        text: "the point stands two digits too far right",
-    },
-    UnitSlip {
-        factor: 0.001,
-        text: "the point or prefix is off by 1000 (too large)",
-    },
+const POINT_SLIPS: &[(f64, &str)] = &[
+    (1.0, ""),
+    (10.0, "the point stands one digit too far left"),
+    (100.0, "the point stands two digits too far left"),
+    (1000.0, "the point or prefix is off by 1000 (too small)"),
+    (0.1, "the point stands one digit too far right"),
+    (0.01, "the point stands two digits too far right"),
+    (0.001, "the point or prefix is off by 1000 (too large)"),
 ];
 
 /// Returns the simplest slip that turns `printed` into `meant`.
 pub fn explain_slip(printed: FigureInterval, meant: FigureInterval) -> Option<String> {
-    let mut all: Vec<(&UnitSlip, &UnitSlip)> = UNIT_SLIPS
+    let pairs = UNIT_SLIPS
         .iter()
-        .flat_map(|unit| POINT_SLIPS.iter().map(move |point| (unit, point)))
-        .collect();
-    // One slip is more likely than two.
-    all.sort_by_key(|(unit, point)| {
-        [unit, point]
-            .iter()
-            .filter(|it| !it.text.is_empty())
-            .count()
+        .flat_map(|unit| POINT_SLIPS.iter().map(move |point| (unit, point)));
+    let fitting = pairs.filter(|((unit, _), (point, _))| {
+        let moved = printed.scaled(unit * point);
+        moved.overlaps(meant)
     });
-    let found = all
-        .into_iter()
-        .find(|(unit, point)| printed.scaled(unit.factor * point.factor).overlaps(meant))?;
-    let texts = [found.0.text, found.1.text];
-    let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
-    Some(texts.join(" and "))
+    let texts = fitting.map(|((_, unit), (_, point))| {
+        let texts = [*unit, *point].into_iter().filter(|text| !text.is_empty());
+        texts.collect::<Vec<_>>()
+    });
+    // One slip is more likely than two.
+    Some(texts.min_by_key(Vec::len)?.join(" and "))
 }
