@@ -52,6 +52,8 @@ pub fn list_files(root: &Path) -> Result<Vec<SourceFile>, String> {
                 if !is_foreign_folder(&relative) {
                     folders.push(path);
                 }
+            } else if relative == ".git" {
+                // The pointer of a worktree.
             } else if let Ok(text) = std::fs::read_to_string(&path) {
                 found.push(SourceFile {
                     path: relative,

@@ -18,7 +18,7 @@ const DATABASE: [(&str, &str); 2] = [
     ("longhaul::program", "database"),
 ];
 /// Tests that take minutes and run in `make test-all` only.
-const SLOW: [(&str, &str); 1] = [("xtask::virtual", "interop")];
+const SLOW: [(&str, &str); 1] = [("bench::virtual", "interop")];
 
 /// The steps that have run, with their times.
 #[derive(Debug, Default)]

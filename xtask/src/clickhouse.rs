@@ -1,8 +1,7 @@
 //! ClickHouse for tests and benches: the current engine, embedded in a Python package, and two
 //! servers of 2018 with ZooKeeper from Debian's packages.
 
-use crate::bench::markdown_table::MarkdownTable;
-use crate::program_runner::{self, cargo_command, find_program, show_and_run};
+use crate::program_runner::{self, find_program, show_and_run};
 use crate::{TaskResult, test_requirements};
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,7 +23,7 @@ pub fn ensure_clickhouse() -> TaskResult {
 }
 
 /// Installs the engine in the target folder, where the tests look for it.
-fn ensure_engine() -> TaskResult {
+pub fn ensure_engine() -> TaskResult {
     let folder = program_runner::target_folder()?.join("tools/chdb");
     let python = match std::env::var_os("LONGHAUL_CHDB_PYTHON") {
         Some(named) => PathBuf::from(named),
@@ -77,51 +76,4 @@ fn ensure_replica_packages() -> TaskResult {
         Some((file, _)) => Err(format!("apt-get ran, and still there is no {file}")),
         None => Ok(()),
     }
-}
-
-/// Runs the bench of the fleet archive on the embedded engine.
-pub fn bench_fleet_archive() -> Result<Vec<MarkdownTable>, String> {
-    ensure_engine()?;
-    let mut bench = cargo_command();
-    bench.args([
-        "bench",
-        "--quiet",
-        "--package",
-        "longhaul-clickhouse",
-        "--bench",
-        "archive",
-    ]);
-    let text = program_runner::capture_stdout(&mut bench, Duration::from_secs(3600))?;
-    let kinds: [(&str, &str, &[&str]); 3] = [
-        (
-            "append",
-            "Results appended to ClickHouse",
-            &[
-                "results",
-                "batch",
-                "bytes of a report",
-                "values of a run",
-                "results/s",
-            ],
-        ),
-        (
-            "step",
-            "How the values came into ClickHouse and went",
-            &["step", "values", "s", "MB"],
-        ),
-        (
-            "question",
-            "Questions to ClickHouse at ten million values",
-            &["question", "rows", "median, ms", "p95, ms"],
-        ),
-    ];
-    let table = |(kind, title, columns): (&str, &str, &[&str])| {
-        let mut table = MarkdownTable::new(title, columns);
-        let lines = text.lines().filter_map(|line| line.strip_prefix(kind));
-        for line in lines {
-            table.row(line.split('\t').skip(1).map(str::to_owned).collect());
-        }
-        table
-    };
-    Ok(kinds.map(table).to_vec())
 }

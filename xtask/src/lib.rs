@@ -1,4 +1,4 @@
-//! Development tasks: CI steps, source checks and benches.
+//! Development tasks: CI steps and source checks. Benches are in `bench/`.
 //!
 //! - [`ci`]: the steps of `make test` and `make test-all`
 //! - [`test_programs`]: builds the tests and runs them in parallel
@@ -9,22 +9,16 @@
 //! - [`fuzz`]: fuzzes the parsers of external input
 //! - [`page_checks`]: builds and tests the web page, and fuzzes the API
 //! - [`clickhouse`]: the fleet database for tests and benches
-//! - [`mod@bench`]: the tables of docs/benchmarks.md
-//! - [`interop_matrix`]: tests interoperability over iperf3's protocol
-//! - [`iperf3_peers`]: other programs that speak iperf3's protocol
 //! - [`virtual_time`]: Linux guests with a virtual clock
 //! - [`checkout`], [`program_runner`]: the checkout, and running programs in it
 
 #![forbid(unsafe_code)]
 
-pub mod bench;
 pub mod boundaries;
 pub mod checkout;
 pub mod ci;
 pub mod clickhouse;
 pub mod fuzz;
-pub mod interop_matrix;
-pub mod iperf3_peers;
 pub mod names;
 pub mod page_checks;
 pub mod program_runner;
@@ -35,6 +29,9 @@ pub mod virtual_time;
 
 /// The result of a task: nothing, or a sentence that says what went wrong.
 pub type TaskResult = Result<(), String>;
+
+/// The task that runs a bench; its description lists the benches.
+const BENCH: &str = "bench";
 
 /// The tasks and their names, as `cargo xtask` shows them; docs are checked against this list.
 pub const CHORES: &[(&str, &str)] = &[
@@ -83,13 +80,9 @@ pub const CHORES: &[(&str, &str)] = &[
         "the parsers under arbitrary bytes, for a bounded time",
     ),
     (
-        "interop",
-        "who works with whom over iperf3's wire [--only TEXT] [--out FILE]",
-    ),
-    (
-        "bench",
+        BENCH,
         "throughput | cost | lab | verdicts | accuracy | tune | path | policing | agent | detect | \
-         archive | fleet | days | seeds | interop | copy [--out FILE] …",
+         archive | fleet | days | seeds | interop | matrix | copy [OPTIONS]; --help lists options",
     ),
 ];
 
@@ -112,23 +105,26 @@ pub fn dispatch_task(words: &[String]) -> TaskResult {
         ["api-test"] => page_checks::api_fuzzing::run(None),
         ["api-test", examples] => page_checks::api_fuzzing::run(Some(examples)),
         ["fuzz"] => fuzz::run(),
-        ["interop", rest @ ..] => interop_matrix::run(rest),
-        ["bench", name, rest @ ..] => bench::run(name, rest),
-        // The two ends of a bench, which it starts inside the namespaces of a path.
-        ["dispersion-receive", size] => bench::dispersion::receive_groups(parse_whole(size)?),
-        ["dispersion-send", host, groups, size, gap_ms] => bench::dispersion::send_groups(
-            host,
-            parse_whole(groups)?,
-            parse_whole(size)?,
-            u64::from(parse_whole(gap_ms)?),
-        ),
+        [BENCH, rest @ ..] => run_bench(rest),
         _ => Err(format_usage()),
     }
 }
 
-fn parse_whole(word: &str) -> Result<u32, String> {
-    word.parse()
-        .map_err(|_| format!("`{word}` is no whole number"))
+/// Runs a bench in a release build; other builds give meaningless figures.
+fn run_bench(words: &[&str]) -> TaskResult {
+    let run = "run --quiet --release --package longhaul-bench --";
+    program_runner::show_and_run(
+        program_runner::cargo_command()
+            .args(run.split(' '))
+            .args(words),
+    )
+}
+
+/// Returns the names of the benches.
+pub fn list_benches() -> impl Iterator<Item = &'static str> {
+    let description = CHORES.iter().find(|(name, _)| *name == BENCH);
+    let names = description.map_or("", |(_, text)| text.split(" [").next().unwrap_or(text));
+    names.split(" | ")
 }
 
 fn format_usage() -> String {

@@ -19,7 +19,7 @@ const PARALLEL_PROGRAMS: usize = 3;
 /// The time after which a hanging program is killed.
 const LIMIT: Duration = Duration::from_secs(2400);
 /// Programs to start first, because they run longest.
-const LONGEST_PROGRAMS: [&str; 3] = ["xtask::virtual", "longhaul::program", "longhaul::agent"];
+const LONGEST_PROGRAMS: [&str; 3] = ["bench::virtual", "longhaul::program", "longhaul::agent"];
 
 /// An executable with tests, and a selection of them.
 #[derive(Debug, Clone)]

@@ -3,8 +3,8 @@
 //! gives the same conclusions for a given [`VERSION`].
 //!
 //! Read in this order: [`throughput`] (the entry: `conclude`), [`limit`] (the limiter of the
-//! transfer), [`diagnose`] (reasons and advice), [`caveats`],
-//! [`stats`], [`estimator_accuracy`].
+//! transfer), [`diagnose`] (reasons and advice), [`caveats`], [`stats`]. The accuracy of the
+//! estimators is measured by `longhaul-accuracy`, in `bench/accuracy`.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,6 @@ pub mod capture_analysis;
 pub mod caveats;
 pub mod copy_analysis;
 pub mod diagnose;
-pub mod estimator_accuracy;
 pub mod imported;
 pub mod limit;
 pub mod load;

@@ -4,7 +4,7 @@
 
 #[path = "../tests/embedded/mod.rs"]
 mod embedded;
-#[path = "../../../xtask/src/bench/archive/year.rs"]
+#[path = "../../../bench/src/archive/year.rs"]
 mod year;
 
 use longhaul_clickhouse::{ClickHouseOptions, open_history_store};

@@ -19,7 +19,6 @@ mod rank_split;
 pub mod report_points;
 pub mod series_sample;
 pub mod sudden_change;
-pub mod synthetic_series;
 #[cfg(test)]
 mod tests;
 

@@ -4,9 +4,9 @@ mod bad_input;
 mod properties;
 
 use super::conclude_available;
-use crate::estimator_accuracy::available_accuracy::simulated_path::{SimulatedLink, SimulatedPath};
-use crate::estimator_accuracy::available_accuracy::simulated_traffic::TrafficPattern;
-use crate::estimator_accuracy::available_accuracy::{build_available_plan, run_probe_schedule};
+use longhaul_accuracy::available_accuracy::simulated_path::{SimulatedLink, SimulatedPath};
+use longhaul_accuracy::available_accuracy::simulated_traffic::TrafficPattern;
+use longhaul_accuracy::available_accuracy::{build_available_plan, run_probe_schedule};
 use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailableMode, AvailableObservation, AvailablePlan, DirectionProbing,
 };

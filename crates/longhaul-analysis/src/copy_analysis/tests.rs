@@ -1,7 +1,7 @@
 //! Copies of known truth.
 
 use super::*;
-use crate::estimator_accuracy::copy_pipeline::CopyPipeline;
+use longhaul_accuracy::copy_pipeline::CopyPipeline;
 use proptest::prelude::*;
 
 #[test]

@@ -1,13 +1,12 @@
 //! Runs with known truth: queues that grow and drain, drifting clocks, competitors.
 
 use super::*;
-use crate::estimator_accuracy::load_accuracy::{LoadCase, draw_load_case};
+use longhaul_accuracy::load_accuracy::{LoadCase, draw_seeded_load_case};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::load::{
     LoadFlow, LoadObservation, LoadPhase, LoadPlan, LoadPoint, LoadProbe, LoadStep,
 };
 use longhaul_model::report::v1::path::ProbeEcho;
-use longhaul_model::splitmix::SplitMix64;
 use proptest::prelude::*;
 
 fn plan(steps: Vec<LoadStep>) -> LoadPlan {
@@ -240,7 +239,7 @@ proptest! {
 
     #[test]
     fn the_rise_lies_in_its_interval_and_shares_are_shares(seed in 0u64..1000) {
-        let LoadCase { plan, observation, .. } = draw_load_case(&mut SplitMix64::new(seed));
+        let LoadCase { plan, observation, .. } = draw_seeded_load_case(seed);
         let found = conclude_load(&plan, &observation).analysis;
         for result in &found.steps {
             if let (Some(rise), Some([low, high])) = (result.rise_ns, result.rise_interval_ns) {

@@ -2,8 +2,8 @@
 
 mod followed;
 
-use super::synthetic_series::{CADENCES, draw_series_set};
 use super::{DetectionOptions, LevelChange, find_level_changes, quantity_scale};
+use longhaul_accuracy::synthetic_series::{CADENCES, draw_series_set};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::SeriesPoint;
 use longhaul_model::splitmix::SplitMix64;

@@ -386,7 +386,7 @@ fn interleave_idle_probes(
 mod tests {
     use super::*;
     use crate::available_bandwidth::probe_schedule::PriorPathFacts;
-    use crate::estimator_accuracy::available_accuracy::build_available_plan;
+    use longhaul_accuracy::available_accuracy::build_available_plan;
 
     #[test]
     fn a_long_look_at_a_fast_path_asks_for_no_more_than_a_far_end_takes() {

@@ -1,6 +1,6 @@
 use super::judge_narrow_link;
-use crate::estimator_accuracy::narrow_link_accuracy::hop_case::{HopCase, QueueLocation};
 use crate::path::{KnownRoute, PathCapacityEstimate, path_test_builder};
+use longhaul_accuracy::narrow_link_accuracy::hop_case::{HopCase, QueueLocation};
 use longhaul_model::report::v1::path::{NarrowLink, PathObservation};
 
 fn on(observation: &PathObservation) -> NarrowLink {

@@ -1,0 +1,423 @@
+//! Accuracy of the estimators of capacity and available bandwidth on simulated paths.
+//!
+//! Each case runs the same probe schedule as a real session. The load is 10, 30, 50, 70 or 85 %;
+//! the sender is 2.5, 10 or 100 times as fast as the link. Errors are shares of the capacity; the
+//! truth is what the simulated link had free between the first and the last probe. The formulas of
+//! abing and Spruce are evaluated on the same paths for comparison.
+
+mod abing_spruce;
+#[cfg(test)]
+mod accuracy_gates;
+mod busy_receiver;
+mod path_classes;
+pub mod simulated_path;
+pub mod simulated_traffic;
+
+use super::AccuracyRow;
+use busy_receiver::evaluate_busy_receiver;
+use longhaul_analysis::available_bandwidth::{self, PriorPathFacts, ProbeSchedule};
+use longhaul_analysis::stats::quantile::{quantile, sort_finite};
+use longhaul_model::report::v1::available::{
+    AvailableEstimate, AvailableMode, AvailableObservation, AvailablePlan, DirectionProbing,
+    TokenBucketEstimate,
+};
+use longhaul_model::splitmix::SplitMix64;
+use path_classes::PATH_CLASSES;
+use simulated_path::{SimulatedBucket, SimulatedLink, SimulatedPath};
+use simulated_traffic::TrafficPattern;
+
+const LOADS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.85];
+const LINE_RATIOS: [f64; 3] = [2.5, 10.0, 100.0];
+/// The maximum line rate of a simulated sender, unless the link is faster than 10 Gbit/s.
+const MAX_LINE_BPS: f64 = 25e9;
+const BATCHING_S: [f64; 3] = [0.0, 50e-6, 125e-6];
+const TRAFFIC: [TrafficPattern; 3] = [
+    TrafficPattern::Poisson,
+    TrafficPattern::Bursty,
+    TrafficPattern::HeavyTailed,
+];
+
+/// Collects the errors of one row.
+#[derive(Default)]
+struct ErrorTally {
+    cases: usize,
+    errors: Vec<f64>,
+    intervals: usize,
+    held: usize,
+}
+
+impl ErrorTally {
+    fn add(&mut self, value: Option<u64>, interval: Option<[u64; 2]>, truth: f64, unit: f64) {
+        self.cases += 1;
+        self.errors
+            .extend(value.map(|bps| (bps as f64 - truth).abs() / unit));
+        if let Some([low, high]) = interval {
+            self.intervals += 1;
+            self.held += usize::from((low as f64..=high as f64).contains(&truth));
+        }
+    }
+
+    fn row(self, method: &'static str) -> AccuracyRow {
+        let errors = sort_finite(self.errors);
+        AccuracyRow {
+            method,
+            cases: self.cases,
+            answered: errors.len(),
+            median_error_ratio: quantile(&errors, 0.5).unwrap_or(0.0),
+            p90_error_ratio: quantile(&errors, 0.9).unwrap_or(0.0),
+            coverage_ratio: (self.intervals > 0).then(|| self.held as f64 / self.intervals as f64),
+        }
+    }
+}
+
+/// Evaluates all estimators, with at least `cases` cases in each row.
+pub fn evaluate_available(seed: u64, cases: usize) -> Vec<AccuracyRow> {
+    let mut found = Vec::new();
+    let (mut abing, mut spruce) = (ErrorTally::default(), ErrorTally::default());
+    for class in &PATH_CLASSES {
+        let mut capacity = ErrorTally::default();
+        for (batching_s, names) in BATCHING_S.iter().zip(class.names) {
+            for (traffic, name) in TRAFFIC.iter().zip(names) {
+                let mut available = ErrorTally::default();
+                for case in 0..cases {
+                    let path =
+                        build_one_hop_path(class.capacity_bps, *batching_s, *traffic, seed, case);
+                    tally_rival_formulas(&path, seed, &mut abing, &mut spruce);
+                    tally_direction(path, AvailableMode::Quick, &mut available, &mut capacity);
+                }
+                found.push(available.row(name));
+            }
+        }
+        found.push(capacity.row(class.capacity_name));
+    }
+    found.extend(evaluate_busy_receiver(seed, cases));
+    found.extend(evaluate_light_mode(seed, cases));
+    found.push(abing.row("abing's formula on all of these paths"));
+    found.push(spruce.row("Spruce, told the capacity, on all of these paths"));
+    found.extend(evaluate_several_hops(seed, 3 * cases));
+    found.extend(evaluate_buckets(seed, 2 * cases));
+    found
+}
+
+fn build_one_hop_path(
+    capacity_bps: f64,
+    batching_s: f64,
+    traffic: TrafficPattern,
+    seed: u64,
+    case: usize,
+) -> SimulatedPath {
+    let load = LOADS[case % LOADS.len()];
+    let line = LINE_RATIOS[case / LOADS.len() % LINE_RATIOS.len()];
+    let line_bps = (line * capacity_bps).min(MAX_LINE_BPS.max(2.5 * capacity_bps));
+    let seed = (seed.wrapping_mul(0x9e37_79b9) ^ (case as u64 * 7919)).wrapping_mul(1_000_003);
+    let link = SimulatedLink::new(capacity_bps, load, traffic, seed);
+    SimulatedPath::new(line_bps, vec![link], batching_s, seed ^ 0x63)
+}
+
+/// Simulates one direction, from the first probe to the conclusion.
+pub fn simulate_direction(path: &mut SimulatedPath, plan: &AvailablePlan) -> AvailableEstimate {
+    let probing = run_probe_schedule(path, plan);
+    let observation = AvailableObservation {
+        idle_rtt_us: Some(10_000),
+        forward: Some(probing),
+        ..AvailableObservation::default()
+    };
+    available_bandwidth::conclude_available(plan, &observation, &[])
+        .analysis
+        .forward
+        .unwrap_or_default()
+}
+
+/// Sends the trains that the probe schedule requests over the path.
+pub fn run_probe_schedule(path: &mut SimulatedPath, plan: &AvailablePlan) -> DirectionProbing {
+    let facts = PriorPathFacts {
+        idle_rtt_us: Some(10_000),
+        interface_bps: Some(path.line_bps as u64),
+        path_mtu_bytes: None,
+    };
+    let mut course = ProbeSchedule::new(plan, facts);
+    let mut trains = Vec::new();
+    while let Some(asked) = course.next() {
+        let sent = path.send(&asked);
+        course.record(&sent);
+        trains.extend(sent);
+    }
+    let bytes = trains
+        .iter()
+        .map(|t| t.sent_ns.len() as u64 * u64::from(t.packet_bytes));
+    DirectionProbing {
+        probe_bytes: bytes.sum(),
+        duration_us: (path.seconds() * 1e6) as u64,
+        interface_bps: Some(path.line_bps as u64),
+        receive_clock: String::from("kernel"),
+        trains,
+        ..DirectionProbing::default()
+    }
+}
+
+pub fn build_available_plan(mode: AvailableMode, seed: u64) -> AvailablePlan {
+    let budget = available_bandwidth::budget_of_mode(mode);
+    AvailablePlan {
+        mode,
+        forward: true,
+        reverse: false,
+        packet_bytes: 1500,
+        most_bytes: budget.most_bytes,
+        most_time_us: budget.most_time_us,
+        seed,
+        dscp: None,
+        uncooperative: None,
+        shaper_time_us: None,
+    }
+}
+
+fn tally_direction(
+    mut path: SimulatedPath,
+    mode: AvailableMode,
+    available: &mut ErrorTally,
+    capacity: &mut ErrorTally,
+) {
+    let truth = path.capacity_bps();
+    let found = simulate_direction(&mut path, &build_available_plan(mode, 11));
+    let free = path.truth_bps();
+    available.add(
+        found.available_bps,
+        found.available_interval_bps,
+        free,
+        truth,
+    );
+    capacity.add(
+        found.capacity_bps,
+        found.capacity_interval_bps,
+        truth,
+        truth,
+    );
+}
+
+fn tally_rival_formulas(
+    path: &SimulatedPath,
+    seed: u64,
+    abing: &mut ErrorTally,
+    spruce: &mut ErrorTally,
+) {
+    let capacity = path.capacity_bps();
+    let mut own = path.clone();
+    let found = abing_spruce::estimate_by_abing(&mut own).map(|bps| bps as u64);
+    abing.add(found, None, own.truth_bps(), capacity);
+    let mut own = path.clone();
+    let found = abing_spruce::estimate_by_spruce(&mut own, seed).map(|bps| bps as u64);
+    spruce.add(found, None, own.truth_bps(), capacity);
+}
+
+/// Evaluates light mode, with all batching and traffic together.
+fn evaluate_light_mode(seed: u64, cases: usize) -> Vec<AccuracyRow> {
+    let names = [
+        "available, light mode, 10 Mbit/s",
+        "available, light mode, 100 Mbit/s",
+        "available, light mode, 1 Gbit/s",
+    ];
+    let row = |(name, capacity_bps): (&'static str, f64)| {
+        let (mut available, mut capacity) = (ErrorTally::default(), ErrorTally::default());
+        for (batching_s, traffic) in BATCHING_S.iter().flat_map(|b| TRAFFIC.map(|t| (b, t))) {
+            for case in 0..cases {
+                let path = build_one_hop_path(capacity_bps, *batching_s, traffic, seed, case);
+                tally_direction(path, AvailableMode::Light, &mut available, &mut capacity);
+            }
+        }
+        available.row(name)
+    };
+    names.into_iter().zip([1e7, 1e8, 1e9]).map(row).collect()
+}
+
+/// Capacities and loads of consecutive links.
+type HopLoads = &'static [(f64, f64)];
+
+/// The errors with several loaded links, and the number of runs that report several loaded links.
+fn evaluate_several_hops(seed: u64, cases: usize) -> Vec<AccuracyRow> {
+    let paths: [(HopLoads, &'static str, &'static str); 4] = [
+        (
+            &[(100e6, 0.5), (100e6, 0.5)],
+            "available, two loaded hops",
+            "several hops told, two loaded hops",
+        ),
+        (
+            &[(155e6, 0.7), (100e6, 0.1)],
+            "available, tight hop first",
+            "several hops told, tight hop first",
+        ),
+        (
+            &[(100e6, 0.1), (155e6, 0.7)],
+            "available, tight hop last",
+            "several hops told, tight hop last",
+        ),
+        (
+            &[(100e6, 0.5)],
+            "available, one loaded hop",
+            "several hops told, one loaded hop",
+        ),
+    ];
+    let mut found = Vec::new();
+    for (hops, name, told_name) in paths {
+        let (mut available, mut told) = (ErrorTally::default(), ErrorTally::default());
+        for case in 0..cases {
+            let mut path =
+                build_multi_hop_path(hops, TRAFFIC[case % 3], seed ^ (case as u64 * 104_729));
+            let estimate =
+                simulate_direction(&mut path, &build_available_plan(AvailableMode::Quick, 11));
+            let (truth, capacity) = (path.truth_bps(), path.capacity_bps());
+            available.add(
+                estimate.available_bps,
+                estimate.available_interval_bps,
+                truth,
+                capacity,
+            );
+            let flagged = estimate.flags.iter().any(|f| f == "multi_hop");
+            told.add(flagged.then_some(0), None, 0.0, 1.0);
+        }
+        found.push(available.row(name));
+        found.push(told.row(told_name));
+    }
+    found
+}
+
+fn build_multi_hop_path(hops: HopLoads, traffic: TrafficPattern, seed: u64) -> SimulatedPath {
+    let links = hops.iter().zip(1u64..).map(|((capacity_bps, load), i)| {
+        SimulatedLink::new(
+            *capacity_bps,
+            *load,
+            traffic,
+            seed.wrapping_mul(31) ^ (i << 40),
+        )
+    });
+    SimulatedPath::new(1e9, links.collect(), 0.0, seed)
+}
+
+/// The contract of the seed scenario: 135 Mbit/s peak and 67 Mbit/s sustained in ATM cells, with a
+/// burst of 100 cells. The figures below are in IP bytes.
+pub fn build_seed_path(seed: u64) -> SimulatedPath {
+    let link = SimulatedLink::new(119e6, 0.0, TrafficPattern::Poisson, seed);
+    SimulatedPath::new(
+        1e9,
+        vec![link.with_bucket(SimulatedBucket::new(59.3e6, 4800.0, false))],
+        0.0,
+        seed,
+    )
+}
+
+/// A token bucket that takes seconds to empty.
+pub fn draw_large_bucket(rng: &mut SplitMix64, drops: bool) -> (SimulatedPath, f64, f64) {
+    let peak = rng.between(3e7, 1.2e8);
+    let rate = peak / rng.between(1.4, 3.0);
+    let bytes = rng.between(1.0, 3.0) * (peak - rate) / 8.0;
+    let seed = rng.below(1 << 30) as u64;
+    let link = SimulatedLink::new(peak, 0.02, TrafficPattern::Poisson, seed);
+    let link = link.with_bucket(SimulatedBucket::new(rate, bytes, drops));
+    (SimulatedPath::new(1e9, vec![link], 0.0, seed), rate, bytes)
+}
+
+/// A bucket of a few packets with a short queue, in front of a slower link with cross traffic.
+pub fn draw_middle_bucket(rng: &mut SplitMix64, drops: bool) -> (SimulatedPath, f64, f64) {
+    let narrow = rng.between(2e7, 2e8);
+    let rate = narrow / rng.between(1.5, 2.5);
+    let bytes = rng.between(0.015, 0.06) * narrow / 8.0;
+    let seed = rng.below(1 << 30) as u64;
+    let tokens =
+        SimulatedBucket::new(rate, bytes, drops).with_queue(rng.between(0.05, 0.2) * rate / 8.0);
+    let links = vec![
+        SimulatedLink::new(1.8 * narrow, 0.0, TrafficPattern::Poisson, seed).with_bucket(tokens),
+        SimulatedLink::new(
+            narrow,
+            rng.between(0.0, 0.2),
+            TrafficPattern::Poisson,
+            seed + 1,
+        ),
+    ];
+    (SimulatedPath::new(1e9, links, 0.0, seed), rate, bytes)
+}
+
+fn evaluate_buckets(seed: u64, cases: usize) -> Vec<AccuracyRow> {
+    let (mut rate, mut burst) = (ErrorTally::default(), ErrorTally::default());
+    for case in 0..cases as u64 {
+        let found = simulate_direction(
+            &mut build_seed_path(seed ^ case),
+            &build_available_plan(AvailableMode::Quick, case),
+        )
+        .bucket;
+        tally_bucket_errors(found.as_ref(), 59.3e6, 4800.0, &mut rate, &mut burst);
+    }
+    let mut rows = vec![
+        rate.row("bucket of 4.8 kB, rate"),
+        burst.row("bucket of 4.8 kB, burst"),
+    ];
+    for (draw, drops, [rate_name, burst_name]) in SHAPER_CASES {
+        let (mut rate, mut burst) = (ErrorTally::default(), ErrorTally::default());
+        let mut rng = SplitMix64::new(seed);
+        for case in 0..cases as u64 {
+            let (mut path, true_rate, true_bytes) = draw(&mut rng, drops);
+            let found = simulate_direction(&mut path, &plan_shaper_probing(case)).bucket;
+            tally_bucket_errors(found.as_ref(), true_rate, true_bytes, &mut rate, &mut burst);
+        }
+        rows.extend([rate.row(rate_name), burst.row(burst_name)]);
+    }
+    rows
+}
+
+/// Draws a path with a bucket that drops or queues, and returns its rate and its size in bytes.
+type DrawBucketPath = fn(&mut SplitMix64, bool) -> (SimulatedPath, f64, f64);
+
+const SHAPER_CASES: [(DrawBucketPath, bool, [&str; 2]); 4] = [
+    (
+        draw_middle_bucket,
+        false,
+        [
+            "shaper of milliseconds, rate",
+            "shaper of milliseconds, burst",
+        ],
+    ),
+    (
+        draw_middle_bucket,
+        true,
+        [
+            "policer of milliseconds, rate",
+            "policer of milliseconds, burst",
+        ],
+    ),
+    (
+        draw_large_bucket,
+        false,
+        ["shaper of seconds, rate", "shaper of seconds, burst"],
+    ),
+    (
+        draw_large_bucket,
+        true,
+        ["policer of seconds, rate", "policer of seconds, burst"],
+    ),
+];
+
+/// The plan of `available --shaper`.
+pub fn plan_shaper_probing(seed: u64) -> AvailablePlan {
+    AvailablePlan {
+        most_bytes: 200_000_000,
+        shaper_time_us: Some(12_000_000),
+        ..build_available_plan(AvailableMode::Quick, seed)
+    }
+}
+
+fn tally_bucket_errors(
+    found: Option<&TokenBucketEstimate>,
+    rate_bps: f64,
+    bytes: f64,
+    rate: &mut ErrorTally,
+    burst: &mut ErrorTally,
+) {
+    let (bps, interval) = (
+        found.map(|b| b.sustained_bps),
+        found.and_then(|b| b.sustained_interval_bps),
+    );
+    rate.add(bps, interval, rate_bps, rate_bps);
+    let (size, interval) = (
+        found.map(|b| b.burst_bytes),
+        found.and_then(|b| b.burst_interval_bytes),
+    );
+    burst.add(size, interval, bytes, bytes);
+}

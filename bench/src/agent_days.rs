@@ -1,0 +1,114 @@
+//! Days in minutes: an agent's events and diagnoses on paths with a known change.
+//!
+//! Each day is a path between namespaces, generated from a seed, that lasts ten minutes. In the
+//! middle one change happens to it. An agent watches with correspondingly short intervals; its
+//! events are then compared with the change. Time is the machine's own: nothing is simulated.
+//!
+//! Found: an event of a quantity that the story must move, with a change between one minute before
+//! and three minutes after. Right: the first cause of one of these is that of the story.
+//!
+//! Wrong when: the machine is too busy to keep the lab's timing.
+
+mod emulated_day;
+mod path_story;
+
+use super::markdown_table::MarkdownTable;
+use super::scratch_folder::ScratchFolder;
+use crate::BenchOutcome;
+pub use emulated_day::read_events;
+use emulated_day::{DayResult, EmulatedDay};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// The number of seeds of a full bench.
+const DAYS: u64 = 20;
+/// The number of days that run at once; each needs a tenth of a core.
+const JOBS: u64 = 3;
+/// The share of days that must be found, and that must be explained.
+const FOUND_RATIO: f64 = 0.95;
+const RIGHT_RATIO: f64 = 0.9;
+
+/// Returns the table, and a sentence for every missed gate, for stories whose name contains `only`.
+pub fn run_all(
+    longhaul: &Path,
+    only: &str,
+    keep: Option<&Path>,
+    jobs: Option<u64>,
+) -> Result<BenchOutcome, String> {
+    xtask::test_requirements::check_namespaces()?;
+    let scratch = ScratchFolder::new("days")?;
+    let days = (1..=DAYS)
+        .map(EmulatedDay::from_seed)
+        .filter(|day| day.story.name.contains(only));
+    let waiting: Mutex<VecDeque<EmulatedDay>> = Mutex::new(days.collect());
+    let lived = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.unwrap_or(JOBS) {
+            scope.spawn(|| {
+                // The lock is released before the day begins.
+                let next = || lock_mutex(&waiting).pop_front();
+                while let Some(day) = next() {
+                    let outcome = day.run(longhaul, &scratch, keep);
+                    let said = outcome.as_ref().map_or_else(Clone::clone, DayResult::line);
+                    eprintln!("day {:>2}, {}: {said}", day.seed, day.story.name);
+                    lock_mutex(&lived).push((day, outcome));
+                }
+            });
+        }
+    });
+    let mut lived = lived.into_inner().unwrap_or_else(PoisonError::into_inner);
+    lived.sort_by_key(|(day, _)| day.seed);
+    let table = format_table(&lived);
+    Ok(BenchOutcome::new(&[table], check_gates(&lived)))
+}
+
+fn lock_mutex<T>(held: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+type DayOutcome = (EmulatedDay, Result<DayResult, String>);
+
+fn format_table(lived: &[DayOutcome]) -> MarkdownTable {
+    let columns = [
+        "day",
+        "what was done",
+        "found in",
+        "after, s",
+        "first cause",
+        "",
+        "other events",
+    ];
+    let mut table = MarkdownTable::new("Days in ten minutes", &columns);
+    for (day, outcome) in lived {
+        let mut row = vec![day.seed.to_string(), day.story.name.to_owned()];
+        match outcome {
+            Ok(lived) => row.extend(lived.cells(&day.story)),
+            Err(why) => row.extend([why.clone(), String::new(), String::new(), "no".to_owned()]),
+        }
+        table.row(row);
+    }
+    table
+}
+
+fn check_gates(lived: &[DayOutcome]) -> Vec<String> {
+    let share = |holds: fn(&EmulatedDay, &DayResult) -> bool| {
+        let good = lived
+            .iter()
+            .filter(|(day, outcome)| outcome.as_ref().is_ok_and(|lived| holds(day, lived)));
+        good.count() as f64 / lived.len().max(1) as f64
+    };
+    let found = share(|_, lived| lived.is_found());
+    let right = share(|day, lived| lived.is_right(&day.story));
+    let gates = [
+        ("events were found on", found, FOUND_RATIO),
+        ("the right cause came first on", right, RIGHT_RATIO),
+    ];
+    let missed = gates.into_iter().filter(|(_, share, least)| share < least);
+    missed
+        .map(|(what, share, least)| {
+            let (share, least) = (100.0 * share, 100.0 * least);
+            format!("{what} {share:.0} % of the days, not {least:.0} %")
+        })
+        .collect()
+}

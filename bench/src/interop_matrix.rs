@@ -1,0 +1,182 @@
+//! Tests the interoperability of programs that speak iperf3's protocol, over three distances: the
+//! matrix of docs/iperf3-matrix.md.
+//!
+//! Each pair of a client and a server runs each row of options over emulated paths of three delays.
+//! A row passes if it ends in time, with exit code 0, and both ends' byte counts agree with what
+//! the devices of the path carried, see [`count_check`].
+//!
+//! - [`interop_peer`]: the programs and their command lines
+//! - [`option_rows`]: the options
+//! - [`interop_path`], [`device_counters`]: a path, and the counters of its devices
+//! - [`reported_counts`], [`count_check`]: the reported counts, and their check
+//! - [`pair_runs`]: the rows of one pair on one path
+//! - [`matrix_page`]: the table
+
+pub mod count_check;
+pub mod device_counters;
+pub mod interop_path;
+pub mod interop_peer;
+pub mod matrix_page;
+pub mod option_rows;
+pub mod pair_runs;
+pub mod reported_counts;
+
+use crate::BenchOutcome;
+use interop_path::InteropPath;
+use interop_peer::InteropPeer;
+use pair_runs::{PairResult, run_pair};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use xtask::test_requirements;
+
+/// The RTT of an emulated path in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathDelay(pub u32);
+
+impl PathDelay {
+    pub fn round_trip(self) -> Duration {
+        Duration::from_millis(u64::from(self.0))
+    }
+}
+
+/// Loopback-like, across a continent, and Los Angeles to Geneva.
+pub const DELAYS: [PathDelay; 3] = [PathDelay(0), PathDelay(50), PathDelay(172)];
+/// The delay at which pairs without longhaul are also tested.
+const COMPARED_DELAY: PathDelay = PathDelay(50);
+/// The number of paths in use at once. Each carries 50 Mbit/s at most.
+const PARALLEL_PATHS: usize = 8;
+
+/// Runs the matrix for pairs whose `CLIENT -> SERVER, 50 ms` contains `only`; misses are failed rows
+/// of pairs with longhaul.
+pub fn run_all(longhaul: &Path, only: &str, jobs: Option<u64>) -> Result<BenchOutcome, String> {
+    test_requirements::check_namespaces()?;
+    let peers = list_peers(longhaul, true)?;
+    let mut units = list_pairs(&peers);
+    units.retain(|unit| unit.title().contains(only));
+    let lanes = jobs.map_or(PARALLEL_PATHS, |jobs| jobs as usize);
+    let played = run_all_pairs(longhaul, &units, option_rows::ROWS, lanes)?;
+    Ok(BenchOutcome {
+        text: matrix_page::format_page(&peers, &played),
+        missed: list_missed_rows(&played),
+    })
+}
+
+/// Returns all available peers, longhaul first; with `install` it installs missing ones if
+/// possible.
+pub fn list_peers(longhaul: &Path, install: bool) -> Result<Vec<InteropPeer>, String> {
+    let mut all = vec![InteropPeer::longhaul(longhaul)?];
+    match InteropPeer::personality(longhaul) {
+        Ok(peer) => all.push(peer),
+        Err(why) => eprintln!("longhaul iperf3 is left out: {why}"),
+    }
+    all.extend(InteropPeer::foreign(install)?);
+    Ok(all)
+}
+
+/// One pair on one path.
+#[derive(Debug, Clone)]
+pub struct PairOnPath {
+    pub client: InteropPeer,
+    pub server: InteropPeer,
+    pub delay: PathDelay,
+}
+
+impl PairOnPath {
+    pub fn title(&self) -> String {
+        let (client, server) = (&self.client.name, &self.server.name);
+        format!("{client} -> {server}, {} ms", self.delay.0)
+    }
+
+    fn has_iperf3_personality(&self) -> bool {
+        self.client.is_personality() || self.server.is_personality()
+    }
+
+    pub fn has_longhaul(&self) -> bool {
+        self.client.is_longhaul() || self.server.is_longhaul()
+    }
+}
+
+/// Returns every pair with longhaul on every path, and for comparison, on one path, the pairs of
+/// others with Debian's iperf3. The iperf3 personality shares both roles' code with longhaul, so it
+/// is paired only with Debian's.
+pub fn list_pairs(peers: &[InteropPeer]) -> Vec<PairOnPath> {
+    let mut all = Vec::new();
+    for delay in DELAYS {
+        for client in peers {
+            all.extend(peers.iter().map(|server| PairOnPath {
+                client: client.clone(),
+                server: server.clone(),
+                delay,
+            }));
+        }
+    }
+    let is_compared = |unit: &PairOnPath| {
+        let has_debians = unit.client.is_debian_iperf3() || unit.server.is_debian_iperf3();
+        has_debians && unit.delay == COMPARED_DELAY
+    };
+    all.retain(
+        |unit| match (unit.has_iperf3_personality(), unit.has_longhaul()) {
+            (true, _) => unit.client.is_debian_iperf3() || unit.server.is_debian_iperf3(),
+            (false, own) => own || is_compared(unit),
+        },
+    );
+    // Longest first, so that no path ends up alone with a long unit.
+    all.sort_by_key(|unit| std::cmp::Reverse((unit.has_longhaul(), unit.delay.0)));
+    all
+}
+
+/// Runs the units on `lanes` paths at once.
+pub fn run_all_pairs(
+    longhaul: &Path,
+    units: &[PairOnPath],
+    rows: &'static [&'static str],
+    lanes: usize,
+) -> Result<Vec<PairResult>, String> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Result<PairResult, String>)>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..lanes.min(units.len()) {
+            scope.spawn(|| {
+                while let Some((at, unit)) = take_next(&next, units) {
+                    let played = run_on_path(longhaul, unit, at, rows);
+                    report_pair(unit, &played);
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.push((at, played));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, played)| played).collect()
+}
+
+fn take_next<'a>(next: &AtomicUsize, units: &'a [PairOnPath]) -> Option<(usize, &'a PairOnPath)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    Some((at, units.get(at)?))
+}
+
+fn run_on_path(
+    longhaul: &Path,
+    unit: &PairOnPath,
+    at: usize,
+    rows: &'static [&'static str],
+) -> Result<PairResult, String> {
+    let lane = InteropPath::set_up(longhaul, unit.delay, &format!("longhaul-interop-{at}"))?;
+    Ok(run_pair(&lane, unit, rows))
+}
+
+fn report_pair(unit: &PairOnPath, played: &Result<PairResult, String>) {
+    match played {
+        Ok(played) => eprintln!("{}: {}", unit.title(), played.summary()),
+        Err(why) => eprintln!("{}: {why}", unit.title()),
+    }
+}
+
+/// Returns the rows missed by pairs with longhaul.
+pub fn list_missed_rows(played: &[PairResult]) -> Vec<String> {
+    let own = played.iter().filter(|played| played.unit.has_longhaul());
+    own.flat_map(PairResult::describe_failures).collect()
+}

@@ -1,0 +1,109 @@
+//! The matrix as a page of Markdown.
+
+use super::interop_peer::InteropPeer;
+use super::option_rows::ROWS;
+use super::pair_runs::PairResult;
+use super::{DELAYS, PathDelay};
+use crate::markdown_table::MarkdownTable;
+use longhaul_history::event;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Formats the page: the participants, the cells, and a note for each failure.
+pub fn format_page(peers: &[InteropPeer], played: &[PairResult]) -> String {
+    let mut notes = Vec::new();
+    let tables: String = DELAYS
+        .iter()
+        .filter_map(|&delay| format_table(peers, played, delay, &mut notes))
+        .map(|table| table.markdown())
+        .collect();
+    let notes: Vec<String> = notes
+        .iter()
+        .enumerate()
+        .map(|(at, note)| format!("{}. {note}\n", at + 1))
+        .collect();
+    let versions: Vec<String> = peers
+        .iter()
+        .map(|peer| format!("- {}: {}\n", peer.name, peer.version))
+        .collect();
+    let notes = if notes.is_empty() {
+        "None.\n".to_owned()
+    } else {
+        notes.concat()
+    };
+    format!(
+        "{}\nOn {}, with:\n\n{}\n{tables}## What failed\n\n{notes}\n## Rows\n\n{}",
+        include_str!("sheet.md"),
+        format_today(),
+        versions.concat(),
+        format_rows(),
+    )
+}
+
+fn format_rows() -> String {
+    let lines: Vec<String> = ROWS.iter().map(|row| format!("    {row}\n")).collect();
+    lines.concat()
+}
+
+fn format_table(
+    peers: &[InteropPeer],
+    played: &[PairResult],
+    delay: PathDelay,
+    notes: &mut Vec<String>,
+) -> Option<MarkdownTable> {
+    let here: Vec<&PairResult> = played
+        .iter()
+        .filter(|played| played.unit.delay == delay)
+        .collect();
+    if here.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = peers
+        .iter()
+        .map(|peer| format!("server {}", peer.name))
+        .collect();
+    let columns: Vec<&str> = std::iter::once("client")
+        .chain(names.iter().map(String::as_str))
+        .collect();
+    let mut table = MarkdownTable::new(format!("{} ms", delay.0), &columns);
+    for client in peers {
+        let cells = peers.iter().map(|server| {
+            let found = here.iter().find(|played| {
+                played.unit.client.name == client.name && played.unit.server.name == server.name
+            });
+            found.map_or_else(|| "–".to_owned(), |played| format_cell(played, notes))
+        });
+        let cells: Vec<String> = cells.collect();
+        table.row(std::iter::once(client.name.clone()).chain(cells).collect());
+    }
+    Some(table)
+}
+
+/// Formats rows passed of rows tried, with the numbers of the notes.
+fn format_cell(played: &PairResult, notes: &mut Vec<String>) -> String {
+    let mut parts = vec![format!("{}/{}", played.passed(), played.rows.len())];
+    let (count, share) = played.dropped();
+    if count > 0 {
+        parts.push(format!("†{count} ({:.0} %)", 100.0 * share));
+    }
+    let again = played.passed_again().count();
+    if again > 0 {
+        parts.push(format!("↻{again}"));
+    }
+    let title = played.unit.title();
+    let numbers: Vec<String> = played
+        .failures()
+        .map(|(row, why)| {
+            notes.push(format!("{title}, `{}`: {why}", row.text));
+            notes.len().to_string()
+        })
+        .collect();
+    if !numbers.is_empty() {
+        parts.push(format!("[{}]", numbers.join(", ")));
+    }
+    parts.join(" ")
+}
+
+fn format_today() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    event::format_date(since.map_or(0, |since| since.as_micros() as i64))
+}

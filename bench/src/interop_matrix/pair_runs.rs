@@ -1,0 +1,246 @@
+//! Runs the rows of one pair on one path, one after the other against one server.
+
+use super::count_check::{self, CountTolerance, CountVerdict, DeviceReadings, RowCounters};
+use super::device_counters::DeviceCounters;
+use super::interop_path::{FAR_V4, FAR_V6, InteropPath, RATE_BPS};
+use super::interop_peer::CountFormat;
+use super::option_rows::OptionRow;
+use super::{PairOnPath, reported_counts};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use xtask::program_runner;
+
+/// The time beyond the transfer after which a row counts as hanging.
+const HANG_TIMEOUT: Duration = Duration::from_secs(20);
+/// uiperf3 always takes ten seconds.
+const UIPERF3_DURATION: Duration = Duration::from_secs(11);
+const IDLE_PERIOD: Duration = Duration::from_millis(60);
+const IDLE_DEADLINE: Duration = Duration::from_secs(4);
+
+/// The result of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RowOutcome {
+    Passed,
+    /// As [`CountVerdict::Dropped`].
+    Dropped(f64),
+    /// The counts disagreed at the first attempt and agreed at the second.
+    PassedAgain(String),
+    Failed(String),
+}
+
+/// The rows that both ends support.
+#[derive(Debug, Clone)]
+pub struct PairResult {
+    pub unit: PairOnPath,
+    pub rows: Vec<(OptionRow, RowOutcome)>,
+}
+
+impl PairResult {
+    pub fn passed(&self) -> usize {
+        let failed =
+            |(_, result): &&(OptionRow, RowOutcome)| matches!(result, RowOutcome::Failed(_));
+        self.rows.len() - self.rows.iter().filter(failed).count()
+    }
+
+    /// Returns the number of rows in which the sender counted bytes that it dropped, and their
+    /// largest share.
+    pub fn dropped(&self) -> (usize, f64) {
+        let shares = self.rows.iter().filter_map(|(_, result)| match result {
+            RowOutcome::Dropped(share) => Some(*share),
+            _ => None,
+        });
+        shares.fold((0, 0.0), |(count, most), share| {
+            (count + 1, share.max(most))
+        })
+    }
+
+    /// Returns the rows whose counts agreed only at the second attempt.
+    pub fn passed_again(&self) -> impl Iterator<Item = (OptionRow, &str)> {
+        self.rows.iter().filter_map(|(row, result)| match result {
+            RowOutcome::PassedAgain(why) => Some((*row, why.as_str())),
+            _ => None,
+        })
+    }
+
+    pub fn failures(&self) -> impl Iterator<Item = (OptionRow, &str)> {
+        self.rows.iter().filter_map(|(row, result)| match result {
+            RowOutcome::Failed(why) => Some((*row, why.as_str())),
+            _ => None,
+        })
+    }
+
+    pub fn summary(&self) -> String {
+        let failures: Vec<String> = self
+            .failures()
+            .map(|(row, why)| format!("\n  {}: {why}", row.text))
+            .collect();
+        format!("{}/{}{}", self.passed(), self.rows.len(), failures.concat())
+    }
+
+    /// Returns one sentence for each failed row.
+    pub fn describe_failures(&self) -> Vec<String> {
+        let title = self.unit.title();
+        self.failures()
+            .map(|(row, why)| format!("{title}, {}: {why}", row.text))
+            .collect()
+    }
+}
+
+/// Runs every row of `option_rows` that both ends support.
+pub fn run_pair(
+    lane: &InteropPath,
+    unit: &PairOnPath,
+    rows: &'static [&'static str],
+) -> PairResult {
+    let mut server = None;
+    let mut results = Vec::new();
+    for text in rows {
+        let row = OptionRow { text };
+        let host = if row.is_ipv6() { FAR_V6 } else { FAR_V4 };
+        let Some(words) = unit.client.client_command(host, row) else {
+            continue;
+        };
+        if !unit.server.supports_row(row) {
+            continue;
+        }
+        let result = match start_server(&mut server, lane, unit) {
+            Ok(()) => run_row(lane, unit, row, &words),
+            Err(why) => RowOutcome::Failed(why),
+        };
+        if matches!(result, RowOutcome::Failed(_)) {
+            // The next row starts with a fresh server.
+            server = None;
+        }
+        results.push((row, result));
+    }
+    PairResult {
+        unit: unit.clone(),
+        rows: results,
+    }
+}
+
+/// A server that ends when the value is dropped.
+struct PeerServer(Child);
+
+impl Drop for PeerServer {
+    fn drop(&mut self) {
+        program_runner::kill_child(&mut self.0);
+    }
+}
+
+fn start_server(
+    server: &mut Option<PeerServer>,
+    lane: &InteropPath,
+    unit: &PairOnPath,
+) -> std::result::Result<(), String> {
+    let ended = |server: &mut PeerServer| !matches!(server.0.try_wait(), Ok(None));
+    if server.as_mut().is_none_or(ended) {
+        let mut command = lane.far(&unit.server.server_command());
+        command.stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn();
+        let child = child.map_err(|e| format!("the server cannot be started: {e}"))?;
+        *server = Some(PeerServer(child));
+    }
+    lane.wait_for_listener()
+}
+
+/// Runs a row, twice if the counts disagree: on a busy machine a reader may be late by more than
+/// the tolerance. A hang or an error fails at once.
+fn run_row(lane: &InteropPath, unit: &PairOnPath, row: OptionRow, words: &[String]) -> RowOutcome {
+    let first = attempt_row(lane, unit, row, words);
+    match first {
+        Ok(CountVerdict::Equal) => RowOutcome::Passed,
+        Ok(CountVerdict::Dropped(share)) => RowOutcome::Dropped(share),
+        Ok(CountVerdict::Different(why)) => retry_row(lane, unit, row, words, why),
+        Err(why) => RowOutcome::Failed(why),
+    }
+}
+
+fn retry_row(
+    lane: &InteropPath,
+    unit: &PairOnPath,
+    row: OptionRow,
+    words: &[String],
+    first: String,
+) -> RowOutcome {
+    let listens = lane.wait_for_listener();
+    match listens.and_then(|()| attempt_row(lane, unit, row, words)) {
+        Ok(CountVerdict::Equal | CountVerdict::Dropped(_)) => RowOutcome::PassedAgain(first),
+        Ok(CountVerdict::Different(why)) => {
+            RowOutcome::Failed(format!("{first}; at a second try {why}"))
+        }
+        Err(why) => RowOutcome::Failed(why),
+    }
+}
+
+fn attempt_row(
+    lane: &InteropPath,
+    unit: &PairOnPath,
+    row: OptionRow,
+    words: &[String],
+) -> std::result::Result<CountVerdict, String> {
+    lane.near_watch.clear();
+    lane.far_watch.clear();
+    let before = (lane.near_watch.now()?, lane.far_watch.now()?);
+    let says = unit.client.count_format();
+    let flows = match says {
+        CountFormat::UiperfText => UIPERF3_DURATION,
+        CountFormat::Json => row.transfer_time(unit.delay),
+    };
+    let output = program_runner::capture_output(&mut lane.near(words), flows + HANG_TIMEOUT)
+        .map_err(|why| describe_hang(&why))?;
+    let after = wait_until_idle(lane, unit.delay.round_trip())?;
+    if !output.status.success() {
+        let said = reported_counts::parse_reported_counts(says, row, &output.stdout).err();
+        let said = said.filter(|_| !output.stdout.trim().is_empty());
+        let said = said.unwrap_or_else(|| reported_counts::shorten_output(&output.stderr));
+        return Err(format!("{}: {said}", output.status));
+    }
+    let claims = reported_counts::parse_reported_counts(says, row, &output.stdout)?;
+    let devices = DeviceReadings {
+        near: RowCounters {
+            before: before.0,
+            at_end: lane.near_watch.before_end(unit.client.early_stop()),
+            after: after.0,
+        },
+        far: RowCounters {
+            before: before.1,
+            at_end: lane.far_watch.before_end(Duration::ZERO),
+            after: after.1,
+        },
+    };
+    let buffer_bytes = lane.buffer_bytes();
+    let slack = CountTolerance {
+        buffer_bytes,
+        round_trip_bytes: unit.delay.round_trip().as_secs_f64() * RATE_BPS / 8.0,
+        sample_bytes: 0.1 * RATE_BPS / 8.0,
+        uncounted_far: unit.server.uncounted_bytes(row, buffer_bytes),
+        uncounted_near: unit.client.uncounted_bytes(row, buffer_bytes),
+    };
+    Ok(count_check::compare_counts(row, &claims, &devices, slack))
+}
+
+fn describe_hang(why: &str) -> String {
+    // The client's words are those of the row.
+    let (_, short) = why.rsplit_once("`: ").unwrap_or(("", why));
+    format!("hangs: {short}")
+}
+
+/// Returns the counters once no more packets pass.
+fn wait_until_idle(
+    lane: &InteropPath,
+    round_trip: Duration,
+) -> std::result::Result<(DeviceCounters, DeviceCounters), String> {
+    let deadline = Instant::now() + IDLE_DEADLINE;
+    let read = || Ok::<_, String>((lane.near_watch.now()?, lane.far_watch.now()?));
+    let mut last = read()?;
+    loop {
+        std::thread::sleep(IDLE_PERIOD + round_trip);
+        let now = read()?;
+        if now == last || Instant::now() > deadline {
+            return Ok(now);
+        }
+        last = now;
+    }
+}

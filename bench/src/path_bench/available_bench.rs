@@ -1,0 +1,331 @@
+//! Available bandwidth and capacity on links of known rate and load.
+
+use super::path_site::{
+    PathSite, PathTestbed, find_forward_link, format_mbps, format_percent, make_hop,
+};
+use crate::BenchOutcome;
+use crate::markdown_table::{MarkdownTable, median};
+use serde_json::Value;
+use std::time::Duration;
+
+const RATES_MBPS: [u32; 4] = [10, 50, 100, 300];
+const LOADS_PERCENT: [u32; 3] = [0, 30, 60];
+const PATTERNS: [&str; 2] = ["poisson", "onoff"];
+const BATCHES_US: [u32; 3] = [0, 50, 125];
+const REPEATS: u32 = 5;
+/// The maximum number of attempts to get the wanted runs on a path with accurate timing …
+const MAX_ATTEMPTS: u32 = 3 * REPEATS;
+/// … that is, with at most one packet in a hundred later than this.
+const MAX_LATE_NS: u64 = 250_000;
+const LIMIT: Duration = Duration::from_secs(15);
+/// Gates: error as a share of capacity, and coverage of the interval.
+const MEDIAN_MAX: f64 = 0.10;
+const COVERAGE_MIN: f64 = 0.80;
+/// The cost of light mode in each direction.
+const LIGHT_BYTES: u64 = 58_000;
+const LIGHT_US: u64 = 1_000_000;
+/// The IP bytes of a packet, and its wire bytes.
+const IP_BYTES: f64 = 1500.0;
+const WIRE_BYTES: f64 = 1538.0;
+
+/// One link with cross traffic.
+struct AvailableCell {
+    mbps: u32,
+    load: u32,
+    pattern: &'static str,
+    batch_us: u32,
+}
+
+/// The results of one cell's runs against the truth.
+#[derive(Default)]
+struct AvailableTally {
+    runs: u32,
+    /// Runs that were discarded because the lab was late.
+    late: u32,
+    errors: Vec<f64>,
+    covered: u32,
+    capacity_errors: Vec<f64>,
+    capacity_covered: u32,
+}
+
+impl AvailableCell {
+    fn site(&self, ground: &PathTestbed) -> Result<PathSite, String> {
+        let rate = format!("{} Mbit/s", self.mbps);
+        let mut narrow = make_hop(
+            "narrow",
+            &[("delay", "9 ms"), ("rate", &rate), ("queue", "100 ms")],
+        );
+        if self.load > 0 {
+            let cross = format!("{} kbit/s", self.mbps * 10 * self.load);
+            let cross = toml::Table::from_iter([
+                ("rate".to_owned(), toml::Value::from(cross)),
+                ("pattern".to_owned(), self.pattern.into()),
+            ]);
+            narrow.insert("cross".to_owned(), cross.into());
+        }
+        let wide = |name| make_hop(name, &[("delay", "0.5 ms"), ("rate", "10 Gbit/s")]);
+        let batch = format!("far.batch={} us", self.batch_us);
+        ground.site(
+            "available",
+            vec![wide("access"), narrow, wide("far")],
+            &[&batch],
+        )
+    }
+
+    /// Adds the results of the runs. Each run has its own path: bursts of cross traffic are so long
+    /// that the mean of a minute is not what one run met. Runs on a path with inaccurate timing are
+    /// discarded, because the path was not as described.
+    fn run(&self, ground: &PathTestbed, into: &mut AvailableTally) -> Result<(), String> {
+        let words = ["available", "far", "--forward"];
+        let capacity = f64::from(self.mbps) * 1e6 * IP_BYTES / WIRE_BYTES;
+        let mut site = self.site(ground)?;
+        let sets = site.sets.clone();
+        for seed in 1..=MAX_ATTEMPTS {
+            if into.runs == REPEATS {
+                break;
+            }
+            site.sets.clone_from(&sets);
+            site.sets.push(format!("seed={seed}"));
+            let seen = ground.run_reports(&site, &words, 1, LIMIT)?;
+            if is_late(&seen.truth) && seed + REPEATS <= MAX_ATTEMPTS + into.runs {
+                into.late += 1;
+                continue;
+            }
+            let others = read_carried_bps(&seen.truth) * IP_BYTES / WIRE_BYTES;
+            for report in &seen.reports {
+                into.add(&report["analysis"]["forward"], capacity, capacity - others);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reports whether packets were delivered much later than the path specifies.
+fn is_late(truth: &Value) -> bool {
+    truth["lateness"]["p99_ns"]
+        .as_u64()
+        .is_none_or(|ns| ns > MAX_LATE_NS)
+}
+
+/// Returns the share of the narrow link used by cross traffic, in wire bit/s over the path's
+/// lifetime.
+fn read_carried_bps(truth: &Value) -> f64 {
+    let bytes = find_forward_link(truth, 2)["cross"]["carried_wire_bytes"].as_f64();
+    let time_ns =
+        truth["at_ns"].as_f64().unwrap_or(0.0) - truth["begin_at_ns"].as_f64().unwrap_or(0.0);
+    bytes.unwrap_or(0.0) * 8e9 / time_ns.max(1.0)
+}
+
+fn interval_covers(interval: &Value, truth: f64) -> bool {
+    let [low, high] = [0, 1].map(|k| interval[k].as_f64());
+    low.is_some_and(|low| low <= truth) && high.is_some_and(|high| truth <= high)
+}
+
+impl AvailableTally {
+    fn add(&mut self, estimate: &Value, capacity: f64, available: f64) {
+        self.runs += 1;
+        if let Some(found) = estimate["available_bps"].as_f64() {
+            self.errors.push((found - available).abs() / capacity);
+            self.covered += u32::from(interval_covers(
+                &estimate["available_interval_bps"],
+                available,
+            ));
+        }
+        if let Some(found) = estimate["capacity_bps"].as_f64() {
+            self.capacity_errors.push((found / capacity - 1.0).abs());
+            self.capacity_covered += u32::from(interval_covers(
+                &estimate["capacity_interval_bps"],
+                capacity,
+            ));
+        }
+    }
+
+    fn merge(&mut self, other: AvailableTally) {
+        self.runs += other.runs;
+        self.late += other.late;
+        self.errors.extend(other.errors);
+        self.covered += other.covered;
+        self.capacity_errors.extend(other.capacity_errors);
+        self.capacity_covered += other.capacity_covered;
+    }
+
+    fn coverage(&self) -> f64 {
+        f64::from(self.covered) / self.errors.len().max(1) as f64
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let share = |errors: &[f64]| median(errors).map_or_else(|| "–".to_owned(), format_percent);
+        let of = |covered: u32, all: usize| format!("{covered} of {all}");
+        vec![
+            format!("{} of {}", self.errors.len(), self.runs),
+            share(&self.errors),
+            of(self.covered, self.errors.len()),
+            share(&self.capacity_errors),
+            of(self.capacity_covered, self.capacity_errors.len()),
+            self.late.to_string(),
+        ]
+    }
+
+    fn missed(&self, what: &str) -> Vec<String> {
+        let mut missed = Vec::new();
+        match median(&self.errors) {
+            None => missed.push(format!("{what}: no run gave an estimate")),
+            Some(error) if error > MEDIAN_MAX => missed.push(format!(
+                "{what}: median error {} of capacity; at most 10 %",
+                format_percent(error)
+            )),
+            Some(_) => {}
+        }
+        if self.coverage() < COVERAGE_MIN {
+            let coverage = format_percent(self.coverage());
+            missed.push(format!(
+                "{what}: intervals cover the truth in {coverage}; at least 80 %"
+            ));
+        }
+        if self.errors.len() as f64 <= 0.8 * f64::from(self.runs) {
+            let answered = self.errors.len();
+            missed.push(format!(
+                "{what}: {answered} of {} runs gave an estimate",
+                self.runs
+            ));
+        }
+        missed
+    }
+}
+
+const RESULT: [&str; 6] = [
+    "estimated",
+    "median error, of capacity",
+    "covered",
+    "capacity, median error",
+    "covered",
+    "left out: lab late",
+];
+
+fn new_table(title: &str, first: &[&str]) -> MarkdownTable {
+    let columns: Vec<&str> = first.iter().chain(&RESULT).copied().collect();
+    MarkdownTable::new(title, &columns)
+}
+
+/// Tests rates, loads and patterns; the gates apply to each rate.
+pub fn judge_available(ground: &PathTestbed) -> BenchOutcome {
+    let first = ["Mbit/s", "load", "pattern"];
+    let mut table = new_table("Available bandwidth on emulated paths", &first);
+    let mut missed = Vec::new();
+    for mbps in RATES_MBPS {
+        let mut all = AvailableTally::default();
+        for (load, pattern) in list_loads() {
+            let cell = AvailableCell {
+                mbps,
+                load,
+                pattern,
+                batch_us: 0,
+            };
+            let mut own = AvailableTally::default();
+            if let Err(why) = cell.run(ground, &mut own) {
+                missed.push(format!("{mbps} Mbit/s, {load} % {pattern}: {why}"));
+            }
+            let mut row = vec![mbps.to_string(), format!("{load} %"), pattern.to_owned()];
+            row.extend(own.cells());
+            eprintln!("| {} |", row.join(" | "));
+            table.row(row);
+            all.merge(own);
+        }
+        missed.extend(all.missed(&format!("{mbps} Mbit/s")));
+    }
+    BenchOutcome::new(&[table], missed)
+}
+
+/// Without load there is no pattern.
+fn list_loads() -> Vec<(u32, &'static str)> {
+    let all = LOADS_PERCENT
+        .iter()
+        .flat_map(|load| PATTERNS.map(|pattern| (*load, pattern)));
+    all.filter(|(load, pattern)| *load > 0 || *pattern == PATTERNS[0])
+        .collect()
+}
+
+/// Tests a far host that receives its packets in batches.
+pub fn judge_batching(ground: &PathTestbed) -> BenchOutcome {
+    let mut table = new_table(
+        "Available bandwidth with receive batching",
+        &["batches, us", "Mbit/s"],
+    );
+    let mut missed = Vec::new();
+    for batch_us in BATCHES_US {
+        for mbps in [100, 300] {
+            let cell = AvailableCell {
+                mbps,
+                load: 30,
+                pattern: PATTERNS[0],
+                batch_us,
+            };
+            let mut own = AvailableTally::default();
+            let what = format!("{batch_us} us at {mbps} Mbit/s");
+            if let Err(why) = cell.run(ground, &mut own) {
+                missed.push(format!("{what}: {why}"));
+            }
+            let mut row = vec![batch_us.to_string(), mbps.to_string()];
+            row.extend(own.cells());
+            table.row(row);
+            missed.extend(own.missed(&what));
+        }
+    }
+    BenchOutcome::new(&[table], missed)
+}
+
+/// Measures the cost of light mode.
+pub fn judge_light_mode(ground: &PathTestbed) -> BenchOutcome {
+    let columns = [
+        "Mbit/s",
+        "way",
+        "verdict",
+        "probes, bytes",
+        "time, ms",
+        "capacity, Mbit/s",
+    ];
+    let mut table = MarkdownTable::new("The price of light mode", &columns);
+    let mut missed = Vec::new();
+    for rate in [10, 100] {
+        let cell = AvailableCell {
+            mbps: rate,
+            load: 30,
+            pattern: PATTERNS[0],
+            batch_us: 0,
+        };
+        let seen = cell
+            .site(ground)
+            .and_then(|site| ground.run_reports(&site, &["available", "far", "--light"], 2, LIMIT));
+        let reports = match seen {
+            Ok(seen) => seen.reports,
+            Err(why) => {
+                missed.push(format!("{rate} Mbit/s: {why}"));
+                continue;
+            }
+        };
+        for (report, way) in reports
+            .iter()
+            .flat_map(|it| [(it, "forward"), (it, "reverse")])
+        {
+            let it = &report["analysis"][way];
+            let (bytes, time) = (it["probe_bytes"].as_u64(), it["duration_us"].as_u64());
+            if bytes.is_none_or(|n| n > LIGHT_BYTES) || time.is_none_or(|n| n > LIGHT_US) {
+                let limits = "at most 58 kB and 1 s";
+                missed.push(format!(
+                    "{rate} Mbit/s {way}: {bytes:?} bytes, {time:?} us; {limits}"
+                ));
+            }
+            table.row(vec![
+                rate.to_string(),
+                way.to_owned(),
+                it["verdict"].as_str().unwrap_or("–").to_owned(),
+                bytes.unwrap_or(0).to_string(),
+                (time.unwrap_or(0) / 1000).to_string(),
+                it["capacity_bps"]
+                    .as_f64()
+                    .map_or_else(|| "–".to_owned(), format_mbps),
+            ]);
+        }
+    }
+    BenchOutcome::new(&[table], missed)
+}

@@ -1,0 +1,50 @@
+//! Copies of files between real ends: what they say held them, and what kills cost. Needs root.
+
+use longhaul_bench::copy_bench::copy_resume::{self, MAX_SENT_RATIO, ResumePlan};
+use longhaul_bench::copy_bench::copy_testbed::CopyTestbed;
+use longhaul_bench::copy_bench::scratch_store::ScratchStore;
+use longhaul_bench::copy_bench::slowdown_proof;
+
+crate::virtual_tests!(
+    the_verdict_follows_whatever_is_slow,
+    a_copy_that_is_killed_at_both_ends_is_taken_up_each_time,
+);
+
+/// Short and with large packets: what a kill loses is small beside a small file.
+const SHORT: &str = "name = \"short\"\nmtu = 9000\n\
+    [[hops]]\nname = \"narrow\"\ndelay = \"3 ms\"\nrate = \"400 Mbit/s\"\nqueue = \"2 MB\"\n\
+    [[hops]]\nname = \"last\"\nrate = \"10 Gbit/s\"\nqueue = \"8 MB\"\n";
+
+fn the_verdict_follows_whatever_is_slow() {
+    let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
+    let proofs = slowdown_proof::run_timed_proofs(&longhaul).expect("every copy ends well");
+    assert_eq!(proofs.len(), 3);
+    for proof in proofs {
+        let split = &proof.report["analysis"]["split"];
+        assert!(
+            proof.holds(),
+            "{}: {} {split}",
+            proof.slow,
+            proof.limited_by()
+        );
+    }
+}
+
+fn a_copy_that_is_killed_at_both_ends_is_taken_up_each_time() {
+    let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
+    let store = ScratchStore::memory().expect("a file system in memory");
+    let path = store.path("short.toml");
+    std::fs::write(&path, SHORT).expect("a path file");
+    let path = path.to_str().expect("plain");
+    let ground = CopyTestbed::path(&longhaul, path).expect("the path comes up");
+    let course = ResumePlan {
+        bytes: 160_000_000,
+        kills: 2,
+        options: &["-P", "2", "-w", "1M"],
+    };
+    let seen = copy_resume::run_resumes(&ground, (&store, &store), course).expect("it ends well");
+    assert!(seen.same, "{seen:?}");
+    assert!(seen.held_bytes > seen.bytes / 2, "{seen:?}");
+    assert!(seen.sent_bytes > seen.bytes, "headers count: {seen:?}");
+    assert!(seen.sent_ratio() < MAX_SENT_RATIO, "{seen:?}");
+}
