@@ -19,8 +19,8 @@ use crate::throughput::{self, TargetHost};
 use load_phases::PhaseRunner;
 use longhaul_model::report::v1::load::{LoadObservation, LoadPlan, LoadProbe};
 use longhaul_model::report::v1::{ReportCaveat, RunParty, plan};
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -198,12 +198,8 @@ struct SharedProbes {
 }
 
 impl SharedProbes {
-    fn lock(&self) -> MutexGuard<'_, Vec<LoadProbe>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn add(&self, probe: LoadProbe) {
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         if (list.len() as u64) < 2 * MAX_PROBES {
             list.push(probe);
         } else {
@@ -214,7 +210,7 @@ impl SharedProbes {
     /// Returns the number of probes, and the median of the latest RTTs.
     fn latest(&self) -> (usize, Option<Duration>) {
         const LATEST: usize = 15;
-        let list = self.lock();
+        let list = self.list.lock();
         let mut trips: Vec<u64> = list
             .iter()
             .rev()
@@ -227,8 +223,7 @@ impl SharedProbes {
     }
 
     fn in_order(self) -> Vec<LoadProbe> {
-        let list = self.list.into_inner();
-        let mut list = list.unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.list.into_inner();
         list.sort_by_key(|probe| probe.echo.at_us);
         list
     }

@@ -3,8 +3,8 @@
 use crate::iperf3_messages::{Iperf3Error, RequestedTest, TestLimit};
 use crate::server_protocol::TestFault;
 use longhaul_model::units::Rate;
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The number of readings of one test within the window.
@@ -84,7 +84,7 @@ impl RateMeter {
         test: &RequestedTest,
         limit: RateLimit,
     ) -> Result<MeteredTest<'_>, TestFault> {
-        let mut tests = self.lock();
+        let mut tests = self.tests.lock();
         let others: u64 = tests.values().filter_map(|test| test.asked).sum();
         let asked = requested_rate(test);
         let all = others.saturating_add(asked.unwrap_or(0));
@@ -107,10 +107,6 @@ impl RateMeter {
             limit,
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, CarriedRate>> {
-        self.tests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl RateLimit {
@@ -123,7 +119,7 @@ impl MeteredTest<'_> {
     /// Records the bytes of this test until `now`. Fails if the total rate exceeds the limit and
     /// this test has the highest rate.
     pub fn record(&self, now: Instant, bytes: u64) -> Result<(), TestFault> {
-        let mut tests = self.meter.lock();
+        let mut tests = self.meter.tests.lock();
         let Some(own) = tests.get_mut(&self.number) else {
             return Ok(());
         };
@@ -170,7 +166,7 @@ impl CarriedRate {
 
 impl Drop for MeteredTest<'_> {
     fn drop(&mut self) {
-        self.meter.lock().remove(&self.number);
+        self.meter.tests.lock().remove(&self.number);
     }
 }
 

@@ -5,10 +5,10 @@
 
 use super::iperf3_limits::RateMeter;
 use crate::iperf3_messages::{TestCookie, UdpGreeting};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A TCP connection and its number in order of arrival. Clients open them one after the other, but
 /// the threads that read the cookies may finish in another order.
@@ -63,7 +63,7 @@ pub(super) struct UdpTurn<'a> {
 impl TestRegistry {
     /// Registers a test that expects up to `most` streams; `None` if its cookie is in use.
     pub(super) fn register(&self, cookie: TestCookie, most: usize) -> Option<TestEntry<'_>> {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         if held.tests.contains_key(&cookie) {
             return None;
         }
@@ -87,7 +87,7 @@ impl TestRegistry {
         number: u64,
         stream: TcpStream,
     ) -> Result<(), ClaimError> {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         let Some(test) = held.tests.get_mut(cookie) else {
             return Err(ClaimError::Unknown(stream));
         };
@@ -105,7 +105,7 @@ impl TestRegistry {
     /// Reserves the turn to open up to `most` UDP streams from `address`; `None` if it is taken.
     pub(super) fn reserve_udp_turn(&self, address: IpAddr, most: usize) -> Option<UdpTurn<'_>> {
         let address = address.to_canonical();
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         if held.flows.contains_key(&address) {
             return None;
         }
@@ -120,25 +120,21 @@ impl TestRegistry {
 
     /// Delivers a greeting to the test whose turn it is; false if there is none.
     pub fn deliver_hello(&self, from: SocketAddr, greeting: UdpGreeting) -> bool {
-        let held = self.lock();
+        let held = self.held.lock();
         let test = held.flows.get(&from.ip().to_canonical());
         test.is_some_and(|test| test.try_send((from, greeting)).is_ok())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RegistryTables> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for TestEntry<'_> {
     fn drop(&mut self) {
-        self.book.lock().tests.remove(&self.cookie);
+        self.book.held.lock().tests.remove(&self.cookie);
     }
 }
 
 impl Drop for UdpTurn<'_> {
     fn drop(&mut self) {
-        self.book.lock().flows.remove(&self.address);
+        self.book.held.lock().flows.remove(&self.address);
     }
 }
 

@@ -9,7 +9,6 @@ use super::{EngineResult, TransferRole, tcp_readings};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::observation::{CoreUsage, StreamEnd, StreamSample};
 use longhaul_sys::{sockopt, tcp_info};
-use std::sync::PoisonError;
 
 /// Assembles the results of this end, and prepares the sockets for closing.
 pub(super) fn collect_result(
@@ -21,10 +20,7 @@ pub(super) fn collect_result(
     let parts = shared.streams.iter().zip(series.into_streams());
     let mut streams = Vec::with_capacity(shared.streams.len());
     for (stream, samples) in parts {
-        let mut outcome = stream
-            .outcome
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut outcome = stream.outcome.lock();
         caveats.append(&mut outcome.caveats);
         streams.push(describe_stream(shared, stream, &outcome, samples));
         if shared.spec.role == TransferRole::Sender && !shared.stop.must_drain() && is_tcp(stream) {

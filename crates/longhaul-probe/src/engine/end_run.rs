@@ -15,9 +15,10 @@ use longhaul_model::report::v1::observation::CoreUsage;
 use longhaul_sys::cycle_counter::CycleCounter;
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
+use parking_lot::{Condvar, Mutex};
 use std::net::Shutdown;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -121,23 +122,19 @@ impl EngineShared {
             .max(MIN_SPACING)
     }
 
-    fn lock(&self) -> MutexGuard<'_, EndState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for `go`; false if the run is stopped first.
     pub fn wait_go(&self) -> bool {
         let waiting = |state: &mut EndState| state.started_at.is_none() && !self.stop.is_stopped();
-        let state = self.changed.wait_while(self.lock(), waiting);
-        let state = state.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, waiting);
         state.started_at.is_some() && !self.stop.is_stopped()
     }
 
     /// Records the outcome of stream `index`, whose thread is about to end.
     pub fn finish_stream(&self, index: usize, outcome: StreamOutcome) {
         let own = &self.streams[index].outcome;
-        *own.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
-        let mut state = self.lock();
+        *own.lock() = outcome;
+        let mut state = self.state.lock();
         state.running -= 1;
         if state.running == 0 {
             self.changed.notify_all();
@@ -146,14 +143,13 @@ impl EngineShared {
 
     /// Returns the counters as of `go`; `None` if `go` was not called.
     pub fn take_baseline(&self) -> Option<CounterBaseline> {
-        self.lock().baseline.take()
+        self.state.lock().baseline.take()
     }
 
     fn wait_until(&self, timeout: Duration, over: impl Fn(&EndState) -> bool) -> bool {
-        let (state, _) = self
-            .changed
-            .wait_timeout_while(self.lock(), timeout, |state| !over(state))
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.changed
+            .wait_while_for(&mut state, |state| !over(state), timeout);
         over(&state)
     }
 
@@ -219,7 +215,7 @@ impl EndRun {
         let give_up = |source| {
             shared.stop.stop();
             // A thread that is about to wait holds the lock: none misses the notification.
-            drop(shared.lock());
+            drop(shared.state.lock());
             shared.changed.notify_all();
             failed(source)
         };
@@ -265,7 +261,7 @@ impl EndRun {
     /// Starts the flow of payload.
     pub fn go(&self) {
         let baseline = CounterBaseline::take(self.shared.interface.as_deref());
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         if state.started_at.is_some() {
             return;
         }
@@ -298,6 +294,7 @@ impl EndRun {
         EngineProgress {
             elapsed: self
                 .shared
+                .state
                 .lock()
                 .started_at
                 .map_or(Duration::ZERO, |went| went.elapsed()),
@@ -311,7 +308,7 @@ impl EndRun {
 
     /// Returns whether the sender is done, the receiver's streams ended, or all streams failed.
     pub fn finished(&self) -> bool {
-        self.shared.lock().running == 0
+        self.shared.state.lock().running == 0
     }
 
     /// Waits for [`EndRun::finished`], at most for `timeout`; returns whether it is.
@@ -322,7 +319,7 @@ impl EndRun {
     /// Stops all streams within a tick (50 ms when sending, at once when receiving over TCP).
     pub fn stop(&self) {
         self.shared.stop.stop();
-        drop(self.shared.lock());
+        drop(self.shared.state.lock());
         self.shared.changed.notify_all();
         if self.shared.spec.role == TransferRole::Receiver {
             for stream in &self.shared.streams {
@@ -348,7 +345,7 @@ impl EndRun {
             let text = "a stream thread did not end in time; its last counters are missing";
             caveats.push(ReportCaveat::new("thread_left_behind", text));
         }
-        self.shared.lock().ending = true;
+        self.shared.state.lock().ending = true;
         self.shared.changed.notify_all();
         if let Some(scavenger) = self.scavenger {
             let _ = scavenger.join();

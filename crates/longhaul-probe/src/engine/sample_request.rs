@@ -12,8 +12,8 @@ use super::end_run::{EngineShared, StreamState};
 use super::sockets::{self, DataSocket};
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_sys::{sockopt, tcp_info};
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The time before a sample from which the stream's thread may take the reading. A busy thread is
@@ -83,10 +83,6 @@ impl SampleRequest {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<StreamReading>> {
-        self.answer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Requests a reading at `due_ns` or soon after. Called by the sampler.
     pub fn request(&self, due_ns: u64) {
         self.due_ns.store(due_ns, Relaxed);
@@ -94,7 +90,7 @@ impl SampleRequest {
 
     /// Returns the reading taken since the request, and cancels the request.
     pub fn take_reading(&self) -> Option<StreamReading> {
-        let mut answer = self.lock();
+        let mut answer = self.answer.lock();
         self.due_ns.store(NEVER_NS, Relaxed);
         answer.take()
     }
@@ -103,7 +99,7 @@ impl SampleRequest {
         if now_ns < self.due_ns.load(Relaxed) {
             return;
         }
-        let mut answer = self.lock();
+        let mut answer = self.answer.lock();
         if self.due_ns.swap(NEVER_NS, Relaxed) != NEVER_NS {
             *answer = Some(reading());
         }

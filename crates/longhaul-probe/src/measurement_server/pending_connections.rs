@@ -1,9 +1,9 @@
 //! Connections without a proof: limited in number, the oldest is closed first.
 
+use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The maximum number of pending connections.
@@ -44,7 +44,7 @@ impl PendingConnections {
     /// Takes a slot for a connection, if necessary that of the oldest one.
     pub fn register(&self, stream: &TcpStream) -> io::Result<PendingSlot<'_>> {
         let stream = stream.try_clone()?;
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         while held.waiting.len() >= MAX_PENDING {
             let patience = held.time_left();
             if patience.is_zero() {
@@ -54,11 +54,7 @@ impl PendingConnections {
                 }
                 break;
             }
-            held = self
-                .left
-                .wait_timeout(held, patience)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            self.left.wait_for(&mut held, patience);
         }
         let number = held.next;
         held.next += 1;
@@ -68,15 +64,11 @@ impl PendingConnections {
             number,
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, PendingQueue> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for PendingSlot<'_> {
     fn drop(&mut self) {
-        let mut held = self.pending.lock();
+        let mut held = self.pending.held.lock();
         held.waiting.retain(|(number, ..)| *number != self.number);
         drop(held);
         self.pending.left.notify_one();

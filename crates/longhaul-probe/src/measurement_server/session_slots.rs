@@ -1,6 +1,6 @@
 //! The limits of concurrent sessions: in total, and of anonymous clients.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 /// The session slots of the server.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl SessionSlots {
     /// Takes a slot; `anonymous` is the limit for a client without the token. The error names the
     /// limit.
     pub fn take(&self, strangers: Option<u32>) -> Result<SessionSlot<'_>, String> {
-        let mut taken = self.lock();
+        let mut taken = self.taken.lock();
         if taken.all >= self.most {
             return Err(format!(
                 "{} sessions are already running; try again later",
@@ -54,15 +54,11 @@ impl SessionSlots {
             anonymous: strangers.is_some(),
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, TakenSlots> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for SessionSlot<'_> {
     fn drop(&mut self) {
-        let mut taken = self.slots.lock();
+        let mut taken = self.slots.taken.lock();
         taken.all = taken.all.saturating_sub(1);
         if self.anonymous {
             taken.anonymous = taken.anonymous.saturating_sub(1);

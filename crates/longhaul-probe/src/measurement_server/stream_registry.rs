@@ -2,10 +2,11 @@
 
 use crate::secure::random_bytes;
 use crate::wire::{SessionNonce, StreamPreamble};
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::mpsc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 
 /// A data stream that has shown the nonce of a session.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl StreamRegistry {
             claimed: HashSet::new(),
             claims: sender,
         };
-        self.lock().insert(nonce, entry);
+        self.sessions.lock().insert(nonce, entry);
         Ok(SessionEntry {
             registry: self,
             nonce,
@@ -97,7 +98,7 @@ impl StreamRegistry {
         from: Option<IpAddr>,
         claim: StreamClaim,
     ) -> Result<(), &'static str> {
-        let mut sessions = self.lock();
+        let mut sessions = self.sessions.lock();
         let entry = sessions
             .get_mut(&preamble.nonce)
             .ok_or("no session has this nonce")?;
@@ -122,15 +123,11 @@ impl StreamRegistry {
             TrySendError::Disconnected(_) => "the session is over",
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionNonce, RegisteredStreams>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for SessionEntry<'_> {
     fn drop(&mut self) {
-        self.registry.lock().remove(&self.nonce);
+        self.registry.sessions.lock().remove(&self.nonce);
     }
 }
 

@@ -7,9 +7,9 @@ use crate::engine::{
 use crate::session::{EngineStart, SessionRole, TransferProgress};
 use crate::wire::IntervalCounters;
 use longhaul_model::report::v1::plan::ThroughputPlan;
+use parking_lot::Mutex;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// The data sockets of a session by direction, ordered by index.
@@ -168,10 +168,7 @@ impl SessionEngines {
     }
 
     fn half_close(&self) {
-        let mut tails = self
-            .half_close_streams
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut tails = self.half_close_streams.lock();
         for stream in tails.drain(..) {
             // A failed stream has reported the error in its own result.
             let _ = stream.shutdown(Shutdown::Write);

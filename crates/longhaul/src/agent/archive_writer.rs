@@ -8,10 +8,11 @@ use super::agent_folder::BallastFile;
 use super::agent_log::AgentLog;
 use longhaul_store::history_store::{IncomingRun, IngestResult, PlannedOutcome, PlannedRun};
 use longhaul_store::{HistoryStore, StoreError};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -82,7 +83,7 @@ impl ArchiveWriter {
 
     /// Queues notes in order. Returns the number of dropped ones.
     pub fn queue_updates(&self, notes: impl IntoIterator<Item = PlanUpdate>) -> usize {
-        let mut waiting = lock_updates(&self.updates);
+        let mut waiting = self.updates.lock();
         let mut lost = 0;
         for note in notes {
             if waiting.len() < MAX_WAITING_UPDATES {
@@ -124,10 +125,6 @@ impl ArchiveWriter {
     }
 }
 
-fn lock_updates(notes: &Mutex<VecDeque<PlanUpdate>>) -> MutexGuard<'_, VecDeque<PlanUpdate>> {
-    notes.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The state of the writer thread.
 struct WriterThread {
     archive: Box<dyn HistoryStore>,
@@ -162,7 +159,7 @@ impl WriterThread {
     }
 
     fn next_timeout(&self) -> Duration {
-        if !lock_updates(&self.updates).is_empty() {
+        if !self.updates.lock().is_empty() {
             WRITE_RETRY
         } else if self.disk_full.load(Ordering::Relaxed) {
             BALLAST_RETRY
@@ -213,13 +210,13 @@ impl WriterThread {
                 }
                 Err(error) => return Err(error),
             }
-            lock_updates(&self.updates).drain(..count);
+            self.updates.lock().drain(..count);
         }
     }
 
     /// Combines consecutive plans into one write.
     fn next_write(&self) -> Option<PendingWrite> {
-        let notes = lock_updates(&self.updates);
+        let notes = self.updates.lock();
         let planned: Vec<PlannedRun> = notes
             .iter()
             .map_while(|note| match note {

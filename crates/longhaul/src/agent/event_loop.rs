@@ -17,7 +17,6 @@ use crate::watch::run_schedule::{AttemptOutcome, MissedReason, RunId, RunSchedul
 use longhaul_store::history_store;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::PoisonError;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -77,11 +76,7 @@ impl EventLoop {
             self.pending_runs
                 .record_notes(notes, (&self.state, &self.writer, self.log));
         }
-        let mut figures = self
-            .state
-            .counters
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut figures = self.state.counters.write();
         figures.runs = self.schedule.run_counts();
         figures.bytes_today = self.schedule.bytes_today();
         if figures.missed.iter().map(|(_, runs)| runs).sum::<u64>()

@@ -17,9 +17,10 @@ use super::agent_log::AgentLog;
 use crate::watch::watch_file::{NotifySection, WatchFile};
 use delivery_log::{DeliveryLog, DeliveryState};
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::watch;
@@ -174,8 +175,7 @@ impl EventNotifier {
         let notify = Arc::clone(&self.shared.notify.borrow());
         for (channel_kind, queue) in &self.queues {
             let key = format_notice_key(event, *channel_kind);
-            if !channel_kind.is_configured(&notify)
-                || !lock_delivery_log(&self.shared.delivery_log).claim(&key)
+            if !channel_kind.is_configured(&notify) || !self.shared.delivery_log.lock().claim(&key)
             {
                 continue;
             }
@@ -191,7 +191,7 @@ impl EventNotifier {
                     "cannot queue a notification by {channel_kind}: the queue is full; one is sent later"
                 );
                 self.shared.log.warn(&text);
-                lock_delivery_log(&self.shared.delivery_log).set_state(&key, None);
+                self.shared.delivery_log.lock().set_state(&key, None);
             }
         }
     }
@@ -199,7 +199,7 @@ impl EventNotifier {
     /// Returns whether an event since the first start lacks a confirmed delivery.
     pub fn is_pending(&self, event: &ChangeEvent) -> bool {
         let notify = Arc::clone(&self.shared.notify.borrow());
-        let memory = lock_delivery_log(&self.shared.delivery_log);
+        let memory = self.shared.delivery_log.lock();
         let mut ways = NotifyChannel::ALL.into_iter();
         matches!(event.state, EventState::Confirmed | EventState::Recovered)
             && event.announced_at_us >= memory.since_us
@@ -229,10 +229,6 @@ impl EventNotifier {
     }
 }
 
-fn lock_delivery_log(memory: &Mutex<DeliveryLog>) -> MutexGuard<'_, DeliveryLog> {
-    memory.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 async fn run_channel(
     channel_kind: NotifyChannel,
     mut notices: Receiver<EventNotice>,
@@ -242,11 +238,16 @@ async fn run_channel(
         let key = notice.key(channel_kind);
         let mut waits = RETRY_DELAYS.iter();
         loop {
-            lock_delivery_log(&shared.delivery_log).set_state(&key, Some(DeliveryState::Trying));
+            shared
+                .delivery_log
+                .lock()
+                .set_state(&key, Some(DeliveryState::Trying));
             let why = match attempt_delivery(channel_kind, &notice, &shared).await {
                 Ok(()) => {
                     shared.counts.delivered.fetch_add(1, Ordering::Relaxed);
-                    lock_delivery_log(&shared.delivery_log)
+                    shared
+                        .delivery_log
+                        .lock()
                         .set_state(&key, Some(DeliveryState::Done));
                     break;
                 }
@@ -258,7 +259,9 @@ async fn run_channel(
             );
             let Some(wait) = waits.next() else {
                 shared.counts.failed.fetch_add(1, Ordering::Relaxed);
-                lock_delivery_log(&shared.delivery_log)
+                shared
+                    .delivery_log
+                    .lock()
                     .set_state(&key, Some(DeliveryState::GivenUp));
                 shared.log.warn(&format!("{text}; giving up"));
                 break;
@@ -266,7 +269,10 @@ async fn run_channel(
             shared
                 .log
                 .warn(&format!("{text}; retrying in {} s", wait.as_secs()));
-            lock_delivery_log(&shared.delivery_log).set_state(&key, Some(DeliveryState::Waiting));
+            shared
+                .delivery_log
+                .lock()
+                .set_state(&key, Some(DeliveryState::Waiting));
             tokio::time::sleep(*wait).await;
         }
     }

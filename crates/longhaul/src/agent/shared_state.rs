@@ -12,8 +12,9 @@ use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::HistoryStore;
 use longhaul_store::{StoreError, history_store::PlannedEntry};
+use parking_lot::RwLock;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 /// The maximum number of updates that a slow reader may lag behind.
@@ -91,18 +92,12 @@ impl SharedState {
 
     /// Returns the current watch file.
     pub fn file(&self) -> Arc<WatchFile> {
-        let held = self
-            .file
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let held = self.file.read();
         Arc::clone(&held)
     }
 
     pub fn read_counters(&self) -> AgentCounters {
-        let held = self
-            .counters
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let held = self.counters.read();
         held.clone()
     }
 }

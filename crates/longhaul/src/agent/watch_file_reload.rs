@@ -5,7 +5,7 @@ use super::service_manager::ServiceManager;
 use super::startup::WatchFileSource;
 use crate::cli;
 use crate::watch::watch_file::WatchFile;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Reads the file again. An invalid file changes nothing.
 pub fn reload_watch_file(origin: &WatchFileSource<'_>, agent: &mut EventLoop) {
@@ -29,11 +29,7 @@ fn reject_watch_file(agent: &EventLoop, why: &str) {
     agent
         .log
         .warn("watch file invalid, keeping the previous one");
-    let mut figures = agent
-        .state
-        .counters
-        .write()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut figures = agent.state.counters.write();
     figures.reloads_refused += 1;
 }
 
@@ -56,18 +52,10 @@ fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
     agent.analysis.reload(Arc::clone(&file));
     agent.notifier.reload(&file);
     {
-        let mut held = agent
-            .state
-            .file
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut held = agent.state.file.write();
         *held = Arc::clone(&file);
     }
-    let mut figures = agent
-        .state
-        .counters
-        .write()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut figures = agent.state.counters.write();
     figures.reloads += 1;
     drop(figures);
     let jobs = agent.schedule.jobs().count();

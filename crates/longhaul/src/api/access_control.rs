@@ -12,11 +12,12 @@ use crate::agent::shared_state::SharedState;
 use crate::watch::watch_file::WatchFile;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The maximum size of a token line.
 const MAX_TOKEN_BYTES: u64 = 4096;
@@ -50,7 +51,7 @@ impl AccessControl {
     /// Returns the policy of the current watch file, and updates it after a reload.
     fn current_policy(&self) -> AccessPolicy {
         let file = self.state.file();
-        let mut held = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.cache.lock();
         if !Arc::ptr_eq(&held.0, &file) {
             *held = (Arc::clone(&file), load_policy(&self.state, &file));
         }

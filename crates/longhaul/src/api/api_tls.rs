@@ -2,12 +2,13 @@
 
 use crate::agent::shared_state::SharedState;
 use crate::watch::watch_file::WatchFile;
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -38,7 +39,7 @@ impl TlsAcceptorCache {
     /// that fails, the previous ones stay in use.
     pub fn current_acceptor(&self) -> Option<TlsAcceptor> {
         let file = self.state.file();
-        let mut held = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.cache.lock();
         if !Arc::ptr_eq(&held.0, &file) {
             if let Ok(acceptor) = build_acceptor(&file, &self.state.folder) {
                 held.1 = acceptor;

@@ -6,7 +6,8 @@
 use super::api_error::ApiError;
 use crate::agent::shared_state::ArchiveOpener;
 use longhaul_store::{HistoryStore, StoreError};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -60,12 +61,12 @@ impl ArchivePool {
         let (open, idle) = (Arc::clone(&self.open), Arc::clone(&self.idle));
         let asked = tokio::task::spawn_blocking(move || {
             let _held = place;
-            let known = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let known = idle.lock().pop();
             let reader = known.map_or_else(|| open(), Ok)?;
             let answer = question(reader.as_ref());
             // A failed connection may stay broken, so it is not reused.
             if answer.is_ok() {
-                let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut idle = idle.lock();
                 idle.push(reader);
             }
             answer

@@ -25,8 +25,9 @@ use axum::routing::post;
 use batch_checks::CheckedBatch;
 use longhaul_store::history_store::AgentDelivery;
 use longhaul_store::{HistoryStore, StoreError};
+use parking_lot::Mutex;
 use sender_auth::{AuthenticatedAgent, SenderAuth};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 /// The maximum number of batches in memory.
@@ -91,7 +92,7 @@ impl BatchIntake {
         let now_us = read_wall_us();
         check_sender(&batch, sender)?;
         check_clocks(&batch, now_us)?;
-        let mut held = self.archive.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.archive.lock();
         let answer = self
             .archive_connection(&mut held)
             .and_then(|archive| self.store(archive, sender, batch, now_us));

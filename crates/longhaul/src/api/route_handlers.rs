@@ -20,8 +20,9 @@ use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::report::v1::{AnyReport, PathReport, ReportKind};
 use longhaul_store::history_store::{RunFilter, TimeRange};
 use longhaul_store::{HistoryStore, RunEntry, StoreError};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The maximum number of path runs that are listed for a pair.
 const MAX_LISTED_RUNS: u32 = 100_000;
@@ -40,7 +41,7 @@ impl TraceCache {
         archive: &dyn HistoryStore,
         id: &str,
     ) -> Result<Option<Arc<PathReport>>, StoreError> {
-        let kept = || self.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || self.traces.lock();
         if let Some(known) = kept().get(id) {
             return Ok(known.clone());
         }

@@ -12,8 +12,9 @@ use crate::watch::hash_random;
 use crate::watch::watch_file::WatchFile;
 use longhaul_store::sqlite::outbox::{OutboxBacklog, OutgoingBatch, RefusedEntry};
 use longhaul_store::{Archive, HistoryStore, StoreError};
+use parking_lot::Mutex;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The maximum number of items in a batch.
@@ -180,7 +181,7 @@ impl BatchSender {
             Some(Ok(Some(ExportDestination::Database(database)))) => {
                 let (agent, database) = (agent.to_owned(), Arc::clone(database));
                 let stored = tokio::task::spawn_blocking(move || {
-                    let mut database = database.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut database = database.lock();
                     database_delivery::deliver_to_database(database.as_mut(), &agent, &items)
                 });
                 let gone =
@@ -207,7 +208,7 @@ impl BatchSender {
             Arc::clone(self.archive.insert(Arc::new(Mutex::new(opened))))
         };
         let done = tokio::task::spawn_blocking(move || {
-            let mut archive = archive.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut archive = archive.lock();
             work(&mut archive).map_err(|error| format_error_chain(&error))
         });
         done.await.map_err(|error| error.to_string())?
@@ -246,11 +247,7 @@ impl BatchSender {
                 "unsent results are within spool_bytes again; runs resume"
             });
         }
-        let mut figures = self
-            .state
-            .counters
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut figures = self.state.counters.write();
         figures.to_send = backlog.map(|it| it.items);
         figures.set_aside = backlog.map(|it| it.set_aside);
     }

@@ -5,12 +5,13 @@ use crate::api::api_error::ApiError;
 use crate::watch::watch_file::WatchFile;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 const MAX_TOKEN_BYTES: u64 = 4096;
 
@@ -79,7 +80,7 @@ impl SenderAuth {
     /// Returns the tokens of the current watch file, and reads them again after a reload.
     fn current_tokens(&self) -> Arc<AgentTokens> {
         let file = self.state.file();
-        let mut held = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.cache.lock();
         match held.as_ref() {
             Some((known, tokens)) if Arc::ptr_eq(known, &file) && tokens.unreadable.is_empty() => {
                 Arc::clone(tokens)

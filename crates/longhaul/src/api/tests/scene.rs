@@ -105,7 +105,7 @@ impl Scene {
             Archive::open(&archive).map(|it| Box::new(it) as Box<dyn HistoryStore>)
         });
         let (state, orders) = SharedState::new(open, (file, folder.clone()), BEGIN_US);
-        *state.counters.write().expect("not poisoned") = figures();
+        *state.counters.write() = figures();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
