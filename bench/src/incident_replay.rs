@@ -93,7 +93,7 @@ impl IncidentReplay {
              [[host]]\nname = \"far\"\nrate = \"1 Gbit/s\"\n[[target]]\nhost = \"far\"\n\
              [[measure]]\nname = \"route\"\nkind = \"path\"\ncount = 5\nevery = \"12 s\"\n\
              [[measure]]\nname = \"avail\"\nkind = \"available\"\nmode = \"quick\"\nevery = \"12 s\"\n\
-             {}[detect]\nquicker = 144\nfollow_ups = true\n",
+             {}[detect]\nfollow_ups = true\n",
             archive.display(),
             self.port,
             self.measures,
@@ -105,6 +105,7 @@ impl IncidentReplay {
     /// Returns the lab command that replays it, with an agent at its near host.
     pub fn lab(&self, longhaul: &Path, file: &Path) -> Command {
         let mut lab = Command::new(longhaul);
+        lab.env("LONGHAUL_TIME_FACTOR", "144");
         lab.args(["lab", "run", self.path]);
         for set in self.sets {
             lab.args(["--set", set]);

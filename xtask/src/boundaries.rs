@@ -52,6 +52,11 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
         ]),
     },
     AllowedDependencies {
+        name: "longhaul-config",
+        workspace: &["longhaul-model"],
+        others: Some(&["serde", "serde_path_to_error", "toml", "strsim"]),
+    },
+    AllowedDependencies {
         name: "longhaul-sys",
         workspace: &["longhaul-model"],
         others: None,
@@ -111,6 +116,7 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
             "longhaul-import",
             "longhaul-capture",
             "longhaul-record",
+            "longhaul-config",
             "longhaul-probe",
             "longhaul-copy",
             "longhaul-iperf3",

@@ -62,6 +62,7 @@ impl EmulatedDay {
         let truth = scratch.path(&format!("truth-{seed}.json"));
         let mut lab = Command::new(longhaul);
         lab.env("LONGHAUL_LAB_TRUTH", &truth);
+        lab.env("LONGHAUL_TIME_FACTOR", ACCELERATION.to_string());
         lab.args(["lab", "run"]).arg(&path).arg("--");
         // The agent ends as usual, by a signal, and completes its runs.
         lab.args(["timeout", "--signal=TERM", &LASTS_S.to_string()]);
@@ -112,7 +113,7 @@ impl EmulatedDay {
              [[measure]]\nname = \"avail\"\nkind = \"available\"\nmode = \"light\"\nevery = \"8 s\"\n\
              [[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ntime = \"4 s\"\n\
              directions = \"forward\"\nevery = \"20 s\"\n\
-             [detect]\nquicker = {ACCELERATION}\nfollow_ups = true\n",
+             [detect]\nfollow_ups = true\n",
             archive.display(),
             10_000 + self.seed,
         )

@@ -1,7 +1,8 @@
 //! The shipped paths, and the lookup of a path by name or file.
 
-use crate::path_file::{self, PathFileError, ValueOrigin};
+use crate::path_file;
 use crate::path_spec::PathSpec;
+use longhaul_config::ConfigProblems;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -34,7 +35,7 @@ pub fn list_shipped_paths() -> impl Iterator<Item = (&'static str, String)> {
 /// # Errors
 /// The path does not exist, the file cannot be read, or a value is wrong; the error says where, and
 /// what is allowed.
-pub fn load_path(name_or_file: &str, sets: &[String]) -> Result<PathSpec, PathFileError> {
+pub fn load_path(name_or_file: &str, sets: &[String]) -> Result<PathSpec, ConfigProblems> {
     if let Some((key, text)) = SHIPPED.iter().find(|(key, _)| *key == name_or_file) {
         return path_file::parse_path_file(key, key, text, sets);
     }
@@ -46,12 +47,7 @@ pub fn load_path(name_or_file: &str, sets: &[String]) -> Result<PathSpec, PathFi
         return Err(unknown_path_error(name_or_file));
     }
     let text = read_limited_file(path).map_err(|problem| {
-        PathFileError::new(
-            ValueOrigin::File,
-            "",
-            format!("cannot read the file: {problem}"),
-        )
-        .in_file(name_or_file)
+        ConfigProblems::of_file(name_or_file, format!("cannot read the file: {problem}"), "")
     })?;
     let key = path
         .file_stem()
@@ -71,13 +67,8 @@ fn read_limited_file(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-fn unknown_path_error(name: &str) -> PathFileError {
+fn unknown_path_error(name: &str) -> ConfigProblems {
     let keys: Vec<&str> = SHIPPED.iter().map(|(key, _)| *key).collect();
-    let problem = match path_file::find_nearest_word(name, &keys) {
-        Some(meant) => format!("no such path; did you mean `{meant}`?"),
-        None => "no such path".to_owned(),
-    };
-    PathFileError::new(ValueOrigin::File, "", problem)
-        .in_file(name)
-        .allowing(format!("{}, or a TOML file", keys.join(", ")))
+    let advice = longhaul_config::suggest_known(name, keys.iter().copied());
+    ConfigProblems::of_file(name, "no such path", format!("{advice}, or a TOML file"))
 }

@@ -4,7 +4,10 @@
 //! host `far`; all others are routers, which exist only inside the engine. A hop describes both
 //! directions of the link from its predecessor, and the node at its end.
 
+use crate::path_file::MAX_RATE_BPS;
+use longhaul_config::config_values;
 use longhaul_model::units::{Bytes, Rate};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -33,19 +36,25 @@ pub struct PathSpec {
 }
 
 /// One of the two end hosts.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct HostSpec {
+    #[serde(deserialize_with = "config_values::line")]
     pub city: Option<String>,
     /// Per-namespace sysctls by dotted name: `net.ipv4.tcp_rmem`.
+    #[serde(deserialize_with = "deserialize_sysctls")]
     pub sysctl: BTreeMap<String, String>,
     /// The host receives its packets in batches, as from a network card that waits this long after
     /// the first packet of a batch before it interrupts; zero delivers them one by one.
+    #[serde(deserialize_with = "config_values::duration::<_, _, 0, 60>")]
     pub batch: Duration,
 }
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct MachineSpec {
     /// Machine-wide sysctls by dotted name: `net.core.rmem_max`.
+    #[serde(deserialize_with = "deserialize_sysctls")]
     pub sysctl: BTreeMap<String, String>,
     /// If true, the path is wrong without them, so refuse to run; if false, run with a caveat.
     pub required: bool,
@@ -79,7 +88,8 @@ pub struct HopSpec {
 }
 
 /// The validity of a router's ICMP errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum IcmpValidity {
     #[default]
     Honest,
@@ -135,40 +145,55 @@ pub struct LinkSpec {
     pub mtu_black_hole: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReorderSpec {
+    #[serde(deserialize_with = "config_values::share::<_, _, 0, 1000>")]
     pub share: f64,
+    #[serde(deserialize_with = "config_values::duration::<_, _, 0, 60>")]
     pub late_by: Duration,
 }
 
 /// A token bucket that drops the excess.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PolicerSpec {
+    #[serde(deserialize_with = "config_values::rate::<_, _, 1, MAX_RATE_BPS>")]
     pub rate: Rate,
+    #[serde(deserialize_with = "config_values::bytes::<_, _, Bytes, 1, { u64::MAX }>")]
     pub burst: Bytes,
 }
 
 /// A token bucket that queues the excess: `burst` bytes pass at `peak`, the rest at `sustained`.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ShaperSpec {
+    #[serde(deserialize_with = "config_values::rate::<_, _, 1, MAX_RATE_BPS>")]
     pub peak: Rate,
+    #[serde(deserialize_with = "config_values::rate::<_, _, 1, MAX_RATE_BPS>")]
     pub sustained: Rate,
+    #[serde(deserialize_with = "config_values::bytes::<_, _, Bytes, 1, { u64::MAX }>")]
     pub burst: Bytes,
 }
 
 /// Cross traffic on a link. It takes capacity and queue and is counted in the truth, but exists
 /// only in the engine.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CrossSpec {
+    #[serde(deserialize_with = "config_values::rate::<_, _, 1, MAX_RATE_BPS>")]
     pub rate: Rate,
+    #[serde(default)]
     pub pattern: CrossPattern,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CrossPattern {
     /// Evenly spaced packets.
     Cbr,
     /// Exponential gaps.
+    #[default]
     Poisson,
     /// Bursts at twice `rate`; on and off times are exponential with a mean of 100 ms.
     OnOff,
@@ -213,4 +238,48 @@ impl Default for LinkSpec {
             mtu_black_hole: false,
         }
     }
+}
+
+/// A sysctl, or a table of those whose names begin alike.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "is not allowed here; write a number or a line of text"
+)]
+enum SysctlNode {
+    Value(#[serde(deserialize_with = "config_values::scalar")] String),
+    Table(BTreeMap<String, SysctlNode>),
+}
+
+/// Reads sysctls by dotted name; `net.core.rmem_max` may be quoted or written as nested keys.
+fn deserialize_sysctls<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
+    let mut pending: Vec<(String, SysctlNode)> = BTreeMap::<String, SysctlNode>::deserialize(from)?
+        .into_iter()
+        .collect();
+    let mut found = BTreeMap::new();
+    while let Some((name, node)) = pending.pop() {
+        match node {
+            SysctlNode::Table(nodes) => {
+                let nodes = nodes.into_iter();
+                pending.extend(nodes.map(|(key, node)| (format!("{name}.{key}"), node)));
+            }
+            SysctlNode::Value(value) if is_network_sysctl(&name) => drop(found.insert(name, value)),
+            SysctlNode::Value(_) => {
+                let name = longhaul_config::quote_value(&name);
+                return Err(serde::de::Error::custom(format!(
+                    "{name} is not the name of a network sysctl; write names such as \
+                     net.ipv4.tcp_rmem"
+                )));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Only `net.`: a path file must not change any other setting of the machine.
+fn is_network_sysctl(name: &str) -> bool {
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    name.starts_with("net.") && name.chars().all(is_legal) && !name.split('.').any(str::is_empty)
 }

@@ -9,9 +9,9 @@
 //! ```
 
 use crate::render::style::{ERROR, FAINT, HINT, paint};
+use longhaul_config::ConfigProblems;
 use longhaul_iperf3::client_run::Iperf3RunError;
 use longhaul_lab::lab_error::{LabError, LabErrorKind};
-use longhaul_lab::path_file::PathFileError;
 use longhaul_probe::probe_error::{ProbeError, ServeError};
 use longhaul_store::StoreError;
 use std::error::Error;
@@ -114,8 +114,8 @@ impl From<ServeError> for CommandFailure {
     }
 }
 
-impl From<PathFileError> for CommandFailure {
-    fn from(error: PathFileError) -> Self {
+impl From<ConfigProblems> for CommandFailure {
+    fn from(error: ConfigProblems) -> Self {
         CommandFailure::from_error(USAGE, &error).hint(Some(
             "list the paths with `longhaul lab list`, and their values with `longhaul lab show PATH`",
         ))

@@ -93,7 +93,7 @@ pub struct ChangeEvidence<'a> {
     /// The usual interval between two values of the event's series.
     pub period_us: i64,
     /// Acceleration of time, for example if a day is replayed in minutes; 0 means real time.
-    pub quicker: u64,
+    pub time_factor: u64,
     pub paths: Vec<EvidenceReport<'a, PathReport>>,
     pub throughput: Vec<EvidenceReport<'a, ThroughputReport>>,
     pub available: Vec<EvidenceReport<'a, AvailableReport>>,

@@ -39,7 +39,7 @@ pub struct RouteTransition<'a> {
 
 impl<'a> EventCase<'a> {
     pub fn tau_us(&self) -> f64 {
-        state_change::compute_tau_us(self.evidence.period_us, self.evidence.quicker)
+        state_change::compute_tau_us(self.evidence.period_us, self.evidence.time_factor)
     }
 
     /// Returns how near in time a change is, 0 to 1.

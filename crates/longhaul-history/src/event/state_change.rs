@@ -77,9 +77,9 @@ pub fn find_state_changes<T: Clone>(
 }
 
 /// Returns the time scale of nearness: half an hour, or two sampling periods if that is longer.
-/// Time that runs `quicker` times faster shortens the half hour; 0 means real time.
-pub fn compute_tau_us(period_us: i64, quicker: u64) -> f64 {
-    (NEAR_US / quicker.max(1) as f64).max(period_us.max(0) as f64 * 2.0)
+/// Time that runs `time_factor` times faster shortens the half hour; 0 means real time.
+pub fn compute_tau_us(period_us: i64, time_factor: u64) -> f64 {
+    (NEAR_US / time_factor.max(1) as f64).max(period_us.max(0) as f64 * 2.0)
 }
 
 /// Rates how well the time of a change fits that of the event, 0 to 1: `exp(-|Δt| / τ)`, reduced if

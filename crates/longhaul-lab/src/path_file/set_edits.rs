@@ -1,160 +1,120 @@
-//! Applies `--set key=value` edits to the tree before it is read.
+//! Applies `--set key=value` edits to the document before it is read.
 //!
 //! A key is a dotted path: `mtu`, `hops.3.rate` (hops count from 1, as in a traceroute),
 //! `hops.last.queue`, `hops.all.loss`, `hops.r04chi.delay` (a name or a unique prefix of one),
-//! `far.sysctl.net.ipv4.tcp_rmem`. Missing values are created; the reader of the tree decides
+//! `far.sysctl.net.ipv4.tcp_rmem`. Missing values are created; the reader of the document decides
 //! whether they are allowed.
 
-use super::path_file_error::{PathFileError, ValueOrigin};
-use super::toml_tree::{self, TomlNode, TomlValue};
+use longhaul_config::ConfigDocument;
+use longhaul_config::config_document::EditOrigin;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
 
 /// The maximum depth of a key: `routes.NAME.3.forward.policer.rate` has six parts.
 const DEPTH_MAX: usize = 16;
 
-pub(super) fn apply_set(root: &mut TomlNode, set: &str) -> Result<(), PathFileError> {
-    let place = ValueOrigin::Set(set.to_owned());
+/// # Errors
+/// The edit has no key, or names a hop or event that does not exist.
+pub(super) fn apply_set<'t>(document: &mut ConfigDocument<'t>, set: &'t str) -> Result<(), String> {
     let Some((key, text)) = set.split_once('=') else {
-        return Err(PathFileError::new(place, "", "no `=` in it")
-            .allowing("key=value, such as hops.3.rate=1G"));
+        return Err("no `=` in it; allowed: key=value, such as hops.3.rate=1G".to_owned());
     };
     let (key, text) = (key.trim(), text.trim());
-    let value = toml_tree::parse_set_value(text, set);
     if key.is_empty() || key.split('.').count() > DEPTH_MAX {
-        return Err(PathFileError::new(place, key, "not a key")
-            .allowing("a dotted path, such as hops.3.rate"));
+        return Err("not a key; allowed: a dotted path, such as hops.3.rate".to_owned());
     }
-    put_value(
-        root,
-        EditKey {
-            whole: key,
-            rest: key,
-        },
-        &value,
-    )
+    // A TOML value, or else plain text (`1G`, `86 ms`).
+    let value = match DeValue::parse(text) {
+        Ok(value) if !value.get_ref().is_datetime() => value.into_inner(),
+        _ => DeValue::String(text.into()),
+    };
+    document
+        .edit(set, |root, origin| {
+            let edit = ValueEdit {
+                value: origin.mark(value),
+                origin,
+            };
+            edit.put(root, key)
+        })
+        .map_err(|why| format!("{key}: {why}"))
 }
 
-/// The remaining part of a key, and the whole key for errors.
-#[derive(Clone, Copy)]
-struct EditKey<'a> {
-    whole: &'a str,
-    rest: &'a str,
+/// The new value of an edit.
+struct ValueEdit<'t> {
+    value: Spanned<DeValue<'t>>,
+    origin: EditOrigin,
 }
 
-fn put_value(node: &mut TomlNode, key: EditKey<'_>, value: &TomlNode) -> Result<(), PathFileError> {
-    if key.rest.is_empty() {
-        *node = value.clone();
-        return Ok(());
-    }
-    match &mut node.value {
-        TomlValue::List(list) => put_in_list(list, key, value),
-        TomlValue::Table(entries) => put_in_table(entries, key, value),
-        _ => {
+impl<'t> ValueEdit<'t> {
+    fn put(&self, place: &mut Spanned<DeValue<'t>>, rest: &str) -> Result<(), String> {
+        if rest.is_empty() {
+            *place = self.value.clone();
+            return Ok(());
+        }
+        if !matches!(place.get_ref(), DeValue::Array(_) | DeValue::Table(_)) {
             // `policer = "none"` is replaced by `policer.rate = …`.
-            node.value = TomlValue::Table(Vec::new());
-            node.origin = value.origin.clone();
-            put_value(node, key, value)
+            *place = self.origin.mark(DeValue::Table(DeTable::new()));
+        }
+        match place.get_mut() {
+            DeValue::Array(list) => self.put_in_list(list, rest),
+            DeValue::Table(table) => self.put_in_table(table, rest),
+            _ => Ok(()),
         }
     }
-}
 
-fn put_in_table(
-    entries: &mut Vec<(String, TomlNode)>,
-    key: EditKey<'_>,
-    value: &TomlNode,
-) -> Result<(), PathFileError> {
-    let (first, rest) = key.rest.split_once('.').unwrap_or((key.rest, ""));
-    // Names of sysctls contain dots.
-    if first == "sysctl" && !rest.is_empty() {
-        return put_sysctl(entries, rest, value);
-    }
-    let found = entries.iter().position(|(name, _)| name == first);
-    let index = found.unwrap_or_else(|| {
+    fn put_in_table(&self, table: &mut DeTable<'t>, key: &str) -> Result<(), String> {
+        let (first, rest) = key.split_once('.').unwrap_or((key, ""));
         let empty = match first {
-            "hops" | "events" => TomlValue::List(Vec::new()),
-            _ => TomlValue::Table(Vec::new()),
+            "hops" | "events" => DeValue::Array(DeArray::new()),
+            _ => DeValue::Table(DeTable::new()),
         };
-        entries.push((
-            first.to_owned(),
-            TomlNode {
-                origin: value.origin.clone(),
-                value: empty,
-            },
-        ));
-        entries.len() - 1
-    });
-    put_value(&mut entries[index].1, EditKey { rest, ..key }, value)
-}
-
-fn put_sysctl(
-    entries: &mut Vec<(String, TomlNode)>,
-    name: &str,
-    value: &TomlNode,
-) -> Result<(), PathFileError> {
-    let place = value.origin.clone();
-    let index = entries.iter().position(|(key, _)| key == "sysctl");
-    let index = index.unwrap_or_else(|| {
-        let value = TomlValue::Table(Vec::new());
-        entries.push((
-            "sysctl".to_owned(),
-            TomlNode {
-                origin: place.clone(),
-                value,
-            },
-        ));
-        entries.len() - 1
-    });
-    match &mut entries[index].1.value {
-        TomlValue::Table(sysctls) => {
-            sysctls.retain(|(key, _)| key != name);
-            sysctls.push((name.to_owned(), value.clone()));
-            Ok(())
+        if !table.contains_key(first) {
+            table.insert(self.origin.mark_key(first), self.origin.mark(empty));
         }
-        _ => Err(PathFileError::new(
-            place,
-            "sysctl",
-            "not a table of sysctls",
-        )),
+        let Some(place) = table.get_mut(first) else {
+            return Ok(());
+        };
+        // Names of sysctls contain dots.
+        if first == "sysctl" && !rest.is_empty() {
+            let DeValue::Table(sysctls) = place.get_mut() else {
+                return Err("not a table of sysctls".to_owned());
+            };
+            sysctls.insert(self.origin.mark_key(rest), self.value.clone());
+            return Ok(());
+        }
+        self.put(place, rest)
+    }
+
+    fn put_in_list(&self, list: &mut DeArray<'t>, key: &str) -> Result<(), String> {
+        if let Some(rest) = strip_label(key, "all") {
+            return list.iter_mut().try_for_each(|place| self.put(place, rest));
+        }
+        let (index, rest) = find_element(list, key).ok_or_else(|| refuse_element(list, key))?;
+        if index == list.len() {
+            list.push(self.origin.mark(DeValue::Table(DeTable::new())));
+        }
+        let place = list.get_mut(index);
+        place.map_or(Ok(()), |place| self.put(place, rest))
     }
 }
 
-fn put_in_list(
-    list: &mut Vec<TomlNode>,
-    key: EditKey<'_>,
-    value: &TomlNode,
-) -> Result<(), PathFileError> {
-    if let Some(rest) = strip_label(key.rest, "all") {
-        for node in list {
-            put_value(node, EditKey { rest, ..key }, value)?;
-        }
-        return Ok(());
-    }
-    let (index, rest) =
-        find_element(list, key.rest).ok_or_else(|| unknown_element_error(list, key, value))?;
-    if index == list.len() {
-        let place = value.origin.clone();
-        list.push(TomlNode {
-            origin: place,
-            value: TomlValue::Table(Vec::new()),
-        });
-    }
-    put_value(&mut list[index], EditKey { rest, ..key }, value)
+fn list_names<'a>(list: &'a DeArray<'_>) -> impl Iterator<Item = Option<&'a str>> + Clone {
+    list.iter()
+        .map(|it| it.get_ref().get("name")?.get_ref().as_str())
 }
 
 /// Returns the index of the element that `key` begins with, and the rest of the key.
-fn find_element<'a>(list: &[TomlNode], key: &'a str) -> Option<(usize, &'a str)> {
+fn find_element<'a>(list: &DeArray<'_>, key: &'a str) -> Option<(usize, &'a str)> {
     let (first, rest) = key.split_once('.').unwrap_or((key, ""));
     if first == "last" {
         return Some((list.len().checked_sub(1)?, rest));
     }
     if let Ok(number) = first.parse::<usize>() {
         // The index after the last element appends.
-        return (1..=list.len() + 1)
-            .contains(&number)
-            .then(|| (number - 1, rest));
+        let is_near = (1..=list.len() + 1).contains(&number);
+        return is_near.then(|| (number - 1, rest));
     }
-    let names = list
-        .iter()
-        .map(|node| node.get("name").and_then(TomlNode::scalar));
+    let names = list_names(list);
     let whole = names
         .clone()
         .enumerate()
@@ -181,20 +141,12 @@ fn strip_label<'a>(key: &'a str, label: &str) -> Option<&'a str> {
     }
 }
 
-fn unknown_element_error(list: &[TomlNode], key: EditKey<'_>, value: &TomlNode) -> PathFileError {
-    let names: Vec<&str> = list
-        .iter()
-        .filter_map(|node| node.get("name").and_then(TomlNode::scalar))
-        .collect();
-    let label = key.rest.split('.').next().unwrap_or_default();
+fn refuse_element(list: &DeArray<'_>, key: &str) -> String {
+    let names: Vec<&str> = list_names(list).flatten().collect();
+    let label = key.split('.').next().unwrap_or_default();
     let mut allowed = format!("1 to {}, `last`, `all`", list.len());
     if !names.is_empty() {
         allowed = format!("{allowed}, or a name: {}", names.join(", "));
     }
-    PathFileError::new(
-        value.origin.clone(),
-        key.whole,
-        format!("there is no `{label}`"),
-    )
-    .allowing(allowed)
+    format!("there is no `{label}`; allowed: {allowed}")
 }

@@ -148,7 +148,7 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
     let cases = [
         (
             hop("rte = 1"),
-            "a.toml:3: hops.1.rte: unknown key; did you mean `rate`?; allowed: name,",
+            "a.toml:3: hops.1.rte: unknown key; did you mean `rate`? known: name,",
         ),
         (
             hop("rate = \"fast\""),
@@ -160,7 +160,7 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
         ),
         (
             hop("loss = 1.5"),
-            "a.toml:3: hops.1.loss: `1.5` is not allowed here; allowed: a share",
+            "a.toml:3: hops.1.loss: `1.5` is invalid; write a share from 0 % to 100 %",
         ),
         (hop("delay = 1"), "a.toml:3: duplicate key"),
         (
@@ -173,7 +173,7 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
         ),
         (
             hop("silent = 1"),
-            "a.toml:3: hops.1.silent: `1` is not allowed here; allowed: true or false",
+            "a.toml:3: hops.1.silent: `1` is neither true nor false; write true or false",
         ),
         (
             hop("policer = { rate = \"1M\" }"),
@@ -181,24 +181,24 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
         ),
         (
             hop("rate = \"1M\"\ncross = { rate = \"1M\", pattern = \"udp\" }"),
-            "a.toml:4: hops.1.cross.pattern: `udp` is not a pattern; allowed: cbr, poisson, onoff, tcp",
+            "a.toml:4: hops.1.cross.pattern: unknown pattern `udp`; did you mean `tcp`? known: cbr, poisson, onoff, tcp",
         ),
         (hop("forward = { delya = 1 }"), "did you mean `delay`?"),
         (
             router("icmp = \"rude\""),
-            "a.toml:2: hops.1.icmp: `rude` is not a kind of answer; allowed: honest, garbage, forged",
+            "a.toml:2: hops.1.icmp: unknown icmp `rude`; known: honest, garbage, forged",
         ),
         (
             router("mpls = [1048576]"),
-            "a.toml:2: hops.1.mpls: a list is not allowed here; allowed: a list of at most 8 labels",
+            "a.toml:2: hops.1.mpls: a list is not allowed here; write a list of at most 8 labels",
         ),
         (
             router("balance = 65"),
-            "a.toml:2: hops.1.balance: `65` is not allowed here; allowed: a whole number from 1 to 64",
+            "a.toml:2: hops.1.balance: `65` is invalid; write a whole number from 1 to 64",
         ),
         (
             router("strip = [\"mss\"]"),
-            "a.toml:2: hops.1.strip: a list is not allowed here; allowed: a list of sack, window_scale",
+            "a.toml:2: hops.1.strip: unknown strip `mss`; known: sack, window_scale",
         ),
         (
             hop("balance = 2"),
@@ -210,7 +210,7 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
         ),
         (
             hop("[near.sysctl]\n\"kernel.panic\" = 1"),
-            "near.sysctl.kernel.panic: not the name of a network sysctl",
+            "near.sysctl: `kernel.panic` is not the name of a network sysctl",
         ),
         (
             hop("[[events]]\nat = 1"),
@@ -230,9 +230,9 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
         ),
         (
             "mtu = 10".to_owned(),
-            "a.toml:1: mtu: `10` is not allowed here; allowed: a whole number from 68",
+            "a.toml:1: mtu: `10` is invalid; write a whole number from 68",
         ),
-        (String::new(), "a.toml: hops: missing"),
+        (String::new(), "a.toml:1: hops: missing; write [[hops]]"),
         ("x".to_owned(), "a.toml:1: "),
     ];
     for (text, expected) in cases {
@@ -242,6 +242,27 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
             "{text:?}\n  gave     {error}\n  expected {expected}"
         );
     }
+}
+
+#[test]
+fn all_errors_of_a_file_are_reported_with_their_lines() {
+    let text = "mtu = 1\n[[hops]]\ndelya = 1\nloss = 2\nforward = { rate = \"x\" }\n";
+    let error = read(text, &["seed=-1"]).expect_err(text);
+    let places: Vec<&str> = error
+        .lines()
+        .map(|line| line.split(": ").next().unwrap())
+        .collect();
+    assert_eq!(
+        places,
+        [
+            "a.toml:1",
+            "a.toml:3",
+            "a.toml:4",
+            "a.toml:5",
+            "--set seed=-1"
+        ],
+        "{error}"
+    );
 }
 
 #[test]
@@ -391,7 +412,7 @@ fn an_unknown_path_is_told_from_the_shipped_ones() {
         .expect_err("no such path")
         .to_string();
     assert!(
-        error.starts_with("la-genva: no such path; did you mean `la-geneva`?"),
+        error.starts_with("la-genva: no such path; did you mean `la-geneva`? known: "),
         "{error}"
     );
 }

@@ -11,6 +11,12 @@ pub struct Bytes(pub u64);
 const EXPECTED: &str = "a size: a number with an optional K, M, G (powers of 1024), \
                         KiB, MiB, GiB, or kB, MB, GB (powers of 1000)";
 
+impl From<Bytes> for u64 {
+    fn from(bytes: Bytes) -> u64 {
+        bytes.0
+    }
+}
+
 impl FromStr for Bytes {
     type Err = ParseUnitError;
 

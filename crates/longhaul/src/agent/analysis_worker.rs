@@ -268,11 +268,11 @@ impl AnalysisThread {
             self.explanations.clear();
         }
         *self.explanations.entry(event.id.clone()).or_insert(0) += 1;
-        let quicker = self.file.detect.quicker.unwrap_or(1);
+        let time_factor = self.file.detect.time_factor.unwrap_or(1);
         let base_rate = self.reroutes.base_rate(&*self.archive, &event.pair)?;
         let mut gathered = EventEvidence::collect(&*self.archive, &event, &self.file)?;
         gathered.base_rate = base_rate;
-        let evidence = gathered.as_evidence(&event, quicker);
+        let evidence = gathered.as_evidence(&event, time_factor);
         let mut explained = explain_event(&event, &evidence);
         tuning_evidence::add_tuning_cause(&event, &gathered.scans, &mut explained);
         let case = format_operator_report(&event, &explained, &evidence);
@@ -312,6 +312,6 @@ fn build_detector_options(detect: &DetectSection, quantity: PathQuantity) -> Det
     DetectionOptions {
         season: detect.season.unwrap_or(plain.season),
         least,
-        ..plain.with_time_factor(detect.quicker.unwrap_or(1))
+        ..plain.with_time_factor(detect.time_factor.unwrap_or(1))
     }
 }

@@ -7,7 +7,7 @@
 use crate::watch::measure_jobs::{self, MeasureJob, MeshTurns};
 use crate::watch::run_schedule::{ClockTimes, RequestedRun, RunId, RunSchedule};
 use crate::watch::watch_file::{
-    AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind, WatchFile,
+    AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind, ProbeProtocol, WatchFile,
 };
 use longhaul_history::event::{FollowUpKind, FollowUpMeasurement};
 use longhaul_model::report::v1::event::ChangeEvent;
@@ -47,7 +47,7 @@ impl FollowUpRequests {
         (schedule, now): (&mut RunSchedule, ClockTimes),
     ) -> Vec<String> {
         let mut told = Vec::new();
-        self.drop_expired(now, file.detect.quicker.unwrap_or(1));
+        self.drop_expired(now, file.detect.time_factor.unwrap_or(1));
         if file.detect.follow_ups == Some(false) {
             return told;
         }
@@ -81,9 +81,9 @@ impl FollowUpRequests {
         self.waiting.remove(planned_id)
     }
 
-    /// `quicker` is the value from the watch file; it shortens the hour.
-    fn drop_expired(&mut self, now: ClockTimes, quicker: u64) {
-        let hour_us = HOUR_US / i64::try_from(quicker.max(1)).unwrap_or(HOUR_US);
+    /// `time_factor` shortens the hour in tests.
+    fn drop_expired(&mut self, now: ClockTimes, time_factor: u64) {
+        let hour_us = HOUR_US / i64::try_from(time_factor.max(1)).unwrap_or(HOUR_US);
         let old = |at_us: &i64| *at_us < now.steady_us - hour_us;
         while self.recent.front().is_some_and(old) {
             self.recent.pop_front();
@@ -161,7 +161,7 @@ fn build_measure(measurement: FollowUpKind) -> MeasureConfig {
     let work = match measurement {
         FollowUpKind::PathBothWays => MeasureKind::Path {
             count: ROUND_TRIPS,
-            protocol: "icmp",
+            protocol: ProbeProtocol::Icmp,
         },
         FollowUpKind::Available => MeasureKind::Available {
             mode: AvailableEffort::Quick,
@@ -182,8 +182,6 @@ fn build_measure(measurement: FollowUpKind) -> MeasureConfig {
         sets: Vec::new(),
         directions: MeasureDirections::Both,
         bytes_per_day: None,
-        line: 0,
-        every_line: 0,
-        budget_line: 0,
+        at: String::new(),
     }
 }

@@ -68,7 +68,7 @@ fn add_measurement(work: &MeasureKind, back: bool, line: &mut CommandArguments) 
     match work {
         MeasureKind::Path { count, protocol } => {
             line.add("path");
-            line.add(format!("--{protocol}"));
+            line.add(format!("--{}", protocol.word()));
             line.add_option("--count", count.to_string());
         }
         MeasureKind::Available { mode } => {

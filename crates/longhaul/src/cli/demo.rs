@@ -2,6 +2,7 @@
 //! path whose route changes.
 
 use super::args::DemoArgs;
+use super::watch_command::TIME_FACTOR_VARIABLE;
 use crate::command_failure::{CommandFailure, HOST};
 use crate::render::number_format;
 use crate::render::scan_text::setting_format::limiter_label;
@@ -127,6 +128,7 @@ fn run_demo_agent(own: &Path, scratch: &DemoFolder) -> Result<ExitCode, CommandF
     lab.args(["--publish", &WATCH_PORT.to_string(), "--"]);
     lab.args(["timeout", "--signal=TERM", &WATCH_SECONDS.to_string()]);
     lab.arg(own).arg("watch").arg(&file);
+    lab.env(TIME_FACTOR_VARIABLE, "144");
     let status = run_shown_command(&mut lab)?;
     // `timeout` ends with 124, the agent with 130 after Ctrl-C: both are the normal end.
     match status.code() {

@@ -7,10 +7,11 @@ use crate::agent;
 use crate::command_failure::{CommandFailure, USAGE};
 use crate::render;
 use crate::watch::watch_file::{
-    self, FILE_BYTES_MAX, SecretFileState, WatchFile, WatchFileContext, WatchFileProblems,
+    self, FILE_BYTES_MAX, SecretFileState, WatchFile, WatchFileContext,
 };
 use crate::watch::watch_forecast::build_forecast;
 use etcetera::BaseStrategy;
+use longhaul_config::ConfigProblems;
 use serde_json::json;
 use std::fs::File;
 use std::io::Read;
@@ -20,6 +21,9 @@ use std::process::ExitCode;
 
 /// The system-wide file, used if the user has none.
 const MACHINE_FILE: &str = "/etc/longhaul/watch.toml";
+/// Internal, for tests and `longhaul demo --watch`: the speed-up factor of time in event detection,
+/// to replay days in minutes.
+pub const TIME_FACTOR_VARIABLE: &str = "LONGHAUL_TIME_FACTOR";
 /// The maximum number of bytes read of a secret file; a token is one line.
 const MAX_SECRET_BYTES: u64 = 4096;
 
@@ -67,7 +71,7 @@ fn find_default_file() -> Result<PathBuf, CommandFailure> {
 pub fn read_watch_file(
     path: &Path,
     agent: Option<&str>,
-) -> Result<Result<WatchFile, WatchFileProblems>, CommandFailure> {
+) -> Result<Result<WatchFile, ConfigProblems>, CommandFailure> {
     let shown = path.display().to_string();
     let cannot = |why: String| {
         let mut fail = CommandFailure::new(USAGE, format!("cannot read the watch file {shown}"));
@@ -90,7 +94,12 @@ pub fn read_watch_file(
         agent,
         check_secret: &look,
     };
-    Ok(watch_file::parse_watch_file(&shown, &text, &here))
+    let mut parsed = watch_file::parse_watch_file(&shown, &text, &here);
+    if let Ok(file) = &mut parsed {
+        let factor = std::env::var(TIME_FACTOR_VARIABLE).ok();
+        file.detect.time_factor = factor.and_then(|it| it.parse().ok());
+    }
+    Ok(parsed)
 }
 
 /// Checks the permissions of a secret file, and whether it is empty.
@@ -117,7 +126,7 @@ fn check_secret_file(path: &Path) -> SecretFileState {
     }
 }
 
-fn watch_file_failure(problems: &WatchFileProblems) -> CommandFailure {
+fn watch_file_failure(problems: &ConfigProblems) -> CommandFailure {
     let number = problems.list.len() + problems.left_out;
     let what = render::number_format::count_of(number as u64, "problem");
     let mut fail = CommandFailure::new(USAGE, format!("{what} in {}\n{problems}", problems.file));
@@ -125,13 +134,13 @@ fn watch_file_failure(problems: &WatchFileProblems) -> CommandFailure {
     fail
 }
 
-fn problems_json(problems: &WatchFileProblems) -> serde_json::Value {
+fn problems_json(problems: &ConfigProblems) -> serde_json::Value {
     let list: Vec<_> = problems
         .list
         .iter()
         .map(|it| {
             json!({
-                "line": it.line.max(1), "key": it.key, "problem": it.what, "advice": it.advice,
+                "line": it.line, "key": it.key, "problem": it.what, "advice": it.advice,
             })
         })
         .collect();

@@ -6,9 +6,9 @@ pub mod startup_message;
 
 use super::number_format::{count_of, format_grouped, format_percent};
 use super::text_page::TextPage;
-use crate::watch::watch_file::section_table::format_long_duration;
 use crate::watch::watch_file::{CatchUpPolicy, WatchFile};
 use crate::watch::watch_forecast::{MeasureForecast, MeshForecast, ResourceShare, WatchForecast};
+use longhaul_config::config_values::format_long_duration;
 use longhaul_model::units::Bytes;
 use serde_json::{Value, json};
 use std::time::Duration;

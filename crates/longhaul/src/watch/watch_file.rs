@@ -1,58 +1,109 @@
 //! Parses `watch.toml` into a checked [`WatchFile`], or returns all problems of the file.
 //!
-//! Parsed by hand like path files (docs/decisions/0006): each problem names the line, the key, what
-//! is wrong and what would be right. Documented in docs/watch-file.md.
+//! The tables are read with serde (docs/decisions/0038) and then checked; each problem names the
+//! line, the key, what is wrong and what would be right. Documented in docs/watch-file.md.
 //!
-//! - [`watch_toml`], [`section_table`], [`watch_file_problem`]: values with line numbers, typed access, problems
-//! - [`host_tables`], [`measure_tables`], [`agent_sections`], [`api_access`], [`database_section`], [`notify_section`]: the tables of
+//! - [`host_tables`], [`measure_tables`], [`agent_sections`], [`service_sections`]: the tables of
 //!   the file
 //! - [`watch_file_checks`]: checks across tables
 
 pub mod agent_sections;
-pub mod api_access;
-pub mod database_section;
 pub mod host_tables;
 pub mod measure_tables;
-pub mod notify_section;
-pub mod section_table;
+pub mod service_sections;
 #[cfg(test)]
 mod tests;
 pub mod watch_file_checks;
-pub mod watch_file_problem;
-pub mod watch_toml;
 
-pub use agent_sections::{
-    AgentSection, ApiSection, CatchUpPolicy, CollectorSection, DetectSection, RetainSection,
-};
-pub use api_access::{SenderConfig, TlsFiles};
-pub use database_section::{BUILD_WITH_CLICKHOUSE, DatabaseSection};
+pub use agent_sections::{AgentSection, CatchUpPolicy, DetectSection, RetainSection};
 pub use host_tables::{HostLocation, HostSet, HostSetKind, SharedLink, WatchHost};
-pub use measure_tables::{AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind};
-pub use notify_section::{NotifySection, WebhookConfig};
-pub use watch_file_problem::{WatchFileProblem, WatchFileProblems};
+pub use measure_tables::{
+    AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind, ProbeProtocol,
+};
+pub use service_sections::{
+    ApiSection, BUILD_WITH_CLICKHOUSE, CollectorSection, DatabaseSection, NotifySection,
+    SenderConfig, TlsFiles, WebhookConfig,
+};
 
-use section_table::WatchTable;
+use agent_sections::AgentKeys;
+use host_tables::{HostKeys, HostSetKeys, TargetKeys};
+use longhaul_config::{ConfigDocument, ConfigProblems, ConfigRules};
+use measure_tables::MeasureKeys;
+use serde::Deserialize;
+use service_sections::ApiKeys;
 use std::path::Path;
-use watch_file_problem::ProblemCollector;
 
 /// The maximum size of a watch file in bytes.
 pub const FILE_BYTES_MAX: u64 = 4 << 20;
+/// The maximum number of tables in a list.
+const MAX_TABLES: usize = 10_000;
 
-const KEYS: &[&str] = &[
-    "agent",
-    "host",
-    "link",
-    "group",
-    "mesh",
-    "target",
-    "measure",
-    "detect",
-    "notify",
-    "collector",
-    "database",
-    "retain",
-    "api",
-];
+const RULES: ConfigRules = ConfigRules {
+    labels: &["name", "host"],
+    required: &[
+        ("agent", "write [agent] and name = \"this-host\""),
+        ("link.name", "give every link a name"),
+        ("host.name", "give every host a name"),
+        ("group.name", "give every group and mesh a name"),
+        ("mesh.name", "give every group and mesh a name"),
+        ("target.host", "name one host"),
+        ("measure.name", "give every measurement a name"),
+        (
+            "measure.kind",
+            "write path, available, throughput, tune, load or host",
+        ),
+        ("measure.every", "write the interval, such as \"30 min\""),
+        (
+            "webhook.url",
+            "write the URL of the webhook, such as \"https://…\"",
+        ),
+        (
+            "collector.url",
+            "write the URL of the collector, such as \"https://…\"",
+        ),
+        (
+            "database.url",
+            "write the URL of ClickHouse, such as \"https://db.example.net:8443\"",
+        ),
+        (
+            "agent.name",
+            "write the name from [agent] of the agent's own watch file",
+        ),
+        (
+            "agent.token_file",
+            "name the file with the token that the agent sends",
+        ),
+    ],
+};
+
+/// A watch file as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileKeys {
+    agent: AgentKeys,
+    #[serde(default)]
+    host: Vec<HostKeys>,
+    #[serde(default)]
+    link: Vec<SharedLink>,
+    #[serde(default)]
+    group: Vec<HostSetKeys>,
+    #[serde(default)]
+    mesh: Vec<HostSetKeys>,
+    #[serde(default)]
+    target: Vec<TargetKeys>,
+    #[serde(default)]
+    measure: Vec<MeasureKeys>,
+    #[serde(default)]
+    detect: DetectSection,
+    #[serde(default)]
+    notify: NotifySection,
+    collector: Option<CollectorSection>,
+    database: Option<DatabaseSection>,
+    #[serde(default)]
+    retain: RetainSection,
+    #[serde(default)]
+    api: ApiKeys,
+}
 
 /// A checked watch file, for one agent.
 #[derive(Debug, Clone)]
@@ -97,6 +148,12 @@ pub struct WatchFileContext<'a> {
     pub check_secret: &'a dyn Fn(&Path) -> SecretFileState,
 }
 
+/// Checks the tables of a document.
+struct WatchFileReader<'a, 't> {
+    document: &'a ConfigDocument<'t>,
+    check_secret: &'a dyn Fn(&Path) -> SecretFileState,
+}
+
 /// Parses the text of a watch file. Problems call the file `file`.
 ///
 /// # Errors
@@ -105,46 +162,67 @@ pub fn parse_watch_file(
     file: &str,
     text: &str,
     here: &WatchFileContext<'_>,
-) -> Result<WatchFile, WatchFileProblems> {
-    let found = ProblemCollector::default();
-    let read =
-        watch_toml::parse_toml(text, &found).and_then(|root| read_tables(&root, here, &found));
-    found.into_result(file, read)
+) -> Result<WatchFile, ConfigProblems> {
+    let mut document = ConfigDocument::parse(file, text, RULES)?;
+    let keys = document.read::<FileKeys>();
+    let reader = WatchFileReader {
+        document: &document,
+        check_secret: here.check_secret,
+    };
+    let file = keys.and_then(|keys| reader.build_file(keys, here.agent));
+    document.into_result(file).map(|(file, _)| file)
 }
 
-fn read_tables(
-    root: &watch_toml::WatchNode,
-    here: &WatchFileContext<'_>,
-    found: &ProblemCollector,
-) -> Option<WatchFile> {
-    let top = WatchTable::new(root, "", KEYS, found)?;
-    let secrets = agent_sections::SecretFiles {
-        check: here.check_secret,
-    };
-    let links = host_tables::read_links(&top);
-    let mut hosts = host_tables::read_hosts(&top, &links, &secrets);
-    let agent = agent_sections::read_agent(&top, here.agent, (&mut hosts, &links));
-    let sets = host_tables::read_host_sets(&top, &hosts);
-    let measures = measure_tables::read_measures(&top, &sets, agent.as_ref());
-    let detect = agent_sections::read_detect(&top);
-    let notify = notify_section::read_notify(&top, &secrets);
-    let collector = agent_sections::read_collector(&top, &secrets);
-    let database = database_section::read_database(&top, &secrets);
-    let retain = agent_sections::read_retain(&top);
-    let api = agent_sections::read_api(&top, agent.as_ref(), &secrets);
-    let file = WatchFile {
-        agent: agent?,
-        hosts,
-        links,
-        sets,
-        measures,
-        detect,
-        notify,
-        collector,
-        database,
-        retain,
-        api,
-    };
-    watch_file_checks::check_watch_file(&file, found);
-    Some(file)
+impl WatchFileReader<'_, '_> {
+    /// Builds the file, even if there are problems, to find more of them.
+    fn build_file(&self, keys: FileKeys, named: Option<&str>) -> Option<WatchFile> {
+        for (key, count) in [
+            ("host", keys.host.len()),
+            ("link", keys.link.len()),
+            ("group", keys.group.len()),
+            ("mesh", keys.mesh.len()),
+            ("target", keys.target.len()),
+            ("measure", keys.measure.len()),
+        ] {
+            if count > MAX_TABLES {
+                let what = format!("more than {MAX_TABLES} entries");
+                self.document.add(key, what, "split the file");
+                return None;
+            }
+        }
+        self.check_links(&keys.link);
+        let mut hosts = self.build_hosts(&keys.host, &keys.link);
+        let agent = self.build_agent(keys.agent, named, &mut hosts, &keys.link);
+        let mut sets = self.build_host_sets(&keys.group, &keys.mesh, &keys.target, &hosts);
+        self.join_named_groups(&keys.host, &mut sets);
+        let listen = agent.as_ref().map(|agent| agent.listen);
+        let api = self.build_api(keys.api, listen);
+        self.check_notify(&keys.notify);
+        keys.collector
+            .iter()
+            .for_each(|it| self.check_collector(it));
+        keys.database.iter().for_each(|it| self.check_database(it));
+        let retain = keys.retain;
+        if retain.hourly.is_some_and(|hourly| hourly < retain.runs) {
+            let advice = "keep hourly values at least as long as runs";
+            self.document
+                .reject("retain.hourly", "is shorter than runs", advice);
+        }
+        let agent = agent?;
+        let file = WatchFile {
+            measures: measure_tables::build_measures(&keys.measure, &sets, &agent, self.document),
+            agent,
+            hosts,
+            links: keys.link,
+            sets,
+            detect: keys.detect,
+            notify: keys.notify,
+            collector: keys.collector,
+            database: keys.database,
+            retain,
+            api,
+        };
+        watch_file_checks::check_watch_file(&file, self.document);
+        Some(file)
+    }
 }

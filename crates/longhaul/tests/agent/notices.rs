@@ -94,8 +94,7 @@ fn history(folder: &Folder) {
 
 fn settings(far: u16, webhook: u16, command: &str) -> String {
     let rest = format!(
-        "[detect]\nquantities = [\"rtt_floor\"]\nfollow_ups = false\nquicker = 600\n\
-         season = false\n\
+        "[detect]\nquantities = [\"rtt_floor\"]\nfollow_ups = false\nseason = false\n\
          [notify]\ncommand = [\"{command}\"]\n\
          [notify.webhook]\nurl = \"http://127.0.0.1:{webhook}/hook\"\n{LOOKS}"
     );
@@ -122,7 +121,7 @@ fn an_event_is_told_once_by_every_way_also_over_a_restart() {
     std::fs::set_permissions(&command, std::fs::Permissions::from_mode(0o755)).expect("chmod");
     let text = settings(far.port, web, &command.display().to_string());
     folder.write("watch.toml", &text);
-    let mut agent = Agent::start(&folder);
+    let mut agent = Agent::start_accelerated(&folder, 600);
     let found = agent.next(|it| it["event"] == "change" && it["state"] == "confirmed");
     let found = found.expect("the round trip is another one");
     let id = found["id"].as_str().expect("an id").to_owned();
@@ -133,7 +132,7 @@ fn an_event_is_told_once_by_every_way_also_over_a_restart() {
     });
     agent.stop();
     // The next agent knows, and goes on with the same event.
-    let mut agent = Agent::start(&folder);
+    let mut agent = Agent::start_accelerated(&folder, 600);
     for _ in 0..3 {
         agent.wait_for("run");
     }

@@ -127,6 +127,14 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// Events are found as if time ran faster by this factor.
+    pub fn start_accelerated(folder: &Folder, factor: u32) -> Agent {
+        let mut command = Command::new(program());
+        command.arg("watch").arg(folder.file("watch.toml"));
+        command.env("LONGHAUL_TIME_FACTOR", factor.to_string());
+        Agent::of(command, &folder.file("stderr.txt"))
+    }
+
     pub fn start(folder: &Folder) -> Agent {
         let mut command = Command::new(program());
         command.arg("watch").arg(folder.file("watch.toml"));

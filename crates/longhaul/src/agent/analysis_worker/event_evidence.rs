@@ -135,11 +135,11 @@ impl EventEvidence {
         Ok(())
     }
 
-    /// `quicker` is the value from the watch file.
-    pub fn as_evidence(&self, event: &ChangeEvent, quicker: u64) -> ChangeEvidence<'_> {
+    /// `time_factor` speeds up time in tests.
+    pub fn as_evidence(&self, event: &ChangeEvent, time_factor: u64) -> ChangeEvidence<'_> {
         ChangeEvidence {
             period_us: self.period_us,
-            quicker,
+            time_factor,
             paths: borrow_reports(&self.paths),
             throughput: borrow_reports(&self.throughput),
             available: borrow_reports(&self.available),

@@ -19,10 +19,10 @@ pub fn build_case_text(
         scope: event.scope.clone(),
         ..EventExplanation::default()
     };
-    let quicker = file.detect.quicker.unwrap_or(1);
+    let time_factor = file.detect.time_factor.unwrap_or(1);
     Ok(format_operator_report(
         event,
         &explained,
-        &gathered.as_evidence(event, quicker),
+        &gathered.as_evidence(event, time_factor),
     ))
 }

@@ -1,13 +1,15 @@
 //! `[[measure]]`: what is measured, how often, and the maximum cost of a run.
 
-use super::agent_sections::AgentSection;
+use super::agent_sections::{AgentSection, MAX_DAY_BYTES, interface_rate};
 use super::host_tables::HostSet;
-use super::section_table::WatchTable;
-use super::watch_file_problem::suggest_known;
 use longhaul_analysis::available_bandwidth::budget_of_mode;
+use longhaul_config::config_values::{self, format_long_duration};
+use longhaul_config::{ConfigDocument, quote_value, suggest_known};
 use longhaul_model::report::v1::available;
 use longhaul_model::units::Rate;
-use longhaul_probe::plan_limits;
+use longhaul_probe::plan_limits::{self, MAX_BUFFER_BYTES};
+use serde::Deserialize;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// The time to connect, to negotiate and to transfer the result.
@@ -25,36 +27,113 @@ const BETWEEN_PROBES: Duration = Duration::from_secs(2);
 const LOAD_IDLE_TIME: Duration = Duration::from_secs(6);
 /// The maximum duration of a search for a token bucket.
 pub const SHAPER_TIME: Duration = Duration::from_secs(20);
-const EVERY_RANGE: std::ops::RangeInclusive<Duration> =
-    Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
+const MAX_STREAMS: u64 = plan_limits::MAX_STREAMS as u64;
+/// The maximum interval in seconds, 366 days.
+const MAX_EVERY_S: u64 = 366 * 86_400;
 
-const COMMON_KEYS: &[&str] = &[
-    "name",
-    "kind",
-    "every",
-    "jitter",
-    "groups",
-    "directions",
-    "bytes_per_day",
-];
-const KINDS: &[(&str, &[&str])] = &[
-    ("path", &["count", "protocol"]),
-    ("available", &["mode"]),
-    (
-        "throughput",
-        &["time", "streams", "window", "congestion_control", "rate"],
-    ),
-    ("tune", &["time", "probes", "congestion_control"]),
-    ("load", &["time", "streams", "rate", "scavenger"]),
-    ("host", &[]),
-];
+/// A measurement as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MeasureKeys {
+    #[serde(deserialize_with = "config_values::name")]
+    name: String,
+    kind: KindWord,
+    #[serde(deserialize_with = "config_values::duration::<_, _, 1, MAX_EVERY_S>")]
+    every: Duration,
+    #[serde(
+        default,
+        deserialize_with = "config_values::duration::<_, _, 0, 86_400>"
+    )]
+    jitter: Option<Duration>,
+    #[serde(default, deserialize_with = "config_values::texts")]
+    groups: Option<Vec<String>>,
+    directions: Option<MeasureDirections>,
+    #[serde(
+        default,
+        deserialize_with = "config_values::bytes::<_, _, u64, 1000, MAX_DAY_BYTES>"
+    )]
+    bytes_per_day: Option<u64>,
+    #[serde(
+        default,
+        deserialize_with = "config_values::whole::<_, _, u32, 1, 1000>"
+    )]
+    count: Option<u32>,
+    protocol: Option<ProbeProtocol>,
+    mode: Option<AvailableEffort>,
+    #[serde(default, deserialize_with = "config_values::duration::<_, _, 1, 3600>")]
+    time: Option<Duration>,
+    #[serde(
+        default,
+        deserialize_with = "config_values::whole::<_, _, u32, 1, MAX_STREAMS>"
+    )]
+    streams: Option<u32>,
+    #[serde(
+        default,
+        deserialize_with = "config_values::bytes::<_, _, u64, 1, MAX_BUFFER_BYTES>"
+    )]
+    window: Option<u64>,
+    #[serde(default, deserialize_with = "config_values::line")]
+    congestion_control: Option<String>,
+    #[serde(default, deserialize_with = "interface_rate")]
+    rate: Option<Rate>,
+    #[serde(
+        default,
+        deserialize_with = "config_values::whole::<_, _, u32, 2, 100>"
+    )]
+    probes: Option<u32>,
+    scavenger: Option<bool>,
+}
+
+/// The kinds of a file; each has its own options.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KindWord {
+    Path,
+    Available,
+    Throughput,
+    Tune,
+    Load,
+    Host,
+}
+
+impl KindWord {
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            KindWord::Path => &["count", "protocol"],
+            KindWord::Available => &["mode"],
+            KindWord::Throughput => &["time", "streams", "window", "congestion_control", "rate"],
+            KindWord::Tune => &["time", "probes", "congestion_control"],
+            KindWord::Load => &["time", "streams", "rate", "scavenger"],
+            KindWord::Host => &[],
+        }
+    }
+}
+
+/// The protocol of the probes of a path run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeProtocol {
+    Icmp,
+    Udp,
+    Tcp,
+}
+
+impl ProbeProtocol {
+    pub fn word(self) -> &'static str {
+        match self {
+            ProbeProtocol::Icmp => "icmp",
+            ProbeProtocol::Udp => "udp",
+            ProbeProtocol::Tcp => "tcp",
+        }
+    }
+}
 
 /// The kind of a measurement, with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MeasureKind {
     Path {
         count: u32,
-        protocol: &'static str,
+        protocol: ProbeProtocol,
     },
     Available {
         mode: AvailableEffort,
@@ -85,7 +164,8 @@ pub enum MeasureKind {
     Shaper,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AvailableEffort {
     Light,
     Quick,
@@ -103,7 +183,8 @@ impl AvailableEffort {
 }
 
 /// Directions to measure. Forward is from the agent that starts the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum MeasureDirections {
     Both,
     Forward,
@@ -210,231 +291,170 @@ pub struct MeasureConfig {
     pub sets: Vec<usize>,
     pub directions: MeasureDirections,
     pub bytes_per_day: Option<u64>,
-    pub line: usize,
-    pub every_line: usize,
-    pub budget_line: usize,
+    /// Its place in the file, for problems: `measure.0`.
+    pub at: String,
 }
 
-pub(super) fn read_measures(
-    top: &WatchTable<'_>,
+pub(super) fn build_measures(
+    measures: &[MeasureKeys],
     sets: &[HostSet],
-    agent: Option<&AgentSection>,
+    agent: &AgentSection,
+    document: &ConfigDocument<'_>,
 ) -> Vec<MeasureConfig> {
-    let mut every_key = COMMON_KEYS.to_vec();
-    for key in KINDS.iter().flat_map(|(_, own)| own.iter()) {
-        if !every_key.contains(key) {
-            every_key.push(key);
+    let mut names: HashMap<&str, usize> = HashMap::new();
+    let mut built = Vec::with_capacity(measures.len());
+    for (index, keys) in measures.iter().enumerate() {
+        let at = format!("measure.{index}");
+        if let Some(first) = names.insert(&keys.name, index) {
+            let line = document.line(&format!("measure.{first}.name"));
+            let why = format!("is already the name of the measurement in line {line}");
+            let advice = "give each measurement its own name";
+            document.reject(&format!("{at}.name"), &why, advice);
         }
+        refuse_other_options(keys, &at, document);
+        let kind = build_kind(keys, &at, document);
+        built.push(MeasureConfig {
+            name: keys.name.clone(),
+            every: keys.every,
+            jitter: choose_jitter(keys, agent.jitter, &at, document),
+            sets: find_sets(keys, sets, &at, document),
+            directions: choose_directions(keys, &kind, &at, document),
+            bytes_per_day: keys.bytes_per_day,
+            kind,
+            at,
+        });
     }
-    let mut measures: Vec<MeasureConfig> = Vec::new();
-    let mut names: Vec<(String, usize)> = Vec::new();
-    for table in top.tables("measure", &every_key) {
-        let named = table.require("name", "give every measurement a name");
-        let name = table.name("name").filter(|_| named);
-        if let Some(name) = &name {
-            if let Some((_, line)) = names.iter().find(|(known, _)| known == name) {
-                let why = format!("is already the name of the measurement in line {line}");
-                table.reject_value("name", &why, "give each measurement its own name");
-            }
-            names.push((name.clone(), table.line("name")));
-        }
-        measures.extend(read_measure(&table, name, sets, agent));
-    }
-    measures
+    built
 }
 
-/// Returns `None` if a required value is invalid; the problem has been reported.
-fn read_measure(
-    table: &WatchTable<'_>,
-    name: Option<String>,
-    sets: &[HostSet],
-    agent: Option<&AgentSection>,
-) -> Option<MeasureConfig> {
-    let has_kind = table.require(
-        "kind",
-        "write path, available, throughput, tune, load or host",
-    );
-    let work = if has_kind { read_kind(table) } else { None };
-    let has_every = table.require("every", "write the interval, such as \"30 min\"");
-    let every = table.duration("every", EVERY_RANGE).filter(|_| has_every);
-    let jitter = read_jitter(table, every, agent);
-    let measured = read_set_indices(table, sets);
-    let directions = read_directions(table, work.as_ref());
-    let bytes_per_day = table.bytes("bytes_per_day", 1_000..=1 << 60);
-    Some(MeasureConfig {
-        name: name?,
-        kind: work?,
-        every: every?,
-        jitter,
-        sets: measured?,
-        directions,
-        bytes_per_day,
-        line: table.node.line,
-        every_line: table.line("every"),
-        budget_line: table.line("bytes_per_day"),
-    })
-}
-
-fn read_jitter(
-    table: &WatchTable<'_>,
-    every: Option<Duration>,
-    agent: Option<&AgentSection>,
+fn choose_jitter(
+    keys: &MeasureKeys,
+    usual: Duration,
+    at: &str,
+    document: &ConfigDocument<'_>,
 ) -> Duration {
-    let own = table.duration("jitter", Duration::ZERO..=Duration::from_secs(86_400));
-    let Some(every) = every else {
-        return Duration::ZERO;
-    };
-    // The agent's jitter applies to all measurements, so short intervals reduce it.
-    let usual = agent
-        .map_or(Duration::ZERO, |agent| agent.jitter)
-        .min(every / 4);
-    if own.is_some_and(|own| own > every / 2) {
+    let most = keys.every / 2;
+    if keys.jitter.is_some_and(|own| own > most) {
         let advice = format!(
             "write at most half of `every`, {}",
-            super::section_table::format_long_duration(every / 2)
+            format_long_duration(most)
         );
-        table.reject_value("jitter", "is too large", advice);
+        document.reject(&format!("{at}.jitter"), "is too large", advice);
     }
-    own.map_or(usual, |own| own.min(every / 2))
+    // The agent's jitter applies to all measurements, so short intervals reduce it.
+    keys.jitter
+        .map_or(usual.min(keys.every / 4), |own| own.min(most))
 }
 
-fn read_directions(table: &WatchTable<'_>, work: Option<&MeasureKind>) -> MeasureDirections {
-    let words = [
-        ("both", MeasureDirections::Both),
-        ("forward", MeasureDirections::Forward),
-        ("reverse", MeasureDirections::Reverse),
-    ];
-    let asked = table.one_of("directions", &words);
-    let both_ways = work.filter(|work| work.covers_both_ways() || **work == MeasureKind::Host);
-    if let (Some(work), Some(MeasureDirections::Forward | MeasureDirections::Reverse)) =
-        (both_ways, asked)
-    {
-        let why = format!("does not apply to kind `{}`", work.word());
-        table.reject_value("directions", &why, "remove it: one run covers everything");
+fn choose_directions(
+    keys: &MeasureKeys,
+    kind: &MeasureKind,
+    at: &str,
+    document: &ConfigDocument<'_>,
+) -> MeasureDirections {
+    let directions = keys.directions.unwrap_or(MeasureDirections::Both);
+    let covers_all = kind.covers_both_ways() || *kind == MeasureKind::Host;
+    if covers_all && directions != MeasureDirections::Both {
+        let why = format!("does not apply to kind `{}`", kind.word());
+        let advice = "remove it: one run covers everything";
+        document.reject(&format!("{at}.directions"), &why, advice);
     }
-    asked.unwrap_or(MeasureDirections::Both)
+    directions
 }
 
-/// Returns the sets in `groups`, or all sets if the key is absent.
-fn read_set_indices(table: &WatchTable<'_>, sets: &[HostSet]) -> Option<Vec<usize>> {
-    if table.get("groups").is_none() {
-        return Some((0..sets.len()).collect());
-    }
+/// Returns the indices of the sets in `groups`, or all sets if the key is absent.
+fn find_sets(
+    keys: &MeasureKeys,
+    sets: &[HostSet],
+    at: &str,
+    document: &ConfigDocument<'_>,
+) -> Vec<usize> {
+    let Some(groups) = &keys.groups else {
+        return (0..sets.len()).collect();
+    };
     let mut found = Vec::new();
-    for (name, line) in table.text_list("groups")? {
-        match sets.iter().position(|set| set.name == name) {
+    for (number, name) in groups.iter().enumerate() {
+        match sets.iter().position(|set| set.name == *name) {
             Some(index) if !found.contains(&index) => found.push(index),
             Some(_) => {}
             None => {
-                let advice = match suggest_known(&name, sets.iter().map(|set| set.name.as_str())) {
+                let advice = match suggest_known(name, sets.iter().map(|set| set.name.as_str())) {
                     advice if advice.is_empty() => {
                         "declare it as [[group]], [[mesh]] or [[target]]".to_owned()
                     }
                     advice => advice,
                 };
-                let what = format!(
-                    "unknown group {}",
-                    super::watch_file_problem::quote_value(&name)
-                );
-                table.problems.add(line, table.key("groups"), what, advice);
+                let what = format!("unknown group {}", quote_value(name));
+                document.add(&format!("{at}.groups.{number}"), what, advice);
             }
         }
     }
-    Some(found)
+    found
 }
 
-fn read_kind(table: &WatchTable<'_>) -> Option<MeasureKind> {
-    let words: Vec<(&str, &str)> = KINDS.iter().map(|(word, _)| (*word, *word)).collect();
-    let kind = table.one_of("kind", &words)?;
-    let (_, own) = KINDS.iter().find(|(word, _)| *word == kind)?;
-    for (key, value) in table.node.entries().unwrap_or_default() {
-        let key = key.as_str();
-        let elsewhere = KINDS.iter().any(|(_, keys)| keys.contains(&key));
-        if elsewhere && !own.contains(&key) {
-            let what = format!("does not apply to kind `{kind}`");
-            let advice = match own.len() {
-                0 => format!("remove it: `{kind}` has no options"),
-                _ => format!("options of `{kind}`: {}", own.join(", ")),
+/// Reports options that the kind does not have.
+fn refuse_other_options(keys: &MeasureKeys, at: &str, document: &ConfigDocument<'_>) {
+    let own = keys.kind.options();
+    for (option, is_set) in [
+        ("count", keys.count.is_some()),
+        ("protocol", keys.protocol.is_some()),
+        ("mode", keys.mode.is_some()),
+        ("time", keys.time.is_some()),
+        ("streams", keys.streams.is_some()),
+        ("window", keys.window.is_some()),
+        ("congestion_control", keys.congestion_control.is_some()),
+        ("rate", keys.rate.is_some()),
+        ("probes", keys.probes.is_some()),
+        ("scavenger", keys.scavenger.is_some()),
+    ] {
+        if is_set && !own.contains(&option) {
+            let kind = build_kind(keys, at, document).word();
+            let advice = match own {
+                [] => format!("remove it: `{kind}` has no options"),
+                own => format!("options of `{kind}`: {}", own.join(", ")),
             };
-            table.problems.add(value.line, table.key(key), what, advice);
+            let what = format!("does not apply to kind `{kind}`");
+            document.add(&format!("{at}.{option}"), what, advice);
         }
     }
-    Some(match kind {
-        "path" => read_path(table),
-        "available" => read_available(table),
-        "throughput" => read_throughput(table),
-        "tune" => read_tune(table),
-        "load" => read_load(table),
-        _ => MeasureKind::Host,
-    })
 }
 
-fn read_path(table: &WatchTable<'_>) -> MeasureKind {
-    let words = [("icmp", "icmp"), ("udp", "udp"), ("tcp", "tcp")];
-    MeasureKind::Path {
-        count: table.integer("count", 1..=1000).unwrap_or(10) as u32,
-        protocol: table.one_of("protocol", &words).unwrap_or("icmp"),
-    }
-}
-
-fn read_available(table: &WatchTable<'_>) -> MeasureKind {
-    let words = [
-        ("light", AvailableEffort::Light),
-        ("quick", AvailableEffort::Quick),
-        ("careful", AvailableEffort::Careful),
-    ];
-    MeasureKind::Available {
-        mode: table
-            .one_of("mode", &words)
-            .unwrap_or(AvailableEffort::Light),
-    }
-}
-
-fn read_throughput(table: &WatchTable<'_>) -> MeasureKind {
-    MeasureKind::Throughput {
-        time: read_time(table, 10),
-        streams: read_streams(table),
-        window_bytes: table.bytes("window", 1..=plan_limits::MAX_BUFFER_BYTES),
-        congestion_control: read_congestion_control(table),
-        rate: table.rate("rate"),
-    }
-}
-
-fn read_tune(table: &WatchTable<'_>) -> MeasureKind {
-    MeasureKind::Tune {
-        time: read_time(table, 5),
-        probes: table.integer("probes", 2..=100).unwrap_or(10) as u32,
-        congestion_control: read_congestion_control(table),
-    }
-}
-
-fn read_load(table: &WatchTable<'_>) -> MeasureKind {
-    MeasureKind::Load {
-        time: read_time(table, 10),
-        streams: read_streams(table).unwrap_or(1),
-        rate: table.rate("rate"),
-        scavenger: table.boolean("scavenger").unwrap_or(false),
-    }
-}
-
-fn read_time(table: &WatchTable<'_>, usual_s: u64) -> Duration {
-    let range = Duration::from_secs(1)..=Duration::from_secs(3600);
-    table
-        .duration("time", range)
-        .unwrap_or(Duration::from_secs(usual_s))
-}
-
-fn read_streams(table: &WatchTable<'_>) -> Option<u32> {
-    let most = u64::from(plan_limits::MAX_STREAMS);
-    table.integer("streams", 1..=most).map(|n| n as u32)
-}
-
-fn read_congestion_control(table: &WatchTable<'_>) -> Option<String> {
-    table.parse_with("congestion_control", |text| {
-        let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if text.is_empty() || text.len() > 15 || !text.chars().all(fine) {
-            return Err("write a name such as cubic or bbr".to_owned());
+fn build_kind(keys: &MeasureKeys, at: &str, document: &ConfigDocument<'_>) -> MeasureKind {
+    let time_or = |usual_s| keys.time.unwrap_or(Duration::from_secs(usual_s));
+    let congestion_control = keys.congestion_control.clone();
+    if let Some(name) = &congestion_control {
+        let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if name.len() > 15 || !name.chars().all(is_legal) {
+            let advice = "write a name such as cubic or bbr";
+            document.reject(&format!("{at}.congestion_control"), "is invalid", advice);
         }
-        Ok(text.to_owned())
-    })
+    }
+    match keys.kind {
+        KindWord::Path => MeasureKind::Path {
+            count: keys.count.unwrap_or(10),
+            protocol: keys.protocol.unwrap_or(ProbeProtocol::Icmp),
+        },
+        KindWord::Available => MeasureKind::Available {
+            mode: keys.mode.unwrap_or(AvailableEffort::Light),
+        },
+        KindWord::Throughput => MeasureKind::Throughput {
+            time: time_or(10),
+            streams: keys.streams,
+            window_bytes: keys.window,
+            congestion_control,
+            rate: keys.rate,
+        },
+        KindWord::Tune => MeasureKind::Tune {
+            time: time_or(5),
+            probes: keys.probes.unwrap_or(10),
+            congestion_control,
+        },
+        KindWord::Load => MeasureKind::Load {
+            time: time_or(10),
+            streams: keys.streams.unwrap_or(1),
+            rate: keys.rate,
+            scavenger: keys.scavenger.unwrap_or(false),
+        },
+        KindWord::Host => MeasureKind::Host,
+    }
 }

@@ -1,41 +1,41 @@
 //! Checks across tables: runs longer than their interval, budgets smaller than a run, links busy
 //! for more than 100 % of the time.
 
-use super::section_table::format_long_duration;
-use super::watch_file_problem::ProblemCollector;
 use super::{HostSetKind, MeasureConfig, MeasureKind, WatchFile};
 use crate::watch::measure_jobs::{count_runs_per_path, find_path_rate};
 use crate::watch::mesh_rounds;
 use crate::watch::watch_forecast::{self, ResourceShare};
+use longhaul_config::ConfigDocument;
+use longhaul_config::config_values::format_long_duration;
 use longhaul_model::units::Bytes;
 use std::time::Duration;
 
 /// The maximum number of pairs in all sets.
 const PAIRS_MAX: usize = 2_000_000;
 
-pub(super) fn check_watch_file(file: &WatchFile, found: &ProblemCollector) {
+pub(super) fn check_watch_file(file: &WatchFile, document: &ConfigDocument<'_>) {
     // A collector need not measure anything itself.
-    if file.measures.is_empty() && file.api.senders.is_empty() && found.is_empty() {
+    if file.measures.is_empty() && file.api.senders.is_empty() && document.is_valid() {
         let advice = "write [[measure]] with name, kind and every";
-        found.add(1, "measure", "the file has no measurement", advice);
+        document.add("measure", "the file has no measurement", advice);
     }
     let agents = mesh_rounds::list_agents(file);
-    if has_too_many_pairs(file, &agents, found) {
+    if has_too_many_pairs(file, &agents, document) {
         return;
     }
     for measure in &file.measures {
-        check_targets(file, measure, &agents, found);
-        check_interval(measure, found);
-        check_budget(file, measure, &agents, found);
+        check_targets(file, measure, &agents, document);
+        check_interval(measure, document);
+        check_budget(file, measure, &agents, document);
     }
     // Other problems would distort the shares of time.
-    if found.is_empty() {
-        check_resource_shares(file, found);
-        check_mesh_cycle(file, found);
+    if document.is_valid() {
+        check_resource_shares(file, document);
+        check_mesh_cycle(file, document);
     }
 }
 
-fn has_too_many_pairs(file: &WatchFile, agents: &[usize], found: &ProblemCollector) -> bool {
+fn has_too_many_pairs(file: &WatchFile, agents: &[usize], document: &ConfigDocument<'_>) -> bool {
     let pairs = file.sets.iter().map(|set| match set.kind {
         HostSetKind::Mesh => set.hosts.len() * set.hosts.len() / 2,
         HostSetKind::Group | HostSetKind::Target => set.hosts.len() * agents.len(),
@@ -43,8 +43,7 @@ fn has_too_many_pairs(file: &WatchFile, agents: &[usize], found: &ProblemCollect
     let pairs: usize = pairs.sum();
     if pairs > PAIRS_MAX {
         let what = format!("{pairs} pairs of hosts are too many");
-        found.add(
-            1,
+        document.add(
             "mesh",
             what,
             format!("make meshes smaller; at most {PAIRS_MAX} pairs are allowed"),
@@ -57,19 +56,22 @@ fn check_targets(
     file: &WatchFile,
     measure: &MeasureConfig,
     agents: &[usize],
-    found: &ProblemCollector,
+    document: &ConfigDocument<'_>,
 ) {
     let has_pairs = || !mesh_rounds::list_pairs(file, &measure.sets, agents).is_empty();
     // Problems of the sets have been reported already.
-    if measure.kind == MeasureKind::Host || !found.is_empty() || has_pairs() {
+    if measure.kind == MeasureKind::Host || !document.is_valid() || has_pairs() {
         return;
     }
-    let key = format!("measure.{}.groups", measure.name);
     let advice = "name a group with hosts other than the agent's own";
-    found.add(measure.line, key, "there is no host to measure", advice);
+    document.add(
+        &format!("{}.groups", measure.at),
+        "there is no host to measure",
+        advice,
+    );
 }
 
-fn check_interval(measure: &MeasureConfig, found: &ProblemCollector) {
+fn check_interval(measure: &MeasureConfig, document: &ConfigDocument<'_>) {
     let runs = count_runs_per_path(measure);
     let needs = measure.kind.min_duration() * runs;
     if needs <= measure.every {
@@ -89,19 +91,14 @@ fn check_interval(measure: &MeasureConfig, found: &ProblemCollector) {
         "write at least {} s, or shorten the run",
         format_seconds(needs)
     );
-    found.add(
-        measure.every_line,
-        format!("measure.{}.every", measure.name),
-        what,
-        advice,
-    );
+    document.add(&format!("{}.every", measure.at), what, advice);
 }
 
 fn check_budget(
     file: &WatchFile,
     measure: &MeasureConfig,
     agents: &[usize],
-    found: &ProblemCollector,
+    document: &ConfigDocument<'_>,
 ) {
     let pairs = mesh_rounds::list_pairs(file, &measure.sets, agents);
     let most = pairs
@@ -111,27 +108,25 @@ fn check_budget(
     let Some(most) = most.filter(|_| measure.kind != MeasureKind::Host) else {
         return;
     };
-    let too_small = |line: usize, key: String, budget: u64| {
-        let what = format!(
-            "{} is less than one run of `{}` can send, {}",
-            Bytes(budget),
-            measure.name,
-            Bytes(most)
-        );
-        let advice = "raise it, or lower time or rate of the run";
-        found.add(line, key, what, advice);
-    };
-    if let Some(budget) = measure.bytes_per_day.filter(|budget| *budget < most) {
-        let key = format!("measure.{}.bytes_per_day", measure.name);
-        too_small(measure.budget_line, key, budget);
-    }
-    if let Some(budget) = file.agent.bytes_per_day.filter(|budget| *budget < most) {
-        too_small(file.agent.line, "agent.bytes_per_day".to_owned(), budget);
+    for (at, budget) in [
+        (measure.at.as_str(), measure.bytes_per_day),
+        ("agent", file.agent.bytes_per_day),
+    ] {
+        if let Some(budget) = budget.filter(|budget| *budget < most) {
+            let what = format!(
+                "{} is less than one run of `{}` can send, {}",
+                Bytes(budget),
+                measure.name,
+                Bytes(most)
+            );
+            let advice = "raise it, or lower time or rate of the run";
+            document.add(&format!("{at}.bytes_per_day"), what, advice);
+        }
     }
 }
 
 /// Heavy runs lock host, interface and link, so their durations add up.
-fn check_resource_shares(file: &WatchFile, found: &ProblemCollector) {
+fn check_resource_shares(file: &WatchFile, document: &ConfigDocument<'_>) {
     if let Some(busiest) = watch_forecast::compute_shares(file)
         .first()
         .filter(|it| it.share > 1.0)
@@ -142,15 +137,8 @@ fn check_resource_shares(file: &WatchFile, found: &ProblemCollector) {
             .max_by(|a, b| (a.1 * a.2 as f64).total_cmp(&(b.1 * b.2 as f64)));
         let measure =
             heaviest.and_then(|(name, ..)| file.measures.iter().find(|it| it.name == *name));
-        let (line, key) = measure.map_or((1, String::new()), |it| {
-            (it.every_line, format!("measure.{}.every", it.name))
-        });
-        found.add(
-            line,
-            key,
-            format_share(busiest),
-            "measure less often, or shorter",
-        );
+        let at = measure.map_or_else(String::new, |it| format!("{}.every", it.at));
+        document.add(&at, format_share(busiest), "measure less often, or shorter");
     }
 }
 
@@ -177,8 +165,8 @@ fn format_share(share: &ResourceShare) -> String {
 }
 
 /// Each pair of a mesh has one turn per cycle, which all measurements share.
-fn check_mesh_cycle(file: &WatchFile, found: &ProblemCollector) {
-    let Some(turns) = watch_forecast::forecast_mesh(file).filter(|_| found.is_empty()) else {
+fn check_mesh_cycle(file: &WatchFile, document: &ConfigDocument<'_>) {
+    let Some(turns) = watch_forecast::forecast_mesh(file).filter(|_| document.is_valid()) else {
         return;
     };
     let cycle = Duration::from_micros(turns.cycle_us.unsigned_abs());
@@ -203,12 +191,11 @@ fn check_mesh_cycle(file: &WatchFile, found: &ProblemCollector) {
             terms.join(" + "),
             asked * 100.0
         );
-        let key = format!("measure.{}.every", quickest.name);
         let advice = format!(
             "measure heavy ones less often; the min for one is {}",
             format_long_duration(cycle)
         );
-        found.add(quickest.every_line, key, what, advice);
+        document.add(&format!("{}.every", quickest.at), what, advice);
     }
 }
 

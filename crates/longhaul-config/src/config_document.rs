@@ -1,0 +1,408 @@
+//! A TOML document that is read into structs, and that knows the line of every value.
+//!
+//! Serde stops at the first error. To find all of them, the refused value is noted and removed, and
+//! the document is read again without it. What remains is checked by the caller, who reports
+//! further problems by the dotted path of a value (`measure.3.every`, lists count from 0).
+
+use crate::config_problem::{ConfigProblem, ConfigProblems, quote_value, suggest_known};
+use serde::de::DeserializeOwned;
+use serde_path_to_error::Segment;
+use std::cell::RefCell;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue, ValueDeserializer};
+
+/// The maximum number of reported syntax errors.
+const MAX_SYNTAX_ERRORS: usize = 20;
+/// The maximum number of times that a document is read, each time without one more wrong value.
+const MAX_READS: usize = 200;
+/// The distance of the offsets of two edits; all offsets below are in the file.
+const EDIT_STRIDE: usize = 1 << 32;
+
+/// Rules for the texts of problems.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ConfigRules {
+    /// The keys that name a table of a list in problems; the others have a number.
+    pub labels: &'static [&'static str],
+    /// Advice for required keys that are missing, by `table.key`.
+    pub required: &'static [(&'static str, &'static str)],
+}
+
+/// A TOML document.
+pub struct ConfigDocument<'t> {
+    file: &'t str,
+    text: &'t str,
+    rules: ConfigRules,
+    /// The texts of `--set` edits.
+    edits: Vec<&'t str>,
+    /// The document as written.
+    written: DeValue<'t>,
+    /// The document without the refused values.
+    rest: Spanned<DeValue<'t>>,
+    problems: RefCell<Vec<ConfigProblem>>,
+}
+
+/// The origin of the values of an edit.
+#[derive(Debug, Clone, Copy)]
+pub struct EditOrigin(usize);
+
+impl EditOrigin {
+    /// Returns a value whose problems name the edit.
+    pub fn mark<'t>(self, value: DeValue<'t>) -> Spanned<DeValue<'t>> {
+        let value = match value {
+            DeValue::Array(list) => {
+                let marked = list.into_iter().map(|it| self.mark_offset(it));
+                DeValue::Array(marked.collect())
+            }
+            DeValue::Table(table) => {
+                let marked = table.into_iter().map(|(key, it)| {
+                    let key = Spanned::new(self.0..self.0, key.into_inner());
+                    (key, self.mark_offset(it))
+                });
+                DeValue::Table(marked.collect())
+            }
+            scalar => scalar,
+        };
+        Spanned::new(self.0..self.0, value)
+    }
+
+    /// Elements of a list keep different spans.
+    fn mark_offset<'t>(self, value: Spanned<DeValue<'t>>) -> Spanned<DeValue<'t>> {
+        let offset = value.span().start % EDIT_STRIDE;
+        EditOrigin(self.0 - self.0 % EDIT_STRIDE + offset).mark(value.into_inner())
+    }
+
+    /// Returns a key that belongs to the edit.
+    pub fn mark_key(self, key: &str) -> Spanned<DeString<'static>> {
+        Spanned::new(self.0..self.0, DeString::Owned(key.to_owned()))
+    }
+}
+
+/// A value found by its path.
+struct ValuePosition<'d, 't> {
+    offset: usize,
+    key: String,
+    /// Absent: the value is missing, and the offset is that of its table.
+    value: Option<&'d DeValue<'t>>,
+    /// True: the value is an element of a list.
+    is_element: bool,
+}
+
+impl<'t> ConfigDocument<'t> {
+    /// Parses TOML text. Problems call the file `file`.
+    ///
+    /// # Errors
+    /// The syntax errors of the text.
+    pub fn parse(file: &'t str, text: &'t str, rules: ConfigRules) -> Result<Self, ConfigProblems> {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let document = ConfigDocument {
+            file,
+            text,
+            rules,
+            edits: Vec::new(),
+            written: DeValue::Boolean(false),
+            rest: Spanned::new(0..0, DeValue::Table(table.into_inner())),
+            problems: RefCell::default(),
+        };
+        for error in errors.iter().take(MAX_SYNTAX_ERRORS) {
+            let offset = error.span().map_or(0, |span| span.start);
+            let what = error.message().trim().replace('\n', ", ");
+            document.push(
+                offset,
+                String::new(),
+                what,
+                "correct the TOML syntax of this line",
+            );
+        }
+        document
+            .into_result(Some(()))
+            .map(|((), document)| document)
+    }
+
+    /// Changes the document before it is read. Problems of values that the origin marks show `edit`.
+    pub fn edit<T>(
+        &mut self,
+        edit: &'t str,
+        change: impl FnOnce(&mut Spanned<DeValue<'t>>, EditOrigin) -> T,
+    ) -> T {
+        self.edits.push(edit);
+        change(&mut self.rest, EditOrigin(self.edits.len() * EDIT_STRIDE))
+    }
+
+    /// Reads the document. Wrong values are noted and left out; returns `None` if nothing remains.
+    pub fn read<T: DeserializeOwned>(&mut self) -> Option<T> {
+        self.written = self.rest.get_ref().clone();
+        for _ in 0..MAX_READS {
+            let rest = ValueDeserializer::from(self.rest.clone());
+            let error = match serde_path_to_error::deserialize(rest) {
+                Ok(value) => return Some(value),
+                Err(error) => error,
+            };
+            let steps = error.path().iter().filter_map(|step| match step {
+                Segment::Seq { index } => Some(index.to_string()),
+                Segment::Map { key } => Some(key.clone()),
+                Segment::Enum { .. } | Segment::Unknown => None,
+            });
+            self.refuse(steps.collect(), error.inner().message())?;
+        }
+        None
+    }
+
+    /// Notes the error of the value at `path`, and removes the value. Returns `None` if that is the
+    /// whole document.
+    fn refuse(&mut self, mut path: Vec<String>, message: &str) -> Option<()> {
+        // Serde gives the names in backticks: the field, then those that are known.
+        let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+        if message.starts_with("unknown field ") {
+            path.pop();
+            self.refuse_unknown_keys(&path, &names[1..]);
+            return Some(());
+        }
+        if message.starts_with("missing field ") {
+            self.add_missing(&path, names.first().unwrap_or(&""));
+        } else {
+            let position = self.find(&path);
+            let (what, advice) = describe_error(message, &names, &position);
+            self.push(position.offset, position.key, what, advice);
+        }
+        let last = path.pop()?;
+        match find_mut(self.rest.get_mut(), &path)? {
+            DeValue::Table(table) => drop(table.remove(last.as_str())),
+            DeValue::Array(list) => {
+                let index: usize = last.parse().ok()?;
+                let kept = list.iter().enumerate().filter(|(at, _)| *at != index);
+                *list = kept.map(|(_, value)| value.clone()).collect();
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn add_missing(&self, table: &[String], field: &str) {
+        let name = table.iter().rfind(|it| it.parse::<usize>().is_err());
+        let at = name.map_or(field.to_owned(), |name| format!("{name}.{field}"));
+        let position = self.find(&[table, &[field.to_owned()]].concat());
+        // A value that is there was refused before.
+        if position.value.is_none() {
+            let advice = self.rules.required.iter().find(|(key, _)| *key == at);
+            let advice = advice.map_or("", |(_, advice)| advice);
+            self.push(position.offset, position.key, "missing", advice);
+        }
+    }
+
+    fn refuse_unknown_keys(&mut self, path: &[String], known: &[&str]) {
+        let Some(DeValue::Table(table)) = find_mut(self.rest.get_mut(), path) else {
+            return;
+        };
+        let unknown: Vec<_> = table
+            .iter()
+            .map(|(key, value)| (value.span().start, key.get_ref().to_string()))
+            .filter(|(_, name)| !known.contains(&name.as_str()))
+            .collect();
+        for (_, name) in &unknown {
+            table.remove(name.as_str());
+        }
+        let table = self.find(path).key;
+        for (offset, name) in unknown {
+            let name = quote_value(&name);
+            let name = name.trim_matches('`');
+            let advice = suggest_known(name, known.iter().copied());
+            self.push(offset, join_key(&table, name), "unknown key", advice);
+        }
+    }
+
+    /// Finds the value at a path. The index in a list counts the values that were not refused.
+    fn find(&self, path: &[impl AsRef<str>]) -> ValuePosition<'_, 't> {
+        let mut position = ValuePosition {
+            offset: 0,
+            key: String::new(),
+            value: Some(&self.written),
+            is_element: false,
+        };
+        let mut rest = Some(self.rest.get_ref());
+        for step in path.iter().map(AsRef::as_ref) {
+            position.is_element = matches!(position.value, Some(DeValue::Array(_)));
+            match position.value {
+                Some(DeValue::Array(list)) => {
+                    let index = step.parse::<usize>().unwrap_or(usize::MAX);
+                    let left = rest.and_then(|it| it.get(index));
+                    let number = left
+                        .and_then(|it| list.iter().position(|written| written.span() == it.span()))
+                        .unwrap_or(index);
+                    rest = left.map(Spanned::get_ref);
+                    let Some(element) = list.get(number) else {
+                        break;
+                    };
+                    position.offset = element.span().start;
+                    position.value = Some(element.get_ref());
+                    if let DeValue::Table(table) = element.get_ref() {
+                        position.key = join_key(&position.key, &self.label_table(table, number));
+                    }
+                }
+                Some(DeValue::Table(table)) => {
+                    position.key = join_key(&position.key, step);
+                    rest = rest.and_then(|it| it.get(step)).map(Spanned::get_ref);
+                    let entry = table.get_key_value(step);
+                    position.value = entry.map(|(_, value)| value.get_ref());
+                    // The span of a table may start at its first key; users look for its name.
+                    position.offset = match entry {
+                        Some((key, value)) if value.get_ref().is_table() => key.span().start,
+                        Some((_, value)) => value.span().start,
+                        None => break,
+                    };
+                }
+                // A single value may stand for a list of one.
+                _ => break,
+            }
+        }
+        position
+    }
+
+    /// Returns the name of a table in a list, or its number from 1.
+    fn label_table(&self, table: &DeTable<'_>, number: usize) -> String {
+        let mut names = self.rules.labels.iter().filter_map(|key| table.get(*key));
+        let name = names.next().and_then(|it| it.get_ref().as_str());
+        let is_plain = |it: &&str| crate::config_values::is_name(it);
+        name.filter(is_plain)
+            .map_or_else(|| (number + 1).to_string(), str::to_owned)
+    }
+
+    fn push(&self, offset: usize, key: String, what: impl Into<String>, advice: impl Into<String>) {
+        let edit = (offset / EDIT_STRIDE).checked_sub(1);
+        self.problems.borrow_mut().push(ConfigProblem {
+            line: self.find_line(offset),
+            edit: edit.and_then(|index| Some((*self.edits.get(index)?).to_owned())),
+            key,
+            what: what.into(),
+            advice: advice.into(),
+        });
+    }
+
+    /// Adds a problem at the value with this dotted path, or at its table if there is no value.
+    pub fn add(&self, path: &str, what: impl Into<String>, advice: impl Into<String>) {
+        let position = self.find_dotted(path);
+        self.push(position.offset, position.key, what, advice);
+    }
+
+    /// Adds a problem that quotes the value.
+    pub fn reject(&self, path: &str, why: &str, advice: impl Into<String>) {
+        let position = self.find_dotted(path);
+        let value = position.value.map_or_else(String::new, describe_value);
+        self.push(
+            position.offset,
+            position.key,
+            format!("{value} {why}"),
+            advice,
+        );
+    }
+
+    /// Returns whether the file has a value with this dotted path, be it right or wrong.
+    pub fn has(&self, path: &str) -> bool {
+        self.find_dotted(path).value.is_some()
+    }
+
+    /// Returns the line of the value with this dotted path, or of its table.
+    pub fn line(&self, path: &str) -> usize {
+        self.find_line(self.find_dotted(path).offset)
+    }
+
+    fn find_line(&self, offset: usize) -> usize {
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        1 + before.iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    fn find_dotted(&self, path: &str) -> ValuePosition<'_, 't> {
+        self.find(&path.split('.').collect::<Vec<&str>>())
+    }
+
+    /// Returns whether no problem was found so far.
+    pub fn is_valid(&self) -> bool {
+        self.problems.borrow().is_empty()
+    }
+
+    /// Returns `value` and the document if there are no problems.
+    ///
+    /// # Errors
+    /// All problems.
+    pub fn into_result<T>(self, value: Option<T>) -> Result<(T, Self), ConfigProblems> {
+        let list = self.problems.take();
+        match value {
+            Some(value) if list.is_empty() => Ok((value, self)),
+            _ => Err(ConfigProblems::new(self.file, list)),
+        }
+    }
+}
+
+fn find_mut<'d, 't>(root: &'d mut DeValue<'t>, path: &[String]) -> Option<&'d mut DeValue<'t>> {
+    path.iter().try_fold(root, |value, step| match value {
+        DeValue::Table(table) => Some(table.get_mut(step.as_str())?.get_mut()),
+        DeValue::Array(list) => Some(list.get_mut(step.parse::<usize>().ok()?)?.get_mut()),
+        _ => None,
+    })
+}
+
+fn join_key(table: &str, key: &str) -> String {
+    match table {
+        "" => key.to_owned(),
+        table => format!("{table}.{key}"),
+    }
+}
+
+fn describe_value(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => quote_value(text),
+        DeValue::Integer(number) => quote_value(&number.to_string()),
+        DeValue::Float(number) => quote_value(&number.to_string()),
+        DeValue::Boolean(value) => format!("`{value}`"),
+        DeValue::Datetime(moment) => quote_value(&moment.to_string()),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}
+
+/// Returns what is wrong, and the advice, for a message of serde or of a value's own type. Those
+/// have the form `is …; advice`.
+fn describe_error(
+    message: &str,
+    names: &[&str],
+    position: &ValuePosition<'_, '_>,
+) -> (String, String) {
+    let value = position.value.map_or_else(String::new, describe_value);
+    if message.starts_with("unknown variant ") {
+        let key = position.key.rsplit('.').next().unwrap_or_default();
+        let word = names.first().copied().unwrap_or_default();
+        let advice = suggest_known(word, names.iter().skip(1).copied());
+        let key = if position.is_element { "entry" } else { key };
+        return (format!("unknown {key} {value}"), advice);
+    }
+    let expected = message
+        .split_once(", expected ")
+        .map(|(_, expected)| expected);
+    let expected = match message {
+        "wanted string or table" => Some("a string"),
+        _ => expected.filter(|_| message.starts_with("invalid ")),
+    };
+    let (why, advice) = match expected {
+        Some("a string") => ("is not a string", "put it in quotes"),
+        Some("a boolean") => ("is neither true nor false", "write true or false"),
+        Some("a sequence") => (
+            "is not a list",
+            "write [[…]] for tables, or [\"one\", \"two\"]",
+        ),
+        Some(it) if it.starts_with("struct ") || it == "a map" => {
+            let advice = format!("write [{}] and its keys below it", position.key);
+            return (format!("{value} is not a table"), advice);
+        }
+        Some(other) => {
+            return (
+                format!("{value} is not allowed here"),
+                format!("write {other}"),
+            );
+        }
+        None => message.split_once("; ").unwrap_or((message, "")),
+    };
+    let what = match why.starts_with("is ") {
+        true => format!("{value} {why}"),
+        false => why.to_owned(),
+    };
+    (what, advice.to_owned())
+}

@@ -1,0 +1,350 @@
+//! `[notify]`, `[collector]`, `[database]` and `[api]`: other programs that the agent talks to.
+
+use super::agent_sections::{DAY_S, MAX_RETAIN_S};
+use super::{SecretFileState, WatchFileReader};
+use longhaul_config::{config_values, quote_value};
+use serde::Deserialize;
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The maximum number of words in a command.
+const MAX_COMMAND_WORDS: usize = 64;
+/// The maximum number of sending agents.
+const MAX_SENDERS: usize = 10_000;
+/// Advice for a build without the ClickHouse driver.
+pub const BUILD_WITH_CLICKHOUSE: &str =
+    "install a package, or build with `cargo build --release --features clickhouse`";
+/// The maximum number of servers of a database.
+const MAX_URLS: usize = 64;
+const DEFAULT_SPOOL_BYTES: u64 = 1 << 30;
+/// The smallest useful spool; the file system limits it anyway.
+const MIN_SPOOL_BYTES: u64 = 1 << 20;
+const MAX_SPOOL_BYTES: u64 = 1 << 40;
+
+/// Notifications of events by webhook or command.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NotifySection {
+    pub webhook: Option<WebhookConfig>,
+    /// Program and arguments. The event is written to its standard input as JSON.
+    #[serde(deserialize_with = "config_values::texts")]
+    pub command: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookConfig {
+    #[serde(deserialize_with = "config_values::line")]
+    pub url: String,
+    pub token_file: Option<PathBuf>,
+}
+
+/// A collector that results are sent to.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CollectorSection {
+    #[serde(deserialize_with = "config_values::line")]
+    pub url: String,
+    pub token_file: Option<PathBuf>,
+    /// CA certificates for the collector as PEM; absent: those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// The maximum number of bytes kept for the collector beyond `[retain]`.
+    #[serde(
+        default = "default_spool_bytes",
+        deserialize_with = "config_values::bytes::<_, _, u64, MIN_SPOOL_BYTES, MAX_SPOOL_BYTES>"
+    )]
+    pub spool_bytes: u64,
+}
+
+/// A ClickHouse database that agents share, to which results are sent and from which the page
+/// reads.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseSection {
+    /// Servers of one database; if one does not respond, the next is tried.
+    #[serde(rename = "url", deserialize_with = "config_values::texts")]
+    pub urls: Vec<String>,
+    #[serde(default = "default_database", deserialize_with = "config_values::name")]
+    pub name: String,
+    #[serde(default = "default_user", deserialize_with = "config_values::name")]
+    pub user: String,
+    pub password_file: Option<PathBuf>,
+    /// Name of the cluster in the servers' configuration; absent: a single server.
+    #[serde(default, deserialize_with = "config_values::name")]
+    pub cluster: Option<String>,
+    /// The maximum number of bytes kept for the database beyond `[retain]`.
+    #[serde(
+        default = "default_spool_bytes",
+        deserialize_with = "config_values::bytes::<_, _, u64, MIN_SPOOL_BYTES, MAX_SPOOL_BYTES>"
+    )]
+    pub spool_bytes: u64,
+    /// The retention of runs and values in the database; absent: this agent deletes nothing there.
+    #[serde(
+        default,
+        deserialize_with = "config_values::duration::<_, _, DAY_S, MAX_RETAIN_S>"
+    )]
+    pub retain: Option<Duration>,
+}
+
+fn default_spool_bytes() -> u64 {
+    DEFAULT_SPOOL_BYTES
+}
+
+fn default_database() -> String {
+    "longhaul".to_owned()
+}
+
+fn default_user() -> String {
+    "default".to_owned()
+}
+
+/// `[api]` as written.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ApiKeys {
+    token_file: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    agent: Vec<SenderConfig>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApiSection {
+    pub token_file: Option<PathBuf>,
+    /// Present: page and API use TLS.
+    pub tls: Option<TlsFiles>,
+    /// Agents that send their results here.
+    pub senders: Vec<SenderConfig>,
+}
+
+/// Certificate and key files, both PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// An agent that sends its results here.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SenderConfig {
+    #[serde(deserialize_with = "config_values::name")]
+    pub name: String,
+    pub token_file: PathBuf,
+    /// May also send results of which it is neither end.
+    #[serde(default)]
+    pub relay: bool,
+}
+
+impl WatchFileReader<'_, '_> {
+    /// Checks a secret file without exposing its content.
+    pub(super) fn check_secret(&self, at: &str, path: Option<&Path>) {
+        let Some(path) = path else {
+            return;
+        };
+        let name = quote_value(&path.to_string_lossy());
+        let (what, advice) = match (self.check_secret)(path) {
+            SecretFileState::Private => return,
+            SecretFileState::Unreadable(why) => (
+                format!("cannot read {name}: {why}"),
+                "write the token into this file, readable by the agent's user".to_owned(),
+            ),
+            SecretFileState::Empty => (
+                format!("{name} is empty"),
+                "write the token into its first line".to_owned(),
+            ),
+            SecretFileState::Open(mode) => (
+                format!("{name} can be read by other users (mode {mode:03o})"),
+                format!("run `chmod 600 {}`", name.trim_matches('`')),
+            ),
+        };
+        self.document.add(at, what, advice);
+    }
+
+    /// Checks a URL. User and password are rejected, because they would be secrets in the file; so
+    /// problems do not repeat the value.
+    fn check_url(&self, at: &str, url: &str, schemes: &[&str]) {
+        let host = schemes.iter().find_map(|scheme| {
+            let rest = url.strip_prefix(scheme)?.strip_prefix("://")?;
+            rest.split(['/', '?', '#']).next()
+        });
+        let host = host.filter(|host| !host.is_empty() && !url.contains(char::is_whitespace));
+        let advice = match host {
+            Some(host) if host.contains('@') => {
+                "put user and password into a token file".to_owned()
+            }
+            Some(_) => return,
+            None => format!("write {}://HOST/…", schemes.join(":// or ")),
+        };
+        self.document.add(at, "the value is invalid", advice);
+    }
+
+    pub(super) fn check_notify(&self, section: &NotifySection) {
+        if let Some(webhook) = &section.webhook {
+            let at = "notify.webhook.url";
+            self.check_url(at, &webhook.url, &["https", "http"]);
+            self.check_secret("notify.webhook.token_file", webhook.token_file.as_deref());
+            if webhook.token_file.is_some() && webhook.url.starts_with("http://") {
+                let what = "would send the token unencrypted";
+                self.document
+                    .add(at, what, "use https, or remove token_file");
+            }
+        }
+        if let Some(words) = &section.command {
+            let has_path = words.first().is_some_and(|it| it.starts_with('/'));
+            if !has_path || words.len() > MAX_COMMAND_WORDS {
+                let why = "does not start with a full path";
+                let advice = "write [\"/full/path/of/program\", \"argument\"]";
+                self.document.reject("notify.command", why, advice);
+            }
+        }
+    }
+
+    pub(super) fn check_collector(&self, section: &CollectorSection) {
+        self.check_url("collector.url", &section.url, &["https"]);
+        self.check_secret("collector.token_file", section.token_file.as_deref());
+    }
+
+    pub(super) fn check_database(&self, section: &DatabaseSection) {
+        if !cfg!(feature = "clickhouse") {
+            let what = "this program was built without ClickHouse";
+            self.document.add("database", what, BUILD_WITH_CLICKHOUSE);
+        }
+        if self.document.has("collector") {
+            let advice = "remove [collector] or [database]: results go to one destination";
+            self.document
+                .add("database", "conflicts with [collector]", advice);
+        }
+        if section.urls.is_empty() || section.urls.len() > MAX_URLS {
+            let what = format!("{} URLs are given", section.urls.len());
+            let advice = format!("write 1 to {MAX_URLS} URLs");
+            self.document.add("database.url", what, advice);
+        }
+        for (number, url) in section.urls.iter().enumerate() {
+            let at = format!("database.url.{number}");
+            self.check_url(&at, url, &["http", "https"]);
+            let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+            if rest.trim_end_matches('/').contains(['/', '?', '#']) {
+                let advice =
+                    "write only scheme, host and port; set the database with the key `name`";
+                self.document.add(&at, "the value is invalid", advice);
+            }
+        }
+        self.check_secret("database.password_file", section.password_file.as_deref());
+    }
+
+    pub(super) fn build_api(&self, keys: ApiKeys, listen: Option<SocketAddr>) -> ApiSection {
+        if let Some(listen) = listen.filter(|it| !it.ip().is_loopback())
+            && !self.document.has("api.token_file")
+        {
+            let what = format!("`{listen}` can be reached from other hosts");
+            let advice = "set token_file in [api], or listen on 127.0.0.1";
+            self.document.add("agent.listen", what, advice);
+        }
+        self.check_secret("api.token_file", keys.token_file.as_deref());
+        self.check_secret("api.key", keys.key.as_deref());
+        for (here, there, advice) in [
+            (
+                "key",
+                "certificate",
+                "name the PEM file with the key of the certificate",
+            ),
+            (
+                "certificate",
+                "key",
+                "name the PEM file with the certificate and its intermediate certificates",
+            ),
+        ] {
+            let [here, there] = [here, there].map(|key| format!("api.{key}"));
+            if self.document.has(&there) && !self.document.has(&here) {
+                self.document.add(&here, "missing", advice);
+            }
+        }
+        self.check_senders(&keys.agent);
+        ApiSection {
+            token_file: keys.token_file,
+            tls: keys
+                .certificate
+                .zip(keys.key)
+                .map(|(certificate, key)| TlsFiles { certificate, key }),
+            senders: keys.agent,
+        }
+    }
+
+    fn check_senders(&self, senders: &[SenderConfig]) {
+        if senders.len() > MAX_SENDERS {
+            let what = format!("{} agents are too many", senders.len());
+            let advice = format!("declare at most {MAX_SENDERS}");
+            self.document.add("api.agent", what, advice);
+            return;
+        }
+        let mut names = HashSet::new();
+        for (index, sender) in senders.iter().enumerate() {
+            let at = format!("api.agent.{index}");
+            self.check_secret(&format!("{at}.token_file"), Some(&sender.token_file));
+            if !names.insert(&sender.name) {
+                let advice = "declare each agent once, with a token of its own";
+                self.document
+                    .reject(&format!("{at}.name"), "is repeated", advice);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, feature = "clickhouse"))]
+mod tests {
+    use super::super::{SecretFileState, WatchFile, WatchFileContext, parse_watch_file};
+    use longhaul_config::ConfigProblems;
+
+    fn read(section: &str) -> Result<WatchFile, ConfigProblems> {
+        let text = format!(
+            "[agent]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[host]]\nname = \"c\"\n\
+             [[group]]\nname = \"g\"\nhosts = [\"b\", \"c\"]\n[[measure]]\nname = \"m\"\n\
+             kind = \"path\"\nevery = \"10 min\"\n{section}"
+        );
+        let look = |_: &std::path::Path| SecretFileState::Private;
+        let here = WatchFileContext {
+            agent: None,
+            check_secret: &look,
+        };
+        parse_watch_file("watch.toml", &text, &here)
+    }
+
+    #[test]
+    fn a_database_is_named_by_its_url_alone() {
+        let file = read("[database]\nurl = \"http://db:8123\"").expect("a file");
+        let database = file.database.expect("a database");
+        assert_eq!(database.urls, ["http://db:8123"]);
+        assert_eq!((&*database.name, &*database.user), ("longhaul", "default"));
+        assert_eq!((database.cluster, database.password_file), (None, None));
+    }
+
+    #[test]
+    fn several_urls_lead_to_one_database() {
+        let section = "[database]\nurl = [\"https://a\", \"https://b:9\"]\nname = \"fleet\"\n\
+                       user = \"agent\"\npassword_file = \"secret\"\ncluster = \"mesh\"";
+        let database = read(section).expect("a file").database.expect("a database");
+        assert_eq!(database.urls, ["https://a", "https://b:9"]);
+        assert_eq!(database.cluster.as_deref(), Some("mesh"));
+    }
+
+    #[test]
+    fn a_wrong_url_is_told_and_never_repeated() {
+        for (url, advice) in [
+            ("\"http://me:hunter2@db\"", "token file"),
+            ("\"http://db/longhaul\"", "`name`"),
+            ("\"ftp://db\"", "http:// or https://"),
+            ("[]", "write 1 to"),
+        ] {
+            let problems = read(&format!("[database]\nurl = {url}")).expect_err(url);
+            let text = problems.to_string();
+            assert!(text.contains(advice), "{text}");
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+        let both = "[collector]\nurl = \"https://c\"\n[database]\nurl = \"http://db\"";
+        let text = read(both).expect_err("both").to_string();
+        assert!(text.contains("one destination"), "{text}");
+    }
+}
