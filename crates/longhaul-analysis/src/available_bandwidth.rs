@@ -77,7 +77,7 @@ pub fn conclude_available(
         ))
     });
     if observation.loopback {
-        let text = "both ends are one host, with no link between them: rates are those of the host";
+        let text = "both ends are the same host with no link between them: the rates are those of the host";
         conclusion.caveats.push(ReportCaveat::new("loopback", text));
     }
     conclusion.analysis.forward = forward;
@@ -99,13 +99,13 @@ fn conclude_direction(
     if let Some(fallback) = plan.uncooperative {
         conclusion.caveats.push(ReportCaveat::new(
             "uncooperative",
-            format!("{word}: by one end alone; a share and a bound, no available bandwidth"),
+            format!("{word}: measured from one end only: the throughput of one TCP connection or a bound, not available bandwidth"),
         ));
         if let Some(share) = one_ended_estimate::estimate_idle_share(probing)
             .filter(|_| fallback == FallbackMethod::IcmpEcho)
         {
             let text = format!(
-                "{word}: the worse direction is idle at least {} of the time",
+                "{word}: the busier direction is idle at least {} of the time",
                 format_whole_percent(share)
             );
             conclusion

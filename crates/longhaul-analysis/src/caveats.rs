@@ -55,12 +55,12 @@ fn check_ramp_only(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<Rep
     Some(if untold && scene.arrivals.bins.len() < 2 {
         ReportCaveat::new(
             "no_course",
-            "The receiver did not tell when payload arrived; the goodput is that of the whole run",
+            "The receiver reported no samples; goodput is the mean of the whole run",
         )
     } else {
         ReportCaveat::new(
             "ramp_only",
-            "No steady part was found; the goodput is that of the last quarter of the run",
+            "The rate never became steady; goodput is the mean of the last quarter of the run",
         )
     })
 }
@@ -69,7 +69,7 @@ fn check_few_samples(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<R
     let span = analysis.steady?;
     let count = scene.arrivals.within(span.from_us, span.to_us).len();
     (count < FEW_INTERVALS).then(|| {
-        ReportCaveat::new("few_samples", format!("Only {count} intervals in the steady part; run longer for a trustworthy interval of confidence"))
+        ReportCaveat::new("few_samples", format!("Only {count} samples in the steady part; run longer for a reliable confidence interval"))
     })
 }
 
@@ -110,7 +110,7 @@ fn build_clip_caveat(
     ReportCaveat::new(
         "buffer_clipped",
         format!(
-            "The {buffer} buffer is {granted}, not the {asked} that were asked for: net.core.{ceiling} of {host} allows no more"
+            "The {buffer} buffer was clipped on {host}: requested {asked}, got {granted} (net.core.{ceiling})"
         ),
     )
 }
@@ -143,7 +143,7 @@ fn check_clock(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> 
     let interval = scene.plan.interval_us.max(scene.idle_rtt_us.unwrap_or(0));
     (error > interval).then(|| {
         let error = format_duration(Duration::from_micros(error));
-        ReportCaveat::new("clock", format!("The ends' clocks could be set to each other only within {error}, more than a sample interval: readings of both ends may not belong together"))
+        ReportCaveat::new("clock", format!("The clocks of the two ends are aligned only to within {error}, more than a sample interval: samples of the two ends may be mismatched"))
     })
 }
 
@@ -164,7 +164,7 @@ fn check_missing_counters(scene: &RunView, _: &ThroughputAnalysis) -> Option<Rep
         };
         ReportCaveat::new(
             "missing_counters",
-            format!("{whose} gave no or few TCP counters: fewer causes can be told apart"),
+            format!("{whose} provides few TCP counters or none: fewer causes can be distinguished"),
         )
     })
 }
@@ -172,7 +172,7 @@ fn check_missing_counters(scene: &RunView, _: &ThroughputAnalysis) -> Option<Rep
 fn check_host_drops(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {
     let dropped = scene.host_drops();
     (dropped > 0).then(|| {
-        ReportCaveat::new("interface_drops", format!("Interfaces of the two hosts dropped {dropped} packets during the run: part of the loss is not the path's"))
+        ReportCaveat::new("interface_drops", format!("The interfaces of the two hosts dropped {dropped} packets during the run: part of the loss is not on the path"))
     })
 }
 
@@ -186,7 +186,7 @@ fn check_failed_streams(scene: &RunView, analysis: &ThroughputAnalysis) -> Optio
     let reason = ends.find_map(|e| e.error.clone())?;
     Some(ReportCaveat::new(
         "stream_failed",
-        format!("{failed} streams ended before their time (the first: {reason})"),
+        format!("{failed} streams ended early (first error: {reason})"),
     ))
 }
 
@@ -196,7 +196,7 @@ fn check_uneven_streams(scene: &RunView, _: &ThroughputAnalysis) -> Option<Repor
     let several = scene.observation.streams.len() > 1;
     (several && together < TOGETHER_RATIO * elapsed).then(|| {
         let share = 100.0 * together / elapsed;
-        ReportCaveat::new("uneven_streams", format!("All streams ran together for only {share:.0} % of the run; the steady goodput is taken from that time"))
+        ReportCaveat::new("uneven_streams", format!("All streams ran together for only {share:.0} % of the run; goodput is measured over that time"))
     })
 }
 
@@ -210,7 +210,7 @@ fn check_stolen_time(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCa
         let share = 100.0 * worst.min(1.0);
         ReportCaveat::new(
             "stolen_time",
-            format!("The hypervisor took {share:.0} % of one core's time"),
+            format!("Steal time: the hypervisor took {share:.0} % of one core"),
         )
     })
 }
@@ -229,7 +229,7 @@ fn check_busy_machine(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportC
         let share = 100.0 * crowded / all;
         ReportCaveat::new(
             "busy_machine",
-            format!("In {share:.0} % of the intervals a stream's thread waited for a core: other work on the hosts is part of this result"),
+            format!("In {share:.0} % of the samples a stream thread waited for a core: other work on the hosts affects this result"),
         )
     })
 }

@@ -50,7 +50,7 @@ pub fn conclude_copy(
         Some("disk") => analyse_dry_disk(seen, &mut analysis),
         Some(_) => add_evidence(
             &mut analysis,
-            "no file was read or written: this is the network alone",
+            "no file was read or written: this measures only the network",
         ),
         None => analyse_copy(seen, &mut analysis),
     }
@@ -69,7 +69,7 @@ fn estimate_startup(seen: &CopyObservation, slope: f64, analysis: &mut CopyAnaly
     let all_us = (seen.setup_us + seen.data_us) as f64;
     let startup_us = all_us - seen.sent_bytes as f64 / slope;
     if startup_us < -SCATTER_RATIO * all_us {
-        let text = "it slowed down on its way: its start cannot be told from its rate";
+        let text = "it slowed down during the copy: the ramp cannot be separated from the rate";
         return add_evidence(analysis, text);
     }
     analysis.asymptotic_bps = Some((slope * 8e6) as u64);
@@ -96,7 +96,7 @@ fn analyse_dry_disk(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
         CopyLimiter::TargetDisk
     };
     let text = format!(
-        "alone, the source reads at {} and the target writes at {}, kept on its disk",
+        "by itself, the source disk reads {} and the target disk writes {} (synced)",
         Rate::bits_per_second(source),
         Rate::bits_per_second(target)
     );
@@ -105,7 +105,7 @@ fn analyse_dry_disk(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
 
 fn analyse_copy(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
     let Some(split) = split_copy_time(seen) else {
-        add_evidence(analysis, "too little was moved to see what it waited for");
+        add_evidence(analysis, "too short to tell what limited it");
         return;
     };
     let (limiter, share, next) = find_largest_share(&split);
@@ -114,33 +114,33 @@ fn analyse_copy(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
     if clear {
         analysis.limited_by = limiter;
     } else {
-        let text = "no stage held it for most of the time: they are nearly equally fast";
+        let text = "no stage was the bottleneck for most of the time: all are about equally fast";
         add_evidence(analysis, text);
     }
     let (source, target) = (&seen.source, &seen.target);
     let lines = [
         describe_time_share(
-            "the connections had nothing to send",
+            "the connections had no data to send",
             source.network.idle_us,
             &source.network,
         ),
         describe_time_share(
-            "they waited for the network to take more",
+            "the connections waited for the network",
             waiting_us(&source.network),
             &source.network,
         ),
         describe_time_share(
-            "reading kept its threads",
+            "the reader threads were busy",
             source.disk.busy_us,
             &source.disk,
         ),
         describe_time_share(
-            "the target waited for room to write",
+            "the target waited for buffer space",
             target.network.blocked_us,
             &target.network,
         ),
         describe_time_share(
-            "writing kept its threads",
+            "the writer threads were busy",
             target.disk.busy_us,
             &target.disk,
         ),
@@ -148,7 +148,7 @@ fn analyse_copy(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
     analysis.evidence.extend(lines.into_iter().flatten());
     if target.sync_us > target.elapsed_us / 20 {
         let text = format!(
-            "keeping what was written took the target's disk {} ms",
+            "syncing to the target's disk took {} ms",
             target.sync_us / 1000
         );
         add_evidence(analysis, &text);
@@ -177,7 +177,7 @@ fn describe_network_limits(seen: &CopyObservation) -> Option<String> {
     }
     let percent = |us: u64| us as f64 * 100.0 / tcp.busy_us as f64;
     Some(format!(
-        "of the time with data under way, {:.0} % were held by the receive window, {:.0} % by the \
+        "with data in flight, {:.0} % of the time was limited by the receive window, {:.0} % by the \
          send buffer, the rest by the path; {} segments were retransmitted",
         percent(tcp.receive_window_limited_us),
         percent(tcp.send_buffer_limited_us),
@@ -295,13 +295,16 @@ fn compute_rate_slope(course: &[CopyPoint]) -> Option<f64> {
 
 fn build_copy_finding(seen: &CopyObservation, analysis: &CopyAnalysis) -> Option<ReportFinding> {
     let (place, text) = match analysis.limited_by {
-        CopyLimiter::SourceDisk => ("sender", "read from a faster disk, or from several at once"),
+        CopyLimiter::SourceDisk => (
+            "sender",
+            "read from a faster disk, or from several in parallel",
+        ),
         CopyLimiter::SourceCpu => ("sender", "more or faster cores at the source would help"),
         CopyLimiter::TargetDisk => ("receiver", "write to a faster disk; try `--direct`"),
         CopyLimiter::TargetCpu => ("receiver", "more or faster cores at the target would help"),
         CopyLimiter::Network => (
             "path",
-            "`longhaul tune` finds window and streams for this path; copies use them from then on",
+            "run `longhaul tune` to find window and streams for this path; later copies use the result",
         ),
         CopyLimiter::CannotTell => return None,
     };
@@ -311,7 +314,7 @@ fn build_copy_finding(seen: &CopyObservation, analysis: &CopyAnalysis) -> Option
         .map(|split| find_largest_share(split).1);
     let summary = match share {
         Some(share) => format!(
-            "for {:.0} % of the copy the others waited for {}",
+            "the other stages waited for {1} during {0:.0} % of the copy",
             share * 100.0,
             describe_copy_limiter(analysis.limited_by)
         ),
@@ -341,12 +344,12 @@ fn build_copy_finding(seen: &CopyObservation, analysis: &CopyAnalysis) -> Option
 /// Returns the limiter as text for a sentence.
 pub fn describe_copy_limiter(limiter: CopyLimiter) -> &'static str {
     match limiter {
-        CopyLimiter::SourceDisk => "the disk of the source",
-        CopyLimiter::SourceCpu => "the processor of the source",
+        CopyLimiter::SourceDisk => "the source disk",
+        CopyLimiter::SourceCpu => "the source CPU",
         CopyLimiter::Network => "the network",
-        CopyLimiter::TargetDisk => "the disk of the target",
-        CopyLimiter::TargetCpu => "the processor of the target",
-        CopyLimiter::CannotTell => "nothing that can be told",
+        CopyLimiter::TargetDisk => "the target disk",
+        CopyLimiter::TargetCpu => "the target CPU",
+        CopyLimiter::CannotTell => "an unknown stage",
     }
 }
 

@@ -144,11 +144,11 @@ impl DiagnosisCase<'_> {
         Some(lifted_to_bps.map_or(capacity, |bps| bps.min(capacity)))
     }
 
-    /// Returns `; behind it comes …` with the next limit, or that it is unknown.
+    /// Returns `; next limit: …`, or that it has not been measured.
     fn describe_next_limit(&self) -> String {
         self.analysis.next_limit.as_ref().map_or_else(
-            || String::from("; what comes behind it is unknown until measured"),
-            |b| format!("; behind it comes {}: {}", name_limiter(b.limiter), b.why),
+            || String::from("; the next limit has not been measured"),
+            |b| format!("; next limit: {} ({})", name_limiter(b.limiter), b.why),
         )
     }
 }
@@ -209,7 +209,7 @@ fn describe_in_flight(case: &DiagnosisCase) -> Option<String> {
     let each = case.goodput().bytes_in(rtt) / case.streams();
     let trip = format_duration(rtt);
     Some(format!(
-        "goodput {} × {trip} (RTT under load) is {} in flight on a stream",
+        "goodput {} × loaded RTT {trip} = {} in flight per stream",
         case.goodput(),
         to_bytes(each)
     ))
@@ -217,11 +217,8 @@ fn describe_in_flight(case: &DiagnosisCase) -> Option<String> {
 
 /// Formats the share of bytes in a state as evidence.
 fn describe_state_share(case: &DiagnosisCase, state: IntervalState) -> String {
-    format!(
-        "{} of the bytes moved in state {}",
-        format_whole_percent(case.verdict.shares.state(state)),
-        state.word()
-    )
+    let share = format_whole_percent(case.verdict.shares.state(state));
+    format!("{} for {share} of the bytes", state.describe())
 }
 
 fn read_protocol_counter(end: &EndObservation, name: &str) -> u64 {

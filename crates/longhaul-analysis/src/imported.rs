@@ -93,7 +93,7 @@ fn derive_rate(transfer: &ImportedTransfer) -> Option<u64> {
 
 fn add_count_caveats(whose: &str, transfer: &ImportedTransfer, caveats: &mut Vec<ReportCaveat>) {
     let text = match whose {
-        "sender" => "the rate is the sender's count: what the receiver got is not in the text",
+        "sender" => "the rate is the sender's: the text does not contain the receiver's count",
         "either" => "the text does not say which end counted the bytes of the rate",
         _ => "",
     };
@@ -107,7 +107,7 @@ fn add_count_caveats(whose: &str, transfer: &ImportedTransfer, caveats: &mut Vec
         caveats.push(ReportCaveat::new("rounded", text));
     }
     if derive_rate(transfer).is_none() {
-        let text = "the rate is as printed: bytes or time are not in the text";
+        let text = "the rate is the printed one: the text does not contain bytes or time";
         caveats.push(ReportCaveat::new("rate_as_printed", text));
     }
 }
@@ -155,7 +155,7 @@ fn check_rate_sums(
     let allowed = allowed.saturating_add(whole / 1000);
     if sum.abs_diff(whole) > allowed {
         let text = format!(
-            "the rates of the streams add up to {} Mbit/s, and the total says {} Mbit/s",
+            "the rates of the streams add up to {} Mbit/s, but the printed total is {} Mbit/s",
             format_millions(sum),
             format_millions(whole)
         );

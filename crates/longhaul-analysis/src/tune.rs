@@ -101,8 +101,8 @@ impl SearchStop {
 /// Returns the name of a limiter for people.
 fn format_limiter(limiter: Limiter) -> String {
     match limiter {
-        Limiter::CpuSender => String::from("sender's processor"),
-        Limiter::CpuReceiver => String::from("receiver's processor"),
+        Limiter::CpuSender => String::from("sender's CPU"),
+        Limiter::CpuReceiver => String::from("receiver's CPU"),
         other => other.word().replace('_', " "),
     }
 }

@@ -142,7 +142,7 @@ fn a_cell_far_below_is_told_by_what_held_it() {
         cell.unwrap().meaning.clone().unwrap_or_default()
     };
     assert!(
-        meaning(256 << 10, 8).contains("a clip: the streams had 32 KiB each"),
+        meaning(256 << 10, 8).contains("clipped windows: the streams had 32 KiB each"),
         "{}",
         meaning(256 << 10, 8)
     );

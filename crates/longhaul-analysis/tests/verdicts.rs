@@ -223,7 +223,7 @@ fn a_buffer_that_nobody_asked_for_is_not_called_clipped() {
         .find(|f| f.cause == "send_buffer")
         .expect("the buffer is too small, whoever chose it");
     assert!(
-        found.summary.contains("longhaul's own choice"),
+        found.summary.contains("chosen by longhaul"),
         "{}",
         found.summary
     );
@@ -258,7 +258,7 @@ fn a_clipped_buffer_is_told_with_its_numbers_and_the_command_for_the_right_host(
         "64 KiB",
         "131072",
         "net.core.rmem_max",
-        "unknown until measured",
+        "not measured yet",
         "160 ms",
         "3.277 Mbit/s",
         "far",

@@ -34,7 +34,7 @@ pub fn list_findings(direction: &EstimatedDirection, word: &str) -> Vec<ReportFi
 fn find_token_bucket(direction: &EstimatedDirection, word: &str) -> Option<ReportFinding> {
     let bucket = direction.estimate.bucket.as_ref()?;
     let (cause, name, what) = match bucket.kind {
-        TokenBucketKind::Shaper => ("shaper", "Shaper", "the excess waits"),
+        TokenBucketKind::Shaper => ("shaper", "Shaper", "the excess is queued"),
         TokenBucketKind::Policer => ("policer", "Policer", "the excess is dropped"),
     };
     let summary = format!(
@@ -45,18 +45,20 @@ fn find_token_bucket(direction: &EstimatedDirection, word: &str) -> Option<Repor
     );
     let mut found = build_unproven_finding(cause, bucket.confidence_ratio, summary);
     found.supports.push(match bucket.kind {
-        TokenBucketKind::Shaper => String::from("trains slow down after the same bytes each time"),
+        TokenBucketKind::Shaper => {
+            String::from("trains slow down after the same number of bytes each time")
+        }
         TokenBucketKind::Policer => {
-            String::from("trains lose what exceeds one rate, and no queue grows")
+            String::from("trains lose what exceeds one rate, and no queue builds up")
         }
     });
     if direction.estimate.flags.iter().any(|f| f == "unstable") {
         found
             .contradicts
-            .push(String::from("the load changed within this run"));
+            .push(String::from("the load on the path changed during this run"));
     }
     let text = format!(
-        "Plan with {}; tests shorter than the burst report too much",
+        "Plan with {}; tests shorter than the burst overestimate",
         to_rate(bucket.sustained_bps)
     );
     found.advice.push(FindingAdvice {
@@ -73,20 +75,20 @@ fn find_several_hops(direction: &EstimatedDirection, word: &str) -> Option<Repor
         .filter(|f| f.accord == MethodAgreement::SeveralHops)?;
     let (queue, sweep) = (fusion.by_queue?, fusion.by_sweep?);
     let summary = format!(
-        "More than one hop is loaded, {word}: trains find {} free, but all queues are empty only {} of the time",
+        "More than one hop is loaded, {word}: the rate sweep finds {} available, but all queues are empty only {} of the time",
         to_rate(sweep.value as u64),
         format_whole_percent(queue.value / fusion.capacity.value),
     );
     let mut found = build_unproven_finding("multi_hop_load", 0.7, summary);
     found.supports.push(String::from(
-        "trains gain no delay at rates at which small probes often meet a queue",
+        "trains see no added delay at rates at which small probes often find a queue",
     ));
     found.contradicts.push(String::from(
-        "bursty traffic of one hop shows the same in some runs",
+        "bursty cross traffic at a single hop looks the same in some runs",
     ));
     found.advice.push(build_advice(
         "path",
-        String::from("Measure again: three of five runs with this finding settle it; longhaul path tells the hops"),
+        String::from("Repeat the measurement: the finding is reliable if three of five runs show it; longhaul path lists the hops"),
     ));
     Some(found)
 }
@@ -99,7 +101,7 @@ fn find_full_path(direction: &EstimatedDirection, word: &str) -> Option<ReportFi
         return None;
     }
     let summary = format!(
-        "The path is full, {word}: {} of {} are free",
+        "The path is full, {word}: {} of {} available",
         to_rate(available),
         to_rate(capacity),
     );
@@ -111,17 +113,17 @@ fn find_full_path(direction: &EstimatedDirection, word: &str) -> Option<ReportFi
     let mut found = build_unproven_finding("full_path", sure, summary);
     if let Some(queue_s) = median_queueing_delay_s(&direction.evidence) {
         found.supports.push(format!(
-            "small probes wait {:.2} ms in the middle",
+            "median queueing delay of small probes: {:.2} ms",
             queue_s * 1e3
         ));
     }
     found.contradicts.push(String::from(
-        "a new TCP flow still gets a share, from the flows that are there",
+        "a new TCP flow still gets a share, taken from the existing flows",
     ));
     found.advice.push(build_advice(
         "path",
         String::from(
-            "Look at the other traffic before tuning hosts; a larger window takes from it",
+            "Check the other traffic before tuning the hosts; a larger window takes bandwidth from it",
         ),
     ));
     Some(found)
@@ -133,19 +135,19 @@ fn find_time_slots(direction: &EstimatedDirection, word: &str) -> Option<ReportF
         .batching_ns
         .filter(|_| estimate.flags.iter().any(|f| f == "time_slotted"))?;
     let summary = format!(
-        "Packets arrive in batches every {:.1} ms, {word}: a link that grants time slots",
+        "Packets arrive in batches every {:.1} ms, {word}: a link with time slots (wireless, PON, DOCSIS)",
         slot as f64 / 1e6
     );
     let mut found = build_unproven_finding("time_slotted_access", 0.6, summary);
     found.supports.push(String::from(
-        "network cards batch for less than a millisecond",
+        "interrupt coalescing batches for less than a millisecond",
     ));
-    found.contradicts.push(String::from(
-        "a receiver short of processor time batches as well",
-    ));
+    found
+        .contradicts
+        .push(String::from("a CPU-bound receiver batches as well"));
     found.advice.push(build_advice(
         "path",
-        String::from("Judge this path by rates over 50 ms and more; round trips swing by a slot"),
+        String::from("Judge this path by rates over 50 ms or more; RTT varies by one slot"),
     ));
     Some(found)
 }
@@ -166,14 +168,14 @@ pub fn list_caveats(
     let dropped = &direction.evidence.dropped;
     if dropped.len() >= MIN_REPORTED_DROPS {
         let text = format!(
-            "{word}: {} trains were left out; the first because {}",
+            "{word}: {} trains were not used (first: {})",
             dropped.len(),
             dropped[0].1
         );
         found.push(ReportCaveat::new("trains_left_out", text));
     }
     if plan.mode == longhaul_model::report::v1::available::AvailableMode::Light {
-        let text = "light mode sends no trains of set rate: several loaded hops, and capacity behind a fast sender's load, go unseen";
+        let text = "light mode has no rate sweep: it cannot detect several loaded hops, nor capacity above the sender's rate";
         found.push(ReportCaveat::new("light_mode", format!("{word}: {text}")));
     }
     found
@@ -187,33 +189,33 @@ fn describe_verdict(
     match estimate.verdict {
         EstimateVerdict::Estimated => None,
         EstimateVerdict::CapacityOnly => Some(String::from(
-            "what is free could not be told; see the methods",
+            "available bandwidth could not be determined; see the results of the methods",
         )),
         EstimateVerdict::SenderLimited => Some(String::from(
-            "the path is at least as fast as the sender; its capacity may be higher",
+            "the sender could not overrun the path; its capacity may be higher",
         )),
         EstimateVerdict::BeyondResolution if most > 0 => Some(format!(
-            "these hosts tell capacities up to {}, with the clocks, batches and bytes of this run",
+            "resolution limit of these hosts in this run: {}",
             to_rate(most)
         )),
         EstimateVerdict::BeyondResolution => Some(String::from(
-            "every burst came in too few batches to be timed; ask for more bytes",
+            "every burst arrived in too few batches to be timed; allow more bytes",
         )),
         EstimateVerdict::Disturbed => Some(describe_disturbance(direction)),
-        EstimateVerdict::NoAnswer => Some(String::from("no probe arrived: filtered, or no way")),
+        EstimateVerdict::NoAnswer => Some(String::from("no probe arrived: filtered, or no route")),
     }
 }
 
 fn describe_disturbance(direction: &EstimatedDirection) -> String {
     if let Some(skew) = direction.evidence.skew {
         return format!(
-            "the receiver's clock runs {:.1} % off the sender's; no time of it is believed",
+            "the receiver's clock rate differs from the sender's by {:.1} %; its timestamps are not used",
             skew * 100.0
         );
     }
     match direction.evidence.dropped.first() {
         Some((_, why)) => format!(
-            "{} of {} trains could not be used; the first because {why}",
+            "{} of {} trains were not usable (first: {why})",
             direction.evidence.dropped.len(),
             direction.evidence.dropped.len() + direction.evidence.readings.len(),
         ),

@@ -236,7 +236,7 @@ fn explain_invalid_queue(evidence: &TrainEvidence) -> String {
     match evidence.emptiness {
         None => String::from("too few small probes arrived"),
         Some(seen) => format!(
-            "stamps are uncertain by {:.0} µs, queues last {:.0} µs",
+            "timestamp error {:.0} µs > queueing {:.0} µs",
             seen.noise_s * 1e6,
             seen.queue_s * 1e6
         ),
@@ -246,10 +246,12 @@ fn explain_invalid_queue(evidence: &TrainEvidence) -> String {
 fn explain_invalid_sweep(evidence: &TrainEvidence) -> String {
     let (lossy, all) = evidence.lossy_sweeps();
     if all == 0 {
-        return String::from("no trains of set rate were sent: too slow a path, or too few bytes");
+        return String::from(
+            "no rate sweep was sent: the path is too slow, or too few bytes were allowed",
+        );
     }
     format!(
-        "of {all} trains {} could be read ({lossy} lost too much)",
+        "{} of {all} trains usable ({lossy} lost too much)",
         evidence.data.len()
     )
 }

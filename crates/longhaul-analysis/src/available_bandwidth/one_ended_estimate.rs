@@ -59,7 +59,7 @@ pub fn estimate_by_tcp(probing: &DirectionProbing, fallback: FallbackMethod) -> 
             interval_bps: share.and(span).map(|(low, high)| [low as u64, high as u64]),
             weight_ratio: 0.0,
             invalid: Some(String::from(
-                "the share of one TCP connection is not what is free",
+                "the throughput of one TCP connection is not available bandwidth",
             )),
         }],
         probe_bytes: probing.probe_bytes,

@@ -89,10 +89,10 @@ pub fn read_train(train: &ProbeTrain, zero: ClockZeros) -> Result<TrainReading, 
     let (points, backward) = list_received_packets(train, zero);
     let lost = train.received_ns.iter().filter(|t| t.is_none()).count();
     if points.is_empty() {
-        return Err(String::from("nothing of it arrived"));
+        return Err(String::from("no packet of it arrived"));
     }
     if backward as f64 > MAX_BACKWARD_RATIO * points.len() as f64 {
-        return Err(String::from("its receive times run backwards"));
+        return Err(String::from("its receive timestamps go backwards"));
     }
     check_plausible_times(&points)?;
     let sent = |ns: u64| ns_to_seconds(train.sent_at_ns - zero.sent_ns) + ns_to_seconds(ns);
@@ -125,19 +125,19 @@ fn check_train_fields(train: &ProbeTrain) -> Result<(), String> {
         return Err(why.clone());
     }
     if train.sent_ns.is_empty() || train.sent_ns.len() != train.received_ns.len() {
-        return Err(String::from("its send and receive times do not match"));
+        return Err(String::from("its send and receive timestamps do not match"));
     }
     if train.packet_bytes == 0 {
-        return Err(String::from("its packets have no size"));
+        return Err(String::from("its packet size is zero"));
     }
     if train
         .clock_step_ns
         .is_some_and(|ns| ns.unsigned_abs() > MAX_CLOCK_STEP_NS)
     {
-        return Err(String::from("the receiver's clock stepped within it"));
+        return Err(String::from("the receiver's clock stepped during it"));
     }
     if train.sent_ns.windows(2).any(|w| w[1] < w[0]) {
-        return Err(String::from("its send times run backwards"));
+        return Err(String::from("its send timestamps go backwards"));
     }
     Ok(())
 }
@@ -175,7 +175,7 @@ fn check_plausible_times(points: &[ReceivedPacket]) -> Result<(), String> {
     }
     let (first, last) = (points[0], points[points.len() - 1]);
     if points.len() >= MIN_PACKETS_FOR_PAUSE && last.received_s <= first.received_s {
-        return Err(String::from("its receive times stand still"));
+        return Err(String::from("its receive timestamps do not advance"));
     }
     Ok(())
 }
@@ -189,7 +189,7 @@ fn check_sender_pauses(train: &ProbeTrain, reading: &TrainReading) -> Result<(),
     let widest = widest.fold(0.0, f64::max);
     let length = reading.sent_span_s().max(reading.received_span_s());
     if widest > MAX_PAUSE_RATIO * length {
-        return Err(String::from("its sender was held up within it"));
+        return Err(String::from("its sender was delayed during it"));
     }
     Ok(())
 }

@@ -32,18 +32,18 @@ pub fn diagnose_sender_application(case: &DiagnosisCase) -> Option<ReportFinding
     };
     let asked = describe_requested_rate(case.scene.plan.write_rate_bps.or(datagrams), "write");
     let summary = format!(
-        "The application on {host} wrote {}{asked}; the network was waiting for it",
+        "Application-limited: {host} wrote {}{asked}, and the network waited for data",
         case.goodput()
     );
     let mut found = build_finding(case, "sender_application", summary);
     found.supports.push(format!(
-        "{} of the bytes left while the sender had nothing more to send",
+        "the sender had no more data to send for {} of the bytes",
         format_whole_percent(share)
     ));
     let text = if datagrams.is_some() {
-        "Ask for a higher rate with -b to find what the path carries"
+        "Request a higher rate with -b to find the capacity of the path"
     } else {
-        "Nothing on the network would help; give more data, or faster"
+        "No network change helps: the application must supply data faster"
     };
     found
         .advice
@@ -59,12 +59,12 @@ pub fn diagnose_receiver_application(case: &DiagnosisCase) -> Option<ReportFindi
     let host = name_of_host(&case.receiver().host, "the receiver");
     let asked = describe_requested_rate(case.scene.plan.read_rate_bps, "read");
     let summary = format!(
-        "The application on {host} read {}{asked}; data waited for it in the receive buffer",
+        "Application-limited: {host} read {}{asked}, and data waited in its receive buffer",
         case.goodput()
     );
     let mut found = build_finding(case, "receiver_application", summary);
     found.supports.push(format!(
-        "{} of the bytes came while the reader was elsewhere",
+        "the reader was not reading for {} of the bytes",
         format_whole_percent(share)
     ));
     let unread = case
@@ -72,15 +72,15 @@ pub fn diagnose_receiver_application(case: &DiagnosisCase) -> Option<ReportFindi
         .judged_intervals()
         .filter_map(|i| i.unread_bytes)
         .max();
-    found
-        .supports
-        .extend(unread.map(|n| format!("up to {} lay unread", super::to_bytes(n))));
-    found.advice.push(build_advice("receiver", String::from("A larger window would not help: the reader (disk, decoding, its own pace) must become faster")));
+    found.supports.extend(
+        unread.map(|n| format!("up to {} unread in the receive buffer", super::to_bytes(n))),
+    );
+    found.advice.push(build_advice("receiver", String::from("A larger window does not help: the reader (disk, decoding, requested rate) must become faster")));
     Some(found)
 }
 
 fn describe_requested_rate(rate_bps: Option<u64>, verb: &str) -> String {
     rate_bps.map_or(String::new(), |bps| {
-        format!(" (you asked it to {verb} {})", to_rate(bps))
+        format!(" (requested {verb} rate {})", to_rate(bps))
     })
 }

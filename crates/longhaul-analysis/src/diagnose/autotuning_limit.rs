@@ -29,7 +29,7 @@ pub fn diagnose_autotuning(case: &DiagnosisCase) -> Option<ReportFinding> {
     let host = name_of_host(&case.receiver().host, "the receiver");
     let most = case.receiver().host.tcp_rmem_bytes.map(|r| r[2]);
     let summary = format!(
-        "The receive window of {host} grew to {} and no further; per {} that is {} a stream{}",
+        "The receive window of {host} stopped growing at {0}: {0} / {1} RTT = {2} per stream{3}",
         to_bytes(window),
         case.rtt_text(),
         to_rate(case.allowed_bps(window)? / case.streams()),
@@ -43,7 +43,7 @@ pub fn diagnose_autotuning(case: &DiagnosisCase) -> Option<ReportFinding> {
     if let Some(most) = most {
         let reached = window as f64 >= REACHED_RATIO * most as f64;
         let text = format!(
-            "tcp_rmem lets the buffer grow to {}, of which a part becomes window",
+            "tcp_rmem max is {}, of which about half becomes window",
             to_bytes(most)
         );
         if reached {
@@ -72,7 +72,7 @@ fn list_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64) -> Vec<F
         ..build_advice(
             "receiver",
             format!(
-                "Let the buffer of {} grow to {}",
+                "On {}: raise tcp_rmem max to {}",
                 name_of_host(&receive.host, "the receiver"),
                 to_bytes(wanted)
             ),
@@ -85,7 +85,7 @@ fn list_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64) -> Vec<F
             ..build_advice(
                 "sender",
                 format!(
-                    "And that of {} likewise",
+                    "On {}: raise tcp_wmem max likewise",
                     name_of_host(&send.host, "the sender")
                 ),
             )
@@ -99,7 +99,7 @@ fn list_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64) -> Vec<F
         command: Some(repeat_command(&format!("-P {streams}"))),
         ..build_advice(
             "initiator",
-            format!("Without touching the hosts: {streams} streams have the same window together"),
+            format!("Or use {streams} parallel streams (same total window)"),
         )
     });
     all

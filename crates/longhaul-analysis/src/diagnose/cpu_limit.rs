@@ -69,12 +69,12 @@ fn diagnose_cpu(
     let host = name_of_host(&end.host, place);
     let crowded = wait > CROWDED_RATIO * cpu;
     let why = if crowded {
-        "other work holds its cores"
+        "other processes use its cores"
     } else {
-        "moving the bytes fills its core"
+        "moving the data takes a whole core"
     };
     let summary = format!(
-        "{host} ({place}) is short of processor: the stream threads run {} of the time and wait for a core {}; {why}",
+        "CPU-bound on {host} ({place}): stream threads running {}, runnable but waiting {}; {why}",
         format_whole_percent(cpu),
         format_whole_percent(wait),
     );
@@ -82,12 +82,10 @@ fn diagnose_cpu(
     found.supports.push(describe_state_share(case, state));
     found.supports.extend(describe_busiest_core(&end.cores));
     let text = if crowded {
-        format!(
-            "Give the test cores of its own on {host} (`--affinity`), or stop what else runs there"
-        )
+        format!("On {host}: reserve cores for the test (`--affinity`), or stop other processes")
     } else {
         format!(
-            "On {host}: more streams over more cores, larger segments (MTU 9000), segmentation and receive offloads on"
+            "On {host}: use more streams on more cores, a larger MTU (9000), and segmentation and receive offloads"
         )
     };
     found.advice.push(build_advice(place, text));

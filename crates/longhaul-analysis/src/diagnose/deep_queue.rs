@@ -29,18 +29,18 @@ pub fn diagnose_deep_queue(case: &DiagnosisCase) -> Option<ReportFinding> {
     let delay = format_duration(Duration::from_micros(added));
     let queue = case.goodput().bytes_in(Duration::from_micros(added));
     let summary = format!(
-        "Under load a deep queue adds {delay} to every round trip ({} idle): about {} wait in it",
+        "Bufferbloat: under load, queueing adds {delay} to the RTT ({} idle), about {} of data",
         case.rtt_text(),
         to_bytes(queue),
     );
     let mut found = build_finding(case, "deep_queue", summary);
     found.confidence_ratio = 0.9;
     found.supports.push(format!(
-        "round trips under load average {}",
+        "mean RTT under load: {}",
         format_duration(Duration::from_micros(loaded))
     ));
     let each = (case.goodput_bps() as f64 * PACE_RATIO) as u64 / case.streams();
-    found.advice.push(build_advice("path", String::from("A managed queue (fq_codel, cake) at the narrow link keeps the rate and drops the delay")));
+    found.advice.push(build_advice("path", String::from("Active queue management (fq_codel, cake) at the bottleneck link keeps the rate and removes the delay")));
     found.advice.push(FindingAdvice {
         command: Some(repeat_command(&format!("--pacing {each}"))),
         expected_bps: Some(each.saturating_mul(case.streams())),

@@ -32,7 +32,7 @@ pub fn diagnose_host_drops(case: &DiagnosisCase) -> Option<ReportFinding> {
     counted.truncate(4);
     let host = name_of_host(&end.host, place);
     let summary = format!(
-        "{host} ({place}) itself dropped packets: {}",
+        "{host} ({place}) dropped packets itself: {}",
         counted.join(", ")
     );
     let mut found = build_finding(case, "host_drops", summary);
@@ -42,7 +42,7 @@ pub fn diagnose_host_drops(case: &DiagnosisCase) -> Option<ReportFinding> {
         0.5
     };
     found.supports.push(format!(
-        "{} segments were retransmitted in total",
+        "{} segments retransmitted in total",
         case.scene.retransmitted_segments()
     ));
     found.advice = list_drop_advice(end, place);
@@ -79,7 +79,7 @@ fn list_drop_advice(end: &EndObservation, place: &str) -> Vec<FindingAdvice> {
     if memory {
         all.push(FindingAdvice {
             command: Some(String::from("sysctl net.ipv4.tcp_mem")),
-            ..build_advice(place, String::from("The kernel's memory for TCP is short: raise net.ipv4.tcp_mem (pages), or ask for smaller buffers"))
+            ..build_advice(place, String::from("The kernel is short of TCP memory: raise net.ipv4.tcp_mem (in pages), or request smaller buffers"))
         });
     }
     if dropped {
@@ -87,7 +87,7 @@ fn list_drop_advice(end: &EndObservation, place: &str) -> Vec<FindingAdvice> {
             command: Some(format!("ethtool -G {device} rx 8192 tx 8192")),
             ..build_advice(
                 place,
-                String::from("Longer rings; on a virtual device a longer txqueuelen"),
+                String::from("Use larger rings; on a virtual device, a longer txqueuelen"),
             )
         });
     }
@@ -96,7 +96,7 @@ fn list_drop_advice(end: &EndObservation, place: &str) -> Vec<FindingAdvice> {
             command: Some(String::from("sysctl -w net.core.netdev_max_backlog=30000")),
             ..build_advice(
                 place,
-                String::from("A longer backlog between interface and TCP"),
+                String::from("Raise the backlog between interface and TCP"),
             )
         });
     }

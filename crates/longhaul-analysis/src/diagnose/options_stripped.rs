@@ -17,14 +17,14 @@ pub fn diagnose_stripped_options(case: &DiagnosisCase) -> Option<ReportFinding> 
     let timestamps = missing(|s| s.sender.options.map(|o| o.timestamps));
     let (name, sysctl, cost) = match (sack, timestamps) {
         (true, _) => (
-            "Selective acknowledgement",
+            "SACK",
             "net.ipv4.tcp_sack",
-            "one lost segment per round trip can be repaired",
+            "only one lost segment per RTT can be repaired",
         ),
         (false, true) => (
-            "The timestamp option",
+            "TCP timestamps",
             "net.ipv4.tcp_timestamps",
-            "RTTs are measured rarely and old segments cannot be told above 4 GiB of sequence",
+            "few RTT samples, and no protection against wrapped sequence numbers",
         ),
         (false, false) => return None,
     };
@@ -35,24 +35,24 @@ pub fn diagnose_stripped_options(case: &DiagnosisCase) -> Option<ReportFinding> 
         .iter()
         .all(|e| e.host.sysctl.contains_key(sysctl));
     let culprit = match off {
-        Some((end, place)) => format!("{} has it switched off", name_of_host(&end.host, place)),
-        None if known => String::from("both ends have it on, so a device between them strips it"),
-        None => String::from("whether a host or a device between them is the cause is not known"),
+        Some((end, place)) => format!("it is disabled on {}", name_of_host(&end.host, place)),
+        None if known => String::from("both ends offer it: a middlebox strips the option"),
+        None => String::from("a host or a middlebox is the cause"),
     };
     let mut found = build_finding(
         case,
         "options_stripped",
-        format!("{name} is not in force ({cost}); {culprit}"),
+        format!("Not negotiated: {name} ({cost}); {culprit}"),
     );
     found.confidence_ratio = 1.0;
     found.advice.push(match off {
         Some((_, place)) => FindingAdvice {
             command: Some(format!("sysctl -w {sysctl}=1")),
-            ..build_advice(place, format!("Switch {sysctl} on"))
+            ..build_advice(place, format!("Enable {sysctl}"))
         },
         None => build_advice(
             "path",
-            String::from("Look for a firewall or accelerator that normalises TCP options"),
+            String::from("Look for a firewall or WAN accelerator that normalises TCP options"),
         ),
     });
     Some(found)

@@ -16,7 +16,7 @@ pub fn diagnose_pacing(case: &DiagnosisCase) -> Option<ReportFinding> {
         .pacing_bps
         .filter(|_| case.is_limited_by(Limiter::Pacing))?;
     let summary = format!(
-        "You asked each of {} streams to be paced at {}, and {} is what that gives{}",
+        "Limited by the requested pacing: {} streams at {} each give {}{}",
         case.streams(),
         to_rate(asked),
         case.goodput(),
@@ -25,7 +25,7 @@ pub fn diagnose_pacing(case: &DiagnosisCase) -> Option<ReportFinding> {
     let mut found = build_finding(case, "pacing", summary);
     found.advice.push(build_advice(
         "initiator",
-        String::from("Pace higher, or not at all, to find what the path can carry"),
+        String::from("Raise or remove the pacing rate to find the capacity of the path"),
     ));
     Some(found)
 }

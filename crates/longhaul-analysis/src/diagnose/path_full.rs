@@ -26,7 +26,7 @@ pub fn diagnose_full_path(case: &DiagnosisCase) -> Option<ReportFinding> {
         return None;
     }
     let summary = format!(
-        "Nothing to mend: the path is full at {}",
+        "The path is full at {}; nothing to fix at the hosts",
         to_rate(case.goodput_bps())
     );
     let mut found = build_finding(case, "healthy", summary);
@@ -36,7 +36,7 @@ pub fn diagnose_full_path(case: &DiagnosisCase) -> Option<ReportFinding> {
     let sawtooth = case.verdict.shares.state(IntervalState::Sawtooth);
     if sawtooth > 0.0 {
         found.supports.push(format!(
-            "{} while growing back after a full queue dropped",
+            "growing back after losses in a full queue for {} of the bytes",
             format_whole_percent(sawtooth)
         ));
     }

@@ -25,7 +25,7 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
     let burst = policed.burst_bytes as u64;
     let passed_first = match burst {
         0 => String::new(),
-        _ => format!(" (burst passed first: about {})", to_bytes(burst)),
+        _ => format!("; burst about {}", to_bytes(burst)),
     };
     // Between rare losses TCP is below the policer's rate most of the time.
     let more = if policed.sparse {
@@ -34,24 +34,24 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
         ""
     };
     let summary = format!(
-        "Policed to about {}{more}: what exceeds it is dropped, {:.2} % of the segments{passed_first}",
+        "Policed to about {}{more}: the excess is dropped ({:.2} % of the segments){passed_first}",
         to_rate(rho),
         policed.loss_ratio * 100.0,
     );
     let mut found = build_finding(case, "policer", summary);
     found.supports.push(format!(
-        "{} intervals with loss, the round trip at its idle value in nearly all",
+        "{} samples with loss, nearly all at the idle RTT",
         policed.loss_slots
     ));
     let beyond = format!(
-        "goodput is {:.1} × what random loss of this size would allow",
+        "goodput is {:.1} × the bound of random loss",
         policed.over_bound
     );
     if policed.over_bound >= BEYOND_CHANCE {
         found.supports.push(beyond);
     } else {
         found.supports.push(String::from(
-            "losses in nearly every interval, and yet the rate did not move",
+            "loss in nearly every sample, yet the rate is constant",
         ));
         found.contradicts.push(beyond);
     }
@@ -60,7 +60,7 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
         "a full link with a queue shorter than {threshold} would look the same"
     ));
     let (share, then) = if policed.sparse {
-        (1.0, ", and raise it until losses come back")
+        (1.0, ", then raise it until losses return")
     } else {
         (PACE_RATIO, "")
     };
@@ -71,6 +71,6 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
         expected_bps: Some(all_bps),
         ..build_advice("sender", format!("Pace each stream to {}{then} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", to_rate(each)))
     });
-    found.advice.push(build_advice("path", String::from("Ask the operator for the contracted rate and burst; a shaper in place of the policer would keep the packets")));
+    found.advice.push(build_advice("path", String::from("Ask the operator for the contracted rate and burst; a shaper would queue packets instead of dropping them")));
     Some(found)
 }

@@ -37,10 +37,10 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
         .iter()
         .find(|b| b.limiter == Limiter::Loss);
     let allows = bound.map_or(String::new(), |b| {
-        format!("; this loss allows about {}", to_rate(b.rate_bps))
+        format!("; the loss bound is {}", to_rate(b.rate_bps))
     });
     let summary = format!(
-        "{:.3} % of the segments ({lost}) were lost without a queue: at {} TCP reaches {}{allows}",
+        "Random loss of {:.3} % ({lost} segments) without queueing: at {} RTT, TCP reaches {}{allows}",
         loss * 100.0,
         case.rtt_text(),
         case.goodput(),
@@ -72,7 +72,7 @@ fn list_loss_advice(case: &DiagnosisCase) -> Vec<FindingAdvice> {
         build_advice(
             "path",
             String::from(
-                "Look for a dirty link, a duplex mismatch, weak optics or an overrun device: error counters of every interface on the way",
+                "Check the error counters of every interface on the path: dirty fibre, weak optics, duplex mismatch or an overrun device",
             ),
         ),
         FindingAdvice {
@@ -81,7 +81,7 @@ fn list_loss_advice(case: &DiagnosisCase) -> Vec<FindingAdvice> {
             )),
             ..build_advice(
                 "receiver",
-                String::from("Look at the receiver's own interface first"),
+                String::from("Check the receiver's own interface first"),
             )
         },
     ];
@@ -90,7 +90,7 @@ fn list_loss_advice(case: &DiagnosisCase) -> Vec<FindingAdvice> {
             command: Some(repeat_command("-C bbr")),
             ..build_advice(
                 "sender",
-                String::from("As a stopgap, BBR does not slow down for random loss"),
+                String::from("As a workaround, use BBR: it does not slow down for random loss"),
             )
         });
     }

@@ -50,7 +50,7 @@ pub fn diagnose_reordering(case: &DiagnosisCase) -> Option<ReportFinding> {
         return None;
     }
     let summary = format!(
-        "Packets overtake each other: {} of the retransmissions were needless, {:.2} % of the segments came out of order",
+        "Packet reordering: {} of the retransmissions were spurious, {:.2} % of the segments arrived out of order",
         format_whole_percent(needless.min(1.0)),
         disorder.min(1.0) * 100.0,
     );
@@ -61,7 +61,7 @@ pub fn diagnose_reordering(case: &DiagnosisCase) -> Option<ReportFinding> {
     ));
     found.advice.push(build_advice(
         "path",
-        String::from("Look for load balancing per packet, or a link bundle that splits flows"),
+        String::from("Look for per-packet load balancing, or a link aggregation that splits flows"),
     ));
     Some(found)
 }

@@ -29,7 +29,7 @@ pub fn diagnose_send_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
     let bounds = &case.analysis.bounds;
     let bound = bounds.iter().find(|b| b.limiter == Limiter::SendBuffer)?;
     let summary = format!(
-        "The send buffer of {host}{grant} is too small: {}, about {}{}",
+        "The send buffer of {host}{grant} is too small: {}, {}{}",
         bound.why,
         to_rate(bound.rate_bps),
         case.describe_next_limit(),
@@ -40,7 +40,7 @@ pub fn diagnose_send_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
         .push(describe_state_share(case, IntervalState::SendBufferClip));
     found.supports.extend(super::describe_in_flight(case));
     found.supports.push(String::from(
-        "the sender slept in write with nothing unsent in its kernel",
+        "the sender blocked in write with no unsent data in the kernel",
     ));
     let chosen = buffer.is_some_and(|b| b.asked_bytes.is_some());
     found
@@ -54,11 +54,11 @@ fn describe_granted_buffer(case: &DiagnosisCase, buffer: SocketBuffer) -> String
     let (granted, stored) = (to_bytes(buffer.granted_bytes), buffer.stored_bytes);
     match (case.scene.plan.send_buffer_bytes, buffer.asked_bytes) {
         (Some(asked), _) => format!(
-            " (asked {}, granted {granted}, which Linux stores doubled: {stored} B)",
+            " (requested {}, got {granted}; SO_SNDBUF reads {stored} B)",
             to_bytes(asked)
         ),
-        (None, Some(_)) => format!(" ({granted}, longhaul's own choice for this run)"),
-        (None, None) => format!(" (grown to {} by the kernel)", to_bytes(stored)),
+        (None, Some(_)) => format!(" ({granted}, chosen by longhaul)"),
+        (None, None) => format!(" (autotuned to {})", to_bytes(stored)),
     }
 }
 
@@ -71,13 +71,16 @@ fn advise_larger_buffer(case: &DiagnosisCase, host: &str, chosen: bool) -> Optio
             let wanted = case.window_to_grant(asked);
             (
                 format!("sysctl -w net.core.wmem_max={wanted}"),
-                format!("Let {host} grant buffers up to {}", to_bytes(wanted)),
+                format!("On {host}: raise net.core.wmem_max to {}", to_bytes(wanted)),
                 wanted,
             )
         }
         (None, true) => (
             repeat_command(&format!("--send-buffer {wanted}")),
-            format!("Ask for {} or more, or for nothing", to_bytes(wanted)),
+            format!(
+                "Request {} or more, or leave it to autotuning",
+                to_bytes(wanted)
+            ),
             wanted,
         ),
         (None, false) => {
@@ -86,7 +89,7 @@ fn advise_larger_buffer(case: &DiagnosisCase, host: &str, chosen: bool) -> Optio
             let most = wanted.saturating_mul(2);
             (
                 format!("sysctl -w net.ipv4.tcp_wmem=\"{least} {usual} {most}\""),
-                format!("Let the send buffer of {host} grow to {}", to_bytes(most)),
+                format!("On {host}: raise tcp_wmem max to {}", to_bytes(most)),
                 wanted,
             )
         }

@@ -28,12 +28,17 @@ pub fn diagnose_shallow_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
     let queue = case.goodput().bytes_in(Duration::from_micros(highest));
     let delay = format_duration(Duration::from_micros(highest));
     let summary = format!(
-        "The narrow link's queue is shallow: it drops ({lost} segments) with at most {delay} or {} waiting, well below the {} in flight",
+        "Shallow buffer at the bottleneck: {lost} segments lost with at most {delay} ({}) queued, well below the BDP of {}",
         to_bytes(queue),
         to_bytes(case.goodput().bytes_in(Duration::from_micros(idle))),
     );
     let mut found = build_finding(case, "shallow_buffer", summary);
     found.confidence_ratio = 0.6;
-    found.advice.push(build_advice("sender", String::from("Pace (the fq queueing discipline, or `--pacing`), so that bursts do not overrun the queue")));
+    found.advice.push(build_advice(
+        "sender",
+        String::from(
+            "Pace the streams (fq qdisc, or `--pacing`), so that bursts do not overrun the queue",
+        ),
+    ));
     Some(found)
 }

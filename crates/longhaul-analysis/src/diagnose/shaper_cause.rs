@@ -13,7 +13,7 @@ use longhaul_model::report::v1::ReportFinding;
 pub fn diagnose_shaper(case: &DiagnosisCase) -> Option<ReportFinding> {
     let bucket = case.scene.bucket?;
     let summary = format!(
-        "Shaped: {} for the first {}, then {}; tests shorter than the burst report too much",
+        "Shaped: {} for the first {}, then {}; tests shorter than the burst overestimate",
         to_rate(bucket.peak_bps as u64),
         to_bytes(bucket.burst_bytes as u64),
         to_rate(bucket.sustained_bps as u64),
@@ -22,7 +22,7 @@ pub fn diagnose_shaper(case: &DiagnosisCase) -> Option<ReportFinding> {
     found.confidence_ratio = found.confidence_ratio.max(0.8);
     let knee = bucket.knee_us.saturating_sub(case.scene.arrivals.from_us()) as f64 / 1e6;
     found.supports.push(format!(
-        "the rate stepped down once, {knee:.2} s into the run, and stayed level on both sides"
+        "the rate stepped down once, {knee:.2} s into the run, and was constant before and after"
     ));
     found.advice.push(build_advice(
         "path",

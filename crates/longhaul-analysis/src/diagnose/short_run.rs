@@ -38,11 +38,11 @@ pub fn diagnose_short_run(case: &DiagnosisCase) -> Option<ReportFinding> {
         return None;
     }
     let summary = format!(
-        "The run is short for its path: {} or {trips} round trips, where slow start alone takes about {} to this rate; the steady rate is {}",
+        "The run is too short for this path: {} is {trips} RTTs, and slow start to this rate alone takes about {}; the steady rate is {}",
         format_duration(elapsed),
         format_duration(ramp),
         if case.analysis.steady.is_some() {
-            "less sure for it"
+            "less certain"
         } else {
             "unknown"
         },

@@ -30,11 +30,11 @@ pub fn diagnose_timeouts(case: &DiagnosisCase) -> Option<ReportFinding> {
         return None;
     }
     let summary = format!(
-        "Retransmission timeouts stopped the flow: {} of the run in the worst stream ({count} timeouts)",
+        "Retransmission timeouts (RTO) stalled the flow for {} of the run in the worst stream ({count} timeouts)",
         format_whole_percent(share.max(stalled).min(1.0)),
     );
     let mut found = build_finding(case, "timeouts", summary);
     found.confidence_ratio = 0.8;
-    found.advice.push(build_advice("path", String::from("Whole windows or the ends of bursts are lost: look for a policer, a shallow queue, or an overshoot of slow start (cap the window near 1.5 × BDP)")));
+    found.advice.push(build_advice("path", String::from("Whole windows or the tails of bursts are lost: look for a policer, a shallow buffer, or slow-start overshoot (limit the window to about 1.5 × BDP)")));
     Some(found)
 }

@@ -17,7 +17,7 @@ pub fn diagnose_two_limiters(case: &DiagnosisCase) -> Option<ReportFinding> {
         return None;
     }
     let summary = format!(
-        "Two limiters: {} held {} of the bytes, {} held {}",
+        "Two limiters: {} for {} of the bytes, {} for {}",
         name_limiter(first),
         format_whole_percent(own),
         name_limiter(second),
@@ -26,7 +26,7 @@ pub fn diagnose_two_limiters(case: &DiagnosisCase) -> Option<ReportFinding> {
     let mut found = build_finding(case, "two_limiters", summary);
     found.advice.push(super::build_advice(
         "initiator",
-        String::from("Lift the first limit, and measure again: the second then shows alone"),
+        String::from("Remove the first limit and measure again; the second then limits alone"),
     ));
     Some(found)
 }

@@ -28,7 +28,7 @@ pub fn diagnose_clipped_window(case: &DiagnosisCase) -> Option<ReportFinding> {
     let host = name_of_host(&case.receiver().host, "the receiver");
     let allowed = case.allowed_bps(granted)?;
     let summary = format!(
-        "Asked for a receive buffer of {}, {host} granted {}: its net.core.rmem_max allows no more (Linux stores twice what it grants: {} B); per {} that is {}{}",
+        "Receive buffer on {host}: requested {}, got {} (net.core.rmem_max; SO_RCVBUF reads {} B); at {} RTT that is {}{}",
         to_bytes(asked),
         to_bytes(granted),
         granted.saturating_mul(2),
@@ -42,7 +42,7 @@ pub fn diagnose_clipped_window(case: &DiagnosisCase) -> Option<ReportFinding> {
         .push(describe_state_share(case, IntervalState::WindowClip));
     let off = case.goodput_bps() as f64 / allowed.max(1) as f64 - 1.0;
     let measured = format!(
-        "goodput {} is {} from granted buffer / RTT",
+        "goodput {} differs by {} from granted buffer / RTT",
         case.goodput(),
         format_whole_percent(off.abs())
     );
@@ -62,7 +62,7 @@ fn list_window_advice(case: &DiagnosisCase, host: &str, asked: u64) -> Vec<Findi
         .host
         .tcp_rmem_bytes
         .map_or(String::new(), |r| {
-            format!(" (it may then grow to tcp_rmem's {})", to_bytes(r[2]))
+            format!(" (tcp_rmem max is {})", to_bytes(r[2]))
         });
     vec![
         FindingAdvice {
@@ -70,12 +70,12 @@ fn list_window_advice(case: &DiagnosisCase, host: &str, asked: u64) -> Vec<Findi
             expected_bps: case.expected_bps(case.allowed_bps(wanted)),
             ..build_advice(
                 "receiver",
-                format!("Let {host} grant buffers up to {}", to_bytes(wanted)),
+                format!("On {host}: raise net.core.rmem_max to {}", to_bytes(wanted)),
             )
         },
         build_advice(
             "initiator",
-            format!("Or set no buffer, and {host} sizes it by itself{most}"),
+            format!("Or request no buffer and let {host} autotune it{most}"),
         ),
     ]
 }

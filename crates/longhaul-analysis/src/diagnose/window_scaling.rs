@@ -32,27 +32,27 @@ pub fn diagnose_window_scaling(case: &DiagnosisCase) -> Option<ReportFinding> {
         .into_iter()
         .find(|(end, _)| is_scaling_off(&end.host));
     let culprit = off.map_or_else(
-        || String::from("both ends have it on, so a device between them strips the option"),
-        |(end, place)| format!("{} has it switched off", name_of_host(&end.host, place)),
+        || String::from("both ends offer it: a middlebox strips the option"),
+        |(end, place)| format!("it is disabled on {}", name_of_host(&end.host, place)),
     );
     let summary = format!(
-        "Window scaling is not in force: at most 64 KiB per {} and stream, {} in all; {culprit}",
+        "Window scaling not negotiated: at most 64 KiB / {} RTT per stream, {} in total; {culprit}",
         case.rtt_text(),
         to_rate(allowed),
     );
     let mut found = build_finding(case, "no_window_scaling", summary);
     found
         .supports
-        .push(format!("no window above {UNSCALED_BYTES} B was seen"));
+        .push(format!("no window exceeded {UNSCALED_BYTES} B"));
     found.advice.push(match off {
         Some((_, place)) => FindingAdvice {
             command: Some(String::from("sysctl -w net.ipv4.tcp_window_scaling=1")),
-            ..build_advice(place, String::from("Switch window scaling on"))
+            ..build_advice(place, String::from("Enable window scaling"))
         },
         None => build_advice(
             "path",
             String::from(
-                "Find the device that strips TCP options; until then use parallel streams",
+                "Find the middlebox that strips TCP options; until then use parallel streams",
             ),
         ),
     });

@@ -23,7 +23,7 @@ pub fn diagnose_window_size(case: &DiagnosisCase) -> Option<ReportFinding> {
     let window =
         limit_bounds::sum_advertised_windows(&case.scene).unwrap_or(asked) / case.streams();
     let summary = format!(
-        "The receive buffer that was asked for ({}) gives a window of {}; per {} that is {} a stream{}",
+        "The requested receive buffer of {} gives a window of {}: {1} / {2} RTT = {3} per stream{4}",
         to_bytes(asked),
         to_bytes(window),
         case.rtt_text(),
@@ -41,7 +41,10 @@ pub fn diagnose_window_size(case: &DiagnosisCase) -> Option<ReportFinding> {
         expected_bps: case.expected_bps(case.allowed_bps(wanted)),
         ..build_advice(
             "initiator",
-            format!("Ask for {} or more, or for nothing", to_bytes(wanted)),
+            format!(
+                "Request {} or more, or leave it to autotuning",
+                to_bytes(wanted)
+            ),
         )
     });
     Some(found)

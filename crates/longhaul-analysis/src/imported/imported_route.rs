@@ -50,13 +50,9 @@ fn convert_route(report: &ImportedReport) -> Option<ObservedRoute> {
     let reached = is_destination_reached(seen);
     let told = seen.protocol.is_some();
     let flow = format!(
-        "not told by {}{}",
+        "not reported by {}{}",
         seen.tool,
-        if told {
-            ""
-        } else {
-            ", nor the kind of its packets"
-        }
+        if told { "" } else { ", nor its packet type" }
     );
     Some(ObservedRoute {
         from: report.run.initiator.host.clone(),

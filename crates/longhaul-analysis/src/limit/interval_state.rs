@@ -58,6 +58,31 @@ impl IntervalState {
         }
     }
 
+    /// Describes the state within a sentence.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            IntervalState::StalledRto => "stalled by retransmission timeouts",
+            IntervalState::SenderApp => "limited by the sending application",
+            IntervalState::SenderCpu => "limited by the sender's CPU",
+            IntervalState::ReceiverApp => "limited by the receiving application",
+            IntervalState::ReceiverCpu => "limited by the receiver's CPU",
+            IntervalState::WindowClip => "limited by the receive window",
+            IntervalState::WindowGrowing => "receive window growing",
+            IntervalState::SendBufferClip => "limited by the send buffer",
+            IntervalState::SlowStart => "slow start",
+            IntervalState::Climbing => "congestion window growing",
+            IntervalState::PathFull => "path full",
+            IntervalState::Sawtooth => "growing back after a loss in a full queue",
+            IntervalState::Overshot => "recovering from an overshoot",
+            IntervalState::Shaper => "shaped",
+            IntervalState::Policer => "policed",
+            IntervalState::Loss => "limited by loss",
+            IntervalState::Recovering => "growing back after a random loss",
+            IntervalState::Pacing => "paced",
+            IntervalState::Unknown => "limiter unknown",
+        }
+    }
+
     pub const fn limiter(self) -> Limiter {
         match self {
             IntervalState::StalledRto | IntervalState::Loss | IntervalState::Recovering => {

@@ -34,7 +34,7 @@ const REFUTED_RATIO: f64 = 0.9;
 /// A path that was full for this share of the bytes has shown its capacity.
 const SEEN_FULL_RATIO: f64 = 0.1;
 /// Text for a path that has not shown its capacity.
-const UNMEASURED_TEXT: &str = "the path's own capacity is unknown until measured";
+const UNMEASURED_TEXT: &str = "path capacity not measured yet";
 /// Shorter round trips are within one host; their bound exceeds what any host can do.
 const MIN_RTT_US: u64 = 20;
 /// A thread busy for less than this share gives no estimate of its maximum rate.
@@ -76,14 +76,8 @@ pub fn compute_bounds(
         bound_by_path(run, verdict, goodput_bps),
         bound_by_loss(run, verdict),
         bound_by_pacing(run),
-        bound_by_requested_rate(
-            run.plan.write_rate_bps,
-            "all that the sender was asked to write",
-        ),
-        bound_by_requested_rate(
-            run.plan.read_rate_bps,
-            "all that the receiver was asked to read",
-        ),
+        bound_by_requested_rate(run.plan.write_rate_bps, "requested write rate"),
+        bound_by_requested_rate(run.plan.read_rate_bps, "requested read rate"),
         bound_by_cpu(run, verdict, goodput_bps, Limiter::CpuSender),
         bound_by_cpu(run, verdict, goodput_bps, Limiter::CpuReceiver),
         bound_by_interface(run),
@@ -187,15 +181,12 @@ fn bound_by_receive_window(run: &RunView, verdict: &RunVerdict) -> Option<RateBo
         }
     };
     let granted = find_receive_clip(run).map_or(String::new(), |(asked, granted)| {
-        format!(" ({} asked, {} granted)", Bytes(asked), Bytes(granted))
+        format!(" (requested {}, got {})", Bytes(asked), Bytes(granted))
     });
     Some(RateBound {
         limiter: Limiter::ReceiveWindow,
         rate_bps: window_bound_bps(most, rtt_us)?,
-        why: format!(
-            "receive window of {}{granted} in each round trip of {rtt}",
-            Bytes(most)
-        ),
+        why: format!("{} receive window{granted} / {rtt} RTT", Bytes(most)),
     })
 }
 
@@ -222,7 +213,7 @@ fn bound_by_send_buffer(
     Some(RateBound {
         limiter: Limiter::SendBuffer,
         rate_bps: window_bound_bps(most, rtt_us)?,
-        why: format!("send buffer of {} in each round trip of {rtt}", Bytes(most)),
+        why: format!("{} send buffer / {rtt} RTT", Bytes(most)),
     })
 }
 
@@ -235,7 +226,7 @@ fn bound_limited_by_send_buffer(run: &RunView, goodput_bps: Option<u64>) -> Opti
     let refused = count_refused_retransmits(run);
     if refused > 0 {
         let why = format!(
-            "the send queue was over its buffer, so that the kernel put off {refused} retransmissions"
+            "the send queue exceeded its buffer, and the kernel delayed {refused} retransmissions"
         );
         return Some(bound(goodput_bps?, why));
     }
@@ -243,7 +234,7 @@ fn bound_limited_by_send_buffer(run: &RunView, goodput_bps: Option<u64>) -> Opti
     // The bursts of a small buffer queue behind themselves: use the loaded RTT.
     let rtt_us = loaded_rtt::compute_loaded_rtt(run).map_or(run.idle_rtt_us?, |rtt| rtt.mean);
     let why = format!(
-        "{} outstanding in the usual sample, all that the send buffers hold, per {}",
+        "{} median in flight (send buffers full) / {} RTT",
         Bytes(held),
         format_duration(Duration::from_micros(rtt_us))
     );
@@ -260,7 +251,7 @@ fn bound_by_path(
         (goodput_bps?, describe_full_path(run))
     } else {
         let full = format_whole_percent(verdict.shares.state(IntervalState::PathFull));
-        let why = format!("the path was full for {full} of the bytes");
+        let why = format!("path full for {full} of the bytes");
         (find_seen_capacity_bps(run, verdict)?, why)
     };
     Some(RateBound {
@@ -290,21 +281,17 @@ fn describe_full_path(run: &RunView) -> String {
             let added = rtt.mean.saturating_sub(idle);
             if run.is_rtt_inflated(rtt.mean as f64) {
                 format!(
-                    "a queue adds {} to the idle round trip of {}",
+                    "queueing adds {} to the idle RTT of {}",
                     text(added),
                     text(idle)
                 )
             } else {
-                format!(
-                    "round trips rise by {}, over {} idle",
-                    text(added),
-                    text(idle)
-                )
+                format!("RTT rises by {} over {} idle", text(added), text(idle))
             }
         });
     let steadiness = run.scatter_ratio.map(|scatter| match 100.0 * scatter {
-        least if least < 0.1 => String::from("the rate of intervals scatters less than 0.1 %"),
-        percent => format!("the rate of intervals scatters {percent:.1} %"),
+        least if least < 0.1 => String::from("the rate varies by less than 0.1 %"),
+        percent => format!("the rate varies by {percent:.1} %"),
     });
     let signs: Vec<String> = queue.into_iter().chain(steadiness).collect();
     signs.join(", ")
@@ -330,10 +317,7 @@ fn bound_by_loss(run: &RunView, verdict: &RunVerdict) -> Option<RateBound> {
     Some(RateBound {
         limiter: Limiter::Loss,
         rate_bps: (one * streams.len() as f64) as u64,
-        why: format!(
-            "loss of {:.3} % with segments of {mss} B at {rtt}",
-            ratio * 100.0
-        ),
+        why: format!("{:.3} % loss, MSS {mss} B, {rtt} RTT", ratio * 100.0),
     })
 }
 
@@ -344,7 +328,7 @@ fn bound_by_pacing(run: &RunView) -> Option<RateBound> {
         limiter: Limiter::Pacing,
         rate_bps: each.saturating_mul(streams),
         why: format!(
-            "paced to {} on each of {streams} streams",
+            "pacing of {} × {streams} streams",
             Rate::bits_per_second(each)
         ),
     })
@@ -371,9 +355,7 @@ fn bound_by_cpu(
         return Some(RateBound {
             limiter: which,
             rate_bps: goodput_bps?,
-            why: String::from(
-                "the stream threads ran, or waited for a core, nearly all of the time",
-            ),
+            why: String::from("stream threads running or waiting for a core nearly all the time"),
         });
     }
     let busy = |s: &ObservedStream| {
@@ -401,7 +383,7 @@ fn bound_by_cpu(
         limiter: which,
         rate_bps,
         why: format!(
-            "the {place}'s busiest thread used {:.0} % of a core",
+            "busiest {place} thread used {:.0} % of a core",
             busiest * 100.0
         ),
     })
@@ -420,7 +402,7 @@ fn bound_by_interface(run: &RunView) -> Option<RateBound> {
     Some(RateBound {
         limiter: Limiter::PathCapacity,
         rate_bps,
-        why: format!("no more than the interface {whose} can carry; {UNMEASURED_TEXT}"),
+        why: format!("speed of interface {whose}; {UNMEASURED_TEXT}"),
     })
 }
 
@@ -430,7 +412,7 @@ fn bound_by_bucket(run: &RunView) -> Option<RateBound> {
             limiter: Limiter::Policer,
             rate_bps: policed.rate_bps as u64,
             why: format!(
-                "the excess is dropped ({:.2} % of the segments) and not queued",
+                "excess dropped ({:.2} % of the segments), not queued",
                 policed.loss_ratio * 100.0
             ),
         });
@@ -440,7 +422,7 @@ fn bound_by_bucket(run: &RunView) -> Option<RateBound> {
         limiter: Limiter::Shaper,
         rate_bps: bucket.sustained_bps as u64,
         why: format!(
-            "after a burst of {} at {} the excess is queued",
+            "excess queued after a burst of {} at {}",
             Bytes(bucket.burst_bytes as u64),
             Rate::bits_per_second(bucket.peak_bps as u64)
         ),

@@ -20,11 +20,11 @@ pub fn list_load_caveats(
 ) -> Vec<ReportCaveat> {
     let mut caveats = Vec::new();
     if analysis.idle.is_none() {
-        let text = "no probe was answered on the idle path: nothing can be compared with it";
+        let text = "no probe was answered on the idle path: there is no baseline";
         caveats.push(ReportCaveat::new("no_idle", text));
     }
     if observation.clock == "user" {
-        let text = "the probes were timed by the program, not by the kernel: a busy host adds to \
+        let text = "the probes were timestamped by the program, not by the kernel: a busy host adds to \
                     round trips";
         caveats.push(ReportCaveat::new("user_clock", text));
     }
@@ -40,7 +40,7 @@ pub fn list_load_caveats(
         .iter()
         .any(|s| s.competitor_kept_ratio.is_some());
     if wants && !has {
-        let text = "what the competitor has alone is not known: what it lost cannot be told";
+        let text = "the competitor was not measured alone: its loss of throughput is unknown";
         caveats.push(ReportCaveat::new("no_baseline", text));
     }
     caveats
@@ -49,7 +49,7 @@ pub fn list_load_caveats(
 fn check_phase(plan: &LoadPlan, phase: &LoadPhase) -> Option<ReportCaveat> {
     let number = phase.step? + 1;
     if let Some(error) = &phase.error {
-        let text = format!("load {number} did not run to its end: {error}");
+        let text = format!("load {number} ended early: {error}");
         return Some(ReportCaveat::new("load_failed", text));
     }
     let step = plan.steps.get(phase.step? as usize)?;
@@ -61,8 +61,8 @@ fn check_phase(plan: &LoadPlan, phase: &LoadPhase) -> Option<ReportCaveat> {
     {
         let name = crate::throughput::limiter_text::name_limiter(competitor.limited_by);
         let text = format!(
-            "alone, the competitor was limited by {name}, not by the path: what it keeps beside a \
-             load says little"
+            "alone, the competitor was limited by {name}, not by the path: the share it keeps beside a \
+             load is of little value"
         );
         return Some(ReportCaveat::new("competitor_held", text));
     }
@@ -92,13 +92,13 @@ fn check_result(
     let mut caveats = Vec::new();
     let probes = result.delays.map_or(0, |d| d.probes);
     if probes < FEW {
-        let text = format!("only {probes} probes tell of load {number}");
+        let text = format!("only {probes} probes were answered during load {number}");
         caveats.push(ReportCaveat::new("few_probes", text));
     }
     if result.rise_interval_ns.is_some_and(is_wide_interval) && result.grew.is_some() {
         let text = format!(
-            "round trips were still growing, or swinging slowly, when load {number} ended: a longer \
-             one tells more"
+            "the RTT was still growing or varying slowly when load {number} ended: a longer \
+             load gives a better result"
         );
         caveats.push(ReportCaveat::new("unsettled", text));
     }
@@ -106,7 +106,7 @@ fn check_result(
     let asked = plan.idle_us > 0 && !last;
     if asked && result.recovery_us.is_none() && result.rise_ns.is_some() {
         let text =
-            format!("round trips were not back before the idle time after load {number} ended");
+            format!("the queue had not drained when the idle time after load {number} ended");
         caveats.push(ReportCaveat::new("no_recovery", text));
     }
     caveats

@@ -96,50 +96,50 @@ fn find_deep_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
     let waits = case
         .result
         .queue_bytes
-        .map(|bytes| format!("; up to {} wait in it", Bytes(bytes)));
+        .map(|bytes| format!("; up to {} queued", Bytes(bytes)));
     let mut supports = Vec::new();
     if let Some([low, high]) = case.result.rise_interval_ns {
         supports.push(format!(
-            "the median round trip grew by {} to {} (95 %)",
+            "median RTT increase: {} to {} (95 %)",
             format_nanos(low),
             format_nanos(high)
         ));
     }
     if let Some(grew) = &case.result.grew {
         supports.push(format!(
-            "one-way times say that it grew {}",
+            "by one-way delays, the queue is {}",
             describe_direction(grew)
         ));
     }
     if let Some(back) = case.result.recovery_us {
         supports.push(format!(
-            "round trips were back {} after the load ended",
+            "queue drained {} after the load ended",
             format_duration(Duration::from_micros(back))
         ));
     }
     let pace = case.result.goodput_bps.map(|bps| bps / 20 * 19);
     let mut advice = vec![create_advice(
         "path",
-        "A managed queue (fq_codel, cake) at the narrow link keeps the rate and drops the delay",
+        "Active queue management (fq_codel, cake) at the bottleneck link keeps the rate and removes the delay",
     )];
     advice.extend(pace.map(|bps| FindingAdvice {
         expected_bps: Some(bps),
         ..create_advice(
             "sender",
             &format!(
-                "Or hold the load to {}, just below what fills the queue",
+                "Or limit the load to {}, just below the rate that fills the queue",
                 format_rate(bps)
             ),
         )
     }));
     advice.push(create_advice(
         "sender",
-        "Or send bulk data with a sender that yields (`longhaul test --scavenger` shows its rate)",
+        "Or send bulk data as a scavenger (`longhaul test --scavenger` shows its rate)",
     ));
     Some(ReportFinding {
         cause: "deep_queue".to_owned(),
         summary: format!(
-            "Under {} a deep queue adds {} to every round trip ({} idle){}",
+            "Bufferbloat: {} adds {} of queueing to the RTT ({} idle){}",
             case.load(),
             format_nanos(rise),
             format_nanos(idle),
@@ -174,7 +174,7 @@ fn find_no_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
     Some(ReportFinding {
         cause: "no_queue".to_owned(),
         summary: format!(
-            "Full load hardly delays others: {} under {}, {} idle",
+            "Full load adds little delay: {} under {}, {} idle",
             format_nanos(delays.rtt_median_ns),
             case.load(),
             format_nanos(case.idle.rtt_median_ns)
@@ -212,14 +212,14 @@ fn find_loss(cases: &[LoadStepCase]) -> Option<ReportFinding> {
     Some(ReportFinding {
         cause: "loss_under_load".to_owned(),
         summary: format!(
-            "Under {} other packets are lost too: {} of the probes, {} on the idle path",
+            "{} causes loss for other traffic: {} of the probes, {} on the idle path",
             worst.load(),
             percent(delays.loss_ratio),
             percent(worst.idle.loss_ratio)
         ),
         confidence_ratio: 0.9,
         supports: vec![format!(
-            "{} of {} probes are {} to {} (95 %)",
+            "{} of {} probes: {} to {} (95 %)",
             (delays.loss_ratio * f64::from(delays.probes)).round(),
             delays.probes,
             percent(low),
@@ -228,7 +228,7 @@ fn find_loss(cases: &[LoadStepCase]) -> Option<ReportFinding> {
         contradicts: Vec::new(),
         advice: vec![create_advice(
             "sender",
-            "Fewer streams, or a load held below the capacity, keep the queue from overflowing",
+            "Use fewer streams, or limit the load to less than the capacity, so that the queue does not overflow",
         )],
     })
 }
@@ -249,7 +249,7 @@ fn find_harm(cases: &[LoadStepCase]) -> Option<ReportFinding> {
     Some(ReportFinding {
         cause: "harms_others".to_owned(),
         summary: format!(
-            "Beside {} another flow keeps {:.0} % of its rate alone; an even share would be {:.0} %",
+            "Under {} another flow keeps {:.0} % of the rate it has alone; a fair share would be {:.0} %",
             case.load(),
             kept * 100.0,
             fair * 100.0
@@ -257,10 +257,7 @@ fn find_harm(cases: &[LoadStepCase]) -> Option<ReportFinding> {
         confidence_ratio: 0.8,
         supports: Vec::new(),
         contradicts: Vec::new(),
-        advice: vec![create_advice(
-            "sender",
-            "Fewer streams, or a sender that yields",
-        )],
+        advice: vec![create_advice("sender", "Use fewer streams, or a scavenger")],
     })
 }
 
@@ -272,7 +269,7 @@ fn report_yielding(scavenger: &ScavengerResult) -> ReportFinding {
     let mut supports = Vec::new();
     if let Some([low, high]) = bounds {
         supports.push(format!(
-            "the share kept is {:.0} to {:.0} % (95 %)",
+            "share kept: {:.0} to {:.0} % (95 %)",
             low * 100.0,
             high * 100.0
         ));
@@ -280,7 +277,7 @@ fn report_yielding(scavenger: &ScavengerResult) -> ReportFinding {
     let (cause, advice) = if kept >= MIN_KEPT_RATIO {
         ("yields", Vec::new())
     } else {
-        let text = "The queue there is shorter than the delay that a sender can act on: hold the \
+        let text = "The queue is shorter than the delay that a scavenger reacts to: limit the \
                     load to a rate instead";
         ("does_not_yield", vec![create_advice("sender", text)])
     };
@@ -296,9 +293,9 @@ fn report_yielding(scavenger: &ScavengerResult) -> ReportFinding {
 
 fn describe_direction(grew: &str) -> &'static str {
     match grew {
-        "forward" => "on the way to the far end",
-        "reverse" => "on the way back",
-        _ => "both ways",
+        "forward" => "in the forward direction",
+        "reverse" => "in the reverse direction",
+        _ => "in both directions",
     }
 }
 

@@ -67,13 +67,13 @@ pub fn judge_scavenger(plan: &LoadPlan, tried: &[StepRates]) -> Option<Scavenger
 
 fn format_scavenger_text(kept: KeptShare, plain: Option<KeptShare>, alone: Option<f64>) -> String {
     let percent = |ratio: f64| format!("{:.0} %", ratio * 100.0);
-    let beside_plain = plain.map(|k| format!(", beside a plain load {}", percent(k.ratio)));
+    let beside_plain = plain.map(|k| format!(", under a normal load {}", percent(k.ratio)));
     let alone = alone.map(|ratio| {
         let share = percent(ratio);
-        format!("; with the path to itself the scavenger gets {share} of what a plain load gets")
+        format!("; alone, the scavenger gets {share} of the rate of a normal load")
     });
     format!(
-        "Beside the scavenger another flow keeps {} of its rate alone{}{}",
+        "Under the scavenger another flow keeps {} of the rate it has alone{}{}",
         percent(kept.ratio),
         beside_plain.unwrap_or_default(),
         alone.unwrap_or_default()

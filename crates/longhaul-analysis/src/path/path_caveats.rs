@@ -29,7 +29,7 @@ fn check_silent_hops(case: &PathFindingInput) -> Option<ReportCaveat> {
     let silent = count_in_state(case, "silent");
     (silent > 0).then(|| {
         let text = format!(
-            "{} of {} answered nothing: links beside them cannot be told apart",
+            "{} of {} did not answer: the links around them cannot be distinguished",
             silent,
             path_format::format_plural(case.analysis.hops.len(), "hop")
         );
@@ -41,7 +41,7 @@ fn check_rate_limits(case: &PathFindingInput) -> Option<ReportCaveat> {
     let limited = count_in_state(case, "rate_limited");
     (limited > 0).then(|| {
         let text = format!(
-            "{} limit their answers: what is missing there is no loss of the path",
+            "{} rate-limit their answers: missing answers there are not path loss",
             path_format::format_plural(limited, "hop")
         );
         ReportCaveat::new("rate_limited", text)
@@ -58,10 +58,10 @@ fn check_tunnels(case: &PathFindingInput) -> Option<ReportCaveat> {
     let hidden = count_in_state(case, "tunnel") > 0;
     let text = match (hidden, labelled) {
         (false, false) => return None,
-        (true, _) => "a tunnel hides hops: neighbouring hops need not be neighbours",
+        (true, _) => "a tunnel hides hops: consecutive hops may not be adjacent",
         (false, true) => {
-            "hops with MPLS labels may answer from the end of their tunnel: their round trips say \
-             little of their place"
+            "hops with MPLS labels may answer from the end of their tunnel: their RTT says \
+             little about their location"
         }
     };
     Some(ReportCaveat::new("tunnel", text))
@@ -71,7 +71,7 @@ fn check_slow_answers(case: &PathFindingInput) -> Option<ReportCaveat> {
     let slow = count_in_state(case, "slow_answers");
     (slow > 0).then(|| {
         let text = format!(
-            "{} answer later than hops behind them: their links have no delay of their own",
+            "{} answer later than hops after them: no link delay can be given for them",
             path_format::format_plural(slow, "hop")
         );
         ReportCaveat::new("slow_answers", text)
@@ -85,7 +85,7 @@ fn check_alternatives(case: &PathFindingInput) -> Option<ReportCaveat> {
         Some(found) if found + 1e-9 >= asked => None,
         found => {
             let text = format!(
-                "alternatives of equal cost were looked for to {:.0} %, not to the asked {:.0} %",
+                "equal-cost paths were searched with a confidence of {:.0} %, not the requested {:.0} %",
                 found.unwrap_or(0.0) * 100.0,
                 asked * 100.0
             );
@@ -100,7 +100,7 @@ const MIN_ANSWERS: u32 = 5;
 fn check_few_answers(case: &PathFindingInput) -> Option<ReportCaveat> {
     let rtt = case.analysis.rtt.filter(|rtt| rtt.answered < MIN_ANSWERS)?;
     let answers = path_format::format_plural(rtt.answered as usize, "answer");
-    let text = format!("round trips rest on {answers} only");
+    let text = format!("the RTT is based on {answers} only");
     Some(ReportCaveat::new("few_answers", text))
 }
 
@@ -121,7 +121,7 @@ fn check_discarded(case: &PathFindingInput) -> Option<ReportCaveat> {
     let all = of_echoes.saturating_add(of_routes);
     (all > 0).then(|| {
         let text = format!(
-            "{} fitted no probe and were thrown away: forged, garbled or too late",
+            "{} matched no probe and were discarded: forged, damaged or too late",
             path_format::format_plural(all as usize, "answer")
         );
         ReportCaveat::new("answers_discarded", text)

@@ -1,5 +1,6 @@
 //! Formatting shared by all sentences about paths.
 
+use longhaul_model::report::v1::path::ChangedHops;
 use longhaul_model::units::format_duration;
 use std::time::Duration;
 
@@ -25,6 +26,17 @@ pub fn format_hops(range: Option<[u8; 2]>) -> String {
         None => String::from("no hop"),
         Some([first, last]) if first == last => format!("hop {first}"),
         Some([first, last]) => format!("hops {first}-{last}"),
+    }
+}
+
+/// Formats a changed range of a route, whose `here` is the newer route: `hops 3-11 replaced by hops
+/// 3-7`.
+pub fn format_hop_change(range: &ChangedHops) -> String {
+    let (old, new) = (format_hops(range.other), format_hops(range.here));
+    match (range.other, range.here) {
+        (None, _) => format!("{new} added"),
+        (Some(_), None) => format!("{old} removed"),
+        (Some(_), Some(_)) => format!("{old} replaced by {new}"),
     }
 }
 

@@ -48,7 +48,7 @@ pub fn compare_symmetry(
             forward_hops: there as u32,
             reverse_hops: back as u32,
             text: format!(
-                "{} there and {} back, with {common} of {all} {unit} in common",
+                "forward {}, reverse {}; {common} of {all} {unit} in common",
                 path_format::format_plural(there, "hop"),
                 path_format::format_plural(back, "hop"),
             ),
@@ -98,7 +98,7 @@ mod tests {
         assert!(!found.asymmetric, "blocks alone prove nothing");
         assert_eq!(
             found.symmetry.text,
-            "3 hops there and 2 hops back, with 0 of 5 address blocks (/24, /64) in common"
+            "forward 3 hops, reverse 2 hops; 0 of 5 address blocks (/24, /64) in common"
         );
     }
 

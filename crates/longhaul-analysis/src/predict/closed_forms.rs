@@ -49,13 +49,13 @@ pub fn predict_bounds(
     let processor = plan.hosts.processor_bps.map(|rate_bps| RateBound {
         limiter: Limiter::CpuReceiver,
         rate_bps,
-        why: String::from("all that the slower end's processor can do"),
+        why: String::from("CPU limit of the slower end"),
     });
     let link = RateBound {
         limiter: Limiter::PathCapacity,
         rate_bps: link_bps(plan) as u64,
         why: format!(
-            "{} of the link less headers: {} of {} B are payload",
+            "{} link rate less headers ({} of {} B are payload)",
             Rate::bits_per_second(plan.path.capacity_bps),
             plan.path.mss_bytes,
             plan.path.mss_bytes + plan.path.header_bytes,
@@ -78,15 +78,15 @@ fn bound_by_window(plan: &PredictionPlan, setting: &TransferSetting) -> Option<R
     let window = window_bytes(plan, setting)?;
     let all = window.saturating_mul(setting.streams.into());
     let clipped = match setting.window_bytes {
-        Some(asked) if asked > window => format!(" ({} asked)", Bytes(asked)),
+        Some(asked) if asked > window => format!(" (requested {})", Bytes(asked)),
         Some(_) => String::new(),
-        None => String::from(" (the kernel's own)"),
+        None => String::from(" (autotuned)"),
     };
     Some(RateBound {
         limiter: Limiter::ReceiveWindow,
         rate_bps: window_bound_bps(all, plan.path.rtt_us)?,
         why: format!(
-            "window of {}{clipped} x {} in each round trip of {}",
+            "{} window{clipped} × {} / {} RTT",
             Bytes(window),
             format_stream_count(setting.streams),
             format_rtt(plan)
@@ -115,7 +115,7 @@ fn bound_by_loss(
         return None;
     }
     let what = format!(
-        "loss of {loss_ratio} with segments of {mss} B at {}",
+        "loss ratio {loss_ratio}, MSS {mss} B, {} RTT",
         format_rtt(plan)
     );
     Some(RateBound {

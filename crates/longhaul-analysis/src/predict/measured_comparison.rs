@@ -147,16 +147,16 @@ fn explain_below(
     let rate = Rate::bits_per_second(bps);
     match measured {
         Limiter::ReceiveWindow | Limiter::SendBuffer => format!(
-            "a clip: the streams had {} each, less than the model was told",
+            "clipped windows: the streams had {} each, less than the model assumed",
             find_needed_window(plan, cell, bps)
         ),
         Limiter::Loss => format!(
-            "loss that the model was not told: about {} of the segments would explain it",
+            "loss that the model did not include: about {} of the segments would explain it",
             format_needed_loss(plan, cell, bps)
         ),
         Limiter::PathCapacity => format!(
-            "the path was full at {rate}: its capacity is less than told, others share it, or its \
-             queue is shorter than told"
+            "the path was full at {rate}: its capacity is lower than given, it carries cross traffic, or its \
+             queue is shorter than given"
         ),
         Limiter::CpuSender | Limiter::CpuReceiver => {
             let place = if measured == Limiter::CpuSender {
@@ -164,34 +164,36 @@ fn explain_below(
             } else {
                 "receiver"
             };
-            format!("the {place}'s processor holds at {rate}; the model was told of none, or more")
+            format!(
+                "the {place}'s CPU limits at {rate}; the model had no CPU limit, or a higher one"
+            )
         }
         Limiter::Shaper | Limiter::Policer => {
-            format!("a token bucket ({measured}) holds at {rate}; the model knows none")
+            format!("a token bucket ({measured}) limits at {rate}; the model has none")
         }
         Limiter::Application | Limiter::Pacing => {
-            format!("the program or its pacing held at {rate}, not the path")
+            format!("the program or its pacing limited at {rate}, not the path")
         }
-        Limiter::Ramp => String::from("the run ended before it was steady; measure longer"),
-        Limiter::Unknown => format!("what held it at {rate} was not found"),
+        Limiter::Ramp => String::from("the run ended before the rate was steady; measure longer"),
+        Limiter::Unknown => format!("the limit at {rate} was not found"),
     }
 }
 
 fn explain_above(plan: &PredictionPlan, cell: &PredictionCell, bps: u64) -> String {
     match cell.limited_by {
         Limiter::ReceiveWindow | Limiter::SendBuffer => format!(
-            "the windows were larger than told ({} each would carry it), or the round trip shorter",
+            "the windows were larger than given ({} each would allow it), or the RTT shorter",
             find_needed_window(plan, cell, bps)
         ),
         Limiter::Loss => format!(
-            "the loss was less than told: {} would allow it",
+            "the loss was lower than given: {} would allow it",
             format_needed_loss(plan, cell, bps)
         ),
         Limiter::PathCapacity => {
-            String::from("the capacity or the queue of the path is larger than told")
+            String::from("the capacity or the queue of the path is larger than given")
         }
-        Limiter::Ramp => String::from("the windows grew faster than the model's"),
-        _ => String::from("the hosts do more than the model was told"),
+        Limiter::Ramp => String::from("the windows grew faster than in the model"),
+        _ => String::from("the hosts' CPUs are faster than given"),
     }
 }
 

@@ -101,7 +101,11 @@ fn explain_asymmetry(
         let clip = end.and_then(|end| Some((end, end.clipped_window(cells, forward)?)));
         let granted = clip.map_or(String::new(), |(end, (asked, granted))| {
             let host = hosts.name(end);
-            format!(" ({host} granted {} of {})", Bytes(granted), Bytes(asked))
+            format!(
+                " ({host}: requested {1}, got {0})",
+                Bytes(granted),
+                Bytes(asked)
+            )
         });
         format!(
             "{}{granted}",
@@ -115,12 +119,12 @@ fn explain_asymmetry(
     ];
     let [forward, reverse] = [0, 1].map(|way| held(limiters[way], way == 0, hosts[way]));
     let why = if forward == reverse {
-        format!("both are mostly held by {forward}")
+        format!("both are mostly limited by {forward}")
     } else {
-        format!("forward is mostly held by {forward}, reverse by {reverse}")
+        format!("forward is mostly limited by {forward}, reverse by {reverse}")
     };
     format!(
-        "{faster} carries {} of what {slower} does: {why}",
+        "{faster} reaches {} of the {slower} goodput: {why}",
         format_whole_percent(ratio)
     )
 }

@@ -129,7 +129,7 @@ fn find_window_need(
         name: end.max_sysctl().to_owned(),
         is: is.map(|bytes| bytes.to_string()),
         wanted: window.to_string(),
-        why: format!("to grant the window of {} that is asked for", Bytes(window)),
+        why: format!("to grant the requested window of {}", Bytes(window)),
     })
 }
 
@@ -137,7 +137,7 @@ fn list_one_stream_needs(gap: &ClippedWindow, hosts: DirectionHosts) -> Vec<Need
     let end = gap.end;
     let host = hosts.end(end);
     let why = format!(
-        "to let {} hold the path in flight: twice goodput × idle RTT ({})",
+        "so that {} can fill the path: 2 × BDP ({})",
         format_stream_count(1),
         format_duration(Duration::from_micros(gap.idle_rtt_us))
     );

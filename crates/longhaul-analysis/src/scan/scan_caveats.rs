@@ -34,7 +34,7 @@ pub fn list_scan_caveats(
     }
     if left > 0 {
         let text = format!(
-            "The path changed: {left} results of before or of the change itself are left out of the conclusions, which are of {} results",
+            "The path changed during the scan: {left} results from before or during the change are not used; the conclusions use {} results",
             cells.len()
         );
         found.push(ReportCaveat::new("path_changed", text));
@@ -51,10 +51,7 @@ fn check_failed(observation: &ScanObservation) -> Option<ReportCaveat> {
             .or_default() += 1;
     }
     let (reason, times) = reasons.into_iter().max_by_key(|(_, times)| *times)?;
-    let text = format!(
-        "{} probes gave no result; {times} of them: {reason}",
-        failed.len()
-    );
+    let text = format!("{} probes failed; {times} of them: {reason}", failed.len());
     Some(ReportCaveat::new("failed_cells", text))
 }
 
@@ -72,7 +69,7 @@ fn check_interrupted(
     places.dedup();
     (places.len() < all).then(|| {
         let text = format!(
-            "{} of {all} probes of the grid were made (stopped by: {stopped_by}); what was not measured may be better",
+            "Only {} of {all} probes of the grid were run (stopped by: {stopped_by}); an untested setting may be better",
             places.len()
         );
         ReportCaveat::new("interrupted", text)
@@ -83,7 +80,10 @@ fn check_few_cells(cells: &[&ScanCell], forward: bool) -> Option<ReportCaveat> {
     let count = cells.iter().filter(|c| c.forward == forward).count();
     (count < FEW_CELLS).then(|| {
         let way = name_direction(forward);
-        ReportCaveat::new("few_cells", format!("Only {count} probes gave a result in {way}; conclusions from so few are weak or absent"))
+        ReportCaveat::new(
+            "few_cells",
+            format!("Only {count} probes gave a result in {way}: too few for firm conclusions"),
+        )
     })
 }
 
@@ -91,7 +91,7 @@ fn check_noise(cells: &[&ScanCell], forward: bool) -> Option<ReportCaveat> {
     let scatter = estimate_noise(&group_by_setting(cells, forward))?;
     (scatter.ratio > NOISY_RATIO).then(|| {
         let text = format!(
-            "One and the same setting scatters by {} from probe to probe in {}: differences smaller than that are chance; repeat more",
+            "Repeated probes of the same setting vary by {} in {}: smaller differences are noise; use more repeats",
             format_whole_percent(scatter.ratio),
             name_direction(forward)
         );

@@ -85,7 +85,7 @@ pub fn find_path_change(regimes: &[PathRegime]) -> Option<ReportFinding> {
             "path_changed",
             0.95,
             format!(
-                "The path changed during the scan: {what}. Cells of the two are not compared, and nothing is averaged over the change"
+                "The path changed during the scan: {what}. Cells before and after are neither compared nor averaged"
             ),
         )
     })
@@ -116,10 +116,10 @@ fn report_clipped_window(case: &ScanCase, gap: &ClippedWindow) -> Option<ReportF
         gap.end.autotuning_sysctl()
     };
     let cut = gap.clip.map_or_else(
-        || format!("sizes no window wide enough ({sysctl})"),
+        || format!("does not autotune a large enough window ({sysctl})"),
         |(asked, granted)| {
             format!(
-                "granted {} of the {} asked for: its {sysctl} allows no more",
+                "got {} of the requested {} ({sysctl})",
                 Bytes(granted),
                 Bytes(asked)
             )
@@ -127,14 +127,14 @@ fn report_clipped_window(case: &ScanCase, gap: &ClippedWindow) -> Option<ReportF
     );
     let each = gap.one_stream_bps.map_or(String::new(), |bps| {
         format!(
-            "; per {} that is {} for each stream",
+            "; at {} RTT that is {} per stream",
             format_duration(Duration::from_micros(gap.idle_rtt_us)),
             to_rate(bps)
         )
     });
     let many = format_stream_count(recommended.setting.streams);
     let summary = format!(
-        "{} {cut}{each}. The {many} are a stopgap for that window: together they reach {}",
+        "{} {cut}{each}. The {many} work around that window: together they reach {}",
         gap.host,
         to_rate(recommended.goodput_bps)
     );
@@ -167,7 +167,7 @@ fn advise_raise(need: &NeededSysctl, gap: &ClippedWindow, case: &ScanCase) -> Fi
         ..build_advice(
             gap.end.place(),
             format!(
-                "On {}, let one stream have {}",
+                "On {}: allow {} per stream",
                 gap.host,
                 Bytes(gap.wanted_bytes)
             ),
@@ -183,7 +183,7 @@ fn find_small_present(case: &ScanCase) -> Option<ReportFinding> {
         return None;
     }
     let summary = format!(
-        "The present setting, {}, gives {}: {} of the {} that {} gives. It is held by {}",
+        "The current setting, {}, gives {}: {} of the {} of {}. It is limited by {}",
         format_setting_phrase(&present.setting),
         to_rate(present.goodput_bps),
         format_whole_percent(ratio),
@@ -227,7 +227,7 @@ fn find_no_effect(case: &ScanCase) -> Option<ReportFinding> {
     let (best, recommended) = (case.found.best.as_ref()?, case.found.recommended.as_ref()?);
     let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
     let summary = format!(
-        "The settings do not matter here: all {} gave {} to {}, no more apart than chance makes them. What holds them is {}",
+        "The settings make no difference: all {} gave {} to {}, which is within noise. They are limited by {}",
         groups.len(),
         to_rate(least.round() as u64),
         to_rate(best.goodput_bps),
@@ -248,13 +248,13 @@ fn find_many_streams(case: &ScanCase) -> Option<ReportFinding> {
             "many_streams",
             1.0,
             format!(
-                "{} take the share of {count} flows where the path is shared",
+                "on a shared path, {} take the share of {count} flows",
                 format_stream_count(count)
             ),
         );
         found.advice.push(build_advice(
             "initiator",
-            String::from("Use that many only where the path is yours, or at quiet hours"),
+            String::from("Use that many only on a path of your own, or at quiet hours"),
         ));
         found
     })

@@ -113,7 +113,7 @@ fn a_host_that_cuts_the_window_is_named_with_sysctl_and_value() {
     let runs = [report(true, "slac", "daresbury", 65_536)];
     let found = conclude_scan(&plan, &ScanObservation { cells }, &runs, "grid_done");
     let finding = find(&found, "window_clipped");
-    for word in ["daresbury", "64 KiB", "net.core.rmem_max", "stopgap"] {
+    for word in ["daresbury", "64 KiB", "net.core.rmem_max", "work around"] {
         assert!(
             finding.summary.contains(word),
             "{word}: {}",
@@ -316,8 +316,8 @@ fn asymmetry_has_sign_histogram_and_cause() {
     assert_eq!((asymmetry.histogram.len(), counted), (20, vec![-0.4]));
     let cause = asymmetry.cause.as_deref().unwrap();
     for word in [
-        "Reverse carries 233 %",
-        "the receive window (daresbury granted 64 KiB of 1 MiB)",
+        "Reverse reaches 233 %",
+        "the receive window (daresbury: requested 1 MiB, got 64 KiB)",
         "reverse by the capacity",
     ] {
         assert!(cause.contains(word), "{word}: {cause}");

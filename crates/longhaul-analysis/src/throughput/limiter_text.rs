@@ -4,8 +4,8 @@
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::units::Rate;
 
-/// Formats the verdict: `Limited by the receive window: receive window of 64 KiB in each round trip
-/// of 160 ms, about 3.28 Mbit/s. Behind it: …`
+/// Formats the verdict: `Limited by the receive window: 64 KiB receive window / 160 ms RTT,
+/// about 3.28 Mbit/s. Next limit: …`
 pub fn format_verdict(analysis: &ThroughputAnalysis) -> String {
     let limiter = analysis.limited_by;
     let own = analysis.bounds.iter().find(|b| b.limiter == limiter);
@@ -17,11 +17,11 @@ pub fn format_verdict(analysis: &ThroughputAnalysis) -> String {
         )
     });
     let next = analysis.next_limit.as_ref().map_or_else(
-        || String::from(" What comes behind it is unknown until measured."),
+        || String::from(" The next limit has not been measured."),
         |bound| {
             let rate = Rate::bits_per_second(bound.rate_bps);
             format!(
-                " Behind it: {} ({}, {rate}).",
+                " Next limit: {} ({}, {rate}).",
                 name_limiter(bound.limiter),
                 bound.why
             )
@@ -29,7 +29,9 @@ pub fn format_verdict(analysis: &ThroughputAnalysis) -> String {
     );
     let told = match limiter {
         Limiter::Unknown => {
-            return String::from("What limited this run could not be told from its counters.");
+            return String::from(
+                "The limiter of this run could not be determined from its counters.",
+            );
         }
         Limiter::PathCapacity => String::new(),
         _ => next,
@@ -43,15 +45,15 @@ pub const fn name_limiter(limiter: Limiter) -> &'static str {
         Limiter::ReceiveWindow => "the receive window",
         Limiter::SendBuffer => "the send buffer",
         Limiter::Application => "the application",
-        Limiter::CpuSender => "the sender's processor",
-        Limiter::CpuReceiver => "the receiver's processor",
+        Limiter::CpuSender => "the sender's CPU",
+        Limiter::CpuReceiver => "the receiver's CPU",
         Limiter::Loss => "packet loss",
         Limiter::PathCapacity => "the capacity of the path",
         Limiter::Shaper => "a shaper on the path",
         Limiter::Policer => "a policer on the path",
         Limiter::Pacing => "pacing",
-        Limiter::Ramp => "its own ramp: the run ended before the rate settled",
-        Limiter::Unknown => "something unknown",
+        Limiter::Ramp => "slow start: the run ended before the rate was steady",
+        Limiter::Unknown => "an unknown limit",
     }
 }
 

@@ -61,7 +61,7 @@ fn try_named_control(view: &SearchView, choice: &SettingAggregate) -> Option<Nex
     };
     view.is_new(&setting).then(|| NextSetting {
         why: format!(
-            "{} may be tried, too: {} gave {} without it",
+            "{} is also available: {} gave {} without it",
             setting.congestion_control.as_deref().unwrap_or("it"),
             format_stream_count(setting.streams),
             convert_rate(choice.goodput_bps())
@@ -90,7 +90,7 @@ fn repeat_doubtful(view: &SearchView, choice: &SettingAggregate) -> Option<NextS
     (times.count() < MAX_SAMPLES).then(|| NextSetting {
         setting: again.setting.clone(),
         why: format!(
-            "{} and {} are too close to tell ({} and {}); measure again",
+            "{} and {} are within noise ({} and {}); repeating both",
             format_difference(choice.setting, rival.setting),
             format_difference(rival.setting, choice.setting),
             convert_rate(choice.goodput_bps()),
@@ -106,7 +106,7 @@ fn format_difference(setting: &TransferSetting, other: &TransferSetting) -> Stri
     }
     if setting.window_bytes != other.window_bytes {
         let window = setting.window_bytes.map(|bytes| Bytes(bytes).to_string());
-        return window.unwrap_or_else(|| String::from("the kernels' own window"));
+        return window.unwrap_or_else(|| String::from("autotuned window"));
     }
     let control = setting.congestion_control.as_deref();
     control
@@ -152,7 +152,7 @@ fn try_streams_between(
     };
     view.is_new(&setting).then(|| NextSetting {
         why: format!(
-            "between {low} and {} may lie what does as well or better; try {}",
+            "a value between {low} and {} may be as good or better; try {}",
             format_stream_count(high),
             setting.streams
         ),

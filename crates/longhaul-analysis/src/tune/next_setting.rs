@@ -135,13 +135,13 @@ fn try_wider_window(view: &SearchView, from: &SettingAggregate) -> Option<NextSe
         (None, None) => return None,
     };
     let how = if window_bytes.is_some() {
-        format!("ask for {}", Bytes(usable))
+        format!("request {}", Bytes(usable))
     } else {
-        format!("let the kernels go to {}", Bytes(usable))
+        format!("let autotuning reach {}", Bytes(usable))
     };
     Some(NextSetting {
         why: format!(
-            "the {} holds {} with {} in flight on a stream; {how}",
+            "the {} limits the rate to {} with {} in flight per stream; {how}",
             format_limiter(from.limiter()),
             convert_rate(from.goodput_bps()),
             Bytes(in_flight),
@@ -181,13 +181,13 @@ pub fn try_narrower_window(view: &SearchView) -> Option<NextSetting> {
     let between = bytes < asked && below.setting.window_bytes.unwrap_or(0) < bytes;
     (between && view.is_new(&setting)).then(|| NextSetting {
         why: format!(
-            "{} lost {:.1} % of the segments in running past the path, {} lost next to none; ask for {}",
+            "{} lost {:.1} % of the segments by overrunning the path, {} almost none; request {}",
             Bytes(asked),
             100.0 * lost,
             below
                 .setting
                 .window_bytes
-                .map_or_else(|| String::from("the kernels' own"), |b| Bytes(b).to_string()),
+                .map_or_else(|| String::from("autotuning"), |b| Bytes(b).to_string()),
             Bytes(bytes)
         ),
         setting,
@@ -213,7 +213,7 @@ fn try_bbr(view: &SearchView, from: &SettingAggregate) -> Option<NextSetting> {
     );
     Some(NextSetting {
         why: format!(
-            "{loss} holds {}; BBR does not slow down for single losses",
+            "{loss} limits the rate to {}; BBR does not slow down for single losses",
             convert_rate(from.goodput_bps())
         ),
         setting: TransferSetting {
@@ -234,7 +234,7 @@ fn try_pacing(view: &SearchView, from: &SettingAggregate) -> Option<NextSetting>
     let each = (PACED_RATIO * bucket as f64 / f64::from(streams)) as u64;
     (!already && each > 0).then(|| NextSetting {
         why: format!(
-            "a {} lets {} through; stay {:.0} % below it",
+            "a {} passes {}; stay {:.0} % below it",
             format_limiter(from.limiter()),
             convert_rate(bucket as f64),
             100.0 * (1.0 - PACED_RATIO)
@@ -379,21 +379,23 @@ fn explain_streams(from: &SettingAggregate, streams: u32) -> String {
     let present = shared::format_stream_count(from.setting.streams);
     match from.limiter() {
         Limiter::ReceiveWindow | Limiter::SendBuffer => format!(
-            "{present} gave {now}, held by the {}, and no larger window is to be had; {streams} carry more",
+            "{present} gave {now}, limited by the {}, and no larger window is available; {streams} may carry more",
             format_limiter(from.limiter())
         ),
         Limiter::PathCapacity => {
-            format!("{present} filled the path at {now}; see whether {streams} get more of it")
+            format!(
+                "{present} filled the path at {now}; check whether {streams} get a larger share"
+            )
         }
         Limiter::Unknown => {
-            format!("{present} gave {now}, by a limit that is not known; try {streams}")
+            format!("{present} gave {now}, limit unknown; try {streams}")
         }
         Limiter::Policer | Limiter::Shaper | Limiter::Application | Limiter::Pacing => format!(
-            "{present} gave {now}, held by the {}; see whether {streams} pass it",
+            "{present} gave {now}, limited by the {}; check whether {streams} exceed it",
             format_limiter(from.limiter())
         ),
         other => format!(
-            "{present} gave {now}, held by the {}; spread it over {streams}",
+            "{present} gave {now}, limited by the {}; spread the load over {streams}",
             format_limiter(other)
         ),
     }

@@ -139,9 +139,9 @@ impl SettingSearch {
     fn opening_probe(&self, allowed: &AllowedSettings) -> Option<NextSetting> {
         let default = allowed.first_setting().map(|setting| NextSetting {
             why: if setting == TransferSetting::default() {
-                String::from("the default: one stream, everything left to the kernels")
+                String::from("the default: one stream, autotuned windows")
             } else {
-                String::from("the least of what may be tried")
+                String::from("the smallest allowed setting")
             },
             setting,
         });
@@ -150,9 +150,9 @@ impl SettingSearch {
             .filter(|s| allowed.permits(s))
             .map(|setting| NextSetting {
                 why: String::from(if self.start.remembered {
-                    "what an earlier scan of this path recommended"
+                    "recommended by an earlier scan of this path"
                 } else {
-                    "the setting in use now"
+                    "the current setting"
                 }),
                 setting,
             });
@@ -207,7 +207,7 @@ impl SettingSearch {
         ramped.then(|| NextSetting {
             setting: last.setting.clone(),
             why: format!(
-                "the rate of {} still climbed when the probe ended; the same for longer",
+                "the rate of {} was still rising when the probe ended; repeating it for longer",
                 format_stream_count(last.setting.streams)
             ),
         })

@@ -149,7 +149,7 @@ fn find_by_estimates(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseC
         (None, Some(_)) => (
             kind.appeared,
             format!(
-                "There is a {} on the path since {since}: {}; it was seen {}",
+                "A {} has been on the path since {since}: {}; it was detected {}",
                 kind.noun,
                 format_bucket(turn.to),
                 kind.does
@@ -158,7 +158,7 @@ fn find_by_estimates(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseC
         (Some(_), None) => (
             kind.gone,
             format!(
-                "The {} on the path is no longer found since {since}; it had {}",
+                "The {} on the path has not been detected since {since}; it had {}",
                 kind.noun,
                 format_bucket(turn.from)
             ),
@@ -166,7 +166,7 @@ fn find_by_estimates(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseC
         (Some(_), Some(_)) => (
             kind.changed,
             format!(
-                "The {} on the path has other rates since {since}: {}; before {}",
+                "The {} on the path has had different rates since {since}: {}; before: {}",
                 kind.noun,
                 format_bucket(turn.to),
                 format_bucket(turn.from)
@@ -200,7 +200,7 @@ fn rate_bucket_fit(case: &EventCase, turn: &BucketChange, found: &mut CauseCandi
         .or(turn.from)
         .map_or(0, |bucket| bucket.sustained_bps) as f64;
     let text = format!(
-        "the throughput {when} ({}) stands against a sustained rate of {}",
+        "throughput {when} {}, sustained rate {}",
         event_format::format_rate(level),
         event_format::format_rate(sustained)
     );
@@ -227,14 +227,14 @@ fn find_by_runs(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseCandid
     let came = turn.to;
     let text = if came {
         format!(
-            "Bulk runs are held by a {} on the path since {}: it is seen {}",
+            "Bulk runs have been limited by a {} on the path since {}: it is detected {}",
             kind.noun,
             event_format::format_time(turn.between_us[1]),
             kind.does
         )
     } else {
         format!(
-            "Bulk runs are no longer held by a {} on the path since {}",
+            "Bulk runs have not been limited by a {} on the path since {}",
             kind.noun,
             event_format::format_time(turn.between_us[1])
         )
@@ -257,7 +257,7 @@ fn find_by_runs(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseCandid
     });
     found.supports.extend(rate.map(|bps| {
         format!(
-            "its rate by bulk runs is about {}",
+            "its rate in bulk runs is about {}",
             event_format::format_rate(bps as f64)
         )
     }));
@@ -276,7 +276,7 @@ fn add_advice(
         return;
     }
     found.advice.push(advise_operator(format!(
-        "Ask the operator whether this {} is meant for this path, and for which rate and burst",
+        "Ask the operator whether this {} is intended on this path, and with which rate and burst",
         kind.noun
     )));
     if let (Some(bucket), TokenBucketKind::Policer) = (bucket, kind.bucket) {

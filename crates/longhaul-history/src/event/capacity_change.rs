@@ -24,7 +24,7 @@ const ROUTE_CHANGED_FACTOR: f64 = 0.7;
 const RUNS_ONLY_CONSISTENCY: f64 = 0.7;
 /// Consistency for an event of the capacity itself, if only the route is known as well.
 const SAME_ROUTE_CONSISTENCY: f64 = 0.8;
-const BUCKET_CHANGED_TEXT: &str = "a token bucket came or went at the same time: short bursts take its peak rate for the capacity";
+const BUCKET_CHANGED_TEXT: &str = "a token bucket appeared or disappeared at the same time: short bursts measure its peak rate as capacity";
 /// Tolerance: estimates of capacity and of goodput count different headers and have errors.
 const CAPACITY_TOLERANCE: f64 = 1.1;
 
@@ -65,12 +65,12 @@ fn find_by_estimates(case: &EventCase, step: LevelStep) -> Option<CauseCandidate
         found.consistency *= 0.5;
     } else if !case.is_explained_by_capacity(step) {
         found.contradicts.push(String::from(
-            "others use far more of the link than it lost: their traffic makes it look slower to bursts",
+            "cross traffic uses far more of the link than it lost: that makes it look slower to bursts",
         ));
         found.consistency *= 0.5;
     } else if case.has_route_changed() {
         found.contradicts.push(String::from(
-            "the route changed at the same time: it is another link, not a slower one",
+            "the route changed at the same time: it is a different link, not a slower one",
         ));
         found.consistency *= ROUTE_CHANGED_FACTOR;
     }
@@ -119,7 +119,7 @@ fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
     }
     let (before, after) = (case.event.before.median, case.event.after.median);
     let text = format!(
-        "The path has {} to give: bulk runs fill it at {}, and reached {} {}",
+        "The path carries {}: bulk runs fill it at {}, and reached {} {}",
         if case.has_fallen() { "less" } else { "more" },
         event_format::format_rate(before.min(after)),
         event_format::format_rate(before.max(after)),
@@ -129,7 +129,7 @@ fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
     found.weight = weight::LINK;
     found.consistency = RUNS_ONLY_CONSISTENCY;
     found.contradicts.push(String::from(
-        "other traffic would look the same: no estimate of capacity stands on both sides of the event",
+        "cross traffic would look the same: capacity was not estimated both before and after the event",
     ));
     add_advice(case, case.has_fallen(), &mut found);
     Some(found)

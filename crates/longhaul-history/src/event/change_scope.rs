@@ -91,7 +91,7 @@ pub fn find_change_scope(case: &EventCase) -> Option<ChangeScope> {
 fn describe_single_change(case: &EventCase, steady: usize) -> String {
     let pair = &case.event.pair;
     format!(
-        "Only the path from {} to {} changed; {} did not: it is this path or its far end",
+        "Only the path from {} to {} changed; {} did not: the cause is on this path or at its far end",
         event_format::sanitize_name(&pair.from),
         event_format::sanitize_name(&pair.to),
         format_plural(steady, "other path"),
@@ -121,7 +121,7 @@ fn describe_common_changes(
         ""
     };
     let begin = format!(
-        "{} changed with it ({}{more})",
+        "{} changed at the same time ({}{more})",
         format_plural(changed.len(), "other path"),
         names.join(", ")
     );
@@ -137,7 +137,7 @@ fn describe_common_changes(
             return (
                 SharedElement::Host(host.clone()),
                 format!(
-                    "{begin}; all share {host}, and no other path of it is known to have stayed: it is {host} or its access"
+                    "{begin}; all share {host}, and no other path from it is known to be unchanged: the cause is {host} or its access link"
                 ),
             );
         }
@@ -149,13 +149,13 @@ fn describe_common_changes(
             Some(hop) => (
                 SharedElement::Segment(hop.clone()),
                 format!(
-                    "{not}; those that changed go by {hop}, the others do not: it is that segment"
+                    "{not}; those that changed pass {hop}, the others do not: the cause is that segment"
                 ),
             ),
             None => (
                 SharedElement::PartOfHost(host.clone()),
                 format!(
-                    "{not}: it is not {host} as a whole, rather a part of the way that they share{}",
+                    "{not}: the cause is not {host} as a whole, but a shared part of the path{}",
                     describe_shared_prefix(case)
                 ),
             ),
@@ -164,12 +164,14 @@ fn describe_common_changes(
     match segment {
         Some(hop) => (
             SharedElement::Segment(hop.clone()),
-            format!("{begin}; all go by {hop}, and no steady path does: it is that segment"),
+            format!(
+                "{begin}; all pass {hop}, and no unchanged path does: the cause is that segment"
+            ),
         ),
         None => (
             SharedElement::Nothing,
             format!(
-                "{begin}; what they share is not known{}",
+                "{begin}; no shared segment is known{}",
                 describe_shared_prefix(case)
             ),
         ),
@@ -224,7 +226,7 @@ fn find_shared_segment(case: &EventCase) -> Option<String> {
     names.get(found.address.as_str()).cloned()
 }
 
-/// Returns `; their far ends lie in one network` if that is so.
+/// Returns `; their far ends are in one network` if that is so.
 fn describe_shared_prefix(case: &EventCase) -> &'static str {
     let own = case
         .routes_around_event(false)
@@ -237,7 +239,7 @@ fn describe_shared_prefix(case: &EventCase) -> &'static str {
         .filter(|e| case.timing(e.event.between_us) >= MIN_TIMING);
     let mut others = near.map(|e| e.route.and_then(|route| find_address_prefix(&route.to)));
     if own.is_some() && others.all(|other| other == own) {
-        "; their far ends lie in one network"
+        "; their far ends are in one network"
     } else {
         ""
     }

@@ -56,7 +56,7 @@ fn find_by_estimates(
     let less = step.after < step.before;
     let stayed = capacity.filter(|capacity| !capacity.differs_by(SAME_CAPACITY_RATIO));
     let text = format!(
-        "{} of other traffic: available bandwidth {} from {} to {} {}{}",
+        "{} cross traffic: available bandwidth {} from {} to {} {}{}",
         if less { "More" } else { "Less" },
         if less { "fell" } else { "rose" },
         event_format::format_rate(step.before),
@@ -102,12 +102,12 @@ fn find_by_remainder(
         return None;
     }
     let text = format!(
-        "More of other traffic: {} of {} are left since, and bulk runs reached {} before",
+        "More cross traffic: {} of {} available since, and bulk runs reached {} before",
         event_format::format_rate(left_bps),
         event_format::format_rate(capacity.after),
         event_format::format_rate(reached),
     );
-    let against = "what was available before the event is not known";
+    let against = "available bandwidth before the event is not known";
     Some(create_partial_candidate(
         case,
         text,
@@ -123,7 +123,7 @@ fn find_by_runs(case: &EventCase, capacity: LevelStep) -> Option<CauseCandidate>
         return None;
     }
     let text = format!(
-        "{} of other traffic: bulk runs fill the path at {}, and reached {} {}, while its capacity stayed at {}",
+        "{} cross traffic: bulk runs fill the path at {}, and reached {} {}, while capacity stayed at {}",
         if case.has_fallen() { "More" } else { "Less" },
         event_format::format_rate(case.event.before.median.min(case.event.after.median)),
         event_format::format_rate(case.event.before.median.max(case.event.after.median)),
@@ -134,7 +134,7 @@ fn find_by_runs(case: &EventCase, capacity: LevelStep) -> Option<CauseCandidate>
         case,
         text,
         RUNS_ONLY_CONSISTENCY,
-        "a shaper or policer would look the same: what is available is not known on both sides of the event",
+        "a shaper or policer would look the same: available bandwidth is not known both before and after the event",
     ))
 }
 
@@ -160,7 +160,7 @@ fn create_partial_candidate(
 fn add_advice(case: &EventCase, less: bool, found: &mut CauseCandidate) {
     if less && case.is_worse() == Some(true) {
         found.advice.push(advise_operator(
-            "Measure at other hours, and ask the operator how full the narrow link is",
+            "Measure at other hours, and ask the operator for the utilisation of the bottleneck link",
         ));
     }
 }
@@ -168,13 +168,13 @@ fn add_advice(case: &EventCase, less: bool, found: &mut CauseCandidate) {
 fn rate_available_fit(case: &EventCase, after_bps: f64, found: &mut CauseCandidate) -> f64 {
     if bucket_change::has_bucket_changed(case) {
         found.contradicts.push(String::from(
-            "a token bucket that came or went at the same time changes what is available by itself",
+            "a token bucket that appeared or disappeared at the same time changes available bandwidth by itself",
         ));
         return 0.5;
     }
     if case.has_route_changed() {
         found.contradicts.push(String::from(
-            "the route changed at the same time: other links have other traffic",
+            "the route changed at the same time: other links have other cross traffic",
         ));
         return 0.7;
     }
@@ -183,14 +183,14 @@ fn rate_available_fit(case: &EventCase, after_bps: f64, found: &mut CauseCandida
         && after_bps > case.event.before.median * AMPLE_RATIO
     {
         found.contradicts.push(format!(
-            "what is left ({}) is ample for the rate before",
+            "available bandwidth ({}) suffices for the rate before",
             event_format::format_rate(after_bps)
         ));
         return 0.3;
     }
     if case.is_quantity(PathQuantity::Goodput) && case.has_fallen() {
         found.supports.push(format!(
-            "the throughput after ({}) stands against {} available",
+            "throughput after {}, available bandwidth {}",
             event_format::format_rate(case.event.after.median),
             event_format::format_rate(after_bps)
         ));

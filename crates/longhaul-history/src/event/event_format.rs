@@ -72,7 +72,7 @@ pub fn format_delay_us(us: f64) -> String {
 /// Formats a ratio as a change: `-40 %`, `+12 %`; a change from zero has no ratio.
 pub fn format_change(ratio: f64) -> String {
     if !ratio.is_finite() {
-        return String::from("not to be put as a ratio");
+        return String::from("no ratio");
     }
     let percent = ((ratio - 1.0) * 100.0).round();
     if percent.abs() < 1.0 {

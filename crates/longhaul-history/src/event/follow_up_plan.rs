@@ -101,25 +101,25 @@ pub fn plan_follow_ups(
     if needs_path_run(&case, explained) {
         want(
             FollowUpKind::PathBothWays,
-            "no route was traced in both directions since the event: it would tell a change of the way from one of the hosts",
+            "no route was traced in both directions since the event: a trace distinguishes a route change from a change at the hosts",
         );
     }
     if needs_available_run(&case, explained) {
         want(
             FollowUpKind::Available,
-            "nothing tells what the path has left since the event: a setting that no longer fits, other traffic and a slower link differ in it",
+            "available bandwidth was not measured since the event: it distinguishes an unsuitable setting, cross traffic and a slower link",
         );
     }
     if needs_shaper_run(&case, explained) {
         want(
             FollowUpKind::AvailableShaper,
-            "a shaper or policer passes short bursts: only a longer look tells its rate and burst from a slower link or other traffic",
+            "a shaper or policer passes short bursts: only a longer measurement distinguishes it from a slower link or cross traffic",
         );
     }
     if named("retune") {
         want(
             FollowUpKind::Tune,
-            "available bandwidth is there and runs do not reach it: a scan finds the setting that fits, and proves it",
+            "runs do not reach the available bandwidth: a scan finds the right setting, and proves it",
         );
     }
     wanted

@@ -173,7 +173,7 @@ fn add_limiter_evidence(case: &EventCase, first: &HostFactChange, found: &mut Ca
     let (before, after) = (case.frequent_limiter(false), case.frequent_limiter(true));
     if let (Some(after), Some(_)) = (after, find_buffer_owner(&first.name)) {
         let told = format!(
-            "runs are limited by {} since",
+            "runs have been limited by {} since",
             longhaul_analysis::throughput::limiter_text::name_limiter(after)
         );
         if is_window_limiter(after) && before != Some(after) {
@@ -185,10 +185,10 @@ fn add_limiter_evidence(case: &EventCase, first: &HostFactChange, found: &mut Ca
     if !first.change.lasted {
         found
             .contradicts
-            .push(String::from("the old value is back, and the level is not"));
+            .push(String::from("the old value is back, but the level is not"));
     } else if found.consistency <= 0.0 {
         found.contradicts.push(String::from(
-            "it would move the level the other way, or bears on the other direction only",
+            "it would change the level the other way, or affects only the other direction",
         ));
     }
 }
@@ -210,7 +210,7 @@ fn advise_restore(case: &EventCase, changed: &HostFactChange) -> Option<FindingA
         ..longhaul_analysis::diagnose::build_advice(
             changed.role.word(),
             format!(
-                "If that was not meant, put {} of {} back to {}",
+                "If that was not intended, set {} of {} back to {}",
                 event_format::sanitize_name(&changed.name),
                 case.host(changed.role),
                 event_format::sanitize_name(old)

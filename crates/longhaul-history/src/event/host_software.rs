@@ -52,11 +52,11 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     } else {
         found
             .contradicts
-            .push(String::from("no reading shows that it made a difference"));
+            .push(String::from("no reading shows an effect"));
     }
     found.advice.push(build_advice(
         first.role.word(),
-        format!("Measure {host} with the former version, or with another host beside it"),
+        format!("Measure {host} with the previous version, or next to another host"),
     ));
     Some(found)
 }
@@ -85,7 +85,7 @@ fn find_cpu_evidence(case: &EventCase, changed: &HostFactChange) -> Option<Strin
     };
     if case.frequent_limiter(true) == Some(own) && case.frequent_limiter(false) != Some(own) {
         return Some(format!(
-            "runs are limited by {} since",
+            "runs have been limited by {} since",
             longhaul_analysis::throughput::limiter_text::name_limiter(own)
         ));
     }
@@ -99,7 +99,7 @@ fn find_cpu_evidence(case: &EventCase, changed: &HostFactChange) -> Option<Strin
     let ratio = cost(true)? as f64 / cost(false).filter(|us| *us > 0)? as f64;
     (ratio >= MIN_CPU_COST_RATIO).then(|| {
         format!(
-            "the same bytes cost it {} of processor time",
+            "CPU time per byte changed by {}",
             event_format::format_change(ratio)
         )
     })

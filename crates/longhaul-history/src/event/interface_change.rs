@@ -40,16 +40,16 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     if !first.change.lasted {
         found
             .contradicts
-            .push(String::from("the old value is back, and the level is not"));
+            .push(String::from("the old value is back, but the level is not"));
     } else if found.consistency < 0.5 {
         found.contradicts.push(String::from(
-            "it does not fit the size or the direction of the change",
+            "it does not match the size or the direction of the change",
         ));
     }
     if case.is_worse() == Some(true) {
         found.advice.push(build_advice(
             first.role.word(),
-            format!("If that was not meant, put it back at {host}; a lower speed may be a bad cable or optic"),
+            format!("If that was not intended, restore it on {host}; a lower speed may be a bad cable or optic"),
         ));
     }
     Some(found)

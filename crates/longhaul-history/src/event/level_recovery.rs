@@ -20,7 +20,7 @@ const LEVEL_ONLY_CONSISTENCY: f64 = 0.75;
 pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     let mended = find_reversed_event(case)?;
     let text = format!(
-        "The {} is back at the level before the event of {}: {} then, {} now",
+        "The {} returned to the level before the event of {}: {} then, {} now",
         case.event.quantity.title(),
         event_format::format_time(mended.between_us[1]),
         event_format::format_quantity(case.event.quantity, mended.before.median),
@@ -31,7 +31,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     found.consistency = LEVEL_ONLY_CONSISTENCY;
     if let Some(cause) = mended.causes.first() {
         found.supports.push(format!(
-            "named as its cause was {}",
+            "its reported cause was {}",
             event_format::sanitize_name(&cause.cause.replace('_', " "))
         ));
     }
@@ -83,7 +83,7 @@ fn find_repaired_causes(case: &EventCase) -> Vec<String> {
             .iter()
             .any(|turn| turn.to.is_none() && turn.lasted && case.timing(turn.between_us) > 0.5)
         {
-            signs.push(format!("the {word} is no longer found"));
+            signs.push(format!("the {word} is no longer detected"));
         }
     }
     signs

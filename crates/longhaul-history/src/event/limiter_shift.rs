@@ -15,7 +15,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         return None;
     }
     let text = format!(
-        "Bulk runs were limited by {} before, and by {} since",
+        "Bulk runs were limited by {} before, and by {} after",
         name_limiter(before),
         name_limiter(after)
     );
@@ -42,7 +42,7 @@ mod tests {
         let found = sketch.run_cause(find_candidate).expect("a shift");
         assert_eq!(
             found.summary,
-            "Bulk runs were limited by the capacity of the path before, and by the receive window since"
+            "Bulk runs were limited by the capacity of the path before, and by the receive window after"
         );
         // It is never likely by itself.
         assert!(found.weight * found.consistency < super::super::cause_candidate::MIN_BEST_SCORE);

@@ -19,7 +19,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         .iter()
         .max_by(|a, b| timing(a.at_us).total_cmp(&timing(b.at_us)))?;
     let text = format!(
-        "A note of {} says: \"{}\"",
+        "Operator note of {}: \"{}\"",
         event_format::format_time(nearest.at_us),
         event_format::sanitize_note(&nearest.text)
     );
@@ -28,7 +28,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     found.consistency = NOTE_CONSISTENCY;
     found
         .contradicts
-        .push(String::from("a note is no measurement"));
+        .push(String::from("a note is not a measurement"));
     Some(found)
 }
 

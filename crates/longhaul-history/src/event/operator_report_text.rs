@@ -71,9 +71,9 @@ fn add_change_section(case: &EventCase, mail: &mut MailText) {
     ));
     let level = |level: &QuantityLevel| {
         format!(
-            "{} (median of {}; half of them lie within {} of it)",
+            "median {}, n = {}, MAD {}",
             format_quantity(quantity, level.median),
-            format_plural(level.samples as usize, "value"),
+            level.samples,
             format_quantity(quantity, level.deviation),
         )
     };
@@ -81,12 +81,12 @@ fn add_change_section(case: &EventCase, mail: &mut MailText) {
     mail.item(&format!("after: {}", level(&event.after)));
     match event.state {
         EventState::Suspected => {
-            mail.text("This is suspected by few values, and not yet confirmed.");
+            mail.text("This change is suspected from few values and not yet confirmed.");
         }
         EventState::Withdrawn => {
-            mail.text("This was suspected once, and later values did not confirm it.");
+            mail.text("This change was suspected, but later values did not confirm it.");
         }
-        EventState::Recovered => mail.text("The level has come back since."),
+        EventState::Recovered => mail.text("The level has returned since."),
         EventState::Confirmed => {}
     }
 }
@@ -94,7 +94,7 @@ fn add_change_section(case: &EventCase, mail: &mut MailText) {
 fn add_rtt_section(case: &EventCase, mail: &mut MailText) {
     mail.section("Round trips");
     let Some(step) = case.rtt() else {
-        mail.text("Not measured on both sides of the change.");
+        mail.text("Not measured both before and after the change.");
         return;
     };
     let verdict = match case.rtt_step() {
@@ -103,7 +103,7 @@ fn add_rtt_section(case: &EventCase, mail: &mut MailText) {
         Some(_) => "shorter",
     };
     mail.text(&format!(
-        "Least round trip: {} before, {} after: {verdict}.",
+        "Min RTT: {} before, {} after: {verdict}.",
         event_format::format_delay_us(step.before),
         event_format::format_delay_us(step.after)
     ));
@@ -112,7 +112,7 @@ fn add_rtt_section(case: &EventCase, mail: &mut MailText) {
 fn add_cause_sections(explained: &EventExplanation, mail: &mut MailText) {
     if explained.causes.is_empty() {
         mail.section("Cause");
-        mail.text("No cause was found in what was measured.");
+        mail.text("No cause was found in the measurements.");
         if let Some(effect) = &explained.effect {
             mail.text(&format!("{effect}."));
         }
@@ -122,7 +122,7 @@ fn add_cause_sections(explained: &EventExplanation, mail: &mut MailText) {
         let word = if index == 0 {
             "Likely cause"
         } else {
-            "Or, or with it"
+            "Other possible cause"
         };
         let name = event_format::sanitize_name(&finding.cause.replace('_', " "));
         mail.section(&format!(
@@ -138,7 +138,7 @@ fn add_cause_evidence(finding: &ReportFinding, mail: &mut MailText) {
     finding
         .supports
         .iter()
-        .for_each(|line| mail.item(&format!("for: {line}")));
+        .for_each(|line| mail.item(&format!("evidence: {line}")));
     finding
         .contradicts
         .iter()
@@ -168,7 +168,7 @@ fn add_checks_section(case: &EventCase, mail: &mut MailText) {
         ),
         ("trace", sides(&mut traced.map(|s| s.at_us))),
         (
-            "look at available bandwidth",
+            "available-bandwidth measurement",
             sides(&mut evidence.available.iter().map(|s| s.at_us)),
         ),
         (
@@ -179,18 +179,10 @@ fn add_checks_section(case: &EventCase, mail: &mut MailText) {
     let mut any = false;
     for (noun, (before, after)) in made.into_iter().filter(|(_, (b, a))| b + a > 0) {
         any = true;
-        let plural = noun.replacen("look at", "looks at", 1);
-        let of = |n: usize| {
-            if n == 1 || plural == noun {
-                format_plural(n, noun)
-            } else {
-                format!("{n} {plural}")
-            }
-        };
         mail.item(&format!(
             "{} before, {} after the change",
-            of(before),
-            of(after)
+            format_plural(before, noun),
+            format_plural(after, noun)
         ));
     }
     if let (Some(before), Some(after)) = (case.available(), case.capacity()) {
@@ -204,12 +196,12 @@ fn add_checks_section(case: &EventCase, mail: &mut MailText) {
     }
     if let Some(after) = case.frequent_limiter(true) {
         mail.item(&format!(
-            "bulk runs since are limited by {}",
+            "bulk runs after are limited by {}",
             longhaul_analysis::throughput::limiter_text::name_limiter(after)
         ));
     }
     if !any {
-        mail.text("Only the values themselves are at hand.");
+        mail.text("Only the values of the series are available.");
     }
 }
 
@@ -217,7 +209,7 @@ fn add_request_section(case: &EventCase, explained: &EventExplanation, mail: &mu
     mail.section("What is asked");
     if case.is_worse() == Some(false) {
         mail.text(
-            "Nothing: this is for the better. If something was mended, please tell what it was.",
+            "Nothing: this is an improvement. If something was repaired, please let us know what it was.",
         );
         return;
     }
@@ -239,7 +231,7 @@ fn add_request_section(case: &EventCase, explained: &EventExplanation, mail: &mu
         }
     }
     mail.text(&format!(
-        "Please tell us what was changed on this path {}, and whether it was meant.",
+        "Please let us know what was changed on this path {}, and whether it was intended.",
         event_format::format_time_span(case.event.between_us)
     ));
 }

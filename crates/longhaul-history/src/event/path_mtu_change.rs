@@ -43,9 +43,9 @@ fn find_by_mtu_search(case: &EventCase) -> Option<CauseCandidate> {
         found.consistency = 1.0;
     }
     if hole {
-        found
-            .supports
-            .push(String::from("larger packets vanish, and no router says so"));
+        found.supports.push(String::from(
+            "larger packets are lost without an ICMP message",
+        ));
     }
     Some(found)
 }
@@ -76,7 +76,7 @@ fn find_by_segments(case: &EventCase) -> Option<CauseCandidate> {
     )?;
     let (old, new) = (turn.from, turn.to);
     let text = format!(
-        "The segments of bulk runs changed {} from {old} B to {new} B: so did what fits through the path",
+        "The MSS of bulk runs changed {} from {old} B to {new} B, and so did the path MTU",
         event_format::format_time_span(turn.between_us)
     );
     Some(create_mtu_candidate(case, &turn, text, (old, new)))
@@ -104,7 +104,7 @@ fn create_mtu_candidate<T>(
     };
     if worse {
         found.advice.push(advise_operator(format!(
-            "Find the hop beyond which packets for {old} B no longer pass (`longhaul path HOST --mtu`)"
+            "Find the hop after which packets of {old} B are lost (`longhaul path HOST --mtu`)"
         )));
     }
     found

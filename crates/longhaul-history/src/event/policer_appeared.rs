@@ -20,7 +20,7 @@ const POLICER: BucketCauseNames = BucketCauseNames {
     gone: "policer_gone",
     changed: "policer_changed",
     noun: "policer",
-    does: "to drop what exceeds its rate",
+    does: "to drop the excess over its rate",
 };
 
 pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {

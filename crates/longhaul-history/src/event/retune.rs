@@ -41,7 +41,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         "went"
     };
     let text = format!(
-        "The setting no longer fits the path: the throughput fell from {} to {} while available bandwidth {} from {} to {}{}",
+        "The setting no longer fits the path: throughput fell from {} to {} while available bandwidth {} from {} to {}{}",
         event_format::format_rate(case.event.before.median),
         event_format::format_rate(case.event.after.median),
         way,
@@ -53,7 +53,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     found.weight = weight::RETUNE;
     found.consistency = rate_limiter_fit(case, &mut found);
     found.supports.push(format!(
-        "runs use {:.0} % of what is available",
+        "runs use {:.0} % of the available bandwidth",
         used * 100.0
     ));
     found.advice.push(FindingAdvice {
@@ -61,7 +61,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         expected_bps: Some(available.after as u64),
         ..build_advice(
             "initiator",
-            String::from("Look for windows and streams that fit the path as it is now"),
+            String::from("Find windows and streams that fit the path now"),
         )
     });
     Some(found)
@@ -72,7 +72,7 @@ fn rate_limiter_fit(case: &EventCase, found: &mut CauseCandidate) -> f64 {
     let Some(limiter) = case.frequent_limiter(true) else {
         return 0.8;
     };
-    let told = format!("runs are limited by {} since", name_limiter(limiter));
+    let told = format!("runs have been limited by {} since", name_limiter(limiter));
     let fit = match limiter {
         _ if is_window_limiter(limiter) => 1.0,
         Limiter::Loss | Limiter::Ramp => 0.85,
@@ -94,9 +94,9 @@ fn rate_limiter_fit(case: &EventCase, found: &mut CauseCandidate) -> f64 {
         .flatten()
         .any(|c| score(c) >= super::cause_candidate::MIN_BEST_SCORE)
     {
-        found.contradicts.push(String::from(
-            "the setting itself was changed, not what it has to fit",
-        ));
+        found
+            .contradicts
+            .push(String::from("the setting itself was changed, not the path"));
         return fit * 0.5;
     }
     fit

@@ -13,7 +13,7 @@ use super::cause_candidate::{CauseCandidate, weight};
 use super::change_evidence::RouteChangeBaseRate;
 use super::event_case::{EventCase, RouteTransition, advise_operator};
 use super::event_format;
-use longhaul_analysis::path::path_format::{format_hops, format_plural};
+use longhaul_analysis::path::path_format::{format_hop_change, format_plural};
 use longhaul_model::report::v1::available::TokenBucketKind;
 use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind};
 use longhaul_model::report::v1::quantity::PathQuantity;
@@ -48,13 +48,13 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         && let Some(other) = back.filter(|b| near(b) > 0.0)
     {
         found.supports.push(format!(
-            "the way back changed too, {}",
+            "the reverse route changed too, {}",
             event_format::format_time_span(other.between_us)
         ));
     }
     if case.is_worse() == Some(true) {
         found.advice.push(advise_operator(
-            "Send both routes to the operators of the hops that differ, and ask whether the new one is meant",
+            "Send both routes to the operators of the hops that differ, and ask whether the new route is intended",
         ));
     }
     Some(found)
@@ -108,26 +108,16 @@ fn format_summary(case: &EventCase, turn: &RouteTransition) -> String {
     )
 }
 
-/// Formats the ranges: `hops 3-7 stand where hops 3-11 stood (17 hops before, 13 after)`.
+/// Formats the ranges: `hops 3-11 replaced by hops 3-7 (17 hops before, 13 after)`.
 fn format_changed_ranges(turn: &RouteTransition) -> String {
-    let range =
-        |range: &longhaul_model::report::v1::path::ChangedHops| match (range.here, range.other) {
-            (Some(_), None) => format!("{} came in", format_hops(range.here)),
-            (None, _) => format!("{} went", format_hops(range.other)),
-            _ => format!(
-                "{} stand where {} stood",
-                format_hops(range.here),
-                format_hops(range.other)
-            ),
-        };
     let (before, after) = (turn.before.hops.len(), turn.after.hops.len());
     if turn.change.kind == RouteChangeKind::EndNotReached && turn.change.ranges.is_empty() {
         return format!(
-            "traces no longer reach the end (after {})",
+            "traces no longer reach the destination (after {})",
             format_plural(after, "hop")
         );
     }
-    let all: Vec<String> = turn.change.ranges.iter().map(range).collect();
+    let all: Vec<String> = turn.change.ranges.iter().map(format_hop_change).collect();
     format!(
         "{} ({} before, {after} after)",
         all.join(", "),
@@ -139,14 +129,12 @@ fn format_changed_ranges(turn: &RouteTransition) -> String {
 pub fn format_base_rate(rate: Option<RouteChangeBaseRate>) -> String {
     match rate {
         Some(rate) if rate.route_changes > 0 => format!(
-            "of {} of route in 30 days on this path, {} had no change of throughput",
+            "of {} of route in 30 days on this path, {} had no effect on throughput",
             format_plural(rate.route_changes as usize, "change"),
             rate.route_changes.saturating_sub(rate.with_effect)
         ),
-        Some(_) => String::from("no other change of route in 30 days on this path"),
-        None => {
-            String::from("how often routes of this path change without effect is not yet known")
-        }
+        Some(_) => String::from("no other route change in 30 days on this path"),
+        None => String::from("the base rate of route changes without effect is not yet known"),
     }
 }
 
@@ -159,7 +147,7 @@ fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut Caus
             "fell"
         };
         found.supports.push(format!(
-            "the round trip {way} with it, from {} to {}",
+            "the RTT {way} at the same time, from {} to {}",
             event_format::format_delay_us(step.before),
             event_format::format_delay_us(step.after)
         ));
@@ -174,7 +162,7 @@ fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut Caus
                 step.filter(|step| step.differs_by(MIN_REPORTED_RATIO))
                     .map(|step| {
                         format!(
-                            "{title} of the old route {}, of the new one {}",
+                            "{title} on the old route {}, on the new one {}",
                             event_format::format_rate(step.before),
                             event_format::format_rate(step.after)
                         )
@@ -200,7 +188,7 @@ fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut Caus
     }
     if turn.is_return {
         found.contradicts.push(String::from(
-            "only the way back changed; payload takes the same way as before",
+            "only the reverse route changed; the payload takes the same route as before",
         ));
     }
     let unfelt = |rate: &RouteChangeBaseRate| {
@@ -208,16 +196,16 @@ fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut Caus
     };
     if case.evidence.base_rate.as_ref().is_some_and(unfelt) {
         found.contradicts.push(String::from(
-            "most changes of route on this path changed nothing else",
+            "most route changes on this path had no other effect",
         ));
     }
     if !turn.lasted {
         found
             .contradicts
-            .push(String::from("the old route is back, and the level is not"));
+            .push(String::from("the old route is back, but the level is not"));
     } else if contradicts_routes(case, turn) {
         found.contradicts.push(String::from(
-            "round trips or hops by the routes do not change so",
+            "RTT or hop count of the routes do not change accordingly",
         ));
     }
 }
@@ -244,7 +232,7 @@ fn list_new_hops(turn: &RouteTransition) -> Option<String> {
         .take(MAX_NAMED_HOPS)
         .map(|(ttl, _, name)| format!("{name} (hop {ttl})"))
         .collect();
-    (!new.is_empty()).then(|| format!("new on the way: {}", new.join(", ")))
+    (!new.is_empty()).then(|| format!("new hops: {}", new.join(", ")))
 }
 
 #[cfg(test)]
@@ -287,9 +275,7 @@ mod tests {
             .run_cause(find_candidate)
             .expect("the change of route");
         assert!(
-            found
-                .summary
-                .contains("hops 2-3 stand where hops 2-3 stood"),
+            found.summary.contains("hops 2-3 replaced by hops 2-3"),
             "{}",
             found.summary
         );
@@ -343,6 +329,6 @@ mod tests {
             with_effect: 2,
         };
         assert!(format_base_rate(Some(rate)).contains("21 changes of route"));
-        assert!(format_base_rate(Some(rate)).contains("19 had no change"));
+        assert!(format_base_rate(Some(rate)).contains("19 had no effect"));
     }
 }

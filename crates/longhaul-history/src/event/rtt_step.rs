@@ -22,7 +22,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     let step = case.rtt_step()?;
     let grew = step.after > step.before;
     let text = format!(
-        "The least round trip {} from {} to {} {}",
+        "The min RTT {} from {} to {} {}",
         if grew { "rose" } else { "fell" },
         event_format::format_delay_us(step.before),
         event_format::format_delay_us(step.after),
@@ -39,7 +39,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         Some(_) => 0.5,
     };
     if case.is_worse() == Some(true) && case.frequent_limiter(true).is_some_and(is_window_limiter) {
-        found.advice.push(build_advice("initiator", String::from("Ask for windows of twice the new bandwidth-delay product, or leave them to the kernel")));
+        found.advice.push(build_advice("initiator", String::from("Request windows of twice the new bandwidth-delay product, or leave them to autotuning")));
     }
     Some(found)
 }
@@ -49,7 +49,7 @@ fn rate_explained_part(case: &EventCase, rtt_ratio: f64, found: &mut CauseCandid
     let by_rtt = 1.0 / rtt_ratio;
     let share = by_rtt.ln() / case.ratio().ln();
     let told = format!(
-        "a window-bound rate would change by {} by it, the throughput changed by {}",
+        "a window-limited rate would change by {}, throughput changed by {}",
         event_format::format_change(by_rtt),
         event_format::format_change(case.ratio())
     );

@@ -20,7 +20,7 @@ const SHAPER: BucketCauseNames = BucketCauseNames {
     gone: "shaper_gone",
     changed: "shaper_changed",
     noun: "shaper",
-    does: "to queue what exceeds its rate",
+    does: "to queue the excess over its rate",
 };
 
 pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {

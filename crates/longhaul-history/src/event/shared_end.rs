@@ -19,17 +19,17 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         SharedElement::Host(host) => (
             "shared_end",
             1.0,
-            format!("Look at {host} and its access first"),
+            format!("Check {host} and its access link first"),
         ),
         SharedElement::PartOfHost(host) => (
             "shared_end",
             PARTIAL_CONSISTENCY,
-            format!("Look at the access of {host} first"),
+            format!("Check the access link of {host} first"),
         ),
         SharedElement::Segment(hop) => (
             "shared_segment",
             1.0,
-            format!("Look at the segment at {hop} first"),
+            format!("Check the segment at {hop} first"),
         ),
         SharedElement::OnlyThisPath | SharedElement::Nothing => return None,
     };

@@ -35,9 +35,9 @@ fn describe_unchanged_route(case: &EventCase, back: bool) -> Option<String> {
     let mut since = case.routes(back).into_iter().filter(|r| r.at_us >= end);
     let alike = since.all(|r| is_same_route(r.value, before.value));
     let way = if back {
-        "the way back"
+        "the reverse route"
     } else {
-        "the route there"
+        "the forward route"
     };
     alike.then(|| {
         format!(
@@ -53,7 +53,7 @@ fn describe_unchanged_rtt(case: &EventCase) -> Option<String> {
     }
     let step = case.rtt()?;
     Some(format!(
-        "the least round trip: {} before, {} after",
+        "min RTT: {} before, {} after",
         event_format::format_delay_us(step.before),
         event_format::format_delay_us(step.after)
     ))
@@ -161,7 +161,7 @@ mod tests {
         }
         let told = told(&sketch);
         assert_eq!(told.len(), 5, "{told:?}");
-        assert_eq!(told[1], "the least round trip: 150 ms before, 150 ms after");
+        assert_eq!(told[1], "min RTT: 150 ms before, 150 ms after");
     }
 
     #[test]

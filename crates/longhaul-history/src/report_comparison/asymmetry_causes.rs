@@ -81,12 +81,12 @@ fn find_different_settings(
     if there.is_empty() || back.is_empty() || !there.is_disjoint(&back) {
         return None;
     }
-    let summary = "The two directions were measured with different settings, so that their ratio \
-                   says nothing of the path";
+    let summary = "The two directions were measured with different settings, so their ratio \
+                   says nothing about the path";
     let mut found = build_cause_finding("different_settings", 0.9, summary.to_owned(), Vec::new());
     found.advice.push(FindingAdvice {
         place: String::from("initiator"),
-        text: String::from("Measure both directions with one setting"),
+        text: String::from("Measure both directions with the same setting"),
         command: Some(String::from("longhaul test HOST --bidir")),
         expected_bps: None,
     });
@@ -118,8 +118,8 @@ fn find_clipped_buffer(slow: &[ArchivedBulkRun], way: &str) -> Option<ReportFind
         "buffer_clipped",
         0.85,
         format!(
-            "{host} grants {granted} of the {asked} that were asked for, which limits the {way} \
-             direction alone"
+            "{host}: requested {asked}, got {granted}, which limits only the {way} \
+             direction"
         ),
         vec![format!(
             "runs {way} are limited by {}",
@@ -149,7 +149,7 @@ fn find_different_capacities(
         "capacity_differs",
         (0.9 - 0.5 * off).clamp(0.3, 0.9),
         format!(
-            "The narrow link carries {} forward and {} in reverse",
+            "The bottleneck link carries {} forward and {} in reverse",
             rate(there),
             rate(back)
         ),
@@ -226,7 +226,7 @@ fn find_different_routes(material: &ArchivedPath, period: TimePeriod) -> Option<
             "routes_differ",
             0.4,
             format!(
-                "The ways there and back share {} of their routers",
+                "Forward and reverse routes share {} of their routers",
                 format_whole_percent(seen.shared_ratio)
             ),
             vec![seen.text.clone()],

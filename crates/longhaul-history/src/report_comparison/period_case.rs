@@ -172,7 +172,7 @@ fn list_missing(
     (before, after): (TimePeriod, TimePeriod),
 ) -> Vec<String> {
     let lacks = |sides: [bool; 2]| match sides {
-        [false, false] => Some("in neither period"),
+        [false, false] => Some("in either period"),
         [false, true] => Some("in the earlier period"),
         [true, false] => Some("in the later period"),
         [true, true] => None,
@@ -192,9 +192,8 @@ fn list_missing(
             of.iter().any(|change| change.before.is_some()),
             of.iter().any(|change| change.after.is_some()),
         ];
-        if let Some(when) = lacks(sides).map(|when| when.replacen("in ", "not measured in ", 1)) {
-            let when = when.replacen("not measured in neither", "measured in neither", 1);
-            found.push(format!("{}: {when}", quantity.title()));
+        if let Some(when) = lacks(sides) {
+            found.push(format!("{}: not measured {when}", quantity.title()));
         }
     }
     let traced = [before, after].map(|period| {
@@ -207,12 +206,7 @@ fn list_missing(
         })
     });
     if let Some(when) = lacks(traced) {
-        let word = if when.contains("neither") {
-            "traced"
-        } else {
-            "not traced"
-        };
-        found.push(format!("route: {word} {when}"));
+        found.push(format!("route: not traced {when}"));
     }
     found
 }

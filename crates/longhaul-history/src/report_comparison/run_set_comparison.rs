@@ -145,7 +145,7 @@ fn warn_shared_runs(a: &RunSet, b: &RunSet) -> Option<ReportCaveat> {
     (count > 0).then(|| {
         ReportCaveat::new(
             "shared_runs",
-            format!("{count} of the runs are in both sets, which hides what differs"),
+            format!("{count} of the runs are in both sets, which hides differences"),
         )
     })
 }
@@ -165,7 +165,7 @@ fn warn_different_settings(a: &RunSet, b: &RunSet) -> Option<ReportCaveat> {
     (!of_a.is_empty() && !of_b.is_empty() && of_a != of_b).then(|| {
         ReportCaveat::new(
             "different_settings",
-            "the bulk runs of the two sets were made with different settings",
+            "the bulk runs of the two sets used different settings",
         )
     })
 }
@@ -187,13 +187,13 @@ fn warn_too_few_values(a: &RunSet, b: &RunSet, changes: &[QuantityChange]) -> Op
     };
     let text = match interval(a).zip(interval(b)) {
         Some(([a_low, a_high], [b_low, b_high])) if a_high < b_low || b_high < a_low => {
-            "the steady parts of the two runs lie apart by more than they swing; whether the next \
-             runs would, too few values can tell: four and four at least"
+            "the steady rates of the two runs differ by more than they vary; two runs are too few to \
+             tell whether the next ones would: at least 4 and 4 are needed"
         }
         Some(_) => {
-            "the two runs differ by no more than each swings within itself; more runs would say more"
+            "the two runs differ by no more than each varies within itself; compare more runs"
         }
-        None => "so few values cannot tell a change from chance: four and four are the least",
+        None => "too few runs to tell a change from chance; at least 4 and 4 are needed",
     };
     Some(ReportCaveat::new("too_few_values", text))
 }

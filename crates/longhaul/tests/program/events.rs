@@ -24,7 +24,7 @@ fn event(id: &str, far: &str, state: &str) -> ChangeEvent {
             "advice": [{"place": "initiator", "text": "Find the setting that fits the new path.",
                 "command": "longhaul tune cesnet"}],
         }],
-        "unchanged": ["the least round trip: 165 ms before, 165 ms after"],
+        "unchanged": ["min RTT: 165 ms before, 165 ms after"],
         "follow_ups": ["20030611T231500Z-aaaaaa"],
     });
     serde_json::from_value(event).expect("the shape of an event")

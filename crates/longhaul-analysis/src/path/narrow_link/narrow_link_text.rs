@@ -10,31 +10,31 @@ use std::fmt::Write;
 pub fn describe_obstacle(why: NarrowLinkObstacle, input: &NarrowLinkInput) -> String {
     let far = &input.observation.address;
     match why {
-        NarrowLinkObstacle::NoLoad => String::from("no load ran, so nothing can be said of queues"),
-        NarrowLinkObstacle::FarEndSilent => format!(
-            "{far} answered too few probes, idle or loaded, to tell whether a queue grew towards it"
-        ),
+        NarrowLinkObstacle::NoLoad => String::from("no load ran, so queues cannot be located"),
+        NarrowLinkObstacle::FarEndSilent => {
+            format!("{far} answered too few probes, idle or loaded, to detect a queue")
+        }
         NarrowLinkObstacle::Noise => {
             let noise = input.far.as_ref().map_or(0, |rise| rise.noise_ns);
             format!(
-                "round trips to {far} vary by {} without our load, too much to see a queue of it",
+                "the RTT to {far} varies by {} without our load, too much to detect a queue caused by it",
                 path_format::format_delay(noise)
             )
         }
         NarrowLinkObstacle::Chance => {
             let loaded = input.far.as_ref().map_or(0, |rise| rise.loaded);
             format!(
-                "of {loaded} round trips to {far} under our load too few were longer than without it to \
-                 tell a queue from chance"
+                "too few of {loaded} RTTs to {far} under our load were longer than without it to \
+                 distinguish a queue from chance"
             )
         }
-        NarrowLinkObstacle::BothWays => String::from(
-            "the delay grew on the way there and on the way back: one link cannot be named",
-        ),
+        NarrowLinkObstacle::BothWays => {
+            String::from("the delay grew in both directions: a single link cannot be named")
+        }
         NarrowLinkObstacle::NoLocation => {
             let rise = input.far.as_ref().map_or(0, |rise| rise.rise_ns);
             format!(
-                "round trips to {far} grew by {} under our load, but the hops do not agree on where",
+                "the RTT to {far} grew by {} under our load, but the hops disagree about the location",
                 path_format::format_delay(rise)
             )
         }
@@ -43,13 +43,13 @@ pub fn describe_obstacle(why: NarrowLinkObstacle, input: &NarrowLinkInput) -> St
 
 pub fn describe_no_queue(far: &HopRise, input: &NarrowLinkInput) -> String {
     let grown = if far.rise_ns > 0 {
-        format!("by {} only", path_format::format_delay(far.rise_ns))
+        format!("by only {}", path_format::format_delay(far.rise_ns))
     } else {
         String::from("not at all")
     };
     format!(
-        "no queue grew: under our load the round trip to {} grew {grown}; the limit is no standing \
-         queue of the path, but a host, a policer, loss or a very small buffer",
+        "no queue built up: under our load the RTT to {} grew {grown}; the limit is not a standing \
+         queue on the path, but a host, a policer, loss or a very small buffer",
         input.observation.address
     )
 }
@@ -57,8 +57,8 @@ pub fn describe_no_queue(far: &HopRise, input: &NarrowLinkInput) -> String {
 pub fn describe_return_queue(against: &HopRise, input: &NarrowLinkInput) -> String {
     let way = if input.watch.forward { "back" } else { "there" };
     format!(
-        "the queue grew against our load, on the way {way}, by {}: it holds up the acknowledgements, \
-         and the hops cannot tell where",
+        "the queue grew in the opposite direction, {way}, by {}: it delays the acknowledgements, \
+         and hops cannot locate it",
         path_format::format_delay(against.rise_ns)
     )
 }
@@ -71,7 +71,7 @@ pub fn describe_location(
 ) -> String {
     let rise = path_format::format_delay(place.rise_ns);
     let mut text = if verdict == "own_host" {
-        format!("under our load the queue grew in this host's own interface, by {rise}")
+        format!("under our load the queue in this host's own interface grew by {rise}")
     } else {
         let ends = format!(
             "between {} and {}{}",
@@ -83,24 +83,24 @@ pub fn describe_location(
     };
     match place.shared {
         (_, 0) => {}
-        (with, all) if with == all => text.push_str("; all later hops show it"),
+        (with, all) if with == all => text.push_str("; all later hops confirm it"),
         (with, all) => {
-            let _ = write!(text, "; {with} of {all} later hops show it");
+            let _ = write!(text, "; {with} of {all} later hops confirm it");
         }
     }
     if place.grows_again {
         text.push_str("; it grows in more than one step");
     }
     if verdict == "span" {
-        text.push_str("; hops between them are unknown, silent or too noisy to tell which link");
+        text.push_str("; hops between them are unknown, silent or too noisy to identify the link");
     }
     if input.direction_rises().is_none() {
-        text.push_str("; whether on the way there or back is not told");
+        text.push_str("; the direction is not known");
     }
     if let Some(capacity) = capacity {
         let _ = write!(
             text,
-            "; the path as a whole carries {}",
+            "; capacity of the whole path: {}",
             format_capacity(capacity)
         );
     }

@@ -24,7 +24,7 @@ fn the_link_before_the_first_risen_hop_is_named() {
     let start = "under our load the queue grew between 10.0.4.1 and 10.0.5.1 (hops 4-5), by ";
     assert!(link.text.starts_with(start), "{}", link.text);
     assert!(
-        link.text.ends_with("; all later hops show it"),
+        link.text.ends_with("; all later hops confirm it"),
         "{}",
         link.text
     );
@@ -42,7 +42,7 @@ fn capacity_is_that_of_the_path_where_an_estimate_stands_by() {
     let link = judge_narrow_link(&observation, watch, &[], Some(capacity));
     assert_eq!(between(&link), ("link", Some(7), Some(8)), "the last hop");
     assert_eq!(link.capacity_bps, Some(130_000_000));
-    let text = "; the path as a whole carries 130 Mbit/s (127 Mbit/s to 133 Mbit/s)";
+    let text = "; capacity of the whole path: 130 Mbit/s (127 Mbit/s to 133 Mbit/s)";
     assert!(link.text.ends_with(text), "{}", link.text);
 }
 
@@ -104,7 +104,7 @@ fn what_hides_a_queue_is_told() {
     let slow = |slow: bool| Some(if slow { 20_000_000 } else { 0 });
     let noisy = with_far_end(|at_s| slow(at_s % 4 == 0 || (10..15).contains(&at_s)));
     assert_eq!(noisy.verdict, "cannot_tell");
-    assert!(noisy.text.contains("vary by 20 ms"), "{}", noisy.text);
+    assert!(noisy.text.contains("varies by 20 ms"), "{}", noisy.text);
     let few = with_far_end(|at_s| match at_s {
         14 => None,
         _ => slow((11..14).contains(&at_s)),
@@ -143,7 +143,7 @@ fn without_a_standing_queue_none_is_named() {
     for queue in [QueueLocation::Policer, QueueLocation::None] {
         let link = seen(&HopCase::plain(8, queue));
         assert_eq!(between(&link), ("none", None, None), "{queue:?}");
-        assert!(link.text.starts_with("no queue grew"), "{}", link.text);
+        assert!(link.text.starts_with("no queue built up"), "{}", link.text);
     }
 }
 
@@ -152,14 +152,18 @@ fn a_queue_on_the_way_back_is_told_by_both_ends_alone() {
     let case = HopCase::plain(8, QueueLocation::Return(3));
     let link = seen(&case);
     assert_eq!(between(&link), ("return_path", None, None));
-    assert!(link.text.contains("on the way back"), "{}", link.text);
+    assert!(
+        link.text.contains("in the opposite direction, back"),
+        "{}",
+        link.text
+    );
     let one_ended = HopCase {
         two_ended: false,
         ..case
     };
     let link = seen(&one_ended);
     assert_eq!(between(&link), ("link", Some(3), Some(4)));
-    let unsure = "whether on the way there or back is not told";
+    let unsure = "the direction is not known";
     assert!(link.text.contains(unsure), "{}", link.text);
 }
 

@@ -13,14 +13,14 @@ pub fn report_narrow_link(case: &PathFindingInput) -> Option<ReportFinding> {
             "narrow_link",
             (
                 "sender",
-                "This host's own interface is the limit: a faster one, or pacing below its rate",
+                "This host's own interface is the bottleneck: use a faster one, or pace below its rate",
             ),
         ),
         "return_path" => (
             "return_path_queue",
             (
                 "path",
-                "Look for load on the way of the acknowledgements, or give them their own queue",
+                "Check for load in the direction of the acknowledgements, or prioritise them",
             ),
         ),
         _ => return None,
@@ -30,7 +30,7 @@ pub fn report_narrow_link(case: &PathFindingInput) -> Option<ReportFinding> {
     found.supports.extend(describe_rise(link));
     if case.asymmetric {
         found.contradicts.push(String::from(
-            "the ways there and back differ, so a hop's answers may pass other queues",
+            "forward and reverse paths differ, so a hop's answers may pass other queues",
         ));
     }
     let (place, text) = advised;
@@ -41,8 +41,8 @@ pub fn report_narrow_link(case: &PathFindingInput) -> Option<ReportFinding> {
 fn describe_rise(link: &NarrowLink) -> Option<String> {
     let (after, before) = (link.after_ttl?, link.before_ttl?);
     Some(match after {
-        0 => format!("round trips from hop {before} on grew, and no hop before it stayed quiet"),
-        _ => format!("round trips up to hop {after} stayed, those from hop {before} on grew"),
+        0 => format!("the RTT grew from hop {before} on, and no earlier hop was unaffected"),
+        _ => format!("the RTT up to hop {after} was unchanged and grew from hop {before} on"),
     })
 }
 
@@ -50,12 +50,12 @@ fn advise_at_link(link: &NarrowLink) -> (&'static str, &'static str) {
     match link.after_ttl {
         Some(0) => (
             "initiator",
-            "The first link is the limit: look at this site's access before asking others",
+            "The first link is the bottleneck: check this site's access link first",
         ),
         _ => (
             "path",
-            "Ask the operator of these hops; measured again at another hour, the same link says \
-             that it is always so",
+            "Ask the operator of these hops; if a measurement at another hour names the same link, \
+             the bottleneck is permanent",
         ),
     }
 }

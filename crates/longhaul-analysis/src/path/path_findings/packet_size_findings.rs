@@ -23,21 +23,21 @@ pub fn find_black_hole(case: &PathFindingInput) -> Option<ReportFinding> {
         "mtu_black_hole",
         0.9,
         format!(
-            "IP packets above {size} bytes vanish without a word, though the interface sends {}",
+            "PMTU black hole: IP packets above {size} bytes are lost without an ICMP message; the interface MTU is {}",
             search.local_bytes
         ),
     );
     found.supports.extend(describe_vanished(search, size));
     if let Some(probe) = find_largest_arrived(search) {
         found.supports.push(format!(
-            "of {size} bytes {} of {} arrived",
+            "{size} bytes: {} of {} arrived",
             probe.arrived, probe.sent
         ));
     }
     found.advice.push(build_advice(
         "path",
         String::from(
-            "Let the ICMP messages \"fragmentation needed\" and \"packet too big\" pass, or find \
+            "Let the ICMP messages \"fragmentation needed\" and \"packet too big\" through, or find \
              the link whose MTU is too small",
         ),
     ));
@@ -45,7 +45,7 @@ pub fn find_black_hole(case: &PathFindingInput) -> Option<ReportFinding> {
         command: Some(String::from("sysctl -w net.ipv4.tcp_mtu_probing=1")),
         ..build_advice(
             "sender",
-            String::from("Until then let TCP find the size by itself (RFC 4821)"),
+            String::from("Until then enable TCP's own MTU probing (RFC 4821)"),
         )
     });
     Some(found)
@@ -58,7 +58,7 @@ fn describe_vanished(search: &MtuSearch, passes: u32) -> Option<String> {
         .filter(|probe| probe.packet_bytes > passes && probe.arrived == 0);
     let least = lost.min_by_key(|probe| probe.packet_bytes)?;
     Some(format!(
-        "of {} bytes none of {} arrived, and no router refused them",
+        "{} bytes: 0 of {} arrived, and no router sent an ICMP message",
         least.packet_bytes, least.sent
     ))
 }
@@ -79,15 +79,15 @@ pub fn find_mtu_below_interface(case: &PathFindingInput) -> Option<ReportFinding
     let mut found = build_unproven_finding(
         "mtu_below_interface",
         0.95,
-        format!("The path carries IP packets up to {passes} bytes, the interface {local}"),
+        format!("Path MTU {passes} bytes, interface MTU {local} bytes"),
     );
     let mut probes = search.probes.iter();
     if let Some(by) = probes.find_map(|probe| probe.refused_by.as_ref()) {
-        found.supports.push(format!("{by} says so"));
+        found.supports.push(format!("reported by {by}"));
     }
     if case.observation.options.is_some() {
         found.contradicts.push(String::from(
-            "TCP learns the size from the router, so that throughput hardly suffers",
+            "TCP learns the path MTU from the router; throughput hardly suffers",
         ));
     }
     found.advice.push(build_advice(
@@ -124,14 +124,13 @@ pub fn find_clamped_segments(case: &PathFindingInput) -> Option<ReportFinding> {
     let mut found = build_unproven_finding(
         "mss_clamped",
         0.7,
-        format!("TCP sends segments of {mss} bytes, where the path carries {fits}"),
+        format!("TCP uses an MSS of {mss} bytes, but the path allows {fits}"),
     );
-    found.supports.push(format!(
-        "IP packets of {} bytes pass from end to end",
-        mtu.bytes
-    ));
+    found
+        .supports
+        .push(format!("IP packets of {} bytes pass end to end", mtu.bytes));
     found.contradicts.push(String::from(
-        "a host may have been told to use small segments itself (route, option of the program)",
+        "a host may be configured for small segments (route, program option)",
     ));
     found.advice.push(build_advice(
         "path",
@@ -152,11 +151,11 @@ pub fn find_oversized_segments(case: &PathFindingInput) -> Option<ReportFinding>
     let mut found = build_unproven_finding(
         "mss_above_path_mtu",
         if told { 0.5 } else { 0.9 },
-        format!("TCP would send segments of {mss} bytes, the path carries {fits}"),
+        format!("The negotiated MSS is {mss} bytes, but the path allows {fits}"),
     );
     if told {
         found.contradicts.push(String::from(
-            "a router tells the sender, so that TCP adapts after its first segments",
+            "a router informs the sender, so TCP adapts after its first segments",
         ));
     } else {
         found.supports.push(String::from(
@@ -165,7 +164,7 @@ pub fn find_oversized_segments(case: &PathFindingInput) -> Option<ReportFinding>
     }
     found.advice.push(build_advice(
         "path",
-        format!("Clamp the MSS to {fits} bytes where the small link begins"),
+        format!("Clamp the MSS to {fits} bytes at the entry of the small link"),
     ));
     Some(found)
 }

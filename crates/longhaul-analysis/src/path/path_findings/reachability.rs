@@ -26,28 +26,27 @@ pub fn find_silent_destination(case: &PathFindingInput) -> Option<ReportFinding>
     match route.filter(|route| route.reached) {
         Some(route) => {
             found.confidence_ratio = 0.5;
-            found.contradicts.push(format!(
-                "the trace by {} did reach it",
-                route.protocol.word()
-            ));
+            found
+                .contradicts
+                .push(format!("the {} trace reached it", route.protocol.word()));
         }
         None => found.supports.extend(route.map(describe_last_answer)),
     }
     if echoes.discarded > 0 {
         let discarded = u64::from(echoes.discarded);
         found.contradicts.push(format!(
-            "{discarded} answers came that fit no probe, and were thrown away"
+            "{discarded} answers matched no probe and were discarded"
         ));
     }
     found.advice.push(build_advice(
         "path",
         String::from(
-            "Try the other protocols: a firewall that drops one of them often lets another pass",
+            "Try the other protocols: a firewall that drops one often lets another through",
         ),
     ));
     found.advice.push(FindingAdvice {
         command: Some(format!("longhaul path {to} --tcp")),
-        ..build_advice("initiator", String::from("By TCP to an open port"))
+        ..build_advice("initiator", String::from("Use TCP to an open port"))
     });
     Some(found)
 }
@@ -57,10 +56,10 @@ fn describe_last_answer(route: &ObservedRoute) -> String {
     let answering = |hop: &&ObservedHop| !hop.answers.is_empty();
     match route.hops.iter().rfind(answering) {
         Some(hop) => format!(
-            "the trace ends too: hop {} ({}) is the last that answers",
+            "the trace ends too: hop {} ({}) is the last to answer",
             hop.ttl, hop.answers[0].address
         ),
-        None => String::from("no hop of the trace answered either"),
+        None => String::from("no hop of the trace answered"),
     }
 }
 
@@ -75,7 +74,7 @@ pub fn find_unreached_destination(case: &PathFindingInput) -> Option<ReportFindi
         "end_not_reached",
         0.8,
         format!(
-            "The trace no longer reaches {} (it ended: {}), the one before it did",
+            "The trace no longer reaches {} (ended: {}); the previous one did",
             route.to,
             route.ended_by.replace('_', " ")
         ),
@@ -84,13 +83,13 @@ pub fn find_unreached_destination(case: &PathFindingInput) -> Option<ReportFindi
     if let Some(rtt) = case.analysis.rtt {
         found.confidence_ratio = 0.3;
         found.contradicts.push(format!(
-            "the far end answers {} of {} echoes",
+            "the destination answers {} of {} probes",
             rtt.answered, rtt.sent
         ));
     }
     found.advice.push(build_advice(
         "path",
-        String::from("Ask the operator of the network behind the last hop that answers"),
+        String::from("Ask the operator of the network after the last hop that answers"),
     ));
     Some(found)
 }
@@ -103,20 +102,20 @@ pub fn find_route_loop(case: &PathFindingInput) -> Option<ReportFinding> {
     let mut found = build_unproven_finding(
         "route_loop",
         if route.ended_by == "loop" { 0.95 } else { 0.7 },
-        format!("The route runs in a circle at {between}: the same routers answer again"),
+        format!("Routing loop at {between}: the same routers answer again"),
     );
     found.supports.push(format!(
-        "hop {first} and hop {last} have one address, with another between them"
+        "hops {first} and {last} have the same address, with another between them"
     ));
     if route.reached {
         found.contradicts.push(String::from(
-            "the trace reached its end: the route may have changed while it was traced",
+            "the trace reached its destination: the route may have changed during the trace",
         ));
         found.confidence_ratio = 0.4;
     }
     found.advice.push(build_advice(
         "path",
-        String::from("Tell the operator of these routers: two of them disagree on the way"),
+        String::from("Inform the operator of these routers: two of them disagree about the route"),
     ));
     Some(found)
 }

@@ -21,42 +21,31 @@ pub fn find_route_change(case: &PathFindingInput) -> Option<ReportFinding> {
     let mut found = build_unproven_finding(
         "route_changed",
         0.9,
-        format!("The route changed {how}: number {number} now, {other} before"),
+        format!("The route changed {how}: now route {number}, before route {other}"),
     );
-    found.supports.extend(describe_ranges(change));
+    let ranges = change.ranges.iter().map(path_format::format_hop_change);
+    found.supports.extend(ranges);
     found.supports.extend(describe_rtt_step(change));
     if number == other {
         found.contradicts.push(String::from(
-            "both are one route as far as answers tell; the trace may be the cause",
+            "both may be the same route as far as hops answered; silent hops may be the cause",
         ));
         found.confidence_ratio = 0.5;
     }
     if count_next_hops(case).is_some() {
         found.contradicts.push(String::from(
-            "the path has equal-cost alternatives: another flow may simply take another of them",
+            "the path has equal-cost alternatives (ECMP): another flow may simply take another one",
         ));
         found.confidence_ratio = 0.6;
     }
     found.advice.push(build_advice(
         "path",
         String::from(
-            "Measure throughput and round trips again: windows and streams that fitted the old \
-             route need not fit this one",
+            "Measure throughput and RTT again: windows and streams that fit the old \
+             route may not fit this one",
         ),
     ));
     Some(found)
-}
-
-/// Describes the changed ranges: `hops 3-7 now, where hops 3-11 stood`.
-fn describe_ranges(change: &RouteDifference) -> impl Iterator<Item = String> {
-    change.ranges.iter().map(|range| match range.other {
-        None => format!("{} came in", path_format::format_hops(range.here)),
-        Some(_) => format!(
-            "{} now, where {} stood",
-            path_format::format_hops(range.here),
-            path_format::format_hops(range.other)
-        ),
-    })
 }
 
 fn describe_rtt_step(change: &RouteDifference) -> Option<String> {
@@ -64,7 +53,7 @@ fn describe_rtt_step(change: &RouteDifference) -> Option<String> {
     let ns = change.rtt_step_ns.filter(told)?;
     let way = if ns < 0 { "shorter" } else { "longer" };
     Some(format!(
-        "the round trip is {} {way} than before",
+        "the RTT is {} {way} than before",
         path_format::format_delay(ns)
     ))
 }
@@ -80,16 +69,14 @@ pub fn find_asymmetry(case: &PathFindingInput) -> Option<ReportFinding> {
         "asymmetric_route",
         0.8,
         format!(
-            "The ways there and back differ: {} % of the autonomous systems are common to both",
+            "Asymmetric routing: forward and reverse share {} % of the autonomous systems",
             (symmetry.shared_ratio * 100.0).round()
         ),
     );
     found.supports.push(symmetry.text.clone());
     found.advice.push(build_advice(
         "path",
-        String::from(
-            "Look at each direction by itself: a change of round trip or loss may be on either way",
-        ),
+        String::from("Examine each direction by itself: a change of RTT or loss may be in either"),
     ));
     Some(found)
 }
@@ -117,25 +104,25 @@ pub fn find_load_balancing(case: &PathFindingInput) -> Option<ReportFinding> {
     let route = case.observation.route.as_ref()?;
     let behind: Vec<String> = widest
         .iter()
-        .map(|(ttl, width)| format!("{width} behind hop {ttl}"))
+        .map(|(ttl, width)| format!("{width} after hop {ttl}"))
         .collect();
     let mut found = build_unproven_finding(
         "load_balanced",
         route.confidence_ratio.unwrap_or(0.9),
         format!(
-            "Flows are shared out among next hops: {}",
+            "Load balancing across next hops (ECMP): {}",
             behind.join(", ")
         ),
     );
     let flows: u32 = route.links.iter().map(|link| link.flows).max().unwrap_or(0);
     found.supports.push(format!(
-        "flows with other ports took other links (most flows on one link: {flows})"
+        "flows with other ports took other links (max flows on one link: {flows})"
     ));
     found.advice.push(build_advice(
         "sender",
         String::from(
-            "Several streams may use several links; one stream stays on one of them, and two runs \
-             need not meet on the same",
+            "Parallel streams may use several links; one stream stays on one link, and two runs \
+             may use different links",
         ),
     ));
     Some(found)
@@ -163,7 +150,7 @@ pub fn find_rewritten_packets(case: &PathFindingInput) -> Option<ReportFinding> 
         ),
     );
     found.supports.push(format!(
-        "{} quotes another packet than was sent",
+        "{} quotes a packet that differs from the one sent",
         answer.address
     ));
     found.advice.push(build_advice(

@@ -17,17 +17,17 @@ const KINDS: [TcpOptionKind; 3] = [
     TcpOptionKind {
         name: "window scaling",
         has: |o| o.window_scaling,
-        cost: "no more than 64 KiB can be in flight on a stream",
+        cost: "at most 64 KiB in flight per stream",
     },
     TcpOptionKind {
         name: "selective acknowledgement",
         has: |o| o.sack,
-        cost: "one lost segment per round trip can be repaired",
+        cost: "only one lost segment per RTT can be repaired",
     },
     TcpOptionKind {
         name: "timestamps",
         has: |o| o.timestamps,
-        cost: "round trips are measured rarely, and old segments cannot be told from new ones",
+        cost: "few RTT samples, and no protection against wrapped sequence numbers",
     },
 ];
 
@@ -47,23 +47,23 @@ pub fn find_stripped_options(case: &PathFindingInput) -> Option<ReportFinding> {
         "options_stripped",
         0.9,
         format!(
-            "A device on the path strips TCP options: {} ({cost})",
+            "A middlebox strips TCP options: {} ({cost})",
             names.join(", ")
         ),
     );
     found.supports.push(String::from(
-        "both hosts have them switched on, and the connection is without them",
+        "both hosts have them enabled, but the connection did not negotiate them",
     ));
     let far = in_force.iter().flatten().count();
     if far < 2 {
-        found.contradicts.push(String::from(
-            "only one end told what is in force on the connection",
-        ));
+        found
+            .contradicts
+            .push(String::from("only one end reported the negotiated options"));
         found.confidence_ratio = 0.8;
     }
     found.advice.push(build_advice(
         "path",
-        String::from("Look for a firewall or accelerator that normalises TCP options"),
+        String::from("Look for a firewall or WAN accelerator that normalises TCP options"),
     ));
     Some(found)
 }

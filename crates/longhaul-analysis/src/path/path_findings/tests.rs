@@ -69,7 +69,7 @@ fn a_silent_far_end_is_named_with_the_last_hop_that_answers() {
     );
     assert_eq!(
         found.supports,
-        ["the trace ends too: hop 2 (10.2.0.1) is the last that answers"]
+        ["the trace ends too: hop 2 (10.2.0.1) is the last to answer"]
     );
     let reached = look(&PathObservation {
         round_trips: Some(build_echoes(10, None)),
@@ -144,7 +144,7 @@ fn large_packets_are_swallowed_refused_or_pass() {
     let refused = [(9000, 0, Some("10.2.0.1")), (1500, 3, None)];
     let told = with(search(9000, &refused), 1448);
     assert_eq!(only(&told).cause, "mtu_below_interface");
-    assert_eq!(only(&told).supports, ["10.2.0.1 says so"]);
+    assert_eq!(only(&told).supports, ["reported by 10.2.0.1"]);
     let clamped = with(search(1500, &[(1500, 3, None)]), 1360);
     assert_eq!(only(&clamped).cause, "mss_clamped");
     let fine = with(search(9000, &[(9000, 3, None)]), 8948);
@@ -166,7 +166,7 @@ fn another_route_is_a_finding_and_silence_is_none() {
     let found = only(&conclusion);
     assert_eq!(
         found.summary,
-        "The route changed at one hop: number 2 now, 1 before"
+        "The route changed at one hop: now route 2, before route 1"
     );
     assert_eq!(found.supports[0], "hop 2 now, where hop 2 stood");
     let silent = known(build_route(&["10.1.0.1", "", "198.51.100.1"]));
@@ -182,7 +182,7 @@ fn the_step_of_the_round_trip_is_that_of_the_echoes() {
     let conclusion = conclude_path(&build_plan(), &seen(), &[earlier], None);
     let change = conclusion.analysis.route_change.as_ref().unwrap();
     assert_eq!(change.rtt_step_ns, Some(12_000_000));
-    let told = "the round trip is 12 ms longer than before";
+    let told = "the RTT is 12 ms longer than before";
     assert!(only(&conclusion).supports.contains(&told.to_owned()));
 }
 
@@ -196,7 +196,10 @@ fn an_end_that_was_reached_before_is_a_finding() {
     let conclusion = conclude_path(&build_plan(), &cut, &[before], None);
     let found = only(&conclusion);
     assert_eq!(found.cause, "end_not_reached");
-    assert_eq!(found.contradicts, ["the far end answers 10 of 10 echoes"]);
+    assert_eq!(
+        found.contradicts,
+        ["the destination answers 10 of 10 probes"]
+    );
     assert_eq!(codes(&conclusion), ["silent_hops"]);
 }
 
@@ -216,12 +219,12 @@ fn alternatives_loops_and_rewriting_are_told() {
         (
             balanced,
             "load_balanced",
-            "Flows are shared out among next hops: 2 behind hop 1",
+            "Load balancing across next hops (ECMP): 2 after hop 1",
         ),
         (
             looped,
             "route_loop",
-            "The route runs in a circle at hops 1-3: the same routers answer again",
+            "Routing loop at hops 1-3: the same routers answer again",
         ),
         (
             translated,
@@ -265,7 +268,7 @@ fn ways_that_differ_there_and_back_are_told_by_autonomous_system() {
     assert_eq!(found.cause, "asymmetric_route");
     assert_eq!(
         found.summary,
-        "The ways there and back differ: 20 % of the autonomous systems are common to both"
+        "Asymmetric routing: forward and reverse share 20 % of the autonomous systems"
     );
 }
 

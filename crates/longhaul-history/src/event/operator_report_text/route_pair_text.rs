@@ -4,7 +4,7 @@ use super::super::event_case::{EventCase, is_same_route};
 use super::super::event_format;
 use super::mail_text::MailText;
 use longhaul_analysis::path::compare_routes;
-use longhaul_analysis::path::path_format::{format_hops, format_plural};
+use longhaul_analysis::path::path_format::{format_hop_change, format_plural};
 use longhaul_model::report::v1::path::{ChangedHops, ObservedHop, ObservedRoute, RouteDifference};
 
 /// Columns for the name of a hop.
@@ -84,20 +84,11 @@ fn add_route_pair(before: TimedRoute, after: TimedRoute, mail: &mut MailText) {
 }
 
 fn describe_differences(change: &RouteDifference) -> String {
-    let one = |range: &ChangedHops| match (range.other, range.here) {
-        (Some(_), Some(_)) => format!(
-            "{} before are {} after",
-            format_hops(range.other),
-            format_hops(range.here)
-        ),
-        (Some(_), None) => format!("{} went", format_hops(range.other)),
-        (None, _) => format!("{} came in", format_hops(range.here)),
-    };
-    let all: Vec<String> = change.ranges.iter().map(one).collect();
+    let all: Vec<String> = change.ranges.iter().map(format_hop_change).collect();
     if all.is_empty() {
-        return String::from("No hop differs as far as both traces go");
+        return String::from("No hop differs up to the end of the shorter trace");
     }
-    format!("What differs is marked: {}", all.join(", "))
+    format!("Differences are marked: {}", all.join(", "))
 }
 
 /// Flag for a difference, and the hops of both sides; `None` if that side has no hop there.

@@ -157,8 +157,8 @@ fn without_any_change_no_cause_is_found_and_what_stayed_is_said() {
     assert_eq!(explained.causes, []);
     let told = explained.unchanged.join("\n");
     for word in [
-        "route there",
-        "round trip",
+        "forward route",
+        "min RTT",
         "hosts",
         "capacity",
         "available",
@@ -254,7 +254,7 @@ fn routes_that_often_change_without_effect_say_so() {
     assert!(
         route
             .summary
-            .contains("of 21 changes of route in 30 days on this path, 20 had no change")
+            .contains("of 21 changes of route in 30 days on this path, 20 had no effect")
     );
     assert!(
         route
@@ -280,7 +280,7 @@ fn a_change_of_the_way_back_is_named_as_such() {
         explained
             .unchanged
             .iter()
-            .any(|line| line.starts_with("the route there"))
+            .any(|line| line.starts_with("the forward route"))
     );
     assert!(explained.causes[0].confidence_ratio < 0.7);
 }

@@ -129,9 +129,9 @@ fn cesnet_has_another_route_and_a_setting_that_no_longer_fits() {
     let route = &explained.causes[0];
     assert!(route.confidence_ratio >= 0.75, "{}", route.confidence_ratio);
     for part in [
-        "hops 3-7 stand where hops 3-11 stood",
+        "hops 3-11 replaced by hops 3-7",
         "17 hops before, 13 after",
-        "of 9 changes of route in 30 days on this path, 8 had no change",
+        "of 9 changes of route in 30 days on this path, 8 had no effect",
     ] {
         assert!(route.summary.contains(part), "{part} in {}", route.summary);
     }
@@ -147,7 +147,7 @@ fn cesnet_has_another_route_and_a_setting_that_no_longer_fits() {
         explained
             .unchanged
             .iter()
-            .any(|line| line == "the least round trip: 160 ms before, 160 ms after")
+            .any(|line| line == "min RTT: 160 ms before, 160 ms after")
     );
     let (event, evidence) = (sketch.event(), sketch.evidence());
     let wanted: Vec<FollowUpKind> = plan_follow_ups(&event, &explained, &evidence)
@@ -174,13 +174,13 @@ fn in2p3_has_another_route_with_a_shaper_on_it() {
     let told = supports(&explained, "route_change");
     assert!(told.contains("on the new route there is a shaper: peak 135 Mbit/s, sustained 67 Mbit/s, burst 100 KiB"), "{told}");
     assert!(
-        told.contains("the round trip rose with it, from 150 ms to 160 ms"),
+        told.contains("the RTT rose at the same time, from 150 ms to 160 ms"),
         "{told}"
     );
     assert!(
         explained.causes[0]
             .summary
-            .contains("hops 3-13 stand where hops 3-15 stood"),
+            .contains("hops 3-15 replaced by hops 3-13"),
         "{}",
         explained.causes[0].summary
     );
@@ -202,9 +202,9 @@ fn in2p3_recovers_when_the_route_is_corrected() {
     assert_eq!(words, ["recovery", "route_change", "shaper_gone"]);
     let told = supports(&explained, "recovery");
     for part in [
-        "named as its cause was route change",
+        "its reported cause was route change",
         "the route changed with it",
-        "the shaper is no longer found",
+        "the shaper is no longer detected",
     ] {
         assert!(told.contains(part), "{part} in {told}");
     }
@@ -255,16 +255,16 @@ fn the_text_for_the_operator_has_all_parts() {
         "Throughput from slac to in2p3 fell on 2003-06-11",
         "from 125 Mbit/s to 60 Mbit/s (-52 %)",
         "between 2003-06-11 22:15 and 23:15 UTC",
-        "Least round trip: 150 ms before, 160 ms after: longer.",
+        "Min RTT: 150 ms before, 160 ms after: longer.",
         "Likely cause: route change",
         "  *   3 10.33.0.1                          3 10.53.0.1",
         "     16 10.81.0.1                         14 10.81.0.1",
-        "hops 3-15 before are hops 3-13 after",
+        "hops 3-15 replaced by hops 3-13",
         "What did not change",
         "16 bulk runs before, 8 bulk runs after the change",
         "16 traces before, 8 traces after the change",
         "What is asked",
-        "whether this shaper is meant",
+        "whether this shaper is intended",
     ] {
         let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(flat(&text).contains(&flat(part)), "{part} in\n{text}");
@@ -278,8 +278,8 @@ fn a_text_without_evidence_says_so() {
     let text = format_operator_report(&event, &explain_event(&event, &evidence), &evidence);
     for part in [
         "No cause was found",
-        "Not measured on both sides",
-        "Only the values themselves",
+        "Not measured both before and after",
+        "Only the values of the series",
     ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
