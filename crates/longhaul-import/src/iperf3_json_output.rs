@@ -2,7 +2,7 @@
 
 use crate::json_results::{read_count, read_scaled_number, store_printed_value};
 use crate::printed_numbers::text_between;
-use crate::{ImportFormat, ImportedResult, MAX_INTERVALS, MAX_STREAMS, sanitize_text};
+use crate::{ImportFormat, ImportedResult, sanitize_text};
 use jiff::Timestamp;
 use longhaul_model::report::v1::imported::{ImportedInterval, ImportedStream, ImportedTransfer};
 use serde_json::{Map, Value};
@@ -181,13 +181,7 @@ fn read_streams(one: &mut ImportedResult, all: &Value) {
             receiver: read_transfer(&value["receiver"]),
             either: read_transfer(udp),
         };
-        let limit = (MAX_STREAMS, "streams");
-        ImportedResult::push_bounded(
-            &mut one.observation.streams,
-            &mut one.import_caveats,
-            stream,
-            limit,
-        );
+        one.add_stream(stream);
     }
 }
 
@@ -226,13 +220,7 @@ fn read_intervals(one: &mut ImportedResult, all: &Value) {
                 rttvar_us: read_count(&stream["rttvar"]).filter(|us| *us > 0),
                 omitted: stream["omitted"] == true,
             };
-            let limit = (MAX_INTERVALS, "intervals");
-            ImportedResult::push_bounded(
-                &mut one.observation.intervals,
-                &mut one.import_caveats,
-                interval,
-                limit,
-            );
+            one.add_interval(interval);
         }
     }
 }

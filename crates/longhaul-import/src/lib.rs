@@ -7,14 +7,13 @@
 //! - [`parse_output`]: output of other programs
 //! - [`printed_numbers`]: numbers, units and words of lines; [`control_chars`]: sanitizes text
 //! - [`json_results`]: splits JSON into values and finds the program that wrote them
-//! - [`iperf3_json_output`], [`iperf_text`], [`ntttcp_text`], [`ntttcp_xml`], [`ping`], [`pscheduler`],
+//! - [`iperf3_json_output`], [`ntttcp_text`], [`ntttcp_xml`], [`ping`], [`pscheduler`],
 //!   [`traceroute`]: one file for each format
 
 #![forbid(unsafe_code)]
 
 pub mod control_chars;
 mod iperf3_json_output;
-mod iperf_text;
 mod json_results;
 mod ntttcp_text;
 mod ntttcp_xml;
@@ -27,7 +26,9 @@ mod traceroute;
 
 use control_chars::replace_control_char;
 use jiff::Timestamp;
-use longhaul_model::report::v1::imported::ImportedObservation;
+use longhaul_model::report::v1::imported::{
+    ImportedHop, ImportedInterval, ImportedObservation, ImportedStream,
+};
 
 /// The maximum file size in bytes: an hour of iperf3's JSON with 16 streams. Parsed JSON takes
 /// about ten times that in memory.
@@ -45,7 +46,6 @@ const MAX_TEXT_CHARS: usize = 255;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportFormat {
     Iperf3Json,
-    IperfText,
     NtttcpText,
     NtttcpXml,
     Ping,
@@ -53,9 +53,8 @@ pub enum ImportFormat {
     Traceroute,
 }
 
-pub const FORMATS: [ImportFormat; 7] = [
+pub const FORMATS: [ImportFormat; 6] = [
     ImportFormat::Iperf3Json,
-    ImportFormat::IperfText,
     ImportFormat::NtttcpText,
     ImportFormat::NtttcpXml,
     ImportFormat::Ping,
@@ -68,7 +67,6 @@ impl ImportFormat {
     pub const fn name(self) -> &'static str {
         match self {
             ImportFormat::Iperf3Json => "iperf3-json",
-            ImportFormat::IperfText => "iperf-text",
             ImportFormat::NtttcpText => "ntttcp-text",
             ImportFormat::NtttcpXml => "ntttcp-xml",
             ImportFormat::Ping => "ping",
@@ -84,7 +82,6 @@ impl ImportFormat {
     /// Parses line-based formats; [`json_results`] parses JSON.
     fn parse_text(self, text: &str) -> Vec<ImportedResult> {
         match self {
-            ImportFormat::IperfText => iperf_text::parse_iperf_text(text),
             ImportFormat::NtttcpText => ntttcp_text::parse_ntttcp_text(text),
             ImportFormat::NtttcpXml => ntttcp_xml::parse_ntttcp_xml(text),
             ImportFormat::Ping => ping::parse_ping(text),
@@ -125,21 +122,37 @@ impl ImportedResult {
         }
     }
 
-    /// Adds an item while there is room; reports once that the rest is left out.
-    fn push_bounded<T>(
-        list: &mut Vec<T>,
-        flaws: &mut Vec<String>,
-        item: T,
-        (most, what): (usize, &str),
-    ) {
-        if list.len() < most {
-            list.push(item);
-            return;
-        }
-        let flaw = format!("more than {most} {what}: the rest is left out");
-        if !flaws.contains(&flaw) {
-            flaws.push(flaw);
-        }
+    fn add_stream(&mut self, stream: ImportedStream) {
+        let (list, caveats) = (&mut self.observation.streams, &mut self.import_caveats);
+        push_bounded(list, caveats, stream, MAX_STREAMS, "streams");
+    }
+
+    fn add_interval(&mut self, interval: ImportedInterval) {
+        let (list, caveats) = (&mut self.observation.intervals, &mut self.import_caveats);
+        push_bounded(list, caveats, interval, MAX_INTERVALS, "intervals");
+    }
+
+    fn add_hop(&mut self, hop: ImportedHop) {
+        let (list, caveats) = (&mut self.observation.hops, &mut self.import_caveats);
+        push_bounded(list, caveats, hop, MAX_HOPS, "hops");
+    }
+
+    fn add_round_trip(&mut self, us: u64) {
+        let pings = self.observation.pings.get_or_insert_default();
+        let (list, caveats) = (&mut pings.rtts_us, &mut self.import_caveats);
+        push_bounded(list, caveats, us, MAX_ANSWERS, "answers");
+    }
+}
+
+/// Adds an item while there is room; reports once that the rest is left out.
+fn push_bounded<T>(list: &mut Vec<T>, caveats: &mut Vec<String>, item: T, max: usize, what: &str) {
+    if list.len() < max {
+        list.push(item);
+        return;
+    }
+    let caveat = format!("more than {max} {what}: the rest is left out");
+    if !caveats.contains(&caveat) {
+        caveats.push(caveat);
     }
 }
 

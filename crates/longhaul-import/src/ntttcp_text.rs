@@ -4,7 +4,7 @@
 //! column. So a log without its line breaks, as in the seed of 2004, is read as well.
 
 use crate::printed_numbers::{half_unit_of_last_digit, parse_scaled, parse_whole};
-use crate::{ImportFormat, ImportedResult, MAX_RESULTS, MAX_STREAMS, sanitize_text};
+use crate::{ImportFormat, ImportedResult, MAX_RESULTS, sanitize_text};
 use longhaul_model::report::v1::imported::{ImportedStream, ImportedTransfer, PrintedFigure};
 
 /// All known column names; some consist of several words.
@@ -186,13 +186,7 @@ fn read_threads(one: &mut ImportedResult, table: &NtttcpTable) {
             (_, Some(_)) => stream.receiver = Some(transfer),
             _ => stream.either = Some(transfer),
         }
-        let limit = (MAX_STREAMS, "streams");
-        ImportedResult::push_bounded(
-            &mut one.observation.streams,
-            &mut one.import_caveats,
-            stream,
-            limit,
-        );
+        one.add_stream(stream);
     }
 }
 

@@ -6,9 +6,7 @@
 
 use crate::ntttcp_text::convert_megabytes;
 use crate::printed_numbers::{half_unit_of_last_digit, parse_scaled, parse_whole};
-use crate::{
-    ImportFormat, ImportedResult, MAX_RESULTS, MAX_STREAMS, MAX_TEXT_CHARS, sanitize_text,
-};
+use crate::{ImportFormat, ImportedResult, MAX_RESULTS, MAX_TEXT_CHARS, sanitize_text};
 use longhaul_model::report::v1::imported::{ImportedStream, ImportedTransfer, PrintedFigure};
 use quick_xml::Reader;
 use quick_xml::escape::{resolve_xml_entity, unescape};
@@ -230,13 +228,7 @@ impl PartialNtttcpResult {
             receiver,
             either: None,
         };
-        let limit = (MAX_STREAMS, "streams");
-        ImportedResult::push_bounded(
-            &mut self.result.observation.streams,
-            &mut self.result.import_caveats,
-            stream,
-            limit,
-        );
+        self.result.add_stream(stream);
     }
 
     fn by_direction(

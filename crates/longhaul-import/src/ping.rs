@@ -1,7 +1,7 @@
 //! Output of ping on Linux, BSD and Windows.
 
 use crate::printed_numbers::{parse_scaled, parse_whole, text_between};
-use crate::{ImportFormat, ImportedResult, MAX_ANSWERS, MAX_RESULTS, sanitize_text};
+use crate::{ImportFormat, ImportedResult, MAX_RESULTS, sanitize_text};
 use jiff::Timestamp;
 use longhaul_model::report::v1::imported::ImportedPings;
 
@@ -84,18 +84,15 @@ fn parse_ping_line(one: &mut ImportedResult, line: &str) {
 
 /// Parses `… time=172 ms`, `time=172ms`, `time<1ms`.
 fn parse_ping_answer(one: &mut ImportedResult, after: &str) {
-    let Some(pings) = one.observation.pings.as_mut() else {
-        return;
-    };
     if after.contains("time<") {
+        let pings = one.observation.pings.get_or_insert_default();
         *pings.bounded_packets.get_or_insert(0) += 1;
         return;
     }
     let time = after.split_once("time=").map(|(_, rest)| rest);
     let number = time.and_then(|rest| rest.split([' ', 'm']).next());
     if let Some(us) = number.and_then(|it| parse_scaled(it, 1e3)) {
-        let limit = (MAX_ANSWERS, "answers");
-        ImportedResult::push_bounded(&mut pings.rtts_us, &mut one.import_caveats, us, limit);
+        one.add_round_trip(us);
     }
 }
 

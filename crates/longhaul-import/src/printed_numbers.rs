@@ -23,28 +23,6 @@ pub(crate) fn parse_whole(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// Parses `GBytes`, `KB`, `Bytes`: powers of 1024, as in iperf.
-pub(crate) fn parse_size_unit(word: &str) -> Option<f64> {
-    let letter = word.strip_suffix("Bytes").or(word.strip_suffix("Byte"))?;
-    parse_unit_prefix(letter, 1024.0)
-}
-
-/// Parses `Gbits/sec`, and `MBytes/sec` of runs that report bytes.
-pub(crate) fn parse_rate_unit(word: &str) -> Option<f64> {
-    let head = word.strip_suffix("/sec")?;
-    if let Some(letter) = head.strip_suffix("bits") {
-        return parse_unit_prefix(letter, 1000.0);
-    }
-    parse_size_unit(head).map(|bytes| bytes * 8.0)
-}
-
-fn parse_unit_prefix(letter: &str, base: f64) -> Option<f64> {
-    let exponent = ["", "K", "M", "G", "T"]
-        .iter()
-        .position(|known| known.eq_ignore_ascii_case(letter))?;
-    Some(base.powi(exponent as i32))
-}
-
 /// Returns the text between two other texts of a line.
 pub(crate) fn text_between<'a>(line: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(before)?;

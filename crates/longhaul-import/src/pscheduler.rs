@@ -6,9 +6,7 @@
 //! and the other values if the tool is iperf.
 
 use crate::json_results::{read_count, read_scaled_number, store_printed_value};
-use crate::{
-    ImportFormat, ImportedResult, MAX_ANSWERS, MAX_HOPS, MAX_INTERVALS, MAX_STREAMS, sanitize_text,
-};
+use crate::{ImportFormat, ImportedResult, sanitize_text};
 use jiff::{SignedDuration, Timestamp};
 use longhaul_model::report::v1::imported::{
     ImportedHop, ImportedInterval, ImportedPings, ImportedStream, ImportedTransfer,
@@ -172,13 +170,7 @@ fn read_throughput(one: &mut ImportedResult, value: &Value, result: &Value) {
             sender: read_transfer(summary, by_iperf),
             ..ImportedStream::default()
         };
-        let limit = (MAX_STREAMS, "streams");
-        ImportedResult::push_bounded(
-            &mut one.observation.streams,
-            &mut one.import_caveats,
-            stream,
-            limit,
-        );
+        one.add_stream(stream);
     }
     read_intervals(one, &result["intervals"], by_iperf);
     infer_protocol(one, &value["test"]["spec"]);
@@ -276,13 +268,7 @@ fn read_intervals(one: &mut ImportedResult, all: &Value, by_iperf: bool) {
                 rttvar_us: None,
                 omitted: stream["omitted"] == true,
             };
-            let limit = (MAX_INTERVALS, "intervals");
-            ImportedResult::push_bounded(
-                &mut one.observation.intervals,
-                &mut one.import_caveats,
-                interval,
-                limit,
-            );
+            one.add_interval(interval);
         }
     }
 }
@@ -296,24 +282,22 @@ fn parse_iso_duration_us(value: &Value) -> Option<u64> {
 }
 
 fn read_rtt_test(one: &mut ImportedResult, value: &Value, result: &Value) {
-    let mut pings = ImportedPings {
+    one.observation.pings = Some(ImportedPings {
         sent_packets: read_count(&result["sent"]),
         received_packets: read_count(&result["received"]),
         rtt_min_us: parse_iso_duration_us(&result["min"]),
         rtt_mean_us: parse_iso_duration_us(&result["mean"]),
         rtt_max_us: parse_iso_duration_us(&result["max"]),
         ..ImportedPings::default()
-    };
+    });
     for echo in result["roundtrips"].as_array().into_iter().flatten() {
         if one.observation.far_address.is_none() {
             one.observation.far_address = read_address(&echo["ip"]);
         }
         if let Some(us) = parse_iso_duration_us(&echo["rtt"]) {
-            let limit = (MAX_ANSWERS, "answers");
-            ImportedResult::push_bounded(&mut pings.rtts_us, &mut one.import_caveats, us, limit);
+            one.add_round_trip(us);
         }
     }
-    one.observation.pings = Some(pings);
     if value["tool"]["name"] == "ping" {
         one.observation.protocol = Some("icmp".to_owned());
     }
@@ -334,13 +318,7 @@ fn read_trace_test(one: &mut ImportedResult, result: &Value) {
                     ttl_index: index as u32 + 1,
                     ..ImportedHop::default()
                 };
-                let limit = (MAX_HOPS, "hops");
-                ImportedResult::push_bounded(
-                    &mut one.observation.hops,
-                    &mut one.import_caveats,
-                    hop,
-                    limit,
-                );
+                one.add_hop(hop);
             }
             match one.observation.hops.get_mut(index) {
                 Some(hop) => merge_hop_answer(hop, step),

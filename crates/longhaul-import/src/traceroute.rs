@@ -1,7 +1,7 @@
 //! Output of Unix traceroute, Windows tracert, and mtr reports.
 
 use crate::printed_numbers::{parse_scaled, parse_whole, text_between};
-use crate::{ImportFormat, ImportedResult, MAX_HOPS, MAX_RESULTS, sanitize_text};
+use crate::{ImportFormat, ImportedResult, MAX_RESULTS, sanitize_text};
 use jiff::Timestamp;
 use longhaul_model::report::v1::imported::ImportedHop;
 use std::net::IpAddr;
@@ -30,13 +30,7 @@ pub(crate) fn parse_traceroute(text: &str) -> Vec<ImportedResult> {
                 .last()
                 .map_or(1, |last| last.ttl_index + 1);
             if let Some(hop) = hop.filter(|hop| hop.ttl_index == next) {
-                let limit = (MAX_HOPS, "hops");
-                ImportedResult::push_bounded(
-                    &mut one.observation.hops,
-                    &mut one.import_caveats,
-                    hop,
-                    limit,
-                );
+                one.add_hop(hop);
             }
         }
     }

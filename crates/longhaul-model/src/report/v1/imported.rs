@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The origin of the text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportPlan {
-    /// `iperf3_json`, `iperf_text`, `ntttcp_text`, `ntttcp_xml`, `ping`, `pscheduler`, `traceroute`.
+    /// `iperf3_json`, `ntttcp_text`, `ntttcp_xml`, `ping`, `pscheduler`, `traceroute`.
     pub format: String,
     /// File name without folder; absent: standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,10 +12,9 @@ Examples:
   longhaul import ntttcp.log --at 2004-02-22 --from losangeles --to geneva
   ping -D far -c 20 | longhaul import -
 
-Formats: iperf3-json, iperf-text (iperf 2 and 3), ntttcp-text, ntttcp-xml, ping,
-pscheduler (perfSONAR throughput, rtt, trace) and traceroute (also tracert and
-mtr reports). The format is detected automatically. A file may hold several
-results. Values missing from the output are absent in the report. A file that is
+Formats: iperf3-json, ntttcp-text, ntttcp-xml, ping, pscheduler (perfSONAR
+throughput, rtt, trace) and traceroute (also tracert and mtr reports). The
+format is detected automatically. A file may hold several results. Values missing from the output are absent in the report. A file that is
 imported twice is stored once. If any file cannot be read, nothing is stored.";
 
 #[derive(Debug, Args)]
