@@ -26,15 +26,9 @@ pub fn tabulate_accuracy() -> BenchOutcome {
 }
 
 fn fill_table(title: &str, rows: Vec<longhaul_accuracy::AccuracyRow>) -> MarkdownTable {
-    let columns = [
-        "method",
-        "cases",
-        "answered",
-        "median error",
-        "p90 error",
-        "coverage of the 95 % interval",
-    ];
-    let mut table = MarkdownTable::new(title, &columns);
+    let columns = "method | cases | answered | median error | p90 error | \
+         coverage of the 95 % interval";
+    let mut table = MarkdownTable::new(title, columns);
     let percent = |ratio: f64| format!("{:.2} %", 100.0 * ratio);
     for row in rows {
         table.row(vec![

@@ -76,22 +76,10 @@ fn format_cell(figures: &Value, name: &str, per: f64, digits: usize) -> String {
 
 fn format_mesh_table(mesh: &Value) -> MarkdownTable {
     const HOUR_US: f64 = 3.6e9;
-    let columns = [
-        "agents",
-        "heavy runs",
-        "directed pairs",
-        "collisions",
-        "missed",
-        "rounds (least)",
-        "full round, h",
-        "lower bound, h",
-        "a look, us",
-        "turns worked out, ms",
-    ];
-    let mut table = MarkdownTable::new(
-        "A mesh on virtual time, every pair once both ways",
-        &columns,
-    );
+    let columns = "agents | heavy runs | directed pairs | collisions | missed | rounds (least) | \
+         full round, h | lower bound, h | a look, us | turns worked out, ms";
+    let mut table =
+        MarkdownTable::new("A mesh on virtual time, every pair once both ways", columns);
     table.row(vec![
         format_cell(mesh, "agents", 1.0, 0),
         format_cell(mesh, "runs", 1.0, 0),
@@ -112,18 +100,9 @@ fn format_mesh_table(mesh: &Value) -> MarkdownTable {
 }
 
 fn format_star_table(star: &Value) -> MarkdownTable {
-    let columns = [
-        "targets",
-        "days",
-        "runs",
-        "collisions",
-        "missed",
-        "latest heavy start, s",
-        "looks",
-        "a look, us",
-        "of a core",
-    ];
-    let mut table = MarkdownTable::new("One agent with many targets, on virtual time", &columns);
+    let columns = "targets | days | runs | collisions | missed | latest heavy start, s | looks | \
+         a look, us | of a core";
+    let mut table = MarkdownTable::new("One agent with many targets, on virtual time", columns);
     let of_core = read_figure(star, "looks") * read_figure(star, "look_us")
         / (read_figure(star, "days") * 86_400e6);
     table.row(vec![

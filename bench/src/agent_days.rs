@@ -15,11 +15,10 @@ mod path_story;
 use super::markdown_table::MarkdownTable;
 use super::scratch_folder::ScratchFolder;
 use crate::BenchOutcome;
+use crate::parallel_jobs::run_in_parallel;
 pub use emulated_day::read_events;
 use emulated_day::{DayResult, EmulatedDay};
-use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 /// The number of seeds of a full bench.
 const DAYS: u64 = 20;
@@ -40,46 +39,24 @@ pub fn run_all(
     let scratch = ScratchFolder::new("days")?;
     let days = (1..=DAYS)
         .map(EmulatedDay::from_seed)
-        .filter(|day| day.story.name.contains(only));
-    let waiting: Mutex<VecDeque<EmulatedDay>> = Mutex::new(days.collect());
-    let lived = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.unwrap_or(JOBS) {
-            scope.spawn(|| {
-                // The lock is released before the day begins.
-                let next = || lock_mutex(&waiting).pop_front();
-                while let Some(day) = next() {
-                    let outcome = day.run(longhaul, &scratch, keep);
-                    let said = outcome.as_ref().map_or_else(Clone::clone, DayResult::line);
-                    eprintln!("day {:>2}, {}: {said}", day.seed, day.story.name);
-                    lock_mutex(&lived).push((day, outcome));
-                }
-            });
-        }
+        .filter(|day| day.story.name.contains(only))
+        .map(|day| (0, day));
+    let jobs = jobs.unwrap_or(JOBS) as usize;
+    let lived = run_in_parallel(days.collect(), jobs, |day| {
+        let outcome = day.run(longhaul, &scratch, keep);
+        let said = outcome.as_ref().map_or_else(Clone::clone, DayResult::line);
+        eprintln!("day {:>2}, {}: {said}", day.seed, day.story.name);
+        (day, outcome)
     });
-    let mut lived = lived.into_inner().unwrap_or_else(PoisonError::into_inner);
-    lived.sort_by_key(|(day, _)| day.seed);
     let table = format_table(&lived);
     Ok(BenchOutcome::new(&[table], check_gates(&lived)))
-}
-
-fn lock_mutex<T>(held: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 type DayOutcome = (EmulatedDay, Result<DayResult, String>);
 
 fn format_table(lived: &[DayOutcome]) -> MarkdownTable {
-    let columns = [
-        "day",
-        "what was done",
-        "found in",
-        "after, s",
-        "first cause",
-        "",
-        "other events",
-    ];
-    let mut table = MarkdownTable::new("Days in ten minutes", &columns);
+    let columns = "day | what was done | found in | after, s | first cause |  | other events";
+    let mut table = MarkdownTable::new("Days in ten minutes", columns);
     for (day, outcome) in lived {
         let mut row = vec![day.seed.to_string(), day.story.name.to_owned()];
         match outcome {

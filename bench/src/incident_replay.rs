@@ -61,10 +61,7 @@ pub const INCIDENTS: &[IncidentReplay] = &[
 pub fn run_all(longhaul: &Path, only: &str, keep: Option<&Path>) -> Result<BenchOutcome, String> {
     xtask::test_requirements::check_namespaces()?;
     let scratch = ScratchFolder::new("seeds")?;
-    let mut table = MarkdownTable::new(
-        "The seeds, replayed",
-        &["path", "what must be said", "said"],
-    );
+    let mut table = MarkdownTable::new("The seeds, replayed", "path | what must be said | said");
     let mut missed = Vec::new();
     for seed in INCIDENTS.iter().filter(|seed| seed.path.contains(only)) {
         let folder = keep.map_or_else(|| scratch.path(seed.path), |keep| keep.join(seed.path));

@@ -22,12 +22,11 @@ pub mod pair_runs;
 pub mod reported_counts;
 
 use crate::BenchOutcome;
+use crate::parallel_jobs::run_in_parallel;
 use interop_path::InteropPath;
 use interop_peer::InteropPeer;
 use pair_runs::{PairResult, run_pair};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use xtask::test_requirements;
 
@@ -134,45 +133,17 @@ pub fn run_all_pairs(
     rows: &'static [&'static str],
     lanes: usize,
 ) -> Result<Vec<PairResult>, String> {
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<PairResult, String>)>> = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..lanes.min(units.len()) {
-            scope.spawn(|| {
-                while let Some((at, unit)) = take_next(&next, units) {
-                    let played = run_on_path(longhaul, unit, at, rows);
-                    report_pair(unit, &played);
-                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                    done.push((at, played));
-                }
-            });
-        }
+    let tasks = units.iter().enumerate().map(|task| (0, task));
+    let played = run_in_parallel(tasks.collect(), lanes, |(at, unit)| {
+        let lane = InteropPath::set_up(longhaul, unit.delay, &format!("interop-{at}"));
+        let played = lane.map(|lane| run_pair(&lane, unit, rows));
+        let said = played
+            .as_ref()
+            .map_or_else(Clone::clone, PairResult::summary);
+        eprintln!("{}: {said}", unit.title());
+        played
     });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, played)| played).collect()
-}
-
-fn take_next<'a>(next: &AtomicUsize, units: &'a [PairOnPath]) -> Option<(usize, &'a PairOnPath)> {
-    let at = next.fetch_add(1, Ordering::Relaxed);
-    Some((at, units.get(at)?))
-}
-
-fn run_on_path(
-    longhaul: &Path,
-    unit: &PairOnPath,
-    at: usize,
-    rows: &'static [&'static str],
-) -> Result<PairResult, String> {
-    let lane = InteropPath::set_up(longhaul, unit.delay, &format!("longhaul-interop-{at}"))?;
-    Ok(run_pair(&lane, unit, rows))
-}
-
-fn report_pair(unit: &PairOnPath, played: &Result<PairResult, String>) {
-    match played {
-        Ok(played) => eprintln!("{}: {}", unit.title(), played.summary()),
-        Err(why) => eprintln!("{}: {why}", unit.title()),
-    }
+    played.into_iter().collect()
 }
 
 /// Returns the rows missed by pairs with longhaul.

@@ -6,7 +6,6 @@
 mod debian_iperf3;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use xtask::{program_runner, test_requirements};
 
 /// Names a folder in which the peers are or will be installed.
@@ -134,12 +133,7 @@ fn pip_install(package: &PeerPackage) -> Result<PathBuf, String> {
         return Ok(program);
     }
     let wanted = format!("{}=={}", package.name, package.version);
-    test_requirements::ensure_venv()?;
-    let mut venv = Command::new("python3");
-    program_runner::show_and_run(venv.args(["-m", "venv"]).arg(&root))?;
-    let mut pip = Command::new(root.join("bin/pip"));
-    pip.args(["install", "--quiet", "--disable-pip-version-check", &wanted]);
-    program_runner::show_and_run(&mut pip)?;
+    test_requirements::install_python_package(&root, &wanted)?;
     let done = root.join(DONE_MARKER);
     std::fs::write(&done, wanted).map_err(|e| format!("cannot write {}: {e}", done.display()))?;
     Ok(program)

@@ -6,17 +6,15 @@
 //!
 //! Wrong when: the machine has other work; the lab then reports it, and the row carries its caveat.
 
-pub(super) mod bench_lab;
-
+use super::bench_lab::{self, BenchLab};
 use super::dispersion::{self, GapSpread, WIRE_BYTES};
 use super::markdown_table::{MarkdownTable, format_number};
 use super::process_tree;
 use crate::BenchOutcome;
 use crate::scratch_folder::ScratchFolder;
-use bench_lab::BenchLab;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use xtask::{program_runner, test_requirements};
 
@@ -71,7 +69,7 @@ struct PacketSpacing {
     name: &'static str,
     groups: u32,
     size: u32,
-    gap_ms: u64,
+    gap_ms: u32,
 }
 
 const SPACINGS: &[PacketSpacing] = &[
@@ -105,19 +103,11 @@ pub fn measure_lab(longhaul: &Path) -> Result<BenchOutcome, String> {
 }
 
 fn measure_goodputs(longhaul: &Path, scratch: &ScratchFolder) -> MarkdownTable {
-    let columns = [
-        "RTT, ms",
-        "rate",
-        "limit, Gbit/s",
-        "goodput, Gbit/s",
-        "share",
-        "emulator CPU",
-        "lateness, µs: mean / p99 / most",
-        "caveats",
-    ];
+    let columns = "RTT, ms | rate | limit, Gbit/s | goodput, Gbit/s | share | emulator CPU | \
+         lateness, µs: mean / p99 / most | caveats";
     let mut table = MarkdownTable::new(
         "Goodput of one stream over a long path, MTU 1500, cubic",
-        &columns,
+        columns,
     );
     for long in LONG_PATHS {
         let limit = long.gigabits * SEGMENT_BYTES / SEGMENT_WIRE_BYTES;
@@ -170,12 +160,7 @@ fn measure_goodput(
         &long.seconds.to_string(),
     ]);
     lab.env("LONGHAUL_LAB_TRUTH", scratch.path("truth.json"));
-    let child = lab
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let child = child.map_err(|e| format!("cannot start longhaul: {e}"))?;
+    let child = program_runner::spawn_captured(&mut lab)?;
     let emulator = child.id();
     let watch = std::thread::spawn(move || measure_emulator_cpu(emulator));
     let output = program_runner::wait_with_output(child, LIMIT)?;
@@ -257,20 +242,10 @@ fn format_caveats(report: &Value, truth: &Value) -> String {
 }
 
 fn measure_dispersions(longhaul: &Path, scratch: &ScratchFolder) -> MarkdownTable {
-    let columns = [
-        "rate",
-        "groups",
-        "right, µs",
-        "median",
-        "off",
-        "p10",
-        "p90",
-        "within 1 %",
-        "within 10 %",
-    ];
+    let columns = "rate | groups | right, µs | median | off | p10 | p90 | within 1 % | within 10 %";
     let mut table = MarkdownTable::new(
         "Dispersion of packets of 1538 wire bytes, kernel timestamps",
-        &columns,
+        columns,
     );
     for (rate, bits_per_ns) in [("100 Mbit/s", 0.1), ("1 Gbit/s", 1.0)] {
         let right_ns = f64::from(WIRE_BYTES) * 8.0 / bits_per_ns;
@@ -323,32 +298,21 @@ fn measure_gaps(
          [[hops]]\nname = \"narrow\"\ndelay = \"5 ms\"\nrate = \"{rate}\"\nqueue = \"1 MB\"\n\
          [[hops]]\nname = \"last\"\nrate = \"10 Gbit/s\"\nqueue = \"1 MB\"\n"
     );
-    let standing = BenchLab::set_up(longhaul, &scratch.write("dispersion.toml", &text)?)?;
-    let size = spacing.size.to_string();
-    let mut receiver = bench_lab::command_inside(standing.far)?;
-    receiver
-        .args([dispersion::RECEIVE, &size])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped());
-    let receiver = receiver
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("cannot start a receiver: {e}"))?;
+    let file = scratch.write("dispersion.toml", &text)?;
+    let standing = BenchLab::set_up(longhaul, &["--dispersion", &file.to_string_lossy()])?;
+    let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+    let own = own.to_string_lossy();
+    let [groups, size, gap_ms] =
+        [spacing.groups, spacing.size, spacing.gap_ms].map(|number| number.to_string());
+    let receive = [&*own, dispersion::RECEIVE, &size];
+    let mut receiver = bench_lab::command_at_host(standing.far, &receive);
+    let receiver = program_runner::spawn_captured(&mut receiver)?;
     std::thread::sleep(Duration::from_millis(500));
-    let mut sender = bench_lab::command_inside(standing.near)?;
-    sender.args([
-        dispersion::SEND,
-        "far",
-        &spacing.groups.to_string(),
-        &size,
-        &spacing.gap_ms.to_string(),
-    ]);
+    let send = [&*own, dispersion::SEND, "far", &groups, &size, &gap_ms];
+    let mut sender = bench_lab::command_at_host(standing.near, &send);
     let sent = program_runner::capture_stdout(&mut sender, LIMIT);
     let received = program_runner::wait_with_output(receiver, LIMIT)?;
     sent?;
-    Ok(received
-        .stdout
-        .lines()
-        .filter_map(|line| line.parse().ok())
-        .collect())
+    let lines = received.stdout.lines();
+    Ok(lines.filter_map(|line| line.parse().ok()).collect())
 }

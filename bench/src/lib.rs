@@ -17,7 +17,8 @@
 //! - [`mod@copy_bench`]: speed, resumption and verdicts of file copies
 //! - [`interop_matrix`]: interoperability with other programs over iperf3's protocol
 //! - [`iperf3_peers`]: other programs that speak iperf3's protocol
-//! - [`testbed`], [`narrow_path`], [`cpu_meter`], [`process_tree`], [`dispersion`]: test networks and readings
+//! - [`testbed`], [`bench_lab`], [`narrow_path`], [`cpu_meter`], [`process_tree`], [`dispersion`]: test networks and readings
+//! - [`parallel_jobs`]: work on several paths at once
 //! - [`scratch_folder`]: temporary files of a bench
 //! - [`markdown_table`]: Markdown tables
 
@@ -27,6 +28,7 @@ pub mod accuracy_bench;
 pub mod agent_bench;
 pub mod agent_days;
 pub mod archive;
+pub mod bench_lab;
 pub mod copy_bench;
 pub mod cpu_meter;
 pub mod detect_bench;
@@ -38,6 +40,7 @@ pub mod iperf3_peers;
 pub mod lab_bench;
 pub mod markdown_table;
 pub mod narrow_path;
+pub mod parallel_jobs;
 pub mod path_bench;
 pub mod policing;
 pub mod process_tree;

@@ -48,18 +48,9 @@ pub fn judge_captures(data: Option<&Path>, only: &str) -> Result<BenchOutcome, S
         ));
     }
     judged.sort_by(|a, b| (a.label.kind, &a.label.words).cmp(&(b.label.kind, &b.label.words)));
-    let columns = [
-        "truth",
-        "streams",
-        "policer found",
-        "rate, Mbit/s",
-        "burst, kB",
-        "losses explained",
-        "passes explained",
-        "RTT before loss, ms",
-        "",
-    ];
-    let mut table = MarkdownTable::new("Policers in labelled captures", &columns);
+    let columns = "truth | streams | policer found | rate, Mbit/s | burst, kB | \
+         losses explained | passes explained | RTT before loss, ms | ";
+    let mut table = MarkdownTable::new("Policers in labelled captures", columns);
     for one in &judged {
         table.row(format_row(one));
     }

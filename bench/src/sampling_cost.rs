@@ -11,18 +11,18 @@
 use super::markdown_table::{MarkdownTable, format_number};
 use super::testbed::{AllowedControl, TestNetwork};
 use crate::BenchOutcome;
+use crate::bench_lab;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use xtask::program_runner;
 
 const STREAMS: [u32; 4] = [1, 8, 32, 128];
 const SECONDS: u32 = 6;
 /// The time into the run at which readings are taken, while all threads still live.
 const READ_AT: Duration = Duration::from_secs(5);
-const LISTEN_MAX: Duration = Duration::from_secs(5);
 const TOKEN: &str = "bench-of-this-machine";
 const SAMPLER: &str = "sampler";
 
@@ -39,13 +39,8 @@ pub fn measure_sampling_cost(longhaul: &Path) -> Result<BenchOutcome, String> {
     let _allowed = AllowedControl::new()?;
     let mut table = MarkdownTable::new(
         "Cost of sampling every 100 ms, and memory",
-        &[
-            "streams",
-            "sampling, share of CPU",
-            "sender, MiB at most",
-            "receiver, MiB at most",
-            "each further stream, KiB: sender / receiver",
-        ],
+        "streams | sampling, share of CPU | sender, MiB at most | \
+         receiver, MiB at most | each further stream, KiB: sender / receiver",
     );
     let mut first: Option<(CostReading, CostReading)> = None;
     for streams in STREAMS {
@@ -78,7 +73,7 @@ fn run_streams(longhaul: &Path, streams: u32) -> Result<(CostReading, CostReadin
     let streams = streams.to_string();
     let seconds = SECONDS.to_string();
     let mut far = start_program(&bed, longhaul, &["serve"])?;
-    let listens = wait_until_listening(&bed);
+    let listens = bench_lab::wait_until_listening(bed.near().pid(), 5201);
     let words = [
         "test",
         bed.address,
@@ -106,33 +101,8 @@ fn start_program(bed: &TestNetwork, longhaul: &Path, words: &[&str]) -> Result<C
         .args(&enter[1..])
         .arg(longhaul)
         .args(words)
-        .env("LONGHAUL_TOKEN", TOKEN)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command.spawn().map_err(|e| {
-        format!(
-            "cannot start `{}`: {e}",
-            program_runner::format_command(&command)
-        )
-    })
-}
-
-/// Waits for port 5201, in hexadecimal, in state 0A (LISTEN), in the namespace's own table.
-fn wait_until_listening(bed: &TestNetwork) -> Result<(), String> {
-    let table = format!("/proc/{}/net/tcp6", bed.near().pid());
-    let deadline = Instant::now() + LISTEN_MAX;
-    while Instant::now() < deadline {
-        let lines = fs::read_to_string(&table).unwrap_or_default();
-        if lines
-            .lines()
-            .any(|line| line.contains(":1451 ") && line.contains(" 0A "))
-        {
-            return Ok(());
-        }
-        sleep(Duration::from_millis(20));
-    }
-    Err("`longhaul serve` did not listen".to_owned())
+        .env("LONGHAUL_TOKEN", TOKEN);
+    program_runner::spawn_silent(&mut command)
 }
 
 fn read_costs(pid: u32) -> Option<CostReading> {

@@ -42,7 +42,7 @@ impl TestNamespace {
         let ours = link("self");
         let tries = 500;
         for _ in 0..tries {
-            let theirs = link(&self.pid());
+            let theirs = link(&self.pid().to_string());
             if theirs.is_some() && theirs != ours {
                 return Ok(());
             }
@@ -51,8 +51,8 @@ impl TestNamespace {
         Err("`unshare --net` made no namespace; run as root".to_owned())
     }
 
-    pub fn pid(&self) -> String {
-        self.holder.id().to_string()
+    pub fn pid(&self) -> u32 {
+        self.holder.id()
     }
 
     /// Returns the command prefix that runs a command in the namespace.
@@ -64,7 +64,7 @@ impl TestNamespace {
             "nsenter",
             "--net",
             "--target",
-            &self.pid(),
+            &self.pid().to_string(),
             "--",
         ]
         .map(str::to_owned)
@@ -124,7 +124,11 @@ impl TestNetwork {
 
     pub fn veth(mtu: u32) -> Result<Self, String> {
         let (near, far) = (TestNamespace::new()?, TestNamespace::new()?);
-        let (mtu_text, near_pid, far_pid) = (mtu.to_string(), near.pid(), far.pid());
+        let (mtu_text, near_pid, far_pid) = (
+            mtu.to_string(),
+            near.pid().to_string(),
+            far.pid().to_string(),
+        );
         let mut add = Command::new("ip");
         add.args([
             "link", "add", "lh0", "mtu", &mtu_text, "netns", &near_pid, "type", "veth",

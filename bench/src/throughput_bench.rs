@@ -64,7 +64,7 @@ fn measure_class(
 ) -> MarkdownTable {
     let mut table = MarkdownTable::new(
         title,
-        &["Gbit/s · CPU s/GB (clean runs)", "1 stream", "2", "4", "8"],
+        "Gbit/s · CPU s/GB (clean runs) | 1 stream | 2 | 4 | 8",
     );
     let columns: Vec<Vec<ThroughputCell>> = STREAMS
         .iter()

@@ -3,7 +3,7 @@
 //! - [`simulated_search`]: 600 paths with known truth
 //! - [`emulated_search`]: the paths of fixtures/tuning.toml, each with its whole grid measured
 //! - [`prediction_bench`]: `longhaul predict` against measured scans
-//! - [`tuning_paths`], [`bench_setting`], [`tune_testbed`], [`parallel_jobs`]: the paths, their settings, their setup
+//! - [`tuning_paths`], [`bench_setting`], [`tune_testbed`]: the paths, their settings, their setup
 //!
 //! Wrong when: the machine is too busy to keep the lab's timing. The best of 40 cells is also the
 //! luckiest, so grid best, choice and default are measured again, in turns, before they are
@@ -11,7 +11,6 @@
 
 mod bench_setting;
 mod emulated_search;
-mod parallel_jobs;
 mod prediction_bench;
 mod simulated_search;
 mod tune_testbed;

@@ -17,7 +17,7 @@ use cpu_starvation::StarvedServer;
 use fault_matrix::{FaultCell, FaultMatrix};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 use xtask::program_runner;
 
@@ -134,10 +134,8 @@ fn judge_cell(
 }
 
 pub fn tabulate_verdicts(judged: &[JudgedCell]) -> BenchOutcome {
-    let columns = [
-        "case", "RTT, ms", "expected", "said", "", "Mbit/s", "expected", "caveats",
-    ];
-    let mut table = MarkdownTable::new("Fault matrix", &columns);
+    let columns = "case | RTT, ms | expected | said |  | Mbit/s | expected | caveats";
+    let mut table = MarkdownTable::new("Fault matrix", columns);
     for one in judged {
         table.row(format_row(one));
     }
@@ -230,13 +228,7 @@ fn measure_cell(
         .args(["-C", "cubic", "--json", "--no-save", "--quiet"]);
     let limit = Duration::from_secs(cell.seconds) + MARGIN;
     let output = if cell.starve_far {
-        let child = lab
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let child = child
-            .spawn()
-            .map_err(|e| format!("cannot start longhaul: {e}"))?;
+        let child = program_runner::spawn_captured(&mut lab)?;
         let starved = StarvedServer::far_end_of(child.id())?;
         let output = program_runner::wait_with_output(child, limit)?;
         drop(starved);

@@ -17,31 +17,24 @@ struct AllowedDependencies {
     others: Option<&'static [&'static str]>,
 }
 
+/// The shipped crates.
 const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
-    AllowedDependencies {
-        name: "longhaul-model",
-        workspace: &[],
-        others: Some(&["serde"]),
-    },
-    AllowedDependencies {
-        name: "longhaul-analysis",
-        workspace: &["longhaul-model"],
-        others: Some(&[]),
-    },
-    AllowedDependencies {
-        name: "longhaul-history",
-        workspace: &["longhaul-model", "longhaul-analysis"],
-        others: Some(&[]),
-    },
-    AllowedDependencies {
-        name: "longhaul-import",
-        workspace: &["longhaul-model"],
-        others: Some(&["serde_json", "jiff", "quick-xml"]),
-    },
-    AllowedDependencies {
-        name: "longhaul-record",
-        workspace: &["longhaul-model", "longhaul-analysis"],
-        others: Some(&[
+    allow("longhaul-model", &[], Some(&["serde"])),
+    allow("longhaul-analysis", &["longhaul-model"], Some(&[])),
+    allow(
+        "longhaul-history",
+        &["longhaul-model", "longhaul-analysis"],
+        Some(&[]),
+    ),
+    allow(
+        "longhaul-import",
+        &["longhaul-model"],
+        Some(&["serde_json", "jiff", "quick-xml"]),
+    ),
+    allow(
+        "longhaul-record",
+        &["longhaul-model", "longhaul-analysis"],
+        Some(&[
             "serde",
             "serde_json",
             "toml",
@@ -50,66 +43,58 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
             "pem",
             "data-encoding",
         ]),
-    },
-    AllowedDependencies {
-        name: "longhaul-config",
-        workspace: &["longhaul-model"],
-        others: Some(&["serde", "serde_path_to_error", "toml", "strsim"]),
-    },
-    AllowedDependencies {
-        name: "longhaul-sys",
-        workspace: &["longhaul-model"],
-        others: None,
-    },
-    AllowedDependencies {
-        name: "longhaul-store",
-        workspace: &["longhaul-model"],
-        others: None,
-    },
-    AllowedDependencies {
-        name: "longhaul-clickhouse",
-        workspace: &["longhaul-model", "longhaul-store"],
-        others: Some(&["serde", "serde_json", "thiserror", "clickhouse", "tokio"]),
-    },
-    AllowedDependencies {
-        name: "longhaul-capture",
-        workspace: &["longhaul-model", "longhaul-sys"],
-        others: None,
-    },
-    AllowedDependencies {
-        name: "longhaul-probe",
-        workspace: &[
+    ),
+    allow(
+        "longhaul-config",
+        &["longhaul-model"],
+        Some(&["serde", "serde_path_to_error", "toml", "strsim"]),
+    ),
+    allow("longhaul-sys", &["longhaul-model"], None),
+    allow("longhaul-store", &["longhaul-model"], None),
+    allow(
+        "longhaul-clickhouse",
+        &["longhaul-model", "longhaul-store"],
+        Some(&["serde", "serde_json", "thiserror", "clickhouse", "tokio"]),
+    ),
+    allow(
+        "longhaul-capture",
+        &["longhaul-model", "longhaul-sys"],
+        None,
+    ),
+    allow(
+        "longhaul-probe",
+        &[
             "longhaul-model",
             "longhaul-analysis",
             "longhaul-capture",
             "longhaul-sys",
         ],
-        others: None,
-    },
-    AllowedDependencies {
-        name: "longhaul-copy",
-        workspace: &["longhaul-model", "longhaul-sys", "longhaul-probe"],
-        others: None,
-    },
-    AllowedDependencies {
-        name: "longhaul-iperf3",
-        workspace: &[
+        None,
+    ),
+    allow(
+        "longhaul-copy",
+        &["longhaul-model", "longhaul-sys", "longhaul-probe"],
+        None,
+    ),
+    allow(
+        "longhaul-iperf3",
+        &[
             "longhaul-model",
             "longhaul-analysis",
             "longhaul-capture",
             "longhaul-sys",
             "longhaul-probe",
         ],
-        others: None,
-    },
-    AllowedDependencies {
-        name: "longhaul-lab",
-        workspace: &["longhaul-model", "longhaul-sys"],
-        others: None,
-    },
-    AllowedDependencies {
-        name: "longhaul",
-        workspace: &[
+        None,
+    ),
+    allow(
+        "longhaul-lab",
+        &["longhaul-model", "longhaul-config", "longhaul-sys"],
+        None,
+    ),
+    allow(
+        "longhaul",
+        &[
             "longhaul-model",
             "longhaul-analysis",
             "longhaul-history",
@@ -124,9 +109,21 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
             "longhaul-store",
             "longhaul-clickhouse",
         ],
-        others: None,
-    },
+        None,
+    ),
 ];
+
+const fn allow(
+    name: &'static str,
+    workspace: &'static [&'static str],
+    others: Option<&'static [&'static str]>,
+) -> AllowedDependencies {
+    AllowedDependencies {
+        name,
+        workspace,
+        others,
+    }
+}
 
 /// Members that are not shipped; they may know everything, and no shipped crate may know them.
 const NOT_SHIPPED: &[&str] = &["xtask", "longhaul-bench", "longhaul-accuracy"];
@@ -147,6 +144,8 @@ const RESTRICTED_PACKAGES: &[(&str, &[&str])] = &[
     ("futures", &["longhaul"]),
 ];
 
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// Async runtimes, which no crate below the program may link at any depth.
 const ASYNC_RUNTIMES: &[&str] = &["tokio", "async-std", "smol"];
 
@@ -154,25 +153,18 @@ const ASYNC_RUNTIMES: &[&str] = &["tokio", "async-std", "smol"];
 /// (docs/decisions/0019).
 const ASYNC_CRATES: &[&str] = &["longhaul", "longhaul-clickhouse"];
 
-/// The workspace's manifests and their resolved dependencies.
-struct WorkspaceMetadata {
-    /// Workspace crates: name to the names in `[dependencies]`.
-    direct: BTreeMap<String, BTreeSet<String>>,
-    /// Package id to package name.
-    names: BTreeMap<String, String>,
-    /// Package id to the ids that it links, without build and test dependencies.
-    links: BTreeMap<String, Vec<String>>,
-}
-
 /// Returns a sentence for every manifest entry that the table forbids.
 pub fn find_breaches() -> Result<Vec<String>, String> {
-    let metadata = read_metadata()?;
+    let metadata = program_runner::read_cargo_metadata(&["--no-deps", "--locked"])?;
     let mut found = Vec::new();
-    for (name, direct) in &metadata.direct {
+    for (name, direct) in &parse_direct_dependencies(&metadata) {
+        if NOT_SHIPPED.contains(&name.as_str()) {
+            continue;
+        }
         found.extend(find_disallowed_dependencies(name, direct));
         found.extend(find_restricted_packages(name, direct));
         if !ASYNC_CRATES.contains(&name.as_str()) {
-            found.extend(find_async_runtimes(name, &metadata));
+            found.extend(find_async_runtimes(name)?);
         }
     }
     Ok(found)
@@ -183,9 +175,6 @@ fn find_disallowed_dependencies(name: &str, direct: &BTreeSet<String>) -> Vec<St
         .iter()
         .find(|allowed| allowed.name == name)
     else {
-        if NOT_SHIPPED.contains(&name) {
-            return vec![];
-        }
         return vec![format!(
             "{name}: a new crate; say in xtask/src/boundaries.rs and ARCHITECTURE.md what it may know"
         )];
@@ -207,92 +196,37 @@ fn find_restricted_packages(name: &str, direct: &BTreeSet<String>) -> Vec<String
     RESTRICTED_PACKAGES
         .iter()
         .filter(|(package, keepers)| direct.contains(*package) && !keepers.contains(&name))
-        .filter(|_| !NOT_SHIPPED.contains(&name))
         .map(|(package, keepers)| {
             format!("{name}: {package} is known to {} only", keepers.join(", "))
         })
         .collect()
 }
 
-fn find_async_runtimes(name: &str, metadata: &WorkspaceMetadata) -> Vec<String> {
-    let start = metadata
-        .names
-        .iter()
-        .find(|(_, package)| *package == name)
-        .map(|(id, _)| id);
-    let mut seen: BTreeSet<&String> = BTreeSet::new();
-    let mut ahead: Vec<&String> = start.into_iter().collect();
-    while let Some(id) = ahead.pop() {
-        if seen.insert(id) {
-            ahead.extend(metadata.links.get(id).into_iter().flatten());
-        }
-    }
-    let linked: BTreeSet<&str> = seen
-        .iter()
-        .filter_map(|id| metadata.names.get(*id))
-        .map(String::as_str)
-        .collect();
-    ASYNC_RUNTIMES
-        .iter()
-        .filter(|runtime| linked.contains(*runtime))
-        .map(|runtime| {
-            format!("{name}: links {runtime}; threads below the program, async only in it")
-        })
-        .collect()
+fn find_async_runtimes(name: &str) -> Result<Vec<String>, String> {
+    let mut tree = program_runner::cargo_command();
+    let words = "tree --locked --edges normal --prefix none --format {p} --package";
+    tree.args(words.split(' ')).arg(name);
+    let linked = program_runner::capture_stdout(&mut tree, LIMIT)?;
+    let is_linked = |runtime: &&&str| {
+        let package = linked.lines().filter_map(|line| line.split(' ').next());
+        package.into_iter().any(|package| package == **runtime)
+    };
+    let runtimes = ASYNC_RUNTIMES.iter().filter(is_linked);
+    let text = "threads below the program, async only in it";
+    Ok(runtimes
+        .map(|runtime| format!("{name}: links {runtime}; {text}"))
+        .collect())
 }
 
-fn read_metadata() -> Result<WorkspaceMetadata, String> {
-    let json = program_runner::read_cargo_metadata(&["--locked"])?;
-    Ok(WorkspaceMetadata {
-        direct: parse_direct_dependencies(&json),
-        names: parse_package_names(&json),
-        links: parse_links(&json),
-    })
-}
-
-fn parse_package_names(json: &Value) -> BTreeMap<String, String> {
-    let packages = json["packages"].as_array().into_iter().flatten();
+/// Returns the workspace crates: name to the names in `[dependencies]`.
+fn parse_direct_dependencies(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
     packages
-        .filter_map(|package| Some((json_text(&package["id"])?, json_text(&package["name"])?)))
-        .collect()
-}
-
-fn parse_direct_dependencies(json: &Value) -> BTreeMap<String, BTreeSet<String>> {
-    let members: BTreeSet<String> = json["workspace_members"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(json_text)
-        .collect();
-    let packages = json["packages"].as_array().into_iter().flatten();
-    packages
-        .filter(|package| json_text(&package["id"]).is_some_and(|id| members.contains(&id)))
         .filter_map(|package| {
             let entries = package["dependencies"].as_array().into_iter().flatten();
             let linked = entries.filter(|entry| entry["kind"].is_null());
-            Some((
-                json_text(&package["name"])?,
-                linked
-                    .filter_map(|entry| json_text(&entry["name"]))
-                    .collect(),
-            ))
-        })
-        .collect()
-}
-
-fn parse_links(json: &Value) -> BTreeMap<String, Vec<String>> {
-    let nodes = json["resolve"]["nodes"].as_array().into_iter().flatten();
-    nodes
-        .filter_map(|node| {
-            let all = node["deps"].as_array().into_iter().flatten();
-            let linked = all.filter(|dep| {
-                let kinds = dep["dep_kinds"].as_array();
-                kinds.is_none_or(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()))
-            });
-            Some((
-                json_text(&node["id"])?,
-                linked.filter_map(|dep| json_text(&dep["pkg"])).collect(),
-            ))
+            let names = linked.filter_map(|entry| json_text(&entry["name"]));
+            Some((json_text(&package["name"])?, names.collect()))
         })
         .collect()
 }

@@ -53,16 +53,28 @@ pub struct ProgramOutput {
     pub stderr: String,
 }
 
+/// Starts a program.
+pub fn spawn(command: &mut Command) -> Result<Child, String> {
+    let child = command.spawn();
+    child.map_err(|e| format!("cannot start `{}`: {e}", format_command(command)))
+}
+
+/// Starts a program without input whose output will be captured.
+pub fn spawn_captured(command: &mut Command) -> Result<Child, String> {
+    command.stdin(Stdio::null());
+    spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+/// Starts a program without input and output.
+pub fn spawn_silent(command: &mut Command) -> Result<Child, String> {
+    command.stdin(Stdio::null());
+    spawn(command.stdout(Stdio::null()).stderr(Stdio::null()))
+}
+
 /// Runs a program and captures its output; kills it after `limit`.
 pub fn capture_output(command: &mut Command, limit: Duration) -> Result<ProgramOutput, String> {
-    let shown = format_command(command);
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("cannot start `{shown}`: {e}"))?;
-    wait_with_output(child, limit).map_err(|e| format!("`{shown}`: {e}"))
+    let child = spawn_captured(command)?;
+    wait_with_output(child, limit).map_err(|e| format!("`{}`: {e}", format_command(command)))
 }
 
 /// Waits for a child with piped output and captures it.

@@ -35,39 +35,48 @@ const BROWSER: &[(&str, &str)] = &[("chromium", "chromium")];
 
 /// Finds every program that the tests use, and installs missing ones if possible.
 pub fn ensure_test_programs() -> TaskResult {
-    ensure_programs(PROGRAMS)
+    ensure_packages(PROGRAMS, is_program)
 }
 
 /// Finds or installs the browser for the tests of the web page.
 pub fn ensure_browser() -> TaskResult {
     ensure_node()?;
-    ensure_programs(BROWSER)
+    ensure_packages(BROWSER, is_program)
 }
 
-fn ensure_programs(wanted: &[(&str, &str)]) -> TaskResult {
-    let missing: Vec<_> = (wanted.iter())
-        .filter(|(name, _)| find_program(name).is_none())
+fn is_program(name: &str) -> bool {
+    find_program(name).is_some()
+}
+
+/// Installs the packages of missing items if possible; an item comes with the package that contains
+/// it.
+pub fn ensure_packages(wanted: &[(&str, &str)], is_present: fn(&str) -> bool) -> TaskResult {
+    let missing: Vec<_> = wanted
+        .iter()
+        .filter(|(name, _)| !is_present(name))
         .collect();
     let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     if packages.is_empty() {
         return Ok(());
     }
-    if !is_root() || find_program("apt-get").is_none() {
+    if !can_install() {
         return Err(format!(
             "the tests need programs that are not here; install them: apt-get install {}",
             packages.join(" ")
         ));
     }
     install_packages(&packages)?;
-    match missing
-        .iter()
-        .find(|(name, _)| find_program(name).is_none())
-    {
+    match missing.iter().find(|(name, _)| !is_present(name)) {
         Some((name, package)) => Err(format!(
             "apt-get installed {package}, and still there is no {name}"
         )),
         None => Ok(()),
     }
+}
+
+/// Reports whether this user can install Debian packages.
+pub fn can_install() -> bool {
+    is_root() && is_program("apt-get")
 }
 
 /// Ensures a recent Node.js and npm, and installs them if there are none.
@@ -76,7 +85,7 @@ pub fn ensure_node() -> TaskResult {
         .map(find_program)
         .iter()
         .any(Option::is_none);
-    if missing && is_root() && find_program("apt-get").is_some() {
+    if missing && can_install() {
         // Packages other than Debian's include npm.
         install_packages(&["nodejs"])?;
         if find_program("npm").is_none() {
@@ -106,25 +115,29 @@ fn parse_node_version(said: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Ensures Python's virtual environments, which Debian packages separately.
-pub fn ensure_venv() -> TaskResult {
+/// Installs a Python package into a virtual environment in `folder`; Debian packages the tool for
+/// these separately.
+pub fn install_python_package(folder: &Path, package: &str) -> TaskResult {
     let mut probe = Command::new("python3");
     probe.args(["-c", "import ensurepip, venv"]);
-    if program_runner::capture_stdout(&mut probe, Duration::from_secs(60)).is_ok() {
-        return Ok(());
+    if program_runner::capture_stdout(&mut probe, MINUTE).is_err() {
+        if !can_install() {
+            let why = "python3 has no venv here; install it: apt-get install python3-venv";
+            return Err(why.to_owned());
+        }
+        install_packages(&["python3-venv"])?;
     }
-    if !is_root() || find_program("apt-get").is_none() {
-        return Err(
-            "python3 has no venv here; install it: apt-get install python3-venv".to_owned(),
-        );
-    }
-    install_packages(&["python3-venv"])
+    show_and_run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+    let options = ["install", "--quiet", "--disable-pip-version-check", package];
+    show_and_run(Command::new(folder.join("bin/pip")).args(options))
 }
 
 /// Installs Debian packages; needs root.
 pub fn install_packages(packages: &[&str]) -> TaskResult {
     let apt = || {
         let mut apt = Command::new("apt-get");
+        // No service is started: the tests start their own processes.
+        apt.env("RUNLEVEL", "1");
         apt.env("DEBIAN_FRONTEND", "noninteractive");
         apt
     };

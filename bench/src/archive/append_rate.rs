@@ -83,16 +83,9 @@ pub fn measure_appends(
     scratch: &ScratchFolder,
     missed: &mut Vec<String>,
 ) -> Result<MarkdownTable, String> {
-    let columns = [
-        "results",
-        "batch",
-        "bytes of a report",
-        "values of a run",
-        "results/s",
-        "of the slowest trial",
-        "gate",
-    ];
-    let mut table = MarkdownTable::new("Results appended", &columns);
+    let columns = "results | batch | bytes of a report | values of a run | results/s | \
+         of the slowest trial | gate";
+    let mut table = MarkdownTable::new("Results appended", columns);
     for case in &CASES {
         let runs = generate_runs(case)?;
         let rates = (0..TRIALS)

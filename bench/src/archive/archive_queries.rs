@@ -105,10 +105,7 @@ pub fn measure_queries(
     missed: &mut Vec<String>,
 ) -> Result<Vec<MarkdownTable>, String> {
     let mut archive = open_archive(scratch, "ask")?;
-    let mut made = MarkdownTable::new(
-        "How the values came and went",
-        &["step", "values", "s", "MB"],
-    );
+    let mut made = MarkdownTable::new("How the values came and went", "step | values | s | MB");
     let begin = Instant::now();
     let values = fill_year(&mut archive).map_err(|e| format_store_error(&e))?;
     let step = |name: &str, values: u64, begin: Instant, archive: &Archive| {
@@ -127,7 +124,7 @@ pub fn measure_queries(
     made.row(step("appended, a day in a batch", values, begin, &archive)?);
     let mut answers = MarkdownTable::new(
         format!("Questions at {values} values"),
-        &["question", "rows", "median, ms", "p95, ms", "gate, ms"],
+        "question | rows | median, ms | p95, ms | gate, ms",
     );
     for question in &QUERIES[..AFTER_RETENTION] {
         answers.row(time_query(&archive, question, missed)?);

@@ -181,14 +181,7 @@ pub fn tabulate_resume(longhaul: &Path, bytes: u64) -> Result<BenchOutcome, Stri
     let seen = run_resumes(&ground, (&memory, &disk), course)?;
     let mut table = MarkdownTable::new(
         "Resume: la-geneva, tmpfs to disk, killed with SIGKILL",
-        &[
-            "bytes",
-            "killed",
-            "time",
-            "sent / size",
-            "BLAKE3",
-            "same bytes",
-        ],
+        "bytes | killed | time | sent / size | BLAKE3 | same bytes",
     );
     table.row(vec![
         seen.bytes.to_string(),

@@ -94,17 +94,8 @@ pub fn measure_speed(
 ) -> Result<BenchOutcome, String> {
     let mut table = MarkdownTable::new(
         "Copies beside their parts alone, GB/s; medians of rounds that take turns",
-        &[
-            "path, files",
-            "source disk",
-            "target disk",
-            "network",
-            "copy",
-            "copy / slowest of the same round",
-            "core s per GB: disks / network / copy",
-            "copy / what is possible on these cores",
-            "rclone",
-        ],
+        "path, files | source disk | target disk | network | copy | copy / slowest of the same round | \
+         core s per GB: disks / network / copy | copy / what is possible on these cores | rclone",
     );
     let mut missed = Vec::new();
     for case in CASES

@@ -2,8 +2,8 @@
 //! folder, and a near end that copies.
 
 use super::scratch_store::ScratchStore;
+use crate::bench_lab::{self, BenchLab};
 use crate::cpu_meter::read_machine_cpu;
-use crate::process_tree::{self, DescendantProcess};
 use crate::testbed::{AllowedControl, TestNamespace};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,6 @@ use xtask::program_runner;
 const TOKEN: &str = "bench-of-this-machine";
 /// Not the port of the far end that the lab starts.
 const PORT: &str = "5301";
-const START_DEADLINE: Duration = Duration::from_secs(20);
 /// The deadline of the longest copy of this bench.
 pub const LIMIT: Duration = Duration::from_secs(900);
 
@@ -24,24 +23,12 @@ pub const LIMIT: Duration = Duration::from_secs(900);
 pub struct CopyTestbed {
     pub longhaul: PathBuf,
     /// The pids of processes in the namespaces of both ends.
-    near: String,
-    far: String,
+    near: u32,
+    far: u32,
     pub address: &'static str,
     /// One of these two keeps the network alive.
     _loopback: Option<(TestNamespace, AllowedControl)>,
-    _lab: Option<CopyLab>,
-}
-
-struct CopyLab(Child);
-
-impl Drop for CopyLab {
-    fn drop(&mut self) {
-        // The near command reads the end of its input, and the lab takes the path down.
-        drop(self.0.stdin.take());
-        if program_runner::wait_with_limit(&mut self.0, START_DEADLINE).is_err() {
-            eprintln!("the lab did not end by itself");
-        }
-    }
+    _lab: Option<BenchLab>,
 }
 
 impl CopyTestbed {
@@ -60,26 +47,11 @@ impl CopyTestbed {
 
     /// Sets up a shipped path by its name, or a path file.
     pub fn path(longhaul: &Path, path: &str) -> Result<CopyTestbed, String> {
-        let mut lab = Command::new(longhaul);
-        lab.args(["lab", "run", path, "--", "cat"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let lab = CopyLab(
-            lab.spawn()
-                .map_err(|e| format!("cannot start longhaul: {e}"))?,
-        );
-        let wait = |asked: fn(&DescendantProcess) -> bool| {
-            process_tree::wait_for_descendant(lab.0.id(), START_DEADLINE, asked)
-        };
-        let is_near =
-            |kin: &DescendantProcess| kin.words.first().is_some_and(|word| word.ends_with("cat"));
-        let ends = wait(is_near).zip(wait(process_tree::is_far_end));
-        let (near, far) = ends.ok_or_else(|| format!("the path {path} did not come up"))?;
+        let lab = BenchLab::set_up(longhaul, &[path])?;
         Ok(CopyTestbed {
             longhaul: longhaul.to_owned(),
-            near: near.pid.to_string(),
-            far: far.pid.to_string(),
+            near: lab.near,
+            far: lab.far,
             address: "far",
             _loopback: None,
             _lab: Some(lab),
@@ -97,13 +69,20 @@ impl CopyTestbed {
         CopyTestbed::path(longhaul, &file.display().to_string())
     }
 
-    /// Returns the command prefix for the near end.
-    pub fn near(&self) -> Vec<String> {
-        enter_host(&self.near)
+    /// Returns a command at the near end.
+    pub fn near(&self, words: &[&str]) -> Command {
+        self.at_host(self.near, words)
     }
 
-    pub fn far(&self) -> Vec<String> {
-        enter_host(&self.far)
+    /// Returns a command at the far end.
+    pub fn far(&self, words: &[&str]) -> Command {
+        self.at_host(self.far, words)
+    }
+
+    fn at_host(&self, pid: u32, words: &[&str]) -> Command {
+        let mut command = bench_lab::command_at_host(pid, words);
+        command.env("LONGHAUL_TOKEN", TOKEN);
+        command
     }
 
     /// Returns the bytes that have left the near end's interfaces, headers included.
@@ -120,19 +99,12 @@ impl CopyTestbed {
 
     /// Starts a far end that serves `folder`, with `before` as command prefix.
     pub fn serve(&self, folder: &Path, before: &[&str]) -> Result<CopyServer, String> {
-        let mut words = self.far();
-        words.extend(before.iter().map(|&word| word.to_owned()));
-        let mut command = build_command(&words);
+        let mut command = self.far(before);
         command
             .arg(&self.longhaul)
             .args(["serve", "-p", PORT, "--json", "--files"])
-            .arg(format!("{}:rw", folder.display()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .map_err(|e| format!("cannot start the far end: {e}"))?;
+            .arg(format!("{}:rw", folder.display()));
+        let mut child = program_runner::spawn_captured(&mut command)?;
         let mut log = BufReader::new(child.stderr.take().ok_or("it has no log")?);
         let far = CopyServer { child };
         let mut first = String::new();
@@ -148,31 +120,19 @@ impl CopyTestbed {
 
     /// Returns a command that copies to or from the far end, with `before` as prefix.
     pub fn copy(&self, before: &[&str], words: &[&str]) -> Command {
-        let mut near = self.near();
-        near.extend(before.iter().map(|&word| word.to_owned()));
-        let mut command = build_command(&near);
-        command
-            .arg(&self.longhaul)
-            .arg("copy")
-            .args(words)
-            .args(["-p", PORT, "--quiet", "--no-save", "--json"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let mut command = self.near(before);
+        command.arg(&self.longhaul).arg("copy").args(words);
+        command.args(["-p", PORT, "--quiet", "--no-save", "--json"]);
+        command.stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     /// Returns a command that copies to standard output and archives its report.
     pub fn archived_copy(&self, archive: &str, words: &[&str]) -> Command {
-        let mut command = build_command(&self.near());
-        command
-            .arg(&self.longhaul)
-            .arg("copy")
-            .args(words)
-            .args(["-p", PORT, "--quiet", "--archive", archive])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let mut command = self.near(&[]);
+        command.arg(&self.longhaul).arg("copy").args(words);
+        command.args(["-p", PORT, "--quiet", "--archive", archive]);
         command
     }
 
@@ -233,23 +193,4 @@ impl Drop for CopyServer {
     fn drop(&mut self) {
         program_runner::kill_child(&mut self.child);
     }
-}
-
-fn enter_host(pid: &str) -> Vec<String> {
-    let enter = [
-        "setpriv",
-        "--pdeathsig",
-        "KILL",
-        "nsenter",
-        "--net",
-        "--mount",
-    ];
-    let words = enter.iter().copied().chain(["--target", pid, "--"]);
-    words.map(str::to_owned).collect()
-}
-
-fn build_command(words: &[String]) -> Command {
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).env("LONGHAUL_TOKEN", TOKEN);
-    command
 }

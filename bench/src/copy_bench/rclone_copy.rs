@@ -5,13 +5,13 @@
 
 use super::copy_testbed::CopyTestbed;
 use super::scratch_store::{self, ScratchStore};
+use crate::bench_lab;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use xtask::program_runner;
 
 const PORT: u16 = 5302;
-const LISTEN: Duration = Duration::from_secs(10);
 
 struct RcloneServer(Child);
 
@@ -34,11 +34,8 @@ pub fn time_rclone(
     let name = source.file_name().ok_or("a source without a name")?;
     let _far = start_rclone(ground, folder)?;
     let target = store.path("there").join(name);
-    let near = ground.near();
-    let mut copy = Command::new(&near[0]);
-    copy.args(&near[1..])
-        .args(["rclone", "copyto", "--multi-thread-streams", "8"])
-        .args(["--multi-thread-cutoff", "16M", "--http-url"])
+    let mut copy = ground.near(&["rclone", "copyto", "--multi-thread-streams", "8"]);
+    copy.args(["--multi-thread-cutoff", "16M", "--http-url"])
         .arg(format!("http://{}:{PORT}", ground.address))
         .arg(format!(":http:{}", name.display()))
         .arg(&target)
@@ -55,35 +52,12 @@ pub fn time_rclone(
 }
 
 fn start_rclone(ground: &CopyTestbed, folder: &Path) -> Result<RcloneServer, String> {
-    let far = ground.far();
-    let mut serve = Command::new(&far[0]);
+    let mut serve = ground.far(&["rclone", "serve", "http", "--read-only", "--addr"]);
     serve
-        .args(&far[1..])
-        .args(["rclone", "serve", "http", "--read-only", "--addr"])
         .arg(format!(":{PORT}"))
         .arg(folder)
-        .env("RCLONE_CONFIG", "/dev/null")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let serving = RcloneServer(
-        serve
-            .spawn()
-            .map_err(|e| format!("cannot start rclone: {e}"))?,
-    );
-    // Its connection table shows when it listens.
-    let deadline = Instant::now() + LISTEN;
-    let file = format!("/proc/{}/net/tcp6", serving.0.id());
-    let listens = format!(":{PORT:04X} ");
-    while Instant::now() < deadline {
-        let table = std::fs::read_to_string(&file).unwrap_or_default();
-        if table
-            .lines()
-            .any(|line| line.contains(&listens) && line.contains(" 0A "))
-        {
-            return Ok(serving);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Err("rclone does not listen".to_owned())
+        .env("RCLONE_CONFIG", "/dev/null");
+    let serving = RcloneServer(program_runner::spawn_silent(&mut serve)?);
+    bench_lab::wait_until_listening(serving.0.id(), PORT)?;
+    Ok(serving)
 }

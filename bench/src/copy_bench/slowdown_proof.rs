@@ -124,9 +124,7 @@ fn prove_slow_output(longhaul: &Path) -> Result<SlowdownProof, String> {
     let _far = ground.serve(&folder, &[])?;
     let archive = store.path("archive.sqlite3").display().to_string();
     let mut copy = ground.archived_copy(&archive, &["127.0.0.1:file", "-"]);
-    let mut copy = copy
-        .spawn()
-        .map_err(|e| format!("cannot start a copy: {e}"))?;
+    let mut copy = program_runner::spawn_captured(&mut copy)?;
     let drained = PipeDrain::start(copy.stdout.take(), SLOW_BYTES_PER_SECOND);
     let output = program_runner::wait_with_output(copy, LIMIT)?;
     let bytes = drained.end()?;
@@ -228,12 +226,8 @@ fn parse_report(text: &str) -> Result<Value, String> {
 pub fn tabulate_proofs(longhaul: &Path) -> Result<BenchOutcome, String> {
     let mut table = MarkdownTable::new(
         "What a copy waited for, with one thing made slow",
-        &[
-            "slow",
-            "should be",
-            "said",
-            "source disk / source CPU / network / target disk / target CPU",
-        ],
+        "slow | should be | said | \
+         source disk / source CPU / network / target disk / target CPU",
     );
     let mut missed = Vec::new();
     let mut proofs = run_timed_proofs(longhaul)?;

@@ -13,7 +13,7 @@ const ROUNDS: usize = 3;
 pub fn measure_small_files(longhaul: &Path) -> Result<BenchOutcome, String> {
     let mut table = MarkdownTable::new(
         format!("{FILES} files of {BYTES} bytes, each told to the disk before it has its name"),
-        &["path, files", "time, s", "files per second"],
+        "path, files | time, s | files per second",
     );
     for (name, path, disk) in [
         ("loopback, tmpfs", None, false),

@@ -38,8 +38,8 @@ struct DetectionScore {
 pub fn judge_detectors(folder: &Path) -> Result<BenchOutcome, String> {
     let set = read_annotated_series(folder)?;
     let title = format!("Marked series ({} of TCPD), default settings", set.len());
-    let columns = ["method", "F1", "precision", "recall", "cover"];
-    let mut table = MarkdownTable::new(title, &columns);
+    let columns = "method | F1 | precision | recall | cover";
+    let mut table = MarkdownTable::new(title, columns);
     let mut missed = Vec::new();
     for (name, detector) in DETECTORS {
         let scores: Vec<DetectionScore> = set

@@ -14,7 +14,7 @@ const SEED: u64 = 9;
 /// Uses the minimum of a few analyses of each series, which excludes other load.
 pub fn measure_detect_time() -> MarkdownTable {
     let title = "Time of one look, ms (a release build)";
-    let mut table = MarkdownTable::new(title, &["series", "samples", "median", "most"]);
+    let mut table = MarkdownTable::new(title, "series | samples | median | most");
     for cadence in &CADENCES {
         let all = draw_series_set(cadence, SERIES, SEED);
         let times: Vec<f64> = all

@@ -122,16 +122,9 @@ impl DetectionTally {
 /// Returns the table, and a sentence for every missed gate.
 pub fn judge_detectors() -> BenchOutcome {
     let title = format!("Made throughput series, {SERIES} of each, seed {SEED}");
-    let columns = [
-        "series",
-        "method",
-        "F1",
-        "precision",
-        "recall",
-        "false events in a series without a step",
-        "place off, samples: median (p90)",
-    ];
-    let (mut table, mut missed) = (MarkdownTable::new(title, &columns), Vec::new());
+    let columns = "series | method | F1 | precision | recall | \
+         false events in a series without a step | place off, samples: median (p90)";
+    let (mut table, mut missed) = (MarkdownTable::new(title, columns), Vec::new());
     for cadence in &CADENCES {
         for (name, finder) in FINDERS {
             let tally = DetectionTally::of(cadence, finder);
@@ -180,16 +173,10 @@ fn check_gates(cadence: &SeriesCadence, tally: &DetectionTally) -> Vec<String> {
 
 /// Analyses series value by value and returns the time until a change is suspected and confirmed.
 pub fn measure_delays() -> MarkdownTable {
-    let columns = [
-        "series",
-        "looks",
-        "steps",
-        "samples until suspected: median",
-        "until confirmed: median",
-        "false suspicions in 1000 looks",
-    ];
+    let columns = "series | looks | steps | samples until suspected: median | \
+         until confirmed: median | false suspicions in 1000 looks";
     let title = format!("Followed value by value, {FOLLOWED_SERIES} of each");
-    let mut table = MarkdownTable::new(title, &columns);
+    let mut table = MarkdownTable::new(title, columns);
     for cadence in &CADENCES {
         table.row(format_delays(cadence));
     }

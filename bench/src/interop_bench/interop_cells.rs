@@ -121,8 +121,7 @@ fn new_table(role: ChangedEnd, bed: &TestNetwork, programs: &InteropPrograms) ->
     let changing = IPERF3S.into_iter().chain([InteropTool::Longhaul]);
     columns.extend(changing.map(|tool| programs.name(tool)));
     columns.extend(GateQuantity::ALL.map(|quantity| quantity.name().to_owned()));
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    MarkdownTable::new(role.title(bed), &columns)
+    MarkdownTable::new(role.title(bed), &columns.join(" | "))
 }
 
 fn run_in_turn(

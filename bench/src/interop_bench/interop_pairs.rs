@@ -120,16 +120,16 @@ impl InteropPrograms {
     }
 
     /// Returns the command that starts a server on `port`.
-    pub fn server(&self, tool: InteropTool, port: &str) -> Vec<String> {
+    pub fn server(&self, tool: InteropTool, port: u16) -> Vec<String> {
         let role = match tool {
             InteropTool::Debian | InteropTool::Newest => "-s",
             InteropTool::Longhaul => "serve",
         };
-        to_owned_words(&[self.program(tool), role, "-p", port])
+        to_owned_words(&[self.program(tool), role, "-p", &port.to_string()])
     }
 
     /// Returns the command that starts a client of `server`.
-    pub fn client(&self, (client, server): ToolPair, address: &str, port: &str) -> Vec<String> {
+    pub fn client(&self, (client, server): ToolPair, address: &str, port: u16) -> Vec<String> {
         let program = self.program(client);
         let mut words = match client {
             InteropTool::Debian | InteropTool::Newest => to_owned_words(&[program, "-c", address]),
@@ -140,7 +140,7 @@ impl InteropPrograms {
         if client == InteropTool::Longhaul && server != InteropTool::Longhaul {
             words.push("--iperf3".to_owned());
         }
-        words.extend(to_owned_words(&["-p", port]));
+        words.extend(to_owned_words(&["-p", &port.to_string()]));
         words
     }
 }

@@ -1,18 +1,16 @@
 //! One run of a pair: the payload in a window inside it, and the cost of each end.
 
 use super::interop_pairs::{InteropPrograms, LoadScenario, ToolPair};
+use crate::bench_lab;
 use crate::cpu_meter::CpuGroup;
 use crate::run_window::{self, RunWindow, run_at_steady_speed};
 use crate::testbed::{TestNamespace, TestNetwork};
 use std::fs::read_to_string;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use xtask::program_runner;
 
-const PORT: &str = "5201";
-/// As in `/proc/net/tcp`, and the state of a listener.
-const LISTENS: (&str, &str) = (":1451 ", " 0A ");
-/// The maximum time until a server listens, and until a client's payload flows.
+const PORT: u16 = 5201;
+/// The maximum time until a client's payload flows.
 const START_MAX: Duration = Duration::from_secs(5);
 /// The time for which a client is told to run, longer than the window.
 const SECONDS: &str = "4";
@@ -52,7 +50,7 @@ fn run_once(
             .map(|&word| word.to_owned()),
     );
     let mut server = far.spawn(&bed.far().enter(), &server, &[])?;
-    let client = wait_until_listening(bed.far())
+    let client = bench_lab::wait_until_listening(bed.far().pid(), PORT)
         .and_then(|()| near.spawn(&bed.near().enter(), &client, &[]));
     let reading = client.and_then(|mut client| {
         let reading = WINDOW.watch(&|| read_payload_bytes(bed, scenario), [&near, &far]);
@@ -63,20 +61,6 @@ fn run_once(
     far.clear();
     program_runner::kill_child(&mut server);
     reading
-}
-
-fn wait_until_listening(at: &TestNamespace) -> Result<(), String> {
-    let deadline = Instant::now() + START_MAX;
-    while Instant::now() < deadline {
-        let tables = ["tcp", "tcp6"].map(|table| format!("/proc/{}/net/{table}", at.pid()));
-        let listens = |line: &str| line.contains(LISTENS.0) && line.contains(LISTENS.1);
-        let mut tables = tables.iter().flat_map(read_to_string);
-        if tables.any(|table| table.lines().any(listens)) {
-            return Ok(());
-        }
-        sleep(Duration::from_millis(5));
-    }
-    Err("the server did not listen".to_owned())
 }
 
 /// Returns the payload that has arrived at the receiver.

@@ -7,12 +7,12 @@
 
 use super::interop_pairs::{InteropPrograms, InteropTool, TOKEN, ToolPair, to_owned_words};
 use crate::BenchOutcome;
-use crate::lab_bench::bench_lab::BenchLab;
+use crate::bench_lab::{self, BenchLab, command_at_host};
 use crate::markdown_table::{MarkdownTable, format_number, median};
 use crate::narrow_path::NarrowPath;
 use crate::scratch_folder::ScratchFolder;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use xtask::program_runner;
@@ -24,13 +24,12 @@ const STREAMS_COUNT: usize = 32;
 const SECONDS: u64 = 2;
 const ROUNDS: usize = 3;
 /// Not the usual port, which the lab's own far end uses.
-const PORT: &str = "5301";
+const PORT: u16 = 5301;
 /// More than cookies, tokens and the first bytes of a control connection; less than the first
 /// window of a stream.
 const PAYLOAD_BYTES: u64 = 10_000;
 const PAUSE: Duration = Duration::from_millis(5);
 const LIMIT: Duration = Duration::from_secs(40);
-const LISTEN_MAX: Duration = Duration::from_secs(5);
 /// The minimum speedup of the setup between two longhauls.
 const MIN_SPEEDUP: f64 = 3.0;
 
@@ -66,7 +65,7 @@ pub fn measure_setup(longhaul: &Path, programs: &InteropPrograms) -> Result<Benc
         far: &[],
     };
     let file = scratch.write("setup.toml", &path.path_file()?)?;
-    let standing = BenchLab::set_up(longhaul, &file)?;
+    let standing = BenchLab::set_up(longhaul, &["--dispersion", &file.to_string_lossy()])?;
     let mut readings: [Vec<Result<SetupReading, String>>; 3] = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
         for (pair, readings) in PAIRS.iter().zip(&mut readings) {
@@ -82,14 +81,8 @@ fn judge_setup(
     programs: &InteropPrograms,
     readings: &[Vec<Result<SetupReading, String>>; 3],
 ) -> BenchOutcome {
-    let columns = [
-        "both ends",
-        "all connected, s",
-        "payload on all, s",
-        "command beyond -t, s",
-        "runs",
-    ];
-    let mut table = MarkdownTable::new(TITLE, &columns);
+    let columns = "both ends | all connected, s | payload on all, s | command beyond -t, s | runs";
+    let mut table = MarkdownTable::new(TITLE, columns);
     let of = |readings: &[Result<SetupReading, String>], pick: fn(&SetupReading) -> f64| {
         let values: Vec<f64> = readings.iter().flatten().map(pick).collect();
         median(&values)
@@ -120,36 +113,8 @@ fn judge_setup(
     BenchOutcome::new(&[table], missed.into_iter().collect())
 }
 
-/// Returns a command in the namespaces of one of the path's hosts; it ends with this program.
-fn command_at_host(pid: u32, words: &[String]) -> Command {
-    let mut command = Command::new("setpriv");
-    command
-        .args([
-            "--pdeathsig",
-            "KILL",
-            "nsenter",
-            "--net",
-            "--mount",
-            "--target",
-        ])
-        .args([&pid.to_string(), "--"])
-        .args(words)
-        .env("LONGHAUL_TOKEN", TOKEN)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command
-}
-
 fn start_at_host(pid: u32, words: &[String]) -> Result<Child, String> {
-    let mut command = command_at_host(pid, words);
-    let started = command.spawn();
-    started.map_err(|e| {
-        format!(
-            "cannot start `{}`: {e}",
-            program_runner::format_command(&command)
-        )
-    })
+    program_runner::spawn_silent(command_at_host(pid, words).env("LONGHAUL_TOKEN", TOKEN))
 }
 
 fn run_pair(
@@ -158,7 +123,7 @@ fn run_pair(
     pair: ToolPair,
 ) -> Result<SetupReading, String> {
     let mut server = start_at_host(standing.far, &programs.server(pair.1, PORT))?;
-    let reading = wait_until_listening(standing.far).and_then(|()| {
+    let reading = bench_lab::wait_until_listening(standing.far, PORT).and_then(|()| {
         let mut words = programs.client(pair, "far", PORT);
         words.extend(to_owned_words(&["-P", STREAMS, "-t", &SECONDS.to_string()]));
         let began = Instant::now();
@@ -227,20 +192,6 @@ fn parse_sent_bytes(line: &str) -> u64 {
         .split_whitespace()
         .find_map(|word| word.strip_prefix("bytes_sent:"));
     sent.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
-}
-
-fn wait_until_listening(far: u32) -> Result<(), String> {
-    let deadline = Instant::now() + LISTEN_MAX;
-    while Instant::now() < deadline {
-        let mut table = Command::new("nsenter");
-        table.args(["--net", "--target", &far.to_string(), "--"]);
-        table.args(["ss", "-tlnHO"]).arg(format!("sport = :{PORT}"));
-        if !program_runner::capture_stdout(&mut table, Duration::from_secs(5))?.is_empty() {
-            return Ok(());
-        }
-        sleep(Duration::from_millis(20));
-    }
-    Err("the server did not listen".to_owned())
 }
 
 #[cfg(test)]

@@ -57,13 +57,8 @@ fn format_table(
     if here.is_empty() {
         return None;
     }
-    let names: Vec<String> = peers
-        .iter()
-        .map(|peer| format!("server {}", peer.name))
-        .collect();
-    let columns: Vec<&str> = std::iter::once("client")
-        .chain(names.iter().map(String::as_str))
-        .collect();
+    let servers = peers.iter().map(|peer| format!(" | server {}", peer.name));
+    let columns = format!("client{}", servers.collect::<String>());
     let mut table = MarkdownTable::new(format!("{} ms", delay.0), &columns);
     for client in peers {
         let cells = peers.iter().map(|server| {

@@ -193,24 +193,16 @@ impl AvailableTally {
     }
 }
 
-const RESULT: [&str; 6] = [
-    "estimated",
-    "median error, of capacity",
-    "covered",
-    "capacity, median error",
-    "covered",
-    "left out: lab late",
-];
-
-fn new_table(title: &str, first: &[&str]) -> MarkdownTable {
-    let columns: Vec<&str> = first.iter().chain(&RESULT).copied().collect();
-    MarkdownTable::new(title, &columns)
+fn new_table(title: &str, first: &str) -> MarkdownTable {
+    let results = "estimated | median error, of capacity | covered | capacity, median error | \
+                   covered | left out: lab late";
+    MarkdownTable::new(title, &format!("{first} | {results}"))
 }
 
 /// Tests rates, loads and patterns; the gates apply to each rate.
 pub fn judge_available(ground: &PathTestbed) -> BenchOutcome {
-    let first = ["Mbit/s", "load", "pattern"];
-    let mut table = new_table("Available bandwidth on emulated paths", &first);
+    let title = "Available bandwidth on emulated paths";
+    let mut table = new_table(title, "Mbit/s | load | pattern");
     let mut missed = Vec::new();
     for mbps in RATES_MBPS {
         let mut all = AvailableTally::default();
@@ -249,7 +241,7 @@ fn list_loads() -> Vec<(u32, &'static str)> {
 pub fn judge_batching(ground: &PathTestbed) -> BenchOutcome {
     let mut table = new_table(
         "Available bandwidth with receive batching",
-        &["batches, us", "Mbit/s"],
+        "batches, us | Mbit/s",
     );
     let mut missed = Vec::new();
     for batch_us in BATCHES_US {
@@ -276,15 +268,8 @@ pub fn judge_batching(ground: &PathTestbed) -> BenchOutcome {
 
 /// Measures the cost of light mode.
 pub fn judge_light_mode(ground: &PathTestbed) -> BenchOutcome {
-    let columns = [
-        "Mbit/s",
-        "way",
-        "verdict",
-        "probes, bytes",
-        "time, ms",
-        "capacity, Mbit/s",
-    ];
-    let mut table = MarkdownTable::new("The price of light mode", &columns);
+    let columns = "Mbit/s | way | verdict | probes, bytes | time, ms | capacity, Mbit/s";
+    let mut table = MarkdownTable::new("The price of light mode", columns);
     let mut missed = Vec::new();
     for rate in [10, 100] {
         let cell = AvailableCell {

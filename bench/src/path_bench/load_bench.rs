@@ -44,14 +44,8 @@ fn judge_queue(ground: &PathTestbed) -> Result<BenchOutcome, String> {
     let found = step["queue_bytes"]
         .as_f64()
         .ok_or("no queue in the report")?;
-    let columns = [
-        "queue, MB",
-        "found, MB",
-        "off by",
-        "median rise, ms",
-        "round trips per minute",
-    ];
-    let mut table = MarkdownTable::new("The queue under load", &columns);
+    let columns = "queue, MB | found, MB | off by | median rise, ms | round trips per minute";
+    let mut table = MarkdownTable::new("The queue under load", columns);
     let off = found / truth - 1.0;
     table.row(vec![
         format!("{:.2}", truth / 1e6),
@@ -86,8 +80,8 @@ fn judge_scavenger(ground: &PathTestbed) -> Result<BenchOutcome, String> {
     };
     let kept = share("competitor_kept_yielding_ratio")?;
     let plain = share("competitor_kept_plain_ratio")?;
-    let columns = ["load", "competitor keeps"];
-    let mut table = MarkdownTable::new("What a competing stream keeps", &columns);
+    let columns = "load | competitor keeps";
+    let mut table = MarkdownTable::new("What a competing stream keeps", columns);
     table.row(vec!["plain".to_owned(), format_percent(plain)]);
     table.row(vec!["yielding".to_owned(), format_percent(kept)]);
     let missed = (kept < KEPT_MIN).then(|| {

@@ -31,8 +31,8 @@ fn list_hops(narrow: usize) -> Vec<Hop> {
 }
 
 pub fn judge_narrow_link(ground: &PathTestbed) -> BenchOutcome {
-    let columns = ["narrow hop", "right", "said"];
-    let mut table = MarkdownTable::new("The narrow link by its place", &columns);
+    let columns = "narrow hop | right | said";
+    let mut table = MarkdownTable::new("The narrow link by its place", columns);
     let (mut missed, mut right, mut runs) = (vec![], 0, 0);
     for narrow in 1..=HOPS {
         let words = [

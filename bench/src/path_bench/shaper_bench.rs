@@ -80,17 +80,9 @@ impl ShaperCase {
 }
 
 pub fn judge_shapers(ground: &PathTestbed) -> BenchOutcome {
-    let columns = [
-        "shaper",
-        "found",
-        "peak, Mbit/s",
-        "off by",
-        "sustained, Mbit/s",
-        "off by",
-        "burst, kB",
-        "off by",
-    ];
-    let mut table = MarkdownTable::new("Shapers on emulated paths", &columns);
+    let columns = "shaper | found | peak, Mbit/s | off by | sustained, Mbit/s | off by | \
+         burst, kB | off by";
+    let mut table = MarkdownTable::new("Shapers on emulated paths", columns);
     let mut missed = Vec::new();
     for case in CASES {
         let mut words = vec!["available", "far", "--forward"];

@@ -21,8 +21,8 @@ struct TracerResult {
 }
 
 pub fn judge_traces(ground: &PathTestbed) -> BenchOutcome {
-    let columns = ["path", "tracer", "hops", "answering", "wrong", "time, s"];
-    let mut table = MarkdownTable::new("Routes on emulated paths", &columns);
+    let columns = "path | tracer | hops | answering | wrong | time, s";
+    let mut table = MarkdownTable::new("Routes on emulated paths", columns);
     let mut missed = Vec::new();
     for path in ["sanjose-lulea", "slac-sdsc"] {
         let site = PathSite {

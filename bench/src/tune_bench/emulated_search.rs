@@ -4,11 +4,11 @@
 //! again, in turns, three times each; their medians are compared.
 
 use super::bench_setting::BenchSetting;
-use super::parallel_jobs::run_in_parallel;
 use super::tune_testbed::{TuneSite, TuneTestbed};
 use super::tuning_paths::TuneFixturePath;
 use crate::BenchOutcome;
 use crate::markdown_table::{MarkdownTable, format_number, median};
+use crate::parallel_jobs::run_in_parallel;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -63,21 +63,9 @@ pub fn judge_searches(
     paths: Vec<TuneFixturePath>,
     jobs: usize,
 ) -> BenchOutcome {
-    let columns = [
-        "path",
-        "RTT, ms",
-        "Mbit/s",
-        "best of the grid",
-        "Mbit/s",
-        "tuner's choice",
-        "Mbit/s",
-        "of the best",
-        "probes",
-        "ended by",
-        "default, Mbit/s",
-        "",
-    ];
-    let mut table = MarkdownTable::new("Tuning on emulated paths", &columns);
+    let columns = "path | RTT, ms | Mbit/s | best of the grid | Mbit/s | tuner's choice | \
+         Mbit/s | of the best | probes | ended by | default, Mbit/s | ";
+    let mut table = MarkdownTable::new("Tuning on emulated paths", columns);
     let tasks = paths.into_iter().map(|path| (path.rate_mbps, path));
     let judged = run_in_parallel(tasks.collect(), jobs, |path| {
         let judged = JudgedSearch {

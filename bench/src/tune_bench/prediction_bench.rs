@@ -1,10 +1,10 @@
 //! `longhaul predict` against measured scans of six windows by six numbers of streams.
 
-use super::parallel_jobs::run_in_parallel;
 use super::tune_testbed::TuneTestbed;
 use super::tuning_paths::TuneFixturePath;
 use crate::BenchOutcome;
 use crate::markdown_table::{MarkdownTable, format_number};
+use crate::parallel_jobs::run_in_parallel;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -32,16 +32,8 @@ pub fn judge_predictions(
     paths: Vec<TuneFixturePath>,
     jobs: usize,
 ) -> BenchOutcome {
-    let columns = [
-        "path",
-        "RTT, ms",
-        "Mbit/s",
-        "cells",
-        "rank correlation",
-        "median error",
-        "worst cell",
-    ];
-    let mut table = MarkdownTable::new("Predictions beside measured scans", &columns);
+    let columns = "path | RTT, ms | Mbit/s | cells | rank correlation | median error | worst cell";
+    let mut table = MarkdownTable::new("Predictions beside measured scans", columns);
     let tasks = paths.into_iter().map(|path| (path.rate_mbps, path));
     let judged = run_in_parallel(tasks.collect(), jobs, |path| {
         let found = judge_prediction(ground, &path);

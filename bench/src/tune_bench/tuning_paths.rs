@@ -1,7 +1,8 @@
 //! The paths of fixtures/tuning.toml.
 
 use crate::narrow_path::NarrowPath;
-use toml::{Table, Value};
+use serde::Deserialize;
+use toml::Table;
 use xtask::checkout;
 
 /// Relative to the root of the checkout.
@@ -11,16 +12,17 @@ const DEFAULT_BUFFER_BYTES: u64 = 64 << 20;
 const CONGESTION_CONTROL: (&str, &str) = ("net.ipv4.tcp_congestion_control", "cubic");
 
 /// The contents of the file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct TuneFixturePaths {
     /// The paths on which the search is judged.
+    #[serde(rename = "path")]
     pub tune: Vec<TuneFixturePath>,
     /// The paths on which predictions are judged.
     pub predict: Vec<TuneFixturePath>,
 }
 
 /// An emulated path.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct TuneFixturePath {
     pub name: String,
     pub rtt_ms: u64,
@@ -28,10 +30,16 @@ pub struct TuneFixturePath {
     /// The payload time of a cell of the grid.
     pub seconds: u64,
     /// The autotuning limit of the far host's receive buffer, as stored bytes.
+    #[serde(default = "default_buffer_bytes")]
     receive: u64,
     /// The autotuning limit of the near host's send buffer.
+    #[serde(default = "default_buffer_bytes")]
     send: u64,
     link: Table,
+}
+
+fn default_buffer_bytes() -> u64 {
+    DEFAULT_BUFFER_BYTES
 }
 
 impl TuneFixturePaths {
@@ -39,47 +47,13 @@ impl TuneFixturePaths {
         let file = checkout::find_root().join(FILE);
         let text =
             std::fs::read_to_string(&file).map_err(|e| format!("cannot read {FILE}: {e}"))?;
-        Self::parse(&text).map_err(|why| format!("{FILE}: {why}"))
+        let mut paths: Self = toml::from_str(&text).map_err(|e| format!("{FILE}: {e}"))?;
+        for path in paths.tune.iter_mut().chain(&mut paths.predict) {
+            let rate = format!("{} Mbit/s", path.rate_mbps);
+            path.link.insert("rate".to_owned(), rate.into());
+        }
+        Ok(paths)
     }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        let root: Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
-        Ok(TuneFixturePaths {
-            tune: parse_paths(&root, "path")?,
-            predict: parse_paths(&root, "predict")?,
-        })
-    }
-}
-
-fn parse_paths(root: &Table, key: &str) -> Result<Vec<TuneFixturePath>, String> {
-    let list = root.get(key).and_then(Value::as_array);
-    let list = list.ok_or_else(|| format!("no [[{key}]]"))?;
-    list.iter()
-        .map(|item| parse_path(item).map_err(|why| format!("a [[{key}]] has {why}")))
-        .collect()
-}
-
-fn parse_path(item: &Value) -> Result<TuneFixturePath, String> {
-    let number = |key: &str| {
-        let number = item.get(key).and_then(Value::as_integer);
-        number.and_then(|number| u64::try_from(number).ok())
-    };
-    let needed = |key: &str| number(key).ok_or_else(|| format!("no `{key}`"));
-    let name = item.get("name").and_then(Value::as_str).ok_or("no name")?;
-    let rate_mbps = needed("rate_mbps")?;
-    let link = item.get("link").and_then(Value::as_table);
-    let mut link = link.cloned().ok_or("no link")?;
-    let rate = Value::from(format!("{rate_mbps} Mbit/s"));
-    link.insert("rate".to_owned(), rate);
-    Ok(TuneFixturePath {
-        name: name.to_owned(),
-        rtt_ms: needed("rtt_ms")?,
-        rate_mbps,
-        seconds: needed("seconds")?,
-        receive: number("receive").unwrap_or(DEFAULT_BUFFER_BYTES),
-        send: number("send").unwrap_or(DEFAULT_BUFFER_BYTES),
-        link,
-    })
 }
 
 impl TuneFixturePath {

@@ -1,7 +1,9 @@
 //! The fault matrix of fixtures/verdicts.toml, expanded into cells.
 
 use crate::narrow_path::NarrowPath;
-use toml::{Table, Value};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Table;
 use xtask::checkout;
 
 /// The file of the matrix, relative to the root of the checkout.
@@ -47,6 +49,47 @@ pub struct FaultCell {
     link: Table,
 }
 
+#[derive(Deserialize)]
+struct MatrixFile {
+    rtt: Vec<MatrixRtt>,
+    case: Vec<MatrixCase>,
+}
+
+#[derive(Deserialize)]
+struct MatrixRtt {
+    ms: u64,
+    seconds: u64,
+    link: Table,
+}
+
+/// A case; maps have one entry for each RTT in ms.
+#[derive(Deserialize)]
+struct MatrixCase {
+    name: String,
+    limited_by: Vec<String>,
+    finding: Option<String>,
+    #[serde(default)]
+    clean: bool,
+    #[serde(default)]
+    strict: bool,
+    starve: Option<String>,
+    #[serde(flatten)]
+    change: CaseChange,
+    #[serde(default)]
+    at: BTreeMap<String, CaseChange>,
+    #[serde(default)]
+    expect_mbps: BTreeMap<String, f64>,
+}
+
+/// The link and the options of a case, or its differences at one RTT.
+#[derive(Deserialize, Default)]
+struct CaseChange {
+    #[serde(default)]
+    link: Table,
+    #[serde(default)]
+    test: Vec<String>,
+}
+
 impl FaultMatrix {
     pub fn read() -> Result<Self, String> {
         let file = checkout::find_root().join(FILE);
@@ -55,15 +98,13 @@ impl FaultMatrix {
         Self::parse(&text).map_err(|why| format!("{FILE}: {why}"))
     }
 
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let root: Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
-        let mut cells = Vec::new();
-        for case in read_tables(&root, "case")? {
-            for rtt in read_tables(&root, "rtt")? {
-                cells.push(parse_cell(case, rtt)?);
-            }
-        }
-        Ok(FaultMatrix { cells })
+    fn parse(text: &str) -> Result<Self, String> {
+        let file: MatrixFile = toml::from_str(text).map_err(|e| e.to_string())?;
+        let of_case = |case| file.rtt.iter().map(move |rtt| make_cell(case, rtt));
+        let cells = file.case.iter().flat_map(of_case);
+        Ok(FaultMatrix {
+            cells: cells.collect(),
+        })
     }
 
     /// Returns one cell of each strict case and of the clean path, alternating between the short
@@ -79,83 +120,30 @@ impl FaultMatrix {
     }
 }
 
-fn read_tables<'a>(root: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
-    let list = root
-        .get(key)
-        .and_then(Value::as_array)
-        .ok_or_else(|| format!("no [[{key}]]"))?;
-    list.iter()
-        .map(|item| {
-            item.as_table()
-                .ok_or_else(|| format!("a {key} is no table"))
-        })
-        .collect()
-}
-
-fn parse_cell(case: &Table, rtt: &Table) -> Result<FaultCell, String> {
-    let name = read_text(case, "name").ok_or("a case has no name")?;
-    let rtt_ms = read_number(rtt, "ms").ok_or("an [[rtt]] has no ms")?;
-    let at = case
-        .get("at")
-        .and_then(|at| at.get(rtt_ms.to_string()))
-        .and_then(Value::as_table);
-    let layers = [Some(rtt), Some(case), at];
-    let seconds = read_number(rtt, "seconds").ok_or("an [[rtt]] has no seconds")?;
-    let mut test: Vec<String> = layers
-        .iter()
-        .flatten()
-        .flat_map(|layer| read_words(layer, "test"))
-        .collect();
+fn make_cell(case: &MatrixCase, rtt: &MatrixRtt) -> FaultCell {
+    let key = rtt.ms.to_string();
+    let mut link = rtt.link.clone();
+    let mut test = Vec::new();
+    for change in std::iter::once(&case.change).chain(case.at.get(&key)) {
+        link.extend(change.link.clone());
+        test.extend(change.test.iter().cloned());
+    }
     if !test.iter().any(|word| word == "-n" || word == "-t") {
-        test.extend(["-t".to_owned(), seconds.to_string()]);
+        test.extend(["-t".to_owned(), rtt.seconds.to_string()]);
     }
-    let mut link = Table::new();
-    for layer in layers.into_iter().flatten() {
-        link.extend(
-            layer
-                .get("link")
-                .and_then(Value::as_table)
-                .cloned()
-                .unwrap_or_default(),
-        );
-    }
-    let flag = |key: &str| case.get(key).and_then(Value::as_bool).unwrap_or(false);
-    let expected = case
-        .get("expect_mbps")
-        .and_then(|table| table.get(rtt_ms.to_string()));
-    Ok(FaultCell {
-        case: name,
-        rtt_ms,
-        seconds,
-        limited_by: read_words(case, "limited_by"),
-        finding: read_text(case, "finding"),
-        clean: flag("clean"),
-        strict: flag("strict"),
-        starve_far: read_text(case, "starve").as_deref() == Some("far"),
+    FaultCell {
+        case: case.name.clone(),
+        rtt_ms: rtt.ms,
+        seconds: rtt.seconds,
+        limited_by: case.limited_by.clone(),
+        finding: case.finding.clone(),
+        clean: case.clean,
+        strict: case.strict,
+        starve_far: case.starve.as_deref() == Some("far"),
         test,
-        expect_mbps: expected.and_then(Value::as_integer).map(|mbps| mbps as f64),
+        expect_mbps: case.expect_mbps.get(&key).copied(),
         link,
-    })
-}
-
-fn read_text(table: &Table, key: &str) -> Option<String> {
-    table.get(key).and_then(Value::as_str).map(str::to_owned)
-}
-
-fn read_number(table: &Table, key: &str) -> Option<u64> {
-    table
-        .get(key)
-        .and_then(Value::as_integer)
-        .and_then(|number| u64::try_from(number).ok())
-}
-
-fn read_words(table: &Table, key: &str) -> Vec<String> {
-    let list = table
-        .get(key)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    list.filter_map(Value::as_str).map(str::to_owned).collect()
+    }
 }
 
 impl FaultCell {
@@ -233,7 +221,7 @@ mod tests {
             at = { 40 = { link = { loss = 0.25 }, test = ["-n", "1K"] } }
         "#;
         let cells = FaultMatrix::parse(text).expect("a good matrix").cells;
-        let loss = |cell: &FaultCell| cell.link.get("loss").and_then(Value::as_float);
+        let loss = |cell: &FaultCell| cell.link.get("loss").and_then(toml::Value::as_float);
         assert_eq!(
             cells.iter().map(loss).collect::<Vec<_>>(),
             [Some(0.5), Some(0.25)]

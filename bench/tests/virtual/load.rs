@@ -43,7 +43,7 @@ fn load(name: &str, rate: &str, queue: &str, options: &[&str]) -> (Value, Value)
 }
 
 fn round_trips_rise_by_what_the_queue_holds() {
-    let (report, truth) = load("queue", "25 Mbit/s", "1 MB", &["-t", "8s", "--idle", "2s"]);
+    let (report, truth) = load("queue", "25 Mbit/s", "1 MB", &["-t", "5s", "--idle", "1s"]);
     let link = &truth["routes"][0]["hops"][1]["forward"];
     let queue = link["queue_peak_bytes"].as_f64().expect("a queue");
     assert!(queue > 0.975e6, "the load fills the queue: {queue} bytes");
@@ -59,7 +59,7 @@ fn round_trips_rise_by_what_the_queue_holds() {
 }
 
 fn a_sender_that_yields_leaves_the_competitor_nine_tenths() {
-    let options = ["-t", "6s", "--idle", "2s", "--scavenger", "--competitor"];
+    let options = ["-t", "4s", "--idle", "1s", "--scavenger", "--competitor"];
     let (report, _) = load("scavenger", "10 Mbit/s", "100 kB", &options);
     let it = &report["analysis"]["scavenger"];
     let kept = it["competitor_kept_yielding_ratio"].as_f64();

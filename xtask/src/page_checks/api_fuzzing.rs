@@ -50,14 +50,7 @@ fn ensure_schemathesis() -> Result<PathBuf, String> {
     if is_runnable(&tool) {
         return Ok(tool);
     }
-    test_requirements::ensure_venv()?;
-    show_and_run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    show_and_run(Command::new(folder.join("bin/pip")).args([
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        TOOL,
-    ]))?;
+    test_requirements::install_python_package(&folder, TOOL)?;
     Ok(tool)
 }
 

@@ -59,17 +59,8 @@ impl FixtureAgent {
         let log = fs::File::create(folder.join("log")).map_err(cannot)?;
         let mut watch = Command::new(program);
         watch.arg("watch").arg(folder.join("watch.toml"));
-        let child = watch
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .map_err(|e| {
-                format!(
-                    "cannot start `{}`: {e}",
-                    program_runner::format_command(&watch)
-                )
-            })?;
+        watch.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let child = program_runner::spawn(&mut watch)?;
         let mut standing = FixtureAgent {
             child,
             socket_address: at,
@@ -235,12 +226,11 @@ fn load_report_runs() -> Result<Vec<IncomingRun>, String> {
             let Ok(value) = serde_json::from_str::<Value>(&text) else {
                 continue;
             };
-            let Ok(at_us) = value["run"]["started_at"]
-                .as_str()
-                .map_or(Err(()), parse_time_us)
-            else {
+            let started_at = value["run"]["started_at"].as_str();
+            let Some(Ok(at)) = started_at.map(str::parse::<jiff::Timestamp>) else {
                 continue;
             };
+            let at_us = at.as_microsecond();
             let Ok(mut run) = IncomingRun::from_json(value.to_string(), at_us) else {
                 continue;
             };
@@ -334,33 +324,4 @@ fn insert_planned_runs(archive: &mut Archive) -> Result<(), String> {
             .map_err(|e| e.to_string())?;
     }
     Ok(())
-}
-
-/// Parses `2026-09-11T14:15:00Z` into microseconds, without a date crate.
-fn parse_time_us(text: &str) -> Result<i64, ()> {
-    let number = |from: usize, to: usize| -> Result<i64, ()> {
-        text.get(from..to).and_then(|it| it.parse().ok()).ok_or(())
-    };
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    // Days from civil, Hinnant 2021: years begin in March.
-    let year = year - i64::from(month <= 2);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let era_year = year.rem_euclid(400);
-    let days = year.div_euclid(400) * 146_097 + era_year * 365 + era_year / 4 - era_year / 100
-        + of_year
-        - 719_468;
-    Ok((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_time_us;
-
-    #[test]
-    fn a_moment_is_counted_from_1970() {
-        assert_eq!(parse_time_us("1970-01-01T00:00:00Z"), Ok(0));
-        assert_eq!(parse_time_us("2026-09-12T09:00:00Z"), Ok(super::NOW_US));
-        assert_eq!(parse_time_us("soon"), Err(()));
-    }
 }

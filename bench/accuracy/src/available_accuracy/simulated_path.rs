@@ -51,6 +51,7 @@ impl SimulatedBucket {
     }
 
     /// Limits the queue; a packet that finds more waiting is dropped.
+    #[must_use]
     pub fn with_queue(self, bytes: f64) -> SimulatedBucket {
         SimulatedBucket {
             queue_bits: bytes * 8.0,
@@ -88,7 +89,7 @@ impl SimulatedLink {
     ) -> SimulatedLink {
         let mut arrivals =
             PacketArrivals::new(traffic, load_ratio * capacity_bps, capacity_bps, seed);
-        let next = arrivals.next();
+        let next = arrivals.next_arrival();
         SimulatedLink {
             capacity_bps,
             arrivals,
@@ -99,6 +100,7 @@ impl SimulatedLink {
         }
     }
 
+    #[must_use]
     pub fn with_bucket(self, tokens: SimulatedBucket) -> SimulatedLink {
         SimulatedLink {
             bucket: Some(tokens),
@@ -111,7 +113,7 @@ impl SimulatedLink {
             let (at, bits) = self.next;
             self.free_at = self.free_at.max(at) + bits / self.capacity_bps;
             self.counted_bits += bits;
-            self.next = self.arrivals.next();
+            self.next = self.arrivals.next_arrival();
         }
     }
 

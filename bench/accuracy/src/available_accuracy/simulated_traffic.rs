@@ -82,7 +82,7 @@ impl PacketArrivals {
     }
 
     /// Returns the time and the size in bits of the next arrival.
-    pub fn next(&mut self) -> (f64, f64) {
+    pub fn next_arrival(&mut self) -> (f64, f64) {
         let rng = &mut self.rng;
         match &mut self.state {
             ArrivalState::None => (f64::INFINITY, 0.0),

@@ -1,0 +1,129 @@
+//! A path that stays up while a bench works at both of its ends, and commands at a host.
+
+use crate::process_tree::{self, DescendantProcess};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use xtask::program_runner;
+
+/// The maximum time until a path is up; long, because concurrent setups wait for one another.
+const SETUP_DEADLINE: Duration = Duration::from_secs(60);
+const SHORT_DEADLINE: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A path that is taken down when dropped: its near command reads an input that ends then.
+#[derive(Debug)]
+pub struct BenchLab {
+    _lab: HeldProcess,
+    /// Processes at the two hosts.
+    pub near: u32,
+    pub far: u32,
+}
+
+impl BenchLab {
+    /// Sets up a path, given as words of `longhaul lab run`, and waits until both of its ends exist.
+    pub fn set_up(longhaul: &Path, words: &[&str]) -> Result<Self, String> {
+        let mut command = Command::new(longhaul);
+        command.args(["lab", "run"]).args(words).args(["--", "cat"]);
+        let lab = HeldProcess::start(&mut command)?;
+        let wait = |is_end: fn(&DescendantProcess) -> bool| {
+            process_tree::wait_for_descendant(lab.pid(), SETUP_DEADLINE, is_end).map(|it| it.pid)
+        };
+        let is_near =
+            |it: &DescendantProcess| it.words.first().is_some_and(|word| word.ends_with("cat"));
+        let ends = wait(is_near).zip(wait(process_tree::is_far_end));
+        let (near, far) = ends.ok_or("the path did not come up; is this root?")?;
+        Ok(BenchLab {
+            _lab: lab,
+            near,
+            far,
+        })
+    }
+
+    /// Ends the server that the lab has started at the far host, which the lab tolerates; the host
+    /// stays because another process holds it.
+    pub fn replace_server(&mut self) -> Result<HeldProcess, String> {
+        let holder = HeldProcess::start(&mut command_at_host(self.far, &["cat"]))?;
+        let server = self.far;
+        let net = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        wait_until(SHORT_DEADLINE, || {
+            net(holder.pid()).is_some() && net(holder.pid()) == net(server)
+        })
+        .ok_or("the far host cannot be entered with nsenter; is this root?")?;
+        let mut kill = Command::new("kill");
+        program_runner::capture_stdout(kill.arg(server.to_string()), SHORT_DEADLINE)?;
+        wait_until(SHORT_DEADLINE, || !is_running(server))
+            .ok_or_else(|| format!("the lab's own server, process {server}, does not end"))?;
+        self.far = holder.pid();
+        Ok(holder)
+    }
+}
+
+/// A process that ends when its input does. A kill would leave a path behind.
+#[derive(Debug)]
+pub struct HeldProcess(Child);
+
+impl HeldProcess {
+    fn start(command: &mut Command) -> Result<Self, String> {
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(HeldProcess(program_runner::spawn(command)?))
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for HeldProcess {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        if program_runner::wait_with_limit(&mut self.0, SHORT_DEADLINE).is_err() {
+            eprintln!("a lab did not end by itself");
+        }
+    }
+}
+
+/// Returns a command in the namespaces of the host of `pid`; it ends with this program.
+pub fn command_at_host<W: AsRef<str>>(pid: u32, words: &[W]) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "nsenter", "--net", "--mount"]);
+    command.args(["--target", &pid.to_string(), "--"]);
+    command.args(words.iter().map(AsRef::as_ref));
+    command
+}
+
+/// Waits until a TCP port of the host of `pid` is open.
+pub fn wait_until_listening(pid: u32, port: u16) -> Result<(), String> {
+    let end = format!(":{port:04X}");
+    let listens = |table: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{table}"));
+        // Fields: number, local address, remote address, state; 0A is LISTEN.
+        text.unwrap_or_default().lines().any(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            fields.get(1).is_some_and(|local| local.ends_with(&end)) && fields.get(3) == Some(&"0A")
+        })
+    };
+    wait_until(SHORT_DEADLINE, || listens("tcp") || listens("tcp6"))
+        .ok_or_else(|| format!("no server listens on port {port} after 15 s"))
+}
+
+/// Waits until a condition holds; `None` if it does not in time.
+fn wait_until(limit: Duration, holds: impl Fn() -> bool) -> Option<()> {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        if Instant::now() > deadline {
+            return None;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Some(())
+}
+
+/// Reports whether the process runs: an ended child of the lab stays in the table until the lab
+/// ends.
+fn is_running(pid: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = text.rsplit(')').next().unwrap_or_default().trim_start();
+    !state.is_empty() && !state.starts_with('Z')
+}
