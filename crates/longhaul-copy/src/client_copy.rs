@@ -144,14 +144,14 @@ pub fn copy_files(
         left_out: 0,
         skipped: 0,
     };
-    let (connections, opened_ends) = course.open_connections(peer)?;
+    let (streams, key) = course.open_connections(peer)?;
     let run = match near {
-        Some(source) => course.set_up_forward(source, (connections, opened_ends))?,
-        None => course.set_up_reverse((connections, opened_ends))?,
+        Some(source) => course.set_up_forward(source, streams, key)?,
+        None => course.set_up_reverse(streams, key)?,
     };
     let setup = begun.elapsed();
     let seen = course.monitor(&run, watch)?;
-    let observation = course.observation(seen, (setup, idle_rtt));
+    let observation = course.observation(seen, setup, idle_rtt);
     let caveats = course.caveats();
     course.control.close();
     Ok(CopyOutcome {

@@ -12,13 +12,14 @@ use super::copy_threads::{CopyMode, CopyState, CopyWork, RunningCopy, ThreadTask
 use super::partial_file::{PartialFile, block_length, source_times};
 use super::stage_queue::StageQueue;
 use crate::block_header::{BlockHeader, BlockKey};
-use file_commit::CommitBatch;
+use file_commit::CompleteFile;
+use parking_lot::{Condvar, Mutex};
 use std::fs::Permissions;
 use std::io;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 /// Time for data that a dead source's kernel still sends: full buffers of some hundred megabytes.
@@ -30,7 +31,8 @@ struct CopyReceiver {
     mode: CopyMode,
     files: Vec<Mutex<TargetFileState>>,
     jobs: StageQueue<WriteJob>,
-    commit_batch: CommitBatch,
+    /// Short files that are complete but not renamed yet.
+    commit_batch: Mutex<Vec<CompleteFile>>,
     receivers: AtomicUsize,
     /// Next block of standard output.
     next_stdout_block: Mutex<u64>,
@@ -61,7 +63,8 @@ enum WriteJob {
 /// Starts the threads that receive, hash and write.
 pub(crate) fn start_receiving(
     mut target: CopyTarget,
-    (streams, key): (Vec<TcpStream>, BlockKey),
+    streams: Vec<TcpStream>,
+    key: BlockKey,
     mode: CopyMode,
 ) -> io::Result<RunningCopy> {
     let streams = mode.usable_streams(streams);
@@ -78,7 +81,7 @@ pub(crate) fn start_receiving(
         Mutex::new(writing)
     });
     let work = Arc::new(CopyReceiver {
-        commit_batch: CommitBatch::default(),
+        commit_batch: Mutex::default(),
         files: files.collect(),
         common,
         mode,
@@ -121,7 +124,7 @@ impl TargetFileState {
             if writing.received.add_block(index, sum) {
                 writing.written += 1;
                 let length = block_length(planned.entry.size_bytes.unwrap_or(0), index);
-                common.held_bytes.fetch_add(length, Ordering::Relaxed);
+                common.held_bytes.add(length);
             }
         }
         writing
@@ -147,7 +150,7 @@ impl CopyWork for CopyReceiver {
         if self.mode != CopyMode::Files {
             return;
         }
-        if !self.files.iter().all(|file| lock_file_state(file).done) {
+        if !self.files.iter().all(|file| file.lock().done) {
             return self
                 .common
                 .halt
@@ -178,8 +181,4 @@ impl CopyWork for CopyReceiver {
             }
         }
     }
-}
-
-fn lock_file_state(file: &Mutex<TargetFileState>) -> MutexGuard<'_, TargetFileState> {
-    file.lock().unwrap_or_else(PoisonError::into_inner)
 }

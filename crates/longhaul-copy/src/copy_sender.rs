@@ -10,12 +10,13 @@ use super::copy_threads::{CopyMode, CopyState, CopyWork, RunningCopy, ThreadTask
 use super::partial_file::block_length;
 use super::stage_queue::StageQueue;
 use crate::block_header::{BlockHeader, BlockKey};
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Files and blocks that the target already has.
 #[derive(Debug, Default)]
@@ -76,7 +77,8 @@ struct ReadJob {
 pub(crate) fn start_sending(
     source: CopySource,
     known: TargetBlocks,
-    (streams, key): (Vec<TcpStream>, BlockKey),
+    streams: Vec<TcpStream>,
+    key: BlockKey,
     mode: CopyMode,
 ) -> io::Result<RunningCopy> {
     let streams = mode.usable_streams(streams);
@@ -132,7 +134,7 @@ impl CopyWork for CopySender {
 
 impl CopySender {
     fn next_job(&self) -> Option<ReadJob> {
-        let mut cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cursor = self.cursor.lock();
         loop {
             let entry = self.source.entries.get(cursor.entry)?;
             let file = cursor.entry as u32;

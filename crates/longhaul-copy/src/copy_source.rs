@@ -1,7 +1,7 @@
 //! The source of a copy: one file, a folder with its content, or a stream of unknown length.
 
 use super::relative_names::{is_hidden, join_paths};
-use longhaul_probe::wire::FileEntry;
+use longhaul_probe::wire::{FileEntry, MAX_ENTRIES};
 use longhaul_sys::confined_dir::{ConfinedDir, FileKind, FileState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use std::sync::Arc;
 /// The maximum number of files and folders of one copy.
 const MAX_LISTED: usize = 1_000_000;
 const MAX_DEPTH: usize = 200;
+/// JSON size of an entry without its path: field names and the longest numbers.
+const FIELDS_BYTES: usize = 130;
 
 /// The listed source.
 #[derive(Debug)]
@@ -127,4 +129,20 @@ impl CopySource {
         });
         self.listed_states.push((!folder).then_some(seen));
     }
+}
+
+/// Returns the first entries, at least one, whose JSON fits into a message of `max_bytes`.
+pub(super) fn take_entry_batch(entries: &[FileEntry], max_bytes: usize) -> Vec<FileEntry> {
+    let mut bytes = 0;
+    let mut fits = |entry: &FileEntry| {
+        let first = bytes == 0;
+        bytes += entry.path.len() + FIELDS_BYTES;
+        // Characters that JSON escapes with six bytes are rare; six bytes are counted for each.
+        let steered = entry.path.chars().filter(|c| c.is_control()).count();
+        let quoted = entry.path.matches(['"', '\\']).count();
+        bytes += 5 * steered + quoted;
+        first || bytes < max_bytes
+    };
+    let next = entries.iter().take(MAX_ENTRIES);
+    next.take_while(|entry| fits(entry)).cloned().collect()
 }

@@ -164,8 +164,8 @@ impl CopyTarget {
         };
         if !planned.exists && PartialFile::has_leftover(folder, &path) {
             let given_up = || self.cancelled.load(Ordering::Relaxed);
-            let wanted = (path.as_path(), self.options.direct);
-            let opened = PartialFile::open(folder, wanted, &planned.entry, &given_up);
+            let direct = self.options.direct;
+            let opened = PartialFile::open(folder, &path, direct, &planned.entry, &given_up);
             let begun = opened.map_err(|error| failed(&error))?;
             planned.leftover = (!begun.1.is_empty()).then_some(begun);
         }

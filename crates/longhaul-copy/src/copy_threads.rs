@@ -1,16 +1,19 @@
 //! Common part of both ends of a copy: threads that end together, and their counters.
 
 use super::block_buffer::BlockBuffer;
-use super::stage_counters::{StageCounters, TimeCounter};
+use super::block_digest::BlockDigest;
+use super::stage_counters::{ByteCounter, StageCounters, TimeCounter};
 use super::stage_queue::{CopyHalt, StageQueue};
 use crate::block_header::BlockKey;
 use longhaul_model::report::v1::copy::{CopyEndCounts, CopyTcpTimes};
+use longhaul_probe::secure::encode_hex;
 use longhaul_probe::wire::CopyEndStatus;
 use longhaul_sys::thread_times::process_times;
+use parking_lot::Mutex;
 use std::io;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -56,10 +59,10 @@ pub(super) struct CopyState {
     pub network: StageCounters,
     pub hash_time: TimeCounter,
     pub sync_time: TimeCounter,
-    pub disk_bytes: AtomicU64,
-    pub moved_bytes: AtomicU64,
-    pub held_bytes: AtomicU64,
-    pub hole_bytes: AtomicU64,
+    pub disk_bytes: ByteCounter,
+    pub moved_bytes: ByteCounter,
+    pub held_bytes: ByteCounter,
+    pub hole_bytes: ByteCounter,
     pub tcp: Mutex<Option<CopyTcpTimes>>,
     /// Hash of a single file, once it is complete.
     pub file_digest: Mutex<Option<String>>,
@@ -88,10 +91,10 @@ impl CopyState {
             network: StageCounters::default(),
             hash_time: TimeCounter::default(),
             sync_time: TimeCounter::default(),
-            disk_bytes: AtomicU64::new(0),
-            moved_bytes: AtomicU64::new(0),
-            held_bytes: AtomicU64::new(0),
-            hole_bytes: AtomicU64::new(0),
+            disk_bytes: ByteCounter::default(),
+            moved_bytes: ByteCounter::default(),
+            held_bytes: ByteCounter::default(),
+            hole_bytes: ByteCounter::default(),
             tcp: Mutex::new(None),
             file_digest: Mutex::new(None),
             begun: Instant::now(),
@@ -102,13 +105,18 @@ impl CopyState {
         })
     }
 
+    /// Keeps the hash of the only file of a copy.
+    pub fn set_file_digest(&self, digest: &BlockDigest) {
+        *self.file_digest.lock() = Some(encode_hex(digest));
+    }
+
     /// Adds the kernel's statistics of one sending socket.
     pub fn add_socket_stats(&self, socket: &TcpStream) {
         let Ok(info) = longhaul_sys::tcp_info::read_tcp_info(socket) else {
             return;
         };
         let us = |time: Option<Duration>| time.unwrap_or_default().as_micros() as u64;
-        let mut held = self.tcp.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.tcp.lock();
         let sum = held.get_or_insert_with(CopyTcpTimes::default);
         sum.busy_us += us(info.busy);
         sum.receive_window_limited_us += us(info.receive_window_limited);
@@ -118,10 +126,9 @@ impl CopyState {
 
     /// Returns the status of this end.
     pub fn status(&self) -> CopyEndStatus {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let over = self.over.load(Ordering::Acquire);
         let trouble = self.halt.failure();
-        let ended = *self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = *self.ended.lock();
         let now = || {
             (
                 self.begun.elapsed(),
@@ -133,23 +140,19 @@ impl CopyState {
             over: over || trouble.is_some(),
             lost: trouble.as_ref().is_some_and(|trouble| trouble.lost),
             failed: trouble.map(|trouble| trouble.what),
-            moved_bytes: count(&self.moved_bytes),
-            held_bytes: count(&self.held_bytes),
-            hole_bytes: count(&self.hole_bytes),
-            blake3: self
-                .file_digest
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
+            moved_bytes: self.moved_bytes.read(),
+            held_bytes: self.held_bytes.read(),
+            hole_bytes: self.hole_bytes.read(),
+            blake3: self.file_digest.lock().clone(),
             end: CopyEndCounts {
                 elapsed_us: elapsed.as_micros() as u64,
-                disk_bytes: count(&self.disk_bytes),
+                disk_bytes: self.disk_bytes.read(),
                 disk: self.disk.read(),
                 network: self.network.read(),
                 hash_us: self.hash_time.us(),
                 sync_us: self.sync_time.us(),
                 cpu_us: Some(cpu.as_micros() as u64),
-                tcp: *self.tcp.lock().unwrap_or_else(PoisonError::into_inner),
+                tcp: *self.tcp.lock(),
             },
         }
     }
@@ -243,7 +246,7 @@ impl Drop for CopyThreadGuard<'_> {
             common.begun.elapsed(),
             process_cpu_time().saturating_sub(common.cpu_before),
         );
-        *common.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(spent);
+        *common.ended.lock() = Some(spent);
         common.over.store(true, Ordering::Release);
     }
 }

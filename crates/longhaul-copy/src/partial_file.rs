@@ -13,12 +13,12 @@ use super::relative_names;
 use copy_journal::{encode_record, load_claims, rewrite_journal};
 use longhaul_probe::wire::FileEntry;
 use longhaul_sys::confined_dir::{ConfinedDir, punch_hole, start_range_writeback};
+use parking_lot::Mutex;
 use std::fs::{File, FileTimes, Permissions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Number of blocks after which write-back is started.
@@ -57,7 +57,8 @@ impl PartialFile {
     /// I/O if requested. Waits while another copy holds the file, unless `given_up` returns true.
     pub fn open(
         folder: &ConfinedDir,
-        (path, direct): (&Path, bool),
+        path: &Path,
+        direct: bool,
         entry: &FileEntry,
         given_up: &dyn Fn() -> bool,
     ) -> io::Result<(PartialFile, VerifiedBlocks)> {
@@ -191,7 +192,7 @@ impl PartialFile {
         let Some(journal) = &self.journal else {
             return Ok(());
         };
-        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = journal.lock();
         journal.write_all(&encode_record(index, sum))
     }
 

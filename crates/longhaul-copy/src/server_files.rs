@@ -2,14 +2,14 @@
 
 use super::copy_receiver;
 use super::copy_sender::{self, TargetBlocks};
-use super::copy_source::CopySource;
+use super::copy_source::{CopySource, take_entry_batch};
 use super::copy_target::{CopyTarget, CopyTargetOptions};
 use super::copy_threads::{CopyMode, RunningCopy};
 use super::relative_names::{self, join_paths};
 use crate::block_header::BlockKey;
 use longhaul_probe::wire::{
-    Base64Bytes, DryRunKind, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS, SourceListing,
-    SourceRequest, TargetRequest,
+    Base64Bytes, DryRunKind, FileEntry, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS,
+    SourceListing, SourceRequest, TargetRequest,
 };
 use longhaul_sys::confined_dir::ConfinedDir;
 use std::net::TcpStream;
@@ -120,19 +120,10 @@ impl ServerFiles {
         Ok(FilesReply::Listed(listed))
     }
 
-    fn entries_from(&self, from: u64) -> Result<Vec<longhaul_probe::wire::FileEntry>, String> {
+    fn entries_from(&self, from: u64) -> Result<Vec<FileEntry>, String> {
         let source = self.source.as_ref().ok_or(OUT_OF_ORDER)?;
-        let rest = source
-            .entries()
-            .iter()
-            .skip(from as usize)
-            .take(MAX_ENTRIES);
-        let mut bytes = 0;
-        let fits = |entry: &&longhaul_probe::wire::FileEntry| {
-            bytes += 6 * entry.path.len() + 200;
-            bytes < MAX_LISTED_BYTES
-        };
-        Ok(rest.take_while(fits).cloned().collect())
+        let rest = source.entries().get(from as usize..).unwrap_or_default();
+        Ok(take_entry_batch(rest, MAX_LISTED_BYTES))
     }
 
     fn add_target_blocks(&mut self, file: u32, sums: &Base64Bytes) -> Result<FilesReply, String> {
@@ -164,11 +155,8 @@ impl ServerFiles {
             direct: ask.direct,
             dry: ask.dry,
         };
-        self.target = Some(CopyTarget::resolve(
-            open_root(root)?,
-            wish,
-            Arc::clone(&self.session_over),
-        )?);
+        let session_over = Arc::clone(&self.session_over);
+        self.target = Some(CopyTarget::resolve(open_root(root)?, wish, session_over)?);
         Ok(FilesReply::Done)
     }
 
@@ -178,14 +166,14 @@ impl ServerFiles {
         streams: Vec<TcpStream>,
     ) -> Result<FilesReply, String> {
         let failed = |error: std::io::Error| format!("cannot start the copy: {error}");
-        let (mode, ends) = (copy_mode(dry), (streams, self.key));
+        let (mode, key) = (copy_mode(dry), self.key);
         self.run = Some(match (self.source.take(), self.target.take()) {
             (Some(source), None) => {
                 let known = std::mem::take(&mut self.target_blocks);
-                copy_sender::start_sending(source, known, ends, mode).map_err(failed)?
+                copy_sender::start_sending(source, known, streams, key, mode).map_err(failed)?
             }
             (None, Some(target)) => {
-                copy_receiver::start_receiving(target, ends, mode).map_err(failed)?
+                copy_receiver::start_receiving(target, streams, key, mode).map_err(failed)?
             }
             _ => return Err(OUT_OF_ORDER.to_owned()),
         });

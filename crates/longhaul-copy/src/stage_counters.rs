@@ -30,6 +30,20 @@ impl TimeCounter {
     }
 }
 
+/// A total number of bytes.
+#[derive(Debug, Default)]
+pub(super) struct ByteCounter(AtomicU64);
+
+impl ByteCounter {
+    pub fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Measures one thread's activity for the counters of its stage.
 #[derive(Debug)]
 pub(super) struct StageTimer<'a> {

@@ -1,8 +1,8 @@
 //! Bounded queues between the stages of a copy, and the flag that stops all threads.
 
+use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Interval at which waiting threads notice a halt.
@@ -54,15 +54,14 @@ impl CopyHalt {
     }
 
     fn record(&self, what: String, lost: bool) {
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.first.lock();
         if first.is_none() && !self.is_set() {
             *first = Some(CopyFailure { what, lost });
         }
     }
 
     pub fn failure(&self) -> Option<CopyFailure> {
-        let first = self.first.lock();
-        first.unwrap_or_else(PoisonError::into_inner).clone()
+        self.first.lock().clone()
     }
 }
 
@@ -112,10 +111,10 @@ impl<T> StageQueue<T> {
 
     /// Waits for space and pushes an item; returns false after a halt.
     pub fn push(&self, item: T, halt: &CopyHalt) -> bool {
-        let mut held = self.lock();
+        let mut held = self.state.lock();
         while held.items.len() >= self.most && !halt.is_set() {
             held.waiting_pushers += 1;
-            held = wait_briefly(&self.emptied, held);
+            self.emptied.wait_for(&mut held, HALT_POLL_INTERVAL);
             held.waiting_pushers -= 1;
         }
         if halt.is_set() {
@@ -132,7 +131,7 @@ impl<T> StageQueue<T> {
 
     /// Waits for an item; returns `None` after a halt, or if no more will come.
     pub fn pop(&self, halt: &CopyHalt) -> Option<T> {
-        let mut held = self.lock();
+        let mut held = self.state.lock();
         loop {
             if halt.is_set() {
                 return None;
@@ -154,27 +153,15 @@ impl<T> StageQueue<T> {
                 return None;
             }
             held.waiting_poppers += 1;
-            held = wait_briefly(&self.filled, held);
+            self.filled.wait_for(&mut held, HALT_POLL_INTERVAL);
             held.waiting_poppers -= 1;
         }
     }
 
     pub fn close(&self) {
-        self.lock().closed = true;
+        self.state.lock().closed = true;
         self.filled.notify_all();
     }
-
-    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn wait_briefly<'a, T>(
-    on: &Condvar,
-    held: MutexGuard<'a, QueueState<T>>,
-) -> MutexGuard<'a, QueueState<T>> {
-    let waited = on.wait_timeout(held, HALT_POLL_INTERVAL);
-    waited.unwrap_or_else(PoisonError::into_inner).0
 }
 
 #[cfg(test)]

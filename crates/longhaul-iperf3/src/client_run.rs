@@ -249,7 +249,7 @@ fn is_transient(error: &Iperf3RunError) -> bool {
                 source.kind() == io::ErrorKind::ConnectionRefused
             }
             Iperf3RunError::Test { closed, .. } => *closed == ClientTestEnd::Busy,
-            _ => false,
+            Iperf3RunError::Probe(_) => false,
         }
 }
 
@@ -266,7 +266,7 @@ fn server_hung_up(error: &Iperf3RunError) -> bool {
                 ..
             }
         ),
-        _ => false,
+        Iperf3RunError::Probe(_) => false,
     }
 }
 
@@ -293,9 +293,12 @@ fn try_run(
     build_outcome(
         target,
         plan,
-        (address, local),
-        (begun.started_at, begun.epoch),
-        (course, &results),
+        address,
+        local,
+        begun.started_at,
+        begun.epoch,
+        course,
+        &results,
     )
     .map_err(|what| {
         failed(ClientTestEnd::Violation {
@@ -308,9 +311,12 @@ fn try_run(
 fn build_outcome(
     target: &TargetHost,
     plan: &ThroughputPlan,
-    (address, local): (SocketAddr, Option<SocketAddr>),
-    (started_at, epoch): (SystemTime, Instant),
-    (mut course, results): (ClientTransfer<'_>, &TestResults),
+    address: SocketAddr,
+    local: Option<SocketAddr>,
+    started_at: SystemTime,
+    epoch: Instant,
+    mut course: ClientTransfer<'_>,
+    results: &TestResults,
 ) -> Result<ThroughputOutcome, String> {
     let known = JoinContext {
         plan,

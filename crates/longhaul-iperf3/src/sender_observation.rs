@@ -31,7 +31,7 @@ pub fn observe_sender(
         bytes: streams.iter().map(|stream| stream.receiver.bytes).sum(),
         ..EndObservation::default()
     };
-    build_observation(forward, streams, (own.end.clone(), receiver), idle_rtt)
+    build_observation(forward, streams, own.end.clone(), receiver, idle_rtt)
 }
 
 /// Returns the paragraphs that explain what limited this end's sender.
@@ -50,7 +50,8 @@ pub(crate) fn explain_limits(
 fn build_observation(
     forward: bool,
     streams: Vec<ObservedStream>,
-    (sender, receiver): (EndObservation, EndObservation),
+    sender: EndObservation,
+    receiver: EndObservation,
     idle_rtt: Option<Duration>,
 ) -> ThroughputObservation {
     let span = |of: fn(&StreamEnd) -> u64| streams.iter().map(move |s| of(&s.receiver));

@@ -12,6 +12,7 @@ use super::server_protocol::TestFault;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use longhaul_probe::secure::decode_hex;
+use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use rsa::pkcs1::DecodeRsaPrivateKey;
 use rsa::pkcs8::DecodePrivateKey;
@@ -21,7 +22,7 @@ use rsa::{Oaep, Pkcs1v15Encrypt, RsaPrivateKey};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The default maximum clock difference between client and server, as in iperf3.
@@ -141,11 +142,7 @@ impl AuthorizedUsers {
 
     fn record_token(&self, cipher: &[u8], now: u64, until: u64) -> Result<(), &'static str> {
         let name = sha256_digest(cipher);
-        let mut taken = self
-            .0
-            .used_tokens
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.0.used_tokens.lock();
         taken.retain(|_, until| *until >= now);
         if taken.contains_key(&name) {
             return Err("its token was used before");

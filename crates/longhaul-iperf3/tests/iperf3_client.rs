@@ -231,7 +231,7 @@ fn against_shy(
     thread.join().expect("the server");
     match error {
         Iperf3RunError::Test { closed, .. } => closed,
-        other => panic!("{other:?}"),
+        Iperf3RunError::Probe(other) => panic!("{other:?}"),
     }
 }
 

@@ -100,7 +100,7 @@ pub fn run(
             probes.ended.store(true, Relaxed);
             echoed
         });
-        let mut course = PhaseRunner::new(target, plan, (began, &probes));
+        let mut course = PhaseRunner::new(target, plan, began, &probes);
         course.run(stop, watch);
         probes.over.store(true, Relaxed);
         (course.finish(), echoes.join())

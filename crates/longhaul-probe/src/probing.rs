@@ -253,11 +253,11 @@ impl ProbeClient {
         for train in trains {
             let flow = self.flow.as_mut().ok_or_else(no_flow_error)?;
             let shot = flow.sender.send(train, &never);
-            let burst = (shot.micro_burst_packets, shot.spoilt);
             sent.push(probe_server::describe_sent_train(
                 train.index,
                 &shot.sent_ns,
-                burst,
+                shot.micro_burst_packets,
+                shot.spoilt,
             ));
             if looked.elapsed() > SERVICE_INTERVAL {
                 self.control.service()?;
@@ -319,8 +319,10 @@ impl ProbeClient {
         let number = self.series;
         let flow = self.flow.as_mut().ok_or_else(no_flow_error)?;
         echo_run::run_echoes(
-            (flow, &mut self.control),
-            (number, probe_clock::ProbeClock::new(self.epoch)),
+            flow,
+            &mut self.control,
+            number,
+            probe_clock::ProbeClock::new(self.epoch),
             series,
             stop,
             each,

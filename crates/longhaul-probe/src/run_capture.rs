@@ -27,7 +27,8 @@ pub enum RunCapture {
 impl RunCapture {
     /// Captures the streams of `plan` between the addresses of the control connection.
     pub fn begin(
-        (plan, capture): (&ThroughputPlan, CapturePlan),
+        plan: &ThroughputPlan,
+        capture: CapturePlan,
         opener: SocketAddr,
         listener: SocketAddr,
         most_bytes: u64,

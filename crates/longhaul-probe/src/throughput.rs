@@ -19,8 +19,8 @@ pub(crate) use stream_opening::open_flow;
 
 use crate::plan_limits::{MAX_START_WAIT, MAX_STREAMS, check_plan};
 use crate::probe_error::{ProbeError, TokenFailure};
-use crate::secure::{AuthToken, boot_proof};
-use crate::session::{ClientState, RoleState, Session, SessionEnd, SessionSetup, SessionState};
+use crate::secure::AuthToken;
+use crate::session::{ClientState, RoleState, Session, SessionEnd, SessionState};
 use crate::session_driver::SessionDriver;
 use client_hooks::ClientHooks;
 use longhaul_capture::FinishedCapture;
@@ -142,44 +142,32 @@ pub fn run(
     let address = control_connect::resolve_target(target)?;
     let connection = control_connect::open_control(target, address)?;
     let party = initiator_party(connection.local);
-    let setup = SessionSetup {
-        token,
-        exporter: *connection.channel.exporter(),
-        party: party.clone(),
-        boot_proof: boot_proof(connection.channel.exporter()),
-        same_address: connection.local.map(|local| local.ip()) == Some(address.ip()),
-    };
+    let setup = connection.session_setup(token, party.clone(), address);
     // The session's deadlines count from here, independent of the handshake's duration.
     let session_epoch = Instant::now();
     let start_at = start_in.map(|wait| wait.saturating_sub(epoch.elapsed()));
     let part = RoleState::Client(Box::new(ClientState::new(plan.clone(), start_at)));
     let session = Session::new(setup, part);
-    let ends = (connection.local, address);
-    let mut hooks = ClientHooks::new(target, plan, ends, session_epoch, watch);
+    let local = connection.local;
+    let mut hooks = ClientHooks::new(target, plan, local, address, session_epoch, watch);
     let drive = SessionDriver::new(connection.channel, session, session_epoch);
     let (closed, session) = drive.run(&mut hooks);
+    let lost = |step, what| ProbeError::PeerLost {
+        address,
+        step,
+        what,
+    };
     if closed != SessionEnd::Finished {
         if let (SessionEnd::OwnFailure { step, what }, true) = (&closed, hooks.server_unreachable) {
-            let (step, what) = (*step, what.clone());
-            return Err(ProbeError::PeerLost {
-                address,
-                step,
-                what,
-            });
+            return Err(lost(*step, what.clone()));
         }
         return Err(session_error(target, address, closed, hooks.moved_bytes()));
     }
     let responder = responder_party(target, address, &session);
     let origin = hooks.origin();
     let captures = hooks.take_captures();
-    let (observation, caveats) = hooks.observation(&session).map_err(|what| {
-        let step = SessionState::Exchanging;
-        ProbeError::PeerLost {
-            address,
-            step,
-            what,
-        }
-    })?;
+    let joined = hooks.observation(&session);
+    let (observation, caveats) = joined.map_err(|what| lost(SessionState::Exchanging, what))?;
     Ok(ThroughputOutcome {
         observation,
         initiator: party,
@@ -259,6 +247,16 @@ pub(crate) fn session_error(
             format!("{what} (after {bytes} at this end)")
         }
     };
+    let timeout = |step, what| ProbeError::Timeout {
+        address,
+        step,
+        what,
+    };
+    let lost = |step, what| ProbeError::PeerLost {
+        address,
+        step,
+        what,
+    };
     match closed {
         SessionEnd::VersionDiffers { theirs } => ProbeError::Version {
             address,
@@ -273,12 +271,7 @@ pub(crate) fn session_error(
             ProbeError::Refused { address, what }
         }
         SessionEnd::TimedOut { step, what } | SessionEnd::PeerTimedOut { step, what } => {
-            let what = so_far(what);
-            ProbeError::Timeout {
-                address,
-                step,
-                what,
-            }
+            timeout(step, so_far(what))
         }
         SessionEnd::OwnFailure { what, .. } => ProbeError::Local { what, source: None },
         SessionEnd::PeerFailure { step, what } => ProbeError::PeerFailed {
@@ -286,29 +279,12 @@ pub(crate) fn session_error(
             step,
             what,
         },
-        SessionEnd::Cut { step, why } => {
-            let what = so_far(why);
-            ProbeError::PeerLost {
-                address,
-                step,
-                what,
-            }
-        }
+        SessionEnd::Cut { step, why } => lost(step, so_far(why)),
         SessionEnd::PeerViolation { step, what } | SessionEnd::OwnViolation { step, what } => {
-            ProbeError::PeerLost {
-                address,
-                step,
-                what,
-            }
+            lost(step, what)
         }
         SessionEnd::Finished | SessionEnd::PeerTokenMissing | SessionEnd::PeerTokenWrong => {
-            let what = closed.to_string();
-            let step = SessionState::Closed;
-            ProbeError::PeerLost {
-                address,
-                step,
-                what,
-            }
+            lost(SessionState::Closed, closed.to_string())
         }
     }
 }

@@ -105,7 +105,8 @@ impl ClientCopy<'_> {
     pub(super) fn observation(
         &self,
         seen: FinalCopyStatus,
-        (setup, rtt): (Duration, Option<Duration>),
+        setup: Duration,
+        rtt: Option<Duration>,
     ) -> CopyObservation {
         let us = |time: Duration| time.as_micros() as u64;
         let (source, target) = if self.request.forward {

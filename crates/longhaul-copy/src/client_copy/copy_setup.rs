@@ -5,15 +5,15 @@ use super::{ClientCopy, CopyError, LocalLocation};
 use crate::block_digest::BlockDigest;
 use crate::block_header::BlockKey;
 use crate::copy_sender::{self, TargetBlocks};
-use crate::copy_source::CopySource;
+use crate::copy_source::{CopySource, take_entry_batch};
 use crate::copy_target::{CopyTarget, CopyTargetOptions};
 use crate::copy_threads::RunningCopy;
 use crate::server_files::{copy_mode, pack_sums, unpack_sums};
 use crate::{connection_plan, copy_receiver, into_tcp_streams};
 use longhaul_probe::throughput::{self, TargetHost as Peer};
 use longhaul_probe::wire::{
-    FileEntry, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS, OpenStreamsReply,
-    OpenStreamsRequest, SourceListing, SourceRequest, TargetRequest,
+    FilesReply, FilesRequest, MAX_SUMS, OpenStreamsReply, OpenStreamsRequest, SourceListing,
+    SourceRequest, TargetRequest,
 };
 use std::collections::HashMap;
 use std::io;
@@ -23,8 +23,6 @@ use std::sync::Arc;
 
 /// Limit of the JSON size of the entries in one client message.
 const MAX_ENTRIES_BYTES: usize = 56 << 10;
-/// JSON size of an entry without its path: field names and the longest numbers.
-const FIELDS_BYTES: usize = 130;
 
 impl ClientCopy<'_> {
     /// Opens the data connections, which a disk-only dry run closes unused.
@@ -63,7 +61,8 @@ impl ClientCopy<'_> {
     pub(super) fn set_up_forward(
         &mut self,
         source: CopySource,
-        ends: (Vec<TcpStream>, BlockKey),
+        streams: Vec<TcpStream>,
+        key: BlockKey,
     ) -> Result<RunningCopy, CopyError> {
         self.left_out = source.left_out;
         self.entries = source.entries().to_vec();
@@ -78,7 +77,7 @@ impl ClientCopy<'_> {
         let mut known = TargetBlocks::default();
         let mut told = 0;
         while told < self.entries.len() {
-            let entries = take_entry_batch(&self.entries[told..]);
+            let entries = take_entry_batch(&self.entries[told..], MAX_ENTRIES_BYTES);
             told += entries.len();
             let FilesReply::Entered(entered) = self.request(FilesRequest::Enter { entries })?
             else {
@@ -93,7 +92,7 @@ impl ClientCopy<'_> {
         self.skipped = known.skipped.len() as u64;
         let dry = self.dry_run();
         self.request_done(FilesRequest::Begin { dry })?;
-        copy_sender::start_sending(source, known, ends, copy_mode(dry))
+        copy_sender::start_sending(source, known, streams, key, copy_mode(dry))
             .map_err(|error| start_error(&error))
     }
 
@@ -119,7 +118,8 @@ impl ClientCopy<'_> {
     /// Negotiates a copy from the server to the client, and starts receiving.
     pub(super) fn set_up_reverse(
         &mut self,
-        ends: (Vec<TcpStream>, BlockKey),
+        streams: Vec<TcpStream>,
+        key: BlockKey,
     ) -> Result<RunningCopy, CopyError> {
         let ask = SourceRequest {
             path: self.request.remote_path.clone(),
@@ -154,7 +154,7 @@ impl ClientCopy<'_> {
             }
         }
         let dry = self.dry_run();
-        let run = copy_receiver::start_receiving(target, ends, copy_mode(dry));
+        let run = copy_receiver::start_receiving(target, streams, key, copy_mode(dry));
         let run = run.map_err(|error| start_error(&error))?;
         self.request_done(FilesRequest::Begin { dry })?;
         Ok(run)
@@ -196,20 +196,4 @@ impl ClientCopy<'_> {
 
 fn start_error(error: &io::Error) -> CopyError {
     CopyError::Local(format!("cannot start the copy: {error}"))
-}
-
-/// Returns the entries that fit into one message, at least one.
-fn take_entry_batch(entries: &[FileEntry]) -> Vec<FileEntry> {
-    let mut bytes = 0;
-    let mut fits = |entry: &FileEntry| {
-        let first = bytes == 0;
-        bytes += entry.path.len() + FIELDS_BYTES;
-        // Characters that JSON escapes with six bytes are rare; six bytes are counted for each.
-        let steered = entry.path.chars().filter(|c| c.is_control()).count();
-        let quoted = entry.path.matches(['"', '\\']).count();
-        bytes += 5 * steered + quoted;
-        first || bytes < MAX_ENTRIES_BYTES
-    };
-    let next = entries.iter().take(MAX_ENTRIES);
-    next.take_while(|entry| fits(entry)).cloned().collect()
 }

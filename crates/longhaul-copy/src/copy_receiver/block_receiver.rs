@@ -1,6 +1,6 @@
 //! Receiving threads: one per connection receives and hashes blocks.
 
-use super::{CopyReceiver, WriteJob, lock_file_state};
+use super::{CopyReceiver, WriteJob};
 use crate::BLOCK_BYTES;
 use crate::block_digest::{BlockDigest, BlockHasher, BlockSum, PIECE_BYTES, hash_block};
 use crate::block_header::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
@@ -10,7 +10,6 @@ use crate::partial_file::block_length;
 use crate::stage_counters::{StageTimer, time_into};
 use crate::stage_queue::HALT_POLL_INTERVAL;
 use std::net::TcpStream;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// The maximum number of blocks of a stream, so that their list fits into memory.
@@ -38,10 +37,10 @@ impl CopyReceiver {
             }
             let took = match head.kind {
                 BlockKind::Data | BlockKind::Filler => {
-                    self.receive_payload((head, tag), &mut stream, &watch)
+                    self.receive_payload(head, tag, &mut stream, &watch)
                 }
-                BlockKind::Hole => self.receive_hole((head, tag), &watch),
-                BlockKind::End => self.receive_end((head, tag), &mut stream, &watch),
+                BlockKind::Hole => self.receive_hole(head, tag, &watch),
+                BlockKind::End => self.receive_end(head, tag, &mut stream, &watch),
                 BlockKind::Last => {
                     if !head.verify_tag(&self.common.key, &BlockDigest::default(), &tag) {
                         halt.fail_lost(FORGED);
@@ -92,7 +91,8 @@ impl CopyReceiver {
 
     fn receive_payload(
         &self,
-        (head, tag): (BlockHeader, BlockDigest),
+        head: BlockHeader,
+        tag: BlockDigest,
         stream: &mut DataStream<'_>,
         watch: &StageTimer<'_>,
     ) -> bool {
@@ -107,7 +107,7 @@ impl CopyReceiver {
                 return false;
             }
             // Filler belongs to no file and is not read: only its header is verified.
-            common.moved_bytes.fetch_add(head.length, Ordering::Relaxed);
+            common.moved_bytes.add(head.length);
             return self.verify_tag(&head, &BlockDigest::default(), &tag)
                 && common.free_buffers.push(buffer, &common.halt);
         }
@@ -124,11 +124,7 @@ impl CopyReceiver {
             && self.queue_job(WriteJob::Data(head, sum, buffer), head.block, watch)
     }
 
-    fn receive_hole(
-        &self,
-        (head, tag): (BlockHeader, BlockDigest),
-        watch: &StageTimer<'_>,
-    ) -> bool {
+    fn receive_hole(&self, head: BlockHeader, tag: BlockDigest, watch: &StageTimer<'_>) -> bool {
         let zeros = vec![0; head.length as usize];
         let sum = time_into(&self.common.hash_time, || hash_block(head.block, &zeros));
         self.verify_tag(&head, &sum.inner, &tag)
@@ -138,7 +134,8 @@ impl CopyReceiver {
 
     fn receive_end(
         &self,
-        (head, tag): (BlockHeader, BlockDigest),
+        head: BlockHeader,
+        tag: BlockDigest,
         stream: &mut DataStream<'_>,
         watch: &StageTimer<'_>,
     ) -> bool {
@@ -162,7 +159,8 @@ impl CopyReceiver {
 
     /// Records a received block; fails if it is a duplicate.
     fn record_block(&self, head: &BlockHeader, sum: BlockSum) -> bool {
-        let new = lock_file_state(&self.files[head.file as usize])
+        let new = self.files[head.file as usize]
+            .lock()
             .received
             .add_block(head.block, sum);
         if !new {
@@ -178,17 +176,12 @@ impl CopyReceiver {
             if self.target.location.is_some() {
                 return self.jobs.push(job, halt);
             }
-            let mut turn = self
-                .next_stdout_block
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut turn = self.next_stdout_block.lock();
             // Each connection carries blocks in order, so the one with the next block is never
             // among those that wait here.
             while *turn != block && !halt.is_set() {
-                let waited = self
-                    .stdout_block_done
-                    .wait_timeout(turn, HALT_POLL_INTERVAL);
-                turn = waited.unwrap_or_else(PoisonError::into_inner).0;
+                self.stdout_block_done
+                    .wait_for(&mut turn, HALT_POLL_INTERVAL);
             }
             let pushed = self.jobs.push(job, halt);
             *turn += 1;

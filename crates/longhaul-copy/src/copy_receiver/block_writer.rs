@@ -1,7 +1,7 @@
 //! Disk threads of the target: write blocks, and commit files once they are complete.
 
 use super::file_commit::CompleteFile;
-use super::{CopyReceiver, WriteJob, lock_file_state};
+use super::{CopyReceiver, WriteJob};
 use crate::BLOCK_BYTES;
 use crate::block_buffer::BlockBuffer;
 use crate::block_digest::BlockSum;
@@ -10,10 +10,9 @@ use crate::copy_target::cannot_write;
 use crate::copy_threads::CopyMode;
 use crate::partial_file::PartialFile;
 use crate::stage_counters::time_into;
-use longhaul_probe::secure::encode_hex;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 impl CopyReceiver {
     /// Runs one of the disk threads.
@@ -32,7 +31,7 @@ impl CopyReceiver {
                     watch.busy(|| self.write_block(&head, &sum, None)),
                 ),
                 WriteJob::End(head, sum) => {
-                    lock_file_state(&self.files[head.file as usize]).end = Some((head.length, sum));
+                    self.files[head.file as usize].lock().end = Some((head.length, sum));
                     (head.file, Ok(()))
                 }
             };
@@ -72,18 +71,17 @@ impl CopyReceiver {
         let counter = if head.kind == BlockKind::Hole {
             &self.common.hole_bytes
         } else {
-            let written = &self.common.disk_bytes;
-            written.fetch_add(head.length, Ordering::Relaxed);
+            self.common.disk_bytes.add(head.length);
             &self.common.moved_bytes
         };
-        counter.fetch_add(head.length, Ordering::Relaxed);
-        lock_file_state(&self.files[head.file as usize]).written += 1;
+        counter.add(head.length);
+        self.files[head.file as usize].lock().written += 1;
         Ok(())
     }
 
     /// Returns the incomplete file; the first call opens it.
     fn open_partial(&self, file: u32) -> io::Result<Arc<PartialFile>> {
-        let mut writing = lock_file_state(&self.files[file as usize]);
+        let mut writing = self.files[file as usize].lock();
         if let Some(partial) = &writing.open {
             return Ok(Arc::clone(partial));
         }
@@ -93,9 +91,10 @@ impl CopyReceiver {
             .location
             .as_ref()
             .ok_or(io::ErrorKind::NotFound)?;
-        let wanted = (planned.path.as_path(), self.target.options.direct);
         let given_up = || self.common.halt.is_set();
-        let (partial, _) = PartialFile::open(folder, wanted, &planned.entry, &given_up)?;
+        let direct = self.target.options.direct;
+        let (partial, _) =
+            PartialFile::open(folder, &planned.path, direct, &planned.entry, &given_up)?;
         let partial = Arc::new(partial);
         writing.open = Some(Arc::clone(&partial));
         Ok(partial)
@@ -103,7 +102,7 @@ impl CopyReceiver {
 
     /// Commits a file once all blocks are written and the source has sent its hash.
     fn commit_if_complete(&self, file: u32) -> io::Result<()> {
-        let mut writing = lock_file_state(&self.files[file as usize]);
+        let mut writing = self.files[file as usize].lock();
         let Some((size, told)) = writing.end else {
             return Ok(());
         };
@@ -115,12 +114,7 @@ impl CopyReceiver {
         drop(writing);
         let same = sum == Some(told);
         if same && self.target.entries.len() == 1 {
-            let mut held = self
-                .common
-                .file_digest
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            *held = Some(encode_hex(&told));
+            self.common.set_file_digest(&told);
         }
         let Some((folder, _)) = &self.target.location else {
             return if same {
@@ -176,9 +170,7 @@ impl CopyReceiver {
                     "cannot write a scratch file at the target: {error}"
                 ));
             }
-            self.common
-                .disk_bytes
-                .fetch_add(BLOCK_BYTES, Ordering::Relaxed);
+            self.common.disk_bytes.add(BLOCK_BYTES);
         }
         if let Err(error) = time_into(&self.common.sync_time, || scratch.sync()) {
             halt.fail(format!(

@@ -1,22 +1,19 @@
 //! Syncs complete files to disk and renames them: a long file at once, short ones in batches, since
 //! the disk then works on all of them while the first is awaited.
 
-use super::{CopyReceiver, lock_file_state};
+use super::CopyReceiver;
 use crate::copy_target::cannot_write;
 use crate::partial_file::PartialFile;
 use crate::stage_counters::time_into;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The maximum number of files in a batch; each stays open until then.
 const MAX_BATCH: usize = 128;
 
-/// Short files that are complete but not renamed yet.
-#[derive(Debug, Default)]
-pub(super) struct CommitBatch(Mutex<Vec<CompleteFile>>);
-
+/// A file whose blocks are all written.
 #[derive(Debug)]
 pub(super) struct CompleteFile {
     pub file: u32,
@@ -26,33 +23,26 @@ pub(super) struct CompleteFile {
 /// The path that could not be committed, with the error.
 type CommitError = (PathBuf, io::Error);
 
-impl CommitBatch {
-    /// Adds a file; returns the whole batch once it is full.
-    fn add(&self, whole: CompleteFile) -> Option<Vec<CompleteFile>> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.push(whole);
-        (held.len() >= MAX_BATCH).then(|| std::mem::take(&mut *held))
-    }
-
-    fn take(&self) -> Vec<CompleteFile> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *held)
-    }
-}
-
 impl CopyReceiver {
     /// Commits a complete file, or adds it to the batch. Returns false if the halt has a failure.
     pub(super) fn commit(&self, whole: CompleteFile) -> bool {
         if whole.partial.has_journal() || self.files.len() == 1 {
             return self.commit_files(&[whole]);
         }
-        let enough = self.commit_batch.add(whole);
-        enough.is_none_or(|enough| self.commit_files(&enough))
+        let mut batch = self.commit_batch.lock();
+        batch.push(whole);
+        if batch.len() < MAX_BATCH {
+            return true;
+        }
+        let full = std::mem::take(&mut *batch);
+        drop(batch);
+        self.commit_files(&full)
     }
 
     /// Commits the remaining files; returns false if the halt has a failure.
     pub(super) fn commit_rest(&self) -> bool {
-        self.commit_files(&self.commit_batch.take())
+        let rest = std::mem::take(&mut *self.commit_batch.lock());
+        self.commit_files(&rest)
     }
 
     fn commit_files(&self, whole: &[CompleteFile]) -> bool {
@@ -97,7 +87,7 @@ impl CopyReceiver {
         for it in whole {
             let forgotten = it.partial.remove_journal(folder);
             forgotten.map_err(failed(path(it)))?;
-            lock_file_state(&self.files[it.file as usize]).open = None;
+            self.files[it.file as usize].lock().open = None;
         }
         Ok(())
     }

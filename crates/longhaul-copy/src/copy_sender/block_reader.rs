@@ -1,6 +1,6 @@
 //! Disk threads of the source: read and hash blocks.
 
-use super::{CopySender, OpenSourceFile, ReadJob, SendItem, SourceFileState};
+use super::{CopySender, OpenSourceFile, ReadJob, SendItem};
 use crate::BLOCK_BYTES;
 use crate::block_buffer::{BlockBuffer, align_up};
 use crate::block_digest::{
@@ -11,7 +11,6 @@ use crate::partial_file::{explain_direct_io_error, read_full_at};
 use crate::relative_names::join_paths;
 use crate::stage_counters::{StageTimer, time_into};
 use crate::stage_queue::{CopyHalt, HALT_POLL_INTERVAL};
-use longhaul_probe::secure::encode_hex;
 use longhaul_sys::confined_dir::{FileState, next_data_offset};
 use longhaul_sys::poll;
 use std::fs::File;
@@ -19,8 +18,8 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
 
 impl CopySender {
     /// Runs one of the disk threads.
@@ -38,7 +37,7 @@ impl CopySender {
             );
             let read = self.read_block(job, &mut buffer, &watch);
             let done =
-                read.and_then(|(kind, sum)| self.queue_block(job, kind, (sum, buffer), &watch));
+                read.and_then(|(kind, sum)| self.queue_block(job, kind, sum, buffer, &watch));
             match done {
                 Ok(true) => {}
                 Ok(false) => return,
@@ -97,15 +96,13 @@ impl CopySender {
             at += wanted as u64;
             left -= wanted;
         }
-        self.common
-            .disk_bytes
-            .fetch_add(job.length, Ordering::Relaxed);
+        self.common.disk_bytes.add(job.length);
         Ok((BlockKind::Data, Some(summing.sum())))
     }
 
     /// Returns the file; the first call opens it.
     fn open_source_file(&self, file: u32) -> io::Result<Arc<OpenSourceFile>> {
-        let mut reading = self.lock_file_state(file);
+        let mut reading = self.files[file as usize].lock();
         if let Some(opened) = &reading.open {
             return Ok(Arc::clone(opened));
         }
@@ -139,17 +136,13 @@ impl CopySender {
         }
     }
 
-    fn lock_file_state(&self, file: u32) -> MutexGuard<'_, SourceFileState> {
-        let reading = self.files[file as usize].lock();
-        reading.unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Queues a block unless the target already has it; returns false after a halt.
     fn queue_block(
         &self,
         job: ReadJob,
         kind: BlockKind,
-        (sum, buffer): (Option<BlockSum>, BlockBuffer),
+        sum: Option<BlockSum>,
+        buffer: BlockBuffer,
         watch: &StageTimer<'_>,
     ) -> io::Result<bool> {
         let halt = &self.common.halt;
@@ -163,15 +156,11 @@ impl CopySender {
             };
             let held = self.target_blocks.held.get(&job.file);
             let ready = if held.is_some_and(|held| held.get(&job.block) == Some(&of.inner)) {
-                self.common
-                    .held_bytes
-                    .fetch_add(job.length, Ordering::Relaxed);
+                self.common.held_bytes.add(job.length);
                 going = self.common.free_buffers.push(buffer, halt);
                 None
             } else if kind == BlockKind::Hole {
-                self.common
-                    .hole_bytes
-                    .fetch_add(job.length, Ordering::Relaxed);
+                self.common.hole_bytes.add(job.length);
                 going = self.common.free_buffers.push(buffer, halt);
                 Some(SendItem::HeaderOnly(head, of.inner))
             } else {
@@ -192,7 +181,7 @@ impl CopySender {
         let size = self.source.entries[job.file as usize]
             .size_bytes
             .unwrap_or(0);
-        let mut reading = self.lock_file_state(job.file);
+        let mut reading = self.files[job.file as usize].lock();
         if let Some(sum) = sum {
             reading.sum.add_block(job.block, sum);
         }
@@ -209,12 +198,7 @@ impl CopySender {
 
     fn end_item(&self, file: u32, size: u64, sum: BlockDigest) -> SendItem {
         if self.source.entries.len() == 1 {
-            let mut held = self
-                .common
-                .file_digest
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            *held = Some(encode_hex(&sum));
+            self.common.set_file_digest(&sum);
         }
         let head = BlockHeader {
             kind: BlockKind::End,
@@ -250,9 +234,7 @@ impl CopySender {
                 });
                 sum.add_block(block, of);
                 size += filled as u64;
-                self.common
-                    .disk_bytes
-                    .fetch_add(filled as u64, Ordering::Relaxed);
+                self.common.disk_bytes.add(filled as u64);
                 let head = BlockHeader {
                     kind: BlockKind::Data,
                     file: 0,

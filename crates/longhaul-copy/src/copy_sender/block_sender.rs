@@ -22,7 +22,7 @@ impl CopySender {
                     let length = head.length as usize;
                     let front = head.encode(&common.key, &sum);
                     let moved = watch.busy(|| stream.send(buffer.with_header(&front, length)));
-                    common.moved_bytes.fetch_add(head.length, Ordering::Relaxed);
+                    common.moved_bytes.add(head.length);
                     common.free_buffers.push(buffer, &common.halt);
                     moved
                 }
@@ -88,7 +88,7 @@ impl CopySender {
             if watch.busy(|| stream.send(bytes)) == PieceOutcome::Stopped {
                 return;
             }
-            common.moved_bytes.fetch_add(head.length, Ordering::Relaxed);
+            common.moved_bytes.add(head.length);
         }
         drop(watch);
         self.send_last(stream);
@@ -98,9 +98,7 @@ impl CopySender {
     pub(super) fn discard_blocks(&self) {
         while let Some(ready) = self.ready.pop(&self.common.halt) {
             if let SendItem::Block(head, _, buffer) = ready {
-                self.common
-                    .moved_bytes
-                    .fetch_add(head.length, Ordering::Relaxed);
+                self.common.moved_bytes.add(head.length);
                 self.common.free_buffers.push(buffer, &self.common.halt);
             }
         }

@@ -27,7 +27,7 @@ pub(super) fn open_streams(
         let count = if wanted { plan.streams } else { 0 };
         (0..count)
             .map(|index| match plan.transport {
-                RunTransport::Tcp => connect_stream(target, (plan, role), to, (cookie, index)),
+                RunTransport::Tcp => connect_stream(target, plan, role, to, cookie, index),
                 RunTransport::Udp { .. } => open_udp_stream(target, plan, to, index),
             })
             .collect()
@@ -54,9 +54,11 @@ fn stream_error(tried: String, source: io::Error) -> EngineError {
 
 fn connect_stream(
     target: &TargetHost,
-    (plan, role): (&ThroughputPlan, TransferRole),
+    plan: &ThroughputPlan,
+    role: TransferRole,
     to: SocketAddr,
-    (cookie, index): (TestCookie, u32),
+    cookie: TestCookie,
+    index: u32,
 ) -> Result<DataSocket, EngineError> {
     let socket = engine::open_tcp_socket(plan, role, to, &target.bind)?;
     let opened = || -> io::Result<TcpStream> {

@@ -186,7 +186,7 @@ impl<'a> ClientTransfer<'a> {
         };
         self.capture = match self.ends.0 {
             Some(local) => {
-                RunCapture::begin((self.plan, capture), local, self.ends.1, MAX_BUFFER_BYTES)
+                RunCapture::begin(self.plan, capture, local, self.ends.1, MAX_BUFFER_BYTES)
             }
             None => RunCapture::Failed(capture_missing_caveat(
                 &io::ErrorKind::AddrNotAvailable.into(),
@@ -213,10 +213,7 @@ impl<'a> ClientTransfer<'a> {
         };
         let sockets = std::mem::take(&mut self.sockets);
         self.engines = Some(SessionEngines::start_with(
-            (heads, ending),
-            &setup,
-            start,
-            sockets,
+            heads, ending, &setup, start, sockets,
         )?);
         Ok(())
     }

@@ -50,7 +50,7 @@ pub(super) fn join_ends(
     };
     let one_way = |sends: bool, own: Option<EngineResult>, told: &[&StreamResults]| {
         let own = own.ok_or("no result from the engine of this end")?;
-        join_direction(known, sends, own, (far, told))
+        join_direction(known, sends, own, far, told)
     };
     match known.plan.direction {
         RunDirection::Forward => one_way(true, collected.sender, &forward),
@@ -66,7 +66,8 @@ fn join_direction(
     known: &JoinContext<'_>,
     forward: bool,
     own: EngineResult,
-    (far, told): (&TestResults, &[&StreamResults]),
+    far: &TestResults,
+    told: &[&StreamResults],
 ) -> Result<ThroughputObservation, String> {
     let udp = known.plan.transport != RunTransport::Tcp;
     let streams: Vec<ObservedStream> = own
@@ -75,8 +76,7 @@ fn join_direction(
         .zip(told)
         .enumerate()
         .map(|(index, (own, told))| {
-            let far =
-                build_server_stream(&own, told, (forward, udp), far.congestion_used.as_deref());
+            let far = build_server_stream(&own, told, forward, udp, far.congestion_used.as_deref());
             let (sender, receiver) = if forward { (own, far) } else { (far, own) };
             ObservedStream {
                 index: index as u32,
@@ -112,7 +112,8 @@ fn join_direction(
 fn build_server_stream(
     own: &StreamEnd,
     told: &StreamResults,
-    (receives, udp): (bool, bool),
+    receives: bool,
+    udp: bool,
     congestion: Option<&str>,
 ) -> StreamEnd {
     let lasted = |from: f64, to: f64| ((to - from).max(0.0) * 1e6).min(1e15) as u64;

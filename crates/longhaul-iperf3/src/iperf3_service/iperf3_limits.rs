@@ -123,7 +123,7 @@ impl MeteredTest<'_> {
         let Some(own) = tests.get_mut(&self.number) else {
             return Ok(());
         };
-        own.record((now, bytes), self.limit.window);
+        own.record(now, bytes, self.limit.window);
         let Some(rate) = own.bits_per_second else {
             return Ok(());
         };
@@ -141,7 +141,7 @@ impl MeteredTest<'_> {
 }
 
 impl CarriedRate {
-    fn record(&mut self, (now, bytes): (Instant, u64), window: Duration) {
+    fn record(&mut self, now: Instant, bytes: u64, window: Duration) {
         let spacing = window / MAX_READINGS;
         let last = self.readings.back().map(|(at, _)| *at);
         if last.is_some_and(|last| now.saturating_duration_since(last) < spacing) {

@@ -260,9 +260,15 @@ impl<'a> Iperf3Session<'a> {
         let Some(awaited) = granted.awaited.take() else {
             return;
         };
-        let asked = (&granted.test, &granted.plan);
         let following = self.options.observer.as_ref();
-        match RunningStreams::start(awaited, asked, (self.epoch, self.idle_rtt), following) {
+        match RunningStreams::start(
+            awaited,
+            &granted.test,
+            &granted.plan,
+            self.epoch,
+            self.idle_rtt,
+            following,
+        ) {
             Ok((flowing, started)) => {
                 self.flowing = Some(flowing);
                 if let Some(follower) = &mut self.follower {

@@ -202,8 +202,10 @@ impl<'a> RunningStreams<'a> {
     /// Starts the engines and the flow of payload. `following`: there is an observer.
     pub fn start(
         mut awaited: AwaitedStreams<'a>,
-        (test, plan): (&RequestedTest, &ThroughputPlan),
-        (epoch, idle_rtt): (Instant, Duration),
+        test: &RequestedTest,
+        plan: &ThroughputPlan,
+        epoch: Instant,
+        idle_rtt: Duration,
         following: Option<&ServerObserverConfig>,
     ) -> Result<(RunningStreams<'a>, StartedStreams), TestFault> {
         let (open, taps) = awaited.describe_streams(test);
@@ -222,7 +224,7 @@ impl<'a> RunningStreams<'a> {
             idle_rtt,
         };
         let engines =
-            SessionEngines::start_with((heads, StreamEnding::HalfClosed), &setup, start, sockets);
+            SessionEngines::start_with(heads, StreamEnding::HalfClosed, &setup, start, sockets);
         let engines = engines.map_err(|error| map_engine_error(&error))?;
         engines.go();
         let now = Instant::now();

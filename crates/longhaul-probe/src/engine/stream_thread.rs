@@ -68,7 +68,7 @@ fn run_stream(
 ) -> io::Result<()> {
     match (&shared.streams[index].socket, tools) {
         (DataSocket::Tcp(socket), StreamMemory::Send(payload)) => {
-            send_tcp(shared, index, (socket, &payload), outcome)
+            send_tcp(shared, index, socket, &payload, outcome)
         }
         (DataSocket::Tcp(socket), StreamMemory::Receive(sink)) => {
             receive_tcp(shared, index, socket, sink)
@@ -87,7 +87,8 @@ fn run_stream(
 fn send_tcp(
     shared: &EngineShared,
     index: usize,
-    (socket, payload): (&TcpStream, &Arc<MemoryRegion>),
+    socket: &TcpStream,
+    payload: &Arc<MemoryRegion>,
     outcome: &mut StreamOutcome,
 ) -> io::Result<()> {
     let (mover, caveat) = PayloadMover::new(payload, shared.spec.plan.zero_copy, &shared.defaults);
@@ -144,12 +145,14 @@ fn send_udp(shared: &EngineShared, index: usize, socket: &UdpSocket) -> io::Resu
         |bytes| bytes as usize,
     );
     let meter = CounterWriter::new(&shared.streams[index].counters, shared.clock());
-    let parts = (meter, shared.clock());
     let sender = DatagramSender::new(
         socket,
         index,
-        (rate, bytes, shared.spec.heads),
-        parts,
+        rate,
+        bytes,
+        shared.spec.heads,
+        meter,
+        shared.clock(),
         &shared.stop,
     );
     if !shared.wait_go() {
@@ -166,11 +169,13 @@ fn receive_udp(
 ) -> io::Result<()> {
     let plan = &shared.spec.plan;
     let meter = CounterWriter::new(&shared.streams[index].counters, shared.clock());
-    let parts = (meter, shared.clock());
     let receiver = DatagramReceiver::new(
         socket,
-        (plan.mode, shared.spec.heads, plan.write_bytes),
-        parts,
+        plan.mode,
+        shared.spec.heads,
+        plan.write_bytes,
+        meter,
+        shared.clock(),
         &shared.stop,
     )?;
     if !shared.wait_go() {

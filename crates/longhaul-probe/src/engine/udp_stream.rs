@@ -74,8 +74,11 @@ impl<'a> DatagramSender<'a> {
     pub fn new(
         socket: &'a UdpSocket,
         index: usize,
-        (rate, datagram_bytes, heads): (Rate, usize, DatagramFormat),
-        (meter, clock): (CounterWriter<'a>, RunClock),
+        rate: Rate,
+        datagram_bytes: usize,
+        heads: DatagramFormat,
+        meter: CounterWriter<'a>,
+        clock: RunClock,
         stop: &'a StopRule,
     ) -> DatagramSender<'a> {
         let datagram_bytes = datagram_bytes.clamp(heads.header_bytes(), MAX_DATAGRAM_BYTES);
@@ -222,8 +225,11 @@ impl<'a> DatagramReceiver<'a> {
     /// `OutOfMemory`.
     pub fn new(
         socket: &'a UdpSocket,
-        (mode, heads, asked): (ReceiveMode, DatagramFormat, Option<u64>),
-        (meter, clock): (CounterWriter<'a>, RunClock),
+        mode: ReceiveMode,
+        heads: DatagramFormat,
+        asked: Option<u64>,
+        meter: CounterWriter<'a>,
+        clock: RunClock,
         stop: &'a StopRule,
     ) -> io::Result<DatagramReceiver<'a>> {
         let batch = match mode {

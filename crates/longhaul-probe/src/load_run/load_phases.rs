@@ -41,7 +41,8 @@ impl<'a> PhaseRunner<'a> {
     pub fn new(
         target: &'a TargetHost,
         plan: &'a LoadPlan,
-        (began, probes): (Instant, &'a SharedProbes),
+        began: Instant,
+        probes: &'a SharedProbes,
     ) -> PhaseRunner<'a> {
         PhaseRunner {
             target,

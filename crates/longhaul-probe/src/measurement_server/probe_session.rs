@@ -21,7 +21,9 @@ pub(super) struct ServerProbeSession<'a> {
 
 impl<'a> ServerProbeSession<'a> {
     pub fn new(
-        (bounds, registered, slot): (ProbeBounds, SessionEntry<'a>, SessionSlot<'a>),
+        bounds: ProbeBounds,
+        registered: SessionEntry<'a>,
+        slot: SessionSlot<'a>,
         surveyor: ReverseSurveyor,
         epoch: Instant,
     ) -> ServerProbeSession<'a> {

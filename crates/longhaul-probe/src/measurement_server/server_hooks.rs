@@ -5,7 +5,7 @@ use super::pending_connections::PendingSlot;
 use super::probe_session::ServerProbeSession;
 use super::serve_event::ServeEvent;
 use super::session_log::SessionLog;
-use super::session_slots::SessionSlot;
+use super::session_slots::{SessionSlot, SessionSlots};
 use super::stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
 use super::udp_hello::{acknowledge_hello, answer_repeated_hellos, open_flow};
 use super::{RequestHandler, ServerContext, SessionPeer};
@@ -23,11 +23,10 @@ use crate::session_driver::{
     split_results,
 };
 use crate::wire::{
-    AnonymousLimits, ControlMessage, IntervalCounters, ProbeBounds, SessionAccept, SessionRequest,
-    StreamPreamble,
+    AnonymousLimits, ControlMessage, IntervalCounters, ProbeBounds, SessionAccept, SessionNonce,
+    SessionRequest, StreamPreamble,
 };
 use longhaul_capture::capture_refused_caveat;
-use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
 use std::collections::BTreeMap;
 use std::io;
@@ -127,36 +126,47 @@ impl<'a> ServerHooks<'a> {
     }
 
     fn admit(&mut self, wanted: AdmissionRequest) -> SessionInput {
-        let plan = match wanted.purpose {
-            SessionPurpose::Run(plan) => *plan,
-            SessionPurpose::Probe(bounds) => {
-                return self.admit_probes(bounds, &wanted.party, wanted.anonymous);
+        let AdmissionRequest {
+            purpose,
+            party,
+            anonymous,
+        } = wanted;
+        let host = sanitize_line(&party.host, MAX_NAME);
+        let admitted = match purpose {
+            SessionPurpose::Run(plan) => self.admit_run(*plan, host, anonymous),
+            SessionPurpose::Probe(bounds) => self.admit_probes(bounds, host, anonymous),
+        };
+        match admitted {
+            Ok(nonce) => {
+                self.pending = None;
+                SessionInput::Admitted(SessionAccept { nonce })
             }
-        };
-        let strangers = wanted.anonymous.map(|limits| limits.concurrent);
-        let slot = match self.service.slots.take(strangers) {
-            Ok(slot) => slot,
-            Err(why) => return SessionInput::NotAdmitted(why),
-        };
-        let expected = ExpectedStreams {
+            Err(refusal) => *refusal,
+        }
+    }
+
+    fn admit_run(
+        &mut self,
+        plan: ThroughputPlan,
+        host: String,
+        anonymous: Option<AnonymousLimits>,
+    ) -> Result<SessionNonce, Box<SessionInput>> {
+        let slot = take_slot(&self.service.slots, anonymous)?;
+        let registered = self.expect_streams(ExpectedStreams {
             peer: self.peer.ip(),
             streams: plan.streams,
             forward: sends_payload(SessionRole::Client, &plan),
             reverse: sends_payload(SessionRole::Server, &plan),
             udp: plan.transport != RunTransport::Tcp,
-        };
-        let registered = match self.service.expect_streams(expected) {
-            Ok(registered) => registered,
-            Err(why) => return SessionInput::Failed(why),
-        };
+        })?;
         let nonce = registered.nonce;
         self.log(ServeEvent::SessionOpened {
             peer: self.peer,
-            host: sanitize_line(&wanted.party.host, MAX_NAME),
-            anonymous: wanted.anonymous.is_some(),
+            host,
+            anonymous: anonymous.is_some(),
             what: describe_plan(&plan),
         });
-        let most_capture_bytes = match wanted.anonymous {
+        let most_capture_bytes = match anonymous {
             Some(_) => ANONYMOUS_CAPTURE_BYTES,
             None => MAX_CAPTURE_BYTES,
         };
@@ -169,8 +179,16 @@ impl<'a> ServerHooks<'a> {
             engines: None,
             _slot: slot,
         });
-        self.pending = None;
-        SessionInput::Admitted(SessionAccept { nonce })
+        Ok(nonce)
+    }
+
+    fn expect_streams(
+        &self,
+        expected: ExpectedStreams,
+    ) -> Result<SessionEntry<'a>, Box<SessionInput>> {
+        self.service
+            .expect_streams(expected)
+            .map_err(|why| Box::new(SessionInput::Failed(why)))
     }
 
     /// Starts the capture, before the peer learns where to open its streams.
@@ -184,7 +202,7 @@ impl<'a> ServerHooks<'a> {
             ));
         }
         // Packets need less space in the file than in memory.
-        RunCapture::begin((plan, capture), self.peer, self.local, 2 * most_bytes)
+        RunCapture::begin(plan, capture, self.peer, self.local, 2 * most_bytes)
     }
 
     fn collect(&mut self) -> Vec<ControlMessage> {
@@ -225,29 +243,21 @@ impl<'a> ServerHooks<'a> {
     fn admit_probes(
         &mut self,
         bounds: ProbeBounds,
-        party: &RunParty,
+        host: String,
         anonymous: Option<AnonymousLimits>,
-    ) -> SessionInput {
-        let strangers = anonymous.map(|limits| limits.concurrent);
-        let slot = match self.service.probe_slots.take(strangers) {
-            Ok(slot) => slot,
-            Err(why) => return SessionInput::NotAdmitted(why),
-        };
-        let expected = ExpectedStreams {
+    ) -> Result<SessionNonce, Box<SessionInput>> {
+        let slot = take_slot(&self.service.probe_slots, anonymous)?;
+        let registered = self.expect_streams(ExpectedStreams {
             peer: self.peer.ip(),
             streams: bounds.flows,
             forward: true,
             reverse: false,
             udp: true,
-        };
-        let registered = match self.service.expect_streams(expected) {
-            Ok(registered) => registered,
-            Err(why) => return SessionInput::Failed(why),
-        };
+        })?;
         let nonce = registered.nonce;
-        (self.service.log)(ServeEvent::SessionOpened {
+        self.service.log(ServeEvent::SessionOpened {
             peer: self.peer,
-            host: sanitize_line(&party.host, MAX_NAME),
+            host,
             anonymous: anonymous.is_some(),
             what: "probes or file copy".to_owned(),
         });
@@ -258,9 +268,7 @@ impl<'a> ServerHooks<'a> {
             control: self.control.take(),
         };
         self.probes = Some(ServerProbeSession::new(
-            (bounds, registered, slot),
-            surveyor,
-            self.epoch,
+            bounds, registered, slot, surveyor, self.epoch,
         ));
         let peer = SessionPeer {
             address: self.peer,
@@ -270,8 +278,7 @@ impl<'a> ServerHooks<'a> {
         self.handlers = handlers
             .filter_map(|handler| handler.open_session(self.service, peer))
             .collect();
-        self.pending = None;
-        SessionInput::Admitted(SessionAccept { nonce })
+        Ok(nonce)
     }
 
     fn start_request(&mut self, ask: SessionRequest) -> Option<SessionInput> {
@@ -334,6 +341,15 @@ impl<'a> ServerHooks<'a> {
         run.engines = Some(SessionEngines::start(&setup, start, sockets)?);
         Ok(SessionInput::EngineReady)
     }
+}
+
+fn take_slot(
+    slots: &SessionSlots,
+    anonymous: Option<AnonymousLimits>,
+) -> Result<SessionSlot<'_>, Box<SessionInput>> {
+    slots
+        .take(anonymous.map(|limits| limits.concurrent))
+        .map_err(|why| Box::new(SessionInput::NotAdmitted(why)))
 }
 
 /// Returns this end's role on the stream.

@@ -28,8 +28,10 @@ const MAX_WAIT: Duration = Duration::from_millis(20);
 
 /// Runs one series.
 pub(super) fn run_echoes(
-    (flow, line): (&mut SessionFlow, &mut ProbeControl),
-    (number, clock): (u32, ProbeClock),
+    flow: &mut SessionFlow,
+    line: &mut ProbeControl,
+    number: u32,
+    clock: ProbeClock,
     asked: &EchoSeriesPlan,
     stop: &AtomicBool,
     each: &mut dyn FnMut(&LoadProbe),

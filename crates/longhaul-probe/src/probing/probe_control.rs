@@ -3,10 +3,8 @@
 use super::probe_datagram::session_number;
 use crate::engine::EngineError;
 use crate::probe_error::ProbeError;
-use crate::secure::boot_proof;
 use crate::session::{
-    ClientState, RoleState, Session, SessionAction, SessionEnd, SessionInput, SessionSetup,
-    SessionState,
+    ClientState, RoleState, Session, SessionAction, SessionEnd, SessionInput, SessionState,
 };
 use crate::session_driver::{SessionDriver, SessionHooks};
 use crate::throughput::{
@@ -50,13 +48,7 @@ impl ProbeControl {
         let address = throughput::resolve_target(target)?;
         let connection = connect_control(target, address)?;
         let initiator = initiator_party(connection.local);
-        let setup = SessionSetup {
-            token,
-            exporter: *connection.channel.exporter(),
-            party: initiator.clone(),
-            boot_proof: boot_proof(connection.channel.exporter()),
-            same_address: connection.local.map(|local| local.ip()) == Some(address.ip()),
-        };
+        let setup = connection.session_setup(token, initiator.clone(), address);
         let epoch = Instant::now();
         let mut line = ProbeControl {
             hooks: ProbeControlHooks {

@@ -61,8 +61,11 @@ impl ProbeServer {
         let moved = Arc::new(AtomicU64::new(0));
         let worker = ProbeServerWorker::new(
             setup,
-            (asks, answer),
-            (Arc::clone(&wake), Arc::clone(&stop), Arc::clone(&moved)),
+            asks,
+            answer,
+            Arc::clone(&wake),
+            Arc::clone(&stop),
+            Arc::clone(&moved),
         )?;
         let thread = std::thread::Builder::new()
             .name("probes".to_owned())
@@ -130,8 +133,11 @@ struct ProbeServerWorker {
 impl ProbeServerWorker {
     fn new(
         setup: ProbeServerSetup,
-        (asks, answers): (Receiver<SessionRequest>, SyncSender<SessionReply>),
-        (wake, stop, moved): (Arc<OwnedFd>, Arc<AtomicBool>, Arc<AtomicU64>),
+        asks: Receiver<SessionRequest>,
+        answers: SyncSender<SessionReply>,
+        wake: Arc<OwnedFd>,
+        stop: Arc<AtomicBool>,
+        moved: Arc<AtomicU64>,
     ) -> io::Result<ProbeServerWorker> {
         let clock = ProbeClock::new(setup.epoch);
         let mut headers = 0;
@@ -265,7 +271,8 @@ impl ProbeServerWorker {
             describe_sent_train(
                 train.index,
                 &shot.sent_ns,
-                (shot.micro_burst_packets, shot.spoilt),
+                shot.micro_burst_packets,
+                shot.spoilt,
             )
         });
         SessionReply::Sent(SentTrains {
@@ -292,7 +299,8 @@ const NO_FLOW: &str = "this session has no UDP flow";
 pub(super) fn describe_sent_train(
     index: u32,
     sent_ns: &[u64],
-    (micro_burst_packets, spoilt): (u32, Option<String>),
+    micro_burst_packets: u32,
+    spoilt: Option<String>,
 ) -> SentTrain {
     let times: Vec<_> = sent_ns.iter().copied().map(Some).collect();
     SentTrain {

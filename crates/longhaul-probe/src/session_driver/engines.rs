@@ -80,13 +80,14 @@ impl SessionEngines {
         start: EngineStart,
         sockets: SessionSockets,
     ) -> Result<SessionEngines, EngineError> {
-        let ours = (DatagramFormat::Longhaul, StreamEnding::HalfClosed);
-        SessionEngines::start_with(ours, setup, start, sockets)
+        let (heads, ending) = (DatagramFormat::Longhaul, StreamEnding::HalfClosed);
+        SessionEngines::start_with(heads, ending, setup, start, sockets)
     }
 
     /// Starts the engines with the datagram format and the stream ending of another wire protocol.
     pub fn start_with(
-        (heads, ending): (DatagramFormat, StreamEnding),
+        heads: DatagramFormat,
+        ending: StreamEnding,
         setup: &EngineSetup,
         start: EngineStart,
         sockets: SessionSockets,

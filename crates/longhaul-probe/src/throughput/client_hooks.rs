@@ -48,7 +48,8 @@ impl<'a> ClientHooks<'a> {
     pub fn new(
         target: &'a TargetHost,
         plan: &'a ThroughputPlan,
-        (local, address): (Option<SocketAddr>, SocketAddr),
+        local: Option<SocketAddr>,
+        address: SocketAddr,
         epoch: Instant,
         watch: &'a mut dyn FnMut(&ThroughputProgress),
     ) -> Self {
@@ -118,8 +119,7 @@ impl<'a> ClientHooks<'a> {
         };
         self.capture = match self.local {
             Some(local) => {
-                let asked = (self.plan, capture);
-                RunCapture::begin(asked, local, self.address, MAX_BUFFER_BYTES)
+                RunCapture::begin(self.plan, capture, local, self.address, MAX_BUFFER_BYTES)
             }
             None => RunCapture::Failed(capture_missing_caveat(
                 &io::ErrorKind::AddrNotAvailable.into(),

@@ -3,7 +3,11 @@
 use super::{AddressFamily, TargetHost};
 use crate::engine::{self, ConnectingSocket, TransferRole};
 use crate::probe_error::ProbeError;
-use crate::secure::{ChannelError, ControlChannel, TlsHandshake, client_config};
+use crate::secure::{
+    AuthToken, ChannelError, ControlChannel, TlsHandshake, boot_proof, client_config,
+};
+use crate::session::SessionSetup;
+use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_sys::{listening_socket, sockopt};
 use std::io;
@@ -16,6 +20,24 @@ pub const DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct TlsControlConnection {
     pub channel: ControlChannel,
     pub local: Option<SocketAddr>,
+}
+
+impl TlsControlConnection {
+    /// Returns the setup of a session on this connection.
+    pub fn session_setup(
+        &self,
+        token: Option<AuthToken>,
+        party: RunParty,
+        server: SocketAddr,
+    ) -> SessionSetup {
+        SessionSetup {
+            token,
+            exporter: *self.channel.exporter(),
+            party,
+            boot_proof: boot_proof(self.channel.exporter()),
+            same_address: self.local.map(|local| local.ip()) == Some(server.ip()),
+        }
+    }
 }
 
 /// Resolves the target to its first address of the requested family.
