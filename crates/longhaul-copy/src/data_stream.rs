@@ -2,6 +2,7 @@
 //! that a silent peer blocks no thread after the session has ended.
 
 use super::stage_queue::CopyHalt;
+use longhaul_probe::engine::is_socket_timeout;
 use longhaul_sys::tcp_transfer;
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -43,7 +44,7 @@ impl<'a> DataStream<'a> {
             }
             match self.stream.write(bytes) {
                 Ok(count) => bytes = &bytes[count..],
-                Err(error) if is_poll_timeout(&error) => {}
+                Err(error) if is_socket_timeout(&error) => {}
                 Err(error) => {
                     self.halt
                         .fail_lost(format!("cannot send on a data connection: {error}"));
@@ -69,7 +70,7 @@ impl<'a> DataStream<'a> {
                     return PieceOutcome::Stopped;
                 }
                 Ok(count) => filled += count,
-                Err(error) if is_poll_timeout(&error) => {}
+                Err(error) if is_socket_timeout(&error) => {}
                 Err(error) => {
                     self.halt
                         .record_lost(format!("cannot receive on a data connection: {error}"));
@@ -79,9 +80,4 @@ impl<'a> DataStream<'a> {
         }
         PieceOutcome::Complete
     }
-}
-
-fn is_poll_timeout(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }

@@ -2,6 +2,7 @@
 //! requests, so that long file operations do not stop the session's heartbeats.
 
 use crate::block_header::BlockKey;
+use crate::server_files::NOTHING_SERVED;
 use crate::{FilesRoot, ServerFiles, connection_plan};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_probe::engine::{self, TransferRole as Flow};
@@ -270,9 +271,6 @@ impl FilesSession<'_> {
         Ok(all.then(|| std::mem::take(&mut connections.open)))
     }
 }
-
-const NOTHING_SERVED: &str =
-    "the server serves no files; serve a folder with `longhaul serve --files DIR`";
 
 fn to_answer_input(done: Result<FilesReply, String>) -> SessionInput {
     SessionInput::Answer(Box::new(match done {

@@ -204,7 +204,7 @@ impl ServerFiles {
 }
 
 const OUT_OF_ORDER: &str = "this request is not possible now";
-const NOTHING_SERVED: &str =
+pub(crate) const NOTHING_SERVED: &str =
     "the server serves no files; serve a folder with `longhaul serve --files DIR`";
 
 fn open_root(root: &FilesRoot) -> Result<ConfinedDir, String> {

@@ -48,8 +48,8 @@ pub use engine_error::EngineError;
 pub use numbered_header::{CounterWidth, NumberedHeader};
 pub use payload_pattern::payload_byte;
 pub use sockets::{
-    ConnectingSocket, DataSocket, LocalBind, limit_window, open_tcp_socket, open_udp_socket,
-    prepare_accepted, prepare_udp_socket,
+    ConnectingSocket, DataSocket, LocalBind, is_socket_timeout, limit_window, open_tcp_socket,
+    open_udp_socket, prepare_accepted, prepare_udp_socket,
 };
 pub(crate) use tcp_readings::convert_tcp_options;
 

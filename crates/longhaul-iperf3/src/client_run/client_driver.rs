@@ -4,6 +4,7 @@ use super::client_protocol::{ClientAction, ClientInput, ClientProtocol, ClientSt
 use super::client_test_end::ClientTestEnd;
 use super::client_transfer::ClientTransfer;
 use crate::iperf3_messages::TestCookie;
+use longhaul_probe::engine::is_socket_timeout;
 use longhaul_probe::session_driver::TRANSFER_POLL;
 use longhaul_sys::tcp_info;
 use std::collections::VecDeque;
@@ -43,7 +44,7 @@ impl ClientDriver<'_, '_> {
             let closed = match self.receive(&mut bytes) {
                 Ok(0) => self.feed(ClientInput::Cut("closed by the server".to_owned())),
                 Ok(count) => self.feed(ClientInput::Bytes(&bytes[..count])),
-                Err(error) if is_timeout(&error) => self.feed(ClientInput::Tick),
+                Err(error) if is_socket_timeout(&error) => self.feed(ClientInput::Tick),
                 Err(error) => self.feed(ClientInput::Cut(error.to_string())),
             };
             let closed = closed.or_else(|| self.poll_transfer());
@@ -137,9 +138,4 @@ impl ClientDriver<'_, '_> {
         self.control.set_write_timeout(Some(SEND_TIMEOUT))?;
         self.control.write_all(bytes)
     }
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }

@@ -14,6 +14,7 @@ use crate::server_protocol::{
     ServerAction, ServerInput, ServerProtocol, ServerStep, ServerTestEnd,
 };
 use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_probe::engine::is_socket_timeout;
 use longhaul_probe::measurement_server::{
     AnonymousLimits, NewConnection, PendingSlot, ServeEvent, ServerContext, SessionSlot,
 };
@@ -154,7 +155,7 @@ impl<'a> Iperf3Session<'a> {
         match heard.and_then(|()| self.stream.read(bytes)) {
             Ok(0) => self.feed(ServerInput::Gone("it closed the connection".to_owned())),
             Ok(count) => self.feed(ServerInput::Bytes(&bytes[..count])),
-            Err(error) if is_timeout(&error) => {}
+            Err(error) if is_socket_timeout(&error) => {}
             Err(error) => self.feed(ServerInput::Gone(error.to_string())),
         }
     }
@@ -287,9 +288,4 @@ fn anonymous_limits(
 ) -> Option<AnonymousLimits> {
     let stranger = options.users.is_none() && !options.limits.anonymous_unlimited;
     service.options().anonymous.filter(|_| stranger)
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }

@@ -266,3 +266,9 @@ fn set_dscp(
     sockopt::set_dscp(socket, dscp, peer)
         .map_err(|source| EngineError::new(format!("set DSCP {dscp}"), source))
 }
+
+/// Returns whether a call on a socket with a timeout may be repeated.
+pub fn is_socket_timeout(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}

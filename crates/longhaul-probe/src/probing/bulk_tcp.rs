@@ -3,6 +3,7 @@
 //! For servers that do not cooperate: only the bytes that their kernel acknowledges are known, not
 //! what the program reads.
 
+use crate::engine::is_socket_timeout;
 use crate::engine::{self, TransferRole, payload_byte};
 use crate::probe_error::ProbeError;
 use crate::throughput::{TargetHost, initiator_party, resolve_target};
@@ -126,15 +127,10 @@ fn write_and_sample(
         let mut writing: &TcpStream = stream;
         match writing.write(&payload[..count]) {
             Ok(written) => left -= written as u64,
-            Err(error) if is_write_timeout(&error) => {}
+            Err(error) if is_socket_timeout(&error) => {}
             Err(error) => return Some(describe_early_end(stream, &error)),
         }
     }
-}
-
-fn is_write_timeout(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
 /// Services that reject bulk data often answer before they close; the answer's text is ignored.
