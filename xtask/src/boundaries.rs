@@ -19,12 +19,12 @@ struct AllowedDependencies {
 
 /// The shipped crates.
 const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
-    allow("longhaul-model", &[], Some(&["serde"])),
-    allow("longhaul-analysis", &["longhaul-model"], Some(&[])),
+    allow("longhaul-model", &[], Some(&["serde", "utoipa"])),
+    allow("longhaul-analysis", &["longhaul-model"], Some(&["jiff"])),
     allow(
         "longhaul-history",
         &["longhaul-model", "longhaul-analysis"],
-        Some(&[]),
+        Some(&["jiff"]),
     ),
     allow(
         "longhaul-import",

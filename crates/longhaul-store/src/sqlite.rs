@@ -43,15 +43,15 @@ use rusqlite::{Transaction, TransactionBehavior};
 impl HistoryStore for Archive {
     fn append_runs(&mut self, runs: &[IncomingRun]) -> Result<IngestResult, StoreError> {
         ingest_limits::check_runs(runs)?;
-        self.write_with_names("store the runs", |to, with| {
-            run_ingest::ingest_runs(to, runs, with)
+        self.write_with_names("store the runs", |to, outbox, names| {
+            run_ingest::ingest_runs(to, runs, outbox, names)
         })
     }
 
     fn add_planned(&mut self, due: &[PlannedRun]) -> Result<u64, StoreError> {
         ingest_limits::check_planned(due)?;
-        self.write_with_names("store planned runs", |to, with| {
-            planned_table::insert_planned(to, due, with)
+        self.write_with_names("store planned runs", |to, outbox, names| {
+            planned_table::insert_planned(to, due, outbox, names)
         })
     }
 
@@ -79,14 +79,14 @@ impl HistoryStore for Archive {
 
     fn receive(&mut self, delivery: &AgentDelivery) -> Result<IngestResult, StoreError> {
         let texts = delivery.validate()?;
-        self.write_with_names("store the batch of an agent", |to, (outbox, names)| {
+        self.write_with_names("store the batch of an agent", |to, outbox, names| {
             let planned: Vec<PlannedRun> = delivery
                 .planned
                 .iter()
                 .map(|row| row.planned.clone())
                 .collect();
-            planned_table::insert_planned(to, &planned, (outbox, &mut *names))?;
-            let landed = run_ingest::ingest_runs(to, &delivery.runs, (outbox, &mut *names))?;
+            planned_table::insert_planned(to, &planned, outbox, names)?;
+            let landed = run_ingest::ingest_runs(to, &delivery.runs, outbox, names)?;
             for row in &delivery.planned {
                 if let Some(outcome) = &row.outcome {
                     planned_table::record_outcome(to, &row.planned.id, outcome, outbox)?;
@@ -256,12 +256,12 @@ impl Archive {
     fn write_with_names<T>(
         &mut self,
         doing: &'static str,
-        work: impl FnOnce(&Transaction<'_>, (OutboxWriter, &mut NameIds)) -> rusqlite::Result<T>,
+        work: impl FnOnce(&Transaction<'_>, OutboxWriter, &mut NameIds) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let outbox = self.outbox_writer();
         // If the transaction fails, the cache is dropped and filled again.
         let mut names = std::mem::take(&mut self.name_ids);
-        let done = self.write(doing, |to| work(to, (outbox, &mut names)))?;
+        let done = self.write(doing, |to| work(to, outbox, &mut names))?;
         self.name_ids = names.limit_size();
         Ok(done)
     }

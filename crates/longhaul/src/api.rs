@@ -85,7 +85,8 @@ pub async fn serve_api(
         stop.clone(),
     ));
     let ended = http_server::serve_connections(
-        (listener, tls_config),
+        listener,
+        tls_config,
         api_router::build_router(shared),
         stop,
     )

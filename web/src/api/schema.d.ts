@@ -308,11 +308,16 @@ export interface components {
             /** @description UTC, RFC 3339. */
             started_at: string;
         };
-        /** @description An advised action, its place, and the expected result. */
+        /** @description A remedy, with its place and its expected effect. */
         Advice: {
+            /** @description A command to paste, if there is one. */
             command?: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Expected goodput after the change, if it can be predicted.
+             */
             expected_bps?: number;
+            /** @description `sender`, `receiver`, `initiator`, `path`. */
             place: string;
             text: string;
         };
@@ -343,7 +348,7 @@ export interface components {
             /** @description The name of the database. */
             kind: string;
         };
-        /** @description Values of a time span, aggregated. */
+        /** @description All points of a time span, summarized. */
         Bucket: {
             /**
              * Format: int64
@@ -360,7 +365,7 @@ export interface components {
             min: number;
             /**
              * Format: int32
-             * @description The number of runs with a value.
+             * @description Runs that gave a value.
              */
             samples: number;
         };
@@ -376,15 +381,18 @@ export interface components {
             /** @description The failed operation and the reason. */
             text: string;
         };
-        /**
-         * @description A lasting change of one quantity of one pair. The id stays the same if the change point moves a
-         *     little.
-         */
+        /** @description One change. Its id is stable when later values shift its time a little. */
         Event: {
             after: components["schemas"]["Level"];
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Time of the agent's first announcement.
+             */
             announced_at_us: number;
-            /** Format: double */
+            /**
+             * Format: double
+             * @description Autocorrelation of the values, which weakens the evidence.
+             */
             autocorrelation: number;
             before: components["schemas"]["Level"];
             /** @description The change lies between the last value before it and the first one after it. */
@@ -392,19 +400,19 @@ export interface components {
                 number,
                 number
             ];
-            /** @description The most likely cause first; empty if none was found. */
+            /** @description Causes, the most likely first; empty: no cause was found. */
             causes?: components["schemas"]["Finding"][];
             /**
              * Format: double
-             * @description `after` divided by `before`; absent if `before` is zero.
+             * @description `after` / `before`; absent if `before` is zero.
              */
             change_ratio?: number;
-            /** @description Run ids of measurements that this event requested. */
+            /** @description Run ids of follow-up measurements. */
             follow_ups?: string[];
             id: string;
             pair: components["schemas"]["Pair"];
             quantity: components["schemas"]["Quantity"];
-            /** @description The event that restored the level. */
+            /** @description The event that brought the level back. */
             recovered_by?: string;
             /** @description Other paths that changed at the same time, and what they share. */
             scope?: string;
@@ -414,17 +422,18 @@ export interface components {
              */
             score: number;
             state: components["schemas"]["State"];
-            /** @description Things that did not change, as sentences. */
+            /** @description Sentences about what did not change. */
             unchanged?: string[];
         };
-        /** @description A cause, with the evidence for and against, and advice. */
+        /** @description A problem of the path or of a host, with the evidence for and against it and advice. */
         Finding: {
             advice: components["schemas"]["Advice"][];
-            /** @description A stable code. */
+            /** @description A stable word: `receive_window`, `policer`, `deep_queue`, `short_run`, … */
             cause: string;
             /** Format: double */
             confidence_ratio: number;
             contradicts: string[];
+            /** @description One sentence that includes the numbers. */
             summary: string;
             supports: string[];
         };
@@ -452,8 +461,8 @@ export interface components {
              */
             value?: number;
         };
-        /** @description First and last TTL of the hops that differ; absent if this side has no such hops. */
         HopRange: {
+            /** @description First and last TTL in this route; absent: no hops of this route correspond. */
             here?: [
                 number,
                 number
@@ -519,14 +528,17 @@ export interface components {
          * @enum {string}
          */
         Kind: "throughput" | "scan" | "host" | "predict" | "path" | "available" | "load" | "imported" | "copy";
-        /** @description Values between two changes, in the unit of the quantity. */
+        /** @description Values between two changes. */
         Level: {
             /**
              * Format: double
-             * @description Median absolute deviation.
+             * @description Median absolute deviation from the median, in the same unit.
              */
             deviation: number;
-            /** Format: double */
+            /**
+             * Format: double
+             * @description Median, in the unit of the quantity.
+             */
             median: number;
             /** Format: int32 */
             samples: number;
@@ -599,15 +611,18 @@ export interface components {
         Point: {
             /**
              * Format: int64
-             * @description Start of the run.
+             * @description Start of the run, since 1970-01-01T00:00:00Z.
              */
             at_us: number;
-            /** Format: double */
+            /**
+             * Format: double
+             * @description In the unit of the quantity.
+             */
             value: number;
         };
         /**
-         * @description The quantity of a series: `goodput`, `available`, `capacity` in bit/s; `rtt_floor` in us;
-         *     `loss`, `retransmits` as ratios; `hops` as a count.
+         * @description The quantity of a series, with one value per run and direction: `goodput`, `available`,
+         *     `capacity` in bit/s; `rtt_floor` in us; `loss`, `retransmits` as ratios; `hops` as a count.
          * @enum {string}
          */
         Quantity: "goodput" | "available" | "capacity" | "rtt_floor" | "loss" | "retransmits" | "hops";
@@ -712,7 +727,7 @@ export interface components {
             quantity: components["schemas"]["Quantity"];
         };
         /**
-         * @description The state of a change.
+         * @description The state of an event.
          * @enum {string}
          */
         State: "suspected" | "confirmed" | "withdrawn" | "recovered";

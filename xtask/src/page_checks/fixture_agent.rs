@@ -226,11 +226,11 @@ fn load_report_runs() -> Result<Vec<IncomingRun>, String> {
             let Ok(value) = serde_json::from_str::<Value>(&text) else {
                 continue;
             };
-            let started_at = value["run"]["started_at"].as_str();
-            let Some(Ok(at)) = started_at.map(str::parse::<jiff::Timestamp>) else {
+            let started = value["run"]["started_at"].as_str();
+            let started = started.and_then(|it| it.parse::<jiff::Timestamp>().ok());
+            let Some(at_us) = started.map(|it| it.as_microsecond()) else {
                 continue;
             };
-            let at_us = at.as_microsecond();
             let Ok(mut run) = IncomingRun::from_json(value.to_string(), at_us) else {
                 continue;
             };

@@ -63,17 +63,8 @@ pub fn track_level(steps: &[TrackingStep]) -> Option<BoundedValue> {
 
 /// Parses a UTC time such as `2026-01-31T12:00:00Z` into minutes since 1970.
 pub fn parse_unix_minutes(rfc3339: &str) -> Option<f64> {
-    let number = |from: usize, to: usize| rfc3339.get(from..to)?.parse::<i64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    // Days from the civil calendar; the year starts in March, so that leap days come last.
-    let shifted = if month > 2 { year } else { year - 1 };
-    let era = shifted.div_euclid(400);
-    let of_era = shifted - era * 400;
-    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    let day_of_era = of_era * 365 + of_era / 4 - of_era / 100 + day_of_year;
-    let days = era * 146_097 + day_of_era - 719_468;
-    Some((days * 1440 + hour * 60 + minute) as f64 + second as f64 / 60.0)
+    let time: jiff::Timestamp = rfc3339.parse().ok()?;
+    Some(time.as_second() as f64 / 60.0)
 }
 
 #[cfg(test)]

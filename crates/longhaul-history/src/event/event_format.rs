@@ -83,32 +83,18 @@ pub fn format_change(ratio: f64) -> String {
 
 /// Formats a time: `2003-06-11 22:45 UTC`.
 pub fn format_time(us: i64) -> String {
-    let minutes = us.div_euclid(60_000_000);
-    let (hour, minute) = (
-        minutes.div_euclid(60).rem_euclid(24),
-        minutes.rem_euclid(60),
-    );
-    format!("{} {hour:02}:{minute:02} UTC", format_date(us))
+    format_utc(us, "%Y-%m-%d %H:%M UTC")
 }
 
-/// Formats a date: `2003-06-11`. Gregorian calendar, by eras of 400 years that begin in March.
+/// Formats a date: `2003-06-11`.
 pub fn format_date(us: i64) -> String {
-    const DAY_US: i64 = 86_400_000_000;
-    const ERA_DAYS: i64 = 146_097;
-    // Day 0 is the first of March of the year 0.
-    let days = us.div_euclid(DAY_US) + 719_468;
-    let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
-    let year_of_era = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day_of_month:02}")
+    format_utc(us, "%Y-%m-%d")
+}
+
+/// A time beyond the calendar of jiff is shown as 1970.
+fn format_utc(us: i64, format: &str) -> String {
+    let time = jiff::Timestamp::from_microsecond(us).unwrap_or_default();
+    time.strftime(format).to_string()
 }
 
 /// Formats the time of a change as far as it is known: `between 2003-06-11 22:45 and 23:10 UTC`.

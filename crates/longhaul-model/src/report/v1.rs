@@ -95,6 +95,8 @@ pub enum AnyReport {
     Copy(Box<CopyReport>),
 }
 
+/// The kinds of report v1.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Kind))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportKind {
@@ -169,6 +171,7 @@ pub struct RunParty {
 }
 
 /// A problem of the path or of a host, with the evidence for and against it and advice.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Finding))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReportFinding {
     /// A stable word: `receive_window`, `policer`, `deep_queue`, `short_run`, …
@@ -182,6 +185,7 @@ pub struct ReportFinding {
 }
 
 /// A remedy, with its place and its expected effect.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Advice))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FindingAdvice {
     /// `sender`, `receiver`, `initiator`, `path`.

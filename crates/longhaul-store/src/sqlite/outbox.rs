@@ -12,6 +12,7 @@ use crate::store_error::StoreError;
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::series::HostPair;
 use rusqlite::{OptionalExtension, Transaction, params};
+use serde::{Deserialize, Serialize};
 
 const RUN: i64 = 0;
 const PLANNED: i64 = 1;
@@ -29,7 +30,7 @@ pub(super) struct OutboxWriter {
 impl OutboxWriter {
     pub fn run(self, to: &Transaction<'_>, run: &IncomingRun) -> rusqlite::Result<()> {
         let near = run.near.as_deref();
-        self.put(to, (RUN, &run.run.id), run.at_us, run.report.len(), near)
+        self.put(to, RUN, &run.run.id, run.at_us, run.report.len(), near)
     }
 
     pub fn planned(self, to: &Transaction<'_>, id: &str) -> rusqlite::Result<()> {
@@ -39,7 +40,7 @@ impl OutboxWriter {
         let due_us = to
             .prepare_cached("SELECT due_us FROM planned WHERE id = ?1")?
             .query_row([id], |row| row.get(0))?;
-        self.put(to, (PLANNED, id), due_us, PLANNED_BYTES, None)
+        self.put(to, PLANNED, id, due_us, PLANNED_BYTES, None)
     }
 
     pub fn event(
@@ -48,13 +49,14 @@ impl OutboxWriter {
         event: &ChangeEvent,
         bytes: usize,
     ) -> rusqlite::Result<()> {
-        self.put(to, (EVENT, &event.id), event.announced_at_us, bytes, None)
+        self.put(to, EVENT, &event.id, event.announced_at_us, bytes, None)
     }
 
     fn put(
         self,
         to: &Transaction<'_>,
-        (kind, id): (i64, &str),
+        kind: i64,
+        id: &str,
         at_us: i64,
         bytes: usize,
         near: Option<&str>,
@@ -109,9 +111,10 @@ pub struct OutgoingBatch {
 }
 
 /// An item that the receiver rejected.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedEntry {
     pub place: i64,
+    #[serde(default)]
     pub why: String,
 }
 

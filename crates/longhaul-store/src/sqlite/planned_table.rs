@@ -19,7 +19,8 @@ const SELECT: &str = "SELECT planned.id, due_us, measurement, state, run, reason
 pub fn insert_planned(
     to: &Transaction<'_>,
     planned: &[PlannedRun],
-    (outbox, names): (OutboxWriter, &mut NameIds),
+    outbox: OutboxWriter,
+    names: &mut NameIds,
 ) -> rusqlite::Result<u64> {
     let mut new = 0;
     let mut insert = to.prepare_cached(

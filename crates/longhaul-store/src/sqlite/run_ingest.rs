@@ -30,7 +30,8 @@ enum InsertOutcome {
 pub fn ingest_runs(
     to: &Transaction<'_>,
     runs: &[IncomingRun],
-    (outbox, names): (OutboxWriter, &mut NameIds),
+    outbox: OutboxWriter,
+    names: &mut NameIds,
 ) -> rusqlite::Result<IngestResult> {
     let mut landed = IngestResult::default();
     let mut values = Vec::new();

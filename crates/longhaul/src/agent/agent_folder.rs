@@ -6,6 +6,8 @@
 
 use crate::command_failure::{ARCHIVE, CommandFailure, HOST};
 use longhaul_model::splitmix::SplitMix64;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
@@ -108,6 +110,19 @@ pub fn read_small_file(path: &Path, bytes_max: u64) -> io::Result<Option<String>
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Loads a small JSON file of the agent's folder. An absent or unreadable one is `None`.
+pub fn load_json<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Option<T> {
+    let text = read_small_file(path, bytes_max).ok()??;
+    serde_json::from_str(&text).ok()
+}
+
+/// Saves a JSON file. If the disk is full, its content is lost at the next restart.
+pub fn save_json(path: &Path, value: &impl Serialize) {
+    if let Ok(text) = serde_json::to_string(value) {
+        let _ = replace_file(path, &text);
     }
 }
 

@@ -46,7 +46,7 @@ impl AgentLog {
     }
 
     /// Logs missed runs of one job with the same reason.
-    pub fn runs_missed(self, key: &JobKey, runs: usize, (word, why): (&str, &str)) {
+    pub fn runs_missed(self, key: &JobKey, runs: usize, word: &str, why: &str) {
         let value = json!({
             "event": "missed", "measurement": *key.measure, "from": *key.from, "to": *key.to,
             "runs": runs, "reason": word,
@@ -81,7 +81,7 @@ impl AgentLog {
     /// Logs something that needs attention.
     pub fn warn(self, text: &str) {
         self.write_line(
-            &format!("error: {text}"),
+            &format!("warning: {text}"),
             json!({"event": "trouble", "text": text}),
         );
     }

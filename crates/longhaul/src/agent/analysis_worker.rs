@@ -201,7 +201,8 @@ impl AnalysisThread {
         let now_us = clocks::read_wall_us();
         let points = detector_series::read_detector_points(
             &*self.archive,
-            (pair, quantity),
+            pair,
+            quantity,
             &options,
             now_us,
         )?;

@@ -74,7 +74,7 @@ impl EventLoop {
         let notes = self.schedule.take_notes();
         if !notes.is_empty() {
             self.pending_runs
-                .record_notes(notes, (&self.state, &self.writer, self.log));
+                .record_notes(notes, &self.state, &self.writer, self.log);
         }
         let mut figures = self.state.counters.write();
         figures.runs = self.schedule.run_counts();
@@ -217,7 +217,7 @@ impl EventLoop {
                 let file = self.state.file();
                 let asked =
                     self.follow_ups
-                        .request_runs(&event, &wanted, &file, (&mut self.schedule, now));
+                        .request_runs(&event, &wanted, &file, &mut self.schedule, now);
                 for text in asked {
                     self.log.info(&text);
                 }

@@ -71,7 +71,8 @@ pub fn has_export_destination(file: &WatchFile) -> bool {
 pub fn spawn_export(
     state: Arc<SharedState>,
     archive: PathBuf,
-    (log, spool): (AgentLog, OutboxLimit),
+    log: AgentLog,
+    spool: OutboxLimit,
     mut stop: watch::Receiver<bool>,
 ) -> JoinHandle<()> {
     let sender = BatchSender::new(state, archive, log, spool);

@@ -7,22 +7,26 @@ use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::report::v1::{AnyReport, ReportKind, ThroughputReport};
 use longhaul_store::StoreError;
 use longhaul_store::history_store::{IncomingRun, SeriesReading, run_of};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 /// The caveat code of a report that its own program could not store.
 const NOT_ARCHIVED: &str = "not_archived";
 
 /// The identity of a run by the names of the watch file. Stored next to its result, so that a later
 /// process can archive it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOwner {
+    #[serde(rename = "planned")]
     pub planned_id: String,
     pub measure: String,
     /// The agent that started the run.
+    #[serde(rename = "near")]
     pub agent: String,
     /// `None` for an audit.
+    #[serde(rename = "far")]
     pub target: Option<String>,
     /// True if the target sends; only for runs with a single direction.
+    #[serde(rename = "back")]
     pub reverse: bool,
 }
 
@@ -35,26 +39,6 @@ impl RunOwner {
             target: job.target.as_ref().map(ToString::to_string),
             reverse: job.is_reverse(),
         }
-    }
-
-    pub fn to_json(&self) -> String {
-        json!({
-            "planned": self.planned_id, "measure": self.measure,
-            "near": self.agent, "far": self.target, "back": self.reverse,
-        })
-        .to_string()
-    }
-
-    pub fn parse(text: &str) -> Option<RunOwner> {
-        let value: Value = serde_json::from_str(text).ok()?;
-        let word = |key: &str| Some(value[key].as_str()?.to_owned());
-        Some(RunOwner {
-            planned_id: word("planned")?,
-            measure: word("measure")?,
-            agent: word("near")?,
-            target: word("far"),
-            reverse: value["back"].as_bool()?,
-        })
     }
 
     /// Returns the pair in the direction of the payload.
@@ -213,6 +197,7 @@ fn count_transfer_bytes(report: &ThroughputReport) -> u64 {
 mod tests {
     use super::*;
     use longhaul_model::report::v1::quantity::PathQuantity;
+    use serde_json::{Value, json};
 
     const BULK: &str = include_str!("../../../../fixtures/reports/slac-daresbury-window.json");
     const PATH: &str = include_str!("../../../../fixtures/reports/path-sanjose-lulea.json");
@@ -287,8 +272,9 @@ mod tests {
                 target: far,
                 ..owner(back)
             };
-            assert_eq!(RunOwner::parse(&owner.to_json()), Some(owner));
+            let text = serde_json::to_string(&owner).expect("JSON");
+            assert_eq!(serde_json::from_str::<RunOwner>(&text).ok(), Some(owner));
         }
-        assert_eq!(RunOwner::parse("{}"), None);
+        assert!(serde_json::from_str::<RunOwner>("{}").is_err());
     }
 }

@@ -44,7 +44,8 @@ impl FollowUpRequests {
         event: &ChangeEvent,
         wanted: &[FollowUpMeasurement],
         file: &WatchFile,
-        (schedule, now): (&mut RunSchedule, ClockTimes),
+        schedule: &mut RunSchedule,
+        now: ClockTimes,
     ) -> Vec<String> {
         let mut told = Vec::new();
         self.drop_expired(now, file.detect.time_factor.unwrap_or(1));
@@ -140,7 +141,7 @@ fn find_or_build_job(
     let far = file.hosts.iter().position(|host| host.name == *far)?;
     let measure = build_measure(measurement);
     let turns = MeshTurns::from_file(file);
-    let job = measure_jobs::build_single_job(file, turns.as_ref(), measure, (far, back));
+    let job = measure_jobs::build_single_job(file, turns.as_ref(), measure, far, back);
     Some(Arc::new(job))
 }
 

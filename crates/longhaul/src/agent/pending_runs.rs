@@ -27,7 +27,9 @@ impl PendingRuns {
     pub fn record_notes(
         &mut self,
         notes: Vec<ScheduleNote>,
-        (state, writer, log): (&SharedState, &ArchiveWriter, AgentLog),
+        state: &SharedState,
+        writer: &ArchiveWriter,
+        log: AgentLog,
     ) {
         let mut noted = Vec::new();
         let mut missed: BTreeMap<(JobKey, MissedReason), usize> = BTreeMap::new();
@@ -58,7 +60,7 @@ impl PendingRuns {
             }
         }
         for ((key, reason), runs) in missed {
-            log.runs_missed(&key, runs, (reason.word(), &reason.to_string()));
+            log.runs_missed(&key, runs, reason.word(), &reason.to_string());
         }
         if !noted.is_empty() && writer.queue_updates(noted) > 0 {
             log.warn(

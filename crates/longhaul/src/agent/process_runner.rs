@@ -83,8 +83,7 @@ impl SpoolFiles {
     }
 
     pub fn read_owner(&self) -> Option<RunOwner> {
-        let text = agent_folder::read_small_file(&self.owner, STDERR_TAIL_BYTES).ok()??;
-        RunOwner::parse(&text)
+        agent_folder::load_json(&self.owner, STDERR_TAIL_BYTES)
     }
 
     /// Returns whether the process is still alive.
@@ -103,7 +102,7 @@ impl SpoolFiles {
 
     /// Creates the files. The report file is preallocated and locked.
     fn create(&self, owner: &RunOwner) -> io::Result<(File, File)> {
-        fs::write(&self.owner, owner.to_json())?;
+        fs::write(&self.owner, serde_json::to_vec(owner)?)?;
         let mut report = agent_folder::open_private_file(&self.report)?;
         report.try_lock()?;
         report.write_all(&vec![b' '; PREALLOCATED_BYTES])?;

@@ -73,7 +73,8 @@ impl SharedState {
     /// Also returns the receiving end of the request queue.
     pub fn new(
         open: ArchiveOpener,
-        (file, folder): (Arc<WatchFile>, PathBuf),
+        file: Arc<WatchFile>,
+        folder: PathBuf,
         started_us: i64,
     ) -> (Arc<SharedState>, mpsc::Receiver<JobRequest>) {
         let (orders, taken) = mpsc::channel(MAX_QUEUED_REQUESTS);

@@ -108,7 +108,7 @@ pub async fn start_agent(
         log,
     };
     let (mut agent, channels, earlier, archive_thread) = builder.build_event_loop(file, ending)?;
-    announce_startup(&agent, (&path, listener.local_addr()), &earlier);
+    announce_startup(&agent, &path, listener.local_addr(), &earlier);
     let left = tokio::spawn(spool_recovery::recover_spool(
         agent.launcher.clone(),
         earlier.spooled,
@@ -117,7 +117,7 @@ pub async fn start_agent(
     tokio::spawn(daily_retention::run_retention(Arc::clone(&state), log));
     let (stop, stopped) = watch::channel(false);
     let spool = agent.launcher.outbox_limit.clone();
-    export::spawn_export(Arc::clone(&state), path, (log, spool), stopped.clone());
+    export::spawn_export(Arc::clone(&state), path, log, spool, stopped.clone());
     let page = tokio::spawn(super::serve_page(state, listener, stopped));
     agent.start_due_runs();
     notify_pending_events(&agent)?;
@@ -170,10 +170,10 @@ impl AgentBuilder<'_> {
         let clocks = AgentClocks::new();
         let now = clocks.now();
         let file = Arc::new(file);
-        let named = (Arc::clone(&file), origin.folder.clone());
         let (state, orders) = SharedState::new(
             make_archive_opener(self.archive, sends_on),
-            named,
+            Arc::clone(&file),
+            origin.folder.clone(),
             now.wall_us,
         );
         let last_planned_us = spool_recovery::find_last_planned_us(&archive, now.wall_us)?;
@@ -256,7 +256,8 @@ fn notify_pending_events(agent: &EventLoop) -> Result<(), CommandFailure> {
 /// Logs the startup message and reports readiness to the service manager.
 fn announce_startup(
     agent: &EventLoop,
-    (archive, page): (&Path, io::Result<SocketAddr>),
+    archive: &Path,
+    page: io::Result<SocketAddr>,
     earlier: &LeftoverRuns,
 ) {
     let file = agent.state.file();

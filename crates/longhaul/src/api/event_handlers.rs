@@ -3,23 +3,22 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::{self, QueryParams, QueryRange};
-use super::shape::event_rows::{self, Event};
 use crate::agent::build_case_text;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use longhaul_model::report::v1::event::EventState as ModelState;
+use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_store::history_store::EventFilter;
 use std::sync::Arc;
 
 const DEFAULT_LIMIT: u32 = 200;
 const MAX_LIMIT: u32 = 5000;
-const STATES: [ModelState; 4] = [
-    ModelState::Suspected,
-    ModelState::Confirmed,
-    ModelState::Withdrawn,
-    ModelState::Recovered,
+const STATES: [EventState; 4] = [
+    EventState::Suspected,
+    EventState::Confirmed,
+    EventState::Withdrawn,
+    EventState::Recovered,
 ];
 
 /// Events, the latest change first.
@@ -28,14 +27,14 @@ const STATES: [ModelState; 4] = [
         ("from" = Option<String>, Query, description = "Sender; requires `to`", min_length = 1, max_length = 255),
         ("to" = Option<String>, Query, description = "Receiver; requires `from`", min_length = 1, max_length = 255),
         QueryRange,
-        ("state" = Option<event_rows::State>, Query, description = "Only events in this state"),
+        ("state" = Option<EventState>, Query, description = "Only events in this state"),
         ("limit" = Option<u32>, Query, description = "Max number of events; default 200", minimum = 1, maximum = 5000),
     ),
-    responses((status = 200, description = "Events whose change may lie in the range", body = Vec<Event>)))]
+    responses((status = 200, description = "Events whose change may lie in the range", body = Vec<ChangeEvent>)))]
 pub async fn events(
     State(shared): State<Arc<ApiState>>,
     mut params: QueryParams,
-) -> Result<Json<Vec<Event>>, ApiError> {
+) -> Result<Json<Vec<ChangeEvent>>, ApiError> {
     let filter = EventFilter {
         range: params.range()?,
         pair: params.pair()?,
@@ -47,27 +46,25 @@ pub async fn events(
         .archive
         .query(move |archive| archive.events(&filter))
         .await?;
-    Ok(Json(events.into_iter().map(Event::from).collect()))
+    Ok(Json(events))
 }
 
 /// One event.
 #[utoipa::path(get, path = "/api/v1/events/{id}", tag = "events",
     params(("id" = String, Path, description = "Event id", min_length = 1, max_length = 128)),
-    responses((status = 200, description = "The event", body = Event)))]
+    responses((status = 200, description = "The event", body = ChangeEvent)))]
 pub async fn event(
     State(shared): State<Arc<ApiState>>,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<Event>, ApiError> {
+) -> Result<Json<ChangeEvent>, ApiError> {
     params.reject_rest()?;
     let id = query_params::validate_id("event id", id)?;
     let event = shared
         .archive
         .query(move |archive| archive.event(&id))
         .await?;
-    event
-        .map(|event| Json(event.into()))
-        .ok_or_else(reject_unknown_event)
+    event.map(Json).ok_or_else(reject_unknown_event)
 }
 
 /// The case text of an event for the network operator: what changed, both routes, the likely cause,

@@ -31,7 +31,8 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
 /// Serves connections until `stop` is true or dropped, and then finishes requests in progress.
 pub async fn serve_connections(
-    (listener, tls_config): (TcpListener, TlsAcceptorCache),
+    listener: TcpListener,
+    tls_config: TlsAcceptorCache,
     router: Router,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {

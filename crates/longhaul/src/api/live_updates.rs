@@ -7,9 +7,7 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::http_server::wait_for_stop;
-use super::shape::event_rows::Event;
 use super::shape::run_rows::{PlannedRow, RunRow};
-use super::shape::series_rows::Pair;
 use crate::agent::shared_state::LiveUpdate;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::State;
@@ -70,16 +68,13 @@ async fn format_update(shared: &ApiState, news: LiveUpdate) -> Option<Bytes> {
                 .query(move |archive| archive.report(&id))
                 .await;
             let report = read.ok().flatten()?;
-            let pair = pairs.into_iter().next().map(Pair::from);
+            let pair = pairs.into_iter().next();
             (
                 "run",
                 serde_json::to_string(&RunRow::of_report(&report, pair)),
             )
         }
-        LiveUpdate::Event(event) => {
-            let event = Event::from(event.as_ref().clone());
-            ("event", serde_json::to_string(&event))
-        }
+        LiveUpdate::Event(event) => ("event", serde_json::to_string(&*event)),
         LiveUpdate::Planned(row) => {
             let row = PlannedRow::from(row.as_ref().clone());
             ("planned", serde_json::to_string(&row))

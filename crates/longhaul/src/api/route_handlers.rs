@@ -99,13 +99,14 @@ pub async fn routes(
     let (file, memory) = (shared.state.file(), shared.traces.clone());
     let rows = shared
         .archive
-        .query(move |archive| build_route_rows(archive, (&file, &memory), &pair, range));
+        .query(move |archive| build_route_rows(archive, &file, &memory, &pair, range));
     Ok(Json(rows.await?))
 }
 
 fn build_route_rows(
     archive: &dyn HistoryStore,
-    (file, memory): (&WatchFile, &TraceCache),
+    file: &WatchFile,
+    memory: &TraceCache,
     pair: &HostPair,
     range: TimeRange,
 ) -> Result<Vec<RouteRow>, StoreError> {

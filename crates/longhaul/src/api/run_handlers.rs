@@ -3,8 +3,7 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::{self, QueryParams, QueryRange};
-use super::shape::run_rows::{self, RunRow, StoredReport};
-use super::shape::series_rows::Pair;
+use super::shape::run_rows::{RunRow, StoredReport};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
@@ -35,7 +34,7 @@ const KINDS: [ReportKind; 9] = [
         ("from" = Option<String>, Query, description = "Sender; with `to`: only runs of the watch file for this pair", min_length = 1, max_length = 255),
         ("to" = Option<String>, Query, description = "Receiver; requires `from`", min_length = 1, max_length = 255),
         QueryRange,
-        ("kind" = Option<run_rows::Kind>, Query, description = "Only runs of this kind"),
+        ("kind" = Option<ReportKind>, Query, description = "Only runs of this kind"),
         ("limit" = Option<u32>, Query, description = "Max number of runs; default 100", minimum = 1, maximum = 5000),
     ),
     responses((status = 200, description = "Runs that began in the range", body = Vec<RunRow>)))]
@@ -50,7 +49,7 @@ pub async fn runs(
         limit: params.limit(DEFAULT_LIMIT, MAX_LIMIT)?,
     };
     params.reject_rest()?;
-    let pair = filter.pair.clone().map(Pair::from);
+    let pair = filter.pair.clone();
     let entries = shared
         .archive
         .query(move |archive| archive.runs(&filter))

@@ -3,9 +3,11 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::{QueryParams, QueryRange};
-use super::shape::series_rows::{GridCell, Pair, Quantity, Series};
+use super::shape::series_rows::GridCell;
 use axum::Json;
 use axum::extract::State;
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::series::{HostPair, QuantitySeries};
 use longhaul_store::history_store::ingest_limits::MAX_SERIES_POINTS;
 use std::sync::Arc;
 
@@ -14,19 +16,19 @@ const DEFAULT_POINTS: i64 = 1000;
 
 /// All pairs that have values or planned runs, by name.
 #[utoipa::path(get, path = "/api/v1/pairs", tag = "mesh",
-    responses((status = 200, description = "Pairs", body = Vec<Pair>)))]
+    responses((status = 200, description = "Pairs", body = Vec<HostPair>)))]
 pub async fn pairs(
     State(shared): State<Arc<ApiState>>,
     params: QueryParams,
-) -> Result<Json<Vec<Pair>>, ApiError> {
+) -> Result<Json<Vec<HostPair>>, ApiError> {
     params.reject_rest()?;
     let pairs = shared.archive.query(|archive| archive.pairs()).await?;
-    Ok(Json(pairs.into_iter().map(Pair::from).collect()))
+    Ok(Json(pairs))
 }
 
 /// The newest value of one quantity for every pair.
 #[utoipa::path(get, path = "/api/v1/grid", tag = "mesh",
-    params(("quantity" = Quantity, Query, description = "Quantity")),
+    params(("quantity" = PathQuantity, Query, description = "Quantity")),
     responses((status = 200, description = "Pairs with their newest value", body = Vec<GridCell>)))]
 pub async fn grid(
     State(shared): State<Arc<ApiState>>,
@@ -47,15 +49,15 @@ pub async fn grid(
     params(
         ("from" = String, Query, description = "Sender", min_length = 1, max_length = 255),
         ("to" = String, Query, description = "Receiver", min_length = 1, max_length = 255),
-        ("quantity" = Quantity, Query, description = "Quantity"),
+        ("quantity" = PathQuantity, Query, description = "Quantity"),
         QueryRange,
         ("points" = Option<u32>, Query, description = "Max number of points and buckets; default 1000", minimum = 2, maximum = 100_000),
     ),
-    responses((status = 200, description = "The series", body = Series)))]
+    responses((status = 200, description = "The series", body = QuantitySeries)))]
 pub async fn series(
     State(shared): State<Arc<ApiState>>,
     mut params: QueryParams,
-) -> Result<Json<Series>, ApiError> {
+) -> Result<Json<QuantitySeries>, ApiError> {
     let pair = params.require_pair()?;
     let quantity = params.quantity()?;
     let range = params.range()?;
@@ -66,5 +68,5 @@ pub async fn series(
         .archive
         .query(move |archive| archive.series(&pair, quantity, range, points))
         .await?;
-    Ok(Json(series.into()))
+    Ok(Json(series))
 }

@@ -4,13 +4,11 @@
 //! times are microseconds since 1970-01-01T00:00:00Z; `_bps` is bit/s, `_ratio` 0 to 1. Besides
 //! report v1, these are the only types whose derives are a public interface (docs/decisions/0018).
 //!
-//! - [`series_rows`]: pairs, grid, series, routes
-//! - [`event_rows`]: lasting changes and their causes
+//! - [`series_rows`]: grid, routes
 //! - [`run_rows`]: runs, planned runs, requested runs
 //! - [`agent_rows`]: the agent and its hosts
 
 pub mod agent_rows;
-pub mod event_rows;
 pub mod run_rows;
 pub mod series_rows;
 

@@ -3,7 +3,6 @@
 
 use super::args::{LocalArgs, TestArgs, TokenArgs};
 use crate::command_failure::{CommandFailure, USAGE};
-use jiff::Timestamp;
 use longhaul_model::report::v1::plan::{
     ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
 };
@@ -23,7 +22,7 @@ const MAX_TOKEN_FILE_BYTES: u64 = 4096;
 /// The default rate of a UDP run: iperf's, which harms no path.
 pub const DEFAULT_UDP_RATE_BPS: u64 = 1_000_000;
 
-/// Builds the plan from the options, without I/O and without `--start-at`.
+/// Builds the plan from the options, without I/O.
 pub fn plan_throughput(args: &TestArgs) -> Result<ThroughputPlan, CommandFailure> {
     let default = ThroughputPlan::default();
     let plan = ThroughputPlan {
@@ -110,28 +109,6 @@ fn check_throughput_plan(plan: &ThroughputPlan) -> Result<(), CommandFailure> {
     }
     plan_limits::check_plan(plan, plan_limits::MAX_STREAMS)
         .map_err(|e| CommandFailure::from_error(USAGE, &e))
-}
-
-/// Returns the agreed start in microseconds since 1970, relative to `now`.
-pub fn resolve_start_us(args: &TestArgs, now: Timestamp) -> Result<Option<u64>, CommandFailure> {
-    let Some(asked) = args.start_at else {
-        return Ok(None);
-    };
-    let most = plan_limits::MAX_START_WAIT;
-    let wait = |moment: Timestamp| moment.duration_since(now).unsigned_abs();
-    match asked.after(now) {
-        Some(moment) if moment > now && wait(moment) <= most => {
-            Ok(u64::try_from(moment.as_microsecond()).ok())
-        }
-        _ => Err(CommandFailure::new(
-            USAGE,
-            format!(
-                "invalid value for '--start-at <WHEN>': must be a time within {} from now \
-                 ({now:.0})",
-                format_duration(most)
-            ),
-        )),
-    }
 }
 
 /// Returns a server and its connection options. `timeout` applies to each step of connecting.

@@ -6,7 +6,6 @@ use crate::command_failure::{CommandFailure, EXPECTATION_MISSED};
 use crate::render::progress_lines::{DirectionProgress, ProgressPrinter, RunProgress};
 use crate::render::style::{CAVEAT, paint};
 use crate::render::{iperf3_report_json, throughput_text};
-use jiff::Timestamp;
 use longhaul_iperf3::client_run::{self, Iperf3TestOptions, LoginCredentials};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, ThroughputReport};
@@ -48,10 +47,8 @@ pub fn run_with_intervals(args: &TestArgs, interval_us: u64) -> Result<ExitCode,
 
 /// Measures and builds the report, and archives it unless `--no-save` is given.
 pub fn measure_throughput(args: &TestArgs) -> Result<ThroughputReport, CommandFailure> {
-    let mut plan = option_resolution::plan_throughput(args)?;
+    let plan = option_resolution::plan_throughput(args)?;
     capture_command::capture_files::check_capture_paths(&args.capture)?;
-    let now = Timestamp::now();
-    plan.start_at_us = option_resolution::resolve_start_us(args, now)?;
     let target = option_resolution::build_target(
         (&args.host, args.port),
         &args.local,

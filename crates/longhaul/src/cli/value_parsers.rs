@@ -15,14 +15,12 @@ mod import_format;
 mod served_folder;
 pub mod setting_lists;
 mod since_time;
-mod start_at;
 mod time_period;
 
 pub use dscp_names::parse_dscp;
 pub use import_format::{parse_host_name, parse_import_format};
 pub use served_folder::parse_served_folder;
 pub use since_time::parse_since;
-pub use start_at::{StartAt, parse_start_at};
 
 /// The maximum number of runs that `report list` shows.
 const MAX_LISTED_RUNS: u64 = 100_000;

@@ -5,7 +5,8 @@
 
 use super::DAY_US;
 use super::watch_file::WatchFile;
-use std::collections::HashMap;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Default)]
@@ -37,26 +38,25 @@ pub struct BudgetReservation {
 }
 
 /// Bytes used in a day, stored across restarts.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetUsage {
     /// Days since 1970, UTC.
     pub day: i64,
+    #[serde(rename = "bytes")]
     pub all: u64,
-    pub measures: Vec<(String, u64)>,
+    pub measures: BTreeMap<String, u64>,
 }
 
 impl DailyBudget {
     /// Returns the bytes used and reserved today, for storage.
     pub fn usage(&self) -> BudgetUsage {
         let own = self.measures.iter();
-        let mut measures: Vec<(String, u64)> = own
-            .map(|(name, budget)| (name.to_string(), budget.used_bytes))
-            .collect();
-        measures.sort();
         BudgetUsage {
             day: self.day,
             all: self.all.used_bytes,
-            measures,
+            measures: own
+                .map(|(name, budget)| (name.to_string(), budget.used_bytes))
+                .collect(),
         }
     }
 

@@ -189,19 +189,15 @@ pub fn build_jobs(file: &WatchFile, turns: Option<&MeshTurns>, seed: u64) -> Vec
         let measure = Arc::new(measure.clone());
         let begin = jobs.len();
         if measure.kind == MeasureKind::Host {
-            jobs.push(build_job(file, (&measure, None, false), &parts));
+            jobs.push(build_job(file, &measure, None, false, &parts));
         }
         for far in list_target_hosts(file, &measure) {
             let second =
                 measure.directions == MeasureDirections::Both && count_runs_per_path(&measure) == 2;
             let first_is_back = measure.directions == MeasureDirections::Reverse;
-            jobs.push(build_job(
-                file,
-                (&measure, Some(far), first_is_back),
-                &parts,
-            ));
+            jobs.push(build_job(file, &measure, Some(far), first_is_back, &parts));
             if second {
-                jobs.push(build_job(file, (&measure, Some(far), true), &parts));
+                jobs.push(build_job(file, &measure, Some(far), true, &parts));
             }
         }
         spread_jobs(&mut jobs[begin..], index as i64, file, turns, seed);
@@ -238,11 +234,14 @@ pub fn build_single_job(
     file: &WatchFile,
     turns: Option<&MeshTurns>,
     measure: MeasureConfig,
-    (far, back): (usize, bool),
+    far: usize,
+    back: bool,
 ) -> MeasureJob {
     let mut once = build_job(
         file,
-        (&Arc::new(measure), Some(far), back),
+        &Arc::new(measure),
+        Some(far),
+        back,
         &ResourceTable::new(file),
     );
     if let Some(turns) = turns.filter(|_| once.heavy) {
@@ -253,7 +252,9 @@ pub fn build_single_job(
 
 fn build_job(
     file: &WatchFile,
-    (measure, far, back): (&Arc<MeasureConfig>, Option<usize>, bool),
+    measure: &Arc<MeasureConfig>,
+    far: Option<usize>,
+    back: bool,
     parts: &ResourceTable,
 ) -> MeasureJob {
     let own = file.agent.host;

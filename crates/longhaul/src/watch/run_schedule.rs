@@ -249,7 +249,7 @@ impl RunSchedule {
             let since_us = *self.slots[index]
                 .waiting_since_us
                 .get_or_insert(now.steady_us);
-            let rank = self.enqueue_run(&job, (id, due_us), since_us, Some(index));
+            let rank = self.enqueue_run(&job, id, due_us, since_us, Some(index));
             self.slots[index].waiting = Some(rank);
         }
     }

@@ -100,14 +100,6 @@ const ABSURD: &[(&[&str], &str)] = &[
         &["-O", "10"],
         "'10 s' for '--omit <TIME>': must be less than the 10 s",
     ),
-    (
-        &["--start-at", "noon"],
-        "'noon' for '--start-at <WHEN>': expected HH:MM",
-    ),
-    (
-        &["--start-at", "2001-01-01T00:00:00Z"],
-        "for '--start-at <WHEN>': must be",
-    ),
     (&["-p", "0"], "'0' for '--port <PORT>': must be 1 to 65535"),
     (
         &["-p", "70000"],

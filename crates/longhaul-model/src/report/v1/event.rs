@@ -6,6 +6,7 @@ use super::series::HostPair;
 use serde::{Deserialize, Serialize};
 
 /// The state of an event.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = State))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventState {
@@ -32,6 +33,7 @@ impl EventState {
 }
 
 /// Values between two changes.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Level))]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QuantityLevel {
     /// Median, in the unit of the quantity.
@@ -42,6 +44,7 @@ pub struct QuantityLevel {
 }
 
 /// One change. Its id is stable when later values shift its time a little.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Event))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangeEvent {
     pub id: String,
@@ -49,6 +52,7 @@ pub struct ChangeEvent {
     pub quantity: PathQuantity,
     pub state: EventState,
     /// The change lies between the last value before it and the first one after it.
+    #[cfg_attr(feature = "schema", schema(min_items = 2, max_items = 2))]
     pub between_us: [i64; 2],
     pub before: QuantityLevel,
     pub after: QuantityLevel,

@@ -469,12 +469,15 @@ pub enum RouteChangeKind {
     EndNotReached,
 }
 
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = HopRange))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedHops {
     /// First and last TTL in this route; absent: no hops of this route correspond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(min_items = 2, max_items = 2))]
     pub here: Option<[u8; 2]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(min_items = 2, max_items = 2))]
     pub other: Option<[u8; 2]>,
 }
 

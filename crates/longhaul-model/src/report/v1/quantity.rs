@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The quantity of a series, with one value per run and direction.
+/// The quantity of a series, with one value per run and direction: `goodput`, `available`,
+/// `capacity` in bit/s; `rtt_floor` in us; `loss`, `retransmits` as ratios; `hops` as a count.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Quantity))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathQuantity {

@@ -3,7 +3,8 @@
 use super::quantity::PathQuantity;
 use serde::{Deserialize, Serialize};
 
-/// Two hosts by their names in the agent's file, in the direction of the payload.
+/// Two hosts by their names in the watch file, in the direction of the payload.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Pair))]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HostPair {
     /// The sender.
@@ -13,6 +14,7 @@ pub struct HostPair {
 }
 
 /// One value of one run.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Point))]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SeriesPoint {
     /// Start of the run, since 1970-01-01T00:00:00Z.
@@ -22,6 +24,7 @@ pub struct SeriesPoint {
 }
 
 /// All points of a time span, summarized.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Bucket))]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SeriesBucket {
     /// Start of the span.
@@ -35,6 +38,7 @@ pub struct SeriesBucket {
 }
 
 /// Points, or buckets if there are more points than requested.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Series))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QuantitySeries {
     pub pair: HostPair,

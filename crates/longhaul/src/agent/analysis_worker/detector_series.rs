@@ -15,7 +15,8 @@ const ENOUGH_SAMPLES: usize = series_sample::MAX_SERIES_SAMPLES * 9 / 10;
 /// Returns the values of the shortest range with enough samples, or of the longest range.
 pub fn read_detector_points(
     archive: &dyn HistoryStore,
-    (pair, quantity): (&HostPair, PathQuantity),
+    pair: &HostPair,
+    quantity: PathQuantity,
     options: &DetectionOptions,
     now_us: i64,
 ) -> Result<Vec<SeriesPoint>, StoreError> {

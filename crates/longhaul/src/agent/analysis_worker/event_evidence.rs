@@ -61,15 +61,15 @@ impl EventEvidence {
             ReportKind::Available,
         ] {
             for id in find_nearest_runs(archive, event, Some(&event.pair), kind)? {
-                gathered.add_run(archive, &id, (event, own))?;
+                gathered.add_run(archive, &id, event, own)?;
             }
         }
         for id in find_nearest_runs(archive, event, None, ReportKind::Host)? {
-            gathered.add_run(archive, &id, (event, own))?;
+            gathered.add_run(archive, &id, event, own)?;
         }
         for id in &event.follow_ups {
             if !gathered.has_run(id) {
-                gathered.add_run(archive, id, (event, own))?;
+                gathered.add_run(archive, id, event, own)?;
             }
         }
         let span = TimeRange {
@@ -93,7 +93,8 @@ impl EventEvidence {
         &mut self,
         archive: &dyn HistoryStore,
         id: &str,
-        (event, own): (&ChangeEvent, &str),
+        event: &ChangeEvent,
+        own: &str,
     ) -> Result<(), StoreError> {
         let Some(report) = archive.report(id)? else {
             return Ok(());

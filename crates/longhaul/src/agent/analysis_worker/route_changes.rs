@@ -14,7 +14,6 @@ use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::{EventFilter, TimeRange};
 use longhaul_store::{HistoryStore, StoreError};
-use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
@@ -39,18 +38,10 @@ pub struct RouteChangeHistory {
 impl RouteChangeHistory {
     pub fn load(path: PathBuf) -> RouteChangeHistory {
         // An unreadable file restarts the count.
-        let text = agent_folder::read_small_file(&path, FILE_BYTES_MAX)
-            .ok()
-            .flatten();
-        let value = text.and_then(|text| serde_json::from_str::<Map<String, Value>>(&text).ok());
-        let times = |value: Value| -> Vec<i64> {
-            let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-            list.iter().filter_map(Value::as_i64).collect()
-        };
-        let pairs = value.unwrap_or_default().into_iter();
+        let changes = agent_folder::load_json(&path, FILE_BYTES_MAX);
         RouteChangeHistory {
             path,
-            changes: pairs.map(|(pair, list)| (pair, times(list))).collect(),
+            changes: changes.unwrap_or_default(),
             latest: HashMap::new(),
         }
     }
@@ -77,10 +68,7 @@ impl RouteChangeHistory {
             }
         }
         if changed {
-            let pairs = self.changes.iter();
-            let all: Map<String, Value> = pairs.map(|(k, v)| (k.clone(), json!(v))).collect();
-            // If the disk is full, the count is lost, but not the event.
-            let _ = agent_folder::replace_file(&self.path, &Value::Object(all).to_string());
+            agent_folder::save_json(&self.path, &self.changes);
         }
         Ok(())
     }

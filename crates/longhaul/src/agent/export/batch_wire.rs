@@ -1,12 +1,15 @@
 //! The JSON of a batch and of its response: the bodies of POST /api/v1/batches.
 //!
-//! Parsed by hand, so that one unreadable item is rejected alone and the others are accepted.
+//! Each item is parsed by itself, so that an unreadable one is rejected alone and the others are
+//! accepted.
 //! docs/collector.md describes both bodies.
 
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::{PlannedEntry, PlannedOutcome, PlannedRun};
 use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem, OutgoingRun, RefusedEntry};
+use serde::de::Error;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The value of `schema` in a batch and in its response.
@@ -40,10 +43,11 @@ pub enum BatchPayload {
 }
 
 /// A run without series values; these are derived from its report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedRun {
     pub pairs: Vec<HostPair>,
     /// Name of the host that started the run; absent: the sending agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near: Option<String>,
     /// The report as JSON.
     pub report: String,
@@ -60,13 +64,28 @@ impl From<&OutgoingRun> for ReportedRun {
 }
 
 /// The result of a batch.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
 pub struct BatchResponse {
     pub new: u64,
     pub joined: u64,
     pub already: u64,
     pub late_values: u64,
     pub refused: Vec<RefusedEntry>,
+}
+
+/// A planned run on the wire; `run` or `missed` is its outcome.
+#[derive(Serialize, Deserialize)]
+struct WirePlannedRun {
+    id: String,
+    due_us: i64,
+    measurement: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pair: Option<HostPair>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    missed: Option<String>,
 }
 
 /// Serializes a batch.
@@ -76,42 +95,27 @@ pub fn encode_batch(agent: &str, sent_us: i64, items: &[OutboxEntry]) -> String 
 }
 
 fn encode_item(sent: &OutboxEntry) -> Value {
-    let (kind, value) = match &sent.item {
-        OutboxItem::Run(run) => ("run", self::encode_run(run)),
-        OutboxItem::Planned(row) => ("planned", encode_planned(row)),
-        // The serialization of report types does not fail.
-        OutboxItem::Event(event) => ("event", serde_json::to_value(event).unwrap_or_default()),
-    };
-    json!({ "place": sent.place, kind: value })
-}
-
-fn encode_run(run: &OutgoingRun) -> Value {
-    let pairs: Vec<Value> = run.pairs.iter().map(encode_pair).collect();
-    let mut value = json!({ "pairs": pairs, "report": run.report });
-    if let Some(near) = &run.near {
-        value["near"] = json!(near);
+    match &sent.item {
+        OutboxItem::Run(run) => json!({ "place": sent.place, "run": ReportedRun::from(run) }),
+        OutboxItem::Planned(row) => {
+            let planned = row.planned.clone();
+            let (run, missed) = match row.outcome.clone() {
+                Some(PlannedOutcome::Done { run_id }) => (Some(run_id), None),
+                Some(PlannedOutcome::Missed { reason }) => (None, Some(reason)),
+                None => (None, None),
+            };
+            let planned = WirePlannedRun {
+                id: planned.id,
+                due_us: planned.due_us,
+                measurement: planned.measurement,
+                pair: planned.pair,
+                run,
+                missed,
+            };
+            json!({ "place": sent.place, "planned": planned })
+        }
+        OutboxItem::Event(event) => json!({ "place": sent.place, "event": event }),
     }
-    value
-}
-
-fn encode_pair(pair: &HostPair) -> Value {
-    json!({ "from": pair.from, "to": pair.to })
-}
-
-fn encode_planned(row: &PlannedEntry) -> Value {
-    let planned = &row.planned;
-    let mut value = json!({
-        "id": planned.id, "due_us": planned.due_us, "measurement": planned.measurement,
-    });
-    if let Some(of) = &planned.pair {
-        value["pair"] = encode_pair(of);
-    }
-    match &row.outcome {
-        Some(PlannedOutcome::Done { run_id }) => value["run"] = json!(run_id),
-        Some(PlannedOutcome::Missed { reason }) => value["missed"] = json!(reason),
-        None => {}
-    }
-    value
 }
 
 /// Parses a batch. Returns an error only if the batch as a whole is invalid.
@@ -120,7 +124,10 @@ pub fn parse_batch(bytes: &[u8]) -> Result<ResultBatch, String> {
         serde_json::from_slice(bytes).map_err(|error| format!("it is not valid JSON: {error}"))?;
     check_schema(&value)?;
     let missing = |key: &str| format!("`{key}` is missing or invalid");
-    let agent = get_text(&value, "agent").ok_or_else(|| missing("agent"))?;
+    let agent = value["agent"]
+        .as_str()
+        .ok_or_else(|| missing("agent"))?
+        .to_owned();
     let sent_us = value["sent_us"]
         .as_i64()
         .ok_or_else(|| missing("sent_us"))?;
@@ -154,79 +161,47 @@ fn check_schema(value: &Value) -> Result<(), String> {
 
 fn parse_item(mut value: Value) -> Option<BatchItem> {
     let place = value["place"].as_i64()?;
-    let item = if value["run"].is_object() {
-        parse_run(value["run"].take())
-    } else if value["planned"].is_object() {
-        parse_planned(&value["planned"])
-    } else if value["event"].is_object() {
-        serde_json::from_value(value["event"].take())
-            .map(|event| BatchPayload::Event(Box::new(event)))
-            .map_err(|error| format!("the event is invalid: {error}"))
+    let mut take = |key: &str| Some(value[key].take()).filter(Value::is_object);
+    let item = if let Some(run) = take("run") {
+        serde_json::from_value(run).map(BatchPayload::Run)
+    } else if let Some(planned) = take("planned") {
+        serde_json::from_value(planned).and_then(build_planned)
+    } else if let Some(event) = take("event") {
+        serde_json::from_value(event).map(BatchPayload::Event)
     } else {
-        Err("the item is neither a run nor a planned run nor an event".to_owned())
+        Err(serde_json::Error::custom(
+            "it is neither a run nor a planned run nor an event",
+        ))
     };
-    Some(BatchItem { place, item })
-}
-
-fn parse_run(mut value: Value) -> Result<BatchPayload, String> {
-    let Value::Array(pairs) = value["pairs"].take() else {
-        return Err("the run has no list `pairs`".to_owned());
-    };
-    let pairs = pairs.iter().map(parse_pair).collect::<Option<_>>();
-    let Value::String(report) = value["report"].take() else {
-        return Err("the run has no text `report`".to_owned());
-    };
-    Ok(BatchPayload::Run(ReportedRun {
-        pairs: pairs.ok_or("a pair of the run lacks `from` or `to`")?,
-        near: get_text(&value, "near"),
-        report,
-    }))
-}
-
-fn parse_pair(value: &Value) -> Option<HostPair> {
-    Some(HostPair {
-        from: get_text(value, "from")?,
-        to: get_text(value, "to")?,
+    Some(BatchItem {
+        place,
+        item: item.map_err(|error| format!("the item is invalid: {error}")),
     })
 }
 
-fn parse_planned(value: &Value) -> Result<BatchPayload, String> {
-    let missing = |key: &str| format!("`{key}` of the planned run is missing or invalid");
-    let outcome = match (get_text(value, "run"), get_text(value, "missed")) {
+fn build_planned(wire: WirePlannedRun) -> Result<BatchPayload, serde_json::Error> {
+    let outcome = match (wire.run, wire.missed) {
         (Some(run_id), None) => Some(PlannedOutcome::Done { run_id }),
         (None, Some(reason)) => Some(PlannedOutcome::Missed { reason }),
         (None, None) => None,
-        _ => return Err("the planned run is both done and missed".to_owned()),
-    };
-    let pair = match &value["pair"] {
-        Value::Null => None,
-        pair => Some(parse_pair(pair).ok_or_else(|| missing("pair"))?),
+        _ => return Err(serde_json::Error::custom("it is both done and missed")),
     };
     Ok(BatchPayload::Planned(PlannedEntry {
         planned: PlannedRun {
-            id: get_text(value, "id").ok_or_else(|| missing("id"))?,
-            due_us: value["due_us"].as_i64().ok_or_else(|| missing("due_us"))?,
-            measurement: get_text(value, "measurement").ok_or_else(|| missing("measurement"))?,
-            pair,
+            id: wire.id,
+            due_us: wire.due_us,
+            measurement: wire.measurement,
+            pair: wire.pair,
         },
         outcome,
     }))
 }
 
-fn get_text(value: &Value, key: &str) -> Option<String> {
-    value[key].as_str().map(str::to_owned)
-}
-
 impl BatchResponse {
     pub fn to_json(&self) -> String {
-        let refused: Vec<Value> = self
-            .refused
-            .iter()
-            .map(|it| json!({ "place": it.place, "why": it.why }))
-            .collect();
         json!({
             "schema": SCHEMA, "new": self.new, "joined": self.joined, "already": self.already,
-            "late_values": self.late_values, "refused": refused,
+            "late_values": self.late_values, "refused": self.refused,
         })
         .to_string()
     }
@@ -236,23 +211,13 @@ impl BatchResponse {
         let value: Value = serde_json::from_slice(bytes)
             .map_err(|error| format!("it is not valid JSON: {error}"))?;
         check_schema(&value)?;
-        let count = |key: &str| value[key].as_u64().unwrap_or(0);
-        let refused = value["refused"].as_array().map_or(&[][..], Vec::as_slice);
-        let refused = refused.iter().take(MAX_ITEMS).map(|it| {
-            Some(RefusedEntry {
-                place: it["place"].as_i64()?,
-                why: sanitize_reason(it["why"].as_str().unwrap_or("no reason was given")),
-            })
-        });
-        Ok(BatchResponse {
-            new: count("new"),
-            joined: count("joined"),
-            already: count("already"),
-            late_values: count("late_values"),
-            refused: refused
-                .collect::<Option<_>>()
-                .ok_or("a rejected item has no valid `place`")?,
-        })
+        let mut response: BatchResponse =
+            serde_json::from_value(value).map_err(|error| format!("it is no response: {error}"))?;
+        response.refused.truncate(MAX_ITEMS);
+        for refused in &mut response.refused {
+            refused.why = sanitize_reason(&refused.why);
+        }
+        Ok(response)
     }
 }
 

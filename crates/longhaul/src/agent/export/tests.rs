@@ -24,7 +24,7 @@ fn what_is_measured_arrives_over_tls_with_its_plans_and_events() {
         let (stop, stopped) = watch::channel(false);
         let state = place.sender(collector.at, "dtn2.token");
         let spool = OutboxLimit::default();
-        let forwarder = spawn_export(state, place.0.join("here"), (QUIET, spool.clone()), stopped);
+        let forwarder = spawn_export(state, place.0.join("here"), QUIET, spool.clone(), stopped);
         let there = place.archive("there");
         until("all is there", || holds_all(&there)).await;
         until("nothing waits", || waits(&here) == 0).await;
@@ -49,7 +49,8 @@ fn a_collector_that_was_away_gets_all_of_it() {
         let _forwarder = spawn_export(
             Arc::clone(&state),
             place.0.join("here"),
-            (QUIET, OutboxLimit::default()),
+            QUIET,
+            OutboxLimit::default(),
             stopped,
         );
         until("it is counted", || {
@@ -81,7 +82,8 @@ fn what_is_refused_stands_aside_and_stops_nothing() {
         let _forwarder = spawn_export(
             state,
             place.0.join("here"),
-            (QUIET, OutboxLimit::default()),
+            QUIET,
+            OutboxLimit::default(),
             stopped,
         );
         let there = place.archive("there");
@@ -219,7 +221,7 @@ fn a_spool_beyond_its_bound_is_told_until_the_collector_takes_some() {
         let (_stop, stopped) = watch::channel(false);
         let spool = OutboxLimit::default();
         let state = place.sender(at, "dtn2.token");
-        spawn_export(state, place.0.join("here"), (QUIET, spool.clone()), stopped);
+        spawn_export(state, place.0.join("here"), QUIET, spool.clone(), stopped);
         until("it is full", || spool.is_full()).await;
         let second = place.collector(at).await;
         until("it has room", || !spool.is_full()).await;

@@ -4,7 +4,7 @@
 //! not repeated. One that failed and waits for a retry is repeated.
 
 use crate::agent::{agent_folder, clocks};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 
@@ -12,7 +12,8 @@ use std::path::PathBuf;
 const MAX_NOTICES: usize = 10_000;
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
     Trying,
     Waiting,
@@ -20,22 +21,12 @@ pub enum DeliveryState {
     GivenUp,
 }
 
-impl DeliveryState {
-    const ALL: [DeliveryState; 4] = [
-        DeliveryState::Trying,
-        DeliveryState::Waiting,
-        DeliveryState::Done,
-        DeliveryState::GivenUp,
-    ];
-
-    const fn word(self) -> &'static str {
-        match self {
-            DeliveryState::Trying => "trying",
-            DeliveryState::Waiting => "waiting",
-            DeliveryState::Done => "done",
-            DeliveryState::GivenUp => "given_up",
-        }
-    }
+/// The file of the log.
+#[derive(Serialize, Deserialize)]
+struct DeliveryLogFile {
+    since_us: i64,
+    /// The oldest first.
+    told: Vec<(String, DeliveryState)>,
 }
 
 #[derive(Debug)]
@@ -52,10 +43,7 @@ pub struct DeliveryLog {
 
 impl DeliveryLog {
     pub fn load(path: PathBuf) -> DeliveryLog {
-        let text = agent_folder::read_small_file(&path, FILE_BYTES_MAX)
-            .ok()
-            .flatten();
-        let value: Option<Value> = text.and_then(|text| serde_json::from_str(&text).ok());
+        let file = agent_folder::load_json::<DeliveryLogFile>(&path, FILE_BYTES_MAX);
         let mut memory = DeliveryLog {
             path,
             states: HashMap::new(),
@@ -63,18 +51,14 @@ impl DeliveryLog {
             since_us: clocks::read_wall_us(),
             claimed: std::collections::HashSet::new(),
         };
-        let Some(value) = value else {
+        let Some(file) = file else {
             memory.save();
             return memory;
         };
-        memory.since_us = value["since_us"].as_i64().unwrap_or(memory.since_us);
-        for entry in value["told"].as_array().into_iter().flatten() {
-            let word = entry[1].as_str().unwrap_or_default();
-            let told = DeliveryState::ALL.into_iter().find(|it| it.word() == word);
-            if let (Some(key), Some(told)) = (entry[0].as_str(), told) {
-                memory.states.insert(key.to_owned(), told);
-                memory.order.push_back(key.to_owned());
-            }
+        memory.since_us = file.since_us;
+        for (key, told) in file.told {
+            memory.order.push_back(key.clone());
+            memory.states.insert(key, told);
         }
         memory
     }
@@ -117,13 +101,12 @@ impl DeliveryLog {
     }
 
     fn save(&self) {
-        let entry = |key: &String| Some(json!([key, self.states.get(key)?.word()]));
-        let told: Vec<Value> = self.order.iter().filter_map(entry).collect();
-        let mut all = Map::new();
-        all.insert("since_us".to_owned(), json!(self.since_us));
-        all.insert("told".to_owned(), Value::Array(told));
-        // If the disk is full, this entry is lost, and a restart sends the notice again.
-        let _ = agent_folder::replace_file(&self.path, &Value::Object(all).to_string());
+        let entry = |key: &String| Some((key.clone(), *self.states.get(key)?));
+        let file = DeliveryLogFile {
+            since_us: self.since_us,
+            told: self.order.iter().filter_map(entry).collect(),
+        };
+        agent_folder::save_json(&self.path, &file);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Sends a POST request with the event and its text as JSON.
 
 use super::{ATTEMPT_TIMEOUT, EventNotice, read_secret};
+use crate::agent::export::format_error_chain;
 use crate::watch::watch_file::WebhookConfig;
 use reqwest::redirect::Policy;
-use std::error::Error;
 use std::path::Path;
 
 pub async fn post_notice(
@@ -38,14 +38,4 @@ pub async fn post_notice(
     } else {
         Err(format!("the server answered {status}"))
     }
-}
-
-fn format_error_chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -54,7 +54,7 @@ impl Place {
         let file = Arc::new(parse_watch_file("watch.toml", &text, &here).expect("a right file"));
         let path = folder.join("archive");
         let open = move || Ok(Box::new(Archive::open(&path)?) as Box<dyn HistoryStore>);
-        let (state, _) = SharedState::new(Arc::new(open), (file, folder.clone()), read_wall_us());
+        let (state, _) = SharedState::new(Arc::new(open), file, folder.clone(), read_wall_us());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
         let at = listener.local_addr().expect("an address");
         let (stop, stopped) = watch::channel(false);

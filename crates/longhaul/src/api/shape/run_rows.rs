@@ -1,7 +1,7 @@
 //! Finished, planned and requested runs.
 
-use super::series_rows::Pair;
-use longhaul_model::report::v1;
+use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::report::v1::{self, ReportKind};
 use longhaul_store::RunEntry;
 use longhaul_store::archived_report::ArchivedReport;
 use longhaul_store::history_store;
@@ -10,37 +10,6 @@ use utoipa::openapi::schema::AdditionalProperties;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// The kinds of report v1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    Throughput,
-    Scan,
-    Host,
-    Predict,
-    Path,
-    Available,
-    Load,
-    Imported,
-    Copy,
-}
-
-impl From<v1::ReportKind> for Kind {
-    fn from(kind: v1::ReportKind) -> Self {
-        match kind {
-            v1::ReportKind::Throughput => Kind::Throughput,
-            v1::ReportKind::Scan => Kind::Scan,
-            v1::ReportKind::Host => Kind::Host,
-            v1::ReportKind::Predict => Kind::Predict,
-            v1::ReportKind::Path => Kind::Path,
-            v1::ReportKind::Available => Kind::Available,
-            v1::ReportKind::Load => Kind::Load,
-            v1::ReportKind::Imported => Kind::Imported,
-            v1::ReportKind::Copy => Kind::Copy,
-        }
-    }
-}
-
 /// One run in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RunRow {
@@ -48,7 +17,7 @@ pub struct RunRow {
     /// UTC, RFC 3339.
     pub started_at: String,
     /// May be another word if a later version of longhaul wrote the archive.
-    #[schema(value_type = Kind)]
+    #[schema(value_type = ReportKind)]
     pub kind: String,
     pub initiator_host: String,
     pub responder_host: String,
@@ -63,11 +32,11 @@ pub struct RunRow {
     pub parts: Option<u32>,
     /// The requested pair, or the pair of a live update.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pair: Option<Pair>,
+    pub pair: Option<HostPair>,
 }
 
 impl RunRow {
-    pub fn of_entry(entry: RunEntry, pair: Option<Pair>) -> RunRow {
+    pub fn of_entry(entry: RunEntry, pair: Option<HostPair>) -> RunRow {
         RunRow {
             id: entry.id,
             started_at: entry.started_at,
@@ -82,7 +51,7 @@ impl RunRow {
         }
     }
 
-    pub fn of_report(report: &v1::AnyReport, pair: Option<Pair>) -> RunRow {
+    pub fn of_report(report: &v1::AnyReport, pair: Option<HostPair>) -> RunRow {
         let run = history_store::run_of(report).clone();
         let derived = report.list_columns();
         RunRow {
@@ -131,7 +100,7 @@ pub struct PlannedRow {
     pub measurement: String,
     /// Absent if the run concerns one host.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pair: Option<Pair>,
+    pub pair: Option<HostPair>,
     /// Absent while the run has not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
@@ -147,7 +116,7 @@ impl From<history_store::PlannedEntry> for PlannedRow {
             id: row.planned.id,
             due_us: row.planned.due_us,
             measurement: row.planned.measurement,
-            pair: row.planned.pair.map(Pair::from),
+            pair: row.planned.pair,
             outcome: row.outcome.map(outcome),
         }
     }

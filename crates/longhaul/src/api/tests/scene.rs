@@ -104,7 +104,7 @@ impl Scene {
         let open = Arc::new(move || -> Result<Box<dyn HistoryStore>, _> {
             Archive::open(&archive).map(|it| Box::new(it) as Box<dyn HistoryStore>)
         });
-        let (state, orders) = SharedState::new(open, (file, folder.clone()), BEGIN_US);
+        let (state, orders) = SharedState::new(open, file, folder.clone(), BEGIN_US);
         *state.counters.write() = figures();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)

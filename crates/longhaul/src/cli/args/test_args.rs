@@ -2,7 +2,7 @@
 
 use super::{ArchiveArgs, Iperf3UserArgs, LocalArgs, TestCaptureArgs, TokenArgs};
 use crate::cli::expectation::ThroughputExpectation;
-use crate::cli::value_parsers::{self, StartAt};
+use crate::cli::value_parsers;
 use clap::{Args, ValueEnum};
 use longhaul_model::report::v1::plan::CoreAffinity;
 use std::time::Duration;
@@ -98,9 +98,6 @@ pub struct TestArgs {
     /// Total rate at which the receiver reads [default: unlimited]
     #[arg(long, value_name = "RATE", value_parser = value_parsers::parse_rate, help_heading = "Load")]
     pub read_rate: Option<u64>,
-    /// Start at this time (UTC): HH:MM, HH:MM:SS or RFC 3339
-    #[arg(long, value_name = "WHEN", value_parser = value_parsers::parse_start_at, help_heading = "Load")]
-    pub start_at: Option<StartAt>,
 
     /// Request this send and receive buffer size at both ends
     #[arg(short, long, value_name = "SIZE", value_parser = value_parsers::parse_buffer_size, help_heading = "TCP and sockets")]

@@ -84,7 +84,8 @@ impl RunSchedule {
     pub(super) fn enqueue_run(
         &mut self,
         job: &Arc<MeasureJob>,
-        (id, due_us): (RunId, i64),
+        id: RunId,
+        due_us: i64,
         since_us: i64,
         slot: Option<usize>,
     ) -> QueueRank {

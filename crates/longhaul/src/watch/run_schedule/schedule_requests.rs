@@ -75,7 +75,7 @@ impl RunSchedule {
             return Err(RunRequestError::Full);
         }
         let id = self.plan_run(job, now.wall_us, true);
-        let rank = self.enqueue_run(job, (Arc::clone(&id), now.wall_us), now.steady_us, None);
+        let rank = self.enqueue_run(job, Arc::clone(&id), now.wall_us, now.steady_us, None);
         if let Some(run) = self.waiting.get_mut(&rank) {
             run.requested = true;
             // In a mesh it waits for the turn of its pair.

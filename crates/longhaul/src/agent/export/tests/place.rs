@@ -55,7 +55,7 @@ impl Place {
     pub(super) fn desk(&self, archive: &str, text: &str) -> Arc<SharedState> {
         let path = self.0.join(archive);
         let open = move || Ok(Box::new(Archive::open(&path)?) as Box<dyn HistoryStore>);
-        SharedState::new(Arc::new(open), (read(text), self.0.clone()), read_wall_us()).0
+        SharedState::new(Arc::new(open), read(text), self.0.clone(), read_wall_us()).0
     }
 
     pub(super) async fn collector(&self, at: SocketAddr) -> Collector {

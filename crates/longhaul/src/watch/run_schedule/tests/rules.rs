@@ -415,7 +415,7 @@ fn what_was_sent_before_a_restart_counts_and_of_yesterday_does_not() {
         let spent = BudgetUsage {
             day,
             all: 1_500_000_000,
-            measures: vec![("m".to_owned(), 1_500_000_000)],
+            measures: [("m".to_owned(), 1_500_000_000)].into(),
         };
         let mut schedule = RunSchedule::new(&file, 1).with_usage(&spent);
         assert!(schedule.start_due(at(0)).is_empty());
