@@ -20,7 +20,7 @@ mod tuning_accuracy;
 pub use available_accuracy::evaluate_available as available;
 pub use tuning_accuracy::{StrategyAccuracy, evaluate_guided_search, evaluate_rival_strategies};
 
-use longhaul_analysis::limit::run_view::RunView;
+use longhaul_analysis::limit::run_reading::read_run;
 use longhaul_analysis::limit::shaper_fit;
 use longhaul_analysis::stats::quantile::{quantile, sort_finite};
 use longhaul_analysis::throughput::arrival_timeline::RunArrivals;
@@ -102,7 +102,7 @@ fn evaluate_policers(
     let mut errors = Vec::new();
     for _ in 0..TRANSFERS {
         let case = draw(rng);
-        let found = RunView::of(&plan, &case.observation).policer;
+        let found = read_run(&plan, &case.observation).policer;
         errors.extend(found.map(|p| {
             case.rate_bps
                 .map_or(1.0, |bps| (p.rate_bps / bps - 1.0).abs())

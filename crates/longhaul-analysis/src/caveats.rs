@@ -2,12 +2,12 @@
 //!
 //! One check per code; each says what was not observed and how that affects the result.
 
-use crate::limit::run_view::RunView;
+use crate::limit::run_view::{ClippedBuffer, RunView};
 use crate::limit::stream_intervals::SampleInterval;
 use crate::throughput::run_totals;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::analysis::ThroughputAnalysis;
-use longhaul_model::report::v1::observation::{HostFacts, SocketBuffer, StreamEnd};
+use longhaul_model::report::v1::observation::{HostFacts, StreamEnd};
 use longhaul_model::report::v1::plan::RunTransport;
 use longhaul_model::units::{Bytes, format_duration};
 use std::time::Duration;
@@ -74,24 +74,22 @@ fn check_few_samples(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<R
 }
 
 fn check_receive_buffer(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {
-    let (asked, granted) = find_receive_clip(scene)?;
     let host = &scene.observation.ends.receiver.host;
     Some(build_clip_caveat(
         "receive",
         "rmem_max",
         host,
-        (asked, granted),
+        scene.receive_clip?,
     ))
 }
 
 fn check_send_buffer(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {
-    let (asked, granted) = find_send_clip(scene)?;
     let host = &scene.observation.ends.sender.host;
     Some(build_clip_caveat(
         "send",
         "wmem_max",
         host,
-        (asked, granted),
+        scene.send_clip?,
     ))
 }
 
@@ -99,43 +97,19 @@ fn build_clip_caveat(
     buffer: &str,
     ceiling: &str,
     host: &HostFacts,
-    (asked, granted): (u64, u64),
+    clip: ClippedBuffer,
 ) -> ReportCaveat {
-    let (asked, granted) = (Bytes(asked), Bytes(granted));
-    let host = if host.name.is_empty() {
-        "its host"
-    } else {
-        &host.name
+    let (requested, granted) = (Bytes(clip.requested_bytes), Bytes(clip.granted_bytes));
+    let host = match host.name.as_str() {
+        "" => "its host",
+        name => name,
     };
     ReportCaveat::new(
         "buffer_clipped",
         format!(
-            "The {buffer} buffer was clipped on {host}: requested {asked}, got {granted} (net.core.{ceiling})"
+            "The {buffer} buffer was clipped on {host}: requested {requested}, got {granted} (net.core.{ceiling})"
         ),
     )
-}
-
-/// Returns requested and granted bytes if the user's receive buffer was not granted in full.
-pub fn find_receive_clip(scene: &RunView) -> Option<(u64, u64)> {
-    scene.plan.receive_buffer_bytes?;
-    let streams = scene.observation.streams.iter();
-    streams
-        .filter_map(|s| s.receiver.receive_buffer)
-        .find_map(find_buffer_clip)
-}
-
-/// Returns requested and granted bytes of the send buffer, if the user requested its size.
-pub fn find_send_clip(scene: &RunView) -> Option<(u64, u64)> {
-    scene.plan.send_buffer_bytes?;
-    let streams = scene.observation.streams.iter();
-    streams
-        .filter_map(|s| s.sender.send_buffer)
-        .find_map(find_buffer_clip)
-}
-
-fn find_buffer_clip(buffer: SocketBuffer) -> Option<(u64, u64)> {
-    let asked = buffer.asked_bytes?;
-    (buffer.granted_bytes < asked).then_some((asked, buffer.granted_bytes))
 }
 
 fn check_clock(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {
@@ -170,7 +144,7 @@ fn check_missing_counters(scene: &RunView, _: &ThroughputAnalysis) -> Option<Rep
 }
 
 fn check_host_drops(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {
-    let dropped = scene.host_drops();
+    let dropped = scene.host_drops;
     (dropped > 0).then(|| {
         ReportCaveat::new("interface_drops", format!("The interfaces of the two hosts dropped {dropped} packets during the run: part of the loss is not on the path"))
     })

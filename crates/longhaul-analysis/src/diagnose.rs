@@ -181,10 +181,10 @@ pub(crate) fn build_unproven_finding(
 }
 
 /// Returns advice without a command.
-pub fn build_advice(place: &str, text: String) -> FindingAdvice {
+pub fn build_advice(place: &str, text: impl Into<String>) -> FindingAdvice {
     FindingAdvice {
         place: place.to_owned(),
-        text,
+        text: text.into(),
         command: None,
         expected_bps: None,
     }
@@ -199,10 +199,6 @@ fn name_of_host<'h>(host: &'h HostFacts, place: &'h str) -> &'h str {
     }
 }
 
-fn to_bytes(amount: u64) -> Bytes {
-    Bytes(amount)
-}
-
 /// Describes the data in flight per stream at the measured rate, for comparison with a window.
 fn describe_in_flight(case: &DiagnosisCase) -> Option<String> {
     let rtt = Duration::from_micros(case.analysis.rtt_us?.mean);
@@ -211,7 +207,7 @@ fn describe_in_flight(case: &DiagnosisCase) -> Option<String> {
     Some(format!(
         "goodput {} × loaded RTT {trip} = {} in flight per stream",
         case.goodput(),
-        to_bytes(each)
+        Bytes(each)
     ))
 }
 

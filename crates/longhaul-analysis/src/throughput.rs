@@ -9,7 +9,7 @@ pub mod run_totals;
 
 pub use limiter_text::format_verdict;
 
-use crate::limit::run_view::RunView;
+use crate::limit::run_reading::read_run;
 use crate::limit::{limit_bounds, limiter_verdict};
 use crate::{VERSION, caveats, diagnose};
 use longhaul_model::report::v1::analysis::ThroughputAnalysis;
@@ -69,7 +69,7 @@ fn conclude_direction(
     plan: &ThroughputPlan,
     observation: &ThroughputObservation,
 ) -> ThroughputConclusion {
-    let run = RunView::of(plan, observation);
+    let run = read_run(plan, observation);
     let verdict = limiter_verdict::find_limiter(&run);
     let goodput = goodput::measure_goodput(&run.arrivals, run.steady);
     let bounds = limit_bounds::compute_bounds(&run, &verdict, goodput.bps);
@@ -83,13 +83,13 @@ fn conclude_direction(
         mean_goodput_bps: goodput::compute_mean_goodput(observation),
         steady: run.steady,
         ramp_us,
-        rtt_us: loaded_rtt::compute_loaded_rtt(&run),
+        rtt_us: run.loaded_rtt,
         limited_by: verdict.limiter,
         confidence_ratio: verdict.confidence_ratio.clamp(0.0, 1.0),
         shares: verdict.shares.to_report(),
         next_limit: limit_bounds::find_next_bound(&bounds, &verdict),
         bounds,
-        totals: run_totals::compute_totals(observation),
+        totals: run.totals.clone(),
         streams: run_totals::list_stream_totals(observation),
         reverse: None,
     };

@@ -16,6 +16,7 @@ use crate::limit::interval_state::IntervalState;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::RunTransport;
+use longhaul_model::units::Bytes;
 
 /// The minimum share of a state for a finding.
 const MIN_STATE_SHARE: f64 = 0.3;
@@ -72,10 +73,10 @@ pub fn diagnose_receiver_application(case: &DiagnosisCase) -> Option<ReportFindi
         .judged_intervals()
         .filter_map(|i| i.unread_bytes)
         .max();
-    found.supports.extend(
-        unread.map(|n| format!("up to {} unread in the receive buffer", super::to_bytes(n))),
-    );
-    found.advice.push(build_advice("receiver", String::from("A larger window does not help: the reader (disk, decoding, requested rate) must become faster")));
+    found
+        .supports
+        .extend(unread.map(|n| format!("up to {} unread in the receive buffer", Bytes(n))));
+    found.advice.push(build_advice("receiver", "A larger window does not help: the reader (disk, decoding, requested rate) must become faster"));
     Some(found)
 }
 

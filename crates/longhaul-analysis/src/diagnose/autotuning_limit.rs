@@ -10,12 +10,13 @@
 
 use super::{
     DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share, name_of_host,
-    repeat_command, to_bytes, to_rate,
+    repeat_command, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
 use crate::limit::limit_bounds;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::units::Bytes;
 
 /// The ratio of the window to tcp_rmem's maximum from which on autotuning has reached its limit.
 const REACHED_RATIO: f64 = 0.4;
@@ -30,7 +31,7 @@ pub fn diagnose_autotuning(case: &DiagnosisCase) -> Option<ReportFinding> {
     let most = case.receiver().host.tcp_rmem_bytes.map(|r| r[2]);
     let summary = format!(
         "The receive window of {host} stopped growing at {0}: {0} / {1} RTT = {2} per stream{3}",
-        to_bytes(window),
+        Bytes(window),
         case.rtt_text(),
         to_rate(case.allowed_bps(window)? / case.streams()),
         case.describe_next_limit(),
@@ -44,7 +45,7 @@ pub fn diagnose_autotuning(case: &DiagnosisCase) -> Option<ReportFinding> {
         let reached = window as f64 >= REACHED_RATIO * most as f64;
         let text = format!(
             "tcp_rmem max is {}, of which about half becomes window",
-            to_bytes(most)
+            Bytes(most)
         );
         if reached {
             found.supports.push(text);
@@ -74,7 +75,7 @@ fn list_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64) -> Vec<F
             format!(
                 "On {}: raise tcp_rmem max to {}",
                 name_of_host(&receive.host, "the receiver"),
-                to_bytes(wanted)
+                Bytes(wanted)
             ),
         )
     }];

@@ -7,11 +7,9 @@
 //! Source: RFC 6349 (buffer delay). Units: microseconds.
 //! Wrong when: the far host, not the path, answers late.
 
-use super::{
-    DiagnosisCase, FindingAdvice, build_advice, build_finding, repeat_command, to_bytes, to_rate,
-};
+use super::{DiagnosisCase, FindingAdvice, build_advice, build_finding, repeat_command, to_rate};
 use longhaul_model::report::v1::ReportFinding;
-use longhaul_model::units::format_duration;
+use longhaul_model::units::{Bytes, format_duration};
 use std::time::Duration;
 
 /// The minimum added delay: noticeable to users; it must also exceed the path's own RTT.
@@ -31,7 +29,7 @@ pub fn diagnose_deep_queue(case: &DiagnosisCase) -> Option<ReportFinding> {
     let summary = format!(
         "Bufferbloat: under load, queueing adds {delay} to the RTT ({} idle), about {} of data",
         case.rtt_text(),
-        to_bytes(queue),
+        Bytes(queue),
     );
     let mut found = build_finding(case, "deep_queue", summary);
     found.confidence_ratio = 0.9;
@@ -40,7 +38,7 @@ pub fn diagnose_deep_queue(case: &DiagnosisCase) -> Option<ReportFinding> {
         format_duration(Duration::from_micros(loaded))
     ));
     let each = (case.goodput_bps() as f64 * PACE_RATIO) as u64 / case.streams();
-    found.advice.push(build_advice("path", String::from("Active queue management (fq_codel, cake) at the bottleneck link keeps the rate and removes the delay")));
+    found.advice.push(build_advice("path", "Active queue management (fq_codel, cake) at the bottleneck link keeps the rate and removes the delay"));
     found.advice.push(FindingAdvice {
         command: Some(repeat_command(&format!("--pacing {each}"))),
         expected_bps: Some(each.saturating_mul(case.streams())),

@@ -43,7 +43,7 @@ pub fn diagnose_host_drops(case: &DiagnosisCase) -> Option<ReportFinding> {
     };
     found.supports.push(format!(
         "{} segments retransmitted in total",
-        case.scene.retransmitted_segments()
+        case.scene.retransmitted_segments
     ));
     found.advice = list_drop_advice(end, place);
     Some(found)
@@ -79,7 +79,7 @@ fn list_drop_advice(end: &EndObservation, place: &str) -> Vec<FindingAdvice> {
     if memory {
         all.push(FindingAdvice {
             command: Some(String::from("sysctl net.ipv4.tcp_mem")),
-            ..build_advice(place, String::from("The kernel is short of TCP memory: raise net.ipv4.tcp_mem (in pages), or request smaller buffers"))
+            ..build_advice(place, "The kernel is short of TCP memory: raise net.ipv4.tcp_mem (in pages), or request smaller buffers")
         });
     }
     if dropped {
@@ -87,17 +87,14 @@ fn list_drop_advice(end: &EndObservation, place: &str) -> Vec<FindingAdvice> {
             command: Some(format!("ethtool -G {device} rx 8192 tx 8192")),
             ..build_advice(
                 place,
-                String::from("Use larger rings; on a virtual device, a longer txqueuelen"),
+                "Use larger rings; on a virtual device, a longer txqueuelen",
             )
         });
     }
     if all.is_empty() {
         all.push(FindingAdvice {
             command: Some(String::from("sysctl -w net.core.netdev_max_backlog=30000")),
-            ..build_advice(
-                place,
-                String::from("Raise the backlog between interface and TCP"),
-            )
+            ..build_advice(place, "Raise the backlog between interface and TCP")
         });
     }
     all

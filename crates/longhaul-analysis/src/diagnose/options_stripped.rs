@@ -52,7 +52,7 @@ pub fn diagnose_stripped_options(case: &DiagnosisCase) -> Option<ReportFinding> 
         },
         None => build_advice(
             "path",
-            String::from("Look for a firewall or WAN accelerator that normalises TCP options"),
+            "Look for a firewall or WAN accelerator that normalises TCP options",
         ),
     });
     Some(found)

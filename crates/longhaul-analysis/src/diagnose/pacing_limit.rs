@@ -25,7 +25,7 @@ pub fn diagnose_pacing(case: &DiagnosisCase) -> Option<ReportFinding> {
     let mut found = build_finding(case, "pacing", summary);
     found.advice.push(build_advice(
         "initiator",
-        String::from("Raise or remove the pacing rate to find the capacity of the path"),
+        "Raise or remove the pacing rate to find the capacity of the path",
     ));
     Some(found)
 }

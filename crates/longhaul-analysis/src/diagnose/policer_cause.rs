@@ -7,11 +7,9 @@
 //! Source: Flach et al., SIGCOMM 2016, implemented in `limit`. Units: bit/s, bytes.
 //! Wrong when: a link's queue is too short to be seen; it then acts the same.
 
-use super::{
-    DiagnosisCase, FindingAdvice, build_advice, build_finding, repeat_command, to_bytes, to_rate,
-};
+use super::{DiagnosisCase, FindingAdvice, build_advice, build_finding, repeat_command, to_rate};
 use longhaul_model::report::v1::ReportFinding;
-use longhaul_model::units::format_duration;
+use longhaul_model::units::{Bytes, format_duration};
 use std::time::Duration;
 
 /// The pacing rate as a ratio of the policed rate: 0.95 cut losses from double digits to near none.
@@ -25,7 +23,7 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
     let burst = policed.burst_bytes as u64;
     let passed_first = match burst {
         0 => String::new(),
-        _ => format!("; burst about {}", to_bytes(burst)),
+        _ => format!("; burst about {}", Bytes(burst)),
     };
     // Between rare losses TCP is below the policer's rate most of the time.
     let more = if policed.sparse {
@@ -50,9 +48,9 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
     if policed.over_bound >= BEYOND_CHANCE {
         found.supports.push(beyond);
     } else {
-        found.supports.push(String::from(
-            "loss in nearly every sample, yet the rate is constant",
-        ));
+        found
+            .supports
+            .push("loss in nearly every sample, yet the rate is constant".into());
         found.contradicts.push(beyond);
     }
     let threshold = format_duration(Duration::from_micros(case.scene.queue_threshold_us() as u64));
@@ -71,6 +69,6 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
         expected_bps: Some(all_bps),
         ..build_advice("sender", format!("Pace each stream to {}{then} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", to_rate(each)))
     });
-    found.advice.push(build_advice("path", String::from("Ask the operator for the contracted rate and burst; a shaper would queue packets instead of dropping them")));
+    found.advice.push(build_advice("path", "Ask the operator for the contracted rate and burst; a shaper would queue packets instead of dropping them"));
     Some(found)
 }

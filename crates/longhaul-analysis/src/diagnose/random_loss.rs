@@ -26,11 +26,8 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
     if !case.is_limited_by(Limiter::Loss) {
         return None;
     }
-    let lost = case.scene.retransmitted_segments();
-    let loss = case
-        .scene
-        .loss_ratio()
-        .or(case.analysis.totals.loss_ratio)?;
+    let lost = case.scene.retransmitted_segments;
+    let loss = case.scene.loss_ratio.or(case.analysis.totals.loss_ratio)?;
     let bound = case
         .analysis
         .bounds
@@ -71,26 +68,21 @@ fn list_loss_advice(case: &DiagnosisCase) -> Vec<FindingAdvice> {
     let mut all = vec![
         build_advice(
             "path",
-            String::from(
-                "Check the error counters of every interface on the path: dirty fibre, weak optics, duplex mismatch or an overrun device",
-            ),
+            "Check the error counters of every interface on the path: dirty fibre, weak optics, duplex mismatch or an overrun device",
         ),
         FindingAdvice {
             command: Some(String::from(
                 "ethtool -S <interface> | grep -iE 'err|drop|crc|miss'",
             )),
-            ..build_advice(
-                "receiver",
-                String::from("Check the receiver's own interface first"),
-            )
+            ..build_advice("receiver", "Check the receiver's own interface first")
         },
     ];
-    if !case.scene.is_bbr() {
+    if !case.scene.bbr {
         all.push(FindingAdvice {
             command: Some(repeat_command("-C bbr")),
             ..build_advice(
                 "sender",
-                String::from("As a workaround, use BBR: it does not slow down for random loss"),
+                "As a workaround, use BBR: it does not slow down for random loss",
             )
         });
     }

@@ -31,7 +31,7 @@ pub fn diagnose_reordering(case: &DiagnosisCase) -> Option<ReportFinding> {
     let receiver =
         |of: fn(&TcpReading) -> Option<u64>| sum(&|s| of(run_totals::last_tcp_info(&s.receiver)?));
     let duplicates = sender(|t| t.dsack_duplicates);
-    let again = case.scene.retransmitted_segments();
+    let again = case.scene.retransmitted_segments;
     let disordered = receiver(|t| t.out_of_order_segments);
     let arrived = receiver(|t| t.segments_in);
     let needless = duplicates as f64 / again.max(1) as f64;
@@ -61,7 +61,7 @@ pub fn diagnose_reordering(case: &DiagnosisCase) -> Option<ReportFinding> {
     ));
     found.advice.push(build_advice(
         "path",
-        String::from("Look for per-packet load balancing, or a link aggregation that splits flows"),
+        "Look for per-packet load balancing, or a link aggregation that splits flows",
     ));
     Some(found)
 }

@@ -9,14 +9,14 @@
 
 use super::{
     DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share, name_of_host,
-    repeat_command, to_bytes, to_rate,
+    repeat_command, to_rate,
 };
-use crate::caveats::find_send_clip;
 use crate::limit::interval_state::IntervalState;
 use crate::limit::limit_bounds;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::SocketBuffer;
+use longhaul_model::units::Bytes;
 
 pub fn diagnose_send_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
     if !case.is_limited_by(Limiter::SendBuffer) {
@@ -39,9 +39,9 @@ pub fn diagnose_send_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
         .supports
         .push(describe_state_share(case, IntervalState::SendBufferClip));
     found.supports.extend(super::describe_in_flight(case));
-    found.supports.push(String::from(
-        "the sender blocked in write with no unsent data in the kernel",
-    ));
+    found
+        .supports
+        .push("the sender blocked in write with no unsent data in the kernel".into());
     let chosen = buffer.is_some_and(|b| b.asked_bytes.is_some());
     found
         .advice
@@ -51,14 +51,14 @@ pub fn diagnose_send_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
 
 /// Describes the buffer's size and the source of that size: the user, longhaul or the kernel.
 fn describe_granted_buffer(case: &DiagnosisCase, buffer: SocketBuffer) -> String {
-    let (granted, stored) = (to_bytes(buffer.granted_bytes), buffer.stored_bytes);
+    let (granted, stored) = (Bytes(buffer.granted_bytes), buffer.stored_bytes);
     match (case.scene.plan.send_buffer_bytes, buffer.asked_bytes) {
         (Some(asked), _) => format!(
             " (requested {}, got {granted}; SO_SNDBUF reads {stored} B)",
-            to_bytes(asked)
+            Bytes(asked)
         ),
         (None, Some(_)) => format!(" ({granted}, chosen by longhaul)"),
-        (None, None) => format!(" (autotuned to {})", to_bytes(stored)),
+        (None, None) => format!(" (autotuned to {})", Bytes(stored)),
     }
 }
 
@@ -66,12 +66,12 @@ fn advise_larger_buffer(case: &DiagnosisCase, host: &str, chosen: bool) -> Optio
     let asked = case.scene.plan.send_buffer_bytes;
     let present = asked.map_or_else(|| limit_bounds::sum_median_outstanding(&case.scene), Some)?;
     let wanted = case.better_window(present);
-    let (command, text, wanted) = match (find_send_clip(&case.scene), chosen) {
-        (Some((asked, _)), _) => {
-            let wanted = case.window_to_grant(asked);
+    let (command, text, wanted) = match (case.scene.send_clip, chosen) {
+        (Some(clip), _) => {
+            let wanted = case.window_to_grant(clip.requested_bytes);
             (
                 format!("sysctl -w net.core.wmem_max={wanted}"),
-                format!("On {host}: raise net.core.wmem_max to {}", to_bytes(wanted)),
+                format!("On {host}: raise net.core.wmem_max to {}", Bytes(wanted)),
                 wanted,
             )
         }
@@ -79,7 +79,7 @@ fn advise_larger_buffer(case: &DiagnosisCase, host: &str, chosen: bool) -> Optio
             repeat_command(&format!("--send-buffer {wanted}")),
             format!(
                 "Request {} or more, or leave it to autotuning",
-                to_bytes(wanted)
+                Bytes(wanted)
             ),
             wanted,
         ),
@@ -89,7 +89,7 @@ fn advise_larger_buffer(case: &DiagnosisCase, host: &str, chosen: bool) -> Optio
             let most = wanted.saturating_mul(2);
             (
                 format!("sysctl -w net.ipv4.tcp_wmem=\"{least} {usual} {most}\""),
-                format!("On {host}: raise tcp_wmem max to {}", to_bytes(most)),
+                format!("On {host}: raise tcp_wmem max to {}", Bytes(most)),
                 wanted,
             )
         }

@@ -7,15 +7,16 @@
 //! Source: the shaper test in `limit`. Units: bit/s, bytes. Error: burst accurate to 2 %.
 //! Wrong when: competing traffic starts once and continues.
 
-use super::{DiagnosisCase, build_advice, build_finding, to_bytes, to_rate};
+use super::{DiagnosisCase, build_advice, build_finding, to_rate};
 use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::units::Bytes;
 
 pub fn diagnose_shaper(case: &DiagnosisCase) -> Option<ReportFinding> {
     let bucket = case.scene.bucket?;
     let summary = format!(
         "Shaped: {} for the first {}, then {}; tests shorter than the burst overestimate",
         to_rate(bucket.peak_bps as u64),
-        to_bytes(bucket.burst_bytes as u64),
+        Bytes(bucket.burst_bytes as u64),
         to_rate(bucket.sustained_bps as u64),
     );
     let mut found = build_finding(case, "shaper", summary);

@@ -35,6 +35,6 @@ pub fn diagnose_timeouts(case: &DiagnosisCase) -> Option<ReportFinding> {
     );
     let mut found = build_finding(case, "timeouts", summary);
     found.confidence_ratio = 0.8;
-    found.advice.push(build_advice("path", String::from("Whole windows or the tails of bursts are lost: look for a policer, a shallow buffer, or slow-start overshoot (limit the window to about 1.5 × BDP)")));
+    found.advice.push(build_advice("path", "Whole windows or the tails of bursts are lost: look for a policer, a shallow buffer, or slow-start overshoot (limit the window to about 1.5 × BDP)"));
     Some(found)
 }

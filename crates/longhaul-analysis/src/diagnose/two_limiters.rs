@@ -26,7 +26,7 @@ pub fn diagnose_two_limiters(case: &DiagnosisCase) -> Option<ReportFinding> {
     let mut found = build_finding(case, "two_limiters", summary);
     found.advice.push(super::build_advice(
         "initiator",
-        String::from("Remove the first limit and measure again; the second then limits alone"),
+        "Remove the first limit and measure again; the second then limits alone",
     ));
     Some(found)
 }

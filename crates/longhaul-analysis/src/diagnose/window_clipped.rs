@@ -10,12 +10,12 @@
 
 use super::{
     DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share,
-    format_whole_percent, name_of_host, to_bytes, to_rate,
+    format_whole_percent, name_of_host, to_rate,
 };
-use crate::caveats::find_receive_clip;
 use crate::limit::interval_state::IntervalState;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::units::Bytes;
 
 /// The maximum relative distance from window / RTT at which the rate confirms the window.
 const NEAR_RATIO: f64 = 0.25;
@@ -24,13 +24,14 @@ pub fn diagnose_clipped_window(case: &DiagnosisCase) -> Option<ReportFinding> {
     if !case.is_limited_by(Limiter::ReceiveWindow) {
         return None;
     }
-    let (asked, granted) = find_receive_clip(&case.scene)?;
+    let clip = case.scene.receive_clip?;
+    let (asked, granted) = (clip.requested_bytes, clip.granted_bytes);
     let host = name_of_host(&case.receiver().host, "the receiver");
     let allowed = case.allowed_bps(granted)?;
     let summary = format!(
         "Receive buffer on {host}: requested {}, got {} (net.core.rmem_max; SO_RCVBUF reads {} B); at {} RTT that is {}{}",
-        to_bytes(asked),
-        to_bytes(granted),
+        Bytes(asked),
+        Bytes(granted),
         granted.saturating_mul(2),
         case.rtt_text(),
         to_rate(allowed),
@@ -62,7 +63,7 @@ fn list_window_advice(case: &DiagnosisCase, host: &str, asked: u64) -> Vec<Findi
         .host
         .tcp_rmem_bytes
         .map_or(String::new(), |r| {
-            format!(" (tcp_rmem max is {})", to_bytes(r[2]))
+            format!(" (tcp_rmem max is {})", Bytes(r[2]))
         });
     vec![
         FindingAdvice {
@@ -70,7 +71,7 @@ fn list_window_advice(case: &DiagnosisCase, host: &str, asked: u64) -> Vec<Findi
             expected_bps: case.expected_bps(case.allowed_bps(wanted)),
             ..build_advice(
                 "receiver",
-                format!("On {host}: raise net.core.rmem_max to {}", to_bytes(wanted)),
+                format!("On {host}: raise net.core.rmem_max to {}", Bytes(wanted)),
             )
         },
         build_advice(

@@ -47,13 +47,11 @@ pub fn diagnose_window_scaling(case: &DiagnosisCase) -> Option<ReportFinding> {
     found.advice.push(match off {
         Some((_, place)) => FindingAdvice {
             command: Some(String::from("sysctl -w net.ipv4.tcp_window_scaling=1")),
-            ..build_advice(place, String::from("Enable window scaling"))
+            ..build_advice(place, "Enable window scaling")
         },
         None => build_advice(
             "path",
-            String::from(
-                "Find the middlebox that strips TCP options; until then use parallel streams",
-            ),
+            "Find the middlebox that strips TCP options; until then use parallel streams",
         ),
     });
     Some(found)

@@ -7,25 +7,25 @@
 
 use super::{
     DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share,
-    repeat_command, to_bytes, to_rate,
+    repeat_command, to_rate,
 };
-use crate::caveats::find_receive_clip;
 use crate::limit::interval_state::IntervalState;
 use crate::limit::limit_bounds;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::units::Bytes;
 
 pub fn diagnose_window_size(case: &DiagnosisCase) -> Option<ReportFinding> {
     let asked = case.scene.plan.receive_buffer_bytes?;
-    if !case.is_limited_by(Limiter::ReceiveWindow) || find_receive_clip(&case.scene).is_some() {
+    if !case.is_limited_by(Limiter::ReceiveWindow) || case.scene.receive_clip.is_some() {
         return None;
     }
     let window =
         limit_bounds::sum_advertised_windows(&case.scene).unwrap_or(asked) / case.streams();
     let summary = format!(
         "The requested receive buffer of {} gives a window of {}: {1} / {2} RTT = {3} per stream{4}",
-        to_bytes(asked),
-        to_bytes(window),
+        Bytes(asked),
+        Bytes(window),
         case.rtt_text(),
         to_rate(case.allowed_bps(window)? / case.streams()),
         case.describe_next_limit(),
@@ -43,7 +43,7 @@ pub fn diagnose_window_size(case: &DiagnosisCase) -> Option<ReportFinding> {
             "initiator",
             format!(
                 "Request {} or more, or leave it to autotuning",
-                to_bytes(wanted)
+                Bytes(wanted)
             ),
         )
     });

@@ -9,12 +9,10 @@
 
 use super::interval_state::IntervalState;
 use super::limiter_verdict::RunVerdict;
+use super::loss_response::loss_bound_bps;
 use super::run_view::RunView;
-use super::stream_traits::count_refused_retransmits;
-use crate::caveats::find_receive_clip;
 use crate::stats::quantile::median;
 use crate::throughput::limiter_text::format_whole_percent;
-use crate::throughput::{loaded_rtt, run_totals};
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};
 use longhaul_model::report::v1::observation::{
     EndObservation, ObservedStream, SocketBuffer, StreamEnd, TcpReading,
@@ -23,10 +21,6 @@ use longhaul_model::report::v1::plan::RunTransport;
 use longhaul_model::units::{Bytes, Rate, format_duration};
 use std::time::Duration;
 
-/// Mathis: √(3/2), for one acknowledgement per segment.
-const MATHIS_FACTOR: f64 = 1.22;
-/// RFC 9438, equation 6, with C = 0.4 and β = 0.7.
-const CUBIC_FACTOR: f64 = 1.054;
 /// The minimum number of losses that gives a loss ratio.
 const MIN_LOST_SEGMENTS: u64 = 5;
 /// A bound below this fraction of the measured rate is refuted.
@@ -39,25 +33,6 @@ const UNMEASURED_TEXT: &str = "path capacity not measured yet";
 const MIN_RTT_US: u64 = 20;
 /// A thread busy for less than this share gives no estimate of its maximum rate.
 const MIN_BUSY_RATIO: f64 = 0.05;
-
-/// Returns the rate of one stream at this loss ratio (lost over sent segments); `None` without
-/// loss.
-pub fn loss_bound_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
-    let mathis = mathis_bps(mss_bytes, rtt_s, loss_ratio)?;
-    Some(mathis.max(cubic_bps(mss_bytes, rtt_s, loss_ratio)?))
-}
-
-/// Returns the rate of Reno at this loss by Mathis; `None` without loss.
-pub fn mathis_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
-    let known = mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0;
-    known.then(|| MATHIS_FACTOR * 8.0 * mss_bytes / (rtt_s * loss_ratio.sqrt()))
-}
-
-/// Returns CUBIC's own response to this loss by RFC 9438; `None` without loss.
-pub fn cubic_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
-    let known = mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0;
-    known.then(|| CUBIC_FACTOR * 8.0 * mss_bytes / (loss_ratio.powf(0.75) * rtt_s.powf(0.25)))
-}
 
 /// Returns the rate of `window_bytes` per `rtt_us`.
 pub fn window_bound_bps(window_bytes: u64, rtt_us: u64) -> Option<u64> {
@@ -180,8 +155,12 @@ fn bound_by_receive_window(run: &RunView, verdict: &RunVerdict) -> Option<RateBo
             seen.max(grows_to?.saturating_mul(streams))
         }
     };
-    let granted = find_receive_clip(run).map_or(String::new(), |(asked, granted)| {
-        format!(" (requested {}, got {})", Bytes(asked), Bytes(granted))
+    let granted = run.receive_clip.map_or(String::new(), |clip| {
+        format!(
+            " (requested {}, got {})",
+            Bytes(clip.requested_bytes),
+            Bytes(clip.granted_bytes)
+        )
     });
     Some(RateBound {
         limiter: Limiter::ReceiveWindow,
@@ -223,7 +202,7 @@ fn bound_limited_by_send_buffer(run: &RunView, goodput_bps: Option<u64>) -> Opti
         rate_bps,
         why,
     };
-    let refused = count_refused_retransmits(run);
+    let refused = run.refused_retransmits;
     if refused > 0 {
         let why = format!(
             "the send queue exceeded its buffer, and the kernel delayed {refused} retransmissions"
@@ -232,7 +211,7 @@ fn bound_limited_by_send_buffer(run: &RunView, goodput_bps: Option<u64>) -> Opti
     }
     let held = sum_median_outstanding(run)?;
     // The bursts of a small buffer queue behind themselves: use the loaded RTT.
-    let rtt_us = loaded_rtt::compute_loaded_rtt(run).map_or(run.idle_rtt_us?, |rtt| rtt.mean);
+    let rtt_us = run.loaded_rtt.map_or(run.idle_rtt_us?, |rtt| rtt.mean);
     let why = format!(
         "{} median in flight (send buffers full) / {} RTT",
         Bytes(held),
@@ -274,21 +253,19 @@ pub fn find_seen_capacity_bps(run: &RunView, verdict: &RunVerdict) -> Option<u64
 
 /// Describes the evidence for a full path: a queue in the RTTs, and a constant rate.
 fn describe_full_path(run: &RunView) -> String {
-    let queue = loaded_rtt::compute_loaded_rtt(run)
-        .zip(run.idle_rtt_us)
-        .map(|(rtt, idle)| {
-            let text = |us: u64| format_duration(Duration::from_micros(us));
-            let added = rtt.mean.saturating_sub(idle);
-            if run.is_rtt_inflated(rtt.mean as f64) {
-                format!(
-                    "queueing adds {} to the idle RTT of {}",
-                    text(added),
-                    text(idle)
-                )
-            } else {
-                format!("RTT rises by {} over {} idle", text(added), text(idle))
-            }
-        });
+    let queue = run.loaded_rtt.zip(run.idle_rtt_us).map(|(rtt, idle)| {
+        let text = |us: u64| format_duration(Duration::from_micros(us));
+        let added = rtt.mean.saturating_sub(idle);
+        if run.is_rtt_inflated(rtt.mean as f64) {
+            format!(
+                "queueing adds {} to the idle RTT of {}",
+                text(added),
+                text(idle)
+            )
+        } else {
+            format!("RTT rises by {} over {} idle", text(added), text(idle))
+        }
+    });
     let steadiness = run.scatter_ratio.map(|scatter| match 100.0 * scatter {
         least if least < 0.1 => String::from("the rate varies by less than 0.1 %"),
         percent => format!("the rate varies by {percent:.1} %"),
@@ -303,16 +280,13 @@ fn bound_by_loss(run: &RunView, verdict: &RunVerdict) -> Option<RateBound> {
         verdict.limiter,
         Limiter::PathCapacity | Limiter::Policer | Limiter::Shaper
     );
-    if own || run.retransmitted_segments() < MIN_LOST_SEGMENTS || run.is_bbr() {
+    if own || run.retransmitted_segments < MIN_LOST_SEGMENTS || run.bbr {
         return None;
     }
     let (rtt_us, rtt) = find_bounding_rtt(run, verdict, Limiter::Loss)?;
-    let ratio = run.loss_ratio()?;
+    let ratio = run.loss_ratio?;
     let streams = &run.observation.streams;
-    let mss = streams
-        .iter()
-        .filter_map(|s| Some(run_totals::last_tcp_info(&s.sender)?.mss_bytes))
-        .max()?;
+    let mss = run.mss_bytes?;
     let one = loss_bound_bps(mss as f64, rtt_us as f64 / 1e6, ratio)?;
     Some(RateBound {
         limiter: Limiter::Loss,
@@ -432,24 +406,6 @@ fn bound_by_bucket(run: &RunView) -> Option<RateBound> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn loss_bounds_follow_mathis_at_home_and_cubic_far_away() {
-        // (mss, rtt s, loss, expected Mbit/s, which)
-        let table = [
-            (1460.0, 0.040, 0.00136, 9.66, "Mathis, as measured at 40 ms"),
-            (1460.0, 0.172, 0.001, 3.40, "CUBIC"),
-            (8960.0, 0.172, 0.000_001, 3711.0, "CUBIC"),
-        ];
-        for (mss, rtt, loss, expected, which) in table {
-            let got = loss_bound_bps(mss, rtt, loss).unwrap() / 1e6;
-            assert!(
-                (got / expected - 1.0).abs() < 0.02,
-                "{which}: {got} not {expected}"
-            );
-        }
-        assert_eq!(loss_bound_bps(1460.0, 0.04, 0.0), None);
-    }
 
     #[test]
     fn a_window_per_round_trip_is_a_rate() {

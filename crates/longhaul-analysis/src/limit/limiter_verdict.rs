@@ -8,30 +8,41 @@
 //! Wrong when: the run is nearly all `unknown`; then the verdict is unknown.
 
 use super::interval_state::IntervalState;
-use super::limit_bounds::loss_bound_bps;
+use super::loss_response::loss_bound_bps;
 use super::run_view::RunView;
 use super::state_shares::{StateShares, attribute_bytes};
-use crate::throughput::{ramp_detection, run_totals};
+use crate::throughput::ramp_detection;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::observation::ObservedStream;
 use longhaul_model::report::v1::plan::RunTransport;
 
 /// A limiter with this share is the only limiter.
 pub const PRIMARY_RATIO: f64 = 0.6;
 /// If two limiters have this share each, both are named.
 pub const SHARED_RATIO: f64 = 0.3;
-/// The minimum share of a limiter that is named.
-const MIN_SHARE: f64 = 0.35;
+/// The parameters of the verdict.
+struct VerdictTuning {
+    /// The minimum share of a limiter that is named.
+    min_share: f64,
+    /// Without a steady part, this share of ramp states makes the run a ramp.
+    ramp_ratio: f64,
+    /// Losses that would allow only this share of the mean rate were caused by the run itself.
+    own_loss_ratio: f64,
+    /// UDP: the requested rate was delivered if this share of it arrived.
+    udp_delivered_ratio: f64,
+    /// UDP: a loss ratio above this limits the rate.
+    udp_loss_ratio: f64,
+}
+
+const TUNING: VerdictTuning = VerdictTuning {
+    min_share: 0.35,
+    ramp_ratio: 0.3,
+    own_loss_ratio: 0.05,
+    udp_delivered_ratio: 0.97,
+    udp_loss_ratio: 0.005,
+};
+
 /// A run of fewer round trips shows only its beginning.
 pub const SHORT_TRIPS: u64 = 20;
-/// Without a steady part, this share of ramp states makes the run a ramp.
-const RAMP_RATIO: f64 = 0.3;
-/// Losses that would allow only this share of the mean rate were caused by the run itself.
-const OWN_LOSS_RATIO: f64 = 0.05;
-/// UDP: the requested rate was delivered if this share of it arrived.
-const UDP_DELIVERED_RATIO: f64 = 0.97;
-/// UDP: a loss ratio above this limits the rate.
-const UDP_LOSS_RATIO: f64 = 0.005;
 
 #[derive(Debug, Clone)]
 pub struct RunVerdict {
@@ -59,7 +70,7 @@ pub fn find_limiter(run: &RunView) -> RunVerdict {
             second: None,
         };
     }
-    let limiter = if share >= MIN_SHARE {
+    let limiter = if share >= TUNING.min_share {
         first
     } else {
         Limiter::Unknown
@@ -100,38 +111,40 @@ fn rate_ramp_confidence(
     let unexplained = shares.limiter(Limiter::Unknown) >= PRIMARY_RATIO;
     let climbs = ramp_detection::is_still_climbing(&run.arrivals);
     let overshot = first == Limiter::Loss && is_self_inflicted_loss(run);
-    (ramping >= RAMP_RATIO || (climbs && unexplained) || overshot).then_some(ramping.max(0.5))
+    (ramping >= TUNING.ramp_ratio || (climbs && unexplained) || overshot)
+        .then_some(ramping.max(0.5))
 }
 
 /// Returns true if slow start overran the path and lost a burst from which the run did not recover:
 /// the same loss spread over the run would allow almost no throughput.
 fn is_self_inflicted_loss(run: &RunView) -> bool {
-    let mss = |s: &ObservedStream| Some(run_totals::last_tcp_info(&s.sender)?.mss_bytes);
     let streams = &run.observation.streams;
-    let segment = streams.iter().filter_map(mss).max();
-    let bound = segment.zip(run.idle_rtt_us).and_then(|(mss, rtt_us)| {
-        let rtt_s = rtt_us as f64 / 1e6;
-        loss_bound_bps(mss as f64, rtt_s, run.loss_ratio()?)
-    });
+    let bound = run
+        .mss_bytes
+        .zip(run.idle_rtt_us)
+        .and_then(|(mss, rtt_us)| {
+            let rtt_s = rtt_us as f64 / 1e6;
+            loss_bound_bps(mss as f64, rtt_s, run.loss_ratio?)
+        });
     let bytes: f64 = streams.iter().map(|s| s.receiver.bytes as f64).sum();
     let mean_bps = bytes * 8e6 / run.observation.elapsed_us.max(1) as f64;
-    bound.is_some_and(|each| each * (streams.len() as f64) < OWN_LOSS_RATIO * mean_bps)
+    bound.is_some_and(|each| each * (streams.len() as f64) < TUNING.own_loss_ratio * mean_bps)
 }
 
 fn judge_datagrams(run: &RunView, shares: StateShares, rate_bps: u64) -> RunVerdict {
-    let totals = run_totals::compute_totals(run.observation);
+    let totals = &run.totals;
     let seconds = run.observation.elapsed_us.max(1) as f64 / 1e6;
     let asked = rate_bps as f64;
     let sent = totals.sender_bytes as f64 * 8.0 / seconds;
     let came = totals.receiver_bytes as f64 * 8.0 / seconds;
-    let (limiter, confidence_ratio) = if came >= UDP_DELIVERED_RATIO * asked {
+    let (limiter, confidence_ratio) = if came >= TUNING.udp_delivered_ratio * asked {
         (Limiter::Application, 1.0)
     } else if totals
         .loss_ratio
-        .is_some_and(|ratio| ratio > UDP_LOSS_RATIO)
+        .is_some_and(|ratio| ratio > TUNING.udp_loss_ratio)
     {
         (Limiter::Loss, 0.8)
-    } else if sent < UDP_DELIVERED_RATIO * asked && is_sender_busy(run) {
+    } else if sent < TUNING.udp_delivered_ratio * asked && is_sender_busy(run) {
         (Limiter::CpuSender, 0.8)
     } else {
         (Limiter::Unknown, 0.0)

@@ -10,7 +10,8 @@
 //! Error: the formulas of loss are right to about 30 % (fixtures/ns3).
 //! Wrong when: losses come in bursts, or the streams cause them.
 
-use crate::limit::limit_bounds::{cubic_bps, loss_bound_bps, mathis_bps, window_bound_bps};
+use crate::limit::limit_bounds::window_bound_bps;
+use crate::limit::loss_response::{cubic_bps, loss_bound_bps, mathis_bps};
 use crate::throughput::limiter_text::format_stream_count;
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};
 use longhaul_model::report::v1::predict::PredictionPlan;

@@ -1,0 +1,181 @@
+//! Reads a run: derives once what all judgements of it share.
+//!
+//! The intervals of all streams, the sum of their arrivals, RTTs, totals, the level of the rate,
+//! and a token bucket if there was one.
+//!
+//! Source: both ends' samples. Units: bit/s, microseconds. Error: that of the samples' spacing.
+//! Wrong when: streams take different routes (one idle RTT for all).
+
+use super::run_view::{ClippedBuffer, RunView, is_drop_counter};
+use super::{policer_fit, shaper_fit, stream_intervals};
+use crate::stats::quantile::{median, quantile, sort_finite};
+use crate::stats::robust_scale::mad_scale;
+use crate::throughput::arrival_timeline::{ArrivalBin, RunArrivals};
+use crate::throughput::{loaded_rtt, ramp_detection, run_totals};
+use longhaul_model::report::v1::analysis::SteadySpan;
+use longhaul_model::report::v1::observation::{
+    ObservedStream, SocketBuffer, ThroughputObservation,
+};
+use longhaul_model::report::v1::plan::ThroughputPlan;
+
+/// The level of the rate: all but the fastest tenth of the intervals stay below.
+const LEVEL_QUANTILE: f64 = 0.9;
+/// A rate whose intervals scatter less than this is flat: its limit is constant.
+const FLAT_RATIO: f64 = 0.04;
+/// The minimum number of intervals to see flatness.
+const MIN_FLAT_INTERVALS: usize = 8;
+/// The minimum share of retransmissions that the kernel deferred because of the send buffer.
+const REFUSED_RATIO: f64 = 0.5;
+
+/// Derives the view of one direction of a run.
+pub fn read_run<'a>(
+    plan: &'a ThroughputPlan,
+    observation: &'a ThroughputObservation,
+) -> RunView<'a> {
+    let arrivals = RunArrivals::of(observation);
+    let idle_rtt_us = loaded_rtt::find_idle_rtt_us(observation);
+    let observed = observation.streams.iter();
+    let streams: Vec<_> = observed
+        .clone()
+        .map(|s| stream_intervals::split_stream(s, idle_rtt_us.unwrap_or(0)))
+        .collect();
+    let grown = streams.iter().flatten();
+    let retransmitted_segments = grown
+        .filter_map(|i| i.retransmitted_segments)
+        .fold(0, u64::saturating_add);
+    let rates = sort_finite(arrivals.rates_bps());
+    let mut run = RunView {
+        plan,
+        observation,
+        steady: ramp_detection::find_steady_span(&arrivals, plan.warm_up_us),
+        level_bps: quantile(&rates, LEVEL_QUANTILE).unwrap_or(0.0),
+        scatter_ratio: None,
+        flat: false,
+        bucket: shaper_fit::find_shaper(&arrivals),
+        policer: None,
+        loaded_rtt: None,
+        totals: run_totals::compute_totals(observation),
+        retransmitted_segments,
+        loss_ratio: compute_loss_ratio(observation, retransmitted_segments),
+        mss_bytes: observed
+            .clone()
+            .filter_map(|s| Some(run_totals::last_tcp_info(&s.sender)?.mss_bytes))
+            .max(),
+        host_drops: count_host_drops(observation),
+        refused_retransmits: count_refused_retransmits(observation, retransmitted_segments),
+        bbr: observed.clone().any(is_bbr),
+        receive_clip: observed
+            .clone()
+            .filter_map(|s| s.receiver.receive_buffer)
+            .find_map(find_buffer_clip)
+            .filter(|_| plan.receive_buffer_bytes.is_some()),
+        send_clip: observed
+            .filter_map(|s| s.sender.send_buffer)
+            .find_map(find_buffer_clip)
+            .filter(|_| plan.send_buffer_bytes.is_some()),
+        arrivals,
+        streams,
+        idle_rtt_us,
+    };
+    run.policer = policer_fit::find_policer(&run);
+    settle_bucket(&mut run);
+    run.scatter_ratio = compute_scatter(&run);
+    run.flat = run.scatter_ratio.is_some_and(|r| r < FLAT_RATIO);
+    run.loaded_rtt = loaded_rtt::compute_loaded_rtt(&run);
+    run
+}
+
+fn is_bbr(stream: &ObservedStream) -> bool {
+    let name = stream.sender.congestion_control.as_deref();
+    name.is_some_and(|name| name.starts_with("bbr"))
+}
+
+fn find_buffer_clip(buffer: SocketBuffer) -> Option<ClippedBuffer> {
+    let requested_bytes = buffer.asked_bytes?;
+    (buffer.granted_bytes < requested_bytes).then_some(ClippedBuffer {
+        requested_bytes,
+        granted_bytes: buffer.granted_bytes,
+    })
+}
+
+/// Divides by the payload segments sent, from counters or from bytes over segment size.
+fn compute_loss_ratio(observation: &ThroughputObservation, retransmitted: u64) -> Option<f64> {
+    let counts = observation.streams.iter().map(|s| {
+        let tcp = run_totals::last_tcp_info(&s.sender)?;
+        tcp.data_segments_out
+            .or_else(|| s.sender.bytes.checked_div(tcp.mss_bytes))
+    });
+    let counts: Option<Vec<u64>> = counts.collect();
+    let sent = counts?.into_iter().fold(0, u64::saturating_add);
+    (sent > 0).then(|| (retransmitted as f64 / sent as f64).min(1.0))
+}
+
+fn count_host_drops(observation: &ThroughputObservation) -> u64 {
+    let ends = &observation.ends;
+    let counts = [&ends.sender.interface, &ends.receiver.interface];
+    let dropped = counts
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| is_drop_counter(name));
+    dropped.fold(0, |sum, (_, grown)| sum.saturating_add(*grown))
+}
+
+/// Returns the number of retransmissions that the kernel deferred, or 0 if too few to matter. Since
+/// 2019 Linux does not split a queued segment to retransmit it while the queue is far over its
+/// buffer: repairing a loss then takes a round trip per few segments because of the buffer.
+fn count_refused_retransmits(observation: &ThroughputObservation, retransmitted: u64) -> u64 {
+    let refused = observation.ends.sender.protocol.iter();
+    let refused = refused
+        .filter(|(name, _)| name.ends_with("TCPWqueueTooBig"))
+        .map(|(_, grown)| *grown)
+        .fold(0, u64::saturating_add);
+    if refused as f64 >= REFUSED_RATIO * retransmitted as f64 {
+        refused
+    } else {
+        0
+    }
+}
+
+/// Makes the part after the knee the steady part. A step without a standing queue, or one that
+/// a policer explains, is not a shaper.
+fn settle_bucket(run: &mut RunView) {
+    if run.policer.is_some() || !is_queued_after_knee(run) {
+        run.bucket = None;
+    }
+    if let (Some(bucket), None) = (run.bucket, run.plan.warm_up_us) {
+        let to_us = run.arrivals.to_us();
+        run.steady = Some(SteadySpan {
+            from_us: bucket.knee_us,
+            to_us,
+        });
+        run.level_bps = bucket.sustained_bps;
+    }
+}
+
+/// Returns true if RTTs after the knee show a queue, since a shaper queues the excess.
+fn is_queued_after_knee(run: &RunView) -> bool {
+    let Some(bucket) = run.bucket else {
+        return false;
+    };
+    let after = run
+        .streams
+        .iter()
+        .flatten()
+        .filter(|i| i.from_us >= bucket.knee_us);
+    let readings: Vec<bool> = after
+        .filter_map(|i| Some(run.is_rtt_inflated(i.rtt_us? as f64)))
+        .collect();
+    let queued = readings.iter().filter(|q| **q).count();
+    queued * 2 >= readings.len() && !readings.is_empty()
+}
+
+fn compute_scatter(run: &RunView) -> Option<f64> {
+    let span = run.steady?;
+    let bins = run.arrivals.within(span.from_us, span.to_us);
+    let rates: Vec<f64> = bins.iter().map(ArrivalBin::rate_bps).collect();
+    let level = median(rates.iter().copied()).unwrap_or(0.0);
+    let told = rates.len() >= MIN_FLAT_INTERVALS && level > 0.0;
+    mad_scale(&rates)
+        .filter(|_| told)
+        .map(|scatter| scatter / level)
+}
