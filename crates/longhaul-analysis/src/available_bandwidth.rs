@@ -69,7 +69,8 @@ pub fn conclude_available(
     let [forward, reverse] = sides.map(|(probing, pick, word)| {
         Some(conclude_direction(
             plan,
-            (probing.as_ref()?, observation.loopback),
+            probing.as_ref()?,
+            observation.loopback,
             history,
             pick,
             word,
@@ -90,7 +91,8 @@ type PickEstimate = fn(&AvailableAnalysis) -> Option<&AvailableEstimate>;
 
 fn conclude_direction(
     plan: &AvailablePlan,
-    (probing, loopback): (&DirectionProbing, bool),
+    probing: &DirectionProbing,
+    loopback: bool,
     history: &[AvailableReport],
     pick: PickEstimate,
     word: &str,

@@ -55,7 +55,7 @@ fn find_token_bucket(direction: &EstimatedDirection, word: &str) -> Option<Repor
     if direction.estimate.flags.iter().any(|f| f == "unstable") {
         found
             .contradicts
-            .push(String::from("the load on the path changed during this run"));
+            .push("the load on the path changed during this run".into());
     }
     let text = format!(
         "Plan with {}; tests shorter than the burst overestimate",
@@ -80,15 +80,15 @@ fn find_several_hops(direction: &EstimatedDirection, word: &str) -> Option<Repor
         format_whole_percent(queue.value / fusion.capacity.value),
     );
     let mut found = build_unproven_finding("multi_hop_load", 0.7, summary);
-    found.supports.push(String::from(
-        "trains see no added delay at rates at which small probes often find a queue",
-    ));
-    found.contradicts.push(String::from(
-        "bursty cross traffic at a single hop looks the same in some runs",
-    ));
+    found
+        .supports
+        .push("trains see no added delay at rates at which small probes often find a queue".into());
+    found
+        .contradicts
+        .push("bursty cross traffic at a single hop looks the same in some runs".into());
     found.advice.push(build_advice(
         "path",
-        String::from("Repeat the measurement: the finding is reliable if three of five runs show it; longhaul path lists the hops"),
+        "Repeat the measurement: the finding is reliable if three of five runs show it; longhaul path lists the hops",
     ));
     Some(found)
 }
@@ -117,14 +117,12 @@ fn find_full_path(direction: &EstimatedDirection, word: &str) -> Option<ReportFi
             queue_s * 1e3
         ));
     }
-    found.contradicts.push(String::from(
-        "a new TCP flow still gets a share, taken from the existing flows",
-    ));
+    found
+        .contradicts
+        .push("a new TCP flow still gets a share, taken from the existing flows".into());
     found.advice.push(build_advice(
         "path",
-        String::from(
-            "Check the other traffic before tuning the hosts; a larger window takes bandwidth from it",
-        ),
+        "Check the other traffic before tuning the hosts; a larger window takes bandwidth from it",
     ));
     Some(found)
 }
@@ -139,15 +137,15 @@ fn find_time_slots(direction: &EstimatedDirection, word: &str) -> Option<ReportF
         slot as f64 / 1e6
     );
     let mut found = build_unproven_finding("time_slotted_access", 0.6, summary);
-    found.supports.push(String::from(
-        "interrupt coalescing batches for less than a millisecond",
-    ));
+    found
+        .supports
+        .push("interrupt coalescing batches for less than a millisecond".into());
     found
         .contradicts
-        .push(String::from("a CPU-bound receiver batches as well"));
+        .push("a CPU-bound receiver batches as well".into());
     found.advice.push(build_advice(
         "path",
-        String::from("Judge this path by rates over 50 ms or more; RTT varies by one slot"),
+        "Judge this path by rates over 50 ms or more; RTT varies by one slot",
     ));
     Some(found)
 }

@@ -15,18 +15,31 @@ use longhaul_model::report::v1::available::{
     AvailableEstimate, DirectionProbing, EstimateVerdict, FallbackMethod, MethodEstimate, TcpSample,
 };
 
-/// The minimum number of samples for a share.
-const MIN_SAMPLES: usize = 10;
-/// The quantile of the delivery rates that bunched acknowledgements do not yet inflate.
-const SHARE_QUANTILE: f64 = 0.9;
-/// The number of RTTs after which slow start is over.
-const SLOW_START_RTTS: u64 = 10;
-/// The minimum number of echoes; the quantile of RTTs without a queue; and their minimum spread.
-const MIN_ECHOES: usize = 50;
-const UNQUEUED_QUANTILE: f64 = 0.1;
-const MIN_WIDTH_US: f64 = 50.0;
-/// The minimum length of a stretch whose rate is a lower bound of the capacity.
-const MIN_STRETCH_US: u64 = 5_000;
+/// The parameters of the estimates from one end.
+struct OneEndedTuning {
+    /// The minimum number of samples for a share.
+    min_samples: usize,
+    /// The quantile of the delivery rates that bunched acknowledgements do not yet inflate.
+    share_quantile: f64,
+    /// The number of RTTs after which slow start is over.
+    slow_start_rtts: u64,
+    /// The minimum number of echoes; the quantile of RTTs without a queue; and their minimum spread.
+    min_echoes: usize,
+    unqueued_quantile: f64,
+    min_width_us: f64,
+    /// The minimum length of a stretch whose rate is a lower bound of the capacity.
+    min_stretch_us: u64,
+}
+
+const TUNING: OneEndedTuning = OneEndedTuning {
+    min_samples: 10,
+    share_quantile: 0.9,
+    slow_start_rtts: 10,
+    min_echoes: 50,
+    unqueued_quantile: 0.1,
+    min_width_us: 50.0,
+    min_stretch_us: 5_000,
+};
 
 /// Returns the share of one connection and a lower bound of the capacity.
 pub fn estimate_by_tcp(probing: &DirectionProbing, fallback: FallbackMethod) -> AvailableEstimate {
@@ -37,8 +50,8 @@ pub fn estimate_by_tcp(probing: &DirectionProbing, fallback: FallbackMethod) -> 
             .filter(|s| !s.application_limited)
             .filter_map(delivery_rate_bps),
     );
-    let share = (rates.len() >= MIN_SAMPLES)
-        .then(|| quantile(&rates, SHARE_QUANTILE))
+    let share = (rates.len() >= TUNING.min_samples)
+        .then(|| quantile(&rates, TUNING.share_quantile))
         .flatten();
     let span = quantile(&rates, 0.5).zip(quantile(&rates, 1.0));
     let name = match fallback {
@@ -81,9 +94,9 @@ pub fn estimate_idle_share(probing: &DirectionProbing) -> Option<f64> {
             .filter_map(|s| s.rtt_us)
             .map(|us| us as f64),
     );
-    let least = trips.first().filter(|_| trips.len() >= MIN_ECHOES)?;
-    let early = quantile(&trips, UNQUEUED_QUANTILE)?;
-    let width = (2.0 * (early - least)).max(MIN_WIDTH_US);
+    let least = trips.first().filter(|_| trips.len() >= TUNING.min_echoes)?;
+    let early = quantile(&trips, TUNING.unqueued_quantile)?;
+    let width = (2.0 * (early - least)).max(TUNING.min_width_us);
     let within = trips.partition_point(|us| *us <= least + width);
     Some(within as f64 / trips.len() as f64)
 }
@@ -95,7 +108,7 @@ fn delivery_rate_bps(sample: &TcpSample) -> Option<f64> {
 /// Returns the samples after slow start.
 fn skip_slow_start(samples: &[TcpSample]) -> impl Iterator<Item = &TcpSample> {
     let rtt_us = samples.iter().filter_map(|s| s.rtt_us).min().unwrap_or(0);
-    let from = samples.first().map_or(0, |s| s.at_us) + SLOW_START_RTTS * rtt_us;
+    let from = samples.first().map_or(0, |s| s.at_us) + TUNING.slow_start_rtts * rtt_us;
     samples.iter().filter(move |s| s.at_us >= from)
 }
 
@@ -103,12 +116,14 @@ fn find_fastest_rate(samples: &[TcpSample]) -> Option<f64> {
     let mut best: Option<f64> = None;
     let mut from = 0;
     for (to, late) in samples.iter().enumerate() {
-        while from < to && late.at_us.saturating_sub(samples[from + 1].at_us) >= MIN_STRETCH_US {
+        while from < to
+            && late.at_us.saturating_sub(samples[from + 1].at_us) >= TUNING.min_stretch_us
+        {
             from += 1;
         }
         let early = samples[from];
         let us = late.at_us.saturating_sub(early.at_us);
-        if us >= MIN_STRETCH_US && late.bytes > early.bytes {
+        if us >= TUNING.min_stretch_us && late.bytes > early.bytes {
             let bps = (late.bytes - early.bytes) as f64 * 8e6 / us as f64;
             best = Some(best.map_or(bps, |b| b.max(bps)));
         }
