@@ -95,7 +95,7 @@ impl SequenceCoverage {
             });
         }
         if from < self.highest {
-            self.fill_holes((from, to), &mut brought);
+            self.fill_holes(from, to, &mut brought);
         }
         brought.again = length - brought.fresh - brought.filled;
         self.highest = self.highest.max(to);
@@ -110,7 +110,7 @@ impl SequenceCoverage {
         self.holes.push_back(hole);
     }
 
-    fn fill_holes(&mut self, (from, to): (u64, u64), brought: &mut SegmentCoverage) {
+    fn fill_holes(&mut self, from: u64, to: u64, brought: &mut SegmentCoverage) {
         if self.holes.is_empty() {
             return;
         }

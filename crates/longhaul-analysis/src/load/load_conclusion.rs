@@ -74,7 +74,7 @@ impl LoadContext<'_> {
         let kept = beside
             .zip(self.alone)
             .map(|(beside, alone)| flow_rates::compute_kept_share(beside, alone));
-        let result = self.result(step, place, (goodput, competitor), kept);
+        let result = self.result(step, place, goodput, competitor, kept);
         let tried = StepRates {
             step,
             goodput_bps: goodput.map(|m| m.bps),
@@ -92,7 +92,8 @@ impl LoadContext<'_> {
         &self,
         step: u32,
         place: usize,
-        (goodput, competitor): (Option<MeanRate>, Option<MeanRate>),
+        goodput: Option<MeanRate>,
+        competitor: Option<MeanRate>,
         kept: Option<KeptShare>,
     ) -> LoadStepResult {
         let stretch = &self.stretches.all[place];

@@ -63,7 +63,7 @@ pub fn measure_rtt_rise(
             [low, (ns + half).min(highest - quiet).max(low)]
         }),
         queue_delay_ns: (fullest - quiet).max(0.0),
-        direction: find_rise_direction(idle, loaded, drift, (ns, quiet)),
+        direction: find_rise_direction(idle, loaded, drift, ns, quiet),
     })
 }
 
@@ -88,7 +88,8 @@ fn find_rise_direction(
     idle: &[LoadProbe],
     loaded: &PhaseProbes,
     drift: ClockDrift,
-    (rise_ns, idle_ns): (f64, f64),
+    rise_ns: f64,
+    idle_ns: f64,
 ) -> Option<&'static str> {
     if !is_significant_rise(rise_ns, idle_ns) {
         return None;

@@ -254,7 +254,7 @@ fn find_many_streams(case: &ScanCase) -> Option<ReportFinding> {
         );
         found.advice.push(build_advice(
             "initiator",
-            String::from("Use that many only on a path of your own, or at quiet hours"),
+            "Use that many only on a path of your own, or at quiet hours",
         ));
         found
     })

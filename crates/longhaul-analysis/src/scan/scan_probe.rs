@@ -67,10 +67,12 @@ pub fn build_cell(
             .iter()
             .find_map(|s| s.sender.congestion_control.clone()),
         ..create_empty_cell(
-            (index, setting),
+            index,
+            setting,
             forward,
             sentinel,
-            (at_us, report.run.duration_us),
+            at_us,
+            report.run.duration_us,
         )
     }
 }
@@ -87,7 +89,7 @@ pub fn build_failed_cell(
 ) -> ScanCell {
     ScanCell {
         error: Some(error),
-        ..create_empty_cell((index, setting), forward, sentinel, (at_us, duration_us))
+        ..create_empty_cell(index, setting, forward, sentinel, at_us, duration_us)
     }
 }
 
@@ -106,10 +108,12 @@ fn find_min_granted(buffers: impl Iterator<Item = Option<SocketBuffer>>) -> Opti
 }
 
 fn create_empty_cell(
-    (index, setting): (u32, TransferSetting),
+    index: u32,
+    setting: TransferSetting,
     forward: bool,
     sentinel: bool,
-    (at_us, duration_us): (u64, u64),
+    at_us: u64,
+    duration_us: u64,
 ) -> ScanCell {
     ScanCell {
         index,

@@ -64,14 +64,12 @@ fn find_by_estimates(case: &EventCase, step: LevelStep) -> Option<CauseCandidate
         found.contradicts.push(BUCKET_CHANGED_TEXT.to_owned());
         found.consistency *= 0.5;
     } else if !case.is_explained_by_capacity(step) {
-        found.contradicts.push(String::from(
-            "cross traffic uses far more of the link than it lost: that makes it look slower to bursts",
-        ));
+        found.contradicts.push("cross traffic uses far more of the link than it lost: that makes it look slower to bursts".into());
         found.consistency *= 0.5;
     } else if case.has_route_changed() {
-        found.contradicts.push(String::from(
-            "the route changed at the same time: it is a different link, not a slower one",
-        ));
+        found.contradicts.push(
+            "the route changed at the same time: it is a different link, not a slower one".into(),
+        );
         found.consistency *= ROUTE_CHANGED_FACTOR;
     }
     add_advice(case, shrank, &mut found);
@@ -100,9 +98,9 @@ fn find_on_same_route(case: &EventCase, step: LevelStep) -> Option<CauseCandidat
     let mut found = CauseCandidate::new("capacity_change", step.between_us, text);
     found.weight = weight::LINK;
     found.consistency = SAME_ROUTE_CONSISTENCY;
-    found.supports.push(String::from(
-        "the route is the same before and after the event",
-    ));
+    found
+        .supports
+        .push("the route is the same before and after the event".into());
     if bucket_change::has_bucket_changed(case) {
         found.contradicts.push(BUCKET_CHANGED_TEXT.to_owned());
         found.consistency *= 0.5;
@@ -128,9 +126,7 @@ fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
     let mut found = CauseCandidate::new("capacity_change", case.event.between_us, text);
     found.weight = weight::LINK;
     found.consistency = RUNS_ONLY_CONSISTENCY;
-    found.contradicts.push(String::from(
-        "cross traffic would look the same: capacity was not estimated both before and after the event",
-    ));
+    found.contradicts.push("cross traffic would look the same: capacity was not estimated both before and after the event".into());
     add_advice(case, case.has_fallen(), &mut found);
     Some(found)
 }

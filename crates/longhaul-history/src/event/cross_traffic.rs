@@ -167,15 +167,13 @@ fn add_advice(case: &EventCase, less: bool, found: &mut CauseCandidate) {
 
 fn rate_available_fit(case: &EventCase, after_bps: f64, found: &mut CauseCandidate) -> f64 {
     if bucket_change::has_bucket_changed(case) {
-        found.contradicts.push(String::from(
-            "a token bucket that appeared or disappeared at the same time changes available bandwidth by itself",
-        ));
+        found.contradicts.push("a token bucket that appeared or disappeared at the same time changes available bandwidth by itself".into());
         return 0.5;
     }
     if case.has_route_changed() {
-        found.contradicts.push(String::from(
-            "the route changed at the same time: other links have other cross traffic",
-        ));
+        found.contradicts.push(
+            "the route changed at the same time: other links have other cross traffic".into(),
+        );
         return 0.7;
     }
     if case.is_quantity(PathQuantity::Goodput)

@@ -185,11 +185,11 @@ fn add_limiter_evidence(case: &EventCase, first: &HostFactChange, found: &mut Ca
     if !first.change.lasted {
         found
             .contradicts
-            .push(String::from("the old value is back, but the level is not"));
+            .push("the old value is back, but the level is not".into());
     } else if found.consistency <= 0.0 {
-        found.contradicts.push(String::from(
-            "it would change the level the other way, or affects only the other direction",
-        ));
+        found.contradicts.push(
+            "it would change the level the other way, or affects only the other direction".into(),
+        );
     }
 }
 

@@ -50,9 +50,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         found.consistency = 1.0;
         found.supports.push(sign);
     } else {
-        found
-            .contradicts
-            .push(String::from("no reading shows an effect"));
+        found.contradicts.push("no reading shows an effect".into());
     }
     found.advice.push(build_advice(
         first.role.word(),

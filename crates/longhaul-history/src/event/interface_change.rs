@@ -40,11 +40,11 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     if !first.change.lasted {
         found
             .contradicts
-            .push(String::from("the old value is back, but the level is not"));
+            .push("the old value is back, but the level is not".into());
     } else if found.consistency < 0.5 {
-        found.contradicts.push(String::from(
-            "it does not match the size or the direction of the change",
-        ));
+        found
+            .contradicts
+            .push("it does not match the size or the direction of the change".into());
     }
     if case.is_worse() == Some(true) {
         found.advice.push(build_advice(

@@ -38,14 +38,14 @@ fn find_by_mtu_search(case: &EventCase) -> Option<CauseCandidate> {
         "The path MTU changed {} from {old} B to {new} B",
         event_format::format_time_span(turn.between_us)
     );
-    let mut found = create_mtu_candidate(case, &turn, text, (old, new));
+    let mut found = create_mtu_candidate(case, &turn, text, old, new);
     if hole && case.is_worse() == Some(true) && turn.lasted {
         found.consistency = 1.0;
     }
     if hole {
-        found.supports.push(String::from(
-            "larger packets are lost without an ICMP message",
-        ));
+        found
+            .supports
+            .push("larger packets are lost without an ICMP message".into());
     }
     Some(found)
 }
@@ -79,7 +79,7 @@ fn find_by_segments(case: &EventCase) -> Option<CauseCandidate> {
         "The MSS of bulk runs changed {} from {old} B to {new} B, and so did the path MTU",
         event_format::format_time_span(turn.between_us)
     );
-    Some(create_mtu_candidate(case, &turn, text, (old, new)))
+    Some(create_mtu_candidate(case, &turn, text, old, new))
 }
 
 fn select_nearest<T>(case: &EventCase, turns: Vec<StateChange<T>>) -> Option<StateChange<T>> {
@@ -92,7 +92,8 @@ fn create_mtu_candidate<T>(
     case: &EventCase,
     turn: &StateChange<T>,
     text: String,
-    (old, new): (u32, u32),
+    old: u32,
+    new: u32,
 ) -> CauseCandidate {
     let mut found = CauseCandidate::new("path_mtu", turn.between_us, text);
     found.weight = weight::LINK;

@@ -61,7 +61,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         expected_bps: Some(available.after as u64),
         ..build_advice(
             "initiator",
-            String::from("Find windows and streams that fit the path now"),
+            "Find windows and streams that fit the path now",
         )
     });
     Some(found)
@@ -96,7 +96,7 @@ fn rate_limiter_fit(case: &EventCase, found: &mut CauseCandidate) -> f64 {
     {
         found
             .contradicts
-            .push(String::from("the setting itself was changed, not the path"));
+            .push("the setting itself was changed, not the path".into());
         return fit * 0.5;
     }
     fit

@@ -184,29 +184,29 @@ fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut Caus
     if turn.change.kind <= RouteChangeKind::SameAs {
         found
             .contradicts
-            .push(String::from("only within the same networks as before"));
+            .push("only within the same networks as before".into());
     }
     if turn.is_return {
-        found.contradicts.push(String::from(
-            "only the reverse route changed; the payload takes the same route as before",
-        ));
+        found.contradicts.push(
+            "only the reverse route changed; the payload takes the same route as before".into(),
+        );
     }
     let unfelt = |rate: &RouteChangeBaseRate| {
         rate.route_changes >= 4 && rate.with_effect * 4 < rate.route_changes
     };
     if case.evidence.base_rate.as_ref().is_some_and(unfelt) {
-        found.contradicts.push(String::from(
-            "most route changes on this path had no other effect",
-        ));
+        found
+            .contradicts
+            .push("most route changes on this path had no other effect".into());
     }
     if !turn.lasted {
         found
             .contradicts
-            .push(String::from("the old route is back, but the level is not"));
+            .push("the old route is back, but the level is not".into());
     } else if contradicts_routes(case, turn) {
-        found.contradicts.push(String::from(
-            "RTT or hop count of the routes do not change accordingly",
-        ));
+        found
+            .contradicts
+            .push("RTT or hop count of the routes do not change accordingly".into());
     }
 }
 

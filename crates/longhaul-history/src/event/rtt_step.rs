@@ -39,7 +39,10 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         Some(_) => 0.5,
     };
     if case.is_worse() == Some(true) && case.frequent_limiter(true).is_some_and(is_window_limiter) {
-        found.advice.push(build_advice("initiator", String::from("Request windows of twice the new bandwidth-delay product, or leave them to autotuning")));
+        found.advice.push(build_advice(
+            "initiator",
+            "Request windows of twice the new bandwidth-delay product, or leave them to autotuning",
+        ));
     }
     Some(found)
 }

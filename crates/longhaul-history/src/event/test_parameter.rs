@@ -52,9 +52,10 @@ fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
         0.0
     };
     if found.consistency < 0.5 {
-        found.contradicts.push(String::from(
-            "such a change would move the throughput the other way, or the former setting is back",
-        ));
+        found.contradicts.push(
+            "such a change would move the throughput the other way, or the former setting is back"
+                .into(),
+        );
     }
     Some(found)
 }
@@ -84,7 +85,7 @@ fn find_by_config(case: &EventCase) -> Option<CauseCandidate> {
     let mut found = create_parameter_candidate([nearest.at_us; 2], &changed);
     found
         .supports
-        .push(String::from("the agent's file was changed then"));
+        .push("the agent's file was changed then".into());
     found.consistency = rate_direction_fit(
         case,
         &nearest.name,
@@ -104,7 +105,7 @@ fn create_parameter_candidate(between_us: [i64; 2], changed: &[String]) -> Cause
     found.weight = weight::TEST_PARAMETER;
     found.advice.push(build_advice(
         "initiator",
-        String::from("Compare only runs with the same parameters; the path need not have changed"),
+        "Compare only runs with the same parameters; the path need not have changed",
     ));
     found
 }

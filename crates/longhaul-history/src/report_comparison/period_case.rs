@@ -28,7 +28,7 @@ const PLOTTED_QUANTITIES: [PathQuantity; 4] = [
 /// Compares the two periods of one path; `events` are the archive's events on it, in any order.
 pub fn compare_periods(
     material: &ArchivedPath,
-    (before, after): (TimePeriod, TimePeriod),
+    [before, after]: [TimePeriod; 2],
     events: &[ChangeEvent],
 ) -> PathCase {
     let changes = list_changes(material, before, after);
@@ -42,13 +42,13 @@ pub fn compare_periods(
         .cloned()
         .collect();
     events.sort_by_key(|event| event.between_us[0]);
-    let explained = explain_changes(material, &changes, &events, (before, after));
+    let explained = explain_changes(material, &changes, &events, before, after);
     let count = |period| u32::try_from(material.runs_within(period).count()).unwrap_or(u32::MAX);
     let routes = period_routes::compare_period_routes(material, before, after);
     PathCase {
         pair: material.pair.clone(),
         run_counts: [count(before), count(after)],
-        missing: list_missing(material, &changes, (before, after)),
+        missing: list_missing(material, &changes, before, after),
         changes,
         routes,
         settings: period_settings::compare_settings(material, before, after),
@@ -80,7 +80,7 @@ fn list_changes(
 ) -> Vec<QuantityChange> {
     let mut found = Vec::new();
     for pair in material.directions() {
-        let other = period_settings::list_one_period_runs(material, &pair, (before, after));
+        let other = period_settings::list_one_period_runs(material, &pair, before, after);
         for quantity in PathQuantity::ALL {
             let of_bulk = matches!(quantity, PathQuantity::Goodput | PathQuantity::Retransmits);
             let without = if of_bulk { other.as_slice() } else { &[] };
@@ -105,7 +105,8 @@ fn explain_changes(
     material: &ArchivedPath,
     changes: &[QuantityChange],
     events: &[ChangeEvent],
-    (before, after): (TimePeriod, TimePeriod),
+    before: TimePeriod,
+    after: TimePeriod,
 ) -> EventExplanation {
     let between = |event: &&ChangeEvent| {
         let [from, to] = event.between_us;
@@ -169,7 +170,8 @@ fn build_event(
 fn list_missing(
     material: &ArchivedPath,
     changes: &[QuantityChange],
-    (before, after): (TimePeriod, TimePeriod),
+    before: TimePeriod,
+    after: TimePeriod,
 ) -> Vec<String> {
     let lacks = |sides: [bool; 2]| match sides {
         [false, false] => Some("in either period"),
@@ -237,12 +239,12 @@ mod tests {
     use super::super::test_archive::{self, MINUTE_US};
     use super::*;
 
-    fn periods() -> (TimePeriod, TimePeriod) {
+    fn periods() -> [TimePeriod; 2] {
         let period = |from: i64, to: i64| TimePeriod {
             begin_us: from * MINUTE_US,
             end_us: to * MINUTE_US,
         };
-        (period(0, 60), period(60, 120))
+        [period(0, 60), period(60, 120)]
     }
 
     #[test]
@@ -294,12 +296,12 @@ mod tests {
             begin_us: from * MINUTE_US,
             end_us: to * MINUTE_US,
         };
-        let case = compare_periods(&sketch.material(), (period(0, 60), period(60, 160)), &[]);
+        let case = compare_periods(&sketch.material(), [period(0, 60), period(60, 160)], &[]);
         let goodput = &case.changes[0];
         assert_eq!(goodput.verdict, ChangeVerdict::Fell, "{goodput:?}");
         assert_eq!(goodput.after.map(|level| level.samples), Some(6));
         assert_eq!(case.settings.len(), 2, "the table has both");
-        let later = (period(60, 120), period(120, 160));
+        let later = [period(60, 120), period(120, 160)];
         let case = compare_periods(&sketch.material(), later, &[]);
         let goodput = &case.changes[0];
         assert_eq!(

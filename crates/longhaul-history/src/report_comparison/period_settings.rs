@@ -59,7 +59,8 @@ pub fn compare_settings(
 pub fn list_one_period_runs(
     material: &ArchivedPath,
     pair: &HostPair,
-    (before, after): (TimePeriod, TimePeriod),
+    before: TimePeriod,
+    after: TimePeriod,
 ) -> Vec<i64> {
     let mut settings: BTreeMap<TransferSetting, [Vec<i64>; 2]> = BTreeMap::new();
     for run in material

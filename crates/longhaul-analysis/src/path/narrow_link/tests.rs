@@ -110,7 +110,7 @@ fn what_hides_a_queue_is_told() {
         _ => slow((11..14).contains(&at_s)),
     });
     assert_eq!(few.verdict, "cannot_tell");
-    let start = "of 4 round trips to 10.0.6.1 under our load too few were longer";
+    let start = "too few of 4 RTTs to 10.0.6.1 under our load were longer";
     assert!(few.text.starts_with(start), "{}", few.text);
 }
 

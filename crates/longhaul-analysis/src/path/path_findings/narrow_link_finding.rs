@@ -29,9 +29,9 @@ pub fn report_narrow_link(case: &PathFindingInput) -> Option<ReportFinding> {
         build_unproven_finding(cause, link.confidence_ratio, capitalize_text(&link.text));
     found.supports.extend(describe_rise(link));
     if case.asymmetric {
-        found.contradicts.push(String::from(
-            "forward and reverse paths differ, so a hop's answers may pass other queues",
-        ));
+        found.contradicts.push(
+            "forward and reverse paths differ, so a hop's answers may pass other queues".into(),
+        );
     }
     let (place, text) = advised;
     found.advice.push(build_advice(place, text.to_owned()));

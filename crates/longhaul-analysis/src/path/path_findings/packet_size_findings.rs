@@ -45,7 +45,7 @@ pub fn find_black_hole(case: &PathFindingInput) -> Option<ReportFinding> {
         command: Some(String::from("sysctl -w net.ipv4.tcp_mtu_probing=1")),
         ..build_advice(
             "sender",
-            String::from("Until then enable TCP's own MTU probing (RFC 4821)"),
+            "Until then enable TCP's own MTU probing (RFC 4821)",
         )
     });
     Some(found)
@@ -86,9 +86,9 @@ pub fn find_mtu_below_interface(case: &PathFindingInput) -> Option<ReportFinding
         found.supports.push(format!("reported by {by}"));
     }
     if case.observation.options.is_some() {
-        found.contradicts.push(String::from(
-            "TCP learns the path MTU from the router; throughput hardly suffers",
-        ));
+        found
+            .contradicts
+            .push("TCP learns the path MTU from the router; throughput hardly suffers".into());
     }
     found.advice.push(build_advice(
         "path",
@@ -129,12 +129,12 @@ pub fn find_clamped_segments(case: &PathFindingInput) -> Option<ReportFinding> {
     found
         .supports
         .push(format!("IP packets of {} bytes pass end to end", mtu.bytes));
-    found.contradicts.push(String::from(
-        "a host may be configured for small segments (route, program option)",
-    ));
+    found
+        .contradicts
+        .push("a host may be configured for small segments (route, program option)".into());
     found.advice.push(build_advice(
         "path",
-        String::from("Look for a firewall or tunnel that rewrites the MSS option"),
+        "Look for a firewall or tunnel that rewrites the MSS option",
     ));
     Some(found)
 }
@@ -154,13 +154,13 @@ pub fn find_oversized_segments(case: &PathFindingInput) -> Option<ReportFinding>
         format!("The negotiated MSS is {mss} bytes, but the path allows {fits}"),
     );
     if told {
-        found.contradicts.push(String::from(
-            "a router informs the sender, so TCP adapts after its first segments",
-        ));
+        found
+            .contradicts
+            .push("a router informs the sender, so TCP adapts after its first segments".into());
     } else {
-        found.supports.push(String::from(
-            "no router informs the sender: full segments are lost and transfers stall",
-        ));
+        found.supports.push(
+            "no router informs the sender: full segments are lost and transfers stall".into(),
+        );
     }
     found.advice.push(build_advice(
         "path",

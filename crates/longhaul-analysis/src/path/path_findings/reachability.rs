@@ -40,13 +40,11 @@ pub fn find_silent_destination(case: &PathFindingInput) -> Option<ReportFinding>
     }
     found.advice.push(build_advice(
         "path",
-        String::from(
-            "Try the other protocols: a firewall that drops one often lets another through",
-        ),
+        "Try the other protocols: a firewall that drops one often lets another through",
     ));
     found.advice.push(FindingAdvice {
         command: Some(format!("longhaul path {to} --tcp")),
-        ..build_advice("initiator", String::from("Use TCP to an open port"))
+        ..build_advice("initiator", "Use TCP to an open port")
     });
     Some(found)
 }
@@ -89,7 +87,7 @@ pub fn find_unreached_destination(case: &PathFindingInput) -> Option<ReportFindi
     }
     found.advice.push(build_advice(
         "path",
-        String::from("Ask the operator of the network after the last hop that answers"),
+        "Ask the operator of the network after the last hop that answers",
     ));
     Some(found)
 }
@@ -108,14 +106,14 @@ pub fn find_route_loop(case: &PathFindingInput) -> Option<ReportFinding> {
         "hops {first} and {last} have the same address, with another between them"
     ));
     if route.reached {
-        found.contradicts.push(String::from(
-            "the trace reached its destination: the route may have changed during the trace",
-        ));
+        found.contradicts.push(
+            "the trace reached its destination: the route may have changed during the trace".into(),
+        );
         found.confidence_ratio = 0.4;
     }
     found.advice.push(build_advice(
         "path",
-        String::from("Inform the operator of these routers: two of them disagree about the route"),
+        "Inform the operator of these routers: two of them disagree about the route",
     ));
     Some(found)
 }

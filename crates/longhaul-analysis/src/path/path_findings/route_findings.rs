@@ -27,15 +27,17 @@ pub fn find_route_change(case: &PathFindingInput) -> Option<ReportFinding> {
     found.supports.extend(ranges);
     found.supports.extend(describe_rtt_step(change));
     if number == other {
-        found.contradicts.push(String::from(
-            "both may be the same route as far as hops answered; silent hops may be the cause",
-        ));
+        found.contradicts.push(
+            "both may be the same route as far as hops answered; silent hops may be the cause"
+                .into(),
+        );
         found.confidence_ratio = 0.5;
     }
     if count_next_hops(case).is_some() {
-        found.contradicts.push(String::from(
-            "the path has equal-cost alternatives (ECMP): another flow may simply take another one",
-        ));
+        found.contradicts.push(
+            "the path has equal-cost alternatives (ECMP): another flow may simply take another one"
+                .into(),
+        );
         found.confidence_ratio = 0.6;
     }
     found.advice.push(build_advice(
@@ -76,7 +78,7 @@ pub fn find_asymmetry(case: &PathFindingInput) -> Option<ReportFinding> {
     found.supports.push(symmetry.text.clone());
     found.advice.push(build_advice(
         "path",
-        String::from("Examine each direction by itself: a change of RTT or loss may be in either"),
+        "Examine each direction by itself: a change of RTT or loss may be in either",
     ));
     Some(found)
 }
@@ -155,7 +157,7 @@ pub fn find_rewritten_packets(case: &PathFindingInput) -> Option<ReportFinding> 
     ));
     found.advice.push(build_advice(
         "path",
-        String::from("Find the address translator or traffic conditioner before that hop"),
+        "Find the address translator or traffic conditioner before that hop",
     ));
     Some(found)
 }

@@ -51,19 +51,19 @@ pub fn find_stripped_options(case: &PathFindingInput) -> Option<ReportFinding> {
             names.join(", ")
         ),
     );
-    found.supports.push(String::from(
-        "both hosts have them enabled, but the connection did not negotiate them",
-    ));
+    found
+        .supports
+        .push("both hosts have them enabled, but the connection did not negotiate them".into());
     let far = in_force.iter().flatten().count();
     if far < 2 {
         found
             .contradicts
-            .push(String::from("only one end reported the negotiated options"));
+            .push("only one end reported the negotiated options".into());
         found.confidence_ratio = 0.8;
     }
     found.advice.push(build_advice(
         "path",
-        String::from("Look for a firewall or WAN accelerator that normalises TCP options"),
+        "Look for a firewall or WAN accelerator that normalises TCP options",
     ));
     Some(found)
 }

@@ -168,7 +168,7 @@ fn another_route_is_a_finding_and_silence_is_none() {
         found.summary,
         "The route changed at one hop: now route 2, before route 1"
     );
-    assert_eq!(found.supports[0], "hop 2 now, where hop 2 stood");
+    assert_eq!(found.supports[0], "hop 2 replaced by hop 2");
     let silent = known(build_route(&["10.1.0.1", "", "198.51.100.1"]));
     let conclusion = conclude_path(&build_plan(), &seen(), &[silent], None);
     assert_eq!(causes(&conclusion), [""; 0]);

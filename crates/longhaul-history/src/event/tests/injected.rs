@@ -260,7 +260,7 @@ fn routes_that_often_change_without_effect_say_so() {
         route
             .contradicts
             .iter()
-            .any(|line| line.contains("changed nothing else"))
+            .any(|line| line.contains("no other effect"))
     );
 }
 

@@ -41,7 +41,7 @@ pub fn run(args: &CaseArgs) -> Result<ExitCode, CommandFailure> {
     let mut paths: Vec<PathCase> = materials
         .iter()
         .map(|material| {
-            period_case::compare_periods(material, (asked.before, asked.after), &events)
+            period_case::compare_periods(material, [asked.before, asked.after], &events)
         })
         .filter(|path| is_relevant_path(path, asked.event.as_ref()))
         .collect();
