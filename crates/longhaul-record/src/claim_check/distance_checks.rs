@@ -146,14 +146,17 @@ fn check_city_points(
         return;
     }
     let ratio = claimed_m / whole_m - 1.0;
-    let mut text = format!(
-        "by airports of the cities the legs add up to {:.0} km; what is claimed is {:+.2} % beside it",
+    let single = if off.is_empty() {
+        String::new()
+    } else {
+        format!("; single legs differ: {}", off.join(", "))
+    };
+    let text = format!(
+        "by airports of the cities the legs add up to {:.0} km; what is claimed is {:+.2} % beside \
+         it{single}",
         whole_m / 1e3,
         100.0 * ratio,
     );
-    if !off.is_empty() {
-        text += &format!("; single legs differ: {}", off.join(", "));
-    }
     let verdict = match (
         ratio.abs() > OTHER_POINT_RATIO,
         claimed.points.is_some() || off.is_empty(),

@@ -228,7 +228,7 @@ mod tests {
     fn archive(name: &str) -> ArchiveOpener {
         let folder = std::env::temp_dir().join(format!("longhaul-fleet-{}", std::process::id()));
         let path = folder.join(name);
-        let _ = fs::remove_file(&path);
+        let _ = std::fs::remove_file(&path);
         Arc::new(move || Ok(Box::new(Archive::open(&path)?)))
     }
 

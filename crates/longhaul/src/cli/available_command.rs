@@ -45,7 +45,8 @@ struct AvailableMeasurement {
 pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
     let (started, begun) = (Timestamp::now(), Instant::now());
     let target = option_resolution::build_target(
-        (&args.host, args.port),
+        &args.host,
+        args.port,
         &args.local,
         &args.token,
         CONNECT_TIMEOUT,
@@ -123,11 +124,11 @@ fn measure_directions(
         ..AvailableObservation::default()
     };
     if plan.forward {
-        let seen = measure_direction(&mut prober, &plan, (true, spent), progress)?;
+        let seen = measure_direction(&mut prober, &plan, true, spent, progress)?;
         observation.forward = Some(seen);
     }
     if plan.reverse {
-        let seen = measure_direction(&mut prober, &plan, (false, spent), progress)?;
+        let seen = measure_direction(&mut prober, &plan, false, spent, progress)?;
         observation.reverse = Some(seen);
     }
     let (initiator, responder) = prober.parties();
@@ -215,7 +216,8 @@ fn clamp_to_granted_bytes(
 fn measure_direction(
     prober: &mut ProbeClient,
     plan: &AvailablePlan,
-    (forward, spent): (bool, u64),
+    forward: bool,
+    spent: u64,
     progress: &mut AvailableProgress,
 ) -> Result<DirectionProbing, ProbeError> {
     let mut probing = DirectionProbing {

@@ -133,7 +133,7 @@ fn apply_changes(
     }
     let mut guard = RevertGuard::new(&journal, interface);
     if let Some(host) = &args.prove {
-        return change_proof::prove_changes(args, id, (host, settings), &mut guard);
+        return change_proof::prove_changes(args, id, host, settings, &mut guard);
     }
     let changes = guard.apply(settings)?;
     guard.keep();

@@ -20,7 +20,8 @@ use std::process::ExitCode;
 pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
     let plan = load_plan::plan_loads(args)?;
     let target = option_resolution::build_target(
-        (&args.host, args.port),
+        &args.host,
+        args.port,
         &args.local,
         &args.token,
         args.connect_timeout,

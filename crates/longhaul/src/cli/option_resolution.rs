@@ -113,7 +113,8 @@ fn check_throughput_plan(plan: &ThroughputPlan) -> Result<(), CommandFailure> {
 
 /// Returns a server and its connection options. `timeout` applies to each step of connecting.
 pub fn build_target(
-    (host, port): (&str, u16),
+    host: &str,
+    port: u16,
     local: &LocalArgs,
     token: &TokenArgs,
     timeout: Duration,
@@ -130,7 +131,7 @@ pub fn build_target(
             address: local.bind,
             device: local.bind_dev.clone(),
         },
-        token: self::resolve_token(token)?.map(|token| token.as_str().to_owned()),
+        token: resolve_token(token)?.map(|token| token.as_str().to_owned()),
         connect_timeout: timeout,
     })
 }

@@ -50,7 +50,8 @@ pub fn measure_throughput(args: &TestArgs) -> Result<ThroughputReport, CommandFa
     let plan = option_resolution::plan_throughput(args)?;
     capture_command::capture_files::check_capture_paths(&args.capture)?;
     let target = option_resolution::build_target(
-        (&args.host, args.port),
+        &args.host,
+        args.port,
         &args.local,
         &args.token,
         args.connect_timeout,
@@ -59,8 +60,9 @@ pub fn measure_throughput(args: &TestArgs) -> Result<ThroughputReport, CommandFa
     let for_people = args.output_format() == TestFormat::Text;
     let lines = !args.quiet && for_people && std::io::stderr().is_terminal();
     let mut live = ProgressPrinter::new(lines);
-    let far = (&target, login.as_ref());
-    let mut outcome = run_throughput(args, far, &plan, &mut |now| live.show(live_moment(now)))?;
+    let mut outcome = run_throughput(args, &target, login.as_ref(), &plan, &mut |now| {
+        live.show(live_moment(now));
+    })?;
     live.finish();
     let captures = std::mem::take(&mut outcome.captures);
     let mut report = report_archiving::build_throughput_report(plan, outcome, None);
@@ -74,7 +76,8 @@ pub fn measure_throughput(args: &TestArgs) -> Result<ThroughputReport, CommandFa
 /// Runs the test with the server's protocol. A server that speaks iperf3's ignores the token.
 fn run_throughput(
     args: &TestArgs,
-    (target, login): (&TargetHost, Option<&LoginCredentials>),
+    target: &TargetHost,
+    login: Option<&LoginCredentials>,
     plan: &ThroughputPlan,
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, CommandFailure> {

@@ -36,7 +36,7 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
     let target = scan_plan::scan_target(args)?;
     let stop = interrupt::install_stop_flag()?;
     let idle_rtt = throughput::measure_connect_rtt(&target)?;
-    let mut course = ActiveScan::begin(args, (plan, target), idle_rtt, stop);
+    let mut course = ActiveScan::begin(args, plan, target, idle_rtt, stop);
     let ended = match course.plan.search {
         SearchMode::Guided => guided_search::search_all_directions(&mut course, idle_rtt),
         SearchMode::Grid => grid_scan::scan_grid(&mut course),

@@ -3,29 +3,23 @@
 //! clap prints the option and the value before each message, so a message only says what is
 //! allowed.
 
-use super::expectation::ThroughputExpectation;
-use super::expectation::change_expectation::ChangeExpectation;
 use longhaul_model::report::v1::plan::CoreAffinity;
 use longhaul_model::units::{Bytes, ParseUnitError, Rate, format_duration, parse_duration};
 use longhaul_probe::plan_limits;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 mod dscp_names;
 mod import_format;
 mod served_folder;
 pub mod setting_lists;
-mod since_time;
 mod time_period;
 
 pub use dscp_names::parse_dscp;
 pub use import_format::{parse_host_name, parse_import_format};
 pub use served_folder::parse_served_folder;
-pub use since_time::parse_since;
+pub use time_period::parse_span_us;
 
-/// The maximum number of runs that `report list` shows.
-const MAX_LISTED_RUNS: u64 = 100_000;
-/// The maximum number of concurrent sessions of `serve`.
-const MAX_SESSIONS: u64 = 1024;
 /// The maximum timeout of a connection.
 const MAX_CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -62,6 +56,57 @@ pub fn parse_micros(text: &str, least_us: u64, most_us: u64) -> Result<u64, Stri
     })
 }
 
+/// A range of values, as a range or a pair of limits.
+pub trait ValueRange {
+    fn limits(self) -> (u64, u64);
+}
+
+impl ValueRange for RangeInclusive<u64> {
+    fn limits(self) -> (u64, u64) {
+        self.into_inner()
+    }
+}
+
+impl ValueRange for (u64, u64) {
+    fn limits(self) -> (u64, u64) {
+        self
+    }
+}
+
+/// Returns a parser of whole numbers in a range.
+pub fn accept_count<T: TryFrom<u64> + Clone + Send + Sync + 'static>(
+    range: impl ValueRange,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    let (least, most) = range.limits();
+    move |text: &str| {
+        let value = parse_count(text, least, most)?;
+        T::try_from(value).map_err(|_| format!("must be {least} to {most}"))
+    }
+}
+
+/// Returns a parser of sizes in bytes in a range.
+pub fn accept_size(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    move |text: &str| parse_size(text, *range.start(), *range.end())
+}
+
+/// Returns a parser of durations in microseconds in a range.
+pub fn accept_micros(
+    range: impl ValueRange,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    let (least_us, most_us) = range.limits();
+    move |text: &str| parse_micros(text, least_us, most_us)
+}
+
+/// Returns a parser of durations whose limits are in microseconds.
+pub fn accept_duration_us(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
+    let parse = accept_micros(range);
+    move |text: &str| parse(text).map(Duration::from_micros)
+}
+
 /// Returns only the expected form, because clap already prints the value.
 fn expected_message(error: &ParseUnitError) -> String {
     format!("expected {}", error.expected)
@@ -71,17 +116,8 @@ pub fn parse_port(text: &str) -> Result<u16, String> {
     parse_count(text, 1, 65_535).map(|n| n as u16)
 }
 
-/// Parses a port. Port 0 lets the kernel choose one.
-pub fn parse_any_port(text: &str) -> Result<u16, String> {
-    parse_count(text, 0, 65_535).map(|n| n as u16)
-}
-
 pub fn parse_streams(text: &str) -> Result<u32, String> {
     parse_count(text, 1, u64::from(plan_limits::MAX_STREAMS)).map(|n| n as u32)
-}
-
-pub fn parse_sessions(text: &str) -> Result<u32, String> {
-    parse_count(text, 1, MAX_SESSIONS).map(|n| n as u32)
 }
 
 /// Parses a number with an optional unit K, M or G (1024, 1024², 1024³), as iperf3 does.
@@ -97,29 +133,12 @@ pub fn parse_blocks(text: &str) -> Result<u64, String> {
     parse_count(number, 1, MOST / unit).map(|number| number * unit)
 }
 
-pub fn parse_list_limit(text: &str) -> Result<u32, String> {
-    parse_count(text, 1, MAX_LISTED_RUNS).map(|n| n as u32)
-}
-
-/// Parses a number of days, up to ten years.
-pub fn parse_days(text: &str) -> Result<u16, String> {
-    parse_count(text, 1, 3660).map(|n| n as u16)
-}
-
 pub fn parse_run_time(text: &str) -> Result<u64, String> {
     parse_micros(text, 100_000, plan_limits::MAX_RUN_US)
 }
 
 pub fn parse_run_bytes(text: &str) -> Result<u64, String> {
     parse_size(text, 1, 1 << 60)
-}
-
-pub fn parse_warm_up(text: &str) -> Result<u64, String> {
-    parse_micros(text, 0, plan_limits::MAX_RUN_US)
-}
-
-pub fn parse_interval(text: &str) -> Result<u64, String> {
-    parse_micros(text, plan_limits::INTERVAL_US.0, plan_limits::INTERVAL_US.1)
 }
 
 pub fn parse_connect_timeout(text: &str) -> Result<Duration, String> {
@@ -131,23 +150,10 @@ pub fn parse_buffer_size(text: &str) -> Result<u64, String> {
     parse_size(text, 1, plan_limits::MAX_BUFFER_BYTES)
 }
 
-pub fn parse_io_size(text: &str) -> Result<u64, String> {
-    parse_size(text, 1, plan_limits::MAX_CALL_BYTES)
-}
-
-/// Parses the number of packets of a capture or of its text.
-pub fn parse_capture_packets(text: &str) -> Result<u64, String> {
-    parse_count(text, 1, plan_limits::MAX_CAPTURE_PACKETS)
-}
-
 /// Parses the number of bytes captured per packet.
 pub fn parse_snap_length(text: &str) -> Result<u32, String> {
     let (least, most) = plan_limits::SNAP_BYTES;
     parse_size(text, u64::from(least), u64::from(most)).map(|n| n as u32)
-}
-
-pub fn parse_mss(text: &str) -> Result<u32, String> {
-    parse_count(text, plan_limits::MSS_BYTES.0, plan_limits::MSS_BYTES.1).map(|n| n as u32)
 }
 
 pub fn parse_rate(text: &str) -> Result<u64, String> {
@@ -225,10 +231,6 @@ fn parse_cores(text: &str) -> Result<Vec<u16>, String> {
     Ok(list)
 }
 
-pub fn parse_change_expectation(text: &str) -> Result<ChangeExpectation, String> {
-    text.parse()
-}
-
 /// Parses a time; relative times count from now.
 pub fn parse_moment(text: &str) -> Result<jiff::Timestamp, String> {
     time_period::resolve_moment(text, jiff::Timestamp::now())
@@ -239,14 +241,6 @@ pub fn parse_period(
     text: &str,
 ) -> Result<longhaul_model::report::v1::comparison::TimePeriod, String> {
     time_period::resolve_period(text, jiff::Timestamp::now())
-}
-
-pub fn parse_length_us(text: &str) -> Result<i64, String> {
-    time_period::parse_span_us(text)
-}
-
-pub fn parse_expectation(text: &str) -> Result<ThroughputExpectation, String> {
-    text.parse()
 }
 
 #[cfg(test)]
@@ -300,14 +294,8 @@ mod tests {
     #[test]
     fn values_out_of_range_name_the_range() {
         assert_eq!(parse_streams("0"), Err("must be 1 to 128".to_owned()));
-        assert_eq!(
-            parse_mss("90000"),
-            Err(format!(
-                "must be {} to {}",
-                plan_limits::MSS_BYTES.0,
-                plan_limits::MSS_BYTES.1
-            ))
-        );
+        let hops = accept_count::<u8>(1..=255);
+        assert_eq!(hops("0"), Err("must be 1 to 255".to_owned()));
         assert_eq!(
             parse_run_time("1ms"),
             Err("must be 100 ms to 86400 s".to_owned())

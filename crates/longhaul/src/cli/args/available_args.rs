@@ -1,9 +1,9 @@
 //! Options of `longhaul available`.
 
 use super::{LocalArgs, OutputArgs, TokenArgs};
-use crate::cli::available_command::available_plan;
 use crate::cli::value_parsers;
 use clap::Args;
+use longhaul_probe::plan_limits;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,10 +76,10 @@ pub struct AvailableArgs {
     )]
     pub both: bool,
     /// Maximum bytes in each direction, with headers [default: by mode]
-    #[arg(long, value_name = "SIZE", value_parser = available_plan::parse_probe_budget, help_heading = "Probes")]
+    #[arg(long, value_name = "SIZE", value_parser = value_parsers::accept_size(10_000..=plan_limits::MAX_PROBE_BYTES), help_heading = "Probes")]
     pub bytes: Option<u64>,
     /// Size of a full probe, with its IP header [default: what the path accepts]
-    #[arg(long, value_name = "BYTES", value_parser = available_plan::parse_packet_bytes, help_heading = "Probes")]
+    #[arg(long, value_name = "BYTES", value_parser = value_parsers::accept_count::<u32>(576..=u64::from(plan_limits::PACKET_BYTES.1)), help_heading = "Probes")]
     pub packet_bytes: Option<u32>,
     /// DSCP of the probes: a name (CS1, EF) or 0 to 63
     #[arg(long, value_name = "DSCP", value_parser = value_parsers::parse_dscp, help_heading = "Probes")]
@@ -87,7 +87,7 @@ pub struct AvailableArgs {
     /// Look for a large token bucket: send at full rate for up to TIME [default: 20 s]
     #[arg(
         long, value_name = "TIME", num_args = 0..=1, require_equals = true,
-        default_missing_value = "20s", value_parser = available_plan::parse_shaper_time, help_heading = "Probes",
+        default_missing_value = "20s", value_parser = value_parsers::accept_micros(1_000_000..=60_000_000), help_heading = "Probes",
     )]
     pub shaper: Option<u64>,
     /// Send bulk TCP to this port of a host without longhaul

@@ -3,6 +3,7 @@
 use crate::cli::value_parsers;
 use clap::{Args, Subcommand};
 use longhaul_model::report::v1::capture::CapturePlan;
+use longhaul_probe::plan_limits;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -41,7 +42,7 @@ pub enum CaptureCommand {
         /// Number of packets to print
         #[arg(
             short = 'n', long, value_name = "N", default_value_t = 100,
-            value_parser = value_parsers::parse_capture_packets,
+            value_parser = value_parsers::accept_count::<u64>(1..=plan_limits::MAX_CAPTURE_PACKETS),
         )]
         packets: u64,
     },
@@ -68,7 +69,7 @@ pub struct TestCaptureArgs {
     pub capture: Option<PathBuf>,
     /// Maximum number of packets at each end [default: 50000]
     #[arg(
-        long, value_name = "N", requires = "capture", value_parser = value_parsers::parse_capture_packets,
+        long, value_name = "N", requires = "capture", value_parser = value_parsers::accept_count::<u64>(1..=plan_limits::MAX_CAPTURE_PACKETS),
         help_heading = "Capture",
     )]
     pub capture_packets: Option<u64>,

@@ -73,7 +73,7 @@ pub struct CaseArgs {
     #[arg(long, value_name = "ID", conflicts_with_all = ["before", "after", "at"])]
     pub event: Option<String>,
     /// Maximum length of the periods with --at and --event
-    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = value_parsers::parse_length_us)]
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = value_parsers::parse_span_us)]
     pub span: i64,
     #[command(flatten)]
     pub written: ReportOutputArgs,
@@ -104,7 +104,7 @@ pub struct AsymmetryArgs {
     #[arg(long, value_name = "PERIOD", value_parser = value_parsers::parse_period)]
     pub period: Option<TimePeriod>,
     /// Maximum time between compared runs of the two directions
-    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = value_parsers::parse_length_us)]
+    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = value_parsers::parse_span_us)]
     pub within: i64,
     #[command(flatten)]
     pub written: ReportOutputArgs,
@@ -122,7 +122,7 @@ pub struct CompareArgs {
     #[arg(value_name = "B")]
     pub b: String,
     /// Exit with 1 unless the condition holds, such as 'change >= -5 %'; may be repeated
-    #[arg(long, value_name = "CONDITION", value_parser = value_parsers::parse_change_expectation)]
+    #[arg(long, value_name = "CONDITION")]
     pub expect: Vec<crate::cli::expectation::change_expectation::ChangeExpectation>,
     #[command(flatten)]
     pub written: ReportOutputArgs,

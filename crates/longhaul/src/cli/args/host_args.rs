@@ -37,7 +37,7 @@ restores the previous values.";
 pub struct HostArgs {
     /// RTT of the path to audit for [default: the paths in the archive]
     #[arg(
-        long, value_name = "TIME", value_parser = setting_lists::parse_round_trip, requires = "rate",
+        long, value_name = "TIME", value_parser = setting_lists::accept_round_trip(), requires = "rate",
         help_heading = "Path",
     )]
     pub rtt: Option<u64>,

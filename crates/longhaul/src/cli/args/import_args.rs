@@ -33,7 +33,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "HOST", value_parser = value_parsers::parse_host_name)]
     pub to: Option<String>,
     /// Time of the measurement (UTC), if the output has none
-    #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_since)]
+    #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_moment)]
     pub at: Option<Timestamp>,
     /// Show what would be imported, and store nothing
     #[arg(long)]

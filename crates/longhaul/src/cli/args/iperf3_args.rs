@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use longhaul_iperf3::client_run::{LoginCredentials, TokenPadding};
 use longhaul_model::report::v1::plan::{CoreAffinity, StopCondition, ThroughputPlan};
 use longhaul_model::units::Rate;
-use longhaul_probe::plan_limits::{MAX_RATE_BPS, MAX_RUN_US, MAX_STREAMS};
+use longhaul_probe::plan_limits::{self, MAX_RATE_BPS, MAX_RUN_US, MAX_STREAMS};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -280,7 +280,11 @@ fn parse_stream_rate(text: &str) -> Result<u64, String> {
 fn parse_json_interval(text: &str) -> Result<u64, String> {
     match text {
         "0" => Ok(0),
-        _ => value_parsers::parse_interval(text),
+        _ => value_parsers::parse_micros(
+            text,
+            plan_limits::INTERVAL_US.0,
+            plan_limits::INTERVAL_US.1,
+        ),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::cli::tune_command::scan_plan::parse_picture_path;
 use crate::cli::value_parsers;
 use crate::cli::value_parsers::setting_lists::{self, StreamCounts};
 use clap::Args;
+use longhaul_probe::load_run;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ pub struct LoadArgs {
     pub time: u64,
     /// Idle time before the first load and after each load
     #[arg(
-        long, value_name = "TIME", default_value = "3s", value_parser = load_plan::parse_idle_time,
+        long, value_name = "TIME", default_value = "3s", value_parser = value_parsers::accept_micros(load_plan::IDLE_US),
         help_heading = "Load",
     )]
     pub idle: u64,
@@ -90,7 +91,7 @@ pub struct LoadArgs {
     pub congestion_control: Option<String>,
     /// Time between RTT probes
     #[arg(
-        long, value_name = "TIME", default_value = "10ms", value_parser = load_plan::parse_probe_interval,
+        long, value_name = "TIME", default_value = "10ms", value_parser = value_parsers::accept_micros(load_run::PROBE_INTERVAL_US),
         help_heading = "Load",
     )]
     pub probe_interval: u64,

@@ -13,7 +13,7 @@ Examples:
                                    any host, with TCP probes to its port 443
   longhaul path far --alternatives also find the next hops of load balancers
   longhaul path far --load=8s      find the narrow link, where the queue grows
-  longhaul path far --watch        live table; q quits, h shows the keys";
+  longhaul path far --watch        live table; q quits";
 
 const DETAILS: &str = "\
 HOST can be any host. If `longhaul serve` runs there, RTT and route are also
@@ -67,20 +67,20 @@ pub struct PathArgs {
     )]
     pub to_port: Option<u16>,
     /// Number of RTT probes [default: 10; with --watch: rounds, unlimited]
-    #[arg(short, long, value_name = "N", value_parser = path_plan::parse_probe_count, help_heading = "Probes")]
+    #[arg(short, long, value_name = "N", value_parser = value_parsers::accept_count::<u32>(1..=100_000), help_heading = "Probes")]
     pub count: Option<u32>,
     /// Time between RTT probes, or rounds of --watch [default: 100 ms; --watch: 1 s, the minimum]
-    #[arg(short, long, value_name = "TIME", value_parser = path_plan::parse_round_interval, help_heading = "Probes")]
+    #[arg(short, long, value_name = "TIME", value_parser = value_parsers::accept_micros(10_000..=60_000_000), help_heading = "Probes")]
     pub interval: Option<u64>,
     /// Packet size in bytes, with the IP header
     #[arg(
-        short, long, value_name = "BYTES", default_value_t = 64, value_parser = path_plan::parse_probe_size,
+        short, long, value_name = "BYTES", default_value_t = 64, value_parser = value_parsers::accept_count::<u32>(64..=65_535),
         help_heading = "Probes",
     )]
     pub size: u32,
     /// Time to wait for an answer
     #[arg(
-        long, value_name = "TIME", default_value = "2s", value_parser = path_plan::parse_probe_timeout,
+        long, value_name = "TIME", default_value = "2s", value_parser = value_parsers::accept_duration_us(10_000..=30_000_000),
         help_heading = "Probes",
     )]
     pub timeout: Duration,
@@ -90,13 +90,13 @@ pub struct PathArgs {
     pub no_route: bool,
     /// Maximum number of hops
     #[arg(
-        short, long, value_name = "N", default_value_t = 64, value_parser = path_plan::parse_max_hops,
+        short, long, value_name = "N", default_value_t = 64, value_parser = value_parsers::accept_count::<u8>(1..=255),
         help_heading = "Route",
     )]
     pub max_hops: u8,
     /// Number of probes per hop
     #[arg(
-        long, value_name = "N", default_value_t = 3, value_parser = path_plan::parse_queries,
+        long, value_name = "N", default_value_t = 3, value_parser = value_parsers::accept_count::<u32>(1..=20),
         help_heading = "Route",
     )]
     pub queries: u32,
@@ -126,7 +126,7 @@ pub struct PathArgs {
     /// [default: 8 s]
     #[arg(
         long, value_name = "TIME", num_args = 0..=1, require_equals = true,
-        default_missing_value = "8s", value_parser = path_plan::parse_phase_time, help_heading = "Path",
+        default_missing_value = "8s", value_parser = value_parsers::accept_micros(3_000_000..=300_000_000), help_heading = "Path",
     )]
     pub load: Option<u64>,
     /// Number of streams of the load [default: 4]

@@ -6,12 +6,13 @@ use crate::cli::value_parsers::setting_lists::{
     self, LossRatios, SizeList, StreamCounts, WindowList,
 };
 use clap::Args;
+use longhaul_probe::plan_limits;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct PredictArgs {
     /// Idle RTT of the path
-    #[arg(long, value_name = "TIME", value_parser = setting_lists::parse_round_trip,
+    #[arg(long, value_name = "TIME", value_parser = setting_lists::accept_round_trip(),
         required_unless_present = "scan", help_heading = "Path")]
     pub rtt: Option<u64>,
     /// IP rate of the narrow link
@@ -25,7 +26,7 @@ pub struct PredictArgs {
     #[arg(long, value_name = "RATIOS", value_parser = setting_lists::parse_loss_ratios, help_heading = "Path")]
     pub loss: Option<LossRatios>,
     /// Payload bytes per segment [default: 1448]
-    #[arg(short = 'M', long, value_name = "BYTES", value_parser = value_parsers::parse_mss, help_heading = "Path")]
+    #[arg(short = 'M', long, value_name = "BYTES", value_parser = value_parsers::accept_count::<u32>(plan_limits::MSS_BYTES), help_heading = "Path")]
     pub mss: Option<u32>,
     /// Use path, hosts and settings of this scan, and compare with it: a scan id, its first
     /// letters, or `last`. Other options override the values of the scan
@@ -45,7 +46,7 @@ pub struct PredictArgs {
     pub streams: Option<StreamCounts>,
     /// Congestion controls: reno, cubic, bbr [default: cubic]
     #[arg(short = 'C', long = "congestion", value_name = "NAMES", value_delimiter = ',',
-        value_parser = setting_lists::parse_modelled_control, help_heading = "Settings")]
+        value_parser = ["reno", "cubic", "bbr"], hide_possible_values = true, help_heading = "Settings")]
     pub congestion: Vec<String>,
     /// Duration of the transfer, including its ramp [default: 30s, or the scan's]
     #[arg(short = 't', long, value_name = "TIME", value_parser = value_parsers::parse_run_time,

@@ -16,7 +16,7 @@ pub enum ReportCommand {
     /// List the latest runs, newest first
     List {
         /// Maximum number of runs
-        #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = value_parsers::parse_list_limit)]
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = value_parsers::accept_count::<u32>(1..=100_000))]
         limit: u32,
         /// Print JSON
         #[arg(short = 'J', long, help_heading = "Output")]
@@ -68,10 +68,10 @@ pub struct RoutesArgs {
     #[arg(value_name = "HOST", required = true)]
     pub hosts: Vec<String>,
     /// Only traces of the last N days
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = value_parsers::parse_days)]
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = value_parsers::accept_count::<u16>(1..=3660))]
     pub days: u16,
     /// Only traces since this date or time (UTC)
-    #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_since, conflicts_with = "days")]
+    #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_moment, conflicts_with = "days")]
     pub since: Option<Timestamp>,
     /// Print every trace as a line of CSV
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
@@ -89,10 +89,10 @@ pub struct EventsArgs {
     #[arg(value_name = "HOST")]
     pub host: Option<String>,
     /// Only changes of the last N days
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = value_parsers::parse_days)]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = value_parsers::accept_count::<u16>(1..=3660))]
     pub days: u16,
     /// Only changes since this date or time (UTC)
-    #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_since, conflicts_with = "days")]
+    #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_moment, conflicts_with = "days")]
     pub since: Option<Timestamp>,
     /// Include withdrawn suspicions
     #[arg(short, long)]

@@ -17,7 +17,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
     /// Port to listen on
-    #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = value_parsers::parse_any_port)]
+    #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = value_parsers::accept_count::<u16>(0..=65_535))]
     pub port: u16,
     /// Local address to listen on [default: all]
     #[arg(short = 'B', long, value_name = "ADDR")]
@@ -32,7 +32,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = value_parsers::parse_streams)]
     pub max_streams: u32,
     /// Maximum concurrent runs, all clients together
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = value_parsers::parse_sessions)]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = value_parsers::accept_count::<u32>(1..=1024))]
     pub max_sessions: u32,
     /// Refuse requests for packet captures
     #[arg(long)]
@@ -79,7 +79,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_run_time, requires = "iperf3_key", help_heading = "Access")]
     pub iperf3_skew: Option<u64>,
     /// Maximum concurrent runs without a token
-    #[arg(long, value_name = "N", value_parser = value_parsers::parse_sessions, help_heading = "Access")]
+    #[arg(long, value_name = "N", value_parser = value_parsers::accept_count::<u32>(1..=1024), help_heading = "Access")]
     pub anonymous_runs: Option<u32>,
     /// Maximum streams of a run without a token
     #[arg(long, value_name = "N", value_parser = value_parsers::parse_streams, help_heading = "Access")]

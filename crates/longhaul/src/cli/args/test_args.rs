@@ -5,6 +5,7 @@ use crate::cli::expectation::ThroughputExpectation;
 use crate::cli::value_parsers;
 use clap::{Args, ValueEnum};
 use longhaul_model::report::v1::plan::CoreAffinity;
+use longhaul_probe::plan_limits;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -109,10 +110,10 @@ pub struct TestArgs {
     #[arg(long, value_name = "SIZE", value_parser = value_parsers::parse_buffer_size, help_heading = "TCP and sockets")]
     pub receive_buffer: Option<u64>,
     /// Bytes per write, or payload bytes per datagram [default: automatic]
-    #[arg(short, long, value_name = "SIZE", value_parser = value_parsers::parse_io_size, help_heading = "TCP and sockets")]
+    #[arg(short, long, value_name = "SIZE", value_parser = value_parsers::accept_size(1..=plan_limits::MAX_CALL_BYTES), help_heading = "TCP and sockets")]
     pub length: Option<u64>,
     /// Bytes per read [default: automatic]
-    #[arg(long, value_name = "SIZE", value_parser = value_parsers::parse_io_size, help_heading = "TCP and sockets")]
+    #[arg(long, value_name = "SIZE", value_parser = value_parsers::accept_size(1..=plan_limits::MAX_CALL_BYTES), help_heading = "TCP and sockets")]
     pub read_length: Option<u64>,
     /// Congestion control of the sender, such as cubic or bbr
     #[arg(
@@ -129,7 +130,7 @@ pub struct TestArgs {
     /// Maximum segment size in bytes
     #[arg(
         short = 'M', long, value_name = "BYTES", visible_alias = "set-mss",
-        value_parser = value_parsers::parse_mss, help_heading = "TCP and sockets",
+        value_parser = value_parsers::accept_count::<u32>(plan_limits::MSS_BYTES), help_heading = "TCP and sockets",
     )]
     pub mss: Option<u32>,
     /// DSCP of the packets: 0 to 63, or a name such as EF, AF11, CS1, LE
@@ -159,14 +160,14 @@ pub struct TestArgs {
     pub wire: bool,
 
     /// Time between samples [default: 100 ms, or the RTT if longer]
-    #[arg(short, long, value_name = "TIME", value_parser = value_parsers::parse_interval, help_heading = "Measurement")]
+    #[arg(short, long, value_name = "TIME", value_parser = value_parsers::accept_micros(plan_limits::INTERVAL_US), help_heading = "Measurement")]
     pub interval: Option<u64>,
     /// Omit this time at the start of the run [default: the detected ramp]
-    #[arg(short = 'O', long, value_name = "TIME", value_parser = value_parsers::parse_warm_up, help_heading = "Measurement")]
+    #[arg(short = 'O', long, value_name = "TIME", value_parser = value_parsers::accept_micros(0..=plan_limits::MAX_RUN_US), help_heading = "Measurement")]
     pub omit: Option<u64>,
     /// Exit with 1 unless the condition holds; may be repeated. Quantities: goodput,
     /// mean_goodput, rtt, rtt_max, retransmits, loss, jitter, limited_by
-    #[arg(long, value_name = "CONDITION", value_parser = value_parsers::parse_expectation, help_heading = "Measurement")]
+    #[arg(long, value_name = "CONDITION", help_heading = "Measurement")]
     pub expect: Vec<ThroughputExpectation>,
     /// Maximum time to connect
     #[arg(

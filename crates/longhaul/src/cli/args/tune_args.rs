@@ -61,7 +61,7 @@ pub struct TuneArgs {
     pub time: Option<u64>,
     /// Maximum number of probes [default: 10 per direction]
     #[arg(
-        long, value_name = "N", value_parser = scan_plan::parse_budget_probes, help_heading = "Search",
+        long, value_name = "N", value_parser = value_parsers::accept_count::<u32>(1..=1000), help_heading = "Search",
         conflicts_with = "grid",
     )]
     pub budget_probes: Option<u32>,
@@ -109,7 +109,7 @@ pub struct TuneArgs {
     pub grid: bool,
     /// Number of measurements per cell
     #[arg(
-        long, value_name = "N", value_parser = scan_plan::parse_repeats, default_value_t = 1,
+        long, value_name = "N", value_parser = value_parsers::accept_count::<u32>(1..=100), default_value_t = 1,
         help_heading = "Grid", requires = "grid",
     )]
     pub repeats: u32,

@@ -3,8 +3,7 @@
 use crate::cli::args::AvailableArgs;
 use longhaul_analysis::available_bandwidth::budget_of_mode;
 use longhaul_model::report::v1::available::{AvailableMode, AvailablePlan, FallbackMethod};
-use longhaul_model::units::Bytes;
-use longhaul_probe::plan_limits::{MAX_PROBE_BYTES, PACKET_BYTES};
+
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
@@ -50,29 +49,4 @@ fn shaper_search_bytes(args: &AvailableArgs) -> u64 {
         (Some(_), None) => BUCKET_BYTES,
         _ => 0,
     }
-}
-
-pub fn parse_probe_budget(text: &str) -> Result<u64, String> {
-    let bytes: Bytes = text
-        .parse()
-        .map_err(|error: longhaul_model::units::ParseUnitError| error.to_string())?;
-    let range = 10_000..=MAX_PROBE_BYTES;
-    if range.contains(&bytes.0) {
-        Ok(bytes.0)
-    } else {
-        Err(format!("must be 10 kB to {}", Bytes(MAX_PROBE_BYTES)))
-    }
-}
-
-pub fn parse_packet_bytes(text: &str) -> Result<u32, String> {
-    let (_, most) = PACKET_BYTES;
-    let bytes = text
-        .parse()
-        .ok()
-        .filter(|bytes| (576..=most).contains(bytes));
-    bytes.ok_or_else(|| format!("must be 576 to {most}"))
-}
-
-pub fn parse_shaper_time(text: &str) -> Result<u64, String> {
-    crate::cli::value_parsers::parse_micros(text, 1_000_000, 60_000_000)
 }

@@ -31,7 +31,8 @@ impl PreparedCopy {
 pub fn prepare_copy(args: &CopyArgs) -> Result<PreparedCopy, CommandFailure> {
     let (forward, near, host, name) = split_endpoints(args)?;
     let peer = option_resolution::build_target(
-        (host, args.port),
+        host,
+        args.port,
         &args.local,
         &args.token,
         args.connect_timeout,

@@ -47,7 +47,7 @@ pub fn proof_target(args: &HostArgs, host: &str) -> Result<TargetHost, CommandFa
         bind_dev: args.interface.clone(),
         ..LocalArgs::default()
     };
-    option_resolution::build_target((host, args.port), &local, &args.token, args.connect_timeout)
+    option_resolution::build_target(host, args.port, &local, &args.token, args.connect_timeout)
 }
 
 /// Measures, decides, and keeps only the changes that helped. `id` is the id of the report that the
@@ -55,7 +55,8 @@ pub fn proof_target(args: &HostArgs, host: &str) -> Result<TargetHost, CommandFa
 pub fn prove_changes(
     args: &HostArgs,
     id: &str,
-    (host, settings): (&str, &[WantedSetting]),
+    host: &str,
+    settings: &[WantedSetting],
     guard: &mut RevertGuard,
 ) -> Result<ProofResult, CommandFailure> {
     let target = proof_target(args, host)?;

@@ -8,7 +8,7 @@ use longhaul_probe::load_run;
 
 /// The size of a probe with its IP header: small beside any load, with room for timestamps.
 const PROBE_BYTES: u32 = 100;
-const IDLE_US: (u64, u64) = (500_000, 600_000_000);
+pub const IDLE_US: (u64, u64) = (500_000, 600_000_000);
 /// The word for an unlimited rate.
 const UNLIMITED: &str = "max";
 
@@ -98,15 +98,6 @@ pub fn parse_rates(text: &str) -> Result<RateList, String> {
     rates.sort_by_key(|rate| rate.unwrap_or(u64::MAX));
     rates.dedup();
     Ok(RateList(rates))
-}
-
-pub fn parse_idle_time(text: &str) -> Result<u64, String> {
-    value_parsers::parse_micros(text, IDLE_US.0, IDLE_US.1)
-}
-
-pub fn parse_probe_interval(text: &str) -> Result<u64, String> {
-    let (least, most) = load_run::PROBE_INTERVAL_US;
-    value_parsers::parse_micros(text, least, most)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Builds plan and target of `longhaul path` from its options. No I/O except for the token.
 
 use crate::cli::args::PathArgs;
-use crate::cli::{option_resolution, value_parsers};
+use crate::cli::option_resolution;
 use crate::command_failure::{CommandFailure, USAGE};
 use longhaul_model::report::v1::path::{
     HopLoadPlan, PathPlan, ProbeProtocol, RoundTripPlan, TracePlan,
@@ -19,47 +19,11 @@ const DEFAULT_LOAD_STREAMS: u32 = 4;
 /// The timeout of the connection that checks for a longhaul server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
-pub fn parse_probe_count(text: &str) -> Result<u32, String> {
-    parse_bounded_number(text, 1, 100_000)
-}
-
-pub fn parse_queries(text: &str) -> Result<u32, String> {
-    parse_bounded_number(text, 1, 20)
-}
-
-pub fn parse_max_hops(text: &str) -> Result<u8, String> {
-    parse_bounded_number(text, 1, 255).map(|n| n as u8)
-}
-
-/// Parses a packet size: the minimum holds headers and our marker, the maximum is IP's.
-pub fn parse_probe_size(text: &str) -> Result<u32, String> {
-    parse_bounded_number(text, 64, 65_535)
-}
-
-fn parse_bounded_number(text: &str, least: u32, most: u32) -> Result<u32, String> {
-    match text.parse() {
-        Ok(n) if (least..=most).contains(&n) => Ok(n),
-        _ => Err(format!("must be {least} to {most}")),
-    }
-}
-
 pub fn parse_confidence(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(value) if (0.5..=0.999).contains(&value) => Ok(value),
         _ => Err("must be 0.5 to 0.999".to_owned()),
     }
-}
-
-pub fn parse_round_interval(text: &str) -> Result<u64, String> {
-    value_parsers::parse_micros(text, 10_000, 60_000_000)
-}
-
-pub fn parse_probe_timeout(text: &str) -> Result<Duration, String> {
-    value_parsers::parse_micros(text, 10_000, 30_000_000).map(Duration::from_micros)
-}
-
-pub fn parse_phase_time(text: &str) -> Result<u64, String> {
-    value_parsers::parse_micros(text, 3_000_000, 300_000_000)
 }
 
 /// Builds the plan from the options.
@@ -113,7 +77,8 @@ fn choose_protocol(args: &PathArgs) -> ProbeProtocol {
 
 pub fn path_target(args: &PathArgs) -> Result<TargetHost, CommandFailure> {
     option_resolution::build_target(
-        (&args.host, args.port),
+        &args.host,
+        args.port,
         &args.local,
         &args.token,
         CONNECT_TIMEOUT,
@@ -178,17 +143,5 @@ mod tests {
     fn a_watch_is_not_faster_than_one_probe_a_second_and_hop() {
         assert!(asked(&["--watch", "-i", "500ms"]).is_err());
         assert!(asked(&["--watch", "-i", "2s"]).is_ok());
-    }
-
-    #[test]
-    fn values_out_of_range_name_the_range() {
-        assert_eq!(parse_max_hops("0"), Err("must be 1 to 255".to_owned()));
-        assert_eq!(parse_queries("99"), Err("must be 1 to 20".to_owned()));
-        assert_eq!(
-            parse_confidence("1"),
-            Err("must be 0.5 to 0.999".to_owned())
-        );
-        assert!(parse_round_interval("1ms").is_err() && parse_phase_time("1s").is_err());
-        assert_eq!(parse_probe_size("64"), Ok(64));
     }
 }

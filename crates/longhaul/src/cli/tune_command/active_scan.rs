@@ -64,7 +64,8 @@ impl<'a> ActiveScan<'a> {
     /// Starts a new scan, or resumes the one that the same command left unfinished.
     pub fn begin(
         args: &'a TuneArgs,
-        (plan, target): (ScanPlan, TargetHost),
+        plan: ScanPlan,
+        target: TargetHost,
         idle_rtt: Duration,
         stop: Arc<AtomicBool>,
     ) -> ActiveScan<'a> {
@@ -175,7 +176,7 @@ impl<'a> ActiveScan<'a> {
                 }
                 ProbeEnding::SettingRefused(error) => {
                     self.cut_off_probes = 0;
-                    self.note_failure(wanted, (at_us, begun), error);
+                    self.note_failure(wanted, at_us, begun, error);
                     return Ok(None);
                 }
                 ProbeEnding::ConnectionLost(error) => self.wait_for_server(error)?,
@@ -183,7 +184,7 @@ impl<'a> ActiveScan<'a> {
                 ProbeEnding::Interrupted => return Err(ScanHalt::Interrupted),
             }
         }
-        self.note_cut_off(wanted, (at_us, begun));
+        self.note_cut_off(wanted, at_us, begun);
         Ok(None)
     }
 
@@ -235,25 +236,31 @@ impl<'a> ActiveScan<'a> {
         self.runs.push(report);
     }
 
-    fn note_failure(&mut self, wanted: &ProbeRequest, since: (u64, Instant), error: ProbeError) {
+    fn note_failure(
+        &mut self,
+        wanted: &ProbeRequest,
+        at_us: u64,
+        begun: Instant,
+        error: ProbeError,
+    ) {
         let fail = CommandFailure::from(error);
         let why = std::iter::once(fail.message.clone())
             .chain(fail.causes.iter().cloned())
             .collect::<Vec<_>>()
             .join(": ");
         self.last_failure = Some(fail);
-        self.push_failed(wanted, since, why);
+        self.push_failed(wanted, at_us, begun, why);
     }
 
-    fn note_cut_off(&mut self, wanted: &ProbeRequest, since: (u64, Instant)) {
+    fn note_cut_off(&mut self, wanted: &ProbeRequest, at_us: u64, begun: Instant) {
         let why = self
             .last_failure
             .as_ref()
             .map_or_else(String::new, |fail| fail.message.clone());
-        self.push_failed(wanted, since, why);
+        self.push_failed(wanted, at_us, begun, why);
     }
 
-    fn push_failed(&mut self, wanted: &ProbeRequest, (at_us, begun): (u64, Instant), why: String) {
+    fn push_failed(&mut self, wanted: &ProbeRequest, at_us: u64, begun: Instant, why: String) {
         let found = ScanCell {
             why: wanted.why.clone(),
             ..build_failed_cell(

@@ -14,9 +14,6 @@ use std::path::PathBuf;
 /// The default budget of a guided search in one direction.
 const DEFAULT_BUDGET_PROBES: u32 = 10;
 const DEFAULT_BUDGET_TIME_US: u64 = 300 * 1_000_000;
-/// The maximum number of probes of a guided search.
-const MAX_PROBES: u64 = 1000;
-const MAX_REPEATS: u64 = 100;
 /// The default payload time of a probe.
 const DEFAULT_PROBE_TIME_US: u64 = 10 * 1_000_000;
 /// The number of samples per probe, few because a scan has many reports.
@@ -170,7 +167,8 @@ fn check_scan_plan(plan: &ScanPlan) -> Result<(), CommandFailure> {
 /// Returns the server and its connection options.
 pub fn scan_target(args: &TuneArgs) -> Result<TargetHost, CommandFailure> {
     option_resolution::build_target(
-        (&args.host, args.port),
+        &args.host,
+        args.port,
         &args.local,
         &args.token,
         args.connect_timeout,
@@ -195,22 +193,6 @@ pub fn parse_setting(text: &str) -> Result<TransferSetting, String> {
         },
         ..TransferSetting::default()
     })
-}
-
-pub fn parse_budget_probes(text: &str) -> Result<u32, String> {
-    parse_positive(text, MAX_PROBES)
-}
-
-pub fn parse_repeats(text: &str) -> Result<u32, String> {
-    parse_positive(text, MAX_REPEATS)
-}
-
-fn parse_positive(text: &str, most: u64) -> Result<u32, String> {
-    match text.parse::<u64>() {
-        Ok(number) if (1..=most).contains(&number) => Ok(number as u32),
-        Ok(_) => Err(format!("must be 1 to {most}")),
-        Err(_) => Err(format!("not a whole number from 1 to {most}")),
-    }
 }
 
 /// Parses the path of a plot whose format is supported.

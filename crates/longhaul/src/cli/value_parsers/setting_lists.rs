@@ -75,18 +75,9 @@ pub fn parse_loss_ratios(text: &str) -> Result<LossRatios, String> {
     Ok(LossRatios(values))
 }
 
-/// Parses a congestion control that the round model knows.
-pub fn parse_modelled_control(text: &str) -> Result<String, String> {
-    const KNOWN: [&str; 3] = ["reno", "cubic", "bbr"];
-    if !KNOWN.contains(&text) {
-        return Err(format!("expected one of {}", KNOWN.join(", ")));
-    }
-    Ok(text.to_owned())
-}
-
-/// Parses a round-trip time, from 10 µs to 60 s (beyond the Moon).
-pub fn parse_round_trip(text: &str) -> Result<u64, String> {
-    super::parse_micros(text, 10, 60_000_000)
+/// Returns a parser of round-trip times, from 10 µs to 60 s (beyond the Moon).
+pub fn accept_round_trip() -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    super::accept_micros(10..=60_000_000)
 }
 
 /// Fails if the product of the list lengths exceeds the maximum number of cells.

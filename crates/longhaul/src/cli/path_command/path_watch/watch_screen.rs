@@ -149,16 +149,12 @@ fn handle_key(key: KeyEvent, state: &mut WatchState, view: &mut TableView) -> Us
     let last = state.hops.len().saturating_sub(1);
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {
-        KeyCode::Esc if view.help => view.help = false,
         code if is_quit_key(code, control) => return UserRequest::Quit,
         KeyCode::Char('p' | ' ') => state.paused = !state.paused,
         KeyCode::Char('r') => state.reset(),
         KeyCode::Char('n') => view.names = !view.names,
-        KeyCode::Char('h' | '?') => view.help = !view.help,
         KeyCode::Down => view.scroll = (view.scroll + 1).min(last),
-        KeyCode::PageDown => view.scroll = (view.scroll + 10).min(last),
         KeyCode::Up => view.scroll = view.scroll.saturating_sub(1),
-        KeyCode::PageUp => view.scroll = view.scroll.saturating_sub(10),
         _ => {}
     }
     UserRequest::Continue
@@ -173,36 +169,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_end_pause_reset_and_help() {
+    fn keys_pause_and_end_the_watch() {
         let mut state = WatchState::new(64, Duration::from_secs(1));
         let mut view = TableView::default();
         let mut hit = |code, modifiers| {
-            let wish = handle_key(KeyEvent::new(code, modifiers), &mut state, &mut view);
-            (wish, state.paused, view.help)
+            let request = handle_key(KeyEvent::new(code, modifiers), &mut state, &mut view);
+            (request, state.paused)
         };
         let none = KeyModifiers::NONE;
+        assert_eq!(hit(KeyCode::Char('p'), none), (UserRequest::Continue, true));
         assert_eq!(
             hit(KeyCode::Char('p'), none),
-            (UserRequest::Continue, true, false)
-        );
-        assert_eq!(
-            hit(KeyCode::Char('p'), none),
-            (UserRequest::Continue, false, false)
-        );
-        assert_eq!(
-            hit(KeyCode::Char('h'), none),
-            (UserRequest::Continue, false, true)
-        );
-        assert_eq!(
-            hit(KeyCode::Esc, none),
-            (UserRequest::Continue, false, false)
+            (UserRequest::Continue, false)
         );
         assert_eq!(hit(KeyCode::Char('x'), none).0, UserRequest::Continue);
         assert_eq!(hit(KeyCode::Char('c'), none).0, UserRequest::Continue);
-        assert_eq!(
-            hit(KeyCode::Char('c'), KeyModifiers::CONTROL).0,
-            UserRequest::Quit
-        );
-        assert_eq!(hit(KeyCode::Char('q'), none).0, UserRequest::Quit);
+        let control = hit(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(control.0, UserRequest::Quit);
+        assert_eq!(hit(KeyCode::Esc, none).0, UserRequest::Quit);
     }
 }

@@ -4,44 +4,38 @@ use super::watch_state::{WatchHopStats, WatchState};
 use crate::render::number_format::{ABSENT, or_absent};
 use crate::render::path_text::format_ms;
 use ratatui::Frame;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Text};
-use ratatui::widgets::Paragraph;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
+use ratatui::text::Line;
+use ratatui::widgets::{Row, Table};
 use std::collections::VecDeque;
 
-/// Column widths: of the TTL, of the shortest and the longest address or name, of a time.
-const TTL: usize = 4;
-const LABEL_WIDTHS: (usize, usize) = (15, 40);
-const TIME: usize = 8;
+/// Column widths; columns are one space apart. The label is an address or a name.
+const TTL: usize = 3;
+const MIN_LABEL: usize = 15;
+const MAX_LABEL: usize = 40;
 const LOSS: usize = 7;
-/// The minimum width of the history.
-const MIN_HISTORY_COLUMNS: usize = 8;
+const TIME: usize = 7;
+const MIN_HISTORY: usize = 8;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The number of lines that are not hops: title, header, keys.
-const FRAME: usize = 4;
+const KEYS: &str = "q quit   p pause   r reset   n names   up/down scroll";
 
-const KEYS: &str = "q quit   p pause   r reset   n names   up/down scroll   h help";
-const HELP: [&str; 11] = [
-    "",
-    "  q, Esc, Ctrl-C   quit and show the report",
-    "  p, space         pause or resume",
-    "  r                reset all counters, keep the route",
-    "  n                show names or addresses",
-    "  up, down         scroll by 1; PageUp, PageDown by 10",
-    "  h, ?             show or hide this help",
-    "",
-    "  Times are RTTs in ms. Jitter is the mean difference of successive RTTs.",
-    "  Loss at a hop but not at later hops means that its answers are rate-limited.",
-    "  History: one bar per round, taller for a higher RTT, blank for a lost probe.",
+/// The times of a hop; a narrow terminal has room for the first ones only.
+const TIMES: [(&str, TimeOfHop); 5] = [
+    ("last", |hop| hop.history.back().copied().flatten()),
+    ("avg", WatchHopStats::avg_ns),
+    ("min", |hop| hop.min_ns),
+    ("max", |hop| hop.max_ns),
+    ("jitter", WatchHopStats::jitter_ns),
 ];
+
+type TimeOfHop = fn(&WatchHopStats) -> Option<u64>;
 
 /// The display options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableView {
     /// Target and protocol: the first line.
     pub title: String,
-    pub help: bool,
     pub names: bool,
     /// The number of hops scrolled past.
     pub scroll: usize,
@@ -56,123 +50,75 @@ pub fn draw_watch_table(
     view: &TableView,
     who: HopLabel<'_>,
 ) {
-    let area = frame.area();
-    let (width, height) = (usize::from(area.width), usize::from(area.height));
-    let strong = Style::new().add_modifier(Modifier::BOLD);
-    let faint = Style::new().add_modifier(Modifier::DIM);
+    let rows = [1, 1].map(Constraint::Length);
+    let rows = rows
+        .into_iter()
+        .chain([Constraint::Fill(1), Constraint::Length(1)]);
+    let [title, _, table, keys] = Layout::vertical(rows).areas(frame.area());
     let pause = if state.paused { "PAUSED  " } else { "" };
-    let right = format!("{pause}round {}", state.rounds);
-    let gap = width.saturating_sub(right.chars().count() + 1);
-    let title = format!("{:<gap$} {right}", shorten_label(&view.title, gap));
-    let mut lines = vec![Line::styled(title, strong), Line::raw("")];
-    if view.help {
-        lines.extend(HELP.map(Line::raw));
-    } else {
-        let rows = format_hop_rows(state, view, who, width);
-        let room = height.saturating_sub(FRAME);
-        let first = view.scroll.min(rows.len().saturating_sub(room));
-        lines.push(Line::styled(
-            format_table_header(state, view, who, width),
-            strong,
-        ));
-        lines.extend(rows.into_iter().skip(first).take(room).map(Line::raw));
-    }
-    frame.render_widget(Paragraph::new(Text::from(lines)), area);
-    let foot = Rect {
-        y: area.y + area.height.saturating_sub(1),
-        height: area.height.min(1),
-        ..area
-    };
-    frame.render_widget(Paragraph::new(Line::styled(KEYS, faint)), foot);
+    let round = Line::raw(format!("{pause}round {}", state.rounds)).right_aligned();
+    frame.render_widget(
+        Line::raw(view.title.as_str()).style(Style::new().bold()),
+        title,
+    );
+    frame.render_widget(round.style(Style::new().bold()), title);
+    frame.render_widget(build_hop_table(state, view, who, table), table);
+    frame.render_widget(Line::raw(KEYS).style(Style::new().dim()), keys);
 }
 
-/// The columns that fit, in the order of the table.
-struct TableColumns {
-    who: usize,
-    times: Vec<&'static str>,
-    history: usize,
-}
-
-impl TableColumns {
-    /// Chooses the columns that fit, the most important ones first.
-    fn fit(state: &WatchState, view: &TableView, who: HopLabel<'_>, width: usize) -> TableColumns {
-        let longest = state
-            .hops
-            .iter()
-            .map(|hop| who(hop, view.names).chars().count());
-        let name = longest
-            .max()
-            .unwrap_or(0)
-            .clamp(LABEL_WIDTHS.0, LABEL_WIDTHS.1);
-        let mut room = width.saturating_sub(TTL + name + 1 + LOSS + MIN_HISTORY_COLUMNS);
-        let mut fit = Vec::new();
-        for time in ["last", "avg", "min", "max", "jitter"] {
-            if room >= TIME {
-                room -= TIME;
-                fit.push(time);
-            }
-        }
-        let order = ["last", "min", "avg", "max", "jitter"];
-        TableColumns {
-            who: name,
-            times: order
-                .into_iter()
-                .filter(|time| fit.contains(time))
-                .collect(),
-            history: MIN_HISTORY_COLUMNS + room,
-        }
-    }
-}
-
-fn format_table_header(
+fn build_hop_table(
     state: &WatchState,
     view: &TableView,
     who: HopLabel<'_>,
-    width: usize,
-) -> String {
-    let columns = TableColumns::fit(state, view, who, width);
-    let times = columns.times.iter().map(|time| format!("{time:>TIME$}"));
-    let times = times.collect::<Vec<_>>().concat();
-    let what = if view.names { "name" } else { "address" };
-    format!(
-        "{:>3} {what:<width$} {:>LOSS$}{times}  history",
-        "hop",
-        "loss",
-        width = columns.who
-    )
-}
-
-fn format_hop_rows(
-    state: &WatchState,
-    view: &TableView,
-    who: HopLabel<'_>,
-    width: usize,
-) -> Vec<String> {
-    let columns = TableColumns::fit(state, view, who, width);
-    let shown = usize::from(state.last_ttl()).min(state.hops.len());
-    let hops = state.hops[..shown].iter().enumerate();
-    hops.map(|(place, hop)| {
-        let name = shorten_label(&who(hop, view.names), columns.who);
-        let times = columns.times.iter().map(|time| {
-            let ns = match *time {
-                "last" => hop.history.back().copied().flatten(),
-                "min" => hop.min_ns,
-                "avg" => hop.avg_ns(),
-                "max" => hop.max_ns,
-                _ => hop.jitter_ns(),
-            };
-            format!("{:>TIME$}", or_absent(ns, format_ms))
-        });
+    area: Rect,
+) -> Table<'static> {
+    let hops = &state.hops[..usize::from(state.last_ttl()).min(state.hops.len())];
+    let labels: Vec<String> = hops.iter().map(|hop| who(hop, view.names)).collect();
+    let longest = labels.iter().map(|label| label.chars().count()).max();
+    let label = longest.unwrap_or(0).clamp(MIN_LABEL, MAX_LABEL);
+    let room = usize::from(area.width).saturating_sub(TTL + label + LOSS + 3);
+    let times = &TIMES[..(room.saturating_sub(MIN_HISTORY) / (TIME + 1)).min(TIMES.len())];
+    let history = room.saturating_sub(times.len() * (TIME + 1));
+    let build_row = |(place, (hop, label)): (usize, (&WatchHopStats, &String))| {
         let loss = or_absent(hop.loss_ratio(), |ratio| format!("{:.1} %", ratio * 100.0));
-        format!(
-            "{:>3} {name:<width$} {loss:>LOSS$}{}  {}",
-            place + 1,
-            times.collect::<String>(),
-            format_history_bars(&hop.history, columns.history.saturating_sub(2)),
-            width = columns.who
-        )
-    })
-    .collect()
+        let mut cells = vec![(place + 1).to_string(), label.clone(), loss];
+        cells.extend(
+            times
+                .iter()
+                .map(|(_, read)| or_absent(read(hop), format_ms)),
+        );
+        align_row(cells, format_history_bars(&hop.history, history))
+    };
+    let first = hops
+        .len()
+        .saturating_sub(usize::from(area.height).saturating_sub(1));
+    let rows = hops.iter().zip(&labels).enumerate();
+    let rows = rows.skip(view.scroll.min(first)).map(build_row);
+    let mut head = vec!["hop", if view.names { "name" } else { "address" }, "loss"];
+    head.extend(times.iter().map(|(name, _)| *name));
+    let head = align_row(
+        head.into_iter().map(str::to_owned).collect(),
+        "history".to_owned(),
+    );
+    let widths = [TTL, label, LOSS]
+        .into_iter()
+        .chain(times.iter().map(|_| TIME));
+    let widths = widths
+        .chain([history])
+        .map(|width| Constraint::Length(width as u16));
+    Table::new(rows, widths).header(head.style(Style::new().bold()))
+}
+
+/// Aligns all cells to the right, except for the label in the second one and the history.
+fn align_row(cells: Vec<String>, history: String) -> Row<'static> {
+    let cells = cells
+        .into_iter()
+        .enumerate()
+        .map(|(place, text)| match place {
+            1 => Line::raw(text),
+            _ => Line::raw(text).right_aligned(),
+        });
+    Row::new(cells.chain([Line::raw(history)]))
 }
 
 /// Draws the latest round trips as bars, scaled between the minimum and maximum shown.
@@ -188,15 +134,6 @@ pub fn format_history_bars(history: &VecDeque<Option<u64>>, width: usize) -> Str
         None => ' ',
     };
     shown.into_iter().map(bar).collect()
-}
-
-/// Shortens the text to `width`, with an ellipsis.
-fn shorten_label(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    kept + "…"
 }
 
 /// Formats a hop without a terminal: `hop address last min avg max loss`.
@@ -340,14 +277,8 @@ mod tests {
     }
 
     #[test]
-    fn help_and_the_smallest_terminals_are_drawn_too() {
+    fn the_smallest_terminals_are_drawn_too() {
         let state = watched(3, 1, false);
-        let help = TableView {
-            help: true,
-            ..TableView::default()
-        };
-        let lines = picture(&state, &help, (80, 24));
-        assert!(lines.iter().any(|line| line.contains("Jitter is")));
         for size in [(1, 1), (10, 2), (20, 5), (300, 100)] {
             picture(&state, &TableView::default(), size);
         }
