@@ -83,7 +83,7 @@ fn what_cannot_be_predicted_is_refused_with_the_reason() {
         (
             &["--rtt", "10ms", "--rate", "1G", "-C", "vegas"],
             2,
-            "expected one of reno, cubic, bbr",
+            "[possible values: reno, cubic, bbr]",
         ),
         (
             &["--rtt", "10ms", "--rate", "1G", "--loss", "0.9"],
