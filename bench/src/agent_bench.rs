@@ -69,33 +69,33 @@ fn check_gates(figures: &Value, who: &str) -> Vec<String> {
     missed.map(|(_, said)| format!("{who}: {said}")).collect()
 }
 
-fn format_cell(figures: &Value, name: &str, per: f64, digits: usize) -> String {
-    let value = figures[name].as_f64().map(|value| value / per);
-    format_number(value, digits)
+/// Formats figures, each given by its name, the unit of its cell, and the decimals.
+fn format_cells(figures: &Value, cells: &[(&str, f64, usize)]) -> Vec<String> {
+    let cells = cells.iter().map(|(name, unit, digits)| {
+        let value = figures[*name].as_f64().map(|value| value / unit);
+        format_number(value, *digits)
+    });
+    cells.collect()
 }
 
 fn format_mesh_table(mesh: &Value) -> MarkdownTable {
     const HOUR_US: f64 = 3.6e9;
     let columns = "agents | heavy runs | directed pairs | collisions | missed | rounds (least) | \
          full round, h | lower bound, h | a look, us | turns worked out, ms";
-    let mut table =
-        MarkdownTable::new("A mesh on virtual time, every pair once both ways", columns);
-    table.row(vec![
-        format_cell(mesh, "agents", 1.0, 0),
-        format_cell(mesh, "runs", 1.0, 0),
-        format_cell(mesh, "pairs", 1.0, 0),
-        format_cell(mesh, "collisions", 1.0, 0),
-        format_cell(mesh, "missed", 1.0, 0),
-        format!(
-            "{} ({})",
-            format_cell(mesh, "rounds", 1.0, 0),
-            format_cell(mesh, "least_rounds", 1.0, 0)
-        ),
-        format_cell(mesh, "cycle_us", HOUR_US, 2),
-        format_cell(mesh, "least_us", HOUR_US, 2),
-        format_cell(mesh, "look_us", 1.0, 1),
-        format_cell(mesh, "arranging_us", 1e3, 0),
-    ]);
+    let title = "A mesh on virtual time, every pair once both ways";
+    let mut table = MarkdownTable::new(title, columns);
+    let counts = ["agents", "runs", "pairs", "collisions", "missed"];
+    let mut row = format_cells(mesh, &counts.map(|name| (name, 1.0, 0)));
+    let rounds = format_cells(mesh, &[("rounds", 1.0, 0), ("least_rounds", 1.0, 0)]);
+    row.push(format!("{} ({})", rounds[0], rounds[1]));
+    let times = [
+        ("cycle_us", HOUR_US, 2),
+        ("least_us", HOUR_US, 2),
+        ("look_us", 1.0, 1),
+        ("arranging_us", 1e3, 0),
+    ];
+    row.extend(format_cells(mesh, &times));
+    table.row(row);
     table
 }
 
@@ -105,17 +105,16 @@ fn format_star_table(star: &Value) -> MarkdownTable {
     let mut table = MarkdownTable::new("One agent with many targets, on virtual time", columns);
     let of_core = read_figure(star, "looks") * read_figure(star, "look_us")
         / (read_figure(star, "days") * 86_400e6);
-    table.row(vec![
-        format_cell(star, "targets", 1.0, 0),
-        format_cell(star, "days", 1.0, 0),
-        format_cell(star, "runs", 1.0, 0),
-        format_cell(star, "collisions", 1.0, 0),
-        format_cell(star, "missed", 1.0, 0),
-        format_cell(star, "latest_us", 1e6, 1),
-        format_cell(star, "looks", 1.0, 0),
-        format_cell(star, "look_us", 1.0, 1),
-        format!("{:.5} %", 100.0 * of_core),
-    ]);
+    let counts = ["targets", "days", "runs", "collisions", "missed"];
+    let mut row = format_cells(star, &counts.map(|name| (name, 1.0, 0)));
+    let others = [
+        ("latest_us", 1e6, 1),
+        ("looks", 1.0, 0),
+        ("look_us", 1.0, 1),
+    ];
+    row.extend(format_cells(star, &others));
+    row.push(format!("{:.5} %", 100.0 * of_core));
+    table.row(row);
     table
 }
 

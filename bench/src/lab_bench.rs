@@ -6,12 +6,14 @@
 //!
 //! Wrong when: the machine has other work; the lab then reports it, and the row carries its caveat.
 
+use super::bench_cases::read_cases;
 use super::bench_lab::{self, BenchLab};
 use super::dispersion::{self, GapSpread, WIRE_BYTES};
 use super::markdown_table::{MarkdownTable, format_number};
 use super::process_tree;
 use crate::BenchOutcome;
 use crate::scratch_folder::ScratchFolder;
+use serde::Deserialize;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -24,68 +26,22 @@ const SEGMENT_BYTES: f64 = 1448.0;
 const SEGMENT_WIRE_BYTES: f64 = 1538.0;
 
 /// A path whose goodput is measured.
+#[derive(Deserialize)]
 struct LongPath {
     rtt_ms: u32,
-    rate: &'static str,
+    rate: String,
     gigabits: f64,
     seconds: u32,
 }
 
-const LONG_PATHS: &[LongPath] = &[
-    LongPath {
-        rtt_ms: 1,
-        rate: "10 Gbit/s",
-        gigabits: 10.0,
-        seconds: 6,
-    },
-    LongPath {
-        rtt_ms: 30,
-        rate: "10 Gbit/s",
-        gigabits: 10.0,
-        seconds: 8,
-    },
-    LongPath {
-        rtt_ms: 172,
-        rate: "6.25 Gbit/s",
-        gigabits: 6.25,
-        seconds: 15,
-    },
-    LongPath {
-        rtt_ms: 172,
-        rate: "10 Gbit/s",
-        gigabits: 10.0,
-        seconds: 15,
-    },
-    LongPath {
-        rtt_ms: 436,
-        rate: "4.222 Gbit/s",
-        gigabits: 4.222,
-        seconds: 25,
-    },
-];
-
 /// Groups of packets whose spacing is measured.
+#[derive(Deserialize)]
 struct PacketSpacing {
-    name: &'static str,
+    name: String,
     groups: u32,
     size: u32,
     gap_ms: u32,
 }
-
-const SPACINGS: &[PacketSpacing] = &[
-    PacketSpacing {
-        name: "pairs",
-        groups: 800,
-        size: 2,
-        gap_ms: 5,
-    },
-    PacketSpacing {
-        name: "trains of 10",
-        groups: 300,
-        size: 10,
-        gap_ms: 10,
-    },
-];
 
 /// Measures everything and returns two tables.
 pub fn measure_lab(longhaul: &Path) -> Result<BenchOutcome, String> {
@@ -96,24 +52,25 @@ pub fn measure_lab(longhaul: &Path) -> Result<BenchOutcome, String> {
         );
     }
     let scratch = ScratchFolder::new("lab")?;
+    let (paths, spacings) = (read_cases("long_path")?, read_cases("packet_spacing")?);
     Ok(BenchOutcome::ungated(&[
-        measure_goodputs(longhaul, &scratch),
-        measure_dispersions(longhaul, &scratch),
+        measure_goodputs(longhaul, &scratch, &paths),
+        measure_dispersions(longhaul, &scratch, &spacings),
     ]))
 }
 
-fn measure_goodputs(longhaul: &Path, scratch: &ScratchFolder) -> MarkdownTable {
+fn measure_goodputs(longhaul: &Path, scratch: &ScratchFolder, paths: &[LongPath]) -> MarkdownTable {
     let columns = "RTT, ms | rate | limit, Gbit/s | goodput, Gbit/s | share | emulator CPU | \
          lateness, µs: mean / p99 / most | caveats";
     let mut table = MarkdownTable::new(
         "Goodput of one stream over a long path, MTU 1500, cubic",
         columns,
     );
-    for long in LONG_PATHS {
+    for long in paths {
         let limit = long.gigabits * SEGMENT_BYTES / SEGMENT_WIRE_BYTES;
         let mut row = vec![
             long.rtt_ms.to_string(),
-            long.rate.to_owned(),
+            long.rate.clone(),
             format!("{limit:.3}"),
         ];
         match measure_goodput(longhaul, scratch, long) {
@@ -241,7 +198,11 @@ fn format_caveats(report: &Value, truth: &Value) -> String {
     codes.chain(busy).collect::<Vec<_>>().join(", ")
 }
 
-fn measure_dispersions(longhaul: &Path, scratch: &ScratchFolder) -> MarkdownTable {
+fn measure_dispersions(
+    longhaul: &Path,
+    scratch: &ScratchFolder,
+    spacings: &[PacketSpacing],
+) -> MarkdownTable {
     let columns = "rate | groups | right, µs | median | off | p10 | p90 | within 1 % | within 10 %";
     let mut table = MarkdownTable::new(
         "Dispersion of packets of 1538 wire bytes, kernel timestamps",
@@ -249,7 +210,7 @@ fn measure_dispersions(longhaul: &Path, scratch: &ScratchFolder) -> MarkdownTabl
     );
     for (rate, bits_per_ns) in [("100 Mbit/s", 0.1), ("1 Gbit/s", 1.0)] {
         let right_ns = f64::from(WIRE_BYTES) * 8.0 / bits_per_ns;
-        for spacing in SPACINGS {
+        for spacing in spacings {
             let mut row = vec![
                 rate.to_owned(),
                 format!("{} {}", spacing.groups, spacing.name),
@@ -315,4 +276,16 @@ fn measure_gaps(
     sent?;
     let lines = received.stdout.lines();
     Ok(lines.filter_map(|line| line.parse().ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_spacings_are_read() {
+        let paths: Vec<LongPath> = read_cases("long_path").expect("paths");
+        let spacings: Vec<PacketSpacing> = read_cases("packet_spacing").expect("spacings");
+        assert_eq!((paths.len(), spacings.len()), (5, 2));
+    }
 }

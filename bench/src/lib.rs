@@ -28,6 +28,7 @@ pub mod accuracy_bench;
 pub mod agent_bench;
 pub mod agent_days;
 pub mod archive;
+mod bench_cases;
 pub mod bench_lab;
 pub mod copy_bench;
 pub mod cpu_meter;

@@ -1,14 +1,16 @@
 //! The insert rate: finished runs with reports and values, each batch on the disk before the next.
 
-use super::super::markdown_table::{MarkdownTable, format_number, median};
 use super::super::scratch_folder::ScratchFolder;
 use super::year::{
     BEGIN_US, MINUTE_US, REPORT, generate_noisy_value, list_mesh_pairs, make_reading,
 };
 use super::{format_store_error, open_archive};
+use crate::bench_cases::read_cases;
+use crate::markdown_table::{MarkdownTable, format_number, median};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::{HistoryStore, IncomingRun};
+use serde::Deserialize;
 use std::time::Instant;
 
 /// The number of runs in one trial, and of trials.
@@ -17,67 +19,23 @@ const TRIALS: usize = 5;
 
 const GATE_PER_S: f64 = 20_000.0;
 
-/// The order in which results arrive.
-#[derive(Clone, Copy, PartialEq)]
-enum ArrivalOrder {
-    /// One agent with 31 targets was offline and sends its backlog: minute after minute.
-    Backlog,
-    /// All agents of the mesh send their latest minute.
-    Mesh,
-}
-
+#[derive(Deserialize)]
 struct AppendCase {
-    name: &'static str,
-    shape: ArrivalOrder,
+    name: String,
+    #[serde(default)]
+    backlog: bool,
     batch: usize,
-    /// Uses the report of a real run instead of a short one.
+    #[serde(default)]
     real: bool,
+    #[serde(default)]
     gate: bool,
+    #[serde(default = "default_runs")]
     runs: usize,
 }
 
-const CASES: [AppendCase; 5] = [
-    AppendCase {
-        name: "one agent's backlog, short reports",
-        shape: ArrivalOrder::Backlog,
-        batch: 1000,
-        real: false,
-        gate: true,
-        runs: RUNS,
-    },
-    AppendCase {
-        name: "one agent's backlog, path reports",
-        shape: ArrivalOrder::Backlog,
-        batch: 1000,
-        real: true,
-        gate: false,
-        runs: RUNS,
-    },
-    AppendCase {
-        name: "the mesh, minute by minute, short reports",
-        shape: ArrivalOrder::Mesh,
-        batch: 992,
-        real: false,
-        gate: true,
-        runs: RUNS,
-    },
-    AppendCase {
-        name: "the mesh, minute by minute, path reports",
-        shape: ArrivalOrder::Mesh,
-        batch: 992,
-        real: true,
-        gate: false,
-        runs: RUNS,
-    },
-    AppendCase {
-        name: "one by one, path reports",
-        shape: ArrivalOrder::Mesh,
-        batch: 1,
-        real: true,
-        gate: false,
-        runs: 1000,
-    },
-];
+fn default_runs() -> usize {
+    RUNS
+}
 
 pub fn measure_appends(
     scratch: &ScratchFolder,
@@ -86,8 +44,8 @@ pub fn measure_appends(
     let columns = "results | batch | bytes of a report | values of a run | results/s | \
          of the slowest trial | gate";
     let mut table = MarkdownTable::new("Results appended", columns);
-    for case in &CASES {
-        let runs = generate_runs(case)?;
+    for case in read_cases::<AppendCase>("append")? {
+        let runs = generate_runs(&case)?;
         let rates = (0..TRIALS)
             .map(|trial| {
                 measure_append_rate(scratch, &format!("append-{trial}"), &runs, case.batch)
@@ -100,7 +58,7 @@ pub fn measure_appends(
         let slowest = rates.iter().copied().reduce(f64::min);
         let gate = if case.gate { "≥ 20,000" } else { "–" };
         table.row(vec![
-            case.name.to_owned(),
+            case.name.clone(),
             case.batch.to_string(),
             runs[0].report.len().to_string(),
             runs[0].readings.len().to_string(),
@@ -135,9 +93,10 @@ fn measure_append_rate(
 
 fn generate_runs(case: &AppendCase) -> Result<Vec<IncomingRun>, String> {
     let pairs = list_mesh_pairs();
-    let at_once = match case.shape {
-        ArrivalOrder::Backlog => &pairs[..31],
-        ArrivalOrder::Mesh => &pairs[..],
+    let at_once = if case.backlog {
+        &pairs[..31]
+    } else {
+        &pairs[..]
     };
     let text = REPORT.replace('\n', "");
     let pattern = IncomingRun::from_json(text, 0).map_err(|e| format_store_error(&e))?;

@@ -71,18 +71,12 @@ impl CopyTestbed {
 
     /// Returns a command at the near end.
     pub fn near(&self, words: &[&str]) -> Command {
-        self.at_host(self.near, words)
+        command_with_token(self.near, words)
     }
 
     /// Returns a command at the far end.
     pub fn far(&self, words: &[&str]) -> Command {
-        self.at_host(self.far, words)
-    }
-
-    fn at_host(&self, pid: u32, words: &[&str]) -> Command {
-        let mut command = bench_lab::command_at_host(pid, words);
-        command.env("LONGHAUL_TOKEN", TOKEN);
-        command
+        command_with_token(self.far, words)
     }
 
     /// Returns the bytes that have left the near end's interfaces, headers included.
@@ -193,4 +187,10 @@ impl Drop for CopyServer {
     fn drop(&mut self) {
         program_runner::kill_child(&mut self.child);
     }
+}
+
+fn command_with_token(pid: u32, words: &[&str]) -> Command {
+    let mut command = bench_lab::command_at_host(pid, words);
+    command.env("LONGHAUL_TOKEN", TOKEN);
+    command
 }

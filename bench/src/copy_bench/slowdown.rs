@@ -101,10 +101,7 @@ impl SpinningPrograms {
             spin.args(["--pdeathsig", "KILL", "taskset", "-c", &core.to_string()])
                 .args(["sh", "-c", "while :; do :; done"])
                 .stdin(Stdio::null());
-            let spin = spin.spawn();
-            spinners
-                .0
-                .push(spin.map_err(|e| format!("cannot start `taskset`: {e}"))?);
+            spinners.0.push(program_runner::spawn(&mut spin)?);
         }
         Ok(spinners)
     }
@@ -117,7 +114,7 @@ impl Drop for SpinningPrograms {
 }
 
 /// A cgroup v1, removed at the end.
-struct CgroupV1(PathBuf);
+pub struct CgroupV1(PathBuf);
 
 impl CgroupV1 {
     fn new(base: &str, settings: &[(&str, String)]) -> Result<CgroupV1, String> {
@@ -134,8 +131,30 @@ impl CgroupV1 {
         Ok(group)
     }
 
+    /// Creates a group with a share of one core.
+    pub fn with_core_share(share: f64) -> Result<CgroupV1, String> {
+        let quota = (PERIOD_US * share).round().to_string();
+        CgroupV1::new(CPU, &[("cpu.cfs_quota_us", quota)])
+    }
+
+    /// Creates a group that is limited to a rate in each direction on the disk of a folder.
+    pub fn with_slow_disk(folder: &Path, bytes_per_second: u64) -> Result<CgroupV1, String> {
+        let about = fs::metadata(folder)
+            .map_err(|e| format!("cannot look at {}: {e}", folder.display()))?;
+        // As in glibc's `gnu_dev_major` and `gnu_dev_minor`.
+        let device = about.dev();
+        let major = ((device >> 8) & 0xfff) | ((device >> 32) & !0xfff);
+        let minor = (device & 0xff) | ((device >> 12) & !0xff);
+        let limit = format!("{major}:{minor} {bytes_per_second}");
+        let names = [
+            "blkio.throttle.read_bps_device",
+            "blkio.throttle.write_bps_device",
+        ];
+        CgroupV1::new(BLKIO, &names.map(|name| (name, limit.clone())))
+    }
+
     /// Returns the command prefix that runs a command in the group.
-    fn words(&self) -> Vec<String> {
+    pub fn words(&self) -> Vec<String> {
         let members = self.0.join("cgroup.procs").display().to_string();
         let join = "echo $$ > \"$0\" && exec \"$@\"";
         ["sh", "-c", join, &members].map(str::to_owned).to_vec()
@@ -152,46 +171,5 @@ impl Drop for CgroupV1 {
             std::thread::sleep(Duration::from_millis(20));
         }
         eprintln!("the group {} could not be removed", self.0.display());
-    }
-}
-
-/// A share of one core.
-pub struct CoreQuota(CgroupV1);
-
-impl CoreQuota {
-    pub fn of_a_core(share: f64) -> Result<CoreQuota, String> {
-        let quota = (PERIOD_US * share).round().to_string();
-        CgroupV1::new(CPU, &[("cpu.cfs_quota_us", quota)]).map(CoreQuota)
-    }
-
-    pub fn words(&self) -> Vec<String> {
-        self.0.words()
-    }
-}
-
-/// The disk of a folder, limited for the members of a group to a rate in each direction.
-pub struct ThrottledDisk(CgroupV1);
-
-impl ThrottledDisk {
-    pub fn new(folder: &Path, bytes_per_second: u64) -> Result<ThrottledDisk, String> {
-        let about = fs::metadata(folder)
-            .map_err(|e| format!("cannot look at {}: {e}", folder.display()))?;
-        // As in glibc's `gnu_dev_major` and `gnu_dev_minor`.
-        let device = about.dev();
-        let major = ((device >> 8) & 0xfff) | ((device >> 32) & !0xfff);
-        let minor = (device & 0xff) | ((device >> 12) & !0xff);
-        let limit = format!("{major}:{minor} {bytes_per_second}");
-        let group = CgroupV1::new(
-            BLKIO,
-            &[
-                ("blkio.throttle.read_bps_device", limit.clone()),
-                ("blkio.throttle.write_bps_device", limit),
-            ],
-        )?;
-        Ok(ThrottledDisk(group))
-    }
-
-    pub fn words(&self) -> Vec<String> {
-        self.0.words()
     }
 }

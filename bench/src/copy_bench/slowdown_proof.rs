@@ -3,7 +3,7 @@
 
 use super::copy_testbed::{CopyTestbed, LIMIT};
 use super::scratch_store::ScratchStore;
-use super::slowdown::{CoreQuota, PipeDrain, PipeFeeder, SpinningPrograms, ThrottledDisk};
+use super::slowdown::{CgroupV1, PipeDrain, PipeFeeder, SpinningPrograms};
 use crate::BenchOutcome;
 use crate::markdown_table::MarkdownTable;
 use serde_json::Value;
@@ -102,10 +102,7 @@ fn prove_slow_input(longhaul: &Path) -> Result<SlowdownProof, String> {
     let (ground, store) = (CopyTestbed::loopback(longhaul)?, ScratchStore::memory()?);
     let _far = ground.serve(&store.empty("there")?, &[])?;
     let mut copy = ground.copy(&[], &["-", "127.0.0.1:copy"]);
-    let mut copy = copy
-        .stdin(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("cannot start a copy: {e}"))?;
+    let mut copy = program_runner::spawn(copy.stdin(Stdio::piped()))?;
     let fed = PipeFeeder::start(copy.stdin.take(), SLOW_BYTES_PER_SECOND, 48 * MIB);
     let output = program_runner::wait_with_output(copy, LIMIT)?;
     fed.end()?;
@@ -162,7 +159,7 @@ fn prove_shared_core(longhaul: &Path, target: bool) -> Result<SlowdownProof, Str
 /// Limits one end to a tenth of a core.
 fn prove_core_quota(longhaul: &Path, target: bool) -> Result<SlowdownProof, String> {
     let (ground, store) = (CopyTestbed::loopback(longhaul)?, ScratchStore::memory()?);
-    let quota = CoreQuota::of_a_core(0.1)?;
+    let quota = CgroupV1::with_core_share(0.1)?;
     let into = quota.words();
     let into: Vec<&str> = into.iter().map(String::as_str).collect();
     let (ends, expected) = if target {
@@ -183,7 +180,7 @@ fn prove_core_quota(longhaul: &Path, target: bool) -> Result<SlowdownProof, Stri
 fn prove_throttled_disk(longhaul: &Path, target: bool) -> Result<SlowdownProof, String> {
     let ground = CopyTestbed::loopback(longhaul)?;
     let (memory, disk) = (ScratchStore::memory()?, ScratchStore::disk()?);
-    let throttle = ThrottledDisk::new(&disk.path("there"), SLOW_BYTES_PER_SECOND)?;
+    let throttle = CgroupV1::with_slow_disk(&disk.path("there"), SLOW_BYTES_PER_SECOND)?;
     let into = throttle.words();
     let into: Vec<&str> = into.iter().map(String::as_str).collect();
     let bytes = 64 * MIB;
@@ -194,8 +191,7 @@ fn prove_throttled_disk(longhaul: &Path, target: bool) -> Result<SlowdownProof, 
         let words = ["-", "127.0.0.1:copy", "--direct"];
         let mut copy = ground.copy(&[], &words);
         let input = std::fs::File::open(&source).map_err(|e| format!("cannot read: {e}"))?;
-        let copy = copy.stdin(input).spawn();
-        let copy = copy.map_err(|e| format!("cannot start a copy: {e}"))?;
+        let copy = program_runner::spawn(copy.stdin(input))?;
         let output = program_runner::wait_with_output(copy, LIMIT)?;
         let report = parse_report(&output.stdout)
             .map_err(|why| format!("{why}: {}", output.stderr.trim()))?;

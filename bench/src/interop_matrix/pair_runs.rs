@@ -6,7 +6,7 @@ use super::interop_path::{FAR_V4, FAR_V6, InteropPath, RATE_BPS};
 use super::interop_peer::CountFormat;
 use super::option_rows::OptionRow;
 use super::{PairOnPath, reported_counts};
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 use xtask::program_runner;
 
@@ -37,9 +37,7 @@ pub struct PairResult {
 
 impl PairResult {
     pub fn passed(&self) -> usize {
-        let failed =
-            |(_, result): &&(OptionRow, RowOutcome)| matches!(result, RowOutcome::Failed(_));
-        self.rows.len() - self.rows.iter().filter(failed).count()
+        self.rows.len() - self.failures().count()
     }
 
     /// Returns the number of rows in which the sender counted bytes that it dropped, and their
@@ -132,15 +130,11 @@ fn start_server(
     server: &mut Option<PeerServer>,
     lane: &InteropPath,
     unit: &PairOnPath,
-) -> std::result::Result<(), String> {
+) -> Result<(), String> {
     let ended = |server: &mut PeerServer| !matches!(server.0.try_wait(), Ok(None));
     if server.as_mut().is_none_or(ended) {
         let mut command = lane.far(&unit.server.server_command());
-        command.stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn();
-        let child = child.map_err(|e| format!("the server cannot be started: {e}"))?;
-        *server = Some(PeerServer(child));
+        *server = Some(PeerServer(program_runner::spawn_silent(&mut command)?));
     }
     lane.wait_for_listener()
 }
@@ -179,7 +173,7 @@ fn attempt_row(
     unit: &PairOnPath,
     row: OptionRow,
     words: &[String],
-) -> std::result::Result<CountVerdict, String> {
+) -> Result<CountVerdict, String> {
     lane.near_watch.clear();
     lane.far_watch.clear();
     let before = (lane.near_watch.now()?, lane.far_watch.now()?);
@@ -231,7 +225,7 @@ fn describe_hang(why: &str) -> String {
 fn wait_until_idle(
     lane: &InteropPath,
     round_trip: Duration,
-) -> std::result::Result<(DeviceCounters, DeviceCounters), String> {
+) -> Result<(DeviceCounters, DeviceCounters), String> {
     let deadline = Instant::now() + IDLE_DEADLINE;
     let read = || Ok::<_, String>((lane.near_watch.now()?, lane.far_watch.now()?));
     let mut last = read()?;

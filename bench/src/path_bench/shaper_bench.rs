@@ -2,7 +2,9 @@
 
 use super::path_site::{PathSite, PathTestbed, format_mbps, format_percent, make_hop};
 use crate::BenchOutcome;
+use crate::bench_cases::read_cases;
 use crate::markdown_table::MarkdownTable;
+use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -11,43 +13,16 @@ const BURST_MAX: f64 = 0.05;
 const REPEATS: u32 = 3;
 const LIMIT: Duration = Duration::from_secs(60);
 
+#[derive(Deserialize)]
 struct ShaperCase {
-    name: &'static str,
-    /// Rates in wire bit/s, burst in bytes.
+    name: String,
     peak: f64,
     sustained: f64,
     burst: f64,
     overhead: f64,
-    /// The bucket is larger than a burst of probes.
+    #[serde(default)]
     large: bool,
 }
-
-const CASES: [ShaperCase; 3] = [
-    ShaperCase {
-        name: "SLAC to IN2P3",
-        peak: 135e6,
-        sustained: 67e6,
-        burst: 5300.0,
-        overhead: 196.0,
-        large: false,
-    },
-    ShaperCase {
-        name: "small",
-        peak: 90e6,
-        sustained: 30e6,
-        burst: 40_000.0,
-        overhead: 38.0,
-        large: false,
-    },
-    ShaperCase {
-        name: "large",
-        peak: 100e6,
-        sustained: 40e6,
-        burst: 4_000_000.0,
-        overhead: 38.0,
-        large: true,
-    },
-];
 
 impl ShaperCase {
     fn site(&self, ground: &PathTestbed) -> Result<PathSite, String> {
@@ -84,7 +59,11 @@ pub fn judge_shapers(ground: &PathTestbed) -> BenchOutcome {
          burst, kB | off by";
     let mut table = MarkdownTable::new("Shapers on emulated paths", columns);
     let mut missed = Vec::new();
-    for case in CASES {
+    let cases = match read_cases::<ShaperCase>("shaper") {
+        Ok(cases) => cases,
+        Err(why) => return BenchOutcome::new(&[], vec![why]),
+    };
+    for case in cases {
         let mut words = vec!["available", "far", "--forward"];
         words.extend(case.large.then_some("--shaper=15s"));
         let seen = case
@@ -129,7 +108,7 @@ fn describe_miss(case: &ShaperCase, bucket: &Value) -> Option<String> {
 }
 
 fn format_row(case: &ShaperCase, bucket: &Value) -> Vec<String> {
-    let mut cells = vec![case.name.to_owned()];
+    let mut cells = vec![case.name.clone()];
     let Some(found) = read_parameters(bucket) else {
         cells.push("no".to_owned());
         cells.resize(8, "–".to_owned());
@@ -145,4 +124,15 @@ fn format_row(case: &ShaperCase, bucket: &Value) -> Vec<String> {
         cells.push(format_percent(found / truth - 1.0));
     }
     cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shapers_are_read() {
+        let cases = read_cases::<ShaperCase>("shaper").expect("shapers");
+        assert_eq!(cases.iter().filter(|case| case.large).count(), 1);
+    }
 }
