@@ -19,14 +19,8 @@ const ROUND_RATIO_MAX: f64 = 1.35;
 
 /// Returns the tables, and a sentence for every missed gate.
 pub fn run_all() -> Result<BenchOutcome, String> {
-    show_and_run(cargo_command().args([
-        "build",
-        "--release",
-        "--package",
-        "longhaul",
-        "--example",
-        "agent_mesh",
-    ]))?;
+    let build = "build --release --package longhaul --example agent_mesh";
+    show_and_run(cargo_command().args(build.split(' ')))?;
     let program = target_folder()?.join("release/examples/agent_mesh");
     let text = capture_stdout(&mut Command::new(program), LIMIT)?;
     let figures: Value =

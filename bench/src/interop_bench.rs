@@ -21,6 +21,7 @@ mod setup_time;
 
 use super::testbed::{AllowedControl, TestNetwork};
 use crate::BenchOutcome;
+pub use interop_pairs::to_owned_words;
 use interop_pairs::{InteropPrograms, SCENARIOS};
 use std::path::Path;
 

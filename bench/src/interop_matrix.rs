@@ -55,7 +55,7 @@ pub fn run_all(longhaul: &Path, only: &str, jobs: Option<u64>) -> Result<BenchOu
     let mut units = list_pairs(&peers);
     units.retain(|unit| unit.title().contains(only));
     let lanes = jobs.map_or(PARALLEL_PATHS, |jobs| jobs as usize);
-    let played = run_all_pairs(longhaul, &units, option_rows::ROWS, lanes)?;
+    let played = run_all_pairs(longhaul, &units, &option_rows::list_rows(), lanes)?;
     Ok(BenchOutcome {
         text: matrix_page::format_page(&peers, &played),
         missed: list_missed_rows(&played),
@@ -130,7 +130,7 @@ pub fn list_pairs(peers: &[InteropPeer]) -> Vec<PairOnPath> {
 pub fn run_all_pairs(
     longhaul: &Path,
     units: &[PairOnPath],
-    rows: &'static [&'static str],
+    rows: &[&'static str],
     lanes: usize,
 ) -> Result<Vec<PairResult>, String> {
     let tasks = units.iter().enumerate().map(|task| (0, task));

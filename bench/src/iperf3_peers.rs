@@ -5,7 +5,7 @@
 
 mod debian_iperf3;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use xtask::{program_runner, test_requirements};
 
 /// Names a folder in which the peers are or will be installed.
@@ -45,32 +45,22 @@ const UIPERF3: PeerPackage = PeerPackage {
     program: "python",
 };
 
-/// Returns the newest libiperf with iperf3's command line, installed if necessary.
-pub fn ensure_newest_iperf3() -> Option<String> {
-    report_if_missing(&IPERF3_RS, cargo_install(&IPERF3_RS))
-}
-
-/// Returns an implementation of the protocol in Rust that shares no code with iperf3, installed if
+/// Returns the newest libiperf with iperf3's command line; with `install` it is installed if
 /// necessary.
-pub fn ensure_riperf3() -> Option<String> {
-    report_if_missing(&RIPERF3, cargo_install(&RIPERF3))
+pub fn find_newest_iperf3(install: bool) -> Option<String> {
+    report_if_missing(&IPERF3_RS, install, find_cargo_package(&IPERF3_RS, install))
 }
 
-/// Returns the command of a client and server in Python, installed if necessary.
-pub fn ensure_uiperf3() -> Option<Vec<String>> {
-    let python = report_if_missing(&UIPERF3, pip_install(&UIPERF3))?;
+/// Returns an implementation of the protocol in Rust that shares no code with iperf3; with `install`
+/// it is installed if necessary.
+pub fn find_riperf3(install: bool) -> Option<String> {
+    report_if_missing(&RIPERF3, install, find_cargo_package(&RIPERF3, install))
+}
+
+/// Returns the command of a client and server in Python; with `install` it is installed if necessary.
+pub fn find_uiperf3(install: bool) -> Option<Vec<String>> {
+    let python = report_if_missing(&UIPERF3, install, find_pip_package(&UIPERF3, install))?;
     Some(vec![python, "-m".to_owned(), UIPERF3.name.to_owned()])
-}
-
-/// Finds a program without installing it.
-pub fn find_installed(program: &str) -> Option<PathBuf> {
-    let file = peers_folder().ok()?.join("bin").join(program);
-    file.is_file().then_some(file)
-}
-
-/// Reports whether [`ensure_uiperf3`] is installed.
-pub fn has_uiperf3() -> bool {
-    peers_folder().is_ok_and(|folder| is_done(&folder.join(UIPERF3.name)))
 }
 
 /// Returns iperf3 of other Debian releases: a name and its command. With `install` it fetches
@@ -94,14 +84,15 @@ pub fn list_debian_iperf3s(install: bool) -> Vec<(&'static str, Vec<String>)> {
         .collect()
 }
 
-fn report_if_missing(package: &PeerPackage, found: Result<PathBuf, String>) -> Option<String> {
-    match found {
-        Ok(program) => Some(program.to_string_lossy().into_owned()),
-        Err(why) => {
-            eprintln!("{} is left out: {why}", package.name);
-            None
-        }
+fn report_if_missing(
+    package: &PeerPackage,
+    install: bool,
+    found: Result<PathBuf, String>,
+) -> Option<String> {
+    if let (true, Err(why)) = (install, &found) {
+        eprintln!("{} is left out: {why}", package.name);
     }
+    Some(found.ok()?.to_string_lossy().into_owned())
 }
 
 fn peers_folder() -> Result<PathBuf, String> {
@@ -111,34 +102,36 @@ fn peers_folder() -> Result<PathBuf, String> {
     }
 }
 
-fn cargo_install(package: &PeerPackage) -> Result<PathBuf, String> {
+fn find_cargo_package(package: &PeerPackage, install: bool) -> Result<PathBuf, String> {
     let root = peers_folder()?;
     let program = root.join("bin").join(package.program);
-    if !program.is_file() {
-        let version = format!("={}", package.version);
-        let mut install = program_runner::cargo_command();
-        install
-            .args(["install", "--quiet", "--locked", package.name])
-            .args(["--version", &version, "--root"])
-            .arg(&root);
-        program_runner::show_and_run(&mut install)?;
+    if program.is_file() {
+        return Ok(program);
     }
+    require_installation(install)?;
+    let mut cargo = program_runner::cargo_command();
+    cargo.args(["install", "--quiet", "--locked", package.name]);
+    cargo.args(["--version", &format!("={}", package.version), "--root"]);
+    program_runner::show_and_run(cargo.arg(&root))?;
     Ok(program)
 }
 
-fn pip_install(package: &PeerPackage) -> Result<PathBuf, String> {
+fn find_pip_package(package: &PeerPackage, install: bool) -> Result<PathBuf, String> {
     let root = peers_folder()?.join(package.name);
     let program = root.join("bin").join(package.program);
-    if is_done(&root) {
+    let done = root.join(DONE_MARKER);
+    if done.is_file() {
         return Ok(program);
     }
+    require_installation(install)?;
     let wanted = format!("{}=={}", package.name, package.version);
     test_requirements::install_python_package(&root, &wanted)?;
-    let done = root.join(DONE_MARKER);
     std::fs::write(&done, wanted).map_err(|e| format!("cannot write {}: {e}", done.display()))?;
     Ok(program)
 }
 
-fn is_done(root: &Path) -> bool {
-    root.join(DONE_MARKER).is_file()
+fn require_installation(install: bool) -> Result<(), String> {
+    install
+        .then_some(())
+        .ok_or_else(|| "it is not installed".to_owned())
 }

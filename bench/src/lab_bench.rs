@@ -105,17 +105,8 @@ fn measure_goodput(
     let file = scratch.write("long.toml", &format_long_path(long))?;
     let mut lab = Command::new(longhaul);
     lab.args(["lab", "run"]).arg(file).arg("--").arg(longhaul);
-    lab.args([
-        "test",
-        "far",
-        "-C",
-        "cubic",
-        "--json",
-        "--no-save",
-        "--quiet",
-        "-t",
-        &long.seconds.to_string(),
-    ]);
+    let words = "test far -C cubic --json --no-save --quiet -t";
+    lab.args(words.split(' ')).arg(long.seconds.to_string());
     lab.env("LONGHAUL_LAB_TRUTH", scratch.path("truth.json"));
     let child = program_runner::spawn_captured(&mut lab)?;
     let emulator = child.id();

@@ -70,19 +70,9 @@ pub fn measure_sampling_cost(longhaul: &Path) -> Result<BenchOutcome, String> {
 
 fn run_streams(longhaul: &Path, streams: u32) -> Result<(CostReading, CostReading), String> {
     let bed = TestNetwork::loopback()?;
-    let streams = streams.to_string();
-    let seconds = SECONDS.to_string();
-    let mut far = start_program(&bed, longhaul, &["serve"])?;
+    let mut far = start_program(&bed, longhaul, "serve")?;
     let listens = bench_lab::wait_until_listening(bed.near().pid(), 5201);
-    let words = [
-        "test",
-        bed.address,
-        "-P",
-        &streams,
-        "-t",
-        &seconds,
-        "--no-save",
-    ];
+    let words = format!("test {} -P {streams} -t {SECONDS} --no-save", bed.address);
     let near = listens.and_then(|()| start_program(&bed, longhaul, &words));
     let readings = near.and_then(|mut near| {
         sleep(READ_AT);
@@ -94,13 +84,13 @@ fn run_streams(longhaul: &Path, streams: u32) -> Result<(CostReading, CostReadin
     readings
 }
 
-fn start_program(bed: &TestNetwork, longhaul: &Path, words: &[&str]) -> Result<Child, String> {
+fn start_program(bed: &TestNetwork, longhaul: &Path, words: &str) -> Result<Child, String> {
     let enter = bed.near().enter();
     let mut command = Command::new(&enter[0]);
     command
         .args(&enter[1..])
         .arg(longhaul)
-        .args(words)
+        .args(words.split(' '))
         .env("LONGHAUL_TOKEN", TOKEN);
     program_runner::spawn_silent(&mut command)
 }

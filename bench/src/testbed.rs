@@ -57,18 +57,11 @@ impl TestNamespace {
 
     /// Returns the command prefix that runs a command in the namespace.
     pub fn enter(&self) -> Vec<String> {
-        [
-            "setpriv",
-            "--pdeathsig",
-            "KILL",
-            "nsenter",
-            "--net",
-            "--target",
-            &self.pid().to_string(),
-            "--",
-        ]
-        .map(str::to_owned)
-        .to_vec()
+        let words = format!(
+            "setpriv --pdeathsig KILL nsenter --net --target {} --",
+            self.pid()
+        );
+        words.split(' ').map(str::to_owned).collect()
     }
 
     fn run(&self, words: &[&str]) -> TaskResult {

@@ -114,14 +114,8 @@ fn run_quick_steps(times: &mut StepTimes) -> TaskResult {
     let programs = programs.into_iter().filter_map(|it| it.without(&left_out));
     times.run_tests("tests", programs.collect())?;
     times.run("documentation tests", || {
-        show_and_run(cargo_command().args([
-            "test",
-            "--workspace",
-            "--locked",
-            "--features",
-            "longhaul/clickhouse",
-            "--doc",
-        ]))
+        let words = "test --workspace --locked --features longhaul/clickhouse --doc";
+        show_and_run(cargo_command().args(words.split(' ')))
     })
 }
 

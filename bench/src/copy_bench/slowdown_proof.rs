@@ -139,39 +139,42 @@ fn prove_slow_output(longhaul: &Path) -> Result<SlowdownProof, String> {
 
 /// Runs one end on a core shared with busy programs; the other end has a core to itself.
 fn prove_shared_core(longhaul: &Path, target: bool) -> Result<SlowdownProof, String> {
-    let (ground, store) = (CopyTestbed::loopback(longhaul)?, ScratchStore::memory()?);
     let _spinners = SpinningPrograms::start(0, 6)?;
     let (crowd, alone) = (&["taskset", "-c", "0"][..], &["taskset", "-c", "1"][..]);
-    let (ends, expected) = if target {
-        ((alone, crowd), "target_cpu")
+    let (near, far, slow) = if target {
+        (alone, crowd, "six busy programs on the target's core")
     } else {
-        ((crowd, alone), "source_cpu")
+        (crowd, alone, "six busy programs on the source's core")
     };
-    let report = copy_in_memory(&ground, &store, ends, 256 * MIB)?;
-    let slow = if target {
-        "six busy programs on the target's core"
-    } else {
-        "six busy programs on the source's core"
-    };
-    Ok(make_proof(slow, expected, report))
+    prove_slow_processor(longhaul, slow, (near, far), 256 * MIB)
 }
 
 /// Limits one end to a tenth of a core.
 fn prove_core_quota(longhaul: &Path, target: bool) -> Result<SlowdownProof, String> {
-    let (ground, store) = (CopyTestbed::loopback(longhaul)?, ScratchStore::memory()?);
     let quota = CgroupV1::with_core_share(0.1)?;
     let into = quota.words();
     let into: Vec<&str> = into.iter().map(String::as_str).collect();
-    let (ends, expected) = if target {
-        ((&[][..], &into[..]), "target_cpu")
+    let (near, far, slow) = if target {
+        (&[][..], &into[..], "a tenth of a core for the target")
     } else {
-        ((&into[..], &[][..]), "source_cpu")
+        (&into[..], &[][..], "a tenth of a core for the source")
     };
-    let report = copy_in_memory(&ground, &store, ends, 64 * MIB)?;
-    let slow = if target {
-        "a tenth of a core for the target"
+    prove_slow_processor(longhaul, slow, (near, far), 64 * MIB)
+}
+
+/// Copies with command prefixes for both ends; `slow` says which end has little processor.
+fn prove_slow_processor(
+    longhaul: &Path,
+    slow: &'static str,
+    ends: (&[&str], &[&str]),
+    bytes: u64,
+) -> Result<SlowdownProof, String> {
+    let (ground, store) = (CopyTestbed::loopback(longhaul)?, ScratchStore::memory()?);
+    let report = copy_in_memory(&ground, &store, ends, bytes)?;
+    let expected = if slow.contains("target") {
+        "target_cpu"
     } else {
-        "a tenth of a core for the source"
+        "source_cpu"
     };
     Ok(make_proof(slow, expected, report))
 }

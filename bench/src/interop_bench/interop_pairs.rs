@@ -93,7 +93,7 @@ pub struct InteropPrograms {
 
 impl InteropPrograms {
     pub fn find(longhaul: &Path) -> Result<Self, String> {
-        let newest = iperf3_peers::ensure_newest_iperf3()
+        let newest = iperf3_peers::find_newest_iperf3(true)
             .ok_or("without the newest libiperf no gate is held")?;
         Ok(InteropPrograms {
             longhaul: longhaul.to_string_lossy().into_owned(),

@@ -84,27 +84,20 @@ impl InteropPeer {
 
     /// Returns every available foreign peer; with `install` it installs missing ones if possible.
     pub fn foreign(install: bool) -> Result<Vec<InteropPeer>, String> {
-        let found = |name: &str, installed: fn() -> Option<String>| {
-            let there =
-                iperf3_peers::find_installed(name).map(|path| path.to_string_lossy().into_owned());
-            there.or_else(|| if install { installed() } else { None })
-        };
         let mut all = vec![InteropPeer::debian()?];
         for (name, words) in iperf3_peers::list_debian_iperf3s(install) {
             all.push(InteropPeer::iperf3(name, words)?);
         }
-        if let Some(program) = found("iperf3-rs", iperf3_peers::ensure_newest_iperf3) {
-            all.push(InteropPeer::iperf3("iperf3 3.22", vec![program])?);
+        let programs = [
+            ("iperf3 3.22", iperf3_peers::find_newest_iperf3(install)),
+            ("riperf3", iperf3_peers::find_riperf3(install)),
+        ];
+        for (name, program) in programs {
+            if let Some(program) = program {
+                all.push(InteropPeer::iperf3(name, vec![program])?);
+            }
         }
-        if let Some(program) = found("riperf3", iperf3_peers::ensure_riperf3) {
-            all.push(InteropPeer::iperf3("riperf3", vec![program])?);
-        }
-        let python = if install || iperf3_peers::has_uiperf3() {
-            iperf3_peers::ensure_uiperf3()
-        } else {
-            None
-        };
-        all.extend(python.map(InteropPeer::uiperf3));
+        all.extend(iperf3_peers::find_uiperf3(install).map(InteropPeer::uiperf3));
         Ok(all)
     }
 

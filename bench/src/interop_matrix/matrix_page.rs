@@ -1,7 +1,7 @@
 //! The matrix as a page of Markdown.
 
 use super::interop_peer::InteropPeer;
-use super::option_rows::ROWS;
+use super::option_rows::list_rows;
 use super::pair_runs::PairResult;
 use super::{DELAYS, PathDelay};
 use crate::markdown_table::MarkdownTable;
@@ -31,17 +31,12 @@ pub fn format_page(peers: &[InteropPeer], played: &[PairResult]) -> String {
         notes.concat()
     };
     format!(
-        "{}\nOn {}, with:\n\n{}\n{tables}## What failed\n\n{notes}\n## Rows\n\n{}",
+        "{}\nOn {}, with:\n\n{}\n{tables}## What failed\n\n{notes}\n## Rows\n\n    {}\n",
         include_str!("sheet.md"),
         format_today(),
         versions.concat(),
-        format_rows(),
+        list_rows().join("\n    "),
     )
-}
-
-fn format_rows() -> String {
-    let lines: Vec<String> = ROWS.iter().map(|row| format!("    {row}\n")).collect();
-    lines.concat()
 }
 
 fn format_table(

@@ -6,52 +6,10 @@
 use super::PathDelay;
 use std::time::Duration;
 
-/// The options after `iperf3 -c HOST -J`.
-pub const ROWS: &[&str] = &[
-    "-t 2",
-    "-t 2 -i 0.3 -O 1",
-    "-t 2 -O 1 -R",
-    "-4 -t 2 -T title --extra-data more",
-    "-6 -t 2",
-    "-6 -t 2 -R",
-    "-t 2 --fq-rate 10M",
-    "-t 2 -b 10M",
-    "-t 2 -b 10M/10 -R",
-    "-t 2 -P 3",
-    "-t 2 -P 2 -R",
-    "-t 2 -P 2 --bidir",
-    "-t 2 -R --get-server-output",
-    "-t 2 -Z",
-    "-t 2 -Z -R",
-    "-t 2 -w 128K",
-    "-t 2 -w 128K -R",
-    "-n 5M",
-    "-n 5M -R",
-    "-k 80",
-    "-k 80 -R",
-    "-t 2 -l 16K",
-    "-t 2 -A 0,0",
-    "-t 2 -M 1000",
-    "-t 2 -N",
-    "-t 2 -C cubic",
-    "-t 2 -C cubic -R",
-    "-t 2 -S 16",
-    "-t 2 --repeating-payload",
-    "-u -t 2 -b 10M",
-    "-u -4 -t 2 -b 10M -O 1",
-    "-u -6 -t 2 -b 10M",
-    "-u -t 2 -b 10M --fq-rate 20M",
-    "-u -t 2 -b 5M -P 3",
-    "-u -t 2 -b 5M -P 2 -R",
-    "-u -t 2 -b 5M -P 2 --bidir",
-    "-u -t 2 -b 10M/10",
-    "-u -t 2 -b 10M -l 1000 --udp-counters-64bit",
-    "-u -t 2 -b 10M -A 0,0 --get-server-output",
-    "-u -n 2M -b 20M",
-    "-u -n 2M -b 20M -R",
-    "-u -k 1K -b 10M",
-    "-u -k 1K -b 10M -R",
-];
+/// Returns the options after `iperf3 -c HOST -J` of each row.
+pub fn list_rows() -> Vec<&'static str> {
+    include_str!("option_rows.txt").lines().collect()
+}
 
 /// The rows of a test that takes seconds, not minutes.
 pub const QUICK_ROWS: &[&str] = &[

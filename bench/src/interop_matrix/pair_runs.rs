@@ -85,11 +85,7 @@ impl PairResult {
 }
 
 /// Runs every row of `option_rows` that both ends support.
-pub fn run_pair(
-    lane: &InteropPath,
-    unit: &PairOnPath,
-    rows: &'static [&'static str],
-) -> PairResult {
+pub fn run_pair(lane: &InteropPath, unit: &PairOnPath, rows: &[&'static str]) -> PairResult {
     let mut server = None;
     let mut results = Vec::new();
     for text in rows {

@@ -76,7 +76,7 @@ impl AvailableCell {
     /// that the mean of a minute is not what one run met. Runs on a path with inaccurate timing are
     /// discarded, because the path was not as described.
     fn run(&self, ground: &PathTestbed, into: &mut AvailableTally) -> Result<(), String> {
-        let words = ["available", "far", "--forward"];
+        let words = "available far --forward";
         let capacity = f64::from(self.mbps) * 1e6 * IP_BYTES / WIRE_BYTES;
         let mut site = self.site(ground)?;
         let sets = site.sets.clone();
@@ -86,7 +86,7 @@ impl AvailableCell {
             }
             site.sets.clone_from(&sets);
             site.sets.push(format!("seed={seed}"));
-            let seen = ground.run_reports(&site, &words, 1, LIMIT)?;
+            let seen = ground.run_reports(&site, words, 1, LIMIT)?;
             if is_late(&seen.truth) && seed + REPEATS <= MAX_ATTEMPTS + into.runs {
                 into.late += 1;
                 continue;
@@ -280,7 +280,7 @@ pub fn judge_light_mode(ground: &PathTestbed) -> BenchOutcome {
         };
         let seen = cell
             .site(ground)
-            .and_then(|site| ground.run_reports(&site, &["available", "far", "--light"], 2, LIMIT));
+            .and_then(|site| ground.run_reports(&site, "available far --light", 2, LIMIT));
         let reports = match seen {
             Ok(seen) => seen.reports,
             Err(why) => {

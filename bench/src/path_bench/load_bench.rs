@@ -36,8 +36,8 @@ pub fn judge_loads(ground: &PathTestbed) -> BenchOutcome {
 }
 
 fn judge_queue(ground: &PathTestbed) -> Result<BenchOutcome, String> {
-    let words = ["load", "far", "-t", "10s", "--idle", "2s"];
-    let seen = ground.run_reports(&make_site(ground, QUEUE_BYTES)?, &words, 1, LIMIT)?;
+    let words = "load far -t 10s --idle 2s";
+    let seen = ground.run_reports(&make_site(ground, QUEUE_BYTES)?, words, 1, LIMIT)?;
     let truth = find_forward_link(&seen.truth, 2)["queue_peak_bytes"].as_f64();
     let truth = truth.ok_or("the truth has no queue")?;
     let step = &seen.reports[0]["analysis"]["steps"][0];
@@ -60,17 +60,8 @@ fn judge_queue(ground: &PathTestbed) -> Result<BenchOutcome, String> {
 }
 
 fn judge_scavenger(ground: &PathTestbed) -> Result<BenchOutcome, String> {
-    let words = [
-        "load",
-        "far",
-        "-t",
-        "8s",
-        "--idle",
-        "2s",
-        "--scavenger",
-        "--competitor",
-    ];
-    let seen = ground.run_reports(&make_site(ground, "1 MB")?, &words, 1, LIMIT)?;
+    let words = "load far -t 8s --idle 2s --scavenger --competitor";
+    let seen = ground.run_reports(&make_site(ground, "1 MB")?, words, 1, LIMIT)?;
     let it = &seen.reports[0]["analysis"]["scavenger"];
     let share = |key: &str| -> Result<f64, String> {
         let ratio: &Value = &it[key];

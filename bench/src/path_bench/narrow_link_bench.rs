@@ -35,16 +35,9 @@ pub fn judge_narrow_link(ground: &PathTestbed) -> BenchOutcome {
     let mut table = MarkdownTable::new("The narrow link by its place", columns);
     let (mut missed, mut right, mut runs) = (vec![], 0, 0);
     for narrow in 1..=HOPS {
-        let words = [
-            "path",
-            "far",
-            "--load=6s",
-            "--no-mtu",
-            "--no-reverse",
-            "--no-names",
-        ];
+        let words = "path far --load=6s --no-mtu --no-reverse --no-names";
         let site = ground.site("narrow", list_hops(narrow), &[]);
-        let seen = site.and_then(|site| ground.run_reports(&site, &words, REPEATS, LIMIT));
+        let seen = site.and_then(|site| ground.run_reports(&site, words, REPEATS, LIMIT));
         let seen = match seen {
             Ok(seen) => seen,
             Err(why) => {

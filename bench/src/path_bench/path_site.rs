@@ -70,11 +70,12 @@ impl<'a> PathTestbed<'a> {
         })
     }
 
-    /// Runs longhaul with `words`, `times` times, each for at most `time`.
+    /// Runs longhaul with `words`, none of which contains spaces, `times` times, each for at most
+    /// `time`.
     pub fn run_reports(
         &self,
         site: &PathSite,
-        words: &[&str],
+        words: &str,
         times: u32,
         time: Duration,
     ) -> Result<SiteReports, String> {
@@ -85,7 +86,8 @@ impl<'a> PathTestbed<'a> {
         let again = "n=$0; while [ \"$n\" -gt 0 ]; do \"$@\" || exit; n=$((n-1)); done";
         lab.args(["sh", "-c", again, &times.to_string()])
             .arg(self.longhaul);
-        lab.args(words).args(["--json", "--no-save", "--quiet"]);
+        lab.args(words.split(' '))
+            .args(["--json", "--no-save", "--quiet"]);
         let output = program_runner::capture_output(&mut lab, time * times + MARGIN)?;
         let reports: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&output.stdout)
             .into_iter()

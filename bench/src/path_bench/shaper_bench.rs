@@ -64,11 +64,14 @@ pub fn judge_shapers(ground: &PathTestbed) -> BenchOutcome {
         Err(why) => return BenchOutcome::new(&[], vec![why]),
     };
     for case in cases {
-        let mut words = vec!["available", "far", "--forward"];
-        words.extend(case.large.then_some("--shaper=15s"));
+        let words = if case.large {
+            "available far --forward --shaper=15s"
+        } else {
+            "available far --forward"
+        };
         let seen = case
             .site(ground)
-            .and_then(|site| ground.run_reports(&site, &words, REPEATS, LIMIT));
+            .and_then(|site| ground.run_reports(&site, words, REPEATS, LIMIT));
         match seen {
             Err(why) => missed.push(format!("{}: {why}", case.name)),
             Ok(seen) => {

@@ -51,16 +51,7 @@ fn run_longhaul(
     path: &'static str,
     protocol: &str,
 ) -> Result<TracerResult, String> {
-    let words = [
-        "path",
-        "far",
-        protocol,
-        "--no-mtu",
-        "--no-reverse",
-        "--no-names",
-        "-c",
-        "3",
-    ];
+    let words = format!("path far {protocol} --no-mtu --no-reverse --no-names -c 3");
     let began = Instant::now();
     let seen = ground.run_reports(site, &words, 1, LIMIT)?;
     let hops = seen.reports[0]["observation"]["route"]["hops"].as_array();

@@ -4,6 +4,7 @@
 //! within a class. Peers run with their defaults, which is what their users get.
 
 use super::SECONDS;
+use crate::interop_bench::to_owned_words;
 use crate::iperf3_peers;
 use std::path::Path;
 use std::process::Command;
@@ -41,7 +42,7 @@ enum ContenderTool {
 pub fn list_classes(longhaul: &Path) -> Vec<PayloadClass> {
     let longhaul = ContenderTool::Longhaul(longhaul.to_string_lossy().into_owned());
     let iperf3 = ContenderTool::Iperf3("iperf3".to_owned());
-    let newest = iperf3_peers::ensure_newest_iperf3().map(ContenderTool::Iperf3);
+    let newest = iperf3_peers::find_newest_iperf3(true).map(ContenderTool::Iperf3);
     let mut copy = vec![
         make_contender("longhaul", &longhaul, &[]),
         make_contender("iperf3", &iperf3, &[]),
@@ -135,36 +136,22 @@ impl ThroughputContender {
 
     /// Returns the command that starts the near end.
     pub fn near(&self, address: &str, streams: u32) -> Vec<String> {
-        let (seconds, streams) = (SECONDS.to_string(), streams.to_string());
-        let mut words = match &self.tool {
-            ContenderTool::Longhaul(program) => to_owned_words(&[
-                program,
-                "test",
-                address,
-                "-t",
-                &seconds,
-                "-P",
-                &streams,
-                "--no-save",
-            ]),
-            ContenderTool::Iperf3(program) => to_owned_words(&[
-                program, "-c", address, "-t", &seconds, "-P", &streams, "-i", "0",
-            ]),
-            ContenderTool::Nuttcp => to_owned_words(&[
+        let options = self.options.join(" ");
+        let (program, words) = match &self.tool {
+            ContenderTool::Longhaul(program) => (
+                program.as_str(),
+                format!("test {address} -t {SECONDS} -P {streams} --no-save {options}"),
+            ),
+            ContenderTool::Iperf3(program) => (
+                program.as_str(),
+                format!("-c {address} -t {SECONDS} -P {streams} -i 0 {options}"),
+            ),
+            ContenderTool::Nuttcp => (
                 "nuttcp",
-                "-t",
-                &format!("-T{seconds}"),
-                &format!("-N{streams}"),
-            ]),
+                format!("-t -T{SECONDS} -N{streams} {options} {address}"),
+            ),
         };
-        words.extend(to_owned_words(self.options));
-        if matches!(self.tool, ContenderTool::Nuttcp) {
-            words.push(address.to_owned());
-        }
-        words
+        let words = std::iter::once(program).chain(words.split_whitespace());
+        words.map(str::to_owned).collect()
     }
-}
-
-fn to_owned_words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
 }

@@ -88,8 +88,8 @@ fn judge_search(
     let site = ground.site(path)?;
     let grid = measure_grid(&site, path, ground.granted_bytes())?;
     let best = read_choice(&grid, "best").ok_or("the grid gave no best cell")?;
-    let words = ["tune", "far", "--no-save", "--quiet"];
-    let guided = site.report("guided", &words, Duration::from_secs(SEARCH_S))?;
+    let limit = Duration::from_secs(SEARCH_S);
+    let guided = site.report("guided", "tune far --no-save --quiet", limit)?;
     let choice = read_choice(&guided, "recommended").ok_or("the search recommends nothing")?;
     let again = measure_again(
         &site,
@@ -111,22 +111,11 @@ fn judge_search(
 fn measure_grid(site: &TuneSite, path: &TuneFixturePath, cap: u64) -> Result<Value, String> {
     let windows = path.windows(ASKED_WINDOWS, cap);
     let streams = STREAMS.map(|n| n.to_string()).join(",");
-    let (controls, time) = (CONTROLS.join(","), format!("{}s", path.seconds));
-    let words = [
-        "tune",
-        "far",
-        "--grid",
-        "--no-save",
-        "--quiet",
-        "-w",
-        &windows,
-        "-P",
-        &streams,
-        "-C",
-        &controls,
-        "-t",
-        &time,
-    ];
+    let words = format!(
+        "tune far --grid --no-save --quiet -w {windows} -P {streams} -C {} -t {}s",
+        CONTROLS.join(","),
+        path.seconds
+    );
     let cells = (1 + ASKED_WINDOWS as usize) * STREAMS.len() * CONTROLS.len();
     let cell = Duration::from_secs(path.seconds + CELL_OVERHEAD_S);
     site.report("grid", &words, cell * cells as u32)
@@ -170,9 +159,8 @@ fn measure_goodput(
     (which, repeat): (usize, usize),
 ) -> Result<f64, String> {
     let seconds = REPEAT_LENGTH * path.seconds;
-    let (time, options) = (format!("{seconds}s"), setting.options());
-    let mut words = vec!["test", "far", "--no-save", "--quiet", "-t", &time];
-    words.extend(options.iter().map(String::as_str));
+    let options = setting.options().join(" ");
+    let words = format!("test far --no-save --quiet -t {seconds}s {options}");
     let name = format!("again-{which}-{repeat}");
     let report = site.report(&name, &words, Duration::from_secs(seconds))?;
     let analysis = &report["analysis"];

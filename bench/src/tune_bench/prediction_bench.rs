@@ -54,16 +54,15 @@ fn judge_prediction(
     let site = ground.site(path)?;
     let windows = path.windows(ASKED_WINDOWS, ground.granted_bytes());
     let streams = STREAMS.map(|n| n.to_string()).join(",");
-    let time = format!("{}s", path.seconds);
-    let words = [
-        "tune", "far", "--grid", "--quiet", "-w", &windows, "-P", &streams, "-C", CONTROL, "-t",
-        &time,
-    ];
+    let words = format!(
+        "tune far --grid --quiet -w {windows} -P {streams} -C {CONTROL} -t {}s",
+        path.seconds
+    );
     let cells = (1 + ASKED_WINDOWS) * STREAMS.len() as u32;
     let cell = Duration::from_secs(path.seconds + CELL_OVERHEAD_S);
     site.report("scan", &words, cell * cells)?;
-    let words = ["predict", "--scan", "last"];
-    let report = site.report("predict", &words, Duration::from_secs(PREDICT_S))?;
+    let limit = Duration::from_secs(PREDICT_S);
+    let report = site.report("predict", "predict --scan last", limit)?;
     let agreement = &report["analysis"]["agreement"];
     Ok(PredictionBenchResult {
         cells: agreement["cells"]

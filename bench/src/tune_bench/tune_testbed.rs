@@ -71,11 +71,13 @@ fn read_sysctl(name: &str) -> Result<u64, String> {
 
 impl TuneSite<'_> {
     /// Returns the report that longhaul with these words prints at the near end; kept as `name`.
-    pub fn report(&self, name: &str, words: &[&str], time: Duration) -> Result<Value, String> {
+    pub fn report(&self, name: &str, words: &str, time: Duration) -> Result<Value, String> {
         let ground = self.ground;
         let mut lab = Command::new(ground.longhaul);
         lab.args(["lab", "run"]).arg(&self.file).arg("--");
-        lab.arg(ground.longhaul).args(words).arg("--json");
+        lab.arg(ground.longhaul)
+            .args(words.split(' '))
+            .arg("--json");
         lab.env("LONGHAUL_ARCHIVE", self.archive());
         let output = program_runner::capture_output(&mut lab, time + MARGIN)?;
         let report: Value =

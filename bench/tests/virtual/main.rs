@@ -33,11 +33,13 @@ const LIMIT: Duration = Duration::from_secs(1200);
 const IN_GUEST: &str = "--in-guest";
 
 /// Tests to start first, because they run longest, so that none of them runs alone at the end.
-const LONGEST: [&str; 5] = [
+const LONGEST: [&str; 7] = [
     "verdicts::",
     "available::a_change_of_load_is_told_from_one_of_capacity",
     "lab::the_bottleneck_carries_its_rate",
     "lab::a_tcp_transfer_runs_at_the_goodput_limit",
+    "load::a_sender_that_yields_leaves_the_competitor_nine_tenths",
+    "path::the_queue_to_sdsc_grows_at_the_last_hop",
     "available::",
 ];
 
