@@ -24,34 +24,34 @@
 
 #![forbid(unsafe_code)]
 
-pub mod accuracy_bench;
-pub mod agent_bench;
-pub mod agent_days;
-pub mod archive;
+mod accuracy_bench;
+mod agent_bench;
+mod agent_days;
+mod archive;
 mod bench_cases;
-pub mod bench_lab;
+mod bench_lab;
 pub mod copy_bench;
-pub mod cpu_meter;
-pub mod detect_bench;
+mod cpu_meter;
+mod detect_bench;
 pub mod dispersion;
 pub mod incident_replay;
-pub mod interop_bench;
+mod interop_bench;
 pub mod interop_matrix;
-pub mod iperf3_peers;
-pub mod lab_bench;
-pub mod markdown_table;
-pub mod narrow_path;
-pub mod parallel_jobs;
-pub mod path_bench;
-pub mod policing;
-pub mod process_tree;
-pub mod run_window;
-pub mod sampling_cost;
-pub mod scratch_folder;
-pub mod testbed;
-pub mod throughput_bench;
-pub mod tune_bench;
-pub mod turn_ratio;
+mod iperf3_peers;
+mod lab_bench;
+mod markdown_table;
+mod narrow_path;
+mod parallel_jobs;
+mod path_bench;
+mod policing;
+mod process_tree;
+mod run_window;
+mod sampling_cost;
+mod scratch_folder;
+mod testbed;
+mod throughput_bench;
+mod tune_bench;
+mod turn_ratio;
 pub mod verdict_bench;
 
 use clap::{Parser, ValueEnum};
