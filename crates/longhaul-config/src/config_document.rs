@@ -47,7 +47,7 @@ pub struct EditOrigin(usize);
 
 impl EditOrigin {
     /// Returns a value whose problems name the edit.
-    pub fn mark<'t>(self, value: DeValue<'t>) -> Spanned<DeValue<'t>> {
+    pub fn mark(self, value: DeValue<'_>) -> Spanned<DeValue<'_>> {
         let value = match value {
             DeValue::Array(list) => {
                 let marked = list.into_iter().map(|it| self.mark_offset(it));
@@ -66,7 +66,7 @@ impl EditOrigin {
     }
 
     /// Elements of a list keep different spans.
-    fn mark_offset<'t>(self, value: Spanned<DeValue<'t>>) -> Spanned<DeValue<'t>> {
+    fn mark_offset(self, value: Spanned<DeValue<'_>>) -> Spanned<DeValue<'_>> {
         let offset = value.span().start % EDIT_STRIDE;
         EditOrigin(self.0 - self.0 % EDIT_STRIDE + offset).mark(value.into_inner())
     }
@@ -306,8 +306,8 @@ impl<'t> ConfigDocument<'t> {
     }
 
     fn find_line(&self, offset: usize) -> usize {
-        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
-        1 + before.iter().filter(|byte| **byte == b'\n').count()
+        let line_ends = self.text.match_indices('\n');
+        1 + line_ends.take_while(|(end, _)| *end < offset).count()
     }
 
     fn find_dotted(&self, path: &str) -> ValuePosition<'_, 't> {
@@ -400,9 +400,76 @@ fn describe_error(
         }
         None => message.split_once("; ").unwrap_or((message, "")),
     };
-    let what = match why.starts_with("is ") {
-        true => format!("{value} {why}"),
-        false => why.to_owned(),
+    let what = if why.starts_with("is ") {
+        format!("{value} {why}")
+    } else {
+        why.to_owned()
     };
     (what, advice.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config_values;
+    use serde::Deserialize;
+    use std::time::Duration;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct FileKeys {
+        #[serde(default)]
+        host: Vec<HostKeys>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct HostKeys {
+        name: String,
+        #[serde(deserialize_with = "config_values::duration::<_, _, 1, 60>")]
+        every: Duration,
+    }
+
+    const RULES: ConfigRules = ConfigRules {
+        labels: &["name"],
+        required: &[("host.every", "write \"5 s\"")],
+    };
+
+    fn read(text: &str) -> (Option<FileKeys>, ConfigDocument<'_>) {
+        let mut document = ConfigDocument::parse("f", text, RULES).expect("TOML");
+        (document.read(), document)
+    }
+
+    #[test]
+    fn all_errors_of_a_document_are_found_and_each_once() {
+        let (keys, document) = read(
+            "[[host]]\nname = \"a\"\nevery = \"2 min\"\n[[host]]\nname = \"b\"\n[[host]]\n\
+             name = 3\nevery = \"1 s\"\nevry = 1\n[[host]]\nname = \"c\"\nevery = 2\n",
+        );
+        assert_eq!(keys.expect("what is right").host.len(), 1);
+        let problems = document.into_result(Some(())).err().expect("errors");
+        assert_eq!(
+            problems.to_string(),
+            "f:3: host.a.every: `2 min` is out of range; allowed: 1 s to 1 min\n\
+             f:4: host.b.every: missing; write \"5 s\"\n\
+             f:7: host.3.name: `3` is not a string; put it in quotes\n\
+             f:9: host.3.evry: unknown key; did you mean `every`? known: name, every"
+        );
+    }
+
+    #[test]
+    fn a_place_counts_the_values_that_are_left_and_is_shown_as_written() {
+        let (_, document) =
+            read("[[host]]\nname = 1\nevery = 1\n[[host]]\nname = \"b c\"\nevery = 1\n");
+        assert!(document.has("host.0.every") && !document.has("host.0.rate"));
+        assert_eq!(document.line("host.0.every"), 6);
+        document.reject("host.0.name", "is not a name", "write one word");
+        let problems = document.into_result(Some(())).err().expect("errors");
+        assert!(
+            problems
+                .to_string()
+                .ends_with("f:5: host.2.name: `b c` is not a name; write one word"),
+            "{problems}"
+        );
+    }
 }

@@ -97,7 +97,8 @@ pub fn read_watch_file(
     let mut parsed = watch_file::parse_watch_file(&shown, &text, &here);
     if let Ok(file) = &mut parsed {
         let factor = std::env::var(TIME_FACTOR_VARIABLE).ok();
-        file.detect.time_factor = factor.and_then(|it| it.parse().ok());
+        let factor = factor.and_then(|it| it.parse().ok());
+        file.detect.time_factor = factor.filter(|it| (1..=100_000).contains(it));
     }
     Ok(parsed)
 }
