@@ -422,7 +422,7 @@ mod tests {
         host: Vec<HostKeys>,
     }
 
-    #[derive(Debug, Deserialize)]
+    #[derive(Debug, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct HostKeys {
         name: String,
@@ -446,7 +446,11 @@ mod tests {
             "[[host]]\nname = \"a\"\nevery = \"2 min\"\n[[host]]\nname = \"b\"\n[[host]]\n\
              name = 3\nevery = \"1 s\"\nevry = 1\n[[host]]\nname = \"c\"\nevery = 2\n",
         );
-        assert_eq!(keys.expect("what is right").host.len(), 1);
+        let right = HostKeys {
+            name: "c".to_owned(),
+            every: Duration::from_secs(2),
+        };
+        assert_eq!(keys.expect("what is right").host, [right]);
         let problems = document.into_result(Some(())).err().expect("errors");
         assert_eq!(
             problems.to_string(),

@@ -228,7 +228,7 @@ fn load_report_runs() -> Result<Vec<IncomingRun>, String> {
             };
             let started = value["run"]["started_at"].as_str();
             let started = started.and_then(|it| it.parse::<jiff::Timestamp>().ok());
-            let Some(at_us) = started.map(|it| it.as_microsecond()) else {
+            let Some(at_us) = started.map(jiff::Timestamp::as_microsecond) else {
                 continue;
             };
             let Ok(mut run) = IncomingRun::from_json(value.to_string(), at_us) else {
