@@ -454,7 +454,7 @@ mod tests {
         let problems = document.into_result(Some(())).err().expect("errors");
         assert_eq!(
             problems.to_string(),
-            "f:3: host.a.every: `2 min` is out of range; allowed: 1 s to 1 min\n\
+            "f:3: host.a.every: `2 min` is out of range; allowed: 1 s to 60 s\n\
              f:4: host.b.every: missing; write \"5 s\"\n\
              f:7: host.3.name: `3` is not a string; put it in quotes\n\
              f:9: host.3.evry: unknown key; did you mean `every`? known: name, every"
