@@ -7,7 +7,7 @@
 use crate::watch::measure_jobs::{self, MeasureJob, MeshTurns};
 use crate::watch::run_schedule::{ClockTimes, RequestedRun, RunId, RunSchedule};
 use crate::watch::watch_file::{
-    AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind, ProbeProtocol, WatchFile,
+    AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind, MeasureProtocol, WatchFile,
 };
 use longhaul_history::event::{FollowUpKind, FollowUpMeasurement};
 use longhaul_model::report::v1::event::ChangeEvent;
@@ -162,7 +162,7 @@ fn build_measure(measurement: FollowUpKind) -> MeasureConfig {
     let work = match measurement {
         FollowUpKind::PathBothWays => MeasureKind::Path {
             count: ROUND_TRIPS,
-            protocol: ProbeProtocol::Icmp,
+            protocol: MeasureProtocol::Icmp,
         },
         FollowUpKind::Available => MeasureKind::Available {
             mode: AvailableEffort::Quick,

@@ -18,7 +18,7 @@ pub mod watch_file_checks;
 pub use agent_sections::{AgentSection, CatchUpPolicy, DetectSection, RetainSection};
 pub use host_tables::{HostLocation, HostSet, HostSetKind, SharedLink, WatchHost};
 pub use measure_tables::{
-    AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind, ProbeProtocol,
+    AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind, MeasureProtocol,
 };
 pub use service_sections::{
     ApiSection, BUILD_WITH_CLICKHOUSE, CollectorSection, DatabaseSection, NotifySection,

@@ -58,7 +58,7 @@ pub(super) struct MeasureKeys {
         deserialize_with = "config_values::whole::<_, _, u32, 1, 1000>"
     )]
     count: Option<u32>,
-    protocol: Option<ProbeProtocol>,
+    protocol: Option<MeasureProtocol>,
     mode: Option<AvailableEffort>,
     #[serde(default, deserialize_with = "config_values::duration::<_, _, 1, 3600>")]
     time: Option<Duration>,
@@ -112,18 +112,18 @@ impl KindWord {
 /// The protocol of the probes of a path run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ProbeProtocol {
+pub enum MeasureProtocol {
     Icmp,
     Udp,
     Tcp,
 }
 
-impl ProbeProtocol {
+impl MeasureProtocol {
     pub fn word(self) -> &'static str {
         match self {
-            ProbeProtocol::Icmp => "icmp",
-            ProbeProtocol::Udp => "udp",
-            ProbeProtocol::Tcp => "tcp",
+            MeasureProtocol::Icmp => "icmp",
+            MeasureProtocol::Udp => "udp",
+            MeasureProtocol::Tcp => "tcp",
         }
     }
 }
@@ -133,7 +133,7 @@ impl ProbeProtocol {
 pub enum MeasureKind {
     Path {
         count: u32,
-        protocol: ProbeProtocol,
+        protocol: MeasureProtocol,
     },
     Available {
         mode: AvailableEffort,
@@ -432,7 +432,7 @@ fn build_kind(keys: &MeasureKeys, at: &str, document: &ConfigDocument<'_>) -> Me
     match keys.kind {
         KindWord::Path => MeasureKind::Path {
             count: keys.count.unwrap_or(10),
-            protocol: keys.protocol.unwrap_or(ProbeProtocol::Icmp),
+            protocol: keys.protocol.unwrap_or(MeasureProtocol::Icmp),
         },
         KindWord::Available => MeasureKind::Available {
             mode: keys.mode.unwrap_or(AvailableEffort::Light),
