@@ -161,33 +161,7 @@ fn repeat_command(options: &str) -> String {
 
 /// Returns a finding with the verdict's own confidence.
 fn build_finding(case: &DiagnosisCase, cause: &str, summary: String) -> ReportFinding {
-    build_unproven_finding(cause, case.analysis.confidence_ratio, summary)
-}
-
-/// Returns a finding without evidence and advice yet.
-pub(crate) fn build_unproven_finding(
-    cause: &str,
-    confidence_ratio: f64,
-    summary: String,
-) -> ReportFinding {
-    ReportFinding {
-        cause: cause.to_owned(),
-        summary,
-        confidence_ratio,
-        supports: Vec::new(),
-        contradicts: Vec::new(),
-        advice: Vec::new(),
-    }
-}
-
-/// Returns advice without a command.
-pub fn build_advice(place: &str, text: impl Into<String>) -> FindingAdvice {
-    FindingAdvice {
-        place: place.to_owned(),
-        text: text.into(),
-        command: None,
-        expected_bps: None,
-    }
+    ReportFinding::new(cause, case.analysis.confidence_ratio, summary)
 }
 
 /// Returns the host's name, or the place if it has none.

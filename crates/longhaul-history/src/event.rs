@@ -95,7 +95,7 @@ pub fn explain_event(event: &ChangeEvent, evidence: &ChangeEvidence) -> EventExp
         cause_candidate::select_named_causes(candidates, event.between_us, case.tau_us());
     let effect = limiter_shift::find_candidate(&case).map(|shift| shift.summary);
     if let (Some(first), Some(effect)) = (causes.first_mut(), &effect) {
-        first.supports.push(effect.clone());
+        first.support(effect.clone());
     }
     EventExplanation {
         causes,

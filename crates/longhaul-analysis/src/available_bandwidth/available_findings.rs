@@ -5,7 +5,6 @@
 
 use super::direction_estimate::{EstimatedDirection, median_queueing_delay_s};
 use super::fusion::MethodAgreement;
-use crate::diagnose::{build_advice, build_unproven_finding};
 use crate::throughput::limiter_text::{format_whole_percent, to_rate};
 use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailablePlan, EstimateVerdict, TokenBucketKind,
@@ -43,8 +42,8 @@ fn find_token_bucket(direction: &EstimatedDirection, word: &str) -> Option<Repor
         Bytes(bucket.burst_bytes),
         to_rate(bucket.sustained_bps),
     );
-    let mut found = build_unproven_finding(cause, bucket.confidence_ratio, summary);
-    found.supports.push(match bucket.kind {
+    let mut found = ReportFinding::new(cause, bucket.confidence_ratio, summary);
+    found.support(match bucket.kind {
         TokenBucketKind::Shaper => {
             String::from("trains slow down after the same number of bytes each time")
         }
@@ -53,9 +52,7 @@ fn find_token_bucket(direction: &EstimatedDirection, word: &str) -> Option<Repor
         }
     });
     if direction.estimate.flags.iter().any(|f| f == "unstable") {
-        found
-            .contradicts
-            .push("the load on the path changed during this run".into());
+        found.contradict("the load on the path changed during this run");
     }
     let text = format!(
         "Plan with {}; tests shorter than the burst overestimate",
@@ -63,7 +60,7 @@ fn find_token_bucket(direction: &EstimatedDirection, word: &str) -> Option<Repor
     );
     found.advice.push(FindingAdvice {
         expected_bps: Some(bucket.sustained_bps),
-        ..build_advice("path", text)
+        ..FindingAdvice::new("path", text)
     });
     Some(found)
 }
@@ -79,17 +76,11 @@ fn find_several_hops(direction: &EstimatedDirection, word: &str) -> Option<Repor
         to_rate(sweep.value as u64),
         format_whole_percent(queue.value / fusion.capacity.value),
     );
-    let mut found = build_unproven_finding("multi_hop_load", 0.7, summary);
-    found
-        .supports
-        .push("trains see no added delay at rates at which small probes often find a queue".into());
-    found
-        .contradicts
-        .push("bursty cross traffic at a single hop looks the same in some runs".into());
-    found.advice.push(build_advice(
-        "path",
-        "Repeat the measurement: the finding is reliable if three of five runs show it; longhaul path lists the hops",
-    ));
+    let mut found = ReportFinding::new("multi_hop_load", 0.7, summary);
+    found.support("trains see no added delay at rates at which small probes often find a queue");
+    found.contradict("bursty cross traffic at a single hop looks the same in some runs");
+    found.advise("path",
+        "Repeat the measurement: the finding is reliable if three of five runs show it; longhaul path lists the hops");
     Some(found)
 }
 
@@ -110,20 +101,18 @@ fn find_full_path(direction: &EstimatedDirection, word: &str) -> Option<ReportFi
     } else {
         0.6
     };
-    let mut found = build_unproven_finding("full_path", sure, summary);
+    let mut found = ReportFinding::new("full_path", sure, summary);
     if let Some(queue_s) = median_queueing_delay_s(&direction.evidence) {
-        found.supports.push(format!(
+        found.support(format!(
             "median queueing delay of small probes: {:.2} ms",
             queue_s * 1e3
         ));
     }
-    found
-        .contradicts
-        .push("a new TCP flow still gets a share, taken from the existing flows".into());
-    found.advice.push(build_advice(
+    found.contradict("a new TCP flow still gets a share, taken from the existing flows");
+    found.advise(
         "path",
         "Check the other traffic before tuning the hosts; a larger window takes bandwidth from it",
-    ));
+    );
     Some(found)
 }
 
@@ -136,17 +125,13 @@ fn find_time_slots(direction: &EstimatedDirection, word: &str) -> Option<ReportF
         "Packets arrive in batches every {:.1} ms, {word}: a link with time slots (wireless, PON, DOCSIS)",
         slot as f64 / 1e6
     );
-    let mut found = build_unproven_finding("time_slotted_access", 0.6, summary);
-    found
-        .supports
-        .push("interrupt coalescing batches for less than a millisecond".into());
-    found
-        .contradicts
-        .push("a CPU-bound receiver batches as well".into());
-    found.advice.push(build_advice(
+    let mut found = ReportFinding::new("time_slotted_access", 0.6, summary);
+    found.support("interrupt coalescing batches for less than a millisecond");
+    found.contradict("a CPU-bound receiver batches as well");
+    found.advise(
         "path",
         "Judge this path by rates over 50 ms or more; RTT varies by one slot",
-    ));
+    );
     Some(found)
 }
 

@@ -9,9 +9,7 @@
 //! only the unread bytes distinguish them. Units: shares of time.
 //! Wrong when: the application polls without blocking; it then looks busy.
 
-use super::{
-    DiagnosisCase, build_advice, build_finding, format_whole_percent, name_of_host, to_rate,
-};
+use super::{DiagnosisCase, build_finding, format_whole_percent, name_of_host, to_rate};
 use crate::limit::interval_state::IntervalState;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -37,7 +35,7 @@ pub fn diagnose_sender_application(case: &DiagnosisCase) -> Option<ReportFinding
         case.goodput()
     );
     let mut found = build_finding(case, "sender_application", summary);
-    found.supports.push(format!(
+    found.support(format!(
         "the sender had no more data to send for {} of the bytes",
         format_whole_percent(share)
     ));
@@ -46,9 +44,7 @@ pub fn diagnose_sender_application(case: &DiagnosisCase) -> Option<ReportFinding
     } else {
         "No network change helps: the application must supply data faster"
     };
-    found
-        .advice
-        .push(build_advice("sender", String::from(text)));
+    found.advise("sender", String::from(text));
     Some(found)
 }
 
@@ -64,7 +60,7 @@ pub fn diagnose_receiver_application(case: &DiagnosisCase) -> Option<ReportFindi
         case.goodput()
     );
     let mut found = build_finding(case, "receiver_application", summary);
-    found.supports.push(format!(
+    found.support(format!(
         "the reader was not reading for {} of the bytes",
         format_whole_percent(share)
     ));
@@ -76,7 +72,7 @@ pub fn diagnose_receiver_application(case: &DiagnosisCase) -> Option<ReportFindi
     found
         .supports
         .extend(unread.map(|n| format!("up to {} unread in the receive buffer", Bytes(n))));
-    found.advice.push(build_advice("receiver", "A larger window does not help: the reader (disk, decoding, requested rate) must become faster"));
+    found.advise("receiver", "A larger window does not help: the reader (disk, decoding, requested rate) must become faster");
     Some(found)
 }
 

@@ -9,7 +9,7 @@
 //! Wrong when: a middlebox rewrites windows.
 
 use super::{
-    DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share, name_of_host,
+    DiagnosisCase, FindingAdvice, build_finding, describe_state_share, name_of_host,
     repeat_command, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
@@ -37,9 +37,7 @@ pub fn diagnose_autotuning(case: &DiagnosisCase) -> Option<ReportFinding> {
         case.describe_next_limit(),
     );
     let mut found = build_finding(case, "receive_autotuning", summary);
-    found
-        .supports
-        .push(describe_state_share(case, IntervalState::WindowClip));
+    found.support(describe_state_share(case, IntervalState::WindowClip));
     found.supports.extend(super::describe_in_flight(case));
     if let Some(most) = most {
         let reached = window as f64 >= REACHED_RATIO * most as f64;
@@ -48,9 +46,9 @@ pub fn diagnose_autotuning(case: &DiagnosisCase) -> Option<ReportFinding> {
             Bytes(most)
         );
         if reached {
-            found.supports.push(text);
+            found.support(text);
         } else {
-            found.contradicts.push(text);
+            found.contradict(text);
         }
     }
     found.advice = list_autotuning_advice(case, window, most.unwrap_or(window.saturating_mul(2)));
@@ -70,7 +68,7 @@ fn list_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64) -> Vec<F
     let mut all = vec![FindingAdvice {
         command: Some(format!("sysctl -w net.ipv4.tcp_rmem=\"{rmem}\"")),
         expected_bps,
-        ..build_advice(
+        ..FindingAdvice::new(
             "receiver",
             format!(
                 "On {}: raise tcp_rmem max to {}",
@@ -83,7 +81,7 @@ fn list_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64) -> Vec<F
         all.push(FindingAdvice {
             command: Some(format!("sysctl -w net.ipv4.tcp_wmem=\"{wmem}\"")),
             expected_bps,
-            ..build_advice(
+            ..FindingAdvice::new(
                 "sender",
                 format!(
                     "On {}: raise tcp_wmem max likewise",
@@ -98,7 +96,7 @@ fn list_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64) -> Vec<F
         .saturating_mul(case.streams());
     all.push(FindingAdvice {
         command: Some(repeat_command(&format!("-P {streams}"))),
-        ..build_advice(
+        ..FindingAdvice::new(
             "initiator",
             format!("Or use {streams} parallel streams (same total window)"),
         )

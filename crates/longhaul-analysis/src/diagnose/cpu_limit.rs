@@ -9,8 +9,7 @@
 //! Wrong when: interrupts, not threads, fill the core; then the cores' softirq share shows it.
 
 use super::{
-    DiagnosisCase, build_advice, build_finding, describe_state_share, format_whole_percent,
-    name_of_host,
+    DiagnosisCase, build_finding, describe_state_share, format_whole_percent, name_of_host,
 };
 use crate::limit::interval_state::IntervalState;
 use crate::limit::stream_intervals::{SampleInterval, ThreadActivity};
@@ -79,7 +78,7 @@ fn diagnose_cpu(
         format_whole_percent(wait),
     );
     let mut found = build_finding(case, &format!("cpu_{place}"), summary);
-    found.supports.push(describe_state_share(case, state));
+    found.support(describe_state_share(case, state));
     found.supports.extend(describe_busiest_core(&end.cores));
     let text = if crowded {
         format!("On {host}: reserve cores for the test (`--affinity`), or stop other processes")
@@ -88,7 +87,7 @@ fn diagnose_cpu(
             "On {host}: use more streams on more cores, a larger MTU (9000), and segmentation and receive offloads"
         )
     };
-    found.advice.push(build_advice(place, text));
+    found.advise(place, text);
     Some(found)
 }
 

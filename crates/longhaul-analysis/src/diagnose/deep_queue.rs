@@ -7,7 +7,7 @@
 //! Source: RFC 6349 (buffer delay). Units: microseconds.
 //! Wrong when: the far host, not the path, answers late.
 
-use super::{DiagnosisCase, FindingAdvice, build_advice, build_finding, repeat_command, to_rate};
+use super::{DiagnosisCase, FindingAdvice, build_finding, repeat_command, to_rate};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::units::{Bytes, format_duration};
 use std::time::Duration;
@@ -33,16 +33,16 @@ pub fn diagnose_deep_queue(case: &DiagnosisCase) -> Option<ReportFinding> {
     );
     let mut found = build_finding(case, "deep_queue", summary);
     found.confidence_ratio = 0.9;
-    found.supports.push(format!(
+    found.support(format!(
         "mean RTT under load: {}",
         format_duration(Duration::from_micros(loaded))
     ));
     let each = (case.goodput_bps() as f64 * PACE_RATIO) as u64 / case.streams();
-    found.advice.push(build_advice("path", "Active queue management (fq_codel, cake) at the bottleneck link keeps the rate and removes the delay"));
+    found.advise("path", "Active queue management (fq_codel, cake) at the bottleneck link keeps the rate and removes the delay");
     found.advice.push(FindingAdvice {
         command: Some(repeat_command(&format!("--pacing {each}"))),
         expected_bps: Some(each.saturating_mul(case.streams())),
-        ..build_advice(
+        ..FindingAdvice::new(
             "sender",
             format!("Or pace each stream to {}", to_rate(each)),
         )

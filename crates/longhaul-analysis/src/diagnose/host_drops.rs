@@ -7,9 +7,7 @@
 //! Source: TCPRcvQDrop, PruneCalled, TCPBacklogDrop, TCPMemoryPressures of /proc/net/netstat.
 //! Units: packets or events. Wrong when: other traffic of the host is the one dropped.
 
-use super::{
-    DiagnosisCase, FindingAdvice, build_advice, build_finding, name_of_host, read_protocol_counter,
-};
+use super::{DiagnosisCase, FindingAdvice, build_finding, name_of_host, read_protocol_counter};
 use crate::limit::run_view::is_drop_counter;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::observation::EndObservation;
@@ -41,7 +39,7 @@ pub fn diagnose_host_drops(case: &DiagnosisCase) -> Option<ReportFinding> {
     } else {
         0.5
     };
-    found.supports.push(format!(
+    found.support(format!(
         "{} segments retransmitted in total",
         case.scene.retransmitted_segments
     ));
@@ -79,13 +77,13 @@ fn list_drop_advice(end: &EndObservation, place: &str) -> Vec<FindingAdvice> {
     if memory {
         all.push(FindingAdvice {
             command: Some(String::from("sysctl net.ipv4.tcp_mem")),
-            ..build_advice(place, "The kernel is short of TCP memory: raise net.ipv4.tcp_mem (in pages), or request smaller buffers")
+            ..FindingAdvice::new(place, "The kernel is short of TCP memory: raise net.ipv4.tcp_mem (in pages), or request smaller buffers")
         });
     }
     if dropped {
         all.push(FindingAdvice {
             command: Some(format!("ethtool -G {device} rx 8192 tx 8192")),
-            ..build_advice(
+            ..FindingAdvice::new(
                 place,
                 "Use larger rings; on a virtual device, a longer txqueuelen",
             )
@@ -94,7 +92,7 @@ fn list_drop_advice(end: &EndObservation, place: &str) -> Vec<FindingAdvice> {
     if all.is_empty() {
         all.push(FindingAdvice {
             command: Some(String::from("sysctl -w net.core.netdev_max_backlog=30000")),
-            ..build_advice(place, "Raise the backlog between interface and TCP")
+            ..FindingAdvice::new(place, "Raise the backlog between interface and TCP")
         });
     }
     all

@@ -5,7 +5,7 @@
 //! To do: switch it on, or find the device. Source: RFC 2018, RFC 7323.
 //! Wrong when: the sysctls could not be read; then no device is blamed.
 
-use super::{DiagnosisCase, FindingAdvice, build_advice, build_finding, name_of_host};
+use super::{DiagnosisCase, FindingAdvice, build_finding, name_of_host};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::observation::ObservedStream;
 
@@ -48,9 +48,9 @@ pub fn diagnose_stripped_options(case: &DiagnosisCase) -> Option<ReportFinding> 
     found.advice.push(match off {
         Some((_, place)) => FindingAdvice {
             command: Some(format!("sysctl -w {sysctl}=1")),
-            ..build_advice(place, format!("Enable {sysctl}"))
+            ..FindingAdvice::new(place, format!("Enable {sysctl}"))
         },
-        None => build_advice(
+        None => FindingAdvice::new(
             "path",
             "Look for a firewall or WAN accelerator that normalises TCP options",
         ),

@@ -5,7 +5,7 @@
 //! Source: SO_MAX_PACING_RATE of socket(7). Units: bit/s, headers included, so goodput is 3 to 5 %
 //! lower. Wrong when: a queueing discipline paces as well.
 
-use super::{DiagnosisCase, build_advice, build_finding, to_rate};
+use super::{DiagnosisCase, build_finding, to_rate};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 
@@ -23,9 +23,9 @@ pub fn diagnose_pacing(case: &DiagnosisCase) -> Option<ReportFinding> {
         case.describe_next_limit(),
     );
     let mut found = build_finding(case, "pacing", summary);
-    found.advice.push(build_advice(
+    found.advise(
         "initiator",
         "Raise or remove the pacing rate to find the capacity of the path",
-    ));
+    );
     Some(found)
 }

@@ -30,12 +30,10 @@ pub fn diagnose_full_path(case: &DiagnosisCase) -> Option<ReportFinding> {
         to_rate(case.goodput_bps())
     );
     let mut found = build_finding(case, "healthy", summary);
-    found
-        .supports
-        .push(super::describe_state_share(case, IntervalState::PathFull));
+    found.support(super::describe_state_share(case, IntervalState::PathFull));
     let sawtooth = case.verdict.shares.state(IntervalState::Sawtooth);
     if sawtooth > 0.0 {
-        found.supports.push(format!(
+        found.support(format!(
             "growing back after losses in a full queue for {} of the bytes",
             format_whole_percent(sawtooth)
         ));

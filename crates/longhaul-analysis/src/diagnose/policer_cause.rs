@@ -7,7 +7,7 @@
 //! Source: Flach et al., SIGCOMM 2016, implemented in `limit`. Units: bit/s, bytes.
 //! Wrong when: a link's queue is too short to be seen; it then acts the same.
 
-use super::{DiagnosisCase, FindingAdvice, build_advice, build_finding, repeat_command, to_rate};
+use super::{DiagnosisCase, FindingAdvice, build_finding, repeat_command, to_rate};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::units::{Bytes, format_duration};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
         policed.loss_ratio * 100.0,
     );
     let mut found = build_finding(case, "policer", summary);
-    found.supports.push(format!(
+    found.support(format!(
         "{} samples with loss, nearly all at the idle RTT",
         policed.loss_slots
     ));
@@ -46,15 +46,13 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
         policed.over_bound
     );
     if policed.over_bound >= BEYOND_CHANCE {
-        found.supports.push(beyond);
+        found.support(beyond);
     } else {
-        found
-            .supports
-            .push("loss in nearly every sample, yet the rate is constant".into());
-        found.contradicts.push(beyond);
+        found.support("loss in nearly every sample, yet the rate is constant");
+        found.contradict(beyond);
     }
     let threshold = format_duration(Duration::from_micros(case.scene.queue_threshold_us() as u64));
-    found.contradicts.push(format!(
+    found.contradict(format!(
         "a full link with a queue shorter than {threshold} would look the same"
     ));
     let (share, then) = if policed.sparse {
@@ -67,8 +65,8 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
     found.advice.push(FindingAdvice {
         command: Some(repeat_command(&format!("--pacing {each}"))),
         expected_bps: Some(all_bps),
-        ..build_advice("sender", format!("Pace each stream to {}{then} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", to_rate(each)))
+        ..FindingAdvice::new("sender", format!("Pace each stream to {}{then} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", to_rate(each)))
     });
-    found.advice.push(build_advice("path", "Ask the operator for the contracted rate and burst; a shaper would queue packets instead of dropping them"));
+    found.advise("path", "Ask the operator for the contracted rate and burst; a shaper would queue packets instead of dropping them");
     Some(found)
 }

@@ -10,8 +10,8 @@
 //! Wrong when: a queue too short to be seen overflows.
 
 use super::{
-    DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share,
-    format_whole_percent, repeat_command, to_rate,
+    DiagnosisCase, FindingAdvice, build_finding, describe_state_share, format_whole_percent,
+    repeat_command, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
 use longhaul_model::report::v1::ReportFinding;
@@ -45,7 +45,7 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
     let mut found = build_finding(case, "random_loss", summary);
     for state in [IntervalState::Loss, IntervalState::Recovering] {
         if case.verdict.shares.state(state) >= MIN_REPORTED_SHARE {
-            found.supports.push(describe_state_share(case, state));
+            found.support(describe_state_share(case, state));
         }
     }
     if let Some(bound) = bound {
@@ -55,9 +55,9 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
             format_whole_percent(ratio)
         );
         if NEAR_BOUND.contains(&ratio) {
-            found.supports.push(text);
+            found.support(text);
         } else {
-            found.contradicts.push(text);
+            found.contradict(text);
         }
     }
     found.advice = list_loss_advice(case);
@@ -66,7 +66,7 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
 
 fn list_loss_advice(case: &DiagnosisCase) -> Vec<FindingAdvice> {
     let mut all = vec![
-        build_advice(
+        FindingAdvice::new(
             "path",
             "Check the error counters of every interface on the path: dirty fibre, weak optics, duplex mismatch or an overrun device",
         ),
@@ -74,13 +74,13 @@ fn list_loss_advice(case: &DiagnosisCase) -> Vec<FindingAdvice> {
             command: Some(String::from(
                 "ethtool -S <interface> | grep -iE 'err|drop|crc|miss'",
             )),
-            ..build_advice("receiver", "Check the receiver's own interface first")
+            ..FindingAdvice::new("receiver", "Check the receiver's own interface first")
         },
     ];
     if !case.scene.bbr {
         all.push(FindingAdvice {
             command: Some(repeat_command("-C bbr")),
-            ..build_advice(
+            ..FindingAdvice::new(
                 "sender",
                 "As a workaround, use BBR: it does not slow down for random loss",
             )

@@ -7,7 +7,7 @@
 //! Source: RFC 2883; thresholds from measurements. Units: segments. Wrong when: acknowledgements,
 //! not data, were lost (spurious timeouts).
 
-use super::{DiagnosisCase, build_advice, build_finding, format_whole_percent};
+use super::{DiagnosisCase, build_finding, format_whole_percent};
 use crate::throughput::run_totals;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::observation::{ObservedStream, TcpReading};
@@ -56,12 +56,12 @@ pub fn diagnose_reordering(case: &DiagnosisCase) -> Option<ReportFinding> {
     );
     let mut found = build_finding(case, "reordering", summary);
     found.confidence_ratio = 0.7;
-    found.supports.push(format!(
+    found.support(format!(
         "{duplicates} duplicates reported by the receiver, {again} segments retransmitted"
     ));
-    found.advice.push(build_advice(
+    found.advise(
         "path",
         "Look for per-packet load balancing, or a link aggregation that splits flows",
-    ));
+    );
     Some(found)
 }

@@ -8,7 +8,7 @@
 //! sender all of the time. Units: bytes. Wrong when: the far kernel acknowledges late.
 
 use super::{
-    DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share, name_of_host,
+    DiagnosisCase, FindingAdvice, build_finding, describe_state_share, name_of_host,
     repeat_command, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
@@ -35,13 +35,9 @@ pub fn diagnose_send_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
         case.describe_next_limit(),
     );
     let mut found = build_finding(case, "send_buffer", summary);
-    found
-        .supports
-        .push(describe_state_share(case, IntervalState::SendBufferClip));
+    found.support(describe_state_share(case, IntervalState::SendBufferClip));
     found.supports.extend(super::describe_in_flight(case));
-    found
-        .supports
-        .push("the sender blocked in write with no unsent data in the kernel".into());
+    found.support("the sender blocked in write with no unsent data in the kernel");
     let chosen = buffer.is_some_and(|b| b.asked_bytes.is_some());
     found
         .advice
@@ -97,6 +93,6 @@ fn advise_larger_buffer(case: &DiagnosisCase, host: &str, chosen: bool) -> Optio
     Some(FindingAdvice {
         command: Some(command),
         expected_bps: case.expected_bps(case.allowed_bps(wanted)),
-        ..build_advice("sender", text)
+        ..FindingAdvice::new("sender", text)
     })
 }

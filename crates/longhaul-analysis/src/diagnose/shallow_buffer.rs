@@ -6,7 +6,7 @@
 //!
 //! Units: microseconds. Wrong when: random loss occurs on a path that is full anyway.
 
-use super::{DiagnosisCase, build_advice, build_finding};
+use super::{DiagnosisCase, build_finding};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::units::{Bytes, format_duration};
@@ -34,9 +34,9 @@ pub fn diagnose_shallow_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
     );
     let mut found = build_finding(case, "shallow_buffer", summary);
     found.confidence_ratio = 0.6;
-    found.advice.push(build_advice(
+    found.advise(
         "sender",
         "Pace the streams (fq qdisc, or `--pacing`), so that bursts do not overrun the queue",
-    ));
+    );
     Some(found)
 }

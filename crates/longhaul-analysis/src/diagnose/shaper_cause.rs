@@ -7,7 +7,7 @@
 //! Source: the shaper test in `limit`. Units: bit/s, bytes. Error: burst accurate to 2 %.
 //! Wrong when: competing traffic starts once and continues.
 
-use super::{DiagnosisCase, build_advice, build_finding, to_rate};
+use super::{DiagnosisCase, build_finding, to_rate};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::units::Bytes;
 
@@ -22,15 +22,15 @@ pub fn diagnose_shaper(case: &DiagnosisCase) -> Option<ReportFinding> {
     let mut found = build_finding(case, "shaper", summary);
     found.confidence_ratio = found.confidence_ratio.max(0.8);
     let knee = bucket.knee_us.saturating_sub(case.scene.arrivals.from_us()) as f64 / 1e6;
-    found.supports.push(format!(
+    found.support(format!(
         "the rate stepped down once, {knee:.2} s into the run, and was constant before and after"
     ));
-    found.advice.push(build_advice(
+    found.advise(
         "path",
         format!(
             "Plan with {}; the operator's contract should name peak, sustained rate and burst",
             to_rate(bucket.sustained_bps as u64)
         ),
-    ));
+    );
     Some(found)
 }

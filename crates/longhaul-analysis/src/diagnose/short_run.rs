@@ -6,9 +6,7 @@
 //! Source: slow start doubles per RTT from ten segments (RFC 6928): RTT × log2(BDP / IW).
 //! Units: seconds. Wrong when: the receive window, not the path, ends the doubling sooner.
 
-use super::{
-    DiagnosisCase, FindingAdvice, build_advice, build_finding, format_duration, repeat_command,
-};
+use super::{DiagnosisCase, FindingAdvice, build_finding, format_duration, repeat_command};
 use crate::limit::limiter_verdict::SHORT_TRIPS;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -60,7 +58,7 @@ pub fn diagnose_short_run(case: &DiagnosisCase) -> Option<ReportFinding> {
         .max(1.0);
     found.advice.push(FindingAdvice {
         command: Some(repeat_command(&format!("-t {seconds}"))),
-        ..build_advice("initiator", format!("Run for {seconds} s or longer"))
+        ..FindingAdvice::new("initiator", format!("Run for {seconds} s or longer"))
     });
     Some(found)
 }

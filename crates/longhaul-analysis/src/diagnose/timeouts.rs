@@ -6,7 +6,7 @@
 //!
 //! Source: Linux `struct tcp_info`. Units: shares of the run. Wrong when: the far end was down.
 
-use super::{DiagnosisCase, build_advice, build_finding, format_whole_percent};
+use super::{DiagnosisCase, build_finding, format_whole_percent};
 use crate::limit::interval_state::IntervalState;
 use crate::throughput::run_totals;
 use longhaul_model::report::v1::ReportFinding;
@@ -35,6 +35,6 @@ pub fn diagnose_timeouts(case: &DiagnosisCase) -> Option<ReportFinding> {
     );
     let mut found = build_finding(case, "timeouts", summary);
     found.confidence_ratio = 0.8;
-    found.advice.push(build_advice("path", "Whole windows or the tails of bursts are lost: look for a policer, a shallow buffer, or slow-start overshoot (limit the window to about 1.5 × BDP)"));
+    found.advise("path", "Whole windows or the tails of bursts are lost: look for a policer, a shallow buffer, or slow-start overshoot (limit the window to about 1.5 × BDP)");
     Some(found)
 }

@@ -24,9 +24,9 @@ pub fn diagnose_two_limiters(case: &DiagnosisCase) -> Option<ReportFinding> {
         format_whole_percent(share),
     );
     let mut found = build_finding(case, "two_limiters", summary);
-    found.advice.push(super::build_advice(
+    found.advise(
         "initiator",
         "Remove the first limit and measure again; the second then limits alone",
-    ));
+    );
     Some(found)
 }

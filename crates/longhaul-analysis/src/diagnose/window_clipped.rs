@@ -9,8 +9,8 @@
 //! Wrong when: the kernel counts headers of small segments against it; then the rate is lower.
 
 use super::{
-    DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share,
-    format_whole_percent, name_of_host, to_rate,
+    DiagnosisCase, FindingAdvice, build_finding, describe_state_share, format_whole_percent,
+    name_of_host, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
 use longhaul_model::report::v1::ReportFinding;
@@ -38,9 +38,7 @@ pub fn diagnose_clipped_window(case: &DiagnosisCase) -> Option<ReportFinding> {
         case.describe_next_limit(),
     );
     let mut found = build_finding(case, "receive_window", summary);
-    found
-        .supports
-        .push(describe_state_share(case, IntervalState::WindowClip));
+    found.support(describe_state_share(case, IntervalState::WindowClip));
     let off = case.goodput_bps() as f64 / allowed.max(1) as f64 - 1.0;
     let measured = format!(
         "goodput {} differs by {} from granted buffer / RTT",
@@ -48,9 +46,9 @@ pub fn diagnose_clipped_window(case: &DiagnosisCase) -> Option<ReportFinding> {
         format_whole_percent(off.abs())
     );
     if off.abs() <= NEAR_RATIO {
-        found.supports.push(measured);
+        found.support(measured);
     } else {
-        found.contradicts.push(measured);
+        found.contradict(measured);
     }
     found.advice = list_window_advice(case, host, asked);
     Some(found)
@@ -69,12 +67,12 @@ fn list_window_advice(case: &DiagnosisCase, host: &str, asked: u64) -> Vec<Findi
         FindingAdvice {
             command: Some(format!("sysctl -w net.core.rmem_max={wanted}")),
             expected_bps: case.expected_bps(case.allowed_bps(wanted)),
-            ..build_advice(
+            ..FindingAdvice::new(
                 "receiver",
                 format!("On {host}: raise net.core.rmem_max to {}", Bytes(wanted)),
             )
         },
-        build_advice(
+        FindingAdvice::new(
             "initiator",
             format!("Or request no buffer and let {host} autotune it{most}"),
         ),

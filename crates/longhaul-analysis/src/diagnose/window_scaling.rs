@@ -7,7 +7,7 @@
 //! Source: RFC 7323, section 2. Units: bytes. Wrong when: the buffer itself is below 64 KiB, where
 //! scaling changes nothing.
 
-use super::{DiagnosisCase, FindingAdvice, build_advice, build_finding, name_of_host, to_rate};
+use super::{DiagnosisCase, FindingAdvice, build_finding, name_of_host, to_rate};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::observation::HostFacts;
 
@@ -41,15 +41,13 @@ pub fn diagnose_window_scaling(case: &DiagnosisCase) -> Option<ReportFinding> {
         to_rate(allowed),
     );
     let mut found = build_finding(case, "no_window_scaling", summary);
-    found
-        .supports
-        .push(format!("no window exceeded {UNSCALED_BYTES} B"));
+    found.support(format!("no window exceeded {UNSCALED_BYTES} B"));
     found.advice.push(match off {
         Some((_, place)) => FindingAdvice {
             command: Some(String::from("sysctl -w net.ipv4.tcp_window_scaling=1")),
-            ..build_advice(place, "Enable window scaling")
+            ..FindingAdvice::new(place, "Enable window scaling")
         },
-        None => build_advice(
+        None => FindingAdvice::new(
             "path",
             "Find the middlebox that strips TCP options; until then use parallel streams",
         ),

@@ -6,8 +6,7 @@
 //! Units: bytes. Wrong when: the application reads slowly and its queue was not sampled.
 
 use super::{
-    DiagnosisCase, FindingAdvice, build_advice, build_finding, describe_state_share,
-    repeat_command, to_rate,
+    DiagnosisCase, FindingAdvice, build_finding, describe_state_share, repeat_command, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
 use crate::limit::limit_bounds;
@@ -31,15 +30,13 @@ pub fn diagnose_window_size(case: &DiagnosisCase) -> Option<ReportFinding> {
         case.describe_next_limit(),
     );
     let mut found = build_finding(case, "receive_window", summary);
-    found
-        .supports
-        .push(describe_state_share(case, IntervalState::WindowClip));
+    found.support(describe_state_share(case, IntervalState::WindowClip));
     found.supports.extend(super::describe_in_flight(case));
     let wanted = case.better_window(asked);
     found.advice.push(FindingAdvice {
         command: Some(repeat_command(&format!("--receive-buffer {wanted}"))),
         expected_bps: case.expected_bps(case.allowed_bps(wanted)),
-        ..build_advice(
+        ..FindingAdvice::new(
             "initiator",
             format!(
                 "Request {} or more, or leave it to autotuning",

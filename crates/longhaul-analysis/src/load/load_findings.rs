@@ -5,7 +5,6 @@
 
 use super::rtt_rise::is_significant_rise;
 use super::scavenger_verdict::MIN_KEPT_RATIO;
-use crate::diagnose;
 use crate::throughput::limiter_text::format_stream_count;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::load::{
@@ -118,13 +117,13 @@ fn find_deep_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
         ));
     }
     let pace = case.result.goodput_bps.map(|bps| bps / 20 * 19);
-    let mut advice = vec![create_advice(
+    let mut advice = vec![FindingAdvice::new(
         "path",
         "Active queue management (fq_codel, cake) at the bottleneck link keeps the rate and removes the delay",
     )];
     advice.extend(pace.map(|bps| FindingAdvice {
         expected_bps: Some(bps),
-        ..create_advice(
+        ..FindingAdvice::new(
             "sender",
             &format!(
                 "Or limit the load to {}, just below the rate that fills the queue",
@@ -132,7 +131,7 @@ fn find_deep_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
             ),
         )
     }));
-    advice.push(create_advice(
+    advice.push(FindingAdvice::new(
         "sender",
         "Or send bulk data as a scavenger (`longhaul test --scavenger` shows its rate)",
     ));
@@ -226,7 +225,7 @@ fn find_loss(cases: &[LoadStepCase]) -> Option<ReportFinding> {
             percent(high)
         )],
         contradicts: Vec::new(),
-        advice: vec![create_advice(
+        advice: vec![FindingAdvice::new(
             "sender",
             "Use fewer streams, or limit the load to less than the capacity, so that the queue does not overflow",
         )],
@@ -257,7 +256,10 @@ fn find_harm(cases: &[LoadStepCase]) -> Option<ReportFinding> {
         confidence_ratio: 0.8,
         supports: Vec::new(),
         contradicts: Vec::new(),
-        advice: vec![create_advice("sender", "Use fewer streams, or a scavenger")],
+        advice: vec![FindingAdvice::new(
+            "sender",
+            "Use fewer streams, or a scavenger",
+        )],
     })
 }
 
@@ -279,7 +281,7 @@ fn report_yielding(scavenger: &ScavengerResult) -> ReportFinding {
     } else {
         let text = "The queue is shorter than the delay that a scavenger reacts to: limit the \
                     load to a rate instead";
-        ("does_not_yield", vec![create_advice("sender", text)])
+        ("does_not_yield", vec![FindingAdvice::new("sender", text)])
     };
     ReportFinding {
         cause: cause.to_owned(),
@@ -297,10 +299,6 @@ fn describe_direction(grew: &str) -> &'static str {
         "reverse" => "in the reverse direction",
         _ => "in both directions",
     }
-}
-
-fn create_advice(place: &str, text: &str) -> FindingAdvice {
-    diagnose::build_advice(place, text.to_owned())
 }
 
 fn format_nanos(ns: u64) -> String {

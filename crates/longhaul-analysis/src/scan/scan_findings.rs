@@ -11,7 +11,6 @@ use super::kernel_needs::ClippedWindow;
 use super::probe_noise::estimate_noise;
 use super::scan_cells::{SettingGroup, group_by_setting};
 use super::scan_setting_text::{format_setting_phrase, name_direction};
-use crate::diagnose::{build_advice, build_unproven_finding};
 use crate::stats::robust_scale::mean_and_deviation;
 use crate::throughput::limiter_text::{
     format_stream_count, format_whole_percent, name_limiter, to_rate,
@@ -81,7 +80,7 @@ pub fn find_path_change(regimes: &[PathRegime]) -> Option<ReportFinding> {
     let what = change.unwrap_or("its level changed");
     Some(ReportFinding {
         supports,
-        ..build_unproven_finding(
+        ..ReportFinding::new(
             "path_changed",
             0.95,
             format!(
@@ -138,20 +137,20 @@ fn report_clipped_window(case: &ScanCase, gap: &ClippedWindow) -> Option<ReportF
         gap.host,
         to_rate(recommended.goodput_bps)
     );
-    let mut found = build_unproven_finding("window_clipped", 0.9, summary);
+    let mut found = ReportFinding::new("window_clipped", 0.9, summary);
     let needs = case
         .found
         .needs
         .iter()
         .filter(|n| n.place == gap.end.place());
     found.advice = needs.map(|n| advise_raise(n, gap, case)).collect();
-    found.advice.push(build_advice(
+    found.advise(
         "initiator",
         format!(
             "Until then, use {}",
             format_setting_phrase(&recommended.setting)
         ),
-    ));
+    );
     Some(found)
 }
 
@@ -164,7 +163,7 @@ fn advise_raise(need: &NeededSysctl, gap: &ClippedWindow, case: &ScanCase) -> Fi
     FindingAdvice {
         command: Some(format!("sysctl -w {}={value}", need.name)),
         expected_bps: case.found.best.as_ref().map(|b| b.goodput_bps),
-        ..build_advice(
+        ..FindingAdvice::new(
             gap.end.place(),
             format!(
                 "On {}: allow {} per stream",
@@ -191,10 +190,10 @@ fn find_small_present(case: &ScanCase) -> Option<ReportFinding> {
         format_setting_phrase(&best.setting),
         name_limiter(present.limited_by)
     );
-    let mut found = build_unproven_finding("present_too_small", 0.9, summary);
+    let mut found = ReportFinding::new("present_too_small", 0.9, summary);
     found.advice.push(FindingAdvice {
         expected_bps: Some(recommended.goodput_bps),
-        ..build_advice(
+        ..FindingAdvice::new(
             "initiator",
             format!("Use {}", format_setting_phrase(&recommended.setting)),
         )
@@ -233,18 +232,14 @@ fn find_no_effect(case: &ScanCase) -> Option<ReportFinding> {
         to_rate(best.goodput_bps),
         name_limiter(recommended.limited_by)
     );
-    Some(build_unproven_finding(
-        "settings_do_not_matter",
-        0.8,
-        summary,
-    ))
+    Some(ReportFinding::new("settings_do_not_matter", 0.8, summary))
 }
 
 fn find_many_streams(case: &ScanCase) -> Option<ReportFinding> {
     let recommended = case.found.recommended.as_ref()?;
     let count = recommended.setting.streams;
     (count > FAIR_STREAMS).then(|| {
-        let mut found = build_unproven_finding(
+        let mut found = ReportFinding::new(
             "many_streams",
             1.0,
             format!(
@@ -252,10 +247,10 @@ fn find_many_streams(case: &ScanCase) -> Option<ReportFinding> {
                 format_stream_count(count)
             ),
         );
-        found.advice.push(build_advice(
+        found.advise(
             "initiator",
             "Use that many only on a path of your own, or at quiet hours",
-        ));
+        );
         found
     })
 }

@@ -12,6 +12,7 @@ use super::change_evidence::EvidenceReport;
 use super::event_case::{EventCase, advise_operator};
 use super::event_format;
 use super::state_change::{StateChange, StateReading};
+use longhaul_model::report::v1::FindingAdvice;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::available::{TokenBucketEstimate, TokenBucketKind};
 use longhaul_model::report::v1::quantity::PathQuantity;
@@ -206,10 +207,10 @@ fn rate_bucket_fit(case: &EventCase, turn: &BucketChange, found: &mut CauseCandi
     );
     let part = level / sustained.max(1.0);
     if (BUCKET_LEVEL_RANGE[0]..=BUCKET_LEVEL_RANGE[1]).contains(&part) {
-        found.supports.push(text);
+        found.support(text);
         1.0
     } else {
-        found.contradicts.push(text);
+        found.contradict(text);
         MISMATCH_CONSISTENCY
     }
 }
@@ -282,17 +283,15 @@ fn add_advice(
     if let (Some(bucket), TokenBucketKind::Policer) = (bucket, kind.bucket) {
         // Just under the rate: Flach et al. saw almost no losses at 95 %.
         let paced = (bucket.sustained_bps as f64 * 0.95) as u64;
-        found
-            .advice
-            .push(longhaul_model::report::v1::FindingAdvice {
-                expected_bps: Some(paced),
-                ..longhaul_analysis::diagnose::build_advice(
-                    "sender",
-                    format!(
-                        "Until then pace all streams together to {}",
-                        event_format::format_rate(paced as f64)
-                    ),
-                )
-            });
+        found.advice.push(FindingAdvice {
+            expected_bps: Some(paced),
+            ..FindingAdvice::new(
+                "sender",
+                format!(
+                    "Until then pace all streams together to {}",
+                    event_format::format_rate(paced as f64)
+                ),
+            )
+        });
     }
 }

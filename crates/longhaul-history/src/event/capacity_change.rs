@@ -61,14 +61,14 @@ fn find_by_estimates(case: &EventCase, step: LevelStep) -> Option<CauseCandidate
         _ => 0.0,
     };
     if bucket_change::has_bucket_changed(case) {
-        found.contradicts.push(BUCKET_CHANGED_TEXT.to_owned());
+        found.contradict(BUCKET_CHANGED_TEXT.to_owned());
         found.consistency *= 0.5;
     } else if !case.is_explained_by_capacity(step) {
-        found.contradicts.push("cross traffic uses far more of the link than it lost: that makes it look slower to bursts".into());
+        found.contradict("cross traffic uses far more of the link than it lost: that makes it look slower to bursts");
         found.consistency *= 0.5;
     } else if case.has_route_changed() {
-        found.contradicts.push(
-            "the route changed at the same time: it is a different link, not a slower one".into(),
+        found.contradict(
+            "the route changed at the same time: it is a different link, not a slower one",
         );
         found.consistency *= ROUTE_CHANGED_FACTOR;
     }
@@ -98,11 +98,9 @@ fn find_on_same_route(case: &EventCase, step: LevelStep) -> Option<CauseCandidat
     let mut found = CauseCandidate::new("capacity_change", step.between_us, text);
     found.weight = weight::LINK;
     found.consistency = SAME_ROUTE_CONSISTENCY;
-    found
-        .supports
-        .push("the route is the same before and after the event".into());
+    found.support("the route is the same before and after the event");
     if bucket_change::has_bucket_changed(case) {
-        found.contradicts.push(BUCKET_CHANGED_TEXT.to_owned());
+        found.contradict(BUCKET_CHANGED_TEXT.to_owned());
         found.consistency *= 0.5;
     }
     add_advice(case, shrank, &mut found);
@@ -126,7 +124,7 @@ fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
     let mut found = CauseCandidate::new("capacity_change", case.event.between_us, text);
     found.weight = weight::LINK;
     found.consistency = RUNS_ONLY_CONSISTENCY;
-    found.contradicts.push("cross traffic would look the same: capacity was not estimated both before and after the event".into());
+    found.contradict("cross traffic would look the same: capacity was not estimated both before and after the event");
     add_advice(case, case.has_fallen(), &mut found);
     Some(found)
 }
@@ -164,17 +162,17 @@ fn rate_capacity_fit(
         low / narrow * 100.0
     );
     if low > narrow * CAPACITY_TOLERANCE {
-        found.contradicts.push(told);
+        found.contradict(told);
         return 0.0;
     }
     if high < narrow * UNAFFECTED_RATIO {
-        found.contradicts.push(format!(
+        found.contradict(format!(
             "{} was far below either capacity",
             event_format::format_rate(high)
         ));
         return 0.3;
     }
-    found.supports.push(told);
+    found.support(told);
     1.0
 }
 

@@ -69,6 +69,21 @@ impl CauseCandidate {
         }
     }
 
+    /// Adds evidence for the cause.
+    pub fn support(&mut self, text: impl Into<String>) {
+        self.supports.push(text.into());
+    }
+
+    /// Adds evidence against the cause.
+    pub fn contradict(&mut self, text: impl Into<String>) {
+        self.contradicts.push(text.into());
+    }
+
+    /// Adds advice without a command.
+    pub fn advise(&mut self, place: &str, text: impl Into<String>) {
+        self.advice.push(FindingAdvice::new(place, text));
+    }
+
     pub fn score(&self, event_us: [i64; 2], tau_us: f64) -> f64 {
         self.weight
             * state_change::rate_timing(self.between_us, event_us, tau_us)

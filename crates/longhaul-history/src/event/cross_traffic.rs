@@ -73,7 +73,7 @@ fn find_by_estimates(
     found.weight = weight::CROSS_TRAFFIC;
     let sure = if stayed.is_some() { 1.0 } else { 0.8 };
     if let (Some(capacity), None) = (capacity, stayed) {
-        found.contradicts.push(format!(
+        found.contradict(format!(
             "capacity went from {} to {}, which explains less than half of it",
             event_format::format_rate(capacity.before),
             event_format::format_rate(capacity.after),
@@ -152,7 +152,7 @@ fn create_partial_candidate(
     } else {
         consistency
     };
-    found.contradicts.push(against.to_owned());
+    found.contradict(against.to_owned());
     add_advice(case, case.has_fallen(), &mut found);
     found
 }
@@ -167,27 +167,26 @@ fn add_advice(case: &EventCase, less: bool, found: &mut CauseCandidate) {
 
 fn rate_available_fit(case: &EventCase, after_bps: f64, found: &mut CauseCandidate) -> f64 {
     if bucket_change::has_bucket_changed(case) {
-        found.contradicts.push("a token bucket that appeared or disappeared at the same time changes available bandwidth by itself".into());
+        found.contradict("a token bucket that appeared or disappeared at the same time changes available bandwidth by itself");
         return 0.5;
     }
     if case.has_route_changed() {
-        found.contradicts.push(
-            "the route changed at the same time: other links have other cross traffic".into(),
-        );
+        found
+            .contradict("the route changed at the same time: other links have other cross traffic");
         return 0.7;
     }
     if case.is_quantity(PathQuantity::Goodput)
         && case.has_fallen()
         && after_bps > case.event.before.median * AMPLE_RATIO
     {
-        found.contradicts.push(format!(
+        found.contradict(format!(
             "available bandwidth ({}) suffices for the rate before",
             event_format::format_rate(after_bps)
         ));
         return 0.3;
     }
     if case.is_quantity(PathQuantity::Goodput) && case.has_fallen() {
-        found.supports.push(format!(
+        found.support(format!(
             "throughput after {}, available bandwidth {}",
             event_format::format_rate(case.event.after.median),
             event_format::format_rate(after_bps)

@@ -5,9 +5,9 @@
 use super::change_evidence::{ChangeEvidence, EvidenceReport, HostRole};
 use super::event_format;
 use super::state_change::{self, LevelStep, StateChange, StateReading};
-use longhaul_analysis::diagnose::build_advice;
 use longhaul_analysis::path::compare_routes;
 use longhaul_analysis::stats::quantile::median;
+use longhaul_model::report::v1::FindingAdvice;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::available::{TokenBucketEstimate, TokenBucketKind};
 use longhaul_model::report::v1::event::ChangeEvent;
@@ -374,5 +374,5 @@ pub fn is_same_route(here: &ObservedRoute, other: &ObservedRoute) -> bool {
 
 /// Creates advice for the operators of the path.
 pub fn advise_operator(text: impl Into<String>) -> longhaul_model::report::v1::FindingAdvice {
-    build_advice("path", text.into())
+    FindingAdvice::new("path", text.into())
 }

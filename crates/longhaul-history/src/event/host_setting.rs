@@ -177,18 +177,16 @@ fn add_limiter_evidence(case: &EventCase, first: &HostFactChange, found: &mut Ca
             longhaul_analysis::throughput::limiter_text::name_limiter(after)
         );
         if is_window_limiter(after) && before != Some(after) {
-            found.supports.push(told);
+            found.support(told);
         } else if !is_window_limiter(after) {
-            found.contradicts.push(told);
+            found.contradict(told);
         }
     }
     if !first.change.lasted {
-        found
-            .contradicts
-            .push("the old value is back, but the level is not".into());
+        found.contradict("the old value is back, but the level is not");
     } else if found.consistency <= 0.0 {
-        found.contradicts.push(
-            "it would change the level the other way, or affects only the other direction".into(),
+        found.contradict(
+            "it would change the level the other way, or affects only the other direction",
         );
     }
 }
@@ -207,7 +205,7 @@ fn advise_restore(case: &EventCase, changed: &HostFactChange) -> Option<FindingA
         // Values from another host become part of a shell command only if they are plain.
         command: (safe(old) && safe(&changed.name))
             .then(|| format!("sysctl -w {}=\"{old}\"", changed.name)),
-        ..longhaul_analysis::diagnose::build_advice(
+        ..FindingAdvice::new(
             changed.role.word(),
             format!(
                 "If that was not intended, set {} of {} back to {}",

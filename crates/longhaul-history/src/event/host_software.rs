@@ -13,7 +13,6 @@ use super::event_case::EventCase;
 use super::event_format;
 use super::host_facts::{self, HostFactChange};
 use super::host_setting::format_fact_change;
-use longhaul_analysis::diagnose::build_advice;
 use longhaul_model::report::v1::analysis::Limiter;
 
 /// Consistency without supporting evidence: always possible, never proven.
@@ -48,14 +47,14 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         && let Some(sign) = find_cpu_evidence(case, first)
     {
         found.consistency = 1.0;
-        found.supports.push(sign);
+        found.support(sign);
     } else {
-        found.contradicts.push("no reading shows an effect".into());
+        found.contradict("no reading shows an effect");
     }
-    found.advice.push(build_advice(
+    found.advise(
         first.role.word(),
         format!("Measure {host} with the previous version, or next to another host"),
-    ));
+    );
     Some(found)
 }
 

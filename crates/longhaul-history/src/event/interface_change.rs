@@ -11,7 +11,6 @@ use super::event_case::EventCase;
 use super::event_format;
 use super::host_facts::{self, HostFactChange};
 use super::host_setting::format_fact_change;
-use longhaul_analysis::diagnose::build_advice;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
 
@@ -38,19 +37,13 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     found.weight = weight::HOST;
     found.consistency = rate_interface_fit(case, first);
     if !first.change.lasted {
-        found
-            .contradicts
-            .push("the old value is back, but the level is not".into());
+        found.contradict("the old value is back, but the level is not");
     } else if found.consistency < 0.5 {
-        found
-            .contradicts
-            .push("it does not match the size or the direction of the change".into());
+        found.contradict("it does not match the size or the direction of the change");
     }
     if case.is_worse() == Some(true) {
-        found.advice.push(build_advice(
-            first.role.word(),
-            format!("If that was not intended, restore it on {host}; a lower speed may be a bad cable or optic"),
-        ));
+        found.advise(first.role.word(),
+            format!("If that was not intended, restore it on {host}; a lower speed may be a bad cable or optic"));
     }
     Some(found)
 }

@@ -30,7 +30,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     found.weight = weight::RECOVERY;
     found.consistency = LEVEL_ONLY_CONSISTENCY;
     if let Some(cause) = mended.causes.first() {
-        found.supports.push(format!(
+        found.support(format!(
             "its reported cause was {}",
             event_format::sanitize_name(&cause.cause.replace('_', " "))
         ));

@@ -26,7 +26,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     let mut found = CauseCandidate::new("operator_note", [nearest.at_us; 2], text);
     found.weight = weight::NOTE;
     found.consistency = NOTE_CONSISTENCY;
-    found.contradicts.push("a note is not a measurement".into());
+    found.contradict("a note is not a measurement");
     Some(found)
 }
 

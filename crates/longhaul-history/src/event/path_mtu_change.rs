@@ -43,9 +43,7 @@ fn find_by_mtu_search(case: &EventCase) -> Option<CauseCandidate> {
         found.consistency = 1.0;
     }
     if hole {
-        found
-            .supports
-            .push("larger packets are lost without an ICMP message".into());
+        found.support("larger packets are lost without an ICMP message");
     }
     Some(found)
 }

@@ -12,7 +12,6 @@
 use super::cause_candidate::{CauseCandidate, weight};
 use super::event_case::{EventCase, is_window_limiter};
 use super::event_format;
-use longhaul_analysis::diagnose::build_advice;
 use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_model::report::v1::FindingAdvice;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -52,14 +51,14 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     let mut found = CauseCandidate::new("retune", case.event.between_us, text);
     found.weight = weight::RETUNE;
     found.consistency = rate_limiter_fit(case, &mut found);
-    found.supports.push(format!(
+    found.support(format!(
         "runs use {:.0} % of the available bandwidth",
         used * 100.0
     ));
     found.advice.push(FindingAdvice {
         command: Some(String::from("longhaul tune HOST")),
         expected_bps: Some(available.after as u64),
-        ..build_advice(
+        ..FindingAdvice::new(
             "initiator",
             "Find windows and streams that fit the path now",
         )
@@ -80,9 +79,9 @@ fn rate_limiter_fit(case: &EventCase, found: &mut CauseCandidate) -> f64 {
         _ => 0.0,
     };
     if fit > 0.0 {
-        found.supports.push(told);
+        found.support(told);
     } else {
-        found.contradicts.push(told);
+        found.contradict(told);
     }
     let changed = [
         super::test_parameter::find_candidate(case),
@@ -94,9 +93,7 @@ fn rate_limiter_fit(case: &EventCase, found: &mut CauseCandidate) -> f64 {
         .flatten()
         .any(|c| score(c) >= super::cause_candidate::MIN_BEST_SCORE)
     {
-        found
-            .contradicts
-            .push("the setting itself was changed, not the path".into());
+        found.contradict("the setting itself was changed, not the path");
         return fit * 0.5;
     }
     fit

@@ -47,7 +47,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     if !turn.is_return
         && let Some(other) = back.filter(|b| near(b) > 0.0)
     {
-        found.supports.push(format!(
+        found.support(format!(
             "the reverse route changed too, {}",
             event_format::format_time_span(other.between_us)
         ));
@@ -146,7 +146,7 @@ fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut Caus
         } else {
             "fell"
         };
-        found.supports.push(format!(
+        found.support(format!(
             "the RTT {way} at the same time, from {} to {}",
             event_format::format_delay_us(step.before),
             event_format::format_delay_us(step.after)
@@ -182,31 +182,23 @@ fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut Caus
         }));
     }
     if turn.change.kind <= RouteChangeKind::SameAs {
-        found
-            .contradicts
-            .push("only within the same networks as before".into());
+        found.contradict("only within the same networks as before");
     }
     if turn.is_return {
-        found.contradicts.push(
-            "only the reverse route changed; the payload takes the same route as before".into(),
+        found.contradict(
+            "only the reverse route changed; the payload takes the same route as before",
         );
     }
     let unfelt = |rate: &RouteChangeBaseRate| {
         rate.route_changes >= 4 && rate.with_effect * 4 < rate.route_changes
     };
     if case.evidence.base_rate.as_ref().is_some_and(unfelt) {
-        found
-            .contradicts
-            .push("most route changes on this path had no other effect".into());
+        found.contradict("most route changes on this path had no other effect");
     }
     if !turn.lasted {
-        found
-            .contradicts
-            .push("the old route is back, but the level is not".into());
+        found.contradict("the old route is back, but the level is not");
     } else if contradicts_routes(case, turn) {
-        found
-            .contradicts
-            .push("RTT or hop count of the routes do not change accordingly".into());
+        found.contradict("RTT or hop count of the routes do not change accordingly");
     }
 }
 

@@ -9,7 +9,6 @@
 use super::cause_candidate::{CauseCandidate, weight};
 use super::event_case::{EventCase, is_window_limiter};
 use super::event_format;
-use longhaul_analysis::diagnose::build_advice;
 use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// The step must explain at least this fraction of the change, in logarithms.
@@ -39,10 +38,10 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         Some(_) => 0.5,
     };
     if case.is_worse() == Some(true) && case.frequent_limiter(true).is_some_and(is_window_limiter) {
-        found.advice.push(build_advice(
+        found.advise(
             "initiator",
             "Request windows of twice the new bandwidth-delay product, or leave them to autotuning",
-        ));
+        );
     }
     Some(found)
 }
@@ -57,10 +56,10 @@ fn rate_explained_part(case: &EventCase, rtt_ratio: f64, found: &mut CauseCandid
         event_format::format_change(case.ratio())
     );
     if share >= MIN_EXPLAINED_FRACTION {
-        found.supports.push(told);
+        found.support(told);
         1.0
     } else {
-        found.contradicts.push(told);
+        found.contradict(told);
         0.5
     }
 }

@@ -11,7 +11,6 @@ use super::change_evidence::EvidenceReport;
 use super::event_case::{EventCase, is_window_limiter};
 use super::event_format;
 use super::state_change::StateReading;
-use longhaul_analysis::diagnose::build_advice;
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport, ThroughputPlan};
 use longhaul_model::report::v1::quantity::PathQuantity;
@@ -52,9 +51,8 @@ fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
         0.0
     };
     if found.consistency < 0.5 {
-        found.contradicts.push(
-            "such a change would move the throughput the other way, or the former setting is back"
-                .into(),
+        found.contradict(
+            "such a change would move the throughput the other way, or the former setting is back",
         );
     }
     Some(found)
@@ -83,9 +81,7 @@ fn find_by_config(case: &EventCase) -> Option<CauseCandidate> {
         })
         .collect();
     let mut found = create_parameter_candidate([nearest.at_us; 2], &changed);
-    found
-        .supports
-        .push("the agent's file was changed then".into());
+    found.support("the agent's file was changed then");
     found.consistency = rate_direction_fit(
         case,
         &nearest.name,
@@ -103,10 +99,10 @@ fn create_parameter_candidate(between_us: [i64; 2], changed: &[String]) -> Cause
     );
     let mut found = CauseCandidate::new("test_parameter", between_us, text);
     found.weight = weight::TEST_PARAMETER;
-    found.advice.push(build_advice(
+    found.advise(
         "initiator",
         "Compare only runs with the same parameters; the path need not have changed",
-    ));
+    );
     found
 }
 

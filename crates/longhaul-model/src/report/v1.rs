@@ -184,6 +184,35 @@ pub struct ReportFinding {
     pub advice: Vec<FindingAdvice>,
 }
 
+impl ReportFinding {
+    /// Creates a finding without evidence and advice yet.
+    pub fn new(cause: &str, confidence_ratio: f64, summary: impl Into<String>) -> ReportFinding {
+        ReportFinding {
+            cause: cause.to_owned(),
+            summary: summary.into(),
+            confidence_ratio,
+            supports: Vec::new(),
+            contradicts: Vec::new(),
+            advice: Vec::new(),
+        }
+    }
+
+    /// Adds evidence for the cause.
+    pub fn support(&mut self, text: impl Into<String>) {
+        self.supports.push(text.into());
+    }
+
+    /// Adds evidence against the cause.
+    pub fn contradict(&mut self, text: impl Into<String>) {
+        self.contradicts.push(text.into());
+    }
+
+    /// Adds advice without a command.
+    pub fn advise(&mut self, place: &str, text: impl Into<String>) {
+        self.advice.push(FindingAdvice::new(place, text));
+    }
+}
+
 /// A remedy, with its place and its expected effect.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Advice))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -197,6 +226,18 @@ pub struct FindingAdvice {
     /// Expected goodput after the change, if it can be predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_bps: Option<u64>,
+}
+
+impl FindingAdvice {
+    /// Creates advice without a command.
+    pub fn new(place: &str, text: impl Into<String>) -> FindingAdvice {
+        FindingAdvice {
+            place: place.to_owned(),
+            text: text.into(),
+            command: None,
+            expected_bps: None,
+        }
+    }
 }
 
 /// A limitation of this measurement; the result is valid within it.

@@ -1,7 +1,6 @@
 //! Reports the narrow link, if the queue under load showed it.
 
 use super::PathFindingInput;
-use crate::diagnose::{build_advice, build_unproven_finding};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::path::NarrowLink;
 
@@ -25,16 +24,15 @@ pub fn report_narrow_link(case: &PathFindingInput) -> Option<ReportFinding> {
         ),
         _ => return None,
     };
-    let mut found =
-        build_unproven_finding(cause, link.confidence_ratio, capitalize_text(&link.text));
+    let mut found = ReportFinding::new(cause, link.confidence_ratio, capitalize_text(&link.text));
     found.supports.extend(describe_rise(link));
     if case.asymmetric {
-        found.contradicts.push(
-            "forward and reverse paths differ, so a hop's answers may pass other queues".into(),
+        found.contradict(
+            "forward and reverse paths differ, so a hop's answers may pass other queues",
         );
     }
     let (place, text) = advised;
-    found.advice.push(build_advice(place, text.to_owned()));
+    found.advise(place, text.to_owned());
     Some(found)
 }
 

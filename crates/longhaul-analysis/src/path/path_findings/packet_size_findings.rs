@@ -1,7 +1,6 @@
 //! Findings about packet sizes: dropped packets, and TCP segments that do not fit.
 
 use super::PathFindingInput;
-use crate::diagnose::{build_advice, build_unproven_finding};
 use longhaul_model::report::v1::path::{MtuProbe, MtuSearch};
 use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
 
@@ -19,7 +18,7 @@ pub fn find_black_hole(case: &PathFindingInput) -> Option<ReportFinding> {
         return None;
     }
     let size = mtu.bytes;
-    let mut found = build_unproven_finding(
+    let mut found = ReportFinding::new(
         "mtu_black_hole",
         0.9,
         format!(
@@ -29,21 +28,19 @@ pub fn find_black_hole(case: &PathFindingInput) -> Option<ReportFinding> {
     );
     found.supports.extend(describe_vanished(search, size));
     if let Some(probe) = find_largest_arrived(search) {
-        found.supports.push(format!(
+        found.support(format!(
             "{size} bytes: {} of {} arrived",
             probe.arrived, probe.sent
         ));
     }
-    found.advice.push(build_advice(
-        "path",
+    found.advise("path",
         String::from(
             "Let the ICMP messages \"fragmentation needed\" and \"packet too big\" through, or find \
              the link whose MTU is too small",
-        ),
-    ));
+        ));
     found.advice.push(FindingAdvice {
         command: Some(String::from("sysctl -w net.ipv4.tcp_mtu_probing=1")),
-        ..build_advice(
+        ..FindingAdvice::new(
             "sender",
             "Until then enable TCP's own MTU probing (RFC 4821)",
         )
@@ -76,24 +73,22 @@ pub fn find_mtu_below_interface(case: &PathFindingInput) -> Option<ReportFinding
         return None;
     }
     let (passes, local) = (mtu.bytes, search.local_bytes);
-    let mut found = build_unproven_finding(
+    let mut found = ReportFinding::new(
         "mtu_below_interface",
         0.95,
         format!("Path MTU {passes} bytes, interface MTU {local} bytes"),
     );
     let mut probes = search.probes.iter();
     if let Some(by) = probes.find_map(|probe| probe.refused_by.as_ref()) {
-        found.supports.push(format!("reported by {by}"));
+        found.support(format!("reported by {by}"));
     }
     if case.observation.options.is_some() {
-        found
-            .contradicts
-            .push("TCP learns the path MTU from the router; throughput hardly suffers".into());
+        found.contradict("TCP learns the path MTU from the router; throughput hardly suffers");
     }
-    found.advice.push(build_advice(
+    found.advise(
         "path",
         format!("For packets of {local} bytes end to end, raise the MTU of that link"),
-    ));
+    );
     Some(found)
 }
 
@@ -121,21 +116,17 @@ pub fn find_clamped_segments(case: &PathFindingInput) -> Option<ReportFinding> {
     if mss.saturating_add(TIMESTAMPS) >= fits {
         return None;
     }
-    let mut found = build_unproven_finding(
+    let mut found = ReportFinding::new(
         "mss_clamped",
         0.7,
         format!("TCP uses an MSS of {mss} bytes, but the path allows {fits}"),
     );
-    found
-        .supports
-        .push(format!("IP packets of {} bytes pass end to end", mtu.bytes));
-    found
-        .contradicts
-        .push("a host may be configured for small segments (route, program option)".into());
-    found.advice.push(build_advice(
+    found.support(format!("IP packets of {} bytes pass end to end", mtu.bytes));
+    found.contradict("a host may be configured for small segments (route, program option)");
+    found.advise(
         "path",
         "Look for a firewall or tunnel that rewrites the MSS option",
-    ));
+    );
     Some(found)
 }
 
@@ -148,23 +139,19 @@ pub fn find_oversized_segments(case: &PathFindingInput) -> Option<ReportFinding>
         return None;
     }
     let told = !mtu.black_hole;
-    let mut found = build_unproven_finding(
+    let mut found = ReportFinding::new(
         "mss_above_path_mtu",
         if told { 0.5 } else { 0.9 },
         format!("The negotiated MSS is {mss} bytes, but the path allows {fits}"),
     );
     if told {
-        found
-            .contradicts
-            .push("a router informs the sender, so TCP adapts after its first segments".into());
+        found.contradict("a router informs the sender, so TCP adapts after its first segments");
     } else {
-        found.supports.push(
-            "no router informs the sender: full segments are lost and transfers stall".into(),
-        );
+        found.support("no router informs the sender: full segments are lost and transfers stall");
     }
-    found.advice.push(build_advice(
+    found.advise(
         "path",
         format!("Clamp the MSS to {fits} bytes at the entry of the small link"),
-    ));
+    );
     Some(found)
 }

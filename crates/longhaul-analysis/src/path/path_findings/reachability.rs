@@ -1,7 +1,6 @@
 //! Detects a destination that does not answer, and traces that do not reach it.
 
 use super::PathFindingInput;
-use crate::diagnose::{build_advice, build_unproven_finding};
 use crate::path::path_format;
 use longhaul_model::report::v1::path::{ObservedHop, ObservedRoute, RouteChangeKind};
 use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
@@ -14,7 +13,7 @@ pub fn find_silent_destination(case: &PathFindingInput) -> Option<ReportFinding>
     }
     let to = &case.observation.address;
     let sent = echoes.sent;
-    let mut found = build_unproven_finding(
+    let mut found = ReportFinding::new(
         "far_end_silent",
         0.9,
         format!(
@@ -26,25 +25,23 @@ pub fn find_silent_destination(case: &PathFindingInput) -> Option<ReportFinding>
     match route.filter(|route| route.reached) {
         Some(route) => {
             found.confidence_ratio = 0.5;
-            found
-                .contradicts
-                .push(format!("the {} trace reached it", route.protocol.word()));
+            found.contradict(format!("the {} trace reached it", route.protocol.word()));
         }
         None => found.supports.extend(route.map(describe_last_answer)),
     }
     if echoes.discarded > 0 {
         let discarded = u64::from(echoes.discarded);
-        found.contradicts.push(format!(
+        found.contradict(format!(
             "{discarded} answers matched no probe and were discarded"
         ));
     }
-    found.advice.push(build_advice(
+    found.advise(
         "path",
         "Try the other protocols: a firewall that drops one often lets another through",
-    ));
+    );
     found.advice.push(FindingAdvice {
         command: Some(format!("longhaul path {to} --tcp")),
-        ..build_advice("initiator", "Use TCP to an open port")
+        ..FindingAdvice::new("initiator", "Use TCP to an open port")
     });
     Some(found)
 }
@@ -68,7 +65,7 @@ pub fn find_unreached_destination(case: &PathFindingInput) -> Option<ReportFindi
     if change.kind != RouteChangeKind::EndNotReached {
         return None;
     }
-    let mut found = build_unproven_finding(
+    let mut found = ReportFinding::new(
         "end_not_reached",
         0.8,
         format!(
@@ -77,18 +74,18 @@ pub fn find_unreached_destination(case: &PathFindingInput) -> Option<ReportFindi
             route.ended_by.replace('_', " ")
         ),
     );
-    found.supports.push(describe_last_answer(route));
+    found.support(describe_last_answer(route));
     if let Some(rtt) = case.analysis.rtt {
         found.confidence_ratio = 0.3;
-        found.contradicts.push(format!(
+        found.contradict(format!(
             "the destination answers {} of {} probes",
             rtt.answered, rtt.sent
         ));
     }
-    found.advice.push(build_advice(
+    found.advise(
         "path",
         "Ask the operator of the network after the last hop that answers",
-    ));
+    );
     Some(found)
 }
 
@@ -97,24 +94,24 @@ pub fn find_route_loop(case: &PathFindingInput) -> Option<ReportFinding> {
     let route = case.observation.route.as_ref()?;
     let (first, last) = find_address_cycle(route)?;
     let between = path_format::format_hops(Some([first, last]));
-    let mut found = build_unproven_finding(
+    let mut found = ReportFinding::new(
         "route_loop",
         if route.ended_by == "loop" { 0.95 } else { 0.7 },
         format!("Routing loop at {between}: the same routers answer again"),
     );
-    found.supports.push(format!(
+    found.support(format!(
         "hops {first} and {last} have the same address, with another between them"
     ));
     if route.reached {
-        found.contradicts.push(
-            "the trace reached its destination: the route may have changed during the trace".into(),
+        found.contradict(
+            "the trace reached its destination: the route may have changed during the trace",
         );
         found.confidence_ratio = 0.4;
     }
-    found.advice.push(build_advice(
+    found.advise(
         "path",
         "Inform the operator of these routers: two of them disagree about the route",
-    ));
+    );
     Some(found)
 }
 

@@ -1,7 +1,6 @@
 //! Findings about routes: changes, asymmetry, alternatives, and devices that rewrite packets.
 
 use super::PathFindingInput;
-use crate::diagnose::{build_advice, build_unproven_finding};
 use crate::path::path_format;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::path::{RouteChangeKind, RouteDifference};
@@ -18,7 +17,7 @@ pub fn find_route_change(case: &PathFindingInput) -> Option<ReportFinding> {
     };
     let number = case.analysis.route_number?;
     let other = change.other_number.unwrap_or(0);
-    let mut found = build_unproven_finding(
+    let mut found = ReportFinding::new(
         "route_changed",
         0.9,
         format!("The route changed {how}: now route {number}, before route {other}"),
@@ -27,26 +26,24 @@ pub fn find_route_change(case: &PathFindingInput) -> Option<ReportFinding> {
     found.supports.extend(ranges);
     found.supports.extend(describe_rtt_step(change));
     if number == other {
-        found.contradicts.push(
-            "both may be the same route as far as hops answered; silent hops may be the cause"
-                .into(),
+        found.contradict(
+            "both may be the same route as far as hops answered; silent hops may be the cause",
         );
         found.confidence_ratio = 0.5;
     }
     if count_next_hops(case).is_some() {
-        found.contradicts.push(
-            "the path has equal-cost alternatives (ECMP): another flow may simply take another one"
-                .into(),
+        found.contradict(
+            "the path has equal-cost alternatives (ECMP): another flow may simply take another one",
         );
         found.confidence_ratio = 0.6;
     }
-    found.advice.push(build_advice(
+    found.advise(
         "path",
         String::from(
             "Measure throughput and RTT again: windows and streams that fit the old \
              route may not fit this one",
         ),
-    ));
+    );
     Some(found)
 }
 
@@ -67,7 +64,7 @@ pub fn find_asymmetry(case: &PathFindingInput) -> Option<ReportFinding> {
         .symmetry
         .as_ref()
         .filter(|_| case.asymmetric)?;
-    let mut found = build_unproven_finding(
+    let mut found = ReportFinding::new(
         "asymmetric_route",
         0.8,
         format!(
@@ -75,11 +72,11 @@ pub fn find_asymmetry(case: &PathFindingInput) -> Option<ReportFinding> {
             (symmetry.shared_ratio * 100.0).round()
         ),
     );
-    found.supports.push(symmetry.text.clone());
-    found.advice.push(build_advice(
+    found.support(symmetry.text.clone());
+    found.advise(
         "path",
         "Examine each direction by itself: a change of RTT or loss may be in either",
-    ));
+    );
     Some(found)
 }
 
@@ -108,7 +105,7 @@ pub fn find_load_balancing(case: &PathFindingInput) -> Option<ReportFinding> {
         .iter()
         .map(|(ttl, width)| format!("{width} after hop {ttl}"))
         .collect();
-    let mut found = build_unproven_finding(
+    let mut found = ReportFinding::new(
         "load_balanced",
         route.confidence_ratio.unwrap_or(0.9),
         format!(
@@ -117,16 +114,16 @@ pub fn find_load_balancing(case: &PathFindingInput) -> Option<ReportFinding> {
         ),
     );
     let flows: u32 = route.links.iter().map(|link| link.flows).max().unwrap_or(0);
-    found.supports.push(format!(
+    found.support(format!(
         "flows with other ports took other links (max flows on one link: {flows})"
     ));
-    found.advice.push(build_advice(
+    found.advise(
         "sender",
         String::from(
             "Parallel streams may use several links; one stream stays on one link, and two runs \
              may use different links",
         ),
-    ));
+    );
     Some(found)
 }
 
@@ -143,7 +140,7 @@ pub fn find_rewritten_packets(case: &PathFindingInput) -> Option<ReportFinding> 
         .iter()
         .map(|field| field.replace('_', " "))
         .collect();
-    let mut found = build_unproven_finding(
+    let mut found = ReportFinding::new(
         "packets_rewritten",
         0.85,
         format!(
@@ -151,13 +148,13 @@ pub fn find_rewritten_packets(case: &PathFindingInput) -> Option<ReportFinding> 
             what.join(", ")
         ),
     );
-    found.supports.push(format!(
+    found.support(format!(
         "{} quotes a packet that differs from the one sent",
         answer.address
     ));
-    found.advice.push(build_advice(
+    found.advise(
         "path",
         "Find the address translator or traffic conditioner before that hop",
-    ));
+    );
     Some(found)
 }

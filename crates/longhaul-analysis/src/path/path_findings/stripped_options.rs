@@ -1,7 +1,6 @@
 //! Detects TCP options that are missing although both hosts offer them.
 
 use super::PathFindingInput;
-use crate::diagnose::{build_advice, build_unproven_finding};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::observation::TcpOptions;
 
@@ -43,7 +42,7 @@ pub fn find_stripped_options(case: &PathFindingInput) -> Option<ReportFinding> {
     let lost: Vec<&TcpOptionKind> = KINDS.iter().filter(gone).collect();
     let cost = lost.first()?.cost;
     let names: Vec<&str> = lost.iter().map(|kind| kind.name).collect();
-    let mut found = build_unproven_finding(
+    let mut found = ReportFinding::new(
         "options_stripped",
         0.9,
         format!(
@@ -51,19 +50,15 @@ pub fn find_stripped_options(case: &PathFindingInput) -> Option<ReportFinding> {
             names.join(", ")
         ),
     );
-    found
-        .supports
-        .push("both hosts have them enabled, but the connection did not negotiate them".into());
+    found.support("both hosts have them enabled, but the connection did not negotiate them");
     let far = in_force.iter().flatten().count();
     if far < 2 {
-        found
-            .contradicts
-            .push("only one end reported the negotiated options".into());
+        found.contradict("only one end reported the negotiated options");
         found.confidence_ratio = 0.8;
     }
-    found.advice.push(build_advice(
+    found.advise(
         "path",
         "Look for a firewall or WAN accelerator that normalises TCP options",
-    ));
+    );
     Some(found)
 }
