@@ -125,7 +125,7 @@ fn find_deep_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
         expected_bps: Some(bps),
         ..FindingAdvice::new(
             "sender",
-            &format!(
+            format!(
                 "Or limit the load to {}, just below the rate that fills the queue",
                 format_rate(bps)
             ),
