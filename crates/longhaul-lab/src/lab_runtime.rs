@@ -21,7 +21,7 @@ use crate::path_spec::PathSpec;
 use engine_driver::{DriverOrder, EngineDriver};
 use host_namespace::HostNamespace;
 use lab_device::EnginePort;
-use longhaul_sys::{poll, process_control, sched};
+use longhaul_sys::{poll, sched};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,7 +91,7 @@ pub struct RunningLab {
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     /// Becomes readable when the engine thread ends, which it should not do on its own.
-    ended: OwnedFd,
+    ended: std::io::PipeReader,
     awake: Option<Arc<AtomicBool>>,
 }
 
@@ -122,8 +122,7 @@ impl RunningLab {
         let wake = Arc::new(
             poll::wake_descriptor().with_context(|| "cannot create an event descriptor".into())?,
         );
-        let (ended, held) =
-            process_control::create_pipe().with_context(|| "cannot create a pipe".into())?;
+        let (ended, held) = std::io::pipe().with_context(|| "cannot create a pipe".into())?;
         let (orders, received) = mpsc::channel();
         let (started, start) = mpsc::sync_channel(1);
         let driver = EngineDriver::new(engine, ports, Arc::clone(&wake), received);

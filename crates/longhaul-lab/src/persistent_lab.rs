@@ -62,8 +62,7 @@ pub fn start_lab(
         return Err(LabError::new(LabErrorKind::Usage, tried)
             .hint(format!("stop it first: `longhaul lab down {}`", spec.key)));
     }
-    let pipe = process_control::create_pipe().with_context(|| "cannot create a pipe".into())?;
-    let (answer, answered) = pipe;
+    let (answer, answered) = std::io::pipe().with_context(|| "cannot create a pipe".into())?;
     match process_control::fork_process()
         .with_context(|| "cannot start a process in the background".into())?
     {
@@ -79,7 +78,7 @@ pub fn start_lab(
     }
 }
 
-fn await_holder(answer: OwnedFd) -> Result<PersistentLab, LabError> {
+fn await_holder(answer: std::io::PipeReader) -> Result<PersistentLab, LabError> {
     let failed = || LabError::new(LabErrorKind::Internal, "the lab ended before it was ready");
     let [answered] = poll::wait_readable([answer.as_fd()], Some(UP_DEADLINE))
         .with_context(|| "cannot wait for the lab".into())?;
@@ -88,7 +87,7 @@ fn await_holder(answer: OwnedFd) -> Result<PersistentLab, LabError> {
     }
     // Read the first document, not to the end of the pipe: the guard of the machine's settings
     // keeps the pipe open as long as the lab exists.
-    let answer = File::from(answer).take(ANSWER_BYTES_MAX);
+    let answer = answer.take(ANSWER_BYTES_MAX);
     let mut documents = serde_json::Deserializer::from_reader(answer).into_iter::<Value>();
     let value = documents.next().and_then(Result::ok).ok_or_else(failed)?;
     if let Some(error) = lab_state::decode_error(&value) {

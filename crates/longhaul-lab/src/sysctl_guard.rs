@@ -44,7 +44,7 @@ impl GuardedSettings {
 #[derive(Debug)]
 pub(crate) struct SysctlGuard {
     /// Closing it tells the guard process to restore.
-    alive: Option<OwnedFd>,
+    alive: Option<io::PipeWriter>,
     process: OwnedFd,
     pub pid: u32,
 }
@@ -175,7 +175,7 @@ fn start_guard(
     state: &Path,
     before: &BTreeMap<String, String>,
 ) -> io::Result<SysctlGuard> {
-    let (until, alive) = process_control::create_pipe()?;
+    let (until, alive) = std::io::pipe()?;
     match process_control::fork_process()? {
         ForkSide::Child => {
             drop(alive);
@@ -192,7 +192,7 @@ fn start_guard(
 
 /// Runs the guard process: waits for the lab to end, restores, and releases the lock by ending.
 fn run_guard(
-    until: &OwnedFd,
+    until: &io::PipeReader,
     _lock: &File,
     state: &Path,
     before: &BTreeMap<String, String>,

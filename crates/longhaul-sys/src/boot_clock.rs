@@ -1,18 +1,12 @@
 //! Kernel clocks that the standard library does not read.
 
-use crate::syscall::check_status;
+use nix::time::{ClockId, clock_gettime};
 use std::io;
 use std::time::Duration;
 
 /// Returns the time since the host booted, including suspend; it cannot be set.
 pub fn time_since_boot() -> io::Result<Duration> {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` lives for the call.
-    check_status(unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) })?;
-    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    Ok(clock_gettime(ClockId::CLOCK_BOOTTIME)?.into())
 }
 
 #[cfg(test)]

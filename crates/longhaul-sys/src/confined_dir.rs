@@ -4,13 +4,16 @@
 //! through a symbolic link; `..`, absolute and empty paths are rejected before any system call.
 //! This works on every kernel, and concurrent renames cannot redirect it.
 
-use crate::syscall::{check_descriptor, check_status};
-use std::ffi::{CString, OsStr, OsString};
-use std::fs::File;
+use crate::syscall::check_status;
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, OFlag, RenameFlags, fallocate, openat, renameat2};
+use nix::sys::stat::{Mode, mkdirat};
+use nix::unistd::{UnlinkatFlags, Whence, lseek, unlinkat};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path};
 
 /// A handle of an open folder.
@@ -62,29 +65,32 @@ impl FileState {
 }
 
 /// Flags of intermediate folders: path only, and never through a link.
-const STEP: i32 = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-const CREATED_MODE: libc::c_uint = 0o600;
+const STEP: OFlag = OFlag::O_PATH
+    .union(OFlag::O_DIRECTORY)
+    .union(OFlag::O_NOFOLLOW);
+const CREATED_MODE: Mode = Mode::from_bits_truncate(0o600);
 
 impl ConfinedDir {
     /// Opens a folder chosen by the local user; follows symbolic links.
     pub fn open(path: &Path) -> io::Result<ConfinedDir> {
-        let name = to_c_string(path.as_os_str())?;
-        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-        // SAFETY: the name is a terminated string that outlives the call.
-        let answer = unsafe { libc::open(name.as_ptr(), flags) };
-        Ok(ConfinedDir(check_descriptor(answer)?))
+        let flags = libc::O_PATH | libc::O_DIRECTORY;
+        let folder = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(path)?;
+        Ok(ConfinedDir(folder.into()))
     }
 
     /// Opens a regular file for reading; fails for anything else without blocking.
     pub fn read(&self, path: &Path, direct: bool) -> io::Result<File> {
-        let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | direct_flag(direct);
+        let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | direct_flag(direct);
         require_regular(self.open_below(path, flags)?)
     }
 
     /// Opens a file for reading and writing, and creates it if missing.
     pub fn write(&self, path: &Path, direct: bool) -> io::Result<File> {
-        let create = libc::O_RDWR | libc::O_CREAT;
-        let flags = create | libc::O_NONBLOCK | libc::O_NOCTTY | direct_flag(direct);
+        let create = OFlag::O_RDWR | OFlag::O_CREAT;
+        let flags = create | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | direct_flag(direct);
         require_regular(self.open_below(path, flags)?)
     }
 
@@ -93,7 +99,7 @@ impl ConfinedDir {
         if path.as_os_str().is_empty() {
             return FileState::of_file(&File::from(self.0.try_clone()?)).map(Some);
         }
-        match self.open_below(path, libc::O_PATH) {
+        match self.open_below(path, OFlag::O_PATH) {
             Ok(file) => FileState::of_file(&file).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -110,16 +116,20 @@ impl ConfinedDir {
 
     pub fn make_folder(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.open_parent(path)?;
-        let name = to_c_string(&name)?;
-        // SAFETY: the name is a terminated string that outlives the call.
-        check_status(unsafe { libc::mkdirat(parent.0.as_raw_fd(), name.as_ptr(), 0o755) })
+        Ok(mkdirat(
+            &parent.0,
+            name.as_os_str(),
+            Mode::from_bits_truncate(0o755),
+        )?)
     }
 
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.open_parent(path)?;
-        let name = to_c_string(&name)?;
-        // SAFETY: the name is a terminated string that outlives the call.
-        check_status(unsafe { libc::unlinkat(parent.0.as_raw_fd(), name.as_ptr(), 0) })
+        Ok(unlinkat(
+            &parent.0,
+            name.as_os_str(),
+            UnlinkatFlags::NoRemoveDir,
+        )?)
     }
 
     /// Renames a file atomically; without `replace`, fails if the new name exists. The rename
@@ -127,13 +137,18 @@ impl ConfinedDir {
     pub fn rename(&self, from: &Path, to: &Path, replace: bool) -> io::Result<()> {
         let (from_parent, from) = self.open_parent(from)?;
         let (to_parent, to) = self.open_parent(to)?;
-        let (from, to) = (to_c_string(&from)?, to_c_string(&to)?);
-        let flags = if replace { 0 } else { libc::RENAME_NOREPLACE };
-        let parents = (from_parent.0.as_raw_fd(), to_parent.0.as_raw_fd());
-        // SAFETY: both names are terminated strings that outlive the call.
-        check_status(unsafe {
-            libc::renameat2(parents.0, from.as_ptr(), parents.1, to.as_ptr(), flags)
-        })
+        let flags = if replace {
+            RenameFlags::empty()
+        } else {
+            RenameFlags::RENAME_NOREPLACE
+        };
+        Ok(renameat2(
+            &from_parent.0,
+            from.as_os_str(),
+            &to_parent.0,
+            to.as_os_str(),
+            flags,
+        )?)
     }
 
     /// Returns the sorted names in this folder, without `.` and `..`.
@@ -147,12 +162,12 @@ impl ConfinedDir {
 
     /// Opens this folder as a file, to sync its entries or set its times and mode.
     pub fn open_for_sync(&self) -> io::Result<File> {
-        open_at(self, OsStr::new("."), libc::O_RDONLY | libc::O_DIRECTORY).map(File::from)
+        open_at(self, OsStr::new("."), OFlag::O_RDONLY | OFlag::O_DIRECTORY).map(File::from)
     }
 
-    fn open_below(&self, path: &Path, flags: i32) -> io::Result<File> {
+    fn open_below(&self, path: &Path, flags: OFlag) -> io::Result<File> {
         let (parent, name) = self.open_parent(path)?;
-        open_at(&parent, &name, flags | libc::O_NOFOLLOW).map(File::from)
+        open_at(&parent, &name, flags | OFlag::O_NOFOLLOW).map(File::from)
     }
 
     /// Opens the parent folder of a path; returns it with the last component.
@@ -167,8 +182,12 @@ impl ConfinedDir {
     }
 }
 
-fn direct_flag(direct: bool) -> i32 {
-    if direct { libc::O_DIRECT } else { 0 }
+fn direct_flag(direct: bool) -> OFlag {
+    if direct {
+        OFlag::O_DIRECT
+    } else {
+        OFlag::empty()
+    }
 }
 
 fn require_regular(file: File) -> io::Result<File> {
@@ -197,45 +216,35 @@ fn path_components(path: &Path) -> io::Result<Vec<&OsStr>> {
     path.components().map(part).collect()
 }
 
-fn open_at(folder: &ConfinedDir, name: &OsStr, flags: i32) -> io::Result<OwnedFd> {
-    let name = to_c_string(name)?;
-    let flags = flags | libc::O_CLOEXEC;
-    // SAFETY: the name is a terminated string that outlives the call; the mode counts only where
-    // the flags create.
-    let answer = unsafe { libc::openat(folder.0.as_raw_fd(), name.as_ptr(), flags, CREATED_MODE) };
-    check_descriptor(answer).map_err(|error| match error.raw_os_error() {
-        Some(libc::ELOOP) => io::Error::new(
+/// The mode counts only where the flags create.
+fn open_at(folder: &ConfinedDir, name: &OsStr, flags: OFlag) -> io::Result<OwnedFd> {
+    let opened = openat(&folder.0, name, flags | OFlag::O_CLOEXEC, CREATED_MODE);
+    opened.map_err(|error| match error {
+        Errno::ELOOP => io::Error::new(
             io::ErrorKind::InvalidInput,
             "it is a symbolic link, and links are not followed",
         ),
-        _ => error,
+        _ => error.into(),
     })
-}
-
-fn to_c_string(name: &OsStr) -> io::Result<CString> {
-    CString::new(name.as_bytes()).map_err(io::Error::from)
 }
 
 /// Returns the offset of the first data at or after `offset`; `None` if only a hole remains.
 pub fn next_data_offset(file: &File, offset: u64) -> io::Result<Option<u64>> {
-    match seek_file(file, offset, libc::SEEK_DATA) {
-        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
-        other => other.map(Some),
+    match lseek(file, offset as libc::off_t, Whence::SeekData) {
+        Err(Errno::ENXIO) => Ok(None),
+        other => Ok(Some(other?.unsigned_abs())),
     }
-}
-
-fn seek_file(file: &File, offset: u64, whence: i32) -> io::Result<u64> {
-    // SAFETY: lseek touches no memory of ours.
-    let answer = unsafe { libc::lseek(file.as_raw_fd(), offset as libc::off_t, whence) };
-    u64::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
 /// Deallocates a range of a file, which then reads as zeros.
 pub fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
-    // SAFETY: fallocate touches no memory of ours.
-    check_status(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) })
+    let mode = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    Ok(fallocate(
+        file,
+        mode,
+        offset as libc::off_t,
+        bytes as libc::off_t,
+    )?)
 }
 
 /// Starts write-back of a range without waiting for it, so that a later sync is fast.

@@ -3,9 +3,10 @@
 //! Source: perf_event_open(2), the hardware cycle counter, user and kernel. Absent on most virtual
 //! machines, and without privileges if `kernel.perf_event_paranoid` is above 1.
 
-use crate::tcp_transfer::retry_interrupted;
+use crate::poll;
+use crate::syscall::check_descriptor;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// `struct perf_event_attr` in its first published size, linux/perf_event.h.
 #[repr(C)]
@@ -61,23 +62,15 @@ impl CycleCounter {
                 CLOSE_ON_EXEC,
             )
         };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just made and belongs to nobody else.
-        Ok(CycleCounter(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+        Ok(CycleCounter(check_descriptor(fd as i32)?))
     }
 
     /// Returns the cycles counted so far.
     pub fn read(&self) -> io::Result<u64> {
-        let mut count = 0_u64;
-        let fd = self.0.as_raw_fd();
-        // SAFETY: `count` has room for the eight bytes asked.
-        let bytes = retry_interrupted(|| unsafe { libc::read(fd, (&raw mut count).cast(), 8) })?;
-        if bytes == 8 {
-            Ok(count)
-        } else {
-            Err(io::Error::from(io::ErrorKind::UnexpectedEof))
+        let mut count = [0; 8];
+        match poll::read_descriptor(&self.0, &mut count)? {
+            8 => Ok(u64::from_ne_bytes(count)),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 }

@@ -5,7 +5,8 @@
 //! [`GatherVector`] sends it repeatedly: byte k of a stream is byte k modulo the region's length.
 //! [`ReceiveSink`] is only written by the kernel and never read, so several threads may receive into it.
 
-use crate::syscall::check_status;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::{SysconfVar, sysconf};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -202,20 +203,14 @@ impl GatherVector {
 
 /// Returns the page size, in which pipe capacity is counted.
 pub(crate) fn page_bytes() -> usize {
-    // SAFETY: sysconf reads no memory of ours.
-    let answer = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(answer).unwrap_or(4096)
+    let bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    bytes.map_or(4096, |bytes| bytes as usize)
 }
 
 /// Creates a file in memory with the content of `region`, repeated up to `bytes`.
 pub fn memory_file(region: &MemoryRegion, bytes: usize) -> io::Result<std::fs::File> {
     use std::io::Write;
-    use std::os::fd::FromRawFd;
-    // SAFETY: the name is a C string; the flags ask for nothing shared.
-    let fd = unsafe { libc::memfd_create(c"longhaul-payload".as_ptr(), libc::MFD_CLOEXEC) };
-    check_status(fd)?;
-    // SAFETY: `fd` was just made and belongs to nobody else.
-    let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
+    let mut file = std::fs::File::from(memfd_create(c"longhaul-payload", MFdFlags::MFD_CLOEXEC)?);
     let mut left = bytes;
     while left > 0 {
         let piece = left.min(region.bytes);

@@ -4,11 +4,11 @@
 
 pub(crate) mod netlink_query;
 
-use crate::syscall::{check_count, check_descriptor};
-use std::ffi::CString;
+use nix::net::if_::if_nametoindex;
+use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 const VETH_INFO_PEER: u16 = 1;
@@ -40,12 +40,7 @@ pub struct VethPair<'a> {
 
 /// Returns the index of a device in the thread's namespace.
 pub fn interface_index(name: &str) -> io::Result<u32> {
-    let name = CString::new(name)?;
-    // SAFETY: the name is a terminated string.
-    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => Err(io::Error::last_os_error()),
-        index => Ok(index),
-    }
+    Ok(if_nametoindex(name)?)
 }
 
 /// A request under construction.
@@ -119,16 +114,15 @@ fn address_octets(address: IpAddr) -> Vec<u8> {
 /// An rtnetlink socket of the namespace in which it was opened.
 #[derive(Debug)]
 pub struct NetlinkSocket {
-    socket: OwnedFd,
+    socket: Socket,
 }
 
 impl NetlinkSocket {
     pub fn open() -> io::Result<NetlinkSocket> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: socket touches no memory of ours.
-        let answer = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
+        let domain = Domain::from(libc::AF_NETLINK);
+        let protocol = Protocol::from(libc::NETLINK_ROUTE);
         Ok(NetlinkSocket {
-            socket: check_descriptor(answer)?,
+            socket: Socket::new(domain, Type::RAW, Some(protocol))?,
         })
     }
 
@@ -220,10 +214,7 @@ impl NetlinkSocket {
     }
 
     fn request(&self, message: NetlinkRequest) -> io::Result<()> {
-        let bytes = message.finish();
-        let raw = self.socket.as_raw_fd();
-        // SAFETY: the message is ours and its length is passed with it.
-        check_count(unsafe { libc::send(raw, bytes.as_ptr().cast(), bytes.len(), 0) })?;
+        self.socket.send(&message.finish())?;
         let [answered] = crate::poll::wait_readable([self.socket.as_fd()], Some(ANSWER_DEADLINE))?;
         if !answered {
             return Err(io::Error::from(io::ErrorKind::TimedOut));

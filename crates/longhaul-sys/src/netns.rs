@@ -3,11 +3,13 @@
 //! Network and mount namespaces belong to threads. [`unshare_namespace`] affects only the calling thread (a
 //! user namespace requires a single-threaded process); [`enter_namespace`] moves it into an existing one.
 
-use crate::syscall::check_status;
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::unistd::sethostname;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// A kind of namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,11 +20,11 @@ pub enum NamespaceKind {
 }
 
 impl NamespaceKind {
-    fn clone_flag(self) -> i32 {
+    fn clone_flag(self) -> CloneFlags {
         match self {
-            NamespaceKind::User => libc::CLONE_NEWUSER,
-            NamespaceKind::Net => libc::CLONE_NEWNET,
-            NamespaceKind::Mount => libc::CLONE_NEWNS,
+            NamespaceKind::User => CloneFlags::CLONE_NEWUSER,
+            NamespaceKind::Net => CloneFlags::CLONE_NEWNET,
+            NamespaceKind::Mount => CloneFlags::CLONE_NEWNS,
         }
     }
 
@@ -43,14 +45,12 @@ impl NamespaceKind {
 /// its security modules permit it); `InvalidInput` for a user namespace in a multi-threaded
 /// process.
 pub fn unshare_namespace(kind: NamespaceKind) -> io::Result<()> {
-    // SAFETY: unshare reads its flags and touches no memory of ours.
-    check_status(unsafe { libc::unshare(kind.clone_flag()) })
+    Ok(unshare(kind.clone_flag())?)
 }
 
 /// Moves the calling thread into an open namespace.
 pub fn enter_namespace(namespace: impl AsFd, kind: NamespaceKind) -> io::Result<()> {
-    // SAFETY: the descriptor is open for the call.
-    check_status(unsafe { libc::setns(namespace.as_fd().as_raw_fd(), kind.clone_flag()) })
+    Ok(setns(namespace, kind.clone_flag())?)
 }
 
 /// Opens the calling thread's namespace; the descriptor keeps it alive.
@@ -67,9 +67,7 @@ pub fn net_cookie() -> io::Result<u64> {
 }
 
 /// Sets a host name that only the calling process and its children see.
-pub fn set_private_host_name(name: &[u8]) -> io::Result<()> {
-    // SAFETY: unshare reads its flags and touches no memory of ours.
-    check_status(unsafe { libc::unshare(libc::CLONE_NEWUTS) })?;
-    // SAFETY: the name is valid for its length.
-    check_status(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
+pub fn set_private_host_name(name: impl AsRef<OsStr>) -> io::Result<()> {
+    unshare(CloneFlags::CLONE_NEWUTS)?;
+    Ok(sethostname(name)?)
 }

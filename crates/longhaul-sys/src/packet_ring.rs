@@ -5,11 +5,13 @@
 //! namespace that owns the network namespace, so no real root. Source: packet(7), the kernel's
 //! packet_mmap document, `linux/if_packet.h`, `linux/filter.h`.
 
+use crate::packet_socket::bind_packet_socket;
 use crate::poll;
-use crate::syscall::{check_descriptor, check_status};
-use std::ffi::CStr;
+use crate::sockopt::{OptionValue, get_option, set_option};
+use nix::net::if_::if_indextoname;
+use socket2::{Domain, SockFilter, Socket, Type};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -35,21 +37,13 @@ const LOOPBACK: u16 = 772;
 /// `PACKET_OUTGOING`.
 const OUTGOING: u8 = 4;
 
-/// An instruction of a classic BPF program, in the kernel's layout.
-#[repr(C)]
+/// An instruction of a classic BPF program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BpfInstruction {
     pub code: u16,
     pub jt: u8,
     pub jf: u8,
     pub k: u32,
-}
-
-/// `struct sock_fprog`.
-#[repr(C)]
-struct BpfProgram {
-    length: u16,
-    steps: *const BpfInstruction,
 }
 
 /// `struct tpacket_req3`.
@@ -72,6 +66,8 @@ struct RingStatistics {
     drops: u32,
     freezes: u32,
 }
+
+impl OptionValue for RingStatistics {}
 
 /// A captured packet; its bytes are valid until the next one.
 #[derive(Debug, Clone, Copy)]
@@ -100,7 +96,7 @@ pub struct RingCounts {
 /// A packet socket with its ring buffer.
 #[derive(Debug)]
 pub struct PacketRing {
-    socket: OwnedFd,
+    socket: Socket,
     base: NonNull<u8>,
     next: usize,
     counts: RingCounts,
@@ -116,14 +112,16 @@ impl PacketRing {
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`.
     pub fn open(filter: &[BpfInstruction]) -> io::Result<PacketRing> {
-        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: socket touches no memory of ours. Protocol 0: nothing is heard before `bind_all_interfaces`.
-        let socket = check_descriptor(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-        attach_filter(&socket, filter)?;
+        // Protocol 0: nothing is heard before the socket is bound.
+        let socket = Socket::new(Domain::PACKET, Type::DGRAM.nonblocking(), None)?;
+        let program = filter
+            .iter()
+            .map(|it| SockFilter::new(it.code, it.jt, it.jf, it.k));
+        socket.attach_filter(&program.collect::<Vec<SockFilter>>())?;
         // Timestamps are then taken on arrival, not when the packet is copied.
-        set_ring_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
-        set_ring_option(&socket, libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V3)?;
-        set_ring_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, &ring_request())?;
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32)?;
+        set_option(&socket, libc::SOL_PACKET, PACKET_VERSION, TPACKET_V3)?;
+        set_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, ring_request())?;
         let base = map_ring(&socket)?;
         let ring = PacketRing {
             socket,
@@ -131,7 +129,7 @@ impl PacketRing {
             next: 0,
             counts: RingCounts::default(),
         };
-        bind_all_interfaces(&ring.socket)?;
+        bind_packet_socket(&ring.socket, 0)?;
         Ok(ring)
     }
 
@@ -167,14 +165,7 @@ impl PacketRing {
 
     /// Returns the counts since the ring was opened.
     pub fn counts(&mut self) -> io::Result<RingCounts> {
-        let mut found = RingStatistics::default();
-        let mut length = size_of_val(&found) as libc::socklen_t;
-        let (into, length) = ((&raw mut found).cast(), &raw mut length);
-        let raw = self.socket.as_raw_fd();
-        // SAFETY: `found` has the layout of tpacket_stats_v3 and its size is passed with it.
-        check_status(unsafe {
-            libc::getsockopt(raw, libc::SOL_PACKET, PACKET_STATISTICS, into, length)
-        })?;
+        let found: RingStatistics = get_option(&self.socket, libc::SOL_PACKET, PACKET_STATISTICS)?;
         // The kernel resets its counters on every read.
         self.counts.passed += u64::from(found.packets);
         self.counts.dropped += u64::from(found.drops);
@@ -191,14 +182,8 @@ impl Drop for PacketRing {
 
 /// Returns the name of an existing interface.
 pub fn interface_name(index: u32) -> Option<String> {
-    let mut name: [libc::c_char; libc::IF_NAMESIZE] = [0; libc::IF_NAMESIZE];
-    // SAFETY: the buffer has the size that the call asks for.
-    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
-    if found.is_null() {
-        return None;
-    }
-    // SAFETY: on success the buffer holds a C string.
-    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+    // For an unknown index, nix 0.31 returns an empty name and no error.
+    let name = if_indextoname(index).ok().filter(|name| !name.is_empty())?;
     Some(name.to_string_lossy().into_owned())
 }
 
@@ -216,16 +201,7 @@ fn ring_request() -> RingRequest {
     }
 }
 
-fn attach_filter(socket: &OwnedFd, filter: &[BpfInstruction]) -> io::Result<()> {
-    let length = u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let program = BpfProgram {
-        length,
-        steps: filter.as_ptr(),
-    };
-    set_ring_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
-}
-
-fn map_ring(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
+fn map_ring(socket: &Socket) -> io::Result<NonNull<u8>> {
     // SAFETY: a fresh mapping of the socket's ring touches no existing memory.
     let address = unsafe {
         libc::mmap(
@@ -241,23 +217,6 @@ fn map_ring(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
         return Err(io::Error::last_os_error());
     }
     NonNull::new(address.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
-}
-
-fn bind_all_interfaces(socket: &OwnedFd) -> io::Result<()> {
-    // SAFETY: all-zero is a valid sockaddr_ll; interface 0 is all of them.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    let length = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: `address` lives for the call and its length is passed with it.
-    check_status(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })
-}
-
-fn set_ring_option<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
-    let length = size_of::<T>() as libc::socklen_t;
-    let value = std::ptr::from_ref(value).cast();
-    // SAFETY: `value` (and a program that it points to) lives for the call; its length is passed.
-    check_status(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length) })
 }
 
 /// Passes every packet of a block to `each`; returns false once that does.

@@ -3,7 +3,9 @@
 //! Requires `CAP_NET_RAW` in the user namespace that owns the network namespace, so no real root.
 //! Source: packet(7), `linux/if_packet.h`.
 
-use crate::syscall::{check_count, check_descriptor, check_status};
+use crate::sockopt::{OptionValue, get_option, set_option};
+use crate::syscall::{check_count, check_status};
+use socket2::{Domain, Socket, Type};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
@@ -21,18 +23,24 @@ struct PacketSocketStatistics {
     drops: u32,
 }
 
+impl OptionValue for PacketSocketStatistics {}
+
 /// Opens a non-blocking socket on the device with this index, in the calling thread's namespace.
 ///
 /// # Errors
 /// `PermissionDenied` without `CAP_NET_RAW`.
 pub fn open_packet_socket(index: u32) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: socket touches no memory of ours.
-    let socket = check_descriptor(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-    set_packet_option(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
-    set_packet_option(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
-    set_packet_option(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
-    set_packet_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    let socket = Socket::new(Domain::PACKET, Type::RAW.nonblocking(), None)?;
+    set_option(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, 1_i32)?;
+    set_option(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1_i32)?;
+    set_option(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1_i32)?;
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32)?;
+    bind_packet_socket(&socket, index)?;
+    Ok(socket.into())
+}
+
+/// Hears every protocol on the device with this index; 0 is all devices.
+pub(crate) fn bind_packet_socket(socket: &Socket, index: u32) -> io::Result<()> {
     // SAFETY: all-zero is a valid sockaddr_ll.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
@@ -40,40 +48,25 @@ pub fn open_packet_socket(index: u32) -> io::Result<OwnedFd> {
     address.sll_ifindex = index as i32;
     let length = size_of_val(&address) as libc::socklen_t;
     // SAFETY: `address` lives for the call and its length is passed with it.
-    check_status(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
-    Ok(socket)
+    check_status(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })
 }
 
 /// Sets both buffers to `bytes`; exceeding the machine's limits requires `CAP_NET_ADMIN` in the
 /// initial namespace. Returns whether the limits were bypassed.
 pub fn set_buffers(socket: impl AsFd, bytes: i32) -> io::Result<bool> {
     let socket = socket.as_fd();
-    if set_packet_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_ok() {
-        set_packet_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes)?;
+    if set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_ok() {
+        set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes)?;
         return Ok(true);
     }
-    set_packet_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
-    set_packet_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes)?;
+    set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
+    set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes)?;
     Ok(false)
-}
-
-fn set_packet_option(socket: impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()> {
-    let raw = socket.as_fd().as_raw_fd();
-    let length = size_of_val(&value) as libc::socklen_t;
-    // SAFETY: `value` lives for the call and its length is passed with it.
-    check_status(unsafe { libc::setsockopt(raw, level, option, (&raw const value).cast(), length) })
 }
 
 /// Returns the frames dropped for lack of buffer since the last call; the kernel resets the count.
 pub fn take_drops(socket: impl AsFd) -> io::Result<u64> {
-    let raw = socket.as_fd().as_raw_fd();
-    let mut found = PacketSocketStatistics::default();
-    let mut length = size_of_val(&found) as libc::socklen_t;
-    let (into, length) = ((&raw mut found).cast(), &raw mut length);
-    // SAFETY: `found` has the layout of tpacket_stats and its size is passed with it.
-    check_status(unsafe {
-        libc::getsockopt(raw, libc::SOL_PACKET, PACKET_STATISTICS, into, length)
-    })?;
+    let found: PacketSocketStatistics = get_option(socket, libc::SOL_PACKET, PACKET_STATISTICS)?;
     Ok(u64::from(found.drops))
 }
 

@@ -1,8 +1,12 @@
 //! Waiting for descriptors with a nanosecond timeout, and simple reads and writes.
 
-use crate::syscall::{check_count, check_descriptor, check_status};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::uio::writev;
+use nix::unistd::read;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Waits until one of `descriptors` is readable or the timeout expires. Returns which are readable
@@ -11,45 +15,28 @@ pub fn wait_readable<const N: usize>(
     descriptors: [BorrowedFd<'_>; N],
     timeout: Option<Duration>,
 ) -> io::Result<[bool; N]> {
-    let mut polled = descriptors.map(|each| libc::pollfd {
-        fd: each.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    });
-    let time = timeout.map(|time| libc::timespec {
-        tv_sec: time.as_secs() as libc::time_t,
-        tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
-    });
-    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    let mask = std::ptr::null();
-    // SAFETY: `polled` and `time` live for the call; a null mask leaves the signals alone.
-    let answer = unsafe { libc::ppoll(polled.as_mut_ptr(), N as libc::nfds_t, time, mask) };
-    match check_status(answer) {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok([false; N]),
-        Err(error) => Err(error),
-        Ok(()) => Ok(polled.map(|each| each.revents != 0)),
+    let mut polled = descriptors.map(|each| PollFd::new(each, PollFlags::POLLIN));
+    match ppoll(&mut polled, timeout.map(Into::into), None) {
+        Err(Errno::EINTR) => Ok([false; N]),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(polled.map(|each| each.any() != Some(false))),
     }
 }
 
 /// Reads once.
 pub fn read_descriptor(from: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
-    let raw = from.as_fd().as_raw_fd();
-    // SAFETY: the buffer is ours and its length is passed with it.
-    check_count(unsafe { libc::read(raw, into.as_mut_ptr().cast(), into.len()) })
+    Ok(read(from, into)?)
 }
 
 /// Writes all parts as a single packet.
 pub fn write_packet(to: impl AsFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-    let raw = to.as_fd().as_raw_fd();
-    let parts_count = libc::c_int::try_from(parts.len()).unwrap_or(libc::c_int::MAX);
-    // SAFETY: IoSlice has the layout of iovec, and all parts outlive the call.
-    check_count(unsafe { libc::writev(raw, parts.as_ptr().cast(), parts_count) })
+    Ok(writev(to, parts)?)
 }
 
 /// Creates a descriptor with which one thread wakes another.
 pub fn wake_descriptor() -> io::Result<OwnedFd> {
-    // SAFETY: eventfd touches no memory of ours.
-    check_descriptor(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    Ok(EventFd::from_flags(flags)?.into())
 }
 
 /// Makes a wake descriptor readable.

@@ -19,12 +19,11 @@ mod raw_socket_filter;
 pub use probe_socket_message::{ErrorQueueEntry, ProbeArrival, QueuedIcmpInfo};
 
 use crate::sockopt;
-use crate::syscall::check_status;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// `linux/in.h`, `linux/in6.h`: report the offset of RFC 4884 extensions with errors.
 const IP_RECVERR_RFC4884: i32 = 26;
@@ -270,12 +269,7 @@ impl ProbeSocket {
     }
 
     fn set(&self, level: i32, option: i32, value: i32) -> io::Result<()> {
-        let raw = self.socket.as_raw_fd();
-        let length = size_of_val(&value) as libc::socklen_t;
-        // SAFETY: `value` lives for the call and its length is passed with it.
-        check_status(unsafe {
-            libc::setsockopt(raw, level, option, (&raw const value).cast(), length)
-        })
+        sockopt::set_option(&self.socket, level, option, value)
     }
 }
 

@@ -2,10 +2,17 @@
 
 use crate::netns::{self, NamespaceKind};
 use crate::signal;
-use crate::syscall::{check_descriptor, check_status};
+use crate::syscall::check_descriptor;
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{
+    ForkResult, Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, fork, getegid, geteuid, setsid,
+};
 use std::ffi::CString;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -31,7 +38,7 @@ pub fn spawn_in_namespaces(command: &mut Command, start: &SpawnOptions<'_>) -> i
     let mount = start.mount.map(|fd| fd.try_clone_to_owned()).transpose()?;
     let folder = CString::new(start.folder.as_os_str().as_bytes())?;
     let own_session = start.own_session;
-    let host_name = start.host_name.as_bytes().to_vec();
+    let host_name = start.host_name.to_owned();
     let prepare = move || {
         // Without the privilege, the command sees the machine's name.
         let _ = netns::set_private_host_name(&host_name);
@@ -39,11 +46,9 @@ pub fn spawn_in_namespaces(command: &mut Command, start: &SpawnOptions<'_>) -> i
         if let Some(mount) = &mount {
             netns::enter_namespace(mount, NamespaceKind::Mount)?;
         }
-        // SAFETY: the path is a terminated string.
-        check_status(unsafe { libc::chdir(folder.as_ptr()) })?;
+        chdir(folder.as_c_str())?;
         if own_session {
-            // SAFETY: setsid touches no memory.
-            check_status(unsafe { libc::setsid() })?;
+            setsid()?;
         }
         die_with_parent()?;
         signal::unblock_signals()
@@ -55,14 +60,12 @@ pub fn spawn_in_namespaces(command: &mut Command, start: &SpawnOptions<'_>) -> i
 
 /// Kills the calling process when the thread that created it ends.
 pub fn die_with_parent() -> io::Result<()> {
-    // SAFETY: PR_SET_PDEATHSIG reads one integer.
-    check_status(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })
+    Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)
 }
 
 /// Makes orphaned descendants children of the calling process, instead of init.
 pub fn adopt_orphans() -> io::Result<()> {
-    // SAFETY: PR_SET_CHILD_SUBREAPER reads one integer.
-    check_status(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })
+    Ok(prctl::set_child_subreaper(true)?)
 }
 
 /// Returns a descriptor that becomes readable when the process ends.
@@ -72,28 +75,23 @@ pub fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     check_descriptor(answer as i32)
 }
 
-/// Reaps any one child that has ended; returns false if there is none.
+/// Reaps any one child that has ended; returns false if there is none that has.
 ///
 /// # Errors
-/// `NotFound` (ECHILD) if there are no children at all.
+/// ECHILD if there are no children at all.
 pub fn reap_one() -> io::Result<bool> {
-    // SAFETY: a null status pointer is allowed.
-    let answer = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
-    match check_status(answer) {
-        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
-            Err(io::Error::from(io::ErrorKind::NotFound))
-        }
-        Err(error) => Err(error),
-        Ok(()) => Ok(answer > 0),
-    }
+    reap(None)
 }
 
 /// Reaps one child; returns false if it has not ended.
 pub fn reap_child(pid: u32) -> io::Result<bool> {
-    let pid = i32::try_from(pid).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: a null status pointer is allowed.
-    let answer = unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
-    check_status(answer).map(|()| answer > 0)
+    let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
+    reap(Some(Pid::from_raw(pid)))
+}
+
+fn reap(pid: Option<Pid>) -> io::Result<bool> {
+    let status = waitpid(pid, Some(WaitPidFlag::WNOHANG))?;
+    Ok(status != WaitStatus::StillAlive)
 }
 
 /// The side of a fork.
@@ -115,52 +113,35 @@ pub fn fork_process() -> io::Result<ForkSide> {
         ));
     }
     // SAFETY: the process has one thread, so the child is a whole copy of it.
-    let answer = unsafe { libc::fork() };
-    check_status(answer)?;
-    Ok(match u32::try_from(answer) {
-        Ok(child) if child > 0 => ForkSide::Parent { child },
-        _ => ForkSide::Child,
+    Ok(match unsafe { fork() }? {
+        ForkResult::Parent { child } => ForkSide::Parent {
+            child: child.as_raw().unsigned_abs(),
+        },
+        ForkResult::Child => ForkSide::Child,
     })
 }
 
 /// Makes the calling process the leader of a new session without a terminal.
 pub fn new_session() -> io::Result<()> {
-    // SAFETY: setsid touches no memory.
-    check_status(unsafe { libc::setsid() })
+    setsid()?;
+    Ok(())
 }
 
 /// Redirects standard input, output and error of the process to `file`.
 pub fn redirect_standard(file: impl AsFd) -> io::Result<()> {
-    for standard in 0..3 {
-        // SAFETY: both are descriptors of this process; the standard ones stay open throughout.
-        check_status(unsafe { libc::dup2(file.as_fd().as_raw_fd(), standard) })?;
-    }
-    Ok(())
-}
-
-/// Creates a pipe: data written to the second end is read from the first.
-pub fn create_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [0; 2];
-    // SAFETY: `ends` has room for two descriptors.
-    check_status(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    // SAFETY: the kernel has just made both for us.
-    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
+    dup2_stdin(&file)?;
+    dup2_stdout(&file)?;
+    Ok(dup2_stderr(&file)?)
 }
 
 /// Returns the effective user and group.
 pub fn effective_ids() -> (u32, u32) {
-    // SAFETY: these calls touch no memory and cannot fail.
-    unsafe { (libc::geteuid(), libc::getegid()) }
+    (geteuid().as_raw(), getegid().as_raw())
 }
 
 /// Fills `bytes` from the kernel's random source.
 pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
-    // SAFETY: the buffer is ours and its length is passed with it.
-    let answer = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    match usize::try_from(answer) {
-        Ok(count) if count == bytes.len() => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    File::open("/dev/urandom")?.read_exact(bytes)
 }
 
 /// Ends the process at once, without destructors or flushing of forked buffers.

@@ -4,8 +4,14 @@
 //! errors are returned unchanged, so that callers can fall back and report it.
 
 use crate::syscall::check_status;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::prctl;
+use nix::unistd::Pid;
 use std::io;
 use std::time::Duration;
+
+/// The calling thread, for the calls that take a process.
+const THIS_THREAD: Pid = Pid::from_raw(0);
 
 /// Restricts the calling thread to `core`.
 ///
@@ -20,35 +26,22 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
 /// # Errors
 /// `InvalidInput` if none of them exists, or a number exceeds the kernel's limit.
 pub fn pin_to_cores(cores: &[usize]) -> io::Result<()> {
-    const CORES_MAX: usize = 8 * size_of::<libc::cpu_set_t>();
-    if let Some(core) = cores.iter().find(|core| **core >= CORES_MAX) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("core {core} is out of range: core numbers are below {CORES_MAX}"),
-        ));
-    }
-    // SAFETY: an all-zero cpu_set_t is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let mut set = CpuSet::new();
     for core in cores {
-        // SAFETY: `core` was checked to be inside the set.
-        unsafe { libc::CPU_SET(*core, &mut set) };
+        set.set(*core).map_err(|_| {
+            let count = CpuSet::count();
+            let text = format!("core {core} is out of range: core numbers are below {count}");
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        })?;
     }
-    // SAFETY: `set` lives for the call and its size is passed with it; 0 is this thread.
-    let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
-    check_status(answer)
+    Ok(sched_setaffinity(THIS_THREAD, &set)?)
 }
 
 /// Returns the cores that the calling thread may run on.
 pub fn allowed_cores() -> io::Result<Vec<usize>> {
-    // SAFETY: an all-zero cpu_set_t is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` lives for the call and its size is passed with it; 0 is this thread.
-    let answer = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
-    check_status(answer)?;
-    let cores = 8 * size_of_val(&set);
-    // SAFETY: every index asked for is inside the set.
-    let inside = |core: &usize| unsafe { libc::CPU_ISSET(*core, &set) };
-    Ok((0..cores).filter(inside).collect())
+    let set = sched_getaffinity(THIS_THREAD)?;
+    let inside = |core: &usize| set.is_set(*core) == Ok(true);
+    Ok((0..CpuSet::count()).filter(inside).collect())
 }
 
 /// Puts the calling thread in `SCHED_FIFO`; threads and processes it creates do not inherit it.
@@ -107,8 +100,7 @@ pub fn set_slice(slice: Duration) -> io::Result<()> {
 /// Sets how late the kernel may fire this thread's timers to batch wake-ups; the default is 50 us.
 pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
     let nanos = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX).max(1);
-    // SAFETY: PR_SET_TIMERSLACK reads one integer argument and touches no memory.
-    check_status(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanos) })
+    Ok(prctl::set_timerslack(nanos)?)
 }
 
 #[cfg(test)]

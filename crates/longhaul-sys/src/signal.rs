@@ -1,8 +1,10 @@
 //! Signals as a descriptor: blocked for the whole process, read one by one.
 
-use crate::syscall::{check_count, check_descriptor, check_status};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Signals that a supervisor handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,12 +19,16 @@ pub enum ProcessSignal {
 impl ProcessSignal {
     /// Returns the signal's number; shells report it as 128 + n.
     pub fn number(self) -> i32 {
+        self.signal() as i32
+    }
+
+    fn signal(self) -> Signal {
         match self {
-            ProcessSignal::Hangup => libc::SIGHUP,
-            ProcessSignal::Interrupt => libc::SIGINT,
-            ProcessSignal::Quit => libc::SIGQUIT,
-            ProcessSignal::Terminate => libc::SIGTERM,
-            ProcessSignal::Kill => libc::SIGKILL,
+            ProcessSignal::Hangup => Signal::SIGHUP,
+            ProcessSignal::Interrupt => Signal::SIGINT,
+            ProcessSignal::Quit => Signal::SIGQUIT,
+            ProcessSignal::Terminate => Signal::SIGTERM,
+            ProcessSignal::Kill => Signal::SIGKILL,
         }
     }
 }
@@ -34,35 +40,21 @@ const HANDLED_SIGNALS: [ProcessSignal; 4] = [
     ProcessSignal::Terminate,
 ];
 
-fn handled_set() -> libc::sigset_t {
-    // SAFETY: an all-zero set is valid memory for sigemptyset to fill.
-    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is ours.
-    unsafe { libc::sigemptyset(&raw mut set) };
-    for signal in HANDLED_SIGNALS {
-        // SAFETY: `set` is ours and the number is a signal.
-        unsafe { libc::sigaddset(&raw mut set, signal.number()) };
-    }
-    set
-}
-
-fn change_signal_mask(how: i32) -> io::Result<()> {
-    let set = handled_set();
-    // SAFETY: `set` lives for the call; the old mask is not asked for.
-    match unsafe { libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()) } {
-        0 => Ok(()),
-        errno => Err(io::Error::from_raw_os_error(errno)),
-    }
+fn handled_set() -> SigSet {
+    HANDLED_SIGNALS
+        .map(ProcessSignal::signal)
+        .into_iter()
+        .collect()
 }
 
 /// Blocks hangup, interrupt, quit and terminate in the calling thread and its future threads.
 pub fn block_signals() -> io::Result<()> {
-    change_signal_mask(libc::SIG_BLOCK)
+    Ok(handled_set().thread_block()?)
 }
 
 /// Undoes [`block_signals`]; async-signal-safe.
 pub fn unblock_signals() -> io::Result<()> {
-    change_signal_mask(libc::SIG_UNBLOCK)
+    Ok(handled_set().thread_unblock()?)
 }
 
 /// A received signal and its origin.
@@ -76,7 +68,7 @@ pub struct ReceivedSignal {
 /// A descriptor of the blocked signals. Dropping it unblocks them.
 #[derive(Debug)]
 pub struct SignalDescriptor {
-    descriptor: OwnedFd,
+    descriptor: SignalFd,
 }
 
 impl SignalDescriptor {
@@ -84,26 +76,18 @@ impl SignalDescriptor {
     /// descriptor.
     pub fn block_and_open() -> io::Result<SignalDescriptor> {
         block_signals()?;
-        let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
-        let set = handled_set();
-        // SAFETY: `set` lives for the call.
-        let descriptor = check_descriptor(unsafe { libc::signalfd(-1, &raw const set, flags) })?;
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let descriptor = SignalFd::with_flags(&handled_set(), flags)?;
         Ok(SignalDescriptor { descriptor })
     }
 
     /// Returns the next pending signal.
     pub fn next(&self) -> Option<ReceivedSignal> {
-        // SAFETY: all-zero is a valid signalfd_siginfo.
-        let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
-        let (raw, size) = (self.descriptor.as_raw_fd(), size_of_val(&info));
-        // SAFETY: `info` is ours and its size is passed with it.
-        let read = check_count(unsafe { libc::read(raw, (&raw mut info).cast(), size) }).ok()?;
+        let info = self.descriptor.read_signal().ok()??;
         let number = info.ssi_signo as i32;
-        let signal = HANDLED_SIGNALS
-            .into_iter()
-            .find(|each| each.number() == number)?;
-        (read == size).then_some(ReceivedSignal {
-            signal,
+        let mut handled = HANDLED_SIGNALS.into_iter();
+        Some(ReceivedSignal {
+            signal: handled.find(|each| each.number() == number)?,
             from_terminal: info.ssi_code == libc::SI_KERNEL,
         })
     }
@@ -125,7 +109,6 @@ impl Drop for SignalDescriptor {
 
 /// Sends a signal to a process.
 pub fn send_signal(pid: u32, signal: ProcessSignal) -> io::Result<()> {
-    let pid = i32::try_from(pid).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: kill touches no memory.
-    check_status(unsafe { libc::kill(pid, signal.number()) })
+    let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
+    Ok(kill(Pid::from_raw(pid), signal.signal())?)
 }

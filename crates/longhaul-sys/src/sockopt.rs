@@ -11,36 +11,30 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// Plain integers that the kernel can read or write.
-trait OptionInteger: Copy + Default {}
-impl OptionInteger for i32 {}
-impl OptionInteger for u64 {}
+/// Plain data that the kernel can write: any bits are a valid value.
+pub(crate) trait OptionValue: Default {}
+impl OptionValue for i32 {}
+impl OptionValue for u64 {}
 
-fn set_option<T: OptionInteger>(
+/// Sets an option that is an integer, or a structure in the kernel's layout.
+pub(crate) fn set_option<T>(socket: impl AsFd, level: i32, name: i32, value: T) -> io::Result<()> {
+    let (fd, length) = (
+        socket.as_fd().as_raw_fd(),
+        size_of::<T>() as libc::socklen_t,
+    );
+    // SAFETY: `value` lives for the call, which only reads it, and its size is passed with it.
+    check_status(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) })
+}
+
+pub(crate) fn get_option<T: OptionValue>(
     socket: impl AsFd,
     level: i32,
     name: i32,
-    value: T,
-) -> io::Result<()> {
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: `value` lives for the call and its own size is passed with it.
-    let answer = unsafe {
-        libc::setsockopt(
-            fd,
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<T>() as u32,
-        )
-    };
-    check_status(answer)
-}
-
-fn get_option<T: OptionInteger>(socket: impl AsFd, level: i32, name: i32) -> io::Result<T> {
+) -> io::Result<T> {
     let mut value = T::default();
     let mut length = size_of::<T>() as u32;
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: `value` and `length` live for the call; any bits make a valid integer.
+    // SAFETY: `value` and `length` live for the call; any bits make a valid value.
     let answer =
         unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut length) };
     check_status(answer)?;

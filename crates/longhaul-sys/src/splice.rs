@@ -7,17 +7,20 @@
 //! pipe pages (`fs.pipe-user-pages-soft`); pipes beyond that get two pages.
 
 use crate::memory_region::{GatherVector, page_bytes};
-use crate::syscall::check_status;
 use crate::tcp_transfer::retry_interrupted;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, SpliceFFlags, fcntl, splice};
+use nix::sys::sendfile::sendfile;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::io::{PipeReader, PipeWriter};
+use std::os::fd::{AsFd, AsRawFd};
 
 /// A pipe that carries references to payload pages to a socket.
 #[derive(Debug)]
 pub struct SplicePipe {
-    read: OwnedFd,
-    write: OwnedFd,
+    read: PipeReader,
+    write: PipeWriter,
     capacity_bytes: usize,
 }
 
@@ -29,12 +32,7 @@ impl SplicePipe {
     /// No free descriptors, or the user's pipe pages are used up.
     pub fn new(ask_bytes: usize) -> io::Result<SplicePipe> {
         const LEAST_BYTES: usize = 64 << 10;
-        let mut ends = [0_i32; 2];
-        // SAFETY: `ends` has room for the two descriptors.
-        check_status(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
-        // SAFETY: both descriptors were just made and belong to nobody else.
-        let (read, write) =
-            unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
+        let (read, write) = io::pipe()?;
         let mut ask = ask_bytes;
         loop {
             let capacity = set_capacity(&write, ask);
@@ -76,21 +74,25 @@ impl SplicePipe {
     /// # Errors
     /// `WouldBlock` if nothing was moved before the socket's send timeout.
     pub fn drain(&self, socket: impl AsFd, bytes: usize, more: bool) -> io::Result<usize> {
-        let (from, to) = (self.read.as_raw_fd(), socket.as_fd().as_raw_fd());
-        let hint = if more { libc::SPLICE_F_MORE } else { 0 };
-        let flags = libc::SPLICE_F_MOVE | hint;
-        let none = std::ptr::null_mut();
-        // SAFETY: both descriptors are open for the call; no offsets are passed.
-        retry_interrupted(|| unsafe { libc::splice(from, none, to, none, bytes, flags) })
+        let mut flags = SpliceFFlags::SPLICE_F_MOVE;
+        flags.set(SpliceFFlags::SPLICE_F_MORE, more);
+        retry(|| splice(&self.read, None, &socket, None, bytes, flags))
     }
 }
 
-fn set_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<usize> {
+/// Repeats a call until it is not interrupted by a signal.
+fn retry(mut call: impl FnMut() -> nix::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(Errno::EINTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+fn set_capacity(pipe: &PipeWriter, bytes: usize) -> io::Result<usize> {
     let ask = bytes.max(page_bytes()) as i32;
-    // SAFETY: the request takes and returns integers.
-    let answer = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, ask) };
-    check_status(answer)?;
-    Ok(answer.unsigned_abs() as usize)
+    Ok(fcntl(pipe, FcntlArg::F_SETPIPE_SZ(ask))?.unsigned_abs() as usize)
 }
 
 /// Sends up to `bytes` of `file`, starting at `offset`.
@@ -98,10 +100,8 @@ fn set_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<usize> {
 /// # Errors
 /// `WouldBlock` if nothing was sent before the socket's send timeout.
 pub fn send_file(socket: impl AsFd, file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
-    let (to, from) = (socket.as_fd().as_raw_fd(), file.as_raw_fd());
     let mut at = offset as i64;
-    // SAFETY: `at` lives for the call; both descriptors are open.
-    retry_interrupted(|| unsafe { libc::sendfile(to, from, &raw mut at, bytes) })
+    retry(|| sendfile(&socket, file, Some(&mut at), bytes))
 }
 
 #[cfg(test)]

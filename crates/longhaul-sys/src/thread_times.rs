@@ -3,7 +3,10 @@
 //! Threads are identified by kernel id, so that one thread can read another's clocks. Readings fail
 //! after the thread has ended.
 
-use crate::syscall::check_status;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::gettid;
 use std::io;
 use std::time::Duration;
 
@@ -14,9 +17,7 @@ pub struct ThreadId(i32);
 impl ThreadId {
     /// Returns the calling thread's id.
     pub fn current() -> ThreadId {
-        // By number, because glibc has the function since 2.30 and packages start on 2.28 (0031).
-        // SAFETY: gettid takes nothing and cannot fail.
-        ThreadId(unsafe { libc::syscall(libc::SYS_gettid) } as libc::pid_t)
+        ThreadId(gettid().as_raw())
     }
 
     /// Returns the id as a number, for use in an atomic.
@@ -34,13 +35,7 @@ impl ThreadId {
         // The kernel's encoding of "scheduler clock of thread t" (posix-timers_types.h:
         // CPUCLOCK_PERTHREAD_MASK 4, CPUCLOCK_SCHED 2), as returned by pthread_getcpuclockid.
         let clock = (!self.0 << 3) | 6;
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: `time` lives for the call; a wrong clock id gives EINVAL.
-        check_status(unsafe { libc::clock_gettime(clock, &raw mut time) })?;
-        Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+        Ok(clock_gettime(ClockId::from_raw(clock))?.into())
     }
 
     /// Returns the time that the thread was runnable without a core (`run_delay` of schedstat).
@@ -66,16 +61,13 @@ pub struct ProcessTimes {
 
 /// Returns the CPU time of this process so far, for all threads together.
 pub fn process_times() -> io::Result<ProcessTimes> {
-    // SAFETY: an all-zero rusage is valid.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` lives for the call.
-    check_status(unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) })?;
-    let time = |value: libc::timeval| {
-        Duration::new(value.tv_sec as u64, 0) + Duration::from_micros(value.tv_usec as u64)
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let time = |value: TimeVal| {
+        Duration::from_secs(value.tv_sec() as u64) + Duration::from_micros(value.tv_usec() as u64)
     };
     Ok(ProcessTimes {
-        user: time(usage.ru_utime),
-        system: time(usage.ru_stime),
+        user: time(usage.user_time()),
+        system: time(usage.system_time()),
     })
 }
 

@@ -3,9 +3,11 @@
 //! Each read or write transfers one IP packet preceded by its 10-byte `virtio_net_hdr`. The device
 //! exists as long as the descriptor. Source: `linux/if_tun.h`, Documentation/networking/tuntap.rst.
 
-use crate::syscall::{check_descriptor, check_status};
+use crate::syscall::check_status;
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
@@ -35,9 +37,12 @@ pub struct TunDevice {
 /// `NotFound` or `PermissionDenied` if `/dev/net/tun` cannot be opened or the namespace is not
 /// ours; `ResourceBusy` if the name is in use.
 pub fn open_tun_device(name: &str) -> io::Result<TunDevice> {
-    let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    // SAFETY: the path is a terminated string.
-    let device = check_descriptor(unsafe { libc::open(c"/dev/net/tun".as_ptr(), flags) })?;
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK);
+    let device = options.open("/dev/net/tun")?;
     let mut request = InterfaceRequest {
         name: [0; libc::IFNAMSIZ],
         flags: (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16,
@@ -57,7 +62,7 @@ pub fn open_tun_device(name: &str) -> io::Result<TunDevice> {
         check_status(unsafe { libc::ioctl(raw, TUNSETOFFLOAD, OFFLOAD_TCP) })?;
     }
     Ok(TunDevice {
-        descriptor: device,
+        descriptor: device.into(),
         udp_offload,
     })
 }

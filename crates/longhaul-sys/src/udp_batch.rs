@@ -6,7 +6,7 @@ mod udp_sendmmsg;
 pub use udp_sendmmsg::{MAX_PER_CALL, send_many};
 
 use crate::memory_region::ReceiveSink;
-use crate::syscall::check_status;
+use crate::sockopt::set_option;
 use crate::tcp_transfer::retry_interrupted;
 use std::io;
 use std::net::SocketAddr;
@@ -25,19 +25,19 @@ const SO_RXQ_OVFL: i32 = 40;
 /// # Errors
 /// Fails on kernels before 4.18, and for sizes beyond the path MTU.
 pub fn set_segment_bytes(socket: impl AsFd, bytes: u16) -> io::Result<()> {
-    set_integer(socket, libc::IPPROTO_UDP, UDP_SEGMENT, i32::from(bytes))
+    set_option(socket, libc::IPPROTO_UDP, UDP_SEGMENT, i32::from(bytes))
 }
 
 /// Reports with each datagram how many the kernel has dropped on this socket for lack of buffer.
 pub fn set_overflow_count(socket: impl AsFd) -> io::Result<()> {
-    enable_option(socket, libc::SOL_SOCKET, SO_RXQ_OVFL)
+    set_option(socket, libc::SOL_SOCKET, SO_RXQ_OVFL, 1_i32)
 }
 
 /// Reports the TTL or hop limit of each received datagram.
 pub fn set_receive_hop_limit(socket: impl AsFd, peer: SocketAddr) -> io::Result<()> {
     match peer {
-        SocketAddr::V4(_) => enable_option(socket, libc::IPPROTO_IP, libc::IP_RECVTTL),
-        SocketAddr::V6(_) => enable_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
+        SocketAddr::V4(_) => set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTTL, 1_i32),
+        SocketAddr::V6(_) => set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1_i32),
     }
 }
 
@@ -55,26 +55,7 @@ pub fn forbid_fragmentation(socket: impl AsFd, peer: SocketAddr) -> io::Result<(
             libc::IPV6_PMTUDISC_PROBE,
         ),
     };
-    set_integer(socket, level, name, value)
-}
-
-fn enable_option(socket: impl AsFd, level: i32, name: i32) -> io::Result<()> {
-    set_integer(socket, level, name, 1)
-}
-
-fn set_integer(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: `value` lives for the call and its size is passed with it.
-    let answer = unsafe {
-        libc::setsockopt(
-            fd,
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<i32>() as u32,
-        )
-    };
-    check_status(answer)
+    set_option(socket, level, name, value)
 }
 
 /// One received datagram.

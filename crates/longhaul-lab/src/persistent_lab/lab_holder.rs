@@ -12,7 +12,7 @@ use longhaul_sys::signal::SignalDescriptor;
 use longhaul_sys::{poll, process_control};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
@@ -24,9 +24,8 @@ pub(super) fn run_holder(
     spec: &PathSpec,
     folder: &LabFolder,
     lay: impl FnOnce() -> Result<GuardedLab, LabError>,
-    answer: OwnedFd,
+    mut answer: io::PipeWriter,
 ) -> ! {
-    let mut answer = File::from(answer);
     let code = match start_holder(spec, folder, lay) {
         Ok((held, state)) => {
             // The requesting process may be gone; the lab exists anyway, as the state file says.

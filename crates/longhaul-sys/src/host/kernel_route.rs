@@ -5,7 +5,7 @@
 //! first of several next hops is returned.
 
 use crate::netlink::netlink_query::{self, NetlinkAnswer, NetlinkQuery};
-use std::ffi::CStr;
+use crate::packet_ring::interface_name;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -116,7 +116,7 @@ fn parse_route(answer: &NetlinkAnswer) -> Option<KernelRoute> {
     let metrics = value(libc::RTA_METRICS).unwrap_or_default();
     let metric = |kind| netlink_query::read_u32(netlink_query::find_attribute(metrics, kind)?, 0);
     Some(KernelRoute {
-        interface: out.or_else(first_of_many).and_then(device_name),
+        interface: out.or_else(first_of_many).and_then(interface_name),
         gateway: value(libc::RTA_GATEWAY).and_then(parse_ip_address),
         source: value(libc::RTA_PREFSRC).and_then(parse_ip_address),
         mtu_bytes: metric(METRIC_MTU),
@@ -133,18 +133,6 @@ fn parse_ip_address(octets: &[u8]) -> Option<IpAddr> {
         return Some(four.into());
     }
     <[u8; 16]>::try_from(octets).ok().map(IpAddr::from)
-}
-
-fn device_name(index: u32) -> Option<String> {
-    let mut name: [libc::c_char; libc::IF_NAMESIZE] = [0; libc::IF_NAMESIZE];
-    // SAFETY: the buffer has the length that the call requires.
-    let answer = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
-    if answer.is_null() {
-        return None;
-    }
-    // SAFETY: on success the buffer holds a terminated string.
-    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
-    Some(name.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -187,7 +175,7 @@ mod tests {
 
     #[test]
     fn an_interface_index_that_nobody_has_has_no_name() {
-        assert_eq!(device_name(1).as_deref(), Some("lo"));
-        assert_eq!(device_name(u32::MAX), None);
+        assert_eq!(interface_name(1).as_deref(), Some("lo"));
+        assert_eq!(interface_name(u32::MAX), None);
     }
 }

@@ -8,51 +8,20 @@
 use super::protocol_counters::KernelCounters;
 use crate::syscall::check_status;
 use longhaul_model::units::Rate;
-use std::ffi::CStr;
+use nix::ifaddrs::getifaddrs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 /// Lists every address of every interface, with the interface's name.
 pub fn list_addresses() -> io::Result<Vec<(String, IpAddr)>> {
-    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: `first` lives for the call, which sets it to a list that is freed below.
-    check_status(unsafe { libc::getifaddrs(&raw mut first) })?;
-    let mut found = Vec::new();
-    let mut next = first;
-    // SAFETY: the list ends with a null pointer and lives until it is freed.
-    while let Some(entry) = unsafe { next.as_ref() } {
-        // SAFETY: the address is null or a whole sockaddr of its family.
-        if let Some(address) = unsafe { ip_of(entry.ifa_addr) } {
-            // SAFETY: the name is a C string of the list.
-            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-            found.push((name.to_string_lossy().into_owned(), address));
-        }
-        next = entry.ifa_next;
-    }
-    // SAFETY: the list came from getifaddrs, and nothing refers to it any more.
-    unsafe { libc::freeifaddrs(first) };
-    Ok(found)
-}
-
-/// # Safety
-/// `address` is null or points to a whole sockaddr of the family that it states.
-unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: by this function's contract.
-    match i32::from(unsafe { address.as_ref() }?.sa_family) {
-        libc::AF_INET => {
-            // SAFETY: the family says that it is a sockaddr_in.
-            let inet = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
-            let bits = u32::from_be(inet.sin_addr.s_addr);
-            Some(Ipv4Addr::from_bits(bits).into())
-        }
-        libc::AF_INET6 => {
-            // SAFETY: the family says that it is a sockaddr_in6.
-            let inet = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
-            Some(Ipv6Addr::from(inet.sin6_addr.s6_addr).into())
-        }
-        _ => None,
-    }
+    let found = getifaddrs()?.filter_map(|entry| {
+        let address = entry.address?;
+        let v4 = address.as_sockaddr_in().map(|it| IpAddr::from(it.ip()));
+        let v6 = address.as_sockaddr_in6().map(|it| IpAddr::from(it.ip()));
+        Some((entry.interface_name, v4.or(v6)?))
+    });
+    Ok(found.collect())
 }
 
 /// Returns the interface used by traffic from `local` to `peer`: the one with `local`, or loopback

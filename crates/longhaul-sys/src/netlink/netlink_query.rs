@@ -4,9 +4,8 @@
 
 use super::{ANSWER_DEADLINE, HEADER_BYTES, NetlinkRequest, NetlinkSocket, read_acknowledgement};
 use crate::poll;
-use crate::syscall::check_count;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 const ANSWER_BYTES: usize = 1 << 16;
@@ -43,10 +42,7 @@ pub(crate) fn run_query(question: &NetlinkQuery<'_>) -> io::Result<Vec<NetlinkAn
     for (kind, value) in question.attributes {
         message.attribute(*kind, value);
     }
-    let bytes = message.finish();
-    let raw = netlink.socket.as_raw_fd();
-    // SAFETY: the message is ours and its length is passed with it.
-    check_count(unsafe { libc::send(raw, bytes.as_ptr().cast(), bytes.len(), 0) })?;
+    netlink.socket.send(&message.finish())?;
     collect_answers(&netlink)
 }
 

@@ -1,11 +1,10 @@
 //! Kernel filters of raw sockets, which drop irrelevant packets before they are queued.
 
 use super::IpFamily;
-use crate::syscall::check_status;
-use socket2::Socket;
+use crate::sockopt::set_option;
+use socket2::{SockFilter, Socket};
 use std::io;
 use std::ops::RangeInclusive;
-use std::os::fd::AsRawFd;
 
 /// `linux/icmp.h`.
 const ICMP_FILTER: i32 = 1;
@@ -22,14 +21,14 @@ pub(super) fn filter_icmp_answers(socket: &Socket, family: IpFamily) -> io::Resu
     match family {
         IpFamily::V4 => {
             let passed = ANSWERS_V4.iter().fold(0_u32, |bits, kind| bits | 1 << kind);
-            set_filter_option(socket, libc::SOL_RAW, ICMP_FILTER, &!passed)
+            set_option(socket, libc::SOL_RAW, ICMP_FILTER, !passed)
         }
         IpFamily::V6 => {
             let mut blocked = [u32::MAX; 8];
             for kind in ANSWERS_V6 {
                 blocked[usize::from(kind / 32)] &= !(1 << (kind % 32));
             }
-            set_filter_option(socket, libc::IPPROTO_ICMPV6, ICMPV6_FILTER, &blocked)
+            set_option(socket, libc::IPPROTO_ICMPV6, ICMPV6_FILTER, blocked)
         }
     }
 }
@@ -43,32 +42,19 @@ pub(super) fn filter_tcp_ports(
 ) -> io::Result<()> {
     // BPF_LDX|BPF_B|BPF_MSH: X = 4 * (packet[0] & 15); BPF_LD|BPF_H|BPF_IND and |BPF_ABS;
     // BPF_JMP|BPF_JGE|BPF_K and |BPF_JGT; BPF_RET|BPF_K (linux/filter.h).
-    let load: &[libc::sock_filter] = match family {
-        IpFamily::V4 => &[bpf_step(0xb1, 0, 0, 0), bpf_step(0x48, 0, 0, 2)],
-        IpFamily::V6 => &[bpf_step(0x28, 0, 0, 2)],
+    let mut program = match family {
+        IpFamily::V4 => vec![bpf_step(0xb1, 0, 0, 0), bpf_step(0x48, 0, 0, 2)],
+        IpFamily::V6 => vec![bpf_step(0x28, 0, 0, 2)],
     };
-    let mut program = load.to_vec();
     program.extend([
         bpf_step(0x35, 0, 2, u32::from(*ports.start())),
         bpf_step(0x25, 1, 0, u32::from(*ports.end())),
         bpf_step(0x06, 0, 0, u32::MAX),
         bpf_step(0x06, 0, 0, 0),
     ]);
-    let attached = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
-    set_filter_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &attached)
+    socket.attach_filter(&program)
 }
 
-const fn bpf_step(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
-    libc::sock_filter { code, jt, jf, k }
-}
-
-fn set_filter_option<T>(socket: &Socket, level: i32, option: i32, value: &T) -> io::Result<()> {
-    let raw = socket.as_raw_fd();
-    let length = size_of::<T>() as libc::socklen_t;
-    let value = std::ptr::from_ref(value).cast();
-    // SAFETY: `value` (and a program that it points to) lives for the call; its length is passed.
-    check_status(unsafe { libc::setsockopt(raw, level, option, value, length) })
+const fn bpf_step(code: u16, jt: u8, jf: u8, k: u32) -> SockFilter {
+    SockFilter::new(code, jt, jf, k)
 }
