@@ -102,11 +102,9 @@ fn replace_addresses(copy: &mut [u8], layout: &IpLayout, mask: &mut AddressMask)
     if let Some(place) = copy.get_mut(at..at + both.len()) {
         place.copy_from_slice(&both);
     }
-    if layout.source.is_ipv4() {
-        if let Ok(header) = Ipv4HeaderSlice::from_slice(copy) {
-            let sum = header.to_header().calc_header_checksum();
-            copy[10..12].copy_from_slice(&sum.to_be_bytes());
-        }
+    if let Ok(header) = Ipv4HeaderSlice::from_slice(copy) {
+        let sum = header.to_header().calc_header_checksum();
+        copy[10..12].copy_from_slice(&sum.to_be_bytes());
     }
 }
 

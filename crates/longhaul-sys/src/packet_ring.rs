@@ -48,6 +48,7 @@ pub struct BpfInstruction {
 
 /// `struct tpacket_req3`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct RingRequest {
     block_bytes: u32,
     blocks: u32,

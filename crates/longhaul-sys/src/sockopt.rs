@@ -17,7 +17,12 @@ impl OptionValue for i32 {}
 impl OptionValue for u64 {}
 
 /// Sets an option that is an integer, or a structure in the kernel's layout.
-pub(crate) fn set_option<T>(socket: impl AsFd, level: i32, name: i32, value: T) -> io::Result<()> {
+pub(crate) fn set_option<T: Copy>(
+    socket: impl AsFd,
+    level: i32,
+    name: i32,
+    value: T,
+) -> io::Result<()> {
     let (fd, length) = (
         socket.as_fd().as_raw_fd(),
         size_of::<T>() as libc::socklen_t,
