@@ -66,10 +66,6 @@ pub fn run_all(longhaul: &Path, only: &str, jobs: Option<u64>) -> Result<BenchOu
 /// possible.
 pub fn list_peers(longhaul: &Path, install: bool) -> Result<Vec<InteropPeer>, String> {
     let mut all = vec![InteropPeer::longhaul(longhaul)?];
-    match InteropPeer::personality(longhaul) {
-        Ok(peer) => all.push(peer),
-        Err(why) => eprintln!("longhaul iperf3 is left out: {why}"),
-    }
     all.extend(InteropPeer::foreign(install)?);
     Ok(all)
 }
@@ -88,18 +84,13 @@ impl PairOnPath {
         format!("{client} -> {server}, {} ms", self.delay.0)
     }
 
-    fn has_iperf3_personality(&self) -> bool {
-        self.client.is_personality() || self.server.is_personality()
-    }
-
     pub fn has_longhaul(&self) -> bool {
         self.client.is_longhaul() || self.server.is_longhaul()
     }
 }
 
 /// Returns every pair with longhaul on every path, and for comparison, on one path, the pairs of
-/// others with Debian's iperf3. The iperf3 personality shares both roles' code with longhaul, so it
-/// is paired only with Debian's.
+/// others with Debian's iperf3.
 pub fn list_pairs(peers: &[InteropPeer]) -> Vec<PairOnPath> {
     let mut all = Vec::new();
     for delay in DELAYS {
@@ -115,12 +106,7 @@ pub fn list_pairs(peers: &[InteropPeer]) -> Vec<PairOnPath> {
         let has_debians = unit.client.is_debian_iperf3() || unit.server.is_debian_iperf3();
         has_debians && unit.delay == COMPARED_DELAY
     };
-    all.retain(
-        |unit| match (unit.has_iperf3_personality(), unit.has_longhaul()) {
-            (true, _) => unit.client.is_debian_iperf3() || unit.server.is_debian_iperf3(),
-            (false, own) => own || is_compared(unit),
-        },
-    );
+    all.retain(|unit| unit.has_longhaul() || is_compared(unit));
     // Longest first, so that no path ends up alone with a long unit.
     all.sort_by_key(|unit| std::cmp::Reverse((unit.has_longhaul(), unit.delay.0)));
     all

@@ -3,14 +3,14 @@
 use super::count_check::UncountedBytes;
 use super::option_rows::OptionRow;
 use crate::iperf3_peers;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use xtask::program_runner;
 
 /// The version of Debian 12 and CI.
 const DEBIAN_IPERF3: &str = "iperf3 3.12";
-const PERSONALITY: &str = "longhaul iperf3";
+const LONGHAUL: &str = "longhaul";
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// A program that speaks iperf3's protocol.
@@ -25,10 +25,8 @@ pub struct InteropPeer {
 
 #[derive(Debug, Clone)]
 enum PeerKind {
-    /// iperf3's own options and JSON; the command that runs it as iperf3.
+    /// iperf3's own options and JSON; the words that start it.
     Iperf3(Vec<String>),
-    /// `longhaul test --iperf3` and `longhaul serve`.
-    Longhaul(PathBuf),
     /// Four options, ten seconds, text.
     Uiperf3(Vec<String>),
 }
@@ -58,20 +56,14 @@ impl InteropPeer {
         })
     }
 
-    /// longhaul with its own options.
+    /// `longhaul iperf3`.
     pub fn longhaul(program: &Path) -> Result<InteropPeer, String> {
-        let words = [program.to_string_lossy().into_owned()];
-        Ok(InteropPeer {
-            name: "longhaul".to_owned(),
-            version: read_version(&words)?,
-            kind: PeerKind::Longhaul(program.to_owned()),
-        })
-    }
-
-    /// `longhaul iperf3`, which takes iperf3's options.
-    pub fn personality(program: &Path) -> Result<InteropPeer, String> {
         let program = program.to_string_lossy().into_owned();
-        InteropPeer::iperf3(PERSONALITY, vec![program, "iperf3".to_owned()])
+        Ok(InteropPeer {
+            name: LONGHAUL.to_owned(),
+            version: read_version(std::slice::from_ref(&program))?,
+            kind: PeerKind::Iperf3(vec![program, "iperf3".to_owned()]),
+        })
     }
 
     fn uiperf3(words: Vec<String>) -> InteropPeer {
@@ -106,18 +98,14 @@ impl InteropPeer {
         self.name == DEBIAN_IPERF3
     }
 
-    pub fn is_personality(&self) -> bool {
-        self.name == PERSONALITY
-    }
-
     pub fn is_longhaul(&self) -> bool {
-        self.name.starts_with("longhaul")
+        self.name == LONGHAUL
     }
 
     pub fn count_format(&self) -> CountFormat {
         match self.kind {
             PeerKind::Uiperf3(_) => CountFormat::UiperfText,
-            PeerKind::Iperf3(_) | PeerKind::Longhaul(_) => CountFormat::Json,
+            PeerKind::Iperf3(_) => CountFormat::Json,
         }
     }
 
@@ -125,12 +113,6 @@ impl InteropPeer {
     pub fn server_command(&self) -> Vec<String> {
         match &self.kind {
             PeerKind::Iperf3(words) | PeerKind::Uiperf3(words) => append_words(words, &["-s"]),
-            PeerKind::Longhaul(program) => {
-                let options = "serve --anonymous --anonymous-runs 8 --anonymous-streams 128 \
-                               --anonymous-time 60s";
-                let words: Vec<&str> = options.split_whitespace().collect();
-                append_words(&[program.to_string_lossy().into_owned()], &words)
-            }
         }
     }
 
@@ -144,17 +126,13 @@ impl InteropPeer {
             {
                 None
             }
+            PeerKind::Iperf3(_) if self.is_longhaul() && !longhaul_supports(row) => None,
             PeerKind::Iperf3(words) => {
                 let mut words = append_words(words, &["-c", host, "-J"]);
+                if self.is_longhaul() {
+                    words.extend(["--no-save", "--quiet"].map(str::to_owned));
+                }
                 words.extend(row.words().map(str::to_owned));
-                Some(words)
-            }
-            PeerKind::Longhaul(program) => {
-                let options = "--iperf3 --format iperf3 --no-save --quiet";
-                let mut words =
-                    append_words(&[program.to_string_lossy().into_owned()], &["test", host]);
-                words.extend(options.split(' ').map(str::to_owned));
-                words.extend(longhaul_options(row)?);
                 Some(words)
             }
             PeerKind::Uiperf3(words) => {
@@ -199,7 +177,7 @@ impl InteropPeer {
                 sent: block,
                 received: block,
             },
-            _ => nothing,
+            PeerKind::Iperf3(_) => nothing,
         }
     }
 
@@ -226,35 +204,17 @@ fn is_limited_by_amount(row: OptionRow) -> bool {
     row.has("-n") || row.has("-k")
 }
 
-/// Returns the row as options of `longhaul test`; `None` if one has no counterpart.
-fn longhaul_options(row: OptionRow) -> Option<Vec<String>> {
-    let mut words = row.words();
-    let mut own = Vec::new();
-    while let Some(word) = words.next() {
-        match word {
-            "-T"
-            | "--extra-data"
-            | "--get-server-output"
-            | "--repeating-payload"
-            | "--udp-counters-64bit" => return None,
-            "-A" => own.extend(["-A".to_owned(), words.next()?.replace(',', "/")]),
-            "-b" if row.text.contains("M/") => return None,
-            // iperf3's rate is per stream, longhaul's is the total.
-            "-b" => own.extend(["-b".to_owned(), multiply_rate(words.next()?, row)?]),
-            "-S" => {
-                let dscp = words.next()?.parse::<u8>().ok()? >> 2;
-                own.extend(["--dscp".to_owned(), dscp.to_string()]);
-            }
-            word => own.push(word.to_owned()),
-        }
-    }
-    Some(own)
-}
-
-fn multiply_rate(each: &str, row: OptionRow) -> Option<String> {
-    let streams: u32 = row.value("-P").map_or(Some(1), |text| text.parse().ok())?;
-    let megabits: u32 = each.strip_suffix('M')?.parse().ok()?;
-    Some(format!("{}M", megabits * streams))
+/// Reports whether `longhaul iperf3` supports the options of `row`.
+fn longhaul_supports(row: OptionRow) -> bool {
+    let beyond = [
+        "-T",
+        "--extra-data",
+        "--get-server-output",
+        "--repeating-payload",
+        "--udp-counters-64bit",
+    ];
+    // It sends evenly, without bursts.
+    !beyond.iter().any(|option| row.has(option)) && !row.text.contains("M/")
 }
 
 /// Returns the options of its four kinds of test; one row uses each of them.

@@ -233,20 +233,10 @@ fn samples_and_intervals_come_as_often_as_requested() {
         let count = samples.as_array().map_or(0, Vec::len);
         assert!((10..=110).contains(&count), "{end}: {count} samples");
     }
-    let longhaul = lab.program();
-    let words = [
-        "iperf3",
-        "-c",
-        "far",
-        "--json-stream",
-        "-i",
-        "0.5",
-        "-t",
-        "1",
-    ];
-    let stream = lab.near(&[&[longhaul.as_str()], &words[..]].concat());
-    let intervals = stream.matches(r#""event":"interval""#).count();
-    assert_eq!(intervals, 2, "{stream}");
+    let options = "iperf3 -c far -J --no-save -i 0.5 -t 1";
+    let report = near(&lab, &options.split(' ').collect::<Vec<_>>());
+    let intervals = report["intervals"].as_array().map(Vec::len);
+    assert_eq!(intervals, Some(2), "{report}");
 }
 
 fn a_requested_window_is_kept_on_the_wire_of_iperf3() {

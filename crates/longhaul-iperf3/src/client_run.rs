@@ -1,12 +1,11 @@
 //! A run against an iperf3 server, as its client.
 //!
 //! - [`ClientProtocol`]: the protocol, without sockets or clocks
-//! - [`run`]: a run on real connections with our engine; [`run_observed`]: reports each interval
-//! - [`Iperf3TestOptions`]: options beyond the plan; [`LoginCredentials`]: authentication
+//! - [`run`]: a run on real connections with our engine
+//! - [`LoginCredentials`] authenticates the client
 //! - [`ClientTestEnd`]: the end of a test, with advice
 
 mod client_driver;
-mod client_observer;
 mod client_protocol;
 mod client_streams;
 mod client_test_end;
@@ -15,11 +14,7 @@ mod joined_results;
 mod login;
 mod plan_to_parameters;
 mod run_error;
-mod test_options;
 
-pub use client_observer::{
-    ClientObserverConfig, ClientTestObserver, CountedTotals, TestControlInfo,
-};
 pub use client_protocol::{
     ClientAction, ClientInput, ClientProtocol, ClientStep, RESULTS_TIMEOUT, SILENCE_TIMEOUT,
     STEP_TIMEOUT,
@@ -27,15 +22,13 @@ pub use client_protocol::{
 pub use client_test_end::ClientTestEnd;
 pub use login::{LoginCredentials, LoginError, TokenPadding};
 pub use run_error::Iperf3RunError;
-pub use test_options::Iperf3TestOptions;
 
 use super::iperf3_messages::{TestCookie, TestParameters, TestResults};
-use super::sender_observation;
 use client_driver::ClientDriver;
 use client_transfer::{ClientTransfer, fill_in_sizes};
 use joined_results::JoinContext;
 use longhaul_model::report::v1::RunParty;
-use longhaul_model::report::v1::plan::{RunTransport, ThroughputPlan};
+use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_probe::plan_limits::{MAX_STREAMS, check_plan};
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
@@ -65,7 +58,7 @@ const MIN_HANGUP_RETRY: Duration = Duration::from_secs(1);
 pub fn run(
     target: &TargetHost,
     plan: &ThroughputPlan,
-    wish: &Iperf3TestOptions<'_>,
+    login: Option<&LoginCredentials>,
     patience: Duration,
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, Iperf3RunError> {
@@ -73,7 +66,7 @@ pub fn run(
     plan_to_parameters::check_iperf3_plan(plan)?;
     let (began, mut patience) = (Instant::now(), patience);
     loop {
-        let done = try_run(target, plan, wish, watch);
+        let done = try_run(target, plan, login, watch);
         if done.as_ref().is_err_and(server_hung_up) {
             patience = patience.max(MIN_HANGUP_RETRY);
         }
@@ -86,79 +79,14 @@ pub fn run(
     }
 }
 
-/// The results of a test with an observer.
-#[derive(Debug, Clone, Default)]
-pub struct ObservedResults {
-    /// This end's counts; `None` if no payload flowed.
-    pub counted: Option<CountedTotals>,
-    /// The results sent to the server, including CPU use and congestion control.
-    pub own: Option<TestResults>,
-    /// The server's results.
-    pub peer: Option<TestResults>,
-    /// The paragraphs that explain what limited the run, if this end sent over TCP.
-    pub verdict: Vec<String>,
-}
-
-/// Performs one run with an observer. Its results are not archived.
-///
-/// Blocks for the whole run; every wait has a deadline.
-///
-/// # Errors
-/// See [`run`]; the counts until then are returned with the error.
-pub fn run_observed(
-    target: &TargetHost,
-    plan: &ThroughputPlan,
-    wish: &Iperf3TestOptions<'_>,
-    following: ClientObserverConfig<'_>,
-) -> (ObservedResults, Result<(), Iperf3RunError>) {
-    let mut followed = ObservedResults::default();
-    let done = check_plan(plan, MAX_STREAMS)
-        .and_then(|()| plan_to_parameters::check_iperf3_plan(plan))
-        .map_err(Iperf3RunError::from)
-        .and_then(|()| run_with_observer(target, plan, wish, (following, &mut followed)));
-    (followed, done)
-}
-
-fn run_with_observer(
-    target: &TargetHost,
-    plan: &ThroughputPlan,
-    wish: &Iperf3TestOptions<'_>,
-    (following, followed): (ClientObserverConfig<'_>, &mut ObservedResults),
-) -> Result<(), Iperf3RunError> {
-    let begun = ConnectedTest::new(target, plan, wish)?;
-    following.observer.connected(&begun.about);
-    let mut nobody = |_: &ThroughputProgress| {};
-    let following = ClientObserverConfig {
-        observer: &mut *following.observer,
-        interval: following.interval,
-    };
-    let omit = Duration::from_secs(u64::from(wish.omit_seconds.unwrap_or(0)));
-    let mut course = begun.new_transfer(target, &mut nobody);
-    course.set_observer(following, omit);
-    let (closed, mut client) = begun.new_driver(target, wish, &mut course)?.run();
-    followed.counted = course.take_counted();
-    followed.own = course.sent_results.take();
-    followed.peer = client.take_results();
-    let sender = course.collected.sender.as_ref();
-    if let Some(sender) = sender.filter(|_| plan.transport == RunTransport::Tcp) {
-        followed.verdict = sender_observation::explain_limits(plan, sender, course.idle_rtt);
-    }
-    match closed {
-        ClientTestEnd::Finished => Ok(()),
-        closed => Err(Iperf3RunError::Test {
-            address: begun.address,
-            closed,
-        }),
-    }
-}
-
 /// A test whose control connection is open.
 struct ConnectedTest {
     started_at: SystemTime,
     epoch: Instant,
     address: SocketAddr,
     control: TcpStream,
-    about: TestControlInfo,
+    local: Option<SocketAddr>,
+    cookie: TestCookie,
     parameters: TestParameters,
     effective_plan: ThroughputPlan,
 }
@@ -167,7 +95,7 @@ impl ConnectedTest {
     fn new(
         target: &TargetHost,
         plan: &ThroughputPlan,
-        wish: &Iperf3TestOptions<'_>,
+        login: Option<&LoginCredentials>,
     ) -> Result<ConnectedTest, Iperf3RunError> {
         let (started_at, epoch) = (SystemTime::now(), Instant::now());
         let address = throughput::resolve_target(target)?;
@@ -178,8 +106,7 @@ impl ConnectedTest {
         })?;
         let datagram_bytes = choose_datagram_bytes(plan, &control);
         let mut parameters = plan_to_parameters::build_parameters(plan, datagram_bytes);
-        wish.add_to_parameters(&mut parameters);
-        if let Some(login) = wish.login {
+        if let Some(login) = login {
             let token = login
                 .make_token(started_at)
                 .map_err(|error| ProbeError::Local {
@@ -188,18 +115,12 @@ impl ConnectedTest {
                 })?;
             parameters.authtoken = Some(token);
         }
-        let info = tcp_info::read_tcp_info(&control).ok();
         Ok(ConnectedTest {
             started_at,
             epoch,
             address,
-            about: TestControlInfo {
-                cookie,
-                local: control.local_addr().ok(),
-                peer: address,
-                mss_bytes: info.map(|info| info.send_mss_bytes),
-                datagram_bytes,
-            },
+            local: control.local_addr().ok(),
+            cookie,
             control,
             parameters,
             effective_plan: fill_in_sizes(plan, datagram_bytes),
@@ -211,18 +132,17 @@ impl ConnectedTest {
         target: &'a TargetHost,
         watch: &'a mut dyn FnMut(&ThroughputProgress),
     ) -> ClientTransfer<'a> {
-        let ends = (self.about.local, self.address);
+        let ends = (self.local, self.address);
         ClientTransfer::new(target, &self.effective_plan, ends, self.epoch, watch)
     }
 
     fn new_driver<'a, 'w>(
         &self,
         target: &TargetHost,
-        wish: &Iperf3TestOptions<'a>,
         course: &'a mut ClientTransfer<'w>,
     ) -> Result<ClientDriver<'a, 'w>, Iperf3RunError> {
         let greeting = self.epoch.elapsed() + target.connect_timeout;
-        let client = ClientProtocol::new(self.about.cookie, self.parameters.clone(), greeting);
+        let client = ClientProtocol::new(self.cookie, self.parameters.clone(), greeting);
         let control = self
             .control
             .try_clone()
@@ -232,11 +152,10 @@ impl ConnectedTest {
             })?;
         Ok(ClientDriver {
             control,
-            client: client.with_silence_timeout(wish.silence.unwrap_or(SILENCE_TIMEOUT)),
-            cookie: self.about.cookie,
+            client,
+            cookie: self.cookie,
             transfer: course,
             epoch: self.epoch,
-            stop: wish.stop,
         })
     }
 }
@@ -273,13 +192,13 @@ fn server_hung_up(error: &Iperf3RunError) -> bool {
 fn try_run(
     target: &TargetHost,
     plan: &ThroughputPlan,
-    wish: &Iperf3TestOptions<'_>,
+    login: Option<&LoginCredentials>,
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, Iperf3RunError> {
-    let begun = ConnectedTest::new(target, plan, wish)?;
-    let (address, local) = (begun.address, begun.about.local);
+    let begun = ConnectedTest::new(target, plan, login)?;
+    let (address, local) = (begun.address, begun.local);
     let mut course = begun.new_transfer(target, watch);
-    let (closed, mut client) = begun.new_driver(target, wish, &mut course)?.run();
+    let (closed, mut client) = begun.new_driver(target, &mut course)?.run();
     let failed = |closed| Iperf3RunError::Test { address, closed };
     if closed != ClientTestEnd::Finished {
         return Err(failed(closed));

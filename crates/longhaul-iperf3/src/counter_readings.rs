@@ -1,12 +1,8 @@
-//! The streams' counters of this end, read every second.
+//! The streams' counters of this end, and the counted part of a test.
 
 use longhaul_model::report::v1::observation::UdpCounts;
 use longhaul_probe::engine::EndRun;
 use std::time::Duration;
-
-/// The maximum number of readings; beyond it, every other one is removed.
-const MAX_READINGS: usize = 240;
-const FIRST_SPACING: Duration = Duration::from_secs(1);
 
 /// A reading of all streams; those on which this end receives come first.
 #[derive(Debug, Clone, Default)]
@@ -38,84 +34,59 @@ impl CounterReading {
     pub fn total_bytes(&self) -> u64 {
         self.bytes.iter().sum()
     }
+
+    /// Returns the bytes of the stream with this index; 0 before the first reading.
+    fn stream_bytes(&self, row: usize) -> u64 {
+        self.bytes.get(row).copied().unwrap_or(0)
+    }
+
+    /// Returns the datagrams of the stream with this index.
+    pub fn stream_datagrams(&self, row: usize) -> UdpCounts {
+        self.datagrams.get(row).copied().unwrap_or_default()
+    }
 }
 
-/// The readings of one test.
+/// The counted part of a test, from the end of the omitted time to the last byte.
 #[derive(Debug)]
-pub(crate) struct CounterReadings {
-    /// The end of the omitted part.
-    omit: Duration,
-    spacing: Duration,
-    /// The reading at the end of the omitted part.
-    pub begin: Option<CounterReading>,
-    pub readings: Vec<CounterReading>,
+pub(crate) struct CountedSpan {
+    pub begin: CounterReading,
+    pub end: CounterReading,
+    /// The end of the omitted time, until a reading at it has been taken.
+    pub due: Option<Duration>,
 }
 
-impl CounterReadings {
-    pub fn new(omit: Duration) -> CounterReadings {
-        CounterReadings {
-            omit,
-            spacing: FIRST_SPACING,
-            begin: None,
-            readings: Vec::new(),
+impl CountedSpan {
+    pub fn new(omit: Duration) -> CountedSpan {
+        CountedSpan {
+            begin: CounterReading::default(),
+            end: CounterReading::default(),
+            due: Some(omit).filter(|omit| !omit.is_zero()),
         }
     }
 
-    /// Returns the time of the next reading.
-    pub fn due(&self) -> Duration {
-        let Some(begin) = &self.begin else {
-            return self.omit;
-        };
-        self.readings.last().map_or(begin.at, |last| last.at) + self.spacing
-    }
-
-    /// Stores `reading` if one is due.
+    /// Begins counting at the first reading after the omitted time.
     pub fn record(&mut self, reading: &CounterReading) {
-        if reading.at < self.due() {
-            return;
-        }
-        if self.begin.is_none() {
-            self.begin = Some(self.first_counted(reading));
-            return;
-        }
-        self.readings.push(reading.clone());
-        if self.readings.len() > MAX_READINGS {
-            let mut odd = false;
-            self.readings.retain(|_| {
-                odd = !odd;
-                !odd
-            });
-            self.spacing *= 2;
+        if self.due.is_some_and(|due| reading.at >= due) {
+            self.due = None;
+            self.begin = reading.clone();
         }
     }
 
-    /// Returns the reading at which counting begins, given the first one at hand.
-    fn first_counted(&self, reading: &CounterReading) -> CounterReading {
-        if self.omit.is_zero() {
-            return zero_reading(reading);
-        }
-        reading.clone()
-    }
-
-    /// Stores the last reading, due or not.
+    /// Ends counting. A test that ends in its omitted time counts nothing.
     pub fn finish(&mut self, reading: CounterReading) {
-        if self.begin.is_none() {
-            // There was no earlier reading; a test that ends in its omitted time counts nothing.
-            self.begin = Some(self.first_counted(&reading));
+        if self.due.take().is_some() {
+            self.begin = reading.clone();
         }
-        // A remainder that is too short is merged with the reading before it.
-        let least = reading.at.saturating_sub(self.spacing / 4);
-        self.readings.retain(|kept| kept.at < least);
-        self.readings.push(reading);
+        self.end = reading;
     }
-}
 
-/// Returns zero counters for the streams of `like`.
-fn zero_reading(like: &CounterReading) -> CounterReading {
-    CounterReading {
-        at: Duration::ZERO,
-        bytes: vec![0; like.bytes.len()],
-        datagrams: vec![UdpCounts::default(); like.datagrams.len()],
+    pub fn duration(&self) -> Duration {
+        self.end.at.saturating_sub(self.begin.at)
+    }
+
+    pub fn counted_bytes(&self, row: usize) -> u64 {
+        let end = self.end.stream_bytes(row);
+        end.saturating_sub(self.begin.stream_bytes(row))
     }
 }
 
@@ -132,34 +103,24 @@ mod tests {
     }
 
     #[test]
-    fn a_long_test_keeps_few_readings_and_the_last_one() {
-        let mut course = CounterReadings::new(Duration::ZERO);
-        for second in 0..5000 {
-            course.record(&reading(second * 1000));
-        }
-        course.finish(reading(5_000_000));
-        assert!(course.readings.len() <= MAX_READINGS + 1);
-        let times: Vec<_> = course.readings.iter().map(|kept| kept.at).collect();
-        assert!(times.is_sorted());
-        assert_eq!(times.last(), Some(&Duration::from_secs(5000)));
+    fn a_test_that_ends_before_the_first_reading_counts_completely() {
+        let mut span = CountedSpan::new(Duration::ZERO);
+        span.finish(reading(3));
+        assert_eq!(span.counted_bytes(0), 30);
+        assert_eq!(span.duration(), Duration::from_millis(3));
     }
 
     #[test]
-    fn a_test_that_is_over_before_anybody_looked_counts_whole() {
-        let mut course = CounterReadings::new(Duration::ZERO);
-        course.finish(reading(3));
-        assert_eq!(course.begin.expect("from nothing").bytes, [0]);
-        assert_eq!(course.readings[0].bytes, [30]);
-    }
-
-    #[test]
-    fn what_is_omitted_is_where_counting_begins() {
-        let mut course = CounterReadings::new(Duration::from_secs(1));
-        course.record(&reading(900));
-        assert!(course.begin.is_none());
-        course.record(&reading(1010));
-        course.finish(reading(2010));
-        assert_eq!(course.begin.expect("begun").bytes, [10_100]);
-        assert_eq!(course.readings.len(), 1);
+    fn counting_begins_after_the_omitted_time() {
+        let mut span = CountedSpan::new(Duration::from_secs(1));
+        span.record(&reading(900));
+        assert!(span.due.is_some());
+        span.record(&reading(1010));
+        span.record(&reading(1900));
+        span.finish(reading(2010));
+        assert_eq!(span.counted_bytes(0), 10_000);
+        let mut span = CountedSpan::new(Duration::from_secs(1));
+        span.finish(reading(900));
+        assert_eq!(span.counted_bytes(0), 0);
     }
 }

@@ -1,14 +1,9 @@
 //! iperf3 clients on the server's port: a connection with a known cookie joins its test, one with a
 //! new cookie begins a test.
 
-pub(crate) mod interval_tracker;
-mod iperf3_limits;
 mod iperf3_session;
-pub(crate) mod iperf3_streams;
-pub mod server_observer;
+mod iperf3_streams;
 mod test_registry;
-
-pub use iperf3_limits::{Iperf3Limits, RateLimit};
 
 use crate::AuthorizedUsers;
 use crate::iperf3_messages::{COOKIE_BYTES, TestCookie, TestState, UdpGreeting};
@@ -16,11 +11,8 @@ use iperf3_session::Iperf3Session;
 use longhaul_probe::measurement_server::{
     NewConnection, ProtocolHandler, ServeEvent, ServerContext, read_until,
 };
-use server_observer::ServerTestObserver;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
 use test_registry::TestRegistry;
 
 /// The options for iperf3 clients.
@@ -28,20 +20,6 @@ use test_registry::TestRegistry;
 pub struct Iperf3Options {
     /// The authorised users; `None` treats every client as anonymous.
     pub users: Option<AuthorizedUsers>,
-    /// Send the server output as JSON instead of text.
-    pub json_output: bool,
-    pub limits: Iperf3Limits,
-    /// The core on which streams run; `None` for any.
-    pub core: Option<u16>,
-    pub observer: Option<ServerObserverConfig>,
-}
-
-/// An observer of every test.
-#[derive(Debug, Clone)]
-pub struct ServerObserverConfig {
-    pub observer: Arc<dyn ServerTestObserver>,
-    /// The length of an interval; `None` for one interval per test.
-    pub interval: Option<Duration>,
 }
 
 /// Serves iperf3 clients on the port of a measurement server.

@@ -7,7 +7,6 @@
 //! - [`server_protocol`]: the server's part of a test as a state machine
 //! - [`test_to_plan`]: converts an iperf3 test to a plan
 //! - [`sender_observation`]: an observation from the data of one end
-//! - [`text_output`]: iperf3's text output
 //! - [`users`]: authentication of users
 //!
 //! docs/iperf3.md describes what is supported, and docs/decisions/0026 gives the reasons.
@@ -23,15 +22,9 @@ pub(crate) mod server_output;
 pub mod server_protocol;
 pub(crate) mod server_results;
 mod test_to_plan;
-pub mod text_output;
 pub mod users;
 
-pub use iperf3_service::{
-    Iperf3Handler, Iperf3Limits, Iperf3Options, RateLimit, ServerObserverConfig,
-};
+pub use iperf3_service::{Iperf3Handler, Iperf3Options};
 pub use test_to_plan::convert_test;
 pub(crate) use test_to_plan::map_anonymous_limit;
 pub use users::AuthorizedUsers;
-
-/// The iperf3 release whose text and options are reproduced.
-pub const RELEASE: &str = "3.12";

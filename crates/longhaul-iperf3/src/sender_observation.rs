@@ -5,20 +5,15 @@
 //! readings are absent. Wrong when: bytes are acknowledged but never read (a slow reader appears as
 //! a small window).
 
-use longhaul_analysis::throughput::{conclude_throughput, format_verdict};
 use longhaul_model::report::v1::observation::{
     BothEnds, EndObservation, ObservedStream, StreamEnd, StreamSample, ThroughputObservation,
 };
-use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_probe::engine::EngineResult;
+use longhaul_probe::throughput::payload_duration_us;
 use std::time::Duration;
 
-/// Returns the observation from a sender's data alone.
-pub fn observe_sender(
-    forward: bool,
-    own: &EngineResult,
-    idle_rtt: Option<Duration>,
-) -> ThroughputObservation {
+/// Returns the observation of a server's sender, from its data alone.
+pub fn observe_sender(own: &EngineResult, idle_rtt: Option<Duration>) -> ThroughputObservation {
     let streams = own.streams.iter().enumerate();
     let streams: Vec<ObservedStream> = streams
         .map(|(index, sender)| ObservedStream {
@@ -31,43 +26,18 @@ pub fn observe_sender(
         bytes: streams.iter().map(|stream| stream.receiver.bytes).sum(),
         ..EndObservation::default()
     };
-    build_observation(forward, streams, own.end.clone(), receiver, idle_rtt)
-}
-
-/// Returns the paragraphs that explain what limited this end's sender.
-pub(crate) fn explain_limits(
-    plan: &ThroughputPlan,
-    own: &EngineResult,
-    idle_rtt: Option<Duration>,
-) -> Vec<String> {
-    let conclusion = conclude_throughput(plan, &observe_sender(true, own, idle_rtt));
-    let findings = conclusion.findings.iter();
-    std::iter::once(format_verdict(&conclusion.analysis))
-        .chain(findings.map(|finding| finding.summary.clone()))
-        .collect()
-}
-
-fn build_observation(
-    forward: bool,
-    streams: Vec<ObservedStream>,
-    sender: EndObservation,
-    receiver: EndObservation,
-    idle_rtt: Option<Duration>,
-) -> ThroughputObservation {
-    let span = |of: fn(&StreamEnd) -> u64| streams.iter().map(move |s| of(&s.receiver));
-    let from = span(|end| end.started_us).min().unwrap_or(0);
-    let to = span(|end| end.started_us + end.duration_us)
-        .max()
-        .unwrap_or(0);
     ThroughputObservation {
-        forward,
-        elapsed_us: to.saturating_sub(from),
+        forward: false,
+        elapsed_us: payload_duration_us(&streams),
         idle_rtt_us: idle_rtt.map(|rtt| rtt.as_micros() as u64),
         clock_error_us: None,
         same_host: false,
         same_boot: None,
         streams,
-        ends: BothEnds { sender, receiver },
+        ends: BothEnds {
+            sender: own.end.clone(),
+            receiver,
+        },
         reverse: None,
     }
 }

@@ -150,7 +150,6 @@ pub struct ServerProtocol {
     /// The deadline of the whole test, set when payload starts.
     end: Option<Duration>,
     max_duration: Duration,
-    silence: Duration,
     most_bytes: Option<u64>,
     moved: u64,
     limit: Option<(TestLimit, u32)>,
@@ -167,7 +166,6 @@ impl ServerProtocol {
             deadline: None,
             end: None,
             max_duration: longest,
-            silence: SILENCE_TIMEOUT,
             most_bytes,
             moved: 0,
             limit: None,
@@ -175,12 +173,6 @@ impl ServerProtocol {
             buffer: Vec::new(),
             actions: Vec::new(),
         }
-    }
-
-    /// Sets the timeout without payload, instead of [`SILENCE_TIMEOUT`].
-    #[must_use]
-    pub fn with_silence_timeout(self, silence: Duration) -> ServerProtocol {
-        ServerProtocol { silence, ..self }
     }
 
     pub fn step(&self) -> ServerStep {
@@ -281,12 +273,12 @@ impl ServerProtocol {
             TestState::TestStart.byte(),
             TestState::TestRunning.byte(),
         ]));
-        self.enter(ServerStep::Running, now + self.silence);
+        self.enter(ServerStep::Running, now + SILENCE_TIMEOUT);
     }
 
     fn on_moved(&mut self, now: Duration, bytes: u64) {
         if bytes > self.moved && self.step == ServerStep::Running {
-            self.deadline = Some(now + self.silence);
+            self.deadline = Some(now + SILENCE_TIMEOUT);
         }
         self.moved = bytes;
         if self.most_bytes.is_some_and(|most| bytes > most) {

@@ -1,13 +1,12 @@
 //! Builds this end's results in iperf3's format.
 
-use super::counter_readings::{CounterReading, CounterReadings};
+use super::counter_readings::{CountedSpan, CounterReading};
 use super::iperf3_messages::{
     RequestedTest, StreamResults, TestDirection, TestResults, TestTransport, stream_id,
 };
 use longhaul_model::report::v1::observation::{StreamEnd, StreamSample, UdpCounts};
 use longhaul_probe::engine::EngineResult;
 use longhaul_probe::session_driver::SessionResults;
-use std::time::Duration;
 
 /// A stream and its position among all streams of the test.
 pub(crate) struct StreamPosition<'a> {
@@ -55,15 +54,14 @@ fn streams_of(end: Option<&EngineResult>) -> &[StreamEnd] {
 pub(crate) fn build_results(
     test: &RequestedTest,
     collected: &SessionResults,
-    course: &CounterReadings,
+    span: &CountedSpan,
 ) -> TestResults {
-    let span = CountedSpan::of(course);
-    let (user, system) = calculate_cpu_percent(collected, &span);
+    let (user, system) = calculate_cpu_percent(collected, span);
     let sends = test.direction != TestDirection::Forward;
     let streams = list_streams(test, collected);
     let streams = streams
         .iter()
-        .map(|place| build_stream_results(test, place, &span));
+        .map(|place| build_stream_results(test, place, span));
     TestResults {
         cpu_util_total: user + system,
         cpu_util_user: user,
@@ -75,35 +73,7 @@ pub(crate) fn build_results(
         },
         congestion_used: find_congestion_control(collected),
         server_output_text: None,
-        server_output_json: None,
         streams: streams.collect(),
-    }
-}
-
-/// The counted part of a test.
-pub(crate) struct CountedSpan<'a> {
-    pub begin: Option<&'a CounterReading>,
-    pub end: Option<&'a CounterReading>,
-}
-
-impl<'a> CountedSpan<'a> {
-    pub fn of(course: &'a CounterReadings) -> CountedSpan<'a> {
-        CountedSpan {
-            begin: course.begin.as_ref(),
-            end: course.readings.last(),
-        }
-    }
-
-    pub fn duration(&self) -> Duration {
-        let at =
-            |reading: Option<&CounterReading>| reading.map_or(Duration::ZERO, |reading| reading.at);
-        at(self.end).saturating_sub(at(self.begin))
-    }
-
-    /// Returns the increase of a counter.
-    fn growth(&self, of: impl Fn(&CounterReading) -> u64) -> u64 {
-        let count = |reading: Option<&CounterReading>| reading.map_or(0, &of);
-        count(self.end).saturating_sub(count(self.begin))
     }
 }
 
@@ -114,7 +84,7 @@ fn build_stream_results(
 ) -> StreamResults {
     let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let row = place.row;
-    let udp = |reading: &CounterReading| reading.datagrams.get(row).copied().unwrap_or_default();
+    let udp = |reading: &CounterReading| reading.stream_datagrams(row);
     let packets = |udp: UdpCounts| {
         if place.sends {
             udp.datagrams
@@ -122,13 +92,13 @@ fn build_stream_results(
             udp.datagrams + udp.lost
         }
     };
-    let omitted = span.begin.map(udp).unwrap_or_default();
-    let at_end = span.end.map(udp).unwrap_or_default();
+    let omitted = udp(&span.begin);
+    let at_end = udp(&span.end);
     let datagrams = test.transport == TestTransport::Udp;
     let counted = |count: u64| if datagrams { whole(count) } else { 0 };
     StreamResults {
         id: place.id,
-        bytes: whole(span.growth(|reading| reading.bytes.get(row).copied().unwrap_or(0))),
+        bytes: whole(span.counted_bytes(row)),
         retransmits: count_retransmits(test, place, span),
         jitter: at_end.jitter_ns.unwrap_or(0) as f64 / 1e9,
         errors: counted(at_end.lost),
@@ -151,7 +121,7 @@ fn count_retransmits(test: &RequestedTest, place: &StreamPosition, span: &Counte
     let Some(last) = last else {
         return -1;
     };
-    let begin = span.begin.map_or(Duration::ZERO, |begin| begin.at);
+    let begin = span.begin.at;
     let from = place
         .end
         .started_us
@@ -164,7 +134,7 @@ fn count_retransmits(test: &RequestedTest, place: &StreamPosition, span: &Counte
 /// Returns the user and system time of this process, in percent of one core.
 fn calculate_cpu_percent(collected: &SessionResults, span: &CountedSpan) -> (f64, f64) {
     let end = collected.receiver.as_ref().or(collected.sender.as_ref());
-    let lasted = span.end.map_or(0.0, |end| end.at.as_secs_f64());
+    let lasted = span.end.at.as_secs_f64();
     let share = |us: Option<u64>| match us {
         Some(us) if lasted > 0.0 => us as f64 / 1e4 / lasted,
         _ => 0.0,

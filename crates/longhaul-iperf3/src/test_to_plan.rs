@@ -12,9 +12,6 @@ const MIN_RATE_BPS: u64 = 1000;
 const INTERVAL_US: u64 = 100_000;
 
 /// Converts a test. iperf3's rates are per stream, those of a plan for all streams together.
-///
-/// Fields without a counterpart are ignored: `burst` (we send evenly), `repeating_payload` (ours
-/// always repeats), `do_not_fragment`.
 pub fn convert_test(test: &RequestedTest) -> ThroughputPlan {
     let all = |each: u64| {
         each.saturating_mul(u64::from(test.streams))

@@ -1,7 +1,7 @@
 //! The client against a server that reads whole blocks only and waits for ever where a stream
 //! ends: uiperf3 is one.
 
-use longhaul_iperf3::client_run::{self, Iperf3TestOptions};
+use longhaul_iperf3::client_run;
 use longhaul_iperf3::iperf3_messages::{StreamResults, TestResults, TestState, encode_message};
 use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
 use longhaul_probe::throughput::TargetHost;
@@ -117,14 +117,7 @@ fn each_stream_ends_behind_a_whole_block_and_stays_open_until_the_server_has_cou
             stop,
             ..ThroughputPlan::default()
         };
-        client_run::run(
-            &target,
-            &plan,
-            &Iperf3TestOptions::default(),
-            Duration::ZERO,
-            &mut |_| {},
-        )
-        .expect("a result");
+        client_run::run(&target, &plan, None, Duration::ZERO, &mut |_| {}).expect("a result");
         let (bytes, ended) = server.join().expect("the server");
         assert_eq!((bytes % BLOCK_BYTES, ended), (0, false), "{stop:?}");
         if let StopCondition::Bytes(asked) = stop {

@@ -2,7 +2,6 @@
 
 use longhaul_iperf3::client_run::{
     self, ClientAction, ClientInput, ClientProtocol, ClientStep, ClientTestEnd, Iperf3RunError,
-    Iperf3TestOptions,
 };
 use longhaul_iperf3::iperf3_messages::{
     Iperf3Error, ServerRefusal, StreamResults, TestCookie, TestParameters, TestResults, TestState,
@@ -220,14 +219,8 @@ fn against_shy(
         connect_timeout,
         ..TargetHost::new("127.0.0.1")
     };
-    let error = client_run::run(
-        &target,
-        plan,
-        &Iperf3TestOptions::default(),
-        Duration::ZERO,
-        &mut |_| {},
-    )
-    .expect_err("no result");
+    let error =
+        client_run::run(&target, plan, None, Duration::ZERO, &mut |_| {}).expect_err("no result");
     thread.join().expect("the server");
     match error {
         Iperf3RunError::Test { closed, .. } => closed,
@@ -314,14 +307,8 @@ fn what_no_iperf3_server_does_is_refused_before_a_connection() {
         ..ThroughputPlan::default()
     };
     let target = TargetHost::new("no-such-host.invalid");
-    let error = client_run::run(
-        &target,
-        &plan,
-        &Iperf3TestOptions::default(),
-        Duration::ZERO,
-        &mut |_| {},
-    )
-    .expect_err("no such test");
+    let error = client_run::run(&target, &plan, None, Duration::ZERO, &mut |_| {})
+        .expect_err("no such test");
     assert!(
         matches!(error, Iperf3RunError::Probe(ProbeError::Plan(_))),
         "{error:?}"

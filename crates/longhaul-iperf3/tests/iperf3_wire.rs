@@ -128,7 +128,7 @@ fn wrong_types_and_sizes_are_errors() {
         "",
         r#"{"tcp":"yes"}"#,
         r#"{"time":[1]}"#,
-        r#"{"title":{}}"#,
+        r#"{"congestion":{}}"#,
         r#"{"num":1e300}"#,
         r#"{"num":1,"num":2}"#,
         r#"{"len":1"#,
@@ -143,7 +143,7 @@ fn wrong_types_and_sizes_are_errors() {
     assert!(bodies.next(&mut long.as_slice()).is_err());
     assert!(bodies.held_bytes() < 1024);
     let large = TestParameters {
-        title: Some("t".repeat(MAX_PARAMETER_BYTES)),
+        congestion: Some("c".repeat(MAX_PARAMETER_BYTES)),
         ..TestParameters::default()
     };
     assert!(encode_message(&large, MAX_PARAMETER_BYTES).is_err());
@@ -158,7 +158,7 @@ fn ids_skip_two() {
 fn parameters() -> impl Strategy<Value = TestParameters> {
     let numbers = proptest::array::uniform8(proptest::option::of(any::<i64>()));
     let flags = proptest::array::uniform6(any::<bool>());
-    (numbers, flags, proptest::option::of(".{0,20}")).prop_map(|(numbers, flags, title)| {
+    (numbers, flags, proptest::option::of(".{0,20}")).prop_map(|(numbers, flags, congestion)| {
         let [omit, time, num, mss, parallel, len, bandwidth, tos] = numbers;
         let [tcp, udp, reverse, zerocopy, get_server_output, nodelay] = flags;
         TestParameters {
@@ -176,7 +176,7 @@ fn parameters() -> impl Strategy<Value = TestParameters> {
             zerocopy,
             get_server_output,
             nodelay,
-            title,
+            congestion,
             ..TestParameters::default()
         }
     })

@@ -6,7 +6,6 @@
 //! the session's nonce.
 
 mod accept;
-mod detach;
 mod pending_connections;
 mod probe_session;
 mod protocol_handler;
@@ -19,7 +18,6 @@ mod udp_hello;
 
 pub use crate::wire::AnonymousLimits;
 pub use accept::{NewConnection, read_until};
-pub use detach::{DetachedProcess, detach};
 pub use pending_connections::PendingSlot;
 pub use protocol_handler::{ProtocolHandler, RequestHandler, SessionPeer};
 pub use serve_event::ServeEvent;

@@ -10,8 +10,6 @@ use longhaul_sys::tcp_info;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// The interval at which the engines are polled when the test may end, and the deadlines otherwise.
@@ -29,8 +27,6 @@ pub(super) struct ClientDriver<'a, 'w> {
     pub cookie: TestCookie,
     pub transfer: &'a mut ClientTransfer<'w>,
     pub epoch: Instant,
-    /// Set to end the test.
-    pub stop: Option<&'a AtomicBool>,
 }
 
 impl ClientDriver<'_, '_> {
@@ -75,10 +71,6 @@ impl ClientDriver<'_, '_> {
             return None;
         }
         let moved = self.transfer.poll_engines()?;
-        if self.stop.is_some_and(|stop| stop.load(Relaxed)) {
-            self.transfer.interrupt();
-            return self.feed(ClientInput::Failed("the client has terminated".to_owned()));
-        }
         self.feed(ClientInput::Moved {
             bytes: moved.bytes,
             over: moved.over,

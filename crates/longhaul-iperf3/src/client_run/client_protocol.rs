@@ -101,7 +101,6 @@ pub struct ClientProtocol {
     parameters: TestParameters,
     step: ClientStep,
     deadline: Duration,
-    silence: Duration,
     moved_bytes: u64,
     /// The bytes of a refusal received so far, after its state byte.
     refusal: Option<Vec<u8>>,
@@ -123,7 +122,6 @@ impl ClientProtocol {
             parameters,
             step: ClientStep::Greeting,
             deadline: greeting,
-            silence: SILENCE_TIMEOUT,
             moved_bytes: 0,
             refusal: None,
             bodies: FrameSplitter::new(MAX_SERVER_RESULT_BYTES),
@@ -131,13 +129,6 @@ impl ClientProtocol {
             results: None,
             actions: Vec::new(),
         }
-    }
-
-    /// Sets the timeout without payload, instead of [`SILENCE_TIMEOUT`].
-    #[must_use]
-    pub fn with_silence_timeout(mut self, silence: Duration) -> ClientProtocol {
-        self.silence = silence;
-        self
     }
 
     pub fn step(&self) -> ClientStep {
@@ -197,7 +188,7 @@ impl ClientProtocol {
         }
         if bytes > self.moved_bytes {
             self.moved_bytes = bytes;
-            self.deadline = now + self.silence;
+            self.deadline = now + SILENCE_TIMEOUT;
         }
         if over {
             self.send_state(TestState::TestEnd);
@@ -278,7 +269,7 @@ impl ClientProtocol {
                 self.actions.push(ClientAction::Ready);
             }
             (ClientStep::Starting, TestState::TestRunning) => {
-                self.enter(now, ClientStep::Running, self.silence);
+                self.enter(now, ClientStep::Running, SILENCE_TIMEOUT);
                 self.actions.push(ClientAction::Go);
             }
             // A server that has sent everything may end the test itself.

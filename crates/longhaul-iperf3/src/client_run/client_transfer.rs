@@ -1,11 +1,8 @@
 //! The client's tasks outside the protocol: streams, engines, and progress reports.
 
-use super::client_observer::{ClientObserverConfig, CountedTotals, ObservedTest};
 use super::client_streams;
 use super::{joined_results, plan_to_parameters};
 use crate::iperf3_messages::{CounterWidth, TestCookie, TestResults};
-use crate::iperf3_service::iperf3_streams::TcpInfoSource;
-use crate::iperf3_service::server_observer::{OpenStream, StartedStreams};
 use longhaul_capture::capture_missing_caveat;
 use longhaul_capture::packet_buffer::MAX_BUFFER_BYTES;
 use longhaul_model::report::v1::plan::{
@@ -48,11 +45,6 @@ pub(super) struct ClientTransfer<'a> {
     pub origin: Duration,
     pub idle_rtt: Option<Duration>,
     pub moved_bytes: u64,
-    /// The observer of the test, until its streams are open.
-    observer: Option<(ClientObserverConfig<'a>, Duration)>,
-    observed: Option<ObservedTest<'a>>,
-    /// The results that were sent to the server.
-    pub sent_results: Option<TestResults>,
 }
 
 /// The progress of the engines.
@@ -86,15 +78,7 @@ impl<'a> ClientTransfer<'a> {
             origin: Duration::ZERO,
             idle_rtt: None,
             moved_bytes: 0,
-            observer: None,
-            observed: None,
-            sent_results: None,
         }
-    }
-
-    /// Sets the observer of the test; bytes within `omit` are not counted.
-    pub fn set_observer(&mut self, following: ClientObserverConfig<'a>, omit: Duration) {
-        self.observer = Some((following, omit));
     }
 
     /// Returns whether both ends have the same address, so that there is no path between them.
@@ -116,68 +100,12 @@ impl<'a> ClientTransfer<'a> {
                 DataSocket::Udp(_) => None,
             });
         self.sending_streams = tails.collect();
-        self.start_observer();
         Ok(())
     }
 
-    fn start_observer(&mut self) {
-        let Some((following, omit)) = self.observer.take() else {
-            return;
-        };
-        let all = || {
-            let sends = self.sockets.forward.iter().map(|socket| (socket, true));
-            sends.chain(self.sockets.reverse.iter().map(|socket| (socket, false)))
-        };
-        let tap = |(socket, sends): (&DataSocket, bool)| match socket {
-            DataSocket::Tcp(stream) if sends => TcpInfoSource(stream.try_clone().ok()),
-            _ => TcpInfoSource(None),
-        };
-        let sides = all().map(|(_, sends)| sends).collect();
-        let taps = all().map(tap).collect();
-        let datagrams = self.plan.transport != RunTransport::Tcp;
-        let mut followed = ObservedTest::new(following, omit, (sides, taps), datagrams);
-        let first = self
-            .sockets
-            .forward
-            .first()
-            .or(self.sockets.reverse.first());
-        let size = |of: Option<io::Result<usize>>| of?.ok().map(|bytes| bytes as u64);
-        followed.started(&StartedStreams {
-            streams: all()
-                .filter_map(|(socket, sends)| describe_stream(socket, sends))
-                .collect(),
-            send_buffer_bytes: size(first.map(sockopt::stored_send_buffer)),
-            receive_buffer_bytes: size(first.map(sockopt::stored_receive_buffer)),
-        });
-        self.observed = Some(followed);
-    }
-
-    /// Takes this end's counts, after the test has ended.
-    pub fn take_counted(&mut self) -> Option<CountedTotals> {
-        self.observed.as_mut()?.take_counted()
-    }
-
-    /// Ends the counting before the test is complete.
-    pub fn interrupt(&mut self) {
-        self.poll_observer(true);
-    }
-
-    fn poll_observer(&mut self, over: bool) {
-        if let (Some(followed), Some(engines)) = (&mut self.observed, &self.engines) {
-            followed.poll(engines, payload_time(engines), over);
-        }
-    }
-
     /// Returns this end's results in iperf3's format.
-    pub fn results(&mut self) -> TestResults {
-        let mut results = joined_results::build_client_results(&self.collected);
-        if let Some(followed) = &self.observed {
-            followed.subtract_omitted(&mut results);
-        }
-        if self.observed.is_some() {
-            self.sent_results = Some(results.clone());
-        }
-        results
+    pub fn results(&self) -> TestResults {
+        joined_results::build_client_results(&self.collected)
     }
 
     fn begin_capture(&mut self) {
@@ -225,8 +153,6 @@ impl<'a> ClientTransfer<'a> {
     /// Takes the last readings and closes the sockets.
     pub fn collect(&mut self) {
         self.report_progress(SessionState::Exchanging);
-        // For a test that the server ended.
-        self.poll_observer(true);
         self.sending_streams.clear();
         self.collected = self
             .engines
@@ -260,22 +186,18 @@ impl<'a> ClientTransfer<'a> {
             }
         };
         let ended = received.is_some() && progress.drained && progress.sent && elapsed_us > 0;
-        self.poll_observer(over || ended);
         Some(MovedBytes {
             bytes: self.moved_bytes,
             over: over || ended,
         })
     }
 
-    /// Returns the time during which payload only flows and no report is due.
+    /// Returns the time during which payload only flows.
     pub fn flow_time_left(&self) -> Duration {
         let (StopCondition::TimeUs(time), Some(engines)) = (self.plan.stop, &self.engines) else {
             return Duration::ZERO;
         };
-        let time = Duration::from_micros(time);
-        let told = self.observed.as_ref().and_then(ObservedTest::due);
-        let until = told.map_or(time, |told| told.min(time));
-        until.saturating_sub(payload_time(engines))
+        Duration::from_micros(time).saturating_sub(payload_time(engines))
     }
 
     /// Returns whether all sent bytes are acknowledged, or acknowledgements have stopped.
@@ -350,18 +272,6 @@ fn payload_time(engines: &SessionEngines) -> Duration {
     let runs = engines.sender().into_iter().chain(engines.receiver());
     let at = runs.map(|run| run.progress().elapsed).max();
     at.unwrap_or_default()
-}
-
-fn describe_stream(socket: &DataSocket, sends: bool) -> Option<OpenStream> {
-    let (local, peer) = match socket {
-        DataSocket::Tcp(stream) => (stream.local_addr(), stream.peer_addr()),
-        DataSocket::Udp(socket) => (socket.local_addr(), socket.peer_addr()),
-    };
-    Some(OpenStream {
-        sends,
-        local: local.ok()?,
-        peer: peer.ok()?,
-    })
 }
 
 /// Returns the plan as both engines run it: the server is told the default sizes.

@@ -216,7 +216,6 @@ pub(super) fn build_client_results(collected: &SessionResults) -> TestResults {
             .flat_map(|(end, _)| &end.streams)
             .find_map(|stream| stream.congestion_control.clone()),
         server_output_text: None,
-        server_output_json: None,
         streams,
     }
 }

@@ -71,18 +71,9 @@ pub struct TestParameters {
         skip_serializing_if = "Option::is_none"
     )]
     pub tos: Option<i64>,
-    #[serde(deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
-    pub flowlabel: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extra_data: Option<String>,
     /// The requested congestion control.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// The congestion control that the client's kernel granted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub congestion_used: Option<String>,
     #[serde(
         deserialize_with = "flag",
         serialize_with = "one",
@@ -100,19 +91,7 @@ pub struct TestParameters {
         serialize_with = "one",
         skip_serializing_if = "unset"
     )]
-    pub repeating_payload: bool,
-    #[serde(
-        deserialize_with = "flag",
-        serialize_with = "one",
-        skip_serializing_if = "unset"
-    )]
     pub zerocopy: bool,
-    #[serde(
-        deserialize_with = "flag",
-        serialize_with = "one",
-        skip_serializing_if = "unset"
-    )]
-    pub dont_fragment: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authtoken: Option<String>,
     /// The receiver discards data in its kernel; since 3.19.

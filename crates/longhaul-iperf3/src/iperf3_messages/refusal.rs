@@ -8,32 +8,32 @@ pub const REFUSAL_BYTES: usize = 8;
 /// An iperf3 error with iperf3's own number, which clients print as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Iperf3Error {
-    Duration,
-    Streams,
-    BlockSize,
-    Window,
-    Mss,
-    Omit,
-    Unimplemented,
-    Burst,
-    EndConditions,
-    DatagramSize,
-    Tos,
-    ReverseAndBidirectional,
-    TotalRate,
+    Duration = 5,
+    Streams = 6,
+    BlockSize = 7,
+    Window = 8,
+    Mss = 10,
+    Omit = 12,
+    Unimplemented = 13,
+    Burst = 15,
+    EndConditions = 16,
+    DatagramSize = 20,
+    Tos = 21,
+    ReverseAndBidirectional = 25,
+    TotalRate = 27,
     /// Since 3.17; older clients print the number.
-    DurationAboveLimit,
-    Connection,
-    Message,
-    Parameters,
-    Results,
-    ServerTerminated,
-    Congestion,
-    Pacing,
-    Authentication,
+    DurationAboveLimit = 37,
+    Connection = 103,
+    Message = 110,
+    Parameters = 114,
+    Results = 117,
+    ServerTerminated = 120,
+    Congestion = 134,
+    Pacing = 140,
+    Authentication = 142,
     /// No payload arrived for a long time.
-    Silence,
-    Stream,
+    Silence = 144,
+    Stream = 203,
 }
 
 impl Iperf3Error {
@@ -66,32 +66,7 @@ impl Iperf3Error {
 
     /// Returns iperf3's number of the error.
     pub fn code(self) -> i32 {
-        match self {
-            Iperf3Error::Duration => 5,
-            Iperf3Error::Streams => 6,
-            Iperf3Error::BlockSize => 7,
-            Iperf3Error::Window => 8,
-            Iperf3Error::Mss => 10,
-            Iperf3Error::Omit => 12,
-            Iperf3Error::Unimplemented => 13,
-            Iperf3Error::Burst => 15,
-            Iperf3Error::EndConditions => 16,
-            Iperf3Error::DatagramSize => 20,
-            Iperf3Error::Tos => 21,
-            Iperf3Error::ReverseAndBidirectional => 25,
-            Iperf3Error::TotalRate => 27,
-            Iperf3Error::DurationAboveLimit => 37,
-            Iperf3Error::Connection => 103,
-            Iperf3Error::Message => 110,
-            Iperf3Error::Parameters => 114,
-            Iperf3Error::Results => 117,
-            Iperf3Error::ServerTerminated => 120,
-            Iperf3Error::Congestion => 134,
-            Iperf3Error::Pacing => 140,
-            Iperf3Error::Authentication => 142,
-            Iperf3Error::Silence => 144,
-            Iperf3Error::Stream => 203,
-        }
+        self as i32
     }
 
     fn describe(self) -> &'static str {

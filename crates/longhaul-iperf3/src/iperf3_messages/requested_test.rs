@@ -63,12 +63,8 @@ pub struct RequestedTest {
     pub rate_bps: Option<u64>,
     /// The rate of each stream, limited by the kernel.
     pub fq_rate_bps: Option<u64>,
-    /// Blocks sent at once under `rate_bps`.
-    pub burst: u32,
     pub zero_copy: bool,
     pub discards: bool,
-    pub repeating_payload: bool,
-    pub do_not_fragment: bool,
     pub counters: CounterWidth,
     pub server_output: bool,
 }
@@ -78,6 +74,8 @@ impl RequestedTest {
     /// The iperf3 error for the first value that is out of range.
     pub fn validate(asked: &TestParameters) -> Result<RequestedTest, Iperf3Error> {
         let transport = parse_transport(asked)?;
+        // The engine sends evenly, but a burst out of range is refused as in iperf3.
+        check_range(asked.burst, 0..=MAX_BURST, Iperf3Error::Burst)?;
         Ok(RequestedTest {
             transport,
             direction: parse_direction(asked)?,
@@ -96,11 +94,8 @@ impl RequestedTest {
             congestion: parse_congestion(asked)?,
             rate_bps: parse_rate(asked.bandwidth, Iperf3Error::TotalRate)?,
             fq_rate_bps: parse_rate(asked.fqrate, Iperf3Error::Pacing)?,
-            burst: check_range(asked.burst, 0..=MAX_BURST, Iperf3Error::Burst)?.unwrap_or(0) as u32,
             zero_copy: asked.zerocopy,
             discards: asked.skip_rx_copy,
-            repeating_payload: asked.repeating_payload,
-            do_not_fragment: asked.dont_fragment,
             counters: if asked.udp_counters_64bit {
                 CounterWidth::Bits64
             } else {

@@ -17,9 +17,6 @@ pub struct TestResults {
     /// The server's output, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_output_text: Option<String>,
-    /// The server's output as JSON, instead of the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server_output_json: Option<serde_json::Value>,
     pub streams: Vec<StreamResults>,
 }
 

@@ -2,27 +2,28 @@
 
 /// The step of a test, as announced by the server; three of them come from the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum TestState {
-    TestStart,
-    TestRunning,
+    TestStart = 1,
+    TestRunning = 2,
     /// The client has sent or received everything requested.
-    TestEnd,
+    TestEnd = 4,
     /// The client may send its parameters.
-    ParameterExchange,
+    ParameterExchange = 9,
     /// The client may open its data connections.
-    CreateStreams,
-    ServerTerminate,
+    CreateStreams = 10,
+    ServerTerminate = 11,
     /// The client has ended the test early.
-    ClientTerminate,
+    ClientTerminate = 12,
     /// The client sends its results, then the server sends its own.
-    ExchangeResults,
-    DisplayResults,
+    ExchangeResults = 13,
+    DisplayResults = 14,
     /// The client has completed the test.
-    Done,
+    Done = 16,
     /// The client prints that the server is busy.
-    AccessDenied,
+    AccessDenied = 0xff,
     /// Eight bytes of [`Iperf3Error`](super::Iperf3Error) follow.
-    ServerError,
+    ServerError = 0xfe,
 }
 
 impl TestState {
@@ -43,20 +44,7 @@ impl TestState {
 
     /// Returns the byte, which is the same from 3.0 to 3.22.
     pub fn byte(self) -> u8 {
-        match self {
-            TestState::TestStart => 1,
-            TestState::TestRunning => 2,
-            TestState::TestEnd => 4,
-            TestState::ParameterExchange => 9,
-            TestState::CreateStreams => 10,
-            TestState::ServerTerminate => 11,
-            TestState::ClientTerminate => 12,
-            TestState::ExchangeResults => 13,
-            TestState::DisplayResults => 14,
-            TestState::Done => 16,
-            TestState::AccessDenied => 0xff,
-            TestState::ServerError => 0xfe,
-        }
+        self as u8
     }
 
     /// Returns `None` for a byte that no version sends.

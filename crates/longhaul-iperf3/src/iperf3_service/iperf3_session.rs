@@ -5,9 +5,7 @@ mod test_admission;
 mod test_ending;
 
 use super::Iperf3Options;
-use super::iperf3_limits::MeteredTest;
 use super::iperf3_streams::{AwaitedStreams, RunningStreams};
-use super::server_observer::RunningTestObserver;
 use super::test_registry::TestRegistry;
 use crate::iperf3_messages::{RequestedTest, TestCookie, TestParameters};
 use crate::server_protocol::{
@@ -40,7 +38,6 @@ struct AdmittedTest<'a> {
     test: RequestedTest,
     plan: ThroughputPlan,
     awaited: Option<AwaitedStreams<'a>>,
-    metered: Option<MeteredTest<'a>>,
     _slot: SessionSlot<'a>,
 }
 
@@ -61,7 +58,6 @@ pub(super) struct Iperf3Session<'a> {
     waiting: Option<Box<(TestParameters, RequestedTest)>>,
     granted: Option<AdmittedTest<'a>>,
     flowing: Option<RunningStreams<'a>>,
-    follower: Option<Box<dyn RunningTestObserver>>,
     moved: u64,
     closed: Option<ServerTestEnd>,
 }
@@ -97,15 +93,10 @@ impl<'a> Iperf3Session<'a> {
         listening_socket::set_dead_peer_timeout(&stream, DEAD_PEER_TIMEOUT)?;
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
         let most = anonymous_limits(service, options);
-        let longest = match (options.limits.max_duration, most) {
-            (Some(longest), _) => longest,
-            (None, Some(most)) => Duration::from_secs(most.seconds),
-            (None, None) => Duration::from_micros(MAX_RUN_US),
-        };
-        let mut server = ServerProtocol::new(longest, most.and_then(|most| most.bytes));
-        if let Some(silence) = options.limits.silence_timeout {
-            server = server.with_silence_timeout(silence);
-        }
+        let longest = most.map_or(Duration::from_micros(MAX_RUN_US), |most| {
+            Duration::from_secs(most.seconds)
+        });
+        let server = ServerProtocol::new(longest, most.and_then(|most| most.bytes));
         Ok(Iperf3Session {
             service,
             tests,
@@ -121,7 +112,6 @@ impl<'a> Iperf3Session<'a> {
             waiting: None,
             granted: None,
             flowing: None,
-            follower: None,
             moved: 0,
             closed: None,
         })
@@ -142,7 +132,7 @@ impl<'a> Iperf3Session<'a> {
     fn receive(&mut self, bytes: &mut [u8]) {
         let poll = match self.server.step() {
             ServerStep::Admitting | ServerStep::Opening => OPENING_POLL,
-            ServerStep::Running if !self.limits_traffic() => TRANSFER_POLL,
+            ServerStep::Running if !self.limits_bytes() => TRANSFER_POLL,
             ServerStep::Running | ServerStep::Draining => COUNTING_POLL,
             _ => IDLE_POLL,
         };
@@ -160,11 +150,9 @@ impl<'a> Iperf3Session<'a> {
         }
     }
 
-    /// Returns whether the bytes or the rate of the client are limited.
-    fn limits_traffic(&self) -> bool {
-        let metered = |granted: &AdmittedTest<'_>| granted.metered.is_some();
-        self.granted.as_ref().is_some_and(metered)
-            || anonymous_limits(self.service, self.options).is_some_and(|most| most.bytes.is_some())
+    /// Returns whether the bytes of the client are limited.
+    fn limits_bytes(&self) -> bool {
+        anonymous_limits(self.service, self.options).is_some_and(|most| most.bytes.is_some())
     }
 
     /// Checks for local events.
@@ -207,19 +195,7 @@ impl<'a> Iperf3Session<'a> {
         };
         self.moved = flowing.poll();
         let quiet = flowing.is_quiet();
-        if let (Some(interval), Some(follower)) = (flowing.interval(), &mut self.follower) {
-            follower.interval(interval);
-        }
         self.feed(ServerInput::Moved(self.moved));
-        let metered = self
-            .granted
-            .as_ref()
-            .and_then(|granted| granted.metered.as_ref());
-        if let Some(Err((trouble, why))) =
-            metered.map(|metered| metered.record(Instant::now(), self.moved))
-        {
-            self.feed(ServerInput::Failed(trouble, why));
-        }
         if quiet && self.server.step() == ServerStep::Draining {
             self.feed(ServerInput::Drained);
         }
@@ -261,21 +237,9 @@ impl<'a> Iperf3Session<'a> {
         let Some(awaited) = granted.awaited.take() else {
             return;
         };
-        let following = self.options.observer.as_ref();
-        match RunningStreams::start(
-            awaited,
-            &granted.test,
-            &granted.plan,
-            self.epoch,
-            self.idle_rtt,
-            following,
-        ) {
-            Ok((flowing, started)) => {
-                self.flowing = Some(flowing);
-                if let Some(follower) = &mut self.follower {
-                    follower.started(started);
-                }
-            }
+        let (test, plan) = (&granted.test, &granted.plan);
+        match RunningStreams::start(awaited, test, plan, self.epoch, self.idle_rtt) {
+            Ok(flowing) => self.flowing = Some(flowing),
             Err((trouble, why)) => self.feed(ServerInput::Failed(trouble, why)),
         }
     }
@@ -286,6 +250,8 @@ fn anonymous_limits(
     service: &ServerContext<'_>,
     options: &Iperf3Options,
 ) -> Option<AnonymousLimits> {
-    let stranger = options.users.is_none() && !options.limits.anonymous_unlimited;
-    service.options().anonymous.filter(|_| stranger)
+    service
+        .options()
+        .anonymous
+        .filter(|_| options.users.is_none())
 }

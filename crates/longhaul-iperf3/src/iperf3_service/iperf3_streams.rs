@@ -1,11 +1,8 @@
 //! The data streams of one test, from their arrival to their engines.
 
-use super::ServerObserverConfig;
-use super::interval_tracker::{CounterSnapshot, IntervalTracker, KernelStreamData};
-use super::server_observer::{IntervalReport, OpenStream, StartedStreams, TcpState};
 use super::test_registry::{TestEntry, UdpTurn};
-use crate::counter_readings::{CounterReading, CounterReadings};
-use crate::iperf3_messages::{Iperf3Error, RequestedTest, TestTransport};
+use crate::counter_readings::{CountedSpan, CounterReading};
+use crate::iperf3_messages::{Iperf3Error, RequestedTest};
 use crate::server_protocol::TestFault;
 use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
 use longhaul_probe::engine::{
@@ -14,8 +11,7 @@ use longhaul_probe::engine::{
 use longhaul_probe::measurement_server::open_flow;
 use longhaul_probe::session::{EngineStart, SessionRole};
 use longhaul_probe::session_driver::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
-use longhaul_sys::{sockopt, tcp_info};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// The time without a byte after the client's end of test, after which no data is in flight.
@@ -75,38 +71,6 @@ impl<'a> AwaitedStreams<'a> {
         Ok(self.arrived.len())
     }
 
-    /// Describes the streams for an observer, and returns sources for more data.
-    fn describe_streams(&mut self, test: &RequestedTest) -> (StartedStreams, Vec<TcpInfoSource>) {
-        self.arrived.sort_by_key(|(number, _)| *number);
-        let mut started = StartedStreams::default();
-        let mut taps = Vec::new();
-        for (index, (_, socket)) in self.arrived.iter().enumerate() {
-            let sends = test.server_sends(index);
-            let (local, peer, tap) = match socket {
-                DataSocket::Tcp(tcp) => (tcp.local_addr(), tcp.peer_addr(), tcp.try_clone().ok()),
-                DataSocket::Udp(udp) => (udp.local_addr(), udp.peer_addr(), None),
-            };
-            // A stream without a client has no addresses; the control connection reports that.
-            if let (Ok(local), Ok(peer)) = (local, peer) {
-                started.streams.push(OpenStream { sends, local, peer });
-            }
-            taps.push(TcpInfoSource(tap.filter(|_| sends)));
-        }
-        let stored = |of: fn(&DataSocket) -> Option<usize>| {
-            let first = self.arrived.first().map(|(_, socket)| socket);
-            first.and_then(of).map(|bytes| bytes as u64)
-        };
-        started.send_buffer_bytes = stored(|socket| match socket {
-            DataSocket::Tcp(tcp) => sockopt::stored_send_buffer(tcp).ok(),
-            DataSocket::Udp(udp) => sockopt::stored_send_buffer(udp).ok(),
-        });
-        started.receive_buffer_bytes = stored(|socket| match socket {
-            DataSocket::Tcp(tcp) => sockopt::stored_receive_buffer(tcp).ok(),
-            DataSocket::Udp(udp) => sockopt::stored_receive_buffer(udp).ok(),
-        });
-        (started, taps)
-    }
-
     /// Returns the sockets by direction, in the order in which the client opened them.
     fn take_sockets(
         &mut self,
@@ -150,38 +114,10 @@ fn map_engine_error(error: &EngineError) -> TestFault {
     )
 }
 
-/// Access to the kernel's data of a TCP stream on which this end sends, besides its engine.
-pub(crate) struct TcpInfoSource(pub Option<TcpStream>);
-
-impl TcpInfoSource {
-    pub fn read(&self) -> KernelStreamData {
-        let info = tcp_info::read_tcp_info(self.0.as_ref()?).ok()?;
-        let mss = u64::from(info.send_mss_bytes);
-        let state = TcpState {
-            cwnd_bytes: u64::from(info.cwnd_segments) * mss,
-            peer_window_bytes: info.peer_window_bytes.map(u64::from),
-            rtt: info.rtt,
-            rttvar: info.rttvar,
-            path_mtu_bytes: u64::from(info.path_mtu_bytes),
-        };
-        Some((u64::from(info.retransmitted_segments), state))
-    }
-}
-
-/// The data of a test for its observer.
-struct ObservedIntervals {
-    intervals: IntervalTracker,
-    sources: Vec<TcpInfoSource>,
-    /// An interval that has ended.
-    over: Option<IntervalReport>,
-}
-
 /// A test that has ended.
 pub(super) struct EndedTest {
     pub collected: SessionResults,
-    pub course: CounterReadings,
-    /// The last, incomplete interval.
-    pub rest: Option<IntervalReport>,
+    pub span: CountedSpan,
 }
 
 /// The streams while payload flows.
@@ -190,8 +126,7 @@ pub(super) struct RunningStreams<'a> {
     _entry: TestEntry<'a>,
     engines: SessionEngines,
     began: Instant,
-    pub course: CounterReadings,
-    observed: Option<ObservedIntervals>,
+    span: CountedSpan,
     /// The time at which the client ended the test.
     stopped: Option<Instant>,
     changed: (u64, Instant),
@@ -199,16 +134,14 @@ pub(super) struct RunningStreams<'a> {
 }
 
 impl<'a> RunningStreams<'a> {
-    /// Starts the engines and the flow of payload. `following`: there is an observer.
+    /// Starts the engines and the flow of payload.
     pub fn start(
         mut awaited: AwaitedStreams<'a>,
         test: &RequestedTest,
         plan: &ThroughputPlan,
         epoch: Instant,
         idle_rtt: Duration,
-        following: Option<&ServerObserverConfig>,
-    ) -> Result<(RunningStreams<'a>, StartedStreams), TestFault> {
-        let (open, taps) = awaited.describe_streams(test);
+    ) -> Result<RunningStreams<'a>, TestFault> {
         let sockets = awaited.take_sockets(test, plan)?;
         let heads = DatagramFormat::Numbered(test.counters);
         let setup = EngineSetup {
@@ -229,27 +162,15 @@ impl<'a> RunningStreams<'a> {
         engines.go();
         let now = Instant::now();
         let omit = Duration::from_secs(u64::from(test.omit_seconds));
-        let followed = following.map(|it| ObservedIntervals {
-            intervals: IntervalTracker::new(
-                it.interval,
-                omit,
-                list_sending(test),
-                test.transport == TestTransport::Udp,
-            ),
-            sources: taps,
-            over: None,
-        });
-        let flowing = RunningStreams {
+        Ok(RunningStreams {
             _entry: awaited.entry,
             engines,
             began: now,
-            course: CounterReadings::new(omit),
-            observed: followed,
+            span: CountedSpan::new(omit),
             stopped: None,
             changed: (0, now),
             quiet_time: QUIET_TIME.max(idle_rtt * 2),
-        };
-        Ok((flowing, open))
+        })
     }
 
     /// Reads the counters; returns the bytes so far.
@@ -257,10 +178,7 @@ impl<'a> RunningStreams<'a> {
         let reading = self.reading();
         let bytes = self.update_moved(&reading);
         if self.stopped.is_none() {
-            self.course.record(&reading);
-            if let Some(followed) = &mut self.observed {
-                followed.record(reading);
-            }
+            self.span.record(&reading);
         }
         bytes
     }
@@ -274,21 +192,12 @@ impl<'a> RunningStreams<'a> {
         bytes
     }
 
-    /// Returns the time until the next reading is due.
+    /// Returns the time until the reading at the end of the omitted time.
     pub fn due_in(&self) -> Option<Duration> {
         if self.stopped.is_some() {
             return None;
         }
-        let followed = self.observed.as_ref();
-        let told = followed.and_then(|followed| followed.intervals.due());
-        let due = self.course.due();
-        let first = told.map_or(due, |told| told.min(due));
-        Some(first.saturating_sub(self.began.elapsed()))
-    }
-
-    /// Takes an interval that has ended.
-    pub fn interval(&mut self) -> Option<IntervalReport> {
-        self.observed.as_mut()?.over.take()
+        Some(self.span.due?.saturating_sub(self.began.elapsed()))
     }
 
     fn reading(&self) -> CounterReading {
@@ -322,39 +231,10 @@ impl<'a> RunningStreams<'a> {
         // Data after the client's end of test counts, and so does its time; waiting does not.
         let end = self.stopped.unwrap_or(self.changed.1).max(self.changed.1);
         last.at = end.saturating_duration_since(self.began);
-        let rest = self.observed.take();
-        let rest = rest.and_then(|mut followed| {
-            let look = followed.snapshot(last.clone());
-            followed.intervals.finish(look)
-        });
-        self.course.finish(last);
+        self.span.finish(last);
         EndedTest {
             collected: self.engines.collect(),
-            course: self.course,
-            rest,
+            span: self.span,
         }
     }
-}
-
-impl ObservedIntervals {
-    fn snapshot(&self, reading: CounterReading) -> CounterSnapshot {
-        CounterSnapshot {
-            reading,
-            kernel: self.sources.iter().map(TcpInfoSource::read).collect(),
-        }
-    }
-
-    fn record(&mut self, reading: CounterReading) {
-        if self.intervals.due().is_some_and(|due| reading.at >= due) {
-            let look = self.snapshot(reading);
-            self.over = self.intervals.record(look);
-        }
-    }
-}
-
-/// Returns for each stream, in order of opening, whether this end sends.
-fn list_sending(test: &RequestedTest) -> Vec<bool> {
-    (0..test.all_streams())
-        .map(|index| test.server_sends(index))
-        .collect()
 }

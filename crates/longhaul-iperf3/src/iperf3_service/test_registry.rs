@@ -3,7 +3,6 @@
 //! TCP streams name their test by its cookie. A UDP stream names nothing, so only its address
 //! identifies it: for each address, one test at a time may open UDP streams, and others wait.
 
-use super::iperf3_limits::RateMeter;
 use crate::iperf3_messages::{TestCookie, UdpGreeting};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -40,8 +39,6 @@ struct RegistryTables {
 #[derive(Debug, Default)]
 pub(super) struct TestRegistry {
     held: Mutex<RegistryTables>,
-    /// The total rate of all tests.
-    pub(super) meter: RateMeter,
 }
 
 /// A test's registration; removed when dropped.

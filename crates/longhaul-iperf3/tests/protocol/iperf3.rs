@@ -138,10 +138,7 @@ fn check(row: &str, outcome: &Value) {
     if row.contains("--get-server-output") {
         let text = outcome["server_output_text"].as_str().expect(row);
         assert!(text.starts_with("longhaul "), "{text}");
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 80),
-            "{text}"
-        );
+        assert_eq!(text.contains("\nsent "), row.contains("-R"), "{text}");
         assert!(!row.contains("-R") || text.contains("imited"), "{text}");
     }
     let end = &outcome["end"];
@@ -261,8 +258,6 @@ fn users_are_known_by_their_tokens() {
         anonymous: None,
         handlers: handlers(Some(Iperf3Options {
             users: Some(users.expect("both are fine")),
-            json_output: true,
-            ..Iperf3Options::default()
         })),
         ..options()
     });
@@ -286,10 +281,8 @@ fn users_are_known_by_their_tokens() {
     let with = |name| run(&far, &[named(name).as_slice(), &[public.as_str()]].concat());
     let mario = with("mario");
     assert_eq!(error(&mario), None);
-    assert!(
-        mario["server_output_json"]["streams"][0]["end"]["samples"].is_array(),
-        "{mario}"
-    );
+    let output = mario["server_output_text"].as_str();
+    assert!(output.is_some_and(|text| text.contains("sent ")), "{mario}");
     let luigi = with("luigi");
     assert!(
         error(&luigi).is_some_and(|text| text.contains("authorization")),

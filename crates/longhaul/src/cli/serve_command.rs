@@ -123,11 +123,7 @@ fn iperf3_options(args: &ServeArgs) -> Result<Option<Iperf3Options>, CommandFail
         }
         _ => None,
     };
-    Ok(Some(Iperf3Options {
-        users,
-        json_output: args.iperf3_json,
-        ..Iperf3Options::default()
-    }))
+    Ok(Some(Iperf3Options { users }))
 }
 
 fn anonymous_limits(args: &ServeArgs) -> AnonymousLimits {

@@ -6,7 +6,7 @@ use crate::command_failure::{CommandFailure, EXPECTATION_MISSED};
 use crate::render::progress_lines::{DirectionProgress, ProgressPrinter, RunProgress};
 use crate::render::style::{CAVEAT, paint};
 use crate::render::{iperf3_report_json, throughput_text};
-use longhaul_iperf3::client_run::{self, Iperf3TestOptions, LoginCredentials};
+use longhaul_iperf3::client_run::{self, LoginCredentials};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, ThroughputReport};
 use longhaul_probe::probe_error::ProbeError;
@@ -81,17 +81,13 @@ fn run_throughput(
     plan: &ThroughputPlan,
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, CommandFailure> {
-    let wish = Iperf3TestOptions {
-        login,
-        ..Iperf3TestOptions::default()
-    };
     if args.iperf3 {
-        return Ok(client_run::run(target, plan, &wish, Duration::ZERO, watch)?);
+        return Ok(client_run::run(target, plan, login, Duration::ZERO, watch)?);
     }
     match throughput::run(target, plan, watch) {
         Err(ProbeError::Iperf3There { .. }) if target.token.is_none() => {
             // The iperf3 server stays busy until it notices that our first connection is closed.
-            let mut outcome = client_run::run(target, plan, &wish, target.connect_timeout, watch)?;
+            let mut outcome = client_run::run(target, plan, login, target.connect_timeout, watch)?;
             outcome
                 .caveats
                 .push(ReportCaveat::new("iperf3_found", IPERF3_FOUND_TEXT));

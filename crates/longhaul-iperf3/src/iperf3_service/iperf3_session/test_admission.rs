@@ -1,22 +1,18 @@
 //! Decides whether a test is admitted.
 
-use super::super::iperf3_limits::MeteredTest;
 use super::super::iperf3_streams::AwaitedStreams;
-use super::super::server_observer::AcceptedTest;
 use super::{AdmittedTest, Iperf3Session, anonymous_limits};
 use crate::iperf3_messages::{Iperf3Error, RequestedTest, TestParameters, TestTransport};
 use crate::server_protocol::{ServerInput, TestFault};
 use crate::{convert_test, map_anonymous_limit};
-use longhaul_model::report::v1::plan::{CoreAffinity, ThroughputPlan};
-use longhaul_probe::measurement_server::ServeEvent;
-use longhaul_probe::measurement_server::describe_plan;
+use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_probe::measurement_server::{ServeEvent, describe_plan};
 use longhaul_probe::plan_limits::check_anonymous;
 use longhaul_probe::program_sanitizer::sanitize_line;
-use std::sync::Arc;
 
 const MAX_VERSION: usize = 16;
 
-impl<'a> Iperf3Session<'a> {
+impl Iperf3Session<'_> {
     /// Admits or rejects the test, or waits for its turn.
     pub(super) fn admit(&mut self, asked: Box<(TestParameters, RequestedTest)>) {
         let turn = match asked.1.transport {
@@ -31,11 +27,10 @@ impl<'a> Iperf3Session<'a> {
             }
         };
         let (asked, test) = *asked;
-        let plan = self.plan(&test);
-        let metered = match self.check_permission(&asked, &test, &plan) {
-            Ok(metered) => metered,
-            Err((trouble, why)) => return self.feed(ServerInput::Failed(trouble, why)),
-        };
+        let plan = convert_test(&test);
+        if let Err((trouble, why)) = self.check_permission(&asked, &test, &plan) {
+            return self.feed(ServerInput::Failed(trouble, why));
+        }
         let most = anonymous_limits(self.service, self.options).map(|most| most.concurrent);
         let slot = match self.service.take_slot(most) {
             Ok(slot) => slot,
@@ -44,47 +39,25 @@ impl<'a> Iperf3Session<'a> {
         let Some(entry) = self.tests.register(self.cookie, test.all_streams()) else {
             return self.feed(ServerInput::Busy("its cookie is already in use".to_owned()));
         };
-        self.announce(&asked, &test, &plan);
+        self.announce(&asked, &plan);
         let device = self.service.options().device.as_deref();
         self.granted = Some(AdmittedTest {
             awaited: Some(AwaitedStreams::new(entry, turn, self.local, device)),
             plan,
             test,
-            metered,
             _slot: slot,
         });
         self.pending = None;
         self.feed(ServerInput::Admitted);
     }
 
-    fn plan(&self, test: &RequestedTest) -> ThroughputPlan {
-        let mut plan = convert_test(test);
-        if let Some(core) = self.options.core {
-            plan.affinity = CoreAffinity::Cores {
-                initiator: Vec::new(),
-                responder: vec![core],
-            };
-        }
-        plan
-    }
-
-    fn announce(&mut self, asked: &TestParameters, test: &RequestedTest, plan: &ThroughputPlan) {
+    fn announce(&self, asked: &TestParameters, plan: &ThroughputPlan) {
         let version = asked.client_version.as_deref().unwrap_or("before 3.1");
         self.service.log(ServeEvent::SessionOpened {
             peer: self.peer,
             host: format!("iperf3 {}", sanitize_line(version, MAX_VERSION)),
             anonymous: self.options.users.is_none(),
             what: describe_plan(plan),
-        });
-        let following = self.options.observer.as_ref();
-        self.follower = following.map(|following| {
-            Arc::clone(&following.observer).test_accepted(AcceptedTest {
-                peer: self.peer,
-                port: self.local.port(),
-                cookie: self.cookie,
-                requested: asked.clone(),
-                test: test.clone(),
-            })
         });
     }
 
@@ -94,26 +67,19 @@ impl<'a> Iperf3Session<'a> {
         asked: &TestParameters,
         test: &RequestedTest,
         plan: &ThroughputPlan,
-    ) -> Result<Option<MeteredTest<'a>>, TestFault> {
+    ) -> Result<(), TestFault> {
         if test.streams > self.service.options().max_streams {
             let most = self.service.options().max_streams;
             return Err((Iperf3Error::Streams, format!("at most {most} streams")));
         }
-        let limits = &self.options.limits;
         if let Some(users) = &self.options.users {
-            users.check(asked.authtoken.as_deref())?;
+            users.check(asked.authtoken.as_deref())
         } else if let Some(strangers) = anonymous_limits(self.service, self.options) {
             let refused = |error| (map_anonymous_limit(&error), error.to_string());
-            check_anonymous(plan, &strangers).map_err(refused)?;
-        } else if !limits.anonymous_unlimited {
+            check_anonymous(plan, &strangers).map_err(refused)
+        } else {
             let why = "anonymous clients are refused, and iperf3 does not support tokens";
-            return Err((Iperf3Error::Authentication, why.to_owned()));
+            Err((Iperf3Error::Authentication, why.to_owned()))
         }
-        limits.check_time(test)?;
-        let meter = &self.tests.meter;
-        limits
-            .rate
-            .map(|limit| meter.register(test, limit))
-            .transpose()
     }
 }

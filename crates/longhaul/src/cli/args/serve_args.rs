@@ -44,9 +44,6 @@ pub struct ServeArgs {
     /// Refuse iperf3 clients
     #[arg(long)]
     pub no_iperf3: bool,
-    /// Send the server output to iperf3 clients as JSON instead of text
-    #[arg(long, conflicts_with = "no_iperf3")]
-    pub iperf3_json: bool,
     /// Log one JSON object per line
     #[arg(short = 'J', long)]
     pub json: bool,
