@@ -4,10 +4,12 @@
 //! other for up to [`LOCK_WAIT`].
 
 use crate::archive_schema;
-use crate::archived_report::{self, ArchivedReport, ListColumns};
+use crate::archived_report;
 use crate::sqlite::name_ids::NameIds;
 use crate::store_error::StoreError;
-use longhaul_model::report::v1::{AnyReport, Report, ReportKind, RunInfo};
+use longhaul_model::report::v1::{
+    AnyReport, ListColumns, Report, ReportContent, ReportKind, RunInfo,
+};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -148,10 +150,10 @@ impl Archive {
     /// a taken id is an error. A scan begun under this id is marked as finished.
     pub fn append<P, O, A>(&mut self, report: &Report<P, O, A>) -> Result<AppendOutcome, StoreError>
     where
-        Report<P, O, A>: ArchivedReport,
+        Report<P, O, A>: ReportContent,
     {
         let id = &report.run.id;
-        let text = report.to_json().map_err(|source| StoreError::Report {
+        let text = serde_json::to_string(report).map_err(|source| StoreError::Report {
             id: id.clone(),
             source,
         })?;
@@ -167,7 +169,7 @@ impl Archive {
 
     fn insert<P, O, A>(&mut self, report: &Report<P, O, A>, text: &str) -> Result<usize, StoreError>
     where
-        Report<P, O, A>: ArchivedReport,
+        Report<P, O, A>: ReportContent,
     {
         let run = &report.run;
         let sql = |e| StoreError::from_sqlite("store the run", &self.path, e);

@@ -13,12 +13,12 @@ pub mod ingest_limits;
 pub mod time_buckets;
 
 use crate::archive::RunEntry;
-use crate::archived_report::{self, ArchivedReport, ListColumns};
+use crate::archived_report;
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, QuantitySeries, SeriesPoint};
-use longhaul_model::report::v1::{AnyReport, ReportKind, RunInfo};
+use longhaul_model::report::v1::{AnyReport, ListColumns, ReportKind, RunInfo};
 use std::time::Duration;
 
 /// An archive that is written on a schedule and read at the same time.
@@ -170,14 +170,17 @@ pub struct IncomingRun {
 impl IncomingRun {
     /// Converts a report, without values for series.
     pub fn from_report(report: &AnyReport, at_us: i64) -> Result<IncomingRun, StoreError> {
-        let run = run_of(report);
-        let text = report.to_json().map_err(|source| StoreError::Report {
-            id: run.id.clone(),
+        let text = serde_json::to_string(report).map_err(|source| StoreError::Report {
+            id: report.run().id.clone(),
             source,
         })?;
-        Ok(IncomingRun {
-            run: run.clone(),
-            kind: kind_of(report),
+        Ok(IncomingRun::from_parts(report, text, at_us))
+    }
+
+    fn from_parts(report: &AnyReport, text: String, at_us: i64) -> IncomingRun {
+        IncomingRun {
+            run: report.run().clone(),
+            kind: report.kind(),
             list_columns: report.list_columns(),
             at_us,
             report: text,
@@ -185,7 +188,7 @@ impl IncomingRun {
             readings: Vec::new(),
             planned_id: None,
             near: None,
-        })
+        }
     }
 
     /// Converts the JSON of a report, which is stored unchanged.
@@ -196,47 +199,8 @@ impl IncomingRun {
     /// Converts the JSON of a report, and returns the parsed report as well.
     pub fn parse_json(text: String, at_us: i64) -> Result<(IncomingRun, AnyReport), StoreError> {
         let report = archived_report::parse_report("of the batch", &text)?;
-        let run = IncomingRun {
-            run: run_of(&report).clone(),
-            kind: kind_of(&report),
-            list_columns: report.list_columns(),
-            at_us,
-            report: text,
-            pairs: Vec::new(),
-            readings: Vec::new(),
-            planned_id: None,
-            near: None,
-        };
+        let run = IncomingRun::from_parts(&report, text, at_us);
         Ok((run, report))
-    }
-}
-
-/// Returns the run information of a report of any kind.
-pub fn run_of(report: &AnyReport) -> &RunInfo {
-    match report {
-        AnyReport::Throughput(report) => &report.run,
-        AnyReport::Scan(report) => &report.run,
-        AnyReport::Host(report) => &report.run,
-        AnyReport::Predict(report) => &report.run,
-        AnyReport::Path(report) => &report.run,
-        AnyReport::Available(report) => &report.run,
-        AnyReport::Load(report) => &report.run,
-        AnyReport::Imported(report) => &report.run,
-        AnyReport::Copy(report) => &report.run,
-    }
-}
-
-fn kind_of(report: &AnyReport) -> ReportKind {
-    match report {
-        AnyReport::Throughput(_) => ReportKind::Throughput,
-        AnyReport::Scan(_) => ReportKind::Scan,
-        AnyReport::Host(_) => ReportKind::Host,
-        AnyReport::Predict(_) => ReportKind::Predict,
-        AnyReport::Path(_) => ReportKind::Path,
-        AnyReport::Available(_) => ReportKind::Available,
-        AnyReport::Load(_) => ReportKind::Load,
-        AnyReport::Imported(_) => ReportKind::Imported,
-        AnyReport::Copy(_) => ReportKind::Copy,
     }
 }
 

@@ -3,10 +3,7 @@
 use crate::archive::Archive;
 use crate::archived_report;
 use crate::store_error::StoreError;
-use longhaul_model::report::v1::{
-    AnyReport, AvailableReport, ImportedReport, PathReport, ReportKind, ScanReport,
-    ThroughputReport, scan,
-};
+use longhaul_model::report::v1::{ReportContent, ThroughputReport, scan};
 use rusqlite::{OptionalExtension, params};
 
 /// A scan that was started and has no report yet.
@@ -77,82 +74,20 @@ impl Archive {
         let mut found = Vec::new();
         for row in rows {
             let (id, text) = row.map_err(sql)?;
-            if let AnyReport::Throughput(report) = archived_report::parse_report(&id, &text)? {
-                found.push(*report);
-            }
+            found.extend(ThroughputReport::from_any(archived_report::parse_report(
+                &id, &text,
+            )?));
         }
         Ok(found)
     }
 
-    /// Returns the latest scans to this responder, newest first, at most `limit`.
-    pub fn recent_scans(
+    /// Returns the latest reports of a kind, to one responder or to all, newest first, at most
+    /// `limit`. Throughput runs include the probes of scans.
+    pub fn recent_reports<R: ReportContent>(
         &self,
-        responder_host: &str,
-        limit: u32,
-    ) -> Result<Vec<ScanReport>, StoreError> {
-        let found = self.reports_of_kind(ReportKind::Scan, Some(responder_host), limit)?;
-        Ok(take_reports(found, |report| match report {
-            AnyReport::Scan(scan) => Some(*scan),
-            _ => None,
-        }))
-    }
-
-    /// Returns the latest throughput runs, including probes of scans, newest first, at most
-    /// `limit`.
-    pub fn recent_throughput_runs(&self, limit: u32) -> Result<Vec<ThroughputReport>, StoreError> {
-        let found = self.reports_of_kind(ReportKind::Throughput, None, limit)?;
-        Ok(take_reports(found, |report| match report {
-            AnyReport::Throughput(run) => Some(*run),
-            _ => None,
-        }))
-    }
-
-    /// Returns the latest path reports to this responder, newest first, at most `limit`.
-    pub fn recent_paths(
-        &self,
-        responder_host: &str,
-        limit: u32,
-    ) -> Result<Vec<PathReport>, StoreError> {
-        let found = self.reports_of_kind(ReportKind::Path, Some(responder_host), limit)?;
-        Ok(take_reports(found, |report| match report {
-            AnyReport::Path(path) => Some(*path),
-            _ => None,
-        }))
-    }
-
-    /// Returns the latest imported runs to this responder, newest first, at most `limit`.
-    pub fn recent_imports(
-        &self,
-        responder_host: &str,
-        limit: u32,
-    ) -> Result<Vec<ImportedReport>, StoreError> {
-        let found = self.reports_of_kind(ReportKind::Imported, Some(responder_host), limit)?;
-        Ok(take_reports(found, |report| match report {
-            AnyReport::Imported(run) => Some(*run),
-            _ => None,
-        }))
-    }
-
-    /// Returns the latest estimates of available bandwidth to this responder, newest first, at most
-    /// `limit`.
-    pub fn recent_availables(
-        &self,
-        responder_host: &str,
-        limit: u32,
-    ) -> Result<Vec<AvailableReport>, StoreError> {
-        let found = self.reports_of_kind(ReportKind::Available, Some(responder_host), limit)?;
-        Ok(take_reports(found, |report| match report {
-            AnyReport::Available(available) => Some(*available),
-            _ => None,
-        }))
-    }
-
-    fn reports_of_kind(
-        &self,
-        kind: ReportKind,
         responder_host: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<AnyReport>, StoreError> {
+    ) -> Result<Vec<R>, StoreError> {
         let sql = |e| StoreError::from_sqlite("read earlier runs", &self.path, e);
         let mut statement = self
             .connection
@@ -162,21 +97,17 @@ impl Archive {
             )
             .map_err(sql)?;
         let rows = statement
-            .query_map(params![kind.word(), responder_host, limit], |row| {
+            .query_map(params![R::KIND.word(), responder_host, limit], |row| {
                 Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
             })
             .map_err(sql)?;
         let mut found = Vec::new();
         for row in rows {
             let (id, text) = row.map_err(sql)?;
-            found.push(archived_report::parse_report(&id, &text)?);
+            found.extend(R::from_any(archived_report::parse_report(&id, &text)?));
         }
         Ok(found)
     }
-}
-
-fn take_reports<T>(found: Vec<AnyReport>, take: impl FnMut(AnyReport) -> Option<T>) -> Vec<T> {
-    found.into_iter().filter_map(take).collect()
 }
 
 fn serialize_plan(id: &str, plan: &scan::ScanPlan) -> Result<String, StoreError> {

@@ -13,7 +13,7 @@
 //! - [`mod@watch_cost`]: the cost of a watch file
 //! - [`event_text`]: events with their causes; [`run_comparison`]: comparisons of archived runs
 //! - [`document`]: one report as text, Markdown and HTML; [`record_text`]: records and their bundles
-//! - [`text_page`], [`number_format`], [`style`]: lines, numbers and emphasis; [`html_page`]: self-contained pages
+//! - [`text_page`], [`number_format`], [`style`]: lines, numbers and emphasis
 
 pub mod audit_text;
 pub mod available_text;
@@ -24,7 +24,6 @@ pub mod document;
 pub mod end_table;
 pub mod event_text;
 pub mod goodput_picture;
-pub mod html_page;
 pub mod imported_text;
 pub mod iperf3_report_json;
 pub mod load_text;
@@ -46,17 +45,17 @@ pub mod watch_cost;
 
 use longhaul_model::report::v1::AnyReport;
 
-/// Renders a report of any kind.
-pub fn render_report(report: &AnyReport) -> String {
+/// Returns the document of a report of any kind.
+pub fn build_document(report: &AnyReport) -> document::ReportDocument {
     match report {
-        AnyReport::Throughput(run) => throughput_text::render_throughput(run),
-        AnyReport::Scan(scan) => scan_text::render_scan(scan),
-        AnyReport::Host(host) => audit_text::render_host_report(host),
-        AnyReport::Predict(predict) => prediction_text::render_prediction(predict),
-        AnyReport::Path(path) => path_text::render_path(path),
-        AnyReport::Available(available) => available_text::render_available(available),
-        AnyReport::Load(load) => load_text::render_load(load),
-        AnyReport::Imported(imported) => imported_text::render_imported(imported),
-        AnyReport::Copy(copy) => copy_text::render_copy(copy),
+        AnyReport::Throughput(run) => throughput_text::build_throughput_document(run),
+        AnyReport::Scan(scan) => scan_text::build_scan_document(scan),
+        AnyReport::Host(host) => audit_text::build_host_document(host),
+        AnyReport::Predict(predict) => prediction_text::build_prediction_document(predict),
+        AnyReport::Path(path) => path_text::build_path_document(path),
+        AnyReport::Available(available) => available_text::build_available_document(available),
+        AnyReport::Load(load) => load_text::build_load_document(load),
+        AnyReport::Imported(imported) => imported_text::build_imported_document(imported),
+        AnyReport::Copy(copy) => copy_text::build_copy_document(copy),
     }
 }

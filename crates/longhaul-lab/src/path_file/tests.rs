@@ -84,7 +84,7 @@ fn a_router_may_have_labels_ways_manners_and_a_dislike_of_options() {
         "4 parallel routers, balanced by flow",
         "strips sack, timestamps; clamps the MSS to 1380 bytes",
         "answers about packets that were not sent",
-        "far gets its packets every 125 us",
+        "far gets its packets every 125 µs",
     ] {
         assert!(page.contains(text), "{text} is missing in\n{page}");
     }

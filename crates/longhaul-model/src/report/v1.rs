@@ -23,9 +23,15 @@ pub mod path;
 pub mod plan;
 pub mod predict;
 pub mod quantity;
+pub mod report_kind;
 pub mod scan;
 pub mod series;
 pub mod site;
+
+pub use report_kind::{
+    AnyReport, AvailableReport, CopyReport, HostReport, ImportedReport, ListColumns, LoadReport,
+    PathReport, PredictionReport, ReportContent, ReportKind, ScanReport, ThroughputReport,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -49,82 +55,34 @@ pub struct Report<
     pub caveats: Vec<ReportCaveat>,
 }
 
-/// A report of one bulk throughput run.
-pub type ThroughputReport =
-    Report<plan::ThroughputPlan, observation::ThroughputObservation, analysis::ThroughputAnalysis>;
-
-/// A report of a scan over settings.
-pub type ScanReport = Report<scan::ScanPlan, scan::ScanObservation, scan::ScanAnalysis>;
-
-/// A report of an audit of one host.
-pub type HostReport = Report<host::AuditPlan, host::AuditObservation, host::AuditAnalysis>;
-
-/// A report of a prediction.
-pub type PredictionReport =
-    Report<predict::PredictionPlan, predict::PredictionObservation, predict::PredictionAnalysis>;
-
-/// A report of a path: round trips, route, path MTU.
-pub type PathReport = Report<path::PathPlan, path::PathObservation, path::PathAnalysis>;
-
-/// A report of capacity and available bandwidth.
-pub type AvailableReport =
-    Report<available::AvailablePlan, available::AvailableObservation, available::AvailableAnalysis>;
-
-/// A report of the effect of bulk load on delay, loss and other flows.
-pub type LoadReport = Report<load::LoadPlan, load::LoadObservation, load::LoadAnalysis>;
-
-/// A report of a measurement by another program.
-pub type ImportedReport =
-    Report<imported::ImportPlan, imported::ImportedObservation, imported::ImportedAnalysis>;
-
-/// A report of files copied to another host.
-pub type CopyReport = Report<copy::CopyPlan, copy::CopyObservation, copy::CopyAnalysis>;
-
-/// A report of any kind.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum AnyReport {
-    Throughput(Box<ThroughputReport>),
-    Scan(Box<ScanReport>),
-    Host(Box<HostReport>),
-    Predict(Box<PredictionReport>),
-    Path(Box<PathReport>),
-    Available(Box<AvailableReport>),
-    Load(Box<LoadReport>),
-    Imported(Box<ImportedReport>),
-    Copy(Box<CopyReport>),
-}
-
-/// The kinds of report v1.
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Kind))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReportKind {
-    Throughput,
-    Scan,
-    Host,
-    Predict,
-    Path,
-    Available,
-    Load,
-    Imported,
-    Copy,
-}
-
-impl ReportKind {
-    /// The word used in JSON and in text.
-    pub const fn word(self) -> &'static str {
-        match self {
-            ReportKind::Throughput => "throughput",
-            ReportKind::Scan => "scan",
-            ReportKind::Host => "host",
-            ReportKind::Predict => "predict",
-            ReportKind::Path => "path",
-            ReportKind::Available => "available",
-            ReportKind::Load => "load",
-            ReportKind::Imported => "imported",
-            ReportKind::Copy => "copy",
+impl<P, O, A> Report<P, O, A>
+where
+    Self: ReportContent,
+{
+    /// Returns a report of this schema and kind, still without findings and caveats.
+    pub fn new(run: RunInfo, plan: P, observation: O, analysis: A) -> Self {
+        Report {
+            schema: SCHEMA.to_owned(),
+            kind: Self::KIND,
+            run,
+            plan,
+            observation,
+            analysis,
+            findings: Vec::new(),
+            caveats: Vec::new(),
         }
+    }
+
+    /// Adds findings, and the caveats that are not in the report yet.
+    #[must_use]
+    pub fn with_notes(mut self, findings: Vec<ReportFinding>, caveats: Vec<ReportCaveat>) -> Self {
+        self.findings.extend(findings);
+        for caveat in caveats {
+            if !self.caveats.contains(&caveat) {
+                self.caveats.push(caveat);
+            }
+        }
+        self
     }
 }
 

@@ -27,13 +27,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
 }
 
 /// Formats a duration with three significant digits in the unit that fits: `172 ms`, `2.5 s`, `31.2
-/// us`.
+/// µs`; no time is `0 s`.
 pub fn format_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos() as f64;
     let (value, unit) = match nanos {
         n if n >= 1e9 => (n / 1e9, "s"),
         n if n >= 1e6 => (n / 1e6, "ms"),
-        n if n >= 1e3 => (n / 1e3, "us"),
+        n if n >= 1e3 => (n / 1e3, "µs"),
+        0.0 => (0.0, "s"),
         n => (n, "ns"),
     };
     format!("{} {unit}", unit_number::format_significant(value))

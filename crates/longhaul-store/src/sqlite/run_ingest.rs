@@ -5,7 +5,7 @@ use super::name_ids::{NO_PAIR, NameIds};
 use super::outbox::OutboxWriter;
 use super::planned_table;
 use crate::archive::insert_run;
-use crate::archived_report::{self, ArchivedReport};
+use crate::archived_report;
 use crate::history_store::{IncomingRun, IngestResult, PlannedOutcome};
 use rusqlite::{Transaction, params};
 use std::collections::{BTreeSet, HashMap};
@@ -102,7 +102,7 @@ fn is_same_report(stored: &str, other: &str) -> bool {
         return true;
     }
     let again = archived_report::parse_report("of the archive", stored).ok();
-    let again = again.and_then(|report| report.to_json().ok());
+    let again = again.and_then(|report| serde_json::to_string(&report).ok());
     again.is_some_and(|again| again == other || value(&again) == Some(other_value))
 }
 

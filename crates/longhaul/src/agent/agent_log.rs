@@ -5,7 +5,6 @@ use crate::watch::measure_jobs::JobKey;
 use jiff::Timestamp;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::event::ChangeEvent;
-use longhaul_store::history_store::run_of;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -20,7 +19,7 @@ impl AgentLog {
         let result = agent_lines::summarize_report(report);
         let value = json!({
             "event": "run", "measurement": *key.measure, "from": *key.from, "to": *key.to,
-            "planned": planned_id, "run": run_of(report).id, "result": result,
+            "planned": planned_id, "run": report.run().id, "result": result,
         });
         self.write_line(&format!("{}  {result}", format_job_key(key)), value);
     }

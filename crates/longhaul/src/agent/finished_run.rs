@@ -6,7 +6,7 @@ use longhaul_history::change_detection::report_points::extract_points;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::report::v1::{AnyReport, ReportKind, ThroughputReport};
 use longhaul_store::StoreError;
-use longhaul_store::history_store::{IncomingRun, SeriesReading, run_of};
+use longhaul_store::history_store::{IncomingRun, SeriesReading};
 use serde::{Deserialize, Serialize};
 
 /// The caveat code of a report that its own program could not store.
@@ -100,12 +100,11 @@ pub fn read_report(written: &[u8], owner: &RunOwner) -> Result<FinishedRun, Repo
     if text.is_empty() {
         return Err(ReportReadError::Empty);
     }
-    let mut watched = IncomingRun::from_json(text.to_owned(), 0)?;
-    let mut report = parse_report(watched.kind, text, &watched.run.id)?;
+    let (mut watched, mut report) = IncomingRun::parse_json(text.to_owned(), 0)?;
     if remove_not_archived(&mut report) {
         watched = IncomingRun::from_report(&report, 0)?;
     }
-    let began = &run_of(&report).started_at;
+    let began = &report.run().started_at;
     let began: Timestamp = began
         .parse()
         .map_err(|_| ReportReadError::Time(began.clone()))?;
@@ -128,37 +127,9 @@ fn collect_readings(report: &AnyReport, owner: &RunOwner) -> Vec<SeriesReading> 
         .collect()
 }
 
-fn parse_report(kind: ReportKind, text: &str, id: &str) -> Result<AnyReport, StoreError> {
-    match kind {
-        ReportKind::Throughput => serde_json::from_str(text).map(AnyReport::Throughput),
-        ReportKind::Scan => serde_json::from_str(text).map(AnyReport::Scan),
-        ReportKind::Host => serde_json::from_str(text).map(AnyReport::Host),
-        ReportKind::Predict => serde_json::from_str(text).map(AnyReport::Predict),
-        ReportKind::Path => serde_json::from_str(text).map(AnyReport::Path),
-        ReportKind::Available => serde_json::from_str(text).map(AnyReport::Available),
-        ReportKind::Load => serde_json::from_str(text).map(AnyReport::Load),
-        ReportKind::Imported => serde_json::from_str(text).map(AnyReport::Imported),
-        ReportKind::Copy => serde_json::from_str(text).map(AnyReport::Copy),
-    }
-    .map_err(|source| StoreError::Report {
-        id: id.to_owned(),
-        source,
-    })
-}
-
 /// Removes the caveat that the run was not archived, because the agent archives it now.
 fn remove_not_archived(report: &mut AnyReport) -> bool {
-    let caveats = match report {
-        AnyReport::Throughput(it) => &mut it.caveats,
-        AnyReport::Scan(it) => &mut it.caveats,
-        AnyReport::Host(it) => &mut it.caveats,
-        AnyReport::Predict(it) => &mut it.caveats,
-        AnyReport::Path(it) => &mut it.caveats,
-        AnyReport::Available(it) => &mut it.caveats,
-        AnyReport::Load(it) => &mut it.caveats,
-        AnyReport::Imported(it) => &mut it.caveats,
-        AnyReport::Copy(it) => &mut it.caveats,
-    };
+    let caveats = report.caveats_mut();
     let before = caveats.len();
     caveats.retain(|caveat| caveat.code != NOT_ARCHIVED);
     caveats.len() < before

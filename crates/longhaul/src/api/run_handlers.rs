@@ -10,23 +10,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use longhaul_model::report::v1::ReportKind;
 use longhaul_store::StoreError;
-use longhaul_store::archived_report::ArchivedReport;
 use longhaul_store::history_store::RunFilter;
 use std::sync::Arc;
 
 const DEFAULT_LIMIT: u32 = 100;
 const MAX_LIMIT: u32 = 5000;
-const KINDS: [ReportKind; 9] = [
-    ReportKind::Throughput,
-    ReportKind::Scan,
-    ReportKind::Host,
-    ReportKind::Predict,
-    ReportKind::Path,
-    ReportKind::Available,
-    ReportKind::Load,
-    ReportKind::Imported,
-    ReportKind::Copy,
-];
 
 /// Runs, newest first.
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs",
@@ -42,10 +30,12 @@ pub async fn runs(
     State(shared): State<Arc<ApiState>>,
     mut params: QueryParams,
 ) -> Result<Json<Vec<RunRow>>, ApiError> {
+    let kinds = ReportKind::ALL.iter().map(|kind| (kind.word(), *kind));
+    let kinds: Vec<(&str, ReportKind)> = kinds.collect();
     let filter = RunFilter {
         range: params.range()?,
         pair: params.pair()?,
-        kind: params.one_of("kind", &KINDS.map(|kind| (kind.word(), kind)))?,
+        kind: params.one_of("kind", &kinds)?,
         limit: params.limit(DEFAULT_LIMIT, MAX_LIMIT)?,
     };
     params.reject_rest()?;
@@ -73,7 +63,7 @@ pub async fn run(
         .archive
         .query(move |archive| {
             let report = archive.report(&id)?;
-            let text = report.map(|report| report.to_json());
+            let text = report.map(|report| serde_json::to_string(&report));
             text.transpose()
                 .map_err(|source| StoreError::Report { id, source })
         })

@@ -212,12 +212,11 @@ pub struct LocalArgs {
     pub bind_dev: Option<String>,
 }
 
-/// Where results go.
+/// Where the report of a measurement goes.
 #[derive(Debug, Clone, Args)]
 pub struct OutputArgs {
-    /// Print the report as JSON
-    #[arg(short = 'J', long, help_heading = "Output")]
-    pub json: bool,
+    #[command(flatten)]
+    pub form: ReportOutputArgs,
     /// Print no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,

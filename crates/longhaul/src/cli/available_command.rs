@@ -7,15 +7,18 @@ mod available_progress;
 mod bulk_tcp_fallback;
 
 use super::args::AvailableArgs;
+use super::report_command::report_output;
 use super::{command_output, option_resolution, report_archiving};
+use crate::cli::report_archiving::ReportedRun;
 use crate::command_failure::{CommandFailure, PEER};
+use crate::render::available_text::build_available_document;
 use available_progress::AvailableProgress;
 use jiff::Timestamp;
 use longhaul_analysis::available_bandwidth::{PriorPathFacts, ProbeSchedule, conclude_available};
 use longhaul_model::report::v1::available::{
     AvailableMode, AvailableObservation, AvailablePlan, DirectionProbing, ProbeTrain,
 };
-use longhaul_model::report::v1::{AvailableReport, ReportCaveat, ReportKind, RunParty, SCHEMA};
+use longhaul_model::report::v1::{AvailableReport, ReportCaveat, RunParty};
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::probing::{EchoSeriesPlan, ProbeClient};
 use longhaul_probe::throughput::TargetHost;
@@ -43,6 +46,7 @@ struct AvailableMeasurement {
 }
 
 pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
+    report_output::check_output_files(&args.output.form)?;
     let (started, begun) = (Timestamp::now(), Instant::now());
     let target = option_resolution::build_target(
         &args.host,
@@ -62,28 +66,13 @@ pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
     let conclusion = conclude_available(&seen.plan, &seen.observation, &history);
     let mut caveats = seen.caveats;
     caveats.extend(conclusion.caveats);
-    let mut report = AvailableReport {
-        schema: SCHEMA.to_owned(),
-        kind: ReportKind::Available,
-        run: report_archiving::describe_standalone_run(
-            (report_archiving::generate_run_id(started), started),
-            begun.elapsed(),
-            (seen.initiator, seen.responder),
-        ),
-        plan: seen.plan,
-        observation: seen.observation,
-        analysis: conclusion.analysis,
-        findings: conclusion.findings,
-        caveats,
-    };
-    if !args.output.no_save {
-        report_archiving::archive_report(&args.output.archive, &mut report);
-    }
-    command_output::print_report(
-        &report,
-        crate::render::available_text::render_available,
-        args.output.json,
-    )?;
+    let mut report = ReportedRun::new(started, begun.elapsed(), seen.initiator, seen.responder)
+        .report(seen.plan, seen.observation, conclusion.analysis)
+        .with_notes(conclusion.findings, caveats);
+    report_archiving::archive_report(&args.output, &mut report);
+    report_output::write_report(&args.output.form, &report, |_| {
+        build_available_document(&report)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -277,7 +266,11 @@ fn load_earlier_runs(args: &AvailableArgs) -> Vec<AvailableReport> {
     command_output::archive_path(&args.output.archive)
         .ok()
         .and_then(|path| Archive::open_existing(&path).ok()?)
-        .and_then(|archive| archive.recent_availables(&args.host, MAX_EARLIER_RUNS).ok())
+        .and_then(|archive| {
+            archive
+                .recent_reports(Some(&args.host), MAX_EARLIER_RUNS)
+                .ok()
+        })
         .unwrap_or_default()
 }
 

@@ -37,7 +37,7 @@ fn show_capture(file: &Path, as_json: bool) -> Result<ExitCode, CommandFailure> 
     if as_json {
         command_output::print_json(&json!(reading))?;
     } else {
-        command_output::print_text(&render::capture_text::render_capture_reading(
+        command_output::print_document(&render::capture_text::build_capture_document(
             &printable_file_name(file),
             &reading,
         ))?;
@@ -93,8 +93,8 @@ fn print_first_packets(file: &Path, most: u64) -> Result<ExitCode, CommandFailur
 /// Returns the analysis of a capture, and its text.
 pub fn read_capture(file: &Path) -> Result<(CaptureReading, String), CommandFailure> {
     let reading = analyse_capture(open_capture(file)?);
-    let text = render::capture_text::render_capture_reading(&printable_file_name(file), &reading);
-    Ok((reading, text))
+    let text = render::capture_text::build_capture_document(&printable_file_name(file), &reading);
+    Ok((reading, text.text()))
 }
 
 /// Returns the first packets as text, and whether the file is damaged.
@@ -110,9 +110,12 @@ pub fn format_first_packets(file: &Path, most: u64) -> Result<(String, bool), Co
     let started = packets.iter().flatten().next();
     let started = started.and_then(|packet| format_packet_time(packet.at_ns));
     let damage = input.damage().map(CaptureDamage::to_string);
-    let extract =
-        render::capture_text::render_packets(&packets, started.as_deref(), damage.as_deref());
-    Ok((extract, damage.is_some()))
+    let extract = render::capture_text::build_packet_document(
+        &packets,
+        started.as_deref(),
+        damage.as_deref(),
+    );
+    Ok((extract.text(), damage.is_some()))
 }
 
 fn anonymise_capture(from: &Path, to: &Path, overwrite: bool) -> Result<ExitCode, CommandFailure> {
@@ -134,12 +137,12 @@ fn anonymise_capture(from: &Path, to: &Path, overwrite: bool) -> Result<ExitCode
     let done = anonymise::copy_anonymised(&mut input, &mut copy).map_err(failed)?;
     copy.flush().map_err(failed)?;
     let damage = input.damage().map(CaptureDamage::to_string);
-    let told = render::capture_text::render_anonymised_copy(
+    let told = render::capture_text::build_anonymised_copy_document(
         &printable_file_name(to),
         done,
         damage.as_deref(),
     );
-    command_output::print_text(&told)?;
+    command_output::print_document(&told)?;
     Ok(damage_exit_code(damage.is_some()))
 }
 

@@ -2,8 +2,8 @@
 
 use super::args::ArchiveArgs;
 use crate::command_failure::{ARCHIVE, CommandFailure};
+use crate::render::document::ReportDocument;
 use etcetera::BaseStrategy;
-use longhaul_store::archived_report::ArchivedReport;
 use serde_json::Value;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -15,40 +15,25 @@ pub fn print_text(text: &str) -> Result<(), CommandFailure> {
     Ok(out.flush()?)
 }
 
+/// Writes a document as text to stdout.
+pub fn print_document(document: &ReportDocument) -> Result<(), CommandFailure> {
+    print_text(&document.text())
+}
+
 /// Writes a JSON document to stdout: indented on a terminal, otherwise on one line.
 pub fn print_json(value: &Value) -> Result<(), CommandFailure> {
-    let mut out = std::io::stdout().lock();
-    let document = if out.is_terminal() {
+    print_unstyled(&if std::io::stdout().is_terminal() {
         format!("{value:#}\n")
     } else {
         format!("{value}\n")
-    };
-    out.write_all(document.as_bytes())?;
-    Ok(out.flush()?)
+    })
 }
 
-/// Writes a report to stdout, as JSON or as text.
-pub fn print_report<R: ArchivedReport>(
-    report: &R,
-    as_text: impl FnOnce(&R) -> String,
-    as_json: bool,
-) -> Result<(), CommandFailure> {
-    if as_json {
-        let pretty = std::io::stdout().is_terminal();
-        let written = if pretty {
-            report.to_pretty_json()
-        } else {
-            report.to_json()
-        };
-        let document = written
-            .map_err(|e| CommandFailure::from_error(crate::command_failure::BUG, &e))?
-            + "\n";
-        let mut out = std::io::stdout().lock();
-        out.write_all(document.as_bytes())?;
-        Ok(out.flush()?)
-    } else {
-        print_text(&as_text(report))
-    }
+/// Writes text without colours to stdout.
+pub fn print_unstyled(text: &str) -> Result<(), CommandFailure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 /// Returns the path of the given archive, or of the user's default one.

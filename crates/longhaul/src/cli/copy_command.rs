@@ -8,19 +8,21 @@ mod copy_preparation;
 mod copy_progress_line;
 
 use super::args::CopyArgs;
-use super::{command_output, interrupt, report_archiving};
+use super::report_command::report_output;
+use super::{interrupt, report_archiving};
+use crate::cli::report_archiving::{ReportedRun, timestamp_of};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER};
-use crate::render;
+use crate::render::copy_text::build_copy_document;
 use copy_preparation::PreparedCopy;
 use copy_progress_line::CopyProgressLine;
-use jiff::Timestamp;
 use longhaul_analysis::copy_analysis::conclude_copy;
 use longhaul_copy::{CopyError, CopyOutcome};
-use longhaul_model::report::v1::{CopyReport, ReportKind, SCHEMA};
+use longhaul_model::report::v1::CopyReport;
 use std::io::Write;
 use std::process::ExitCode;
 
 pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
+    report_output::check_output_files(&args.output.form)?;
     let asked = copy_preparation::prepare_copy(args)?;
     let stop = interrupt::install_stop_flag()?;
     let mut progress = CopyProgressLine::new(args);
@@ -32,36 +34,27 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
     let report = archive_copy(args, &asked, outcome);
     if asked.to_stdout {
         // The file is on standard output, so the report goes to stderr.
-        let text = render::copy_text::render_copy(&report);
+        let text = build_copy_document(&report).text();
         if !args.output.quiet {
             let _ = anstream::stderr().write_all(text.as_bytes());
         }
         return Ok(ExitCode::SUCCESS);
     }
-    command_output::print_report(&report, render::copy_text::render_copy, args.output.json)?;
+    report_output::write_report(&args.output.form, &report, |_| build_copy_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn archive_copy(args: &CopyArgs, asked: &PreparedCopy, outcome: CopyOutcome) -> CopyReport {
-    let started = Timestamp::try_from(outcome.started_at).unwrap_or_else(|_| Timestamp::now());
     let (analysis, findings) = conclude_copy(&asked.plan, &outcome.observation);
-    let mut report = CopyReport {
-        schema: SCHEMA.to_owned(),
-        kind: ReportKind::Copy,
-        run: report_archiving::describe_standalone_run(
-            (report_archiving::generate_run_id(started), started),
-            outcome.duration,
-            (outcome.initiator, outcome.responder),
-        ),
-        plan: asked.plan.clone(),
-        observation: outcome.observation,
-        analysis,
-        findings,
-        caveats: outcome.caveats,
-    };
-    if !args.output.no_save {
-        report_archiving::archive_report(&args.output.archive, &mut report);
-    }
+    let mut report = ReportedRun::new(
+        timestamp_of(outcome.started_at),
+        outcome.duration,
+        outcome.initiator,
+        outcome.responder,
+    )
+    .report(asked.plan.clone(), outcome.observation, analysis)
+    .with_notes(findings, outcome.caveats);
+    report_archiving::archive_report(&args.output, &mut report);
     report
 }
 

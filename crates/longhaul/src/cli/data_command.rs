@@ -4,7 +4,7 @@ use super::address_data::{AddressDataFolder, AddressDatabase, find_address_facts
 use super::args::{ArchiveArgs, DataCommand};
 use super::{command_output, report_archiving};
 use crate::command_failure::CommandFailure;
-use crate::render::text_page::TextPage;
+use crate::render::document::ReportDocument;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::net::IpAddr;
@@ -24,16 +24,16 @@ pub fn run(command: DataCommand) -> Result<ExitCode, CommandFailure> {
 
 fn import(files: &[PathBuf], args: &ArchiveArgs) -> Result<String, CommandFailure> {
     let folder = AddressDataFolder::new(args)?;
-    let mut page = TextPage::default();
+    let mut page = ReportDocument::default();
     for file in files {
         let database = folder.import(file)?;
-        page.label_line(
+        page.fact(
             "imported",
-            &format!("{}: {}", database.name, describe(&database)),
+            format!("{}: {}", database.name, describe(&database)),
         );
     }
-    page.label_line("folder", &folder.path().display().to_string());
-    Ok(page.finish())
+    page.fact("folder", folder.path().display().to_string());
+    Ok(page.text())
 }
 
 fn build_time(database: &AddressDatabase) -> Option<String> {
@@ -58,43 +58,43 @@ fn list(as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, CommandFailure> {
         command_output::print_json(&Value::Array(all.collect()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut page = TextPage::default();
+    let mut page = ReportDocument::default();
     for database in &databases {
-        page.label_line(&database.name, &describe(database));
+        page.fact(&database.name, describe(database));
     }
     for error in &errors {
-        page.hanging_paragraph("unusable: ", error);
+        page.item("unusable: ", error);
     }
     if databases.is_empty() && errors.is_empty() {
         let folder = folder.path().display();
         let text = format!("no database in {folder}; add one with `longhaul data import FILE`");
-        page.hanging_paragraph("", &text);
+        page.paragraph(&text);
     }
-    command_output::print_text(&page.finish())?;
+    command_output::print_text(&page.text())?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn find(address: IpAddr, args: &ArchiveArgs) -> Result<String, CommandFailure> {
     let (databases, errors) = AddressDataFolder::new(args)?.open_all();
     let facts = find_address_facts(&databases, address);
-    let mut page = TextPage::default();
+    let mut page = ReportDocument::default();
     if let Some(number) = facts.autonomous_system {
         let organisation = facts.organisation.map(|name| format!(", {name}"));
-        page.label_line(
+        page.fact(
             "network",
-            &format!("AS{number}{}", organisation.unwrap_or_default()),
+            format!("AS{number}{}", organisation.unwrap_or_default()),
         );
     }
     if let Some(place) = &facts.place {
-        page.label_line("place", place);
+        page.fact("place", place);
     }
     if facts.autonomous_system.is_none() && facts.place.is_none() {
-        page.line(&format!("no database has {address}"));
+        page.paragraph(format!("no database has {address}"));
     }
     for error in errors {
-        page.hanging_paragraph("caveat: ", &error);
+        page.item("caveat: ", &error);
     }
-    Ok(page.finish())
+    Ok(page.text())
 }
 
 fn remove(names: &[String], args: &ArchiveArgs) -> Result<String, CommandFailure> {

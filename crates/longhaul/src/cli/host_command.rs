@@ -9,15 +9,18 @@ mod change_proof;
 mod host_setting_changes;
 
 use super::args::HostArgs;
+use super::report_command::report_output;
 use super::{command_output, report_archiving};
+use crate::cli::report_archiving::ReportedRun;
 use crate::command_failure::{CommandFailure, HOST, USAGE};
 use crate::render;
+use crate::render::audit_text::build_audit_document;
 use change_proof::ProofResult;
 use host_setting_changes::RevertGuard;
 use jiff::Timestamp;
 use longhaul_analysis::audit;
 use longhaul_model::report::v1::host::{AuditPlan, SettingChange};
-use longhaul_model::report::v1::{HostReport, ReportCaveat, ReportKind, RunParty, SCHEMA};
+use longhaul_model::report::v1::{HostReport, ReportCaveat, RunParty};
 use longhaul_model::units::Rate;
 use longhaul_probe::host::observe_host_with_buffer;
 use serde_json::json;
@@ -29,6 +32,7 @@ use std::time::{Duration, Instant};
 const TRIAL_BUFFER_BYTES: (u64, u64) = (1 << 20, 64 << 20);
 
 pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
+    report_output::check_output_files(&args.output.form)?;
     if args.revert {
         return revert_changes(args);
     }
@@ -66,34 +70,19 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
     }
     let (analysis, findings, mut caveats) = audit::audit_host(&plan, &observation);
     caveats.extend(unwritten_caveat(&observation.changes));
-    let mut report = HostReport {
-        schema: SCHEMA.to_owned(),
-        kind: ReportKind::Host,
-        run: report_archiving::describe_standalone_run(
-            (id, started),
-            began.elapsed(),
-            (
-                describe_this_host(&observation.host),
-                proven
-                    .responder
-                    .unwrap_or_else(|| describe_this_host(&observation.host)),
-            ),
-        ),
-        plan,
-        observation,
-        analysis,
-        findings,
-        caveats,
+    let own = describe_this_host(&observation.host);
+    let responder = proven.responder.unwrap_or_else(|| own.clone());
+    let run = ReportedRun {
+        id,
+        ..ReportedRun::new(started, began.elapsed(), own, responder)
     };
-    if !args.no_save {
-        report_archiving::archive_report(&args.archive, &mut report);
-    }
-    let all = args.all;
-    command_output::print_report(
-        &report,
-        |report| render::audit_text::render_audit(report, all),
-        args.json,
-    )?;
+    let mut report = run
+        .report(plan, observation, analysis)
+        .with_notes(findings, caveats);
+    report_archiving::archive_report(&args.output, &mut report);
+    report_output::write_report(&args.output.form, &report, |_| {
+        build_audit_document(&report, args.all)
+    })?;
     check_host_outcome(&report, proven.cut_off)
 }
 
@@ -146,10 +135,10 @@ fn apply_changes(
 fn revert_changes(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
     let journal = host_setting_changes::host_journal_path(args)?;
     let changes = host_setting_changes::revert_from_journal(&journal)?;
-    if args.json {
+    if args.output.form.json {
         command_output::print_json(&json!({ "reverted": changes }))?;
     } else {
-        command_output::print_text(&render::audit_text::render_reverted(&changes))?;
+        command_output::print_document(&render::audit_text::build_reverted_document(&changes))?;
     }
     host_setting_changes::revert_failure(&journal, &changes).map_or(Ok(ExitCode::SUCCESS), Err)
 }

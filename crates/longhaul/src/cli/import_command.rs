@@ -30,7 +30,7 @@ pub fn run(args: &ImportArgs) -> Result<ExitCode, CommandFailure> {
         command_output::print_json(&Value::Array(rows.collect()))?;
     } else {
         let rows: Vec<_> = states.into_iter().zip(&reports).collect();
-        command_output::print_text(&render::imported_text::render_import_results(&rows))?;
+        command_output::print_document(&render::imported_text::build_import_document(&rows))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -52,7 +52,7 @@ fn lab_up(args: &LabUpArgs) -> Result<ExitCode, CommandFailure> {
     let spec = path_catalogue::load_path(&args.path.path, &args.path.edits())?;
     let standing =
         persistent_lab::start_lab(&spec, choose_backend(&args.laying), args.laying.dispersion)?;
-    command_output::print_text(&crate::render::run_list::render_lab_started(
+    command_output::print_document(&crate::render::run_list::build_lab_started_document(
         &standing.key,
         &standing.name,
     ))?;
@@ -127,7 +127,7 @@ fn lab_list(as_json: bool) -> Result<ExitCode, CommandFailure> {
                 )
             })
             .collect();
-        command_output::print_text(&crate::render::run_list::render_lab_paths(
+        command_output::print_document(&crate::render::run_list::build_lab_list(
             shipped, &standing,
         ))?;
     }

@@ -9,15 +9,17 @@ pub mod load_plan;
 mod load_progress;
 
 use super::args::LoadArgs;
-use super::{command_output, interrupt, option_resolution};
+use super::report_command::report_output;
+use super::{interrupt, option_resolution};
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
-use crate::render;
+use crate::render::load_text::build_load_document;
 use load_progress::LoadProgress;
 use longhaul_model::report::v1::LoadReport;
 use longhaul_probe::load_run;
 use std::process::ExitCode;
 
 pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
+    report_output::check_output_files(&args.output.form)?;
     let plan = load_plan::plan_loads(args)?;
     let target = option_resolution::build_target(
         &args.host,
@@ -33,7 +35,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
     progress.finish();
     let stopped = outcome.stopped;
     let report = load_archiving::archive_load_report(args, plan, outcome);
-    command_output::print_report(&report, render::load_text::render_load, args.output.json)?;
+    report_output::write_report(&args.output.form, &report, |_| build_load_document(&report))?;
     load_files::write_load_files(&args.plot, args.csv.as_deref(), &report)?;
     if stopped {
         let what = "the loads were interrupted; the results so far are shown";

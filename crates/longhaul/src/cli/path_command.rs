@@ -14,14 +14,15 @@ mod path_watch;
 mod reverse_lookups;
 
 use super::args::PathArgs;
-use super::{command_output, interrupt, report_archiving};
+use super::report_command::report_output;
+use super::{interrupt, report_archiving};
+use crate::cli::report_archiving::{ReportedRun, timestamp_of};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER};
-use crate::render;
+use crate::render::path_text::build_path_document;
 use hop_origins::HopOrigins;
-use jiff::Timestamp;
 use longhaul_analysis::path::conclude_path;
 use longhaul_model::report::v1::path::{PathObservation, PathPlan};
-use longhaul_model::report::v1::{ParentRun, PathReport, ReportKind, SCHEMA};
+use longhaul_model::report::v1::{ParentRun, PathReport};
 use longhaul_probe::path::{self, PathOutcome};
 use longhaul_probe::throughput::TargetHost;
 use path_progress::PathProgressLines;
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub fn run(args: &PathArgs) -> Result<ExitCode, CommandFailure> {
+    report_output::check_output_files(&args.output.form)?;
     let plan = path_plan::plan_path(args)?;
     let target = path_plan::path_target(args)?;
     let stop = interrupt::install_stop_flag()?;
@@ -70,22 +72,23 @@ fn archive_path_report(
     mut outcome: PathOutcome,
     origins: HopOrigins,
 ) -> PathReport {
-    let started = Timestamp::try_from(outcome.started_at).unwrap_or_else(|_| Timestamp::now());
-    let id = report_archiving::generate_run_id(started);
+    let run = ReportedRun::new(
+        timestamp_of(outcome.started_at),
+        outcome.duration,
+        outcome.initiator.clone(),
+        outcome.responder.clone(),
+    );
     let mut caveats = outcome.caveats;
     caveats.extend(origins.annotate_routes(&mut outcome.observation));
-    let own = outcome.load.take().map(|(plan, load)| {
+    let mut own = outcome.load.take().map(|(plan, load)| {
         let part_of = ParentRun {
-            id: id.clone(),
+            id: run.id.clone(),
             index: 0,
         };
         report_archiving::build_throughput_report(plan, load, Some(part_of))
     });
-    let mut own = own;
     if let Some(load) = &mut own {
-        if !args.output.no_save {
-            report_archiving::archive_report(&args.output.archive, load);
-        }
+        report_archiving::archive_report(&args.output, load);
         if let Some(watch) = &mut outcome.observation.hop_load {
             watch.run_id = Some(load.run.id.clone());
         }
@@ -93,25 +96,10 @@ fn archive_path_report(
     let (known, capacity) = path_history::load_path_history(args, plan.load.as_ref(), own.as_ref());
     let conclusion = conclude_path(&plan, &outcome.observation, &known, capacity);
     caveats.extend(conclusion.caveats);
-    let mut told = Vec::new();
-    report_archiving::add_caveats(&mut told, caveats);
-    let mut report = PathReport {
-        schema: SCHEMA.to_owned(),
-        kind: ReportKind::Path,
-        run: report_archiving::describe_standalone_run(
-            (id, started),
-            outcome.duration,
-            (outcome.initiator, outcome.responder),
-        ),
-        plan,
-        observation: outcome.observation,
-        analysis: conclusion.analysis,
-        findings: conclusion.findings,
-        caveats: told,
-    };
-    if !args.output.no_save {
-        report_archiving::archive_report(&args.output.archive, &mut report);
-    }
+    let mut report = run
+        .report(plan, outcome.observation, conclusion.analysis)
+        .with_notes(conclusion.findings, caveats);
+    report_archiving::archive_report(&args.output, &mut report);
     report
 }
 
@@ -121,7 +109,7 @@ fn show_path_report(
     report: &PathReport,
     interrupted: bool,
 ) -> Result<ExitCode, CommandFailure> {
-    command_output::print_report(report, render::path_text::render_path, args.output.json)?;
+    report_output::write_report(&args.output.form, report, |_| build_path_document(report))?;
     if interrupted {
         let fail = CommandFailure::new(INTERRUPTED, "the path measurement was interrupted");
         return Err(fail.hint(Some("see the results so far above")));

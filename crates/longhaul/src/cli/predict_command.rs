@@ -3,32 +3,34 @@
 mod prediction_input;
 
 use super::args::PredictArgs;
-use super::{command_output, report_archiving};
+use super::report_archiving;
+use super::report_command::report_output;
+use crate::cli::report_archiving::ReportedRun;
 use crate::command_failure::{CommandFailure, HOST};
+use crate::render::prediction_text::build_prediction_document;
 use crate::{plot, render};
 use jiff::Timestamp;
 use longhaul_analysis::predict::predict_goodput;
-use longhaul_model::report::v1::{PredictionReport, ReportKind, SCHEMA};
+use longhaul_model::report::v1::PredictionReport;
 use prediction_input::PredictionInput;
 use std::process::ExitCode;
 use std::time::Instant;
 
 pub fn run(args: &PredictArgs) -> Result<ExitCode, CommandFailure> {
+    report_output::check_output_files(&args.output.form)?;
     if let Some(path) = &args.plot {
         plot::check_figure_path(path)?;
     }
     let (started, began) = (Timestamp::now(), Instant::now());
     let asked = prediction_input::resolve_prediction_input(args)?;
     let mut report = build_prediction(asked, started, began);
-    if !args.no_save {
-        report_archiving::archive_report(&args.archive, &mut report);
+    if !args.output.no_save {
+        report_archiving::archive_report(&args.output, &mut report);
     }
     write_prediction_files(args, &report)?;
-    command_output::print_report(
-        &report,
-        render::prediction_text::render_prediction,
-        args.json,
-    )?;
+    report_output::write_report(&args.output.form, &report, |_| {
+        build_prediction_document(&report)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -38,20 +40,9 @@ fn build_prediction(
     began: Instant,
 ) -> PredictionReport {
     let analysis = predict_goodput(&asked.plan, &asked.observation);
-    PredictionReport {
-        schema: SCHEMA.to_owned(),
-        kind: ReportKind::Predict,
-        run: report_archiving::describe_standalone_run(
-            (report_archiving::generate_run_id(started), started),
-            began.elapsed(),
-            (asked.initiator, asked.responder),
-        ),
-        plan: asked.plan,
-        observation: asked.observation,
-        analysis,
-        findings: Vec::new(),
-        caveats: asked.caveats,
-    }
+    ReportedRun::new(started, began.elapsed(), asked.initiator, asked.responder)
+        .report(asked.plan, asked.observation, analysis)
+        .with_notes(Vec::new(), asked.caveats)
 }
 
 fn write_prediction_files(

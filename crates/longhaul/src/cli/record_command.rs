@@ -11,11 +11,15 @@ mod record_captures;
 mod record_measurement;
 
 use super::args::{
-    BundleArgs, RecordArgs, RecordCommand, RecordMakeArgs, RecordVerifyArgs, TestArgs, TestFormat,
+    BundleArgs, RecordArgs, RecordCommand, RecordMakeArgs, RecordVerifyArgs, ReportOutputArgs,
+    TestArgs,
 };
-use super::{command_output, report_archiving};
+use super::command_output;
+use super::report_archiving;
+use super::report_command::report_output;
 use crate::command_failure::{BUG, CommandFailure, EXPECTATION_MISSED, HOST, USAGE};
 use crate::render;
+use crate::render::record_text::build_record_document;
 use bundle_contents::BundleContents;
 use jiff::Timestamp;
 use longhaul_model::report::v1::host;
@@ -93,8 +97,7 @@ fn check_bundle_inputs(args: &BundleArgs) -> Result<BundleInputs, CommandFailure
 fn measure_and_bundle(test: &TestArgs, args: &BundleArgs) -> Result<ExitCode, CommandFailure> {
     let inputs = check_bundle_inputs(args)?;
     let measured = record_measurement::measure_for_record(test)?;
-    let json = test.output_format() == TestFormat::Json;
-    write_bundle(args, inputs, &measured, json)
+    write_bundle(args, inputs, &measured, &test.report_output())
 }
 
 fn bundle_archived_run(make: &RecordMakeArgs) -> Result<ExitCode, CommandFailure> {
@@ -105,7 +108,7 @@ fn bundle_archived_run(make: &RecordMakeArgs) -> Result<ExitCode, CommandFailure
         host: None,
         captures: Vec::new(),
     };
-    write_bundle(&make.bundle, inputs, &evidence, make.json)
+    write_bundle(&make.bundle, inputs, &evidence, &make.written)
 }
 
 /// The runs, and the evidence that only the measuring process has.
@@ -120,7 +123,7 @@ fn write_bundle(
     args: &BundleArgs,
     inputs: BundleInputs,
     evidence: &RecordEvidence,
-    as_json: bool,
+    written: &ReportOutputArgs,
 ) -> Result<ExitCode, CommandFailure> {
     let record = record_assembly::assemble_record(
         &evidence.runs,
@@ -141,15 +144,10 @@ fn write_bundle(
     };
     bundle_contents::write_bundle_files(&mut folder, &contents)?;
     let files = folder.finish(inputs.signer.as_ref())?;
-    if as_json {
-        command_output::print_json(&json!(record))?;
-    } else {
-        command_output::print_text(&render::record_text::render_record(
-            &record,
-            &place,
-            files.len(),
-        ))?;
-    }
+    let value = serde_json::to_value(&record).map_err(|e| CommandFailure::from_error(BUG, &e))?;
+    report_output::write_report(written, &value, |_| {
+        build_record_document(&record, &place, files.len())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -172,7 +170,10 @@ fn run_verify(args: &RecordVerifyArgs) -> Result<ExitCode, CommandFailure> {
             "signed_by": found.signed_by,
         }))?;
     } else {
-        command_output::print_text(&render::record_text::render_verified(&args.folder, &found))?;
+        command_output::print_document(&render::record_text::build_verification_document(
+            &args.folder,
+            &found,
+        ))?;
     }
     Ok(if found.differs.is_empty() {
         ExitCode::SUCCESS
@@ -200,7 +201,7 @@ fn check_claims(files: &[PathBuf], as_json: bool) -> Result<ExitCode, CommandFai
     if as_json {
         command_output::print_json(&json!(all))?;
     } else {
-        command_output::print_text(&render::claim_text::render_claims(&all))?;
+        command_output::print_document(&render::claim_text::build_claims_document(&all))?;
     }
     Ok(if all.iter().any(CheckedClaim::has_wrong_figure) {
         ExitCode::from(EXPECTATION_MISSED)

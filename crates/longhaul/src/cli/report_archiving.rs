@@ -1,6 +1,6 @@
 //! Turns finished measurements into reports and archives them.
 
-use super::args::ArchiveArgs;
+use super::args::OutputArgs;
 use super::{command_output, invocation};
 use crate::render::style::{CAVEAT, HINT, paint};
 use jiff::Timestamp;
@@ -8,15 +8,14 @@ use longhaul_analysis::throughput::conclude_throughput;
 use longhaul_model::report::v1::observation::{EndObservation, ProgramInfo, ThroughputObservation};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{
-    ParentRun, Report, ReportCaveat, ReportKind, RunInfo, RunParty, SCHEMA, ThroughputReport,
+    ParentRun, Report, ReportCaveat, ReportContent, RunInfo, RunParty, ThroughputReport,
 };
 use longhaul_probe::throughput::ThroughputOutcome;
 use longhaul_store::Archive;
-use longhaul_store::archived_report::ArchivedReport;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Builds the report of a throughput run: observations and analysis.
 pub fn build_throughput_report(
@@ -25,32 +24,25 @@ pub fn build_throughput_report(
     part_of: Option<ParentRun>,
 ) -> ThroughputReport {
     let conclusion = conclude_throughput(&plan, &outcome.observation);
-    let started = Timestamp::try_from(outcome.started_at).unwrap_or_else(|_| Timestamp::now());
-    let mut caveats = outcome.caveats;
-    add_caveats(&mut caveats, conclusion.caveats);
+    let started = timestamp_of(outcome.started_at);
+    let caveats = [outcome.caveats, conclusion.caveats].concat();
     let mut observation = outcome.observation;
     initiator_end_mut(&mut observation).program = Some(ProgramInfo {
         longhaul: env!("CARGO_PKG_VERSION").to_owned(),
         command: Some(invocation::redacted_command_line()),
         log: Vec::new(),
     });
-    ThroughputReport {
-        schema: SCHEMA.to_owned(),
-        kind: ReportKind::Throughput,
-        run: RunInfo {
-            part_of,
-            ..describe_standalone_run(
-                (generate_run_id(started), started),
-                outcome.duration,
-                (outcome.initiator, outcome.responder),
-            )
-        },
-        plan,
-        observation,
-        analysis: conclusion.analysis,
-        findings: conclusion.findings,
-        caveats,
-    }
+    let run = ReportedRun {
+        part_of,
+        ..ReportedRun::new(
+            started,
+            outcome.duration,
+            outcome.initiator,
+            outcome.responder,
+        )
+    };
+    run.report(plan, observation, conclusion.analysis)
+        .with_notes(conclusion.findings, caveats)
 }
 
 /// Returns the data of the initiator, which is this program.
@@ -62,30 +54,56 @@ fn initiator_end_mut(observation: &mut ThroughputObservation) -> &mut EndObserva
     }
 }
 
-/// Describes a run of this program that is not part of another one.
-pub fn describe_standalone_run(
-    (id, started): (String, Timestamp),
-    lasted: Duration,
-    (initiator, responder): (RunParty, RunParty),
-) -> RunInfo {
-    RunInfo {
-        id,
-        started_at: format_rfc3339(started),
-        duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
-        longhaul: env!("CARGO_PKG_VERSION").to_owned(),
-        initiator,
-        responder,
-        part_of: None,
+/// The header of a report by this program. All commands make their reports from one.
+#[derive(Debug, Clone)]
+pub struct ReportedRun {
+    pub id: String,
+    pub started: Timestamp,
+    pub duration: Duration,
+    pub initiator: RunParty,
+    pub responder: RunParty,
+    pub part_of: Option<ParentRun>,
+}
+
+impl ReportedRun {
+    /// Returns the header of a run of its own, with a new id.
+    pub fn new(
+        started: Timestamp,
+        duration: Duration,
+        initiator: RunParty,
+        responder: RunParty,
+    ) -> ReportedRun {
+        ReportedRun {
+            id: generate_run_id(started),
+            started,
+            duration,
+            initiator,
+            responder,
+            part_of: None,
+        }
+    }
+
+    /// Returns the report, still without findings and caveats.
+    pub fn report<P, O, A>(self, plan: P, observation: O, analysis: A) -> Report<P, O, A>
+    where
+        Report<P, O, A>: ReportContent,
+    {
+        let run = RunInfo {
+            id: self.id,
+            started_at: format_rfc3339(self.started),
+            duration_us: u64::try_from(self.duration.as_micros()).unwrap_or(u64::MAX),
+            longhaul: env!("CARGO_PKG_VERSION").to_owned(),
+            initiator: self.initiator,
+            responder: self.responder,
+            part_of: self.part_of,
+        };
+        Report::new(run, plan, observation, analysis)
     }
 }
 
-/// Adds the caveats that are not in the list yet.
-pub fn add_caveats(caveats: &mut Vec<ReportCaveat>, more: Vec<ReportCaveat>) {
-    for caveat in more {
-        if !caveats.contains(&caveat) {
-            caveats.push(caveat);
-        }
-    }
+/// Converts a wall-clock time; the current time if it is out of range.
+pub fn timestamp_of(moment: SystemTime) -> Timestamp {
+    Timestamp::try_from(moment).unwrap_or_else(|_| Timestamp::now())
 }
 
 /// Formats a time in UTC, to the second.
@@ -105,12 +123,15 @@ pub fn generate_run_id(started: Timestamp) -> String {
 }
 
 /// Archives the report before it is shown. A failure is reported on stderr and as a caveat in the
-/// report; it changes neither the result nor the exit code.
-pub fn archive_report<P, O, A>(args: &ArchiveArgs, report: &mut Report<P, O, A>)
+/// report; it changes neither the result nor the exit code. Does nothing with `--no-save`.
+pub fn archive_report<P, O, A>(args: &OutputArgs, report: &mut Report<P, O, A>)
 where
-    Report<P, O, A>: ArchivedReport,
+    Report<P, O, A>: ReportContent,
 {
-    let appended = command_output::archive_path(args).and_then(|path| {
+    if args.no_save {
+        return;
+    }
+    let appended = command_output::archive_path(&args.archive).and_then(|path| {
         let mut archive = Archive::open(&path)?;
         Ok(archive.append(report)?)
     });

@@ -8,15 +8,15 @@ mod asymmetry_report;
 mod case_report;
 mod compare_report;
 mod event_reports;
-mod report_output;
+pub mod report_output;
 mod route_tables;
 mod run_collection;
 mod run_sets;
 mod site_report;
 
-use super::args::{ArchiveArgs, ReportCommand, ScanFilesArgs};
+use super::args::{ArchiveArgs, ReportCommand, ReportOutputArgs, ScanFilesArgs};
 use super::{command_output, load_command, tune_command};
-use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
+use crate::command_failure::{CommandFailure, USAGE};
 use crate::render;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_store::{Archive, RunEntry};
@@ -32,10 +32,10 @@ pub fn run(command: ReportCommand) -> Result<ExitCode, CommandFailure> {
         } => list_archived_runs(limit, json, &archive),
         ReportCommand::Show {
             id,
-            json,
+            written,
             files,
             archive,
-        } => show_run(&id, json, &files, &archive),
+        } => show_run(&id, &written, &files, &archive),
         ReportCommand::Case(args) => case_report::run(&args),
         ReportCommand::Site(args) => site_report::run(&args),
         ReportCommand::Asymmetry(args) => asymmetry_report::run(&args),
@@ -64,29 +64,21 @@ fn list_archived_runs(
     } else if entries.is_empty() {
         command_output::print_text(&format!("no runs in {} yet\n", path.display()))?;
     } else {
-        command_output::print_text(&render::run_list::render_run_list(&entries))?;
+        command_output::print_text(&render::run_list::build_run_list(&entries).text())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn show_run(
     id: &str,
-    as_json: bool,
+    written: &ReportOutputArgs,
     files: &ScanFilesArgs,
     args: &ArchiveArgs,
 ) -> Result<ExitCode, CommandFailure> {
-    let path = command_output::archive_path(args)?;
-    let archive = Archive::open_existing(&path)?.ok_or_else(|| {
-        CommandFailure::new(
-            ARCHIVE,
-            format!("cannot find the archive {}", path.display()),
-        )
-        .hint(Some(
-            "create one with `longhaul test HOST`, or name another with `--archive FILE`",
-        ))
-    })?;
+    report_output::check_output_files(written)?;
+    let archive = report_output::open_existing_archive(args)?;
     let report = archive.find(id)?;
-    command_output::print_report(&report, render::render_report, as_json)?;
+    report_output::write_report(written, &report, |_| render::build_document(&report))?;
     let curves = !files.plot_curves.is_empty() || !files.plot_asymmetry.is_empty();
     match &report {
         AnyReport::Scan(scan) => tune_command::scan_files::write_scan_files(files, scan)?,

@@ -1,11 +1,13 @@
 //! `longhaul test HOST`: measures throughput, then analyses, archives and shows the result.
 
 use super::args::{TestArgs, TestFormat};
+use super::report_command::report_output;
 use super::{capture_command, command_output, option_resolution, report_archiving};
 use crate::command_failure::{CommandFailure, EXPECTATION_MISSED};
+use crate::render::iperf3_report_json;
 use crate::render::progress_lines::{DirectionProgress, ProgressPrinter, RunProgress};
 use crate::render::style::{CAVEAT, paint};
-use crate::render::{iperf3_report_json, throughput_text};
+use crate::render::throughput_text::build_throughput_document;
 use longhaul_iperf3::client_run::{self, LoginCredentials};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, ThroughputReport};
@@ -30,17 +32,14 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, CommandFailure> {
 
 /// Runs the command with intervals of this length in iperf3's JSON; 0 for a single one.
 pub fn run_with_intervals(args: &TestArgs, interval_us: u64) -> Result<ExitCode, CommandFailure> {
+    report_output::check_output_files(&args.output.form)?;
     let report = measure_throughput(args)?;
-    match args.output_format() {
-        TestFormat::Text => {
-            command_output::print_report(&report, throughput_text::render_throughput, false)?;
-        }
-        TestFormat::Json => {
-            command_output::print_report(&report, throughput_text::render_throughput, true)?;
-        }
-        TestFormat::Iperf3 => {
-            command_output::print_json(&iperf3_report_json::to_iperf3_json(&report, interval_us))?;
-        }
+    let document = |_| build_throughput_document(&report);
+    if args.output_format() == TestFormat::Iperf3 {
+        report_output::write_report_files(&args.output.form, &report, document)?;
+        command_output::print_json(&iperf3_report_json::to_iperf3_json(&report, interval_us))?;
+    } else {
+        report_output::write_report(&args.report_output(), &report, document)?;
     }
     Ok(report_missed_expectations(args, &report))
 }
@@ -58,7 +57,7 @@ pub fn measure_throughput(args: &TestArgs) -> Result<ThroughputReport, CommandFa
     )?;
     let login = args.iperf3_user.login()?;
     let for_people = args.output_format() == TestFormat::Text;
-    let lines = !args.quiet && for_people && std::io::stderr().is_terminal();
+    let lines = !args.output.quiet && for_people && std::io::stderr().is_terminal();
     let mut live = ProgressPrinter::new(lines);
     let mut outcome = run_throughput(args, &target, login.as_ref(), &plan, &mut |now| {
         live.show(live_moment(now));
@@ -67,9 +66,7 @@ pub fn measure_throughput(args: &TestArgs) -> Result<ThroughputReport, CommandFa
     let captures = std::mem::take(&mut outcome.captures);
     let mut report = report_archiving::build_throughput_report(plan, outcome, None);
     capture_command::capture_files::write_run_captures(&args.capture, captures, &mut report);
-    if !args.no_save {
-        report_archiving::archive_report(&args.archive, &mut report);
-    }
+    report_archiving::archive_report(&args.output, &mut report);
     Ok(report)
 }
 

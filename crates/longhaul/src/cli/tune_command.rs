@@ -16,14 +16,17 @@ pub mod scan_plan;
 mod scan_progress;
 
 use super::args::TuneArgs;
-use super::{command_output, interrupt, report_archiving};
+use super::report_command::report_output;
+use super::{interrupt, report_archiving};
+use crate::cli::report_archiving::ReportedRun;
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
 use crate::render;
+use crate::render::scan_text::build_scan_document;
 use active_scan::{ActiveScan, ScanHalt};
 use jiff::Timestamp;
 use longhaul_analysis::scan::conclude_scan;
+use longhaul_model::report::v1::ScanReport;
 use longhaul_model::report::v1::scan::SearchMode;
-use longhaul_model::report::v1::{ReportKind, RunInfo, SCHEMA, ScanReport};
 use longhaul_probe::throughput;
 use std::process::ExitCode;
 
@@ -32,6 +35,7 @@ const FAR_END_GONE: &str = "far_end_gone";
 const CUT_OFF: &str = "interrupted";
 
 pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
+    report_output::check_output_files(&args.output.form)?;
     let plan = scan_plan::plan_scan(args)?;
     let target = scan_plan::scan_target(args)?;
     let stop = interrupt::install_stop_flag()?;
@@ -57,7 +61,7 @@ fn finish_scan(mut course: ActiveScan<'_>, stopped_by: &str) -> Result<ExitCode,
     let keep = course.is_archiving();
     let mut report = build_scan_report(course, stopped_by);
     if keep {
-        report_archiving::archive_report(&args.archive, &mut report);
+        report_archiving::archive_report(&args.output, &mut report);
     }
     show_scan(args, &report)?;
     Ok(ExitCode::SUCCESS)
@@ -107,28 +111,19 @@ fn build_scan_report(course: ActiveScan<'_>, stopped_by: &str) -> ScanReport {
     let conclusion = conclude_scan(&plan, &observation, &runs, stopped_by);
     caveats.extend(conclusion.caveats);
     let first = &runs[0].run;
-    let lasted = Timestamp::now().duration_since(began).as_micros();
-    ScanReport {
-        schema: SCHEMA.to_owned(),
-        kind: ReportKind::Scan,
-        run: RunInfo {
-            id: begun.id,
-            started_at: begun.started_at,
-            duration_us: u64::try_from(lasted).unwrap_or(0),
-            longhaul: env!("CARGO_PKG_VERSION").to_owned(),
-            initiator: first.initiator.clone(),
-            responder: first.responder.clone(),
-            part_of: None,
-        },
-        plan,
-        observation,
-        analysis: conclusion.analysis,
-        findings: conclusion.findings,
-        caveats,
-    }
+    let run = ReportedRun {
+        id: begun.id,
+        started: began,
+        duration: Timestamp::now().duration_since(began).unsigned_abs(),
+        initiator: first.initiator.clone(),
+        responder: first.responder.clone(),
+        part_of: None,
+    };
+    run.report(plan, observation, conclusion.analysis)
+        .with_notes(conclusion.findings, caveats)
 }
 
 fn show_scan(args: &TuneArgs, report: &ScanReport) -> Result<(), CommandFailure> {
-    command_output::print_report(report, render::scan_text::render_scan, args.json)?;
+    report_output::write_report(&args.output.form, report, |_| build_scan_document(report))?;
     scan_files::write_scan_files(&args.files, report)
 }

@@ -40,7 +40,9 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, CommandFailure> {
                     &costs,
                 ))?;
             } else {
-                command_output::print_text(&render::watch_cost::render_watch_cost(&file, &costs))?;
+                command_output::print_document(&render::watch_cost::build_watch_cost_document(
+                    &file, &costs,
+                ))?;
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -3,12 +3,10 @@
 mod audit_changes;
 mod audit_verdicts;
 
-pub use audit_changes::render_reverted;
+use crate::render::document::ReportDocument;
+use crate::render::number_format::{count_of, format_micros, format_rate};
+pub use audit_changes::build_reverted_document;
 
-use super::number_format::{count_of, format_micros, format_rate};
-use super::style::{CAVEAT, FAINT, STRONG, paint};
-use super::text_page::{TextPage, WIDTH};
-use super::throughput_text;
 use longhaul_model::report::v1::HostReport;
 use longhaul_model::report::v1::host::{AuditObservation, AuditPath, EffectiveSetting};
 use longhaul_model::units::Bytes;
@@ -16,17 +14,19 @@ use longhaul_model::units::Bytes;
 /// The maximum number of paths listed.
 const MAX_PATHS: usize = 5;
 
-pub fn render_host_report(report: &HostReport) -> String {
-    render_audit(report, false)
+pub fn build_host_document(report: &HostReport) -> ReportDocument {
+    build_audit_document(report, false)
 }
 
 /// Renders an audit, either with every rule in full or with good and unknown rules summarized.
-pub fn render_audit(report: &HostReport, all: bool) -> String {
-    let mut page = TextPage::default();
-    write_title(&mut page, report);
+pub fn build_audit_document(report: &HostReport, all: bool) -> ReportDocument {
+    let mut page = ReportDocument {
+        title: format!("audit of {}", report.run.initiator.host),
+        ..ReportDocument::for_run(&report.run)
+    };
     write_setup(&mut page, &report.observation);
     write_paths(&mut page, &report.plan.paths);
-    page.blank();
+    page.gap();
     let several = report.plan.paths.len() > 1;
     audit_verdicts::write_verdicts(&mut page, &report.analysis.verdicts, (all, several));
     write_effective_settings(&mut page, &report.observation.effective);
@@ -35,30 +35,11 @@ pub fn render_audit(report: &HostReport, all: bool) -> String {
         &report.observation,
         report.analysis.proof.as_ref(),
     );
-    if !report.caveats.is_empty() {
-        page.blank();
-        for caveat in &report.caveats {
-            page.hanging_paragraph_styled("caveat: ", &caveat.text, CAVEAT);
-        }
-    }
-    throughput_text::write_footer(&mut page, &report.run);
-    page.finish()
+    page.caveats(&report.caveats);
+    page
 }
 
-fn write_title(page: &mut TextPage, report: &HostReport) {
-    let who = format!("audit of {}", report.run.initiator.host);
-    let when = report.run.started_at.replace('T', " ").replace('Z', " UTC");
-    let gap = WIDTH.saturating_sub(who.chars().count() + when.chars().count());
-    if gap >= 2 {
-        let who = paint(STRONG, &who);
-        page.line(&format!("{who}{:gap$}{}", "", paint(FAINT, &when)));
-    } else {
-        page.line(&paint(STRONG, &who));
-        page.line(&paint(FAINT, &when));
-    }
-}
-
-fn write_setup(page: &mut TextPage, observation: &AuditObservation) {
+fn write_setup(page: &mut ReportDocument, observation: &AuditObservation) {
     let host = &observation.host;
     let reading = |name: &str| observation.readings.get(name);
     let mut parts = vec![host.kernel.clone(), count_of(u64::from(host.cores), "core")];
@@ -68,40 +49,36 @@ fn write_setup(page: &mut TextPage, observation: &AuditObservation) {
     let speed = reading("interface.speed_bps").and_then(|text| text.parse().ok());
     parts.extend(speed.map(format_rate));
     parts.extend(reading("interface.mtu").map(|mtu| format!("MTU {mtu} bytes")));
-    page.label_line("host", &parts.join(", "));
+    page.fact("host", parts.join(", "));
 }
 
-fn write_paths(page: &mut TextPage, paths: &[AuditPath]) {
-    for (place, path) in paths.iter().take(MAX_PATHS).enumerate() {
-        let label = if place == 0 { "checked for" } else { "" };
+fn write_paths(page: &mut ReportDocument, paths: &[AuditPath]) {
+    let describe = |path: &AuditPath| {
         let from = if path.origin == "asked" {
             String::new()
         } else {
             format!(" ({})", path.origin)
         };
-        let figures = format!(
-            "{} × {}",
-            format_rate(path.rate_bps),
-            format_micros(path.rtt_us)
-        );
-        page.label_line(label, &format!("{}: {figures}{from}", path.name));
-    }
+        let (rate, rtt) = (format_rate(path.rate_bps), format_micros(path.rtt_us));
+        format!("{}: {rate} × {rtt}{from}", path.name)
+    };
+    page.facts("checked for", paths.iter().take(MAX_PATHS).map(describe));
     let more = paths.len().saturating_sub(MAX_PATHS);
     if more > 0 {
         let text = format!(
             "and {}; --json lists all",
             count_of(more as u64, "more path")
         );
-        page.label_line("", &text);
+        page.fact("", &text);
     }
 }
 
 /// Writes the requested and actual settings of a live socket.
-fn write_effective_settings(page: &mut TextPage, effective: &[EffectiveSetting]) {
+fn write_effective_settings(page: &mut ReportDocument, effective: &[EffectiveSetting]) {
     if effective.is_empty() {
         return;
     }
-    page.blank();
+    page.gap();
     let (controls, others): (Vec<_>, Vec<_>) = effective
         .iter()
         .partition(|entry| entry.what == "congestion_control");
@@ -117,9 +94,9 @@ fn write_effective_settings(page: &mut TextPage, effective: &[EffectiveSetting])
             format_socket_value(entry, &entry.got),
         );
         let what = entry.what.replace('_', " ");
-        page.label_line(
+        page.fact(
             label,
-            &format!("{what}: requested {asked}, got {got}{verdict}"),
+            format!("{what}: requested {asked}, got {got}{verdict}"),
         );
     }
     let granted = |entry: &&&EffectiveSetting| entry.granted;
@@ -132,7 +109,7 @@ fn write_effective_settings(page: &mut TextPage, effective: &[EffectiveSetting])
         parts.push(format!("refused: {refused}"));
     }
     if !controls.is_empty() {
-        page.label_line("", &parts.join("; "));
+        page.fact("", parts.join("; "));
     }
 }
 

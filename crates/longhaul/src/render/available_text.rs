@@ -2,12 +2,12 @@
 
 mod available_labels;
 
+use crate::render::document::ReportDocument;
+use crate::render::number_format::{
+    RateUnit, count_of, format_micros, format_percent, format_rate,
+};
 pub use available_labels::format_probe_bytes;
 
-use super::number_format::{RateUnit, count_of, format_micros, format_percent, format_rate};
-use super::style::STRONG;
-use super::text_page::TextPage;
-use super::{throughput_text, verdict_text};
 use longhaul_model::report::v1::AvailableReport;
 use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailablePlan, DirectionProbing, FallbackMethod, MethodEstimate,
@@ -17,10 +17,9 @@ use longhaul_model::report::v1::available::{
 /// Size of the headers of a TCP data segment: IP, TCP and timestamps.
 const TCP_HEADERS_BYTES: u64 = 52;
 
-pub fn render_available(report: &AvailableReport) -> String {
-    let mut page = TextPage::default();
-    throughput_text::write_title(&mut page, &report.run);
-    page.label_line("test", &describe_plan(&report.plan));
+pub fn build_available_document(report: &AvailableReport) -> ReportDocument {
+    let mut page = ReportDocument::for_run(&report.run);
+    page.fact("test", describe_plan(&report.plan));
     let seen = [
         (
             "forward (client sends)",
@@ -35,15 +34,12 @@ pub fn render_available(report: &AvailableReport) -> String {
     ];
     for (heading, estimate, probing) in seen {
         if let Some(estimate) = estimate {
-            page.blank();
-            page.heading(heading);
+            page.gap();
+            page.heading(3, heading);
             write_direction(&mut page, &report.plan, estimate, probing.as_ref());
         }
     }
-    verdict_text::write_findings(&mut page, &report.findings);
-    throughput_text::write_caveats(&mut page, &report.caveats);
-    throughput_text::write_footer(&mut page, &report.run);
-    page.finish()
+    page.conclude(&report.findings, &report.caveats)
 }
 
 fn describe_plan(plan: &AvailablePlan) -> String {
@@ -72,20 +68,16 @@ fn describe_plan(plan: &AvailablePlan) -> String {
 }
 
 fn write_direction(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     plan: &AvailablePlan,
     estimate: &AvailableEstimate,
     probing: Option<&DirectionProbing>,
 ) {
-    page.label_line_styled(
-        "verdict",
-        available_labels::describe_verdict(estimate),
-        STRONG,
-    );
+    page.strong_fact("verdict", available_labels::describe_verdict(estimate));
     if let Some(bps) = estimate.capacity_bps {
         let figure = format_rate_interval(bps, estimate.capacity_interval_bps);
         let prefix = available_labels::capacity_prefix(estimate.verdict);
-        page.label_line("capacity", &format!("{prefix}{figure}"));
+        page.fact("capacity", format!("{prefix}{figure}"));
     }
     if let Some(bps) = estimate.available_bps {
         let varies = |spread| format!("; varies by {} between trains", format_rate(spread));
@@ -93,22 +85,19 @@ fn write_direction(
             .available_spread_bps
             .map_or_else(String::new, varies);
         let figure = format_rate_interval(bps, estimate.available_interval_bps);
-        page.label_line("available", &format!("{figure}{spread}"));
-        page.label_line("as TCP payload", &format_payload_rate(plan, bps));
+        page.fact("available", format!("{figure}{spread}"));
+        page.fact("as TCP payload", format_payload_rate(plan, bps));
     }
     if let Some(bps) = estimate.tracked_bps {
-        page.label_line(
+        page.fact(
             "tracked",
-            &format_rate_interval(bps, estimate.tracked_interval_bps),
+            format_rate_interval(bps, estimate.tracked_interval_bps),
         );
     }
-    for (place, method) in estimate.methods.iter().enumerate() {
-        let label = if place == 0 { "methods" } else { "" };
-        page.label_line(label, &describe_method(method));
-    }
+    page.facts("methods", estimate.methods.iter().map(describe_method));
     write_resolution(page, estimate, probing);
     if let Some(bucket) = &estimate.bucket {
-        page.label_line("token bucket", &describe_bucket(bucket));
+        page.fact("token bucket", describe_bucket(bucket));
     }
     let flags: Vec<_> = estimate
         .flags
@@ -116,9 +105,9 @@ fn write_direction(
         .map(|flag| available_labels::flag_label(flag))
         .collect();
     if !flags.is_empty() {
-        page.label_line("note", &flags.join("; "));
+        page.fact("note", flags.join("; "));
     }
-    page.label_line("cost", &describe_cost(estimate, probing));
+    page.fact("cost", describe_cost(estimate, probing));
 }
 
 /// Formats a rate and its interval in the same unit.
@@ -163,7 +152,7 @@ fn describe_method(method: &MethodEstimate) -> String {
 }
 
 fn write_resolution(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     estimate: &AvailableEstimate,
     probing: Option<&DirectionProbing>,
 ) {
@@ -186,7 +175,7 @@ fn write_resolution(
         ));
     }
     if !parts.is_empty() {
-        page.label_line("resolution", &parts.join("; "));
+        page.fact("resolution", parts.join("; "));
     }
 }
 

@@ -5,13 +5,13 @@
 mod flow_text;
 mod packet_lines;
 
-pub use packet_lines::render_packets;
+use crate::render::document::ReportDocument;
+use crate::render::number_format::{count_of, format_grouped, format_micros};
+use crate::render::style::CAVEAT;
+pub use packet_lines::build_packet_document;
 
-use super::html_page::replace_control_char;
-use super::number_format::{count_of, format_grouped, format_micros};
-use super::style::CAVEAT;
-use super::text_page::TextPage;
 use longhaul_capture::anonymise::AnonymisedCounts;
+use longhaul_import::control_chars::replace_control_char;
 use longhaul_model::report::v1::capture::{
     CaptureInterface, CaptureReading, CaptureResult, PayloadVariety,
 };
@@ -29,7 +29,7 @@ pub fn sanitize_shown(text: &str) -> String {
 }
 
 /// Writes the captures of a run into its report.
-pub fn write_captures(page: &mut TextPage, observation: &ThroughputObservation) {
+pub fn write_captures(page: &mut ReportDocument, observation: &ThroughputObservation) {
     let ends = &observation.ends;
     let (near, far) = if observation.forward {
         (&ends.sender, &ends.receiver)
@@ -40,12 +40,8 @@ pub fn write_captures(page: &mut TextPage, observation: &ThroughputObservation) 
         end.capture.as_ref().map(|it| describe_capture(it, whose))
     };
     let lines = [line(near, "client"), line(far, "server")];
-    for (number, line) in lines.into_iter().flatten().enumerate() {
-        if number == 0 {
-            page.blank();
-        }
-        page.label_line(if number == 0 { "captures" } else { "" }, &line);
-    }
+    page.gap();
+    page.facts("captures", lines.into_iter().flatten());
 }
 
 fn describe_capture(capture: &CaptureResult, whose: &str) -> String {
@@ -70,32 +66,32 @@ fn describe_capture(capture: &CaptureResult, whose: &str) -> String {
 }
 
 /// Renders the analysis of a capture file.
-pub fn render_capture_reading(name: &str, reading: &CaptureReading) -> String {
-    let mut page = TextPage::default();
-    page.heading(name);
-    page.label_line("format", &describe_format(reading));
+pub fn build_capture_document(name: &str, reading: &CaptureReading) -> ReportDocument {
+    let mut page = ReportDocument::default();
+    page.heading(3, name);
+    page.fact("format", describe_format(reading));
     for interface in &reading.interfaces {
-        page.label_line("interface", &describe_interface(interface));
+        page.fact("interface", describe_interface(interface));
     }
     for comment in &reading.comments {
-        page.label_line("comment", &sanitize_shown(comment));
+        page.fact("comment", sanitize_shown(comment));
     }
-    page.label_line("packets", &describe_packets(reading));
-    page.label_line("payload", &describe_payload(reading.payload));
+    page.fact("packets", describe_packets(reading));
+    page.fact("payload", describe_payload(reading.payload));
     if let Some(damage) = &reading.damage {
         let text = format!("{damage}; everything before it is shown");
-        page.label_line_styled("damaged", &text, CAVEAT);
+        page.styled_fact("damaged", &text, CAVEAT);
     }
     for flow in reading.flows.iter().take(MAX_FLOWS) {
-        page.blank();
+        page.gap();
         flow_text::write_flow(&mut page, flow);
     }
     let more = reading.flows.len().saturating_sub(MAX_FLOWS);
     if more > 0 {
-        page.blank();
-        page.line(&format!("{more} more flows; --json lists all"));
+        page.gap();
+        page.paragraph(format!("{more} more flows; --json lists all"));
     }
-    page.finish()
+    page
 }
 
 fn describe_format(reading: &CaptureReading) -> String {
@@ -164,8 +160,12 @@ fn describe_payload(variety: Option<PayloadVariety>) -> String {
 }
 
 /// Renders the result of an anonymised copy.
-pub fn render_anonymised_copy(name: &str, done: AnonymisedCounts, damage: Option<&str>) -> String {
-    let mut page = TextPage::default();
+pub fn build_anonymised_copy_document(
+    name: &str,
+    done: AnonymisedCounts,
+    damage: Option<&str>,
+) -> ReportDocument {
+    let mut page = ReportDocument::default();
     let left_out = match done.omitted {
         0 => String::new(),
         count => format!(
@@ -177,15 +177,14 @@ pub fn render_anonymised_copy(name: &str, done: AnonymisedCounts, damage: Option
         "{}, headers only{left_out}",
         count_of(done.packets, "packet")
     );
-    page.hanging_paragraph(&format!("{name}: "), &text);
-    page.hanging_paragraph(
-        "",
+    page.item(format!("{name}: "), &text);
+    page.paragraph(
         "addresses are replaced one to one and keep their common prefixes; the key was discarded; \
          times, sizes, ports and TCP options are unchanged",
     );
     if let Some(damage) = damage {
         let text = format!("the original is damaged: {damage}; everything before it is copied");
-        page.hanging_paragraph_styled("caveat: ", &text, CAVEAT);
+        page.styled_item("caveat: ", &text, CAVEAT);
     }
-    page.finish()
+    page
 }

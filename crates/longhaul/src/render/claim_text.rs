@@ -1,45 +1,45 @@
 //! The result of checking claims, as text.
 
-use super::style::{CAVEAT, ERROR, FAINT, HINT};
-use super::text_page::TextPage;
+use crate::render::document::ReportDocument;
+use crate::render::style::{CAVEAT, ERROR, FAINT, HINT};
 use anstyle::Style;
 use longhaul_record::published_claim::{CheckedClaim, ClaimCheck, ClaimVerdict};
 
 /// Renders all claims, failed checks first.
-pub fn render_claims(all: &[CheckedClaim]) -> String {
-    let mut page = TextPage::default();
+pub fn build_claims_document(all: &[CheckedClaim]) -> ReportDocument {
+    let mut page = ReportDocument::default();
     for (number, checked) in all.iter().enumerate() {
         if number > 0 {
-            page.blank();
+            page.gap();
         }
         write_claim(checked, &mut page);
     }
     if all.len() > 1 {
-        page.blank();
-        page.line(&summarize_claims(all));
+        page.gap();
+        page.paragraph(summarize_claims(all));
     }
-    page.finish()
+    page
 }
 
-fn write_claim(checked: &CheckedClaim, page: &mut TextPage) {
-    page.heading(&checked.claim.name);
+fn write_claim(checked: &CheckedClaim, page: &mut ReportDocument) {
+    page.heading(3, &checked.claim.name);
     let about = [&checked.claim.source, &checked.claim.date];
     let about: Vec<&str> = about.into_iter().flatten().map(String::as_str).collect();
     if !about.is_empty() {
-        page.hanging_paragraph_styled("  ", &about.join(", "), FAINT);
+        page.styled_item("  ", about.join(", "), FAINT);
     }
     let mut checks: Vec<&ClaimCheck> = checked.checks.iter().collect();
     checks.sort_by_key(|check| std::cmp::Reverse(check.verdict));
     for check in checks {
         let style = verdict_style(check.verdict);
         let first = format!("  {:<11} ", check.verdict.word());
-        page.hanging_paragraph_styled(&first, &check.text, style);
+        page.styled_item(&first, &check.text, style);
         if let Some(remedy) = &check.remedy {
-            page.hanging_paragraph_styled(&" ".repeat(first.len()), remedy, HINT);
+            page.styled_item(" ".repeat(first.len()), remedy, HINT);
         }
     }
     if checked.checks.is_empty() {
-        page.line("  nothing to compare: at least two related figures are needed");
+        page.paragraph("  nothing to compare: at least two related figures are needed");
     }
 }
 

@@ -1,10 +1,8 @@
 //! A report of a copy as text: the files, the rate, and the bottleneck.
 
 use super::capture_text::sanitize_shown;
-use super::number_format::{count_of, format_micros, format_percent, format_rate};
-use super::style::STRONG;
-use super::text_page::TextPage;
-use super::{throughput_text, verdict_text};
+use crate::render::document::ReportDocument;
+use crate::render::number_format::{count_of, format_micros, format_percent, format_rate};
 use longhaul_model::report::v1::CopyReport;
 use longhaul_model::report::v1::copy::CopyTimeSplit;
 use longhaul_model::units::Bytes;
@@ -22,44 +20,42 @@ pub fn summarize_copy(report: &CopyReport) -> String {
 }
 
 /// Renders the whole report.
-pub fn render_copy(report: &CopyReport) -> String {
-    let mut page = TextPage::default();
-    throughput_text::write_title(&mut page, &report.run);
+pub fn build_copy_document(report: &CopyReport) -> ReportDocument {
+    let mut page = ReportDocument::for_run(&report.run);
     let plan = &report.plan;
     let way = if plan.forward {
         "client to server"
     } else {
         "server to client"
     };
-    page.label_line(
+    page.fact(
         "copy",
-        &format!(
+        format!(
             "{} to {}, {way}",
             format_source(&plan.source),
             format_source(&plan.target)
         ),
     );
-    page.label_line("settings", &describe_setting(report));
-    page.blank();
+    page.fact("settings", describe_setting(report));
+    page.gap();
     write_result(&mut page, report);
     if let Some(split) = &report.analysis.split {
-        page.blank();
-        page.heading("time spent per stage");
+        page.gap();
+        page.heading(3, "time spent per stage");
         write_time_split(&mut page, split);
     }
-    verdict_text::write_findings(&mut page, &report.findings);
+    page.findings(&report.findings);
     if report.findings.is_empty() && plan.dry.is_none() {
-        page.blank();
+        page.gap();
         let why = report
             .analysis
             .evidence
             .first()
             .map_or("no data was transferred", String::as_str);
-        page.label_line("limited by", &format!("unknown: {}", sanitize_shown(why)));
+        page.fact("limited by", format!("unknown: {}", sanitize_shown(why)));
     }
-    throughput_text::write_caveats(&mut page, &report.caveats);
-    throughput_text::write_footer(&mut page, &report.run);
-    page.finish()
+    page.caveats(&report.caveats);
+    page
 }
 
 /// Formats a path; the copied folder itself has an empty one.
@@ -90,7 +86,7 @@ fn describe_setting(report: &CopyReport) -> String {
     parts.join(", ")
 }
 
-fn write_result(page: &mut TextPage, report: &CopyReport) {
+fn write_result(page: &mut ReportDocument, report: &CopyReport) {
     let (seen, analysis) = (&report.observation, &report.analysis);
     match report.plan.dry.as_deref() {
         Some("disk") => {
@@ -100,17 +96,17 @@ fn write_result(page: &mut TextPage, report: &CopyReport) {
             ];
             for (whose, bps) in speeds {
                 if let Some(bps) = bps {
-                    page.label_line_styled(&format!("{whose} disk"), &format_speed(bps), STRONG);
+                    page.strong_fact(format!("{whose} disk"), format_speed(bps));
                 }
             }
-            page.label_line("", "dry run: no data was sent or kept");
+            page.fact("", "dry run: no data was sent or kept");
             return;
         }
         Some(_) => {
             if let Some(bps) = analysis.goodput_bps {
-                page.label_line_styled("network", &format_speed(bps), STRONG);
+                page.strong_fact("network", format_speed(bps));
             }
-            page.label_line("", "dry run: no file was read or written");
+            page.fact("", "dry run: no file was read or written");
             return;
         }
         None => {}
@@ -119,19 +115,18 @@ fn write_result(page: &mut TextPage, report: &CopyReport) {
     if seen.folders > 0 {
         what.push(count_of(seen.folders, "folder"));
     }
-    page.label_line_styled(
+    page.strong_fact(
         "copied",
-        &format!("{}, {}", what.join(", "), Bytes(seen.bytes)),
-        STRONG,
+        format!("{}, {}", what.join(", "), Bytes(seen.bytes)),
     );
     if let Some(sum) = &seen.blake3 {
-        page.label_line("BLAKE3", &sanitize_shown(sum));
+        page.fact("BLAKE3", sanitize_shown(sum));
     }
     if let Some(bps) = analysis.goodput_bps.filter(|_| seen.sent_bytes > 0) {
-        page.label_line_styled("goodput", &format_speed(bps), STRONG);
+        page.strong_fact("goodput", format_speed(bps));
     }
-    page.label_line("sent", &describe_sent(report));
-    page.label_line("time", &describe_times(report));
+    page.fact("sent", describe_sent(report));
+    page.fact("time", describe_times(report));
 }
 
 /// Formats a speed both as a network rate and as a disk rate.
@@ -178,7 +173,7 @@ fn describe_times(report: &CopyReport) -> String {
     text
 }
 
-fn write_time_split(page: &mut TextPage, split: &CopyTimeSplit) {
+fn write_time_split(page: &mut ReportDocument, split: &CopyTimeSplit) {
     for (name, share) in [
         ("source disk", split.source_disk_ratio),
         ("source CPU", split.source_cpu_ratio),
@@ -187,6 +182,6 @@ fn write_time_split(page: &mut TextPage, split: &CopyTimeSplit) {
         ("target CPU", split.target_cpu_ratio),
     ] {
         let bar = "#".repeat((share * BAR as f64).round() as usize);
-        page.label_line(name, &format!("{:>5}  {bar}", format_percent(share)));
+        page.fact(name, format!("{:>5}  {bar}", format_percent(share)));
     }
 }

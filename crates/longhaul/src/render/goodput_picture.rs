@@ -3,7 +3,7 @@
 //! The drawing uses the receiver's samples and is not a statistic: each column is the payload
 //! between two moments, interpolated linearly, and the highest column is the maximum.
 
-use super::number_format::format_rate;
+use crate::render::number_format::format_rate;
 use longhaul_model::report::v1::observation::{StreamSample, ThroughputObservation};
 use longhaul_model::units::Rate;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub fn draw_goodput(
     if most <= 0.0 {
         return None;
     }
-    let picture = grown.iter().map(|bytes| block_char(bytes / most)).collect();
+    let picture = draw_blocks(&grown);
     let column_time = Duration::from_micros(until_us / columns as u64);
     let top = Rate::over(most as u64, column_time)?;
     let legend = format!(
@@ -53,10 +53,19 @@ pub fn draw_goodput(
     Some((picture, legend))
 }
 
-fn block_char(share: f64) -> char {
-    // Any payload is visible.
-    let eighths = (share * 8.0).round().clamp(0.0, 8.0) as usize;
-    BLOCKS[if share > 0.0 { eighths.max(1) } else { 0 }]
+/// Draws values relative to their maximum; any value above zero is visible.
+pub fn draw_blocks(values: &[f64]) -> String {
+    let most = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    draw_shares(&values.iter().map(|value| value / most).collect::<Vec<_>>())
+}
+
+/// Draws shares of a full block; any share above zero is visible.
+pub fn draw_shares(shares: &[f64]) -> String {
+    let block = |share: &f64| {
+        let eighths = (share * 8.0).round().clamp(0.0, 8.0) as usize;
+        BLOCKS[if *share > 0.0 { eighths.max(1) } else { 0 }]
+    };
+    shares.iter().map(block).collect()
 }
 
 /// Returns the payload of one stream at a time, interpolated between samples.
@@ -102,14 +111,6 @@ mod tests {
 
     #[test]
     fn what_moved_at_all_is_seen() {
-        assert_eq!(
-            [
-                block_char(0.0),
-                block_char(0.001),
-                block_char(0.5),
-                block_char(1.0)
-            ],
-            [' ', '▁', '▄', '█']
-        );
+        assert_eq!(draw_blocks(&[0.0, 0.001, 0.5, 1.0]), " ▁▄█");
     }
 }

@@ -1,11 +1,11 @@
 //! Results of other programs, as text.
 
 use super::capture_text::sanitize_shown;
-use super::number_format::{
+use crate::render::document::{DocumentTable, ReportDocument, left, right};
+use crate::render::number_format::{
     ABSENT, format_grouped, format_millis, format_percent, format_rate, format_seconds, or_absent,
 };
-use super::style::{CAVEAT, STRONG};
-use super::text_page::TextPage;
+use crate::render::style::CAVEAT;
 use longhaul_model::report::v1::ImportedReport;
 use longhaul_model::report::v1::imported::{
     ImportedHop, ImportedObservation, ImportedPings, ImportedStream, ImportedTransfer,
@@ -15,26 +15,26 @@ use longhaul_model::report::v1::imported::{
 const MAX_ROWS: usize = 40;
 
 /// Renders the state of each imported result.
-pub fn render_import_results(rows: &[(&str, &ImportedReport)]) -> String {
-    let mut page = TextPage::default();
+pub fn build_import_document(rows: &[(&str, &ImportedReport)]) -> ReportDocument {
+    let mut page = ReportDocument::default();
     for (state, report) in rows {
         let run = &report.run;
         let result = summarize_import(report);
-        page.line(&format!("{}  {state}", run.id));
+        page.paragraph(format!("{}  {state}", run.id));
         let ends = format!(
             "{} to {}",
             sanitize_shown(&run.initiator.host),
             sanitize_shown(&run.responder.host)
         );
-        page.hanging_paragraph(
+        page.item(
             "  ",
-            &format!("{}: {result}, {ends}", report.observation.tool),
+            format!("{}: {result}, {ends}", report.observation.tool),
         );
         for caveat in &report.caveats {
-            page.hanging_paragraph_styled("  caveat: ", &sanitize_shown(&caveat.text), CAVEAT);
+            page.styled_item("  caveat: ", sanitize_shown(&caveat.text), CAVEAT);
         }
     }
-    page.finish()
+    page
 }
 
 /// Summarizes the result in a few words.
@@ -62,31 +62,33 @@ pub fn summarize_import(report: &ImportedReport) -> String {
 }
 
 /// Renders the whole report.
-pub fn render_imported(report: &ImportedReport) -> String {
+pub fn build_imported_document(report: &ImportedReport) -> ReportDocument {
     let (run, plan, seen) = (&report.run, &report.plan, &report.observation);
-    let mut page = TextPage::default();
-    page.heading(&format!("imported: {}", summarize_import(report)));
-    page.label_line("run", &format!("{}, {}", run.id, run.started_at));
+    let mut page = ReportDocument {
+        title: format!("imported: {}", summarize_import(report)),
+        ..ReportDocument::default()
+    };
+    page.fact("run", format!("{}, {}", run.id, run.started_at));
     let time = match plan.time_from.as_str() {
         "text" => "as printed",
         _ => "given at import",
     };
-    page.label_line("time", time);
-    page.label_line("from", &sanitize_shown(&run.initiator.host));
-    page.label_line("to", &sanitize_shown(&run.responder.host));
+    page.fact("time", time);
+    page.fact("from", sanitize_shown(&run.initiator.host));
+    page.fact("to", sanitize_shown(&run.responder.host));
     let version = seen.tool_version.as_deref().unwrap_or_default();
-    page.label_line(
+    page.fact(
         "measured by",
         sanitize_shown(&format!("{} {version}", seen.tool)).trim(),
     );
     let file = plan.file.as_deref().unwrap_or("standard input");
     let result = plan.index + 1;
-    page.label_line(
+    page.fact(
         "file",
-        &sanitize_shown(&format!("{file}, result {result} ({})", plan.format)),
+        sanitize_shown(&format!("{file}, result {result} ({})", plan.format)),
     );
     if let Some(command) = &seen.command {
-        page.label_line("command", &sanitize_shown(command));
+        page.fact("command", sanitize_shown(command));
     }
     write_transfers(&mut page, report);
     write_streams(&mut page, &seen.streams);
@@ -95,15 +97,13 @@ pub fn render_imported(report: &ImportedReport) -> String {
     }
     write_hops(&mut page, &seen.hops);
     write_printed(&mut page, seen);
-    page.blank();
-    page.label_line("missing", &sanitize_shown(&seen.missing.join("; ")));
-    for caveat in &report.caveats {
-        page.hanging_paragraph_styled("caveat: ", &sanitize_shown(&caveat.text), CAVEAT);
-    }
-    page.finish()
+    page.gap();
+    page.fact("missing", sanitize_shown(&seen.missing.join("; ")));
+    page.caveats(&report.caveats);
+    page
 }
 
-fn write_transfers(page: &mut TextPage, report: &ImportedReport) {
+fn write_transfers(page: &mut ReportDocument, report: &ImportedReport) {
     let (seen, analysis) = (&report.observation, &report.analysis);
     if let Some(bps) = analysis.goodput_bps {
         let by = match analysis.counted_by.as_deref() {
@@ -111,12 +111,8 @@ fn write_transfers(page: &mut TextPage, report: &ImportedReport) {
             Some("sender") => "by the sender",
             Some(_) => "by the receiver",
         };
-        page.blank();
-        page.label_line_styled(
-            "rate",
-            &format!("{}, counted {by}", format_mbit(bps)),
-            STRONG,
-        );
+        page.gap();
+        page.strong_fact("rate", format!("{}, counted {by}", format_mbit(bps)));
     }
     for (label, transfer) in [
         ("sender", &seen.sender),
@@ -124,17 +120,17 @@ fn write_transfers(page: &mut TextPage, report: &ImportedReport) {
         ("total", &seen.either),
     ] {
         if let Some(transfer) = transfer {
-            page.label_line(label, &describe_transfer(transfer));
+            page.fact(label, describe_transfer(transfer));
         }
     }
     if let Some(sum) = analysis.sum_of_streams_bps {
-        page.label_line("sum of streams", &format_mbit(sum));
+        page.fact("sum of streams", format_mbit(sum));
     }
     if !seen.intervals.is_empty() {
         let count = format_grouped(seen.intervals.len() as u64);
-        page.label_line(
+        page.fact(
             "intervals",
-            &format!("{count} interval readings (`--json` lists all)"),
+            format!("{count} interval readings (`--json` lists all)"),
         );
     }
 }
@@ -166,15 +162,17 @@ fn describe_transfer(transfer: &ImportedTransfer) -> String {
     parts.join(", ")
 }
 
-fn write_streams(page: &mut TextPage, streams: &[ImportedStream]) {
+fn write_streams(page: &mut ReportDocument, streams: &[ImportedStream]) {
     if streams.is_empty() {
         return;
     }
-    page.blank();
-    page.heading(&format!(
-        "{:<8}{:>10}{:>22}{:>18}{:>12}",
-        "stream", "seconds", "bytes", "Mbit/s printed", "retr"
-    ));
+    let mut table = DocumentTable::new([
+        left("stream"),
+        right("seconds"),
+        right("bytes"),
+        right("Mbit/s printed"),
+        right("retr"),
+    ]);
     for stream in streams.iter().take(MAX_ROWS) {
         let ends = [&stream.receiver, &stream.sender, &stream.either];
         let Some(transfer) = ends.into_iter().flatten().next() else {
@@ -182,55 +180,46 @@ fn write_streams(page: &mut TextPage, streams: &[ImportedStream]) {
         };
         let again = stream.sender.as_ref().or(stream.either.as_ref());
         let again = again.and_then(|it| it.retransmitted_packets);
-        let name: String = sanitize_shown(&stream.name).chars().take(7).collect();
-        page.line(&format!(
-            "{name:<8}{:>10}{:>22}{:>18}{:>12}",
+        table.row([
+            stream.name.clone(),
             or_absent(transfer.duration_us, format_seconds),
             or_absent(transfer.bytes, format_grouped),
-            or_absent(transfer.printed_bps, |bps| format!(
-                "{:.3}",
-                bps as f64 / 1e6
-            )),
+            or_absent(transfer.printed_bps, |bps| {
+                format!("{:.3}", bps as f64 / 1e6)
+            }),
             or_absent(again, format_grouped),
-        ));
+        ]);
     }
+    page.gap();
+    page.table(table);
     write_omitted_rows(page, streams.len());
 }
 
-fn write_omitted_rows(page: &mut TextPage, rows: usize) {
+fn write_omitted_rows(page: &mut ReportDocument, rows: usize) {
     if rows > MAX_ROWS {
-        page.line(&format!(
-            "and {} more (`--json` lists all)",
-            rows - MAX_ROWS
-        ));
+        page.paragraph(format!("and {} more (`--json` lists all)", rows - MAX_ROWS));
     }
 }
 
-fn write_pings(page: &mut TextPage, pings: &ImportedPings) {
-    page.blank();
+fn write_pings(page: &mut ReportDocument, pings: &ImportedPings) {
+    page.gap();
     let sent = or_absent(pings.sent_packets, format_grouped);
     let received = or_absent(pings.received_packets, format_grouped);
-    page.label_line(
-        "echo requests",
-        &format!("{sent} sent, {received} answered"),
-    );
+    page.fact("echo requests", format!("{sent} sent, {received} answered"));
     let figures = [pings.rtt_min_us, pings.rtt_mean_us, pings.rtt_max_us];
     let figures = figures.map(|it| or_absent(it, format_millis));
-    page.label_line(
+    page.fact(
         "RTT",
-        &format!("{} ms (min / mean / max)", figures.join(" / ")),
+        format!("{} ms (min / mean / max)", figures.join(" / ")),
     );
 }
 
-fn write_hops(page: &mut TextPage, hops: &[ImportedHop]) {
+fn write_hops(page: &mut ReportDocument, hops: &[ImportedHop]) {
     if hops.is_empty() {
         return;
     }
-    page.blank();
-    page.heading(&format!(
-        "{:>3}  {:<52}{:>10}{:>9}",
-        "hop", "host", "RTT ms", "loss"
-    ));
+    let mut table =
+        DocumentTable::new([right("hop"), left("host"), right("RTT ms"), right("loss")]);
     for hop in hops.iter().take(MAX_ROWS) {
         let least = hop.rtt_min_us.or(hop.rtts_us.iter().min().copied());
         let bounded = hop.bounded_packets.filter(|_| least.is_none());
@@ -240,26 +229,24 @@ fn write_hops(page: &mut TextPage, hops: &[ImportedHop]) {
             (Some(host), Some(address)) => format!("{host} ({address})"),
             (host, address) => host.or(address).unwrap_or(ABSENT).to_owned(),
         };
-        let who: String = sanitize_shown(&who).chars().take(51).collect();
         let loss = or_absent(hop.loss_ratio, format_percent);
-        page.line(&format!(
-            "{:>3}  {who:<52}{rtt:>10}{loss:>9}",
-            hop.ttl_index
-        ));
+        table.row([hop.ttl_index.to_string(), who, rtt, loss]);
     }
+    page.gap();
+    page.table(table);
     write_omitted_rows(page, hops.len());
 }
 
-fn write_printed(page: &mut TextPage, seen: &ImportedObservation) {
+fn write_printed(page: &mut ReportDocument, seen: &ImportedObservation) {
     if seen.printed.is_empty() {
         return;
     }
-    page.blank();
+    page.gap();
     let pairs = seen.printed.iter().take(MAX_ROWS);
     let pairs =
         pairs.map(|it| format!("{} {}", sanitize_shown(&it.name), sanitize_shown(&it.text)));
     let pairs: Vec<String> = pairs.collect();
-    page.label_line("other output", &pairs.join("; "));
+    page.fact("other output", pairs.join("; "));
 }
 
 /// Formats a rate with three decimals, as programs print it.

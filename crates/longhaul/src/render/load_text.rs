@@ -7,39 +7,35 @@ pub mod load_csv;
 pub mod load_step_text;
 mod load_timeline;
 
-use super::number_format::{ABSENT, count_of, format_micros, format_percent, format_rate};
-use super::style::{FAINT, paint};
-use super::text_page::TextPage;
-use super::{throughput_text, verdict_text};
+use crate::render::document::{DocumentTable, ReportDocument, left, right};
+use crate::render::number_format::{
+    count_of, format_micros, format_percent, format_rate, or_absent,
+};
 use longhaul_model::report::v1::LoadReport;
-use longhaul_model::report::v1::load::{LoadStepResult, ProbeDelays};
+use longhaul_model::report::v1::load::ProbeDelays;
 
 /// Renders the report, from the plan to the caveats.
-pub fn render_load(report: &LoadReport) -> String {
-    let mut page = TextPage::default();
-    throughput_text::write_title(&mut page, &report.run);
-    page.label_line("test", &describe_plan(report));
+pub fn build_load_document(report: &LoadReport) -> ReportDocument {
+    let mut page = ReportDocument::for_run(&report.run);
+    page.fact("test", describe_plan(report));
     if let Some(idle) = &report.analysis.idle {
-        page.label_line("idle path", &describe_idle(idle));
+        page.fact("idle path", describe_idle(idle));
     }
     if !report.analysis.steps.is_empty() {
-        page.blank();
-        write_step_table(&mut page, report);
+        page.gap();
+        page.table(build_step_table(report));
     }
     load_timeline::draw_timeline(&mut page, report);
     if let Some(scavenger) = &report.analysis.scavenger {
-        page.blank();
+        page.gap();
         let verdict = if scavenger.yields {
             "yields"
         } else {
             "does not yield"
         };
-        page.label_line("scavenger", &format!("{verdict}: {}", scavenger.text));
+        page.fact("scavenger", format!("{verdict}: {}", scavenger.text));
     }
-    verdict_text::write_findings(&mut page, &report.findings);
-    throughput_text::write_caveats(&mut page, &report.caveats);
-    throughput_text::write_footer(&mut page, &report.run);
-    page.finish()
+    page.conclude(&report.findings, &report.caveats)
 }
 
 fn describe_plan(report: &LoadReport) -> String {
@@ -68,38 +64,31 @@ fn describe_idle(idle: &ProbeDelays) -> String {
     )
 }
 
-/// Writes two lines for each load: goodput and RTT, then the queue.
-fn write_step_table(page: &mut TextPage, report: &LoadReport) {
-    let head = format!(
-        "{:<30} {:>13} {:>10} {:>10} {:>11}",
-        "load", "goodput", "RTT", "p95", "lost"
-    );
-    page.line(&paint(FAINT, head));
+/// Returns a row for each load, with the effect on the queue below it.
+fn build_step_table(report: &LoadReport) -> DocumentTable {
+    let mut table = DocumentTable::new([
+        left("load"),
+        right("goodput"),
+        right("RTT"),
+        right("p95"),
+        right("lost"),
+    ]);
     for result in &report.analysis.steps {
-        write_step(page, report, result);
-    }
-}
-
-fn write_step(page: &mut TextPage, report: &LoadReport, result: &LoadStepResult) {
-    let step = report.plan.steps.get(result.step as usize);
-    let name = step.map_or_else(|| ABSENT.to_owned(), load_step_text::describe_step);
-    let of = |pick: &dyn Fn(&ProbeDelays) -> String| {
+        let step = report.plan.steps.get(result.step as usize);
         let delays = result.delays.as_ref();
-        delays.map_or_else(|| ABSENT.to_owned(), pick)
-    };
-    let speed = result.goodput_bps.or(result.competitor_bps);
-    let line = format!(
-        "{name:<30} {:>13} {:>10} {:>10} {:>11}",
-        speed.map_or_else(|| ABSENT.to_owned(), format_rate),
-        of(&|d| format_nanos(d.rtt_median_ns)),
-        of(&|d| format_nanos(d.rtt_p95_ns)),
-        of(&|d| format_percent(d.loss_ratio)),
-    );
-    page.line(&line);
-    let detail = load_step_text::describe_step_result(result);
-    if !detail.is_empty() {
-        page.hanging_paragraph("    ", &detail);
+        table.row([
+            or_absent(step, load_step_text::describe_step),
+            or_absent(result.goodput_bps.or(result.competitor_bps), format_rate),
+            or_absent(delays, |d| format_nanos(d.rtt_median_ns)),
+            or_absent(delays, |d| format_nanos(d.rtt_p95_ns)),
+            or_absent(delays, |d| format_percent(d.loss_ratio)),
+        ]);
+        let detail = load_step_text::describe_step_result(result);
+        if !detail.is_empty() {
+            table.detail(detail);
+        }
     }
+    table
 }
 
 /// Formats nanoseconds in the unit that fits.

@@ -12,25 +12,23 @@ pub mod path_facts;
 #[cfg(test)]
 mod tests;
 
-use super::style::CAVEAT;
-use super::text_page::TextPage;
-use super::{throughput_text, verdict_text};
+use crate::render::document::ReportDocument;
+use crate::render::style::CAVEAT;
 use longhaul_model::report::v1::PathReport;
 use longhaul_model::report::v1::path::ProbeProtocol;
 
-pub fn render_path(report: &PathReport) -> String {
+pub fn build_path_document(report: &PathReport) -> ReportDocument {
     let (observation, analysis) = (&report.observation, &report.analysis);
-    let mut page = TextPage::default();
-    throughput_text::write_title(&mut page, &report.run);
+    let mut page = ReportDocument::for_run(&report.run);
     path_facts::write_round_trips(&mut page, observation, analysis);
     if let Some(route) = &observation.route {
-        page.blank();
+        page.gap();
         hop_table::write_route_heading(&mut page, "ROUTE", analysis.route_number, route);
         hop_table::write_hop_table(&mut page, route, &analysis.hops);
     }
     path_facts::write_route_change(&mut page, analysis.route_change.as_ref());
     if let Some(route) = &observation.route_reverse {
-        page.blank();
+        page.gap();
         hop_table::write_route_heading(&mut page, "REVERSE ROUTE", None, route);
         hop_table::write_hop_table(&mut page, route, &[]);
         path_facts::write_symmetry(&mut page, observation, analysis);
@@ -38,17 +36,16 @@ pub fn render_path(report: &PathReport) -> String {
     path_facts::write_mtu_and_options(&mut page, observation, analysis);
     let told = report.findings.iter().any(|f| f.cause == "narrow_link");
     hops_under_load::write_hops_under_load(&mut page, observation, analysis, told);
-    verdict_text::write_findings(&mut page, &report.findings);
-    throughput_text::write_caveats(&mut page, &report.caveats);
+    page.findings(&report.findings);
+    page.caveats(&report.caveats);
     if !observation.missing.is_empty() {
-        page.blank();
+        page.gap();
     }
     for missing in &observation.missing {
         let told = format!("{}: {}", missing.what.replace('_', " "), missing.why);
-        page.hanging_paragraph_styled("missing: ", &told, CAVEAT);
+        page.styled_item("missing: ", &told, CAVEAT);
     }
-    throughput_text::write_footer(&mut page, &report.run);
-    page.finish()
+    page
 }
 
 /// Returns the name of a protocol for use in a sentence.

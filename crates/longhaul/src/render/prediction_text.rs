@@ -8,10 +8,9 @@ pub mod prediction_csv;
 mod prediction_table;
 mod scan_agreement;
 
-use super::number_format::{format_micros, format_percent, format_rate};
 use super::scan_text::setting_format::format_span;
-use super::text_page::TextPage;
-use super::throughput_text;
+use crate::render::document::ReportDocument;
+use crate::render::number_format::{format_micros, format_percent, format_rate};
 use longhaul_model::report::v1::PredictionReport;
 use longhaul_model::report::v1::predict::{PredictionCell, PredictionPlan};
 use longhaul_model::units::Bytes;
@@ -24,32 +23,30 @@ struct PredictionSheet<'a> {
     cells: Vec<&'a PredictionCell>,
 }
 
-pub fn render_prediction(report: &PredictionReport) -> String {
-    let mut page = TextPage::default();
-    throughput_text::write_title(&mut page, &report.run);
+pub fn build_prediction_document(report: &PredictionReport) -> ReportDocument {
+    let mut page = ReportDocument::for_run(&report.run);
     write_facts(&mut page, &report.plan);
     for sheet in group_cells(report) {
-        page.blank();
-        page.heading(&format_heading(&report.plan, &sheet));
+        page.gap();
+        page.heading(3, format_heading(&report.plan, &sheet));
         prediction_table::write_prediction_table(&mut page, &report.plan, &sheet);
         scan_agreement::write_measured_cells(&mut page, &sheet);
     }
     scan_agreement::write_agreement(&mut page, report);
-    throughput_text::write_caveats(&mut page, &report.caveats);
-    throughput_text::write_footer(&mut page, &report.run);
-    page.finish()
+    page.caveats(&report.caveats);
+    page
 }
 
-fn write_facts(page: &mut TextPage, plan: &PredictionPlan) {
+fn write_facts(page: &mut ReportDocument, plan: &PredictionPlan) {
     let path = &plan.path;
     let pipe = path.capacity_bps as f64 * path.rtt_us as f64 / 8e6;
     let origin = match path.origin.as_str() {
         "asked" => String::new(),
         origin => format!(" (from scan {origin})"),
     };
-    page.label_line(
+    page.fact(
         "path",
-        &format!(
+        format!(
             "{} at the IP layer, RTT {}, BDP {}, {} B of payload in {} B{origin}",
             format_rate(path.capacity_bps),
             format_micros(path.rtt_us),
@@ -72,10 +69,10 @@ fn write_facts(page: &mut TextPage, plan: &PredictionPlan) {
     if known.is_empty() {
         known.push(String::from("no known limits"));
     }
-    page.label_line("hosts", &known.join("; "));
-    page.label_line(
+    page.fact("hosts", known.join("; "));
+    page.fact(
         "predicted",
-        &format!(
+        format!(
             "steady goodput over {}, from a model of rounds; no transfer exceeds the bound",
             format_span(plan.time_us)
         ),

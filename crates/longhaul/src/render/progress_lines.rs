@@ -1,7 +1,7 @@
 //! Progress lines on stderr, one per second, which show a ramp of many round trips.
 
-use super::number_format::{ABSENT, or_absent};
-use super::style::{FAINT, paint};
+use crate::render::number_format::{ABSENT, or_absent};
+use crate::render::style::{FAINT, paint};
 use longhaul_model::units::{Rate, format_duration};
 use std::io::Write;
 use std::time::Duration;

@@ -6,9 +6,9 @@ pub mod record_evidence;
 pub mod record_page;
 pub mod round_trip_lines;
 
-use super::number_format::{format_grouped, format_rate};
-use super::style::{CAVEAT, ERROR, FAINT, STRONG};
-use super::text_page::TextPage;
+use crate::render::document::ReportDocument;
+use crate::render::number_format::{format_grouped, format_rate};
+use crate::render::style::{CAVEAT, ERROR, FAINT, STRONG};
 use longhaul_record::bundle_verification::BundleVerification;
 use longhaul_record::speed_record::{
     RecordAnalysis, RecordObservation, RuleCheck, RuleVerdict, SpeedRecord, format_kilometres,
@@ -111,30 +111,32 @@ fn describe_light(seen: &RecordObservation, found: &RecordAnalysis) -> Option<St
     })
 }
 
-pub fn render_record(record: &SpeedRecord, place: &Path, files: usize) -> String {
-    let mut page = TextPage::default();
-    page.heading(&record_title(record));
+pub fn build_record_document(record: &SpeedRecord, place: &Path, files: usize) -> ReportDocument {
+    let mut page = ReportDocument {
+        title: record_title(record),
+        ..ReportDocument::default()
+    };
     for (label, value) in list_figures(record) {
         let style = match label {
             "Score" => STRONG,
             "Light in fibre" if value.starts_with("impossible") => ERROR,
             _ => anstyle::Style::new(),
         };
-        page.label_line_styled(label, &value, style);
+        page.styled_fact(label, &value, style);
     }
-    page.blank();
-    page.heading(&format!("Rules of {}", record.analysis.rules));
-    page.hanging_paragraph_styled("  ", &record.analysis.standing, FAINT);
+    page.gap();
+    page.heading(3, format!("Rules of {}", record.analysis.rules));
+    page.styled_item("  ", &record.analysis.standing, FAINT);
     for check in &record.analysis.checks {
         write_rule(check, &mut page);
     }
-    super::throughput_text::write_caveats(&mut page, &record.caveats);
-    page.blank();
-    page.label_line("Bundle", &format!("{}, {files} files", place.display()));
-    page.finish()
+    page.caveats(&record.caveats);
+    page.gap();
+    page.fact("Bundle", format!("{}, {files} files", place.display()));
+    page
 }
 
-fn write_rule(check: &RuleCheck, page: &mut TextPage) {
+fn write_rule(check: &RuleCheck, page: &mut ReportDocument) {
     let style = match check.verdict {
         RuleVerdict::Holds => anstyle::Style::new(),
         RuleVerdict::Fails => ERROR,
@@ -144,49 +146,44 @@ fn write_rule(check: &RuleCheck, page: &mut TextPage) {
     let clause = check.clause.as_ref();
     let clause = clause.map_or_else(String::new, |it| format!(" (clause {it})"));
     let text = format!("{}{clause}: {}", check.rule, check.text);
-    page.hanging_paragraph_styled(&first, &text, style);
+    page.styled_item(&first, &text, style);
     let source = format!(
         "{}: {}",
         replace_underscores(&check.confidence),
         check.source
     );
-    page.hanging_paragraph_styled(&" ".repeat(15), &source, FAINT);
+    page.styled_item(" ".repeat(15), &source, FAINT);
 }
 
 /// Renders the result of `record verify`.
-pub fn render_verified(folder: &Path, found: &BundleVerification) -> String {
-    let mut page = TextPage::default();
+pub fn build_verification_document(folder: &Path, found: &BundleVerification) -> ReportDocument {
+    let mut page = ReportDocument::default();
     let sound = found.differs.is_empty();
     let verdict = if sound { "unchanged" } else { "CHANGED" };
-    page.heading(&format!("{}: {verdict}", folder.display()));
+    page.heading(3, format!("{}: {verdict}", folder.display()));
     for (what, why) in &found.differs {
-        // File names in the folder are untrusted.
-        let what: String = what.chars().take(100).map(sanitize_char).collect();
-        page.hanging_paragraph_styled("  differs   ", &format!("{what}: {why}"), ERROR);
+        let what: String = what.chars().take(100).collect();
+        page.styled_item("  differs   ", format!("{what}: {why}"), ERROR);
     }
     for text in &found.agrees {
-        page.hanging_paragraph("  agrees    ", text);
+        page.item("  agrees    ", text);
     }
     if sound {
         let files = super::number_format::count_of(found.files as u64, "file");
         let text =
             format!("{files} with the lengths and SHA-256 sums of the manifest; no file was added");
-        page.hanging_paragraph("  agrees    ", &text);
+        page.item("  agrees    ", &text);
     }
     match &found.signed_by {
         Some(key) => {
-            page.hanging_paragraph("  signed    ", &format!("by {key}"));
+            page.item("  signed    ", format!("by {key}"));
             let text =
                 "this identifies the author only if you trust the key; check it with `--key`";
-            page.hanging_paragraph_styled("            ", text, FAINT);
+            page.styled_item("            ", text, FAINT);
         }
         None => {
-            page.hanging_paragraph_styled("  unsigned  ", "the author is not authenticated", FAINT);
+            page.styled_item("  unsigned  ", "the author is not authenticated", FAINT);
         }
     }
-    page.finish()
-}
-
-fn sanitize_char(c: char) -> char {
-    super::html_page::replace_control_char(c, '\u{fffd}')
+    page
 }

@@ -9,28 +9,28 @@ mod route_list;
 pub mod routes_csv;
 pub mod routes_json;
 
-use super::number_format::count_of;
-use super::text_page::TextPage;
+use crate::render::document::ReportDocument;
+use crate::render::number_format::count_of;
 use longhaul_analysis::path::trace_table::TraceTable;
 use longhaul_model::report::v1::path::RouteChangeKind;
 
 /// Renders all tables with one legend.
-pub fn render_route_tables(tables: &[TraceTable]) -> String {
-    let mut page = TextPage::default();
+pub fn build_route_document(tables: &[TraceTable]) -> ReportDocument {
+    let mut page = ReportDocument::default();
     for table in tables {
-        page.heading(&format!("Routes to {}", table.host));
-        page.line(&summarize_table(table));
-        page.blank();
+        page.heading(3, format!("Routes to {}", table.host));
+        page.paragraph(summarize_table(table));
+        page.gap();
         hour_table::write_hour_table(&mut page, table);
-        page.blank();
+        page.gap();
     }
     hour_table::write_legend(&mut page);
     for table in tables {
-        page.blank();
+        page.gap();
         route_list::write_routes(&mut page, table, tables.len() > 1);
         route_list::write_changes(&mut page, table, tables.len() > 1);
     }
-    page.finish()
+    page
 }
 
 fn summarize_table(table: &TraceTable) -> String {

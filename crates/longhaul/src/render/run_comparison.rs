@@ -10,13 +10,3 @@ pub mod change_format;
 pub mod comparison_document;
 mod route_comparison;
 pub mod site_document;
-
-use super::document::ReportDocument;
-use longhaul_model::report::v1::ReportCaveat;
-
-/// Adds the caveats of a report.
-fn add_caveats(document: &mut ReportDocument, caveats: &[ReportCaveat]) {
-    for caveat in caveats {
-        document.note(format!("{}.", caveat.text.trim_end_matches('.')));
-    }
-}

@@ -12,40 +12,38 @@ mod scan_asymmetry;
 pub mod scan_csv;
 pub mod setting_format;
 
-use super::number_format::{count_of, format_grouped};
-use super::text_page::TextPage;
-use super::{throughput_text, verdict_text};
+use crate::render::document::ReportDocument;
+use crate::render::number_format::{count_of, format_grouped};
 use longhaul_model::report::v1::ScanReport;
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::scan::{ScanConclusion, SearchMode};
 
 /// Renders the report, from the recommendation to the caveats.
-pub fn render_scan(report: &ScanReport) -> String {
-    let mut page = TextPage::default();
-    throughput_text::write_title(&mut page, &report.run);
-    page.label_line("scan", &summarize_scan(report));
-    page.label_line("stopped", &describe_stop(report));
+pub fn build_scan_document(report: &ScanReport) -> ReportDocument {
+    let mut page = ReportDocument::for_run(&report.run);
+    page.fact("scan", summarize_scan(report));
+    page.fact("stopped", describe_stop(report));
     for conclusion in &report.analysis.directions {
-        page.blank();
+        page.gap();
         write_direction(&mut page, report, conclusion);
     }
     if let Some(asymmetry) = &report.analysis.asymmetry {
-        page.blank();
+        page.gap();
         scan_asymmetry::write_asymmetry(&mut page, asymmetry);
     }
-    verdict_text::write_findings(&mut page, &report.findings);
-    throughput_text::write_caveats(&mut page, &report.caveats);
-    throughput_text::write_footer(&mut page, &report.run);
-    page.finish()
+    page.conclude(&report.findings, &report.caveats)
 }
 
-fn write_direction(page: &mut TextPage, report: &ScanReport, conclusion: &ScanConclusion) {
+fn write_direction(page: &mut ReportDocument, report: &ScanReport, conclusion: &ScanConclusion) {
     if report.plan.direction == RunDirection::Both {
-        page.heading(if conclusion.forward {
-            "FORWARD: client sends"
-        } else {
-            "REVERSE: server sends"
-        });
+        page.heading(
+            3,
+            if conclusion.forward {
+                "FORWARD: client sends"
+            } else {
+                "REVERSE: server sends"
+            },
+        );
     }
     scan_advice::write_recommendation(page, &report.run.responder.host, conclusion);
     match report.plan.search {

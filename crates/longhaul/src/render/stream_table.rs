@@ -1,10 +1,9 @@
 //! The per-stream table, with at least the columns of NTttcp's log of the 2004 record.
 
-use super::number_format::{
+use crate::render::document::{DocumentTable, ReportDocument, right};
+use crate::render::number_format::{
     ABSENT, RateUnit, format_grouped, format_millis, format_seconds, or_absent,
 };
-use super::style::{FAINT, STRONG, paint};
-use super::text_page::TextPage;
 use longhaul_model::report::v1::analysis::{StreamTotals, ThroughputAnalysis};
 use longhaul_model::report::v1::observation::{ObservedStream, ThroughputObservation, UdpCounts};
 use longhaul_model::units::Bytes;
@@ -14,29 +13,20 @@ const MAX_ROWS: usize = 16;
 
 /// Writes the table of one direction, with totals.
 pub fn write_stream_table(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     observation: &ThroughputObservation,
     analysis: &ThroughputAnalysis,
 ) {
     let rows = &analysis.streams;
     let datagrams = observation.streams.iter().any(|s| s.receiver.udp.is_some());
     let unit = RateUnit::for_max(rows.iter().filter_map(|r| r.goodput_bps).max().unwrap_or(0));
-    let (names, units) = if datagrams {
-        (["received", "lost", "late", "jitter"], ["", "", "", "ms"])
+    let tail = if datagrams {
+        ["received", "lost", "late", "jitter ms"]
     } else {
-        (
-            ["writes", "retr", "RTT min", "cwnd max"],
-            ["per s", "segments", "ms", ""],
-        )
+        ["writes/s", "retr", "min RTT ms", "max cwnd"]
     };
-    page.line(&paint(
-        STRONG,
-        format_header(["stream", "time", "bytes", "goodput"], names).trim_end(),
-    ));
-    page.line(&paint(
-        FAINT,
-        format_header(["", "s", "", unit.name], units).trim_end(),
-    ));
+    let head = ["stream", "time s", "bytes", unit.name];
+    let mut table = DocumentTable::new(head.into_iter().chain(tail).map(right));
     let shown = if rows.len() > MAX_ROWS {
         MAX_ROWS - 1
     } else {
@@ -49,34 +39,33 @@ pub fn write_stream_table(
         } else {
             format_segment_cells(row)
         };
-        page.line(&format_row(&row.index.to_string(), row, unit, &tail));
+        table.row(format_cells(&row.index.to_string(), row, unit, tail));
     }
     if shown < rows.len() {
         let more = rows.len() - shown;
-        page.line(&paint(
-            FAINT,
-            format!("     …   {more} more streams; --json lists all"),
-        ));
+        table.detail(format!("{more} more streams; --json lists all"));
     }
     if rows.len() > 1 {
         let sum = sum_streams(observation, analysis);
         let tail = format_sum_cells(&sum, analysis, datagrams.then_some(observation));
-        page.line(&format_row("all", &sum, unit, &tail));
+        table.row(format_cells("all", &sum, unit, tail));
     }
+    page.table(table);
 }
 
-fn format_header(head: [&str; 4], tail: [&str; 4]) -> String {
-    let [name, time, bytes, rate] = head;
-    let [a, b, c, d] = tail;
-    format!("{name:>6}{time:>9}{bytes:>17}{rate:>9}{a:>9}{b:>9}{c:>9}{d:>12}")
-}
-
-fn format_row(name: &str, row: &StreamTotals, unit: RateUnit, tail: &[String; 4]) -> String {
-    let [a, b, c, d] = tail;
-    let time = format_seconds(row.duration_us);
-    let rate = or_absent(row.goodput_bps, |bps| unit.number(bps));
-    let bytes = format_grouped(row.bytes);
-    format!("{name:>6}{time:>9}{bytes:>17}{rate:>9}{a:>9}{b:>9}{c:>9}{d:>12}")
+fn format_cells(
+    name: &str,
+    row: &StreamTotals,
+    unit: RateUnit,
+    tail: [String; 4],
+) -> impl Iterator<Item = String> {
+    let head = [
+        name.to_owned(),
+        format_seconds(row.duration_us),
+        format_grouped(row.bytes),
+        or_absent(row.goodput_bps, |bps| unit.number(bps)),
+    ];
+    head.into_iter().chain(tail)
 }
 
 fn format_segment_cells(row: &StreamTotals) -> [String; 4] {

@@ -1,6 +1,6 @@
 //! A text page of 80 columns: labelled lines, wrapped sentences, unwrapped commands.
 
-use super::style::{COMMAND, FAINT, STRONG, paint};
+use super::style::{COMMAND, FAINT, paint};
 use anstyle::Style;
 
 /// Page width that fits every terminal and mail.
@@ -19,8 +19,11 @@ impl TextPage {
         self.text
     }
 
+    /// Writes a blank line, unless there is one already.
     pub fn blank(&mut self) {
-        self.text.push('\n');
+        if !self.text.is_empty() && !self.text.ends_with("\n\n") {
+            self.text.push('\n');
+        }
     }
 
     /// Writes a formatted line.
@@ -29,21 +32,16 @@ impl TextPage {
         self.text.push('\n');
     }
 
-    /// Writes the heading of a block.
-    pub fn heading(&mut self, text: &str) {
-        self.line(&paint(STRONG, text));
-    }
-
     /// Writes `label           value`, with the value wrapped and aligned.
-    pub fn label_line(&mut self, label: &str, value: &str) {
-        self.label_line_styled(label, value, Style::new());
-    }
-
-    /// Writes a labelled line with a styled value.
     pub fn label_line_styled(&mut self, label: &str, value: &str, style: Style) {
         for (number, part) in wrap_text(value, WIDTH - LABEL).iter().enumerate() {
             let head = if number == 0 { label } else { "" };
-            let head = paint(FAINT, format!("{head:<LABEL$}"));
+            let gap = if head.chars().count() < LABEL {
+                ""
+            } else {
+                " "
+            };
+            let head = paint(FAINT, format!("{head:<LABEL$}{gap}"));
             self.line(&format!("{head}{}", paint(style, part)));
         }
     }

@@ -1,29 +1,21 @@
 //! A throughput report as text.
 
-use super::number_format::{count_of, format_micros, format_rate};
-use super::style::{CAVEAT, FAINT, STRONG, paint};
-use super::text_page::{TextPage, WIDTH};
 use super::{end_table, stream_table, verdict_text};
+use crate::render::document::{ReportDocument, select_findings};
+use crate::render::number_format::{count_of, format_micros, format_rate};
 use longhaul_model::report::v1::analysis::ThroughputAnalysis;
 use longhaul_model::report::v1::observation::{
     ObservedStream, SocketBuffer, ThroughputObservation,
 };
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
-use longhaul_model::report::v1::{
-    ReportCaveat, ReportFinding, RunInfo, RunParty, ThroughputReport,
-};
+use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
 use longhaul_model::units::Bytes;
-use std::collections::BTreeMap;
-
-/// The maximum number of caveats of one kind that are shown in full.
-const MAX_SAME_CAVEATS: usize = 2;
 
 /// Renders the report, from the hosts to the caveats.
-pub fn render_throughput(report: &ThroughputReport) -> String {
-    let mut page = TextPage::default();
-    write_title(&mut page, &report.run);
-    page.label_line("test", &describe_plan(&report.plan));
-    let findings = verdict_text::select_findings(&report.findings, false);
+pub fn build_throughput_document(report: &ThroughputReport) -> ReportDocument {
+    let mut page = ReportDocument::for_run(&report.run);
+    page.fact("test", describe_plan(&report.plan));
+    let findings = select_findings(&report.findings, false);
     write_direction(
         &mut page,
         report,
@@ -33,48 +25,12 @@ pub fn render_throughput(report: &ThroughputReport) -> String {
     if let (Some(observation), Some(analysis)) =
         (&report.observation.reverse, &report.analysis.reverse)
     {
-        let findings = verdict_text::select_findings(&report.findings, true);
+        let findings = select_findings(&report.findings, true);
         write_direction(&mut page, report, (observation, analysis), &findings);
     }
     super::capture_text::write_captures(&mut page, &report.observation);
-    write_caveats(&mut page, &report.caveats);
-    write_footer(&mut page, &report.run);
-    page.finish()
-}
-
-/// Writes the run id, by which the report can be found again.
-pub fn write_footer(page: &mut TextPage, run: &RunInfo) {
-    page.blank();
-    page.line(&paint(
-        FAINT,
-        format!("run {}, longhaul {}", run.id, run.longhaul),
-    ));
-}
-
-/// Writes the hosts and the time of the measurement.
-pub fn write_title(page: &mut TextPage, run: &RunInfo) {
-    let who = format!(
-        "{} -> {}",
-        format_party(&run.initiator),
-        format_party(&run.responder)
-    );
-    let when = run.started_at.replace('T', " ").replace('Z', " UTC");
-    let gap = WIDTH.saturating_sub(who.chars().count() + when.chars().count());
-    if gap >= 2 {
-        let who = paint(STRONG, &who);
-        page.line(&format!("{who}{:gap$}{}", "", paint(FAINT, &when)));
-    } else {
-        page.hanging_paragraph_styled("", &who, STRONG);
-        page.line(&paint(FAINT, &when));
-    }
-}
-
-/// Formats a host name, with the address if it differs.
-fn format_party(party: &RunParty) -> String {
-    match &party.address {
-        Some(address) if *address != party.host => format!("{} ({address})", party.host),
-        _ => party.host.clone(),
-    }
+    page.caveats(&report.caveats);
+    page
 }
 
 /// Describes the plan in one sentence, without kernel defaults.
@@ -128,50 +84,55 @@ pub fn describe_plan(plan: &ThroughputPlan) -> String {
 }
 
 fn write_direction(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     report: &ThroughputReport,
     (observation, analysis): (&ThroughputObservation, &ThroughputAnalysis),
     findings: &[&ReportFinding],
 ) {
-    let both = report.observation.reverse.is_some();
-    if both {
-        page.blank();
-        page.heading(if observation.forward {
-            "FORWARD: client sends"
-        } else {
-            "REVERSE: server sends"
-        });
+    if report.observation.reverse.is_some() {
+        page.heading(
+            3,
+            if observation.forward {
+                "FORWARD: client sends"
+            } else {
+                "REVERSE: server sends"
+            },
+        );
     }
     write_buffers(page, &report.plan, observation);
-    page.blank();
+    page.gap();
     stream_table::write_stream_table(page, observation, analysis);
-    page.blank();
+    page.gap();
     end_table::write_end_table(page, observation, analysis);
-    page.blank();
+    page.gap();
     verdict_text::write_result(page, observation, analysis, report.plan.mode);
-    page.blank();
+    page.gap();
     verdict_text::write_verdict(page, analysis, findings);
 }
 
 /// Writes requested and granted buffers of TCP streams.
-fn write_buffers(page: &mut TextPage, plan: &ThroughputPlan, observation: &ThroughputObservation) {
+fn write_buffers(
+    page: &mut ReportDocument,
+    plan: &ThroughputPlan,
+    observation: &ThroughputObservation,
+) {
     let granted = |pick: fn(&ObservedStream) -> Option<SocketBuffer>| {
         let all = observation.streams.iter().filter_map(pick);
         all.collect::<Vec<SocketBuffer>>()
     };
     let send = granted(|s| s.sender.send_buffer);
     if let Some(text) = describe_buffer(plan.send_buffer_bytes, &send) {
-        page.label_line("send buffer", &text);
+        page.fact("send buffer", &text);
     }
     let receive = granted(|s| s.receiver.receive_buffer);
     if let Some(text) = describe_buffer(plan.receive_buffer_bytes, &receive) {
-        page.label_line("receive buffer", &text);
+        page.fact("receive buffer", &text);
     }
     let first = observation.streams.first();
     if let Some(name) = first.and_then(|s| s.sender.congestion_control.as_ref()) {
         let mss = first.and_then(|s| s.sender.mss_bytes);
         let mss = mss.map_or_else(String::new, |mss| format!(", MSS {mss} B"));
-        page.label_line("TCP", &format!("{name}{mss}"));
+        page.fact("TCP", format!("{name}{mss}"));
     }
 }
 
@@ -192,27 +153,4 @@ fn describe_buffer(planned_bytes: Option<u64>, all: &[SocketBuffer]) -> Option<S
         (None, Some(_)) => format!("chosen by longhaul, got {granted}"),
         (None, None) => format!("autotuned, {granted} at end"),
     })
-}
-
-/// Writes the caveats; many of one kind are shortened.
-pub fn write_caveats(page: &mut TextPage, caveats: &[ReportCaveat]) {
-    if !caveats.is_empty() {
-        page.blank();
-    }
-    let mut told: BTreeMap<&str, usize> = BTreeMap::new();
-    for caveat in caveats {
-        let count = told.entry(&caveat.code).or_default();
-        *count += 1;
-        if *count <= MAX_SAME_CAVEATS {
-            let text = format!("{} [{}]", caveat.text, caveat.code);
-            page.hanging_paragraph_styled("caveat: ", &text, CAVEAT);
-        }
-    }
-    for (code, count) in told {
-        if count > MAX_SAME_CAVEATS {
-            let more = count - MAX_SAME_CAVEATS;
-            let text = format!("{more} more [{code}]; --json lists all");
-            page.hanging_paragraph_styled("caveat: ", &text, CAVEAT);
-        }
-    }
 }

@@ -4,8 +4,8 @@
 pub mod agent_lines;
 pub mod startup_message;
 
-use super::number_format::{count_of, format_grouped, format_percent};
-use super::text_page::TextPage;
+use crate::render::document::{DocumentTable, ReportDocument, left, right};
+use crate::render::number_format::{count_of, format_grouped, format_percent};
 use crate::watch::watch_file::{CatchUpPolicy, WatchFile};
 use crate::watch::watch_forecast::{MeasureForecast, MeshForecast, ResourceShare, WatchForecast};
 use longhaul_config::config_values::format_long_duration;
@@ -16,45 +16,46 @@ use std::time::Duration;
 /// The number of busiest parts shown.
 const SHARES_SHOWN: usize = 3;
 
-pub fn render_watch_cost(file: &WatchFile, costs: &WatchForecast) -> String {
-    let mut page = TextPage::default();
-    page.heading(&format!("watch file of {}: valid", file.agent.name));
-    page.label_line(
+pub fn build_watch_cost_document(file: &WatchFile, costs: &WatchForecast) -> ReportDocument {
+    let mut page = ReportDocument::default();
+    page.heading(3, format!("watch file of {}: valid", file.agent.name));
+    page.fact(
         "targets",
-        &format!(
+        format!(
             "{}, {} (each direction counts)",
             count_of(costs.targets as u64, "host"),
             count_of(costs.pairs as u64, "pair")
         ),
     );
-    page.label_line(
+    page.fact(
         "per day",
-        &format!(
+        format!(
             "{} runs, up to {}{}",
             format_count(costs.runs_per_day),
             Bytes(costs.bytes_per_day),
             describe_budget(file.agent.bytes_per_day)
         ),
     );
-    write_shares(&mut page, &costs.shares);
+    let shares = costs.shares.iter().take(SHARES_SHOWN);
+    page.facts("busiest", shares.map(describe_share));
     if let Some(turns) = &costs.mesh {
-        page.label_line("mesh", &describe_mesh(turns));
+        page.fact("mesh", describe_mesh(turns));
     }
     if let Some((name, length_us)) = &costs.longest_round {
-        page.label_line(
+        page.fact(
             "longest round",
-            &format!("{} of heavy runs, `{name}`", format_span(*length_us)),
+            format!("{} of heavy runs, `{name}`", format_span(*length_us)),
         );
     }
-    page.label_line("after a gap", describe_catch_up(file.agent.catch_up));
-    page.label_line("page and API", &file.agent.listen.to_string());
-    page.blank();
+    page.fact("after a gap", describe_catch_up(file.agent.catch_up));
+    page.fact("page and API", file.agent.listen.to_string());
+    page.gap();
     write_measures(&mut page, &costs.measures);
     for warning in &costs.warnings {
-        page.blank();
-        page.hanging_paragraph_styled("note: ", warning, super::style::CAVEAT);
+        page.gap();
+        page.styled_item("note: ", warning, super::style::CAVEAT);
     }
-    page.finish()
+    page
 }
 
 fn describe_budget(most: Option<u64>) -> String {
@@ -64,16 +65,9 @@ fn describe_budget(most: Option<u64>) -> String {
     )
 }
 
-fn write_shares(page: &mut TextPage, shares: &[ResourceShare]) {
-    for (number, share) in shares.iter().take(SHARES_SHOWN).enumerate() {
-        let label = if number == 0 { "busiest" } else { "" };
-        let value = format!(
-            "{}: {} of the time",
-            share.resource,
-            format_percent(share.share)
-        );
-        page.label_line(label, &value);
-    }
+fn describe_share(share: &ResourceShare) -> String {
+    let busy = format_percent(share.share);
+    format!("{}: {busy} of the time", share.resource)
 }
 
 fn describe_mesh(turns: &MeshForecast) -> String {
@@ -94,23 +88,28 @@ const fn describe_catch_up(rule: CatchUpPolicy) -> &'static str {
     }
 }
 
-fn write_measures(page: &mut TextPage, measures: &[MeasureForecast]) {
-    page.line(&format!(
-        "{:<18} {:<10} {:>8} {:>8} {:>8} {:>10}",
-        "measurement", "kind", "every", "lasts", "runs/day", "bytes/day"
-    ));
+fn write_measures(page: &mut ReportDocument, measures: &[MeasureForecast]) {
+    let mut table = DocumentTable::new([
+        left("measurement"),
+        left("kind"),
+        right("every"),
+        right("lasts"),
+        right("runs/day"),
+        right("bytes/day"),
+        left(""),
+    ]);
     for it in measures {
-        let name: String = it.name.chars().take(18).collect();
-        page.line(&format!(
-            "{name:<18} {:<10} {:>8} {:>8} {:>8} {:>10}{}",
-            it.kind,
+        table.row([
+            it.name.clone(),
+            it.kind.to_string(),
             format_span(it.every_us),
             format_span(it.max_duration_us),
             format_count(it.runs_per_day),
             Bytes(it.bytes_per_day).to_string(),
-            if it.heavy { "  heavy" } else { "" },
-        ));
+            String::from(if it.heavy { "heavy" } else { "" }),
+        ]);
     }
+    page.table(table);
 }
 
 /// Formats a number of runs: integral from ten on, and never zero for rare runs.

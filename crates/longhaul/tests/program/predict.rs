@@ -73,7 +73,7 @@ fn the_page_of_a_prediction_fits_80_columns() {
 fn what_cannot_be_predicted_is_refused_with_the_reason() {
     let folder = Folder::new("predict_refused");
     let cases: [(&[&str], u8, &str); 7] = [
-        (&["--rtt", "0s", "--rate", "1G"], 2, "must be 10 us"),
+        (&["--rtt", "0s", "--rate", "1G"], 2, "must be 10 µs"),
         (&["--rtt", "10ms"], 2, "--rate"),
         (
             &["--rtt", "10ms", "--rate", "1G", "-w", "4M-64K"],

@@ -1,9 +1,8 @@
 //! What the tests of the program share: starting it, and golden files.
 
 use assert_cmd::Command;
-use longhaul_model::report::v1::Report;
+use longhaul_model::report::v1::{Report, ReportContent};
 use longhaul_store::Archive;
-use longhaul_store::archived_report::ArchivedReport;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -84,7 +83,7 @@ impl Drop for Folder {
 /// Standard output of `longhaul report show` on an archive that holds this report.
 pub fn shown<P, O, A>(test: &str, report: &Report<P, O, A>, options: &[&str]) -> String
 where
-    Report<P, O, A>: ArchivedReport,
+    Report<P, O, A>: ReportContent,
 {
     let folder = Folder::new(test);
     let file = folder.file("archive.sqlite3");

@@ -13,7 +13,7 @@ use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{
     AnyReport, AvailableReport, HostReport, PathReport, ReportKind, ScanReport, ThroughputReport,
 };
-use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange, run_of};
+use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange};
 use longhaul_store::{HistoryStore, StoreError};
 
 /// The number of reports of one kind before and after the event.
@@ -99,7 +99,7 @@ impl EventEvidence {
         let Some(report) = archive.report(id)? else {
             return Ok(());
         };
-        let run = run_of(&report);
+        let run = report.run();
         let Ok(began) = run.started_at.parse::<Timestamp>() else {
             return Ok(());
         };

@@ -3,7 +3,6 @@
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::report::v1::{self, ReportKind};
 use longhaul_store::RunEntry;
-use longhaul_store::archived_report::ArchivedReport;
 use longhaul_store::history_store;
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::AdditionalProperties;
@@ -52,12 +51,12 @@ impl RunRow {
     }
 
     pub fn of_report(report: &v1::AnyReport, pair: Option<HostPair>) -> RunRow {
-        let run = history_store::run_of(report).clone();
+        let run = report.run().clone();
         let derived = report.list_columns();
         RunRow {
             id: run.id,
             started_at: run.started_at,
-            kind: find_report_kind(report).word().to_owned(),
+            kind: report.kind().word().to_owned(),
             initiator_host: run.initiator.host,
             responder_host: run.responder.host,
             streams: derived.streams,
@@ -66,20 +65,6 @@ impl RunRow {
             parts: None,
             pair,
         }
-    }
-}
-
-fn find_report_kind(report: &v1::AnyReport) -> v1::ReportKind {
-    match report {
-        v1::AnyReport::Throughput(report) => report.kind,
-        v1::AnyReport::Scan(report) => report.kind,
-        v1::AnyReport::Host(report) => report.kind,
-        v1::AnyReport::Predict(report) => report.kind,
-        v1::AnyReport::Path(report) => report.kind,
-        v1::AnyReport::Available(report) => report.kind,
-        v1::AnyReport::Load(report) => report.kind,
-        v1::AnyReport::Imported(report) => report.kind,
-        v1::AnyReport::Copy(report) => report.kind,
     }
 }
 

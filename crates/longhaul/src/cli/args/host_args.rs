@@ -1,6 +1,6 @@
 //! Options of `longhaul host`.
 
-use super::{ArchiveArgs, TokenArgs};
+use super::{OutputArgs, TokenArgs};
 use crate::cli::value_parsers;
 use crate::cli::value_parsers::setting_lists;
 use clap::Args;
@@ -106,18 +106,6 @@ pub struct HostArgs {
     /// Show all rules, including those that passed
     #[arg(long, help_heading = "Output")]
     pub all: bool,
-    /// Print the report as JSON
-    #[arg(short = 'J', long, help_heading = "Output")]
-    pub json: bool,
-    /// Print no progress
-    #[arg(short, long, help_heading = "Output")]
-    pub quiet: bool,
-    /// Archive the report (the default)
-    #[arg(long, help_heading = "Output", overrides_with = "no_save")]
-    pub save: bool,
-    /// Do not archive the report
-    #[arg(long, help_heading = "Output")]
-    pub no_save: bool,
     #[command(flatten)]
-    pub archive: ArchiveArgs,
+    pub output: OutputArgs,
 }

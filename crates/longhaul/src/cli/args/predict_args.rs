@@ -1,6 +1,6 @@
 //! Options of `longhaul predict`.
 
-use super::ArchiveArgs;
+use super::OutputArgs;
 use crate::cli::value_parsers;
 use crate::cli::value_parsers::setting_lists::{
     self, LossRatios, SizeList, StreamCounts, WindowList,
@@ -62,21 +62,12 @@ pub struct PredictArgs {
     /// Maximum rate of the slower host's CPU, all streams together
     #[arg(long, value_name = "RATE", value_parser = value_parsers::parse_rate, help_heading = "Hosts")]
     pub processor: Option<u64>,
-    /// Print the report as JSON
-    #[arg(short = 'J', long, help_heading = "Output")]
-    pub json: bool,
     /// Write the cells as CSV
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub csv: Option<PathBuf>,
     /// Plot goodput over streams to an .svg or .png file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub plot: Option<PathBuf>,
-    /// Archive the prediction (the default)
-    #[arg(long, help_heading = "Output", overrides_with = "no_save")]
-    pub save: bool,
-    /// Do not archive the prediction
-    #[arg(long, help_heading = "Output")]
-    pub no_save: bool,
     #[command(flatten)]
-    pub archive: ArchiveArgs,
+    pub output: OutputArgs,
 }

@@ -1,6 +1,6 @@
 //! Options of `longhaul record`.
 
-use super::{ArchiveArgs, TestArgs};
+use super::{ArchiveArgs, ReportOutputArgs, TestArgs};
 use clap::error::Error;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use std::path::PathBuf;
@@ -122,9 +122,8 @@ pub struct RecordMakeArgs {
     pub path: Option<String>,
     #[command(flatten)]
     pub bundle: BundleArgs,
-    /// Print the record as JSON
-    #[arg(short = 'J', long, help_heading = "Output")]
-    pub json: bool,
+    #[command(flatten)]
+    pub written: ReportOutputArgs,
     #[command(flatten)]
     pub archive: ArchiveArgs,
 }

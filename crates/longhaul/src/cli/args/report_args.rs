@@ -1,6 +1,8 @@
 //! Options of `longhaul report`.
 
-use super::{ArchiveArgs, AsymmetryArgs, CaseArgs, CompareArgs, ScanFilesArgs, SiteArgs};
+use super::{
+    ArchiveArgs, AsymmetryArgs, CaseArgs, CompareArgs, ReportOutputArgs, ScanFilesArgs, SiteArgs,
+};
 use crate::cli::value_parsers;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -29,9 +31,8 @@ pub enum ReportCommand {
         /// Id of the run, its first letters, or `last`
         #[arg(value_name = "ID")]
         id: String,
-        /// Print JSON
-        #[arg(short = 'J', long, help_heading = "Output")]
-        json: bool,
+        #[command(flatten)]
+        written: ReportOutputArgs,
         #[command(flatten)]
         files: Box<ScanFilesArgs>,
         #[command(flatten)]

@@ -1,6 +1,6 @@
 //! Options of `longhaul test`, with iperf3's letters where the meaning is the same.
 
-use super::{ArchiveArgs, Iperf3UserArgs, LocalArgs, TestCaptureArgs, TokenArgs};
+use super::{Iperf3UserArgs, LocalArgs, OutputArgs, ReportOutputArgs, TestCaptureArgs, TokenArgs};
 use crate::cli::expectation::ThroughputExpectation;
 use crate::cli::value_parsers;
 use clap::{Args, ValueEnum};
@@ -195,29 +195,25 @@ pub struct TestArgs {
         value_enum,
         default_value = "text",
         help_heading = "Output",
-        conflicts_with = "json"
+        conflicts_with_all = ["json", "markdown"]
     )]
     pub format: TestFormat,
-    /// Print the report as JSON
-    #[arg(short = 'J', long, help_heading = "Output")]
-    pub json: bool,
-    /// Print no progress
-    #[arg(short, long, help_heading = "Output")]
-    pub quiet: bool,
-    /// Archive the run (the default)
-    #[arg(long, help_heading = "Output", overrides_with = "no_save")]
-    pub save: bool,
-    /// Do not archive the run
-    #[arg(long, help_heading = "Output")]
-    pub no_save: bool,
     #[command(flatten)]
-    pub archive: ArchiveArgs,
+    pub output: OutputArgs,
 }
 
 impl TestArgs {
+    /// Returns the output of the report, with `--format json` as `--json`.
+    pub fn report_output(&self) -> ReportOutputArgs {
+        ReportOutputArgs {
+            json: self.output_format() == TestFormat::Json,
+            ..self.output.form.clone()
+        }
+    }
+
     /// Returns the output format of the run.
     pub fn output_format(&self) -> TestFormat {
-        if self.json {
+        if self.output.form.json {
             TestFormat::Json
         } else {
             self.format

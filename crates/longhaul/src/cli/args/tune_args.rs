@@ -1,6 +1,6 @@
 //! Options of `longhaul tune`. Options that `longhaul test` also has mean the same.
 
-use super::{ArchiveArgs, LocalArgs, TokenArgs};
+use super::{LocalArgs, OutputArgs, TokenArgs};
 use crate::cli::tune_command::scan_plan;
 use crate::cli::value_parsers;
 use crate::cli::value_parsers::setting_lists::{self, StreamCounts, WindowList};
@@ -148,22 +148,10 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub token: TokenArgs,
 
-    /// Print the report as JSON
-    #[arg(short = 'J', long, help_heading = "Output")]
-    pub json: bool,
-    /// Print neither budget nor progress
-    #[arg(short, long, help_heading = "Output")]
-    pub quiet: bool,
-    /// Archive probes and result (the default)
-    #[arg(long, help_heading = "Output", overrides_with = "no_save")]
-    pub save: bool,
-    /// Archive nothing: the scan can be neither resumed nor remembered
-    #[arg(long, help_heading = "Output")]
-    pub no_save: bool,
     #[command(flatten)]
     pub files: ScanFilesArgs,
     #[command(flatten)]
-    pub archive: ArchiveArgs,
+    pub output: OutputArgs,
 }
 
 /// Files that a scan can be written to.

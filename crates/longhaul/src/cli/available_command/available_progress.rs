@@ -20,7 +20,7 @@ impl AvailableProgress {
         let says = !args.output.quiet;
         AvailableProgress {
             prints_budget: says,
-            draws_line: says && !args.output.json && std::io::stderr().is_terminal(),
+            draws_line: says && !args.output.form.json && std::io::stderr().is_terminal(),
             drawn: false,
         }
     }

@@ -96,7 +96,7 @@ fn split_endpoints(args: &CopyArgs) -> Result<(bool, &CopyEndpoint, &str, &str),
             "name a file instead of -",
         );
     }
-    if args.output.json && !forward && *near == CopyEndpoint::Stream {
+    if args.output.form.json && !forward && *near == CopyEndpoint::Stream {
         return usage(
             "cannot write both the file and the report to standard output",
             "name a target file, or show the report with `longhaul report show last`",

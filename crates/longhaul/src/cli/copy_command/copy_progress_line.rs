@@ -21,7 +21,7 @@ pub struct CopyProgressLine {
 
 impl CopyProgressLine {
     pub fn new(args: &CopyArgs) -> CopyProgressLine {
-        let quiet = args.output.quiet || args.output.json;
+        let quiet = args.output.quiet || args.output.form.json;
         CopyProgressLine {
             enabled: !quiet && std::io::stderr().is_terminal(),
             recent: VecDeque::new(),

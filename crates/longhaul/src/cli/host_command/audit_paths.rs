@@ -40,12 +40,13 @@ pub fn load_audit_paths(args: &HostArgs) -> Result<AuditPaths, CommandFailure> {
         });
     }
     // Without an archive there are no paths yet.
-    let Some(archive) = Archive::open_existing(&command_output::archive_path(&args.archive)?)?
+    let Some(archive) =
+        Archive::open_existing(&command_output::archive_path(&args.output.archive)?)?
     else {
         return Ok(AuditPaths::default());
     };
     Ok(collect_audit_paths(
-        &archive.recent_throughput_runs(MAX_RUNS)?,
+        &archive.recent_reports(None, MAX_RUNS)?,
     ))
 }
 

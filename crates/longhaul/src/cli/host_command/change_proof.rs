@@ -208,14 +208,15 @@ impl ProofRun<'_> {
     }
 
     fn archive_trial(&mut self, run: &mut ThroughputReport) {
-        if !self.args.no_save {
-            report_archiving::archive_report(&self.args.archive, run);
+        if !self.args.output.no_save {
+            report_archiving::archive_report(&self.args.output, run);
         }
         self.result.responder = Some(run.run.responder.clone());
     }
 
     fn print_trial(&self, trial: &ProofTrial) {
-        if self.args.quiet || self.args.json || !std::io::stderr().is_terminal() {
+        if self.args.output.quiet || self.args.output.form.json || !std::io::stderr().is_terminal()
+        {
             return;
         }
         let state = if trial.changed { "after" } else { "before" };

@@ -1,15 +1,13 @@
 //! Turns a file from another program into reports.
 
 use crate::cli::args::ImportArgs;
-use crate::cli::report_archiving;
+use crate::cli::report_archiving::ReportedRun;
 use crate::command_failure::{CommandFailure, USAGE};
 use jiff::Timestamp;
 use longhaul_analysis::imported::conclude_imported;
 use longhaul_import::{ImportedResult, MAX_FILE_BYTES, sanitize_text};
 use longhaul_model::report::v1::imported::{ImportPlan, ImportedInterval, ImportedObservation};
-use longhaul_model::report::v1::{
-    ImportedReport, Report, ReportCaveat, ReportKind, RunInfo, RunParty, SCHEMA,
-};
+use longhaul_model::report::v1::{ImportedReport, ReportCaveat, RunParty};
 use longhaul_probe::secure::encode_hex;
 use std::fs::File;
 use std::io::Read;
@@ -138,27 +136,15 @@ fn build_imported_report(
         address,
         ..RunParty::default()
     };
-    let ends = (
-        party(near, None),
-        party(far, one.observation.far_address.clone()),
-    );
+    let near = party(near, None);
+    let far = party(far, one.observation.far_address.clone());
     let lasted = Duration::from_micros(longest_duration_us(&one.observation));
-    Report {
-        schema: SCHEMA.to_owned(),
-        kind: ReportKind::Imported,
-        run: RunInfo {
-            ..report_archiving::describe_standalone_run(
-                (content_run_id(started, &plan), started),
-                lasted,
-                ends,
-            )
-        },
-        plan,
-        observation: one.observation,
-        analysis,
-        findings: Vec::new(),
-        caveats,
+    ReportedRun {
+        id: content_run_id(started, &plan),
+        ..ReportedRun::new(started, lasted, near, far)
     }
+    .report(plan, one.observation, analysis)
+    .with_notes(Vec::new(), caveats)
 }
 
 /// Returns the duration of the longest part that has a time, 0 if none has.

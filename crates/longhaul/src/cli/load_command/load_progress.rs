@@ -38,7 +38,7 @@ impl<'a> LoadProgress<'a> {
         }
         LoadProgress {
             plan,
-            lines: !args.output.quiet && !args.output.json && terminal,
+            lines: !args.output.quiet && !args.output.form.json && terminal,
             last: None,
         }
     }

@@ -3,6 +3,7 @@
 use crate::cli::args::PathArgs;
 use crate::cli::command_output;
 use longhaul_analysis::path::{KnownRoute, PathCapacityEstimate};
+use longhaul_model::report::v1::AvailableReport;
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::path::HopLoadPlan;
@@ -23,7 +24,7 @@ pub fn load_path_history(
         .and_then(|path| Archive::open_existing(&path).ok()?);
     let known = archive
         .as_ref()
-        .and_then(|archive| archive.recent_paths(&args.host, MAX_ROUTES).ok())
+        .and_then(|archive| archive.recent_reports(Some(&args.host), MAX_ROUTES).ok())
         .unwrap_or_default();
     let known = known.iter().filter_map(KnownRoute::of).collect();
     let capacity = load.and_then(|load| {
@@ -41,7 +42,10 @@ fn capacity_from_estimate(
     args: &PathArgs,
     load: &HopLoadPlan,
 ) -> Option<PathCapacityEstimate> {
-    let latest = archive.recent_availables(&args.host, 1).ok()?.pop()?;
+    let latest = archive
+        .recent_reports::<AvailableReport>(Some(&args.host), 1)
+        .ok()?
+        .pop()?;
     let analysis = latest.analysis;
     let estimate = if load.forward {
         analysis.forward?

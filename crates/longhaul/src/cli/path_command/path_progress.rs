@@ -27,7 +27,7 @@ impl PathProgressLines {
     pub fn new(args: &PathArgs) -> PathProgressLines {
         let output = &args.output;
         PathProgressLines {
-            enabled: !output.quiet && !output.json && std::io::stderr().is_terminal(),
+            enabled: !output.quiet && !output.form.json && std::io::stderr().is_terminal(),
             shown: 0,
             drawn: None,
         }

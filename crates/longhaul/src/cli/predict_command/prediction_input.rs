@@ -101,7 +101,7 @@ fn input_from_options(args: &PredictArgs) -> Result<PredictionInput, CommandFail
 }
 
 fn input_from_scan(wanted: &str, args: &PredictArgs) -> Result<PredictionInput, CommandFailure> {
-    let (scan, runs) = find_scan(wanted, &args.archive)?;
+    let (scan, runs) = find_scan(wanted, &args.output.archive)?;
     let forward = !args.reverse;
     let (plan, observation) = derive_plan_from_scan(&scan, &runs, forward).map_err(|e| {
         let told = format!("cannot predict scan {}: {e}", scan.run.id);

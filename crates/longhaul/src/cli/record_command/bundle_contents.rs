@@ -47,7 +47,7 @@ pub fn write_bundle_files(
     }
     copy_attachments(folder, of)?;
     let drawings = write_drawings(folder, of)?;
-    let html = render::record_text::record_page::render_record_page(
+    let html = render::record_text::record_page::build_record_page(
         &render::record_text::record_page::RecordPageParts {
             record: of.record,
             runs: (
@@ -61,7 +61,7 @@ pub fn write_bundle_files(
             files: folder.files(),
         },
     );
-    folder.add(PAGE, "all results as a web page", html.as_bytes())?;
+    folder.add(PAGE, "all results as a web page", html.html().as_bytes())?;
     Ok(())
 }
 
@@ -88,7 +88,7 @@ fn write_imported(
         "the transfer as imported from another program",
         to_string_pretty(run),
     )?;
-    let text = strip_styles(&render::imported_text::render_imported(run));
+    let text = strip_styles(&render::imported_text::build_imported_document(run).text());
     let about = "the transfer as printed by another program";
     folder.add("imported.txt", about, text.as_bytes())?;
     Ok(vec![(about.to_owned(), text)])
@@ -113,7 +113,7 @@ fn write_measured(
         "the transfer as archived: what both ends counted",
         to_string_pretty(run),
     )?;
-    let near = strip_styles(&render::throughput_text::render_throughput(run));
+    let near = strip_styles(&render::throughput_text::build_throughput_document(run).text());
     let far = render::record_text::record_evidence::render_responder_output(run);
     let mut chapters = Vec::new();
     for (role, text) in [("initiator", near), ("responder", far)] {
@@ -138,7 +138,7 @@ fn write_path(
         "the path measurement as archived",
         to_string_pretty(path),
     )?;
-    let text = strip_styles(&render::path_text::render_path(path));
+    let text = strip_styles(&render::path_text::build_path_document(path).text());
     folder.add(
         "path.txt",
         "routes in both directions, path MTU",
@@ -207,7 +207,7 @@ fn copy_attachments(folder: &mut BundleFolder, of: &BundleContents) -> Result<()
         let given = file.file_name().unwrap_or_default().to_string_lossy();
         let given: String = given
             .chars()
-            .filter(|c| !render::html_page::is_control_or_bidi(*c))
+            .filter(|c| !longhaul_import::control_chars::is_control_or_bidi(*c))
             .collect();
         let about = format!("attached: {}", given.chars().take(80).collect::<String>());
         folder.copy(&attachment_name(number, file), &about, file)?;

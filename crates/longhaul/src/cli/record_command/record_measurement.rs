@@ -4,7 +4,7 @@
 
 use super::RecordEvidence;
 use super::record_captures::RecordCapture;
-use crate::cli::args::{OutputArgs, PathArgs, TestArgs, TestFormat};
+use crate::cli::args::{PathArgs, TestArgs, TestFormat};
 use crate::cli::{capture_command, path_command, test_command};
 use crate::command_failure::{CommandFailure, USAGE};
 use crate::render::style::{CAVEAT, paint};
@@ -104,11 +104,6 @@ fn path_args(args: &TestArgs) -> PathArgs {
         watch: false,
         local: args.local.clone(),
         token: args.token.clone(),
-        output: OutputArgs {
-            json: args.json,
-            quiet: args.quiet,
-            no_save: args.no_save,
-            archive: args.archive.clone(),
-        },
+        output: args.output.clone(),
     }
 }

@@ -34,7 +34,7 @@ pub fn list_found_events(args: &EventsArgs) -> Result<ExitCode, CommandFailure> 
         let since = crate::cli::report_archiving::format_rfc3339(begin);
         command_output::print_text(&format!("no lasting changes since {since}\n"))?;
     } else {
-        command_output::print_text(&render::event_text::render_event_list(&events))?;
+        command_output::print_document(&render::event_text::build_event_list(&events))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -47,7 +47,7 @@ pub fn show_event(id: &str, as_json: bool, args: &ArchiveArgs) -> Result<ExitCod
     if as_json {
         command_output::print_json(&json!(event))?;
     } else {
-        command_output::print_text(&render::event_text::render_event(&event))?;
+        command_output::print_document(&render::event_text::build_event_document(&event))?;
     }
     Ok(ExitCode::SUCCESS)
 }

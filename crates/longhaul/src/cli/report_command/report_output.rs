@@ -2,10 +2,11 @@
 
 use crate::cli::args::ReportOutputArgs;
 use crate::cli::command_output;
-use crate::command_failure::{CommandFailure, USAGE};
+use crate::command_failure::{BUG, CommandFailure, USAGE};
 use crate::plot;
 use crate::render::document::ReportDocument;
-use serde_json::Value;
+use serde::Serialize;
+use std::io::IsTerminal;
 use std::path::Path;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +28,24 @@ pub fn check_output_files(args: &ReportOutputArgs) -> Result<(), CommandFailure>
 /// Writes the files, then shows the report. `document` gets true for a format with figures.
 pub fn write_report(
     args: &ReportOutputArgs,
-    shape: &Value,
+    shape: &impl Serialize,
+    document: impl Fn(bool) -> ReportDocument,
+) -> Result<(), CommandFailure> {
+    write_report_files(args, shape, &document)?;
+    if args.json {
+        let pretty = std::io::stdout().is_terminal();
+        command_output::print_unstyled(&to_json(shape, pretty)?)
+    } else if args.markdown {
+        command_output::print_text(&document(false).markdown())
+    } else {
+        command_output::print_text(&document(false).text())
+    }
+}
+
+/// Writes the files of `-o`.
+pub fn write_report_files(
+    args: &ReportOutputArgs,
+    shape: &impl Serialize,
     document: impl Fn(bool) -> ReportDocument,
 ) -> Result<(), CommandFailure> {
     for file in &args.output {
@@ -35,17 +53,21 @@ pub fn write_report(
             ReportFormat::Html => document(true).html(),
             ReportFormat::Markdown => document(false).markdown(),
             ReportFormat::Text => anstream::adapter::strip_str(&document(false).text()).to_string(),
-            ReportFormat::Json => format!("{shape:#}\n"),
+            ReportFormat::Json => to_json(shape, true)?,
         };
         plot::replace_file(file, text.as_bytes())?;
     }
-    if args.json {
-        command_output::print_json(shape)
-    } else if args.markdown {
-        command_output::print_text(&document(false).markdown())
+    Ok(())
+}
+
+fn to_json(shape: &impl Serialize, pretty: bool) -> Result<String, CommandFailure> {
+    let text = if pretty {
+        serde_json::to_string_pretty(shape)
     } else {
-        command_output::print_text(&document(false).text())
-    }
+        serde_json::to_string(shape)
+    };
+    text.map(|text| text + "\n")
+        .map_err(|e| CommandFailure::from_error(BUG, &e))
 }
 
 fn report_format(file: &Path) -> Result<ReportFormat, CommandFailure> {
@@ -91,6 +113,6 @@ pub const LONGHAUL_VERSION: &str = env!("CARGO_PKG_VERSION");
 pub fn sanitize_input(text: &str) -> String {
     let start = text.chars().take(200);
     start
-        .map(|c| crate::render::html_page::replace_control_char(c, '?'))
+        .map(|c| longhaul_import::control_chars::replace_control_char(c, '?'))
         .collect()
 }

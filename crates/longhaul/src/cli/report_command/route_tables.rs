@@ -7,6 +7,7 @@ use crate::render;
 use jiff::{Timestamp, ToSpan};
 use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_analysis::path::trace_table::{self, TraceTable};
+use longhaul_model::report::v1::ImportedReport;
 use longhaul_model::report::v1::PathReport;
 use longhaul_store::Archive;
 use std::process::ExitCode;
@@ -28,8 +29,8 @@ pub fn run(args: &RoutesArgs) -> Result<ExitCode, CommandFailure> {
     let since = report_archiving::format_rfc3339(period_begin(args.since, args.days)?);
     let mut tables = Vec::with_capacity(args.hosts.len());
     for host in &args.hosts {
-        let mut reports = archive.recent_paths(host, MAX_TRACES)?;
-        let imports = archive.recent_imports(host, MAX_TRACES)?;
+        let mut reports = archive.recent_reports::<PathReport>(Some(host), MAX_TRACES)?;
+        let imports = archive.recent_reports::<ImportedReport>(Some(host), MAX_TRACES)?;
         reports.extend(imports.iter().filter_map(convert_to_path_report));
         let table = trace_table::build_trace_table(host, &reports, &since);
         if table.traces.is_empty() {
@@ -51,7 +52,7 @@ fn show_route_tables(args: &RoutesArgs, tables: &[TraceTable]) -> Result<(), Com
     } else if args.csv {
         command_output::print_text(&render::routes_text::routes_csv::render_traces_csv(tables))
     } else {
-        command_output::print_text(&render::routes_text::render_route_tables(tables))
+        command_output::print_document(&render::routes_text::build_route_document(tables))
     }
 }
 

@@ -12,7 +12,7 @@ use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, QuantitySeries};
 use longhaul_model::report::v1::{AnyReport, ReportCaveat};
-use longhaul_store::history_store::{RunFilter, TimeRange, run_of};
+use longhaul_store::history_store::{RunFilter, TimeRange};
 use longhaul_store::{Archive, HistoryStore, RunEntry, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -224,7 +224,7 @@ fn find_agent_host(pairs: &[HostPair]) -> Option<String> {
 
 /// Returns the end of a watched pair that began the run.
 fn initiating_host<'p>(report: &AnyReport, pair: &'p HostPair, agent: Option<&str>) -> &'p str {
-    let run = run_of(report);
+    let run = report.run();
     let (initiator, responder) = (&run.initiator.host, &run.responder.host);
     if let AnyReport::Throughput(bulk) = report {
         match bulk.plan.direction {
@@ -252,7 +252,7 @@ pub fn prepare_run(mut report: AnyReport, near: String, far: String) -> Option<A
     {
         report = AnyReport::Path(Box::new(path));
     }
-    let run = run_of(&report);
+    let run = report.run();
     let began: Timestamp = run.started_at.parse().ok()?;
     Some(ArchivedRun {
         at_us: began.as_microsecond(),

@@ -11,7 +11,7 @@ use longhaul_history::report_comparison::run_set_comparison::RunSet;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::comparison::TimePeriod;
 use longhaul_store::history_store::{
-    HistoryStore, IncomingRun, PlannedOutcome, PlannedRunFilter, TimeRange, run_of,
+    HistoryStore, IncomingRun, PlannedOutcome, PlannedRunFilter, TimeRange,
 };
 use longhaul_store::{Archive, StoreError};
 use serde_json::Value;
@@ -112,7 +112,7 @@ impl<'a> RunSetReader<'a> {
         let gathered = RunCollection::read(self.archive()?, &hosts, period)?;
         let mut runs = gathered.runs;
         // Probes of a scan use the scan's settings and are not samples of the path.
-        runs.retain(|run| run_of(&run.report).part_of.is_none());
+        runs.retain(|run| run.report.run().part_of.is_none());
         Ok(runs)
     }
 
@@ -155,7 +155,7 @@ impl<'a> RunSetReader<'a> {
 
 /// Uses the host names in the run itself.
 fn run_from_report(report: AnyReport) -> Option<ArchivedRun> {
-    let run = run_of(&report);
+    let run = report.run();
     let (near, far) = (run.initiator.host.clone(), run.responder.host.clone());
     prepare_run(report, near, far)
 }

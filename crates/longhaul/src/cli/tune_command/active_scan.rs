@@ -83,7 +83,7 @@ impl<'a> ActiveScan<'a> {
             entry: history.entry,
             observation: ScanObservation::default(),
             runs: Vec::new(),
-            archiving: !args.no_save && caveats.is_empty(),
+            archiving: !args.output.no_save && caveats.is_empty(),
             caveats,
             progress: told,
             stop,
@@ -211,7 +211,7 @@ impl<'a> ActiveScan<'a> {
 
     fn add_result(&mut self, wanted: &ProbeRequest, at_us: u64, mut report: ThroughputReport) {
         if self.archiving {
-            report_archiving::archive_report(&self.args.archive, &mut report);
+            report_archiving::archive_report(&self.args.output, &mut report);
         }
         let lost = |caveat: &&ReportCaveat| caveat.code == "not_archived";
         if let Some(caveat) = report.caveats.iter().find(lost) {

@@ -52,7 +52,7 @@ pub fn begin_or_resume(
         started_at: now,
         parts: Vec::new(),
     };
-    if args.no_save {
+    if args.output.no_save {
         return (fresh, Vec::new());
     }
     match resume_or_register(args, plan, idle_rtt, &fresh.entry) {
@@ -71,7 +71,7 @@ fn resume_or_register(
     idle_rtt: Duration,
     fresh: &UnfinishedScan,
 ) -> Result<Option<ScanHistory>, CommandFailure> {
-    let mut archive = Archive::open(&command_output::archive_path(&args.archive)?)?;
+    let mut archive = Archive::open(&command_output::archive_path(&args.output.archive)?)?;
     let target = format!("{} port {}", args.host, args.port);
     let since = report_archiving::format_rfc3339(Timestamp::now() - MAX_RESUME_AGE);
     let unfinished = if args.fresh {
@@ -115,11 +115,11 @@ pub fn recall_setting(
     if args.forget || plan.present.is_some() {
         return None;
     }
-    let path = command_output::archive_path(&args.archive).ok()?;
+    let path = command_output::archive_path(&args.output.archive).ok()?;
     // Without an archive, or with a failing one, no setting is remembered.
     let scans = Archive::open_existing(&path)
         .ok()??
-        .recent_scans(&args.host, MAX_SCANS)
+        .recent_reports::<ScanReport>(Some(&args.host), MAX_SCANS)
         .ok()?;
     let since = report_archiving::format_rfc3339(Timestamp::now() - MAX_RESULT_AGE);
     let fits = |scan: &&ScanReport| scan.run.started_at >= since && scan_has_rtt(scan, idle_rtt);
@@ -145,7 +145,7 @@ pub fn recommended_setting(
 ) -> Option<TransferSetting> {
     let scans = Archive::open_existing(archive)
         .ok()??
-        .recent_scans(&peer.host, MAX_SCANS)
+        .recent_reports::<ScanReport>(Some(&peer.host), MAX_SCANS)
         .ok()?;
     let since = report_archiving::format_rfc3339(Timestamp::now() - MAX_RESULT_AGE);
     let mut recent = scans

@@ -40,8 +40,8 @@ impl ScanProgress {
     pub fn new(args: &TuneArgs) -> ScanProgress {
         let terminal = std::io::stderr().is_terminal();
         ScanProgress {
-            prints_statements: !args.quiet,
-            prints_probes: !args.quiet && !args.json && terminal,
+            prints_statements: !args.output.quiet,
+            prints_probes: !args.output.quiet && !args.output.form.json && terminal,
             search: if args.grid {
                 SearchMode::Grid
             } else {

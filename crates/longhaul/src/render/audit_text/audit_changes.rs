@@ -1,22 +1,21 @@
 //! The changes of an audit: written and reverted settings, and their effect.
 
-use crate::render::number_format::{ABSENT, RateUnit, count_of};
-use crate::render::style::{FAINT, paint};
-use crate::render::text_page::TextPage;
+use crate::render::document::{DocumentTable, ReportDocument, left, right};
+use crate::render::number_format::{RateUnit, count_of, or_absent};
 use longhaul_model::report::v1::host::{
     AuditObservation, ChangeEffect, ChangeProof, SettingChange,
 };
 
 pub fn write_changes(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     observation: &AuditObservation,
     proof: Option<&ChangeProof>,
 ) {
     if observation.changes.is_empty() {
         return;
     }
-    page.blank();
-    page.heading("CHANGES");
+    page.gap();
+    page.heading(3, "CHANGES");
     let kept = observation
         .changes
         .iter()
@@ -26,18 +25,18 @@ pub fn write_changes(
         write_change(page, change);
     }
     if let Some(proof) = proof {
-        page.blank();
-        page.heading("EVIDENCE: alternating runs before and after");
+        page.gap();
+        page.heading(3, "EVIDENCE: alternating runs before and after");
         write_effects(page, &proof.directions);
-        page.hanging_paragraph("", &capitalize_first(&proof.text));
+        page.paragraph(capitalize_first(&proof.text));
     }
     if kept > 0 {
         let settings = count_of(kept as u64, "setting");
-        page.blank();
-        page.line(&format!(
+        page.gap();
+        page.paragraph(format!(
             "{settings} in force until the next boot; to revert:"
         ));
-        page.command(3, "longhaul host --revert");
+        page.command("longhaul host --revert");
     }
 }
 
@@ -46,7 +45,7 @@ fn is_in_force(change: &SettingChange) -> bool {
     change.after.is_some() && change.error.is_none() && !change.reverted
 }
 
-fn write_change(page: &mut TextPage, change: &SettingChange) {
+fn write_change(page: &mut ReportDocument, change: &SettingChange) {
     let spaced = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let outcome = match (&change.error, &change.after) {
         (Some(why), _) => format!("NOT WRITTEN: {why}"),
@@ -57,12 +56,12 @@ fn write_change(page: &mut TextPage, change: &SettingChange) {
         }
         (None, Some(_)) => String::from("in force"),
     };
-    page.line(&change.name);
+    page.paragraph(&change.name);
     let values = format!("{} -> {}", spaced(&change.before), spaced(&change.wanted));
-    page.hanging_paragraph("   ", &format!("{values}: {outcome}"));
+    page.item("   ", format!("{values}: {outcome}"));
 }
 
-fn write_effects(page: &mut TextPage, directions: &[ChangeEffect]) {
+fn write_effects(page: &mut ReportDocument, directions: &[ChangeEffect]) {
     if directions.is_empty() {
         return;
     }
@@ -71,27 +70,32 @@ fn write_effects(page: &mut TextPage, directions: &[ChangeEffect]) {
         .map(|d| d.before_bps.max(d.after_bps))
         .max();
     let unit = RateUnit::for_max(greatest.unwrap_or(0));
-    let head = format!(
-        "{:<11}{:>12}{:>12}{:>8}  {:<14}limited by",
-        "this host", "before", "after", "gain", "95 % interval"
-    );
-    page.line(&paint(FAINT, head));
+    let mut table = DocumentTable::new([
+        left("this host"),
+        right(format!("before {}", unit.name)),
+        right("after"),
+        right("gain"),
+        left("95 % interval"),
+        left("limited by"),
+    ]);
     for effect in directions {
         let way = if effect.forward { "sends" } else { "receives" };
         let gain = effect.after_bps as f64 / effect.before_bps.max(1) as f64;
-        let interval = effect.gain_interval_ratio.map_or_else(
-            || ABSENT.to_owned(),
-            |[low, high]| format!("{low:.2} to {high:.2}"),
-        );
-        page.line(&format!(
-            "{way:<11}{:>12}{:>12}{gain:>7.2}×  {interval:<14}{} ->",
+        table.row([
+            way.to_owned(),
             unit.number(effect.before_bps),
             unit.number(effect.after_bps),
-            effect.limited_by_before,
-        ));
-        page.line(&format!("{:60}{}", "", effect.limited_by_after));
+            format!("{gain:.2}×"),
+            or_absent(effect.gain_interval_ratio, |[low, high]| {
+                format!("{low:.2} to {high:.2}")
+            }),
+            format!(
+                "{} -> {}",
+                effect.limited_by_before, effect.limited_by_after
+            ),
+        ]);
     }
-    page.line(&paint(FAINT, format!("rates in {}", unit.name)));
+    page.table(table);
 }
 
 fn capitalize_first(text: &str) -> String {
@@ -103,11 +107,11 @@ fn capitalize_first(text: &str) -> String {
 }
 
 /// Renders the result of `--revert`.
-pub fn render_reverted(changes: &[SettingChange]) -> String {
-    let mut page = TextPage::default();
+pub fn build_reverted_document(changes: &[SettingChange]) -> ReportDocument {
+    let mut page = ReportDocument::default();
     if changes.is_empty() {
-        page.line("nothing to revert: no change made by longhaul is in force");
-        return page.finish();
+        page.paragraph("nothing to revert: no change made by longhaul is in force");
+        return page;
     }
     for change in changes {
         let value = change
@@ -120,10 +124,10 @@ pub fn render_reverted(changes: &[SettingChange]) -> String {
         } else {
             "NOT REVERTED"
         };
-        page.hanging_paragraph("", &format!("{}: {value}: {outcome}", change.name));
+        page.paragraph(format!("{}: {value}: {outcome}", change.name));
         if let Some(why) = &change.error {
-            page.hanging_paragraph("   ", why);
+            page.item("   ", why);
         }
     }
-    page.finish()
+    page
 }

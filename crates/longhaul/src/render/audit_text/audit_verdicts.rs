@@ -1,19 +1,20 @@
 //! The verdicts of an audit, the worst first.
 
+use crate::render::document::ReportDocument;
 use crate::render::number_format::count_of;
-use crate::render::style::{CAVEAT, ERROR, FAINT, STRONG, paint};
-use crate::render::text_page::{TextPage, wrap_text};
+use crate::render::style::{CAVEAT, ERROR, FAINT};
 use anstyle::Style;
 use longhaul_analysis::audit::list_rules;
 use longhaul_model::report::v1::host::{AuditGrade, AuditRemedy, AuditVerdict};
 
 /// Width of the grade at the left.
 const MARK: usize = 8;
+const INDENT: &str = "        ";
 
 /// Writes the verdicts, with every rule in full if `all`, and with the deciding path if there are
 /// several.
 pub fn write_verdicts(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     verdicts: &[AuditVerdict],
     (all, several): (bool, bool),
 ) {
@@ -50,47 +51,45 @@ fn grade_mark(grade: AuditGrade) -> (&'static str, Style) {
     }
 }
 
-fn write_verdict(page: &mut TextPage, verdict: &AuditVerdict, several: bool) {
+fn write_verdict(page: &mut ReportDocument, verdict: &AuditVerdict, several: bool) {
     let (word, style) = grade_mark(verdict.grade);
     let rule = list_rules().find(|rule| rule.name == verdict.rule);
     // A report of a later version may contain rules that this program does not know.
     let title = rule.map_or("", |rule| rule.title);
-    let head = paint(style, format!("{word:<MARK$}"));
-    let name = paint(STRONG, &verdict.rule);
     let gap = if title.is_empty() { "" } else { ": " };
-    page.line(&format!("{head}{name}{gap}{title}"));
+    let head = format!("{}{gap}{title}", verdict.rule);
+    page.styled_item(format!("{word:<MARK$}"), head, style);
     let path = verdict.path.as_ref().filter(|_| several);
     let on = path.map_or_else(String::new, |path| format!(" [{path}]"));
-    write_indented(page, MARK, &format!("{}{on}", verdict.text));
+    page.item(INDENT, format!("{}{on}", verdict.text));
     if matches!(verdict.grade, AuditGrade::Limits | AuditGrade::Advice) {
         for remedy in &verdict.remedies {
             write_remedy(page, remedy);
         }
     }
     if verdict.grade == AuditGrade::Limits {
-        write_indented(page, MARK, &format!("source: {}", verdict.source));
+        page.item(INDENT, format!("source: {}", verdict.source));
     }
 }
 
-fn write_remedy(page: &mut TextPage, remedy: &AuditRemedy) {
+fn write_remedy(page: &mut ReportDocument, remedy: &AuditRemedy) {
     let by = if remedy.name.is_some() {
         " (--apply sets it)"
     } else {
         ""
     };
-    write_indented(page, MARK, &format!("-> {}{by}", remedy.text));
+    page.item("        -> ", format!("{}{by}", remedy.text));
     if let Some(command) = &remedy.command {
-        page.command(MARK + 3, command);
+        page.command(command);
     }
 }
 
-fn write_indented(page: &mut TextPage, columns: usize, text: &str) {
-    for line in wrap_text(text, crate::render::text_page::WIDTH - columns) {
-        page.line(&format!("{:columns$}{line}", ""));
-    }
-}
-
-fn write_folded(page: &mut TextPage, grade: AuditGrade, meaning: &str, verdicts: &[&AuditVerdict]) {
+fn write_folded(
+    page: &mut ReportDocument,
+    grade: AuditGrade,
+    meaning: &str,
+    verdicts: &[&AuditVerdict],
+) {
     if verdicts.is_empty() {
         return;
     }
@@ -98,5 +97,5 @@ fn write_folded(page: &mut TextPage, grade: AuditGrade, meaning: &str, verdicts:
     let names: Vec<&str> = verdicts.iter().map(|v| v.rule.as_str()).collect();
     let count = count_of(names.len() as u64, "rule");
     let text = format!("{count} {meaning}: {}", names.join(", "));
-    page.hanging_paragraph_styled(&format!("{word:<MARK$}"), &text, style);
+    page.styled_item(format!("{word:<MARK$}"), &text, style);
 }

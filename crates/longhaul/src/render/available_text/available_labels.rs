@@ -1,6 +1,6 @@
 //! Text for verdicts, methods and flags.
 
-use super::count_of;
+use crate::render::number_format::count_of;
 use longhaul_model::report::v1::available::{AvailableEstimate, EstimateVerdict};
 
 pub fn describe_verdict(estimate: &AvailableEstimate) -> &'static str {

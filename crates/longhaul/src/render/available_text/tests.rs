@@ -46,7 +46,7 @@ fn shown(estimate: AvailableEstimate) -> String {
         findings: Vec::new(),
         caveats: Vec::new(),
     };
-    anstream::adapter::strip_str(&render_available(&available)).to_string()
+    anstream::adapter::strip_str(&build_available_document(&available).text()).to_string()
 }
 
 fn estimated() -> AvailableEstimate {

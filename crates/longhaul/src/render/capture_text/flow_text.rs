@@ -1,37 +1,37 @@
 //! One flow of a capture as text.
 
+use crate::render::document::ReportDocument;
 use crate::render::number_format::{
     count_of, format_grouped, format_micros, format_millis, or_absent,
 };
-use crate::render::text_page::TextPage;
 use longhaul_model::report::v1::capture::{
     CapturedFlow, CapturedRtt, FlowDirection, HandshakeOffer, TcpFlowDirection, TcpHandshake,
 };
 use longhaul_model::units::Bytes;
 use std::fmt::Write;
 
-pub fn write_flow(page: &mut TextPage, flow: &CapturedFlow) {
-    page.heading(&format!(
-        "{} {} > {}",
-        flow.protocol, flow.opener, flow.listener
-    ));
+pub fn write_flow(page: &mut ReportDocument, flow: &CapturedFlow) {
+    page.heading(
+        3,
+        format!("{} {} > {}", flow.protocol, flow.opener, flow.listener),
+    );
     match &flow.handshake {
         Some(handshake) => self::write_handshake(page, handshake),
         None if flow.protocol == "tcp" => {
-            page.label_line("handshake", "not captured: the window scale is unknown");
+            page.fact("handshake", "not captured: the window scale is unknown");
         }
         None => {}
     }
-    page.label_line("duration", &format_micros(flow.duration_us));
+    page.fact("duration", format_micros(flow.duration_us));
     write_flow_direction(page, "to server", &flow.forward);
     write_flow_direction(page, "to client", &flow.reverse);
 }
 
-fn write_handshake(page: &mut TextPage, handshake: &TcpHandshake) {
-    page.label_line("client offers", &describe_offer(&handshake.opener));
+fn write_handshake(page: &mut ReportDocument, handshake: &TcpHandshake) {
+    page.fact("client offers", describe_offer(&handshake.opener));
     match &handshake.listener {
-        Some(listener) => page.label_line("server offers", &describe_offer(listener)),
-        None => page.label_line("server offers", "unknown: its SYN-ACK was not captured"),
+        Some(listener) => page.fact("server offers", describe_offer(listener)),
+        None => page.fact("server offers", "unknown: its SYN-ACK was not captured"),
     }
     if let Some(agreed) = handshake.agreed {
         let options = [
@@ -50,7 +50,7 @@ fn write_handshake(page: &mut TextPage, handshake: &TcpHandshake) {
             ("", without) => format!("without {without}"),
             (with, without) => format!("{with}; without {without}"),
         };
-        page.label_line("negotiated", &text);
+        page.fact("negotiated", &text);
     }
     let time =
         |us: Option<u64>, what: &str| us.map(|us| format!("{what} after {} ms", format_millis(us)));
@@ -60,7 +60,7 @@ fn write_handshake(page: &mut TextPage, handshake: &TcpHandshake) {
     ];
     let times: Vec<String> = times.into_iter().flatten().collect();
     if !times.is_empty() {
-        page.label_line("handshake", &times.join(", "));
+        page.fact("handshake", times.join(", "));
     }
 }
 
@@ -81,7 +81,7 @@ fn describe_offer(offer: &HandshakeOffer) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn write_flow_direction(page: &mut TextPage, label: &str, way: &FlowDirection) {
+fn write_flow_direction(page: &mut ReportDocument, label: &str, way: &FlowDirection) {
     let mut text = format!(
         "{}, {} of payload",
         count_of(way.packets, "packet"),
@@ -97,13 +97,13 @@ fn write_flow_direction(page: &mut TextPage, label: &str, way: &FlowDirection) {
     if way.marked_packets > 0 {
         let _ = write!(text, ", {} ECN-marked", format_grouped(way.marked_packets));
     }
-    page.label_line(label, &text);
+    page.fact(label, &text);
     if let Some(tcp) = &way.tcp {
-        page.label_line("", &describe_retransmits(tcp));
-        page.label_line("", &describe_windows(tcp));
+        page.fact("", describe_retransmits(tcp));
+        page.fact("", describe_windows(tcp));
         for (how, rtt) in [("", tcp.rtt), (" by timestamps", tcp.timestamp_rtt)] {
             if let Some(rtt) = rtt {
-                page.label_line("", &describe_rtt(how, &rtt));
+                page.fact("", describe_rtt(how, &rtt));
             }
         }
     }

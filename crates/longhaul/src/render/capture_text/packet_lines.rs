@@ -1,9 +1,10 @@
 //! The first packets of a capture as text: time, addresses, flags, relative sequence numbers,
 //! window, payload, options.
 
+use crate::render::document::ReportDocument;
 use crate::render::number_format::count_of;
 use crate::render::style::CAVEAT;
-use crate::render::text_page::{TextPage, wrap_text};
+use crate::render::text_page::wrap_text;
 use longhaul_model::decoded_packet::{
     DecodedPacket, PacketTransport, TcpFlags, TcpHeader, TcpHeaderOptions,
 };
@@ -16,32 +17,32 @@ const COLUMNS: usize = 80;
 type FirstSequences = HashMap<(SocketAddr, SocketAddr), u32>;
 
 /// Renders the first packets; `None` is a packet that is not TCP or UDP over IP.
-pub fn render_packets(
+pub fn build_packet_document(
     packets: &[Option<DecodedPacket>],
     started: Option<&str>,
     damage: Option<&str>,
-) -> String {
-    let mut page = TextPage::default();
+) -> ReportDocument {
+    let mut page = ReportDocument::default();
     let count = count_of(packets.len() as u64, "packet");
     let from = started.map(|started| format!(", times in seconds from {started}"));
-    page.line(&format!("{count}{}", from.unwrap_or_default()));
+    page.paragraph(format!("{count}{}", from.unwrap_or_default()));
     let first_ns = packets.iter().flatten().map(|packet| packet.at_ns).next();
     let mut firsts = FirstSequences::new();
     for packet in packets {
         match packet {
             Some(packet) => write_packet(&mut page, packet, first_ns.unwrap_or(0), &mut firsts),
-            None => page.line("         -  not TCP or UDP over IP"),
+            None => page.paragraph("         -  not TCP or UDP over IP"),
         }
     }
     if let Some(damage) = damage {
         let text = format!("the file is damaged: {damage}");
-        page.hanging_paragraph_styled("caveat: ", &text, CAVEAT);
+        page.styled_item("caveat: ", &text, CAVEAT);
     }
-    page.finish()
+    page
 }
 
 fn write_packet(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     packet: &DecodedPacket,
     first_ns: u64,
     firsts: &mut FirstSequences,
@@ -64,7 +65,7 @@ fn write_packet(
     let indent = 12;
     for (number, part) in wrap_text(&text, COLUMNS - indent).iter().enumerate() {
         let head = if number == 0 { time.as_str() } else { "" };
-        page.line(&format!("{head:>10}  {part}"));
+        page.paragraph(format!("{head:>10}  {part}"));
     }
 }
 

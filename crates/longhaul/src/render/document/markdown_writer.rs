@@ -1,7 +1,8 @@
 //! Writes a document as Markdown (CommonMark with GitHub's tables), for issues and mails.
 
 use super::{ColumnAlign, DocumentPart, DocumentTable, ReportDocument};
-use crate::render::html_page::replace_control_char;
+use crate::render::style::{CAVEAT, ERROR, STRONG};
+use longhaul_import::control_chars::replace_control_char;
 use std::fmt::{Arguments, Write};
 
 /// Appends formatted text; writing to a string cannot fail.
@@ -11,14 +12,61 @@ fn push_formatted(text: &mut String, part: Arguments<'_>) {
 
 pub fn write_markdown(document: &ReportDocument) -> String {
     let mut text = format!("# {}\n", escape_line(&document.title));
-    for part in &document.parts {
-        write_part(&mut text, part);
+    if !document.subtitle.is_empty() {
+        push_formatted(
+            &mut text,
+            format_args!("\n{}\n", escape_line(&document.subtitle)),
+        );
     }
-    push_formatted(
-        &mut text,
-        format_args!("\n---\n\n{}\n", escape_line(&document.foot)),
-    );
+    let mut in_list = false;
+    for part in &document.parts {
+        let item = format_list_item(part);
+        if let Some(item) = &item {
+            let before = if in_list { "" } else { "\n" };
+            push_formatted(&mut text, format_args!("{before}{item}\n"));
+        } else {
+            write_part(&mut text, part);
+        }
+        in_list = item.is_some();
+    }
+    if !document.foot.is_empty() {
+        push_formatted(
+            &mut text,
+            format_args!("\n---\n\n{}\n", escape_line(&document.foot)),
+        );
+    }
     text
+}
+
+/// Formats facts and items of a list; other parts are not in lists.
+fn format_list_item(part: &DocumentPart) -> Option<String> {
+    match part {
+        DocumentPart::Fact { label, value, .. } if label.is_empty() => {
+            Some(format!("  - {}", escape_line(value)))
+        }
+        DocumentPart::Fact {
+            label,
+            value,
+            style,
+        } => {
+            let (label, value) = (escape_line(label), escape_line(value));
+            Some(match *style {
+                STRONG => format!("- **{label}:** **{value}**"),
+                _ => format!("- **{label}:** {value}"),
+            })
+        }
+        DocumentPart::Picture { label, picture } => Some(format!(
+            "- **{}:** {}",
+            escape_line(label),
+            escape_line(picture)
+        )),
+        DocumentPart::Text { lead, text, .. } if lead.starts_with([' ', '-']) => {
+            let lead = lead.trim().trim_start_matches('-').trim_start();
+            let text = format!("{lead} {text}");
+            Some(format!("- {}", escape_line(text.trim_start())))
+        }
+        _ => None,
+    }
 }
 
 fn write_part(text: &mut String, part: &DocumentPart) {
@@ -27,29 +75,21 @@ fn write_part(text: &mut String, part: &DocumentPart) {
             let marks = "#".repeat(usize::from(*level).clamp(2, 6));
             push_formatted(text, format_args!("\n{marks} {}\n", escape_line(title)));
         }
-        DocumentPart::Paragraph(told) | DocumentPart::Faint(told) => {
-            push_formatted(text, format_args!("\n{}\n", escape_line(told)));
-        }
-        DocumentPart::Note(told) => {
-            push_formatted(text, format_args!("\n> {}\n", escape_line(told)));
-        }
-        DocumentPart::List(items) => {
-            text.push('\n');
-            for item in items {
-                push_formatted(text, format_args!("- {}\n", escape_line(item)));
-            }
-        }
-        DocumentPart::Facts(facts) => {
-            text.push('\n');
-            for (label, value) in facts {
-                push_formatted(
-                    text,
-                    format_args!("- **{}:** {}\n", escape_line(label), escape_line(value)),
-                );
-            }
+        DocumentPart::Text {
+            lead,
+            text: told,
+            style,
+        } => {
+            let mark = if matches!(*style, CAVEAT | ERROR) {
+                "> "
+            } else {
+                ""
+            };
+            let line = escape_line(&format!("{lead}{told}"));
+            push_formatted(text, format_args!("\n{mark}{line}\n"));
         }
         DocumentPart::Table(table) => write_table(text, table),
-        DocumentPart::Verbatim(told) => {
+        DocumentPart::Verbatim(told) | DocumentPart::Command(told) => {
             text.push('\n');
             for line in told.lines() {
                 // Indented by four spaces, so that nothing in a line can end the block.
@@ -57,7 +97,7 @@ fn write_part(text: &mut String, part: &DocumentPart) {
                 push_formatted(text, format_args!("    {line}\n"));
             }
         }
-        DocumentPart::Drawing { .. } => {}
+        _ => {}
     }
 }
 
@@ -87,6 +127,9 @@ fn write_table(text: &mut String, table: &DocumentTable) {
             }
         });
         text.push_str(&row(&mut written.into_iter()));
+        for (_, detail) in table.details.iter().filter(|(row, _)| *row == place) {
+            push_formatted(text, format_args!("| {} |\n", escape_cell(detail)));
+        }
     }
 }
 

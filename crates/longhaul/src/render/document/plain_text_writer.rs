@@ -1,58 +1,85 @@
 //! Writes a document as text of 80 columns.
 
 use super::{ColumnAlign, DocumentPart, DocumentTable, ReportDocument};
-use crate::render::html_page::replace_control_char;
-use crate::render::style::{CAVEAT, FAINT, STRONG, paint};
-use crate::render::text_page::{TextPage, WIDTH, wrap_text};
+use crate::render::style::{FAINT, STRONG, paint};
+use crate::render::text_page::{LABEL, TextPage, WIDTH, wrap_text};
+use longhaul_import::control_chars::replace_control_char;
 
-const INDENT: &str = "  ";
 /// Gaps between columns; the first one that lets the table fit is used.
 const GAPS: [usize; 2] = [2, 1];
 /// The minimum width to which a text column is narrowed.
 const MIN_COLUMN_WIDTH: usize = 8;
+/// Indent of a command that follows no text.
+const COMMAND_INDENT: usize = 2;
+/// The minimum width for the words of a last column, below which columns move closer.
+const MIN_LAST_WIDTH: usize = 24;
+/// Indent of the texts below a row.
+const DETAIL_INDENT: &str = "      ";
 
 pub fn write_plain_text(document: &ReportDocument) -> String {
     let mut page = TextPage::default();
-    page.heading(&sanitize_text(&document.title));
+    write_title(&mut page, document);
+    let mut indent = COMMAND_INDENT;
     for part in &document.parts {
-        write_part(&mut page, part);
+        match part {
+            DocumentPart::Command(command) => page.command(indent, &sanitize_text(command)),
+            part => write_part(&mut page, part),
+        }
+        indent = match part {
+            DocumentPart::Text { lead, .. } => lead.chars().count().max(COMMAND_INDENT),
+            DocumentPart::Fact { .. } => LABEL,
+            _ => indent,
+        };
     }
-    page.blank();
-    page.hanging_paragraph_styled("", &sanitize_text(&document.foot), FAINT);
+    if !document.foot.is_empty() {
+        page.blank();
+        page.hanging_paragraph_styled("", &sanitize_text(&document.foot), FAINT);
+    }
     page.finish()
+}
+
+/// Writes the title, with the subtitle at the right or below.
+fn write_title(page: &mut TextPage, document: &ReportDocument) {
+    let title = sanitize_text(&document.title);
+    let subtitle = sanitize_text(&document.subtitle);
+    let used = title.chars().count() + subtitle.chars().count();
+    let gap = WIDTH.saturating_sub(used);
+    if !subtitle.is_empty() && gap >= 2 {
+        let title = paint(STRONG, &title);
+        page.line(&format!("{title}{:gap$}{}", "", paint(FAINT, &subtitle)));
+        return;
+    }
+    for (text, style) in [(title, STRONG), (subtitle, FAINT)] {
+        if !text.is_empty() {
+            page.hanging_paragraph_styled("", &text, style);
+        }
+    }
 }
 
 fn write_part(page: &mut TextPage, part: &DocumentPart) {
     match part {
-        DocumentPart::Heading(2, text) => {
-            page.blank();
-            page.heading(&sanitize_text(text));
-        }
+        DocumentPart::Gap => page.blank(),
         DocumentPart::Heading(_, text) => {
             page.blank();
-            page.line(&format!("{INDENT}{}", paint(STRONG, sanitize_text(text))));
+            page.hanging_paragraph_styled("", &sanitize_text(text), STRONG);
         }
-        DocumentPart::Paragraph(text) => page.hanging_paragraph(INDENT, &sanitize_text(text)),
-        DocumentPart::Faint(text) => {
-            page.hanging_paragraph_styled(INDENT, &sanitize_text(text), FAINT);
+        DocumentPart::Text { lead, text, style } => {
+            page.hanging_paragraph_styled(&sanitize_text(lead), &sanitize_text(text), *style);
         }
-        DocumentPart::Note(text) => {
-            page.hanging_paragraph_styled("  ! ", &sanitize_text(text), CAVEAT);
+        DocumentPart::Fact {
+            label,
+            value,
+            style,
+        } => page.label_line_styled(&sanitize_text(label), &sanitize_text(value), *style),
+        DocumentPart::Picture { label, picture } => {
+            let label = paint(FAINT, format!("{:<LABEL$}", sanitize_text(label)));
+            page.line(&format!("{label}{}", sanitize_text(picture)));
         }
-        DocumentPart::List(items) => items
-            .iter()
-            .for_each(|item| page.hanging_paragraph("  - ", &sanitize_text(item))),
-        DocumentPart::Facts(facts) => facts.iter().for_each(|(label, value)| {
-            page.label_line(
-                &format!("{INDENT}{}", sanitize_text(label)),
-                &sanitize_text(value),
-            );
-        }),
         DocumentPart::Table(table) => write_table(page, table),
         DocumentPart::Verbatim(text) => text
             .lines()
-            .for_each(|line| page.line(&format!("{INDENT}{}", sanitize_text(line)))),
-        DocumentPart::Drawing { .. } => {}
+            .for_each(|line| page.line(&sanitize_text(line))),
+        DocumentPart::Command(_) | DocumentPart::Drawing { .. } => {}
     }
 }
 
@@ -68,14 +95,23 @@ fn write_table(page: &mut TextPage, table: &DocumentTable) {
         .map(|row| row.iter().map(|cell| sanitize_text(cell)).collect())
         .collect();
     let wanted = natural_widths(table, &rows);
-    let fits = |gap: &usize| wanted.iter().sum::<usize>() <= available_width(table, *gap);
+    // Words of a last column may continue on the next line.
+    let foldable = match (table.columns.last(), wanted.last()) {
+        (Some((_, ColumnAlign::Left)), Some(last)) => last.saturating_sub(MIN_LAST_WIDTH),
+        _ => 0,
+    };
+    let least = wanted.iter().sum::<usize>() - foldable;
+    let fits = |gap: &usize| least <= available_width(table, *gap);
     let gap = GAPS.into_iter().find(fits).unwrap_or(GAPS[1]);
     let widths = shrink_widths(table, wanted, available_width(table, gap));
-    let head: Vec<String> = table.columns.iter().map(|(t, _)| (*t).to_owned()).collect();
+    let head: Vec<String> = table.columns.iter().map(|(t, _)| t.clone()).collect();
     page.line(&paint(FAINT, format_row(table, &head, (&widths, gap))));
-    for row in rows {
+    for (place, row) in rows.into_iter().enumerate() {
         for row in fold_row(table, row, &widths) {
             page.line(&format_row(table, &row, (&widths, gap)));
+        }
+        for (_, text) in table.details.iter().filter(|(row, _)| *row == place) {
+            page.hanging_paragraph_styled(DETAIL_INDENT, &sanitize_text(text), FAINT);
         }
     }
 }
@@ -106,7 +142,7 @@ fn fold_row(table: &DocumentTable, mut row: Vec<String>, widths: &[usize]) -> Ve
 }
 
 fn available_width(table: &DocumentTable, gap: usize) -> usize {
-    WIDTH - INDENT.len() - gap * table.columns.len().saturating_sub(1)
+    WIDTH - gap * table.columns.len().saturating_sub(1)
 }
 
 /// Returns the width of the widest cell of each column.
@@ -137,14 +173,14 @@ fn shrink_widths(table: &DocumentTable, mut widths: Vec<usize>, room: usize) -> 
 }
 
 fn format_row(table: &DocumentTable, cells: &[String], (widths, gap): (&[usize], usize)) -> String {
-    let mut line = String::from(INDENT);
-    for ((cell, width), (_, align)) in cells.iter().zip(widths).zip(&table.columns) {
-        if line.len() > INDENT.len() {
+    let mut line = String::new();
+    for (place, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        if place > 0 {
             line.push_str(&" ".repeat(gap));
         }
         let cell = truncate_cell(cell, *width);
         let room = " ".repeat(width.saturating_sub(cell.chars().count()));
-        let (before, after) = match align {
+        let (before, after) = match table.columns[place].1 {
             ColumnAlign::Left => ("", room.as_str()),
             ColumnAlign::Right => (room.as_str(), ""),
         };

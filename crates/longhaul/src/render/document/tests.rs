@@ -5,24 +5,26 @@ use proptest::prelude::*;
 fn everywhere(said: &str) -> ReportDocument {
     let own = || said.to_owned();
     let row = vec![own(), own()];
-    ReportDocument {
+    let mut document = ReportDocument {
         title: own(),
+        subtitle: own(),
         foot: own(),
-        parts: vec![
-            DocumentPart::Heading(2, own()),
-            DocumentPart::Paragraph(own()),
-            DocumentPart::Faint(own()),
-            DocumentPart::Note(own()),
-            DocumentPart::List(vec![own()]),
-            DocumentPart::Facts(vec![(own(), own())]),
-            DocumentPart::Table(DocumentTable {
-                columns: vec![("what", ColumnAlign::Left), ("value", ColumnAlign::Right)],
-                rows: vec![row],
-                marked: vec![0],
-            }),
-            DocumentPart::Verbatim(own()),
-        ],
-    }
+        parts: Vec::new(),
+    };
+    document.heading(2, own());
+    document.paragraph(own());
+    document.note(own());
+    document.list([own()]);
+    document.fact(own(), own());
+    document.picture(own(), own());
+    document.command(own());
+    let mut table = DocumentTable::new([left(own()), right("value")]);
+    table.row(row);
+    table.detail(own());
+    table.marked.push(0);
+    document.table(table);
+    document.verbatim(own());
+    document
 }
 
 #[test]
@@ -58,19 +60,13 @@ fn names_from_elsewhere_do_nothing_in_any_form() {
 #[test]
 fn a_table_fits_80_columns_by_cutting_words_and_never_numbers() {
     let mut document = ReportDocument::default();
-    document.parts.push(DocumentPart::Table(DocumentTable {
-        columns: vec![
-            ("path", ColumnAlign::Left),
-            ("why", ColumnAlign::Left),
-            ("before", ColumnAlign::Right),
-        ],
-        rows: vec![vec![
-            "p".repeat(90),
-            "w".repeat(60),
-            String::from("250 Mbit/s"),
-        ]],
-        marked: Vec::new(),
-    }));
+    let mut table = DocumentTable::new([left("path"), left("why"), right("before")]);
+    table.row(vec![
+        "p".repeat(90),
+        "w".repeat(60),
+        String::from("250 Mbit/s"),
+    ]);
+    document.table(table);
     let text = anstream::adapter::strip_str(&document.text()).to_string();
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
@@ -83,17 +79,12 @@ fn a_table_fits_80_columns_by_cutting_words_and_never_numbers() {
 fn words_of_a_last_column_without_room_go_below_it() {
     let mut document = ReportDocument::default();
     let why = "the capacity of the path; the window that the receiver grants";
-    document.parts.push(DocumentPart::Table(DocumentTable {
-        columns: vec![
-            ("before", ColumnAlign::Right),
-            ("limited by", ColumnAlign::Left),
-        ],
-        rows: vec![vec![
-            "258.3 Mbit/s, and more of it".to_owned(),
-            why.to_owned(),
-        ]],
-        marked: Vec::new(),
-    }));
+    let mut table = DocumentTable::new([right("before"), left("limited by")]);
+    table.row(vec![
+        "258.3 Mbit/s, and more of it".to_owned(),
+        why.to_owned(),
+    ]);
+    document.table(table);
     let text = anstream::adapter::strip_str(&document.text()).to_string();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.iter().all(|it| it.chars().count() <= 80), "{text}");
@@ -121,11 +112,11 @@ proptest! {
     fn no_text_escapes_its_place(said in any::<String>()) {
         let document = everywhere(&said);
         let text = anstream::adapter::strip_str(&document.text()).to_string();
-        prop_assert!(text.chars().all(|c| c == '\n' || !crate::render::html_page::is_control_or_bidi(c)));
+        prop_assert!(text.chars().all(|c| c == '\n' || !longhaul_import::control_chars::is_control_or_bidi(c)));
         let markdown = document.markdown();
-        prop_assert!(markdown.chars().all(|c| c == '\n' || !crate::render::html_page::is_control_or_bidi(c)));
+        prop_assert!(markdown.chars().all(|c| c == '\n' || !longhaul_import::control_chars::is_control_or_bidi(c)));
         let tables = markdown.lines().filter(|line| line.starts_with("| "));
-        // Head, rule, and one row: nothing opens another cell or line.
-        prop_assert_eq!(tables.count(), 3);
+        // Head, rule, one row, and its detail: nothing opens another cell or line.
+        prop_assert_eq!(tables.count(), 4);
     }
 }

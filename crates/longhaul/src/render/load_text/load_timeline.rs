@@ -4,13 +4,14 @@
 
 use super::format_nanos;
 use super::load_csv::compute_rate_at;
+use crate::render::document::ReportDocument;
+use crate::render::goodput_picture::draw_blocks;
 use crate::render::number_format::format_rate;
-use crate::render::style::{FAINT, paint};
-use crate::render::text_page::{LABEL, TextPage, WIDTH};
+use crate::render::style::FAINT;
+use crate::render::text_page::{LABEL, WIDTH};
 use longhaul_model::report::v1::LoadReport;
 use longhaul_model::report::v1::load::{LoadFlow, LoadObservation, LoadPhase};
 
-const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// The minimum number of probes for a timeline.
 const MIN_PROBES: usize = 50;
 const COLUMNS: usize = WIDTH - LABEL;
@@ -32,7 +33,7 @@ impl TimelineAxis {
     }
 }
 
-pub fn draw_timeline(page: &mut TextPage, report: &LoadReport) {
+pub fn draw_timeline(page: &mut ReportDocument, report: &LoadReport) {
     let observation = &report.observation;
     let Some(last) = observation.probes.last() else {
         return;
@@ -43,16 +44,11 @@ pub fn draw_timeline(page: &mut TextPage, report: &LoadReport) {
     let axis = TimelineAxis {
         until_us: last.echo.at_us + 1,
     };
-    page.blank();
-    let mut line = |label: &str, picture: &str, top: String| {
-        page.line(&format!(
-            "{}{picture}",
-            paint(FAINT, format!("{label:<LABEL$}"))
-        ));
-        if !top.is_empty() {
-            let note = format!("{:LABEL$}█ = {top}", "");
-            page.line(&paint(FAINT, note));
-        }
+    page.gap();
+    let mut line = |label: &str, values: &[u64], top: String| {
+        let values: Vec<f64> = values.iter().map(|value| *value as f64).collect();
+        page.picture(label, draw_blocks(&values));
+        page.styled_fact("", format!("█ = {top}"), FAINT);
     };
     for (label, pick) in [
         (
@@ -64,18 +60,18 @@ pub fn draw_timeline(page: &mut TextPage, report: &LoadReport) {
         let rates = column_rates(observation, &axis, pick);
         let most = rates.iter().copied().max().unwrap_or(0);
         if most > 0 {
-            line(label, &draw_blocks(&rates), format_rate(most));
+            line(label, &rates, format_rate(most));
         }
     }
     let trips = column_round_trips(observation, &axis);
     let most = trips.iter().copied().max().unwrap_or(0);
-    line("RTT", &draw_blocks(&trips), format_nanos(most));
+    line("RTT", &trips, format_nanos(most));
     let lost = column_losses(observation, &axis);
     if lost.contains('x') {
-        line("lost probes", &lost, String::new());
+        page.picture("lost probes", lost);
     }
     let seconds = format!("0 to {:.1} s", axis.until_us as f64 / 1e6);
-    page.line(&paint(FAINT, format!("{:LABEL$}{seconds}", "")));
+    page.styled_fact("", seconds, FAINT);
 }
 
 fn column_rates(
@@ -111,14 +107,4 @@ fn column_losses(observation: &LoadObservation, axis: &TimelineAxis) -> String {
         columns[axis.column(probe.echo.at_us)] = 'x';
     }
     columns.into_iter().collect()
-}
-
-/// Draws values relative to their maximum; any value above zero is visible.
-fn draw_blocks(values: &[u64]) -> String {
-    let most = values.iter().copied().max().unwrap_or(0).max(1);
-    let block = |value: &u64| {
-        let eighths = (*value as f64 / most as f64 * 8.0).round() as usize;
-        BLOCKS[eighths.clamp(usize::from(*value > 0), 8)]
-    };
-    values.iter().map(block).collect()
 }

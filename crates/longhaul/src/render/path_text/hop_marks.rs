@@ -1,7 +1,7 @@
 //! Remarks on a hop: one letter in the table, explained below it.
 
+use crate::render::document::ReportDocument;
 use crate::render::style::FAINT;
-use crate::render::text_page::TextPage;
 use longhaul_model::report::v1::path::{HopDelay, HopReply, ObservedHop};
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ impl UsedMarks {
     }
 
     /// Writes the meaning of the used marks.
-    pub fn explain(&self, page: &mut TextPage) {
+    pub fn explain(&self, page: &mut ReportDocument) {
         for mark in &self.0 {
             let text = match mark {
                 'r' => "limits the rate of its answers: its loss is not path loss",
@@ -44,7 +44,7 @@ impl UsedMarks {
                 't' => "inside or behind a tunnel that hides hops",
                 _ => continue,
             };
-            page.hanging_paragraph_styled(&format!("  {mark}  "), text, FAINT);
+            page.styled_item(format!("  {mark}  "), text, FAINT);
         }
     }
 }

@@ -2,26 +2,22 @@
 //! load balancer below.
 
 use super::{format_ms, hop_marks, protocol_name};
+use crate::render::document::{DocumentTable, ReportDocument, left, right};
 use crate::render::number_format::{ABSENT, count_of, format_micros, format_percent, or_absent};
-use crate::render::style::{FAINT, STRONG, paint};
-use crate::render::text_page::{TextPage, WIDTH};
 use longhaul_model::report::v1::path::{HopDelay, HopReply, ObservedHop, ObservedRoute};
-use std::fmt::Write;
 
-/// Widths of TTL and mark, of the loss, and of each time.
-const TTL: usize = 5;
-const LOSS: usize = 5;
-const TIME: usize = 7;
-/// Remaining width for the address: the longest IPv6 address fits, with a space after it.
-const WHO: usize = WIDTH - TTL - LOSS - 4 * TIME;
-/// Width of the heading of AS numbers.
-const NETWORK: usize = 7;
+/// The maximum length of addresses beside which AS numbers fit.
+const MAX_ADDRESS_WITH_NETWORK: usize = 30;
+/// Width of the column of AS numbers with its gap.
+const NETWORK: usize = 9;
+/// Width for address, AS number and name.
+const WHO: usize = 40;
 /// The minimum number of consecutive silent hops that are folded into one line.
 const SILENT_FOLDED: usize = 3;
 
 /// Writes `ROUTE 3: 43 hops by ICMP, reached in 1.2 s with 129 probes`.
 pub fn write_route_heading(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     name: &str,
     number: Option<u32>,
     route: &ObservedRoute,
@@ -37,11 +33,14 @@ pub fn write_route_heading(
         _ if route.reached => "destination reached",
         _ => "destination not reached",
     };
-    page.heading(&format!(
-        "{name}{number}: {} by {}, {end}",
-        count_of(route.hops.len() as u64, "hop"),
-        protocol_name(route.protocol)
-    ));
+    page.heading(
+        3,
+        format!(
+            "{name}{number}: {} by {}, {end}",
+            count_of(route.hops.len() as u64, "hop"),
+            protocol_name(route.protocol)
+        ),
+    );
     let mut parts = vec![
         format!("{} -> {}", route.from, route.to),
         count_of(u64::from(route.probes_sent), "probe"),
@@ -57,28 +56,28 @@ pub fn write_route_heading(
             format_percent(confidence)
         ));
     }
-    page.hanging_paragraph_styled("", &parts.join(", "), FAINT);
+    page.faint(parts.join(", "));
 }
 
-/// Writes at least one line per hop, and explains the marks below.
-pub fn write_hop_table(page: &mut TextPage, route: &ObservedRoute, delays: &[HopDelay]) {
-    let columns = HopColumns::for_route(route, delays);
-    page.line(&paint(STRONG, columns.heading()));
+/// Writes a row per hop and other next hop, and explains the marks below.
+pub fn write_hop_table(page: &mut ReportDocument, route: &ObservedRoute, delays: &[HopDelay]) {
+    let mut table = HopTable::for_route(route, delays);
     let mut used = hop_marks::UsedMarks::default();
     let mut rest = route.hops.as_slice();
     while let [hop, after @ ..] = rest {
         let silent = rest.iter().take_while(|hop| is_silent(hop)).count();
         if silent >= SILENT_FOLDED {
-            write_silent_hops(page, &rest[..silent]);
+            table.add_silent_hops(&rest[..silent]);
             rest = &rest[silent..];
             continue;
         }
         let delay = delays.iter().find(|delay| delay.ttl == hop.ttl);
         let mark = hop_marks::choose_mark(hop, delay);
         used.note(mark);
-        columns.write_hop(page, route, hop, (mark, delay));
+        table.add_hop(route, hop, (mark, delay));
         rest = after;
     }
+    page.table(table.table);
     used.explain(page);
 }
 
@@ -86,162 +85,150 @@ fn is_silent(hop: &ObservedHop) -> bool {
     hop.answers.is_empty() && !hop.rate_limited
 }
 
-fn write_silent_hops(page: &mut TextPage, hops: &[ObservedHop]) {
-    let (first, last) = (hops[0].ttl, hops[hops.len() - 1].ttl);
-    let sent: u64 = hops.iter().map(|hop| u64::from(hop.sent)).sum();
-    let text = format!("*   no answer to {}", count_of(sent, "probe"));
-    page.line(&format!("{:<10}{text}", format!("{first:>3}-{last}")));
-}
-
-/// The columns of one table.
-pub struct HopColumns {
-    address: usize,
-    /// Width of the AS in the first line of a hop; 0: it is not in that line.
-    network: usize,
-    /// Link delays are known for some hop.
+/// The table of one route, with columns only for what is known of any hop.
+struct HopTable {
+    table: DocumentTable,
+    networks: bool,
+    names: bool,
     links: bool,
 }
 
-impl HopColumns {
-    pub fn for_route(route: &ObservedRoute, delays: &[HopDelay]) -> HopColumns {
+impl HopTable {
+    fn for_route(route: &ObservedRoute, delays: &[HopDelay]) -> HopTable {
         let answers = || route.hops.iter().flat_map(|hop| &hop.answers);
-        let longest = answers().map(|answer| answer.address.chars().count()).max();
-        let address = longest.unwrap_or(0).clamp(15, WHO - 1);
-        let numbers = answers().filter_map(|answer| answer.autonomous_system);
-        let network = numbers.map(|number| format!("AS{number}").len()).max();
-        let network = network.map_or(0, |width| width.max(NETWORK));
-        HopColumns {
-            address,
-            network: if address + 1 + network < WHO {
-                network
-            } else {
-                0
-            },
-            links: delays.iter().any(|delay| delay.link_ns.is_some()),
+        let longest = |length: fn(&HopReply) -> usize| answers().map(length).max().unwrap_or(0);
+        let address = longest(|answer| answer.address.len());
+        let name = longest(|answer| answer.name.as_ref().map_or(0, |name| name.chars().count()));
+        let networks = address <= MAX_ADDRESS_WITH_NETWORK
+            && answers().any(|answer| answer.autonomous_system.is_some());
+        let rest = if networks { NETWORK } else { 0 };
+        let names = name > 0 && address + rest + 2 + name <= WHO;
+        let links = delays.iter().any(|delay| delay.link_ns.is_some());
+        let columns = [
+            Some(left("hop")),
+            Some(left("address")),
+            networks.then(|| left("network")),
+            names.then(|| left("name")),
+            Some(right("loss")),
+            Some(right("min")),
+            Some(right("median")),
+            Some(right("max")),
+            links.then(|| right("link")),
+        ];
+        HopTable {
+            table: DocumentTable::new(columns.into_iter().flatten()),
+            networks,
+            names,
+            links,
         }
     }
 
-    pub fn heading(&self) -> String {
-        let who = if self.network > 0 {
-            format!("{:<width$} network", "address", width = self.address)
-        } else {
-            "address".to_owned()
-        };
-        let link = if self.links { "link" } else { "" };
-        let times = ["min", "median", "max", link].map(|head| format!("{head:>TIME$}"));
-        let times = times.concat();
-        format!("{:>3}  {who:<WHO$}{:>LOSS$}{times}", "hop", "loss")
+    fn add_silent_hops(&mut self, hops: &[ObservedHop]) {
+        let (first, last) = (hops[0].ttl, hops[hops.len() - 1].ttl);
+        let sent = hops.iter().map(|hop| u64::from(hop.sent)).sum();
+        self.add_silent_row(format!("{first:>2}-{last}"), sent);
     }
 
-    fn write_hop(
-        &self,
-        page: &mut TextPage,
+    fn add_silent_row(&mut self, hop: String, sent: u64) {
+        let text = format!("*  no answer to {}", count_of(sent, "probe"));
+        self.table.row([hop, text]);
+    }
+
+    fn add_hop(
+        &mut self,
         route: &ObservedRoute,
         hop: &ObservedHop,
         (mark, delay): hop_marks::MarkedDelay<'_>,
     ) {
+        let name = format!("{:>2}{mark}", hop.ttl);
         let Some((first, others)) = hop.answers.split_first() else {
-            let sent = count_of(u64::from(hop.sent), "probe");
-            page.line(&format!("{:>3}{mark} *   no answer to {sent}", hop.ttl));
+            self.add_silent_row(name, u64::from(hop.sent));
             return;
         };
         let link = delay.and_then(|delay| delay.link_ns);
-        let link = if self.links {
-            format!("{:>TIME$}", or_absent(link, format_ms))
-        } else {
-            String::new()
-        };
-        let line = self.format_answer(first, &(format_answer_figures(hop, first) + &link));
-        page.line(&format!("{:>3}{mark} {line}", hop.ttl));
-        self.write_details(page, "      ", first, hop.ttl);
+        let [min, median, max] = format_times(&first.rtts_ns);
+        let figures = [
+            format_loss(hop),
+            min,
+            median,
+            max,
+            or_absent(link, format_ms),
+        ];
+        self.add_answer(name, first, figures, hop.ttl);
         for (place, other) in others.iter().enumerate() {
             let last = place + 1 == others.len();
-            let (head, under) = if last {
-                ("   └ ", "      ")
-            } else {
-                ("   ├ ", "   │  ")
-            };
-            let line = self.format_answer(other, &format_other_figures(route, hop, other));
-            page.line(&format!("{head}{line}"));
-            self.write_details(page, under, other, hop.ttl);
+            let name = if last { " └" } else { " ├" };
+            let figures = format_other_figures(route, hop, other);
+            self.add_answer(name.to_owned(), other, figures, hop.ttl);
         }
     }
 
-    fn format_answer(&self, answer: &HopReply, figures: &str) -> String {
-        let mut who = format!("{:<width$}", answer.address, width = self.address);
-        if let Some(number) = answer.autonomous_system.filter(|_| self.network > 0) {
-            let _ = write!(
-                who,
-                " {:<width$}",
-                format!("AS{number}"),
-                width = self.network
-            );
-        }
-        if let Some(name) = self.inline_name(answer) {
-            let _ = write!(who, " {name}");
-        }
-        format!("{who:<WHO$}{figures}")
-    }
-
-    /// Returns the name if it fits into the line of the address.
-    fn inline_name<'a>(&self, answer: &'a HopReply) -> Option<&'a str> {
-        // An answer without an AS leaves that column empty.
-        let network = match (self.network, answer.autonomous_system) {
-            (0, _) | (_, None) => 0,
-            (width, Some(_)) => width + 1,
+    fn add_answer(&mut self, hop: String, answer: &HopReply, figures: [String; 5], ttl: u8) {
+        let network = answer.autonomous_system.map(|number| format!("AS{number}"));
+        let (shown, below) = if self.networks {
+            (Some(network.unwrap_or_default()), None)
+        } else {
+            (None, network)
         };
-        let name = answer.name.as_deref()?;
-        (self.address + network + 1 + name.chars().count() < WHO).then_some(name)
-    }
-
-    /// Writes the details that do not fit into the line of the address.
-    fn write_details(&self, page: &mut TextPage, head: &str, answer: &HopReply, ttl: u8) {
-        let name = answer.name.iter();
-        let name = name.filter(|_| self.inline_name(answer).is_none());
-        let mut parts: Vec<String> = name.cloned().collect();
-        let number = answer.autonomous_system.filter(|_| self.network == 0);
-        parts.extend(number.map(|number| format!("AS{number}")));
+        let (name, long) = if self.names {
+            (Some(answer.name.clone().unwrap_or_default()), None)
+        } else {
+            (None, answer.name.clone())
+        };
+        let head = [hop, answer.address.clone()].into_iter().chain(shown);
+        let times = if self.links { 5 } else { 4 };
+        self.table
+            .row(head.chain(name).chain(figures.into_iter().take(times)));
+        let mut parts: Vec<String> = long.into_iter().chain(below).collect();
         parts.extend(answer.place.clone());
         parts.extend(hop_marks::list_remarks(answer, ttl));
         if !parts.is_empty() {
-            page.hanging_paragraph(head, &parts.join(", "));
+            self.table.detail(parts.join(", "));
         }
     }
 }
 
-/// Formats the loss and the times of a few answers, as rank statistics.
-fn format_answer_figures(hop: &ObservedHop, answer: &HopReply) -> String {
+/// Formats the share of probes that no router of the hop answered.
+fn format_loss(hop: &ObservedHop) -> String {
     let answered: usize = hop.answers.iter().map(|answer| answer.rtts_ns.len()).sum();
     let lost = (f64::from(hop.sent) - answered as f64).max(0.0);
     let loss = (hop.sent > 0).then(|| format!("{:.0} %", lost / f64::from(hop.sent) * 100.0));
-    let loss = loss.unwrap_or_else(|| ABSENT.to_owned());
-    format!("{loss:>LOSS$}{}", format_times(&answer.rtts_ns))
+    loss.unwrap_or_else(|| ABSENT.to_owned())
 }
 
-fn format_times(rtts_ns: &[u64]) -> String {
+/// Formats minimum, median and maximum of a few times.
+fn format_times(rtts_ns: &[u64]) -> [String; 3] {
     let mut sorted = rtts_ns.to_vec();
     sorted.sort_unstable();
     let median = sorted.get(sorted.len().saturating_sub(1) / 2);
-    [sorted.first(), median, sorted.last()]
-        .map(|rtt| format!("{:>TIME$}", or_absent(rtt.copied(), format_ms)))
-        .concat()
+    [sorted.first(), median, sorted.last()].map(|rtt| or_absent(rtt.copied(), format_ms))
 }
 
 /// Formats a hop reached only by other flows: its times if there are any, otherwise the number of
 /// flows.
-fn format_other_figures(route: &ObservedRoute, hop: &ObservedHop, answer: &HopReply) -> String {
+fn format_other_figures(
+    route: &ObservedRoute,
+    hop: &ObservedHop,
+    answer: &HopReply,
+) -> [String; 5] {
     if !answer.rtts_ns.is_empty() {
-        return format!("{:>LOSS$}{}", "", format_times(&answer.rtts_ns));
+        let [min, median, max] = format_times(&answer.rtts_ns);
+        return [String::new(), min, median, max, String::new()];
     }
     let into = route
         .links
         .iter()
         .filter(|link| link.ttl.checked_add(1) == Some(hop.ttl) && link.to == answer.address);
     let flows: u64 = into.map(|link| u64::from(link.flows)).sum();
-    let width = LOSS + 4 * TIME;
     let text = match flows {
         0 => "other flows".to_owned(),
-        flows => format!("on {}", count_of(flows, "flow")),
+        flows => count_of(flows, "flow"),
     };
-    format!("{text:>width$}")
+    [
+        String::new(),
+        String::new(),
+        String::new(),
+        text,
+        String::new(),
+    ]
 }

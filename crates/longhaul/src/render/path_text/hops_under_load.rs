@@ -1,9 +1,8 @@
 //! Hops before, during and after load, and the narrow link.
 
 use super::format_ms;
+use crate::render::document::{DocumentTable, ReportDocument, left, right};
 use crate::render::number_format::{ABSENT, format_micros, format_percent, format_rate, or_absent};
-use crate::render::style::{FAINT, STRONG, paint};
-use crate::render::text_page::TextPage;
 use longhaul_model::report::v1::path::{
     HopWatch, NarrowLink, PathAnalysis, PathObservation, WatchedHop,
 };
@@ -11,7 +10,7 @@ use longhaul_model::units::Bytes;
 
 /// Writes the hops under load. `told`: a finding already explains the verdict.
 pub fn write_hops_under_load(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     observation: &PathObservation,
     analysis: &PathAnalysis,
     told: bool,
@@ -19,7 +18,7 @@ pub fn write_hops_under_load(
     if observation.hop_load.is_none() && analysis.narrow_link.is_none() {
         return;
     }
-    page.blank();
+    page.gap();
     if let Some(watch) = &observation.hop_load {
         write_hop_watch(page, watch);
     }
@@ -28,7 +27,7 @@ pub fn write_hops_under_load(
     }
 }
 
-fn write_hop_watch(page: &mut TextPage, watch: &HopWatch) {
+fn write_hop_watch(page: &mut ReportDocument, watch: &HopWatch) {
     let way = if watch.forward {
         "client sends"
     } else {
@@ -38,31 +37,34 @@ fn write_hop_watch(page: &mut TextPage, watch: &HopWatch) {
     let bytes = watch
         .load_bytes
         .map_or_else(String::new, |bytes| format!(", {} received", Bytes(bytes)));
-    page.heading(&format!(
-        "UNDER LOAD: {way} for {}{bytes}",
-        format_micros(time)
-    ));
-    let head = format!(
-        "{:>3} {:<40}{:>12}{:>12}{:>12}",
-        "hop", "address", "idle min", "under load", "after"
+    page.heading(
+        3,
+        format!("UNDER LOAD: {way} for {}{bytes}", format_micros(time)),
     );
-    page.line(&paint(STRONG, head));
+    let mut table = DocumentTable::new([
+        right("hop"),
+        left("address"),
+        right("idle min"),
+        right("under load"),
+        right("after"),
+    ]);
     for hop in watch.hops.iter().filter(|hop| has_answer(hop)) {
-        page.line(&format_hop_row(hop, watch));
+        table.row(format_hop_cells(hop, watch));
     }
+    page.table(table);
     let mut notes = vec!["median under load, min before and after, in ms".to_owned()];
     if let Some(bytes) = watch.own_backlog_bytes {
         notes.push(format!("max local queue {}", Bytes(bytes)));
     }
     notes.extend(watch.run_id.as_ref().map(|id| format!("load: run {id}")));
-    page.hanging_paragraph_styled("", &notes.join("; "), FAINT);
+    page.faint(notes.join("; "));
 }
 
 fn has_answer(hop: &WatchedHop) -> bool {
     hop.echoes.iter().any(|echo| echo.rtt_ns.is_some())
 }
 
-fn format_hop_row(hop: &WatchedHop, watch: &HopWatch) -> String {
+fn format_hop_cells(hop: &WatchedHop, watch: &HopWatch) -> [String; 5] {
     let within = |from: u64, until: u64| {
         let inside = hop
             .echoes
@@ -76,36 +78,38 @@ fn format_hop_row(hop: &WatchedHop, watch: &HopWatch) -> String {
     let under = within(watch.load_from_us, watch.load_until_us);
     let after = within(watch.load_until_us, u64::MAX);
     let median = under.get(under.len().saturating_sub(1) / 2);
-    let figures = [before.first(), median, after.first()]
-        .map(|rtt| format!("{:>12}", or_absent(rtt.copied(), format_ms)));
+    let [before, median, after] =
+        [before.first(), median, after.first()].map(|rtt| or_absent(rtt.copied(), format_ms));
     let address = hop.address.as_deref().unwrap_or(ABSENT);
-    format!("{:>3} {address:<40}{}", hop.ttl, figures.concat())
+    [
+        hop.ttl.to_string(),
+        address.to_owned(),
+        before,
+        median,
+        after,
+    ]
 }
 
-fn write_narrow_link(page: &mut TextPage, link: &NarrowLink, told: bool) {
+fn write_narrow_link(page: &mut ReportDocument, link: &NarrowLink, told: bool) {
     let sure = format_percent(link.confidence_ratio);
     let verdict = link.verdict.replace('_', " ");
     let place = match (link.after_ttl, link.before_ttl) {
         (Some(after), Some(before)) => format!("{verdict}, between hop {after} and hop {before}"),
         _ => verdict,
     };
-    page.label_line_styled(
-        "narrow link",
-        &format!("{place}; confidence {sure}"),
-        STRONG,
-    );
+    page.strong_fact("narrow link", format!("{place}; confidence {sure}"));
     if told {
         return;
     }
-    page.label_line("", &link.text);
+    page.fact("", &link.text);
     if let Some(capacity) = link.capacity_bps {
         let interval = link.capacity_interval_bps;
         let interval = interval.map_or_else(String::new, |[low, high]| {
             format!(" ({} to {})", format_rate(low), format_rate(high))
         });
-        page.label_line(
+        page.fact(
             "",
-            &format!("path capacity {}{interval}", format_rate(capacity)),
+            format!("path capacity {}{interval}", format_rate(capacity)),
         );
     }
 }

@@ -1,9 +1,8 @@
 //! Measurements of a path besides its hops: RTTs, changes, path MTU, TCP options.
 
 use super::{format_ms, protocol_name};
+use crate::render::document::ReportDocument;
 use crate::render::number_format::{count_of, format_grouped, format_percent};
-use crate::render::style::STRONG;
-use crate::render::text_page::TextPage;
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::{
     ChangedHops, MtuSearch, ObservedRoute, PathAnalysis, PathMtu, PathObservation, PathRtt,
@@ -13,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// Writes the RTTs from here, and those measured by the peer.
 pub fn write_round_trips(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     observation: &PathObservation,
     analysis: &PathAnalysis,
 ) {
@@ -26,7 +25,7 @@ pub fn write_round_trips(
 }
 
 fn write_rtt_series(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     label: &str,
     echoes: &RoundTripSeries,
     rtt: Option<PathRtt>,
@@ -38,7 +37,7 @@ fn write_rtt_series(
     );
     let Some(rtt) = rtt else {
         let sent = format_grouped(u64::from(echoes.sent));
-        page.label_line_styled(label, &format!("no answer to {sent} {what}"), STRONG);
+        page.strong_fact(label, format!("no answer to {sent} {what}"));
         return;
     };
     // All values have the precision of the mean.
@@ -52,14 +51,14 @@ fn write_rtt_series(
         ms(rtt.max_ns),
         ms(rtt.stddev_ns)
     );
-    page.label_line_styled(label, &spread, STRONG);
+    page.strong_fact(label, &spread);
     let clock = match echoes.clock.as_str() {
         "kernel" => ", kernel timestamps",
         "kernel_receive" => ", kernel receive timestamps",
         _ => "",
     };
     let (answered, sent) = (rtt.answered, rtt.sent);
-    page.label_line("", &format!("{answered} of {sent} {what} answered{clock}"));
+    page.fact("", format!("{answered} of {sent} {what} answered{clock}"));
     let [low, high] = rtt.loss_interval_ratio;
     let lost = match rtt.loss_ratio {
         0.0 => "none lost".to_owned(),
@@ -76,11 +75,11 @@ fn write_rtt_series(
             parts.push(count_of(u64::from(number), noun));
         }
     }
-    page.label_line("", &parts.join(", "));
+    page.fact("", parts.join(", "));
 }
 
 /// Writes the difference from the previous route.
-pub fn write_route_change(page: &mut TextPage, change: Option<&RouteDifference>) {
+pub fn write_route_change(page: &mut ReportDocument, change: Option<&RouteDifference>) {
     let Some(change) = change else {
         return;
     };
@@ -99,9 +98,9 @@ pub fn write_route_change(page: &mut TextPage, change: Option<&RouteDifference>)
         let sign = if step < 0 { "-" } else { "+" };
         parts.push(format!("RTT {sign}{} ms", format_ms(step.unsigned_abs())));
     }
-    page.label_line("change", &parts.join("; "));
+    page.fact("change", parts.join("; "));
     if let Some(run) = &change.other_run {
-        page.label_line("", &format!("previous run: {run}"));
+        page.fact("", format!("previous run: {run}"));
     }
 }
 
@@ -129,15 +128,19 @@ fn describe_hop_range(range: ChangedHops) -> String {
 
 /// Writes how similar the two directions are, and the reverse hops without a counterpart on the
 /// forward route.
-pub fn write_symmetry(page: &mut TextPage, observation: &PathObservation, analysis: &PathAnalysis) {
+pub fn write_symmetry(
+    page: &mut ReportDocument,
+    observation: &PathObservation,
+    analysis: &PathAnalysis,
+) {
     if let Some(symmetry) = &analysis.symmetry {
-        page.label_line("symmetry", &symmetry.text);
+        page.fact("symmetry", &symmetry.text);
     }
     if let (Some(there), Some(back)) = (&observation.route, &observation.route_reverse) {
         let own = list_unshared_hops(back, there);
         if !own.is_empty() {
             let text = format!("return hops {own} use networks that are not on the forward path");
-            page.label_line("", &text);
+            page.fact("", &text);
         }
     }
 }
@@ -190,18 +193,18 @@ fn network_keys(autonomous_system: Option<u32>, address: &str) -> Vec<String> {
 
 /// Writes path MTU and TCP options.
 pub fn write_mtu_and_options(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     observation: &PathObservation,
     analysis: &PathAnalysis,
 ) {
     let (search, options) = (&observation.mtu, &observation.options);
     if analysis.path_mtu.is_some() || search.is_some() || options.is_some() {
-        page.blank();
+        page.gap();
     }
     match (&analysis.path_mtu, search) {
         (Some(mtu), search) => write_path_mtu(page, mtu, search.as_ref()),
         (None, Some(_)) => {
-            page.label_line("path MTU", "unknown: no packet of any size was answered");
+            page.fact("path MTU", "unknown: no packet of any size was answered");
         }
         (None, None) => {}
     }
@@ -210,11 +213,10 @@ pub fn write_mtu_and_options(
     }
 }
 
-fn write_path_mtu(page: &mut TextPage, mtu: &PathMtu, search: Option<&MtuSearch>) {
-    page.label_line_styled(
+fn write_path_mtu(page: &mut ReportDocument, mtu: &PathMtu, search: Option<&MtuSearch>) {
+    page.strong_fact(
         "path MTU",
-        &format!("{} B", format_grouped(mtu.bytes.into())),
-        STRONG,
+        format!("{} B", format_grouped(mtu.bytes.into())),
     );
     let mut parts = Vec::new();
     if let Some(search) = search {
@@ -242,7 +244,7 @@ fn write_path_mtu(page: &mut TextPage, mtu: &PathMtu, search: Option<&MtuSearch>
         parts.push("larger packets are dropped without an ICMP error: black hole".to_owned());
     }
     if !parts.is_empty() {
-        page.label_line("", &parts.join("; "));
+        page.fact("", parts.join("; "));
     }
 }
 
@@ -256,7 +258,7 @@ fn option_states(options: TcpOptions) -> [(&'static str, bool); 4] {
     ]
 }
 
-fn write_tcp_options(page: &mut TextPage, options: &PathTcpOptions) {
+fn write_tcp_options(page: &mut ReportDocument, options: &PathTcpOptions) {
     let names = |options: TcpOptions| {
         let set = option_states(options).into_iter().filter(|(_, set)| *set);
         let names: Vec<&str> = set.map(|(name, _)| name).collect();
@@ -274,7 +276,7 @@ fn write_tcp_options(page: &mut TextPage, options: &PathTcpOptions) {
             let mss = mss.map_or_else(String::new, |mss| {
                 format!("; MSS {} B", format_grouped(mss.into()))
             });
-            page.label_line(label, &format!("{}{mss}", names(in_force)));
+            page.fact(label, format!("{}{mss}", names(in_force)));
         }
     }
     if let (Some(here), Some(there), Some(got)) =
@@ -292,7 +294,7 @@ fn write_tcp_options(page: &mut TextPage, options: &PathTcpOptions) {
                 "offered by both ends but not negotiated: {}; a middlebox strips it",
                 lost.join(", ")
             );
-            page.label_line("", &text);
+            page.fact("", &text);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reports of paths as text: what must be in it, and that it fits.
 
-use super::{format_ms, render_path};
+use super::{build_path_document, format_ms};
 use crate::render::text_page::WIDTH;
 use longhaul_model::report::v1::PathReport;
 
@@ -14,7 +14,7 @@ fn fixture(name: &str) -> PathReport {
 }
 
 fn plain(report: &PathReport) -> String {
-    anstream::adapter::strip_str(&super::render_path(report)).to_string()
+    anstream::adapter::strip_str(&super::build_path_document(report).text()).to_string()
 }
 
 fn line<'a>(text: &'a str, begin: &str) -> &'a str {
@@ -102,7 +102,7 @@ fn a_report_of_silence_is_a_page_too() {
         ..Default::default()
     };
     silent.analysis = longhaul_model::report::v1::path::PathAnalysis::default();
-    let text = render_path(&silent);
+    let text = build_path_document(&silent).text();
     assert!(text.contains("run 20260911T142200Z-aa01cd"), "{text}");
 }
 

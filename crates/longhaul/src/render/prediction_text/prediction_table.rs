@@ -1,22 +1,22 @@
 //! The table of windows by streams: goodput with the letter of its limiter, and the bound below.
 
 use super::PredictionSheet;
+use crate::render::document::{DocumentTable, ReportDocument, left, right};
 use crate::render::number_format::{RateUnit, count_of};
 use crate::render::scan_text::setting_format;
-use crate::render::style::{FAINT, STRONG, paint};
-use crate::render::text_page::{TextPage, WIDTH};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::predict::{PredictionCell, PredictionPlan};
 
-/// Widths of the window, and of each number of streams.
-const WINDOW: usize = 10;
-const COLUMN: usize = 10;
 /// A bound is reached if the goodput is above this share of it.
 const REACHED_RATIO: f64 = 0.99;
 /// The number of stream columns that fit.
-const ACROSS: usize = (WIDTH - WINDOW) / COLUMN;
+const ACROSS: usize = 7;
 
-pub fn write_prediction_table(page: &mut TextPage, plan: &PredictionPlan, sheet: &PredictionSheet) {
+pub fn write_prediction_table(
+    page: &mut ReportDocument,
+    plan: &PredictionPlan,
+    sheet: &PredictionSheet,
+) {
     let all = sheet.cells.iter();
     let greatest = all
         .map(|c| c.goodput_bps.max(lowest_bound(c)))
@@ -25,24 +25,23 @@ pub fn write_prediction_table(page: &mut TextPage, plan: &PredictionPlan, sheet:
     let unit = RateUnit::for_max(greatest);
     for streams in plan.streams.chunks(ACROSS) {
         let across = streams.iter().map(|n| {
-            let text = count_of(u64::from(*n), "str.").replace("str.s", "str.");
-            format!("{text:>COLUMN$}")
+            let streams = count_of(u64::from(*n), "stream");
+            right(streams.replace("streams", "str.").replace("stream", "str."))
         });
-        let across: String = across.collect();
-        page.line(&paint(STRONG, format!("{:<WINDOW$}{across}", unit.name)));
+        let mut table = DocumentTable::new([left(unit.name)].into_iter().chain(across));
         for window in &plan.windows_bytes {
-            write_window_row(page, sheet, *window, streams, unit);
+            add_window_rows(&mut table, sheet, (*window, streams), unit);
         }
+        page.table(table);
     }
-    page.line(&paint(FAINT, format_legend(sheet)));
+    page.faint(format_legend(sheet));
 }
 
-/// Writes the predictions of a window, and below them the bounds that are not reached.
-fn write_window_row(
-    page: &mut TextPage,
+/// Adds the predictions of a window, and below them the bounds that are not reached.
+fn add_window_rows(
+    table: &mut DocumentTable,
     sheet: &PredictionSheet,
-    window: Option<u64>,
-    streams: &[u32],
+    (window, streams): (Option<u64>, &[u32]),
     unit: RateUnit,
 ) {
     let find = |n: &u32| {
@@ -51,34 +50,27 @@ fn write_window_row(
     };
     let found: Vec<_> = streams.iter().filter_map(find).collect();
     let goodput = found.iter().map(|c| {
-        let text = unit.short(c.goodput_bps);
-        format!(
-            "{text:>width$}{}",
-            limiter_letter(c.limited_by),
-            width = COLUMN - 1
-        )
+        let letter = limiter_letter(c.limited_by);
+        format!("{}{letter}", unit.short(c.goodput_bps))
     });
-    let line: String = goodput.collect();
-    page.line(&format!(
-        "{:<WINDOW$}{line}",
-        setting_format::format_window(window)
-    ));
+    table.row(
+        [setting_format::format_window(window)]
+            .into_iter()
+            .chain(goodput),
+    );
     let differ =
         |c: &PredictionCell| (c.goodput_bps as f64) < REACHED_RATIO * lowest_bound(c) as f64;
     if !found.iter().any(|c| differ(c)) {
         return;
     }
     let bounds = found.iter().map(|c| {
-        let reached = String::from("=");
-        let text = if differ(c) {
-            unit.short(lowest_bound(c))
+        if differ(c) {
+            format!("{} ", unit.short(lowest_bound(c)))
         } else {
-            reached
-        };
-        format!("{text:>width$} ", width = COLUMN - 1)
+            "= ".to_owned()
+        }
     });
-    let bounds: String = bounds.collect();
-    page.line(&paint(FAINT, format!("{:<WINDOW$}{bounds}", "  bound")));
+    table.row([String::from("  bound")].into_iter().chain(bounds));
 }
 
 fn lowest_bound(cell: &PredictionCell) -> u64 {
@@ -116,5 +108,5 @@ fn format_legend(sheet: &PredictionSheet) -> String {
         .filter(|(mark, _)| there(*mark))
         .map(|(mark, name)| format!("{mark} {name}"))
         .collect();
-    told.join("   ")
+    told.join(", ")
 }

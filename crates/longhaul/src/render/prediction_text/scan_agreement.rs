@@ -1,10 +1,9 @@
 //! A scan compared with its prediction: cells, the worst disagreements, and the overall agreement.
 
 use super::{PredictionSheet, prediction_table};
-use crate::render::number_format::{ABSENT, RateUnit};
+use crate::render::document::{DocumentTable, ReportDocument, left, right};
+use crate::render::number_format::{ABSENT, RateUnit, or_absent};
 use crate::render::scan_text::setting_format;
-use crate::render::style::{FAINT, STRONG, paint};
-use crate::render::text_page::TextPage;
 use longhaul_model::report::v1::PredictionReport;
 use longhaul_model::report::v1::predict::PredictionCell;
 
@@ -14,7 +13,7 @@ const MAX_MEANINGS: usize = 6;
 const MAX_LISTED_CELLS: usize = 64;
 
 /// Writes the measured cells, if there are any.
-pub fn write_measured_cells(page: &mut TextPage, sheet: &PredictionSheet) {
+pub fn write_measured_cells(page: &mut ReportDocument, sheet: &PredictionSheet) {
     let measured: Vec<&PredictionCell> = sheet
         .cells
         .iter()
@@ -30,36 +29,34 @@ pub fn write_measured_cells(page: &mut TextPage, sheet: &PredictionSheet) {
         .max()
         .unwrap_or(0);
     let unit = RateUnit::for_max(greatest);
-    page.blank();
-    let head = format!(
-        "{:<22}{:>16}{:>16}{:>16}",
-        "setting", "measured", "predicted", "measured is"
-    );
-    page.line(&paint(STRONG, head));
+    let mut table = DocumentTable::new([
+        left("setting"),
+        right("measured"),
+        right("predicted"),
+        right("measured is"),
+        left(""),
+    ]);
+    let rate = |bps: u64| format!("{} {}", unit.short(bps), unit.name);
     for cell in measured.iter().take(MAX_LISTED_CELLS) {
-        write_cell(page, cell, unit);
+        table.row([
+            format!(
+                "{} x {}",
+                cell.setting.streams,
+                setting_format::format_window(cell.setting.window_bytes)
+            ),
+            or_absent(cell.measured_bps, rate),
+            rate(cell.goodput_bps),
+            format_difference(cell),
+            prediction_table::limiter_letter(cell.limited_by).to_string(),
+        ]);
     }
+    page.gap();
+    page.table(table);
     if measured.len() > MAX_LISTED_CELLS {
         let more = measured.len() - MAX_LISTED_CELLS;
-        page.line(&format!("and {more} more cells; `--csv FILE` writes all"));
+        page.paragraph(format!("and {more} more cells; `--csv FILE` writes all"));
     }
     write_meanings(page, measured);
-}
-
-fn write_cell(page: &mut TextPage, cell: &PredictionCell, unit: RateUnit) {
-    let setting = format!(
-        "{} x {}",
-        cell.setting.streams,
-        setting_format::format_window(cell.setting.window_bytes)
-    );
-    let rate = |bps: u64| format!("{} {}", unit.short(bps), unit.name);
-    let measured = cell.measured_bps.map_or_else(|| ABSENT.to_owned(), rate);
-    page.line(&format!(
-        "{setting:<22}{measured:>16}{:>16}{:>16} {}",
-        rate(cell.goodput_bps),
-        format_difference(cell),
-        prediction_table::limiter_letter(cell.limited_by),
-    ));
 }
 
 /// Formats a disagreement: `12 % less`, `3 % more`.
@@ -75,30 +72,30 @@ fn format_difference(cell: &PredictionCell) -> String {
     }
 }
 
-fn write_meanings(page: &mut TextPage, mut cells: Vec<&PredictionCell>) {
+fn write_meanings(page: &mut ReportDocument, mut cells: Vec<&PredictionCell>) {
     let size = |c: &&PredictionCell| c.disagreement_ratio.unwrap_or(0.0).abs();
     cells.retain(|c| c.meaning.is_some());
     cells.sort_by(|a, b| size(b).total_cmp(&size(a)));
     if cells.is_empty() {
         return;
     }
-    page.blank();
+    page.gap();
     for cell in cells.iter().take(MAX_MEANINGS) {
         let setting = setting_format::format_setting(&cell.setting);
         let meaning = cell.meaning.as_deref().unwrap_or_default();
-        page.hanging_paragraph(
+        page.item(
             "  ",
-            &format!("{setting}, {}: {meaning}", format_difference(cell)),
+            format!("{setting}, {}: {meaning}", format_difference(cell)),
         );
     }
     if cells.len() > MAX_MEANINGS {
         let more = cells.len() - MAX_MEANINGS;
-        page.line(&paint(FAINT, format!("  and {more} more that disagree")));
+        page.faint(format!("  and {more} more that disagree"));
     }
 }
 
 /// Writes the last line: the overall agreement of the prediction with the scan.
-pub fn write_agreement(page: &mut TextPage, report: &PredictionReport) {
+pub fn write_agreement(page: &mut ReportDocument, report: &PredictionReport) {
     let Some(agreement) = &report.analysis.agreement else {
         return;
     };
@@ -106,10 +103,10 @@ pub fn write_agreement(page: &mut TextPage, report: &PredictionReport) {
         Some(ratio) => format!("rank correlation {ratio:.2} (Spearman)"),
         None => String::from("too few distinct cells for a rank correlation"),
     };
-    page.blank();
-    page.label_line(
+    page.gap();
+    page.fact(
         "agreement",
-        &format!(
+        format!(
             "{} measured cells: {ranks}; median error of the prediction {:.0} %",
             agreement.cells,
             100.0 * agreement.median_error_ratio

@@ -88,7 +88,7 @@ fn sample() -> PredictionReport {
 
 #[test]
 fn the_page_fits_and_says_what_the_disagreements_mean() {
-    let text = render_prediction(&sample());
+    let text = build_prediction_document(&sample()).text();
     for line in text.lines() {
         let plain = anstream::adapter::strip_str(line).to_string();
         assert!(plain.chars().count() <= 80, "{plain}");

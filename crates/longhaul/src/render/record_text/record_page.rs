@@ -1,7 +1,7 @@
 //! A record as one HTML page: the claim, its basis, and all evidence.
 
 use super::{describe_class, list_figures, record_title, replace_underscores};
-use crate::render::html_page::{ColumnAlign, HtmlBody};
+use crate::render::document::{DocumentTable, ReportDocument, left, right};
 use longhaul_model::report::v1::{PathReport, RunInfo};
 use longhaul_record::speed_record::{ManifestEntry, RuleVerdict, SpeedRecord, format_mark};
 
@@ -20,10 +20,8 @@ pub struct RecordPageParts<'a> {
     pub files: &'a [ManifestEntry],
 }
 
-pub fn render_record_page(parts: &RecordPageParts) -> String {
+pub fn build_record_page(parts: &RecordPageParts) -> ReportDocument {
     let record = parts.record;
-    let mut body = HtmlBody::default();
-    body.heading(1, &record_title(record));
     let sub = match record.analysis.mark_bit_m_per_s {
         Some(made) => format!(
             "{}, {}",
@@ -32,14 +30,18 @@ pub fn render_record_page(parts: &RecordPageParts) -> String {
         ),
         None => "no score: the distance is unknown".to_owned(),
     };
-    body.paragraph(&sub);
+    let mut body = ReportDocument {
+        title: record_title(record),
+        subtitle: sub,
+        ..ReportDocument::default()
+    };
     write_about(record, &mut body);
-    body.facts(&list_figures(record));
-    for caveat in &record.caveats {
-        body.note(&caveat.text);
+    for (label, value) in list_figures(record) {
+        body.fact(label, value);
     }
-    for (svg, caption) in &parts.drawings {
-        body.drawing(svg, caption);
+    body.caveats(&record.caveats);
+    for drawing in &parts.drawings {
+        body.drawing(drawing.clone());
     }
     write_distance(record, &mut body);
     write_rules(record, &mut body);
@@ -56,43 +58,41 @@ pub fn render_record_page(parts: &RecordPageParts) -> String {
         (run, Some(path)) => format!("runs {} and {}", run.id, path.run.id),
         (run, None) => format!("run {}", run.id),
     };
-    let foot = format!(
+    body.foot = format!(
         "Made {} by longhaul {} from {runs}. Run `longhaul record verify` on the folder of this page to \
          check that nothing in it was changed.",
         record.made_at, record.longhaul
     );
-    body.page(&record_title(record), &foot)
+    body
 }
 
-fn write_about(record: &SpeedRecord, body: &mut HtmlBody) {
+fn write_about(record: &SpeedRecord, body: &mut ReportDocument) {
     let about = &record.about;
     let facts = [
         ("Team", &about.team),
         ("Contact", &about.contact),
         ("Note", &about.note),
     ];
-    let given = facts
-        .into_iter()
-        .filter_map(|(label, value)| Some((label, value.as_ref()?)));
-    let given: Vec<_> = given.collect();
-    if !given.is_empty() {
-        body.facts(&given);
+    for (label, value) in facts {
+        if let Some(value) = value {
+            body.fact(label, value);
+        }
     }
 }
 
-fn write_distance(record: &SpeedRecord, body: &mut HtmlBody) {
+fn write_distance(record: &SpeedRecord, body: &mut ReportDocument) {
     let (seen, found) = (&record.observation, &record.analysis);
     if found.legs.is_empty() {
         return;
     }
     body.heading(2, "Distance");
     let columns = [
-        ("from", ColumnAlign::Left),
-        ("point", ColumnAlign::Left),
-        ("to", ColumnAlign::Left),
-        ("point", ColumnAlign::Left),
-        ("WGS84, km", ColumnAlign::Right),
-        ("sphere, km", ColumnAlign::Right),
+        left("from"),
+        left("point"),
+        left("to"),
+        left("point"),
+        right("WGS84, km"),
+        right("sphere, km"),
     ];
     let number = |mm: u64| format!("{:.3}", mm as f64 / 1e6);
     let ends = seen.stops.windows(2);
@@ -121,20 +121,24 @@ fn write_distance(record: &SpeedRecord, body: &mut HtmlBody) {
     sum.extend(totals.map(|it| it.map_or_else(String::new, number)));
     rows.push(sum);
     let last = rows.len() - 1;
-    body.table(&columns, &rows, &[last]);
+    body.table(DocumentTable {
+        rows,
+        marked: vec![last],
+        ..DocumentTable::new(columns)
+    });
     let text = "Each leg is the geodesic between the points that represent its cities; the sphere has \
                 the earth's mean radius, 6371.0088 km. The score is calculated from the distance on WGS84.";
     body.faint(text);
 }
 
-fn write_rules(record: &SpeedRecord, body: &mut HtmlBody) {
-    body.heading(2, &format!("Rules: {}", record.analysis.rules));
+fn write_rules(record: &SpeedRecord, body: &mut ReportDocument) {
+    body.heading(2, format!("Rules: {}", record.analysis.rules));
     body.note(&record.analysis.standing);
     let columns = [
-        ("rule", ColumnAlign::Left),
-        ("verdict", ColumnAlign::Left),
-        ("evidence", ColumnAlign::Left),
-        ("source", ColumnAlign::Left),
+        left("rule"),
+        left("verdict"),
+        left("evidence"),
+        left("source"),
     ];
     let checks = &record.analysis.checks;
     let rows = checks.iter().map(|check| {
@@ -156,19 +160,22 @@ fn write_rules(record: &SpeedRecord, body: &mut HtmlBody) {
         .filter(|(check, _)| check.verdict == RuleVerdict::Fails)
         .map(|(_, place)| place)
         .collect();
-    body.table(&columns, &rows.collect::<Vec<_>>(), &failed);
+    body.table(DocumentTable {
+        rows: rows.collect(),
+        marked: failed,
+        ..DocumentTable::new(columns)
+    });
 }
 
-fn write_files(files: &[ManifestEntry], body: &mut HtmlBody) {
+fn write_files(files: &[ManifestEntry], body: &mut ReportDocument) {
     body.heading(2, "Files");
-    let columns = [
-        ("file", ColumnAlign::Left),
-        ("bytes", ColumnAlign::Right),
-        ("contents", ColumnAlign::Left),
-    ];
+    let columns = [left("file"), right("bytes"), left("contents")];
     let rows = files
         .iter()
         .map(|it| vec![it.name.clone(), it.bytes.to_string(), it.about.clone()]);
-    body.table(&columns, &rows.collect::<Vec<_>>(), &[]);
+    body.table(DocumentTable {
+        rows: rows.collect(),
+        ..DocumentTable::new(columns)
+    });
     body.faint("manifest.json has the SHA-256 sums of all files and of this page.");
 }

@@ -1,7 +1,6 @@
 //! The hour table of traces: one line per day, three columns per hour.
 
-use crate::render::style::{FAINT, paint};
-use crate::render::text_page::TextPage;
+use crate::render::document::ReportDocument;
 use longhaul_analysis::path::trace_table::{TraceCell, TraceDay, TraceTable};
 use longhaul_model::report::v1::path::RouteChangeKind;
 use std::fmt::Write;
@@ -10,15 +9,14 @@ use std::fmt::Write;
 const LABEL: usize = 5;
 const HOUR: usize = 3;
 
-pub fn write_hour_table(page: &mut TextPage, table: &TraceTable) {
+pub fn write_hour_table(page: &mut ReportDocument, table: &TraceTable) {
     let mut hours = format!("{:LABEL$}", "UTC");
     for hour in 0..24 {
         let _ = write!(hours, " {hour:02}");
     }
-    page.line(&paint(FAINT, hours));
-    for day in &table.days {
-        page.line(&format_day(day));
-    }
+    let days = table.days.iter().map(format_day);
+    let lines: Vec<String> = [hours].into_iter().chain(days).collect();
+    page.verbatim(lines.join("\n"));
 }
 
 fn format_day(day: &TraceDay) -> String {
@@ -57,13 +55,12 @@ pub fn format_symbol(cell: TraceCell) -> String {
 }
 
 /// Writes the meaning of the symbols; each hour shows its worst trace.
-pub fn write_legend(page: &mut TextPage) {
-    for line in [
-        ".  same route              *  same, hops silent      :  last octet differs",
-        "a  other address, same AS  '  one router stutters    |  destination not reached",
-        "3  one hop differs: now route 3    #3  several hops differ: now route 3",
-        "=1 first trace of the path         the worst trace of each hour is shown",
-    ] {
-        page.line(&paint(FAINT, line));
-    }
+pub fn write_legend(page: &mut ReportDocument) {
+    page.verbatim(
+        "\
+.  same route              *  same, hops silent      :  last octet differs
+a  other address, same AS  '  one router stutters    |  destination not reached
+3  one hop differs: now route 3    #3  several hops differ: now route 3
+=1 first trace of the path         the worst trace of each hour is shown",
+    );
 }

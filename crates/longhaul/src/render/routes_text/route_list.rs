@@ -1,9 +1,8 @@
 //! The list of numbered routes, and of the changes between them.
 
 use super::format_minute;
+use crate::render::document::ReportDocument;
 use crate::render::number_format::{count_of, format_millis, or_absent};
-use crate::render::style::{FAINT, paint};
-use crate::render::text_page::TextPage;
 use longhaul_analysis::path::path_format;
 use longhaul_analysis::path::trace_table::{DistinctRoute, TraceEntry, TraceTable};
 use longhaul_model::report::v1::path::{
@@ -13,12 +12,12 @@ use longhaul_model::report::v1::path::{
 /// The maximum number of changes listed; the latest are shown.
 const MAX_CHANGES: usize = 40;
 
-pub fn write_routes(page: &mut TextPage, table: &TraceTable, several: bool) {
-    page.heading(&format_title("ROUTES", table, several));
+pub fn write_routes(page: &mut ReportDocument, table: &TraceTable, several: bool) {
+    page.heading(3, format_title("ROUTES", table, several));
     for route in &table.routes {
         write_route_head(page, route);
         let hops: Vec<String> = route.route.hops.iter().map(format_hop).collect();
-        page.hanging_paragraph("    ", &hops.join(" "));
+        page.item("    ", hops.join(" "));
     }
 }
 
@@ -30,7 +29,7 @@ fn format_title(word: &str, table: &TraceTable, several: bool) -> String {
     }
 }
 
-fn write_route_head(page: &mut TextPage, route: &DistinctRoute) {
+fn write_route_head(page: &mut ReportDocument, route: &DistinctRoute) {
     let hops = count_of(route.route.hops.len() as u64, "hop");
     let floor = or_absent(route.rtt_min_ns, |ns| {
         format!("{} ms", format_millis(ns / 1000))
@@ -40,18 +39,15 @@ fn write_route_head(page: &mut TextPage, route: &DistinctRoute) {
     } else {
         ", destination not reached"
     };
-    page.line(&format!(
+    page.paragraph(format!(
         "{:<3} {hops}{open}, min RTT {floor}, {}",
         route.number,
         count_of(u64::from(route.traces), "trace")
     ));
-    page.line(&paint(
-        FAINT,
-        format!(
-            "    first seen {}, last {}",
-            format_minute(&route.first_seen),
-            format_minute(&route.last_seen)
-        ),
+    page.faint(format!(
+        "    first seen {}, last {}",
+        format_minute(&route.first_seen),
+        format_minute(&route.last_seen)
     ));
 }
 
@@ -61,7 +57,7 @@ fn format_hop(hop: &ObservedHop) -> String {
     format!("{}:{address}", hop.ttl)
 }
 
-pub fn write_changes(page: &mut TextPage, table: &TraceTable, several: bool) {
+pub fn write_changes(page: &mut ReportDocument, table: &TraceTable, several: bool) {
     let changed: Vec<(&TraceEntry, &RouteDifference)> = table
         .traces
         .iter()
@@ -71,17 +67,17 @@ pub fn write_changes(page: &mut TextPage, table: &TraceTable, several: bool) {
     if changed.is_empty() {
         return;
     }
-    page.blank();
-    page.heading(&format_title("CHANGES", table, several));
+    page.gap();
+    page.heading(3, format_title("CHANGES", table, several));
     let left_out = changed.len().saturating_sub(MAX_CHANGES);
     if left_out > 0 {
-        page.line(&format!(
+        page.paragraph(format!(
             "({left_out} earlier changes omitted; --csv lists all)"
         ));
     }
     for (trace, change) in &changed[left_out..] {
         let first = format!("{}  ", format_minute(&trace.at));
-        page.hanging_paragraph(&first, &describe_change(trace, change));
+        page.item(&first, describe_change(trace, change));
     }
 }
 

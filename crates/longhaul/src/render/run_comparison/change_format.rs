@@ -1,5 +1,6 @@
 //! Formatting of values, changes and periods.
 
+use crate::render::number_format::{ABSENT, format_rate, or_absent};
 use jiff::Timestamp;
 use longhaul_history::event::format_quantity;
 use longhaul_model::report::v1::comparison::{ChangeVerdict, QuantityChange, TimePeriod};
@@ -8,8 +9,6 @@ use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::scan::TransferSetting;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::units::Bytes;
-
-use crate::render::number_format::{ABSENT, format_rate, or_absent};
 
 /// Formats a pair: `near > far`.
 pub fn format_pair(pair: &HostPair) -> String {

@@ -1,9 +1,8 @@
 //! Comparison of two sets of runs.
 
-use super::add_caveats;
 use super::case_document::{new_change_table, push_change_row};
 use super::change_format::{self, METHOD_NOTE};
-use crate::render::document::{DocumentPart, ReportDocument};
+use crate::render::document::ReportDocument;
 use crate::render::number_format::count_of;
 use longhaul_model::report::v1::comparison::{
     ChangeVerdict, ComparisonReport, ComparisonSide, QuantityChange,
@@ -15,15 +14,14 @@ pub fn build_comparison_document(comparison: &ComparisonReport) -> ReportDocumen
     let mut document = ReportDocument {
         title: format!("{} and {}", comparison.a.asked, comparison.b.asked),
         foot: format!("longhaul {}", comparison.longhaul),
-        parts: Vec::new(),
+        ..ReportDocument::default()
     };
-    let facts = [("A, before", &comparison.a), ("B, after", &comparison.b)];
-    let facts = facts.map(|(label, side)| (label.to_owned(), describe_side(side)));
-    document.parts.push(DocumentPart::Facts(facts.to_vec()));
+    document.fact("A, before", describe_side(&comparison.a));
+    document.fact("B, after", describe_side(&comparison.b));
     if let Some(first) = comparison.changes.first() {
         document.heading(2, describe_change(first));
     }
-    add_caveats(&mut document, &comparison.caveats);
+    document.caveats(&comparison.caveats);
     let pairs: BTreeSet<&HostPair> = comparison.changes.iter().map(|c| &c.pair).collect();
     for pair in &pairs {
         if pairs.len() > 1 {
@@ -41,7 +39,7 @@ pub fn build_comparison_document(comparison: &ComparisonReport) -> ReportDocumen
                 change,
             );
         }
-        document.parts.push(DocumentPart::Table(table));
+        document.table(table);
     }
     if pairs.is_empty() {
         document.paragraph("The two sets have no values to compare.");

@@ -1,7 +1,7 @@
 //! Comparison of two routes.
 
 use super::change_format;
-use crate::render::document::{ColumnAlign, DocumentPart, DocumentTable, ReportDocument};
+use crate::render::document::{DocumentTable, ReportDocument, left};
 use longhaul_analysis::path::path_format::{format_hops, format_plural};
 use longhaul_history::event::hops_beside;
 use longhaul_model::report::v1::case::{RouteCase, TracedRoute};
@@ -15,24 +15,18 @@ pub fn add_route_comparison(document: &mut ReportDocument, case: &RouteCase) {
     let seen = |route: Option<&TracedRoute>| {
         route.map_or_else(|| String::from("not traced"), describe_traced_route)
     };
-    document.parts.push(DocumentPart::Facts(vec![
-        (String::from("before"), seen(case.before.as_ref())),
-        (String::from("after"), seen(case.after.as_ref())),
-    ]));
+    document.fact("before", seen(case.before.as_ref()));
+    document.fact("after", seen(case.after.as_ref()));
     match (&case.before, &case.after, &case.change) {
         (Some(before), Some(after), Some(change)) => {
             document.paragraph(describe_difference(before, after, change));
             if change.kind > RouteChangeKind::SilentHop {
-                document.parts.push(DocumentPart::Table(build_route_table(
-                    before, after, change,
-                )));
+                document.table(build_route_table(before, after, change));
             }
         }
         (Some(one), None, _) | (None, Some(one), _) => {
             let lines = one.route.hops.iter().map(|hop| format_hop(Some(hop)));
-            document
-                .parts
-                .push(DocumentPart::Verbatim(lines.collect::<Vec<_>>().join("\n")));
+            document.verbatim(lines.collect::<Vec<_>>().join("\n"));
         }
         _ => {}
     }
@@ -126,14 +120,7 @@ fn build_route_table(
     after: &TracedRoute,
     change: &RouteDifference,
 ) -> DocumentTable {
-    let mut table = DocumentTable {
-        columns: vec![
-            ("", ColumnAlign::Left),
-            ("before", ColumnAlign::Left),
-            ("after", ColumnAlign::Left),
-        ],
-        ..DocumentTable::default()
-    };
+    let mut table = DocumentTable::new([left(""), left("before"), left("after")]);
     let rows = hops_beside(&before.route, &after.route, &change.ranges);
     for (place, (differs, old, new)) in rows.into_iter().enumerate() {
         if differs {

@@ -1,24 +1,22 @@
 //! The tables of a grid: windows by streams, and goodput over streams, drawn.
 
 use super::setting_format;
+use crate::render::document::{DocumentTable, ReportDocument, left, right};
+use crate::render::goodput_picture::draw_shares;
 use crate::render::number_format::{ABSENT, RateUnit, count_of};
-use crate::render::style::{FAINT, STRONG, paint};
-use crate::render::text_page::{TextPage, WIDTH};
 use longhaul_model::report::v1::scan::{
     GoodputCurve, ScanCell, ScanConclusion, SettingChoice, TransferSetting,
 };
 
-/// Widths of the window, and of each number of streams.
-const WINDOW: usize = 10;
-const COLUMN: usize = 10;
 /// The number of stream columns that fit.
-const ACROSS: usize = (WIDTH - WINDOW) / COLUMN;
-const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const ACROSS: usize = 7;
+/// The maximum width of a bar.
+const MAX_BAR: usize = 32;
 /// The maximum number of failed cells listed.
 const MAX_FAILED_CELLS: usize = 5;
 
 /// Writes the tables of one direction, one per congestion control.
-pub fn write_grid(page: &mut TextPage, cells: &[ScanCell], conclusion: &ScanConclusion) {
+pub fn write_grid(page: &mut ReportDocument, cells: &[ScanCell], conclusion: &ScanConclusion) {
     let mut controls: Vec<&Option<String>> = Vec::new();
     for curve in &conclusion.curves {
         if !controls.contains(&&curve.congestion_control) {
@@ -30,20 +28,17 @@ pub fn write_grid(page: &mut TextPage, cells: &[ScanCell], conclusion: &ScanConc
     for control in controls {
         let of_it = |curve: &&GoodputCurve| curve.congestion_control == *control;
         let curves: Vec<&GoodputCurve> = conclusion.curves.iter().filter(of_it).collect();
-        page.blank();
+        page.gap();
         let name = control
             .as_deref()
             .map_or_else(String::new, |name| format!(", {name}"));
-        page.heading(&format!("goodput in {}{name}: streams across", unit.name));
+        page.heading(3, format!("goodput in {}{name}: streams across", unit.name));
         for streams in streams_of(&curves).chunks(ACROSS) {
             write_grid_table(page, &curves, streams, conclusion, unit);
         }
         draw_curves(page, &curves, greatest, unit);
     }
-    page.line(&paint(
-        FAINT,
-        "* recommended   + highest goodput   - not measured",
-    ));
+    page.faint("* recommended, + highest goodput, - not measured");
     write_failed_cells(page, cells, conclusion.forward);
 }
 
@@ -61,28 +56,22 @@ fn streams_of(curves: &[&GoodputCurve]) -> Vec<u32> {
 }
 
 fn write_grid_table(
-    page: &mut TextPage,
+    page: &mut ReportDocument,
     curves: &[&GoodputCurve],
     streams: &[u32],
     conclusion: &ScanConclusion,
     unit: RateUnit,
 ) {
-    let across = streams
-        .iter()
-        .map(|n| format!("{n:>width$} ", width = COLUMN - 1));
-    let head: String = across.collect();
-    let head = head.trim_end();
-    page.line(&paint(STRONG, format!("{:<WINDOW$}{head}", "window")));
+    let across = streams.iter().map(|n| right(format!("{n} ")));
+    let mut table = DocumentTable::new([left("window")].into_iter().chain(across));
     for curve in curves {
-        let cells: String = streams
+        let cells = streams
             .iter()
-            .map(|streams| format_cell(curve, *streams, conclusion, unit))
-            .collect();
-        page.line(&format!(
-            "{:<WINDOW$}{cells}",
-            setting_format::format_window(curve.window_bytes)
-        ));
+            .map(|streams| format_cell(curve, *streams, conclusion, unit));
+        let window = setting_format::format_window(curve.window_bytes);
+        table.row([window].into_iter().chain(cells));
     }
+    page.table(table);
 }
 
 fn format_cell(
@@ -103,7 +92,7 @@ fn format_cell(
         (_, true) => '+',
         _ => ' ',
     };
-    format!("{text:>width$}{mark}", width = COLUMN - 1)
+    format!("{text}{mark}")
 }
 
 fn is_setting_of(setting: &TransferSetting, curve: &GoodputCurve, streams: u32) -> bool {
@@ -113,22 +102,19 @@ fn is_setting_of(setting: &TransferSetting, curve: &GoodputCurve, streams: u32) 
 }
 
 /// Draws goodput over streams: one bar per number of streams, one line per window.
-fn draw_curves(page: &mut TextPage, curves: &[&GoodputCurve], greatest: u64, unit: RateUnit) {
+fn draw_curves(page: &mut ReportDocument, curves: &[&GoodputCurve], greatest: u64, unit: RateUnit) {
     if greatest == 0 {
         return;
     }
-    page.blank();
-    page.line(&paint(STRONG, "goodput by number of streams, ascending"));
+    page.heading(3, "goodput by number of streams, ascending");
     for curve in curves {
-        let bars: String = curve
+        let shares: Vec<f64> = curve
             .points
             .iter()
-            .flat_map(|point| {
-                let eighths = (point.goodput_bps as f64 / greatest as f64 * 8.0).round() as usize;
-                [BLOCKS[eighths.clamp(1, 8)]; 2]
-            })
-            .take(WIDTH - WINDOW - 36)
+            .flat_map(|point| [point.goodput_bps as f64 / greatest as f64; 2])
+            .take(MAX_BAR)
             .collect();
+        let bars = draw_shares(&shares);
         let most = curve.points.iter().max_by_key(|point| point.goodput_bps);
         let most = most.map_or_else(String::new, |point| {
             let streams = count_of(u64::from(point.streams), "stream");
@@ -138,28 +124,26 @@ fn draw_curves(page: &mut TextPage, curves: &[&GoodputCurve], greatest: u64, uni
                 unit.name
             )
         });
-        page.line(&format!(
-            "{:<WINDOW$}{bars}  {most}",
-            setting_format::format_window(curve.window_bytes)
-        ));
+        let window = setting_format::format_window(curve.window_bytes);
+        page.picture(window, format!("{bars}  {most}"));
     }
 }
 
 /// Writes the failed cells with their reasons.
-fn write_failed_cells(page: &mut TextPage, cells: &[ScanCell], forward: bool) {
+fn write_failed_cells(page: &mut ReportDocument, cells: &[ScanCell], forward: bool) {
     let all: Vec<(&ScanCell, &String)> = cells
         .iter()
         .filter(|cell| cell.forward == forward)
         .filter_map(|cell| Some((cell, cell.error.as_ref()?)))
         .collect();
     for (cell, error) in all.iter().take(MAX_FAILED_CELLS) {
-        page.hanging_paragraph(
+        page.item(
             "  failed: ",
-            &format!("{}: {error}", setting_format::format_setting(&cell.setting)),
+            format!("{}: {error}", setting_format::format_setting(&cell.setting)),
         );
     }
     if all.len() > MAX_FAILED_CELLS {
         let more = all.len() - MAX_FAILED_CELLS;
-        page.line(&format!("  failed: {more} more; --json lists all"));
+        page.paragraph(format!("  failed: {more} more; --json lists all"));
     }
 }

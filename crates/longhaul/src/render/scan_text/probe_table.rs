@@ -1,54 +1,59 @@
 //! The probes of a guided search in time order, each with its reason.
 
 use super::setting_format;
+use crate::render::document::{DocumentTable, ReportDocument, left, right};
 use crate::render::number_format::{ABSENT, RateUnit, format_grouped, format_millis, or_absent};
-use crate::render::style::{FAINT, STRONG, paint};
-use crate::render::text_page::{TextPage, WIDTH, wrap_text};
 use longhaul_model::report::v1::scan::{ScanCell, ScanConclusion};
 use longhaul_model::units::Bytes;
 
-/// Width of the setting.
-const SETTING: usize = 25;
-
 /// Writes the table of one direction.
-pub fn write_probe_table(page: &mut TextPage, cells: &[ScanCell], conclusion: &ScanConclusion) {
+pub fn write_probe_table(
+    page: &mut ReportDocument,
+    cells: &[ScanCell],
+    conclusion: &ScanConclusion,
+) {
     let own = || cells.iter().filter(|c| c.forward == conclusion.forward);
     let greatest = own().filter_map(|cell| cell.goodput_bps).max();
     let unit = RateUnit::for_max(greatest.unwrap_or(0));
-    page.blank();
-    page.line(&paint(
-        STRONG,
-        format!(
-            "{:>4}  {:<SETTING$}{:>9}  {:<16}{:>11}{:>11}",
-            "", "streams x window", unit.name, "limited by", "RTT ms", "retr"
-        ),
-    ));
+    let mut table = DocumentTable::new([
+        right("#"),
+        left("streams x window"),
+        right(unit.name),
+        left("limited by"),
+        right("RTT ms"),
+        right("retr"),
+    ]);
     for cell in own() {
-        write_probe(page, cell, conclusion, unit);
+        add_probe(&mut table, cell, conclusion, unit);
     }
-    page.line(&paint(FAINT, "   * recommended   + highest goodput"));
+    page.gap();
+    page.table(table);
+    page.faint("* recommended, + highest goodput");
 }
 
-fn write_probe(page: &mut TextPage, cell: &ScanCell, conclusion: &ScanConclusion, unit: RateUnit) {
+fn add_probe(
+    table: &mut DocumentTable,
+    cell: &ScanCell,
+    conclusion: &ScanConclusion,
+    unit: RateUnit,
+) {
     let mark = choice_mark(cell, conclusion);
-    let setting = setting_format::format_setting(&cell.setting);
-    let head = format!("{:>3}{mark}  {setting:<SETTING$}", cell.index + 1);
+    let limiter = cell
+        .limited_by
+        .map_or(ABSENT, setting_format::limiter_label);
+    table.row([
+        format!("{}{mark}", cell.index + 1),
+        setting_format::format_setting(&cell.setting),
+        or_absent(cell.goodput_bps, |bps| unit.short(bps)),
+        limiter.to_owned(),
+        or_absent(cell.loaded_rtt_us, format_millis),
+        or_absent(cell.retransmitted_segments, format_grouped),
+    ]);
     if let Some(error) = &cell.error {
-        page.hanging_paragraph(&head, &format!("failed: {error}"));
-    } else {
-        page.line(&format!(
-            "{head}{:>9}  {:<16}{:>11}{:>11}",
-            or_absent(cell.goodput_bps, |bps| unit.short(bps)),
-            cell.limited_by
-                .map_or(ABSENT, setting_format::limiter_label),
-            or_absent(cell.loaded_rtt_us, format_millis),
-            or_absent(cell.retransmitted_segments, format_grouped),
-        ));
+        table.detail(format!("failed: {error}"));
     }
     for text in cell.why.iter().chain(&describe_clipped_buffers(cell)) {
-        for line in wrap_text(text, WIDTH - 6) {
-            page.line(&paint(FAINT, format!("      {line}")));
-        }
+        table.detail(text);
     }
 }
 

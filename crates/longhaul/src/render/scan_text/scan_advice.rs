@@ -1,37 +1,37 @@
 //! The recommendation of a scan: the setting, its benefit, and the required host settings.
 
 use super::setting_format;
+use crate::render::document::ReportDocument;
 use crate::render::number_format::{
     RateUnit, count_of, format_micros, format_percent, format_rate,
 };
-use crate::render::style::STRONG;
-use crate::render::text_page::TextPage;
 use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_model::report::v1::scan::{NeededSysctl, ScanConclusion, SettingChoice};
 use longhaul_model::units::{Bytes, Rate};
 
 /// Writes the recommended setting as a command to paste, and compares it with others.
-pub fn write_recommendation(page: &mut TextPage, host: &str, conclusion: &ScanConclusion) {
+pub fn write_recommendation(page: &mut ReportDocument, host: &str, conclusion: &ScanConclusion) {
     let Some(choice) = &conclusion.recommended else {
-        page.label_line("recommended", "no setting: too few measurements");
+        page.fact("recommended", "no setting: too few measurements");
         return;
     };
-    page.label_line_styled("recommended", &format_headline(choice, conclusion), STRONG);
-    page.command(
-        crate::render::text_page::LABEL,
-        &setting_format::format_test_command(host, &choice.setting, conclusion.forward),
-    );
+    page.strong_fact("recommended", format_headline(choice, conclusion));
+    page.command(setting_format::format_test_command(
+        host,
+        &choice.setting,
+        conclusion.forward,
+    ));
     let unit = RateUnit::for_max(max_goodput(conclusion));
-    page.label_line("result", &describe_choice(choice, unit));
+    page.fact("result", describe_choice(choice, unit));
     if let Some(bytes) = choice.least_window_bytes {
         let each = if choice.setting.streams > 1 {
             " per stream"
         } else {
             ""
         };
-        page.label_line(
+        page.fact(
             "BDP",
-            &format!(
+            format!(
                 "{}{each} (goodput x idle RTT): smallest useful window",
                 Bytes(bytes)
             ),
@@ -46,15 +46,15 @@ pub fn write_recommendation(page: &mut TextPage, host: &str, conclusion: &ScanCo
     for (label, other) in beside {
         let new = |other: &&SettingChoice| !shown.contains(&&other.setting);
         if let Some(other) = other.as_ref().filter(new) {
-            page.label_line(label, &compare_choices(other, choice, unit));
+            page.fact(label, compare_choices(other, choice, unit));
             shown.push(&other.setting);
         }
     }
     if let Some(top) = &conclusion.top_tenth {
         let interval = format_interval(top.goodput_interval_bps, unit);
-        page.label_line(
+        page.fact(
             "top 10 %",
-            &format!(
+            format!(
                 "10 % of {} reach {} {}{interval}",
                 count_of(u64::from(top.cells), "measurement"),
                 unit.short(top.goodput_bps),
@@ -62,7 +62,7 @@ pub fn write_recommendation(page: &mut TextPage, host: &str, conclusion: &ScanCo
             ),
         );
     }
-    page.label_line("limited by", name_limiter(choice.limited_by));
+    page.fact("limited by", name_limiter(choice.limited_by));
 }
 
 fn format_headline(choice: &SettingChoice, conclusion: &ScanConclusion) -> String {
@@ -142,17 +142,17 @@ fn format_ratio(of: u64, to: u64) -> String {
 }
 
 /// Writes the kernel settings that the recommendation requires, with commands.
-pub fn write_needs(page: &mut TextPage, conclusion: &ScanConclusion) {
+pub fn write_needs(page: &mut ReportDocument, conclusion: &ScanConclusion) {
     let mut place = None;
     for need in &conclusion.needs {
         let here = (need.place.as_str(), need.host.as_str());
         if place != Some(here) {
-            page.blank();
-            page.heading(&format!("required on {} ({})", need.host, need.place));
+            page.gap();
+            page.heading(3, format!("required on {} ({})", need.host, need.place));
             place = Some(here);
         }
-        page.hanging_paragraph("  ", &describe_need(need));
-        page.command(4, &format!("sysctl -w {}=\"{}\"", need.name, need.wanted));
+        page.item("  ", describe_need(need));
+        page.command(format!("sysctl -w {}=\"{}\"", need.name, need.wanted));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The startup message of an agent.
 
+use crate::render::document::ReportDocument;
 use crate::render::number_format::count_of;
-use crate::render::text_page::TextPage;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -22,28 +22,29 @@ pub struct StartupMessage<'a> {
 
 impl StartupMessage<'_> {
     pub fn text(&self) -> String {
-        let mut page = TextPage::default();
+        let mut page = ReportDocument::default();
         let version = env!("CARGO_PKG_VERSION");
-        page.heading(&format!("longhaul {version} watching as {}", self.agent));
-        page.label_line("page", self.page);
-        page.label_line("archive", &self.archive.display().to_string());
-        page.label_line("jobs", &self.jobs.to_string());
-        for (number, (due_us, who)) in self.next.iter().enumerate() {
-            let label = if number == 0 { "next" } else { "" };
-            page.label_line(label, &format!("{}  {who}", format_moment(*due_us)));
-        }
+        page.heading(3, format!("longhaul {version} watching as {}", self.agent));
+        page.fact("page", self.page);
+        page.fact("archive", self.archive.display().to_string());
+        page.fact("jobs", self.jobs.to_string());
+        let next = self.next.iter();
+        page.facts(
+            "next",
+            next.map(|(due_us, who)| format!("{}  {who}", format_moment(*due_us))),
+        );
         if self.missed > 0 {
             let runs = count_of(self.missed, "run");
-            page.label_line(
+            page.fact(
                 "earlier",
-                &format!("{runs} planned by an earlier agent that stopped before them: skipped"),
+                format!("{runs} planned by an earlier agent that stopped before them: skipped"),
             );
         }
         if self.spooled > 0 {
             let runs = count_of(self.spooled as u64, "run");
-            page.label_line("spool", &format!("{runs} recovered from an earlier agent"));
+            page.fact("spool", format!("{runs} recovered from an earlier agent"));
         }
-        page.finish()
+        page.text()
     }
 
     pub fn json(&self) -> Value {

@@ -62,7 +62,7 @@ impl WatchScreen {
                 drawn: None,
             })));
         }
-        Ok(if output.json || output.quiet {
+        Ok(if output.form.json || output.quiet {
             WatchScreen::Nothing
         } else {
             WatchScreen::Lines

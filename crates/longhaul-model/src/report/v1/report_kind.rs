@@ -1,0 +1,243 @@
+//! The kinds of reports. One line of [`define_report_kinds`] defines a kind.
+
+use super::analysis::{Limiter, ThroughputAnalysis};
+use super::observation::ThroughputObservation;
+use super::plan::ThroughputPlan;
+use super::{Report, ReportCaveat, ReportFinding, RunInfo};
+use super::{available, copy, host, imported, load, path, predict, scan};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The columns of the run list, which are read without parsing the report.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListColumns {
+    pub streams: Option<u32>,
+    pub goodput_bps: Option<u64>,
+    pub limited_by: Option<&'static str>,
+    pub analysis_version: u32,
+}
+
+impl ListColumns {
+    /// Returns the columns of a kind without a goodput.
+    fn of_version(analysis_version: u32) -> ListColumns {
+        ListColumns {
+            analysis_version,
+            ..ListColumns::default()
+        }
+    }
+}
+
+/// A report whose kind is known from its type.
+pub trait ReportContent: Serialize + Sized {
+    const KIND: ReportKind;
+
+    fn list_columns(&self) -> ListColumns;
+
+    /// Returns the report if it is of this kind.
+    fn from_any(report: AnyReport) -> Option<Self>;
+}
+
+macro_rules! define_report_kinds {
+    ($($(#[$doc:meta])* $kind:ident = $word:literal:
+       $report:ident<$plan:ty, $observation:ty, $analysis:ty>, $columns:path;)*) => {
+        $($(#[$doc])* pub type $report = Report<$plan, $observation, $analysis>;)*
+
+        /// A report of any kind.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(untagged)]
+        pub enum AnyReport {
+            $($kind(Box<$report>),)*
+        }
+
+        /// The kinds of report v1.
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Kind))]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum ReportKind {
+            $($kind,)*
+        }
+
+        impl ReportKind {
+            pub const ALL: &[ReportKind] = &[$(ReportKind::$kind,)*];
+
+            /// Returns the word used in JSON and in text.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(ReportKind::$kind => $word,)*
+                }
+            }
+        }
+
+        impl AnyReport {
+            pub fn kind(&self) -> ReportKind {
+                match self {
+                    $(AnyReport::$kind(_) => ReportKind::$kind,)*
+                }
+            }
+
+            pub fn run(&self) -> &RunInfo {
+                match self {
+                    $(AnyReport::$kind(report) => &report.run,)*
+                }
+            }
+
+            pub fn findings(&self) -> &[ReportFinding] {
+                match self {
+                    $(AnyReport::$kind(report) => &report.findings,)*
+                }
+            }
+
+            pub fn caveats_mut(&mut self) -> &mut Vec<ReportCaveat> {
+                match self {
+                    $(AnyReport::$kind(report) => &mut report.caveats,)*
+                }
+            }
+
+            pub fn list_columns(&self) -> ListColumns {
+                match self {
+                    $(AnyReport::$kind(report) => report.list_columns(),)*
+                }
+            }
+
+            /// Reads a report of a known kind.
+            pub fn deserialize_kind<'de, D: Deserializer<'de>>(
+                kind: ReportKind,
+                source: D,
+            ) -> Result<AnyReport, D::Error> {
+                match kind {
+                    $(ReportKind::$kind => Deserialize::deserialize(source).map(AnyReport::$kind),)*
+                }
+            }
+        }
+
+        $(
+            impl ReportContent for $report {
+                const KIND: ReportKind = ReportKind::$kind;
+
+                fn list_columns(&self) -> ListColumns {
+                    $columns(self)
+                }
+
+                fn from_any(report: AnyReport) -> Option<Self> {
+                    match report {
+                        AnyReport::$kind(report) => Some(*report),
+                        _ => None,
+                    }
+                }
+            }
+        )*
+    };
+}
+
+define_report_kinds! {
+    /// A report of one bulk throughput run.
+    Throughput = "throughput":
+        ThroughputReport<ThroughputPlan, ThroughputObservation, ThroughputAnalysis>, throughput_columns;
+    /// A report of a scan over settings.
+    Scan = "scan":
+        ScanReport<scan::ScanPlan, scan::ScanObservation, scan::ScanAnalysis>, scan_columns;
+    /// A report of an audit of one host.
+    Host = "host":
+        HostReport<host::AuditPlan, host::AuditObservation, host::AuditAnalysis>, version_column;
+    /// A report of a prediction.
+    Predict = "predict":
+        PredictionReport<predict::PredictionPlan, predict::PredictionObservation,
+            predict::PredictionAnalysis>, version_column;
+    /// A report of a path: round trips, route, path MTU.
+    Path = "path":
+        PathReport<path::PathPlan, path::PathObservation, path::PathAnalysis>, version_column;
+    /// A report of capacity and available bandwidth.
+    Available = "available":
+        AvailableReport<available::AvailablePlan, available::AvailableObservation,
+            available::AvailableAnalysis>, version_column;
+    /// A report of the effect of bulk load on delay, loss and other flows.
+    Load = "load":
+        LoadReport<load::LoadPlan, load::LoadObservation, load::LoadAnalysis>, version_column;
+    /// A report of a measurement by another program.
+    Imported = "imported":
+        ImportedReport<imported::ImportPlan, imported::ImportedObservation,
+            imported::ImportedAnalysis>, imported_columns;
+    /// A report of files copied to another host.
+    Copy = "copy":
+        CopyReport<copy::CopyPlan, copy::CopyObservation, copy::CopyAnalysis>, copy_columns;
+}
+
+/// An analysis with a version.
+trait VersionedAnalysis {
+    fn version(&self) -> u32;
+}
+
+macro_rules! read_version {
+    ($($analysis:ty),*) => {$(
+        impl VersionedAnalysis for $analysis {
+            fn version(&self) -> u32 {
+                self.version
+            }
+        }
+    )*};
+}
+
+read_version!(
+    host::AuditAnalysis,
+    predict::PredictionAnalysis,
+    path::PathAnalysis,
+    available::AvailableAnalysis,
+    load::LoadAnalysis
+);
+
+fn version_column<P, O, A: VersionedAnalysis>(report: &Report<P, O, A>) -> ListColumns {
+    ListColumns::of_version(report.analysis.version())
+}
+
+fn columns_with_streams(
+    streams: u32,
+    goodput_bps: Option<u64>,
+    limited_by: Limiter,
+    analysis_version: u32,
+) -> ListColumns {
+    ListColumns {
+        streams: Some(streams),
+        goodput_bps,
+        limited_by: Some(limited_by.word()),
+        analysis_version,
+    }
+}
+
+fn throughput_columns(report: &ThroughputReport) -> ListColumns {
+    let analysis = &report.analysis;
+    columns_with_streams(
+        report.plan.streams,
+        analysis.goodput_bps,
+        analysis.limited_by,
+        analysis.version,
+    )
+}
+
+/// Uses the recommended setting, forward first.
+fn scan_columns(report: &ScanReport) -> ListColumns {
+    let version = report.analysis.version;
+    let mut directions = report.analysis.directions.iter();
+    let choice = directions.find_map(|direction| direction.recommended.as_ref());
+    choice.map_or(ListColumns::of_version(version), |choice| {
+        let goodput = Some(choice.goodput_bps);
+        columns_with_streams(choice.setting.streams, goodput, choice.limited_by, version)
+    })
+}
+
+/// Output of other programs never names a limiter.
+fn imported_columns(report: &ImportedReport) -> ListColumns {
+    ListColumns {
+        streams: report.analysis.streams,
+        goodput_bps: report.analysis.goodput_bps,
+        ..ListColumns::of_version(report.analysis.version)
+    }
+}
+
+/// The limiters of a copy have their own words.
+fn copy_columns(report: &CopyReport) -> ListColumns {
+    ListColumns {
+        streams: Some(report.plan.streams),
+        goodput_bps: report.analysis.goodput_bps,
+        limited_by: Some(report.analysis.limited_by.word()),
+        analysis_version: report.analysis.version,
+    }
+}
