@@ -21,7 +21,7 @@ const SIZES: readonly Step[] = [
 const TIMES: readonly Step[] = [
   [1e9, "s"],
   [1e6, "ms"],
-  [1e3, "us"],
+  [1e3, "µs"],
 ];
 const SPANS: readonly Step[] = [
   [86_400, "d"],

@@ -55,7 +55,7 @@ fn the_log_of_the_record_is_filed_once_and_shown_with_its_gap() {
     let first = said(&archive, &arguments);
     golden("import-ntttcp.txt", &first);
     let again = said(&archive, &arguments);
-    assert_eq!(again, first.replace("  filed\n", "  already filed\n"));
+    assert_eq!(again, first.replace(" filed\n", " already filed\n"));
     let list: Value =
         serde_json::from_str(&said(&archive, &["report", "list", "--json"])).expect("JSON");
     let runs = list.as_array().expect("a list");

@@ -144,7 +144,9 @@ impl HtmlText {
             }
             DocumentPart::Text { lead, text, style } if lead.starts_with([' ', '-']) => {
                 self.open("ul");
-                let lead = lead.trim().trim_start_matches('-').trim_start();
+                let lead = Some(lead.trim())
+                    .filter(|lead| *lead != "-")
+                    .unwrap_or_default();
                 let text = format!("{lead} {text}");
                 self.element("li", style_class(*style), text.trim_start());
             }

@@ -61,7 +61,9 @@ fn format_list_item(part: &DocumentPart) -> Option<String> {
             escape_line(picture)
         )),
         DocumentPart::Text { lead, text, .. } if lead.starts_with([' ', '-']) => {
-            let lead = lead.trim().trim_start_matches('-').trim_start();
+            let lead = Some(lead.trim())
+                .filter(|lead| *lead != "-")
+                .unwrap_or_default();
             let text = format!("{lead} {text}");
             Some(format!("- {}", escape_line(text.trim_start())))
         }

@@ -104,7 +104,11 @@ fn write_table(page: &mut TextPage, table: &DocumentTable) {
     let fits = |gap: &usize| least <= available_width(table, *gap);
     let gap = GAPS.into_iter().find(fits).unwrap_or(GAPS[1]);
     let widths = shrink_widths(table, wanted, available_width(table, gap));
-    let head: Vec<String> = table.columns.iter().map(|(t, _)| t.clone()).collect();
+    let head: Vec<String> = table
+        .columns
+        .iter()
+        .map(|(title, _)| sanitize_text(title))
+        .collect();
     page.line(&paint(FAINT, format_row(table, &head, (&widths, gap))));
     for (place, row) in rows.into_iter().enumerate() {
         for row in fold_row(table, row, &widths) {

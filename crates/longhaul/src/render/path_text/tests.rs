@@ -35,7 +35,7 @@ fn every_line_fits_80_columns() {
 fn no_link_delay_is_negative_and_slow_answers_have_none() {
     let text = plain(&fixture("long"));
     assert!(!text.contains(" -0.") && !text.contains(" -1"), "{text}");
-    let slow = line(&text, " 19s ");
+    let slow = line(&text, "19s ");
     assert!(slow.ends_with('-'), "{slow}");
     assert!(text.contains("s  answers slowly"), "{text}");
 }
@@ -43,11 +43,11 @@ fn no_link_delay_is_negative_and_slow_answers_have_none() {
 #[test]
 fn silent_and_rate_limited_hops_are_told_apart() {
     let text = plain(&fixture("long"));
-    assert_eq!(line(&text, "  8 "), "  8  *   no answer to 3 probes");
-    assert!(line(&text, " 12r ").contains("67 %"), "{text}");
+    assert_eq!(line(&text, " 8 "), " 8   *  no answer to 3 probes");
+    assert!(line(&text, "12r ").contains("67 %"), "{text}");
     assert!(text.contains("r  limits the rate of its answers"), "{text}");
-    let folded = line(&text, " 12-17");
-    assert!(folded.ends_with("*   no answer to 18 probes"), "{folded}");
+    let folded = line(&text, "12-17");
+    assert!(folded.ends_with("*  no answer to 18 probes"), "{folded}");
 }
 
 #[test]
@@ -81,11 +81,11 @@ fn alternatives_stand_under_their_hop_with_their_flows() {
     let drawn = text.lines().find(|line| line.contains(address));
     let drawn = drawn.expect("the alternative");
     assert!(
-        drawn.starts_with("   ├ ") && drawn.ends_with("flows"),
+        drawn.starts_with(" ├ ") && drawn.ends_with("flows"),
         "{drawn}"
     );
     assert!(
-        text.contains("   └ 2001:db8:a1b2:c3d4:e5f6:1234:5678:9a42"),
+        text.contains(" └   2001:db8:a1b2:c3d4:e5f6:1234:5678:9a42"),
         "{text}"
     );
     assert!(text.contains("AS4200000005"), "{text}");
