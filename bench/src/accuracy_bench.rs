@@ -14,10 +14,7 @@ const PATHS: usize = 10;
 /// capacity.
 pub fn tabulate_accuracy() -> BenchOutcome {
     BenchOutcome::ungated(&[
-        fill_table(
-            "Accuracy of the methods",
-            longhaul_accuracy::evaluate_estimators(SEED),
-        ),
+        fill_table("Accuracy of the methods", longhaul_accuracy::evaluate_estimators(SEED)),
         fill_table(
             "Accuracy of capacity and available bandwidth",
             longhaul_accuracy::available(SEED, PATHS),
@@ -37,8 +34,7 @@ fn fill_table(title: &str, rows: Vec<longhaul_accuracy::AccuracyRow>) -> Markdow
             row.answered.to_string(),
             percent(row.median_error_ratio),
             percent(row.p90_error_ratio),
-            row.coverage_ratio
-                .map_or_else(|| format_number(None, 0), percent),
+            row.coverage_ratio.map_or_else(|| format_number(None, 0), percent),
         ]);
     }
     table

@@ -30,9 +30,7 @@ pub fn run_all() -> Result<BenchOutcome, String> {
     missed.extend(check_gates(star, "agent with 50 targets"));
     let ratio = read_figure(mesh, "cycle_us") / read_figure(mesh, "least_us");
     if ratio > ROUND_RATIO_MAX {
-        missed.push(format!(
-            "a full round takes {ratio:.2} times its lower bound"
-        ));
+        missed.push(format!("a full round takes {ratio:.2} times its lower bound"));
     }
     if mesh["rounds"] != mesh["least_rounds"] {
         missed.push("the mesh takes more rounds than it must".to_owned());
@@ -50,14 +48,8 @@ fn check_gates(figures: &Value, who: &str) -> Vec<String> {
     let gates = [
         (none("collisions"), "heavy runs collide"),
         (none("missed"), "runs are missed"),
-        (
-            figures["planned"] == figures["accounted_for"],
-            "a planned run is lost",
-        ),
-        (
-            read_figure(figures, "look_us") <= CHECK_US_MAX,
-            "a look takes more than 50 us",
-        ),
+        (figures["planned"] == figures["accounted_for"], "a planned run is lost"),
+        (read_figure(figures, "look_us") <= CHECK_US_MAX, "a look takes more than 50 us"),
     ];
     let missed = gates.into_iter().filter(|(held, _)| !held);
     missed.map(|(_, said)| format!("{who}: {said}")).collect()
@@ -101,11 +93,7 @@ fn format_star_table(star: &Value) -> MarkdownTable {
         / (read_figure(star, "days") * 86_400e6);
     let counts = ["targets", "days", "runs", "collisions", "missed"];
     let mut row = format_cells(star, &counts.map(|name| (name, 1.0, 0)));
-    let others = [
-        ("latest_us", 1e6, 1),
-        ("looks", 1.0, 0),
-        ("look_us", 1.0, 1),
-    ];
+    let others = [("latest_us", 1e6, 1), ("looks", 1.0, 0), ("look_us", 1.0, 1)];
     row.extend(format_cells(star, &others));
     row.push(format!("{:.5} %", 100.0 * of_core));
     table.row(row);

@@ -33,11 +33,7 @@ impl BenchLab {
             |it: &DescendantProcess| it.words.first().is_some_and(|word| word.ends_with("cat"));
         let ends = wait(is_near).zip(wait(process_tree::is_far_end));
         let (near, far) = ends.ok_or("the path did not come up; is this root?")?;
-        Ok(BenchLab {
-            _lab: lab,
-            near,
-            far,
-        })
+        Ok(BenchLab { _lab: lab, near, far })
     }
 
     /// Ends the server that the lab has started at the far host, which the lab tolerates; the host

@@ -56,19 +56,10 @@ impl CpuGroup {
     ) -> Result<Child, String> {
         let join = "echo $$ > \"$0\" && exec \"$@\"";
         let mut command = Command::new("sh");
-        command
-            .args(["-c", join])
-            .arg(self.folder.join("cgroup.procs"))
-            .args(enter)
-            .args(program);
+        command.args(["-c", join]).arg(self.folder.join("cgroup.procs")).args(enter).args(program);
         command.envs(env.iter().copied());
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command
-            .spawn()
-            .map_err(|e| format!("cannot start `{}`: {e}", format_command(&command)))
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map_err(|e| format!("cannot start `{}`: {e}", format_command(&command)))
     }
 
     /// Returns the CPU time of all processes that were ever in the group.
@@ -80,9 +71,7 @@ impl CpuGroup {
             }
             CgroupVersion::Second => {
                 let text = std::fs::read_to_string(self.folder.join("cpu.stat")).ok()?;
-                let line = text
-                    .lines()
-                    .find_map(|line| line.strip_prefix("usage_usec "))?;
+                let line = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
                 line.trim().parse().ok().map(Duration::from_micros)
             }
         }
@@ -112,10 +101,7 @@ impl Drop for CpuGroup {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        eprintln!(
-            "the accounting group {} could not be removed",
-            self.folder.display()
-        );
+        eprintln!("the accounting group {} could not be removed", self.folder.display());
     }
 }
 
@@ -154,13 +140,8 @@ pub fn read_machine_cpu() -> Option<Duration> {
 /// busy.
 pub fn measure_core_speed() -> f64 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let copies: Vec<_> = (0..cores)
-        .map(|_| std::thread::spawn(measure_copy_rate))
-        .collect();
-    copies
-        .into_iter()
-        .filter_map(|copy| copy.join().ok())
-        .fold(f64::INFINITY, f64::min)
+    let copies: Vec<_> = (0..cores).map(|_| std::thread::spawn(measure_copy_rate)).collect();
+    copies.into_iter().filter_map(|copy| copy.join().ok()).fold(f64::INFINITY, f64::min)
 }
 
 fn measure_copy_rate() -> f64 {

@@ -28,10 +28,7 @@ pub fn run_all(data: Option<&Path>) -> Result<BenchOutcome, String> {
         None => eprintln!("The marked series were not judged: give their folder with `--data`."),
     }
     outcome.add(generated_series::judge_detectors());
-    let tables = [
-        generated_series::measure_delays(),
-        detect_speed::measure_detect_time(),
-    ];
+    let tables = [generated_series::measure_delays(), detect_speed::measure_detect_time()];
     outcome.add(BenchOutcome::ungated(&tables));
     Ok(outcome)
 }

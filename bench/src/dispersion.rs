@@ -32,8 +32,7 @@ pub const RECEIVE: &str = "dispersion-receive";
 pub const SEND: &str = "dispersion-send";
 
 fn parse_number(word: &str) -> Result<u32, String> {
-    word.parse()
-        .map_err(|_| format!("`{word}` is no whole number"))
+    word.parse().map_err(|_| format!("`{word}` is no whole number"))
 }
 
 /// Sends groups of datagrams; the words are the host, the number of groups, their size, and the
@@ -73,10 +72,7 @@ pub fn receive_groups(words: &[String]) -> TaskResult {
     let mut arrivals: BTreeMap<u32, Vec<Duration>> = BTreeMap::new();
     while batch.receive(&socket).is_ok() {
         for datagram in batch.datagrams() {
-            let group = datagram
-                .bytes
-                .first_chunk()
-                .map(|bytes| u32::from_be_bytes(*bytes));
+            let group = datagram.bytes.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
             if let (Some(group), Some(at)) =
                 (group.filter(|&group| group < GROUPS_MAX), datagram.arrived)
             {
@@ -85,10 +81,7 @@ pub fn receive_groups(words: &[String]) -> TaskResult {
         }
         sockopt::set_receive_timeout(&socket, IDLE_TIMEOUT).map_err(failed)?;
     }
-    for times in arrivals
-        .values()
-        .filter(|times| times.len() == size as usize)
-    {
+    for times in arrivals.values().filter(|times| times.len() == size as usize) {
         if let (Some(first), Some(last)) = (times.first(), times.last()) {
             let gap = last.saturating_sub(*first) / size.saturating_sub(1).max(1);
             println!("{}", gap.as_nanos());
@@ -113,10 +106,7 @@ impl GapSpread {
     /// Returns `None` if nothing arrived.
     pub fn of(gaps_ns: &[f64], right_ns: f64) -> Option<Self> {
         let within = |share: f64| {
-            let near = gaps_ns
-                .iter()
-                .filter(|&&gap| (gap / right_ns - 1.0).abs() <= share)
-                .count();
+            let near = gaps_ns.iter().filter(|&&gap| (gap / right_ns - 1.0).abs() <= share).count();
             near as f64 / gaps_ns.len() as f64
         };
         Some(GapSpread {

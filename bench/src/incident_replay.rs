@@ -124,13 +124,8 @@ impl IncidentReplay {
         let events = read_events(longhaul, &archive)?;
         for id in events.iter().filter_map(|event| event["id"].as_str()) {
             let mut report = Command::new(longhaul);
-            report
-                .args(["report", "event", id, "--archive"])
-                .arg(&archive);
-            println!(
-                "{}",
-                program_runner::capture_stdout(&mut report, Duration::from_secs(30))?
-            );
+            report.args(["report", "event", id, "--archive"]).arg(&archive);
+            println!("{}", program_runner::capture_stdout(&mut report, Duration::from_secs(30))?);
         }
         Ok(events)
     }
@@ -138,15 +133,9 @@ impl IncidentReplay {
 
 /// Returns the causes of the events of these quantities, with all their statements.
 fn list_causes<'a>(events: &'a [Value], quantities: &'a [&str]) -> impl Iterator<Item = &'a Value> {
-    let of = |event: &&Value| {
-        event["quantity"]
-            .as_str()
-            .is_some_and(|word| quantities.contains(&word))
-    };
-    events
-        .iter()
-        .filter(of)
-        .flat_map(|event| event["causes"].as_array().into_iter().flatten())
+    let of =
+        |event: &&Value| event["quantity"].as_str().is_some_and(|word| quantities.contains(&word));
+    events.iter().filter(of).flat_map(|event| event["causes"].as_array().into_iter().flatten())
 }
 
 fn mentions_words(cause: &Value, name: &str, words: &[&str]) -> bool {
@@ -192,9 +181,7 @@ fn check_in2p3(events: &[Value]) -> Vec<(&'static str, bool)> {
         ),
         (
             "throughput recovered",
-            events
-                .iter()
-                .any(|event| event["quantity"] == "goodput" && recovered(event)),
+            events.iter().any(|event| event["quantity"] == "goodput" && recovered(event)),
         ),
     ]
 }

@@ -37,9 +37,7 @@ pub fn run_all(longhaul: &Path, only: &str, turns: Option<u64>) -> Result<BenchO
     for bed in [TestNetwork::loopback()?, TestNetwork::veth(1500)?] {
         let whole_bed = bed.name.contains(only);
         let loads = SCENARIOS.iter();
-        let loads: Vec<_> = loads
-            .filter(|load| whole_bed || load.name.contains(only))
-            .collect();
+        let loads: Vec<_> = loads.filter(|load| whole_bed || load.name.contains(only)).collect();
         if !loads.is_empty() {
             outcome.add(interop_cells::measure_cells(&bed, &programs, &loads, turns));
         }

@@ -123,9 +123,7 @@ pub fn run_all_pairs(
     let played = run_in_parallel(tasks.collect(), lanes, |(at, unit)| {
         let lane = InteropPath::set_up(longhaul, unit.delay, &format!("interop-{at}"));
         let played = lane.map(|lane| run_pair(&lane, unit, rows));
-        let said = played
-            .as_ref()
-            .map_or_else(Clone::clone, PairResult::summary);
+        let said = played.as_ref().map_or_else(Clone::clone, PairResult::summary);
         eprintln!("{}: {said}", unit.title());
         played
     });

@@ -22,28 +22,19 @@ struct PeerPackage {
     program: &'static str,
 }
 
-const IPERF3_RS: PeerPackage = PeerPackage {
-    name: "iperf3-rs",
-    version: "1.0.4",
-    program: "iperf3-rs",
-};
+const IPERF3_RS: PeerPackage =
+    PeerPackage { name: "iperf3-rs", version: "1.0.4", program: "iperf3-rs" };
 
 /// The package's program has the name of its peer.
-const RIPERF3: PeerPackage = PeerPackage {
-    name: "riperf3-cli",
-    version: "0.8.0",
-    program: "riperf3",
-};
+const RIPERF3: PeerPackage =
+    PeerPackage { name: "riperf3-cli", version: "0.8.0", program: "riperf3" };
 
 /// The program does not report it.
 pub const UIPERF3_VERSION: &str = "0.1.2";
 
 /// A single Python file; its package has no program of its own.
-const UIPERF3: PeerPackage = PeerPackage {
-    name: "uiperf3",
-    version: UIPERF3_VERSION,
-    program: "python",
-};
+const UIPERF3: PeerPackage =
+    PeerPackage { name: "uiperf3", version: UIPERF3_VERSION, program: "python" };
 
 /// Returns the newest libiperf with iperf3's command line; with `install` it is installed if
 /// necessary.
@@ -74,14 +65,10 @@ pub fn list_debian_iperf3s(install: bool) -> Vec<(&'static str, Vec<String>)> {
             return release.present(&folder);
         }
         let installed = release.install(&folder);
-        installed
-            .inspect_err(|why| eprintln!("{} is left out: {why}", release.name))
-            .ok()
+        installed.inspect_err(|why| eprintln!("{} is left out: {why}", release.name)).ok()
     };
     let found = debian_iperf3::RELEASES.iter();
-    found
-        .filter_map(|release| Some((release.name, words(release)?)))
-        .collect()
+    found.filter_map(|release| Some((release.name, words(release)?))).collect()
 }
 
 fn report_if_missing(
@@ -131,7 +118,5 @@ fn find_pip_package(package: &PeerPackage, install: bool) -> Result<PathBuf, Str
 }
 
 fn require_installation(install: bool) -> Result<(), String> {
-    install
-        .then_some(())
-        .ok_or_else(|| "it is not installed".to_owned())
+    install.then_some(()).ok_or_else(|| "it is not installed".to_owned())
 }

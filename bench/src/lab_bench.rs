@@ -62,17 +62,11 @@ pub fn measure_lab(longhaul: &Path) -> Result<BenchOutcome, String> {
 fn measure_goodputs(longhaul: &Path, scratch: &ScratchFolder, paths: &[LongPath]) -> MarkdownTable {
     let columns = "RTT, ms | rate | limit, Gbit/s | goodput, Gbit/s | share | emulator CPU | \
          lateness, µs: mean / p99 / most | caveats";
-    let mut table = MarkdownTable::new(
-        "Goodput of one stream over a long path, MTU 1500, cubic",
-        columns,
-    );
+    let mut table =
+        MarkdownTable::new("Goodput of one stream over a long path, MTU 1500, cubic", columns);
     for long in paths {
         let limit = long.gigabits * SEGMENT_BYTES / SEGMENT_WIRE_BYTES;
-        let mut row = vec![
-            long.rtt_ms.to_string(),
-            long.rate.clone(),
-            format!("{limit:.3}"),
-        ];
+        let mut row = vec![long.rtt_ms.to_string(), long.rate.clone(), format!("{limit:.3}")];
         match measure_goodput(longhaul, scratch, long) {
             Ok(carried) => row.extend([
                 format_number(carried.gigabits, 3),
@@ -113,20 +107,12 @@ fn measure_goodput(
     let watch = std::thread::spawn(move || measure_emulator_cpu(emulator));
     let output = program_runner::wait_with_output(child, LIMIT)?;
     let cpu = watch.join().ok().flatten();
-    let report: Value = serde_json::from_str(&output.stdout).map_err(|_| {
-        output
-            .stderr
-            .lines()
-            .next()
-            .unwrap_or("no report")
-            .to_owned()
-    })?;
+    let report: Value = serde_json::from_str(&output.stdout)
+        .map_err(|_| output.stderr.lines().next().unwrap_or("no report").to_owned())?;
     let truth = std::fs::read_to_string(scratch.path("truth.json")).unwrap_or_default();
     let truth: Value = serde_json::from_str(&truth).unwrap_or_default();
     Ok(GoodputResult {
-        gigabits: report["analysis"]["goodput_bps"]
-            .as_f64()
-            .map(|bps| bps / 1e9),
+        gigabits: report["analysis"]["goodput_bps"].as_f64().map(|bps| bps / 1e9),
         cpu,
         lateness: format_lateness(&truth),
         caveats: format_caveats(&report, &truth),
@@ -160,9 +146,8 @@ fn measure_emulator_cpu(child: u32) -> Option<f64> {
         let lab = process_tree::list_descendants(child)
             .into_iter()
             .filter(|kin| kin.words.get(1).is_some_and(|word| word == "lab"));
-        let used: Vec<Duration> = lab
-            .filter_map(|kin| process_tree::read_cpu_time(kin.pid))
-            .collect();
+        let used: Vec<Duration> =
+            lab.filter_map(|kin| process_tree::read_cpu_time(kin.pid)).collect();
         if used.is_empty() {
             break;
         }
@@ -195,31 +180,21 @@ fn measure_dispersions(
     spacings: &[PacketSpacing],
 ) -> MarkdownTable {
     let columns = "rate | groups | right, µs | median | off | p10 | p90 | within 1 % | within 10 %";
-    let mut table = MarkdownTable::new(
-        "Dispersion of packets of 1538 wire bytes, kernel timestamps",
-        columns,
-    );
+    let mut table =
+        MarkdownTable::new("Dispersion of packets of 1538 wire bytes, kernel timestamps", columns);
     for (rate, bits_per_ns) in [("100 Mbit/s", 0.1), ("1 Gbit/s", 1.0)] {
         let right_ns = f64::from(WIRE_BYTES) * 8.0 / bits_per_ns;
         for spacing in spacings {
-            let mut row = vec![
-                rate.to_owned(),
-                format!("{} {}", spacing.groups, spacing.name),
-            ];
+            let mut row = vec![rate.to_owned(), format!("{} {}", spacing.groups, spacing.name)];
             row.push(format!("{:.2}", right_ns / 1e3));
             let gaps = measure_gaps(longhaul, scratch, rate, spacing);
             match gaps.and_then(|gaps| {
                 GapSpread::of(&gaps, right_ns).ok_or_else(|| "nothing arrived".to_owned())
             }) {
                 Ok(spread) => row.extend(format_spread_cells(&spread, right_ns / 1e3)),
-                Err(why) => row.extend([
-                    why,
-                    "–".into(),
-                    "–".into(),
-                    "–".into(),
-                    "–".into(),
-                    "–".into(),
-                ]),
+                Err(why) => {
+                    row.extend([why, "–".into(), "–".into(), "–".into(), "–".into(), "–".into()])
+                }
             }
             eprintln!("| {} |", row.join(" | "));
             table.row(row);

@@ -83,10 +83,7 @@ pub enum BenchName {
 
 /// A bench and its options.
 #[derive(Debug, Parser)]
-#[command(
-    name = "cargo xtask bench",
-    about = "Runs a bench and prints its tables"
-)]
+#[command(name = "cargo xtask bench", about = "Runs a bench and prints its tables")]
 pub struct BenchArguments {
     pub bench: BenchName,
     /// Also write the tables to this file
@@ -121,10 +118,7 @@ pub struct BenchOutcome {
 
 impl BenchOutcome {
     pub fn new(tables: &[MarkdownTable], missed: Vec<String>) -> Self {
-        BenchOutcome {
-            text: tables.iter().map(MarkdownTable::markdown).collect(),
-            missed,
-        }
+        BenchOutcome { text: tables.iter().map(MarkdownTable::markdown).collect(), missed }
     }
 
     /// Returns the outcome of a bench without gates.

@@ -28,11 +28,7 @@ impl MarkdownTable {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let rule = format!("|{}\n", " --- |".repeat(self.columns.len()));
         let rows: String = self.rows.iter().map(|row| line(row)).collect();
-        format!(
-            "### {}\n\n{}{rule}{rows}\n",
-            self.title,
-            line(&self.columns)
-        )
+        format!("### {}\n\n{}{rule}{rows}\n", self.title, line(&self.columns))
     }
 }
 
@@ -59,9 +55,6 @@ mod tests {
     fn a_table_is_markdown() {
         let mut table = MarkdownTable::new("T", "a | b");
         table.row(vec!["1".to_owned(), format_number(None, 1)]);
-        assert_eq!(
-            table.markdown(),
-            "### T\n\n| a | b |\n| --- | --- |\n| 1 | – |\n\n"
-        );
+        assert_eq!(table.markdown(), "### T\n\n| a | b |\n| --- | --- |\n| 1 | – |\n\n");
     }
 }

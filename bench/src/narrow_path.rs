@@ -36,9 +36,7 @@ impl NarrowPath<'_> {
         ]);
         let mut access = wide_link("access");
         access.insert("delay".to_owned(), Value::from(format!("{ACCESS_US} us")));
-        let hops = [access, narrow, wide_link("last")]
-            .map(Value::Table)
-            .to_vec();
+        let hops = [access, narrow, wide_link("last")].map(Value::Table).to_vec();
         let file = Table::from_iter([
             ("name".to_owned(), Value::from(self.title)),
             ("mtu".to_owned(), Value::from(1500)),
@@ -60,9 +58,7 @@ fn wide_link(name: &str) -> Table {
 }
 
 fn host_table(sysctls: &[(&str, &str)]) -> Value {
-    let sysctls = sysctls
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), Value::from(*value)));
+    let sysctls = sysctls.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value)));
     let sysctls = Value::Table(sysctls.collect());
     Value::Table(Table::from_iter([("sysctl".to_owned(), sysctls)]))
 }

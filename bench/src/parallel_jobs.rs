@@ -25,10 +25,7 @@ pub fn run_in_parallel<T: Send, R: Send>(
         .map(|(index, (mbps, task))| (index, mbps.min(MAX_MBPS), task))
         .collect();
     waiting.sort_by_key(|(_, mbps, _)| std::cmp::Reverse(*mbps));
-    let yard = Mutex::new(JobQueue {
-        waiting,
-        free_mbps: MAX_MBPS,
-    });
+    let yard = Mutex::new(JobQueue { waiting, free_mbps: MAX_MBPS });
     let (freed, done) = (Condvar::new(), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
@@ -42,9 +39,7 @@ pub fn run_in_parallel<T: Send, R: Send>(
             });
         }
     });
-    let mut done = done
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, result)| result).collect()
 }
@@ -62,17 +57,13 @@ fn take_task<T>(yard: &Mutex<JobQueue<T>>, freed: &Condvar) -> Option<(usize, u6
             yard.free_mbps -= taken.1;
             return Some(taken);
         }
-        yard = freed
-            .wait(yard)
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        yard = freed.wait(yard).unwrap_or_else(std::sync::PoisonError::into_inner);
     }
 }
 
 /// A panicked worker ends the bench when its scope ends; until then the others continue.
 fn lock_mutex<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -83,9 +74,8 @@ mod tests {
     #[test]
     fn every_task_is_done_once_in_its_place_and_never_too_much_at_a_time() {
         let (now, most) = (AtomicU64::new(0), AtomicU64::new(0));
-        let tasks: Vec<(u64, u64)> = [300, 500, 100, 50, 900, 10, 200]
-            .map(|mbps| (mbps, mbps))
-            .into();
+        let tasks: Vec<(u64, u64)> =
+            [300, 500, 100, 50, 900, 10, 200].map(|mbps| (mbps, mbps)).into();
         let results = run_in_parallel(tasks, 3, |mbps| {
             let held = mbps.min(MAX_MBPS);
             let sum = now.fetch_add(held, Ordering::SeqCst) + held;

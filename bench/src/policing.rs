@@ -42,10 +42,7 @@ pub fn judge_captures(data: Option<&Path>, only: &str) -> Result<BenchOutcome, S
         }
     }
     if judged.is_empty() {
-        return Err(format!(
-            "no capture (*.pcap, *.pcap.xz) in {}",
-            folder.display()
-        ));
+        return Err(format!("no capture (*.pcap, *.pcap.xz) in {}", folder.display()));
     }
     judged.sort_by(|a, b| (a.label.kind, &a.label.words).cmp(&(b.label.kind, &b.label.words)));
     let columns = "truth | streams | policer found | rate, Mbit/s | burst, kB | \
@@ -121,13 +118,9 @@ fn check_gates(judged: &[JudgedCapture]) -> Vec<String> {
         .iter()
         .filter(|one| one.label.kind == PathLimitKind::Policer && one.label.streams == 1);
     let all = single.clone().count();
-    let found = single
-        .filter(|one| matches!(one.found, Ok(Some(_))))
-        .count();
+    let found = single.filter(|one| matches!(one.found, Ok(Some(_)))).count();
     if (found as f64) < FOUND_MIN * all as f64 {
-        missed.push(format!(
-            "{found} of {all} policers of one stream were found; 80 % must be"
-        ));
+        missed.push(format!("{found} of {all} policers of one stream were found; 80 % must be"));
     }
     missed
 }

@@ -15,10 +15,7 @@ pub fn list_descendants(ancestor: u32) -> Vec<DescendantProcess> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|&pid| descends_from(pid, ancestor))
-        .map(|pid| DescendantProcess {
-            pid,
-            words: read_command_line(pid),
-        })
+        .map(|pid| DescendantProcess { pid, words: read_command_line(pid) })
         .collect()
 }
 
@@ -30,10 +27,7 @@ pub fn wait_for_descendant(
 ) -> Option<DescendantProcess> {
     let deadline = Instant::now() + limit;
     while Instant::now() < deadline {
-        if let Some(kin) = list_descendants(ancestor)
-            .into_iter()
-            .find(|kin| asked(kin))
-        {
+        if let Some(kin) = list_descendants(ancestor).into_iter().find(|kin| asked(kin)) {
             return Some(kin);
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -54,11 +48,7 @@ pub fn read_cpu_time(pid: u32) -> Option<Duration> {
     // The second field is a name in parentheses and may contain anything; utime and stime are 14
     // and 15.
     let after_name = &text[text.rfind(')')? + 1..];
-    let ticks = after_name
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .map(str::parse::<u32>);
+    let ticks = after_name.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
     Some(TICK * ticks.sum::<Result<u32, _>>().ok()?)
 }
 
@@ -82,9 +72,5 @@ fn descends_from(mut pid: u32, ancestor: u32) -> bool {
 
 fn read_parent(pid: u32) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("PPid:"))?
-        .trim()
-        .parse()
-        .ok()
+    text.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }

@@ -115,10 +115,7 @@ pub fn run_at_steady_speed<const N: usize>(
     let before = measure_core_speed();
     let reading = run()?;
     let change = (measure_core_speed() / before - 1.0).abs();
-    Ok(WindowReading {
-        clean: reading.clean && change <= CORE_SPEED_CHANGE_MAX,
-        ..reading
-    })
+    Ok(WindowReading { clean: reading.clean && change <= CORE_SPEED_CHANGE_MAX, ..reading })
 }
 
 /// The repeats of one cell: the clean ones, or all if there are none.
@@ -151,11 +148,7 @@ mod tests {
     use super::*;
 
     fn reading(gigabits: f64, clean: bool) -> WindowReading<1> {
-        WindowReading {
-            gigabits,
-            costs: [0.1],
-            clean,
-        }
+        WindowReading { gigabits, costs: [0.1], clean }
     }
 
     #[test]

@@ -87,20 +87,12 @@ fn run_streams(longhaul: &Path, streams: u32) -> Result<(CostReading, CostReadin
 fn start_program(bed: &TestNetwork, longhaul: &Path, words: &str) -> Result<Child, String> {
     let enter = bed.near().enter();
     let mut command = Command::new(&enter[0]);
-    command
-        .args(&enter[1..])
-        .arg(longhaul)
-        .args(words.split(' '))
-        .env("LONGHAUL_TOKEN", TOKEN);
+    command.args(&enter[1..]).arg(longhaul).args(words.split(' ')).env("LONGHAUL_TOKEN", TOKEN);
     program_runner::spawn_silent(&mut command)
 }
 
 fn read_costs(pid: u32) -> Option<CostReading> {
-    let mut reading = CostReading {
-        sampling_ns: 0,
-        all_ns: 0,
-        peak_kib: read_peak_kib(pid)?,
-    };
+    let mut reading = CostReading { sampling_ns: 0, all_ns: 0, peak_kib: read_peak_kib(pid)? };
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
         let field = |name: &str| fs::read_to_string(task.path().join(name)).unwrap_or_default();
         let spent: u64 = field("schedstat").split(' ').next()?.parse().ok()?;

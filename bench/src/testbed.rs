@@ -57,10 +57,7 @@ impl TestNamespace {
 
     /// Returns the command prefix that runs a command in the namespace.
     pub fn enter(&self) -> Vec<String> {
-        let words = format!(
-            "setpriv --pdeathsig KILL nsenter --net --target {} --",
-            self.pid()
-        );
+        let words = format!("setpriv --pdeathsig KILL nsenter --net --target {} --", self.pid());
         words.split(' ').map(str::to_owned).collect()
     }
 
@@ -74,9 +71,7 @@ impl TestNamespace {
     /// Returns the bytes and packets that `device` has received.
     pub fn received(&self, device: &str) -> Option<(u64, u64)> {
         let text = std::fs::read_to_string(format!("/proc/{}/net/dev", self.pid())).ok()?;
-        let line = text
-            .lines()
-            .find_map(|line| line.trim().strip_prefix(&format!("{device}:")))?;
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{device}:")))?;
         let mut numbers = line.split_whitespace().map(str::parse::<u64>);
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
@@ -117,15 +112,10 @@ impl TestNetwork {
 
     pub fn veth(mtu: u32) -> Result<Self, String> {
         let (near, far) = (TestNamespace::new()?, TestNamespace::new()?);
-        let (mtu_text, near_pid, far_pid) = (
-            mtu.to_string(),
-            near.pid().to_string(),
-            far.pid().to_string(),
-        );
+        let (mtu_text, near_pid, far_pid) =
+            (mtu.to_string(), near.pid().to_string(), far.pid().to_string());
         let mut add = Command::new("ip");
-        add.args([
-            "link", "add", "lh0", "mtu", &mtu_text, "netns", &near_pid, "type", "veth",
-        ]);
+        add.args(["link", "add", "lh0", "mtu", &mtu_text, "netns", &near_pid, "type", "veth"]);
         add.args(["peer", "name", "lh0", "mtu", &mtu_text, "netns", &far_pid]);
         program_runner::capture_stdout(&mut add, LIMIT)?;
         for (namespace, address) in [(&near, "10.77.1.1/24"), (&far, "10.77.1.2/24")] {
@@ -190,9 +180,7 @@ impl AllowedControl {
             .map_err(|e| format!("cannot start the keeper of {ALLOWED}: {e}"))?;
         std::fs::write(ALLOWED, format!("{before} {CONGESTION_CONTROL}"))
             .map_err(|e| format!("cannot allow {CONGESTION_CONTROL} in namespaces: {e}"))?;
-        Ok(AllowedControl {
-            keeper: Some(keeper),
-        })
+        Ok(AllowedControl { keeper: Some(keeper) })
     }
 }
 

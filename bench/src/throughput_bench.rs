@@ -39,11 +39,7 @@ type ThroughputReading = run_window::WindowReading<1>;
 /// Measures every cell and returns one table for each bed and class whose title contains `only`.
 pub fn measure_throughput(longhaul: &Path, only: &str) -> Result<BenchOutcome, String> {
     let _allowed = AllowedControl::new()?;
-    let beds = [
-        TestNetwork::loopback()?,
-        TestNetwork::veth(1500)?,
-        TestNetwork::veth(9000)?,
-    ];
+    let beds = [TestNetwork::loopback()?, TestNetwork::veth(1500)?, TestNetwork::veth(9000)?];
     let mut tables = Vec::new();
     let classes = list_classes(longhaul);
     for bed in &beds {
@@ -62,29 +58,17 @@ fn measure_class(
     title: String,
     contenders: &[ThroughputContender],
 ) -> MarkdownTable {
-    let mut table = MarkdownTable::new(
-        title,
-        "Gbit/s · CPU s/GB (clean runs) | 1 stream | 2 | 4 | 8",
-    );
-    let columns: Vec<Vec<ThroughputCell>> = STREAMS
-        .iter()
-        .map(|&n| measure_cell(bed, contenders, n))
-        .collect();
+    let mut table =
+        MarkdownTable::new(title, "Gbit/s · CPU s/GB (clean runs) | 1 stream | 2 | 4 | 8");
+    let columns: Vec<Vec<ThroughputCell>> =
+        STREAMS.iter().map(|&n| measure_cell(bed, contenders, n)).collect();
     for (index, contender) in contenders.iter().enumerate() {
         let cells = columns.iter().map(|column| column[index].text());
-        table.row(
-            std::iter::once(contender.name.to_owned())
-                .chain(cells)
-                .collect(),
-        );
+        table.row(std::iter::once(contender.name.to_owned()).chain(cells).collect());
     }
     if contenders.len() > 1 {
         let ratios = columns.iter().map(|column| format_ratio(column));
-        table.row(
-            std::iter::once("**longhaul / best peer**".to_owned())
-                .chain(ratios)
-                .collect(),
-        );
+        table.row(std::iter::once("**longhaul / best peer**".to_owned()).chain(ratios).collect());
     }
     table
 }
@@ -126,11 +110,7 @@ fn format_ratio(column: &[ThroughputCell]) -> String {
     let over = |own: Option<f64>, peer: Option<f64>| Some(own? / peer?);
     let speed = over(column[0].gigabits, best(|cell| cell.gigabits, f64::max));
     let cost = over(column[0].cost, best(|cell| cell.cost, f64::min));
-    format!(
-        "**{}x · {}x**",
-        format_number(speed, 2),
-        format_number(cost, 2)
-    )
+    format!("**{}x · {}x**", format_number(speed, 2), format_number(cost, 2))
 }
 
 fn measure_cell(
@@ -143,17 +123,11 @@ fn measure_cell(
     for _ in 0..REPETITIONS {
         for (contender, readings) in contenders.iter().zip(&mut readings) {
             let reading = run_at_steady_speed(|| run_contender(bed, contender, streams));
-            eprintln!(
-                "{} · {} · {streams} streams: {reading:?}",
-                bed.name, contender.name
-            );
+            eprintln!("{} · {} · {streams} streams: {reading:?}", bed.name, contender.name);
             readings.push(reading);
         }
     }
-    readings
-        .iter()
-        .map(|readings| ThroughputCell::new(readings))
-        .collect()
+    readings.iter().map(|readings| ThroughputCell::new(readings)).collect()
 }
 
 /// Performs one run: far end, near end, warm-up, window.
@@ -166,11 +140,7 @@ fn run_contender(
     let env = contender.env();
     let mut far = group.spawn(&bed.far().enter(), &contender.far(), &env)?;
     sleep(contender.far_needs);
-    let mut near = group.spawn(
-        &bed.near().enter(),
-        &contender.near(bed.address, streams),
-        &env,
-    )?;
+    let mut near = group.spawn(&bed.near().enter(), &contender.near(bed.address, streams), &env)?;
     let reading = WINDOW.watch(&|| bed.payload_bytes(), [&group]);
     group.clear();
     program_runner::kill_child(&mut near);

@@ -28,10 +28,7 @@ impl TurnRatio {
     /// Creates it from its own and the other's reading in each turn; `None` below six turns.
     pub fn of(turns: &[(f64, f64)]) -> Option<TurnRatio> {
         let ratios = sort_finite(turns.iter().map(|(own, other)| own / other));
-        Some(TurnRatio {
-            interval: median_interval(&ratios)?,
-            ratio: quantile(&ratios, 0.5)?,
-        })
+        Some(TurnRatio { interval: median_interval(&ratios)?, ratio: quantile(&ratios, 0.5)? })
     }
 
     /// Returns the median over the turns.
@@ -107,13 +104,7 @@ mod tests {
     #[test]
     fn the_better_way_decides_the_word() {
         let more = TurnRatio::of(&turns(&[1.2; 6]));
-        assert_eq!(
-            TurnRatio::text(more, BetterDirection::More),
-            "1.20 (1.20 to 1.20) ahead"
-        );
-        assert_eq!(
-            TurnRatio::text(more, BetterDirection::Less),
-            "1.20 (1.20 to 1.20) **behind**"
-        );
+        assert_eq!(TurnRatio::text(more, BetterDirection::More), "1.20 (1.20 to 1.20) ahead");
+        assert_eq!(TurnRatio::text(more, BetterDirection::Less), "1.20 (1.20 to 1.20) **behind**");
     }
 }

@@ -60,10 +60,7 @@ impl JudgedCell {
         let Ok(said) = &self.reported else {
             return false;
         };
-        let busy = said
-            .caveats
-            .iter()
-            .any(|code| BUSY.contains(&code.as_str()));
+        let busy = said.caveats.iter().any(|code| BUSY.contains(&code.as_str()));
         busy && !self.cell.starve_far && !self.is_right()
     }
 
@@ -125,10 +122,7 @@ fn judge_cell(
         let kept = keep.map_or(Ok(()), |keep| keep_report(keep, &cell, &report));
         kept.map(|()| parse_reported_verdict(&report))
     });
-    let judged = JudgedCell {
-        cell,
-        reported: said,
-    };
+    let judged = JudgedCell { cell, reported: said };
     eprintln!("{}", format_line(&judged));
     judged
 }
@@ -145,25 +139,17 @@ pub fn tabulate_verdicts(judged: &[JudgedCell]) -> BenchOutcome {
 fn format_row(judged: &JudgedCell) -> Vec<String> {
     let cell = &judged.cell;
     let (said, rate, caveats) = match &judged.reported {
-        Ok(said) => (
-            format_reported(said),
-            format_number(said.goodput_mbps, 1),
-            said.caveats.join(", "),
-        ),
+        Ok(said) => {
+            (format_reported(said), format_number(said.goodput_mbps, 1), said.caveats.join(", "))
+        }
         Err(why) => (format!("no answer: {why}"), "–".to_owned(), String::new()),
     };
-    let mark = if judged.is_right() {
-        "right"
-    } else {
-        "**wrong**"
-    };
+    let mark = if judged.is_right() { "right" } else { "**wrong**" };
     let finding = cell.finding.iter().map(|cause| format!(" + {cause}"));
     vec![
         cell.case.clone(),
         cell.rtt_ms.to_string(),
-        std::iter::once(cell.limited_by.join(" or "))
-            .chain(finding)
-            .collect(),
+        std::iter::once(cell.limited_by.join(" or ")).chain(finding).collect(),
         said,
         mark.to_owned(),
         rate,
@@ -187,10 +173,7 @@ fn check_gates(judged: &[JudgedCell]) -> Vec<String> {
     let right = judged.iter().filter(|one| one.is_right()).count();
     let mut missed = Vec::new();
     if (right as f64) < RIGHT_RATIO_MIN * judged.len() as f64 {
-        missed.push(format!(
-            "{right} of {} cells are right; nine in ten must be",
-            judged.len()
-        ));
+        missed.push(format!("{right} of {} cells are right; nine in ten must be", judged.len()));
     }
     for one in judged {
         let name = format!("{} at {} ms", one.cell.case, one.cell.rtt_ms);
@@ -198,9 +181,7 @@ fn check_gates(judged: &[JudgedCell]) -> Vec<String> {
             missed.push(format!("{name}: must be right, and is not"));
         }
         if one.is_missed_fault() {
-            missed.push(format!(
-                "{name}: a fault was made and the report calls the path healthy"
-            ));
+            missed.push(format!("{name}: a fault was made and the report calls the path healthy"));
         }
     }
     missed
@@ -219,13 +200,8 @@ fn measure_cell(
 ) -> Result<Value, String> {
     let file = scratch.write(&format!("{}.toml", cell.key()), &cell.path_file()?)?;
     let mut lab = Command::new(longhaul);
-    lab.args(["lab", "run"])
-        .arg(&file)
-        .arg("--")
-        .arg(longhaul)
-        .args(["test", "far"]);
-    lab.args(&cell.test)
-        .args(["-C", "cubic", "--json", "--no-save", "--quiet"]);
+    lab.args(["lab", "run"]).arg(&file).arg("--").arg(longhaul).args(["test", "far"]);
+    lab.args(&cell.test).args(["-C", "cubic", "--json", "--no-save", "--quiet"]);
     let limit = Duration::from_secs(cell.seconds) + MARGIN;
     let output = if cell.starve_far {
         let child = program_runner::spawn_captured(&mut lab)?;
@@ -240,10 +216,8 @@ fn measure_cell(
 }
 
 pub(super) fn find_error_line(stderr: &str) -> String {
-    let words = stderr
-        .lines()
-        .find(|line| line.starts_with("error"))
-        .or_else(|| stderr.lines().last());
+    let words =
+        stderr.lines().find(|line| line.starts_with("error")).or_else(|| stderr.lines().last());
     words.unwrap_or("it printed nothing").to_owned()
 }
 
@@ -251,19 +225,12 @@ fn parse_reported_verdict(report: &Value) -> ReportedVerdict {
     let analysis = &report["analysis"];
     let words = |list: &Value, key: &str| -> Vec<String> {
         let items = list.as_array().into_iter().flatten();
-        items
-            .filter_map(|item| item[key].as_str())
-            .map(str::to_owned)
-            .collect()
+        items.filter_map(|item| item[key].as_str()).map(str::to_owned).collect()
     };
-    let goodput = analysis["goodput_bps"]
-        .as_f64()
-        .or_else(|| analysis["mean_goodput_bps"].as_f64());
+    let goodput =
+        analysis["goodput_bps"].as_f64().or_else(|| analysis["mean_goodput_bps"].as_f64());
     ReportedVerdict {
-        limited_by: analysis["limited_by"]
-            .as_str()
-            .unwrap_or("nothing")
-            .to_owned(),
+        limited_by: analysis["limited_by"].as_str().unwrap_or("nothing").to_owned(),
         causes: words(&report["findings"], "cause"),
         caveats: words(&report["caveats"], "code"),
         goodput_mbps: goodput.map(|bps| bps / 1e6),

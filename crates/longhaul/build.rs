@@ -27,10 +27,7 @@ fn main() -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     fs::write(out.join("page.rs"), table(&files))?;
     println!("cargo::rustc-env=LONGHAUL_PAGE={:016x}", digest(&files)?);
-    println!(
-        "cargo::rustc-env=LONGHAUL_TARGET={}",
-        env::var("TARGET").unwrap_or_default()
-    );
+    println!("cargo::rustc-env=LONGHAUL_TARGET={}", env::var("TARGET").unwrap_or_default());
     println!("cargo::rustc-env=LONGHAUL_COMMIT={}", commit(&root)?);
     Ok(())
 }
@@ -79,13 +76,7 @@ fn commit(root: &Path) -> io::Result<String> {
         return Ok(given);
     }
     // Without this check, git would answer for a repository around an unpacked archive.
-    let format = [
-        "log",
-        "-1",
-        "--abbrev=10",
-        "--date=short-local",
-        "--format=%h %cd",
-    ];
+    let format = ["log", "-1", "--abbrev=10", "--date=short-local", "--format=%h %cd"];
     let git_exists = root.join(".git").exists();
     let Some(named) = git_exists.then(|| git(root, &format)).flatten() else {
         return Ok("unknown".to_owned());
@@ -103,17 +94,12 @@ fn commit(root: &Path) -> io::Result<String> {
     status.extend(sources.iter().map(String::as_str));
     let dirty = git(root, &status).is_some_and(|changes| !changes.is_empty());
     let (hash, date) = named.split_once(' ').unwrap_or((&named, ""));
-    Ok(format!(
-        "{hash}{} {date}",
-        if dirty { "-dirty" } else { "" }
-    ))
+    Ok(format!("{hash}{} {date}", if dirty { "-dirty" } else { "" }))
 }
 
 /// Returns everything that reaches the program, relative to the checkout.
 fn sources(root: &Path) -> io::Result<Vec<String>> {
-    let mut found = ["Cargo.toml", "Cargo.lock", PAGE]
-        .map(str::to_owned)
-        .to_vec();
+    let mut found = ["Cargo.toml", "Cargo.lock", PAGE].map(str::to_owned).to_vec();
     for member in fs::read_dir(root.join("crates"))? {
         for part in fs::read_dir(member?.path())? {
             let path = part?.path();
@@ -130,13 +116,7 @@ fn sources(root: &Path) -> io::Result<Vec<String>> {
 /// Returns what git prints, without the last line break, if it succeeds.
 fn git(root: &Path, arguments: &[&str]) -> Option<String> {
     let mut git = Command::new("git");
-    let output = git
-        .arg("-C")
-        .arg(root)
-        .args(arguments)
-        .env("TZ", "UTC0")
-        .output()
-        .ok()?;
+    let output = git.arg("-C").arg(root).args(arguments).env("TZ", "UTC0").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim_end().to_owned())
 }

@@ -26,9 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
 fn check(one: &ImportedResult) {
     conclude_imported(&one.observation);
     assert!(one.observation.hops.len() <= 255);
-    let texts = texts(&one.observation)
-        .into_iter()
-        .chain(&one.import_caveats);
+    let texts = texts(&one.observation).into_iter().chain(&one.import_caveats);
     for text in texts {
         assert!(!text.contains(is_control_or_bidi), "{text:?}");
     }

@@ -5,12 +5,10 @@
 use libfuzzer_sys::fuzz_target;
 use longhaul_iperf3::client_run::{self, ClientProtocol};
 use longhaul_iperf3::iperf3_messages::{
-    CounterWidth, FrameSplitter, NumberedHeader, MAX_SERVER_RESULT_BYTES, RequestedTest,
+    CounterWidth, FrameSplitter, MAX_SERVER_RESULT_BYTES, NumberedHeader, RequestedTest,
     ServerRefusal, TestCookie, TestParameters, TestResults, UdpGreeting, decode_body,
 };
-use longhaul_iperf3::server_protocol::{
-    ServerAction, ServerInput, ServerProtocol, ServerTestEnd,
-};
+use longhaul_iperf3::server_protocol::{ServerAction, ServerInput, ServerProtocol, ServerTestEnd};
 use std::time::Duration;
 
 /// A server with a driver of straw, and its clock.
@@ -74,10 +72,9 @@ fn asked(cut: u8, bytes: &[u8]) {
             while let Some(action) = actions.pop() {
                 let answer = match action {
                     client_run::ClientAction::OpenStreams => client_run::ClientInput::StreamsOpen,
-                    client_run::ClientAction::Go => client_run::ClientInput::Moved {
-                        bytes: 1,
-                        over: true,
-                    },
+                    client_run::ClientAction::Go => {
+                        client_run::ClientInput::Moved { bytes: 1, over: true }
+                    }
                     client_run::ClientAction::Collect => {
                         client_run::ClientInput::Collected(Box::default())
                     }

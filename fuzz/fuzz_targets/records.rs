@@ -44,10 +44,6 @@ fn listed(bytes: &[u8]) {
     };
     for file in &manifest.files {
         let parts: Vec<Component> = Path::new(&file.name).components().collect();
-        assert!(
-            matches!(parts.as_slice(), [Component::Normal(_)]),
-            "{}",
-            file.name
-        );
+        assert!(matches!(parts.as_slice(), [Component::Normal(_)]), "{}", file.name);
     }
 }

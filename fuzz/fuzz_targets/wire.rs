@@ -3,18 +3,17 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use longhaul_copy::block_header::{BLOCK_HEADER_BYTES, BlockHeader};
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_probe::probing::ProbeDatagramHeader;
-use longhaul_copy::block_header::{BLOCK_HEADER_BYTES, BlockHeader};
 use longhaul_probe::session::{
     AdmissionRules, ClientState, RoleState, Session, SessionAction, SessionInput, SessionSetup,
     SessionState, TransferProgress,
 };
 use longhaul_probe::wire::{
     AnonymousLimits, ControlMessage, DATA_STREAM, MAX_FRAME_BYTES, MessageDecoder, ProbeBounds,
-    SessionAccept, SessionNonce, SessionReply, SessionRequest,
-    StreamPreamble, encode_frame,
+    SessionAccept, SessionNonce, SessionReply, SessionRequest, StreamPreamble, encode_frame,
 };
 use std::time::Duration;
 
@@ -33,10 +32,7 @@ impl Straw {
             boot_proof: None,
             same_address: false,
         };
-        let mut straw = Straw {
-            session: Session::new(setup, part),
-            now: Duration::ZERO,
-        };
+        let mut straw = Straw { session: Session::new(setup, part), now: Duration::ZERO };
         straw.feed(SessionInput::Start);
         straw
     }
@@ -44,9 +40,9 @@ impl Straw {
     fn feed(&mut self, input: SessionInput) {
         for action in self.session.handle(self.now, input) {
             let answer = match action {
-                SessionAction::Admit(_) => SessionInput::Admitted(SessionAccept {
-                    nonce: SessionNonce([0; 16]),
-                }),
+                SessionAction::Admit(_) => {
+                    SessionInput::Admitted(SessionAccept { nonce: SessionNonce([0; 16]) })
+                }
                 SessionAction::OpenStreams(_) => SessionInput::StreamsOpen,
                 SessionAction::StartEngine(_) => SessionInput::EngineReady,
                 SessionAction::Collect => SessionInput::Results(Vec::new()),
@@ -67,11 +63,8 @@ impl Straw {
 
     /// Lets time pass as a driver would, without another word from the peer.
     fn outlive(mut self) {
-        let progress = TransferProgress {
-            sent: true,
-            drained: true,
-            ..TransferProgress::default()
-        };
+        let progress =
+            TransferProgress { sent: true, drained: true, ..TransferProgress::default() };
         self.feed(SessionInput::Progress(progress));
         let mut wakes = 0;
         while let Some(deadline) = self.session.next_deadline() {
@@ -103,12 +96,8 @@ fn read_times(answer: &SessionReply) {
 
 /// An initiator of probes; it asks as soon as it may.
 fn prober() -> RoleState {
-    let bounds = ProbeBounds {
-        flows: 1,
-        most_bytes: 1_000_000,
-        most_time_us: 10_000_000,
-        dscp: None,
-    };
+    let bounds =
+        ProbeBounds { flows: 1, most_bytes: 1_000_000, most_time_us: 10_000_000, dscp: None };
     RoleState::Client(Box::new(ClientState::probing(bounds)))
 }
 
@@ -124,10 +113,7 @@ fuzz_target!(|bytes: &[u8]| {
         && let Some((head, tag)) = BlockHeader::decode(front)
     {
         let again = head.encode(&[0; 32], &[0; 32]);
-        assert_eq!(
-            BlockHeader::decode(&again).map(|(head, _)| head),
-            Some(head)
-        );
+        assert_eq!(BlockHeader::decode(&again).map(|(head, _)| head), Some(head));
         let _ = head.verify_tag(&[0; 32], &[0; 32], &tag);
     }
     let Some((&cut, frames)) = bytes.split_first() else {
@@ -135,11 +121,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let mut decoder = MessageDecoder::new(MAX_FRAME_BYTES);
     let initiative = ClientState::new(ThroughputPlan::default(), None);
-    let parts = [
-        RoleState::Client(Box::new(initiative)),
-        prober(),
-        responder(),
-    ];
+    let parts = [RoleState::Client(Box::new(initiative)), prober(), responder()];
     let mut sessions = parts.map(Straw::new);
     for mut piece in frames.chunks(usize::from(cut).max(1)) {
         while !piece.is_empty() {

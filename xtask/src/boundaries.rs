@@ -21,28 +21,12 @@ struct AllowedDependencies {
 const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
     allow("longhaul-model", &[], Some(&["serde", "utoipa"])),
     allow("longhaul-analysis", &["longhaul-model"], Some(&["jiff"])),
-    allow(
-        "longhaul-history",
-        &["longhaul-model", "longhaul-analysis"],
-        Some(&["jiff"]),
-    ),
-    allow(
-        "longhaul-import",
-        &["longhaul-model"],
-        Some(&["serde_json", "jiff", "quick-xml"]),
-    ),
+    allow("longhaul-history", &["longhaul-model", "longhaul-analysis"], Some(&["jiff"])),
+    allow("longhaul-import", &["longhaul-model"], Some(&["serde_json", "jiff", "quick-xml"])),
     allow(
         "longhaul-record",
         &["longhaul-model", "longhaul-analysis"],
-        Some(&[
-            "serde",
-            "serde_json",
-            "toml",
-            "geographiclib-rs",
-            "ring",
-            "pem",
-            "data-encoding",
-        ]),
+        Some(&["serde", "serde_json", "toml", "geographiclib-rs", "ring", "pem", "data-encoding"]),
     ),
     allow(
         "longhaul-config",
@@ -56,26 +40,13 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
         &["longhaul-model", "longhaul-store"],
         Some(&["serde", "serde_json", "thiserror", "clickhouse", "tokio"]),
     ),
-    allow(
-        "longhaul-capture",
-        &["longhaul-model", "longhaul-sys"],
-        None,
-    ),
+    allow("longhaul-capture", &["longhaul-model", "longhaul-sys"], None),
     allow(
         "longhaul-probe",
-        &[
-            "longhaul-model",
-            "longhaul-analysis",
-            "longhaul-capture",
-            "longhaul-sys",
-        ],
+        &["longhaul-model", "longhaul-analysis", "longhaul-capture", "longhaul-sys"],
         None,
     ),
-    allow(
-        "longhaul-copy",
-        &["longhaul-model", "longhaul-sys", "longhaul-probe"],
-        None,
-    ),
+    allow("longhaul-copy", &["longhaul-model", "longhaul-sys", "longhaul-probe"], None),
     allow(
         "longhaul-iperf3",
         &[
@@ -87,11 +58,7 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
         ],
         None,
     ),
-    allow(
-        "longhaul-lab",
-        &["longhaul-model", "longhaul-config", "longhaul-sys"],
-        None,
-    ),
+    allow("longhaul-lab", &["longhaul-model", "longhaul-config", "longhaul-sys"], None),
     allow(
         "longhaul",
         &[
@@ -118,11 +85,7 @@ const fn allow(
     workspace: &'static [&'static str],
     others: Option<&'static [&'static str]>,
 ) -> AllowedDependencies {
-    AllowedDependencies {
-        name,
-        workspace,
-        others,
-    }
+    AllowedDependencies { name, workspace, others }
 }
 
 /// Members that are not shipped; they may know everything, and no shipped crate may know them.
@@ -171,10 +134,7 @@ pub fn find_breaches() -> Result<Vec<String>, String> {
 }
 
 fn find_disallowed_dependencies(name: &str, direct: &BTreeSet<String>) -> Vec<String> {
-    let Some(allowed) = ALLOWED_DEPENDENCIES
-        .iter()
-        .find(|allowed| allowed.name == name)
-    else {
+    let Some(allowed) = ALLOWED_DEPENDENCIES.iter().find(|allowed| allowed.name == name) else {
         return vec![format!(
             "{name}: a new crate; say in xtask/src/boundaries.rs and ARCHITECTURE.md what it may know"
         )];
@@ -183,13 +143,9 @@ fn find_disallowed_dependencies(name: &str, direct: &BTreeSet<String>) -> Vec<St
         if dependency.starts_with("longhaul") {
             return !allowed.workspace.contains(&dependency.as_str());
         }
-        allowed
-            .others
-            .is_some_and(|others| !others.contains(&dependency.as_str()))
+        allowed.others.is_some_and(|others| !others.contains(&dependency.as_str()))
     });
-    forbidden
-        .map(|dependency| format!("{name}: must not know {dependency}"))
-        .collect()
+    forbidden.map(|dependency| format!("{name}: must not know {dependency}")).collect()
 }
 
 fn find_restricted_packages(name: &str, direct: &BTreeSet<String>) -> Vec<String> {
@@ -213,9 +169,7 @@ fn find_async_runtimes(name: &str) -> Result<Vec<String>, String> {
     };
     let runtimes = ASYNC_RUNTIMES.iter().filter(is_linked);
     let text = "threads below the program, async only in it";
-    Ok(runtimes
-        .map(|runtime| format!("{name}: links {runtime}; {text}"))
-        .collect())
+    Ok(runtimes.map(|runtime| format!("{name}: links {runtime}; {text}")).collect())
 }
 
 /// Returns the workspace crates: name to the names in `[dependencies]`.
@@ -243,10 +197,7 @@ pub fn run() -> TaskResult {
         println!("{breach}");
     }
     if !found.is_empty() {
-        return Err(format!(
-            "{} boundaries between crates are crossed (see above)",
-            found.len()
-        ));
+        return Err(format!("{} boundaries between crates are crossed (see above)", found.len()));
     }
     println!("boundaries: every crate depends only on what it may know");
     build_hostless_crates()
@@ -271,9 +222,7 @@ fn build_hostless_crates() -> TaskResult {
         "longhaul-history",
     ];
     program_runner::show_and_run(
-        program_runner::cargo_command()
-            .args(["check", "--target", HOSTLESS_TARGET])
-            .args(packages),
+        program_runner::cargo_command().args(["check", "--target", HOSTLESS_TARGET]).args(packages),
     )
 }
 

@@ -44,9 +44,7 @@ pub fn list_files(root: &Path) -> Result<Vec<SourceFile>, String> {
         let entries = std::fs::read_dir(&folder)
             .map_err(|e| format!("cannot list {}: {e}", folder.display()))?;
         for entry in entries {
-            let path = entry
-                .map_err(|e| format!("cannot list {}: {e}", folder.display()))?
-                .path();
+            let path = entry.map_err(|e| format!("cannot list {}: {e}", folder.display()))?.path();
             let relative = relative_path(root, &path);
             if path.is_dir() {
                 if !is_foreign_folder(&relative) {
@@ -55,10 +53,7 @@ pub fn list_files(root: &Path) -> Result<Vec<SourceFile>, String> {
             } else if relative == ".git" {
                 // The pointer of a worktree.
             } else if let Ok(text) = std::fs::read_to_string(&path) {
-                found.push(SourceFile {
-                    path: relative,
-                    text,
-                });
+                found.push(SourceFile { path: relative, text });
             }
         }
     }
@@ -72,10 +67,6 @@ fn relative_path(root: &Path, path: &Path) -> String {
 }
 
 fn is_foreign_folder(folder: &str) -> bool {
-    matches!(
-        folder,
-        ".git" | "web/dist/page" | "fuzz/corpus" | "fuzz/artifacts" | "fuzz/coverage"
-    ) || folder
-        .split('/')
-        .any(|part| part == "target" || part == "node_modules")
+    matches!(folder, ".git" | "web/dist/page" | "fuzz/corpus" | "fuzz/artifacts" | "fuzz/coverage")
+        || folder.split('/').any(|part| part == "target" || part == "node_modules")
 }

@@ -13,10 +13,8 @@ use std::time::{Duration, Instant};
 /// The number of rows of the table at the end.
 const SLOWEST: usize = 15;
 /// Tests that need the fleet database: modules of these test programs, or all of them if empty.
-const DATABASE: [(&str, &str); 2] = [
-    ("longhaul-clickhouse", ""),
-    ("longhaul::program", "database"),
-];
+const DATABASE: [(&str, &str); 2] =
+    [("longhaul-clickhouse", ""), ("longhaul::program", "database")];
 /// Tests that take minutes and run in `make test-all` only.
 const SLOW: [(&str, &str); 1] = [("bench::virtual", "interop")];
 
@@ -72,18 +70,13 @@ pub fn run_all_tests() -> TaskResult {
     times.run("Node.js and the browser", test_requirements::ensure_browser)?;
     times.run("the database for tests", clickhouse::ensure_clickhouse)?;
     run_quick_steps(&mut times)?;
-    times.run(
-        "the committed page is what its sources build",
-        page_checks::compare_page,
-    )?;
+    times.run("the committed page is what its sources build", page_checks::compare_page)?;
     times.run("the page in a browser", page_checks::check_built_page)?;
     let programs = test_programs::build_test_programs()?;
     let slow = [DATABASE.as_slice(), SLOW.as_slice()].concat();
     let slow = programs.into_iter().filter_map(|it| it.only(&slow));
     times.run_tests("slow tests", slow.collect())?;
-    times.run("hostile requests to the API", || {
-        page_checks::api_fuzzing::run(None)
-    })?;
+    times.run("hostile requests to the API", || page_checks::api_fuzzing::run(None))?;
     times.run("lints", run_lints)?;
     times.run("documentation", build_docs)?;
     times.run("fuzzing", fuzz::run)?;
@@ -133,9 +126,6 @@ fn build_docs() -> TaskResult {
     let words = "doc --workspace --features longhaul/clickhouse --locked --no-deps --document-private-items";
     let mut doc = cargo_command();
     // Documents private items, so that links to them resolve.
-    doc.env(
-        "RUSTDOCFLAGS",
-        "-D warnings -A rustdoc::private_intra_doc_links",
-    );
+    doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
     show_and_run(doc.args(words.split(' ')))
 }

@@ -84,9 +84,7 @@ fn install_cargo_fuzz() -> bool {
         return false;
     }
     let mut install = cargo_command();
-    install
-        .args(["install", "--quiet", "--locked", "cargo-fuzz", "--root"])
-        .arg(tools_folder());
+    install.args(["install", "--quiet", "--locked", "cargo-fuzz", "--root"]).arg(tools_folder());
     show_and_run(&mut install).is_ok()
 }
 

@@ -38,47 +38,17 @@ pub const CHORES: &[(&str, &str)] = &[
     ("test", "the tests that a change needs"),
     ("test-all", "those, and the slow ones: everything CI runs"),
     ("tidy", "the checks of form"),
-    (
-        "names",
-        "measures of names, comments and size, with their limits",
-    ),
+    ("names", "measures of names, comments and size, with their limits"),
     ("boundaries", "which crate may depend on what"),
-    (
-        "needs",
-        "what the tests need; installs it as root with apt-get",
-    ),
-    (
-        "kernel",
-        "the kernel of tests in virtual time; builds it as root with apt-get",
-    ),
-    (
-        "clickhouse",
-        "the database of a fleet, for its tests: an embedded engine, and servers",
-    ),
-    (
-        "page",
-        "builds the page; commit web/dist/page with the change of its sources",
-    ),
-    (
-        "page-test",
-        "the page's own checks, and every page in a browser",
-    ),
-    (
-        "page-in-program",
-        "the page in the program, before its API, in a browser",
-    ),
-    (
-        "page-many",
-        "how soon a path of a million values is drawn, moved and zoomed",
-    ),
-    (
-        "api-test",
-        "the API under schemathesis [EXAMPLES for each address]",
-    ),
-    (
-        "fuzz",
-        "the parsers under arbitrary bytes, for a bounded time",
-    ),
+    ("needs", "what the tests need; installs it as root with apt-get"),
+    ("kernel", "the kernel of tests in virtual time; builds it as root with apt-get"),
+    ("clickhouse", "the database of a fleet, for its tests: an embedded engine, and servers"),
+    ("page", "builds the page; commit web/dist/page with the change of its sources"),
+    ("page-test", "the page's own checks, and every page in a browser"),
+    ("page-in-program", "the page in the program, before its API, in a browser"),
+    ("page-many", "how soon a path of a million values is drawn, moved and zoomed"),
+    ("api-test", "the API under schemathesis [EXAMPLES for each address]"),
+    ("fuzz", "the parsers under arbitrary bytes, for a bounded time"),
     (
         BENCH,
         "throughput | cost | lab | verdicts | accuracy | tune | path | policing | agent | detect | \
@@ -113,11 +83,7 @@ pub fn dispatch_task(words: &[String]) -> TaskResult {
 /// Runs a bench in a release build; other builds give meaningless figures.
 fn run_bench(words: &[&str]) -> TaskResult {
     let run = "run --quiet --release --package longhaul-bench --";
-    program_runner::show_and_run(
-        program_runner::cargo_command()
-            .args(run.split(' '))
-            .args(words),
-    )
+    program_runner::show_and_run(program_runner::cargo_command().args(run.split(' ')).args(words))
 }
 
 /// Returns the names of the benches.
@@ -128,9 +94,7 @@ pub fn list_benches() -> impl Iterator<Item = &'static str> {
 }
 
 fn format_usage() -> String {
-    let lines: Vec<String> = CHORES
-        .iter()
-        .map(|(name, what)| format!("  cargo xtask {name:<15} {what}"))
-        .collect();
+    let lines: Vec<String> =
+        CHORES.iter().map(|(name, what)| format!("  cargo xtask {name:<15} {what}")).collect();
     format!("name a chore\n{}", lines.join("\n"))
 }

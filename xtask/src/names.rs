@@ -15,9 +15,8 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 /// Words that begin a riddle instead of a description.
-const QUESTION_WORDS: [&str; 9] = [
-    "What", "How", "Which", "Whether", "Who", "Whom", "Whose", "Where", "When",
-];
+const QUESTION_WORDS: [&str; 9] =
+    ["What", "How", "Which", "Whether", "Who", "Whom", "Whose", "Where", "When"];
 /// File names that every folder may have.
 const COMMON_FILES: [&str; 3] = ["lib.rs", "main.rs", "mod.rs"];
 
@@ -90,11 +89,7 @@ pub fn run() -> TaskResult {
     println!("| total | {total} |\n\n| measure | now | limit |\n| --- | ---: | ---: |");
     let measures = census.measures();
     for measure in &measures {
-        let NameMeasure {
-            name,
-            percent,
-            max_percent,
-        } = measure;
+        let NameMeasure { name, percent, max_percent } = measure;
         println!("| {name} | {percent:.1} % | {max_percent} % |");
     }
     let beyond = measures.iter().filter(|it| it.percent > it.max_percent);
@@ -114,10 +109,8 @@ impl CodeCensus {
             let tree = syn::parse_file(&file.text).map_err(|e| format!("{}: {e}", file.path))?;
             parsed.push(FileVisitor::visit(&file.path, &tree));
         }
-        let test_modules: BTreeSet<String> = parsed
-            .iter()
-            .flat_map(|it| it.test_modules.clone())
-            .collect();
+        let test_modules: BTreeSet<String> =
+            parsed.iter().flat_map(|it| it.test_modules.clone()).collect();
         let mut census = CodeCensus::default();
         for (file, visitor) in files.iter().zip(parsed) {
             census.count_comments(&file.text);
@@ -185,12 +178,7 @@ impl CodeCensus {
         let one_word_functions = functions.iter().filter(|name| !name.contains('_')).count();
         vec![
             measure("type names of one word", one_word_types, types.len(), 30.0),
-            measure(
-                "types that share their name",
-                shared(&types),
-                types.len(),
-                20.0,
-            ),
+            measure("types that share their name", shared(&types), types.len(), 20.0),
             measure(
                 "free functions with a name of one word",
                 one_word_functions,
@@ -203,12 +191,7 @@ impl CodeCensus {
                 self.doc_paragraphs,
                 4.0,
             ),
-            measure(
-                "files that share their name",
-                shared(&basenames),
-                basenames.len(),
-                15.0,
-            ),
+            measure("files that share their name", shared(&basenames), basenames.len(), 15.0),
         ]
     }
 }
@@ -230,11 +213,7 @@ fn words_in_type(name: &str) -> usize {
 fn crate_name(path: &str) -> String {
     let mut parts = path.split('/');
     let first = parts.next().unwrap_or_default();
-    let name = if first == "crates" {
-        parts.next()
-    } else {
-        None
-    };
+    let name = if first == "crates" { parts.next() } else { None };
     name.unwrap_or(first).to_owned()
 }
 
@@ -289,11 +268,7 @@ impl FileVisitor {
     fn add_text(&mut self, literal: &syn::LitStr) {
         let line = literal.span().start().line;
         if !self.test_lines.iter().any(|range| range.contains(&line)) {
-            self.texts.push(TextLiteral {
-                path: self.path.clone(),
-                line,
-                text: literal.value(),
-            });
+            self.texts.push(TextLiteral { path: self.path.clone(), line, text: literal.value() });
         }
     }
 
@@ -326,9 +301,7 @@ impl<'a> Visit<'a> for FileVisitor {
         self.note_test(&module.attrs, module);
         if module.content.is_none() && module.attrs.iter().any(is_test_attribute) {
             let stem = self.path.trim_end_matches(".rs");
-            let root = COMMON_FILES
-                .iter()
-                .find_map(|name| self.path.strip_suffix(name));
+            let root = COMMON_FILES.iter().find_map(|name| self.path.strip_suffix(name));
             let folder = root.map_or(format!("{stem}/"), str::to_owned);
             self.test_modules.push(format!("{folder}{}", module.ident));
         }
@@ -412,10 +385,8 @@ mod tests {
     fn tests_comments_and_blank_lines_are_no_code() {
         let text = "//! Doc.\n\nfn add_one() {\n    // why\n}\n#[cfg(test)]\nmod tests {\n    \
                     struct Row;\n}\n";
-        let census = census(&[
-            ("crates/a/src/lib.rs", text),
-            ("crates/a/tests/b.rs", "struct Row;"),
-        ]);
+        let census =
+            census(&[("crates/a/src/lib.rs", text), ("crates/a/tests/b.rs", "struct Row;")]);
         assert_eq!(census.code_lines["a"], 2);
         assert_eq!(census.items.len(), 1, "{:?}", census.items);
     }
@@ -433,14 +404,8 @@ mod tests {
     #[test]
     fn names_are_measured_in_shares() {
         let census = census(&[
-            (
-                "crates/a/src/path.rs",
-                "/// What it is.\nstruct Row;\nfn told() {}",
-            ),
-            (
-                "crates/b/src/path.rs",
-                "/// A row.\nstruct Row;\nfn read_row() {}",
-            ),
+            ("crates/a/src/path.rs", "/// What it is.\nstruct Row;\nfn told() {}"),
+            ("crates/b/src/path.rs", "/// A row.\nstruct Row;\nfn read_row() {}"),
         ]);
         let percents: Vec<f64> = census.measures().iter().map(|it| it.percent).collect();
         assert_eq!(percents, [100.0, 100.0, 50.0, 50.0, 100.0]);

@@ -49,11 +49,7 @@ pub fn check_built_page() -> TaskResult {
     for script in ["types:check", "check", "test"] {
         show_and_run(npm_command().args(["run", script]))?;
     }
-    show_and_run(
-        npm_command()
-            .args(["run", "e2e:built"])
-            .env("CHROMIUM", find_browser()?),
-    )
+    show_and_run(npm_command().args(["run", "e2e:built"]).env("CHROMIUM", find_browser()?))
 }
 
 /// Tests the page embedded in the program, with the program's API, at two widths.

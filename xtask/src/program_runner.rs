@@ -10,12 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Variables with which `cargo run` describes xtask. Build scripts of libraries watch them, so a
 /// cargo that inherits them would rebuild these libraries.
-const CARGO_RUN_VARIABLES: [&str; 4] = [
-    "CARGO_PKG_",
-    "CARGO_MANIFEST_",
-    "CARGO_CRATE_",
-    "CARGO_BIN_",
-];
+const CARGO_RUN_VARIABLES: [&str; 4] =
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"];
 
 /// Returns a command for the caller's `cargo_command`.
 pub fn cargo_command() -> Command {
@@ -23,10 +19,7 @@ pub fn cargo_command() -> Command {
     cargo.current_dir(checkout::find_root());
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if CARGO_RUN_VARIABLES
-            .iter()
-            .any(|prefix| text.starts_with(prefix))
-        {
+        if CARGO_RUN_VARIABLES.iter().any(|prefix| text.starts_with(prefix)) {
             cargo.env_remove(&name);
         }
     }
@@ -36,9 +29,8 @@ pub fn cargo_command() -> Command {
 /// Prints the command, runs it on the caller's terminal, and fails unless it succeeds.
 pub fn show_and_run(command: &mut Command) -> TaskResult {
     println!("$ {}", format_command(command));
-    let status = command
-        .status()
-        .map_err(|e| format!("cannot start `{}`: {e}", format_command(command)))?;
+    let status =
+        command.status().map_err(|e| format!("cannot start `{}`: {e}", format_command(command)))?;
     if status.success() {
         return Ok(());
     }
@@ -96,11 +88,7 @@ pub fn capture_stdout(command: &mut Command, limit: Duration) -> Result<String, 
         return Ok(output.stdout);
     }
     let said = output.stderr.trim();
-    Err(format!(
-        "`{}` ended with {}: {said}",
-        format_command(command),
-        output.status
-    ))
+    Err(format!("`{}` ended with {}: {said}", format_command(command), output.status))
 }
 
 /// Waits for a child and kills it after `limit`.
@@ -158,10 +146,7 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
 /// Builds the program as users get it and returns its path; `LONGHAUL_BIN` names one that is
 /// already built.
 pub fn build_longhaul() -> Result<PathBuf, String> {
-    build_program(
-        &["build", "--package", "longhaul", "--release"],
-        "release/longhaul",
-    )
+    build_program(&["build", "--package", "longhaul", "--release"], "release/longhaul")
 }
 
 /// Builds the program with debug assertions for tests. It is built as part of the workspace,
@@ -183,9 +168,7 @@ fn build_program(words: &[&str], file: &str) -> Result<PathBuf, String> {
 pub fn target_folder() -> Result<PathBuf, String> {
     let metadata = read_cargo_metadata(&["--no-deps"])?;
     let folder = metadata["target_directory"].as_str();
-    folder
-        .map(PathBuf::from)
-        .ok_or_else(|| "cargo metadata names no target folder".to_owned())
+    folder.map(PathBuf::from).ok_or_else(|| "cargo metadata names no target folder".to_owned())
 }
 
 /// Returns cargo's metadata of the workspace, and of its dependencies unless `options` exclude

@@ -41,8 +41,7 @@ impl TestProgram {
             if module.is_empty() {
                 return None;
             }
-            self.filter
-                .extend(["--skip".to_owned(), format!("{module}::")]);
+            self.filter.extend(["--skip".to_owned(), format!("{module}::")]);
         }
         Some(self)
     }
@@ -51,8 +50,7 @@ impl TestProgram {
     pub fn only(mut self, rules: &[(&str, &str)]) -> Option<TestProgram> {
         let modules = self.modules(rules);
         let wanted = modules.iter().filter(|module| !module.is_empty());
-        self.filter
-            .extend(wanted.map(|module| format!("{module}::")));
+        self.filter.extend(wanted.map(|module| format!("{module}::")));
         (!modules.is_empty()).then_some(self)
     }
 
@@ -70,12 +68,7 @@ impl TestProgram {
         let began = Instant::now();
         let output = program_runner::capture_output(&mut command, LIMIT)?;
         let time = began.elapsed();
-        println!(
-            "$ {}\n{}{}",
-            format_command(&command),
-            output.stdout,
-            output.stderr
-        );
+        println!("$ {}\n{}{}", format_command(&command), output.stdout, output.stderr);
         if output.status.success() {
             return Ok(time);
         }
@@ -88,17 +81,13 @@ pub fn build_test_programs() -> Result<Vec<TestProgram>, String> {
     let words_of_build = "test --workspace --features longhaul/clickhouse --locked --no-run \
                           --message-format json-render-diagnostics";
     let mut command = cargo_command();
-    command
-        .args(words_of_build.split(' '))
-        .stdout(Stdio::piped());
+    command.args(words_of_build.split(' ')).stdout(Stdio::piped());
     println!("$ {}", format_command(&command));
     let cannot = |e: std::io::Error| format!("cannot run cargo: {e}");
     let mut child = command.spawn().map_err(cannot)?;
     let lines = child.stdout.take().map(|out| BufReader::new(out).lines());
     let messages = lines.into_iter().flatten().map_while(Result::ok);
-    let programs = messages
-        .filter_map(|line| parse_test_program(&line))
-        .collect();
+    let programs = messages.filter_map(|line| parse_test_program(&line)).collect();
     let status = child.wait().map_err(cannot)?;
     if status.success() {
         return Ok(programs);
@@ -147,9 +136,7 @@ pub fn run_all(mut programs: Vec<TestProgram>) -> Result<Vec<(String, Duration)>
         .filter_map(|(_, outcome)| outcome.as_ref().err().map(String::as_str))
         .collect();
     fail_with(&failed)?;
-    let times = ended
-        .into_iter()
-        .filter_map(|(name, it)| Some((name, it.ok()?)));
+    let times = ended.into_iter().filter_map(|(name, it)| Some((name, it.ok()?)));
     Ok(times.collect())
 }
 

@@ -51,10 +51,7 @@ fn is_program(name: &str) -> bool {
 /// Installs the packages of missing items if possible; an item comes with the package that contains
 /// it.
 pub fn ensure_packages(wanted: &[(&str, &str)], is_present: fn(&str) -> bool) -> TaskResult {
-    let missing: Vec<_> = wanted
-        .iter()
-        .filter(|(name, _)| !is_present(name))
-        .collect();
+    let missing: Vec<_> = wanted.iter().filter(|(name, _)| !is_present(name)).collect();
     let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     if packages.is_empty() {
         return Ok(());
@@ -67,9 +64,9 @@ pub fn ensure_packages(wanted: &[(&str, &str)], is_present: fn(&str) -> bool) ->
     }
     install_packages(&packages)?;
     match missing.iter().find(|(name, _)| !is_present(name)) {
-        Some((name, package)) => Err(format!(
-            "apt-get installed {package}, and still there is no {name}"
-        )),
+        Some((name, package)) => {
+            Err(format!("apt-get installed {package}, and still there is no {name}"))
+        }
         None => Ok(()),
     }
 }
@@ -81,10 +78,7 @@ pub fn can_install() -> bool {
 
 /// Ensures a recent Node.js and npm, and installs them if there are none.
 pub fn ensure_node() -> TaskResult {
-    let missing = ["node", "npm"]
-        .map(find_program)
-        .iter()
-        .any(Option::is_none);
+    let missing = ["node", "npm"].map(find_program).iter().any(Option::is_none);
     if missing && can_install() {
         // Packages other than Debian's include npm.
         install_packages(&["nodejs"])?;
@@ -154,11 +148,8 @@ pub fn is_root() -> bool {
 
 /// Fails with the reason if this user cannot create network namespaces.
 pub fn check_namespaces() -> TaskResult {
-    let flags: &[&str] = if is_root() {
-        &["--net"]
-    } else {
-        &["--user", "--map-root-user", "--net"]
-    };
+    let flags: &[&str] =
+        if is_root() { &["--net"] } else { &["--user", "--map-root-user", "--net"] };
     let mut unshare = Command::new("unshare");
     unshare.args(flags).arg("true");
     program_runner::capture_stdout(&mut unshare, Duration::from_secs(10)).map_err(|e| {

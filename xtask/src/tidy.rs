@@ -20,9 +20,7 @@ const PARTICIPLES: [&str; 24] = [
     "Told", "Tried", "Used",
 ];
 /// Names of folders and files that do not say what they hold.
-const VAGUE_MODULES: [&str; 7] = [
-    "utils", "util", "common", "helpers", "helper", "misc", "types",
-];
+const VAGUE_MODULES: [&str; 7] = ["utils", "util", "common", "helpers", "helper", "misc", "types"];
 /// Words that texts for people avoid, each with its replacement.
 const AVOIDED_WORDS: [(&str, &str); 6] = [
     ("stranger", "anonymous client"),
@@ -43,13 +41,7 @@ const UNIT_IN_PARENT: [&str; 3] = ["LoadedRtt", "PathRtt", "ChangedHops"];
 const REPORT_FOLDER: &str = "crates/longhaul-model/src/report/v1";
 const ANALYSIS_FOLDER: &str = "crates/longhaul-analysis/src/";
 /// Labels of the header of a cause.
-const CAUSE_LABELS: [&str; 5] = [
-    "We would see:",
-    "Refuted by:",
-    "Needs:",
-    "To do:",
-    "Wrong when:",
-];
+const CAUSE_LABELS: [&str; 5] = ["We would see:", "Refuted by:", "Needs:", "To do:", "Wrong when:"];
 /// Labels of the header of a method.
 const METHOD_LABELS: [&str; 4] = ["Source:", "Units:", "Error:", "Wrong when:"];
 /// Files in folders of methods that only write text.
@@ -66,11 +58,7 @@ pub struct FormBreach {
 
 impl FormBreach {
     pub fn new(path: &str, line: usize, text: impl Into<String>) -> FormBreach {
-        FormBreach {
-            path: path.to_owned(),
-            line,
-            text: text.into(),
-        }
+        FormBreach { path: path.to_owned(), line, text: text.into() }
     }
 }
 
@@ -119,22 +107,14 @@ fn check_file(file: &SourceFile) -> Vec<FormBreach> {
 
 /// Checks that the checkout works wherever it lies.
 fn check_machine_paths(file: &SourceFile) -> Vec<FormBreach> {
-    let paths = [
-        concat!("/wo", "rk/"),
-        concat!("/ro", "ot/"),
-        concat!("/ho", "me/"),
-    ];
+    let paths = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
     // `stage/root/` is a folder of the checkout.
     let begins_path = |text: &str, at: usize| !text[..at].ends_with(char::is_alphanumeric);
     let names_path = |text: &str| {
         let mut hits = paths.iter().flat_map(|path| text.match_indices(path));
         hits.any(|(at, _)| begins_path(text, at))
     };
-    let lines = file
-        .text
-        .lines()
-        .enumerate()
-        .filter(|(_, text)| names_path(text));
+    let lines = file.text.lines().enumerate().filter(|(_, text)| names_path(text));
     lines
         .map(|(index, _)| FormBreach::new(&file.path, index + 1, "a path of one machine"))
         .collect()
@@ -143,11 +123,7 @@ fn check_machine_paths(file: &SourceFile) -> Vec<FormBreach> {
 fn check_module_name(file: &SourceFile) -> Option<FormBreach> {
     let stem = file.path.trim_end_matches(".rs");
     let vague = stem.split('/').find(|part| VAGUE_MODULES.contains(part))?;
-    Some(FormBreach::new(
-        &file.path,
-        0,
-        format!("`{vague}` does not say what it holds"),
-    ))
+    Some(FormBreach::new(&file.path, 0, format!("`{vague}` does not say what it holds")))
 }
 
 /// Checks that a file says what it holds, and an analysis what it rests on.
@@ -156,11 +132,7 @@ fn check_header(file: &SourceFile) -> Vec<FormBreach> {
     let lines = file.text.lines().filter(is_text);
     let header: Vec<&str> = lines.take_while(|line| line.starts_with("//!")).collect();
     if header.is_empty() {
-        return vec![FormBreach::new(
-            &file.path,
-            1,
-            "no `//!` comment says what this file holds",
-        )];
+        return vec![FormBreach::new(&file.path, 1, "no `//!` comment says what this file holds")];
     }
     let inner = file.path.strip_prefix(ANALYSIS_FOLDER).unwrap_or_default();
     let labels: &[&str] = match inner.split_once('/') {
@@ -169,9 +141,7 @@ fn check_header(file: &SourceFile) -> Vec<FormBreach> {
         Some(("limit" | "stats" | "throughput", _)) => &METHOD_LABELS,
         _ => &[],
     };
-    let missing = labels
-        .iter()
-        .filter(|label| !header.iter().any(|line| line.contains(**label)));
+    let missing = labels.iter().filter(|label| !header.iter().any(|line| line.contains(**label)));
     missing
         .map(|label| FormBreach::new(&file.path, 1, format!("the header lacks `{label}`")))
         .collect()
@@ -181,11 +151,7 @@ fn check_header(file: &SourceFile) -> Vec<FormBreach> {
 fn check_type_names(census: &CodeCensus) -> Vec<FormBreach> {
     let mut first: BTreeMap<&str, &str> = BTreeMap::new();
     let mut breaches = Vec::new();
-    for item in census
-        .items
-        .iter()
-        .filter(|item| item.kind == ItemKind::Type)
-    {
+    for item in census.items.iter().filter(|item| item.kind == ItemKind::Type) {
         if PARTICIPLES.contains(&item.name.as_str()) {
             let text = format!("`{}` is a bare participle", item.name);
             breaches.push(FormBreach::new(&item.path, item.line, text));
@@ -201,11 +167,7 @@ fn check_type_names(census: &CodeCensus) -> Vec<FormBreach> {
 /// Checks texts for people against the words to avoid.
 fn check_texts(census: &CodeCensus) -> Vec<FormBreach> {
     let mut breaches = Vec::new();
-    for literal in census
-        .texts
-        .iter()
-        .filter(|it| it.path.starts_with("crates/"))
-    {
+    for literal in census.texts.iter().filter(|it| it.path.starts_with("crates/")) {
         let words: Vec<&str> = literal.text.split(|c: char| !c.is_alphabetic()).collect();
         let text = format!(" {} ", words.join(" ").to_lowercase());
         for (avoided, instead) in AVOIDED_WORDS {
@@ -220,18 +182,12 @@ fn check_texts(census: &CodeCensus) -> Vec<FormBreach> {
 
 /// Checks that the name of an integer in a report gives its unit.
 fn check_report_integers(census: &CodeCensus) -> Vec<FormBreach> {
-    let fields = census
-        .fields
-        .iter()
-        .filter(|it| it.path.starts_with(REPORT_FOLDER));
+    let fields = census.fields.iter().filter(|it| it.path.starts_with(REPORT_FOLDER));
     let unnamed = fields.filter(|field| {
         let integer = ["u64", "u32", "u16", "u8", "i64", "i32"];
         integer.iter().any(|it| field.type_text.contains(it))
             && !field.type_text.contains("Map <")
-            && !field
-                .name
-                .split('_')
-                .any(|part| UNITS.split(' ').any(|unit| unit == part))
+            && !field.name.split('_').any(|part| UNITS.split(' ').any(|unit| unit == part))
             && !UNIT_IN_PARENT.contains(&field.owner.as_str())
     });
     unnamed
@@ -247,10 +203,7 @@ mod tests {
     use super::*;
 
     fn file(path: &str, text: &str) -> SourceFile {
-        SourceFile {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        }
+        SourceFile { path: path.to_owned(), text: text.to_owned() }
     }
 
     fn breaches(path: &str, text: &str) -> Vec<String> {
@@ -268,11 +221,7 @@ mod tests {
         let probe = "crates/longhaul-probe/src/pump.rs";
         for (path, text, expected) in [
             (probe, "fn f() {}", "pump.rs:1: no `//!` comment"),
-            (
-                probe,
-                "//! Q.\nstruct Seen;",
-                "pump.rs:2: `Seen` is a bare participle",
-            ),
+            (probe, "//! Q.\nstruct Seen;", "pump.rs:2: `Seen` is a bare participle"),
             (
                 probe,
                 "//! Q.\nfn f() { print!(\"a stranger\"); }",
@@ -283,11 +232,7 @@ mod tests {
                 "//! Q.\nmod a { struct FirstRow; }\nmod b { struct FirstRow; }",
                 "pump.rs:3: `FirstRow` is the name of a type",
             ),
-            (
-                "crates/longhaul-probe/src/utils.rs",
-                "//! Q.",
-                "`utils` does not say",
-            ),
+            ("crates/longhaul-probe/src/utils.rs", "//! Q.", "`utils` does not say"),
             (
                 "crates/longhaul-analysis/src/stats/mean.rs",
                 "//! Q.\n//! Source: s\n//! Error: e. Wrong when: w",
@@ -312,9 +257,6 @@ mod tests {
 
     #[test]
     fn a_test_file_needs_no_header() {
-        assert_eq!(
-            breaches("crates/longhaul-lab/tests/truth.rs", "fn f() {}"),
-            [""; 0]
-        );
+        assert_eq!(breaches("crates/longhaul-lab/tests/truth.rs", "fn f() {}"), [""; 0]);
     }
 }

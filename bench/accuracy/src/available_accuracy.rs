@@ -31,11 +31,8 @@ const LINE_RATIOS: [f64; 3] = [2.5, 10.0, 100.0];
 /// The maximum line rate of a simulated sender, unless the link is faster than 10 Gbit/s.
 const MAX_LINE_BPS: f64 = 25e9;
 const BATCHING_S: [f64; 3] = [0.0, 50e-6, 125e-6];
-const TRAFFIC: [TrafficPattern; 3] = [
-    TrafficPattern::Poisson,
-    TrafficPattern::Bursty,
-    TrafficPattern::HeavyTailed,
-];
+const TRAFFIC: [TrafficPattern; 3] =
+    [TrafficPattern::Poisson, TrafficPattern::Bursty, TrafficPattern::HeavyTailed];
 
 /// Collects the errors of one row.
 #[derive(Default)]
@@ -49,8 +46,7 @@ struct ErrorTally {
 impl ErrorTally {
     fn add(&mut self, value: Option<u64>, interval: Option<[u64; 2]>, truth: f64, unit: f64) {
         self.cases += 1;
-        self.errors
-            .extend(value.map(|bps| (bps as f64 - truth).abs() / unit));
+        self.errors.extend(value.map(|bps| (bps as f64 - truth).abs() / unit));
         if let Some([low, high]) = interval {
             self.intervals += 1;
             self.held += usize::from((low as f64..=high as f64).contains(&truth));
@@ -142,9 +138,7 @@ pub fn run_probe_schedule(path: &mut SimulatedPath, plan: &AvailablePlan) -> Dir
         course.record(&sent);
         trains.extend(sent);
     }
-    let bytes = trains
-        .iter()
-        .map(|t| t.sent_ns.len() as u64 * u64::from(t.packet_bytes));
+    let bytes = trains.iter().map(|t| t.sent_ns.len() as u64 * u64::from(t.packet_bytes));
     DirectionProbing {
         probe_bytes: bytes.sum(),
         duration_us: (path.seconds() * 1e6) as u64,
@@ -180,18 +174,8 @@ fn tally_direction(
     let truth = path.capacity_bps();
     let found = simulate_direction(&mut path, &build_available_plan(mode, 11));
     let free = path.truth_bps();
-    available.add(
-        found.available_bps,
-        found.available_interval_bps,
-        free,
-        truth,
-    );
-    capacity.add(
-        found.capacity_bps,
-        found.capacity_interval_bps,
-        truth,
-        truth,
-    );
+    available.add(found.available_bps, found.available_interval_bps, free, truth);
+    capacity.add(found.capacity_bps, found.capacity_interval_bps, truth, truth);
 }
 
 fn tally_rival_formulas(
@@ -250,11 +234,7 @@ fn evaluate_several_hops(seed: u64, cases: usize) -> Vec<AccuracyRow> {
             "available, tight hop last",
             "several hops told, tight hop last",
         ),
-        (
-            &[(100e6, 0.5)],
-            "available, one loaded hop",
-            "several hops told, one loaded hop",
-        ),
+        (&[(100e6, 0.5)], "available, one loaded hop", "several hops told, one loaded hop"),
     ];
     let mut found = Vec::new();
     for (hops, name, told_name) in paths {
@@ -265,12 +245,7 @@ fn evaluate_several_hops(seed: u64, cases: usize) -> Vec<AccuracyRow> {
             let estimate =
                 simulate_direction(&mut path, &build_available_plan(AvailableMode::Quick, 11));
             let (truth, capacity) = (path.truth_bps(), path.capacity_bps());
-            available.add(
-                estimate.available_bps,
-                estimate.available_interval_bps,
-                truth,
-                capacity,
-            );
+            available.add(estimate.available_bps, estimate.available_interval_bps, truth, capacity);
             let flagged = estimate.flags.iter().any(|f| f == "multi_hop");
             told.add(flagged.then_some(0), None, 0.0, 1.0);
         }
@@ -282,12 +257,7 @@ fn evaluate_several_hops(seed: u64, cases: usize) -> Vec<AccuracyRow> {
 
 fn build_multi_hop_path(hops: HopLoads, traffic: TrafficPattern, seed: u64) -> SimulatedPath {
     let links = hops.iter().zip(1u64..).map(|((capacity_bps, load), i)| {
-        SimulatedLink::new(
-            *capacity_bps,
-            *load,
-            traffic,
-            seed.wrapping_mul(31) ^ (i << 40),
-        )
+        SimulatedLink::new(*capacity_bps, *load, traffic, seed.wrapping_mul(31) ^ (i << 40))
     });
     SimulatedPath::new(1e9, links.collect(), 0.0, seed)
 }
@@ -325,12 +295,7 @@ pub fn draw_middle_bucket(rng: &mut SplitMix64, drops: bool) -> (SimulatedPath, 
         SimulatedBucket::new(rate, bytes, drops).with_queue(rng.between(0.05, 0.2) * rate / 8.0);
     let links = vec![
         SimulatedLink::new(1.8 * narrow, 0.0, TrafficPattern::Poisson, seed).with_bucket(tokens),
-        SimulatedLink::new(
-            narrow,
-            rng.between(0.0, 0.2),
-            TrafficPattern::Poisson,
-            seed + 1,
-        ),
+        SimulatedLink::new(narrow, rng.between(0.0, 0.2), TrafficPattern::Poisson, seed + 1),
     ];
     (SimulatedPath::new(1e9, links, 0.0, seed), rate, bytes)
 }
@@ -345,10 +310,7 @@ fn evaluate_buckets(seed: u64, cases: usize) -> Vec<AccuracyRow> {
         .bucket;
         tally_bucket_errors(found.as_ref(), 59.3e6, 4800.0, &mut rate, &mut burst);
     }
-    let mut rows = vec![
-        rate.row("bucket of 4.8 kB, rate"),
-        burst.row("bucket of 4.8 kB, burst"),
-    ];
+    let mut rows = vec![rate.row("bucket of 4.8 kB, rate"), burst.row("bucket of 4.8 kB, burst")];
     for (draw, drops, [rate_name, burst_name]) in SHAPER_CASES {
         let (mut rate, mut burst) = (ErrorTally::default(), ErrorTally::default());
         let mut rng = SplitMix64::new(seed);
@@ -366,32 +328,10 @@ fn evaluate_buckets(seed: u64, cases: usize) -> Vec<AccuracyRow> {
 type DrawBucketPath = fn(&mut SplitMix64, bool) -> (SimulatedPath, f64, f64);
 
 const SHAPER_CASES: [(DrawBucketPath, bool, [&str; 2]); 4] = [
-    (
-        draw_middle_bucket,
-        false,
-        [
-            "shaper of milliseconds, rate",
-            "shaper of milliseconds, burst",
-        ],
-    ),
-    (
-        draw_middle_bucket,
-        true,
-        [
-            "policer of milliseconds, rate",
-            "policer of milliseconds, burst",
-        ],
-    ),
-    (
-        draw_large_bucket,
-        false,
-        ["shaper of seconds, rate", "shaper of seconds, burst"],
-    ),
-    (
-        draw_large_bucket,
-        true,
-        ["policer of seconds, rate", "policer of seconds, burst"],
-    ),
+    (draw_middle_bucket, false, ["shaper of milliseconds, rate", "shaper of milliseconds, burst"]),
+    (draw_middle_bucket, true, ["policer of milliseconds, rate", "policer of milliseconds, burst"]),
+    (draw_large_bucket, false, ["shaper of seconds, rate", "shaper of seconds, burst"]),
+    (draw_large_bucket, true, ["policer of seconds, rate", "policer of seconds, burst"]),
 ];
 
 /// The plan of `available --shaper`.
@@ -410,14 +350,10 @@ fn tally_bucket_errors(
     rate: &mut ErrorTally,
     burst: &mut ErrorTally,
 ) {
-    let (bps, interval) = (
-        found.map(|b| b.sustained_bps),
-        found.and_then(|b| b.sustained_interval_bps),
-    );
+    let (bps, interval) =
+        (found.map(|b| b.sustained_bps), found.and_then(|b| b.sustained_interval_bps));
     rate.add(bps, interval, rate_bps, rate_bps);
-    let (size, interval) = (
-        found.map(|b| b.burst_bytes),
-        found.and_then(|b| b.burst_interval_bytes),
-    );
+    let (size, interval) =
+        (found.map(|b| b.burst_bytes), found.and_then(|b| b.burst_interval_bytes));
     burst.add(size, interval, bytes, bytes);
 }

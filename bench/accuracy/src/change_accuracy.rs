@@ -22,11 +22,7 @@ pub fn evaluate_changes(seed: u64) -> Vec<AccuracyRow> {
         evaluate_change_size("change of level, white noise", &mut rng(1), 0.0),
         evaluate_change_size("change of level, correlation 0.5", &mut rng(2), 0.5),
         evaluate_false_alarms("change of level, none there", &mut rng(3), 0.0),
-        evaluate_false_alarms(
-            "change of level, none there, correlation 0.5",
-            &mut rng(4),
-            0.5,
-        ),
+        evaluate_false_alarms("change of level, none there, correlation 0.5", &mut rng(4), 0.5),
         evaluate_detection_power(&mut rng(5)),
         evaluate_direction_ratio(&mut rng(6)),
     ]
@@ -92,9 +88,7 @@ fn evaluate_false_alarms(
 ) -> AccuracyRow {
     let said = (0..CASES).filter(|_| {
         let found = draw_change(rng, 1.0, correlation);
-        found
-            .and_then(|f| f.p)
-            .is_some_and(|p| p < sample_change::LEVEL)
+        found.and_then(|f| f.p).is_some_and(|p| p < sample_change::LEVEL)
     });
     summarize_errors(method, said.map(|_| 1.0).collect())
 }

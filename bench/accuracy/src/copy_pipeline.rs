@@ -157,8 +157,5 @@ pub(super) fn evaluate_slow_stage(seed: u64) -> AccuracyRow {
         let (pipeline, share) = CopyPipeline::draw(&mut SplitMix64::new(seed ^ (case as u64) << 8));
         errors.extend(split_copy_time(&pipeline.run(300)).map(|split| (1.0 - share(&split)).abs()));
     }
-    AccuracyRow {
-        cases: CASES,
-        ..summarize_errors("copy, share of its slow stage", errors)
-    }
+    AccuracyRow { cases: CASES, ..summarize_errors("copy, share of its slow stage", errors) }
 }

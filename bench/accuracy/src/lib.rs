@@ -54,11 +54,7 @@ pub struct AccuracyRow {
 /// Evaluates all estimators except those of available bandwidth and tuning, in a fixed order.
 pub fn evaluate_estimators(seed: u64) -> Vec<AccuracyRow> {
     let mut rows = vec![
-        evaluate_steady_goodput(
-            "steady goodput, white noise",
-            &mut SplitMix64::new(seed),
-            0.0,
-        ),
+        evaluate_steady_goodput("steady goodput, white noise", &mut SplitMix64::new(seed), 0.0),
         evaluate_steady_goodput(
             "steady goodput, correlation 0.5",
             &mut SplitMix64::new(seed ^ 1),
@@ -103,15 +99,10 @@ fn evaluate_policers(
     for _ in 0..TRANSFERS {
         let case = draw(rng);
         let found = read_run(&plan, &case.observation).policer;
-        errors.extend(found.map(|p| {
-            case.rate_bps
-                .map_or(1.0, |bps| (p.rate_bps / bps - 1.0).abs())
-        }));
+        errors
+            .extend(found.map(|p| case.rate_bps.map_or(1.0, |bps| (p.rate_bps / bps - 1.0).abs())));
     }
-    AccuracyRow {
-        cases: TRANSFERS,
-        ..summarize_errors(method, errors)
-    }
+    AccuracyRow { cases: TRANSFERS, ..summarize_errors(method, errors) }
 }
 
 /// The error of the goodput and the coverage of its interval; ramps of 0 to 15 samples, some dips.
@@ -225,20 +216,14 @@ mod tests {
     #[test]
     fn the_end_of_the_ramp_is_found_to_two_samples() {
         let row = find("ramp end (samples)");
-        assert!(
-            row.median_error_ratio <= 1.0 && row.p90_error_ratio <= 3.0,
-            "{row:?}"
-        );
+        assert!(row.median_error_ratio <= 1.0 && row.p90_error_ratio <= 3.0, "{row:?}");
     }
 
     #[test]
     fn shapers_are_found_with_their_numbers_and_only_where_they_are() {
         let burst = find("shaper burst");
         assert!(burst.answered * 100 >= burst.cases * 95, "{burst:?}");
-        assert!(
-            burst.median_error_ratio < 0.04 && burst.p90_error_ratio < 0.12,
-            "{burst:?}"
-        );
+        assert!(burst.median_error_ratio < 0.04 && burst.p90_error_ratio < 0.12, "{burst:?}");
         assert!(find("shaper sustained").p90_error_ratio < 0.03);
         assert!(find("shaper, none there").answered <= 2);
     }
@@ -249,29 +234,20 @@ mod tests {
         assert!(found.answered * 100 >= found.cases * 90, "{found:?}");
         assert!(found.median_error_ratio < 0.15, "{found:?}");
         let false_ones = find("policer, random loss instead");
-        assert!(
-            false_ones.answered * 100 <= false_ones.cases * 2,
-            "{false_ones:?}"
-        );
+        assert!(false_ones.answered * 100 <= false_ones.cases * 2, "{false_ones:?}");
     }
 
     #[test]
     fn scans_recommend_what_does_nearly_as_well_as_the_best() {
         let row = find("scan, regret of the recommended");
         assert_eq!(row.answered, row.cases, "{row:?}");
-        assert!(
-            row.median_error_ratio < 0.05 && row.p90_error_ratio < 0.12,
-            "{row:?}"
-        );
+        assert!(row.median_error_ratio < 0.05 && row.p90_error_ratio < 0.12, "{row:?}");
     }
 
     #[test]
     fn scans_are_cut_where_the_path_changed_and_only_there() {
         let false_cuts = find("scan, steady path cut (5-10 % noise)");
-        assert!(
-            false_cuts.answered * 100 <= false_cuts.cases * 2,
-            "{false_cuts:?}"
-        );
+        assert!(false_cuts.answered * 100 <= false_cuts.cases * 2, "{false_cuts:?}");
         let found = find("scan, step of 30 % (5-10 % noise)");
         assert!(found.answered * 100 >= found.cases * 90, "{found:?}");
         assert!(found.median_error_ratio < 0.1, "{found:?}");

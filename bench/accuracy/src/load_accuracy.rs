@@ -59,11 +59,7 @@ fn draw_load_case(rng: &mut SplitMix64) -> LoadCase {
         let (there, back) = (base_ns / 2.0 + wait + late(), base_ns / 2.0 + late());
         let clock = 7e8 + drift * at_us as f64 * 1e3;
         LoadProbe {
-            echo: ProbeEcho {
-                at_us,
-                rtt_ns: Some((there + back) as u64),
-                ttl: None,
-            },
+            echo: ProbeEcho { at_us, rtt_ns: Some((there + back) as u64), ttl: None },
             forward_ns: Some((there + clock) as i64),
             reverse_ns: Some((back - clock) as i64),
         }
@@ -95,14 +91,7 @@ fn draw_load_case(rng: &mut SplitMix64) -> LoadCase {
 }
 
 fn build_phase(from_us: u64, until_us: u64, step: Option<u32>) -> LoadPhase {
-    LoadPhase {
-        from_us,
-        until_us,
-        step,
-        load: None,
-        competitor: None,
-        error: None,
-    }
+    LoadPhase { from_us, until_us, step, load: None, competitor: None, error: None }
 }
 
 fn build_load_plan() -> LoadPlan {
@@ -135,12 +124,7 @@ fn build_load_flow(from_us: u64, until_us: u64, capacity_bps: f64) -> LoadFlow {
         bytes: bytes(until_us),
         elapsed_us: until_us - from_us,
         limited_by: Limiter::PathCapacity,
-        series: (0..=100)
-            .map(|i| LoadPoint {
-                at_us: at(i),
-                bytes: bytes(at(i)),
-            })
-            .collect(),
+        series: (0..=100).map(|i| LoadPoint { at_us: at(i), bytes: bytes(at(i)) }).collect(),
         retransmits: None,
         mss_bytes: Some(1448),
     }
@@ -160,10 +144,7 @@ pub fn evaluate_load(seed: u64) -> Vec<AccuracyRow> {
         let off = |value: Option<u64>, truth: f64| value.map(|v| (v as f64 / truth - 1.0).abs());
         rises.extend(off(result.rise_ns, case.middle_ns));
         delays.extend(off(result.queue_delay_ns, case.full_ns));
-        sizes.extend(off(
-            result.queue_bytes,
-            case.full_ns / 8e9 * case.capacity_bps,
-        ));
+        sizes.extend(off(result.queue_bytes, case.full_ns / 8e9 * case.capacity_bps));
         recoveries.extend(off(result.recovery_us, case.drains_us));
         if result.grew.as_deref() != Some("forward") {
             wrong.push(1.0);
@@ -173,10 +154,7 @@ pub fn evaluate_load(seed: u64) -> Vec<AccuracyRow> {
             held += usize::from((low as f64..=high as f64).contains(&case.middle_ns));
         }
     }
-    let of = |method, errors| AccuracyRow {
-        cases: CASES,
-        ..summarize_errors(method, errors)
-    };
+    let of = |method, errors| AccuracyRow { cases: CASES, ..summarize_errors(method, errors) };
     vec![
         AccuracyRow {
             coverage_ratio: Some(held as f64 / f64::from(intervals.max(1))),

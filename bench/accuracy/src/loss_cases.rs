@@ -33,10 +33,7 @@ impl LossCase {
             tokens -= passed;
             passed
         });
-        LossCase {
-            observation,
-            rate_bps: Some(rate_bps),
-        }
+        LossCase { observation, rate_bps: Some(rate_bps) }
     }
 
     /// Draws a loss of 0.05 to 2 %, with the same RTTs.
@@ -45,15 +42,10 @@ impl LossCase {
         let rtt_s = rng.between(0.01, 0.1);
         let observation = simulate_transfer(rtt_s, |sent, _| {
             let segments = (sent / MSS).ceil() as usize;
-            let lost = (0..segments)
-                .filter(|_| rng.between(0.0, 1.0) < loss)
-                .count();
+            let lost = (0..segments).filter(|_| rng.between(0.0, 1.0) < loss).count();
             (sent - lost as f64 * MSS).max(0.0)
         });
-        LossCase {
-            observation,
-            rate_bps: None,
-        }
+        LossCase { observation, rate_bps: None }
     }
 }
 
@@ -75,11 +67,7 @@ fn simulate_transfer(rtt_s: f64, mut passes: impl FnMut(f64, f64) -> f64) -> Thr
             cwnd = (cwnd * DROP).max(2.0 * MSS);
             threshold = cwnd;
         } else if dropped < 1.0 {
-            cwnd = if cwnd < threshold {
-                (cwnd * 2.0).min(threshold)
-            } else {
-                cwnd + MSS
-            };
+            cwnd = if cwnd < threshold { (cwnd * 2.0).min(threshold) } else { cwnd + MSS };
         }
         if now_s >= due_s {
             samples.push(build_sample(rtt_s, [now_s, bytes, cwnd, sent, lost]));
@@ -130,15 +118,8 @@ fn build_observation(
         clock_error_us: None,
         same_host: false,
         same_boot: None,
-        streams: vec![ObservedStream {
-            index: 0,
-            sender: end.clone(),
-            receiver: end,
-        }],
-        ends: BothEnds {
-            sender: EndObservation::default(),
-            receiver: EndObservation::default(),
-        },
+        streams: vec![ObservedStream { index: 0, sender: end.clone(), receiver: end }],
+        ends: BothEnds { sender: EndObservation::default(), receiver: EndObservation::default() },
         reverse: None,
     }
 }

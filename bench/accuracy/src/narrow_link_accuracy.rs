@@ -48,11 +48,7 @@ pub fn evaluate_narrow_link(seed: u64) -> Vec<AccuracyRow> {
     };
     vec![
         build_counted_row("narrow link, right or in the span", placed.len(), width),
-        build_counted_row(
-            "narrow link, a wrong one named",
-            placed.len(),
-            wrong.map(|_| 1.0),
-        ),
+        build_counted_row("narrow link, a wrong one named", placed.len(), wrong.map(|_| 1.0)),
         count_expected_verdicts(
             "narrow link, a policer: no queue",
             &mut rng,
@@ -72,10 +68,7 @@ fn build_counted_row(
     cases: usize,
     errors: impl Iterator<Item = f64>,
 ) -> AccuracyRow {
-    AccuracyRow {
-        cases,
-        ..summarize_errors(method, errors.collect())
-    }
+    AccuracyRow { cases, ..summarize_errors(method, errors.collect()) }
 }
 
 /// Counts the cases with the expected verdict as answered, without an error.
@@ -95,14 +88,9 @@ fn has_verdict(rng: &mut SplitMix64, queue: QueueLocation, verdict: &str) -> boo
 
 fn locate_narrow_link(rng: &mut SplitMix64, case: &HopCase) -> Option<NarrowLink> {
     let observation = case.observation(rng.below(usize::MAX) as u64);
-    conclude_path(
-        &PathPlan::without_probes(ProbeProtocol::Udp),
-        &observation,
-        &[],
-        None,
-    )
-    .analysis
-    .narrow_link
+    conclude_path(&PathPlan::without_probes(ProbeProtocol::Udp), &observation, &[], None)
+        .analysis
+        .narrow_link
 }
 
 fn classify_answer(rng: &mut SplitMix64, queue: QueueLocation) -> NarrowLinkAnswer {
@@ -116,11 +104,7 @@ fn classify_answer(rng: &mut SplitMix64, queue: QueueLocation) -> NarrowLinkAnsw
     if after <= low && high <= before {
         return NarrowLinkAnswer::Right(f64::from(before - after - 1) / f64::from(case.hops));
     }
-    if before - after == 1 {
-        NarrowLinkAnswer::WrongLink
-    } else {
-        NarrowLinkAnswer::WrongSpan
-    }
+    if before - after == 1 { NarrowLinkAnswer::WrongLink } else { NarrowLinkAnswer::WrongSpan }
 }
 
 #[cfg(test)]

@@ -28,9 +28,7 @@ struct SimulatorCell {
 pub fn evaluate_prediction() -> [AccuracyRow; 2] {
     let references = load_simulator_cells();
     let row = |method, of: fn(&PredictionCell) -> f64| {
-        let errors = references
-            .iter()
-            .map(|r| (of(&r.predicted) / r.goodput_bps - 1.0).abs());
+        let errors = references.iter().map(|r| (of(&r.predicted) / r.goodput_bps - 1.0).abs());
         let errors = sort_finite(errors);
         AccuracyRow {
             method,
@@ -42,9 +40,7 @@ pub fn evaluate_prediction() -> [AccuracyRow; 2] {
         }
     };
     [
-        row("prediction, round model against ns-3", |c| {
-            c.goodput_bps as f64
-        }),
+        row("prediction, round model against ns-3", |c| c.goodput_bps as f64),
         row("prediction, least bound against ns-3", |c| {
             c.bounds.first().map_or(0.0, |b| b.rate_bps as f64)
         }),
@@ -80,9 +76,7 @@ fn parse_simulator_cell(line: &'static str) -> Option<SimulatorCell> {
         #[cfg(test)]
         name: fields[0],
         goodput_bps: whole(10)? as f64,
-        predicted: predict_goodput(&plan, &PredictionObservation::default())
-            .cells
-            .pop()?,
+        predicted: predict_goodput(&plan, &PredictionObservation::default()).cells.pop()?,
     })
 }
 
@@ -106,9 +100,6 @@ mod tests {
         let [round, bound] = evaluate_prediction();
         assert!(round.median_error_ratio <= 0.04, "{round:?}");
         assert!(round.p90_error_ratio <= 0.12, "{round:?}");
-        assert!(
-            bound.median_error_ratio >= round.median_error_ratio,
-            "{bound:?}"
-        );
+        assert!(bound.median_error_ratio >= round.median_error_ratio, "{bound:?}");
     }
 }

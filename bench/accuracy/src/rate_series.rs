@@ -31,11 +31,7 @@ impl RateCase {
             rates_bps[at] *= 1.0 - depth;
             truth_bps -= level * depth / (count - ramp_samples) as f64;
         }
-        RateCase {
-            rates_bps,
-            truth_bps,
-            ramp_samples,
-        }
+        RateCase { rates_bps, truth_bps, ramp_samples }
     }
 }
 
@@ -67,20 +63,12 @@ impl BucketCase {
         let knee_s = rng.between(0.6, 5.0);
         let scatter = rng.between(0.01, 0.06);
         let burst_bytes = (peak_bps - sustained_bps) * knee_s / 8.0;
-        let rates = draw_noise(rng, 100, 0.0)
-            .into_iter()
-            .zip(0u32..)
-            .map(|(deviation, i)| {
-                // The sample in which the bucket runs dry is part peak, part sustained.
-                let part = (knee_s / 0.1 - f64::from(i)).clamp(0.0, 1.0);
-                let rate = peak_bps * part + sustained_bps * (1.0 - part);
-                rate * (1.0 + scatter * deviation)
-            });
-        BucketCase {
-            rates_bps: rates.collect(),
-            peak_bps,
-            sustained_bps,
-            burst_bytes,
-        }
+        let rates = draw_noise(rng, 100, 0.0).into_iter().zip(0u32..).map(|(deviation, i)| {
+            // The sample in which the bucket runs dry is part peak, part sustained.
+            let part = (knee_s / 0.1 - f64::from(i)).clamp(0.0, 1.0);
+            let rate = peak_bps * part + sustained_bps * (1.0 - part);
+            rate * (1.0 + scatter * deviation)
+        });
+        BucketCase { rates_bps: rates.collect(), peak_bps, sustained_bps, burst_bytes }
     }
 }

@@ -88,11 +88,7 @@ fn build_grid_plan(path: &ScanPathCase, repeats: u32, seed: u64) -> ScanPlan {
         repeats,
         seed,
         present: None,
-        budget: ScanBudget {
-            probes: 1000,
-            time_us: 3_600_000_000,
-            bytes: None,
-        },
+        budget: ScanBudget { probes: 1000, time_us: 3_600_000_000, bytes: None },
         probe: plan::ThroughputPlan::default(),
     }
 }
@@ -107,16 +103,10 @@ fn simulate_scan(
     let slots = scan::order_cells(plan);
     let change = at * slots.len() as f64;
     let cells = slots.iter().map(|slot| {
-        let level = if f64::from(slot.index) < change {
-            1.0
-        } else {
-            level
-        };
+        let level = if f64::from(slot.index) < change { 1.0 } else { level };
         path.probe(slot, level, rng)
     });
-    let observation = ScanObservation {
-        cells: cells.collect(),
-    };
+    let observation = ScanObservation { cells: cells.collect() };
     scan::conclude_scan(plan, &observation, &[], "grid_done").analysis
 }
 
@@ -160,21 +150,13 @@ fn evaluate_recommendation(rng: &mut SplitMix64) -> AccuracyRow {
         let path = ScanPathCase::draw(rng);
         let plan = build_grid_plan(&path, 3, seed as u64);
         let found = simulate_scan(&path, &plan, (1.0, 1.0), rng);
-        let chosen: Option<&shape::SettingChoice> = found
-            .directions
-            .first()
-            .and_then(|d| d.recommended.as_ref());
+        let chosen: Option<&shape::SettingChoice> =
+            found.directions.first().and_then(|d| d.recommended.as_ref());
         let truths = scan::order_cells(&plan);
-        let best = truths
-            .iter()
-            .map(|s| path.truth_bps(&s.setting))
-            .fold(0.0, f64::max);
+        let best = truths.iter().map(|s| path.truth_bps(&s.setting)).fold(0.0, f64::max);
         errors.extend(chosen.map(|c| 1.0 - path.truth_bps(&c.setting) / best));
     }
-    AccuracyRow {
-        cases: SCANS,
-        ..summarize_errors("scan, regret of the recommended", errors)
-    }
+    AccuracyRow { cases: SCANS, ..summarize_errors("scan, regret of the recommended", errors) }
 }
 
 /// Answered: scans with a reported change. The error is that of its position, as a share of the
@@ -190,8 +172,5 @@ fn evaluate_scan_steps(method: &'static str, rng: &mut SplitMix64, level: f64) -
         let place = found.regimes.get(1).map(|r| f64::from(r.first_cell) / all);
         errors.extend(place.map(|place| (place - at).abs()));
     }
-    AccuracyRow {
-        cases: SCANS,
-        ..summarize_errors(method, errors)
-    }
+    AccuracyRow { cases: SCANS, ..summarize_errors(method, errors) }
 }

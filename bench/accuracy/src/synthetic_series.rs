@@ -40,12 +40,7 @@ pub const CADENCES: [SeriesCadence; 3] = [
         days: 60,
         tolerance: 6,
     },
-    SeriesCadence {
-        title: "every 10 min, 7 d",
-        spacing_us: 600_000_000,
-        days: 7,
-        tolerance: 18,
-    },
+    SeriesCadence { title: "every 10 min, 7 d", spacing_us: 600_000_000, days: 7, tolerance: 18 },
 ];
 
 /// A series and the times at which its level changes.
@@ -80,9 +75,7 @@ impl SeriesParameters {
 /// Returns `count` series of one cadence; a quarter of them has no step.
 pub fn draw_series_set(cadence: &SeriesCadence, count: usize, seed: u64) -> Vec<SyntheticSeries> {
     let mut rng = SplitMix64::new(seed ^ cadence.spacing_us as u64);
-    (0..count)
-        .map(|i| draw_series(cadence, i % 4, &mut rng))
-        .collect()
+    (0..count).map(|i| draw_series(cadence, i % 4, &mut rng)).collect()
 }
 
 fn draw_series(cadence: &SeriesCadence, steps: usize, rng: &mut SplitMix64) -> SyntheticSeries {
@@ -108,10 +101,7 @@ fn draw_series(cadence: &SeriesCadence, steps: usize, rng: &mut SplitMix64) -> S
         }
     }
     let time = |i: &usize| BEGIN_US + *i as i64 * cadence.spacing_us;
-    SyntheticSeries {
-        points,
-        changes_us: places.iter().map(time).collect(),
-    }
+    SyntheticSeries { points, changes_us: places.iter().map(time).collect() }
 }
 
 /// Draws positions an eighth of the series or more apart from each other and from the ends.
@@ -127,11 +117,7 @@ fn draw_step_positions(count: usize, steps: usize, rng: &mut SplitMix64) -> Vec<
 /// Draws a step down by 15 to 60 %, or up by the inverse; the level stays near that at the start.
 fn draw_step_ratio(factor: f64, rng: &mut SplitMix64) -> f64 {
     let ratio = rng.between(0.4, 0.85);
-    let down = if factor < 0.3 {
-        false
-    } else {
-        factor > 3.0 || rng.below(2) == 0
-    };
+    let down = if factor < 0.3 { false } else { factor > 3.0 || rng.below(2) == 0 };
     if down { ratio } else { 1.0 / ratio }
 }
 
@@ -140,11 +126,7 @@ fn daily_load(at_us: i64) -> f64 {
     let weekday = (at_us.div_euclid(DAY_US) + 3).rem_euclid(7) < 5;
     let hour = at_us.rem_euclid(DAY_US) as f64 / HOUR_US;
     let away = (hour - 15.0).abs() / 6.0;
-    if weekday && away < 1.0 {
-        (std::f64::consts::FRAC_PI_2 * away).cos()
-    } else {
-        0.0
-    }
+    if weekday && away < 1.0 { (std::f64::consts::FRAC_PI_2 * away).cos() } else { 0.0 }
 }
 
 #[cfg(test)]

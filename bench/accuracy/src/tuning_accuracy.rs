@@ -93,17 +93,13 @@ fn evaluate_strategy(strategy: &'static str, seed: u64, run: SearchStrategy) -> 
 fn run_guided_search(path: &TuningPath, noise: &mut SplitMix64) -> (TransferSetting, u32) {
     let mut search = SettingSearch::new(&build_unrestricted_plan(), SearchStart::default());
     let mut probes = 0;
-    while let SearchStep::Probe(probe) = search.next(SearchSpent {
-        probes,
-        ..SearchSpent::default()
-    }) {
+    while let SearchStep::Probe(probe) =
+        search.next(SearchSpent { probes, ..SearchSpent::default() })
+    {
         search.record(path.probe(noise, &probe.setting));
         probes += 1;
     }
-    (
-        recommend_setting(search.trials()).unwrap_or_default(),
-        probes,
-    )
+    (recommend_setting(search.trials()).unwrap_or_default(), probes)
 }
 
 /// Returns the setting that the scan report would recommend.
@@ -133,9 +129,7 @@ fn recommend_setting(trials: &[ProbeTrial]) -> Option<TransferSetting> {
         granted_receive_bytes: trial.granted_receive_bytes,
         congestion_control: trial.congestion_control.clone(),
     });
-    let observation = ScanObservation {
-        cells: cells.collect(),
-    };
+    let observation = ScanObservation { cells: cells.collect() };
     let conclusion = conclude_scan(&build_unrestricted_plan(), &observation, &[], "settled");
     let direction = conclusion.analysis.directions.into_iter().next()?;
     Some(direction.recommended?.setting)
@@ -173,10 +167,8 @@ fn list_grid_settings() -> impl Iterator<Item = TransferSetting> + Clone {
 }
 
 fn find_optimum_bps(path: &TuningPath) -> f64 {
-    let automatic = STREAMS.map(|streams| TransferSetting {
-        streams,
-        ..TransferSetting::default()
-    });
+    let automatic =
+        STREAMS.map(|streams| TransferSetting { streams, ..TransferSetting::default() });
     let cells = list_grid_settings().chain(automatic);
     let with_bbr = cells.clone().map(|setting| TransferSetting {
         congestion_control: Some(String::from("bbr")),

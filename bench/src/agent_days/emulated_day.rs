@@ -91,12 +91,7 @@ impl EmulatedDay {
             self.seed, self.story.name, self.seed
         );
         text += &format_hops("[[hops]]", self.sea, (rate, cross), 3);
-        text += &format_hops(
-            "[[routes.longer]]",
-            self.sea + self.sea / 4 + 4,
-            (rate, cross),
-            4,
-        );
+        text += &format_hops("[[routes.longer]]", self.sea + self.sea / 4 + 4, (rate, cross), 4);
         text += &format_hops("[[routes.slower]]", self.sea, (low, cross), 4);
         let event = self.story.event.replace("AT", &self.at_s.to_string());
         let event = event.replace("LOW", &low.to_string());
@@ -125,10 +120,7 @@ fn format_hops(head: &str, sea_ms: u64, (rate, cross): (u64, u64), between: u64)
     let mut text = String::new();
     let mut hop = |name: &str, delay: &str, rest: &str| {
         // Writing to a string cannot fail.
-        let _ = write!(
-            text,
-            "{head}\nname = \"{name}\"\ndelay = \"{delay}\"\n{rest}\n"
-        );
+        let _ = write!(text, "{head}\nname = \"{name}\"\ndelay = \"{delay}\"\n{rest}\n");
     };
     let fast = "rate = \"1 Gbit/s\"\nqueue = \"20 ms\"";
     hop("campus", "0.2 ms", fast);
@@ -154,9 +146,7 @@ fn read_now_us() -> Result<i64, String> {
 /// Returns the events of an agent's archive.
 pub fn read_events(longhaul: &Path, archive: &Path) -> Result<Vec<Value>, String> {
     let mut report = Command::new(longhaul);
-    report
-        .args(["report", "events", "--json", "--archive"])
-        .arg(archive);
+    report.args(["report", "events", "--json", "--archive"]).arg(archive);
     let text = program_runner::capture_stdout(&mut report, Duration::from_secs(30))?;
     serde_json::from_str(&text).map_err(|e| format!("the events cannot be read: {e}"))
 }
@@ -175,20 +165,13 @@ pub struct DayResult {
 
 impl DayResult {
     fn of(story: &PathStory, deed_us: i64, events: &[Value]) -> DayResult {
-        let mut lived = DayResult {
-            found: Vec::new(),
-            notified_s: None,
-            others: Vec::new(),
-        };
+        let mut lived = DayResult { found: Vec::new(), notified_s: None, others: Vec::new() };
         let mut events: Vec<&Value> = events.iter().collect();
         events.sort_by_key(|event| event["announced_at_us"].as_i64());
         for event in events {
             let after_s = |time: &Value| time.as_i64().map(|us| (us - deed_us) as f64 / 1e6);
             let quantity = event["quantity"].as_str().unwrap_or_default();
-            let times = (
-                after_s(&event["between_us"][0]),
-                after_s(&event["between_us"][1]),
-            );
+            let times = (after_s(&event["between_us"][0]), after_s(&event["between_us"][1]));
             let near = matches!(times, (Some(a), Some(b)) if b > -BEFORE_S && a < AFTER_S);
             if near && story.moves.contains(&quantity) {
                 let cause = event["causes"][0]["cause"].as_str().map(str::to_owned);
@@ -221,10 +204,7 @@ impl DayResult {
             .found
             .iter()
             .map(|(quantity, cause)| {
-                format!(
-                    "{quantity} by {}",
-                    cause.as_deref().unwrap_or("nobody knows what")
-                )
+                format!("{quantity} by {}", cause.as_deref().unwrap_or("nobody knows what"))
             })
             .collect();
         format!("{}; others: {}", found.join(", "), self.others.join(", "))
@@ -239,8 +219,7 @@ impl DayResult {
         };
         vec![
             list(|(quantity, _)| quantity),
-            self.notified_s
-                .map_or_else(String::new, |s| format!("{s:.0}")),
+            self.notified_s.map_or_else(String::new, |s| format!("{s:.0}")),
             list(|(_, cause)| cause.as_deref().unwrap_or("none")),
             if self.is_right(story) { "right" } else { "no" }.to_owned(),
             self.others.join(", "),

@@ -80,9 +80,7 @@ fn measure_append_rate(
     let mut archive = open_archive(scratch, name)?;
     let begin = Instant::now();
     for batch in runs.chunks(batch) {
-        archive
-            .append_runs(batch)
-            .map_err(|e| format_store_error(&e))?;
+        archive.append_runs(batch).map_err(|e| format_store_error(&e))?;
     }
     let rate = runs.len() as f64 / begin.elapsed().as_secs_f64();
     drop(archive);
@@ -93,11 +91,7 @@ fn measure_append_rate(
 
 fn generate_runs(case: &AppendCase) -> Result<Vec<IncomingRun>, String> {
     let pairs = list_mesh_pairs();
-    let at_once = if case.backlog {
-        &pairs[..31]
-    } else {
-        &pairs[..]
-    };
+    let at_once = if case.backlog { &pairs[..31] } else { &pairs[..] };
     let text = REPORT.replace('\n', "");
     let pattern = IncomingRun::from_json(text, 0).map_err(|e| format_store_error(&e))?;
     let places = 0..case.runs;
@@ -134,12 +128,7 @@ fn fill_pattern(
     ]
     .into_iter()
     .map(|(quantity, level)| {
-        make_reading(
-            pair,
-            quantity,
-            at_us,
-            generate_noisy_value(level, place as u64),
-        )
+        make_reading(pair, quantity, at_us, generate_noisy_value(level, place as u64))
     })
     .collect();
     run

@@ -23,11 +23,7 @@ const QUERIES: [ArchiveQuery; 7] = [
     ArchiveQuery {
         name: "grid of 992 pairs",
         gate_ms: Some(5.0),
-        ask: |archive, _| {
-            archive
-                .grid(PathQuantity::RttFloor)
-                .map(|cells| cells.len())
-        },
+        ask: |archive, _| archive.grid(PathQuantity::RttFloor).map(|cells| cells.len()),
     },
     ArchiveQuery {
         name: "a year of one pair, by hours, values",
@@ -48,17 +44,8 @@ const QUERIES: [ArchiveQuery; 7] = [
         name: "a week of one pair, by minutes, in 1000 buckets",
         gate_ms: None,
         ask: |archive, _| {
-            let range = TimeRange {
-                end_us: BEGIN_US + 168 * HOUR_US,
-                ..YEAR
-            };
-            count_values(
-                archive,
-                &list_mesh_pairs()[0],
-                PathQuantity::Hops,
-                range,
-                1000,
-            )
+            let range = TimeRange { end_us: BEGIN_US + 168 * HOUR_US, ..YEAR };
+            count_values(archive, &list_mesh_pairs()[0], PathQuantity::Hops, range, 1000)
         },
     },
     ArchiveQuery {
@@ -69,11 +56,7 @@ const QUERIES: [ArchiveQuery; 7] = [
     ArchiveQuery {
         name: "grid of 992 pairs, values removed",
         gate_ms: Some(5.0),
-        ask: |archive, _| {
-            archive
-                .grid(PathQuantity::RttFloor)
-                .map(|cells| cells.len())
-        },
+        ask: |archive, _| archive.grid(PathQuantity::RttFloor).map(|cells| cells.len()),
     },
 ];
 
@@ -109,11 +92,7 @@ pub fn measure_queries(
     let begin = Instant::now();
     let values = fill_year(&mut archive).map_err(|e| format_store_error(&e))?;
     let step = |name: &str, values: u64, begin: Instant, archive: &Archive| {
-        let bytes = archive
-            .about()
-            .map_err(|e| format_store_error(&e))?
-            .bytes
-            .unwrap_or_default();
+        let bytes = archive.about().map_err(|e| format_store_error(&e))?.bytes.unwrap_or_default();
         Ok::<_, String>(vec![
             name.to_owned(),
             values.to_string(),
@@ -130,19 +109,10 @@ pub fn measure_queries(
         answers.row(time_query(&archive, question, missed)?);
     }
     let begin = Instant::now();
-    let keep = RetentionPolicy {
-        values: Duration::from_secs(30 * 86_400),
-        ..RetentionPolicy::FOR_EVER
-    };
-    let removed = archive
-        .retain(YEAR.end_us, &keep)
-        .map_err(|e| format_store_error(&e))?;
-    made.row(step(
-        "removed, all but 30 days",
-        removed.values,
-        begin,
-        &archive,
-    )?);
+    let keep =
+        RetentionPolicy { values: Duration::from_secs(30 * 86_400), ..RetentionPolicy::FOR_EVER };
+    let removed = archive.retain(YEAR.end_us, &keep).map_err(|e| format_store_error(&e))?;
+    made.row(step("removed, all but 30 days", removed.values, begin, &archive)?);
     for question in &QUERIES[AFTER_RETENTION..] {
         answers.row(time_query(&archive, question, missed)?);
     }
@@ -173,8 +143,6 @@ fn time_query(
         rows.to_string(),
         format_number(Some(middle), 2),
         format_number(quantile(&times, 0.95), 2),
-        question
-            .gate_ms
-            .map_or("–".to_owned(), |gate| format!("< {gate:.0}")),
+        question.gate_ms.map_or("–".to_owned(), |gate| format!("< {gate:.0}")),
     ])
 }

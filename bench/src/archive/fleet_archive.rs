@@ -13,11 +13,7 @@ const TABLES: [(&str, &str, &str); 3] = [
         "Results appended to ClickHouse",
         "results | batch | bytes of a report | values of a run | results/s",
     ),
-    (
-        "step",
-        "How the values came into ClickHouse and went",
-        "step | values | s | MB",
-    ),
+    ("step", "How the values came into ClickHouse and went", "step | values | s | MB"),
     (
         "question",
         "Questions to ClickHouse at ten million values",

@@ -21,10 +21,7 @@ const PAIRS_BY_MINUTE: usize = 3;
 /// The number of hours in one batch.
 const BATCH_HOURS: i64 = 24;
 
-pub const YEAR: TimeRange = TimeRange {
-    begin_us: BEGIN_US,
-    end_us: BEGIN_US + HOURS * HOUR_US,
-};
+pub const YEAR: TimeRange = TimeRange { begin_us: BEGIN_US, end_us: BEGIN_US + HOURS * HOUR_US };
 
 /// Inserts a year in time order, like an agent's results; returns the number of values.
 pub fn fill_year(archive: &mut dyn HistoryStore) -> Result<u64, StoreError> {
@@ -66,10 +63,7 @@ pub fn list_mesh_pairs() -> Vec<HostPair> {
     let host = |number: usize| format!("host{number:02}.example.net");
     let of = |from: usize| {
         let others = (0..HOSTS).filter(move |&to| to != from);
-        others.map(move |to| HostPair {
-            from: host(from),
-            to: host(to),
-        })
+        others.map(move |to| HostPair { from: host(from), to: host(to) })
     };
     (0..HOSTS).flat_map(of).collect()
 }
@@ -80,11 +74,7 @@ pub fn make_reading(
     at_us: i64,
     value: f64,
 ) -> SeriesReading {
-    SeriesReading {
-        pair: pair.clone(),
-        quantity,
-        point: SeriesPoint { at_us, value },
-    }
+    SeriesReading { pair: pair.clone(), quantity, point: SeriesPoint { at_us, value } }
 }
 
 /// Returns a value that looks measured: spread over a fifth of `level`, the same for the same

@@ -85,8 +85,7 @@ pub fn run_resumes(
         }
         reached?;
         let whose = if near_dies { "near" } else { "far" };
-        seen.kills
-            .push(format!("{whose} end at {:.0} %", part * 95.0));
+        seen.kills.push(format!("{whose} end at {:.0} %", part * 95.0));
         if far.is_none() {
             far = Some(ground.serve(&folder, &[])?);
         }
@@ -145,9 +144,7 @@ fn read_journal_bytes(folder: &Path) -> u64 {
     let journal = entries
         .map(|entry| entry.path())
         .find(|path| path.extension().is_some_and(|end| end == "journal"));
-    let length = journal
-        .and_then(|path| path.metadata().ok())
-        .map_or(0, |about| about.len());
+    let length = journal.and_then(|path| path.metadata().ok()).map_or(0, |about| about.len());
     (length.saturating_sub(32) / 48) << 20
 }
 
@@ -161,10 +158,8 @@ impl UnseededRandom {
     }
 
     fn next(&mut self) -> f64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 40) as f64 / f64::from(1 << 24)
     }
 }
@@ -173,11 +168,7 @@ impl UnseededRandom {
 pub fn tabulate_resume(longhaul: &Path, bytes: u64) -> Result<BenchOutcome, String> {
     let ground = CopyTestbed::path(longhaul, "la-geneva")?;
     let (memory, disk) = (ScratchStore::memory()?, ScratchStore::disk()?);
-    let course = ResumePlan {
-        bytes,
-        kills: 3,
-        options: RESUME_OPTIONS,
-    };
+    let course = ResumePlan { bytes, kills: 3, options: RESUME_OPTIONS };
     let seen = run_resumes(&ground, (&memory, &disk), course)?;
     let mut table = MarkdownTable::new(
         "Resume: la-geneva, tmpfs to disk, killed with SIGKILL",

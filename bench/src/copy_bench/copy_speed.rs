@@ -39,13 +39,7 @@ struct CopySpeedCase {
 }
 
 const fn make_case(name: &'static str, way: CopyNetwork, disk: bool) -> CopySpeedCase {
-    CopySpeedCase {
-        name,
-        way,
-        disk,
-        direct: false,
-        megabytes: 1000,
-    }
+    CopySpeedCase { name, way, disk, direct: false, megabytes: 1000 }
 }
 
 const CASES: &[CopySpeedCase] = &[
@@ -55,16 +49,8 @@ const CASES: &[CopySpeedCase] = &[
         direct: true,
         ..make_case("loopback, disk, --direct", CopyNetwork::Loopback, true)
     },
-    make_case(
-        "1 Gbit/s over 172 ms, tmpfs",
-        CopyNetwork::Described(GIGABIT_PATH_FILE),
-        false,
-    ),
-    make_case(
-        "1 Gbit/s over 172 ms, disk",
-        CopyNetwork::Described(GIGABIT_PATH_FILE),
-        true,
-    ),
+    make_case("1 Gbit/s over 172 ms, tmpfs", CopyNetwork::Described(GIGABIT_PATH_FILE), false),
+    make_case("1 Gbit/s over 172 ms, disk", CopyNetwork::Described(GIGABIT_PATH_FILE), true),
     CopySpeedCase {
         megabytes: 2000,
         ..make_case("la-geneva, tmpfs", CopyNetwork::Shipped("la-geneva"), false)
@@ -98,10 +84,7 @@ pub fn measure_speed(
          core s per GB: disks / network / copy | copy / what is possible on these cores | rclone",
     );
     let mut missed = Vec::new();
-    for case in CASES
-        .iter()
-        .filter(|case| case.name.contains(only) || "speed".contains(only))
-    {
+    for case in CASES.iter().filter(|case| case.name.contains(only) || "speed".contains(only)) {
         let rounds = case.measure(longhaul, megabytes.unwrap_or(case.megabytes))?;
         let (row, miss) = rounds.judge(case);
         eprintln!("| {} |", row.join(" | "));
@@ -113,11 +96,7 @@ pub fn measure_speed(
 
 impl CopySpeedCase {
     fn measure(&self, longhaul: &Path, megabytes: u64) -> Result<CopyRounds, String> {
-        let store = if self.disk {
-            ScratchStore::disk()?
-        } else {
-            ScratchStore::memory()?
-        };
+        let store = if self.disk { ScratchStore::disk()? } else { ScratchStore::memory()? };
         let ground = match self.way {
             CopyNetwork::Loopback => CopyTestbed::loopback(longhaul)?,
             CopyNetwork::Shipped(path) => CopyTestbed::path(longhaul, path)?,
@@ -181,8 +160,7 @@ impl CopyRounds {
         store.empty("there")?;
         store.forget(source)?;
         let rclone = rclone_copy::time_rclone(ground, (store, source), LIMIT)?;
-        self.rclone
-            .extend(rclone.map(|time| gigabytes * 1e9 / time.as_secs_f64()));
+        self.rclone.extend(rclone.map(|time| gigabytes * 1e9 / time.as_secs_f64()));
         store.empty("there").map(drop)
     }
 
@@ -190,10 +168,7 @@ impl CopyRounds {
         let gigabytes = |rates: &[f64]| median(rates).map(|rate| rate / 1e9);
         let (source, target) = (gigabytes(&self.source), gigabytes(&self.target));
         let (network, copy) = (gigabytes(&self.network), gigabytes(&self.copy));
-        let slowest = [source, target, network]
-            .into_iter()
-            .flatten()
-            .reduce(f64::min);
+        let slowest = [source, target, network].into_iter().flatten().reduce(f64::min);
         let beside = TurnRatio::of(&self.ratios);
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let alone = median(&self.disk_cost).zip(median(&self.network_cost));

@@ -87,8 +87,7 @@ impl CopyTestbed {
         let lines = text.lines().filter_map(|line| line.split_once(':'));
         let outer = lines.filter(|(name, _)| name.trim() != "lo");
         let sent = outer.map(|(_, numbers)| numbers.split_whitespace().nth(8)?.parse::<u64>().ok());
-        sent.sum::<Option<u64>>()
-            .ok_or_else(|| format!("{file} has another form than expected"))
+        sent.sum::<Option<u64>>().ok_or_else(|| format!("{file} has another form than expected"))
     }
 
     /// Starts a far end that serves `folder`, with `before` as command prefix.
@@ -102,8 +101,7 @@ impl CopyTestbed {
         let mut log = BufReader::new(child.stderr.take().ok_or("it has no log")?);
         let far = CopyServer { child };
         let mut first = String::new();
-        log.read_line(&mut first)
-            .map_err(|e| format!("cannot read the far end's log: {e}"))?;
+        log.read_line(&mut first).map_err(|e| format!("cannot read the far end's log: {e}"))?;
         if !first.contains("\"serving\"") {
             return Err(format!("the far end does not serve: {}", first.trim()));
         }
@@ -142,15 +140,9 @@ impl CopyTestbed {
     pub fn run_copy(&self, before: &[&str], words: &[&str]) -> Result<CopyRunResult, String> {
         let (begun, cpu) = (Instant::now(), read_machine_cpu());
         let text = program_runner::capture_stdout(&mut self.copy(before, words), LIMIT)?;
-        let cpu = read_machine_cpu()
-            .zip(cpu)
-            .map(|(now, then)| now.saturating_sub(then));
+        let cpu = read_machine_cpu().zip(cpu).map(|(now, then)| now.saturating_sub(then));
         let report = serde_json::from_str(&text).map_err(|e| format!("no report: {e}"))?;
-        Ok(CopyRunResult {
-            report,
-            elapsed: begun.elapsed(),
-            cpu,
-        })
+        Ok(CopyRunResult { report, elapsed: begun.elapsed(), cpu })
     }
 }
 

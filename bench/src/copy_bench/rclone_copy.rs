@@ -53,10 +53,7 @@ pub fn time_rclone(
 
 fn start_rclone(ground: &CopyTestbed, folder: &Path) -> Result<RcloneServer, String> {
     let mut serve = ground.far(&["rclone", "serve", "http", "--read-only", "--addr"]);
-    serve
-        .arg(format!(":{PORT}"))
-        .arg(folder)
-        .env("RCLONE_CONFIG", "/dev/null");
+    serve.arg(format!(":{PORT}")).arg(folder).env("RCLONE_CONFIG", "/dev/null");
     let serving = RcloneServer(program_runner::spawn_silent(&mut serve)?);
     bench_lab::wait_until_listening(serving.0.id(), PORT)?;
     Ok(serving)

@@ -86,8 +86,7 @@ impl ScratchStore {
             return Ok(());
         }
         let mut dd = Command::new("dd");
-        dd.arg(format!("if={}", path.display()))
-            .args(["iflag=nocache", "count=0", "status=none"]);
+        dd.arg(format!("if={}", path.display())).args(["iflag=nocache", "count=0", "status=none"]);
         program_runner::capture_stdout(&mut dd, LIMIT).map(drop)
     }
 }

@@ -78,10 +78,7 @@ struct BytePacer {
 
 impl BytePacer {
     fn new(bytes_per_second: u64) -> BytePacer {
-        BytePacer {
-            begun: Instant::now(),
-            bytes_per_second: bytes_per_second as f64,
-        }
+        BytePacer { begun: Instant::now(), bytes_per_second: bytes_per_second as f64 }
     }
 
     fn wait_for(&self, bytes: u64) {
@@ -146,10 +143,7 @@ impl CgroupV1 {
         let major = ((device >> 8) & 0xfff) | ((device >> 32) & !0xfff);
         let minor = (device & 0xff) | ((device >> 12) & !0xff);
         let limit = format!("{major}:{minor} {bytes_per_second}");
-        let names = [
-            "blkio.throttle.read_bps_device",
-            "blkio.throttle.write_bps_device",
-        ];
+        let names = ["blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"];
         CgroupV1::new(BLKIO, &names.map(|name| (name, limit.clone())))
     }
 

@@ -29,9 +29,7 @@ pub struct SlowdownProof {
 
 impl SlowdownProof {
     pub fn limited_by(&self) -> &str {
-        self.report["analysis"]["limited_by"]
-            .as_str()
-            .unwrap_or("nothing")
+        self.report["analysis"]["limited_by"].as_str().unwrap_or("nothing")
     }
 
     pub fn holds(&self) -> bool {
@@ -40,13 +38,7 @@ impl SlowdownProof {
 
     fn shares(&self) -> String {
         let split = &self.report["analysis"]["split"];
-        let parts = [
-            "source_disk",
-            "source_cpu",
-            "network",
-            "target_disk",
-            "target_cpu",
-        ];
+        let parts = ["source_disk", "source_cpu", "network", "target_disk", "target_cpu"];
         let share = |part: &str| {
             let share = split[format!("{part}_ratio")].as_f64();
             share.map_or_else(|| "–".to_owned(), |share| format!("{share:.2}"))
@@ -106,11 +98,7 @@ fn prove_slow_input(longhaul: &Path) -> Result<SlowdownProof, String> {
     let fed = PipeFeeder::start(copy.stdin.take(), SLOW_BYTES_PER_SECOND, 48 * MIB);
     let output = program_runner::wait_with_output(copy, LIMIT)?;
     fed.end()?;
-    Ok(make_proof(
-        "standard input of 31 MB/s",
-        "source_disk",
-        parse_report(&output.stdout)?,
-    ))
+    Ok(make_proof("standard input of 31 MB/s", "source_disk", parse_report(&output.stdout)?))
 }
 
 /// Limits the rate of standard output; the report is then in the archive.
@@ -130,11 +118,7 @@ fn prove_slow_output(longhaul: &Path) -> Result<SlowdownProof, String> {
         return Err(format!("{bytes} bytes of {} came: {why}", served.display()));
     }
     let report = ground.last_report(&archive)?;
-    Ok(make_proof(
-        "standard output of 31 MB/s",
-        "target_disk",
-        report,
-    ))
+    Ok(make_proof("standard output of 31 MB/s", "target_disk", report))
 }
 
 /// Runs one end on a core shared with busy programs; the other end has a core to itself.
@@ -171,11 +155,7 @@ fn prove_slow_processor(
 ) -> Result<SlowdownProof, String> {
     let (ground, store) = (CopyTestbed::loopback(longhaul)?, ScratchStore::memory()?);
     let report = copy_in_memory(&ground, &store, ends, bytes)?;
-    let expected = if slow.contains("target") {
-        "target_cpu"
-    } else {
-        "source_cpu"
-    };
+    let expected = if slow.contains("target") { "target_cpu" } else { "source_cpu" };
     Ok(make_proof(slow, expected, report))
 }
 
@@ -210,11 +190,7 @@ fn prove_throttled_disk(longhaul: &Path, target: bool) -> Result<SlowdownProof, 
 }
 
 fn make_proof(slow: &'static str, expected: &'static str, report: Value) -> SlowdownProof {
-    SlowdownProof {
-        slow,
-        expected,
-        report,
-    }
+    SlowdownProof { slow, expected, report }
 }
 
 fn parse_report(text: &str) -> Result<Value, String> {
@@ -235,16 +211,9 @@ pub fn tabulate_proofs(longhaul: &Path) -> Result<BenchOutcome, String> {
         let said = proof.limited_by().to_owned();
         if !proof.holds() {
             let (slow, expected) = (proof.slow, proof.expected);
-            missed.push(format!(
-                "verdict: {slow}: {said} in the place of {expected}"
-            ));
+            missed.push(format!("verdict: {slow}: {said} in the place of {expected}"));
         }
-        table.row(vec![
-            proof.slow.to_owned(),
-            proof.expected.to_owned(),
-            said,
-            proof.shares(),
-        ]);
+        table.row(vec![proof.slow.to_owned(), proof.expected.to_owned(), said, proof.shares()]);
     }
     Ok(BenchOutcome::new(&[table], missed))
 }

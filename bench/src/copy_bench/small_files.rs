@@ -24,11 +24,7 @@ pub fn measure_small_files(longhaul: &Path) -> Result<BenchOutcome, String> {
             None => CopyTestbed::loopback(longhaul)?,
             Some(path) => CopyTestbed::path(longhaul, path)?,
         };
-        let store = if disk {
-            ScratchStore::disk()?
-        } else {
-            ScratchStore::memory()?
-        };
+        let store = if disk { ScratchStore::disk()? } else { ScratchStore::memory()? };
         let folder = create_files(&store)?;
         let mut times = Vec::new();
         for _ in 0..ROUNDS {

@@ -112,9 +112,7 @@ fn score_detection(marks: &[ChangePositions], found: &[usize], count: usize) -> 
         |places: &ChangePositions| count_hits(places, &found) as f64 / places.len() as f64;
     let mean = |sum: f64| sum / people.len().max(1) as f64;
     let recall = mean(people.iter().map(of_person).sum());
-    let covers = people
-        .iter()
-        .map(|places| compute_cover(places, &found, count));
+    let covers = people.iter().map(|places| compute_cover(places, &found, count));
     DetectionScore {
         f1: 2.0 * precision * recall / (precision + recall),
         precision,
@@ -141,10 +139,7 @@ fn compute_cover(marks: &[usize], found: &[usize], count: usize) -> f64 {
     let found = split_segments(found, count);
     let marked = split_segments(marks, count).into_iter();
     let covered = marked.map(|stretch| {
-        let best = found
-            .iter()
-            .map(|it| compute_overlap(&stretch, it))
-            .fold(0.0, f64::max);
+        let best = found.iter().map(|it| compute_overlap(&stretch, it)).fold(0.0, f64::max);
         best * stretch.len() as f64
     });
     covered.sum::<f64>() / count as f64
@@ -153,12 +148,7 @@ fn compute_cover(marks: &[usize], found: &[usize], count: usize) -> f64 {
 /// Splits the series into segments; `begins` contains 0.
 fn split_segments(begins: &[usize], count: usize) -> Vec<Range<usize>> {
     let ends = begins.iter().skip(1).copied().chain(std::iter::once(count));
-    begins
-        .iter()
-        .copied()
-        .zip(ends)
-        .map(|(a, b)| a..b)
-        .collect()
+    begins.iter().copied().zip(ends).map(|(a, b)| a..b).collect()
 }
 
 /// Returns the intersection of two ranges divided by their union.
@@ -182,10 +172,7 @@ mod tests {
         assert!((score.f1 - 0.8).abs() < 1e-9);
         let first = (50.0 * (50.0 / 52.0) + 50.0 * (28.0 / 50.0)) / 100.0;
         let second = 52.0 / 100.0;
-        assert!(
-            (score.cover - f64::midpoint(first, second)).abs() < 1e-9,
-            "{score:?}"
-        );
+        assert!((score.cover - f64::midpoint(first, second)).abs() < 1e-9, "{score:?}");
     }
 
     #[test]

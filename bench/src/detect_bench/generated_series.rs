@@ -25,18 +25,10 @@ const FALSE_MAX: f64 = 0.05;
 type ChangeFinder = fn(&[SeriesPoint]) -> Vec<i64>;
 
 const FINDERS: [(&str, ChangeFinder); 5] = [
-    ("plateau, 2004", |points| {
-        find_plateau_changes(points, &SLAC_2004)
-    }),
-    ("plateau, 2008", |points| {
-        find_plateau_changes(points, &SLAC_2008)
-    }),
-    ("PELT, l2, BIC", |points| {
-        detect_on_logarithms(points, reference_detectors::detect_pelt)
-    }),
-    ("BOCPD, 1/100", |points| {
-        detect_on_logarithms(points, reference_detectors::detect_bocpd)
-    }),
+    ("plateau, 2004", |points| find_plateau_changes(points, &SLAC_2004)),
+    ("plateau, 2008", |points| find_plateau_changes(points, &SLAC_2008)),
+    ("PELT, l2, BIC", |points| detect_on_logarithms(points, reference_detectors::detect_pelt)),
+    ("BOCPD, 1/100", |points| detect_on_logarithms(points, reference_detectors::detect_bocpd)),
     ("**steps**", |points| {
         let found = find_level_changes(points, PathQuantity::Goodput, &DetectionOptions::default());
         found.iter().map(|change| change.between_us[1]).collect()
@@ -45,11 +37,7 @@ const FINDERS: [(&str, ChangeFinder); 5] = [
 
 fn find_plateau_changes(points: &[SeriesPoint], rule: &PlateauRule) -> Vec<i64> {
     let found = plateau_rule::apply_plateau_rule(points, DetectionOptions::default().slot_us, rule);
-    found
-        .alerts
-        .iter()
-        .map(|alert| alert.between_us[1])
-        .collect()
+    found.alerts.iter().map(|alert| alert.between_us[1]).collect()
 }
 
 fn detect_on_logarithms(
@@ -57,10 +45,7 @@ fn detect_on_logarithms(
     detector: fn(&[f64]) -> ChangePositions,
 ) -> Vec<i64> {
     let values: Vec<f64> = points.iter().map(|p| p.value.ln()).collect();
-    detector(&values)
-        .iter()
-        .map(|&at| points[at].at_us)
-        .collect()
+    detector(&values).iter().map(|&at| points[at].at_us).collect()
 }
 
 #[derive(Default)]
@@ -139,11 +124,8 @@ pub fn judge_detectors() -> BenchOutcome {
 
 fn format_row(cadence: &SeriesCadence, name: &str, tally: &DetectionTally) -> Vec<String> {
     let p90 = quantile(&tally.position_errors, 0.9);
-    let off = format!(
-        "{} ({})",
-        format_number(median(&tally.position_errors), 0),
-        format_number(p90, 0)
-    );
+    let off =
+        format!("{} ({})", format_number(median(&tally.position_errors), 0), format_number(p90, 0));
     vec![
         cadence.title.to_owned(),
         name.to_owned(),
@@ -192,9 +174,7 @@ fn format_delays(cadence: &SeriesCadence) -> Vec<String> {
         looks += case.points.len();
         marks += case.changes_us.len();
         let true_ones = |at: i64| {
-            case.changes_us
-                .iter()
-                .any(|mark| count_samples_after(cadence, at, *mark).abs() < reach)
+            case.changes_us.iter().any(|mark| count_samples_after(cadence, at, *mark).abs() < reach)
         };
         let never = seen.iter().filter(|it| it.state == EventState::Withdrawn);
         wrong += never.filter(|it| !true_ones(it.between_us[1])).count();
@@ -238,10 +218,7 @@ struct EventAnnouncement {
 /// Returns the final events, and every announcement.
 fn follow_series(case: &SyntheticSeries) -> (Vec<ChangeEvent>, Vec<EventAnnouncement>) {
     let watcher = EventTracker {
-        pair: HostPair {
-            from: String::from("near"),
-            to: String::from("far"),
-        },
+        pair: HostPair { from: String::from("near"), to: String::from("far") },
         quantity: PathQuantity::Goodput,
         options: DetectionOptions::default(),
     };

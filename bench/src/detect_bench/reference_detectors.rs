@@ -28,12 +28,8 @@ fn detect_plateaus(values: &[f64], rule: &PlateauRule) -> ChangePositions {
     // A series below zero is shifted up, because the rule judges ratios.
     let least = values.iter().copied().fold(0.0, f64::min);
     let hours = (0i64..).zip(values);
-    let points: Vec<SeriesPoint> = hours
-        .map(|(i, value)| SeriesPoint {
-            at_us: i * HOUR_US,
-            value: value - least,
-        })
-        .collect();
+    let points: Vec<SeriesPoint> =
+        hours.map(|(i, value)| SeriesPoint { at_us: i * HOUR_US, value: value - least }).collect();
     let found = plateau_rule::apply_plateau_rule(&points, SLOT_US, rule);
     found.alerts.iter().map(|alert| alert.sample).collect()
 }
@@ -49,9 +45,7 @@ pub fn detect_pelt(values: &[f64]) -> ChangePositions {
     let mut best = vec![(-penalty, 0usize); count + 1];
     let mut open = vec![0usize];
     for end in 1..=count {
-        let costs = open
-            .iter()
-            .map(|&begin| (best[begin].0 + sums.cost(begin, end), begin));
+        let costs = open.iter().map(|&begin| (best[begin].0 + sums.cost(begin, end), begin));
         let costs: Vec<(f64, usize)> = costs.collect();
         let least = costs.iter().min_by(|a, b| a.0.total_cmp(&b.0)).copied();
         let (cost, begin) = least.unwrap_or_default();
@@ -101,12 +95,7 @@ struct RunPosterior {
     rate: f64,
 }
 
-const PRIOR: RunPosterior = RunPosterior {
-    mean: 0.0,
-    weight: 1.0,
-    shape: 1.0,
-    rate: 1.0,
-};
+const PRIOR: RunPosterior = RunPosterior { mean: 0.0, weight: 1.0, shape: 1.0, rate: 1.0 };
 
 impl RunPosterior {
     /// Returns the logarithm of Student's density of the next value.
@@ -175,9 +164,7 @@ fn find_run_lengths(values: &[f64]) -> Vec<usize> {
             let share = if all > 0.0 { weight / all } else { 0.0 };
             (length, share * (1.0 - hazard), belief)
         });
-        runs = std::iter::once(new)
-            .chain(kept.filter(|run| run.1 > MIN_PROBABILITY))
-            .collect();
+        runs = std::iter::once(new).chain(kept.filter(|run| run.1 > MIN_PROBABILITY)).collect();
         // An empty run says nothing of the values that were seen.
         let best = runs[1..].iter().max_by(|a, b| a.1.total_cmp(&b.1));
         likeliest.push(best.map_or(1, |run| run.0));
@@ -206,10 +193,7 @@ mod tests {
             .collect();
         for (name, detector) in &DETECTORS[1..] {
             let found = detector(&values);
-            assert!(
-                found.len() == 1 && found[0].abs_diff(140) <= 1,
-                "{name}: {found:?}"
-            );
+            assert!(found.len() == 1 && found[0].abs_diff(140) <= 1, "{name}: {found:?}");
         }
     }
 

@@ -49,11 +49,8 @@ enum GateQuantity {
 }
 
 impl GateQuantity {
-    const ALL: [GateQuantity; 3] = [
-        GateQuantity::Goodput,
-        GateQuantity::OwnCost,
-        GateQuantity::BothCost,
-    ];
+    const ALL: [GateQuantity; 3] =
+        [GateQuantity::Goodput, GateQuantity::OwnCost, GateQuantity::BothCost];
 
     fn of(self, role: ChangedEnd, reading: &PairReading) -> f64 {
         match self {
@@ -98,12 +95,8 @@ pub fn measure_cells(
             for staying in IPERF3S {
                 let row = PairComparisonRow::new(role, staying, &columns);
                 table.row(row.cells(load, &programs.name(staying)));
-                let place = format!(
-                    "{}, {} with {}",
-                    role.title(bed),
-                    load.name,
-                    programs.name(staying)
-                );
+                let place =
+                    format!("{}, {} with {}", role.title(bed), load.name, programs.name(staying));
                 let behind = row.missed(programs).into_iter();
                 missed.extend(behind.map(|why| format!("{place}: {why}")));
             }
@@ -151,11 +144,7 @@ fn format_medians(role: ChangedEnd, readings: &[Result<PairReading, String>]) ->
     let digits = if goodput < 10.0 { 3 } else { 1 };
     let dirty = if repeats.clean == 0 { "*" } else { "" };
     let (own, both) = (of(GateQuantity::OwnCost), of(GateQuantity::BothCost));
-    format!(
-        "{goodput:.digits$} · {} of {}{dirty}",
-        format_number(own, 3),
-        format_number(both, 3)
-    )
+    format!("{goodput:.digits$} · {} of {}{dirty}", format_number(own, 3), format_number(both, 3))
 }
 
 /// The comparison of longhaul with one iperf3 in one quantity.
@@ -184,9 +173,7 @@ impl PairComparisonRow {
             (quantity, peer, TurnRatio::of(&pairs))
         };
         PairComparisonRow {
-            middles: tools
-                .map(|tool| format_medians(role, readings(tool)))
-                .collect(),
+            middles: tools.map(|tool| format_medians(role, readings(tool))).collect(),
             comparisons: GateQuantity::ALL
                 .iter()
                 .flat_map(|&quantity| IPERF3S.map(|peer| comparison(quantity, peer)))
@@ -198,13 +185,9 @@ impl PairComparisonRow {
         let mut cells = vec![load.name.to_owned(), staying.to_owned()];
         cells.extend(self.middles.iter().cloned());
         cells.extend(GateQuantity::ALL.map(|quantity| {
-            let of = self
-                .comparisons
-                .iter()
-                .filter(|(other, ..)| *other == quantity);
-            let texts: Vec<String> = of
-                .map(|(_, _, beside)| TurnRatio::text(*beside, quantity.better()))
-                .collect();
+            let of = self.comparisons.iter().filter(|(other, ..)| *other == quantity);
+            let texts: Vec<String> =
+                of.map(|(_, _, beside)| TurnRatio::text(*beside, quantity.better())).collect();
             texts.join("; ")
         }));
         cells
@@ -235,11 +218,7 @@ mod tests {
     use super::*;
 
     fn reading(gigabits: f64, cost: f64) -> PairReading {
-        PairReading {
-            gigabits,
-            costs: [cost, 2.0 * cost],
-            clean: true,
-        }
+        PairReading { gigabits, costs: [cost, 2.0 * cost], clean: true }
     }
 
     /// Returns turns that get faster, whichever program runs.
@@ -257,19 +236,13 @@ mod tests {
     }
 
     fn behind(row: &PairComparisonRow) -> Vec<(GateQuantity, InteropTool)> {
-        row.behind()
-            .map(|(quantity, peer, _)| (*quantity, *peer))
-            .collect()
+        row.behind().map(|(quantity, peer, _)| (*quantity, *peer)).collect()
     }
 
     #[test]
     fn longhaul_is_held_against_each_iperf3_in_the_same_turn() {
         let of = |rate| {
-            behind(&PairComparisonRow::new(
-                ChangedEnd::Server,
-                InteropTool::Debian,
-                &columns(rate),
-            ))
+            behind(&PairComparisonRow::new(ChangedEnd::Server, InteropTool::Debian, &columns(rate)))
         };
         assert_eq!(of(30.0), []);
         assert_eq!(of(19.0), [(GateQuantity::Goodput, InteropTool::Newest)]);

@@ -53,12 +53,7 @@ const fn tcp_scenario(
     options: &'static [&'static str],
     reverse: bool,
 ) -> LoadScenario {
-    LoadScenario {
-        name,
-        options,
-        reverse,
-        datagram_bytes: None,
-    }
+    LoadScenario { name, options, reverse, datagram_bytes: None }
 }
 
 pub const SCENARIOS: &[LoadScenario] = &[
@@ -154,10 +149,7 @@ fn read_version(program: &str) -> Result<String, String> {
 }
 
 fn parse_library_version(said: &str) -> Option<String> {
-    let number = ["libiperf ", "iperf "]
-        .iter()
-        .find_map(|name| said.split_once(name))?
-        .1;
+    let number = ["libiperf ", "iperf "].iter().find_map(|name| said.split_once(name))?.1;
     let end = number.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
     Some(number[..end.unwrap_or(number.len())].to_owned())
 }

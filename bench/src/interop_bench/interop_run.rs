@@ -43,12 +43,7 @@ fn run_once(
     let (near, far) = (CpuGroup::named("near")?, CpuGroup::named("far")?);
     let server = programs.server(pair.1, PORT);
     let mut client = programs.client(pair, bed.address, PORT);
-    client.extend(
-        ["-t", SECONDS]
-            .iter()
-            .chain(scenario.options)
-            .map(|&word| word.to_owned()),
-    );
+    client.extend(["-t", SECONDS].iter().chain(scenario.options).map(|&word| word.to_owned()));
     let mut server = far.spawn(&bed.far().enter(), &server, &[])?;
     let client = bench_lab::wait_until_listening(bed.far().pid(), PORT)
         .and_then(|()| near.spawn(&bed.near().enter(), &client, &[]));
@@ -65,11 +60,7 @@ fn run_once(
 
 /// Returns the payload that has arrived at the receiver.
 fn read_payload_bytes(bed: &TestNetwork, scenario: &LoadScenario) -> Option<u64> {
-    let end = if scenario.reverse {
-        bed.near()
-    } else {
-        bed.far()
-    };
+    let end = if scenario.reverse { bed.near() } else { bed.far() };
     match scenario.datagram_bytes {
         Some(each) => Some(read_delivered_datagrams(end)? * each),
         None => bed.payload_bytes_at(end),

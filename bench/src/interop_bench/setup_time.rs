@@ -57,13 +57,7 @@ pub fn measure_setup(longhaul: &Path, programs: &InteropPrograms) -> Result<Benc
         ("rate".to_owned(), "1 Gbit/s".into()),
         ("queue".to_owned(), "16 MB".into()),
     ]);
-    let path = NarrowPath {
-        title: TITLE,
-        rtt_ms: RTT_MS,
-        link: &link,
-        near: &[],
-        far: &[],
-    };
+    let path = NarrowPath { title: TITLE, rtt_ms: RTT_MS, link: &link, near: &[], far: &[] };
     let file = scratch.write("setup.toml", &path.path_file()?)?;
     let standing = BenchLab::set_up(longhaul, &["--dispersion", &file.to_string_lossy()])?;
     let mut readings: [Vec<Result<SetupReading, String>>; 3] = [const { Vec::new() }; 3];
@@ -188,9 +182,7 @@ fn read_sent_bytes(near: u32) -> Result<Vec<u64>, String> {
 }
 
 fn parse_sent_bytes(line: &str) -> u64 {
-    let sent = line
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("bytes_sent:"));
+    let sent = line.split_whitespace().find_map(|word| word.strip_prefix("bytes_sent:"));
     sent.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
 }
 
@@ -203,9 +195,6 @@ mod tests {
         let line =
             "0 14480 10.0.0.1:40000 10.0.0.2:5301 cubic rtt:172/3 bytes_sent:14517 segs_out:14";
         assert_eq!(parse_sent_bytes(line), 14_517);
-        assert_eq!(
-            parse_sent_bytes("0 0 10.0.0.1:40000 10.0.0.2:5301 cubic"),
-            0
-        );
+        assert_eq!(parse_sent_bytes("0 0 10.0.0.1:40000 10.0.0.2:5301 cubic"), 0);
     }
 }

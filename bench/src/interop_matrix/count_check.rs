@@ -96,11 +96,7 @@ pub fn compare_counts(
             Err(why) => return CountVerdict::Different(why),
         }
     }
-    if dropped > 0.0 {
-        CountVerdict::Dropped(dropped)
-    } else {
-        CountVerdict::Equal
-    }
+    if dropped > 0.0 { CountVerdict::Dropped(dropped) } else { CountVerdict::Equal }
 }
 
 /// The payload that passed a device in one direction.
@@ -127,10 +123,7 @@ impl DevicePayload {
             bytes as f64 - packets as f64 * header_bytes(row)
         };
         let all = payload(course.after);
-        DevicePayload {
-            at_end: course.at_end.map_or(all, payload).min(all),
-            all,
-        }
+        DevicePayload { at_end: course.at_end.map_or(all, payload).min(all), all }
     }
 }
 
@@ -197,11 +190,7 @@ impl DirectionCheck {
 /// Returns the payload by which the ends' omitted seconds may differ: they start at most an RTT and
 /// a sample of 100 ms apart.
 fn omitted_tolerance(row: OptionRow, slack: CountTolerance) -> f64 {
-    if row.has("-O") {
-        slack.round_trip_bytes + slack.sample_bytes
-    } else {
-        0.0
-    }
+    if row.has("-O") { slack.round_trip_bytes + slack.sample_bytes } else { 0.0 }
 }
 
 fn is_within(value: f64, least: f64, most: f64, room: f64) -> bool {
@@ -217,14 +206,8 @@ mod tests {
         buffer_bytes: 50_000.0,
         round_trip_bytes: 0.0,
         sample_bytes: 0.0,
-        uncounted_far: UncountedBytes {
-            sent: 0.0,
-            received: 0.0,
-        },
-        uncounted_near: UncountedBytes {
-            sent: 0.0,
-            received: 0.0,
-        },
+        uncounted_far: UncountedBytes { sent: 0.0, received: 0.0 },
+        uncounted_near: UncountedBytes { sent: 0.0, received: 0.0 },
     };
 
     fn carried(bytes: u64) -> DeviceCounters {
@@ -243,10 +226,7 @@ mod tests {
             at_end: Some(carried(900_000)),
             after: carried(1_000_000),
         };
-        DeviceReadings {
-            near: course,
-            far: course,
-        }
+        DeviceReadings { near: course, far: course }
     }
 
     fn found(sent: f64, received: f64) -> CountVerdict {
@@ -255,21 +235,14 @@ mod tests {
             received: Some(received),
             ..ReportedCounts::default()
         };
-        let claims = ReportedDirections {
-            forward: Some(told),
-            reverse: None,
-        };
+        let claims = ReportedDirections { forward: Some(told), reverse: None };
         compare_counts(ROW, &claims, &devices(), SLACK)
     }
 
     #[test]
     fn a_receiver_may_count_what_came_after_the_end_or_not() {
         for received in [890_000.0, 1_000_000.0, 1_010_000.0] {
-            assert_eq!(
-                found(1_000_000.0, received),
-                CountVerdict::Equal,
-                "{received}"
-            );
+            assert_eq!(found(1_000_000.0, received), CountVerdict::Equal, "{received}");
         }
         for received in [870_000.0, 1_030_000.0] {
             assert!(
@@ -284,10 +257,7 @@ mod tests {
         assert_eq!(found(990_000.0, 950_000.0), CountVerdict::Equal);
         assert_eq!(found(1_040_000.0, 950_000.0), CountVerdict::Dropped(0.04));
         for sent in [970_000.0, 1_060_000.0] {
-            assert!(
-                matches!(found(sent, 950_000.0), CountVerdict::Different(_)),
-                "{sent}"
-            );
+            assert!(matches!(found(sent, 950_000.0), CountVerdict::Different(_)), "{sent}");
         }
     }
 }

@@ -63,12 +63,7 @@ impl HostObserver {
         let ring = opened.join().map_err(|_| "the watch panicked".to_owned())?;
         let ring = ring.map_err(|e| failed("hear the packets", e))?;
         let thread = std::thread::spawn(move || record_counters(pid, ring, &shared, &stopped));
-        Ok(HostObserver {
-            pid,
-            recorded: seen,
-            stop,
-            thread: Some(thread),
-        })
+        Ok(HostObserver { pid, recorded: seen, stop, thread: Some(thread) })
     }
 
     /// Returns the current counters.
@@ -132,13 +127,8 @@ fn record_counters(
 
 fn read_counters(pid: u32) -> Option<DeviceCounters> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/net/dev")).ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix(DEVICE))?;
-    let fields: Vec<u64> = line
-        .split_whitespace()
-        .filter_map(|field| field.parse().ok())
-        .collect();
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(DEVICE))?;
+    let fields: Vec<u64> = line.split_whitespace().filter_map(|field| field.parse().ok()).collect();
     Some(DeviceCounters {
         received_bytes: *fields.first()?,
         received_packets: *fields.get(1)?,
@@ -258,10 +248,7 @@ mod tests {
 
     #[test]
     fn counters_between_two_readings_are_on_a_line() {
-        let carried = |bytes| DeviceCounters {
-            received_bytes: bytes,
-            ..DeviceCounters::default()
-        };
+        let carried = |bytes| DeviceCounters { received_bytes: bytes, ..DeviceCounters::default() };
         let at = Duration::from_millis;
         let readings = [(at(10), carried(0)), (at(20), carried(1000))];
         assert_eq!(interpolate_counters(&readings, at(15)), Some(carried(500)));

@@ -49,11 +49,7 @@ impl InteropPeer {
     /// Any program with iperf3's options.
     pub fn iperf3(name: &str, words: Vec<String>) -> Result<InteropPeer, String> {
         let version = read_version(&words)?;
-        Ok(InteropPeer {
-            name: name.to_owned(),
-            version,
-            kind: PeerKind::Iperf3(words),
-        })
+        Ok(InteropPeer { name: name.to_owned(), version, kind: PeerKind::Iperf3(words) })
     }
 
     /// `longhaul iperf3`.
@@ -148,11 +144,7 @@ impl InteropPeer {
     /// of riperf3 0.8.0 ends its streams, sleeps 100 ms and then sends the message, according to
     /// its source.
     pub fn early_stop(&self) -> Duration {
-        if self.name == "riperf3" {
-            Duration::from_millis(100)
-        } else {
-            Duration::ZERO
-        }
+        if self.name == "riperf3" { Duration::from_millis(100) } else { Duration::ZERO }
     }
 
     /// Returns the bytes that a stream may transfer without counting them. iperf3 counts whole
@@ -165,18 +157,9 @@ impl InteropPeer {
         }
         let block = block_bytes(row);
         match self.kind {
-            PeerKind::Uiperf3(_) => UncountedBytes {
-                sent: buffer_bytes,
-                ..nothing
-            },
-            _ if self.name == "riperf3" => UncountedBytes {
-                sent: block,
-                ..nothing
-            },
-            _ if self.name.starts_with("iperf3") => UncountedBytes {
-                sent: block,
-                received: block,
-            },
+            PeerKind::Uiperf3(_) => UncountedBytes { sent: buffer_bytes, ..nothing },
+            _ if self.name == "riperf3" => UncountedBytes { sent: block, ..nothing },
+            _ if self.name.starts_with("iperf3") => UncountedBytes { sent: block, received: block },
             PeerKind::Iperf3(_) => nothing,
         }
     }

@@ -16,20 +16,11 @@ pub fn format_page(peers: &[InteropPeer], played: &[PairResult]) -> String {
         .filter_map(|&delay| format_table(peers, played, delay, &mut notes))
         .map(|table| table.markdown())
         .collect();
-    let notes: Vec<String> = notes
-        .iter()
-        .enumerate()
-        .map(|(at, note)| format!("{}. {note}\n", at + 1))
-        .collect();
-    let versions: Vec<String> = peers
-        .iter()
-        .map(|peer| format!("- {}: {}\n", peer.name, peer.version))
-        .collect();
-    let notes = if notes.is_empty() {
-        "None.\n".to_owned()
-    } else {
-        notes.concat()
-    };
+    let notes: Vec<String> =
+        notes.iter().enumerate().map(|(at, note)| format!("{}. {note}\n", at + 1)).collect();
+    let versions: Vec<String> =
+        peers.iter().map(|peer| format!("- {}: {}\n", peer.name, peer.version)).collect();
+    let notes = if notes.is_empty() { "None.\n".to_owned() } else { notes.concat() };
     format!(
         "{}\nOn {}, with:\n\n{}\n{tables}## What failed\n\n{notes}\n## Rows\n\n    {}\n",
         include_str!("sheet.md"),
@@ -45,10 +36,8 @@ fn format_table(
     delay: PathDelay,
     notes: &mut Vec<String>,
 ) -> Option<MarkdownTable> {
-    let here: Vec<&PairResult> = played
-        .iter()
-        .filter(|played| played.unit.delay == delay)
-        .collect();
+    let here: Vec<&PairResult> =
+        played.iter().filter(|played| played.unit.delay == delay).collect();
     if here.is_empty() {
         return None;
     }

@@ -12,14 +12,8 @@ pub fn list_rows() -> Vec<&'static str> {
 }
 
 /// The rows of a test that takes seconds, not minutes.
-pub const QUICK_ROWS: &[&str] = &[
-    "-t 1 -P 2",
-    "-t 1 -R",
-    "-t 1 --bidir",
-    "-n 2M",
-    "-u -t 1 -b 10M",
-    "-u -t 1 -b 5M -P 2 -R",
-];
+pub const QUICK_ROWS: &[&str] =
+    &["-t 1 -P 2", "-t 1 -R", "-t 1 --bidir", "-n 2M", "-u -t 1 -b 10M", "-u -t 1 -b 5M -P 2 -R"];
 
 /// The properties of a row that the checks use.
 #[derive(Debug, Clone, Copy)]
@@ -52,9 +46,7 @@ impl OptionRow {
 
     /// Returns the number of streams in each direction.
     pub fn streams(self) -> f64 {
-        self.value("-P")
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(1.0)
+        self.value("-P").and_then(|text| text.parse().ok()).unwrap_or(1.0)
     }
 
     /// Reports whether the far end sends.

@@ -47,9 +47,7 @@ impl PairResult {
             RowOutcome::Dropped(share) => Some(*share),
             _ => None,
         });
-        shares.fold((0, 0.0), |(count, most), share| {
-            (count + 1, share.max(most))
-        })
+        shares.fold((0, 0.0), |(count, most), share| (count + 1, share.max(most)))
     }
 
     /// Returns the rows whose counts agreed only at the second attempt.
@@ -68,19 +66,15 @@ impl PairResult {
     }
 
     pub fn summary(&self) -> String {
-        let failures: Vec<String> = self
-            .failures()
-            .map(|(row, why)| format!("\n  {}: {why}", row.text))
-            .collect();
+        let failures: Vec<String> =
+            self.failures().map(|(row, why)| format!("\n  {}: {why}", row.text)).collect();
         format!("{}/{}{}", self.passed(), self.rows.len(), failures.concat())
     }
 
     /// Returns one sentence for each failed row.
     pub fn describe_failures(&self) -> Vec<String> {
         let title = self.unit.title();
-        self.failures()
-            .map(|(row, why)| format!("{title}, {}: {why}", row.text))
-            .collect()
+        self.failures().map(|(row, why)| format!("{title}, {}: {why}", row.text)).collect()
     }
 }
 
@@ -107,10 +101,7 @@ pub fn run_pair(lane: &InteropPath, unit: &PairOnPath, rows: &[&'static str]) ->
         }
         results.push((row, result));
     }
-    PairResult {
-        unit: unit.clone(),
-        rows: results,
-    }
+    PairResult { unit: unit.clone(), rows: results }
 }
 
 /// A server that ends when the value is dropped.

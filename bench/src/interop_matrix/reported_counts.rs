@@ -54,15 +54,9 @@ fn parse_json_counts(row: OptionRow, output: &str) -> Result<ReportedDirections,
             reverse: Some(read_totals(&whole, "_bidir_reverse", row)),
         }
     } else if row.has("-R") {
-        ReportedDirections {
-            forward: None,
-            reverse: Some(plain),
-        }
+        ReportedDirections { forward: None, reverse: Some(plain) }
     } else {
-        ReportedDirections {
-            forward: Some(plain),
-            reverse: None,
-        }
+        ReportedDirections { forward: Some(plain), reverse: None }
     })
 }
 
@@ -120,21 +114,11 @@ fn parse_text_counts(row: OptionRow, output: &str) -> Result<ReportedDirections,
     if own.is_none() {
         return Err(format!("no total: {}", shorten_output(output)));
     }
-    let told = |sent, received| ReportedCounts {
-        sent,
-        received,
-        ..ReportedCounts::default()
-    };
+    let told = |sent, received| ReportedCounts { sent, received, ..ReportedCounts::default() };
     Ok(if row.has("-R") {
-        ReportedDirections {
-            forward: None,
-            reverse: Some(told(other, own)),
-        }
+        ReportedDirections { forward: None, reverse: Some(told(other, own)) }
     } else {
-        ReportedDirections {
-            forward: Some(told(own, other)),
-            reverse: None,
-        }
+        ReportedDirections { forward: Some(told(own, other)), reverse: None }
     })
 }
 
@@ -149,9 +133,7 @@ mod tests {
     use super::*;
 
     const FORWARD: OptionRow = OptionRow { text: "-t 2" };
-    const BOTH: OptionRow = OptionRow {
-        text: "-t 2 --bidir",
-    };
+    const BOTH: OptionRow = OptionRow { text: "-t 2 --bidir" };
 
     #[test]
     fn both_ends_of_a_json_are_read() {
@@ -181,11 +163,8 @@ mod tests {
 
     #[test]
     fn an_error_and_an_empty_end_are_no_claims() {
-        let error = parse_reported_counts(
-            CountFormat::Json,
-            FORWARD,
-            r#"{"error":"the server is busy"}"#,
-        );
+        let error =
+            parse_reported_counts(CountFormat::Json, FORWARD, r#"{"error":"the server is busy"}"#);
         assert_eq!(error, Err("the server is busy".to_owned()));
         assert!(parse_reported_counts(CountFormat::Json, FORWARD, r#"{"end":{}}"#).is_err());
         assert!(parse_reported_counts(CountFormat::Json, FORWARD, "").is_err());

@@ -28,15 +28,7 @@ pub const RELEASES: [DebianRelease; 2] = [
     DebianRelease {
         name: "iperf3 3.18",
         codename: "trixie",
-        packages: &[
-            "iperf3",
-            "libiperf0",
-            "libssl3t64",
-            "libsctp1",
-            "libc6",
-            "libzstd1",
-            "zlib1g",
-        ],
+        packages: &["iperf3", "libiperf0", "libssl3t64", "libsctp1", "libc6", "libzstd1", "zlib1g"],
     },
 ];
 
@@ -44,15 +36,11 @@ impl DebianRelease {
     /// Returns the command of its iperf3, if it is installed.
     pub fn present(&self, peers: &Path) -> Option<Vec<String>> {
         let root = self.folder(peers).join("root");
-        self.folder(peers)
-            .join(DONE_MARKER)
-            .is_file()
-            .then_some(())?;
+        self.folder(peers).join(DONE_MARKER).is_file().then_some(())?;
         let libraries = [root.join("usr/lib"), root.join("lib")];
         let folders = libraries.iter().flat_map(|folder| list_entries(folder));
-        let folders: Vec<PathBuf> = folders
-            .filter(|folder| folder.to_string_lossy().ends_with("-linux-gnu"))
-            .collect();
+        let folders: Vec<PathBuf> =
+            folders.filter(|folder| folder.to_string_lossy().ends_with("-linux-gnu")).collect();
         // It uses its own loader, because the machine's fits only the machine's libraries.
         let mut files = folders.iter().flat_map(|folder| list_entries(folder));
         let loader = files.find(|file| is_loader(file))?;
@@ -103,10 +91,7 @@ impl DebianRelease {
         let mirror = find_mirror()?;
         let list = folder.join("sources.list");
         let keyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
-        let line = format!(
-            "deb [signed-by={keyring}] {mirror} {} main\n",
-            self.codename
-        );
+        let line = format!("deb [signed-by={keyring}] {mirror} {} main\n", self.codename);
         std::fs::write(&list, line).map_err(|e| format!("cannot write {}: {e}", list.display()))?;
         let apt = |words: &[&str]| {
             let mut apt = Command::new("apt-get");
@@ -123,9 +108,7 @@ impl DebianRelease {
         };
         apt(&["update"])?;
         let wanted = self.packages.iter();
-        let wanted: Vec<String> = wanted
-            .map(|name| format!("{name}/{}", self.codename))
-            .collect();
+        let wanted: Vec<String> = wanted.map(|name| format!("{name}/{}", self.codename)).collect();
         let words = std::iter::once("download").chain(wanted.iter().map(String::as_str));
         apt(&words.collect::<Vec<_>>())
     }
@@ -137,9 +120,7 @@ fn find_mirror() -> Result<String, String> {
     apt.args(["indextargets", "--format", "$(LABEL) $(REPO_URI)"]);
     let said = program_runner::capture_stdout(apt.arg("Created-By: Packages"), LIMIT)?;
     let mirror = said.lines().find_map(|line| line.strip_prefix("Debian "));
-    mirror
-        .map(str::to_owned)
-        .ok_or_else(|| "apt-get knows no mirror of Debian here".to_owned())
+    mirror.map(str::to_owned).ok_or_else(|| "apt-get knows no mirror of Debian here".to_owned())
 }
 
 fn is_loader(file: &Path) -> bool {

@@ -51,10 +51,8 @@ struct AvailableTally {
 impl AvailableCell {
     fn site(&self, ground: &PathTestbed) -> Result<PathSite, String> {
         let rate = format!("{} Mbit/s", self.mbps);
-        let mut narrow = make_hop(
-            "narrow",
-            &[("delay", "9 ms"), ("rate", &rate), ("queue", "100 ms")],
-        );
+        let mut narrow =
+            make_hop("narrow", &[("delay", "9 ms"), ("rate", &rate), ("queue", "100 ms")]);
         if self.load > 0 {
             let cross = format!("{} kbit/s", self.mbps * 10 * self.load);
             let cross = toml::Table::from_iter([
@@ -65,11 +63,7 @@ impl AvailableCell {
         }
         let wide = |name| make_hop(name, &[("delay", "0.5 ms"), ("rate", "10 Gbit/s")]);
         let batch = format!("far.batch={} us", self.batch_us);
-        ground.site(
-            "available",
-            vec![wide("access"), narrow, wide("far")],
-            &[&batch],
-        )
+        ground.site("available", vec![wide("access"), narrow, wide("far")], &[&batch])
     }
 
     /// Adds the results of the runs. Each run has its own path: bursts of cross traffic are so long
@@ -102,9 +96,7 @@ impl AvailableCell {
 
 /// Reports whether packets were delivered much later than the path specifies.
 fn is_late(truth: &Value) -> bool {
-    truth["lateness"]["p99_ns"]
-        .as_u64()
-        .is_none_or(|ns| ns > MAX_LATE_NS)
+    truth["lateness"]["p99_ns"].as_u64().is_none_or(|ns| ns > MAX_LATE_NS)
 }
 
 /// Returns the share of the narrow link used by cross traffic, in wire bit/s over the path's
@@ -126,17 +118,13 @@ impl AvailableTally {
         self.runs += 1;
         if let Some(found) = estimate["available_bps"].as_f64() {
             self.errors.push((found - available).abs() / capacity);
-            self.covered += u32::from(interval_covers(
-                &estimate["available_interval_bps"],
-                available,
-            ));
+            self.covered +=
+                u32::from(interval_covers(&estimate["available_interval_bps"], available));
         }
         if let Some(found) = estimate["capacity_bps"].as_f64() {
             self.capacity_errors.push((found / capacity - 1.0).abs());
-            self.capacity_covered += u32::from(interval_covers(
-                &estimate["capacity_interval_bps"],
-                capacity,
-            ));
+            self.capacity_covered +=
+                u32::from(interval_covers(&estimate["capacity_interval_bps"], capacity));
         }
     }
 
@@ -178,16 +166,11 @@ impl AvailableTally {
         }
         if self.coverage() < COVERAGE_MIN {
             let coverage = format_percent(self.coverage());
-            missed.push(format!(
-                "{what}: intervals cover the truth in {coverage}; at least 80 %"
-            ));
+            missed.push(format!("{what}: intervals cover the truth in {coverage}; at least 80 %"));
         }
         if self.errors.len() as f64 <= 0.8 * f64::from(self.runs) {
             let answered = self.errors.len();
-            missed.push(format!(
-                "{what}: {answered} of {} runs gave an estimate",
-                self.runs
-            ));
+            missed.push(format!("{what}: {answered} of {} runs gave an estimate", self.runs));
         }
         missed
     }
@@ -207,12 +190,7 @@ pub fn judge_available(ground: &PathTestbed) -> BenchOutcome {
     for mbps in RATES_MBPS {
         let mut all = AvailableTally::default();
         for (load, pattern) in list_loads() {
-            let cell = AvailableCell {
-                mbps,
-                load,
-                pattern,
-                batch_us: 0,
-            };
+            let cell = AvailableCell { mbps, load, pattern, batch_us: 0 };
             let mut own = AvailableTally::default();
             if let Err(why) = cell.run(ground, &mut own) {
                 missed.push(format!("{mbps} Mbit/s, {load} % {pattern}: {why}"));
@@ -230,28 +208,17 @@ pub fn judge_available(ground: &PathTestbed) -> BenchOutcome {
 
 /// Without load there is no pattern.
 fn list_loads() -> Vec<(u32, &'static str)> {
-    let all = LOADS_PERCENT
-        .iter()
-        .flat_map(|load| PATTERNS.map(|pattern| (*load, pattern)));
-    all.filter(|(load, pattern)| *load > 0 || *pattern == PATTERNS[0])
-        .collect()
+    let all = LOADS_PERCENT.iter().flat_map(|load| PATTERNS.map(|pattern| (*load, pattern)));
+    all.filter(|(load, pattern)| *load > 0 || *pattern == PATTERNS[0]).collect()
 }
 
 /// Tests a far host that receives its packets in batches.
 pub fn judge_batching(ground: &PathTestbed) -> BenchOutcome {
-    let mut table = new_table(
-        "Available bandwidth with receive batching",
-        "batches, us | Mbit/s",
-    );
+    let mut table = new_table("Available bandwidth with receive batching", "batches, us | Mbit/s");
     let mut missed = Vec::new();
     for batch_us in BATCHES_US {
         for mbps in [100, 300] {
-            let cell = AvailableCell {
-                mbps,
-                load: 30,
-                pattern: PATTERNS[0],
-                batch_us,
-            };
+            let cell = AvailableCell { mbps, load: 30, pattern: PATTERNS[0], batch_us };
             let mut own = AvailableTally::default();
             let what = format!("{batch_us} us at {mbps} Mbit/s");
             if let Err(why) = cell.run(ground, &mut own) {
@@ -272,12 +239,7 @@ pub fn judge_light_mode(ground: &PathTestbed) -> BenchOutcome {
     let mut table = MarkdownTable::new("The price of light mode", columns);
     let mut missed = Vec::new();
     for rate in [10, 100] {
-        let cell = AvailableCell {
-            mbps: rate,
-            load: 30,
-            pattern: PATTERNS[0],
-            batch_us: 0,
-        };
+        let cell = AvailableCell { mbps: rate, load: 30, pattern: PATTERNS[0], batch_us: 0 };
         let seen = cell
             .site(ground)
             .and_then(|site| ground.run_reports(&site, "available far --light", 2, LIMIT));
@@ -288,17 +250,12 @@ pub fn judge_light_mode(ground: &PathTestbed) -> BenchOutcome {
                 continue;
             }
         };
-        for (report, way) in reports
-            .iter()
-            .flat_map(|it| [(it, "forward"), (it, "reverse")])
-        {
+        for (report, way) in reports.iter().flat_map(|it| [(it, "forward"), (it, "reverse")]) {
             let it = &report["analysis"][way];
             let (bytes, time) = (it["probe_bytes"].as_u64(), it["duration_us"].as_u64());
             if bytes.is_none_or(|n| n > LIGHT_BYTES) || time.is_none_or(|n| n > LIGHT_US) {
                 let limits = "at most 58 kB and 1 s";
-                missed.push(format!(
-                    "{rate} Mbit/s {way}: {bytes:?} bytes, {time:?} us; {limits}"
-                ));
+                missed.push(format!("{rate} Mbit/s {way}: {bytes:?} bytes, {time:?} us; {limits}"));
             }
             table.row(vec![
                 rate.to_string(),
@@ -306,9 +263,7 @@ pub fn judge_light_mode(ground: &PathTestbed) -> BenchOutcome {
                 it["verdict"].as_str().unwrap_or("–").to_owned(),
                 bytes.unwrap_or(0).to_string(),
                 (time.unwrap_or(0) / 1000).to_string(),
-                it["capacity_bps"]
-                    .as_f64()
-                    .map_or_else(|| "–".to_owned(), format_mbps),
+                it["capacity_bps"].as_f64().map_or_else(|| "–".to_owned(), format_mbps),
             ]);
         }
     }

@@ -13,20 +13,14 @@ const QUEUE_BYTES: &str = "4 MB";
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn make_site(ground: &PathTestbed, queue: &str) -> Result<PathSite, String> {
-    let narrow = make_hop(
-        "narrow",
-        &[("delay", "9 ms"), ("rate", "100 Mbit/s"), ("queue", queue)],
-    );
+    let narrow = make_hop("narrow", &[("delay", "9 ms"), ("rate", "100 Mbit/s"), ("queue", queue)]);
     let wide = |name| make_hop(name, &[("delay", "1 ms"), ("rate", "10 Gbit/s")]);
     ground.site("load", vec![wide("access"), narrow, wide("far")], &[])
 }
 
 pub fn judge_loads(ground: &PathTestbed) -> BenchOutcome {
     let mut outcome = BenchOutcome::default();
-    for (name, part) in [
-        ("queue", judge_queue(ground)),
-        ("scavenger", judge_scavenger(ground)),
-    ] {
+    for (name, part) in [("queue", judge_queue(ground)), ("scavenger", judge_scavenger(ground))] {
         match part {
             Ok(part) => outcome.add(part),
             Err(why) => outcome.missed.push(format!("{name}: {why}")),
@@ -41,9 +35,7 @@ fn judge_queue(ground: &PathTestbed) -> Result<BenchOutcome, String> {
     let truth = find_forward_link(&seen.truth, 2)["queue_peak_bytes"].as_f64();
     let truth = truth.ok_or("the truth has no queue")?;
     let step = &seen.reports[0]["analysis"]["steps"][0];
-    let found = step["queue_bytes"]
-        .as_f64()
-        .ok_or("no queue in the report")?;
+    let found = step["queue_bytes"].as_f64().ok_or("no queue in the report")?;
     let columns = "queue, MB | found, MB | off by | median rise, ms | round trips per minute";
     let mut table = MarkdownTable::new("The queue under load", columns);
     let off = found / truth - 1.0;
@@ -65,9 +57,7 @@ fn judge_scavenger(ground: &PathTestbed) -> Result<BenchOutcome, String> {
     let it = &seen.reports[0]["analysis"]["scavenger"];
     let share = |key: &str| -> Result<f64, String> {
         let ratio: &Value = &it[key];
-        ratio
-            .as_f64()
-            .ok_or_else(|| format!("no {key} in the report"))
+        ratio.as_f64().ok_or_else(|| format!("no {key} in the report"))
     };
     let kept = share("competitor_kept_yielding_ratio")?;
     let plain = share("competitor_kept_plain_ratio")?;
@@ -75,11 +65,7 @@ fn judge_scavenger(ground: &PathTestbed) -> Result<BenchOutcome, String> {
     let mut table = MarkdownTable::new("What a competing stream keeps", columns);
     table.row(vec!["plain".to_owned(), format_percent(plain)]);
     table.row(vec!["yielding".to_owned(), format_percent(kept)]);
-    let missed = (kept < KEPT_MIN).then(|| {
-        format!(
-            "the competitor keeps {}; at least 90 %",
-            format_percent(kept)
-        )
-    });
+    let missed = (kept < KEPT_MIN)
+        .then(|| format!("the competitor keeps {}; at least 90 %", format_percent(kept)));
     Ok(BenchOutcome::new(&[table], missed.into_iter().collect()))
 }

@@ -15,17 +15,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn list_hops(narrow: usize) -> Vec<Hop> {
     let hop = |k: usize| {
         let (name, rate) = (
-            if k == HOPS {
-                "far".to_owned()
-            } else {
-                format!("r{k}")
-            },
+            if k == HOPS { "far".to_owned() } else { format!("r{k}") },
             if k == narrow { "50 Mbit/s" } else { "1 Gbit/s" },
         );
-        make_hop(
-            &name,
-            &[("delay", "3 ms"), ("rate", rate), ("queue", "60 ms")],
-        )
+        make_hop(&name, &[("delay", "3 ms"), ("rate", rate), ("queue", "60 ms")])
     };
     (1..=HOPS).map(hop).collect()
 }
@@ -66,10 +59,7 @@ pub fn judge_narrow_link(ground: &PathTestbed) -> BenchOutcome {
     }
     let share = f64::from(right) / f64::from(runs.max(1));
     if share < RIGHT_MIN {
-        missed.push(format!(
-            "right in {} of {runs} runs; at least 95 %",
-            format_percent(share)
-        ));
+        missed.push(format!("right in {} of {runs} runs; at least 95 %", format_percent(share)));
     }
     BenchOutcome::new(&[table], missed)
 }

@@ -36,10 +36,7 @@ pub struct SiteReports {
 
 impl<'a> PathTestbed<'a> {
     pub fn new(longhaul: &'a Path) -> Result<Self, String> {
-        Ok(PathTestbed {
-            longhaul,
-            scratch: ScratchFolder::new("path")?,
-        })
+        Ok(PathTestbed { longhaul, scratch: ScratchFolder::new("path")? })
     }
 
     /// Returns a path of `hops`, each a table as in a path file, between hosts with large buffers.
@@ -84,14 +81,11 @@ impl<'a> PathTestbed<'a> {
         lab.arg("--truth").arg(&truth).arg("--");
         // No word contains spaces.
         let again = "n=$0; while [ \"$n\" -gt 0 ]; do \"$@\" || exit; n=$((n-1)); done";
-        lab.args(["sh", "-c", again, &times.to_string()])
-            .arg(self.longhaul);
-        lab.args(words.split(' '))
-            .args(["--json", "--no-save", "--quiet"]);
+        lab.args(["sh", "-c", again, &times.to_string()]).arg(self.longhaul);
+        lab.args(words.split(' ')).args(["--json", "--no-save", "--quiet"]);
         let output = program_runner::capture_output(&mut lab, time * times + MARGIN)?;
-        let reports: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&output.stdout)
-            .into_iter()
-            .collect();
+        let reports: Result<Vec<Value>, _> =
+            serde_json::Deserializer::from_str(&output.stdout).into_iter().collect();
         let reports = reports.map_err(|_| find_error_line(&output.stderr))?;
         if reports.is_empty() {
             return Err(find_error_line(&output.stderr));
@@ -126,9 +120,7 @@ impl<'a> PathTestbed<'a> {
 
 /// Returns a hop of a path file.
 pub fn make_hop(name: &str, keys: &[(&str, &str)]) -> Table {
-    let keys = keys
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), toml::Value::from(*value)));
+    let keys = keys.iter().map(|(key, value)| ((*key).to_owned(), toml::Value::from(*value)));
     let mut hop: Table = keys.collect();
     hop.insert("name".to_owned(), name.into());
     hop

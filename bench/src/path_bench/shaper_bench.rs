@@ -36,11 +36,9 @@ impl ShaperCase {
         let mut shaped = make_hop("shaped", &[("delay", "9 ms"), ("rate", "1 Gbit/s")]);
         shaped.insert("queue".to_owned(), "2 MB".into());
         let mut shaper = toml::Table::new();
-        for (key, value) in [
-            ("peak", self.peak),
-            ("sustained", self.sustained),
-            ("burst", self.burst),
-        ] {
+        for (key, value) in
+            [("peak", self.peak), ("sustained", self.sustained), ("burst", self.burst)]
+        {
             shaper.insert(key.to_owned(), (value as i64).into());
         }
         shaped.insert("shaper".to_owned(), shaper.into());
@@ -69,9 +67,8 @@ pub fn judge_shapers(ground: &PathTestbed) -> BenchOutcome {
         } else {
             "available far --forward"
         };
-        let seen = case
-            .site(ground)
-            .and_then(|site| ground.run_reports(&site, words, REPEATS, LIMIT));
+        let seen =
+            case.site(ground).and_then(|site| ground.run_reports(&site, words, REPEATS, LIMIT));
         match seen {
             Err(why) => missed.push(format!("{}: {why}", case.name)),
             Ok(seen) => {
@@ -88,11 +85,7 @@ pub fn judge_shapers(ground: &PathTestbed) -> BenchOutcome {
 
 fn read_parameters(bucket: &Value) -> Option<[f64; 3]> {
     let number = |key: &str| bucket[key].as_f64();
-    Some([
-        number("peak_bps")?,
-        number("sustained_bps")?,
-        number("burst_bytes")?,
-    ])
+    Some([number("peak_bps")?, number("sustained_bps")?, number("burst_bytes")?])
 }
 
 fn describe_miss(case: &ShaperCase, bucket: &Value) -> Option<String> {
@@ -119,11 +112,7 @@ fn format_row(case: &ShaperCase, bucket: &Value) -> Vec<String> {
     };
     cells.push(bucket["kind"].as_str().unwrap_or("yes").to_owned());
     for (k, (found, truth)) in found.into_iter().zip(case.truth()).enumerate() {
-        cells.push(if k < 2 {
-            format_mbps(found)
-        } else {
-            format!("{:.1}", found / 1e3)
-        });
+        cells.push(if k < 2 { format_mbps(found) } else { format!("{:.1}", found / 1e3) });
         cells.push(format_percent(found / truth - 1.0));
     }
     cells

@@ -25,10 +25,7 @@ pub fn judge_traces(ground: &PathTestbed) -> BenchOutcome {
     let mut table = MarkdownTable::new("Routes on emulated paths", columns);
     let mut missed = Vec::new();
     for path in ["sanjose-lulea", "slac-sdsc"] {
-        let site = PathSite {
-            path: path.to_owned(),
-            ..PathSite::default()
-        };
+        let site = PathSite { path: path.to_owned(), ..PathSite::default() };
         let mut all = Vec::new();
         for protocol in ["--icmp", "--udp", "--tcp"] {
             match run_longhaul(ground, &site, path, protocol) {
@@ -75,28 +72,15 @@ fn run_other_tracers(
     path: &'static str,
 ) -> Vec<TracerResult> {
     let asked: [(&str, &[&str], TracerParser); 2] = [
-        (
-            "mtr",
-            &["mtr", "-n", "-j", "-c", "1", "-m", "64", FAR],
-            read_mtr,
-        ),
+        ("mtr", &["mtr", "-n", "-j", "-c", "1", "-m", "64", FAR], read_mtr),
         (
             "scamper",
-            &[
-                "scamper",
-                "-O",
-                "json",
-                "-c",
-                "trace -P icmp-paris -g 40 -q 2",
-                "-i",
-                FAR,
-            ],
+            &["scamper", "-O", "json", "-c", "trace -P icmp-paris -g 40 -q 2", "-i", FAR],
             read_scamper,
         ),
     ];
-    let installed = asked
-        .into_iter()
-        .filter(|(tool, _, _)| program_runner::find_program(tool).is_some());
+    let installed =
+        asked.into_iter().filter(|(tool, _, _)| program_runner::find_program(tool).is_some());
     installed
         .filter_map(|(tool, words, read)| {
             let began = Instant::now();
@@ -114,19 +98,13 @@ fn run_other_tracers(
 fn read_mtr(text: &str) -> Option<Vec<Option<String>>> {
     let report: Value = serde_json::from_str(text).ok()?;
     let hubs = report["report"]["hubs"].as_array()?;
-    let address = |hub: &Value| {
-        hub["host"]
-            .as_str()
-            .filter(|host| *host != "???")
-            .map(str::to_owned)
-    };
+    let address =
+        |hub: &Value| hub["host"].as_str().filter(|host| *host != "???").map(str::to_owned);
     Some(hubs.iter().map(address).collect())
 }
 
 fn read_scamper(text: &str) -> Option<Vec<Option<String>>> {
-    let lines = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let trace = lines.into_iter().find(|it| it["type"] == "trace")?;
     let mut addresses = vec![None; trace["hop_count"].as_u64()?.min(255) as usize];
     for hop in trace["hops"].as_array()? {
@@ -141,22 +119,14 @@ fn read_scamper(text: &str) -> Option<Vec<Option<String>>> {
 /// Reports whether it is the router at a TTL of the first route, or the far host; see the lab's
 /// addresses.
 fn is_right(address: &str, ttl: usize, last: usize) -> bool {
-    if ttl == last {
-        address == FAR
-    } else {
-        address == format!("10.77.1.{ttl}")
-    }
+    if ttl == last { address == FAR } else { address == format!("10.77.1.{ttl}") }
 }
 
 fn count_wrong(traced: &TracerResult) -> usize {
     let last = traced.addresses.len();
     let addresses = traced.addresses.iter().enumerate();
     addresses
-        .filter(|(k, address)| {
-            address
-                .as_ref()
-                .is_some_and(|it| !is_right(it, k + 1, last))
-        })
+        .filter(|(k, address)| address.as_ref().is_some_and(|it| !is_right(it, k + 1, last)))
         .count()
 }
 
@@ -172,16 +142,10 @@ fn check_gates(path: &str, all: &[TracerResult]) -> Vec<String> {
     for it in all.iter().filter(is_ours) {
         let (tool, found) = (&it.tool, it.addresses.len());
         if found != hops || count_wrong(it) > 0 {
-            missed.push(format!(
-                "{path}, {tool}: {found} hops, {} of them wrong",
-                count_wrong(it)
-            ));
+            missed.push(format!("{path}, {tool}: {found} hops, {} of them wrong", count_wrong(it)));
         }
         if count_answering(it) < best {
-            missed.push(format!(
-                "{path}, {tool}: {} hops answer; {best} do",
-                count_answering(it)
-            ));
+            missed.push(format!("{path}, {tool}: {} hops answer; {best} do", count_answering(it)));
         }
         if it.seconds > MAX_SECONDS as f64 {
             missed.push(format!("{path}, {tool}: took {:.0} s", it.seconds));
@@ -208,16 +172,10 @@ mod tests {
     #[test]
     fn routes_of_other_tracers_are_read() {
         let mtr = r#"{"report": {"hubs": [{"count": 1, "host": "10.77.1.1"}, {"count": 2, "host": "???"}]}}"#;
-        assert_eq!(
-            read_mtr(mtr),
-            Some(vec![Some("10.77.1.1".to_owned()), None])
-        );
+        assert_eq!(read_mtr(mtr), Some(vec![Some("10.77.1.1".to_owned()), None]));
         let scamper = "{\"type\":\"cycle-start\"}\n{\"type\":\"trace\", \"hop_count\":3, \
             \"hops\":[{\"addr\":\"10.77.0.2\", \"probe_ttl\":3}]}";
-        assert_eq!(
-            read_scamper(scamper),
-            Some(vec![None, None, Some(FAR.to_owned())])
-        );
+        assert_eq!(read_scamper(scamper), Some(vec![None, None, Some(FAR.to_owned())]));
         assert_eq!(read_mtr("none"), None);
     }
 }

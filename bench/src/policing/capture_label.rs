@@ -34,10 +34,7 @@ impl CaptureLabel {
         let limit = |kind: &str, rate: &str, bucket: &str| {
             let rate = number(rate)? / 1e6;
             let bucket = number(bucket).map(|bytes| format!(", {} kB", bytes / 1e3));
-            Some(format!(
-                "{kind} {rate} Mbit/s{}",
-                bucket.unwrap_or_default()
-            ))
+            Some(format!("{kind} {rate} Mbit/s{}", bucket.unwrap_or_default()))
         };
         let loss = value("LOSS").filter(|loss| *loss != "0%");
         let words: Vec<String> = [
@@ -45,9 +42,7 @@ impl CaptureLabel {
             limit("shaper", "SCIR", "SBC"),
             loss.map(|loss| format!("random loss {}", loss.replace('%', " %"))),
             value("XT").map(|_| "others' traffic".to_owned()),
-            value("CP")
-                .or_else(|| value("CP1"))
-                .map(|it| it.replace(".pcap.xz", "")),
+            value("CP").or_else(|| value("CP1")).map(|it| it.replace(".pcap.xz", "")),
         ]
         .into_iter()
         .flatten()
@@ -81,9 +76,6 @@ mod tests {
             (label.kind, label.streams, label.words.as_str()),
             (PathLimitKind::Other, 1, words)
         );
-        assert_eq!(
-            CaptureLabel::read("PCIR=500000").kind,
-            PathLimitKind::OwnBucket
-        );
+        assert_eq!(CaptureLabel::read("PCIR=500000").kind, PathLimitKind::OwnBucket);
     }
 }

@@ -103,11 +103,7 @@ fn parse_segments(file: &[u8]) -> Option<Vec<CaptureSegment>> {
     };
     let word = |at: usize| {
         let bytes: [u8; 4] = file.get(at..at + 4)?.try_into().ok()?;
-        Some(if is_little {
-            u32::from_le_bytes(bytes)
-        } else {
-            u32::from_be_bytes(bytes)
-        })
+        Some(if is_little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
     };
     let before_ip = match word(20)? {
         ETHERNET => 14,
@@ -125,11 +121,7 @@ fn parse_segments(file: &[u8]) -> Option<Vec<CaptureSegment>> {
         at += length as usize;
         let micros = u64::from(if nanos { part / 1000 } else { part });
         let at_us = u64::from(seconds) * 1_000_000 + micros;
-        found.extend(
-            frame
-                .get(before_ip..)
-                .and_then(|ip| parse_segment(ip, at_us)),
-        );
+        found.extend(frame.get(before_ip..).and_then(|ip| parse_segment(ip, at_us)));
     }
     Some(found)
 }
@@ -166,10 +158,7 @@ fn collect_downloads(segments: &[CaptureSegment]) -> LabelledCapture {
         *sent.entry(segment.flow).or_default() += u64::from(segment.payload);
     }
     let mut all = LabelledCapture::default();
-    for (way, _) in sent
-        .iter()
-        .filter(|(_, bytes)| **bytes >= MIN_DOWNLOAD_BYTES)
-    {
+    for (way, _) in sent.iter().filter(|(_, bytes)| **bytes >= MIN_DOWNLOAD_BYTES) {
         let mut sender = CaptureSender::default();
         for segment in segments {
             if segment.flow == *way && segment.payload > 0 {
@@ -225,10 +214,8 @@ impl CaptureSender {
             return;
         };
         if !self.retransmitted.contains(&end) && self.last_again_us < sent_us {
-            self.round_trips.push(PacketRtt {
-                sent_us,
-                rtt_us: segment.at_us.saturating_sub(sent_us),
-            });
+            self.round_trips
+                .push(PacketRtt { sent_us, rtt_us: segment.at_us.saturating_sub(sent_us) });
         }
     }
 }
@@ -282,10 +269,7 @@ mod tests {
         let capture = collect_downloads(&parse_segments(&bytes).expect("a capture"));
         let lost: Vec<bool> = capture.packets.iter().map(|packet| packet.lost).collect();
         assert_eq!(lost, [false, true, false]);
-        let only = PacketRtt {
-            sent_us: 10,
-            rtt_us: 40,
-        };
+        let only = PacketRtt { sent_us: 10, rtt_us: 40 };
         assert_eq!(capture.round_trips, [only]);
     }
 

@@ -46,52 +46,26 @@ pub fn list_classes(longhaul: &Path) -> Vec<PayloadClass> {
     let mut copy = vec![
         make_contender("longhaul", &longhaul, &[]),
         make_contender("iperf3", &iperf3, &[]),
-        make_contender(
-            "iperf3 -A 0,0 -w 256K",
-            &iperf3,
-            &["-A", "0,0", "-w", "256K"],
-        ),
+        make_contender("iperf3 -A 0,0 -w 256K", &iperf3, &["-A", "0,0", "-w", "256K"]),
         make_contender("nuttcp", &ContenderTool::Nuttcp, &[]),
     ];
     let mut zero_copy = vec![
         make_contender("longhaul -Z", &longhaul, &["-Z"]),
         make_contender("iperf3 -Z", &iperf3, &["-Z"]),
     ];
-    let mut wire = vec![make_contender(
-        "longhaul --wire -Z",
-        &longhaul,
-        &["--wire", "-Z"],
-    )];
+    let mut wire = vec![make_contender("longhaul --wire -Z", &longhaul, &["--wire", "-Z"])];
     if let Some(newest) = &newest {
         copy.push(make_contender("newest libiperf", newest, &[]));
         zero_copy.push(make_contender("newest libiperf -Z", newest, &["-Z"]));
     }
-    for iperf3 in newest
-        .iter()
-        .chain([&iperf3])
-        .filter(|tool| can_skip(tool))
-        .take(1)
-    {
+    for iperf3 in newest.iter().chain([&iperf3]).filter(|tool| can_skip(tool)).take(1) {
         let options = &["-Z", "--skip-rx-copy", "-l", "1M"];
-        wire.push(make_contender(
-            "libiperf -Z --skip-rx-copy -l 1M",
-            iperf3,
-            options,
-        ));
+        wire.push(make_contender("libiperf -Z --skip-rx-copy -l 1M", iperf3, options));
     }
     vec![
-        PayloadClass {
-            name: "C: both ends copy",
-            contenders: copy,
-        },
-        PayloadClass {
-            name: "Z: the sender does not copy",
-            contenders: zero_copy,
-        },
-        PayloadClass {
-            name: "D: the receiver discards in the kernel",
-            contenders: wire,
-        },
+        PayloadClass { name: "C: both ends copy", contenders: copy },
+        PayloadClass { name: "Z: the sender does not copy", contenders: zero_copy },
+        PayloadClass { name: "D: the receiver discards in the kernel", contenders: wire },
     ]
 }
 
@@ -100,12 +74,7 @@ fn make_contender(
     tool: &ContenderTool,
     options: &'static [&'static str],
 ) -> ThroughputContender {
-    ThroughputContender {
-        name,
-        tool: tool.clone(),
-        options,
-        far_needs: Duration::from_millis(300),
-    }
+    ThroughputContender { name, tool: tool.clone(), options, far_needs: Duration::from_millis(300) }
 }
 
 fn can_skip(tool: &ContenderTool) -> bool {
@@ -142,14 +111,12 @@ impl ThroughputContender {
                 program.as_str(),
                 format!("test {address} -t {SECONDS} -P {streams} --no-save {options}"),
             ),
-            ContenderTool::Iperf3(program) => (
-                program.as_str(),
-                format!("-c {address} -t {SECONDS} -P {streams} -i 0 {options}"),
-            ),
-            ContenderTool::Nuttcp => (
-                "nuttcp",
-                format!("-t -T{SECONDS} -N{streams} {options} {address}"),
-            ),
+            ContenderTool::Iperf3(program) => {
+                (program.as_str(), format!("-c {address} -t {SECONDS} -P {streams} -i 0 {options}"))
+            }
+            ContenderTool::Nuttcp => {
+                ("nuttcp", format!("-t -T{SECONDS} -N{streams} {options} {address}"))
+            }
         };
         let words = std::iter::once(program).chain(words.split_whitespace());
         words.map(str::to_owned).collect()

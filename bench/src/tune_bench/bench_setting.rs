@@ -13,10 +13,7 @@ pub struct BenchSetting {
 
 impl BenchSetting {
     pub fn default_of_kernel() -> Self {
-        BenchSetting {
-            streams: 1,
-            ..BenchSetting::default()
-        }
+        BenchSetting { streams: 1, ..BenchSetting::default() }
     }
 
     /// Reads the `setting` of a choice; `None` if there is none.
@@ -38,11 +35,7 @@ impl BenchSetting {
             ("--pacing", self.pacing_bps.map(|n| n.to_string())),
         ];
         for (option, value) in others {
-            options.extend(
-                value
-                    .into_iter()
-                    .flat_map(|value| [option.to_owned(), value]),
-            );
+            options.extend(value.into_iter().flat_map(|value| [option.to_owned(), value]));
         }
         options
     }
@@ -57,13 +50,8 @@ impl BenchSetting {
             Some(bytes) => format!("{} KiB", bytes >> 10),
         };
         let window = window.replace(".000", "");
-        let control = self
-            .congestion_control
-            .iter()
-            .map(|name| format!(" {name}"));
-        let pace = self
-            .pacing_bps
-            .map(|bps| format!(" at {:.1} Mbit/s", bps as f64 / 1e6));
+        let control = self.congestion_control.iter().map(|name| format!(" {name}"));
+        let pace = self.pacing_bps.map(|bps| format!(" at {:.1} Mbit/s", bps as f64 / 1e6));
         let rest: String = control.chain(pace).collect();
         format!("{} x {window}{rest}", self.streams)
     }

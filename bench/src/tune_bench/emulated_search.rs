@@ -68,10 +68,7 @@ pub fn judge_searches(
     let mut table = MarkdownTable::new("Tuning on emulated paths", columns);
     let tasks = paths.into_iter().map(|path| (path.rate_mbps, path));
     let judged = run_in_parallel(tasks.collect(), jobs, |path| {
-        let judged = JudgedSearch {
-            found: judge_search(ground, &path),
-            path,
-        };
+        let judged = JudgedSearch { found: judge_search(ground, &path), path };
         eprintln!("| {} |", format_row(&judged).join(" | "));
         judged
     });
@@ -91,19 +88,13 @@ fn judge_search(
     let limit = Duration::from_secs(SEARCH_S);
     let guided = site.report("guided", "tune far --no-save --quiet", limit)?;
     let choice = read_choice(&guided, "recommended").ok_or("the search recommends nothing")?;
-    let again = measure_again(
-        &site,
-        path,
-        [&best, &choice, &BenchSetting::default_of_kernel()],
-    )?;
+    let again = measure_again(&site, path, [&best, &choice, &BenchSetting::default_of_kernel()])?;
     let analysis = &guided["analysis"];
     Ok(EmulatedSearchResult {
         best: (best, again[0]),
         choice: (choice, again[1]),
         default: again[2],
-        probes: analysis["probes_run"]
-            .as_u64()
-            .ok_or("no count of probes")?,
+        probes: analysis["probes_run"].as_u64().ok_or("no count of probes")?,
         stopped_by: analysis["stopped_by"].as_str().unwrap_or("–").to_owned(),
     })
 }
@@ -141,12 +132,7 @@ fn measure_again(
             order.reverse();
         }
         for which in order.into_iter().filter(|which| first[*which] == *which) {
-            rates[which].push(measure_goodput(
-                site,
-                path,
-                settings[which],
-                (which, repeat),
-            )?);
+            rates[which].push(measure_goodput(site, path, settings[which], (which, repeat))?);
         }
     }
     Ok(first.map(|which| median(&rates[which]).unwrap_or(0.0)))
@@ -171,11 +157,7 @@ fn measure_goodput(
 
 fn format_row(judged: &JudgedSearch) -> Vec<String> {
     let path = &judged.path;
-    let mut cells = vec![
-        path.name.clone(),
-        path.rtt_ms.to_string(),
-        path.rate_mbps.to_string(),
-    ];
+    let mut cells = vec![path.name.clone(), path.rtt_ms.to_string(), path.rate_mbps.to_string()];
     let mbps = |bps: f64| format_number(Some(bps / 1e6), 1);
     match &judged.found {
         Ok(found) => cells.extend([
@@ -221,16 +203,12 @@ fn check_gates(judged: &[JudgedSearch]) -> Vec<String> {
     let good = count(&|it| it.share_of_best() >= GOOD);
     if few_of(good, GOOD_MIN) {
         let all = judged.len();
-        missed.push(format!(
-            "{good} of {all} paths reach 95 % of the grid's best; 10 of 12 must"
-        ));
+        missed.push(format!("{good} of {all} paths reach 95 % of the grid's best; 10 of 12 must"));
     }
     let few = count(&|it| it.probes <= FEW_PROBES);
     if few_of(few, FEW_MIN) {
         let all = judged.len();
-        missed.push(format!(
-            "{few} of {all} searches took at most 8 probes; nine in ten must"
-        ));
+        missed.push(format!("{few} of {all} searches took at most 8 probes; nine in ten must"));
     }
     for one in judged {
         if let Err(why) = &one.found {
@@ -240,14 +218,10 @@ fn check_gates(judged: &[JudgedSearch]) -> Vec<String> {
     for (name, it) in found {
         let (of_best, of_default) = (100.0 * it.share_of_best(), 100.0 * it.share_of_default());
         if it.share_of_best() < ACCEPTABLE {
-            missed.push(format!(
-                "{name}: {of_best:.1} % of the grid's best; all must reach 90 %"
-            ));
+            missed.push(format!("{name}: {of_best:.1} % of the grid's best; all must reach 90 %"));
         }
         if it.share_of_default() < MIN_DEFAULT_SHARE {
-            missed.push(format!(
-                "{name}: {of_default:.1} % of the default; at least 97 %"
-            ));
+            missed.push(format!("{name}: {of_default:.1} % of the default; at least 97 %"));
         }
     }
     missed

@@ -65,13 +65,9 @@ fn judge_prediction(
     let report = site.report("predict", "predict --scan last", limit)?;
     let agreement = &report["analysis"]["agreement"];
     Ok(PredictionBenchResult {
-        cells: agreement["cells"]
-            .as_u64()
-            .ok_or("no agreement was found")?,
+        cells: agreement["cells"].as_u64().ok_or("no agreement was found")?,
         rank_correlation: agreement["rank_correlation"].as_f64(),
-        median_error_ratio: agreement["median_error_ratio"]
-            .as_f64()
-            .ok_or("no error was found")?,
+        median_error_ratio: agreement["median_error_ratio"].as_f64().ok_or("no error was found")?,
         worst: format_worst_cell(&report),
     })
 }
@@ -79,31 +75,21 @@ fn judge_prediction(
 fn format_worst_cell(report: &Value) -> String {
     let cells = report["analysis"]["cells"].as_array();
     let apart = |cell: &&Value| cell["disagreement_ratio"].as_f64().map_or(0.0, f64::abs);
-    let worst = cells
-        .into_iter()
-        .flatten()
-        .max_by(|a, b| apart(a).total_cmp(&apart(b)));
+    let worst = cells.into_iter().flatten().max_by(|a, b| apart(a).total_cmp(&apart(b)));
     let Some(worst) = worst else {
         return "–".to_owned();
     };
     let setting = super::bench_setting::BenchSetting::read(&worst["setting"]).unwrap_or_default();
     let mbps = |key: &str| format_number(worst[key].as_f64().map(|bps| bps / 1e6), 1);
     let (measured, predicted) = (mbps("measured_bps"), mbps("goodput_bps"));
-    format!(
-        "{}: {measured} measured, {predicted} predicted",
-        setting.format_short()
-    )
+    format!("{}: {measured} measured, {predicted} predicted", setting.format_short())
 }
 
 fn format_row(
     path: &TuneFixturePath,
     found: &Result<PredictionBenchResult, String>,
 ) -> Vec<String> {
-    let mut cells = vec![
-        path.name.clone(),
-        path.rtt_ms.to_string(),
-        path.rate_mbps.to_string(),
-    ];
+    let mut cells = vec![path.name.clone(), path.rtt_ms.to_string(), path.rate_mbps.to_string()];
     match found {
         Ok(it) => cells.extend([
             it.cells.to_string(),
@@ -128,16 +114,10 @@ fn check_gates(
     let error = 100.0 * it.median_error_ratio;
     let mut missed = Vec::new();
     if rank < RANK_CORRELATION_MIN {
-        missed.push(format!(
-            "{}: rank correlation {rank:.3}; at least 0.9",
-            path.name
-        ));
+        missed.push(format!("{}: rank correlation {rank:.3}; at least 0.9", path.name));
     }
     if it.median_error_ratio > MEDIAN_ERROR_MAX {
-        missed.push(format!(
-            "{}: median error {error:.1} %; at most 15 %",
-            path.name
-        ));
+        missed.push(format!("{}: median error {error:.1} %; at most 15 %", path.name));
     }
     missed
 }

@@ -51,10 +51,7 @@ fn check_gates(it: &StrategyAccuracy) -> Vec<String> {
         ),
         (
             it.mean_probes <= MEAN_PROBES_MAX,
-            format!(
-                "{:.1} probes on simulated paths on average; at most 7",
-                it.mean_probes
-            ),
+            format!("{:.1} probes on simulated paths on average; at most 7", it.mean_probes),
         ),
         (
             it.share_within_8_probes >= WITHIN_8_PROBES_MIN,

@@ -53,20 +53,14 @@ impl<'a> TuneTestbed<'a> {
     pub fn site(&'a self, path: &LabPath) -> Result<TuneSite<'a>, String> {
         let key = path.key();
         let file = self.scratch.write(&format!("{key}.toml"), &path.file()?)?;
-        Ok(TuneSite {
-            ground: self,
-            key,
-            file,
-        })
+        Ok(TuneSite { ground: self, key, file })
     }
 }
 
 fn read_sysctl(name: &str) -> Result<u64, String> {
     let file = format!("/proc/sys/net/core/{name}");
     let text = std::fs::read_to_string(&file).map_err(|e| format!("cannot read {file}: {e}"))?;
-    text.trim()
-        .parse()
-        .map_err(|e| format!("{file} is no number: {e}"))
+    text.trim().parse().map_err(|e| format!("{file} is no number: {e}"))
 }
 
 impl TuneSite<'_> {
@@ -75,9 +69,7 @@ impl TuneSite<'_> {
         let ground = self.ground;
         let mut lab = Command::new(ground.longhaul);
         lab.args(["lab", "run"]).arg(&self.file).arg("--");
-        lab.arg(ground.longhaul)
-            .args(words.split(' '))
-            .arg("--json");
+        lab.arg(ground.longhaul).args(words.split(' ')).arg("--json");
         lab.env("LONGHAUL_ARCHIVE", self.archive());
         let output = program_runner::capture_output(&mut lab, time + MARGIN)?;
         let report: Value =

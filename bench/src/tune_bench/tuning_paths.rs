@@ -83,11 +83,8 @@ impl TuneFixturePath {
     /// Formats the path as a path file for `longhaul lab`.
     pub fn file(&self) -> Result<String, String> {
         let buffer = |most: u64| format!("4096 65536 {most}");
-        let (free, receive, send) = (
-            buffer(DEFAULT_BUFFER_BYTES),
-            buffer(self.receive),
-            buffer(self.send),
-        );
+        let (free, receive, send) =
+            (buffer(DEFAULT_BUFFER_BYTES), buffer(self.receive), buffer(self.send));
         let rmem = "net.ipv4.tcp_rmem";
         let wmem = "net.ipv4.tcp_wmem";
         let narrow = NarrowPath {
@@ -109,21 +106,14 @@ mod tests {
     fn the_paths_of_the_checkout_are_as_many_as_the_gates_speak_of() {
         let paths = TuneFixturePaths::read().expect("the file of the checkout");
         assert_eq!((paths.tune.len(), paths.predict.len()), (12, 3));
-        let mut keys: Vec<String> = paths
-            .tune
-            .iter()
-            .chain(&paths.predict)
-            .map(TuneFixturePath::key)
-            .collect();
+        let mut keys: Vec<String> =
+            paths.tune.iter().chain(&paths.predict).map(TuneFixturePath::key).collect();
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), 15, "{keys:?}");
         for path in paths.tune.iter().chain(&paths.predict) {
             let file = path.file().expect(&path.name);
-            assert!(
-                file.contains(&format!("{} Mbit/s", path.rate_mbps)),
-                "{file}"
-            );
+            assert!(file.contains(&format!("{} Mbit/s", path.rate_mbps)), "{file}");
         }
     }
 

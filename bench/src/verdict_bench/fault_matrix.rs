@@ -102,20 +102,15 @@ impl FaultMatrix {
         let file: MatrixFile = toml::from_str(text).map_err(|e| e.to_string())?;
         let of_case = |case| file.rtt.iter().map(move |rtt| make_cell(case, rtt));
         let cells = file.case.iter().flat_map(of_case);
-        Ok(FaultMatrix {
-            cells: cells.collect(),
-        })
+        Ok(FaultMatrix { cells: cells.collect() })
     }
 
     /// Returns one cell of each strict case and of the clean path, alternating between the short
     /// RTTs.
     pub fn quick_cells(mut self) -> Vec<FaultCell> {
-        self.cells
-            .retain(|cell| (cell.strict || cell.clean) && cell.rtt_ms <= SHORT_MS);
+        self.cells.retain(|cell| (cell.strict || cell.clean) && cell.rtt_ms <= SHORT_MS);
         let cases = self.cells.chunk_by(|a, b| a.case == b.case);
-        let chosen = cases
-            .enumerate()
-            .map(|(turn, of_case)| &of_case[(turn + 1) % of_case.len()]);
+        let chosen = cases.enumerate().map(|(turn, of_case)| &of_case[(turn + 1) % of_case.len()]);
         chosen.cloned().collect()
     }
 }
@@ -154,10 +149,7 @@ impl FaultCell {
 
     /// Formats the path of this cell.
     pub fn path_file(&self) -> Result<String, String> {
-        let buffers = [
-            ("net.ipv4.tcp_rmem", RECEIVE_BUFFER),
-            ("net.ipv4.tcp_wmem", SEND_BUFFER),
-        ];
+        let buffers = [("net.ipv4.tcp_rmem", RECEIVE_BUFFER), ("net.ipv4.tcp_wmem", SEND_BUFFER)];
         let narrow = NarrowPath {
             title: &format!("{}, {} ms", self.case, self.rtt_ms),
             rtt_ms: self.rtt_ms,
@@ -184,12 +176,8 @@ mod tests {
     fn in_turn_every_strict_case_and_the_clean_path_come_once() {
         let matrix = FaultMatrix::read().expect("the matrix of the checkout");
         let wanted = |cell: &&FaultCell| cell.strict || cell.clean;
-        let mut cases: Vec<String> = matrix
-            .cells
-            .iter()
-            .filter(wanted)
-            .map(|it| it.case.clone())
-            .collect();
+        let mut cases: Vec<String> =
+            matrix.cells.iter().filter(wanted).map(|it| it.case.clone()).collect();
         cases.dedup();
         let chosen = matrix.quick_cells();
         assert!(chosen.iter().map(|cell| &cell.case).eq(&cases));
@@ -222,10 +210,7 @@ mod tests {
         "#;
         let cells = FaultMatrix::parse(text).expect("a good matrix").cells;
         let loss = |cell: &FaultCell| cell.link.get("loss").and_then(toml::Value::as_float);
-        assert_eq!(
-            cells.iter().map(loss).collect::<Vec<_>>(),
-            [Some(0.5), Some(0.25)]
-        );
+        assert_eq!(cells.iter().map(loss).collect::<Vec<_>>(), [Some(0.5), Some(0.25)]);
         assert_eq!(cells[0].test, ["-P", "2", "-t", "5"]);
         assert_eq!(cells[1].test, ["-P", "2", "-n", "1K"]);
         let file = cells[0].path_file().expect("a path file");

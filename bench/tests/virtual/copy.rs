@@ -21,12 +21,7 @@ fn the_verdict_follows_whatever_is_slow() {
     assert_eq!(proofs.len(), 3);
     for proof in proofs {
         let split = &proof.report["analysis"]["split"];
-        assert!(
-            proof.holds(),
-            "{}: {} {split}",
-            proof.slow,
-            proof.limited_by()
-        );
+        assert!(proof.holds(), "{}: {} {split}", proof.slow, proof.limited_by());
     }
 }
 
@@ -37,11 +32,7 @@ fn a_copy_that_is_killed_at_both_ends_is_taken_up_each_time() {
     std::fs::write(&path, SHORT).expect("a path file");
     let path = path.to_str().expect("plain");
     let ground = CopyTestbed::path(&longhaul, path).expect("the path comes up");
-    let course = ResumePlan {
-        bytes: 160_000_000,
-        kills: 2,
-        options: &["-P", "2", "-w", "1M"],
-    };
+    let course = ResumePlan { bytes: 160_000_000, kills: 2, options: &["-P", "2", "-w", "1M"] };
     let seen = copy_resume::run_resumes(&ground, (&store, &store), course).expect("it ends well");
     assert!(seen.same, "{seen:?}");
     assert!(seen.held_bytes > seen.bytes / 2, "{seen:?}");

@@ -45,9 +45,7 @@ fn a_server_that_accepts_and_never_answers_is_given_up() {
         let longhaul = program_runner::build_longhaul_for_tests().expect("the program builds");
         let mut test = Command::new(longhaul);
         test.args(["test", "127.0.0.1", "--no-save", "-p", &port.to_string()]);
-        test.args(option)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+        test.args(option).stdout(Stdio::null()).stderr(Stdio::piped());
         let (code, text) = ends_within(seconds(13), test.spawn().expect("it starts"));
         assert_ne!(code, Some(0), "{text}");
         assert!(text.contains("127.0.0.1"), "{text}");
@@ -102,25 +100,14 @@ fn lab_with_server() -> StandingLab {
 /// Sends a signal to every `longhaul serve` or `longhaul test` of the guest, which is this test's own.
 fn signal_all(signal: &str, command: &str) {
     let pattern = format!("longhaul {command}");
-    let status = Command::new("pkill")
-        .args([signal, "-f", &pattern])
-        .status();
+    let status = Command::new("pkill").args([signal, "-f", &pattern]).status();
     assert!(status.expect("pkill runs").success(), "no {command} runs");
 }
 
 /// Starts a run of 30 s at the near end and lets two pass.
 fn start_run(lab: &StandingLab) -> Child {
     let program = lab.program();
-    let words = [
-        &program,
-        "test",
-        "far",
-        "-t",
-        "30",
-        "-b",
-        "20M",
-        "--no-save",
-    ];
+    let words = [&program, "test", "far", "-t", "30", "-b", "20M", "--no-save"];
     let mut run = lab.near_command(&words);
     run.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = run.spawn().expect("the run starts");
@@ -167,14 +154,7 @@ fn a_client_that_is_killed_frees_its_place_within_a_second() {
 fn a_trace_to_nobody_ends() {
     let lab = StandingLab::up(TUN, &[]);
     let program = lab.program();
-    let words = [
-        &program,
-        "path",
-        "10.77.200.1",
-        "--no-mtu",
-        "--no-reverse",
-        "--no-save",
-    ];
+    let words = [&program, "path", "10.77.200.1", "--no-mtu", "--no-reverse", "--no-save"];
     let mut trace = lab.near_command(&words);
     trace.stdout(Stdio::null()).stderr(Stdio::piped());
     ends_within(seconds(60), trace.spawn().expect("it starts"));
@@ -199,19 +179,11 @@ fn a_grid_that_is_killed_is_resumed_and_measures_no_cell_twice() {
     first.wait().expect("its end");
     let output =
         program_runner::capture_output(&mut lab.near_command(&words), HUNG).expect("it ends");
-    assert!(
-        output.stderr.contains("resuming scan "),
-        "{}",
-        output.stderr
-    );
+    assert!(output.stderr.contains("resuming scan "), "{}", output.stderr);
     let report: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
     assert_eq!(report["analysis"]["stopped_by"], "grid_done");
     let cells = report["observation"]["cells"].as_array().expect("cells");
     let list = lab.near(&[&program, "report", "list", "--json", "--archive", &archive]);
     let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
-    assert_eq!(
-        list[0]["parts"],
-        cells.len(),
-        "one run of each cell: {list:#}"
-    );
+    assert_eq!(list[0]["parts"], cells.len(), "one run of each cell: {list:#}");
 }

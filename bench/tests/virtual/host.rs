@@ -36,11 +36,7 @@ impl Lab {
         let mut up = Command::new(&longhaul);
         program_runner::capture_stdout(up.args(["lab", "up", PATH]), LAY_LIMIT)
             .expect("the lab stands");
-        let mut lab = Lab {
-            longhaul,
-            folder,
-            responder: None,
-        };
+        let mut lab = Lab { longhaul, folder, responder: None };
         lab.serve();
         lab
     }
@@ -139,9 +135,7 @@ fn a_host_that_clips_its_windows_is_mended_proven_and_put_back() {
     let again = lab.host(&["--revert"]);
     assert_eq!(again["reverted"], Value::Array(Vec::new()));
     // The audit, and behind it each run of its proof.
-    let trials = report["observation"]["trials"]
-        .as_array()
-        .map_or(0, Vec::len);
+    let trials = report["observation"]["trials"].as_array().map_or(0, Vec::len);
     let entry = &lab.archived()[0];
     assert_eq!(entry["id"], report["run"]["id"]);
     assert_eq!(entry["parts"], trials);
@@ -159,14 +153,8 @@ fn the_limit_is_gone(report: &Value) {
     let (before, after) = (bps("before_bps"), bps("after_bps"));
     assert!(before < CLIPPED_BPS, "{receiving:#}");
     assert!(after >= 1.5 * before, "{receiving:#}");
-    assert_eq!(
-        receiving["limited_by_before"], "receive_window",
-        "{receiving:#}"
-    );
-    assert_ne!(
-        receiving["limited_by_after"], "receive_window",
-        "{receiving:#}"
-    );
+    assert_eq!(receiving["limited_by_before"], "receive_window", "{receiving:#}");
+    assert_ne!(receiving["limited_by_after"], "receive_window", "{receiving:#}");
     assert_eq!(report["analysis"]["proof"]["kept"], true);
     let kept = change(report, "net.ipv4.tcp_rmem");
     assert_eq!(kept["reverted"], false, "{kept:#}");

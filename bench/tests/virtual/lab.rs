@@ -30,18 +30,9 @@ pub struct LabMode {
     unprivileged: bool,
 }
 
-pub const TUN: LabMode = LabMode {
-    backend: "tun",
-    unprivileged: false,
-};
-const PACKET: LabMode = LabMode {
-    backend: "packet",
-    unprivileged: false,
-};
-const UNPRIVILEGED: LabMode = LabMode {
-    backend: "packet",
-    unprivileged: true,
-};
+pub const TUN: LabMode = LabMode { backend: "tun", unprivileged: false };
+const PACKET: LabMode = LabMode { backend: "packet", unprivileged: false };
+const UNPRIVILEGED: LabMode = LabMode { backend: "packet", unprivileged: true };
 const MODES: [LabMode; 3] = [TUN, PACKET, UNPRIVILEGED];
 
 /// A lab that stands until it is dropped.
@@ -93,10 +84,7 @@ impl StandingLab {
             command = Command::new("setpriv");
             command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
         }
-        command
-            .arg(self.folder.join("longhaul"))
-            .arg("lab")
-            .args(words);
+        command.arg(self.folder.join("longhaul")).arg("lab").args(words);
         command.env("LONGHAUL_LAB_BACKEND", self.mode.backend);
         command.env("LONGHAUL_TOKEN", "of-this-test-0123456789abcdef");
         command.env_remove("XDG_RUNTIME_DIR").current_dir("/");
@@ -135,12 +123,7 @@ fn with_iperf3(mode: LabMode, sets: &[&str]) -> StandingLab {
 }
 
 fn succeeded(output: &ProgramOutput) {
-    assert!(
-        output.status.success(),
-        "{} {}",
-        output.stdout,
-        output.stderr
-    );
+    assert!(output.status.success(), "{} {}", output.stdout, output.stderr);
 }
 
 fn round_trips_are_those_of_the_path() {
@@ -152,10 +135,7 @@ fn round_trips_are_those_of_the_path() {
             let summary = printed.split("mdev = ").nth(1).expect("ping's summary");
             let min = summary.split('/').next().and_then(|ms| ms.parse().ok());
             let range = RTT_MS..RTT_MS + 0.1;
-            assert!(
-                min.is_some_and(|min| range.contains(&min)),
-                "{mode:?}: {printed}"
-            );
+            assert!(min.is_some_and(|min| range.contains(&min)), "{mode:?}: {printed}");
         }
     }
 }
@@ -205,10 +185,7 @@ fn random_loss_is_within_its_binomial_interval() {
         let lost = sum["lost_packets"].as_f64().expect("lost packets");
         // Four standard deviations: once in 16 000 runs outside by chance.
         let margin = 4.0 * (sent * LOSS * (1.0 - LOSS)).sqrt();
-        assert!(
-            (lost - sent * LOSS).abs() < margin,
-            "{mode:?}: {lost} of {sent}"
-        );
+        assert!((lost - sent * LOSS).abs() < margin, "{mode:?}: {lost} of {sent}");
         let truth = lab.folder.join("truth.json").display().to_string();
         succeeded(&lab.lab(&["down", "plain", "--truth", &truth]));
         let dropped = dropped_by_the_path(Path::new(&truth));
@@ -229,11 +206,7 @@ fn routers_answer_by_name_from_their_place_in_the_path() {
     let lab = StandingLab::up(TUN, &[]);
     let pings = "ping -n -c 1 -t 1 far; ping -n -6 -c 1 -t 2 far; ping -n -4 -c 1 r1.example.net";
     let printed = lab.near(&["sh", "-c", pings]);
-    for text in [
-        "From 10.77.1.1",
-        "From fd77:0:0:1::2",
-        "64 bytes from 10.77.1.1",
-    ] {
+    for text in ["From 10.77.1.1", "From fd77:0:0:1::2", "64 bytes from 10.77.1.1"] {
         assert!(printed.contains(text), "{text} is missing in {printed}");
     }
 }

@@ -33,7 +33,5 @@ pub fn assert_near(what: &str, value: f64, expected: f64, share: f64) {
 
 /// Returns a number of a report.
 pub fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("not a number: {value:#}"))
+    value.as_f64().unwrap_or_else(|| panic!("not a number: {value:#}"))
 }

@@ -51,10 +51,7 @@ fn round_trips_rise_by_what_the_queue_holds() {
     let found = step["queue_bytes"].as_f64();
     let found = found.unwrap_or_else(|| panic!("no queue: {step:#}"));
     // The round trip counts IP, the queue the wire: 38 bytes more for each packet of 1500.
-    assert!(
-        (found / queue - 1.0).abs() <= 0.05,
-        "{found} for {queue}: {step:#}"
-    );
+    assert!((found / queue - 1.0).abs() <= 0.05, "{found} for {queue}: {step:#}");
     assert_eq!(step["grew"], "forward", "{step:#}");
 }
 

@@ -90,9 +90,7 @@ fn main() -> ExitCode {
 
 fn all_tests() -> impl Iterator<Item = (String, fn())> {
     SUITES.iter().flat_map(|(suite, tests)| {
-        tests
-            .iter()
-            .map(move |(name, test)| (format!("{suite}::{name}"), *test))
+        tests.iter().map(move |(name, test)| (format!("{suite}::{name}"), *test))
     })
 }
 

@@ -29,21 +29,14 @@ fn hops(report: &Value) -> &[Value] {
 
 fn addresses(hop: &Value) -> BTreeSet<&str> {
     let answers = hop["answers"].as_array().into_iter().flatten();
-    answers
-        .filter_map(|answer| answer["address"].as_str())
-        .collect()
+    answers.filter_map(|answer| answer["address"].as_str()).collect()
 }
 
 /// The link before `hop` must be the narrow one.
 fn assert_narrow_before(report: &Value, hop: u64) {
     let link = &report["analysis"]["narrow_link"];
     assert_eq!(link["verdict"], "link", "{}", explain(report));
-    assert_eq!(
-        link["before_ttl"].as_u64(),
-        Some(hop),
-        "{}",
-        explain(report)
-    );
+    assert_eq!(link["before_ttl"].as_u64(), Some(hop), "{}", explain(report));
 }
 
 fn the_queue_to_sdsc_grows_at_the_last_hop() {
@@ -53,11 +46,7 @@ fn the_queue_to_sdsc_grows_at_the_last_hop() {
 
 fn the_queue_to_daresbury_grows_at_the_circuit_in_the_middle() {
     // The far host's small window would never fill a queue; several streams do.
-    let report = look(
-        "slac-daresbury",
-        &[],
-        &["--load=8s", "-P", "8", "--no-reverse"],
-    );
+    let report = look("slac-daresbury", &[], &["--load=8s", "-P", "8", "--no-reverse"]);
     assert_narrow_before(&report, DARESBURY_CIRCUIT);
 }
 
@@ -67,11 +56,7 @@ const DARESBURY_CIRCUIT: u64 = 4;
 fn a_route_of_43_hops_is_traced_in_bounded_time_with_its_silent_ones_marked() {
     let began = Instant::now();
     let report = look("sanjose-lulea", &[], &["-c", "3", "--no-reverse"]);
-    assert!(
-        began.elapsed() < Duration::from_secs(60),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     let hops = hops(&report);
     assert_eq!(hops.len(), 43);
     assert_eq!(report["observation"]["route"]["reached"], true);
@@ -81,36 +66,18 @@ fn a_route_of_43_hops_is_traced_in_bounded_time_with_its_silent_ones_marked() {
         let own = format!("10.77.1.{ttl}");
         assert!(addresses(hop).iter().all(|it| *it == own), "{hop:#}");
     }
-    let links = report["analysis"]["hops"]
-        .as_array()
-        .expect("delays of hops");
+    let links = report["analysis"]["hops"].as_array().expect("delays of hops");
     let negative = |hop: &&Value| hop["link_ns"].as_i64().is_some_and(|ns| ns < 0);
-    assert!(
-        !links.iter().any(|hop| negative(&hop)),
-        "{}",
-        explain(&report)
-    );
+    assert!(!links.iter().any(|hop| negative(&hop)), "{}", explain(&report));
 }
 
 fn routers_side_by_side_are_all_found_and_labels_are_shown() {
     let sets = ["hops.3.balance=4", "hops.4.mpls=[16001, 24]"];
-    let report = look(
-        "slac-sdsc",
-        &sets,
-        &["--alternatives=0.99", "--no-reverse", "-c", "3"],
-    );
+    let report = look("slac-sdsc", &sets, &["--alternatives=0.99", "--no-reverse", "-c", "3"]);
     let hops = hops(&report);
     let expected = ["10.77.1.3", "10.78.1.3", "10.79.1.3", "10.80.1.3"];
-    assert_eq!(
-        addresses(&hops[2]),
-        BTreeSet::from(expected),
-        "{:#}",
-        hops[2]
-    );
-    let labels = hops[3]["answers"][0]["mpls"]
-        .as_array()
-        .into_iter()
-        .flatten();
+    assert_eq!(addresses(&hops[2]), BTreeSet::from(expected), "{:#}", hops[2]);
+    let labels = hops[3]["answers"][0]["mpls"].as_array().into_iter().flatten();
     let labels: Vec<u64> = labels.filter_map(|label| label["label"].as_u64()).collect();
     assert_eq!(labels, [16_001, 24]);
 }
@@ -124,10 +91,7 @@ fn answers_that_lie_are_thrown_away_and_the_rest_of_the_route_stands() {
         // Of garbage, what still fits the probe may be believed; of forgeries nothing does.
         let own = format!("10.77.1.{ttl}");
         assert!(addresses(hop).iter().all(|it| *it == own), "{hop:#}");
-        assert!(
-            ttl == 2 || addresses(hop).is_empty() == (ttl == 4),
-            "{hop:#}"
-        );
+        assert!(ttl == 2 || addresses(hop).is_empty() == (ttl == 4), "{hop:#}");
     }
     assert!(route["discarded"].as_u64() > Some(0), "{route:#}");
 }
@@ -141,8 +105,6 @@ fn options_that_a_middlebox_takes_away_are_named() {
         assert_eq!(options[end]["timestamps"], false, "{options:#}");
     }
     let causes = report["findings"].as_array().into_iter().flatten();
-    let named = causes
-        .into_iter()
-        .any(|finding| finding["cause"] == "options_stripped");
+    let named = causes.into_iter().any(|finding| finding["cause"] == "options_stripped");
     assert!(named, "{}", explain(&report));
 }

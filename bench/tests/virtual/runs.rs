@@ -35,26 +35,10 @@ fn near(lab: &StandingLab, words: &[&str]) -> Value {
 
 fn loads_keep_to_the_rates_that_were_requested() {
     let lab = with_responder();
-    let words = [
-        "load",
-        "far",
-        "-b",
-        "20M,60M",
-        "-t",
-        "2s",
-        "--idle",
-        "1s",
-        "--json",
-        "--no-save",
-    ];
+    let words = ["load", "far", "-b", "20M,60M", "-t", "2s", "--idle", "1s", "--json", "--no-save"];
     let report = near(&lab, &words);
     let analysis = &report["analysis"];
-    assert_near(
-        "idle, ns",
-        number(&analysis["idle"]["rtt_median_ns"]),
-        20e6,
-        0.01,
-    );
+    assert_near("idle, ns", number(&analysis["idle"]["rtt_median_ns"]), 20e6, 0.01);
     for (step, rate_bps) in [(0, 20e6), (1, 60e6)] {
         let goodput = number(&analysis["steps"][step]["goodput_bps"]);
         assert_near("goodput", goodput, rate_bps, 0.05);
@@ -64,17 +48,7 @@ fn loads_keep_to_the_rates_that_were_requested() {
 fn both_ends_of_a_run_with_iperf3_agree() {
     let lab = with_responder();
     lab.serve(&format!("iperf3 -s -p {IPERF3_PORT}"));
-    let test = [
-        "test",
-        "far",
-        "-p",
-        IPERF3_PORT,
-        "--iperf3",
-        "--json",
-        "--no-save",
-        "-P",
-        "2",
-    ];
+    let test = ["test", "far", "-p", IPERF3_PORT, "--iperf3", "--json", "--no-save", "-P", "2"];
     for direction in [&[][..], &["-R"]] {
         let words = [&test[..], &["-t", "2", "-b", "40M"], direction].concat();
         let report = near(&lab, &words);
@@ -82,11 +56,7 @@ fn both_ends_of_a_run_with_iperf3_agree() {
         let (sent, received) = (&totals["sender_bytes"], &totals["receiver_bytes"]);
         assert_near("received", number(received), number(sent), 0.02);
         // From this end alone, a sender at the other end cannot be judged.
-        let limiter = if direction.is_empty() {
-            "application"
-        } else {
-            "unknown"
-        };
+        let limiter = if direction.is_empty() { "application" } else { "unknown" };
         assert_eq!(report["analysis"]["limited_by"], limiter, "{report:#}");
     }
     let report = near(&lab, &[&test[..], &["-n", "4M"]].concat());
@@ -101,10 +71,7 @@ fn iperf3_and_longhaul_as_its_peer_count_alike() {
         let bytes = |end: &str| number(&report["end"][end]["bytes"]);
         let (sent, received) = (bytes("sum_sent"), bytes("sum_received"));
         // What is on the way at the end counts at one end only.
-        assert!(
-            received > 1e6 && received <= sent,
-            "{words:?}: {sent}, {received}"
-        );
+        assert!(received > 1e6 && received <= sent, "{words:?}: {sent}, {received}");
         assert!(words[0] == "-t" || received >= 2e6, "{received}");
     }
 }
@@ -125,52 +92,22 @@ fn a_run_ends_soon_after_its_time() {
 
 fn a_requested_window_is_kept() {
     let lab = with_responder();
-    let report = near(
-        &lab,
-        &[
-            "test",
-            "far",
-            "-w",
-            "100K",
-            "-t",
-            "2",
-            "--json",
-            "--no-save",
-        ],
-    );
+    let report = near(&lab, &["test", "far", "-w", "100K", "-t", "2", "--json", "--no-save"]);
     let samples = report["observation"]["streams"][0]["sender"]["samples"].as_array();
     let windows = samples.into_iter().flatten();
-    let mut windows: Vec<f64> = windows
-        .filter_map(|sample| sample["tcp"]["peer_window_bytes"].as_f64())
-        .collect();
+    let mut windows: Vec<f64> =
+        windows.filter_map(|sample| sample["tcp"]["peer_window_bytes"].as_f64()).collect();
     windows.sort_by(f64::total_cmp);
     assert!(windows[windows.len() / 2] <= 110_000.0, "{windows:?}");
 }
 
 fn a_capture_holds_every_delivered_byte() {
     let lab = with_responder();
-    let file = std::env::temp_dir()
-        .join("run.pcapng")
-        .display()
-        .to_string();
-    let test = [
-        "test",
-        "far",
-        "-n",
-        "2M",
-        "--json",
-        "--no-save",
-        "--capture",
-        &file,
-    ];
+    let file = std::env::temp_dir().join("run.pcapng").display().to_string();
+    let test = ["test", "far", "-n", "2M", "--json", "--no-save", "--capture", &file];
     let report = near(&lab, &test);
     let ends = &report["observation"]["ends"];
-    assert!(
-        ends["sender"]["capture"]["dropped_packets"]
-            .as_u64()
-            .unwrap_or(0)
-            == 0
-    );
+    assert!(ends["sender"]["capture"]["dropped_packets"].as_u64().unwrap_or(0) == 0);
     let reading = near(&lab, &["capture", "show", &file, "--json"]);
     let captured = number(&reading["flows"][0]["forward"]["tcp"]["unique_bytes"]);
     assert!(captured >= number(&ends["receiver"]["bytes"]), "{captured}");
@@ -179,16 +116,7 @@ fn a_capture_holds_every_delivered_byte() {
 fn readers_and_writers_keep_to_the_rates_that_were_requested() {
     let lab = with_responder();
     let run = |option: &str| {
-        let words = [
-            "test",
-            "far",
-            option,
-            "20M",
-            "-t",
-            "3",
-            "--json",
-            "--no-save",
-        ];
+        let words = ["test", "far", option, "20M", "-t", "3", "--json", "--no-save"];
         let report = near(&lab, &words);
         let goodput = number(&report["analysis"]["goodput_bps"]);
         assert_near(option, goodput, 20e6, 0.03);
@@ -196,9 +124,7 @@ fn readers_and_writers_keep_to_the_rates_that_were_requested() {
     };
     let full_share = |samples: &Value| {
         let samples = samples.as_array().expect("samples");
-        let full = samples
-            .iter()
-            .filter(|it| it["queue_bytes"].as_u64() > Some(0));
+        let full = samples.iter().filter(|it| it["queue_bytes"].as_u64() > Some(0));
         full.count() as f64 / samples.len() as f64
     };
     let slow_reader = run("--read-rate");
@@ -214,9 +140,7 @@ fn readers_and_writers_keep_to_the_rates_that_were_requested() {
 fn datagrams_go_at_the_requested_rate_and_none_is_lost() {
     let lab = with_responder();
     for (rate, rate_bps) in [("8M", 8e6), ("60M", 60e6)] {
-        let words = [
-            "test", "far", "-u", "-b", rate, "-t", "2", "-P", "2", "--json",
-        ];
+        let words = ["test", "far", "-u", "-b", rate, "-t", "2", "-P", "2", "--json"];
         let report = near(&lab, &[&words[..], &["--no-save"]].concat());
         let totals = &report["analysis"]["totals"];
         let sent = number(&totals["sender_bytes"]);

@@ -35,18 +35,11 @@ fn a_far_host_that_clips_its_buffers_is_found_and_named() {
         .flatten()
         .flat_map(|finding| finding["advice"].as_array().into_iter().flatten())
         .find(|advice| {
-            advice["command"]
-                .as_str()
-                .is_some_and(|command| command.contains("net.core.rmem_max"))
+            advice["command"].as_str().is_some_and(|command| command.contains("net.core.rmem_max"))
         })
         .unwrap_or_else(|| panic!("no advice on net.core.rmem_max: {}", explain(&report)));
     assert_eq!(advice["place"], "receiver");
-    assert!(
-        advice["text"]
-            .as_str()
-            .is_some_and(|text| text.contains("far")),
-        "{advice}"
-    );
+    assert!(advice["text"].as_str().is_some_and(|text| text.contains("far")), "{advice}");
 }
 
 fn one_default_stream_over_172_ms_is_held_by_the_window() {

@@ -48,14 +48,10 @@ fn the_host_that_clips_is_named_with_the_value_it_needs_and_streams_are_the_stop
     // A sysctl of the receiver, and what it must be: the last number, bytes.
     let wanted = advice.into_iter().find_map(|advice| {
         let command = advice["command"].as_str()?;
-        let of_window = ["net.core.rmem_max", "net.ipv4.tcp_rmem"]
-            .iter()
-            .any(|name| command.contains(name));
+        let of_window =
+            ["net.core.rmem_max", "net.ipv4.tcp_rmem"].iter().any(|name| command.contains(name));
         let of_far = advice["place"] == "receiver" && advice["text"].as_str()?.contains("far");
-        let value = command
-            .trim_end_matches('"')
-            .rsplit([' ', '=', '"'])
-            .next()?;
+        let value = command.trim_end_matches('"').rsplit([' ', '=', '"']).next()?;
         value.parse::<u64>().ok().filter(|_| of_window && of_far)
     });
     // 10 Mbit/s for 160 ms are 200 kB, and the kernel keeps as much again for itself.

@@ -29,10 +29,5 @@ fn assert_right(part: usize) {
     let judged = verdict_bench::run_quick_cells(&longhaul, cases).expect("the matrix can be run");
     assert_eq!(judged.len(), cases.len());
     let outcome = verdict_bench::tabulate_verdicts(&judged);
-    assert!(
-        outcome.missed.is_empty(),
-        "{}\n{}",
-        outcome.missed.join("\n"),
-        outcome.text
-    );
+    assert!(outcome.missed.is_empty(), "{}\n{}", outcome.missed.join("\n"), outcome.text);
 }

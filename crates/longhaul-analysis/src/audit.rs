@@ -90,9 +90,8 @@ pub fn audit_host(
     }
     // The most demanding path comes first, so that verdicts name it.
     paths.sort_by_key(|path| std::cmp::Reverse(audit_case::compute_bdp_bytes(path)));
-    let mut verdicts: Vec<AuditVerdict> = list_rules()
-        .map(|rule| judge_rule(rule, observation, &paths))
-        .collect();
+    let mut verdicts: Vec<AuditVerdict> =
+        list_rules().map(|rule| judge_rule(rule, observation, &paths)).collect();
     verdicts.sort_by_key(|verdict| (verdict.grade, verdict.bound_bps.unwrap_or(u64::MAX)));
     let findings = verdicts.iter().filter_map(build_audit_finding).collect();
     let analysis = AuditAnalysis {
@@ -124,12 +123,7 @@ fn judge_rule(
         || (None, judge_unknown(String::from("no path was given"))),
         |(path, judgement)| (Some(path), judgement),
     );
-    let RuleJudgement {
-        grade,
-        text,
-        bound_bps,
-        mut remedies,
-    } = judgement;
+    let RuleJudgement { grade, text, bound_bps, mut remedies } = judgement;
     for remedy in remedies.iter_mut().filter(|_| !rule.applies) {
         remedy.name = None;
         remedy.value = None;

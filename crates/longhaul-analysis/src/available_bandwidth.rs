@@ -56,10 +56,7 @@ pub fn conclude_available(
     history: &[AvailableReport],
 ) -> AvailableConclusion {
     let mut conclusion = AvailableConclusion {
-        analysis: AvailableAnalysis {
-            version: crate::VERSION,
-            ..AvailableAnalysis::default()
-        },
+        analysis: AvailableAnalysis { version: crate::VERSION, ..AvailableAnalysis::default() },
         ..AvailableConclusion::default()
     };
     let sides: [(&Option<DirectionProbing>, PickEstimate, &str); 2] = [
@@ -110,9 +107,7 @@ fn conclude_direction(
                 "{word}: the busier direction is idle at least {} of the time",
                 format_whole_percent(share)
             );
-            conclusion
-                .caveats
-                .push(ReportCaveat::new("echo_idle", text));
+            conclusion.caveats.push(ReportCaveat::new("echo_idle", text));
         }
         return one_ended_estimate::estimate_by_tcp(probing, fallback);
     }
@@ -123,12 +118,8 @@ fn conclude_direction(
         loopback,
     );
     track_available(&mut direction, history, pick);
-    conclusion
-        .findings
-        .extend(available_findings::list_findings(&direction, word));
-    conclusion
-        .caveats
-        .extend(available_findings::list_caveats(&direction, plan, word));
+    conclusion.findings.extend(available_findings::list_findings(&direction, word));
+    conclusion.caveats.extend(available_findings::list_caveats(&direction, plan, word));
     direction.estimate
 }
 

@@ -40,10 +40,7 @@ const CHECKS: [CaveatCheck; 11] = [
 ];
 
 pub fn list_run_caveats(scene: &RunView, analysis: &ThroughputAnalysis) -> Vec<ReportCaveat> {
-    CHECKS
-        .iter()
-        .filter_map(|check| check(scene, analysis))
-        .collect()
+    CHECKS.iter().filter_map(|check| check(scene, analysis)).collect()
 }
 
 fn check_ramp_only(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<ReportCaveat> {
@@ -75,22 +72,12 @@ fn check_few_samples(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<R
 
 fn check_receive_buffer(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {
     let host = &scene.observation.ends.receiver.host;
-    Some(build_clip_caveat(
-        "receive",
-        "rmem_max",
-        host,
-        scene.receive_clip?,
-    ))
+    Some(build_clip_caveat("receive", "rmem_max", host, scene.receive_clip?))
 }
 
 fn check_send_buffer(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {
     let host = &scene.observation.ends.sender.host;
-    Some(build_clip_caveat(
-        "send",
-        "wmem_max",
-        host,
-        scene.send_clip?,
-    ))
+    Some(build_clip_caveat("send", "wmem_max", host, scene.send_clip?))
 }
 
 fn build_clip_caveat(
@@ -152,11 +139,7 @@ fn check_host_drops(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCav
 
 fn check_failed_streams(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<ReportCaveat> {
     let failed = analysis.totals.stream_errors;
-    let mut ends = scene
-        .observation
-        .streams
-        .iter()
-        .flat_map(|s| [&s.sender, &s.receiver]);
+    let mut ends = scene.observation.streams.iter().flat_map(|s| [&s.sender, &s.receiver]);
     let reason = ends.find_map(|e| e.error.clone())?;
     Some(ReportCaveat::new(
         "stream_failed",
@@ -177,9 +160,7 @@ fn check_uneven_streams(scene: &RunView, _: &ThroughputAnalysis) -> Option<Repor
 fn check_stolen_time(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {
     let ends = &scene.observation.ends;
     let cores = ends.sender.cores.iter().chain(&ends.receiver.cores);
-    let worst = cores
-        .map(|c| c.steal_us as f64 / c.elapsed_us.max(1) as f64)
-        .reduce(f64::max)?;
+    let worst = cores.map(|c| c.steal_us as f64 / c.elapsed_us.max(1) as f64).reduce(f64::max)?;
     (worst > STEAL_RATIO).then(|| {
         let share = 100.0 * worst.min(1.0);
         ReportCaveat::new(
@@ -192,10 +173,7 @@ fn check_stolen_time(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCa
 fn check_busy_machine(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {
     let waits = |i: &SampleInterval| {
         let threads = [i.sender.core_wait, i.receiver.core_wait];
-        threads
-            .into_iter()
-            .flatten()
-            .any(|share| share >= CROWDED_WAIT)
+        threads.into_iter().flatten().any(|share| share >= CROWDED_WAIT)
     };
     let all = scene.streams.iter().flatten().count() as f64;
     let crowded = scene.streams.iter().flatten().filter(|i| waits(i)).count() as f64;

@@ -90,11 +90,8 @@ fn analyse_dry_disk(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
     let (Some(source), Some(target)) = (analysis.source_disk_bps, analysis.target_disk_bps) else {
         return;
     };
-    analysis.limited_by = if source < target {
-        CopyLimiter::SourceDisk
-    } else {
-        CopyLimiter::TargetDisk
-    };
+    analysis.limited_by =
+        if source < target { CopyLimiter::SourceDisk } else { CopyLimiter::TargetDisk };
     let text = format!(
         "by itself, the source disk reads {} and the target disk writes {} (synced)",
         Rate::bits_per_second(source),
@@ -129,28 +126,17 @@ fn analyse_copy(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
             waiting_us(&source.network),
             &source.network,
         ),
-        describe_time_share(
-            "the reader threads were busy",
-            source.disk.busy_us,
-            &source.disk,
-        ),
+        describe_time_share("the reader threads were busy", source.disk.busy_us, &source.disk),
         describe_time_share(
             "the target waited for buffer space",
             target.network.blocked_us,
             &target.network,
         ),
-        describe_time_share(
-            "the writer threads were busy",
-            target.disk.busy_us,
-            &target.disk,
-        ),
+        describe_time_share("the writer threads were busy", target.disk.busy_us, &target.disk),
     ];
     analysis.evidence.extend(lines.into_iter().flatten());
     if target.sync_us > target.elapsed_us / 20 {
-        let text = format!(
-            "syncing to the target's disk took {} ms",
-            target.sync_us / 1000
-        );
+        let text = format!("syncing to the target's disk took {} ms", target.sync_us / 1000);
         add_evidence(analysis, &text);
     }
     if limiter == CopyLimiter::Network && clear {
@@ -161,12 +147,7 @@ fn analyse_copy(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
 
 fn describe_time_share(what: &str, us: u64, stage: &CopyStage) -> Option<String> {
     let all = total_stage_us(stage);
-    (all > 0).then(|| {
-        format!(
-            "{what} for {:.0} % of their time",
-            us as f64 * 100.0 / all as f64
-        )
-    })
+    (all > 0).then(|| format!("{what} for {:.0} % of their time", us as f64 * 100.0 / all as f64))
 }
 
 /// Describes what limited the sending connections, from their TCP counters.
@@ -209,10 +190,7 @@ pub fn split_copy_time(seen: &CopyObservation) -> Option<CopyTimeSplit> {
         return None;
     }
     let starved = compute_ratio(source.network.idle_us, total_stage_us(&source.network));
-    let waiting = compute_ratio(
-        waiting_us(&source.disk),
-        source.disk.busy_us + source.hash_us,
-    );
+    let waiting = compute_ratio(waiting_us(&source.disk), source.disk.busy_us + source.hash_us);
     let (behind, summing, coming) = split_target_time(starved, target);
     let rest = 1.0 - starved;
     let sending = 1.0 - compute_ratio(waiting_us(&source.network), source.network.busy_us);
@@ -295,10 +273,9 @@ fn compute_rate_slope(course: &[CopyPoint]) -> Option<f64> {
 
 fn build_copy_finding(seen: &CopyObservation, analysis: &CopyAnalysis) -> Option<ReportFinding> {
     let (place, text) = match analysis.limited_by {
-        CopyLimiter::SourceDisk => (
-            "sender",
-            "read from a faster disk, or from several in parallel",
-        ),
+        CopyLimiter::SourceDisk => {
+            ("sender", "read from a faster disk, or from several in parallel")
+        }
         CopyLimiter::SourceCpu => ("sender", "more or faster cores at the source would help"),
         CopyLimiter::TargetDisk => ("receiver", "write to a faster disk; try `--direct`"),
         CopyLimiter::TargetCpu => ("receiver", "more or faster cores at the target would help"),
@@ -308,20 +285,14 @@ fn build_copy_finding(seen: &CopyObservation, analysis: &CopyAnalysis) -> Option
         ),
         CopyLimiter::CannotTell => return None,
     };
-    let share = analysis
-        .split
-        .as_ref()
-        .map(|split| find_largest_share(split).1);
+    let share = analysis.split.as_ref().map(|split| find_largest_share(split).1);
     let summary = match share {
         Some(share) => format!(
             "the other stages waited for {1} during {0:.0} % of the copy",
             share * 100.0,
             describe_copy_limiter(analysis.limited_by)
         ),
-        None => format!(
-            "{} is the slower of the two",
-            describe_copy_limiter(analysis.limited_by)
-        ),
+        None => format!("{} is the slower of the two", describe_copy_limiter(analysis.limited_by)),
     };
     Some(ReportFinding {
         cause: analysis.limited_by.word().to_owned(),

@@ -101,8 +101,7 @@ impl DiagnosisCase<'_> {
     }
 
     fn rtt_text(&self) -> String {
-        self.idle_rtt()
-            .map_or_else(|| String::from("an unknown RTT"), format_duration)
+        self.idle_rtt().map_or_else(|| String::from("an unknown RTT"), format_duration)
     }
 
     /// The path's capacity, if this run saw the path full.
@@ -166,11 +165,7 @@ fn build_finding(case: &DiagnosisCase, cause: &str, summary: String) -> ReportFi
 
 /// Returns the host's name, or the place if it has none.
 fn name_of_host<'h>(host: &'h HostFacts, place: &'h str) -> &'h str {
-    if host.name.is_empty() {
-        place
-    } else {
-        &host.name
-    }
+    if host.name.is_empty() { place } else { &host.name }
 }
 
 /// Describes the data in flight per stream at the measured rate, for comparison with a window.
@@ -192,9 +187,6 @@ fn describe_state_share(case: &DiagnosisCase, state: IntervalState) -> String {
 }
 
 fn read_protocol_counter(end: &EndObservation, name: &str) -> u64 {
-    let dotted = end
-        .protocol
-        .iter()
-        .find(|(key, _)| key.rsplit('.').next() == Some(name));
+    let dotted = end.protocol.iter().find(|(key, _)| key.rsplit('.').next() == Some(name));
     dotted.map_or(0, |(_, grown)| *grown)
 }

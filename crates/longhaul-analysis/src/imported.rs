@@ -253,10 +253,7 @@ mod tests {
         };
         let (analysis, caveats) = conclude_imported(&seen);
         assert_eq!(analysis.goodput_bps, Some(6_244_638_452));
-        assert_eq!(
-            codes(&caveats),
-            ["not_counted_by_receiver", "counters_differ"]
-        );
+        assert_eq!(codes(&caveats), ["not_counted_by_receiver", "counters_differ"]);
         assert!(caveats[1].text.contains("differ by 18.9"), "{caveats:?}");
     }
 
@@ -284,10 +281,7 @@ mod tests {
         };
         let (analysis, caveats) = conclude_imported(&seen);
         assert_eq!(analysis.sum_of_streams_bps, Some(20_000_000));
-        assert_eq!(
-            codes(&caveats),
-            ["not_counted_by_receiver", "streams_and_total_differ"]
-        );
+        assert_eq!(codes(&caveats), ["not_counted_by_receiver", "streams_and_total_differ"]);
     }
 
     #[test]
@@ -314,10 +308,7 @@ mod tests {
     fn bytes_and_time_are_of_one_end() {
         let seen = ImportedObservation {
             sender: Some(transfer(1_000, 2.0, 0.004)),
-            receiver: Some(ImportedTransfer {
-                bytes: Some(900),
-                ..ImportedTransfer::default()
-            }),
+            receiver: Some(ImportedTransfer { bytes: Some(900), ..ImportedTransfer::default() }),
             ..ImportedObservation::default()
         };
         let counted = find_counted_bytes(&seen).expect("the sender has both");

@@ -89,18 +89,12 @@ pub fn check_plan(plan: &PredictionPlan) -> Result<(), UnpredictablePlan> {
     }
     if let Some(name) = find_unmodelled(plan) {
         let known = MODELLED.join(", ");
-        return Err(UnpredictablePlan(format!(
-            "{name} is not modelled ({known} are)"
-        )));
+        return Err(UnpredictablePlan(format!("{name} is not modelled ({known} are)")));
     }
-    match plan
-        .loss_ratios
-        .iter()
-        .find(|p| !(0.0..=MAX_LOSS_RATIO).contains(*p))
-    {
-        Some(p) => Err(UnpredictablePlan(format!(
-            "loss_ratio {p} is outside 0 to {MAX_LOSS_RATIO}"
-        ))),
+    match plan.loss_ratios.iter().find(|p| !(0.0..=MAX_LOSS_RATIO).contains(*p)) {
+        Some(p) => {
+            Err(UnpredictablePlan(format!("loss_ratio {p} is outside 0 to {MAX_LOSS_RATIO}")))
+        }
         None => Ok(()),
     }
 }
@@ -116,19 +110,15 @@ pub fn predict_goodput(
     plan: &PredictionPlan,
     observation: &PredictionObservation,
 ) -> PredictionAnalysis {
-    let mut analysis = PredictionAnalysis {
-        version: crate::VERSION,
-        ..PredictionAnalysis::default()
-    };
+    let mut analysis =
+        PredictionAnalysis { version: crate::VERSION, ..PredictionAnalysis::default() };
     if check_plan(plan).is_err() {
         return analysis;
     }
     for &buffer_bytes in &plan.buffers_bytes {
         for &loss_ratio in &plan.loss_ratios {
             for setting in list_settings(plan) {
-                analysis
-                    .cells
-                    .push(predict_cell(plan, setting, loss_ratio, buffer_bytes));
+                analysis.cells.push(predict_cell(plan, setting, loss_ratio, buffer_bytes));
             }
         }
     }

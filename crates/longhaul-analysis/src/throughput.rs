@@ -49,18 +49,18 @@ fn conclude_directions(
     let reverse = observation.reverse.as_deref().filter(|_| directions > 1);
     if let Some(reverse) = reverse.map(|r| conclude_directions(plan, r, directions - 1)) {
         forward.analysis.reverse = Some(Box::new(reverse.analysis));
-        forward
-            .findings
-            .extend(reverse.findings.into_iter().map(|f| ReportFinding {
-                summary: format!("Other direction: {}", f.summary),
-                ..f
-            }));
-        forward
-            .caveats
-            .extend(reverse.caveats.into_iter().map(|c| ReportCaveat {
-                text: format!("Other direction: {}", c.text),
-                ..c
-            }));
+        forward.findings.extend(
+            reverse
+                .findings
+                .into_iter()
+                .map(|f| ReportFinding { summary: format!("Other direction: {}", f.summary), ..f }),
+        );
+        forward.caveats.extend(
+            reverse
+                .caveats
+                .into_iter()
+                .map(|c| ReportCaveat { text: format!("Other direction: {}", c.text), ..c }),
+        );
     }
     forward
 }
@@ -73,9 +73,7 @@ fn conclude_direction(
     let verdict = limiter_verdict::find_limiter(&run);
     let goodput = goodput::measure_goodput(&run.arrivals, run.steady);
     let bounds = limit_bounds::compute_bounds(&run, &verdict, goodput.bps);
-    let ramp_us = run
-        .steady
-        .map(|s| s.from_us.saturating_sub(find_first_byte_us(observation)));
+    let ramp_us = run.steady.map(|s| s.from_us.saturating_sub(find_first_byte_us(observation)));
     let analysis = ThroughputAnalysis {
         version: VERSION,
         goodput_bps: goodput.bps,
@@ -99,11 +97,7 @@ fn conclude_direction(
         verdict,
         analysis: &analysis,
     });
-    ThroughputConclusion {
-        analysis,
-        findings,
-        caveats,
-    }
+    ThroughputConclusion { analysis, findings, caveats }
 }
 
 fn find_first_byte_us(observation: &ThroughputObservation) -> u64 {

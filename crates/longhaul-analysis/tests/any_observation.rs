@@ -78,13 +78,11 @@ fn end() -> impl Strategy<Value = StreamEnd> {
         }
         samples
     });
-    let buffer = of(
-        (of(number()), number(), number()).prop_map(|b| SocketBuffer {
-            asked_bytes: b.0,
-            granted_bytes: b.1,
-            stored_bytes: b.2,
-        }),
-    );
+    let buffer = of((of(number()), number(), number()).prop_map(|b| SocketBuffer {
+        asked_bytes: b.0,
+        granted_bytes: b.1,
+        stored_bytes: b.2,
+    }));
     let options = of(any::<[bool; 4]>().prop_map(|o| TcpOptions {
         timestamps: o[0],
         sack: o[1],
@@ -125,18 +123,11 @@ fn host() -> impl Strategy<Value = EndObservation> {
             host: HostFacts {
                 tcp_rmem_bytes: memory,
                 tcp_wmem_bytes: memory,
-                interface: Some(HostInterface {
-                    speed_bps,
-                    ..HostInterface::default()
-                }),
+                interface: Some(HostInterface { speed_bps, ..HostInterface::default() }),
                 ..HostFacts::default()
             },
             cycles: speed_bps,
-            cores: vec![CoreUsage {
-                elapsed_us: time,
-                steal_us: grown,
-                ..CoreUsage::default()
-            }],
+            cores: vec![CoreUsage { elapsed_us: time, steal_us: grown, ..CoreUsage::default() }],
             protocol: [(String::from("TcpExt.PruneCalled"), grown)].into(),
             interface: [(String::from("wan0.rx_dropped"), grown)].into(),
             ..EndObservation::default()
@@ -158,11 +149,7 @@ fn observation() -> impl Strategy<Value = ThroughputObservation> {
             streams: streams
                 .into_iter()
                 .zip(0..)
-                .map(|((sender, receiver), index)| ObservedStream {
-                    index,
-                    sender,
-                    receiver,
-                })
+                .map(|((sender, receiver), index)| ObservedStream { index, sender, receiver })
                 .collect(),
             ends: BothEnds { sender, receiver },
             reverse: None,

@@ -132,11 +132,7 @@ fn impossible_plans_are_refused_by_the_value_that_is_wrong() {
         spoil(&mut plan);
         let told = check_plan(&plan).unwrap_err().to_string();
         assert!(told.starts_with(what), "{told}");
-        assert!(
-            predict_goodput(&plan, &PredictionObservation::default())
-                .cells
-                .is_empty()
-        );
+        assert!(predict_goodput(&plan, &PredictionObservation::default()).cells.is_empty());
     }
 }
 
@@ -144,10 +140,7 @@ fn impossible_plans_are_refused_by_the_value_that_is_wrong() {
 fn a_small_window_holds_a_large_one_fills_and_loss_bounds() {
     let held = only(&plan(100_000_000, 160_000, Some(65_536), 1, "cubic"));
     assert_eq!(held.limited_by, Limiter::ReceiveWindow);
-    assert!(
-        (held.goodput_bps as f64 / 3_276_800.0 - 1.0).abs() < 0.02,
-        "{held:?}"
-    );
+    assert!((held.goodput_bps as f64 / 3_276_800.0 - 1.0).abs() < 0.02, "{held:?}");
 
     let full = only(&plan(100_000_000, 160_000, Some(16 << 20), 4, "cubic"));
     assert_eq!(full.limited_by, Limiter::PathCapacity);
@@ -165,18 +158,12 @@ fn a_small_window_holds_a_large_one_fills_and_loss_bounds() {
     slow_host.hosts.processor_bps = Some(20_000_000);
     let slow = only(&slow_host);
     assert_eq!(slow.limited_by, Limiter::CpuReceiver);
-    assert!(
-        slow.goodput_bps <= 20_000_000 && slow.made_loss_ratio == 0.0,
-        "{slow:?}"
-    );
+    assert!(slow.goodput_bps <= 20_000_000 && slow.made_loss_ratio == 0.0, "{slow:?}");
 }
 
 #[test]
 fn the_same_plan_gives_the_same_prediction() {
     let plan = plan(100_000_000, 30_000, Some(4 << 20), 8, "cubic");
     let observation = PredictionObservation::default();
-    assert_eq!(
-        predict_goodput(&plan, &observation),
-        predict_goodput(&plan, &observation)
-    );
+    assert_eq!(predict_goodput(&plan, &observation), predict_goodput(&plan, &observation));
 }

@@ -35,11 +35,7 @@ fn cell(index: u32, window_bytes: u64, streams: u32) -> ScanCell {
         receiver_bytes: None,
         goodput_bps: Some(held_bps.min(LINK_BPS * PAYLOAD) as u64),
         goodput_interval_bps: None,
-        limited_by: Some(if full {
-            Limiter::PathCapacity
-        } else {
-            Limiter::ReceiveWindow
-        }),
+        limited_by: Some(if full { Limiter::PathCapacity } else { Limiter::ReceiveWindow }),
         confidence_ratio: None,
         next_limit: None,
         idle_rtt_us: Some(RTT_US + u64::from(index)),
@@ -75,15 +71,8 @@ fn scan(cells: Vec<ScanCell>) -> ScanReport {
             repeats: 1,
             seed: 1,
             present: None,
-            budget: ScanBudget {
-                probes: 100,
-                time_us: 1,
-                bytes: None,
-            },
-            probe: Probe {
-                stop: StopCondition::TimeUs(10_000_000),
-                ..Probe::default()
-            },
+            budget: ScanBudget { probes: 100, time_us: 1, bytes: None },
+            probe: Probe { stop: StopCondition::TimeUs(10_000_000), ..Probe::default() },
         },
         observation: ScanObservation { cells },
         analysis: ScanAnalysis::default(),
@@ -94,23 +83,15 @@ fn scan(cells: Vec<ScanCell>) -> ScanReport {
 
 fn grid() -> Vec<ScanCell> {
     let windows = [64u64 << 10, 256 << 10, 1 << 20, 4 << 20];
-    let settings = windows
-        .iter()
-        .flat_map(|w| [1u32, 2, 4, 8].map(|n| (*w, n)));
-    (0..)
-        .zip(settings)
-        .map(|(i, (w, n))| cell(i, w, n))
-        .collect()
+    let settings = windows.iter().flat_map(|w| [1u32, 2, 4, 8].map(|n| (*w, n)));
+    (0..).zip(settings).map(|(i, (w, n))| cell(i, w, n)).collect()
 }
 
 #[test]
 fn the_path_and_the_hosts_are_found_again_and_the_scan_agrees() {
     let (plan, observation) = derive_plan_from_scan(&scan(grid()), &[], true).unwrap();
     assert_eq!(plan.path.rtt_us, RTT_US);
-    assert!(
-        (plan.path.capacity_bps as f64 / LINK_BPS - 1.0).abs() < 0.01,
-        "{plan:?}"
-    );
+    assert!((plan.path.capacity_bps as f64 / LINK_BPS - 1.0).abs() < 0.01, "{plan:?}");
     assert_eq!(plan.hosts.granted_most_bytes, Some(1 << 20));
     assert_eq!(plan.loss_ratios, [0.0]);
     assert!((plan.buffers_bytes[0] as f64 / (LINK_BPS * 0.018 / 8.0) - 1.0).abs() < 0.02);
@@ -164,19 +145,13 @@ fn loss_is_taken_from_cells_that_kept_the_queue_empty() {
         }
     }
     let (plan, _) = derive_plan_from_scan(&scan(cells), &[], true).unwrap();
-    assert!(
-        (plan.loss_ratios[0] - 1e-3).abs() < 1e-6,
-        "{:?}",
-        plan.loss_ratios
-    );
+    assert!((plan.loss_ratios[0] - 1e-3).abs() < 1e-6, "{:?}", plan.loss_ratios);
 }
 
 #[test]
 fn loss_that_spares_the_calmest_cells_is_not_the_path_s() {
     let mut cells = grid();
-    let quiet = cells
-        .iter_mut()
-        .filter(|cell| cell.limited_by == Some(Limiter::ReceiveWindow));
+    let quiet = cells.iter_mut().filter(|cell| cell.limited_by == Some(Limiter::ReceiveWindow));
     for (cell, lost) in quiet.zip([0, 300, 300, 300]) {
         cell.retransmitted_segments = Some(lost);
     }
@@ -188,11 +163,7 @@ fn loss_that_spares_the_calmest_cells_is_not_the_path_s() {
 fn a_path_that_no_cell_filled_has_a_capacity_of_at_least_the_best() {
     let cells: Vec<ScanCell> = grid().into_iter().take(2).collect();
     let (plan, _) = derive_plan_from_scan(&scan(cells), &[], true).unwrap();
-    assert!(
-        plan.path.origin.contains("at least"),
-        "{}",
-        plan.path.origin
-    );
+    assert!(plan.path.origin.contains("at least"), "{}", plan.path.origin);
 }
 
 #[test]

@@ -13,13 +13,7 @@ fn base(rtt_ms: f64) -> Setting {
         40 => (8.0, 96e6, 500e3),
         _ => (15.0, 96e6, 2200e3),
     };
-    Setting {
-        rtt_ms,
-        seconds,
-        link_bps,
-        queue_bytes,
-        ..Setting::default()
-    }
+    Setting { rtt_ms, seconds, link_bps, queue_bytes, ..Setting::default() }
 }
 
 type Fault = (&'static str, Limiter, &'static str, fn(&mut Setting));
@@ -27,45 +21,20 @@ type Fault = (&'static str, Limiter, &'static str, fn(&mut Setting));
 /// Name, verdict, finding, and how to make it.
 const FAULTS: [Fault; 13] = [
     ("clean path", Limiter::PathCapacity, "healthy", |_| {}),
-    (
-        "small receive buffer",
-        Limiter::ReceiveWindow,
-        "receive_window",
-        |s| {
-            s.window_most = 65_536.0;
-            s.receive_asked = Some(65_536);
-        },
-    ),
-    (
-        "clipped receive buffer",
-        Limiter::ReceiveWindow,
-        "receive_window",
-        |s| {
-            s.window_most = 65_536.0;
-            s.receive_asked = Some(262_144);
-        },
-    ),
-    (
-        "small send buffer",
-        Limiter::SendBuffer,
-        "send_buffer",
-        |s| {
-            s.send_most = 80_000.0;
-            s.send_asked = Some(65_536);
-        },
-    ),
-    (
-        "slow reader",
-        Limiter::Application,
-        "receiver_application",
-        |s| s.read_bps = 20e6,
-    ),
-    (
-        "slow writer",
-        Limiter::Application,
-        "sender_application",
-        |s| s.write_bps = 20e6,
-    ),
+    ("small receive buffer", Limiter::ReceiveWindow, "receive_window", |s| {
+        s.window_most = 65_536.0;
+        s.receive_asked = Some(65_536);
+    }),
+    ("clipped receive buffer", Limiter::ReceiveWindow, "receive_window", |s| {
+        s.window_most = 65_536.0;
+        s.receive_asked = Some(262_144);
+    }),
+    ("small send buffer", Limiter::SendBuffer, "send_buffer", |s| {
+        s.send_most = 80_000.0;
+        s.send_asked = Some(65_536);
+    }),
+    ("slow reader", Limiter::Application, "receiver_application", |s| s.read_bps = 20e6),
+    ("slow writer", Limiter::Application, "sender_application", |s| s.write_bps = 20e6),
     ("random loss", Limiter::Loss, "random_loss", |s| {
         s.loss = 0.002;
     }),
@@ -73,11 +42,7 @@ const FAULTS: [Fault; 13] = [
         s.policer = Some((20e6, 250e3));
     }),
     ("shaper", Limiter::Shaper, "shaper", |s| {
-        s.shaper = Some(if s.rtt_ms < 10.0 {
-            (100e6, 150e6)
-        } else {
-            (40e6, 20e6)
-        });
+        s.shaper = Some(if s.rtt_ms < 10.0 { (100e6, 150e6) } else { (40e6, 20e6) });
     }),
     ("deep queue", Limiter::PathCapacity, "deep_queue", |s| {
         s.link_bps = 48e6;
@@ -86,14 +51,9 @@ const FAULTS: [Fault; 13] = [
     ("starved sender", Limiter::CpuSender, "cpu_sender", |s| {
         s.starved_sender_bps = Some(30e6);
     }),
-    (
-        "starved receiver",
-        Limiter::CpuReceiver,
-        "cpu_receiver",
-        |s| {
-            s.starved_receiver_bps = Some(30e6);
-        },
-    ),
+    ("starved receiver", Limiter::CpuReceiver, "cpu_receiver", |s| {
+        s.starved_receiver_bps = Some(30e6);
+    }),
     ("too short a run", Limiter::Ramp, "short_run", |s| {
         s.total_bytes = match s.rtt_ms as u64 {
             2 => 200e3,
@@ -119,11 +79,7 @@ fn judge(setting: &Setting) -> ThroughputConclusion {
 }
 
 fn told(conclusion: &ThroughputConclusion) -> String {
-    let causes: Vec<_> = conclusion
-        .findings
-        .iter()
-        .map(|f| f.cause.as_str())
-        .collect();
+    let causes: Vec<_> = conclusion.findings.iter().map(|f| f.cause.as_str()).collect();
     let shares: Vec<_> = conclusion
         .analysis
         .shares
@@ -143,28 +99,17 @@ fn every_fault_is_named_at_every_round_trip_time() {
     for (name, limiter, cause, make) in FAULTS {
         for rtt_ms in [2.0, 40.0, 172.0] {
             for seed in 1..=3 {
-                let mut setting = Setting {
-                    seed,
-                    ..base(rtt_ms)
-                };
+                let mut setting = Setting { seed, ..base(rtt_ms) };
                 make(&mut setting);
                 let conclusion = judge(&setting);
                 let named = conclusion.findings.iter().any(|f| f.cause == cause);
                 if conclusion.analysis.limited_by != limiter || !named {
-                    wrong.push(format!(
-                        "{name} at {rtt_ms} ms ({seed}): {}",
-                        told(&conclusion)
-                    ));
+                    wrong.push(format!("{name} at {rtt_ms} ms ({seed}): {}", told(&conclusion)));
                 }
             }
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
@@ -173,10 +118,7 @@ fn a_fault_never_looks_healthy_and_a_clean_path_always_does() {
         for rtt_ms in [2.0, 40.0, 172.0] {
             let mut setting = base(rtt_ms);
             make(&mut setting);
-            let healthy = judge(&setting)
-                .findings
-                .iter()
-                .any(|f| f.cause == "healthy");
+            let healthy = judge(&setting).findings.iter().any(|f| f.cause == "healthy");
             assert_eq!(healthy, name == "clean path", "{name} at {rtt_ms} ms");
         }
     }
@@ -186,10 +128,7 @@ fn a_fault_never_looks_healthy_and_a_clean_path_always_does() {
 fn an_old_kernel_gives_fewer_verdicts_and_no_wrong_ones() {
     for (name, limiter, _, make) in FAULTS {
         for rtt_ms in [2.0, 40.0, 172.0] {
-            let mut setting = Setting {
-                old_kernel: true,
-                ..base(rtt_ms)
-            };
+            let mut setting = Setting { old_kernel: true, ..base(rtt_ms) };
             make(&mut setting);
             let conclusion = judge(&setting);
             let said = conclusion.analysis.limited_by;
@@ -198,35 +137,21 @@ fn an_old_kernel_gives_fewer_verdicts_and_no_wrong_ones() {
                 "{name} at {rtt_ms} ms: {}",
                 told(&conclusion)
             );
-            assert!(
-                conclusion
-                    .caveats
-                    .iter()
-                    .any(|c| c.code == "missing_counters"),
-                "{name}"
-            );
+            assert!(conclusion.caveats.iter().any(|c| c.code == "missing_counters"), "{name}");
         }
     }
 }
 
 #[test]
 fn a_buffer_that_nobody_asked_for_is_not_called_clipped() {
-    let setting = Setting {
-        send_most: 80_000.0,
-        send_asked: Some(65_536),
-        ..base(2.0)
-    };
+    let setting = Setting { send_most: 80_000.0, send_asked: Some(65_536), ..base(2.0) };
     let conclusion = conclude_throughput(&ThroughputPlan::default(), &observe(&setting));
     let found = conclusion
         .findings
         .iter()
         .find(|f| f.cause == "send_buffer")
         .expect("the buffer is too small, whoever chose it");
-    assert!(
-        found.summary.contains("chosen by longhaul"),
-        "{}",
-        found.summary
-    );
+    assert!(found.summary.contains("chosen by longhaul"), "{}", found.summary);
     let codes: Vec<_> = conclusion.caveats.iter().map(|c| &c.code).collect();
     assert!(!codes.iter().any(|c| *c == "buffer_clipped"), "{codes:?}");
 }
@@ -242,17 +167,8 @@ fn a_clipped_buffer_is_told_with_its_numbers_and_the_command_for_the_right_host(
         ..base(172.0)
     };
     let conclusion = judge(&setting);
-    assert_eq!(
-        conclusion.analysis.limited_by,
-        Limiter::ReceiveWindow,
-        "{}",
-        told(&conclusion)
-    );
-    let found = conclusion
-        .findings
-        .iter()
-        .find(|f| f.cause == "receive_window")
-        .unwrap();
+    assert_eq!(conclusion.analysis.limited_by, Limiter::ReceiveWindow, "{}", told(&conclusion));
+    let found = conclusion.findings.iter().find(|f| f.cause == "receive_window").unwrap();
     for part in [
         "256 KiB",
         "64 KiB",
@@ -263,37 +179,21 @@ fn a_clipped_buffer_is_told_with_its_numbers_and_the_command_for_the_right_host(
         "3.277 Mbit/s",
         "far",
     ] {
-        assert!(
-            found.summary.contains(part),
-            "{part} is not in: {}",
-            found.summary
-        );
+        assert!(found.summary.contains(part), "{part} is not in: {}", found.summary);
     }
     assert_eq!(found.advice[0].place, "receiver");
     let command = found.advice[0].command.as_deref().unwrap();
-    assert_eq!(
-        command, "sysctl -w net.core.rmem_max=262144",
-        "what was asked"
-    );
-    let clipped = conclusion
-        .caveats
-        .iter()
-        .filter(|c| c.code == "buffer_clipped");
+    assert_eq!(command, "sysctl -w net.core.rmem_max=262144", "what was asked");
+    let clipped = conclusion.caveats.iter().filter(|c| c.code == "buffer_clipped");
     assert_eq!(clipped.count(), 1, "one for the one buffer that matters");
     let line = format_verdict(&conclusion.analysis);
-    assert!(
-        line.starts_with("Limited by the receive window: "),
-        "{line}"
-    );
+    assert!(line.starts_with("Limited by the receive window: "), "{line}");
     assert!(line.contains("64 KiB") && line.contains("160 ms"), "{line}");
 }
 
 #[test]
 fn a_round_trip_within_one_host_bounds_no_window() {
-    let setting = Setting {
-        write_bps: 20e6,
-        ..base(2.0)
-    };
+    let setting = Setting { write_bps: 20e6, ..base(2.0) };
     let mut observation = observe(&setting);
     for (idle_rtt_us, bounded) in [(2_000, true), (1, false)] {
         observation.idle_rtt_us = Some(idle_rtt_us);

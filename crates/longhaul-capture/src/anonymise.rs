@@ -50,10 +50,8 @@ pub fn copy_anonymised(
         comments: vec!["anonymised: addresses replaced, payload cut".to_owned()],
     };
     let mut writer = PcapngWriter::new(Vec::new(), &section);
-    writer.interface(&CaptureInterface {
-        link_type_number: LINK_RAW,
-        ..CaptureInterface::default()
-    });
+    writer
+        .interface(&CaptureInterface { link_type_number: LINK_RAW, ..CaptureInterface::default() });
     let mut done = AnonymisedCounts::default();
     while let Some(record) = from.next_packet() {
         match mask_headers(record.link_type, record.bytes, &mut mask) {
@@ -109,12 +107,7 @@ fn replace_addresses(copy: &mut [u8], layout: &IpLayout, mask: &mut AddressMask)
 }
 
 fn zero_checksum(copy: &mut [u8], layout: &IpLayout) {
-    let at = layout.header_bytes
-        + if layout.protocol == IpNumber::TCP {
-            16
-        } else {
-            6
-        };
+    let at = layout.header_bytes + if layout.protocol == IpNumber::TCP { 16 } else { 6 };
     if let Some(place) = copy.get_mut(at..at + 2) {
         place.fill(0);
     }
@@ -156,10 +149,7 @@ pub struct AddressMask {
 
 impl AddressMask {
     pub fn new(key: hmac::Key) -> AddressMask {
-        AddressMask {
-            key,
-            known: HashMap::new(),
-        }
+        AddressMask { key, known: HashMap::new() }
     }
 
     pub fn map_address(&mut self, address: IpAddr) -> IpAddr {
@@ -183,11 +173,7 @@ impl AddressMask {
     fn map_bits(&self, family: u8, bits: u128, length: u32) -> u128 {
         let mut other = bits;
         for place in 0..length {
-            let before = if place == 0 {
-                0
-            } else {
-                bits & (u128::MAX << (128 - place))
-            };
+            let before = if place == 0 { 0 } else { bits & (u128::MAX << (128 - place)) };
             let mut question = [0; 18];
             question[0] = family;
             question[1] = place as u8;

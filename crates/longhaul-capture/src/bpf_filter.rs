@@ -50,19 +50,11 @@ struct FilterCondition {
 
 impl FilterCondition {
     fn equal(load: BpfInstruction, value: u32) -> FilterCondition {
-        FilterCondition {
-            load: [Some(load), None],
-            jump: IF_EQUAL,
-            value,
-            wanted: true,
-        }
+        FilterCondition { load: [Some(load), None], jump: IF_EQUAL, value, wanted: true }
     }
 
     fn not_equal(load: BpfInstruction, value: u32) -> FilterCondition {
-        FilterCondition {
-            wanted: false,
-            ..FilterCondition::equal(load, value)
-        }
+        FilterCondition { wanted: false, ..FilterCondition::equal(load, value) }
     }
 
     fn length(&self) -> usize {
@@ -71,24 +63,15 @@ impl FilterCondition {
 }
 
 const fn new_instruction(code: u16, k: u32) -> BpfInstruction {
-    BpfInstruction {
-        code,
-        jt: 0,
-        jf: 0,
-        k,
-    }
+    BpfInstruction { code, jt: 0, jf: 0, k }
 }
 
 impl FlowFilter {
     /// Returns the program. Packets begin at their IP header; the result is the bytes to keep.
     pub fn program(&self, snap_bytes: u32) -> Vec<BpfInstruction> {
-        let ways = [
-            self.direction_conditions(true),
-            self.direction_conditions(false),
-        ];
-        let lengths = ways
-            .each_ref()
-            .map(|way| way.iter().map(FilterCondition::length).sum::<usize>());
+        let ways = [self.direction_conditions(true), self.direction_conditions(false)];
+        let lengths =
+            ways.each_ref().map(|way| way.iter().map(FilterCondition::length).sum::<usize>());
         let first = self.protocol_conditions();
         let (common_x, common) = (self.load_header_length(), first);
         let mut program = Vec::new();
@@ -108,10 +91,7 @@ impl FlowFilter {
     fn protocol_conditions(&self) -> Vec<FilterCondition> {
         let protocol = if self.udp { UDP } else { TCP };
         let version = |number: u32| FilterCondition {
-            load: [
-                Some(new_instruction(LOAD_BYTE, 0)),
-                Some(new_instruction(AND, 0xf0)),
-            ],
+            load: [Some(new_instruction(LOAD_BYTE, 0)), Some(new_instruction(AND, 0xf0))],
             jump: IF_EQUAL,
             value: number << 4,
             wanted: true,
@@ -127,17 +107,14 @@ impl FlowFilter {
                     wanted: false,
                 },
             ],
-            IpAddr::V6(_) => vec![
-                version(6),
-                FilterCondition::equal(new_instruction(LOAD_BYTE, 6), protocol),
-            ],
+            IpAddr::V6(_) => {
+                vec![version(6), FilterCondition::equal(new_instruction(LOAD_BYTE, 6), protocol)]
+            }
         }
     }
 
     fn load_header_length(&self) -> Option<BpfInstruction> {
-        self.listener
-            .is_ipv4()
-            .then(|| new_instruction(X_IS_HEADER, 0))
+        self.listener.is_ipv4().then(|| new_instruction(X_IS_HEADER, 0))
     }
 
     /// Matches one direction: addresses and the listener's port, without the control connection.
@@ -195,16 +172,8 @@ fn append_conditions(
         left -= condition.length();
         // There are at most about sixty steps, so the offset fits.
         let over = u8::try_from(left + behind).unwrap_or(u8::MAX);
-        let (jt, jf) = if condition.wanted {
-            (0, over)
-        } else {
-            (over, 0)
-        };
-        program.push(BpfInstruction {
-            jt,
-            jf,
-            ..new_instruction(condition.jump, condition.value)
-        });
+        let (jt, jf) = if condition.wanted { (0, over) } else { (over, 0) };
+        program.push(BpfInstruction { jt, jf, ..new_instruction(condition.jump, condition.value) });
     }
 }
 

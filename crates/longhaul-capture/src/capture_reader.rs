@@ -97,9 +97,7 @@ impl<'a> CaptureReader<'a> {
     pub fn open(mut read: impl Read + Send + 'a) -> Result<CaptureReader<'a>, CaptureReadError> {
         // The library decides by what one call of `read` returns, which may be short.
         let mut head = Vec::new();
-        read.by_ref()
-            .take(BUFFER_BYTES as u64)
-            .read_to_end(&mut head)?;
+        read.by_ref().take(BUFFER_BYTES as u64).read_to_end(&mut head)?;
         let format = match head.first_chunk::<4>() {
             None if head.is_empty() => return Err(CaptureReadError::Empty),
             Some(&PCAPNG_MAGIC) => CaptureFormat::Pcapng,
@@ -291,11 +289,7 @@ impl CaptureSection {
 
     fn parse_pcap_header(&mut self, header: &PcapHeader) {
         self.clocks.push(InterfaceClock {
-            per_second: if header.is_nanosecond_precision() {
-                1_000_000_000
-            } else {
-                1_000_000
-            },
+            per_second: if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 },
             offset_s: 0,
             snap_bytes: header.snaplen,
         });
@@ -370,19 +364,11 @@ impl CaptureSection {
     }
 
     fn u32(&self, bytes: [u8; 4]) -> u32 {
-        if self.big_endian {
-            u32::from_be_bytes(bytes)
-        } else {
-            u32::from_le_bytes(bytes)
-        }
+        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 
     fn u64(&self, bytes: [u8; 8]) -> u64 {
-        if self.big_endian {
-            u64::from_be_bytes(bytes)
-        } else {
-            u64::from_le_bytes(bytes)
-        }
+        if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) }
     }
 }
 

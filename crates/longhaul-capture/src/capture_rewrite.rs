@@ -12,10 +12,7 @@ pub fn rewrite_capture(
     comments: Vec<String>,
 ) -> Result<(Vec<u8>, Option<CaptureDamage>), CaptureReadError> {
     let (about, damage) = read_file_info(file)?;
-    let section = SectionHeader {
-        application: about.application,
-        comments,
-    };
+    let section = SectionHeader { application: about.application, comments };
     let mut writer = PcapngWriter::new(Vec::with_capacity(file.len()), &section);
     for interface in &about.interfaces {
         writer.interface(interface);

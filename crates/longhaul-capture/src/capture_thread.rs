@@ -46,10 +46,7 @@ impl CaptureThread {
         let thread = thread::Builder::new()
             .name("capture".to_owned())
             .spawn(move || run_capture_loop((ring, store), about, &stopped))?;
-        Ok(CaptureThread {
-            stop,
-            thread: Some(thread),
-        })
+        Ok(CaptureThread { stop, thread: Some(thread) })
     }
 
     /// Ends the capture and waits for pending packets. Returns `None` if its thread has failed.

@@ -193,11 +193,7 @@ impl FinishedCapture {
         CaptureInterface {
             name: self.about.interfaces.get(number).cloned(),
             link_type_number: LINK_RAW,
-            snap_bytes: Some(
-                self.about
-                    .snap_bytes
-                    .unwrap_or(crate::bpf_filter::HEADER_SNAP_BYTES),
-            ),
+            snap_bytes: Some(self.about.snap_bytes.unwrap_or(crate::bpf_filter::HEADER_SNAP_BYTES)),
             filter: Some(self.about.filter.clone()),
             received_packets: None,
             // The kernel counts drops for the socket, not for each interface.
@@ -225,12 +221,7 @@ mod tests {
     }
 
     fn plan(packets: u64, last: bool) -> CapturePlan {
-        CapturePlan {
-            snap_bytes: Some(96),
-            packets,
-            last,
-            far: false,
-        }
+        CapturePlan { snap_bytes: Some(96), packets, last, far: false }
     }
 
     #[test]

@@ -25,10 +25,7 @@ const ASKED: usize = 31;
 
 /// Not packed: the shim is slow at unpacking, which no server is.
 fn fresh() -> Result<Box<dyn HistoryStore>, StoreError> {
-    open_history_store(ClickHouseOptions {
-        compressed: false,
-        ..embedded::options()
-    })
+    open_history_store(ClickHouseOptions { compressed: false, ..embedded::options() })
 }
 
 fn main() {
@@ -46,72 +43,31 @@ fn measure() -> Result<(), StoreError> {
     let mut archive = fresh()?;
     let begin = Instant::now();
     let values = fill_year(archive.as_mut())?;
-    step(
-        "appended, a day in a batch",
-        values,
-        begin,
-        archive.as_ref(),
-    )?;
+    step("appended, a day in a batch", values, begin, archive.as_ref())?;
     question("grid of 992 pairs", |pair| grid(archive.as_ref(), pair))?;
     for (name, pair, quantity, at_most) in [
-        (
-            "a year of one pair, by hours, values",
-            None,
-            PathQuantity::RttFloor,
-            8760,
-        ),
-        (
-            "a year of one pair, by minutes, as hours",
-            Some(0),
-            PathQuantity::Hops,
-            8760,
-        ),
-        (
-            "a year of one pair, by minutes, in 1000 buckets",
-            Some(0),
-            PathQuantity::Hops,
-            1000,
-        ),
+        ("a year of one pair, by hours, values", None, PathQuantity::RttFloor, 8760),
+        ("a year of one pair, by minutes, as hours", Some(0), PathQuantity::Hops, 8760),
+        ("a year of one pair, by minutes, in 1000 buckets", Some(0), PathQuantity::Hops, 1000),
     ] {
         question(name, |asked| {
             let pair = pair.unwrap_or(asked);
-            year(
-                archive.as_ref(),
-                &list_mesh_pairs()[pair],
-                quantity,
-                at_most,
-            )
+            year(archive.as_ref(), &list_mesh_pairs()[pair], quantity, at_most)
         })?;
     }
     let begin = Instant::now();
-    let keep = RetentionPolicy {
-        values: Duration::from_secs(30 * 86_400),
-        ..RetentionPolicy::FOR_EVER
-    };
+    let keep =
+        RetentionPolicy { values: Duration::from_secs(30 * 86_400), ..RetentionPolicy::FOR_EVER };
     let removed = archive.retain(YEAR.end_us, &keep)?;
-    step(
-        "removed, all but 30 days",
-        removed.values,
-        begin,
-        archive.as_ref(),
-    )?;
+    step("removed, all but 30 days", removed.values, begin, archive.as_ref())?;
     question("a year of one pair by hours, values removed", |pair| {
-        year(
-            archive.as_ref(),
-            &list_mesh_pairs()[pair],
-            PathQuantity::RttFloor,
-            8760,
-        )
+        year(archive.as_ref(), &list_mesh_pairs()[pair], PathQuantity::RttFloor, 8760)
     })?;
-    question("grid of 992 pairs, values removed", |pair| {
-        grid(archive.as_ref(), pair)
-    })
+    question("grid of 992 pairs, values removed", |pair| grid(archive.as_ref(), pair))
 }
 
 fn grid(archive: &dyn HistoryStore, _: usize) -> Result<usize, StoreError> {
-    archive
-        .grid(PathQuantity::RttFloor)
-        .map(|cells| cells.len())
+    archive.grid(PathQuantity::RttFloor).map(|cells| cells.len())
 }
 
 fn year(

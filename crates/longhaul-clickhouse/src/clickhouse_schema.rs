@@ -49,9 +49,7 @@ fn old_server_error(client: &DatabaseClient, version: &str, year: u32, release: 
         doing: "use the server",
         at: client.location(),
         source: format!("it is ClickHouse {version}; {year}.{release} or later is required").into(),
-        hint: Some(String::from(
-            "upgrade the server; docs/clickhouse.md explains the setup",
-        )),
+        hint: Some(String::from("upgrade the server; docs/clickhouse.md explains the setup")),
     }
 }
 
@@ -73,9 +71,7 @@ fn read_schema_step(client: &DatabaseClient) -> Result<u32, StoreError> {
         return Ok(0);
     }
     client.request("read the schema step", |at| async move {
-        at.query("SELECT max(step) FROM schema_step")
-            .fetch_one()
-            .await
+        at.query("SELECT max(step) FROM schema_step").fetch_one().await
     })
 }
 
@@ -146,9 +142,7 @@ impl StatementRewriter<'_> {
         let mut shard = "";
         for paragraph in text.split("\n\n") {
             let of_comment = |line: &&str| line.starts_with("--");
-            let key = paragraph
-                .lines()
-                .find_map(|it| it.strip_prefix("-- shard: "));
+            let key = paragraph.lines().find_map(|it| it.strip_prefix("-- shard: "));
             shard = key.unwrap_or(shard);
             let lines: Vec<&str> = paragraph.lines().filter(|it| !of_comment(it)).collect();
             if !lines.is_empty() {
@@ -187,10 +181,7 @@ impl StatementRewriter<'_> {
         for line in statement.lines() {
             let line = line.replace(
                 &format!("IF NOT EXISTS {table} ("),
-                &format!(
-                    "IF NOT EXISTS {table}_local ON CLUSTER {} (",
-                    quote_identifier(cluster)
-                ),
+                &format!("IF NOT EXISTS {table}_local ON CLUSTER {} (", quote_identifier(cluster)),
             );
             lines.push(match line.strip_prefix(") ENGINE = ") {
                 Some(plain) => format!(") ENGINE = {}", add_replica_path(plain, engine)),
@@ -202,11 +193,8 @@ impl StatementRewriter<'_> {
 
     fn distributed(&self, table: &str, cluster: &str, shard: &str) -> String {
         let (database, cluster) = (quote_identifier(self.database), quote_identifier(cluster));
-        let key = if shard.contains("Hash") {
-            shard.to_owned()
-        } else {
-            format!("cityHash64({shard})")
-        };
+        let key =
+            if shard.contains("Hash") { shard.to_owned() } else { format!("cityHash64({shard})") };
         format!(
             "CREATE TABLE IF NOT EXISTS {table} ON CLUSTER {cluster} \
              AS {database}.{table}_local \
@@ -257,15 +245,9 @@ fn created_table(statement: &str) -> Option<String> {
 fn strip_newer_syntax(statement: &str) -> String {
     let known = |line: &&str| {
         let line = line.trim_start();
-        !["INDEX ", "TTL ", "SETTINGS "]
-            .iter()
-            .any(|it| line.starts_with(it))
+        !["INDEX ", "TTL ", "SETTINGS "].iter().any(|it| line.starts_with(it))
     };
-    let lines: Vec<String> = statement
-        .lines()
-        .filter(known)
-        .map(strip_column_codec)
-        .collect();
+    let lines: Vec<String> = statement.lines().filter(known).map(strip_column_codec).collect();
     // Removes the comma before a dropped index.
     lines.join("\n").replace(",\n)", "\n)")
 }
@@ -284,11 +266,7 @@ mod tests {
     use super::*;
 
     fn written(cluster: Option<&str>, dialect: SqlDialect) -> Vec<String> {
-        let writer = StatementRewriter {
-            database: "fleet",
-            cluster,
-            dialect,
-        };
+        let writer = StatementRewriter { database: "fleet", cluster, dialect };
         writer.statements(SCHEMA_STEPS[0])
     }
 
@@ -297,11 +275,7 @@ mod tests {
         let plain = written(None, SqlDialect::Current);
         assert_eq!(plain.len(), 13);
         assert!(plain[0].starts_with("CREATE TABLE IF NOT EXISTS pair ("));
-        assert!(
-            plain
-                .iter()
-                .all(|it| !it.contains("--") && !it.contains(';'))
-        );
+        assert!(plain.iter().all(|it| !it.contains("--") && !it.contains(';')));
     }
 
     #[test]
@@ -326,14 +300,7 @@ mod tests {
     #[test]
     fn the_dialect_of_2018_has_plain_columns() {
         for statement in written(Some("fleet"), SqlDialect::Legacy2018) {
-            for later in [
-                "CODEC",
-                "LowCardinality",
-                "TTL",
-                "SETTINGS",
-                "INDEX",
-                ",\n)",
-            ] {
+            for later in ["CODEC", "LowCardinality", "TTL", "SETTINGS", "INDEX", ",\n)"] {
                 assert!(!statement.contains(later), "{later}: {statement}");
             }
         }

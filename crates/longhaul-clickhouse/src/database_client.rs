@@ -32,10 +32,7 @@ pub struct DatabaseClient {
 
 impl DatabaseClient {
     pub fn new(options: ClickHouseOptions) -> Result<DatabaseClient, StoreError> {
-        let refuse = |what: &str, why| StoreError::Refused {
-            what: what.to_owned(),
-            why,
-        };
+        let refuse = |what: &str, why| StoreError::Refused { what: what.to_owned(), why };
         if options.urls.is_empty() {
             return Err(refuse("a database without a URL", "configure at least one"));
         }
@@ -71,9 +68,7 @@ impl DatabaseClient {
     where
         F: Future<Output = Result<T, Error>>,
     {
-        self.request_within(ANSWER_TIMEOUT, doing, |endpoint| {
-            work(endpoint.http.clone())
-        })
+        self.request_within(ANSWER_TIMEOUT, doing, |endpoint| work(endpoint.http.clone()))
     }
 
     /// Runs a request with the timeout of a retention step.
@@ -85,9 +80,7 @@ impl DatabaseClient {
     where
         F: Future<Output = Result<T, Error>>,
     {
-        self.request_within(RETENTION_STEP_TIMEOUT, doing, |endpoint| {
-            work(endpoint.http.clone())
-        })
+        self.request_within(RETENTION_STEP_TIMEOUT, doing, |endpoint| work(endpoint.http.clone()))
     }
 
     /// Runs a request that does not need the database to exist.
@@ -204,10 +197,7 @@ mod tests {
         assert!(began.elapsed() >= deadline);
         let error = asked.expect_err("nobody answers");
         let cause = std::error::Error::source(&error).map(ToString::to_string);
-        assert_eq!(
-            error.to_string(),
-            format!("cannot ask in the database longhaul at {url}")
-        );
+        assert_eq!(error.to_string(), format!("cannot ask in the database longhaul at {url}"));
         assert_eq!(cause.as_deref(), Some("no answer within 1 s"));
         assert!(error.hint().is_some_and(|hint| hint.contains("/ping")));
         assert!(!format!("{error:?}").contains("hunter2"));

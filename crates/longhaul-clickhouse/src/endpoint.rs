@@ -59,11 +59,7 @@ impl DatabaseEndpoint {
 
     /// Checks that the server accepts connections, unless it has answered recently.
     pub fn check_reachable(&self) -> std::io::Result<()> {
-        if self
-            .last_answer
-            .get()
-            .is_some_and(|at| at.elapsed() < RECENT_ANSWER)
-        {
+        if self.last_answer.get().is_some_and(|at| at.elapsed() < RECENT_ANSWER) {
             return Ok(());
         }
         let mut last = std::io::Error::other("the name has no address");
@@ -82,11 +78,7 @@ impl DatabaseEndpoint {
 }
 
 fn build_client(url: &str, options: &ClickHouseOptions) -> Client {
-    let compression = if options.compressed {
-        Compression::Lz4
-    } else {
-        Compression::None
-    };
+    let compression = if options.compressed { Compression::Lz4 } else { Compression::None };
     let mut http = Client::default()
         .with_url(url)
         .with_user(&options.user)
@@ -146,13 +138,7 @@ mod tests {
         ] {
             assert_eq!(parse_host_port(url).as_deref(), Ok(expected), "{url}");
         }
-        for url in [
-            "db:8123",
-            "ftp://db",
-            "http://",
-            "http://u:p@db",
-            "http://db/x",
-        ] {
+        for url in ["db:8123", "ftp://db", "http://", "http://u:p@db", "http://db/x"] {
             assert!(parse_host_port(url).is_err(), "{url}");
         }
     }

@@ -15,10 +15,7 @@ pub fn insert_event(
 ) -> Result<(), StoreError> {
     let id = &event.id;
     let before: u64 = client.request("read the event", |at| async move {
-        at.query("SELECT max(version) FROM event WHERE id = ?")
-            .bind(id)
-            .fetch_one()
-            .await
+        at.query("SELECT max(version) FROM event WHERE id = ?").bind(id).fetch_one().await
     })?;
     let row = &EventInsertRow {
         id,
@@ -76,8 +73,6 @@ pub fn list_events(
 }
 
 fn parse_event(text: &str) -> Result<ChangeEvent, StoreError> {
-    serde_json::from_str(text).map_err(|source| StoreError::Report {
-        id: "of an event".to_owned(),
-        source,
-    })
+    serde_json::from_str(text)
+        .map_err(|source| StoreError::Report { id: "of an event".to_owned(), source })
 }

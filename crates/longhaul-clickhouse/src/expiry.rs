@@ -107,9 +107,8 @@ fn close_hours(client: &DatabaseClient, begin: i64, end: i64) -> Result<(u64, u6
         quote_identifier(&client.options.database),
     );
     let sql = &sql;
-    client.request_slow("close old hours", |at| async move {
-        at.query_raw(sql).execute().await
-    })?;
+    client
+        .request_slow("close old hours", |at| async move { at.query_raw(sql).execute().await })?;
     client.request_slow("count the closed hours", |at| async move {
         let sql = "SELECT toUInt64(count()), toUInt64(sum(samples)) FROM closed_hour FINAL \
                    WHERE hour >= ? AND hour < ? AND earliness = ?";
@@ -131,9 +130,7 @@ fn delete_rows(client: &DatabaseClient, table: &str, which: &str) -> Result<(), 
         None => format!("DELETE FROM {table} WHERE {which}"),
     };
     let sql = &sql;
-    client.request_slow("delete old rows", |at| async move {
-        at.query_raw(sql).execute().await
-    })
+    client.request_slow("delete old rows", |at| async move { at.query_raw(sql).execute().await })
 }
 
 /// Deletes closed hours and returns their number.
@@ -199,10 +196,8 @@ fn delete_planned(
         Some(cluster) => format!("planned_local ON CLUSTER {}", quote_identifier(cluster)),
         None => String::from("planned"),
     };
-    let sql = format!(
-        "DELETE FROM {on} WHERE due_us < ? AND id IN ({})",
-        format_placeholders(ids.len())
-    );
+    let sql =
+        format!("DELETE FROM {on} WHERE due_us < ? AND id IN ({})", format_placeholders(ids.len()));
     let sql = &sql;
     client.request_slow("delete old planned runs", |at| async move {
         let query = at.query(sql).bind(before_us);

@@ -68,10 +68,7 @@ impl ClickHouseStore {
     pub fn open(options: ClickHouseOptions) -> Result<ClickHouseStore, StoreError> {
         let client = DatabaseClient::new(options)?;
         clickhouse_schema::prepare_schema(&client)?;
-        Ok(ClickHouseStore {
-            client,
-            known_pairs: HashSet::new(),
-        })
+        Ok(ClickHouseStore { client, known_pairs: HashSet::new() })
     }
 }
 
@@ -95,10 +92,7 @@ impl HistoryStore for ClickHouseStore {
     ) -> Result<(), StoreError> {
         ingest_limits::check_outcome(outcome)?;
         // The error repeats only the start of the id, which may be arbitrarily long.
-        let id: String = planned_id
-            .chars()
-            .take(ingest_limits::MAX_ID_BYTES)
-            .collect();
+        let id: String = planned_id.chars().take(ingest_limits::MAX_ID_BYTES).collect();
         if id == planned_id
             && planned_run_rows::record_outcomes(&self.client, &[(&id, outcome.clone())])? > 0
         {
@@ -112,9 +106,7 @@ impl HistoryStore for ClickHouseStore {
         let due: Vec<PlannedRun> = planned.iter().map(|row| row.planned.clone()).collect();
         ingest_limits::check_planned(&due)?;
         let outcomes = planned.iter().filter_map(|row| row.outcome.as_ref());
-        outcomes
-            .into_iter()
-            .try_for_each(ingest_limits::check_outcome)?;
+        outcomes.into_iter().try_for_each(ingest_limits::check_outcome)?;
         let pairs = due.iter().filter_map(|it| it.pair.as_ref());
         run_insert::insert_pairs(&self.client, &mut self.known_pairs, pairs)?;
         planned_run_rows::upsert_planned(&self.client, planned)?;
@@ -143,12 +135,7 @@ impl HistoryStore for ClickHouseStore {
         let at_most = at_most.clamp(2, ingest_limits::MAX_SERIES_POINTS);
         let (points, buckets) =
             series_query::read_series(&self.client, (pair, quantity), range, at_most)?;
-        Ok(QuantitySeries {
-            pair: pair.clone(),
-            quantity,
-            points,
-            buckets,
-        })
+        Ok(QuantitySeries { pair: pair.clone(), quantity, points, buckets })
     }
 
     fn grid(&self, quantity: PathQuantity) -> Result<Vec<GridPair>, StoreError> {
@@ -168,10 +155,8 @@ impl HistoryStore for ClickHouseStore {
     }
 
     fn put_event(&mut self, event: &ChangeEvent) -> Result<(), StoreError> {
-        let text = serde_json::to_string(event).map_err(|source| StoreError::Report {
-            id: event.id.clone(),
-            source,
-        })?;
+        let text = serde_json::to_string(event)
+            .map_err(|source| StoreError::Report { id: event.id.clone(), source })?;
         ingest_limits::check_event(event, &text)?;
         let pair = std::iter::once(&event.pair);
         run_insert::insert_pairs(&self.client, &mut self.known_pairs, pair)?;

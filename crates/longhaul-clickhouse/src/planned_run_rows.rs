@@ -61,9 +61,7 @@ pub fn upsert_planned(client: &DatabaseClient, rows: &[PlannedEntry]) -> Result<
     for row in rows {
         let id = &row.planned.id;
         let is_new = !known.contains_key(id);
-        let stands = known
-            .entry(id.clone())
-            .or_insert_with(|| build_waiting_row(&row.planned));
+        let stands = known.entry(id.clone()).or_insert_with(|| build_waiting_row(&row.planned));
         let before = stands.state;
         if let Some(outcome) = &row.outcome {
             apply_outcome(stands, outcome);
@@ -176,17 +174,9 @@ pub fn list_planned(
 }
 
 fn to_planned_entry(row: Stored) -> PlannedEntry {
-    let pair = (row.sender != NO_NAME).then_some(HostPair {
-        from: row.sender,
-        to: row.receiver,
-    });
+    let pair = (row.sender != NO_NAME).then_some(HostPair { from: row.sender, to: row.receiver });
     PlannedEntry {
-        planned: PlannedRun {
-            id: row.id,
-            due_us: row.due_us,
-            measurement: row.measurement,
-            pair,
-        },
+        planned: PlannedRun { id: row.id, due_us: row.due_us, measurement: row.measurement, pair },
         outcome: match row.state {
             DONE => Some(PlannedOutcome::Done { run_id: row.told }),
             MISSED => Some(PlannedOutcome::Missed { reason: row.told }),

@@ -89,12 +89,7 @@ impl RequestError {
 
     /// Converts the error for the caller; `at` names the server.
     pub fn into_store_error(self, doing: &'static str, at: String) -> StoreError {
-        StoreError::Database {
-            doing,
-            at,
-            hint: self.hint(),
-            source: Box::new(self),
-        }
+        StoreError::Database { doing, at, hint: self.hint(), source: Box::new(self) }
     }
 }
 

@@ -9,9 +9,7 @@ const VERSION_END: u64 = 1 << 60;
 pub fn now_us() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let us = since.map_or(0, |since| since.as_micros());
-    u64::try_from(us)
-        .unwrap_or(VERSION_END - 1)
-        .min(VERSION_END - 1)
+    u64::try_from(us).unwrap_or(VERSION_END - 1).min(VERSION_END - 1)
 }
 
 /// Returns a version that decreases over time, so that a table that keeps the largest version keeps

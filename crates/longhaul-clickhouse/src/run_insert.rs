@@ -58,9 +58,7 @@ pub fn insert_runs(
     Ok(IngestResult {
         new: new.len() as u64,
         already_stored: of(StoredRunMatch::Already).count() as u64,
-        differing: of(StoredRunMatch::Differing)
-            .map(|run| run.run.id.clone())
-            .collect(),
+        differing: of(StoredRunMatch::Differing).map(|run| run.run.id.clone()).collect(),
         late_values: late,
         ..IngestResult::default()
     })
@@ -111,11 +109,7 @@ fn match_stored_runs(
 }
 
 fn compare_reports(stored: &str, come: &str) -> StoredRunMatch {
-    if stored == come {
-        StoredRunMatch::Already
-    } else {
-        StoredRunMatch::Differing
-    }
+    if stored == come { StoredRunMatch::Already } else { StoredRunMatch::Differing }
 }
 
 /// Returns `count` placeholders for a list of values.
@@ -124,9 +118,7 @@ pub fn format_placeholders(count: usize) -> String {
 }
 
 fn pairs_of(run: &IncomingRun) -> impl Iterator<Item = &HostPair> {
-    run.pairs
-        .iter()
-        .chain(run.readings.iter().map(|it| &it.pair))
+    run.pairs.iter().chain(run.readings.iter().map(|it| &it.pair))
 }
 
 /// Inserts the pairs that this connection has not inserted before.
@@ -139,13 +131,8 @@ pub fn insert_pairs<'a>(
     if new.is_empty() {
         return Ok(());
     }
-    let rows: &Vec<PairInsertRow> = &new
-        .iter()
-        .map(|pair| PairInsertRow {
-            sender: &pair.from,
-            receiver: &pair.to,
-        })
-        .collect();
+    let rows: &Vec<PairInsertRow> =
+        &new.iter().map(|pair| PairInsertRow { sender: &pair.from, receiver: &pair.to }).collect();
     client.request("store the pairs", |at| async move {
         let mut insert = at.insert::<PairInsertRow>("pair").await?;
         for row in rows {
@@ -197,12 +184,7 @@ fn collect_values<'a>(
 type OwnedSeriesHour = (String, String, String, i64);
 
 fn to_owned_hour((quantity, sender, receiver, hour): SeriesHour<'_>) -> OwnedSeriesHour {
-    (
-        quantity.to_owned(),
-        sender.to_owned(),
-        receiver.to_owned(),
-        hour,
-    )
+    (quantity.to_owned(), sender.to_owned(), receiver.to_owned(), hour)
 }
 
 /// Returns those hours of the readings that are closed.
@@ -215,9 +197,7 @@ fn find_closed_hours(
         return Ok(found);
     }
     let before: i64 = client.request("read which hours are closed", |at| async move {
-        at.query("SELECT max(before_hour) FROM closing")
-            .fetch_one()
-            .await
+        at.query("SELECT max(before_hour) FROM closing").fetch_one().await
     })?;
     let hours: BTreeSet<SeriesHour> = readings.iter().map(|it| hour_of(it)).collect();
     let old: Vec<SeriesHour> = hours.into_iter().filter(|it| it.3 < before).collect();

@@ -15,8 +15,7 @@ pub fn read_report(client: &DatabaseClient, id: &str) -> Result<Option<AnyReport
         let sql = "SELECT report FROM report WHERE id = ? ORDER BY earliness DESC LIMIT 1";
         at.query(sql).bind(id).fetch_optional().await
     })?;
-    text.map(|text| archived_report::parse_report(id, &text))
-        .transpose()
+    text.map(|text| archived_report::parse_report(id, &text)).transpose()
 }
 
 pub fn list_runs(client: &DatabaseClient, filter: &RunFilter) -> Result<Vec<RunEntry>, StoreError> {
@@ -60,9 +59,7 @@ fn count_parts(
     client: &DatabaseClient,
     lines: &[RunListRow],
 ) -> Result<HashMap<String, u32>, StoreError> {
-    let scans = lines
-        .iter()
-        .filter(|line| line.kind == ReportKind::Scan.word());
+    let scans = lines.iter().filter(|line| line.kind == ReportKind::Scan.word());
     let scans: Vec<&RunListRow> = scans.collect();
     let mut found = HashMap::new();
     for scans in scans.chunks(MAX_IDS_PER_QUERY) {

@@ -74,16 +74,15 @@ impl SeriesQuery<'_> {
     /// Returns the number of closed hours, the first and the last. A closed hour belongs to the
     /// part that contains its start.
     fn closed_extent(&self) -> Result<(u64, i64, i64), StoreError> {
-        self.reach
-            .request("read the extent of the series", |at| async move {
-                let sql = "SELECT toUInt64(uniqExact(hour)), min(hour), max(hour) FROM closed_hour \
+        self.reach.request("read the extent of the series", |at| async move {
+            let sql = "SELECT toUInt64(uniqExact(hour)), min(hour), max(hour) FROM closed_hour \
                        WHERE quantity = ? AND sender = ? AND receiver = ? \
                        AND hour >= ? AND hour < ?";
-                let query = at.query(sql).bind(self.quantity.word());
-                let query = query.bind(&self.pair.from).bind(&self.pair.to);
-                let query = query.bind(round_up_to_hour(self.begin_us));
-                query.bind(round_up_to_hour(self.end_us)).fetch_one().await
-            })
+            let query = at.query(sql).bind(self.quantity.word());
+            let query = query.bind(&self.pair.from).bind(&self.pair.to);
+            let query = query.bind(round_up_to_hour(self.begin_us));
+            query.bind(round_up_to_hour(self.end_us)).fetch_one().await
+        })
     }
 
     fn open_extent(&self) -> Result<(u64, i64, i64), StoreError> {
@@ -92,10 +91,9 @@ impl SeriesQuery<'_> {
             "SELECT toUInt64(count()), min(at_us), max(at_us) FROM value FINAL WHERE {open}"
         );
         let sql = &sql;
-        self.reach
-            .request("read the extent of the series", |at| async move {
-                self.bind_parameters(at.query(sql)).fetch_one().await
-            })
+        self.reach.request("read the extent of the series", |at| async move {
+            self.bind_parameters(at.query(sql)).fetch_one().await
+        })
     }
 
     fn bind_parameters(&self, query: clickhouse::query::Query) -> clickhouse::query::Query {
@@ -152,21 +150,17 @@ impl SeriesQuery<'_> {
 
     fn closed_hours(&self) -> Result<Vec<SeriesBucket>, StoreError> {
         let rows: Vec<BucketTuple> =
-            self.reach
-                .request("read the closed hours", |at| async move {
-                    let sql = "SELECT hour * 3600000000, samples, least, middle, most \
+            self.reach.request("read the closed hours", |at| async move {
+                let sql = "SELECT hour * 3600000000, samples, least, middle, most \
                        FROM closed_hour FINAL \
                        WHERE quantity = ? AND sender = ? AND receiver = ? \
                        AND hour >= ? AND hour < ? ORDER BY hour";
-                    let query = at.query(sql).bind(self.quantity.word());
-                    let query = query.bind(&self.pair.from).bind(&self.pair.to);
-                    let query = query.bind(round_up_to_hour(self.begin_us));
-                    query.bind(round_up_to_hour(self.end_us)).fetch_all().await
-                })?;
-        Ok(rows
-            .into_iter()
-            .map(|row| to_bucket(row, HOUR_US))
-            .collect())
+                let query = at.query(sql).bind(self.quantity.word());
+                let query = query.bind(&self.pair.from).bind(&self.pair.to);
+                let query = query.bind(round_up_to_hour(self.begin_us));
+                query.bind(round_up_to_hour(self.end_us)).fetch_all().await
+            })?;
+        Ok(rows.into_iter().map(|row| to_bucket(row, HOUR_US)).collect())
     }
 }
 
@@ -174,22 +168,12 @@ impl SeriesQuery<'_> {
 type BucketTuple = (i64, u32, f64, f64, f64);
 
 fn to_bucket((at_us, samples, min, median, max): BucketTuple, span_us: i64) -> SeriesBucket {
-    SeriesBucket {
-        at_us,
-        duration_us: span_us as u64,
-        samples,
-        min,
-        median,
-        max,
-    }
+    SeriesBucket { at_us, duration_us: span_us as u64, samples, min, median, max }
 }
 
 /// Returns a filter for times outside of these closed hours.
 fn open_hour_filter(closed: &[SeriesBucket]) -> impl Fn(i64) -> bool + use<> {
-    let hours: HashSet<i64> = closed
-        .iter()
-        .map(|it| it.at_us.div_euclid(HOUR_US))
-        .collect();
+    let hours: HashSet<i64> = closed.iter().map(|it| it.at_us.div_euclid(HOUR_US)).collect();
     move |at_us| !hours.contains(&at_us.div_euclid(HOUR_US))
 }
 

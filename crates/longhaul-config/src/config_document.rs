@@ -106,16 +106,9 @@ impl<'t> ConfigDocument<'t> {
         for error in errors.iter().take(MAX_SYNTAX_ERRORS) {
             let offset = error.span().map_or(0, |span| span.start);
             let what = error.message().trim().replace('\n', ", ");
-            document.push(
-                offset,
-                String::new(),
-                what,
-                "correct the TOML syntax of this line",
-            );
+            document.push(offset, String::new(), what, "correct the TOML syntax of this line");
         }
-        document
-            .into_result(Some(()))
-            .map(|((), document)| document)
+        document.into_result(Some(())).map(|((), document)| document)
     }
 
     /// Changes the document before it is read. Problems of values that the origin marks show `edit`.
@@ -262,8 +255,7 @@ impl<'t> ConfigDocument<'t> {
         let mut names = self.rules.labels.iter().filter_map(|key| table.get(*key));
         let name = names.next().and_then(|it| it.get_ref().as_str());
         let is_plain = |it: &&str| crate::config_values::is_name(it);
-        name.filter(is_plain)
-            .map_or_else(|| (number + 1).to_string(), str::to_owned)
+        name.filter(is_plain).map_or_else(|| (number + 1).to_string(), str::to_owned)
     }
 
     fn push(&self, offset: usize, key: String, what: impl Into<String>, advice: impl Into<String>) {
@@ -287,12 +279,7 @@ impl<'t> ConfigDocument<'t> {
     pub fn reject(&self, path: &str, why: &str, advice: impl Into<String>) {
         let position = self.find_dotted(path);
         let value = position.value.map_or_else(String::new, describe_value);
-        self.push(
-            position.offset,
-            position.key,
-            format!("{value} {why}"),
-            advice,
-        );
+        self.push(position.offset, position.key, format!("{value} {why}"), advice);
     }
 
     /// Returns whether the file has a value with this dotted path, be it right or wrong.
@@ -374,9 +361,7 @@ fn describe_error(
         let key = if position.is_element { "entry" } else { key };
         return (format!("unknown {key} {value}"), advice);
     }
-    let expected = message
-        .split_once(", expected ")
-        .map(|(_, expected)| expected);
+    let expected = message.split_once(", expected ").map(|(_, expected)| expected);
     let expected = match message {
         "wanted string or table" => Some("a string"),
         _ => expected.filter(|_| message.starts_with("invalid ")),
@@ -384,27 +369,17 @@ fn describe_error(
     let (why, advice) = match expected {
         Some("a string") => ("is not a string", "put it in quotes"),
         Some("a boolean") => ("is neither true nor false", "write true or false"),
-        Some("a sequence") => (
-            "is not a list",
-            "write [[…]] for tables, or [\"one\", \"two\"]",
-        ),
+        Some("a sequence") => ("is not a list", "write [[…]] for tables, or [\"one\", \"two\"]"),
         Some(it) if it.starts_with("struct ") || it == "a map" => {
             let advice = format!("write [{}] and its keys below it", position.key);
             return (format!("{value} is not a table"), advice);
         }
         Some(other) => {
-            return (
-                format!("{value} is not allowed here"),
-                format!("write {other}"),
-            );
+            return (format!("{value} is not allowed here"), format!("write {other}"));
         }
         None => message.split_once("; ").unwrap_or((message, "")),
     };
-    let what = if why.starts_with("is ") {
-        format!("{value} {why}")
-    } else {
-        why.to_owned()
-    };
+    let what = if why.starts_with("is ") { format!("{value} {why}") } else { why.to_owned() };
     (what, advice.to_owned())
 }
 
@@ -430,10 +405,8 @@ mod tests {
         every: Duration,
     }
 
-    const RULES: ConfigRules = ConfigRules {
-        labels: &["name"],
-        required: &[("host.every", "write \"5 s\"")],
-    };
+    const RULES: ConfigRules =
+        ConfigRules { labels: &["name"], required: &[("host.every", "write \"5 s\"")] };
 
     fn read(text: &str) -> (Option<FileKeys>, ConfigDocument<'_>) {
         let mut document = ConfigDocument::parse("f", text, RULES).expect("TOML");
@@ -446,10 +419,7 @@ mod tests {
             "[[host]]\nname = \"a\"\nevery = \"2 min\"\n[[host]]\nname = \"b\"\n[[host]]\n\
              name = 3\nevery = \"1 s\"\nevry = 1\n[[host]]\nname = \"c\"\nevery = 2\n",
         );
-        let right = HostKeys {
-            name: "c".to_owned(),
-            every: Duration::from_secs(2),
-        };
+        let right = HostKeys { name: "c".to_owned(), every: Duration::from_secs(2) };
         assert_eq!(keys.expect("what is right").host, [right]);
         let problems = document.into_result(Some(())).err().expect("errors");
         assert_eq!(
@@ -470,9 +440,7 @@ mod tests {
         document.reject("host.0.name", "is not a name", "write one word");
         let problems = document.into_result(Some(())).err().expect("errors");
         assert!(
-            problems
-                .to_string()
-                .ends_with("f:5: host.2.name: `b c` is not a name; write one word"),
+            problems.to_string().ends_with("f:5: host.2.name: `b c` is not a name; write one word"),
             "{problems}"
         );
     }

@@ -38,11 +38,7 @@ impl ConfigProblems {
         list.dedup();
         let left_out = list.len().saturating_sub(MAX_PROBLEMS);
         list.truncate(MAX_PROBLEMS);
-        ConfigProblems {
-            file: file.to_owned(),
-            list,
-            left_out,
-        }
+        ConfigProblems { file: file.to_owned(), list, left_out }
     }
 
     /// Returns the one problem of an edit that cannot be applied.
@@ -95,11 +91,8 @@ impl std::error::Error for ConfigProblems {}
 
 /// Quotes a value in backticks, without control characters and truncated.
 pub fn quote_value(text: &str) -> String {
-    let clean: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(MAX_QUOTED_CHARS)
-        .collect();
+    let clean: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_QUOTED_CHARS).collect();
     let is_long = text.chars().count() > MAX_QUOTED_CHARS;
     format!("`{clean}{}`", if is_long { "…" } else { "" })
 }
@@ -113,11 +106,7 @@ pub fn suggest_known<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -
     let meant = find_nearest_word(word, &known)
         .map_or_else(String::new, |meant| format!("did you mean `{meant}`? "));
     let listed = known[..known.len().min(MAX_SUGGESTIONS)].join(", ");
-    let more = if known.len() > MAX_SUGGESTIONS {
-        ", …"
-    } else {
-        ""
-    };
+    let more = if known.len() > MAX_SUGGESTIONS { ", …" } else { "" };
     format!("{meant}known: {listed}{more}")
 }
 

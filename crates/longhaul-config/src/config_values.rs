@@ -66,9 +66,7 @@ pub fn line<'de, D: Deserializer<'de>, R: From<String>>(from: D) -> Result<R, D:
 
 fn check_line<E: Error>(text: &str) -> Result<String, E> {
     if text.trim().is_empty() || text.len() > MAX_TEXT_BYTES || text.contains(char::is_control) {
-        return Err(E::custom(
-            "is not one line of text; write one line in quotes",
-        ));
+        return Err(E::custom("is not one line of text; write one line in quotes"));
     }
     Ok(text.trim().to_owned())
 }
@@ -117,10 +115,7 @@ where
     R: From<T>,
 {
     let ScalarText(text) = ScalarText::deserialize(from)?;
-    let value = text
-        .parse()
-        .ok()
-        .filter(|value| (MIN..=MAX).contains(value));
+    let value = text.parse().ok().filter(|value| (MIN..=MAX).contains(value));
     let value = value.and_then(|value| T::try_from(value).ok());
     let advice = || format!("is invalid; write a whole number from {MIN} to {MAX}");
     value.map(R::from).ok_or_else(|| D::Error::custom(advice()))
@@ -199,9 +194,7 @@ fn read_quantity<'de, D: Deserializer<'de>, T>(
     let ScalarText(text) = ScalarText::deserialize(from)?;
     parse(&text).map_err(|error| {
         let expected = error.expected;
-        D::Error::custom(format!(
-            "is not {expected}; write for example \"{example}\""
-        ))
+        D::Error::custom(format!("is not {expected}; write for example \"{example}\""))
     })
 }
 
@@ -214,9 +207,7 @@ fn check_range<T: PartialOrd, E: Error>(
         return Ok(value);
     }
     let (min, max) = (show(range.start()), show(range.end()));
-    Err(E::custom(format!(
-        "is out of range; allowed: {min} to {max}"
-    )))
+    Err(E::custom(format!("is out of range; allowed: {min} to {max}")))
 }
 
 /// A value, or the text `none`.
@@ -225,8 +216,7 @@ pub struct ValueOrNone<T>(pub Option<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for ValueOrNone<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(NoneVisitor(PhantomData))
-            .map(ValueOrNone)
+        from.deserialize_any(NoneVisitor(PhantomData)).map(ValueOrNone)
     }
 }
 
@@ -268,12 +258,12 @@ fn parse_long_duration(text: &str) -> Result<Duration, ParseUnitError> {
         _ => return parse_duration(text),
     };
     let number = number.trim().parse::<f64>().ok();
-    number
-        .and_then(|it| Duration::try_from_secs_f64(it * hours * 3600.0).ok())
-        .ok_or_else(|| ParseUnitError {
+    number.and_then(|it| Duration::try_from_secs_f64(it * hours * 3600.0).ok()).ok_or_else(|| {
+        ParseUnitError {
             text: text.to_owned(),
             expected: "a duration: a number with ms, s, min, h, d, w",
-        })
+        }
+    })
 }
 
 /// Formats a long duration: `6 h`, `11 h 39 min`, `2 d`.

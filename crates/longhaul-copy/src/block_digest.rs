@@ -97,11 +97,7 @@ impl FileHasher {
         if blocks == 1 {
             return self.first;
         }
-        let sums = self
-            .inner
-            .iter()
-            .copied()
-            .collect::<Option<Vec<BlockDigest>>>()?;
+        let sums = self.inner.iter().copied().collect::<Option<Vec<BlockDigest>>>()?;
         let (left, right) = sums.split_at((left_subtree_len(size_bytes) / BLOCK_BYTES) as usize);
         let (left, right) = (merge_subtree(left), merge_subtree(right));
         Some(*merge_subtrees_root(&left, &right, Mode::Hash).as_bytes())

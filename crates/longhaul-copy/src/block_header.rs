@@ -43,13 +43,8 @@ pub struct BlockHeader {
 }
 
 impl BlockKind {
-    const ALL: [BlockKind; 5] = [
-        BlockKind::Data,
-        BlockKind::Hole,
-        BlockKind::End,
-        BlockKind::Filler,
-        BlockKind::Last,
-    ];
+    const ALL: [BlockKind; 5] =
+        [BlockKind::Data, BlockKind::Hole, BlockKind::End, BlockKind::Filler, BlockKind::Last];
 
     fn number(self) -> u8 {
         match self {

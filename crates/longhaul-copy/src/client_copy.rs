@@ -23,12 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Bounds of a session with requests only.
-const BOUNDS: ProbeBounds = ProbeBounds {
-    flows: 0,
-    most_bytes: 0,
-    most_time_us: MAX_PROBING_US,
-    dscp: None,
-};
+const BOUNDS: ProbeBounds =
+    ProbeBounds { flows: 0, most_bytes: 0, most_time_us: MAX_PROBING_US, dscp: None };
 /// Maximum interval between heartbeats during work on local files.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -166,10 +162,7 @@ pub fn copy_files(
 
 impl ClientCopy<'_> {
     fn request(&mut self, ask: FilesRequest) -> Result<FilesReply, CopyError> {
-        match self
-            .control
-            .request_raw(SessionRequest::Files(Box::new(ask)))?
-        {
+        match self.control.request_raw(SessionRequest::Files(Box::new(ask)))? {
             SessionReply::Files(answer) => Ok(answer),
             SessionReply::Failed(what) => Err(CopyError::Server {
                 address: self.control.address(),

@@ -151,10 +151,7 @@ impl CopyWork for CopyReceiver {
             return;
         }
         if !self.files.iter().all(|file| file.lock().done) {
-            return self
-                .common
-                .halt
-                .fail_lost("the source ended before all its files arrived");
+            return self.common.halt.fail_lost("the source ended before all its files arrived");
         }
         if !self.commit_rest() {
             return;
@@ -162,13 +159,7 @@ impl CopyWork for CopyReceiver {
         let Some((folder, _)) = &self.target.location else {
             return;
         };
-        for planned in self
-            .target
-            .entries
-            .iter()
-            .rev()
-            .filter(|it| it.entry.folder)
-        {
+        for planned in self.target.entries.iter().rev().filter(|it| it.entry.folder) {
             let set = folder
                 .open_subfolder(&planned.path)
                 .and_then(|it| it.open_for_sync())

@@ -145,19 +145,12 @@ impl CopySender {
                 block => block_length(size, block) == 0,
             };
             if done {
-                *cursor = ReadCursor {
-                    entry: cursor.entry + 1,
-                    block: 0,
-                };
+                *cursor = ReadCursor { entry: cursor.entry + 1, block: 0 };
                 continue;
             }
             let block = cursor.block;
             cursor.block += 1;
-            return Some(ReadJob {
-                file,
-                block,
-                length: block_length(size, block),
-            });
+            return Some(ReadJob { file, block, length: block_length(size, block) });
         }
     }
 }

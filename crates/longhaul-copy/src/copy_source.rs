@@ -100,9 +100,7 @@ impl CopySource {
             FileKind::File => self.add_entry(path, false, seen),
             FileKind::Folder => {
                 self.add_entry(path, true, seen);
-                let names = folder
-                    .open_subfolder(&whole)
-                    .and_then(|folder| folder.list_names());
+                let names = folder.open_subfolder(&whole).and_then(|folder| folder.list_names());
                 for name in names.map_err(|error| failed(&error))? {
                     let name = name.to_str().ok_or_else(|| {
                         let name = name.display();

@@ -56,9 +56,7 @@ impl CopyTarget {
         given_up: Arc<AtomicBool>,
     ) -> Result<CopyTarget, String> {
         let failed = |path: &Path, why: &dyn Display| cannot_write(path, why);
-        let seen = folder
-            .stat(&wish.path)
-            .map_err(|e| failed(&wish.path, &e))?;
+        let seen = folder.stat(&wish.path).map_err(|e| failed(&wish.path, &e))?;
         let path = match (seen.map(|seen| seen.kind), &wish.name) {
             (Some(FileKind::Folder), _) if wish.dry => wish.path.clone(),
             // The scratch file is created in the folder where the file would be.
@@ -119,20 +117,12 @@ impl CopyTarget {
         let left = planned.and_then(|planned| planned.leftover.as_ref());
         let blocks = left.into_iter().flat_map(|(_, left)| left);
         let wanted = blocks.filter(|(index, _)| *index >= from);
-        wanted
-            .map(|(index, sum)| (*index, sum.inner))
-            .take(most)
-            .collect()
+        wanted.map(|(index, sum)| (*index, sum.inner)).take(most).collect()
     }
 
     fn plan_entry(&self, entry: FileEntry) -> Result<TargetEntry, String> {
         let inner = relative_names::parse_relative_path(&entry.path)?;
-        let mut planned = TargetEntry {
-            path: inner.clone(),
-            entry,
-            exists: false,
-            leftover: None,
-        };
+        let mut planned = TargetEntry { path: inner.clone(), entry, exists: false, leftover: None };
         let Some((folder, base)) = &self.location else {
             let plain = !planned.entry.folder && planned.path.as_os_str().is_empty();
             return plain
@@ -158,9 +148,7 @@ impl CopyTarget {
         }
         planned.exists = match seen {
             None => false,
-            Some(seen) => self
-                .is_complete(seen, &planned.entry)
-                .map_err(|why| failed(&why))?,
+            Some(seen) => self.is_complete(seen, &planned.entry).map_err(|why| failed(&why))?,
         };
         if !planned.exists && PartialFile::has_leftover(folder, &path) {
             let given_up = || self.cancelled.load(Ordering::Relaxed);

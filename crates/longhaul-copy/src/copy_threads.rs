@@ -129,12 +129,7 @@ impl CopyState {
         let over = self.over.load(Ordering::Acquire);
         let trouble = self.halt.failure();
         let ended = *self.ended.lock();
-        let now = || {
-            (
-                self.begun.elapsed(),
-                process_cpu_time().saturating_sub(self.cpu_before),
-            )
-        };
+        let now = || (self.begun.elapsed(), process_cpu_time().saturating_sub(self.cpu_before));
         let (elapsed, cpu) = ended.unwrap_or_else(now);
         CopyEndStatus {
             over: over || trouble.is_some(),
@@ -189,19 +184,15 @@ impl RunningCopy {
         pieces: Vec<ThreadTask<W>>,
     ) -> io::Result<RunningCopy> {
         work.common().running.store(pieces.len(), Ordering::Release);
-        let mut threads = RunningCopy {
-            work: Arc::clone(work) as Arc<dyn CopyWork>,
-            handles: Vec::new(),
-        };
+        let mut threads =
+            RunningCopy { work: Arc::clone(work) as Arc<dyn CopyWork>, handles: Vec::new() };
         for piece in pieces {
             let mine = Arc::clone(work);
             let run = move || {
                 let _last = CopyThreadGuard(&*mine);
                 piece(&mine);
             };
-            let started = std::thread::Builder::new()
-                .name("copy".to_owned())
-                .spawn(run);
+            let started = std::thread::Builder::new().name("copy".to_owned()).spawn(run);
             threads.handles.push(started?);
         }
         Ok(threads)
@@ -242,10 +233,7 @@ impl Drop for CopyThreadGuard<'_> {
         if !common.halt.is_set() {
             self.0.finish();
         }
-        let spent = (
-            common.begun.elapsed(),
-            process_cpu_time().saturating_sub(common.cpu_before),
-        );
+        let spent = (common.begun.elapsed(), process_cpu_time().saturating_sub(common.cpu_before));
         *common.ended.lock() = Some(spent);
         common.over.store(true, Ordering::Release);
     }

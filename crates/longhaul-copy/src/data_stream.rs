@@ -46,8 +46,7 @@ impl<'a> DataStream<'a> {
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if is_socket_timeout(&error) => {}
                 Err(error) => {
-                    self.halt
-                        .fail_lost(format!("cannot send on a data connection: {error}"));
+                    self.halt.fail_lost(format!("cannot send on a data connection: {error}"));
                     return PieceOutcome::Stopped;
                 }
             }
@@ -65,15 +64,13 @@ impl<'a> DataStream<'a> {
             }
             match tcp_transfer::receive_whole(&self.stream, &mut into[filled..]) {
                 Ok(0) => {
-                    self.halt
-                        .record_lost("a data connection ended unexpectedly");
+                    self.halt.record_lost("a data connection ended unexpectedly");
                     return PieceOutcome::Stopped;
                 }
                 Ok(count) => filled += count,
                 Err(error) if is_socket_timeout(&error) => {}
                 Err(error) => {
-                    self.halt
-                        .record_lost(format!("cannot receive on a data connection: {error}"));
+                    self.halt.record_lost(format!("cannot receive on a data connection: {error}"));
                     return PieceOutcome::Stopped;
                 }
             }

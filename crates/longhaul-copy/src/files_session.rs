@@ -159,12 +159,10 @@ impl FilesSession<'_> {
                 self.is_waiting = true;
                 None
             }
-            Ok(false) => Some(SessionInput::Failed(
-                "the file thread accepts no request".to_owned(),
-            )),
-            Err(error) => Some(SessionInput::Failed(format!(
-                "cannot start a thread: {error}"
-            ))),
+            Ok(false) => {
+                Some(SessionInput::Failed("the file thread accepts no request".to_owned()))
+            }
+            Err(error) => Some(SessionInput::Failed(format!("cannot start a thread: {error}"))),
         }
     }
 
@@ -177,19 +175,17 @@ impl FilesSession<'_> {
             let gone = Arc::clone(&self.abandoned);
             let mut far = ServerFiles::new(roots, self.anonymous.is_none(), self.key, gone);
             // The thread ends with the session, which drops the other end of `asks`.
-            std::thread::Builder::new()
-                .name("files".to_owned())
-                .spawn(move || {
-                    while let Ok((task, streams)) = asks.recv() {
-                        let done = match far.handle_request(task, streams) {
-                            Ok(done) => SessionReply::Files(done),
-                            Err(why) => SessionReply::Failed(why),
-                        };
-                        if answer.send(done).is_err() {
-                            return;
-                        }
+            std::thread::Builder::new().name("files".to_owned()).spawn(move || {
+                while let Ok((task, streams)) = asks.recv() {
+                    let done = match far.handle_request(task, streams) {
+                        Ok(done) => SessionReply::Files(done),
+                        Err(why) => SessionReply::Failed(why),
+                    };
+                    if answer.send(done).is_err() {
+                        return;
                     }
-                })?;
+                }
+            })?;
             self.worker = Some((ask, answers));
         }
         match &self.worker {
@@ -213,10 +209,7 @@ impl FilesSession<'_> {
                 return Err("copying files requires the token".to_owned());
             }
             if ask.streams > limits.streams {
-                return Err(format!(
-                    "without a token, at most {} streams",
-                    limits.streams
-                ));
+                return Err(format!("without a token, at most {} streams", limits.streams));
             }
         }
         let strangers = self.anonymous.map(|limits| limits.concurrent);
@@ -242,10 +235,7 @@ impl FilesSession<'_> {
             activity: "copies files",
             receiving: ask.forward,
         });
-        Ok(FilesReply::Opened(OpenStreamsReply {
-            nonce,
-            key: Base64Bytes(self.key.to_vec()),
-        }))
+        Ok(FilesReply::Opened(OpenStreamsReply { nonce, key: Base64Bytes(self.key.to_vec()) }))
     }
 
     /// Returns all connections after they have arrived.
@@ -253,11 +243,7 @@ impl FilesSession<'_> {
         let Some(connections) = &mut self.connections else {
             return Err("no data connections are set up".to_owned());
         };
-        let flow = if connections.forward {
-            Flow::Receiver
-        } else {
-            Flow::Sender
-        };
+        let flow = if connections.forward { Flow::Receiver } else { Flow::Sender };
         while let Ok(claim) = connections.registered.claims.try_recv() {
             let StreamClaim::Connection(_, stream) = claim else {
                 return Err("received a datagram instead of a data connection".to_owned());

@@ -51,11 +51,7 @@ pub const BLOCK_BYTES: u64 = 1 << 20;
 /// Returns a throughput plan that describes the data connections of a copy.
 pub(crate) fn connection_plan(open: &OpenStreamsRequest) -> ThroughputPlan {
     ThroughputPlan {
-        direction: if open.forward {
-            RunDirection::Forward
-        } else {
-            RunDirection::Reverse
-        },
+        direction: if open.forward { RunDirection::Forward } else { RunDirection::Reverse },
         streams: open.streams,
         send_buffer_bytes: open.window_bytes,
         receive_buffer_bytes: open.window_bytes,

@@ -47,10 +47,7 @@ pub(super) type VerifiedBlocks = Vec<(u64, BlockSum)>;
 impl PartialFile {
     /// Returns whether an earlier copy has left something to resume.
     pub fn has_leftover(folder: &ConfinedDir, path: &Path) -> bool {
-        matches!(
-            folder.stat(&relative_names::journal_path(path)),
-            Ok(Some(_))
-        )
+        matches!(folder.stat(&relative_names::journal_path(path)), Ok(Some(_)))
     }
 
     /// Opens the file left by an earlier copy of the same source, or creates a new one; with direct
@@ -62,12 +59,7 @@ impl PartialFile {
         entry: &FileEntry,
         given_up: &dyn Fn() -> bool,
     ) -> io::Result<(PartialFile, VerifiedBlocks)> {
-        let file = open_exclusively(
-            folder,
-            &relative_names::partial_path(path),
-            direct,
-            given_up,
-        )?;
+        let file = open_exclusively(folder, &relative_names::partial_path(path), direct, given_up)?;
         let long = entry.size_bytes.is_some_and(|size| size > BLOCK_BYTES);
         let mut partial = PartialFile {
             path: path.to_owned(),
@@ -138,11 +130,7 @@ impl PartialFile {
                 return Err(io::Error::other(CANCELLED));
             }
             let length = block_length(entry.size_bytes.unwrap_or(0), *index) as usize;
-            let wanted = if self.direct {
-                align_up(length)
-            } else {
-                length
-            };
+            let wanted = if self.direct { align_up(length) } else { length };
             let block = &mut buffer.block_mut()[..wanted];
             let filled = read_full_at(&self.file, block, index * BLOCK_BYTES)?;
             if length == 0 || filled < length {
@@ -157,11 +145,7 @@ impl PartialFile {
     }
 
     pub fn write(&self, index: u64, buffer: &mut BlockBuffer, length: usize) -> io::Result<()> {
-        let whole = if self.direct {
-            align_up(length)
-        } else {
-            length
-        };
+        let whole = if self.direct { align_up(length) } else { length };
         let block = &mut buffer.block_mut()[..whole];
         block[length..].fill(0);
         self.file.write_all_at(block, index * BLOCK_BYTES)?;
@@ -204,8 +188,7 @@ impl PartialFile {
     /// Sets length, time and mode to those of the source.
     pub fn set_metadata(&self, entry: &FileEntry, size_bytes: u64) -> io::Result<()> {
         self.file.set_len(size_bytes)?;
-        self.file
-            .set_permissions(Permissions::from_mode(entry.mode & 0o777))?;
+        self.file.set_permissions(Permissions::from_mode(entry.mode & 0o777))?;
         if entry.size_bytes.is_some() {
             self.file.set_times(source_times(entry))?;
         }
@@ -214,11 +197,7 @@ impl PartialFile {
 
     /// Renames the file to its final name; it must already be on disk.
     pub fn rename(&self, folder: &ConfinedDir, replace: bool) -> io::Result<()> {
-        folder.rename(
-            &relative_names::partial_path(&self.path),
-            &self.path,
-            replace,
-        )
+        folder.rename(&relative_names::partial_path(&self.path), &self.path, replace)
     }
 
     /// Removes the journal after the rename, so that nothing is left to resume.
@@ -318,14 +297,7 @@ mod tests {
 
     #[test]
     fn lengths_of_blocks_add_up_to_the_file() {
-        for size in [
-            0,
-            1,
-            BLOCK_BYTES - 1,
-            BLOCK_BYTES,
-            BLOCK_BYTES + 1,
-            5 * BLOCK_BYTES + 7,
-        ] {
+        for size in [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 5 * BLOCK_BYTES + 7] {
             let sum: u64 = (0..10).map(|index| block_length(size, index)).sum();
             assert_eq!(sum, size);
         }

@@ -93,9 +93,7 @@ mod tests {
         assert_eq!(partial_path(path).parent(), Some(Path::new("a")));
         assert_ne!(partial_path(path), partial_path(Path::new("a/c")));
         for hidden in [partial_path(path), journal_path(path)] {
-            assert!(is_hidden(
-                hidden.file_name().and_then(|n| n.to_str()).expect("plain")
-            ));
+            assert!(is_hidden(hidden.file_name().and_then(|n| n.to_str()).expect("plain")));
         }
         assert!(!is_hidden(".longhaul-x"));
     }

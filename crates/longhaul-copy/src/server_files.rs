@@ -194,10 +194,7 @@ impl ServerFiles {
             None if self.roots.is_empty() => Err(NOTHING_SERVED.to_owned()),
             None => {
                 let names: Vec<&str> = self.roots.iter().map(|root| root.name.as_str()).collect();
-                Err(format!(
-                    "names must begin with one of: {}",
-                    names.join(", ")
-                ))
+                Err(format!("names must begin with one of: {}", names.join(", ")))
             }
         }
     }

@@ -55,10 +55,7 @@ impl StageCounters {
     /// Starts measuring the calling thread.
     pub fn start_timer(&self) -> StageTimer<'_> {
         self.threads.fetch_add(1, Ordering::Relaxed);
-        StageTimer {
-            stage: self,
-            thread: ThreadId::current(),
-        }
+        StageTimer { stage: self, thread: ThreadId::current() }
     }
 
     pub fn read(&self) -> CopyStage {

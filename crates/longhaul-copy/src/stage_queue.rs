@@ -103,10 +103,7 @@ impl<T> StageQueue<T> {
 
     /// Creates a pool of reusable items: the one used last is still in a core's cache.
     pub fn pool(most: usize) -> StageQueue<T> {
-        StageQueue {
-            newest_first: true,
-            ..StageQueue::new(most)
-        }
+        StageQueue { newest_first: true, ..StageQueue::new(most) }
     }
 
     /// Waits for space and pushes an item; returns false after a halt.
@@ -136,11 +133,8 @@ impl<T> StageQueue<T> {
             if halt.is_set() {
                 return None;
             }
-            let item = if self.newest_first {
-                held.items.pop_back()
-            } else {
-                held.items.pop_front()
-            };
+            let item =
+                if self.newest_first { held.items.pop_back() } else { held.items.pop_front() };
             if item.is_some() {
                 let wake = held.waiting_pushers > 0;
                 drop(held);

@@ -45,12 +45,7 @@ pub struct DetectionOptions {
 
 impl Default for DetectionOptions {
     fn default() -> Self {
-        DetectionOptions {
-            slot_us: 600_000_000,
-            day_us: 86_400_000_000,
-            season: true,
-            least: None,
-        }
+        DetectionOptions { slot_us: 600_000_000, day_us: 86_400_000_000, season: true, least: None }
     }
 }
 
@@ -118,26 +113,17 @@ pub fn analyse_series(
     options: &DetectionOptions,
 ) -> SeriesLevels {
     let samples = series_sample::build_samples(points, options.slot_us);
-    let mut scaled: Vec<f64> = samples
-        .iter()
-        .map(|it| quantity_scale::scale_value(it.value, quantity.scale()))
-        .collect();
+    let mut scaled: Vec<f64> =
+        samples.iter().map(|it| quantity_scale::scale_value(it.value, quantity.scale())).collect();
     if options.season
         && let Some(season) = daily_season::find_season(&samples, &scaled, options.day_us)
     {
         scaled.iter_mut().zip(season).for_each(|(y, s)| *y -= s);
     }
-    let least = options
-        .least
-        .unwrap_or_else(|| quantity_scale::min_lasting_difference(quantity));
+    let least = options.least.unwrap_or_else(|| quantity_scale::min_lasting_difference(quantity));
     let levels = level_shifts::find_levels(&scaled, least);
     let changes = list_level_changes(&samples, &levels);
-    SeriesLevels {
-        samples,
-        changes,
-        scaled,
-        levels,
-    }
+    SeriesLevels { samples, changes, scaled, levels }
 }
 
 fn list_level_changes(samples: &[SeriesSample], levels: &LevelShifts) -> Vec<LevelChange> {

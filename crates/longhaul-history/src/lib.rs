@@ -13,10 +13,7 @@
 pub mod change_detection;
 pub mod event;
 #[cfg(test)]
-#[expect(
-    dead_code,
-    reason = "some builders serve the tests of the other crate only"
-)]
+#[expect(dead_code, reason = "some builders serve the tests of the other crate only")]
 #[path = "../../longhaul-analysis/src/path/path_test_builder.rs"]
 mod path_test_builder;
 pub mod report_comparison;

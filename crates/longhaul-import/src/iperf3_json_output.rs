@@ -29,9 +29,7 @@ impl Iperf3EventStream {
             return parse_iperf3_result(&value);
         };
         let is_last = merge_event(&mut self.0, &event, value);
-        is_last
-            .then(|| std::mem::take(self))
-            .and_then(Iperf3EventStream::finish)
+        is_last.then(|| std::mem::take(self)).and_then(Iperf3EventStream::finish)
     }
 
     /// Returns the result of a run whose last event is missing.
@@ -69,34 +67,15 @@ fn parse_iperf3_result(value: &Value) -> Option<ImportedResult> {
         .and_then(|seconds| Timestamp::from_second(seconds).ok());
     read_hosts(&mut one, start);
     let test = &start["test_start"];
-    one.observation.protocol = test["protocol"]
-        .as_str()
-        .map(|it| sanitize_text(it).to_lowercase());
-    for key in [
-        "omit",
-        "duration",
-        "blksize",
-        "tos",
-        "bidir",
-        "target_bitrate",
-        "fqrate",
-    ] {
+    one.observation.protocol = test["protocol"].as_str().map(|it| sanitize_text(it).to_lowercase());
+    for key in ["omit", "duration", "blksize", "tos", "bidir", "target_bitrate", "fqrate"] {
         store_printed_value(&mut one, key, &test[key]);
     }
-    for key in [
-        "sock_bufsize",
-        "sndbuf_actual",
-        "rcvbuf_actual",
-        "tcp_mss_default",
-    ] {
+    for key in ["sock_bufsize", "sndbuf_actual", "rcvbuf_actual", "tcp_mss_default"] {
         store_printed_value(&mut one, key, &start[key]);
     }
     let end = &value["end"];
-    store_printed_value(
-        &mut one,
-        "sender_tcp_congestion",
-        &end["sender_tcp_congestion"],
-    );
+    store_printed_value(&mut one, "sender_tcp_congestion", &end["sender_tcp_congestion"]);
     for key in ["host_total", "remote_total"] {
         store_printed_value(&mut one, key, &end["cpu_utilization_percent"][key]);
     }
@@ -104,14 +83,10 @@ fn parse_iperf3_result(value: &Value) -> Option<ImportedResult> {
     read_streams(&mut one, &end["streams"]);
     read_totals(&mut one, end);
     if let Some(error) = value["error"].as_str() {
-        one.import_caveats.push(format!(
-            "iperf3 ended with an error: {}",
-            sanitize_text(error)
-        ));
+        one.import_caveats.push(format!("iperf3 ended with an error: {}", sanitize_text(error)));
     }
     if end["streams"].as_array().is_none_or(Vec::is_empty) {
-        one.import_caveats
-            .push("the run has no end: it was truncated or failed".to_owned());
+        one.import_caveats.push("the run has no end: it was truncated or failed".to_owned());
     }
     one.add_missing("limiting factor: effective buffers, blocked times, window limits");
     Some(one)
@@ -138,13 +113,9 @@ fn read_hosts(one: &mut ImportedResult, start: &Value) {
         seen.far_address = host(&connected["local_host"]);
     }
     one.observation.forward = reverse.map(|reverse| reverse == 0);
-    for name in [&one.observation.near, &one.observation.far]
-        .into_iter()
-        .flatten()
-    {
+    for name in [&one.observation.near, &one.observation.far].into_iter().flatten() {
         if text_between(name, "<", ">").is_some() {
-            one.import_caveats
-                .push("a host name contains markup".to_owned());
+            one.import_caveats.push("a host name contains markup".to_owned());
             break;
         }
     }
@@ -172,9 +143,8 @@ fn read_streams(one: &mut ImportedResult, all: &Value) {
     for value in all.as_array().into_iter().flatten() {
         let inner = &value["sender"];
         let udp = &value["udp"];
-        let socket = [inner, udp, &value["receiver"]]
-            .into_iter()
-            .find_map(|it| it["socket"].as_i64());
+        let socket =
+            [inner, udp, &value["receiver"]].into_iter().find_map(|it| it["socket"].as_i64());
         let stream = ImportedStream {
             name: socket.map_or_else(|| "?".to_owned(), |socket| socket.to_string()),
             sender: read_transfer(inner),

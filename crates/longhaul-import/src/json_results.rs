@@ -55,10 +55,7 @@ pub(crate) fn store_printed_value(one: &mut ImportedResult, name: &str, value: &
         Value::Bool(yes) => yes.to_string(),
         _ => return,
     };
-    one.observation.printed.push(PrintedFigure {
-        name: name.to_owned(),
-        text,
-    });
+    one.observation.printed.push(PrintedFigure { name: name.to_owned(), text });
 }
 
 /// Reads a JSON number and multiplies it by `scale`; negative numbers mean "not known".

@@ -104,16 +104,8 @@ pub struct ImportedResult {
 
 impl ImportedResult {
     fn new(format: ImportFormat, tool: &str) -> ImportedResult {
-        let seen = ImportedObservation {
-            tool: tool.to_owned(),
-            ..ImportedObservation::default()
-        };
-        ImportedResult {
-            format,
-            started: None,
-            observation: seen,
-            import_caveats: Vec::new(),
-        }
+        let seen = ImportedObservation { tool: tool.to_owned(), ..ImportedObservation::default() };
+        ImportedResult { format, started: None, observation: seen, import_caveats: Vec::new() }
     }
 
     fn add_missing(&mut self, what: &str) {
@@ -165,10 +157,7 @@ pub fn parse_output(
     let first = text.trim_start().chars().next();
     let formats = match format {
         Some(format) => vec![format],
-        None => FORMATS
-            .into_iter()
-            .filter(|it| it.is_json() == (first == Some('{')))
-            .collect(),
+        None => FORMATS.into_iter().filter(|it| it.is_json() == (first == Some('{'))).collect(),
     };
     let found = if formats[0].is_json() {
         json_results::parse_json_results(text, &formats)?
@@ -187,7 +176,5 @@ pub fn parse_output(
 /// Sanitizes and truncates untrusted text.
 pub fn sanitize_text(text: &str) -> String {
     let letters = text.trim().chars().take(MAX_TEXT_CHARS);
-    letters
-        .map(|c| replace_control_char(c, '\u{fffd}'))
-        .collect()
+    letters.map(|c| replace_control_char(c, '\u{fffd}')).collect()
 }

@@ -96,11 +96,7 @@ fn find_tables<'a>(words: &[&'a str]) -> Vec<NtttcpTable<'a>> {
                 break;
             }
         }
-        tables.push(NtttcpTable {
-            names,
-            rows,
-            underline_index: begin,
-        });
+        tables.push(NtttcpTable { names, rows, underline_index: begin });
     }
     tables
 }
@@ -132,10 +128,7 @@ fn start_result(before: &[&str], text: &str) -> ImportedResult {
     let mut pairs = before.windows(2).rev();
     let whose = pairs.find(|pair| lower(&pair[1]).trim_end_matches(':') == "log");
     let whose = whose.map(|pair| lower(&pair[0]));
-    let line = |wanted: &str| {
-        text.lines()
-            .find_map(|line| line.find(wanted).map(|at| &line[at..]))
-    };
+    let line = |wanted: &str| text.lines().find_map(|line| line.find(wanted).map(|at| &line[at..]));
     let (near, sends) = match (whose.as_deref(), line("ntttcps "), line("ntttcpr ")) {
         (Some("sender"), command, _) | (None, command @ Some(_), None) => (command, Some(true)),
         (Some("receiver"), _, command) | (None, None, command @ Some(_)) => (command, Some(false)),
@@ -177,10 +170,7 @@ fn read_threads(one: &mut ImportedResult, table: &NtttcpTable) {
             transfer.printed_bps = parse_scaled(text, 8192.0);
             transfer.rounding_bps = Some(half_unit_of_last_digit(text, 8192.0));
         }
-        let mut stream = ImportedStream {
-            name: row[0].to_owned(),
-            ..ImportedStream::default()
-        };
+        let mut stream = ImportedStream { name: row[0].to_owned(), ..ImportedStream::default() };
         match (&one.observation.sender, &one.observation.receiver) {
             (Some(_), _) => stream.sender = Some(transfer),
             (_, Some(_)) => stream.receiver = Some(transfer),
@@ -192,18 +182,12 @@ fn read_threads(one: &mut ImportedResult, table: &NtttcpTable) {
 
 fn read_totals(one: &mut ImportedResult, table: &NtttcpTable) {
     let Some(row) = table.rows.first() else {
-        let flaw = format!(
-            "the table that begins with `{}` is truncated",
-            table.names[0]
-        );
+        let flaw = format!("the table that begins with `{}` is truncated", table.names[0]);
         one.import_caveats.push(flaw);
         return;
     };
     for (name, text) in table.names.iter().zip(row) {
-        let printed = PrintedFigure {
-            name: (*name).to_owned(),
-            text: sanitize_text(text),
-        };
+        let printed = PrintedFigure { name: (*name).to_owned(), text: sanitize_text(text) };
         if one.observation.printed.len() < COLUMN_NAMES.len() {
             one.observation.printed.push(printed);
         }
@@ -242,11 +226,9 @@ fn finish_result(one: &mut ImportedResult) {
             Some(half_unit_of_last_digit(&printed, 1e6)).filter(|bytes| *bytes > 0);
     }
     let sends = one.observation.sender.is_some();
-    for place in [
-        &mut one.observation.sender,
-        &mut one.observation.receiver,
-        &mut one.observation.either,
-    ] {
+    for place in
+        [&mut one.observation.sender, &mut one.observation.receiver, &mut one.observation.either]
+    {
         if place.is_some() {
             *place = Some(total);
         }
@@ -255,11 +237,7 @@ fn finish_result(one: &mut ImportedResult) {
         check_buffer_count(one, bytes);
     }
     one.add_missing("bytes per stream");
-    one.add_missing(if sends {
-        "receiver counts"
-    } else {
-        "sender counts"
-    });
+    one.add_missing(if sends { "receiver counts" } else { "sender counts" });
     one.add_missing("time series, round trips, congestion windows");
 }
 
@@ -268,10 +246,7 @@ fn finish_result(one: &mut ImportedResult) {
 pub(crate) fn convert_megabytes(text: &str, total: ImportedTransfer) -> Option<u64> {
     let bits = total.printed_bps? as f64 * total.duration_us? as f64 / 1e6;
     let fits = |bytes: &u64| (*bytes as f64 * 8.0 / bits - 1.0).abs() < 0.01;
-    [1e6, 1_048_576.0]
-        .into_iter()
-        .filter_map(|unit| parse_scaled(text, unit))
-        .find(fits)
+    [1e6, 1_048_576.0].into_iter().filter_map(|unit| parse_scaled(text, unit)).find(fits)
 }
 
 /// Checks the bytes against the number of buffers and their size on the command line.

@@ -182,11 +182,7 @@ impl PartialNtttcpResult {
             self.thread = ImportedTransfer::default();
         }
         let wanted = if name == "thread" { "index" } else { "metric" };
-        OpenElement {
-            name,
-            metric: read_attribute(tag, wanted).unwrap_or_default(),
-            is_leaf: true,
-        }
+        OpenElement { name, metric: read_attribute(tag, wanted).unwrap_or_default(), is_leaf: true }
     }
 
     fn start_root(&mut self, name: &str, tag: &BytesStart) {
@@ -235,11 +231,7 @@ impl PartialNtttcpResult {
         &self,
         transfer: ImportedTransfer,
     ) -> (Option<ImportedTransfer>, Option<ImportedTransfer>) {
-        if self.is_sender {
-            (Some(transfer), None)
-        } else {
-            (None, Some(transfer))
-        }
+        if self.is_sender { (Some(transfer), None) } else { (None, Some(transfer)) }
     }
 
     fn add_parameter(&mut self, name: &str, text: &str) {
@@ -274,17 +266,15 @@ impl PartialNtttcpResult {
         if full || text.is_empty() || (zero && self.is_linux) {
             return;
         }
-        self.result.observation.printed.push(PrintedFigure {
-            name: sanitize_text(name),
-            text: sanitize_text(text),
-        });
+        self.result
+            .observation
+            .printed
+            .push(PrintedFigure { name: sanitize_text(name), text: sanitize_text(text) });
     }
 
     fn finish(mut self, why: Option<String>) -> Option<ImportedResult> {
-        self.total.printed_bps = self
-            .total
-            .printed_bps
-            .or(self.bytes_per_second.and_then(|it| it.checked_mul(8)));
+        self.total.printed_bps =
+            self.total.printed_bps.or(self.bytes_per_second.and_then(|it| it.checked_mul(8)));
         if let Some(printed) = self.megabytes.take() {
             self.total.bytes = convert_megabytes(&printed, self.total);
             self.total.rounding_bytes =
@@ -303,10 +293,8 @@ impl PartialNtttcpResult {
             return None;
         }
         if has_total {
-            (
-                self.result.observation.sender,
-                self.result.observation.receiver,
-            ) = self.by_direction(self.total);
+            (self.result.observation.sender, self.result.observation.receiver) =
+                self.by_direction(self.total);
         }
         self.result.import_caveats.extend(why);
         self.list_missing();
@@ -320,11 +308,7 @@ impl PartialNtttcpResult {
         } else {
             "bytes per stream"
         });
-        one.add_missing(if self.is_sender {
-            "receiver counts"
-        } else {
-            "sender counts"
-        });
+        one.add_missing(if self.is_sender { "receiver counts" } else { "sender counts" });
         one.add_missing("time series, congestion windows");
         if self.total.rtt_mean_us.is_none() {
             one.add_missing("round trips");
@@ -337,9 +321,8 @@ fn read_rate_or_time(transfer: &mut ImportedTransfer, figure: &OpenElement, text
         ("realtime", "s") => transfer.duration_us = parse_scaled(text, 1e6).filter(|us| *us > 0),
         ("throughput", "mbps") => {
             transfer.printed_bps = parse_scaled(text, 1e6);
-            transfer.rounding_bps = transfer
-                .printed_bps
-                .map(|_| half_unit_of_last_digit(text, 1e6));
+            transfer.rounding_bps =
+                transfer.printed_bps.map(|_| half_unit_of_last_digit(text, 1e6));
         }
         _ => {}
     }

@@ -46,10 +46,7 @@ fn parse_ping_header(line: &str) -> Option<ImportedResult> {
 }
 
 fn parse_ping_line(one: &mut ImportedResult, line: &str) {
-    if let Some((_, after)) = line
-        .split_once(" bytes from ")
-        .or(line.split_once("Reply from "))
-    {
+    if let Some((_, after)) = line.split_once(" bytes from ").or(line.split_once("Reply from ")) {
         parse_ping_answer(one, after);
         parse_ping_timestamp(one, line);
     }

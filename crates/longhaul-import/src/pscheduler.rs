@@ -35,11 +35,7 @@ pub(crate) fn parse_pscheduler_result(value: &Value) -> Result<Option<ImportedRe
         return Ok(None);
     };
     let mut one = ImportedResult::new(ImportFormat::Pscheduler, "pscheduler");
-    let moments = [
-        &value["run"]["start-time"],
-        &value["start-time"],
-        &value["schedule"]["start"],
-    ];
+    let moments = [&value["run"]["start-time"], &value["start-time"], &value["schedule"]["start"]];
     let mut moments = moments.into_iter().filter_map(Value::as_str);
     one.started = moments.find_map(|text| text.parse::<Timestamp>().ok());
     read_hosts(&mut one, value, test);
@@ -58,8 +54,7 @@ pub(crate) fn parse_pscheduler_result(value: &Value) -> Result<Option<ImportedRe
             || "without a reason".to_owned(),
             |it| format!("with: {}", sanitize_text(it)),
         );
-        one.import_caveats
-            .push(format!("pScheduler reports that the run failed, {why}"));
+        one.import_caveats.push(format!("pScheduler reports that the run failed, {why}"));
     }
     Ok(Some(one))
 }
@@ -90,12 +85,7 @@ fn find_test_kind(value: &Value, result: &Value) -> Result<Option<PschedulerTest
 
 fn read_hosts(one: &mut ImportedResult, value: &Value, test: PschedulerTest) {
     let spec = &value["test"]["spec"];
-    let host = |value: &Value| {
-        value
-            .as_str()
-            .map(sanitize_text)
-            .filter(|it| !it.is_empty())
-    };
+    let host = |value: &Value| value.as_str().map(sanitize_text).filter(|it| !it.is_empty());
     one.observation.near = host(&spec["source"]).or_else(|| host(&value["participants"][0]));
     one.observation.far = host(&spec["dest"]);
     let address = one.observation.far.as_ref();
@@ -120,14 +110,9 @@ fn store_printed_values(one: &mut ImportedResult, value: &Value, result: &Value)
     ] {
         store_printed_value(one, key, &value["test"]["spec"][key]);
     }
-    for key in [
-        "mss",
-        "mtu",
-        "tcp-window-size",
-        "requested-tcp-window-size",
-        "duplicates",
-        "reorders",
-    ] {
+    for key in
+        ["mss", "mtu", "tcp-window-size", "requested-tcp-window-size", "duplicates", "reorders"]
+    {
         store_printed_value(one, key, &result[key]);
     }
 }
@@ -136,9 +121,7 @@ fn store_printed_values(one: &mut ImportedResult, value: &Value, result: &Value)
 fn is_iperf_result(value: &Value, result: &Value) -> bool {
     match value["tool"]["name"].as_str() {
         Some(name) => name.starts_with("iperf"),
-        None => result["diags"]
-            .as_str()
-            .is_some_and(|it| it.contains("iperf")),
+        None => result["diags"].as_str().is_some_and(|it| it.contains("iperf")),
     }
 }
 
@@ -155,16 +138,9 @@ fn read_throughput(one: &mut ImportedResult, value: &Value, result: &Value) {
         ));
     }
     one.observation.sender = total;
-    one.observation.receiver =
-        read_count(&whole["receiver-throughput-bits"]).map(|bps| ImportedTransfer {
-            printed_bps: Some(bps),
-            ..ImportedTransfer::default()
-        });
-    for summary in result["summary"]["streams"]
-        .as_array()
-        .into_iter()
-        .flatten()
-    {
+    one.observation.receiver = read_count(&whole["receiver-throughput-bits"])
+        .map(|bps| ImportedTransfer { printed_bps: Some(bps), ..ImportedTransfer::default() });
+    for summary in result["summary"]["streams"].as_array().into_iter().flatten() {
         let stream = ImportedStream {
             name: read_stream_id(summary).unwrap_or_else(|| "?".to_owned()),
             sender: read_transfer(summary, by_iperf),
@@ -243,10 +219,8 @@ fn read_intervals(one: &mut ImportedResult, all: &Value, by_iperf: bool) {
         let streams = value["streams"].as_array().filter(|it| !it.is_empty());
         let whole = std::slice::from_ref(&value["summary"]);
         for stream in streams.map_or(whole, Vec::as_slice) {
-            let (started, seen) = (
-                read_scaled_number(&stream["start"], 1e6),
-                read_transfer(stream, by_iperf),
-            );
+            let (started, seen) =
+                (read_scaled_number(&stream["start"], 1e6), read_transfer(stream, by_iperf));
             let Some((started_us, seen)) = started.zip(seen) else {
                 continue;
             };
@@ -314,10 +288,7 @@ fn read_trace_test(one: &mut ImportedResult, result: &Value) {
     for path in paths.take(MAX_MERGED_PATHS) {
         for (index, step) in path.as_array().into_iter().flatten().enumerate() {
             if index == one.observation.hops.len() {
-                let hop = ImportedHop {
-                    ttl_index: index as u32 + 1,
-                    ..ImportedHop::default()
-                };
+                let hop = ImportedHop { ttl_index: index as u32 + 1, ..ImportedHop::default() };
                 one.add_hop(hop);
             }
             match one.observation.hops.get_mut(index) {

@@ -20,10 +20,7 @@ fn only(name: &str) -> ImportedResult {
 #[test]
 fn one_file_may_hold_a_transfer_pings_and_a_route() {
     let found = parse_output(&fixture("ntttcp-2004.txt"), None).expect("it is read");
-    let tools: Vec<_> = found
-        .iter()
-        .map(|one| one.observation.tool.as_str())
-        .collect();
+    let tools: Vec<_> = found.iter().map(|one| one.observation.tool.as_str()).collect();
     assert_eq!(tools, ["ntttcp", "ping", "traceroute"]);
     let seen = &found[0].observation;
     assert_eq!(seen.streams.len(), 9);
@@ -31,21 +28,11 @@ fn one_file_may_hold_a_transfer_pings_and_a_route() {
     assert_eq!(total.bytes, Some(498_587_545_600));
     assert_eq!(total.printed_bps, Some(6_244_876_000));
     assert_eq!(total.retransmitted_packets, Some(52));
-    assert_eq!(
-        seen.streams[8].sender.expect("its").duration_us,
-        Some(638_740_000)
-    );
+    assert_eq!(seen.streams[8].sender.expect("its").duration_us, Some(638_740_000));
     assert_eq!(seen.far.as_deref(), Some("192.91.239.7"));
-    assert!(
-        found[0].import_caveats[0].contains("18.9"),
-        "{:?}",
-        found[0].import_caveats
-    );
+    assert!(found[0].import_caveats[0].contains("18.9"), "{:?}", found[0].import_caveats);
     let pings = found[1].observation.pings.as_ref().expect("pings");
-    assert_eq!(
-        (pings.sent_packets, pings.rtt_min_us),
-        (Some(20), Some(172_000))
-    );
+    assert_eq!((pings.sent_packets, pings.rtt_min_us), (Some(20), Some(172_000)));
     let hops = &found[2].observation.hops;
     assert_eq!(hops.len(), 9);
     assert_eq!(hops[0].bounded_packets, Some(3));
@@ -66,12 +53,7 @@ fn iperf3_json_gives_both_ends_and_the_time() {
         assert!(end.bytes > Some(0) && end.duration_us > Some(0));
         assert_eq!(end.rounding_bytes, None, "JSON has every byte");
     }
-    assert!(
-        one.observation
-            .intervals
-            .iter()
-            .all(|it| it.rtt_us > Some(0))
-    );
+    assert!(one.observation.intervals.iter().all(|it| it.rtt_us > Some(0)));
 }
 
 #[test]
@@ -85,11 +67,7 @@ fn a_reading_that_json_does_not_have_is_absent() {
     assert_eq!(sender.retransmitted_packets, None);
     assert_eq!(sender.printed_bps, Some(1_000_000_000));
     assert!(one.started.is_none() && one.observation.receiver.is_none());
-    assert!(
-        one.observation
-            .missing
-            .contains(&"receiver counts".to_owned())
-    );
+    assert!(one.observation.missing.contains(&"receiver counts".to_owned()));
 }
 
 #[test]
@@ -107,10 +85,7 @@ fn ping_of_linux_with_its_times() {
     let one = only("ping-linux.txt");
     let pings = one.observation.pings.as_ref().expect("pings");
     assert_eq!(pings.rtts_us, [172_114, 172_020, 172_310]);
-    assert_eq!(
-        (pings.sent_packets, pings.received_packets),
-        (Some(4), Some(3))
-    );
+    assert_eq!((pings.sent_packets, pings.received_packets), (Some(4), Some(3)));
     assert_eq!(pings.rtt_max_us, Some(172_310));
     assert_eq!(one.observation.far_address.as_deref(), Some("192.0.2.7"));
     assert_eq!(one.started.expect("-D").as_second(), 1_700_000_000);
@@ -159,15 +134,9 @@ fn what_is_no_known_output_is_refused_with_the_reason() {
 fn a_log_that_is_cut_off_says_so() {
     let whole = fixture("ntttcp-2004.txt");
     let cut = &whole[..whole.find("498587.545600").expect("the total")];
-    let one = parse_output(cut, None)
-        .expect("the threads are there")
-        .remove(0);
+    let one = parse_output(cut, None).expect("the threads are there").remove(0);
     assert_eq!(one.observation.sender.and_then(|it| it.bytes), None);
-    assert!(
-        one.import_caveats[0].contains("truncated"),
-        "{:?}",
-        one.import_caveats
-    );
+    assert!(one.import_caveats[0].contains("truncated"), "{:?}", one.import_caveats);
     let one = parse_output(
         "PING far (192.0.2.7) 56(84) bytes of data.\n64 bytes from far: time=1.0 ms\n",
         None,
@@ -184,24 +153,12 @@ fn hostile_texts_are_tamed_and_thousands_of_streams_are_cut() {
     let many = format!(r#"{{"start":{{"version":"iperf 3.17"}},"end":{{"streams":[{streams}]}}}}"#);
     let one = parse_output(&many, None).expect("read").remove(0);
     assert_eq!(one.observation.streams.len(), MAX_STREAMS);
-    assert!(
-        one.import_caveats
-            .iter()
-            .any(|flaw| flaw.contains("more than 4096 streams"))
-    );
+    assert!(one.import_caveats.iter().any(|flaw| flaw.contains("more than 4096 streams")));
 }
 
 #[test]
 fn numbers_that_no_network_has_are_absent() {
-    for text in [
-        "1e300",
-        "inf",
-        "NaN",
-        "-1",
-        "9".repeat(400).as_str(),
-        "",
-        "1.2.3",
-    ] {
+    for text in ["1e300", "inf", "NaN", "-1", "9".repeat(400).as_str(), "", "1.2.3"] {
         assert_eq!(printed_numbers::parse_scaled(text, 1e6), None, "{text}");
     }
 }

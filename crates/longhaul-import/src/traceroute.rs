@@ -18,17 +18,10 @@ pub(crate) fn parse_traceroute(text: &str) -> Vec<ImportedResult> {
             }
             found.push(one);
         } else if let Some(one) = found.last_mut() {
-            let hop = if one.observation.tool == "mtr" {
-                parse_mtr_hop(line)
-            } else {
-                parse_hop(line)
-            };
+            let hop =
+                if one.observation.tool == "mtr" { parse_mtr_hop(line) } else { parse_hop(line) };
             // Hops come in order; other lines belong to other programs.
-            let next = one
-                .observation
-                .hops
-                .last()
-                .map_or(1, |last| last.ttl_index + 1);
+            let next = one.observation.hops.last().map_or(1, |last| last.ttl_index + 1);
             if let Some(hop) = hop.filter(|hop| hop.ttl_index == next) {
                 one.add_hop(hop);
             }
@@ -48,18 +41,16 @@ fn parse_traceroute_header(line: &str, mtr_started: Option<Timestamp>) -> Option
         one.observation.near = rest.split_whitespace().next().map(sanitize_text);
         return rest.contains("Loss%").then_some(one);
     }
-    let unix = ["traceroute to ", "traceroute6 to "]
-        .iter()
-        .find_map(|head| line.strip_prefix(head));
+    let unix =
+        ["traceroute to ", "traceroute6 to "].iter().find_map(|head| line.strip_prefix(head));
     let rest = unix.or(line.strip_prefix("Tracing route to "))?;
     let mut one = ImportedResult::new(ImportFormat::Traceroute, "traceroute");
     // Windows tracert sends only ICMP.
     one.observation.protocol = unix.is_none().then(|| "icmp".to_owned());
     one.observation.far = rest.split([' ', ',']).next().map(sanitize_text);
     let address = text_between(rest, "(", ")").or(text_between(rest, "[", "]"));
-    one.observation.far_address = address
-        .filter(|it| it.parse::<IpAddr>().is_ok())
-        .map(sanitize_text);
+    one.observation.far_address =
+        address.filter(|it| it.parse::<IpAddr>().is_ok()).map(sanitize_text);
     Some(one)
 }
 
@@ -68,10 +59,7 @@ fn parse_traceroute_header(line: &str, mtr_started: Option<Timestamp>) -> Option
 fn parse_hop(line: &str) -> Option<ImportedHop> {
     let mut words = line.split_whitespace().peekable();
     let ttl = u32::try_from(parse_whole(words.next()?)?).ok()?;
-    let mut hop = ImportedHop {
-        ttl_index: ttl,
-        ..ImportedHop::default()
-    };
+    let mut hop = ImportedHop { ttl_index: ttl, ..ImportedHop::default() };
     let mut answers = 0;
     while let Some(word) = words.next() {
         let is_time = word.ends_with("ms") || words.peek() == Some(&"ms");
@@ -145,11 +133,7 @@ fn finish_result(one: &mut ImportedResult) {
     } else {
         one.add_missing("source host");
     }
-    let bounded = one
-        .observation
-        .hops
-        .iter()
-        .filter_map(|hop| hop.bounded_packets);
+    let bounded = one.observation.hops.iter().filter_map(|hop| hop.bounded_packets);
     let bounded: u64 = bounded.sum();
     if bounded > 0 {
         one.add_missing(&format!("{bounded} round trips, printed as below 1 ms"));

@@ -109,10 +109,7 @@ impl ConnectedTest {
         if let Some(login) = login {
             let token = login
                 .make_token(started_at)
-                .map_err(|error| ProbeError::Local {
-                    what: error.to_string(),
-                    source: None,
-                })?;
+                .map_err(|error| ProbeError::Local { what: error.to_string(), source: None })?;
             parameters.authtoken = Some(token);
         }
         Ok(ConnectedTest {
@@ -143,13 +140,10 @@ impl ConnectedTest {
     ) -> Result<ClientDriver<'a, 'w>, Iperf3RunError> {
         let greeting = self.epoch.elapsed() + target.connect_timeout;
         let client = ClientProtocol::new(self.cookie, self.parameters.clone(), greeting);
-        let control = self
-            .control
-            .try_clone()
-            .map_err(|error| ProbeError::Local {
-                what: "cannot duplicate the control connection".to_owned(),
-                source: Some(error),
-            })?;
+        let control = self.control.try_clone().map_err(|error| ProbeError::Local {
+            what: "cannot duplicate the control connection".to_owned(),
+            source: Some(error),
+        })?;
         Ok(ClientDriver {
             control,
             client,
@@ -178,13 +172,9 @@ fn server_hung_up(error: &Iperf3RunError) -> bool {
         Iperf3RunError::Probe(ProbeError::Connect { source, .. }) => {
             source.kind() == io::ErrorKind::ConnectionReset
         }
-        Iperf3RunError::Test { closed, .. } => matches!(
-            closed,
-            ClientTestEnd::Cut {
-                step: ClientStep::Greeting,
-                ..
-            }
-        ),
+        Iperf3RunError::Test { closed, .. } => {
+            matches!(closed, ClientTestEnd::Cut { step: ClientStep::Greeting, .. })
+        }
         Iperf3RunError::Probe(_) => false,
     }
 }
@@ -209,22 +199,8 @@ fn try_run(
             what: "it sent no results".to_owned(),
         })
     })?;
-    build_outcome(
-        target,
-        plan,
-        address,
-        local,
-        begun.started_at,
-        begun.epoch,
-        course,
-        &results,
-    )
-    .map_err(|what| {
-        failed(ClientTestEnd::Violation {
-            step: ClientStep::Exchanging,
-            what,
-        })
-    })
+    build_outcome(target, plan, address, local, begun.started_at, begun.epoch, course, &results)
+        .map_err(|what| failed(ClientTestEnd::Violation { step: ClientStep::Exchanging, what }))
 }
 
 fn build_outcome(
@@ -267,14 +243,7 @@ fn build_outcome(
 
 /// Returns the size in the plan, or the payload of one packet of the control connection.
 fn choose_datagram_bytes(plan: &ThroughputPlan, control: &TcpStream) -> u64 {
-    let of_path = || {
-        Some(u64::from(
-            tcp_info::read_tcp_info(control).ok()?.send_mss_bytes,
-        ))
-    };
-    let bytes = plan
-        .write_bytes
-        .or_else(of_path)
-        .unwrap_or(DEFAULT_DATAGRAM_BYTES);
+    let of_path = || Some(u64::from(tcp_info::read_tcp_info(control).ok()?.send_mss_bytes));
+    let bytes = plan.write_bytes.or_else(of_path).unwrap_or(DEFAULT_DATAGRAM_BYTES);
     bytes.clamp(*DATAGRAM_BYTES_RANGE.start(), *DATAGRAM_BYTES_RANGE.end())
 }

@@ -19,10 +19,7 @@ impl CounterReading {
         receiver: Option<&EndRun>,
         sender: Option<&EndRun>,
     ) -> CounterReading {
-        let mut reading = CounterReading {
-            at,
-            ..CounterReading::default()
-        };
+        let mut reading = CounterReading { at, ..CounterReading::default() };
         for run in receiver.into_iter().chain(sender) {
             let progress = run.progress();
             reading.bytes.extend(progress.stream_bytes);

@@ -33,10 +33,7 @@ pub struct Iperf3Handler {
 impl Iperf3Handler {
     /// Creates a handler; without options it rejects every client.
     pub fn new(options: Option<Iperf3Options>) -> Iperf3Handler {
-        Iperf3Handler {
-            options,
-            tests: TestRegistry::default(),
-        }
+        Iperf3Handler { options, tests: TestRegistry::default() }
     }
 }
 
@@ -66,16 +63,10 @@ impl ProtocolHandler for Iperf3Handler {
                 option: "--no-iperf3",
             });
         };
-        match self
-            .tests
-            .claim(&cookie, connection.number, connection.stream)
-        {
+        match self.tests.claim(&cookie, connection.number, connection.stream) {
             Ok(()) => {}
             Err(test_registry::ClaimError::Unknown(stream)) => {
-                let connection = NewConnection {
-                    stream,
-                    ..connection
-                };
+                let connection = NewConnection { stream, ..connection };
                 Iperf3Session::run(server, &self.tests, options, cookie, connection);
             }
             Err(test_registry::ClaimError::Refused(mut stream, why)) => {

@@ -34,10 +34,7 @@ pub fn observe_sender(own: &EngineResult, idle_rtt: Option<Duration>) -> Through
         same_host: false,
         same_boot: None,
         streams,
-        ends: BothEnds {
-            sender: own.end.clone(),
-            receiver,
-        },
+        ends: BothEnds { sender: own.end.clone(), receiver },
         reverse: None,
     }
 }

@@ -35,11 +35,8 @@ impl FinishedTest<'_> {
 
     fn write_totals(&self, text: &mut String, sends: bool) {
         let streams = list_streams(self.test, self.collected);
-        let rows: Vec<usize> = streams
-            .iter()
-            .filter(|place| place.sends == sends)
-            .map(|place| place.row)
-            .collect();
+        let rows: Vec<usize> =
+            streams.iter().filter(|place| place.sends == sends).map(|place| place.row).collect();
         if rows.is_empty() {
             return;
         }

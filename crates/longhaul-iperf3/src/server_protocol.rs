@@ -182,11 +182,7 @@ impl ServerProtocol {
     /// Returns the time by which a tick is due.
     pub fn next_deadline(&self) -> Option<Duration> {
         let open = self.step != ServerStep::Closed;
-        self.deadline
-            .into_iter()
-            .chain(self.end)
-            .min()
-            .filter(|_| open)
+        self.deadline.into_iter().chain(self.end).min().filter(|_| open)
     }
 
     /// Handles an input at `now`; returns the actions in order.
@@ -410,8 +406,7 @@ impl ServerProtocol {
             Ok(test) => {
                 self.limit = Some((test.limit, test.omit_seconds));
                 self.step = ServerStep::Admitting;
-                self.actions
-                    .push(ServerAction::Admit(Box::new((asked, test))));
+                self.actions.push(ServerAction::Admit(Box::new((asked, test))));
             }
             Err(trouble) => self.refuse(trouble, "out of range".to_owned()),
         }

@@ -28,15 +28,12 @@ pub(crate) fn list_streams<'a>(
         TestDirection::Both => test.streams as usize,
         _ => 0,
     };
-    let receiving = receives
-        .iter()
-        .enumerate()
-        .map(|(index, end)| StreamPosition {
-            id: stream_id(index),
-            sends: false,
-            end,
-            row: index,
-        });
+    let receiving = receives.iter().enumerate().map(|(index, end)| StreamPosition {
+        id: stream_id(index),
+        sends: false,
+        end,
+        row: index,
+    });
     let sending = sends.iter().enumerate().map(|(index, end)| StreamPosition {
         id: stream_id(first_sending + index),
         sends: true,
@@ -59,9 +56,7 @@ pub(crate) fn build_results(
     let (user, system) = calculate_cpu_percent(collected, span);
     let sends = test.direction != TestDirection::Forward;
     let streams = list_streams(test, collected);
-    let streams = streams
-        .iter()
-        .map(|place| build_stream_results(test, place, span));
+    let streams = streams.iter().map(|place| build_stream_results(test, place, span));
     TestResults {
         cpu_util_total: user + system,
         cpu_util_user: user,
@@ -86,11 +81,7 @@ fn build_stream_results(
     let row = place.row;
     let udp = |reading: &CounterReading| reading.stream_datagrams(row);
     let packets = |udp: UdpCounts| {
-        if place.sends {
-            udp.datagrams
-        } else {
-            udp.datagrams + udp.lost
-        }
+        if place.sends { udp.datagrams } else { udp.datagrams + udp.lost }
     };
     let omitted = udp(&span.begin);
     let at_end = udp(&span.end);
@@ -122,10 +113,7 @@ fn count_retransmits(test: &RequestedTest, place: &StreamPosition, span: &Counte
         return -1;
     };
     let begin = span.begin.at;
-    let from = place
-        .end
-        .started_us
-        .saturating_add(begin.as_micros() as u64);
+    let from = place.end.started_us.saturating_add(begin.as_micros() as u64);
     let mut before = samples.iter().rev().filter(|sample| sample.at_us <= from);
     let omitted = (!begin.is_zero()).then(|| before.find_map(count));
     last - omitted.flatten().unwrap_or(0)
@@ -140,14 +128,10 @@ fn calculate_cpu_percent(collected: &SessionResults, span: &CountedSpan) -> (f64
         _ => 0.0,
     };
     let end = end.map(|end| &end.end);
-    (
-        share(end.and_then(|end| end.cpu_user_us)),
-        share(end.and_then(|end| end.cpu_system_us)),
-    )
+    (share(end.and_then(|end| end.cpu_user_us)), share(end.and_then(|end| end.cpu_system_us)))
 }
 
 fn find_congestion_control(collected: &SessionResults) -> Option<String> {
     let ends = collected.sender.iter().chain(&collected.receiver);
-    ends.flat_map(|end| &end.streams)
-        .find_map(|stream| stream.congestion_control.clone())
+    ends.flat_map(|end| &end.streams).find_map(|stream| stream.congestion_control.clone())
 }

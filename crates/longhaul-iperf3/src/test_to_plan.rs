@@ -13,17 +13,14 @@ const INTERVAL_US: u64 = 100_000;
 
 /// Converts a test. iperf3's rates are per stream, those of a plan for all streams together.
 pub fn convert_test(test: &RequestedTest) -> ThroughputPlan {
-    let all = |each: u64| {
-        each.saturating_mul(u64::from(test.streams))
-            .min(MAX_RATE_BPS)
-    };
+    let all = |each: u64| each.saturating_mul(u64::from(test.streams)).min(MAX_RATE_BPS);
     let rate = test.rate_bps.map(|each| all(each.max(MIN_RATE_BPS)));
     let window = test.window_bytes.map(u64::from);
     let transport = match test.transport {
         iperf3_messages::TestTransport::Tcp => RunTransport::Tcp,
-        iperf3_messages::TestTransport::Udp => RunTransport::Udp {
-            rate_bps: rate.unwrap_or(MAX_RATE_BPS),
-        },
+        iperf3_messages::TestTransport::Udp => {
+            RunTransport::Udp { rate_bps: rate.unwrap_or(MAX_RATE_BPS) }
+        }
     };
     ThroughputPlan {
         direction: match test.direction {
@@ -46,11 +43,7 @@ pub fn convert_test(test: &RequestedTest) -> ThroughputPlan {
         // The lower two bits belong to the network (ECN).
         dscp: Some(test.tos >> 2).filter(|dscp| *dscp > 0),
         no_delay: test.no_delay,
-        mode: if test.discards {
-            ReceiveMode::Wire
-        } else {
-            ReceiveMode::Delivered
-        },
+        mode: if test.discards { ReceiveMode::Wire } else { ReceiveMode::Delivered },
         zero_copy: test.zero_copy && transport == RunTransport::Tcp,
         // Only one end is ours, so threads are not pinned; a reader may follow its packets.
         affinity: CoreAffinity::Auto,

@@ -112,9 +112,7 @@ impl AuthorizedUsers {
         if cipher.len() != self.0.key.size() {
             return Err("its token is not encrypted for this key");
         }
-        let plain = self
-            .decrypt(&cipher)
-            .ok_or("its token cannot be decrypted")?;
+        let plain = self.decrypt(&cipher).ok_or("its token cannot be decrypted")?;
         let text = String::from_utf8(plain).map_err(|_| "its token is not text")?;
         let (user, password, time) =
             parse_token(&text).ok_or("its token does not have three lines")?;
@@ -156,10 +154,7 @@ impl AuthorizedUsers {
 }
 
 fn read_limited(path: &Path) -> Result<String, UsersError> {
-    let failed = |source| UsersError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| UsersError::Read { path: path.to_owned(), source };
     let length = std::fs::metadata(path).map_err(failed)?.len();
     if length > MAX_FILE_BYTES {
         let path = path.to_owned();
@@ -179,10 +174,8 @@ fn parse_users(path: &Path, text: &str) -> Result<BTreeMap<String, [u8; 32]>, Us
             let hash = decode_hex(hash.trim())?.try_into().ok()?;
             Some((user.trim().to_owned(), hash))
         });
-        let (user, hash) = found.ok_or_else(|| UsersError::User {
-            path: path.to_owned(),
-            line: index + 1,
-        })?;
+        let (user, hash) =
+            found.ok_or_else(|| UsersError::User { path: path.to_owned(), line: index + 1 })?;
         hashes.insert(user, hash);
     }
     if hashes.is_empty() {
@@ -260,28 +253,14 @@ mod tests {
             assert_eq!(again, Err("its token was used before"));
         }
         for (text, why) in [
-            (
-                format!("user: mario\npwd:  bianchi\nts:   {NOW}"),
-                "password",
-            ),
+            (format!("user: mario\npwd:  bianchi\nts:   {NOW}"), "password"),
             (format!("user: luigi\npwd:  rossi\nts:   {NOW}"), "password"),
-            (
-                format!("user: mario\npwd:  rossi\nts:   {}", NOW - 11),
-                "old",
-            ),
-            (
-                format!("user: mario\npwd:  rossi\nts:   {}", NOW + 11),
-                "old",
-            ),
-            (
-                "user: mario\npwd:  rossi\nts:   now".to_owned(),
-                "three lines",
-            ),
+            (format!("user: mario\npwd:  rossi\nts:   {}", NOW - 11), "old"),
+            (format!("user: mario\npwd:  rossi\nts:   {}", NOW + 11), "old"),
+            ("user: mario\npwd:  rossi\nts:   now".to_owned(), "three lines"),
             ("mario".to_owned(), "three lines"),
         ] {
-            let refused = users
-                .verify_token(&token(&key, &text, false), NOW)
-                .expect_err(&text);
+            let refused = users.verify_token(&token(&key, &text, false), NOW).expect_err(&text);
             assert!(refused.contains(why), "{refused}");
         }
         for garbage in ["", "!!", "aGVsbG8="] {
@@ -296,9 +275,6 @@ mod tests {
             let error = parse_users(path, text).expect_err(text).to_string();
             assert!(error.contains("users.csv, line 1"), "{error}");
         }
-        assert!(matches!(
-            parse_users(path, "# none\n"),
-            Err(UsersError::Empty { .. })
-        ));
+        assert!(matches!(parse_users(path, "# none\n"), Err(UsersError::Empty { .. })));
     }
 }

@@ -68,10 +68,7 @@ fn serve(listener: &TcpListener) -> (u64, bool) {
     let (told, bytes) = (AtomicBool::new(false), AtomicU64::new(0));
     let ended = std::thread::scope(|scope| {
         let reader = scope.spawn(|| read_blocks(data, &told, &bytes));
-        say(
-            &mut control,
-            &[TestState::TestStart, TestState::TestRunning],
-        );
+        say(&mut control, &[TestState::TestStart, TestState::TestRunning]);
         assert_eq!(take(&mut control, 1), [TestState::TestEnd.byte()]);
         told.store(true, SeqCst);
         reader.join().expect("a reader")
@@ -90,10 +87,7 @@ fn tell(control: &mut TcpStream, bytes: u64) {
         end_time: Some(1.0),
         ..StreamResults::default()
     };
-    let results = TestResults {
-        streams: vec![stream],
-        ..TestResults::default()
-    };
+    let results = TestResults { streams: vec![stream], ..TestResults::default() };
     let frame = encode_message(&results, 1 << 20).expect("small");
     control.write_all(&frame).expect("a client that listens");
     say(control, &[TestState::DisplayResults]);
@@ -102,21 +96,12 @@ fn tell(control: &mut TcpStream, bytes: u64) {
 
 #[test]
 fn each_stream_ends_behind_a_whole_block_and_stays_open_until_the_server_has_counted() {
-    for stop in [
-        StopCondition::TimeUs(300_000),
-        StopCondition::Bytes(1_000_001),
-    ] {
+    for stop in [StopCondition::TimeUs(300_000), StopCondition::Bytes(1_000_001)] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its address").port();
         let server = std::thread::spawn(move || serve(&listener));
-        let target = TargetHost {
-            port,
-            ..TargetHost::new("127.0.0.1")
-        };
-        let plan = ThroughputPlan {
-            stop,
-            ..ThroughputPlan::default()
-        };
+        let target = TargetHost { port, ..TargetHost::new("127.0.0.1") };
+        let plan = ThroughputPlan { stop, ..ThroughputPlan::default() };
         client_run::run(&target, &plan, None, Duration::ZERO, &mut |_| {}).expect("a result");
         let (bytes, ended) = server.join().expect("the server");
         assert_eq!((bytes % BLOCK_BYTES, ended), (0, false), "{stop:?}");

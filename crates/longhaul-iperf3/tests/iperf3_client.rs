@@ -52,11 +52,7 @@ fn running() -> ClientProtocol {
 
 fn results() -> Vec<u8> {
     let results = TestResults {
-        streams: vec![StreamResults {
-            id: 1,
-            bytes: 7,
-            ..StreamResults::default()
-        }],
+        streams: vec![StreamResults { id: 1, bytes: 7, ..StreamResults::default() }],
         ..TestResults::default()
     };
     encode_message(&results, 1 << 20).expect("small")
@@ -65,25 +61,16 @@ fn results() -> Vec<u8> {
 #[test]
 fn a_test_goes_its_way_and_the_last_word_may_be_glued_to_the_results() {
     let mut client = running();
-    let over = ClientInput::Moved {
-        bytes: 7,
-        over: true,
-    };
+    let over = ClientInput::Moved { bytes: 7, over: true };
     let ended = client.handle(Duration::ZERO, over);
     assert_eq!(ended, [ClientAction::Send(vec![TestState::TestEnd.byte()])]);
-    assert_eq!(
-        said(&mut client, &[TestState::ExchangeResults]),
-        [ClientAction::Collect]
-    );
+    assert_eq!(said(&mut client, &[TestState::ExchangeResults]), [ClientAction::Collect]);
     client.handle(Duration::ZERO, ClientInput::Collected(Box::default()));
     let mut last = results();
     last.push(TestState::DisplayResults.byte());
     let actions = client.handle(Duration::ZERO, ClientInput::Bytes(&last));
     let done = ClientAction::Send(vec![TestState::Done.byte()]);
-    assert_eq!(
-        actions,
-        [done, ClientAction::Close(ClientTestEnd::Finished)]
-    );
+    assert_eq!(actions, [done, ClientAction::Close(ClientTestEnd::Finished)]);
     let told = client.take_results().expect("the server's results");
     assert_eq!(told.streams[0].bytes, 7);
 }
@@ -94,22 +81,13 @@ fn each_way_to_say_no_is_told_apart() {
     let actions = said(&mut busy, &[TestState::AccessDenied]);
     assert_eq!(closed(&actions), Some(&ClientTestEnd::Busy));
     let mut refused = client();
-    said(
-        &mut refused,
-        &[TestState::ParameterExchange, TestState::ServerError],
-    );
+    said(&mut refused, &[TestState::ParameterExchange, TestState::ServerError]);
     let refusal = ServerRefusal::from(Iperf3Error::DurationAboveLimit);
     let (front, back) = (&refusal.encode()[..3], &refusal.encode()[3..]);
-    assert_eq!(
-        refused.handle(Duration::ZERO, ClientInput::Bytes(front)),
-        []
-    );
+    assert_eq!(refused.handle(Duration::ZERO, ClientInput::Bytes(front)), []);
     let actions = refused.handle(Duration::ZERO, ClientInput::Bytes(back));
     let step = ClientStep::Asking;
-    assert_eq!(
-        closed(&actions),
-        Some(&ClientTestEnd::Refused { step, refusal })
-    );
+    assert_eq!(closed(&actions), Some(&ClientTestEnd::Refused { step, refusal }));
     let text = closed(&actions).expect("closed").to_string();
     assert!(text.contains("above the server's limit"), "{text}");
     let actions = said(&mut running(), &[TestState::ServerTerminate]);
@@ -122,23 +100,13 @@ fn every_step_has_its_time_and_frees_the_server_when_it_is_over() {
     let mut silent = running();
     let deadline = silent.next_deadline().expect("a deadline");
     assert_eq!(silent.handle(deadline / 2, ClientInput::Tick), []);
-    let moved = ClientInput::Moved {
-        bytes: 1,
-        over: false,
-    };
+    let moved = ClientInput::Moved { bytes: 1, over: false };
     silent.handle(deadline / 2, moved);
-    assert_eq!(
-        silent.handle(deadline, ClientInput::Tick),
-        [],
-        "payload moved since"
-    );
+    assert_eq!(silent.handle(deadline, ClientInput::Tick), [], "payload moved since");
     let actions = silent.handle(deadline * 2, ClientInput::Tick);
     let step = ClientStep::Running;
     let bye = ClientAction::Send(vec![TestState::ClientTerminate.byte()]);
-    assert_eq!(
-        actions,
-        [bye, ClientAction::Close(ClientTestEnd::TimedOut { step })]
-    );
+    assert_eq!(actions, [bye, ClientAction::Close(ClientTestEnd::TimedOut { step })]);
     assert_eq!(silent.next_deadline(), None);
 }
 
@@ -214,11 +182,7 @@ fn against_shy(
     connect_timeout: Duration,
 ) -> ClientTestEnd {
     let (port, thread) = hostile(shunned, words);
-    let target = TargetHost {
-        port,
-        connect_timeout,
-        ..TargetHost::new("127.0.0.1")
-    };
+    let target = TargetHost { port, connect_timeout, ..TargetHost::new("127.0.0.1") };
     let error =
         client_run::run(&target, plan, None, Duration::ZERO, &mut |_| {}).expect_err("no result");
     thread.join().expect("the server");
@@ -232,50 +196,24 @@ fn against_shy(
 fn silence_garbage_and_endless_results_end_a_run() {
     let plan = ThroughputPlan::default();
     let silent = against_shy(0, &[], &plan, Duration::from_secs(1));
-    assert!(
-        matches!(
-            silent,
-            ClientTestEnd::TimedOut {
-                step: ClientStep::Greeting
-            }
-        ),
-        "{silent}"
-    );
+    assert!(matches!(silent, ClientTestEnd::TimedOut { step: ClientStep::Greeting }), "{silent}");
     let web = against(&[b"HTTP/1.1 400 Bad Request\r\n\r\n"], &plan);
     assert!(matches!(web, ClientTestEnd::Violation { .. }), "{web}");
     let hung_up = against(&[&[9], &[200]], &plan);
     assert!(
-        matches!(
-            hung_up,
-            ClientTestEnd::Violation {
-                step: ClientStep::Asking,
-                ..
-            }
-        ),
+        matches!(hung_up, ClientTestEnd::Violation { step: ClientStep::Asking, .. }),
         "{hung_up}"
     );
     let hasty = against(&[&[9], &[10, 13]], &plan);
     let step = hasty.to_string();
-    assert!(
-        matches!(
-            hasty,
-            ClientTestEnd::Violation { .. } | ClientTestEnd::Failed(_)
-        ),
-        "{step}"
-    );
+    assert!(matches!(hasty, ClientTestEnd::Violation { .. } | ClientTestEnd::Failed(_)), "{step}");
 }
 
 #[test]
 fn a_server_that_hung_up_between_two_tests_is_asked_again() {
     let closed = against_shy(2, &[&[9], &[200]], &ThroughputPlan::default(), LONG);
     assert!(
-        matches!(
-            closed,
-            ClientTestEnd::Violation {
-                step: ClientStep::Asking,
-                ..
-            }
-        ),
+        matches!(closed, ClientTestEnd::Violation { step: ClientStep::Asking, .. }),
         "{closed}"
     );
 }
@@ -283,9 +221,7 @@ fn a_server_that_hung_up_between_two_tests_is_asked_again() {
 #[test]
 fn udp_that_nobody_answers_ends_the_run() {
     let plan = ThroughputPlan {
-        transport: RunTransport::Udp {
-            rate_bps: 1_000_000,
-        },
+        transport: RunTransport::Udp { rate_bps: 1_000_000 },
         direction: RunDirection::Reverse,
         stop: StopCondition::TimeUs(500_000),
         ..ThroughputPlan::default()
@@ -294,23 +230,14 @@ fn udp_that_nobody_answers_ends_the_run() {
     let ClientTestEnd::Failed(why) = closed else {
         panic!("{closed}");
     };
-    assert!(
-        why.contains("UDP stream 0") && why.contains("no answer"),
-        "{why}"
-    );
+    assert!(why.contains("UDP stream 0") && why.contains("no answer"), "{why}");
 }
 
 #[test]
 fn what_no_iperf3_server_does_is_refused_before_a_connection() {
-    let plan = ThroughputPlan {
-        read_rate_bps: Some(1_000_000),
-        ..ThroughputPlan::default()
-    };
+    let plan = ThroughputPlan { read_rate_bps: Some(1_000_000), ..ThroughputPlan::default() };
     let target = TargetHost::new("no-such-host.invalid");
     let error = client_run::run(&target, &plan, None, Duration::ZERO, &mut |_| {})
         .expect_err("no such test");
-    assert!(
-        matches!(error, Iperf3RunError::Probe(ProbeError::Plan(_))),
-        "{error:?}"
-    );
+    assert!(matches!(error, Iperf3RunError::Probe(ProbeError::Plan(_))), "{error:?}");
 }

@@ -14,21 +14,14 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_secs(3600);
 
 fn parameters() -> Vec<u8> {
-    let asked = TestParameters {
-        tcp: true,
-        time: Some(2),
-        omit: Some(1),
-        ..TestParameters::default()
-    };
+    let asked =
+        TestParameters { tcp: true, time: Some(2), omit: Some(1), ..TestParameters::default() };
     encode_message(&asked, MAX_PARAMETER_BYTES).expect("small")
 }
 
 fn results() -> TestResults {
     TestResults {
-        streams: vec![StreamResults {
-            id: 1,
-            ..StreamResults::default()
-        }],
+        streams: vec![StreamResults { id: 1, ..StreamResults::default() }],
         ..TestResults::default()
     }
 }
@@ -132,10 +125,7 @@ fn a_test_goes_through_its_steps_in_order() {
     assert_eq!(stage.closed, Some(ServerTestEnd::Finished));
     let mut stage = Stage::at(ServerStep::Opening);
     stage.feed(ServerInput::StreamsOpen);
-    assert_eq!(
-        stage.sent,
-        [TestState::TestStart.byte(), TestState::TestRunning.byte()]
-    );
+    assert_eq!(stage.sent, [TestState::TestStart.byte(), TestState::TestRunning.byte()]);
     let mut stage = Stage::at(ServerStep::Collecting);
     stage.feed(ServerInput::Ready(Box::new(results())));
     let expected = [framed_results(), vec![TestState::DisplayResults.byte()]].concat();
@@ -159,16 +149,8 @@ fn what_is_glued_waits_for_its_step() {
 #[test]
 fn every_step_ends_by_its_deadline_with_a_number_that_clients_print() {
     for (step, time, code) in [
-        (
-            ServerStep::Parameters,
-            PARAMETERS_TIMEOUT,
-            Iperf3Error::Parameters,
-        ),
-        (
-            ServerStep::Admitting,
-            PARAMETERS_TIMEOUT,
-            Iperf3Error::Parameters,
-        ),
+        (ServerStep::Parameters, PARAMETERS_TIMEOUT, Iperf3Error::Parameters),
+        (ServerStep::Admitting, PARAMETERS_TIMEOUT, Iperf3Error::Parameters),
         (ServerStep::Opening, STREAM_TIMEOUT, Iperf3Error::Stream),
         (ServerStep::Results, RESULTS_TIMEOUT, Iperf3Error::Results),
     ] {
@@ -194,31 +176,19 @@ fn every_step_ends_by_its_deadline_with_a_number_that_clients_print() {
 fn a_test_that_does_not_end_is_ended() {
     let mut stage = Stage::at(ServerStep::Running);
     // Two seconds, and one that is omitted.
-    assert_eq!(
-        stage.server.next_deadline(),
-        Some(Duration::from_secs(3) + OVERTIME)
-    );
+    assert_eq!(stage.server.next_deadline(), Some(Duration::from_secs(3) + OVERTIME));
     stage.outlive();
     assert_eq!(stage.sent, [TestState::ServerTerminate.byte()]);
     let mut silent = Stage::new(None);
-    let endless = TestParameters {
-        num: Some(1 << 40),
-        ..TestParameters::default()
-    };
+    let endless = TestParameters { num: Some(1 << 40), ..TestParameters::default() };
     silent.bytes(&encode_message(&endless, MAX_PARAMETER_BYTES).expect("small"));
     silent.feed(ServerInput::Admitted);
     silent.feed(ServerInput::StreamsOpen);
     silent.now = Duration::from_secs(100);
     silent.feed(ServerInput::Moved(1));
-    assert_eq!(
-        silent.server.next_deadline(),
-        Some(silent.now + SILENCE_TIMEOUT)
-    );
+    assert_eq!(silent.server.next_deadline(), Some(silent.now + SILENCE_TIMEOUT));
     silent.outlive();
-    assert!(matches!(
-        silent.closed,
-        Some(ServerTestEnd::Refused(Iperf3Error::Silence, _))
-    ));
+    assert!(matches!(silent.closed, Some(ServerTestEnd::Refused(Iperf3Error::Silence, _))));
 }
 
 #[test]

@@ -30,13 +30,9 @@ fn parameters_of_3_12_are_understood_and_written_alike_except_unused_ones() {
     assert!(!test.server_sends(0) && test.server_sends(1));
     let frame = encode_message(&asked, MAX_PARAMETER_BYTES).expect("small");
     let text = String::from_utf8(frame[4..].to_vec()).expect("JSON");
-    let unused = [
-        r#""title":"t","extra_data":"x","#,
-        r#""repeating_payload":1,"dont_fragment":1,"#,
-    ];
-    let known = unused
-        .iter()
-        .fold(FROM_3_12.to_owned(), |text, keys| text.replace(keys, ""));
+    let unused =
+        [r#""title":"t","extra_data":"x","#, r#""repeating_payload":1,"dont_fragment":1,"#];
+    let known = unused.iter().fold(FROM_3_12.to_owned(), |text, keys| text.replace(keys, ""));
     assert_eq!(text, known);
 }
 
@@ -50,13 +46,7 @@ fn results_of_old_versions_are_read_with_their_rounding_and_lost_signs() {
     let old: TestResults = decode_body(RESULTS_3_1.as_bytes()).expect("iperf3's own");
     assert_eq!(old.streams[0].bytes, 1_234_570_000);
     assert_eq!(old.streams[0].end_time, None);
-    assert_eq!(
-        old.by_index(2),
-        Err(ResultsFault::Streams {
-            count: 1,
-            expected: 2
-        })
-    );
+    assert_eq!(old.by_index(2), Err(ResultsFault::Streams { count: 1, expected: 2 }));
 }
 
 #[test]
@@ -69,21 +59,9 @@ fn results_that_cannot_be_are_refused() {
     };
     assert_eq!(change(|s| s.id = 1), ResultsFault::Absent { id: 3 });
     assert_eq!(change(|s| s.bytes = -5), ResultsFault::Negative { id: 3 });
-    assert_eq!(
-        change(|s| s.omitted_errors = Some(0)),
-        ResultsFault::Unpaired { id: 3 }
-    );
-    for text in [
-        r#"{"cpu_util_total":0}"#,
-        r#"{"streams":"many"}"#,
-        "[]",
-        "null",
-        "",
-    ] {
-        assert!(
-            decode_body::<TestResults>(text.as_bytes()).is_err(),
-            "{text}"
-        );
+    assert_eq!(change(|s| s.omitted_errors = Some(0)), ResultsFault::Unpaired { id: 3 });
+    for text in [r#"{"cpu_util_total":0}"#, r#"{"streams":"many"}"#, "[]", "null", ""] {
+        assert!(decode_body::<TestResults>(text.as_bytes()).is_err(), "{text}");
     }
 }
 
@@ -107,10 +85,7 @@ fn what_is_out_of_range_has_the_number_that_clients_print() {
         (r#"{"num":1,"blockcount":1}"#, Iperf3Error::EndConditions),
         (r#"{"sctp":true}"#, Iperf3Error::Unimplemented),
         (r#"{"mptcp":true}"#, Iperf3Error::Unimplemented),
-        (
-            r#"{"reverse":true,"bidirectional":true}"#,
-            Iperf3Error::ReverseAndBidirectional,
-        ),
+        (r#"{"reverse":true,"bidirectional":true}"#, Iperf3Error::ReverseAndBidirectional),
         (r#"{"congestion":"../../cubic"}"#, Iperf3Error::Congestion),
         (r#"{"congestion":""}"#, Iperf3Error::Congestion),
     ] {
@@ -140,10 +115,7 @@ fn wrong_types_and_sizes_are_errors() {
         r#"{"num":1,"num":2}"#,
         r#"{"len":1"#,
     ] {
-        assert!(
-            decode_body::<TestParameters>(text.as_bytes()).is_err(),
-            "{text}"
-        );
+        assert!(decode_body::<TestParameters>(text.as_bytes()).is_err(), "{text}");
     }
     let mut bodies = FrameSplitter::new(MAX_PARAMETER_BYTES);
     let long = (MAX_PARAMETER_BYTES as u32 + 1).to_be_bytes();

@@ -31,12 +31,7 @@ fn chain(hops: usize, one_way: Duration, rated_links: usize) -> PathSpec {
             (index < rated_links).then_some(Rate::bits_per_second(10_000_000_000))
         };
         let queue = Some(Bytes(128_000_000));
-        let link = LinkSpec {
-            delay,
-            rate,
-            queue,
-            ..LinkSpec::default()
-        };
+        let link = LinkSpec { delay, rate, queue, ..LinkSpec::default() };
         HopSpec {
             name: format!("r{index}"),
             forward: link.clone(),
@@ -69,20 +64,14 @@ struct Cost {
 /// Returns the CPU time of this thread, from /proc: other work on the machine does not count.
 fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanos = text
-        .split_whitespace()
-        .next()
-        .and_then(|first| first.parse().ok());
+    let nanos = text.split_whitespace().next().and_then(|first| first.parse().ok());
     Duration::from_nanos(nanos.expect("this kernel gives each thread's CPU time in schedstat"))
 }
 
 fn run(spec: &PathSpec) -> Cost {
     let mut engine = EmulationEngine::new(spec, 0);
     let (near, far) = (IpAddr::V4(ADDRESSES.near_v4), IpAddr::V4(ADDRESSES.far_v4));
-    let data = PacketDraft {
-        segment_bytes: Some(1448),
-        ..PacketDraft::tcp(near, far, 0)
-    };
+    let data = PacketDraft { segment_bytes: Some(1448), ..PacketDraft::tcp(near, far, 0) };
     let acknowledgement = PacketDraft::tcp(far, near, 0);
     let mut frame = vec![0; 70_000];
     let frame_bytes = data.write(&mut frame, &vec![0; (SEGMENTS * 1448) as usize]);
@@ -105,43 +94,22 @@ fn run(spec: &PathSpec) -> Cost {
     }
     let elapsed = cpu_time().saturating_sub(started);
     let memory_bytes = engine.truth(SECONDS * 1_000_000_000).memory_bytes;
-    Cost {
-        super_packets,
-        deliveries,
-        elapsed,
-        memory_bytes,
-    }
+    Cost { super_packets, deliveries, elapsed, memory_bytes }
 }
 
 fn main() {
     let paths = [
-        (
-            "9 hops, 172 ms, one rate",
-            chain(9, Duration::from_millis(86), 0),
-        ),
-        (
-            "43 hops, 172 ms, one rate",
-            chain(43, Duration::from_millis(86), 0),
-        ),
-        (
-            "9 hops, 172 ms, all rated",
-            chain(9, Duration::from_millis(86), 9),
-        ),
-        (
-            "43 hops, 436 ms, all rated",
-            chain(43, Duration::from_millis(218), 43),
-        ),
+        ("9 hops, 172 ms, one rate", chain(9, Duration::from_millis(86), 0)),
+        ("43 hops, 172 ms, one rate", chain(43, Duration::from_millis(86), 0)),
+        ("9 hops, 172 ms, all rated", chain(9, Duration::from_millis(86), 9)),
+        ("43 hops, 436 ms, all rated", chain(43, Duration::from_millis(218), 43)),
     ];
     println!("{SECONDS} s of {RATE} in super-packets of {SEGMENTS} segments, one ACK each");
     for (name, spec) in paths {
         let cost = run(&spec);
         let each = cost.elapsed.as_nanos() / u128::from(cost.super_packets);
         let share = cost.elapsed.as_secs_f64() / SECONDS as f64 * 100.0;
-        let Cost {
-            super_packets,
-            deliveries,
-            ..
-        } = cost;
+        let Cost { super_packets, deliveries, .. } = cost;
         println!(
             "{name:28} {each:6} ns per super-packet, {share:5.2} % of a core \
              ({super_packets} in, {deliveries} out, {})",

@@ -197,11 +197,7 @@ impl EmulationEngine {
     }
 
     fn frame_bytes(&self) -> usize {
-        if self.ethernet.is_some() {
-            ETHERNET_BYTES
-        } else {
-            0
-        }
+        if self.ethernet.is_some() { ETHERNET_BYTES } else { 0 }
     }
 
     /// Returns space for one packet as the device gives it, at least 66 KiB: 10 bytes of
@@ -224,13 +220,7 @@ impl EmulationEngine {
                 let (count, bytes) = (packet.shape.segments, packet.ip_bytes());
                 self.totals.accepted.add(u64::from(count), bytes);
                 let id = self.packets.commit(len, packet);
-                let unit = PacketUnit {
-                    packet: id,
-                    first: 0,
-                    count,
-                    from: now,
-                    until: now,
-                };
+                let unit = PacketUnit { packet: id, first: 0, count, from: now, until: now };
                 self.forward_unit(chain, 0, unit, false);
             }
             Err(PacketRejection::Malformed) => self.totals.malformed += 1,
@@ -248,11 +238,7 @@ impl EmulationEngine {
             IpAddr::V4(_) => (IpAddr::V4(ADDRESSES.near_v4), IpAddr::V4(ADDRESSES.far_v4)),
             IpAddr::V6(_) => (IpAddr::V6(ADDRESSES.near_v6), IpAddr::V6(ADDRESSES.far_v6)),
         };
-        let (own, other) = if host == LabHost::Near {
-            (own, other)
-        } else {
-            (other, own)
-        };
+        let (own, other) = if host == LabHost::Near { (own, other) } else { (other, own) };
         if packet.source != own {
             return Err(PacketRejection::Foreign);
         }
@@ -262,18 +248,11 @@ impl EmulationEngine {
             None
         } else {
             let routers = &self.routers[self.active_route];
-            let found = routers
-                .iter()
-                .position(|it| it.has_address(packet.destination));
+            let found = routers.iter().position(|it| it.has_address(packet.destination));
             Some(chain.link_to(found.ok_or(PacketRejection::Foreign)?))
         };
         let stop = chain.find_stop(0, packet.ttl, wanted) as u16;
-        Ok(pooled_packet::PooledPacket {
-            chain: id as u16,
-            entry: 0,
-            stop,
-            ..packet
-        })
+        Ok(pooled_packet::PooledPacket { chain: id as u16, entry: 0, stop, ..packet })
     }
 
     /// Returns the time of the next event; `None` if there is none until another packet is
@@ -281,10 +260,7 @@ impl EmulationEngine {
     pub fn next_due(&self) -> Option<Nanos> {
         let stray = self.detached_units.peek().map(|stray| stray.due);
         let planned = self.planned_events.front().map(|planned| planned.at);
-        [self.event_queue.due(), stray, planned]
-            .into_iter()
-            .flatten()
-            .min()
+        [self.event_queue.due(), stray, planned].into_iter().flatten().min()
     }
 
     /// Processes everything due by `now` until a packet must be written to a host; returns `None`
@@ -301,19 +277,11 @@ impl EmulationEngine {
 
     /// Processes the next event and returns a unit if it has reached a host.
     fn step(&mut self, due: Nanos) -> Option<(u32, PacketUnit)> {
-        if self
-            .planned_events
-            .front()
-            .is_some_and(|planned| planned.at == due)
-        {
+        if self.planned_events.front().is_some_and(|planned| planned.at == due) {
             self.apply_planned_event();
             return None;
         }
-        if self
-            .detached_units
-            .peek()
-            .is_some_and(|stray| stray.due == due)
-        {
+        if self.detached_units.peek().is_some_and(|stray| stray.due == due) {
             let stray = self.detached_units.pop()?;
             return match stray.destination {
                 UnitDestination::Station(station) => self.arrive(station, stray.unit),
@@ -390,10 +358,7 @@ impl EmulationEngine {
         let end = position.min(stop + 1);
         let unit = chain.cross(at, end, unit, &packet.shape);
         let place = if stop < position {
-            UnitDestination::Router {
-                chain: chain_id,
-                link: packet.stop,
-            }
+            UnitDestination::Router { chain: chain_id, link: packet.stop }
         } else {
             UnitDestination::Station(station)
         };
@@ -421,10 +386,7 @@ impl EmulationEngine {
         let Some(planned) = self.planned_events.pop_front() else {
             return;
         };
-        self.past_events.push(EventTruth {
-            at: planned.path_time,
-            text: planned.text,
-        });
+        self.past_events.push(EventTruth { at: planned.path_time, text: planned.text });
         match planned.change {
             ResolvedChange::Route(route) => self.active_route = route,
             ResolvedChange::Link { station, to } => {
@@ -445,16 +407,8 @@ impl EmulationEngine {
         self.scratch.clear();
         segment_headers::push_vnet_header(&mut self.scratch, &packet, &unit, l2);
         if let Some(ethernet) = &self.ethernet {
-            let to = if host == LabHost::Near {
-                ethernet.near
-            } else {
-                ethernet.far
-            };
-            let kind: u16 = if packet.source.is_ipv4() {
-                0x0800
-            } else {
-                0x86dd
-            };
+            let to = if host == LabHost::Near { ethernet.near } else { ethernet.far };
+            let kind: u16 = if packet.source.is_ipv4() { 0x0800 } else { 0x86dd };
             self.scratch.extend_from_slice(&to);
             self.scratch.extend_from_slice(&PATH_MAC);
             self.scratch.extend_from_slice(&kind.to_be_bytes());
@@ -474,11 +428,6 @@ impl EmulationEngine {
             let is_summed = packet.offload.flags & pooled_packet::NEEDS_CHECKSUM == 0;
             middlebox::rewrite_options(&mut self.scratch[begin..], &packet, change, is_summed);
         }
-        PacketDelivery {
-            host,
-            due: unit.until,
-            header: &self.scratch,
-            payload,
-        }
+        PacketDelivery { host, due: unit.until, header: &self.scratch, payload }
     }
 }

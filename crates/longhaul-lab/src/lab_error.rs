@@ -25,12 +25,7 @@ pub struct LabError {
 
 impl LabError {
     pub(crate) fn new(kind: LabErrorKind, tried: impl Into<String>) -> Self {
-        LabError {
-            kind,
-            attempted: tried.into(),
-            hint: None,
-            source: None,
-        }
+        LabError { kind, attempted: tried.into(), hint: None, source: None }
     }
 
     /// Creates an error of a failed call; its errno decides whether a privilege or feature is
@@ -41,10 +36,7 @@ impl LabError {
             PermissionDenied | Unsupported | NotFound | InvalidInput => LabErrorKind::Unavailable,
             _ => LabErrorKind::Internal,
         };
-        LabError {
-            source: Some(source),
-            ..LabError::new(kind, tried)
-        }
+        LabError { source: Some(source), ..LabError::new(kind, tried) }
     }
 
     /// Reclassifies the failure as one of the request, not of the machine.

@@ -77,10 +77,7 @@ impl LabRunRequest {
 /// The path could not be set up, or a command could not be started.
 pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
     if request.command.is_empty() {
-        return Err(LabError::new(
-            LabErrorKind::Usage,
-            "no command to run on host near",
-        ));
+        return Err(LabError::new(LabErrorKind::Usage, "no command to run on host near"));
     }
     let signals = SignalDescriptor::block_and_open()
         .with_context(|| "cannot take over signal handling".into())?;
@@ -96,13 +93,7 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
         let net = net.try_clone_to_owned();
         port.serve(net.with_context(|| "cannot duplicate the namespace of host near".into())?)?;
     }
-    let mut run = LabRun {
-        request,
-        laid,
-        signals,
-        far: None,
-        near: None,
-    };
+    let mut run = LabRun { request, laid, signals, far: None, near: None };
     let code = run.execute();
     run.end_commands();
     code
@@ -119,8 +110,7 @@ struct LabRun<'a> {
 impl LabRun<'_> {
     fn execute(&mut self) -> Result<i32, LabError> {
         // Write first, so that an unwritable file is reported before the run, not after it.
-        self.write_truth(&self.laid.lab.read_state()?)
-            .map_err(LabError::into_usage)?;
+        self.write_truth(&self.laid.lab.read_state()?).map_err(LabError::into_usage)?;
         let token = crate::lab_runtime::generate_random_hex()
             .with_context(|| "cannot create a token".into())?;
         self.start_far(&token)?;
@@ -150,17 +140,13 @@ impl LabRun<'_> {
         far.token(token);
         far.output(&output)?;
         far.own_session = true;
-        let far = self
-            .far
-            .insert(far.start(self.laid.lab.host(LabHost::Far))?);
+        let far = self.far.insert(far.start(self.laid.lab.host(LabHost::Far))?);
         let Some(port) = self.request.far_port else {
             return Ok(());
         };
         let deadline = Instant::now() + LISTEN_DEADLINE;
         while !listening_port::is_port_open(far.id(), port) {
-            let ended = far
-                .try_wait()
-                .with_context(|| "cannot wait for the far command".into())?;
+            let ended = far.try_wait().with_context(|| "cannot wait for the far command".into())?;
             if let Some(status) = ended {
                 let tried = format!("the far command ended ({status}) before it listened");
                 return Err(far_command_error(tried, &mut output));
@@ -255,9 +241,8 @@ fn far_command_error(tried: String, output: &mut File) -> LabError {
     let end = output.metadata().map_or(0, |metadata| metadata.len());
     let from = std::io::SeekFrom::Start(end.saturating_sub(MAX_FAR_OUTPUT_BYTES));
     let mut bytes = Vec::new();
-    let read = output
-        .seek(from)
-        .and_then(|_| output.take(MAX_FAR_OUTPUT_BYTES).read_to_end(&mut bytes));
+    let read =
+        output.seek(from).and_then(|_| output.take(MAX_FAR_OUTPUT_BYTES).read_to_end(&mut bytes));
     let words = String::from_utf8_lossy(&bytes);
     let words = words.trim();
     let said = match read {

@@ -106,12 +106,7 @@ impl RunningLab {
             Some(backend) => (backend, build_hosts(spec, backend)?),
             None => build_best_hosts(spec)?,
         };
-        let LabHosts {
-            near,
-            far,
-            ports,
-            mut caveats,
-        } = built;
+        let LabHosts { near, far, ports, mut caveats } = built;
         let mut engine = EmulationEngine::new(spec, 0);
         if backend == LabBackend::Packet {
             engine = engine.with_ethernet(EthernetAddresses {
@@ -243,18 +238,10 @@ fn build_hosts(spec: &PathSpec, backend: LabBackend) -> Result<LabHosts, LabErro
         (Some(middle), ..) => lab_device::open_packet_ports(&middle, &mut caveats)?,
         (None, Some(near), Some(far)) => [near, far],
         (None, ..) => {
-            return Err(LabError::new(
-                LabErrorKind::Internal,
-                "a TUN device is missing",
-            ));
+            return Err(LabError::new(LabErrorKind::Internal, "a TUN device is missing"));
         }
     };
-    Ok(LabHosts {
-        near,
-        far,
-        ports,
-        caveats,
-    })
+    Ok(LabHosts { near, far, ports, caveats })
 }
 
 /// Starts one idle-class thread per core: a core that never halts wakes a receiver in 1 to 4 us
@@ -264,10 +251,7 @@ fn keep_cores_awake() -> Arc<AtomicBool> {
     for core in sched::allowed_cores().unwrap_or_default() {
         let awake = Arc::clone(&awake);
         std::thread::spawn(move || {
-            if sched::pin_to_core(core)
-                .and_then(|()| sched::set_idle())
-                .is_err()
-            {
+            if sched::pin_to_core(core).and_then(|()| sched::set_idle()).is_err() {
                 return;
             }
             while awake.load(Ordering::Relaxed) {

@@ -41,11 +41,7 @@ impl GuardedLab {
         let mut lab = RunningLab::set_up(spec, backend, dispersion)?;
         drop(congestion);
         caveats.append(&mut lab.caveats);
-        Ok(GuardedLab {
-            lab,
-            machine,
-            caveats,
-        })
+        Ok(GuardedLab { lab, machine, caveats })
     }
 
     /// Returns the pid of the guard, a child that must outlive all others.
@@ -80,11 +76,8 @@ fn set_machine_sysctls(
         return Ok(None);
     }
     if spec.machine.required {
-        let tried = format!(
-            "cannot set up path {} without {}",
-            spec.key,
-            format_missing_sysctls(wanted)
-        );
+        let tried =
+            format!("cannot set up path {} without {}", spec.key, format_missing_sysctls(wanted));
         return Err(LabError::new(LabErrorKind::Unavailable, tried)
             .hint("run as root: these settings apply to the whole machine and last for the run"));
     }
@@ -113,10 +106,7 @@ fn allow_congestion_controls(spec: &PathSpec, caveats: &mut Vec<String>) -> Opti
     let has = |list: &str, wanted: &str| list.split(' ').any(|word| word == wanted);
     let hosts = [&spec.near, &spec.far];
     let mut list = allowed.clone();
-    for wanted in hosts
-        .iter()
-        .filter_map(|host| host.sysctl.get(CONGESTION_CONTROL))
-    {
+    for wanted in hosts.iter().filter_map(|host| host.sysctl.get(CONGESTION_CONTROL)) {
         if !has(&list, wanted) && has(&available, wanted) {
             list = format!("{list} {wanted}");
         }

@@ -11,10 +11,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("la-geneva", include_str!("../paths/la-geneva.toml")),
     ("sanjose-lulea", include_str!("../paths/sanjose-lulea.toml")),
     ("slac-sdsc", include_str!("../paths/slac-sdsc.toml")),
-    (
-        "slac-daresbury",
-        include_str!("../paths/slac-daresbury.toml"),
-    ),
+    ("slac-daresbury", include_str!("../paths/slac-daresbury.toml")),
     ("slac-cesnet", include_str!("../paths/slac-cesnet.toml")),
     ("slac-in2p3", include_str!("../paths/slac-in2p3.toml")),
     ("slac-upgrade", include_str!("../paths/slac-upgrade.toml")),
@@ -40,18 +37,14 @@ pub fn load_path(name_or_file: &str, sets: &[String]) -> Result<PathSpec, Config
         return path_file::parse_path_file(key, key, text, sets);
     }
     let path = Path::new(name_or_file);
-    let is_toml = path
-        .extension()
-        .is_some_and(|end| end.eq_ignore_ascii_case("toml"));
+    let is_toml = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"));
     if !is_toml && !name_or_file.contains('/') && !path.is_file() {
         return Err(unknown_path_error(name_or_file));
     }
     let text = read_limited_file(path).map_err(|problem| {
         ConfigProblems::of_file(name_or_file, format!("cannot read the file: {problem}"), "")
     })?;
-    let key = path
-        .file_stem()
-        .map(|stem| stem.to_string_lossy().into_owned());
+    let key = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     path_file::parse_path_file(name_or_file, &key.unwrap_or_default(), &text, sets)
 }
 

@@ -45,9 +45,7 @@ fn write_page(page: &mut String, path: &PathSpec) -> std::fmt::Result {
     }
     if !path.events.is_empty() {
         writeln!(page, "\nEvents")?;
-        path.events
-            .iter()
-            .try_for_each(|event| write_event(page, event))?;
+        path.events.iter().try_for_each(|event| write_event(page, event))?;
     }
     write_sysctls(page, path)?;
     write!(page, "\n{LIMITS}")
@@ -57,11 +55,7 @@ fn write_figures(page: &mut String, path: &PathSpec) -> std::fmt::Result {
     let near = path.near.city.as_deref().unwrap_or("near");
     let far = path.far.city.as_deref().unwrap_or("far");
     writeln!(page, "  ends           {near} (near) to {far} (far)")?;
-    writeln!(
-        page,
-        "  RTT            {}",
-        format_duration(path_limits::compute_rtt(path))
-    )?;
+    writeln!(page, "  RTT            {}", format_duration(path_limits::compute_rtt(path)))?;
     if !path.begin_at.is_zero() {
         writeln!(page, "  begins at      {}", format_duration(path.begin_at))?;
     }
@@ -69,10 +63,7 @@ fn write_figures(page: &mut String, path: &PathSpec) -> std::fmt::Result {
     for (host, spec) in [("near", &path.near), ("far", &path.far)] {
         if !spec.batch.is_zero() {
             let period = format_duration(spec.batch);
-            writeln!(
-                page,
-                "  batches        {host} gets its packets every {period}"
-            )?;
+            writeln!(page, "  batches        {host} gets its packets every {period}")?;
         }
     }
     for (forward, label) in [(true, "forward"), (false, "reverse")] {
@@ -82,10 +73,7 @@ fn write_figures(page: &mut String, path: &PathSpec) -> std::fmt::Result {
             writeln!(page, "  {label}        no link has a rate")?;
             continue;
         };
-        let name = truncate_text(
-            &path_limits::resolve_hops_at_begin(path)[narrow.hop].name,
-            30,
-        );
+        let name = truncate_text(&path_limits::resolve_hops_at_begin(path)[narrow.hop].name, 30);
         writeln!(
             page,
             "  {label}        narrow link {} (hop {} {name}),\n                 goodput limit {limit}",
@@ -100,10 +88,7 @@ fn write_figures(page: &mut String, path: &PathSpec) -> std::fmt::Result {
 }
 
 fn write_hops(page: &mut String, hops: &[HopSpec]) -> std::fmt::Result {
-    writeln!(
-        page,
-        " hop  name                            delay       rate          queue"
-    )?;
+    writeln!(page, " hop  name                            delay       rate          queue")?;
     for (index, hop) in hops.iter().enumerate() {
         write_link(page, &format!("{:4}", index + 1), &hop.name, &hop.forward)?;
         if hop.reverse != hop.forward {
@@ -118,15 +103,10 @@ fn write_hops(page: &mut String, hops: &[HopSpec]) -> std::fmt::Result {
 
 fn write_link(page: &mut String, number: &str, name: &str, link: &LinkSpec) -> std::fmt::Result {
     let rate = link.rate.map_or("none".to_owned(), |rate| rate.to_string());
-    let queue = link
-        .queue
-        .map_or("none".to_owned(), |queue| queue.to_string());
+    let queue = link.queue.map_or("none".to_owned(), |queue| queue.to_string());
     let delay = format_duration(link.delay);
     let name = truncate_text(name, 30);
-    writeln!(
-        page,
-        "{number}  {name:<30}  {delay:<10}  {rate:<12}  {queue}"
-    )?;
+    writeln!(page, "{number}  {name:<30}  {delay:<10}  {rate:<12}  {queue}")?;
     for note in list_link_notes(link) {
         writeln!(page, "      {note}")?;
     }
@@ -155,10 +135,7 @@ fn list_router_notes(hop: &HopSpec) -> Vec<String> {
         notes.push(format!("MPLS {}", labels.join(" ")));
     }
     if hop.balance > 1 {
-        notes.push(format!(
-            "{} parallel routers, balanced by flow",
-            hop.balance
-        ));
+        notes.push(format!("{} parallel routers, balanced by flow", hop.balance));
     }
     notes.extend(format_rewrite_note(hop.rewrite));
     notes
@@ -170,10 +147,8 @@ fn format_rewrite_note(rewrite: OptionRewrite) -> Option<String> {
         (rewrite.window_scale, "window_scale"),
         (rewrite.timestamps, "timestamps"),
     ];
-    let stripped: Vec<&str> = stripped
-        .iter()
-        .filter_map(|(is, name)| is.then_some(*name))
-        .collect();
+    let stripped: Vec<&str> =
+        stripped.iter().filter_map(|(is, name)| is.then_some(*name)).collect();
     let strip = (!stripped.is_empty()).then(|| format!("strips {}", stripped.join(", ")));
     let clamp = rewrite.clamp_mss;
     let clamp = clamp.map(|bytes| format!("clamps the MSS to {bytes} bytes"));
@@ -198,24 +173,13 @@ fn list_link_notes(link: &LinkSpec) -> Vec<String> {
     }
     if let Some(shaper) = link.shaper {
         let (peak, sustained) = (shaper.peak, shaper.sustained);
-        notes.push(format!(
-            "shaper peak {peak}, sustained {sustained}, burst {}",
-            shaper.burst
-        ));
+        notes.push(format!("shaper peak {peak}, sustained {sustained}, burst {}", shaper.burst));
     }
     if let Some(cross) = link.cross {
-        notes.push(format!(
-            "cross traffic {}, {}",
-            cross.rate,
-            name_cross_pattern(cross.pattern)
-        ));
+        notes.push(format!("cross traffic {}, {}", cross.rate, name_cross_pattern(cross.pattern)));
     }
     if let Some(mtu) = link.mtu {
-        let hole = if link.mtu_black_hole {
-            ", larger ones are dropped silently"
-        } else {
-            ""
-        };
+        let hole = if link.mtu_black_hole { ", larger ones are dropped silently" } else { "" };
         notes.push(format!("MTU {mtu} bytes{hole}"));
     }
     notes
@@ -242,12 +206,7 @@ fn write_event(page: &mut String, event: &EventSpec) -> std::fmt::Result {
 pub(crate) fn describe_change(change: &ChangeSpec) -> String {
     match change {
         ChangeSpec::Route(route) => format!("route changes to {route}"),
-        ChangeSpec::Link {
-            route,
-            hop,
-            forward,
-            to,
-        } => {
+        ChangeSpec::Link { route, hop, forward, to } => {
             let way = if *forward { "forward" } else { "reverse" };
             let mut what = vec![format!("delay {}", format_duration(to.delay))];
             what.extend(to.rate.map(|rate| format!("rate {rate}")));
@@ -268,15 +227,8 @@ fn write_sysctls(page: &mut String, path: &PathSpec) -> std::fmt::Result {
     }
     for (index, (name, value)) in path.machine.sysctl.iter().enumerate() {
         if index == 0 {
-            let without = if path.machine.required {
-                "refused"
-            } else {
-                "run with a caveat"
-            };
-            writeln!(
-                page,
-                "\nSysctls of the whole machine (root only; otherwise {without})"
-            )?;
+            let without = if path.machine.required { "refused" } else { "run with a caveat" };
+            writeln!(page, "\nSysctls of the whole machine (root only; otherwise {without})")?;
         }
         writeln!(page, "  {name} = {value}")?;
     }

@@ -62,10 +62,7 @@ struct PathKeys {
     routes: BTreeMap<String, Vec<HopKeys>>,
     #[serde(default)]
     events: Vec<EventKeys>,
-    #[serde(
-        default,
-        deserialize_with = "config_values::duration::<_, _, 0, WEEK_S>"
-    )]
+    #[serde(default, deserialize_with = "config_values::duration::<_, _, 0, WEEK_S>")]
     begin_at: Duration,
     #[serde(default)]
     machine: MachineSpec,
@@ -103,11 +100,7 @@ pub fn parse_path_file(
 fn build_path(key: &str, keys: PathKeys, document: &ConfigDocument<'_>) -> PathSpec {
     for (host, spec) in [("near", &keys.near), ("far", &keys.far)] {
         if spec.batch > BATCH_MAX {
-            document.reject(
-                &format!("{host}.batch"),
-                "is longer than the 100 ms allowed",
-                "",
-            );
+            document.reject(&format!("{host}.batch"), "is longer than the 100 ms allowed", "");
         }
     }
     let hops = build_route("hops", &keys.hops, document);

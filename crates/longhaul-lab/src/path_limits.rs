@@ -30,23 +30,13 @@ pub fn resolve_hops_at_begin(path: &PathSpec) -> Cow<'_, [HopSpec]> {
     });
     let mut hops = Cow::Borrowed(path.routes.get(route).unwrap_or(&path.hops).as_slice());
     for event in done() {
-        let ChangeSpec::Link {
-            route: at,
-            hop,
-            forward,
-            to,
-        } = &event.change
-        else {
+        let ChangeSpec::Link { route: at, hop, forward, to } = &event.change else {
             continue;
         };
         if at == route
             && let Some(changed) = hops.to_mut().get_mut(*hop)
         {
-            let link = if *forward {
-                &mut changed.forward
-            } else {
-                &mut changed.reverse
-            };
+            let link = if *forward { &mut changed.forward } else { &mut changed.reverse };
             link.clone_from(to);
         }
     }
@@ -72,10 +62,7 @@ pub fn find_narrow_link(path: &PathSpec, forward: bool) -> Option<NarrowLabLink>
     let links = hops.iter().enumerate();
     links
         .filter_map(|(hop, spec)| {
-            Some((
-                hop,
-                compute_link_capacity(link_in_direction(spec, forward))?,
-            ))
+            Some((hop, compute_link_capacity(link_in_direction(spec, forward))?))
         })
         .min_by_key(|(hop, rate)| (*rate, *hop))
         .map(|(hop, rate)| NarrowLabLink { hop, rate })
@@ -83,11 +70,7 @@ pub fn find_narrow_link(path: &PathSpec, forward: bool) -> Option<NarrowLabLink>
 
 /// Returns the bytes in flight that fill the path: rate of the forward narrow link times RTT.
 pub fn compute_bdp_bytes(path: &PathSpec) -> Option<u64> {
-    Some(
-        find_narrow_link(path, true)?
-            .rate
-            .bytes_in(compute_rtt(path)),
-    )
+    Some(find_narrow_link(path, true)?.rate.bytes_in(compute_rtt(path)))
 }
 
 /// Returns the smallest MTU of the links of one direction.

@@ -213,12 +213,7 @@ pub enum ChangeSpec {
     /// Packets sent from now on take this route (`main` or an alternative).
     Route(String),
     /// One direction of one link of one route is replaced completely.
-    Link {
-        route: String,
-        hop: usize,
-        forward: bool,
-        to: Box<LinkSpec>,
-    },
+    Link { route: String, hop: usize, forward: bool, to: Box<LinkSpec> },
 }
 
 impl Default for LinkSpec {
@@ -242,10 +237,7 @@ impl Default for LinkSpec {
 
 /// A sysctl, or a table of those whose names begin alike.
 #[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "is not allowed here; write a number or a line of text"
-)]
+#[serde(untagged, expecting = "is not allowed here; write a number or a line of text")]
 enum SysctlNode {
     Value(#[serde(deserialize_with = "config_values::scalar")] String),
     Table(BTreeMap<String, SysctlNode>),
@@ -255,9 +247,8 @@ enum SysctlNode {
 fn deserialize_sysctls<'de, D: serde::Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {
-    let mut pending: Vec<(String, SysctlNode)> = BTreeMap::<String, SysctlNode>::deserialize(from)?
-        .into_iter()
-        .collect();
+    let mut pending: Vec<(String, SysctlNode)> =
+        BTreeMap::<String, SysctlNode>::deserialize(from)?.into_iter().collect();
     let mut found = BTreeMap::new();
     while let Some((name, node)) = pending.pop() {
         match node {

@@ -93,9 +93,7 @@ fn await_holder(answer: std::io::PipeReader) -> Result<PersistentLab, LabError> 
     if let Some(error) = lab_state::decode_error(&value) {
         return Err(error);
     }
-    LabState::from_value(&value)
-        .map(|state| state.lab)
-        .ok_or_else(failed)
+    LabState::from_value(&value).map(|state| state.lab).ok_or_else(failed)
 }
 
 /// Runs a command at a host of a persistent lab and returns its exit code. The process must have
@@ -126,9 +124,7 @@ pub fn exec_command(key: &str, host: LabHost, command: &[OsString]) -> Result<i3
             }
         }
     }
-    let status = child
-        .wait()
-        .with_context(|| "cannot wait for the command".into())?;
+    let status = child.wait().with_context(|| "cannot wait for the command".into())?;
     Ok(shell_exit_code(status))
 }
 
@@ -143,11 +139,7 @@ fn open_host_namespace(state: &LabState, host: LabHost) -> std::io::Result<HostN
         LabHost::Far => ("far", state.far),
     };
     let open = |number: i32| File::open(format!("/proc/{pid}/fd/{number}")).map(OwnedFd::from);
-    Ok(HostNamespace {
-        name,
-        net: open(held.net)?,
-        mount: held.mount.map(open).transpose()?,
-    })
+    Ok(HostNamespace { name, net: open(held.net)?, mount: held.mount.map(open).transpose()? })
 }
 
 /// Takes a persistent lab down, and waits until it is gone.
@@ -162,10 +154,7 @@ pub fn stop_lab(key: &str) -> Result<(), LabError> {
     if gone {
         return Ok(());
     }
-    let tried = format!(
-        "lab {key} did not end within {} s",
-        began.elapsed().as_secs()
-    );
+    let tried = format!("lab {key} did not end within {} s", began.elapsed().as_secs());
     let hint = format!("end it: `kill {}`", state.lab.pid);
     Err(LabError::new(LabErrorKind::Internal, tried).hint(hint))
 }
@@ -174,20 +163,13 @@ pub fn stop_lab(key: &str) -> Result<(), LabError> {
 pub fn read_truth(key: &str) -> Result<Value, LabError> {
     let answer = send_request(&find_lab(key)?, "truth")?;
     serde_json::from_str(&answer).map_err(|_| {
-        LabError::new(
-            LabErrorKind::Internal,
-            format!("lab {key} sent an invalid answer"),
-        )
+        LabError::new(LabErrorKind::Internal, format!("lab {key} sent an invalid answer"))
     })
 }
 
 /// Returns all persistent labs of this user, sorted by key.
 pub fn list_labs() -> Result<Vec<PersistentLab>, LabError> {
-    Ok(LabFolder::open()?
-        .all()?
-        .into_iter()
-        .map(|state| state.lab)
-        .collect())
+    Ok(LabFolder::open()?.all()?.into_iter().map(|state| state.lab).collect())
 }
 
 fn find_lab(key: &str) -> Result<LabState, LabError> {

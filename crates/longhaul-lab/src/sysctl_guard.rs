@@ -87,12 +87,7 @@ fn lock_settings(guarded: GuardedSettings) -> Result<File, LabError> {
     let path = guarded.file("lock");
     let open = || {
         fs::create_dir_all(FOLDER)?;
-        File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
+        File::options().read(true).write(true).create(true).truncate(false).open(&path)
     };
     let mut file = open().with_context(|| format!("cannot open {}", path.display()))?;
     let deadline = Instant::now() + LOCK_DEADLINE;
@@ -100,10 +95,7 @@ fn lock_settings(guarded: GuardedSettings) -> Result<File, LabError> {
         match file.try_lock() {
             Ok(()) => break,
             Err(TryLockError::Error(error)) => {
-                return Err(LabError::from_io(
-                    format!("cannot lock {}", path.display()),
-                    error,
-                ));
+                return Err(LabError::from_io(format!("cannot lock {}", path.display()), error));
             }
             Err(TryLockError::WouldBlock) if Instant::now() > deadline => {
                 return Err(lock_held_error(&mut file));
@@ -144,10 +136,8 @@ fn read_settings(
 
 /// Writes one `name=value` per line; the file appears only when it is complete.
 fn write_state(path: &Path, values: &BTreeMap<String, String>) -> io::Result<()> {
-    let lines: Vec<String> = values
-        .iter()
-        .map(|(name, value)| format!("{name}={value}\n"))
-        .collect();
+    let lines: Vec<String> =
+        values.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     let unfinished = path.with_extension("new");
     fs::write(&unfinished, lines.concat())?;
     fs::rename(unfinished, path)

@@ -79,9 +79,7 @@ fn encode_route(spec: &PathSpec, route: &RouteTruth) -> Value {
     let hops = spec.routes.get(&route.name).unwrap_or(&spec.hops);
     let patterns = |forward: bool, at: usize| {
         let hop = hops.get(at)?;
-        path_limits::link_in_direction(hop, forward)
-            .cross
-            .map(|cross| cross.pattern)
+        path_limits::link_in_direction(hop, forward).cross.map(|cross| cross.pattern)
     };
     let hops = route
         .hops

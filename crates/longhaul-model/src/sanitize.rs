@@ -52,10 +52,7 @@ mod tests {
 
     #[test]
     fn controls_of_terminals_become_replacement_characters() {
-        assert_eq!(
-            sanitize("a\u{1b}[2J\r\nb\u{9b}1m"),
-            "a\u{fffd}[2J\u{fffd}\u{fffd}b\u{fffd}1m"
-        );
+        assert_eq!(sanitize("a\u{1b}[2J\r\nb\u{9b}1m"), "a\u{fffd}[2J\u{fffd}\u{fffd}b\u{fffd}1m");
     }
 
     #[test]

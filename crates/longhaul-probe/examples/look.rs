@@ -24,11 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         port: None,
         round_trips: RoundTripPlan {
             protocol,
-            probes: if has("trips") || has("reverse") {
-                10
-            } else {
-                0
-            },
+            probes: if has("trips") || has("reverse") { 10 } else { 0 },
             interval_us: 200_000,
             packet_bytes: 84,
             timeout_us: 1_000_000,
@@ -42,11 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         reverse: has("reverse"),
         mtu: has("mtu"),
         options: has("options"),
-        load: load.then(|| HopLoadPlan {
-            phase_us: 8_000_000,
-            streams: 4,
-            forward: has("load"),
-        }),
+        load: load.then(|| HopLoadPlan { phase_us: 8_000_000, streams: 4, forward: has("load") }),
     };
     let mut part = None;
     let mut tell = |progress: &path::PathProgress<'_>| {

@@ -44,11 +44,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
     plan.stop = StopCondition::TimeUs((seconds * 1e6) as u64);
     Ok(Options {
         seconds,
-        streams: if streams.is_empty() {
-            vec![1, 2, 4, 8]
-        } else {
-            streams
-        },
+        streams: if streams.is_empty() { vec![1, 2, 4, 8] } else { streams },
         plan,
         only,
     })
@@ -70,16 +66,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         for &streams in &options.streams {
-            let plan = ThroughputPlan {
-                mode,
-                zero_copy,
-                streams,
-                ..options.plan.clone()
-            };
-            println!(
-                "{name:9} {streams:3} streams  {}",
-                measure(&plan, options.seconds)?
-            );
+            let plan = ThroughputPlan { mode, zero_copy, streams, ..options.plan.clone() };
+            println!("{name:9} {streams:3} streams  {}", measure(&plan, options.seconds)?);
         }
     }
     Ok(())

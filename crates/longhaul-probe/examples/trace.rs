@@ -52,14 +52,7 @@ fn print_hop(hop: &ObservedHop) {
             print!(" {:?}", answer.rewritten);
         }
     }
-    println!(
-        "{}",
-        if hop.rate_limited {
-            "  (rate limited)"
-        } else {
-            ""
-        }
-    );
+    println!("{}", if hop.rate_limited { "  (rate limited)" } else { "" });
 }
 
 fn print(route: &ObservedRoute) {
@@ -77,10 +70,7 @@ fn print(route: &ObservedRoute) {
     if let Some(ratio) = route.confidence_ratio {
         println!("alternatives found with a confidence of {ratio:.3}");
         for link in &route.links {
-            println!(
-                "{:>3}  {} -> {}: {}",
-                link.ttl, link.from, link.to, link.flows
-            );
+            println!("{:>3}  {} -> {}: {}", link.ttl, link.from, link.to, link.flows);
         }
     }
 }

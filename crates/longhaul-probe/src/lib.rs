@@ -50,8 +50,6 @@ fn local_party_info() -> RunParty {
         address: None,
         longhaul: Some(env!("CARGO_PKG_VERSION").to_owned()),
         kernel: known(own_host::read_kernel_version()),
-        cores: std::thread::available_parallelism()
-            .ok()
-            .map(|cores| cores.get() as u32),
+        cores: std::thread::available_parallelism().ok().map(|cores| cores.get() as u32),
     }
 }

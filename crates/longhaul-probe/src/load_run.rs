@@ -157,11 +157,7 @@ fn odd_answers_caveat(echoed: &EchoResult) -> Option<ReportCaveat> {
 /// # Errors
 /// Names the value, what was requested and what is allowed.
 pub fn check_load_plan(plan: &LoadPlan) -> Result<(), LimitError> {
-    let refuse = |option, asked: String, allowed: String| LimitError {
-        option,
-        asked,
-        allowed,
-    };
+    let refuse = |option, asked: String, allowed: String| LimitError { option, asked, allowed };
     if plan.steps.is_empty() || plan.steps.len() > MAX_STEPS {
         let allowed = format!("1 to {MAX_STEPS}");
         return Err(refuse("loads", plan.steps.len().to_string(), allowed));
@@ -211,12 +207,8 @@ impl SharedProbes {
     fn latest(&self) -> (usize, Option<Duration>) {
         const LATEST: usize = 15;
         let list = self.list.lock();
-        let mut trips: Vec<u64> = list
-            .iter()
-            .rev()
-            .filter_map(|probe| probe.echo.rtt_ns)
-            .take(LATEST)
-            .collect();
+        let mut trips: Vec<u64> =
+            list.iter().rev().filter_map(|probe| probe.echo.rtt_ns).take(LATEST).collect();
         trips.sort_unstable();
         let middle = trips.get(trips.len() / 2).copied();
         (list.len(), middle.map(Duration::from_nanos))
@@ -269,9 +261,6 @@ mod tests {
         }
         let mut wide = plan(1, 10_000);
         wide.steps[0].streams = 1000;
-        assert_eq!(
-            check_load_plan(&wide).expect_err("streams").option,
-            "streams"
-        );
+        assert_eq!(check_load_plan(&wide).expect_err("streams").option, "streams");
     }
 }

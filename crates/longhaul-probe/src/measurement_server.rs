@@ -169,12 +169,7 @@ impl MeasurementServer {
         }
         let identity = TlsIdentity::generate()?;
         let ports = open_ports(&options)?;
-        Ok(MeasurementServer {
-            options,
-            token,
-            identity,
-            ports,
-        })
+        Ok(MeasurementServer { options, token, identity, ports })
     }
 
     /// Returns the listening addresses.
@@ -208,11 +203,12 @@ impl MeasurementServer {
             for port in &self.ports {
                 log(ServeEvent::Listening(port.address));
                 let service = &service;
-                let started = std::thread::Builder::new()
-                    .name("listen".to_owned())
-                    .spawn_scoped(scope, move || {
+                let started = std::thread::Builder::new().name("listen".to_owned()).spawn_scoped(
+                    scope,
+                    move || {
                         accept::accept_connections(service, port, scope);
-                    });
+                    },
+                );
                 if let Err(source) = started {
                     stop.store(true, Ordering::Relaxed);
                     result = Err(ServeError::Thread(source));
@@ -237,11 +233,7 @@ fn open_ports(options: &ServeOptions) -> Result<Vec<ListeningPort>, ServeError> 
                 io::ErrorKind::Unsupported | io::ErrorKind::AddrNotAvailable
             ) || source.raw_os_error() == Some(EAFNOSUPPORT) =>
         {
-            Ok(vec![open_port(
-                options,
-                IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-                false,
-            )?])
+            Ok(vec![open_port(options, IpAddr::V4(Ipv4Addr::UNSPECIFIED), false)?])
         }
         other => Ok(vec![other?]),
     }
@@ -260,26 +252,12 @@ fn open_port(
         both_families,
         device: options.device.as_deref(),
     };
-    let failed = |protocol, address| {
-        move |source| ServeError::Listen {
-            protocol,
-            address,
-            source,
-        }
-    };
+    let failed = |protocol, address| move |source| ServeError::Listen { protocol, address, source };
     let listener = listening_socket::listen_tcp(&place, STOP_POLL_INTERVAL)
         .map_err(failed("TCP", place.address))?;
-    place.address = listener
-        .local_addr()
-        .map_err(failed("TCP", place.address))?;
+    place.address = listener.local_addr().map_err(failed("TCP", place.address))?;
     let datagrams =
         listening_socket::bind_shared_udp(&place).map_err(failed("UDP", place.address))?;
-    datagrams
-        .set_read_timeout(Some(STOP_POLL_INTERVAL))
-        .map_err(failed("UDP", place.address))?;
-    Ok(ListeningPort {
-        address: place.address,
-        listener,
-        datagrams,
-    })
+    datagrams.set_read_timeout(Some(STOP_POLL_INTERVAL)).map_err(failed("UDP", place.address))?;
+    Ok(ListeningPort { address: place.address, listener, datagrams })
 }

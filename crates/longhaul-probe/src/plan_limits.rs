@@ -61,11 +61,7 @@ fn limit_error(
     asked: impl Display,
     allowed: impl Into<String>,
 ) -> LimitError {
-    LimitError {
-        option,
-        asked: asked.to_string(),
-        allowed: allowed.into(),
-    }
+    LimitError { option, asked: asked.to_string(), allowed: allowed.into() }
 }
 
 fn check_range<T: Copy + PartialOrd + Display>(
@@ -90,12 +86,7 @@ pub fn check_plan(plan: &ThroughputPlan, most_streams: u32) -> Result<(), LimitE
     check_rates(plan)?;
     check_affinity(&plan.affinity)?;
     check_range("dscp", plan.dscp, 0, 63)?;
-    check_range(
-        "interval_us",
-        Some(plan.interval_us),
-        INTERVAL_US.0,
-        INTERVAL_US.1,
-    )?;
+    check_range("interval_us", Some(plan.interval_us), INTERVAL_US.0, INTERVAL_US.1)?;
     check_range("warm_up_us", plan.warm_up_us, 0, MAX_RUN_US)?;
     if let (Some(warm_up), StopCondition::TimeUs(time)) = (plan.warm_up_us, plan.stop)
         && warm_up >= time
@@ -127,30 +118,15 @@ fn check_stop(stop: StopCondition) -> Result<(), LimitError> {
 }
 
 fn check_sizes(plan: &ThroughputPlan) -> Result<(), LimitError> {
-    check_range(
-        "send_buffer_bytes",
-        plan.send_buffer_bytes,
-        1,
-        MAX_BUFFER_BYTES,
-    )?;
-    check_range(
-        "receive_buffer_bytes",
-        plan.receive_buffer_bytes,
-        1,
-        MAX_BUFFER_BYTES,
-    )?;
+    check_range("send_buffer_bytes", plan.send_buffer_bytes, 1, MAX_BUFFER_BYTES)?;
+    check_range("receive_buffer_bytes", plan.receive_buffer_bytes, 1, MAX_BUFFER_BYTES)?;
     let (least, most) = match plan.transport {
         RunTransport::Tcp => (1, MAX_CALL_BYTES),
         RunTransport::Udp { .. } => DATAGRAM_BYTES,
     };
     check_range("write_bytes", plan.write_bytes, least, most)?;
     check_range("read_bytes", plan.read_bytes, 1, MAX_CALL_BYTES)?;
-    check_range(
-        "mss_bytes",
-        plan.mss_bytes.map(u64::from),
-        MSS_BYTES.0,
-        MSS_BYTES.1,
-    )
+    check_range("mss_bytes", plan.mss_bytes.map(u64::from), MSS_BYTES.0, MSS_BYTES.1)
 }
 
 fn check_rates(plan: &ThroughputPlan) -> Result<(), LimitError> {
@@ -163,34 +139,18 @@ fn check_rates(plan: &ThroughputPlan) -> Result<(), LimitError> {
 }
 
 fn check_affinity(affinity: &CoreAffinity) -> Result<(), LimitError> {
-    let CoreAffinity::Cores {
-        initiator,
-        responder,
-    } = affinity
-    else {
+    let CoreAffinity::Cores { initiator, responder } = affinity else {
         return Ok(());
     };
-    check_range(
-        "cores of the client",
-        Some(initiator.len() as u64),
-        0,
-        MAX_CORES,
-    )?;
-    check_range(
-        "cores of the server",
-        Some(responder.len() as u64),
-        0,
-        MAX_CORES,
-    )
+    check_range("cores of the client", Some(initiator.len() as u64), 0, MAX_CORES)?;
+    check_range("cores of the server", Some(responder.len() as u64), 0, MAX_CORES)
 }
 
 /// Checks a name against the kernel's limit for congestion controls (TCP_CA_NAME_MAX).
 fn check_name(name: Option<&str>) -> Result<(), LimitError> {
     let fine = |name: &str| {
         (1..=15).contains(&name.len())
-            && name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
     };
     match name {
         Some(name) if !fine(name) => Err(limit_error(
@@ -212,11 +172,7 @@ pub fn check_anonymous(plan: &ThroughputPlan, limits: &AnonymousLimits) -> Resul
     match plan.stop {
         StopCondition::TimeUs(time) if time > limits.seconds.saturating_mul(1_000_000) => {
             let allowed = format!("{WITHOUT} {} s", limits.seconds);
-            return Err(limit_error(
-                "time",
-                format_duration(Duration::from_micros(time)),
-                allowed,
-            ));
+            return Err(limit_error("time", format_duration(Duration::from_micros(time)), allowed));
         }
         StopCondition::Bytes(bytes) if limits.bytes.is_some_and(|most| bytes > most) => {
             let allowed = format!("{WITHOUT} {}", Bytes(limits.bytes.unwrap_or_default()));
@@ -235,17 +191,13 @@ fn check_anonymous_rate(plan: &ThroughputPlan, limits: &AnonymousLimits) -> Resu
     let Some(most) = limits.rate_bps else {
         return Ok(());
     };
-    let paced = plan
-        .pacing_bps
-        .map(|each| each.saturating_mul(u64::from(plan.streams)));
+    let paced = plan.pacing_bps.map(|each| each.saturating_mul(u64::from(plan.streams)));
     let asked = match plan.transport {
         RunTransport::Udp { rate_bps } => Some(rate_bps),
         RunTransport::Tcp => [paced, plan.write_rate_bps].into_iter().flatten().min(),
     };
-    let allowed = format!(
-        "without a token, a requested rate of at most {}",
-        Rate::bits_per_second(most)
-    );
+    let allowed =
+        format!("without a token, a requested rate of at most {}", Rate::bits_per_second(most));
     match asked {
         Some(rate) if rate <= most => Ok(()),
         Some(rate) => Err(limit_error("rate", Rate::bits_per_second(rate), allowed)),
@@ -282,9 +234,7 @@ mod tests {
             ("congestion_control", |p| {
                 p.congestion_control = Some("no such\0name".into());
             }),
-            ("udp rate_bps", |p| {
-                p.transport = RunTransport::Udp { rate_bps: 0 }
-            }),
+            ("udp rate_bps", |p| p.transport = RunTransport::Udp { rate_bps: 0 }),
         ];
         for (option, change) in cases {
             let mut plan = ThroughputPlan::default();
@@ -320,10 +270,8 @@ mod tests {
             assert_eq!(error.option, option);
             assert!(error.to_string().contains("without a token"), "{error}");
         }
-        let modest = ThroughputPlan {
-            write_rate_bps: Some(1_000_000_000),
-            ..ThroughputPlan::default()
-        };
+        let modest =
+            ThroughputPlan { write_rate_bps: Some(1_000_000_000), ..ThroughputPlan::default() };
         assert_eq!(check_anonymous(&modest, &limits), Ok(()));
     }
 }

@@ -39,41 +39,22 @@ pub enum ProbeError {
     Iperf3There { address: SocketAddr },
     /// One of the two peers could not prove that it knows the token.
     #[error("{address}: {what}")]
-    Token {
-        address: SocketAddr,
-        what: TokenFailure,
-    },
+    Token { address: SocketAddr, what: TokenFailure },
     /// The two peers have no protocol version in common.
     #[error("{address} speaks longhaul protocol {theirs}, this program speaks {ours}")]
-    Version {
-        address: SocketAddr,
-        ours: ProtocolVersions,
-        theirs: ProtocolVersions,
-    },
+    Version { address: SocketAddr, ours: ProtocolVersions, theirs: ProtocolVersions },
     /// The server refuses the request.
     #[error("{address} refuses: {what}")]
     Refused { address: SocketAddr, what: String },
     /// The server's own host failed at this step.
     #[error("{address} failed while {}: {what}", step.describe())]
-    PeerFailed {
-        address: SocketAddr,
-        step: SessionState,
-        what: String,
-    },
+    PeerFailed { address: SocketAddr, step: SessionState, what: String },
     /// The connection ended, or the peer violated the protocol, at this step.
     #[error("lost {address} while {}: {what}", step.describe())]
-    PeerLost {
-        address: SocketAddr,
-        step: SessionState,
-        what: String,
-    },
+    PeerLost { address: SocketAddr, step: SessionState, what: String },
     /// No answer arrived in time at this step.
     #[error("{address} did not answer in time while {}: {what}", step.describe())]
-    Timeout {
-        address: SocketAddr,
-        step: SessionState,
-        what: String,
-    },
+    Timeout { address: SocketAddr, step: SessionState, what: String },
     /// This host failed: kernel, privilege, memory.
     #[error("{what}")]
     Local {

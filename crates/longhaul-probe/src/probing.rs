@@ -161,18 +161,14 @@ impl ProbeClient {
             .transpose()
             .map_err(local_error("open the probe flow"))?;
         let peer = opened.control.address().ip();
-        let interface_bps = opened
-            .local
-            .and_then(|local| reverse_survey::interface_bps(local, peer));
+        let interface_bps =
+            opened.local.and_then(|local| reverse_survey::interface_bps(local, peer));
         Ok(ProbeClient {
             control: opened.control,
             flow,
             initiator: opened.initiator,
             responder: opened.responder,
-            forward: DirectionFacts {
-                interface_bps,
-                ..DirectionFacts::default()
-            },
+            forward: DirectionFacts { interface_bps, ..DirectionFacts::default() },
             reverse: DirectionFacts::default(),
             // A host reaches all of its own addresses over loopback.
             loopback: peer.is_loopback() || opened.local == Some(peer),
@@ -208,11 +204,7 @@ impl ProbeClient {
 
     /// Returns the properties of trains sent by the client (forward) or by the server.
     pub fn direction_facts(&self, forward: bool) -> &DirectionFacts {
-        if forward {
-            &self.forward
-        } else {
-            &self.reverse
-        }
+        if forward { &self.forward } else { &self.reverse }
     }
 
     /// Returns the MTU of the path to the server, as known by this kernel.
@@ -235,10 +227,7 @@ impl ProbeClient {
         let sent = self.transmit_trains(trains)?;
         let wait = ARRIVAL_GRACE + self.idle_rtt().unwrap_or_default() / 4;
         let wait_us = wait.as_micros() as u64;
-        let seen = match self
-            .control
-            .request(SessionRequest::Collect(CollectTrains { wait_us }))?
-        {
+        let seen = match self.control.request(SessionRequest::Collect(CollectTrains { wait_us }))? {
             SessionReply::Seen(seen) => seen,
             other => return Err(self.control.unexpected_answer(&other)),
         };
@@ -339,11 +328,7 @@ impl ProbeClient {
         port: Option<u16>,
         trace: &TracePlan,
     ) -> Result<ObservedRoute, ProbeError> {
-        let back = ReverseTraceRequest {
-            protocol,
-            port,
-            trace: trace.clone(),
-        };
+        let back = ReverseTraceRequest { protocol, port, trace: trace.clone() };
         match self.control.request(SessionRequest::Trace(back))? {
             SessionReply::Route(route) => Ok(*route),
             other => Err(self.control.unexpected_answer(&other)),
@@ -358,10 +343,7 @@ impl ProbeClient {
         &mut self,
         asked: &RoundTripPlan,
     ) -> Result<RoundTripSeries, ProbeError> {
-        match self
-            .control
-            .request(SessionRequest::Echoes(asked.clone()))?
-        {
+        match self.control.request(SessionRequest::Echoes(asked.clone()))? {
             SessionReply::Echoes(echoes) => Ok(echoes),
             other => Err(self.control.unexpected_answer(&other)),
         }
@@ -432,10 +414,7 @@ fn update_facts(facts: &mut DirectionFacts, seen: &ReceivedTrains) {
 }
 
 fn local_error(tried: &'static str) -> impl Fn(io::Error) -> ProbeError {
-    move |source| ProbeError::Local {
-        what: format!("cannot {tried}"),
-        source: Some(source),
-    }
+    move |source| ProbeError::Local { what: format!("cannot {tried}"), source: Some(source) }
 }
 
 fn no_flow_error() -> ProbeError {

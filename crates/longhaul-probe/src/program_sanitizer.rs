@@ -13,9 +13,7 @@ const MAX_LINE_CHARS: usize = 400;
 pub(crate) fn sanitize_program(told: ProgramInfo) -> ProgramInfo {
     ProgramInfo {
         longhaul: sanitize_line(&told.longhaul, MAX_VERSION_CHARS),
-        command: told
-            .command
-            .map(|text| sanitize_line(&text, MAX_COMMAND_CHARS)),
+        command: told.command.map(|text| sanitize_line(&text, MAX_COMMAND_CHARS)),
         log: told
             .log
             .iter()
@@ -49,10 +47,7 @@ mod tests {
         });
         assert_eq!(told.longhaul.len(), MAX_VERSION_CHARS);
         let command = told.command.expect("a command");
-        assert!(
-            command.starts_with("longhaul [2J serve  evres"),
-            "{command}"
-        );
+        assert!(command.starts_with("longhaul [2J serve  evres"), "{command}");
         assert_eq!(command.chars().count(), MAX_COMMAND_CHARS);
         assert_eq!(told.log.len(), MAX_LINES);
         assert!(told.log.iter().all(|line| line.len() <= MAX_LINE_CHARS));

@@ -99,16 +99,13 @@ pub fn verify_proof(
 pub fn boot_proof(exporter: &ExporterKey) -> Option<String> {
     let boot = longhaul_sys::host::boot_id()?;
     let key = hmac::Key::new(hmac::HMAC_SHA256, exporter);
-    Some(encode_hex(
-        hmac::sign(&key, boot.trim().as_bytes()).as_ref(),
-    ))
+    Some(encode_hex(hmac::sign(&key, boot.trim().as_bytes()).as_ref()))
 }
 
 /// Encodes each byte as two lower-case digits.
 pub fn encode_hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] = [
-        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
-    ];
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
     bytes
         .iter()
         .flat_map(|byte| [byte >> 4, byte & 15])
@@ -118,10 +115,8 @@ pub fn encode_hex(bytes: &[u8]) -> String {
 
 /// Decodes the output of [`encode_hex`], also in upper case. Returns `None` for anything else.
 pub fn decode_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text
-        .chars()
-        .map(|c| c.to_digit(16).map(|digit| digit as u8))
-        .collect::<Option<_>>()?;
+    let digits: Vec<u8> =
+        text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
     let pairs = digits.chunks_exact(2);
     let whole = pairs.remainder().is_empty();
     whole.then(|| pairs.map(|pair| pair[0] << 4 | pair[1]).collect())
@@ -137,21 +132,12 @@ mod tests {
         let here = [7; 32];
         let proof = make_proof(&token, SessionRole::Client, &here);
         assert!(verify_proof(&token, SessionRole::Client, &here, &proof));
-        assert!(
-            !verify_proof(&token, SessionRole::Server, &here, &proof),
-            "reflected"
-        );
-        assert!(
-            !verify_proof(&token, SessionRole::Client, &[8; 32], &proof),
-            "relayed"
-        );
+        assert!(!verify_proof(&token, SessionRole::Server, &here, &proof), "reflected");
+        assert!(!verify_proof(&token, SessionRole::Client, &[8; 32], &proof), "relayed");
         let other = AuthToken::new("battery staple").expect("not empty");
         assert!(!verify_proof(&other, SessionRole::Client, &here, &proof));
         for garbage in ["", "zz", "é", &proof[1..], &proof[2..]] {
-            assert!(
-                !verify_proof(&token, SessionRole::Client, &here, garbage),
-                "{garbage}"
-            );
+            assert!(!verify_proof(&token, SessionRole::Client, &here, garbage), "{garbage}");
         }
     }
 
@@ -165,10 +151,7 @@ mod tests {
 
     #[test]
     fn hexadecimal_reads_back() {
-        assert_eq!(
-            decode_hex(&encode_hex(&[0, 0x1f, 0xff])),
-            Some(vec![0, 0x1f, 0xff])
-        );
+        assert_eq!(decode_hex(&encode_hex(&[0, 0x1f, 0xff])), Some(vec![0, 0x1f, 0xff]));
         assert_eq!(decode_hex("1"), None);
     }
 }

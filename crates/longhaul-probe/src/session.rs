@@ -284,10 +284,7 @@ impl Session {
 
     /// Handles one input; returns the actions in order.
     pub fn handle(&mut self, now: Duration, input: SessionInput) -> Vec<SessionAction> {
-        if matches!(
-            input,
-            SessionInput::Message(_) | SessionInput::BytesReceived
-        ) {
+        if matches!(input, SessionInput::Message(_) | SessionInput::BytesReceived) {
             self.last_received = now;
         }
         if self.state != SessionState::Closed {
@@ -308,15 +305,10 @@ impl Session {
             return None;
         }
         let refusal = self.refusal.as_ref().map(|(at, _)| *at);
-        [
-            self.deadline,
-            refusal,
-            self.silence_deadline(),
-            self.next_timer(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        [self.deadline, refusal, self.silence_deadline(), self.next_timer()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn take(&mut self, now: Duration, input: SessionInput) {
@@ -333,15 +325,11 @@ impl Session {
             SessionInput::Ask(ask) => self.on_request(now, *ask),
             SessionInput::Answer(answer) => self.on_request_done(now, *answer),
             SessionInput::NoMoreRequests => self.on_no_more_requests(),
-            SessionInput::Cut(why) => self.close(SessionEnd::Cut {
-                step: self.state,
-                why,
-            }),
+            SessionInput::Cut(why) => self.close(SessionEnd::Cut { step: self.state, why }),
             SessionInput::Garbage(what) => self.violation(what),
-            SessionInput::Failed(what) => self.close(SessionEnd::OwnFailure {
-                step: self.state,
-                what,
-            }),
+            SessionInput::Failed(what) => {
+                self.close(SessionEnd::OwnFailure { step: self.state, what })
+            }
             SessionInput::BytesReceived | SessionInput::Tick => {}
         }
     }
@@ -373,11 +361,7 @@ impl Session {
         }
         let before = self.state;
         if !self.is_permitted_kind(&message) || !self.step(event) {
-            let what = format!(
-                "unexpected `{}` while {}",
-                message.name(),
-                self.state.describe()
-            );
+            let what = format!("unexpected `{}` while {}", message.name(), self.state.describe());
             return self.violation(what);
         }
         // Messages within a state do not extend its deadline.
@@ -422,17 +406,13 @@ impl Session {
     }
 
     fn silence_deadline(&self) -> Option<Duration> {
-        self.sends_heartbeats()
-            .then(|| self.last_received + self.silence_timeout())
+        self.sends_heartbeats().then(|| self.last_received + self.silence_timeout())
     }
 
     /// Returns whether both ends send heartbeats in this state.
     fn sends_heartbeats(&self) -> bool {
         use SessionState::{Asking, Draining, Exchanging, Ready, Running, Working};
-        matches!(
-            self.state,
-            Ready | Running | Draining | Exchanging | Asking | Working
-        )
+        matches!(self.state, Ready | Running | Draining | Exchanging | Asking | Working)
     }
 
     fn check_deadlines(&mut self, now: Duration) {
@@ -458,10 +438,7 @@ impl Session {
         } else {
             return;
         };
-        self.close(SessionEnd::TimedOut {
-            step: self.state,
-            what: what.to_owned(),
-        });
+        self.close(SessionEnd::TimedOut { step: self.state, what: what.to_owned() });
     }
 
     fn send(&mut self, message: ControlMessage) {
@@ -469,10 +446,7 @@ impl Session {
     }
 
     fn violation(&mut self, what: String) {
-        self.close(SessionEnd::PeerViolation {
-            step: self.state,
-            what,
-        });
+        self.close(SessionEnd::PeerViolation { step: self.state, what });
     }
 
     /// Ends the session: notifies the peer, if it can still receive, and the driver.

@@ -98,10 +98,8 @@ impl SessionDriver {
     /// Sends the pending messages and closes the connection.
     pub fn close(self) -> (SessionEnd, Session) {
         self.channel.close(Instant::now() + CLOSE_TIMEOUT);
-        let gone = SessionEnd::Cut {
-            step: self.session.state(),
-            why: "connection closed".to_owned(),
-        };
+        let gone =
+            SessionEnd::Cut { step: self.session.state(), why: "connection closed".to_owned() };
         (self.closed.unwrap_or(gone), self.session)
     }
 
@@ -120,9 +118,7 @@ impl SessionDriver {
 
     fn flow_time_left(&self) -> Duration {
         let until = self.session.flows_until();
-        until.map_or(Duration::ZERO, |until| {
-            until.saturating_sub(self.epoch.elapsed())
-        })
+        until.map_or(Duration::ZERO, |until| until.saturating_sub(self.epoch.elapsed()))
     }
 
     fn receive(&mut self, hooks: &mut dyn SessionHooks, until: Instant) {
@@ -140,16 +136,10 @@ impl SessionDriver {
         self.feed(hooks, SessionInput::BytesReceived);
         while !bytes.is_empty() && self.closed.is_none() {
             // Result messages are large; only the server sends them, and only on request.
-            let telling = matches!(
-                self.session.state(),
-                SessionState::Exchanging | SessionState::Working
-            );
+            let telling =
+                matches!(self.session.state(), SessionState::Exchanging | SessionState::Working);
             let results = self.session.role() == SessionRole::Client && telling;
-            self.decoder.set_limit(if results {
-                MAX_RESULT_BYTES
-            } else {
-                MAX_FRAME_BYTES
-            });
+            self.decoder.set_limit(if results { MAX_RESULT_BYTES } else { MAX_FRAME_BYTES });
             match self.decoder.next(&mut bytes) {
                 Ok(Some(message)) => self.feed(hooks, SessionInput::Message(message)),
                 Ok(None) => return,
@@ -175,9 +165,7 @@ impl SessionDriver {
             SessionAction::Close(closed) => self.closed = Some(closed),
             other => match hooks.act(other) {
                 Ok(answer) => self.inputs.extend(answer),
-                Err(error) => self
-                    .inputs
-                    .push_back(SessionInput::Failed(error.to_string())),
+                Err(error) => self.inputs.push_back(SessionInput::Failed(error.to_string())),
             },
         }
     }

@@ -152,11 +152,7 @@ pub fn run(
     let mut hooks = ClientHooks::new(target, plan, local, address, session_epoch, watch);
     let drive = SessionDriver::new(connection.channel, session, session_epoch);
     let (closed, session) = drive.run(&mut hooks);
-    let lost = |step, what| ProbeError::PeerLost {
-        address,
-        step,
-        what,
-    };
+    let lost = |step, what| ProbeError::PeerLost { address, step, what };
     if closed != SessionEnd::Finished {
         if let (SessionEnd::OwnFailure { step, what }, true) = (&closed, hooks.server_unreachable) {
             return Err(lost(*step, what.clone()));
@@ -186,10 +182,7 @@ pub(crate) fn target_token(target: &TargetHost) -> Result<Option<AuthToken>, Pro
     };
     AuthToken::new(text)
         .map(Some)
-        .ok_or_else(|| ProbeError::Local {
-            what: "the token is empty".to_owned(),
-            source: None,
-        })
+        .ok_or_else(|| ProbeError::Local { what: "the token is empty".to_owned(), source: None })
 }
 
 /// Returns the time until the agreed start, by this host's wall clock.
@@ -203,9 +196,7 @@ fn time_until_start(plan: &ThroughputPlan) -> Result<Option<Duration>, ProbeErro
         asked: asked.to_owned(),
         allowed: format!("from now to {} s from now", MAX_START_WAIT.as_secs()),
     };
-    let wait = start
-        .duration_since(SystemTime::now())
-        .map_err(|_| refuse("in the past"))?;
+    let wait = start.duration_since(SystemTime::now()).map_err(|_| refuse("in the past"))?;
     if wait > MAX_START_WAIT {
         return Err(refuse(&format!("{} s from now", wait.as_secs())).into());
     }
@@ -247,22 +238,12 @@ pub(crate) fn session_error(
             format!("{what} (after {bytes} at this end)")
         }
     };
-    let timeout = |step, what| ProbeError::Timeout {
-        address,
-        step,
-        what,
-    };
-    let lost = |step, what| ProbeError::PeerLost {
-        address,
-        step,
-        what,
-    };
+    let timeout = |step, what| ProbeError::Timeout { address, step, what };
+    let lost = |step, what| ProbeError::PeerLost { address, step, what };
     match closed {
-        SessionEnd::VersionDiffers { theirs } => ProbeError::Version {
-            address,
-            ours: crate::wire::ProtocolVersions::OURS,
-            theirs,
-        },
+        SessionEnd::VersionDiffers { theirs } => {
+            ProbeError::Version { address, ours: crate::wire::ProtocolVersions::OURS, theirs }
+        }
         SessionEnd::TokenMissing => token(TokenFailure::Missing),
         SessionEnd::TokenWrong if target.token.is_none() => token(TokenFailure::Missing),
         SessionEnd::TokenWrong => token(TokenFailure::Wrong),
@@ -274,11 +255,7 @@ pub(crate) fn session_error(
             timeout(step, so_far(what))
         }
         SessionEnd::OwnFailure { what, .. } => ProbeError::Local { what, source: None },
-        SessionEnd::PeerFailure { step, what } => ProbeError::PeerFailed {
-            address,
-            step,
-            what,
-        },
+        SessionEnd::PeerFailure { step, what } => ProbeError::PeerFailed { address, step, what },
         SessionEnd::Cut { step, why } => lost(step, so_far(why)),
         SessionEnd::PeerViolation { step, what } | SessionEnd::OwnViolation { step, what } => {
             lost(step, what)

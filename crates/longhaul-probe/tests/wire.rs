@@ -62,38 +62,25 @@ fn small() -> impl Strategy<Value = ControlMessage> {
         }),
         maybe(text()).prop_map(|token_proof| ControlMessage::Proof(TokenProof { token_proof })),
         (maybe(text()), text(), maybe(limits)).prop_map(|(token_proof, host, limits)| {
-            let party = RunParty {
-                host,
-                ..RunParty::default()
-            };
+            let party = RunParty { host, ..RunParty::default() };
             let boot_proof = None;
-            ControlMessage::Welcome(WelcomeMessage {
-                token_proof,
-                party,
-                boot_proof,
-                limits,
-            })
+            ControlMessage::Welcome(WelcomeMessage { token_proof, party, boot_proof, limits })
         }),
-        any::<[u8; 16]>().prop_map(|nonce| ControlMessage::Accept(SessionAccept {
-            nonce: SessionNonce(nonce)
-        })),
+        any::<[u8; 16]>()
+            .prop_map(|nonce| ControlMessage::Accept(SessionAccept { nonce: SessionNonce(nonce) })),
         (any::<u32>(), any::<u64>())
             .prop_map(|(number, at_us)| ControlMessage::Pong(ClockPong { number, at_us })),
         any::<u32>().prop_map(|number| ControlMessage::Ping(ClockPing { number })),
-        (
-            any::<u64>(),
-            any::<u64>(),
-            any::<bool>(),
-            maybe(any::<u64>())
-        )
-            .prop_map(|(origin_us, idle_rtt_us, same_host, wait_us)| {
+        (any::<u64>(), any::<u64>(), any::<bool>(), maybe(any::<u64>())).prop_map(
+            |(origin_us, idle_rtt_us, same_host, wait_us)| {
                 ControlMessage::Prepare(PrepareMessage {
                     origin_us,
                     idle_rtt_us,
                     same_host,
                     wait_us,
                 })
-            }),
+            }
+        ),
         (any::<u64>(), maybe(any::<u64>()), maybe(any::<u64>())).prop_map(
             |(elapsed_us, sent_bytes, received_bytes)| {
                 ControlMessage::Interval(IntervalCounters {
@@ -120,37 +107,18 @@ fn large() -> impl Strategy<Value = ControlMessage> {
     prop_oneof![
         plan().prop_map(|plan| {
             let (party, boot_proof) = (RunParty::default(), None);
-            ControlMessage::Propose(Box::new(RunProposal {
-                plan,
-                party,
-                boot_proof,
-            }))
+            ControlMessage::Propose(Box::new(RunProposal { plan, party, boot_proof }))
         }),
         (any::<bool>(), any::<u32>(), samples).prop_map(|(forward, index, samples)| {
-            let sample = |(at_us, bytes)| StreamSample {
-                at_us,
-                bytes,
-                ..StreamSample::default()
-            };
+            let sample = |(at_us, bytes)| StreamSample { at_us, bytes, ..StreamSample::default() };
             let samples = samples.into_iter().map(sample).collect();
-            let end = StreamEnd {
-                samples,
-                ..StreamEnd::default()
-            };
-            ControlMessage::Stream(Box::new(StreamResult {
-                forward,
-                index,
-                end,
-            }))
+            let end = StreamEnd { samples, ..StreamEnd::default() };
+            ControlMessage::Stream(Box::new(StreamResult { forward, index, end }))
         }),
         (any::<bool>(), text()).prop_map(|(forward, told)| {
             let caveats = vec![ReportCaveat::new("told", told)];
             let end = EndObservation::default();
-            ControlMessage::End(Box::new(DirectionResult {
-                forward,
-                end,
-                caveats,
-            }))
+            ControlMessage::End(Box::new(DirectionResult { forward, end, caveats }))
         }),
     ]
 }
@@ -160,12 +128,7 @@ fn probing() -> impl Strategy<Value = ControlMessage> {
     let times = proptest::collection::vec(maybe(any::<i64>()), 0..20);
     prop_oneof![
         bounds.prop_map(|(flows, most_bytes, dscp)| {
-            let bounds = ProbeBounds {
-                flows,
-                most_bytes,
-                most_time_us: most_bytes / 3,
-                dscp,
-            };
+            let bounds = ProbeBounds { flows, most_bytes, most_time_us: most_bytes / 3, dscp };
             ControlMessage::Probe(Box::new(ProbeProposal {
                 bounds,
                 party: RunParty::default(),
@@ -178,10 +141,7 @@ fn probing() -> impl Strategy<Value = ControlMessage> {
                 purpose: TrainPurpose::Idle,
                 packets,
                 packet_bytes: 100,
-                schedule: TrainSchedule::Poisson {
-                    mean_gap_ns: seed / 2,
-                    seed,
-                },
+                schedule: TrainSchedule::Poisson { mean_gap_ns: seed / 2, seed },
                 pause_us: 0,
             };
             ControlMessage::Ask(SessionRequest::Send(vec![train]))
@@ -217,9 +177,7 @@ fn decode(bytes: &[u8], pieces: &[usize]) -> Result<Vec<ControlMessage>, WireErr
     let mut rest = bytes;
     let mut lengths = pieces.iter().cycle();
     while !rest.is_empty() {
-        let length = lengths
-            .next()
-            .map_or(rest.len(), |length| (*length).min(rest.len()));
+        let length = lengths.next().map_or(rest.len(), |length| (*length).min(rest.len()));
         let (mut piece, after) = rest.split_at(length);
         while !piece.is_empty() {
             match decoder.next(&mut piece)? {
@@ -278,9 +236,7 @@ proptest! {
 fn lengths_over_the_limit_are_refused_at_once() {
     for length in [MAX_FRAME_BYTES as u32 + 1, u32::MAX] {
         let mut decoder = MessageDecoder::new(MAX_FRAME_BYTES);
-        let error = decoder
-            .next(&mut length.to_be_bytes().as_slice())
-            .expect_err("too long");
+        let error = decoder.next(&mut length.to_be_bytes().as_slice()).expect_err("too long");
         assert!(matches!(error, WireError::TooLong { .. }));
         assert!(decoder.held_bytes() < 1024);
     }
@@ -292,10 +248,7 @@ fn deep_nesting_is_an_error_and_not_a_full_stack() {
     let mut frame = (body.len() as u32).to_be_bytes().to_vec();
     frame.extend(body);
     let error = MessageDecoder::new(MAX_FRAME_BYTES).next(&mut frame.as_slice());
-    assert!(
-        matches!(error, Err(WireError::Malformed { .. })),
-        "{error:?}"
-    );
+    assert!(matches!(error, Err(WireError::Malformed { .. })), "{error:?}");
 }
 
 #[test]
@@ -312,21 +265,13 @@ fn the_golden_frames_of_the_document_are_what_is_sent() {
             ControlMessage::Ask(SessionRequest::Collect(CollectTrains { wait_us: 60_000 })),
             r#"{"ask":{"collect":{"wait_us":60000}}}"#,
         ),
+        (ControlMessage::Ping(ClockPing { number: 3 }), r#"{"ping":{"number":3}}"#),
         (
-            ControlMessage::Ping(ClockPing { number: 3 }),
-            r#"{"ping":{"number":3}}"#,
-        ),
-        (
-            ControlMessage::Capture(CapturePart {
-                bytes: Base64Bytes(b"LHD1".to_vec()),
-            }),
+            ControlMessage::Capture(CapturePart { bytes: Base64Bytes(b"LHD1".to_vec()) }),
             r#"{"capture":{"bytes":"TEhEMQ=="}}"#,
         ),
         (ControlMessage::Go, r#""go""#),
-        (
-            ControlMessage::Bye(ByeReason::TokenWrong),
-            r#"{"bye":"token_wrong"}"#,
-        ),
+        (ControlMessage::Bye(ByeReason::TokenWrong), r#"{"bye":"token_wrong"}"#),
     ] {
         let frame = encode_frame(&message, MAX_FRAME_BYTES).expect("small messages");
         let length = (body.len() as u32).to_be_bytes();
@@ -357,16 +302,10 @@ fn the_document_lists_every_message_and_every_state() {
         assert!(listed || local.contains(&event.as_str()), "message {event}");
     }
     for state in SessionState::ALL {
-        assert!(
-            document.contains(&format!("| `{state:?}` |")),
-            "state {state:?}"
-        );
+        assert!(document.contains(&format!("| `{state:?}` |")), "state {state:?}");
     }
     for (name, value) in [("64 KiB", MAX_FRAME_BYTES), ("4 MiB", MAX_RESULT_BYTES)] {
-        assert!(
-            document.contains(&format!("{name} ({value} bytes)")),
-            "{name}"
-        );
+        assert!(document.contains(&format!("{name} ({value} bytes)")), "{name}");
     }
 }
 
@@ -375,10 +314,7 @@ fn the_times_of_the_largest_ask_fit_into_a_frame_whatever_they_are() {
     let steps = vec![Some(i64::MIN); MAX_ASK_PACKETS as usize];
     let train = ReceivedTrain {
         index: u32::MAX,
-        times: PacketTimes {
-            first_ns: u64::MAX,
-            steps,
-        },
+        times: PacketTimes { first_ns: u64::MAX, steps },
         clock_step_ns: Some(i64::MIN),
         overflowed: false,
     };

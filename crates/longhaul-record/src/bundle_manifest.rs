@@ -29,9 +29,7 @@ pub fn parse_manifest(bytes: &[u8]) -> Result<BundleManifest, String> {
         serde_json::from_slice(bytes).map_err(|e| format!("not a manifest: {e}"))?;
     if manifest.schema != MANIFEST_SCHEMA {
         let found: String = manifest.schema.chars().take(40).collect();
-        return Err(format!(
-            "its schema is {found:?}; this longhaul supports {MANIFEST_SCHEMA}"
-        ));
+        return Err(format!("its schema is {found:?}; this longhaul supports {MANIFEST_SCHEMA}"));
     }
     if manifest.files.len() > MAX_FILES {
         return Err(format!("it lists more than {MAX_FILES} files"));
@@ -41,10 +39,7 @@ pub fn parse_manifest(bytes: &[u8]) -> Result<BundleManifest, String> {
         if !is_bundle_file_name(&file.name)
             || [MANIFEST_NAME, SIGNATURE_NAME].contains(&file.name.as_str())
         {
-            return Err(format!(
-                "it lists {:?}, which is not a file of a bundle",
-                file.name
-            ));
+            return Err(format!("it lists {:?}, which is not a file of a bundle", file.name));
         }
         if !names.insert(&file.name) {
             return Err(format!("it lists {} twice", file.name));
@@ -53,17 +48,10 @@ pub fn parse_manifest(bytes: &[u8]) -> Result<BundleManifest, String> {
             return Err(format!("the digest of {} is invalid", file.name));
         }
         if file.bytes > MAX_FILE_BYTES {
-            return Err(format!(
-                "the stated size of {} is larger than 64 GiB",
-                file.name
-            ));
+            return Err(format!("the stated size of {} is larger than 64 GiB", file.name));
         }
     }
-    if manifest
-        .public_key
-        .as_ref()
-        .is_some_and(|it| !is_lower_hex(it, 64))
-    {
+    if manifest.public_key.as_ref().is_some_and(|it| !is_lower_hex(it, 64)) {
         return Err("its public key is invalid".to_owned());
     }
     Ok(manifest)
@@ -122,10 +110,7 @@ mod tests {
 
     #[test]
     fn only_plain_names_are_taken() {
-        assert_eq!(
-            parsed(&manifest("record.json")),
-            Ok(manifest("record.json"))
-        );
+        assert_eq!(parsed(&manifest("record.json")), Ok(manifest("record.json")));
         for name in [
             "../etc/passwd",
             "/etc/passwd",
@@ -143,10 +128,7 @@ mod tests {
             "a\\b",
         ] {
             let error = parsed(&manifest(name)).expect_err(name);
-            assert!(
-                error.contains("which is not a file of a bundle"),
-                "{name}: {error}"
-            );
+            assert!(error.contains("which is not a file of a bundle"), "{name}: {error}");
         }
     }
 
@@ -164,10 +146,7 @@ mod tests {
         later.schema = "longhaul.manifest/2".to_owned();
         let mut many = manifest("a.txt");
         many.files = (0..=MAX_FILES)
-            .map(|n| ManifestEntry {
-                name: format!("{n}.txt"),
-                ..twice.files[0].clone()
-            })
+            .map(|n| ManifestEntry { name: format!("{n}.txt"), ..twice.files[0].clone() })
             .collect();
         for wrong in [twice, digest, large, key, later, many] {
             assert!(parsed(&wrong).is_err(), "{wrong:?}");

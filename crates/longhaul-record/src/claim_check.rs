@@ -78,10 +78,7 @@ fn read_figure(
     text: &str,
     of: &FigureKind,
 ) -> Result<ClaimFigure, ClaimFieldError> {
-    ClaimFigure::parse(text, of).map_err(|source| ClaimFieldError {
-        field: field.into(),
-        source,
-    })
+    ClaimFigure::parse(text, of).map_err(|source| ClaimFieldError { field: field.into(), source })
 }
 
 fn read_optional(
@@ -108,12 +105,7 @@ impl ClaimChecks {
         text: String,
         remedy: Option<String>,
     ) {
-        self.0.push(ClaimCheck {
-            check: check.to_owned(),
-            verdict,
-            text,
-            remedy,
-        });
+        self.0.push(ClaimCheck { check: check.to_owned(), verdict, text, remedy });
     }
 
     /// Checks that parts add up to the printed `whole`; their sum is shown in the unit of `like`.
@@ -173,11 +165,7 @@ pub fn check_claim(
     for (link, number) in claim.links.iter().zip(1..) {
         check_link(link, number, fastest, &mut checks)?;
     }
-    Ok(CheckedClaim {
-        schema: SCHEMA.to_owned(),
-        claim: claim.clone(),
-        checks: checks.0,
-    })
+    Ok(CheckedClaim { schema: SCHEMA.to_owned(), claim: claim.clone(), checks: checks.0 })
 }
 
 /// One way to count the bytes of a transfer.
@@ -242,11 +230,7 @@ fn check_volume(
         all.filter(|it| it.span.overlaps(count.span)).count()
     };
     // In a tie, takes the last count, which is the rate.
-    let Some(believed) = counts
-        .iter()
-        .max_by_key(agreeing)
-        .filter(|_| counts.len() > 1)
-    else {
+    let Some(believed) = counts.iter().max_by_key(agreeing).filter(|_| counts.len() > 1) else {
         return;
     };
     let show = |bytes: f64| match volume {
@@ -400,21 +384,15 @@ fn check_window(
     let rate = read_figure(field("rate"), &window.rate, &BITS_PER_SECOND)?;
     let rtt = read_figure(field("rtt"), &window.rtt, &SECONDS)?;
     let product = rate.value * rtt.value / 8.0;
-    let needs = format!(
-        "{} at {} need a window of {}",
-        rate.text,
-        rtt.text,
-        size.format_like(product)
-    );
+    let needs =
+        format!("{} at {} need a window of {}", rate.text, rtt.text, size.format_like(product));
     if is_within(size.value, product, WINDOW_RATIO) {
         let text = format!("{needs}: {} fits", size.text);
         to.add("window", ClaimVerdict::Agrees, text);
         return Ok(());
     }
     let fitting_bps = size.value * 8.0 / rtt.value;
-    let kind = LINK_KINDS
-        .iter()
-        .find(|(_, of)| is_within(fitting_bps, *of, LINK_RATIO));
+    let kind = LINK_KINDS.iter().find(|(_, of)| is_within(fitting_bps, *of, LINK_RATIO));
     let kind = kind.map_or_else(String::new, |(name, _)| format!(", as of {name}"));
     let text = format!("{needs}, and not {}", size.text);
     let remedy = format!("{} fits {}{kind}", size.text, rate.format_like(fitting_bps));
@@ -447,10 +425,7 @@ fn check_link(
         to.add("link", ClaimVerdict::Agrees, text);
     }
     if let Some(fastest) = fastest.filter(|it| it.span.low > rate.span.high) {
-        let text = format!(
-            "{} was reached, and {} carries {}",
-            fastest.text, link.name, rate.text
-        );
+        let text = format!("{} was reached, and {} carries {}", fastest.text, link.name, rate.text);
         to.add("link", ClaimVerdict::Impossible, text);
     }
     Ok(())

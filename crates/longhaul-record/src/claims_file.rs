@@ -11,16 +11,13 @@ const MAX_CLAIMS_BYTES: u64 = 1 << 20;
 const MAX_CLAIMS: usize = 1000;
 
 pub fn read_claims(file: &Path) -> Result<Vec<PublishedClaim>, RecordError> {
-    let is_json = file
-        .extension()
-        .is_some_and(|it| it.eq_ignore_ascii_case("json"));
+    let is_json = file.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
     let text = read_limited_text(file, MAX_CLAIMS_BYTES);
-    text.and_then(|text| parse_claims(&text, is_json))
-        .map_err(|why| {
-            let message = format!("cannot read the claims in {}", file.display());
-            let hint = "see docs/claims.md for the fields of a claim";
-            RecordError::input(message).cause(why).hint(hint)
-        })
+    text.and_then(|text| parse_claims(&text, is_json)).map_err(|why| {
+        let message = format!("cannot read the claims in {}", file.display());
+        let hint = "see docs/claims.md for the fields of a claim";
+        RecordError::input(message).cause(why).hint(hint)
+    })
 }
 
 /// Parses the claims in a text, or returns the reason why it has none.
@@ -77,10 +74,7 @@ mod tests {
         let list = "[[claims]]\nname = \"x\"\n[[claims]]\nname = \"y\"";
         assert_eq!(parse_claims(one, false).map(|it| it.len()), Ok(1));
         assert_eq!(parse_claims(list, false).map(|it| it.len()), Ok(2));
-        assert_eq!(
-            parse_claims("{\"name\": \"x\"}", true),
-            parse_claims(one, false)
-        );
+        assert_eq!(parse_claims("{\"name\": \"x\"}", true), parse_claims(one, false));
         let list = "{\"claims\": [{\"name\": \"x\"}]}";
         assert_eq!(parse_claims(list, true), parse_claims(one, false));
     }

@@ -46,10 +46,7 @@ pub fn resolve_legs(text: &str) -> Result<RecordLegs, String> {
     let stops = file.stops.into_iter().zip(1..).map(|(stop, number)| {
         resolve_stop(stop, &airports).map_err(|why| format!("stop {number}: {why}"))
     });
-    Ok(RecordLegs {
-        stops: stops.collect::<Result<_, _>>()?,
-        about: file.about,
-    })
+    Ok(RecordLegs { stops: stops.collect::<Result<_, _>>()?, about: file.about })
 }
 
 /// Refuses texts that are empty, too long or have control characters: they are shown to users.
@@ -58,26 +55,17 @@ fn check_text(text: &str) -> Result<(), String> {
         return Err("a text contains control characters".to_owned());
     }
     if text.trim().is_empty() || text.len() > MAX_TEXT_BYTES {
-        return Err(format!(
-            "a text is empty or longer than {MAX_TEXT_BYTES} bytes"
-        ));
+        return Err(format!("a text is empty or longer than {MAX_TEXT_BYTES} bytes"));
     }
     Ok(())
 }
 
 fn resolve_stop(stop: LegsFileStop, airports: &AirportTable) -> Result<RecordStop, String> {
     let placed = match stop {
-        LegsFileStop::City(city) => StopLocation {
-            city,
-            ..StopLocation::default()
-        },
+        LegsFileStop::City(city) => StopLocation { city, ..StopLocation::default() },
         LegsFileStop::Place(placed) => placed,
     };
-    for text in [
-        Some(&placed.city),
-        placed.airport.as_ref(),
-        placed.point.as_ref(),
-    ] {
+    for text in [Some(&placed.city), placed.airport.as_ref(), placed.point.as_ref()] {
         text.map_or(Ok(()), |text| check_text(text))?;
     }
     let city = placed.city.trim();
@@ -97,9 +85,7 @@ fn resolve_stop(stop: LegsFileStop, airports: &AirportTable) -> Result<RecordSto
             })
         }
         (None, None, None) => resolve_city(city, airports),
-        _ => Err(format!(
-            "{city}: give either `airport`, or `latitude` and `longitude`"
-        )),
+        _ => Err(format!("{city}: give either `airport`, or `latitude` and `longitude`")),
     }
 }
 
@@ -169,21 +155,12 @@ mod tests {
     fn what_is_wrong_is_named_with_its_place() {
         for (text, why) in [
             ("stops = [\"Geneva\"]", "1 stops"),
-            (
-                "stops = [\"Geneva\", \"\\u001b[2J\"]",
-                "stop 2: a text contains control characters",
-            ),
+            ("stops = [\"Geneva\", \"\\u001b[2J\"]", "stop 2: a text contains control characters"),
             ("stops = [\"Geneva\", 3]", "line 1"),
             ("stops = [\"Geneva\", \" \"]", "empty"),
             ("legs = 3", "line 1"),
-            (
-                "stops = [\"Geneva\", \"Lulea\"]\n[about]\nspeed = 3",
-                "speed",
-            ),
-            (
-                "stops = [\"Geneva\", \"Chicago\"]",
-                "stop 2: several airports in Chicago: MDW, ORD",
-            ),
+            ("stops = [\"Geneva\", \"Lulea\"]\n[about]\nspeed = 3", "speed"),
+            ("stops = [\"Geneva\", \"Chicago\"]", "stop 2: several airports in Chicago: MDW, ORD"),
             ("stops = [\"Atlantis\", \"Geneva\"]", "latitude"),
             ("stops = [\"X (???)\", \"Geneva\"]", "code"),
         ] {

@@ -57,12 +57,7 @@ pub struct RecordError {
 
 impl RecordError {
     pub(crate) fn new(kind: RecordErrorKind, message: impl Into<String>) -> RecordError {
-        RecordError {
-            kind,
-            message: message.into(),
-            causes: Vec::new(),
-            hint: None,
-        }
+        RecordError { kind, message: message.into(), causes: Vec::new(), hint: None }
     }
 
     fn input(message: impl Into<String>) -> RecordError {

@@ -57,11 +57,7 @@ impl RecordRuns {
     fn route(&self) -> Option<&ObservedRoute> {
         let seen = &self.path.as_ref()?.observation;
         let (own, other) = (seen.route.as_ref(), seen.route_reverse.as_ref());
-        if self.transfer.forward() {
-            own.or(other)
-        } else {
-            other.or(own)
-        }
+        if self.transfer.forward() { own.or(other) } else { other.or(own) }
     }
 }
 
@@ -171,12 +167,7 @@ fn connection_ip_version(run: &ThroughputReport) -> Option<u8> {
 /// Sets the minimum round-trip time measured without load.
 fn set_min_rtt(runs: &RecordRuns, to: &mut RecordObservation) {
     let path = runs.path.as_ref();
-    let rtts = path.map(|it| {
-        [
-            ("client", it.analysis.rtt),
-            ("server", it.analysis.rtt_reverse),
-        ]
-    });
+    let rtts = path.map(|it| [("client", it.analysis.rtt), ("server", it.analysis.rtt_reverse)]);
     let measured = rtts.into_iter().flatten().filter_map(|(who, it)| {
         let it = it?;
         let text = format!("min of {} RTT probes by the {who}", it.answered);

@@ -40,10 +40,9 @@ pub fn recompute_record(record: &[u8], name: &str, run: &[u8], found: &mut Bundl
             None => {
                 "the bundle claims no score; its bytes and duration are those of the run".into()
             }
-            Some(mark) => format!(
-                "score, recomputed from bytes, duration and points: {}",
-                format_mark(mark)
-            ),
+            Some(mark) => {
+                format!("score, recomputed from bytes, duration and points: {}", format_mark(mark))
+            }
         });
     }
 }
@@ -120,11 +119,7 @@ fn compare_analyses(said: &RecordAnalysis, made: &RecordAnalysis, found: &mut Bu
     let off = SAME_MM * said.legs.len().max(1) as u64;
     for (what, said, made) in [
         ("distance_mm", said.distance_mm, made.distance_mm),
-        (
-            "distance_sphere_mm",
-            said.distance_sphere_mm,
-            made.distance_sphere_mm,
-        ),
+        ("distance_sphere_mm", said.distance_sphere_mm, made.distance_sphere_mm),
     ] {
         let same = match (said, made) {
             (Some(said), Some(made)) => said.abs_diff(made) <= off,
@@ -139,12 +134,7 @@ fn compare_analyses(said: &RecordAnalysis, made: &RecordAnalysis, found: &mut Bu
         (said, made) => said == made,
     };
     let show = |mark: Option<f64>| mark.map_or_else(|| "none".to_owned(), format_mark);
-    compare(
-        "mark_bit_m_per_s",
-        same_mark,
-        show(said_mark),
-        show(made_mark),
-    );
+    compare("mark_bit_m_per_s", same_mark, show(said_mark), show(made_mark));
     let same_legs = said.legs.len() == made.legs.len()
         && said.legs.iter().zip(&made.legs).all(|(said, made)| {
             (&said.from, &said.to) == (&made.from, &made.to)

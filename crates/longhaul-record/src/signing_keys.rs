@@ -92,12 +92,10 @@ pub fn parse_public_key(typed: &str) -> Result<String, RecordError> {
 pub fn verify_signature(public_key: &str, message: &[u8], signature: &str) -> bool {
     let key = HEXLOWER.decode(public_key.as_bytes());
     let signature = HEXLOWER.decode(signature.trim().as_bytes());
-    key.ok()
-        .zip(signature.ok())
-        .is_some_and(|(key, signature)| {
-            let key = UnparsedPublicKey::new(&ED25519, key);
-            key.verify(message, &signature).is_ok()
-        })
+    key.ok().zip(signature.ok()).is_some_and(|(key, signature)| {
+        let key = UnparsedPublicKey::new(&ED25519, key);
+        key.verify(message, &signature).is_ok()
+    })
 }
 
 #[cfg(test)]
@@ -117,10 +115,7 @@ mod tests {
         let folder = folder("keys");
         let file = folder.join("key.pem");
         let public = create_key_file(&file).expect("a key");
-        let mode = std::fs::metadata(&file)
-            .expect("there")
-            .permissions()
-            .mode();
+        let mode = std::fs::metadata(&file).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(create_key_file(&file).is_err(), "no key is written over");
         let signer = BundleSigner::read(&file).expect("a key");

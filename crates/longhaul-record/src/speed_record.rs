@@ -27,11 +27,7 @@ pub struct SpeedRecord {
 /// Formats a mark in the unit of the contest's later years, with as many digits as the claims have.
 pub fn format_mark(bit_m_per_s: f64) -> String {
     let tera = bit_m_per_s / 1e12;
-    if tera >= 1e5 {
-        format!("{:.3} Pb·m/s", tera / 1e3)
-    } else {
-        format!("{tera:.3} Tb·m/s")
-    }
+    if tera >= 1e5 { format!("{:.3} Pb·m/s", tera / 1e3) } else { format!("{tera:.3} Tb·m/s") }
 }
 
 pub fn format_kilometres(mm: u64) -> String {

@@ -20,14 +20,8 @@ const EXPECTED: &[(&str, &[(&str, ClaimVerdict)])] = &[
     ),
     ("geant-2006.toml", &[("volume", ClaimVerdict::Differs)]),
     ("sc2002.toml", &[("mark", ClaimVerdict::Differs)]),
-    (
-        "slac-caltech-2003.toml",
-        &[("volume", ClaimVerdict::Differs)],
-    ),
-    (
-        "slac-daresbury-2000.toml",
-        &[("link", ClaimVerdict::Differs)],
-    ),
+    ("slac-caltech-2003.toml", &[("volume", ClaimVerdict::Differs)]),
+    ("slac-daresbury-2000.toml", &[("link", ClaimVerdict::Differs)]),
     ("slac-sdsc-2001.toml", &[("window", ClaimVerdict::Differs)]),
     (
         "sunet-2004.toml",
@@ -40,10 +34,7 @@ const EXPECTED: &[(&str, &[(&str, ClaimVerdict)])] = &[
 ];
 
 fn checked(file: &str) -> Vec<CheckedClaim> {
-    let folder = Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../fixtures/records"
-    ));
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/records"));
     let claims = read_claims(&folder.join(file)).expect("a claim");
     let airports = AirportTable::read();
     let checked = |claim| check_claim(&claim, &airports).expect("figures");

@@ -111,10 +111,9 @@ impl Archive {
 
     /// Opens an existing file; `None` if it does not exist.
     pub fn open_existing(path: &Path) -> Result<Option<Archive>, StoreError> {
-        let exists = path.try_exists().map_err(|e| StoreError::Open {
-            path: path.to_owned(),
-            source: Box::new(e),
-        })?;
+        let exists = path
+            .try_exists()
+            .map_err(|e| StoreError::Open { path: path.to_owned(), source: Box::new(e) })?;
         if !exists {
             return Ok(None);
         }
@@ -131,9 +130,7 @@ impl Archive {
         if !connection.is_readonly("main").map_err(sql)? {
             archive_schema::read_schema_level(&connection, path)?;
             // This has no effect on a file that already has tables.
-            connection
-                .pragma_update(None, "page_size", PAGE_BYTES)
-                .map_err(sql)?;
+            connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(sql)?;
             enable_write_ahead_log(&connection).map_err(sql)?;
             set_pragmas(&connection).map_err(sql)?;
             archive_schema::apply_missing_steps(&mut connection, path)?;
@@ -153,10 +150,8 @@ impl Archive {
         Report<P, O, A>: ReportContent,
     {
         let id = &report.run.id;
-        let text = serde_json::to_string(report).map_err(|source| StoreError::Report {
-            id: id.clone(),
-            source,
-        })?;
+        let text = serde_json::to_string(report)
+            .map_err(|source| StoreError::Report { id: id.clone(), source })?;
         if self.insert(report, &text)? > 0 {
             return Ok(AppendOutcome::New);
         }
@@ -178,9 +173,7 @@ impl Archive {
         let inserted =
             insert_run(&transaction, run, report.kind, &derived, text, false).map_err(sql)?;
         if inserted > 0 {
-            transaction
-                .execute("DELETE FROM begun WHERE id = ?1", [&run.id])
-                .map_err(sql)?;
+            transaction.execute("DELETE FROM begun WHERE id = ?1", [&run.id]).map_err(sql)?;
         }
         transaction.commit().map_err(sql)?;
         Ok(inserted)
@@ -211,9 +204,7 @@ impl Archive {
         } else {
             self.find_by_prefix(wanted)?
         };
-        let id = id.ok_or_else(|| StoreError::NoSuchRun {
-            wanted: wanted.to_owned(),
-        })?;
+        let id = id.ok_or_else(|| StoreError::NoSuchRun { wanted: wanted.to_owned() })?;
         archived_report::parse_report(&id, &self.report_json(&id)?)
     }
 
@@ -231,11 +222,9 @@ impl Archive {
             .map_err(|e| StoreError::from_sqlite("look up the run", &self.path, e))?;
         match (count, exact, first) {
             (_, Some(id), _) | (1, None, Some(id)) => Ok(Some(id)),
-            (2.., None, Some(example)) => Err(StoreError::Ambiguous {
-                wanted: prefix.to_owned(),
-                count,
-                example,
-            }),
+            (2.., None, Some(example)) => {
+                Err(StoreError::Ambiguous { wanted: prefix.to_owned(), count, example })
+            }
             _ => Ok(None),
         }
     }
@@ -243,25 +232,17 @@ impl Archive {
     /// Returns the stored report of exactly this id, unchanged.
     pub(crate) fn report_json(&self, id: &str) -> Result<String, StoreError> {
         self.connection
-            .query_row("SELECT report FROM run WHERE id = ?1", [id], |row| {
-                row.get(0)
-            })
+            .query_row("SELECT report FROM run WHERE id = ?1", [id], |row| row.get(0))
             .optional()
             .map_err(|e| StoreError::from_sqlite("read the run", &self.path, e))?
-            .ok_or_else(|| StoreError::NoSuchRun {
-                wanted: id.to_owned(),
-            })
+            .ok_or_else(|| StoreError::NoSuchRun { wanted: id.to_owned() })
     }
 }
 
 fn create_parent_folder(path: &Path) -> Result<(), StoreError> {
     match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => {
-            std::fs::create_dir_all(folder).map_err(|e| StoreError::Open {
-                path: path.to_owned(),
-                source: Box::new(e),
-            })
-        }
+        Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder)
+            .map_err(|e| StoreError::Open { path: path.to_owned(), source: Box::new(e) }),
         _ => Ok(()),
     }
 }
@@ -272,9 +253,7 @@ fn enable_write_ahead_log(connection: &Connection) -> Result<(), rusqlite::Error
     let deadline = Instant::now() + LOCK_WAIT;
     loop {
         let switched = connection
-            .query_row("PRAGMA journal_mode = WAL", [], |row| {
-                row.get::<_, String>(0)
-            })
+            .query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0))
             .map(drop);
         match switched {
             Err(e)

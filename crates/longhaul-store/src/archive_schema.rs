@@ -30,9 +30,8 @@ pub(crate) fn apply_missing_steps(
         return Ok(());
     }
     let sql = |e| StoreError::from_sqlite("prepare tables", path, e);
-    let transaction = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(sql)?;
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
     // Read again under the lock, because another process may have applied the steps.
     let from = read_level_in_transaction(&transaction, path)?;
     for step in SCHEMA_STEPS.iter().skip(from as usize) {
@@ -67,16 +66,10 @@ fn read_level_in_transaction(connection: &Connection, path: &Path) -> Result<i64
     let owner = read("PRAGMA application_id")?;
     let tables = read("SELECT count(*) FROM sqlite_schema")?;
     if owner != APPLICATION_ID && (tables > 0 || owner != 0) {
-        return Err(StoreError::Foreign {
-            path: path.to_owned(),
-        });
+        return Err(StoreError::Foreign { path: path.to_owned() });
     }
     if found > LATEST_STEP {
-        return Err(StoreError::Newer {
-            path: path.to_owned(),
-            found,
-            known: LATEST_STEP,
-        });
+        return Err(StoreError::Newer { path: path.to_owned(), found, known: LATEST_STEP });
     }
     Ok(found.max(0))
 }

@@ -13,10 +13,7 @@ pub fn parse_report(id: &str, text: &str) -> Result<AnyReport, StoreError> {
         #[serde(default)]
         kind: serde_json::Value,
     }
-    let fail = |source| StoreError::Report {
-        id: id.to_owned(),
-        source,
-    };
+    let fail = |source| StoreError::Report { id: id.to_owned(), source };
     let unknown = |found: &str| StoreError::UnknownReport {
         id: id.to_owned(),
         found: found.to_owned(),

@@ -128,10 +128,7 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
-    pub const ALL: TimeRange = TimeRange {
-        begin_us: i64::MIN,
-        end_us: i64::MAX,
-    };
+    pub const ALL: TimeRange = TimeRange { begin_us: i64::MIN, end_us: i64::MAX };
 
     pub fn contains(self, at_us: i64) -> bool {
         (self.begin_us..self.end_us).contains(&at_us)
@@ -170,10 +167,8 @@ pub struct IncomingRun {
 impl IncomingRun {
     /// Converts a report, without values for series.
     pub fn from_report(report: &AnyReport, at_us: i64) -> Result<IncomingRun, StoreError> {
-        let text = serde_json::to_string(report).map_err(|source| StoreError::Report {
-            id: report.run().id.clone(),
-            source,
-        })?;
+        let text = serde_json::to_string(report)
+            .map_err(|source| StoreError::Report { id: report.run().id.clone(), source })?;
         Ok(IncomingRun::from_parts(report, text, at_us))
     }
 

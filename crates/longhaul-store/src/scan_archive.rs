@@ -48,12 +48,7 @@ impl Archive {
                  WHERE target = ?1 AND plan = ?2 AND started_at >= ?3 \
                  ORDER BY started_at DESC, id DESC LIMIT 1",
                 params![target, plan, since],
-                |row| {
-                    Ok(UnfinishedScan {
-                        id: row.get(0)?,
-                        started_at: row.get(1)?,
-                    })
-                },
+                |row| Ok(UnfinishedScan { id: row.get(0)?, started_at: row.get(1)? }),
             )
             .optional()
             .map_err(|e| StoreError::from_sqlite("find an unfinished scan", &self.path, e))
@@ -67,16 +62,12 @@ impl Archive {
             .prepare("SELECT id, report FROM run WHERE part_of = ?1 ORDER BY part_index, id")
             .map_err(sql)?;
         let rows = statement
-            .query_map([id], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-            })
+            .query_map([id], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
             .map_err(sql)?;
         let mut found = Vec::new();
         for row in rows {
             let (id, text) = row.map_err(sql)?;
-            found.extend(ThroughputReport::from_any(archived_report::parse_report(
-                &id, &text,
-            )?));
+            found.extend(ThroughputReport::from_any(archived_report::parse_report(&id, &text)?));
         }
         Ok(found)
     }
@@ -111,8 +102,5 @@ impl Archive {
 }
 
 fn serialize_plan(id: &str, plan: &scan::ScanPlan) -> Result<String, StoreError> {
-    serde_json::to_string(plan).map_err(|source| StoreError::Report {
-        id: id.to_owned(),
-        source,
-    })
+    serde_json::to_string(plan).map_err(|source| StoreError::Report { id: id.to_owned(), source })
 }

@@ -70,21 +70,15 @@ impl HistoryStore for Archive {
         }
         // The error repeats only the start of the id, which may be arbitrarily long.
         Err(StoreError::NoSuchPlanned {
-            id: planned_id
-                .chars()
-                .take(ingest_limits::MAX_ID_BYTES)
-                .collect(),
+            id: planned_id.chars().take(ingest_limits::MAX_ID_BYTES).collect(),
         })
     }
 
     fn receive(&mut self, delivery: &AgentDelivery) -> Result<IngestResult, StoreError> {
         let texts = delivery.validate()?;
         self.write_with_names("store the batch of an agent", |to, outbox, names| {
-            let planned: Vec<PlannedRun> = delivery
-                .planned
-                .iter()
-                .map(|row| row.planned.clone())
-                .collect();
+            let planned: Vec<PlannedRun> =
+                delivery.planned.iter().map(|row| row.planned.clone()).collect();
             planned_table::insert_planned(to, &planned, outbox, names)?;
             let landed = run_ingest::ingest_runs(to, &delivery.runs, outbox, names)?;
             for row in &delivery.planned {
@@ -100,15 +94,11 @@ impl HistoryStore for Archive {
     }
 
     fn planned(&self, filter: &PlannedRunFilter) -> Result<Vec<PlannedEntry>, StoreError> {
-        self.read("list planned runs", |from| {
-            planned_table::list_planned(from, filter)
-        })
+        self.read("list planned runs", |from| planned_table::list_planned(from, filter))
     }
 
     fn planned_counts(&self, range: TimeRange) -> Result<PlannedRunCounts, StoreError> {
-        self.read("count planned runs", |from| {
-            planned_table::count_planned(from, range)
-        })
+        self.read("count planned runs", |from| planned_table::count_planned(from, range))
     }
 
     fn series(
@@ -126,18 +116,11 @@ impl HistoryStore for Archive {
                     None => Ok((Vec::new(), Vec::new())),
                 }
             })?;
-        Ok(QuantitySeries {
-            pair: pair.clone(),
-            quantity,
-            points,
-            buckets,
-        })
+        Ok(QuantitySeries { pair: pair.clone(), quantity, points, buckets })
     }
 
     fn grid(&self, quantity: PathQuantity) -> Result<Vec<GridPair>, StoreError> {
-        self.read("read the grid", |from| {
-            history_queries::read_grid(from, quantity)
-        })
+        self.read("read the grid", |from| history_queries::read_grid(from, quantity))
     }
 
     fn pairs(&self) -> Result<Vec<HostPair>, StoreError> {
@@ -153,34 +136,24 @@ impl HistoryStore for Archive {
     }
 
     fn runs(&self, filter: &RunFilter) -> Result<Vec<RunEntry>, StoreError> {
-        self.read("list the runs", |from| {
-            history_queries::list_runs(from, filter)
-        })
+        self.read("list the runs", |from| history_queries::list_runs(from, filter))
     }
 
     fn put_event(&mut self, event: &ChangeEvent) -> Result<(), StoreError> {
         let text = serialize_event(event)?;
         let outbox = self.outbox_writer();
-        self.write("store the event", |to| {
-            event_table::put_event(to, event, &text, outbox)
-        })
+        self.write("store the event", |to| event_table::put_event(to, event, &text, outbox))
     }
 
     fn event(&self, id: &str) -> Result<Option<ChangeEvent>, StoreError> {
-        let text = self.read("read the event", |from| {
-            event_table::read_event_json(from, id)
-        })?;
+        let text = self.read("read the event", |from| event_table::read_event_json(from, id))?;
         text.map(|text| event_table::parse_event(&text)).transpose()
     }
 
     fn events(&self, filter: &EventFilter) -> Result<Vec<ChangeEvent>, StoreError> {
-        let texts = self.read("list the events", |from| {
-            event_table::list_event_json(from, filter)
-        })?;
-        texts
-            .iter()
-            .map(|text| event_table::parse_event(text))
-            .collect()
+        let texts =
+            self.read("list the events", |from| event_table::list_event_json(from, filter))?;
+        texts.iter().map(|text| event_table::parse_event(text)).collect()
     }
 
     fn retain(
@@ -204,10 +177,7 @@ impl HistoryStore for Archive {
                 |row| row.get(0),
             )
         })?;
-        Ok(StoreInfo {
-            kind: "SQLite",
-            bytes: u64::try_from(bytes).ok(),
-        })
+        Ok(StoreInfo { kind: "SQLite", bytes: u64::try_from(bytes).ok() })
     }
 }
 
@@ -217,9 +187,7 @@ impl AgentDelivery {
         ingest_limits::check_runs(&self.runs)?;
         for row in &self.planned {
             ingest_limits::check_planned(std::slice::from_ref(&row.planned))?;
-            row.outcome
-                .as_ref()
-                .map_or(Ok(()), ingest_limits::check_outcome)?;
+            row.outcome.as_ref().map_or(Ok(()), ingest_limits::check_outcome)?;
         }
         self.events.iter().map(serialize_event).collect()
     }
@@ -227,10 +195,8 @@ impl AgentDelivery {
 
 /// Returns an event as JSON, within the limits.
 fn serialize_event(event: &ChangeEvent) -> Result<String, StoreError> {
-    let text = serde_json::to_string(event).map_err(|source| StoreError::Report {
-        id: event.id.clone(),
-        source,
-    })?;
+    let text = serde_json::to_string(event)
+        .map_err(|source| StoreError::Report { id: event.id.clone(), source })?;
     ingest_limits::check_event(event, &text)?;
     Ok(text)
 }

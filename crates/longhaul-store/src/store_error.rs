@@ -7,10 +7,7 @@ use std::path::PathBuf;
 pub enum StoreError {
     /// The folder cannot be created or the file cannot be opened.
     #[error("cannot open the archive {}", path.display())]
-    Open {
-        path: PathBuf,
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Open { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     /// The file is an SQLite database of another program.
     #[error("cannot open the archive {}: it is the database of another program", path.display())]
     Foreign { path: PathBuf },
@@ -19,42 +16,22 @@ pub enum StoreError {
         "cannot open the archive {}: it has schema {found}, this longhaul supports up to {known}",
         path.display()
     )]
-    Newer {
-        path: PathBuf,
-        found: i64,
-        known: i64,
-    },
+    Newer { path: PathBuf, found: i64, known: i64 },
     /// The file is damaged or not SQLite at all.
     #[error("cannot read the archive {}: it is damaged or not an archive", path.display())]
-    Damaged {
-        path: PathBuf,
-        source: rusqlite::Error,
-    },
+    Damaged { path: PathBuf, source: rusqlite::Error },
     /// The disk rejected a write: it is full, the file may not grow, or the disk failed.
     #[error("cannot write the archive {}: the disk refused the write", path.display())]
-    Full {
-        path: PathBuf,
-        source: rusqlite::Error,
-    },
+    Full { path: PathBuf, source: rusqlite::Error },
     /// The file or its folder is not writable.
     #[error("cannot write the archive {}", path.display())]
-    ReadOnly {
-        path: PathBuf,
-        source: rusqlite::Error,
-    },
+    ReadOnly { path: PathBuf, source: rusqlite::Error },
     /// Another process held the lock for longer than the timeout.
     #[error("cannot lock the archive {}: another process holds the lock", path.display())]
-    Locked {
-        path: PathBuf,
-        source: rusqlite::Error,
-    },
+    Locked { path: PathBuf, source: rusqlite::Error },
     /// Any other failure of the database.
     #[error("cannot {doing} in the archive {}", path.display())]
-    Sql {
-        doing: &'static str,
-        path: PathBuf,
-        source: rusqlite::Error,
-    },
+    Sql { doing: &'static str, path: PathBuf, source: rusqlite::Error },
     /// A request to a remote database failed.
     #[error("cannot {doing} in {at}")]
     Database {
@@ -76,24 +53,13 @@ pub enum StoreError {
     #[error("no run matches `{wanted}`")]
     NoSuchRun { wanted: String },
     #[error("`{wanted}` matches {count} runs, for example {example}")]
-    Ambiguous {
-        wanted: String,
-        count: u64,
-        example: String,
-    },
+    Ambiguous { wanted: String, count: u64, example: String },
     /// A report could not be converted to or from JSON.
     #[error("cannot read run {id} as a report")]
-    Report {
-        id: String,
-        source: serde_json::Error,
-    },
+    Report { id: String, source: serde_json::Error },
     /// The report has a schema that this program does not know.
     #[error("run {id} has schema `{found}`, this longhaul reads `{known}`")]
-    UnknownReport {
-        id: String,
-        found: String,
-        known: &'static str,
-    },
+    UnknownReport { id: String, found: String, known: &'static str },
 }
 
 impl StoreError {
@@ -113,15 +79,8 @@ impl StoreError {
             Some(Code::DiskFull | Code::SystemIoFailure) => StoreError::Full { path, source },
             Some(Code::ReadOnly | Code::PermissionDenied) => StoreError::ReadOnly { path, source },
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => StoreError::Locked { path, source },
-            Some(Code::CannotOpen) => StoreError::Open {
-                path,
-                source: Box::new(source),
-            },
-            _ => StoreError::Sql {
-                doing,
-                path,
-                source,
-            },
+            Some(Code::CannotOpen) => StoreError::Open { path, source: Box::new(source) },
+            _ => StoreError::Sql { doing, path, source },
         }
     }
 

@@ -55,10 +55,7 @@ fn the_same_run_twice_is_one_entry_and_another_under_its_id_is_refused() {
     archive.append(&run).unwrap();
     assert_eq!(archive.append(&run).unwrap(), AppendOutcome::AlreadyStored);
     run.analysis.goodput_bps = Some(1);
-    assert!(matches!(
-        archive.append(&run),
-        Err(StoreError::IdTaken { .. })
-    ));
+    assert!(matches!(archive.append(&run), Err(StoreError::IdTaken { .. })));
     assert_eq!(archive.list(10).unwrap().len(), 1);
 }
 
@@ -80,21 +77,12 @@ fn the_list_runs_from_the_newest_and_carries_the_derived_columns() {
 fn a_name_that_fits_no_run_or_several_is_said_so() {
     let folder = Folder::new("names");
     let mut archive = Archive::open(&folder.file()).unwrap();
-    assert!(matches!(
-        archive.find("last"),
-        Err(StoreError::NoSuchRun { .. })
-    ));
+    assert!(matches!(archive.find("last"), Err(StoreError::NoSuchRun { .. })));
     archive.append(&report(GENEVA)).unwrap();
     archive.append(&report(DARESBURY)).unwrap();
-    assert!(matches!(
-        archive.find("2026"),
-        Err(StoreError::Ambiguous { count: 2, .. })
-    ));
+    assert!(matches!(archive.find("2026"), Err(StoreError::Ambiguous { count: 2, .. })));
     for nobody in ["%", "", "2027"] {
-        assert!(
-            matches!(archive.find(nobody), Err(StoreError::NoSuchRun { .. })),
-            "{nobody}"
-        );
+        assert!(matches!(archive.find(nobody), Err(StoreError::NoSuchRun { .. })), "{nobody}");
     }
 }
 
@@ -147,12 +135,7 @@ fn an_archive_from_the_future_is_refused() {
     let other = rusqlite::Connection::open(folder.file()).unwrap();
     other.pragma_update(None, "user_version", 99).unwrap();
     let error = Archive::open(&folder.file()).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("schema 99, this longhaul supports"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("schema 99, this longhaul supports"), "{error}");
 }
 
 #[test]
@@ -162,10 +145,7 @@ fn a_report_of_a_later_schema_is_named_as_such() {
     let mut run = report(GENEVA);
     run.schema = "longhaul.report/2".to_owned();
     archive.append(&run).unwrap();
-    assert!(matches!(
-        archive.find("last"),
-        Err(StoreError::UnknownReport { .. })
-    ));
+    assert!(matches!(archive.find("last"), Err(StoreError::UnknownReport { .. })));
 }
 
 #[test]
@@ -224,11 +204,7 @@ fn scan_plan(seed: u64) -> scan::ScanPlan {
         repeats: 2,
         seed,
         present: None,
-        budget: scan::ScanBudget {
-            probes: 8,
-            time_us: 1,
-            bytes: None,
-        },
+        budget: scan::ScanBudget { probes: 8, time_us: 1, bytes: None },
         probe: longhaul_model::report::v1::plan::ThroughputPlan::default(),
     }
 }
@@ -241,16 +217,11 @@ fn a_scan_that_was_cut_off_is_found_again_with_its_probes_until_its_report_is_th
         id: String::from("20261122T000000Z-000001"),
         started_at: String::from("2026-11-22T00:00:00Z"),
     };
-    archive
-        .begin_scan(&begun, "far:5201", &scan_plan(1))
-        .unwrap();
+    archive.begin_scan(&begun, "far:5201", &scan_plan(1)).unwrap();
     for index in [1, 0] {
         let mut run = report(GENEVA);
         run.run.id = format!("20261122T00000{index}Z-00000a");
-        run.run.part_of = Some(ParentRun {
-            id: begun.id.clone(),
-            index,
-        });
+        run.run.part_of = Some(ParentRun { id: begun.id.clone(), index });
         archive.append(&run).unwrap();
     }
     drop(archive);
@@ -263,16 +234,11 @@ fn a_scan_that_was_cut_off_is_found_again_with_its_probes_until_its_report_is_th
         ("far:5201", scan_plan(2), since),
         ("far:5201", scan_plan(1), "2026-11-23T00:00:00Z"),
     ] {
-        assert_eq!(
-            archive.find_unfinished_scan(target, &plan, since).unwrap(),
-            None
-        );
+        assert_eq!(archive.find_unfinished_scan(target, &plan, since).unwrap(), None);
     }
     let parts = archive.throughput_parts(&begun.id).unwrap();
-    let places: Vec<u32> = parts
-        .iter()
-        .map(|run| run.run.part_of.as_ref().unwrap().index)
-        .collect();
+    let places: Vec<u32> =
+        parts.iter().map(|run| run.run.part_of.as_ref().unwrap().index).collect();
     assert_eq!(places, [0, 1]);
     // The scan has no report, so its probes are listed themselves.
     assert_eq!(archive.list(10).unwrap().len(), 2);
@@ -283,19 +249,14 @@ fn an_archive_of_the_first_shape_keeps_its_runs() {
     let folder = Folder::new("first_shape");
     let run = report(GENEVA);
     let old = rusqlite::Connection::open(folder.file()).unwrap();
-    old.execute_batch(include_str!("../schema/0001-runs.sql"))
-        .unwrap();
+    old.execute_batch(include_str!("../schema/0001-runs.sql")).unwrap();
     old.execute(
         "INSERT INTO run VALUES (?1, ?2, 'throughput', 'a', 'b', NULL, 9, 1, 'loss', 1, ?3)",
         rusqlite::params![run.run.id, run.run.started_at, GENEVA],
     )
     .unwrap();
-    old.pragma_update(
-        None,
-        "application_id",
-        longhaul_store::archive_schema::APPLICATION_ID,
-    )
-    .unwrap();
+    old.pragma_update(None, "application_id", longhaul_store::archive_schema::APPLICATION_ID)
+        .unwrap();
     old.pragma_update(None, "user_version", 1).unwrap();
     drop(old);
     let archive = Archive::open(&folder.file()).unwrap();

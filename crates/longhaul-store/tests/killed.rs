@@ -18,10 +18,8 @@ use std::time::Duration;
 
 const FIXTURE: &str = include_str!("../../../fixtures/reports/path-balanced-v6.json");
 const KILLS: u64 = 50;
-const KEEP: RetentionPolicy = RetentionPolicy {
-    values: Duration::from_secs(3600),
-    ..RetentionPolicy::FOR_EVER
-};
+const KEEP: RetentionPolicy =
+    RetentionPolicy { values: Duration::from_secs(3600), ..RetentionPolicy::FOR_EVER };
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
@@ -41,10 +39,7 @@ fn runs_of(batch: u64) -> u64 {
 }
 
 fn pair() -> HostPair {
-    HostPair {
-        from: "a".to_owned(),
-        to: "b".to_owned(),
-    }
+    HostPair { from: "a".to_owned(), to: "b".to_owned() }
 }
 
 /// Batch after batch, an hour of values in about three of them.
@@ -59,10 +54,7 @@ fn batch(number: u64) -> Vec<IncomingRun> {
         run.readings = vec![SeriesReading {
             pair: pair(),
             quantity: PathQuantity::RttFloor,
-            point: SeriesPoint {
-                at_us,
-                value: place as f64,
-            },
+            point: SeriesPoint { at_us, value: place as f64 },
         }];
         run
     };
@@ -86,9 +78,7 @@ fn write_for_ever(file: &Path, first: u64) -> ! {
             .collect();
         archive.add_planned(&planned).expect("plan");
         archive.append_runs(&runs).expect("append");
-        writeln!(out, "{number}")
-            .and_then(|()| out.flush())
-            .expect("say so");
+        writeln!(out, "{number}").and_then(|()| out.flush()).expect("say so");
         if number % 3 == 0 {
             archive.retain(runs[0].at_us, &KEEP).expect("retain");
         }
@@ -136,37 +126,23 @@ fn holds_batches_up_to(file: &Path, next: u64) {
     let said: u64 = (0..next).map(runs_of).sum();
     let with_one_more = said + runs_of(next);
     let archive = Archive::open_existing(file).expect("open").expect("there");
-    let filter = RunFilter {
-        range: TimeRange::ALL,
-        pair: Some(pair()),
-        kind: None,
-        limit: u32::MAX,
-    };
+    let filter =
+        RunFilter { range: TimeRange::ALL, pair: Some(pair()), kind: None, limit: u32::MAX };
     let runs = archive.runs(&filter).expect("runs").len() as u64;
     assert!([said, with_one_more].contains(&runs), "{said}: {runs}");
     let counts = archive.planned_counts(TimeRange::ALL).expect("counts");
     let to_send = archive.backlog(0).expect("outbox").items;
-    assert_eq!(
-        to_send,
-        runs + counts.planned(),
-        "what is stored is in the outbox"
-    );
+    assert_eq!(to_send, runs + counts.planned(), "what is stored is in the outbox");
     assert_eq!(counts.done, runs, "what is stored is settled");
-    let series = archive
-        .series(&pair(), PathQuantity::RttFloor, TimeRange::ALL, 100_000)
-        .expect("series");
+    let series =
+        archive.series(&pair(), PathQuantity::RttFloor, TimeRange::ALL, 100_000).expect("series");
     let hours: u64 = series.buckets.iter().map(|it| u64::from(it.samples)).sum();
-    assert_eq!(
-        hours + series.points.len() as u64,
-        runs,
-        "each run has its value"
-    );
+    assert_eq!(hours + series.points.len() as u64, runs, "each run has its value");
     let hour = time_buckets::HOUR_US;
     let closed = series.buckets.last().map_or(0, |it| it.at_us + hour);
     assert!(series.points.iter().all(|point| point.at_us >= closed));
     let database = rusqlite::Connection::open(file).expect("open");
-    let sound: String = database
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .expect("check");
+    let sound: String =
+        database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("check");
     assert_eq!(sound, "ok");
 }

@@ -79,7 +79,5 @@ fn a_file_that_may_not_grow_is_told_as_no_room() {
     // What was stored before is still there and whole.
     let archive = Archive::open_existing(&file).expect("open").expect("there");
     assert!(!archive.list(1000).expect("list").is_empty());
-    archive
-        .find("full-0000")
-        .expect("the first entry reads back");
+    archive.find("full-0000").expect("the first entry reads back");
 }

@@ -65,19 +65,14 @@ impl FileState {
 }
 
 /// Flags of intermediate folders: path only, and never through a link.
-const STEP: OFlag = OFlag::O_PATH
-    .union(OFlag::O_DIRECTORY)
-    .union(OFlag::O_NOFOLLOW);
+const STEP: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW);
 const CREATED_MODE: Mode = Mode::from_bits_truncate(0o600);
 
 impl ConfinedDir {
     /// Opens a folder chosen by the local user; follows symbolic links.
     pub fn open(path: &Path) -> io::Result<ConfinedDir> {
         let flags = libc::O_PATH | libc::O_DIRECTORY;
-        let folder = OpenOptions::new()
-            .read(true)
-            .custom_flags(flags)
-            .open(path)?;
+        let folder = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
         Ok(ConfinedDir(folder.into()))
     }
 
@@ -116,20 +111,12 @@ impl ConfinedDir {
 
     pub fn make_folder(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.open_parent(path)?;
-        Ok(mkdirat(
-            &parent.0,
-            name.as_os_str(),
-            Mode::from_bits_truncate(0o755),
-        )?)
+        Ok(mkdirat(&parent.0, name.as_os_str(), Mode::from_bits_truncate(0o755))?)
     }
 
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.open_parent(path)?;
-        Ok(unlinkat(
-            &parent.0,
-            name.as_os_str(),
-            UnlinkatFlags::NoRemoveDir,
-        )?)
+        Ok(unlinkat(&parent.0, name.as_os_str(), UnlinkatFlags::NoRemoveDir)?)
     }
 
     /// Renames a file atomically; without `replace`, fails if the new name exists. The rename
@@ -137,18 +124,8 @@ impl ConfinedDir {
     pub fn rename(&self, from: &Path, to: &Path, replace: bool) -> io::Result<()> {
         let (from_parent, from) = self.open_parent(from)?;
         let (to_parent, to) = self.open_parent(to)?;
-        let flags = if replace {
-            RenameFlags::empty()
-        } else {
-            RenameFlags::RENAME_NOREPLACE
-        };
-        Ok(renameat2(
-            &from_parent.0,
-            from.as_os_str(),
-            &to_parent.0,
-            to.as_os_str(),
-            flags,
-        )?)
+        let flags = if replace { RenameFlags::empty() } else { RenameFlags::RENAME_NOREPLACE };
+        Ok(renameat2(&from_parent.0, from.as_os_str(), &to_parent.0, to.as_os_str(), flags)?)
     }
 
     /// Returns the sorted names in this folder, without `.` and `..`.
@@ -183,21 +160,14 @@ impl ConfinedDir {
 }
 
 fn direct_flag(direct: bool) -> OFlag {
-    if direct {
-        OFlag::O_DIRECT
-    } else {
-        OFlag::empty()
-    }
+    if direct { OFlag::O_DIRECT } else { OFlag::empty() }
 }
 
 fn require_regular(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() {
         return Ok(file);
     }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidInput,
-        "it is not a regular file",
-    ))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
 }
 
 fn empty_name_error() -> io::Error {
@@ -208,10 +178,7 @@ fn empty_name_error() -> io::Error {
 fn path_components(path: &Path) -> io::Result<Vec<&OsStr>> {
     let part = |component| match component {
         Component::Normal(part) => Ok(part),
-        _ => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "the path leads outside its folder",
-        )),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "the path leads outside its folder")),
     };
     path.components().map(part).collect()
 }
@@ -239,12 +206,7 @@ pub fn next_data_offset(file: &File, offset: u64) -> io::Result<Option<u64>> {
 /// Deallocates a range of a file, which then reads as zeros.
 pub fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let mode = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-    Ok(fallocate(
-        file,
-        mode,
-        offset as libc::off_t,
-        bytes as libc::off_t,
-    )?)
+    Ok(fallocate(file, mode, offset as libc::off_t, bytes as libc::off_t)?)
 }
 
 /// Starts write-back of a range without waiting for it, so that a later sync is fast.
@@ -278,17 +240,9 @@ mod tests {
         symlink(path.join("secret"), path.join("inside/link")).expect("a link");
         let outside = path.join("secret");
         let absolute = outside.to_str().expect("plain");
-        for name in [
-            "../secret",
-            "deep/../../secret",
-            "up/secret",
-            "link",
-            absolute,
-            "",
-            ".",
-            "..",
-            "a\0b",
-        ] {
+        for name in
+            ["../secret", "deep/../../secret", "up/secret", "link", absolute, "", ".", "..", "a\0b"]
+        {
             assert!(folder.read(Path::new(name), false).is_err(), "{name:?}");
             assert!(folder.write(Path::new(name), false).is_err(), "{name:?}");
             assert!(folder.make_folder(Path::new(name)).is_err(), "{name:?}");
@@ -296,10 +250,7 @@ mod tests {
         assert!(folder.read(Path::new("deep/file"), false).is_ok());
         assert!(folder.read(Path::new("deep"), false).is_err(), "a folder");
         assert_eq!(
-            folder
-                .stat(Path::new("link"))
-                .expect("it is there")
-                .map(|seen| seen.kind),
+            folder.stat(Path::new("link")).expect("it is there").map(|seen| seen.kind),
             Some(FileKind::Link)
         );
         assert_eq!(folder.stat(Path::new("nothing")).expect("fine"), None);
@@ -314,9 +265,7 @@ mod tests {
         drop(folder.write(name("new"), false).expect("made"));
         drop(folder.write(name("deep/old"), false).expect("made"));
         assert!(folder.rename(name("new"), name("deep/old"), false).is_err());
-        folder
-            .rename(name("new"), name("deep/old"), true)
-            .expect("replaced");
+        folder.rename(name("new"), name("deep/old"), true).expect("replaced");
         let listing = folder.open_for_sync().expect("open");
         listing.sync_all().expect("kept");
         assert_eq!(folder.list_names().expect("read"), ["deep"]);

@@ -53,14 +53,7 @@ impl CycleCounter {
         // SAFETY: `attr` lives for the call and carries its own size; 0, -1, -1: this thread, any
         // core, no group.
         let fd = unsafe {
-            libc::syscall(
-                libc::SYS_perf_event_open,
-                &raw const attr,
-                0,
-                -1,
-                -1,
-                CLOSE_ON_EXEC,
-            )
+            libc::syscall(libc::SYS_perf_event_open, &raw const attr, 0, -1, -1, CLOSE_ON_EXEC)
         };
         Ok(CycleCounter(check_descriptor(fd as i32)?))
     }

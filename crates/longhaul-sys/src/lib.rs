@@ -4,10 +4,7 @@
 //! crates above. No public item exposes a `libc` type. Errors are plain [`std::io::Error`]; callers
 //! add the context.
 
-#![expect(
-    unsafe_code,
-    reason = "this crate is where the unsafe code of longhaul lives"
-)]
+#![expect(unsafe_code, reason = "this crate is where the unsafe code of longhaul lives")]
 
 pub mod boot_clock;
 pub mod confined_dir;

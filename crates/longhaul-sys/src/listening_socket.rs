@@ -67,10 +67,7 @@ pub fn bind_udp_for_peer(
 /// acknowledgements (TCP_USER_TIMEOUT).
 pub fn set_dead_peer_timeout(socket: &TcpStream, after: Duration) -> io::Result<()> {
     let interval = (after / 4).max(Duration::from_secs(1));
-    let keepalive = TcpKeepalive::new()
-        .with_time(after)
-        .with_interval(interval)
-        .with_retries(4);
+    let keepalive = TcpKeepalive::new().with_time(after).with_interval(interval).with_retries(4);
     let socket = SockRef::from(socket);
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_tcp_user_timeout(Some(after))

@@ -36,12 +36,7 @@ impl MemoryRegion {
     /// `OutOfMemory`, or `InvalidInput` for zero bytes.
     pub fn new(bytes: usize) -> io::Result<MemoryRegion> {
         let mapping = map_memory(bytes)?;
-        Ok(MemoryRegion {
-            base: mapping,
-            bytes,
-            mapping,
-            mapping_bytes: bytes,
-        })
+        Ok(MemoryRegion { base: mapping, bytes, mapping, mapping_bytes: bytes })
     }
 
     /// Allocates memory on a huge page if the system provides one: consecutive pages are then sent
@@ -56,12 +51,7 @@ impl MemoryRegion {
         // SAFETY: the range is inside the mapping; the advice changes no contents. Failure only
         // means ordinary pages.
         unsafe { libc::madvise(base.as_ptr().cast(), whole, libc::MADV_HUGEPAGE) };
-        Ok(MemoryRegion {
-            base,
-            bytes,
-            mapping,
-            mapping_bytes,
-        })
+        Ok(MemoryRegion { base, bytes, mapping, mapping_bytes })
     }
 
     /// Returns the memory, to be filled before it is shared.
@@ -161,16 +151,8 @@ impl GatherVector {
     pub fn new(region: Arc<MemoryRegion>, most_bytes: usize) -> GatherVector {
         let length = region.bytes.max(1);
         let room = (most_bytes.div_ceil(length) + 1).min(MAX_PIECES);
-        let none = libc::iovec {
-            iov_base: std::ptr::null_mut(),
-            iov_len: 0,
-        };
-        GatherVector {
-            region,
-            pieces: vec![none; room],
-            described: None,
-            count: 0,
-        }
+        let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        GatherVector { region, pieces: vec![none; room], described: None, count: 0 }
     }
 
     /// Returns the I/O vector for `bytes` starting at byte `position` of the endless repetition.

@@ -121,19 +121,13 @@ impl NetlinkSocket {
     pub fn open() -> io::Result<NetlinkSocket> {
         let domain = Domain::from(libc::AF_NETLINK);
         let protocol = Protocol::from(libc::NETLINK_ROUTE);
-        Ok(NetlinkSocket {
-            socket: Socket::new(domain, Type::RAW, Some(protocol))?,
-        })
+        Ok(NetlinkSocket { socket: Socket::new(domain, Type::RAW, Some(protocol))? })
     }
 
     /// Brings a device up without other changes.
     pub fn set_up(&self, index: u32) -> io::Result<()> {
         let up = libc::IFF_UP as u32;
-        self.request(NetlinkRequest::new(
-            libc::RTM_NEWLINK,
-            0,
-            &link_header(index, up, up),
-        ))
+        self.request(NetlinkRequest::new(libc::RTM_NEWLINK, 0, &link_header(index, up, up)))
     }
 
     /// Configures a device and brings it up.
@@ -201,11 +195,7 @@ impl NetlinkSocket {
     pub fn add_default_route(&self, index: u32, from: IpAddr) -> io::Result<()> {
         // struct rtmsg: family, lengths, TOS, table, protocol, scope, type, flags.
         let mut fixed = vec![address_family(from), 0, 0, 0, libc::RT_TABLE_MAIN];
-        fixed.extend_from_slice(&[
-            libc::RTPROT_STATIC,
-            libc::RT_SCOPE_UNIVERSE,
-            libc::RTN_UNICAST,
-        ]);
+        fixed.extend_from_slice(&[libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST]);
         fixed.extend_from_slice(&0_u32.to_ne_bytes());
         let mut message = NetlinkRequest::new(libc::RTM_NEWROUTE, NLM_F_CREATE, &fixed);
         message.attribute(libc::RTA_OIF, &index.to_ne_bytes());

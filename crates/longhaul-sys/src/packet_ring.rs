@@ -115,21 +115,14 @@ impl PacketRing {
     pub fn open(filter: &[BpfInstruction]) -> io::Result<PacketRing> {
         // Protocol 0: nothing is heard before the socket is bound.
         let socket = Socket::new(Domain::PACKET, Type::DGRAM.nonblocking(), None)?;
-        let program = filter
-            .iter()
-            .map(|it| SockFilter::new(it.code, it.jt, it.jf, it.k));
+        let program = filter.iter().map(|it| SockFilter::new(it.code, it.jt, it.jf, it.k));
         socket.attach_filter(&program.collect::<Vec<SockFilter>>())?;
         // Timestamps are then taken on arrival, not when the packet is copied.
         set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32)?;
         set_option(&socket, libc::SOL_PACKET, PACKET_VERSION, TPACKET_V3)?;
         set_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, ring_request())?;
         let base = map_ring(&socket)?;
-        let ring = PacketRing {
-            socket,
-            base,
-            next: 0,
-            counts: RingCounts::default(),
-        };
+        let ring = PacketRing { socket, base, next: 0, counts: RingCounts::default() };
         bind_packet_socket(&ring.socket, 0)?;
         Ok(ring)
     }

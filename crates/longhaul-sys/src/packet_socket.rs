@@ -83,10 +83,7 @@ struct TimestampControl([u8; 64]);
 
 /// Receives one frame with its virtio header.
 pub fn receive_frame(socket: impl AsFd, into: &mut [u8]) -> io::Result<ReceivedFrame> {
-    let mut part = libc::iovec {
-        iov_base: into.as_mut_ptr().cast(),
-        iov_len: into.len(),
-    };
+    let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let mut control = TimestampControl([0; 64]);
     // SAFETY: all-zero is a valid msghdr.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -97,10 +94,7 @@ pub fn receive_frame(socket: impl AsFd, into: &mut [u8]) -> io::Result<ReceivedF
     let raw = socket.as_fd().as_raw_fd();
     // SAFETY: the message points to `part` (over `into`) and `control`, which outlive the call.
     let bytes = check_count(unsafe { libc::recvmsg(raw, &raw mut message, 0) })?;
-    Ok(ReceivedFrame {
-        bytes,
-        at: parse_timestamp(&message),
-    })
+    Ok(ReceivedFrame { bytes, at: parse_timestamp(&message) })
 }
 
 fn parse_timestamp(message: &libc::msghdr) -> Option<Duration> {
@@ -110,11 +104,8 @@ fn parse_timestamp(message: &libc::msghdr) -> Option<Duration> {
         return None;
     }
     // SAFETY: a header of this type is followed by one timespec.
-    let time: libc::timespec = unsafe {
-        libc::CMSG_DATA(header)
-            .cast::<libc::timespec>()
-            .read_unaligned()
-    };
+    let time: libc::timespec =
+        unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
     let seconds = u64::try_from(time.tv_sec).ok()?;
     Some(Duration::new(seconds, u32::try_from(time.tv_nsec).ok()?))
 }

@@ -114,9 +114,7 @@ pub fn fork_process() -> io::Result<ForkSide> {
     }
     // SAFETY: the process has one thread, so the child is a whole copy of it.
     Ok(match unsafe { fork() }? {
-        ForkResult::Parent { child } => ForkSide::Parent {
-            child: child.as_raw().unsigned_abs(),
-        },
+        ForkResult::Parent { child } => ForkSide::Parent { child: child.as_raw().unsigned_abs() },
         ForkResult::Child => ForkSide::Child,
     })
 }

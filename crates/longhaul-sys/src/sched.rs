@@ -58,9 +58,7 @@ pub fn set_idle() -> io::Result<()> {
 }
 
 fn set_class(class: i32, priority: i32) -> io::Result<()> {
-    let param = libc::sched_param {
-        sched_priority: priority,
-    };
+    let param = libc::sched_param { sched_priority: priority };
     // SAFETY: `param` lives for the call; 0 is this thread.
     check_status(unsafe { libc::sched_setscheduler(0, class, &raw const param) })
 }

@@ -41,10 +41,7 @@ const HANDLED_SIGNALS: [ProcessSignal; 4] = [
 ];
 
 fn handled_set() -> SigSet {
-    HANDLED_SIGNALS
-        .map(ProcessSignal::signal)
-        .into_iter()
-        .collect()
+    HANDLED_SIGNALS.map(ProcessSignal::signal).into_iter().collect()
 }
 
 /// Blocks hangup, interrupt, quit and terminate in the calling thread and its future threads.

@@ -23,10 +23,7 @@ pub(crate) fn set_option<T: Copy>(
     name: i32,
     value: T,
 ) -> io::Result<()> {
-    let (fd, length) = (
-        socket.as_fd().as_raw_fd(),
-        size_of::<T>() as libc::socklen_t,
-    );
+    let (fd, length) = (socket.as_fd().as_raw_fd(), size_of::<T>() as libc::socklen_t);
     // SAFETY: `value` lives for the call, which only reads it, and its size is passed with it.
     check_status(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) })
 }
@@ -84,20 +81,13 @@ pub fn set_congestion_control(socket: &impl AsFd, name: &str) -> io::Result<()> 
 /// Returns the name of the current congestion control.
 pub fn congestion_control(socket: &impl AsFd) -> io::Result<String> {
     let name = SockRef::from(socket).tcp_congestion()?;
-    Ok(String::from_utf8_lossy(&name)
-        .trim_end_matches('\0')
-        .to_owned())
+    Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
 }
 
 /// Limits the socket's sending rate to `ceiling` (SO_MAX_PACING_RATE).
 pub fn set_pacing_ceiling(socket: impl AsFd, ceiling: Rate) -> io::Result<()> {
     let bytes_per_second = ceiling.as_bps() / 8;
-    set_option(
-        socket,
-        libc::SOL_SOCKET,
-        libc::SO_MAX_PACING_RATE,
-        bytes_per_second,
-    )
+    set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_second)
 }
 
 /// Returns the socket's pacing limit; `None` if there is none.

@@ -38,11 +38,7 @@ impl SplicePipe {
             let capacity = set_capacity(&write, ask);
             match capacity {
                 Ok(capacity_bytes) => {
-                    return Ok(SplicePipe {
-                        read,
-                        write,
-                        capacity_bytes,
-                    });
+                    return Ok(SplicePipe { read, write, capacity_bytes });
                 }
                 Err(error) if ask <= LEAST_BYTES => return Err(error),
                 Err(_) => ask /= 2,

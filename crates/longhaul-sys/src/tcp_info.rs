@@ -295,23 +295,14 @@ mod tests {
         let raw = [1_u8; 248];
         assert_eq!(parse_tcp_info(&raw[..MIN_BYTES - 1]), None);
         let old = parse_tcp_info(&raw[..104]).expect("2.6.10");
-        assert_eq!(
-            (old.pacing, old.bytes_acked, old.rtt_min),
-            (None, None, None)
-        );
+        assert_eq!((old.pacing, old.bytes_acked, old.rtt_min), (None, None, None));
         assert_eq!((old.app_limited, old.busy), (None, None));
         let busy = parse_tcp_info(&raw[..192]).expect("4.10");
         assert!(busy.delivery.is_some() && busy.send_buffer_limited.is_some());
         assert_eq!((busy.bytes_sent, busy.dsack_duplicates), (None, None));
         let reordering = parse_tcp_info(&raw[..224]).expect("4.19");
         assert!(reordering.bytes_sent.is_some() && reordering.reordering_seen.is_some());
-        assert_eq!(
-            (
-                reordering.out_of_order_segments,
-                reordering.peer_window_bytes
-            ),
-            (None, None)
-        );
+        assert_eq!((reordering.out_of_order_segments, reordering.peer_window_bytes), (None, None));
         let window = parse_tcp_info(&raw[..232]).expect("5.4");
         assert!(window.peer_window_bytes.is_some());
         assert_eq!((window.own_window_bytes, window.timeouts), (None, None));
@@ -323,10 +314,7 @@ mod tests {
     fn no_length_and_no_content_makes_the_parser_fail() {
         for length in 0..=ROOM_BYTES {
             for byte in [0, 1, 0x7f, 0xff] {
-                assert_eq!(
-                    parse_tcp_info(&vec![byte; length]).is_some(),
-                    length >= MIN_BYTES
-                );
+                assert_eq!(parse_tcp_info(&vec![byte; length]).is_some(), length >= MIN_BYTES);
             }
         }
     }
@@ -334,10 +322,7 @@ mod tests {
     #[test]
     fn values_that_mean_none_are_absent() {
         let info = parse_tcp_info(&[0xff; 248]).expect("long enough");
-        assert_eq!(
-            (info.pacing, info.rtt_min, info.ssthresh_segments),
-            (None, None, None)
-        );
+        assert_eq!((info.pacing, info.rtt_min, info.ssthresh_segments), (None, None, None));
     }
 
     #[test]

@@ -33,12 +33,7 @@ pub fn receive_whole(stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
     retry_interrupted(|| {
         // SAFETY: the kernel writes at most the slice's own length into it.
         unsafe {
-            libc::recv(
-                stream.as_raw_fd(),
-                into.as_mut_ptr().cast(),
-                into.len(),
-                libc::MSG_WAITALL,
-            )
+            libc::recv(stream.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), libc::MSG_WAITALL)
         }
     })
 }

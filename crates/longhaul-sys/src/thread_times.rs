@@ -65,10 +65,7 @@ pub fn process_times() -> io::Result<ProcessTimes> {
     let time = |value: TimeVal| {
         Duration::from_secs(value.tv_sec() as u64) + Duration::from_micros(value.tv_usec() as u64)
     };
-    Ok(ProcessTimes {
-        user: time(usage.user_time()),
-        system: time(usage.system_time()),
-    })
+    Ok(ProcessTimes { user: time(usage.user_time()), system: time(usage.system_time()) })
 }
 
 #[cfg(test)]
@@ -94,10 +91,7 @@ mod tests {
 
     #[test]
     fn a_schedstat_line_gives_its_second_number() {
-        assert_eq!(
-            parse_run_delay("12 345 6\n"),
-            Some(Duration::from_nanos(345))
-        );
+        assert_eq!(parse_run_delay("12 345 6\n"), Some(Duration::from_nanos(345)));
         for wrong in ["", "12", "12 x", "12 -1 3"] {
             assert_eq!(parse_run_delay(wrong), None, "{wrong:?}");
         }

@@ -38,10 +38,7 @@ pub struct TunDevice {
 /// ours; `ResourceBusy` if the name is in use.
 pub fn open_tun_device(name: &str) -> io::Result<TunDevice> {
     let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NONBLOCK);
+    options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
     let device = options.open("/dev/net/tun")?;
     let mut request = InterfaceRequest {
         name: [0; libc::IFNAMSIZ],
@@ -61,8 +58,5 @@ pub fn open_tun_device(name: &str) -> io::Result<TunDevice> {
         // SAFETY: as above.
         check_status(unsafe { libc::ioctl(raw, TUNSETOFFLOAD, OFFLOAD_TCP) })?;
     }
-    Ok(TunDevice {
-        descriptor: device.into(),
-        udp_offload,
-    })
+    Ok(TunDevice { descriptor: device.into(), udp_offload })
 }

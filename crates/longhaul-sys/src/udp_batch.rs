@@ -44,16 +44,10 @@ pub fn set_receive_hop_limit(socket: impl AsFd, peer: SocketAddr) -> io::Result<
 /// Forbids fragmentation, and ignores the kernel's path MTU (`IP_PMTUDISC_PROBE`, ip(7)).
 pub fn forbid_fragmentation(socket: impl AsFd, peer: SocketAddr) -> io::Result<()> {
     let (level, name, value) = match peer {
-        SocketAddr::V4(_) => (
-            libc::IPPROTO_IP,
-            libc::IP_MTU_DISCOVER,
-            libc::IP_PMTUDISC_PROBE,
-        ),
-        SocketAddr::V6(_) => (
-            libc::IPPROTO_IPV6,
-            libc::IPV6_MTU_DISCOVER,
-            libc::IPV6_PMTUDISC_PROBE,
-        ),
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
+        SocketAddr::V6(_) => {
+            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)
+        }
     };
     set_option(socket, level, name, value)
 }
@@ -83,11 +77,7 @@ pub struct ReceiveBatch {
     _pointed: BatchMemory,
 }
 
-type BatchMemory = (
-    Vec<[u64; CONTROL_WORDS]>,
-    Vec<libc::iovec>,
-    Option<ReceiveSink>,
-);
+type BatchMemory = (Vec<[u64; CONTROL_WORDS]>, Vec<libc::iovec>, Option<ReceiveSink>);
 
 // SAFETY: the raw pointers are to memory that the value owns: to vectors whose length never
 // changes, and to a sink that any thread may let the kernel write to.
@@ -110,10 +100,7 @@ impl ReceiveBatch {
         let rest = sink.as_ref().map_or(&[][..], ReceiveSink::pieces);
         let mut vectors = Vec::with_capacity(slots * (1 + rest.len()));
         for slot in payload.chunks_exact_mut(slot_bytes) {
-            vectors.push(libc::iovec {
-                iov_base: slot.as_mut_ptr().cast(),
-                iov_len: slot.len(),
-            });
+            vectors.push(libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() });
             vectors.extend_from_slice(rest);
         }
         let of_slot = vectors.chunks_exact_mut(1 + rest.len()).zip(&mut control);
@@ -160,19 +147,16 @@ impl ReceiveBatch {
     /// Iterates over the datagrams of the last [`ReceiveBatch::receive`], in order of arrival.
     pub fn datagrams(&self) -> impl Iterator<Item = BatchDatagram<'_>> {
         let slots = self.payload.chunks_exact(self.slot_bytes);
-        self.headers[..self.filled]
-            .iter()
-            .zip(slots)
-            .map(|(header, slot)| {
-                let notes = parse_metadata(&header.msg_hdr);
-                BatchDatagram {
-                    bytes: &slot[..slot.len().min(header.msg_len as usize)],
-                    payload_bytes: header.msg_len as usize,
-                    arrived: notes.arrived,
-                    hop_limit: notes.hop_limit,
-                    overflowed: notes.overflowed,
-                }
-            })
+        self.headers[..self.filled].iter().zip(slots).map(|(header, slot)| {
+            let notes = parse_metadata(&header.msg_hdr);
+            BatchDatagram {
+                bytes: &slot[..slot.len().min(header.msg_len as usize)],
+                payload_bytes: header.msg_len as usize,
+                arrived: notes.arrived,
+                hop_limit: notes.hop_limit,
+                overflowed: notes.overflowed,
+            }
+        })
     }
 }
 
@@ -225,10 +209,8 @@ mod tests {
     fn pair() -> (UdpSocket, UdpSocket) {
         let near = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let far = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        near.connect(far.local_addr().expect("address"))
-            .expect("connect");
-        far.connect(near.local_addr().expect("address"))
-            .expect("connect");
+        near.connect(far.local_addr().expect("address")).expect("connect");
+        far.connect(near.local_addr().expect("address")).expect("connect");
         (near, far)
     }
 
@@ -264,11 +246,7 @@ mod tests {
         }
         let mut batch = ReceiveBatch::new(64, 64);
         let mut came = batch.receive(&far).expect("receive");
-        assert!(
-            batch
-                .datagrams()
-                .all(|datagram| datagram.hop_limit == Some(64))
-        );
+        assert!(batch.datagrams().all(|datagram| datagram.hop_limit == Some(64)));
         // The count is attached to datagrams that are queued after a drop.
         near.send(&[2; 10]).expect("send");
         came += batch.receive(&far).expect("receive");

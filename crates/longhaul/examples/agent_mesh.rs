@@ -29,10 +29,7 @@ fn main() {
 
 fn read(text: &str, agent: Option<&str>) -> WatchFile {
     let look = |_: &Path| SecretFileState::Private;
-    let here = WatchFileContext {
-        agent,
-        check_secret: &look,
-    };
+    let here = WatchFileContext { agent, check_secret: &look };
     parse_watch_file("bench", text, &here).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -81,16 +78,11 @@ impl Play {
             if ended.is_none() && self.wakes[n] != us {
                 continue;
             }
-            let now = ClockTimes {
-                wall_us: BEGIN_US + us,
-                steady_us: us,
-            };
+            let now = ClockTimes { wall_us: BEGIN_US + us, steady_us: us };
             let agent = &mut self.agents[n];
             let began = Instant::now();
             if let Some(id) = ended {
-                let done = AttemptOutcome::Done {
-                    sent_bytes: 1_250_000_000,
-                };
+                let done = AttemptOutcome::Done { sent_bytes: 1_250_000_000 };
                 agent.finish_run(&id, done, now);
             }
             let started = agent.start_due(now);
@@ -120,23 +112,20 @@ impl Play {
                 self.collisions += u64::from(before.is_some_and(|until| until > us));
             }
             let key = &start.job.key;
-            self.pairs
-                .insert((key.from.to_string(), key.to.to_string()));
+            self.pairs.insert((key.from.to_string(), key.to.to_string()));
             self.first_us.get_or_insert(us);
             self.last_us = self.last_us.max(us + start.job.max_duration_us);
             self.latest_us = self.latest_us.max(BEGIN_US + us - start.due_us);
         }
-        self.agenda
-            .push(Reverse((end_us, agent, Some(start.id.clone()))));
+        self.agenda.push(Reverse((end_us, agent, Some(start.id.clone()))));
     }
 
     fn figures(&self) -> Value {
         let tallies = self.agents.iter().map(RunSchedule::run_counts);
         let missed: u64 = tallies.clone().map(|it| it.missed).sum();
         let planned: u64 = tallies.clone().map(|it| it.planned).sum();
-        let ended: u64 = tallies
-            .map(|it| it.done + it.failed + it.missed + it.waiting + it.running)
-            .sum();
+        let ended: u64 =
+            tallies.map(|it| it.done + it.failed + it.missed + it.waiting + it.running).sum();
         json!({
             "runs": self.runs, "planned": planned, "accounted_for": ended, "missed": missed,
             "collisions": self.collisions, "looks": self.looks,
@@ -170,16 +159,10 @@ fn mesh(number: usize) -> Value {
     });
     let mut play = Play::new(agents.collect());
     // Rounds begin where intervals do, counted from 1970: all of one, and nothing of the next.
-    let every_us = play.agents[0]
-        .jobs()
-        .next()
-        .map_or(DAY_US, |job| job.every_us);
+    let every_us = play.agents[0].jobs().next().map_or(DAY_US, |job| job.every_us);
     play.run(every_us - BEGIN_US % every_us + turns.cycle_us() - 1);
     // Each host takes part in so many runs, one after another.
-    let lasts_us = play.agents[0]
-        .jobs()
-        .next()
-        .map_or(0, |job| job.max_duration_us);
+    let lasts_us = play.agents[0].jobs().next().map_or(0, |job| job.max_duration_us);
     let least_us = 2 * (number as i64 - 1) * lasts_us;
     let mut figures = play.figures();
     figures["agents"] = number.into();

@@ -80,10 +80,8 @@ pub async fn serve_api(
 ) -> io::Result<()> {
     let tls_config = api_tls::TlsAcceptorCache::new(Arc::clone(&state))?;
     let shared = ApiState::new(state, listener.local_addr()?, stop.clone());
-    let broadcaster = tokio::spawn(live_updates::broadcast_updates(
-        Arc::clone(&shared),
-        stop.clone(),
-    ));
+    let broadcaster =
+        tokio::spawn(live_updates::broadcast_updates(Arc::clone(&shared), stop.clone()));
     let ended = http_server::serve_connections(
         listener,
         tls_config,

@@ -74,9 +74,7 @@ pub fn draw_goodput_svg(run: &ThroughputReport) -> Result<String, CommandFailure
 }
 
 fn paint_svg(sheet: &FigureSheet) -> Result<String, CommandFailure> {
-    sheet
-        .svg()
-        .map_err(|error| CommandFailure::from_error(BUG, &error))
+    sheet.svg().map_err(|error| CommandFailure::from_error(BUG, &error))
 }
 
 /// Fails before a long scan if a figure cannot be written.

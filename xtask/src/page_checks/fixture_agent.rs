@@ -61,11 +61,7 @@ impl FixtureAgent {
         watch.arg("watch").arg(folder.join("watch.toml"));
         watch.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = program_runner::spawn(&mut watch)?;
-        let mut standing = FixtureAgent {
-            child,
-            socket_address: at,
-            folder,
-        };
+        let mut standing = FixtureAgent { child, socket_address: at, folder };
         standing.wait_until_healthy()?;
         Ok(standing)
     }
@@ -118,10 +114,7 @@ fn is_healthy(at: SocketAddr) -> bool {
     let ask = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect_timeout(&at, Duration::from_secs(1))?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        write!(
-            stream,
-            "GET /healthz HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\n\r\n"
-        )?;
+        write!(stream, "GET /healthz HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         Ok(answer)
@@ -136,11 +129,7 @@ fn format_watch_file(at: SocketAddr) -> String {
          city = \"Menlo Park, CA\"\nlatitude = 37.42\nlongitude = -122.2\ncatch_up = \"none\"\n\
          [[group]]\nname = \"all\"\n"
     );
-    let places = [
-        ("cesnet", 50.08, 14.42),
-        ("in2p3", 45.78, 4.87),
-        ("cern", 46.23, 6.05),
-    ];
+    let places = [("cesnet", 50.08, 14.42), ("in2p3", 45.78, 4.87), ("cern", 46.23, 6.05)];
     let hosts = places.map(|(name, latitude, longitude)| {
         format!(
             "[[host]]\nname = \"{name}\"\naddress = \"127.0.0.1\"\nport = 9\ngroups = [\"all\"]\n\
@@ -179,10 +168,7 @@ fn fill_large_archive(path: &Path) -> Result<(), String> {
     let runs = load_report_runs()?;
     let small = runs.iter().min_by_key(|run| run.report.len());
     let carrier = small.ok_or("there are no fixtures")?;
-    let pair = HostPair {
-        from: "slac".to_owned(),
-        to: "cern".to_owned(),
-    };
+    let pair = HostPair { from: "slac".to_owned(), to: "cern".to_owned() };
     for number in 0..RUNS {
         let mut run = carrier.clone();
         run.run.id = format!("{}-many-{number:03}", carrier.run.id);
@@ -204,14 +190,9 @@ fn fill_large_archive(path: &Path) -> Result<(), String> {
 }
 
 fn list_host_pairs() -> Vec<HostPair> {
-    let all = HOSTS
-        .iter()
-        .flat_map(|from| HOSTS.iter().map(move |to| (from, to)));
+    let all = HOSTS.iter().flat_map(|from| HOSTS.iter().map(move |to| (from, to)));
     all.filter(|(from, to)| from != to)
-        .map(|(from, to)| HostPair {
-            from: (*from).to_owned(),
-            to: (*to).to_owned(),
-        })
+        .map(|(from, to)| HostPair { from: (*from).to_owned(), to: (*to).to_owned() })
         .collect()
 }
 
@@ -254,15 +235,11 @@ fn generate_series(carrier: &IncomingRun, pair: &HostPair, number: i64) -> Incom
         let at_us = NOW_US - (DAYS * 24 - hour) * HOUR_US + number * 1_000_000;
         let after = changed && at_us > CHANGE_US;
         let wave = 1.0 + 0.03 * ((hour * (7 + number)) % 11) as f64 / 11.0;
-        run.readings
-            .extend(PathQuantity::ALL.map(|quantity| SeriesReading {
-                pair: pair.clone(),
-                quantity,
-                point: SeriesPoint {
-                    at_us,
-                    value: generate_value(quantity, after, wave),
-                },
-            }));
+        run.readings.extend(PathQuantity::ALL.map(|quantity| SeriesReading {
+            pair: pair.clone(),
+            quantity,
+            point: SeriesPoint { at_us, value: generate_value(quantity, after, wave) },
+        }));
     }
     run
 }
@@ -294,34 +271,25 @@ fn insert_planned_runs(archive: &mut Archive) -> Result<(), String> {
     let rows = load_fixture("planned.json")?;
     for row in rows["rows"].as_array().into_iter().flatten() {
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let pair = row["pair"].as_object().map(|pair| HostPair {
-            from: word(&pair["from"]),
-            to: word(&pair["to"]),
-        });
+        let pair = row["pair"]
+            .as_object()
+            .map(|pair| HostPair { from: word(&pair["from"]), to: word(&pair["to"]) });
         let due = PlannedRun {
             id: word(&row["id"]),
             due_us: row["due_us"].as_i64().unwrap_or_default(),
             measurement: word(&row["measurement"]),
             pair,
         };
-        archive
-            .add_planned(std::slice::from_ref(&due))
-            .map_err(|e| e.to_string())?;
+        archive.add_planned(std::slice::from_ref(&due)).map_err(|e| e.to_string())?;
         let outcome = &row["outcome"];
         let outcome = if outcome["done"].is_object() {
-            PlannedOutcome::Done {
-                run_id: word(&outcome["done"]["run_id"]),
-            }
+            PlannedOutcome::Done { run_id: word(&outcome["done"]["run_id"]) }
         } else if outcome["missed"].is_object() {
-            PlannedOutcome::Missed {
-                reason: word(&outcome["missed"]["reason"]),
-            }
+            PlannedOutcome::Missed { reason: word(&outcome["missed"]["reason"]) }
         } else {
             continue;
         };
-        archive
-            .record_outcome(&due.id, &outcome)
-            .map_err(|e| e.to_string())?;
+        archive.record_outcome(&due.id, &outcome).map_err(|e| e.to_string())?;
     }
     Ok(())
 }

@@ -57,26 +57,16 @@ fn check_paths(files: &[SourceFile]) -> Vec<FormBreach> {
 
 fn prose(files: &[SourceFile]) -> impl Iterator<Item = (&SourceFile, usize, &str)> {
     let pages = files.iter().filter(|file| file.is_markdown());
-    pages.flat_map(|file| {
-        file.text
-            .lines()
-            .enumerate()
-            .map(move |(i, text)| (file, i + 1, text))
-    })
+    pages.flat_map(|file| file.text.lines().enumerate().map(move |(i, text)| (file, i + 1, text)))
 }
 
 fn links(text: &str) -> impl Iterator<Item = &str> {
-    text.split("](")
-        .skip(1)
-        .filter_map(|rest| rest.split_once(')'))
-        .map(|(link, _)| link)
+    text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link)
 }
 
 fn exists(files: &[SourceFile], path: &str) -> bool {
     let folder = format!("{}/", path.trim_end_matches('/'));
-    files
-        .iter()
-        .any(|file| file.path == path || file.path.starts_with(&folder))
+    files.iter().any(|file| file.path == path || file.path.starts_with(&folder))
 }
 
 /// Returns the path that `link` means in the page at `page`.
@@ -162,10 +152,7 @@ mod tests {
             ("README.md", page),
             ("docs/a.md", "[up](../README.md#x)"),
         ]
-        .map(|(path, text)| SourceFile {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        });
+        .map(|(path, text)| SourceFile { path: path.to_owned(), text: text.to_owned() });
         let lines =
             |breaches: Vec<FormBreach>| breaches.iter().map(|it| it.line).collect::<Vec<_>>();
         assert_eq!(lines(check_links(&files)), [1]);

@@ -109,10 +109,7 @@ fn build_shim(folder: &Path) -> Result<PathBuf, String> {
     fs::write(&source, SHIM).map_err(|e| format!("cannot write {}: {e}", source.display()))?;
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-shared", "-fPIC", "-o"]);
-    program_runner::capture_stdout(
-        compiler.arg(&partial).arg(&source),
-        test_requirements::MINUTE,
-    )?;
+    program_runner::capture_stdout(compiler.arg(&partial).arg(&source), test_requirements::MINUTE)?;
     fs::rename(&partial, &library).map_err(|e| e.to_string())?;
     Ok(library)
 }

@@ -29,9 +29,7 @@ impl VirtualTimeGuest {
     /// Prepares a guest whose files are kept below the target folder under this name.
     pub fn new(name: &str) -> Result<VirtualTimeGuest, String> {
         let kernel = GuestKernel::find()?;
-        let share = program_runner::target_folder()?
-            .join("virtual-time/runs")
-            .join(name);
+        let share = program_runner::target_folder()?.join("virtual-time/runs").join(name);
         let _ = fs::remove_dir_all(&share);
         fs::create_dir_all(&share).map_err(|e| format!("cannot make {}: {e}", share.display()))?;
         Ok(VirtualTimeGuest { kernel, share })
@@ -61,10 +59,7 @@ impl VirtualTimeGuest {
         command.args(["time-travel=inf-cpu", MEMORY, "root=/dev/root"]);
         command.args(["rootfstype=hostfs", "rootflags=/", "ro", "quiet"]);
         command.args(["con=null", "con0=null,fd:1"]);
-        command.arg(format!(
-            "init={}",
-            guest_kernel::find_init_script().display()
-        ));
+        command.arg(format!("init={}", guest_kernel::find_init_script().display()));
         command.arg(format!("share={}", self.share.display()));
         command.env("LD_PRELOAD", &self.kernel.shim);
         command.stdin(Stdio::null());

@@ -40,10 +40,8 @@ fn measure_gaps_us(trains: &[ProbeTrain]) -> Vec<f64> {
 pub fn estimate_by_abing(path: &mut SimulatedPath) -> Option<f64> {
     let pairs = (0..ABING_PAIRS).map(|_| plan_pair(ABING_BYTES, TrainSchedule::BackToBack, 25_000));
     let trains = path.send(&pairs.collect::<Vec<_>>());
-    let gaps: Vec<f64> = measure_gaps_us(&trains[1..])
-        .into_iter()
-        .map(|g| g.max(MIN_GAP_US))
-        .collect();
+    let gaps: Vec<f64> =
+        measure_gaps_us(&trains[1..]).into_iter().map(|g| g.max(MIN_GAP_US)).collect();
     (!gaps.is_empty()).then(|| compute_abing(&gaps))
 }
 
@@ -65,27 +63,16 @@ pub fn compute_abing(gaps: &[f64]) -> f64 {
 /// The mean dispersion of the peak with the smallest dispersion that has enough hits.
 fn find_accepted_peak(gaps: &[f64]) -> f64 {
     let sum: f64 = gaps.iter().sum();
-    let width = if sum / 130.0 > MIN_GAP_US {
-        sum / 130.0
-    } else {
-        MIN_GAP_US / 5.0
-    };
+    let width = if sum / 130.0 > MIN_GAP_US { sum / 130.0 } else { MIN_GAP_US / 5.0 };
     let bin = |gap: f64| (gap / width) as i64;
     let hits = |at: i64, reach: i64| -> Vec<f64> {
-        gaps.iter()
-            .copied()
-            .filter(|g| (bin(*g) - at).abs() <= reach)
-            .collect()
+        gaps.iter().copied().filter(|g| (bin(*g) - at).abs() <= reach).collect()
     };
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
     let mut bins: Vec<i64> = gaps.iter().map(|g| bin(*g)).collect();
     bins.sort_unstable();
     bins.dedup();
-    let main = bins
-        .iter()
-        .copied()
-        .max_by_key(|b| (hits(*b, 0).len(), -*b))
-        .unwrap_or(0);
+    let main = bins.iter().copied().max_by_key(|b| (hits(*b, 0).len(), -*b)).unwrap_or(0);
     let mut peak = hits(main, 0);
     if peak.len() < 6 {
         peak = hits(main, 1);
@@ -94,11 +81,7 @@ fn find_accepted_peak(gaps: &[f64]) -> f64 {
         }
     }
     if peak.len() < 15 {
-        let second = bins
-            .iter()
-            .copied()
-            .filter(|b| *b < main && hits(*b, 0).len() >= 5)
-            .min();
+        let second = bins.iter().copied().filter(|b| *b < main && hits(*b, 0).len() >= 5).min();
         if let Some(second) = second {
             return mean(&hits(second, 0));
         }
@@ -113,17 +96,11 @@ pub fn estimate_by_spruce(path: &mut SimulatedPath, seed: u64) -> Option<f64> {
     let gap_us = f64::from(SPRUCE_BYTES) * 8e6 / capacity;
     let pairs = (0..SPRUCE_PAIRS).map(|_| {
         let pause = -rng.between(1e-9, 1.0).ln() * 1e4;
-        plan_pair(
-            SPRUCE_BYTES,
-            TrainSchedule::RateBps(capacity as u64),
-            pause as u64,
-        )
+        plan_pair(SPRUCE_BYTES, TrainSchedule::RateBps(capacity as u64), pause as u64)
     });
     let trains = path.send(&pairs.collect::<Vec<_>>());
     let gaps = measure_gaps_us(&trains);
-    let ones = gaps
-        .iter()
-        .map(|out| capacity * (1.0 - (out - gap_us) / gap_us));
+    let ones = gaps.iter().map(|out| capacity * (1.0 - (out - gap_us) / gap_us));
     (!gaps.is_empty()).then(|| (ones.sum::<f64>() / gaps.len() as f64).clamp(0.0, capacity))
 }
 
@@ -143,9 +120,6 @@ mod tests {
         let gaps: Vec<f64> = [[116.0; 13].as_slice(), &[236.0; 6]].concat();
         let packets = 6.0 / 19.0;
         let found = compute_abing(&gaps);
-        assert!(
-            (found / (1e8 / (1.0 + packets)) - 1.0).abs() < 1e-6,
-            "{found}"
-        );
+        assert!((found / (1e8 / (1.0 + packets)) - 1.0).abs() < 1e-6, "{found}");
     }
 }

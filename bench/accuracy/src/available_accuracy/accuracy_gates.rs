@@ -40,16 +40,8 @@ fn budgets_are_never_exceeded() {
             let mut path = build_one_hop_path(capacity_bps, 125e-6, TrafficPattern::Bursty, 5, 4);
             let plan = build_available_plan(mode, 1);
             let probing = run_probe_schedule(&mut path, &plan);
-            assert!(
-                probing.probe_bytes <= plan.most_bytes,
-                "{} bytes",
-                probing.probe_bytes
-            );
-            assert!(
-                probing.duration_us <= plan.most_time_us,
-                "{} us",
-                probing.duration_us
-            );
+            assert!(probing.probe_bytes <= plan.most_bytes, "{} bytes", probing.probe_bytes);
+            assert!(probing.duration_us <= plan.most_time_us, "{} us", probing.duration_us);
             assert!(!probing.trains.is_empty());
         }
     }
@@ -57,37 +49,19 @@ fn budgets_are_never_exceeded() {
 
 #[test]
 fn the_seeds_bucket_is_found_with_its_three_numbers() {
-    let found = simulate_direction(
-        &mut build_seed_path(7),
-        &build_available_plan(AvailableMode::Quick, 7),
-    );
+    let found =
+        simulate_direction(&mut build_seed_path(7), &build_available_plan(AvailableMode::Quick, 7));
     let bucket = found.bucket.expect("a bucket of 4.8 kB");
     assert_eq!(bucket.kind, TokenBucketKind::Shaper);
-    assert!(
-        (bucket.sustained_bps as f64 / 59.3e6 - 1.0).abs() < 0.03,
-        "{bucket:?}"
-    );
-    assert!(
-        (bucket.peak_bps as f64 / 119e6 - 1.0).abs() < 0.15,
-        "{bucket:?}"
-    );
-    assert!(
-        (bucket.burst_bytes as f64 - 4800.0).abs() < 1500.0,
-        "{bucket:?}"
-    );
-    assert!(
-        found.available_bps.unwrap_or(0) < 62_000_000,
-        "{:?}",
-        found.available_bps
-    );
+    assert!((bucket.sustained_bps as f64 / 59.3e6 - 1.0).abs() < 0.03, "{bucket:?}");
+    assert!((bucket.peak_bps as f64 / 119e6 - 1.0).abs() < 0.15, "{bucket:?}");
+    assert!((bucket.burst_bytes as f64 - 4800.0).abs() < 1500.0, "{bucket:?}");
+    assert!(found.available_bps.unwrap_or(0) < 62_000_000, "{:?}", found.available_bps);
 }
 
 #[test]
 fn long_looks_find_buckets_and_tell_them_apart() {
-    for (drops, kind) in [
-        (false, TokenBucketKind::Shaper),
-        (true, TokenBucketKind::Policer),
-    ] {
+    for (drops, kind) in [(false, TokenBucketKind::Shaper), (true, TokenBucketKind::Policer)] {
         let draws: [DrawBucketPath; 2] = [draw_large_bucket, draw_middle_bucket];
         for draw in draws {
             let (mut path, rate, bytes) = draw(&mut SplitMix64::new(5), drops);
@@ -108,11 +82,7 @@ fn long_looks_find_buckets_and_tell_them_apart() {
 
 #[test]
 fn a_long_look_at_a_loaded_link_finds_no_bucket() {
-    let kinds = [
-        TrafficPattern::Poisson,
-        TrafficPattern::Bursty,
-        TrafficPattern::HeavyTailed,
-    ];
+    let kinds = [TrafficPattern::Poisson, TrafficPattern::Bursty, TrafficPattern::HeavyTailed];
     for (seed, traffic) in (0..12u8).zip(kinds.into_iter().cycle()) {
         let load = 0.2 + 0.04 * f64::from(seed);
         let link = SimulatedLink::new(5e7, load, traffic, u64::from(seed));
@@ -136,11 +106,7 @@ fn a_path_as_fast_as_its_sender_bounds_nothing_from_above() {
 fn light_mode_refuses_what_its_bytes_cannot_time() {
     let mut path = build_one_hop_path(1e10, 125e-6, TrafficPattern::Poisson, 2, 1);
     let found = simulate_direction(&mut path, &build_available_plan(AvailableMode::Light, 1));
-    assert_eq!(
-        found.verdict,
-        EstimateVerdict::BeyondResolution,
-        "{found:?}"
-    );
+    assert_eq!(found.verdict, EstimateVerdict::BeyondResolution, "{found:?}");
     assert_eq!((found.capacity_bps, found.available_bps), (None, None));
 }
 

@@ -6,27 +6,9 @@ use longhaul_model::report::v1::available::AvailableMode;
 
 /// Capacities and row names of the paths with a receiver that timestamps packets late.
 pub const BUSY_CAPACITIES: [(f64, [&str; 2]); 3] = [
-    (
-        2e7,
-        [
-            "available, 20 Mbit/s, busy receiver",
-            "capacity, 20 Mbit/s, busy receiver",
-        ],
-    ),
-    (
-        1e8,
-        [
-            "available, 100 Mbit/s, busy receiver",
-            "capacity, 100 Mbit/s, busy receiver",
-        ],
-    ),
-    (
-        3e8,
-        [
-            "available, 300 Mbit/s, busy receiver",
-            "capacity, 300 Mbit/s, busy receiver",
-        ],
-    ),
+    (2e7, ["available, 20 Mbit/s, busy receiver", "capacity, 20 Mbit/s, busy receiver"]),
+    (1e8, ["available, 100 Mbit/s, busy receiver", "capacity, 100 Mbit/s, busy receiver"]),
+    (3e8, ["available, 300 Mbit/s, busy receiver", "capacity, 300 Mbit/s, busy receiver"]),
 ];
 const BUSY_LOADS: [f64; 3] = [0.0, 0.3, 0.7];
 const LATE_S: [f64; 3] = [10e-6, 30e-6, 100e-6];

@@ -53,10 +53,7 @@ impl SimulatedBucket {
     /// Limits the queue; a packet that finds more waiting is dropped.
     #[must_use]
     pub fn with_queue(self, bytes: f64) -> SimulatedBucket {
-        SimulatedBucket {
-            queue_bits: bytes * 8.0,
-            ..self
-        }
+        SimulatedBucket { queue_bits: bytes * 8.0, ..self }
     }
 
     /// Returns the departure of a packet queued for `waited_s` until `at`; `None` if dropped.
@@ -102,10 +99,7 @@ impl SimulatedLink {
 
     #[must_use]
     pub fn with_bucket(self, tokens: SimulatedBucket) -> SimulatedLink {
-        SimulatedLink {
-            bucket: Some(tokens),
-            ..self
-        }
+        SimulatedLink { bucket: Some(tokens), ..self }
     }
 
     fn advance(&mut self, to: f64) {
@@ -166,10 +160,7 @@ impl SimulatedPath {
         batching_s: f64,
         seed: u64,
     ) -> SimulatedPath {
-        let slowest = links
-            .iter()
-            .map(|l| l.capacity_bps)
-            .fold(f64::MAX, f64::min);
+        let slowest = links.iter().map(|l| l.capacity_bps).fold(f64::MAX, f64::min);
         SimulatedPath {
             line_bps,
             links,
@@ -218,10 +209,7 @@ impl SimulatedPath {
             sent_at_ns: ns(sent_at),
             sent_ns: sent.iter().map(|at| ns(at - sent_at)).collect(),
             received_at_ns: 77_000_000_000 + ns(zero),
-            received_ns: stamped
-                .iter()
-                .map(|at| at.map(|at| ns((at - zero).max(0.0))))
-                .collect(),
+            received_ns: stamped.iter().map(|at| at.map(|at| ns((at - zero).max(0.0)))).collect(),
             clock_step_ns: Some(0),
             spoilt: None,
         }
@@ -308,11 +296,7 @@ impl SimulatedPath {
                 }
                 i += 1;
             }
-            let mut at = if batch.len() == BATCH_PACKETS {
-                last
-            } else {
-                fires
-            };
+            let mut at = if batch.len() == BATCH_PACKETS { last } else { fires };
             for packet in batch {
                 stamps[packet] = Some(skewed(at));
                 at += self.rng.between(0.3e-6, 1e-6);
@@ -330,18 +314,12 @@ impl SimulatedPath {
     /// The average free capacity of the link with the least, from the first probe to the last.
     pub fn truth_bps(&self) -> f64 {
         let seconds = self.ended - self.began.unwrap_or(self.ended);
-        let free = self
-            .links
-            .iter()
-            .map(|l| l.capacity_bps - l.counted_bits / seconds.max(1e-9));
+        let free = self.links.iter().map(|l| l.capacity_bps - l.counted_bits / seconds.max(1e-9));
         free.fold(f64::MAX, f64::min)
     }
 
     pub fn capacity_bps(&self) -> f64 {
-        self.links
-            .iter()
-            .map(|l| l.capacity_bps)
-            .fold(f64::MAX, f64::min)
+        self.links.iter().map(|l| l.capacity_bps).fold(f64::MAX, f64::min)
     }
 
     pub fn seconds(&self) -> f64 {

@@ -28,22 +28,9 @@ pub struct PacketArrivals {
 #[derive(Debug, Clone)]
 enum ArrivalState {
     None,
-    Poisson {
-        at: f64,
-        mean_gap: f64,
-    },
-    Bursty {
-        at: f64,
-        mean_gap: f64,
-        left: usize,
-        within: f64,
-        next: f64,
-    },
-    HeavyTailed {
-        sources: Vec<OnOffSource>,
-        gap: f64,
-        mean_off: f64,
-    },
+    Poisson { at: f64, mean_gap: f64 },
+    Bursty { at: f64, mean_gap: f64, left: usize, within: f64, next: f64 },
+    HeavyTailed { sources: Vec<OnOffSource>, gap: f64, mean_off: f64 },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -64,10 +51,9 @@ impl PacketArrivals {
             ArrivalState::None
         } else {
             match traffic {
-                TrafficPattern::Poisson => ArrivalState::Poisson {
-                    at: 0.0,
-                    mean_gap: POISSON_MEAN_BITS / load_bps,
-                },
+                TrafficPattern::Poisson => {
+                    ArrivalState::Poisson { at: 0.0, mean_gap: POISSON_MEAN_BITS / load_bps }
+                }
                 TrafficPattern::Bursty => ArrivalState::Bursty {
                     at: 0.0,
                     mean_gap: 16.0 * FULL_BITS / load_bps,
@@ -90,13 +76,7 @@ impl PacketArrivals {
                 *at += draw_exponential(rng, *mean_gap);
                 (*at, draw_packet_bits(rng))
             }
-            ArrivalState::Bursty {
-                at,
-                mean_gap,
-                left,
-                within,
-                next,
-            } => {
+            ArrivalState::Bursty { at, mean_gap, left, within, next } => {
                 if *left == 0 {
                     *at += draw_exponential(rng, *mean_gap);
                     *left = 4 + rng.below(25);
@@ -108,11 +88,7 @@ impl PacketArrivals {
                 *next += *within;
                 (now, FULL_BITS)
             }
-            ArrivalState::HeavyTailed {
-                sources,
-                gap,
-                mean_off,
-            } => {
+            ArrivalState::HeavyTailed { sources, gap, mean_off } => {
                 let first = find_earliest_source(sources);
                 let source = &mut sources[first];
                 let now = source.next;
@@ -146,11 +122,7 @@ fn start_heavy_tailed(load_bps: f64, rng: &mut SplitMix64) -> ArrivalState {
         next: rng.between(0.0, 2.0 * mean_on * gap),
         left: draw_pareto(rng),
     });
-    ArrivalState::HeavyTailed {
-        sources: sources.collect(),
-        gap,
-        mean_off: mean_on * gap,
-    }
+    ArrivalState::HeavyTailed { sources: sources.collect(), gap, mean_off: mean_on * gap }
 }
 
 fn find_earliest_source(sources: &[OnOffSource]) -> usize {

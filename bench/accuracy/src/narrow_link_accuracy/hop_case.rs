@@ -130,11 +130,7 @@ impl HopCase {
     pub fn observation(&self, seed: u64) -> PathObservation {
         let mut rng = SplitMix64::new(seed);
         let watched = (1..=self.hops).map(|ttl| self.hop(&mut rng, ttl)).collect();
-        let ends = if self.two_ended {
-            self.draw_end_delays(&mut rng)
-        } else {
-            Vec::new()
-        };
+        let ends = if self.two_ended { self.draw_end_delays(&mut rng) } else { Vec::new() };
         PathObservation {
             address: format_address(self.hops),
             hop_load: Some(HopWatch {

@@ -23,9 +23,7 @@ fn pick_best_setting(
     noise: &mut SplitMix64,
     settings: impl IntoIterator<Item = TransferSetting>,
 ) -> (TransferSetting, u32) {
-    let measured = settings
-        .into_iter()
-        .map(|s| (probe_goodput(path, noise, &s), s));
+    let measured = settings.into_iter().map(|s| (probe_goodput(path, noise, &s), s));
     let measured: Vec<(u64, TransferSetting)> = measured.collect();
     let probes = measured.len() as u32;
     let best = measured.into_iter().max_by_key(|(bps, _)| *bps);
@@ -42,9 +40,8 @@ fn search_whole_grid(path: &TuningPath, noise: &mut SplitMix64) -> (TransferSett
 
 fn search_random_settings(path: &TuningPath, noise: &mut SplitMix64) -> (TransferSetting, u32) {
     let cells: Vec<TransferSetting> = list_grid_settings().collect();
-    let drawn: Vec<TransferSetting> = (0..FEW_PROBES)
-        .map(|_| cells[noise.below(cells.len())].clone())
-        .collect();
+    let drawn: Vec<TransferSetting> =
+        (0..FEW_PROBES).map(|_| cells[noise.below(cells.len())].clone()).collect();
     pick_best_setting(path, noise, drawn)
 }
 
@@ -84,12 +81,9 @@ fn search_by_hill_climb(path: &TuningPath, noise: &mut SplitMix64) -> (TransferS
             (window.wrapping_sub(1), streams),
             (window, streams.wrapping_sub(1)),
         ];
-        let inside = around
-            .into_iter()
-            .filter(|(w, n)| *w < WINDOWS as usize && *n < STREAMS.len());
-        let tried: Vec<_> = inside
-            .map(|p| (probe_goodput(path, noise, &at(p)), p))
-            .collect();
+        let inside =
+            around.into_iter().filter(|(w, n)| *w < WINDOWS as usize && *n < STREAMS.len());
+        let tried: Vec<_> = inside.map(|p| (probe_goodput(path, noise, &at(p)), p)).collect();
         probes += tried.len() as u32;
         match tried.into_iter().max() {
             Some((bps, better)) if bps > now => (place, now) = (better, bps),

@@ -89,9 +89,7 @@ impl TuningPath {
         let bbr = setting.congestion_control.as_deref() == Some("bbr");
         let window = setting
             .window_bytes
-            .map_or(self.automatic_cap_bytes, |asked| {
-                (asked as f64).min(self.explicit_cap_bytes)
-            });
+            .map_or(self.automatic_cap_bytes, |asked| (asked as f64).min(self.explicit_cap_bytes));
         let loss_bps = loss_bound_bps(MSS_BYTES, self.rtt_s, self.loss_ratio)
             .filter(|_| !bbr)
             .unwrap_or(f64::INFINITY);
@@ -103,19 +101,14 @@ impl TuningPath {
             (window_bps * streams, Limiter::ReceiveWindow),
             (loss_bps * streams, Limiter::Loss),
             (paced_bps * streams, Limiter::Pacing),
-            (
-                self.core_bps * busy_cores * (1.0 - switching),
-                Limiter::CpuReceiver,
-            ),
+            (self.core_bps * busy_cores * (1.0 - switching), Limiter::CpuReceiver),
             (self.application_bps, Limiter::Application),
         ];
         let path_bps = self.share_bps(streams, bbr);
         let least = demands
             .iter()
             .copied()
-            .fold((f64::INFINITY, Limiter::Unknown), |a, b| {
-                if b.0 < a.0 { b } else { a }
-            });
+            .fold((f64::INFINITY, Limiter::Unknown), |a, b| if b.0 < a.0 { b } else { a });
         let goodput_bps = (least.0.powf(-KNEE) + path_bps.powf(-KNEE)).powf(-1.0 / KNEE);
         let full = path_bps <= least.0;
         let bdp = self.capacity_bps * self.rtt_s / 8.0;
@@ -123,12 +116,7 @@ impl TuningPath {
         SettingTruth {
             goodput_bps,
             limiter: if full { Limiter::PathCapacity } else { least.1 },
-            loaded_rtt_s: self.rtt_s
-                + if full {
-                    8.0 * queued / self.capacity_bps
-                } else {
-                    0.0
-                },
+            loaded_rtt_s: self.rtt_s + if full { 8.0 * queued / self.capacity_bps } else { 0.0 },
         }
     }
 
@@ -136,11 +124,7 @@ impl TuningPath {
     fn share_bps(&self, streams: f64, bbr: bool) -> f64 {
         let all = streams + self.competing;
         let shallow = (1.0 - self.buffer_ratio).max(0.0);
-        let used = if bbr {
-            BBR_RATIO
-        } else {
-            1.0 - shallow / (1.0 + 3.0 * all)
-        };
+        let used = if bbr { BBR_RATIO } else { 1.0 - shallow / (1.0 + 3.0 * all) };
         self.capacity_bps * used * streams / all
     }
 
@@ -157,14 +141,8 @@ impl TuningPath {
             automatic_bytes: Some(automatic as u64),
             cores: Some(self.cores),
         };
-        let permitted: &[&str] = if self.bbr_permitted {
-            &["cubic", "bbr"]
-        } else {
-            &["cubic"]
-        };
-        let granted = setting
-            .window_bytes
-            .map(|w| w.min(self.explicit_cap_bytes as u64));
+        let permitted: &[&str] = if self.bbr_permitted { &["cubic", "bbr"] } else { &["cubic"] };
+        let granted = setting.window_bytes.map(|w| w.min(self.explicit_cap_bytes as u64));
         ProbeTrial {
             receiver_bytes: (goodput * 10.0 / 8.0) as u64,
             goodput_bps: Some(goodput as u64),
@@ -183,10 +161,7 @@ impl TuningPath {
             sender: host(self.explicit_cap_bytes, self.automatic_cap_bytes),
             receiver: host(self.explicit_cap_bytes, 2.0 * self.automatic_cap_bytes),
             congestion_control: Some(
-                setting
-                    .congestion_control
-                    .clone()
-                    .unwrap_or_else(|| String::from("cubic")),
+                setting.congestion_control.clone().unwrap_or_else(|| String::from("cubic")),
             ),
             permitted: permitted.iter().map(|c| (*c).to_owned()).collect(),
             ..ProbeTrial::failed(setting.clone())

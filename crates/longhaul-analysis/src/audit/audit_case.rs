@@ -34,11 +34,7 @@ impl<'a> AuditCase<'a> {
         observation: &'a AuditObservation,
         path: &'a AuditPath,
     ) -> Self {
-        AuditCase {
-            readings,
-            observation,
-            path,
-        }
+        AuditCase { readings, observation, path }
     }
 
     pub fn in_flight_bytes(&self) -> u64 {

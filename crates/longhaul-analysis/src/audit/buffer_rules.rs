@@ -112,12 +112,7 @@ fn judge_receive_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
 fn judge_send_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let sizes = case.readings.triple(WMEM)?;
     let what = format!("a send buffer grows to at most {}", Bytes(sizes[2]));
-    Ok(judge_autotuned_buffer(
-        case,
-        WMEM,
-        sizes,
-        (what, sizes[2].min(window_range::MAX_WINDOW)),
-    ))
+    Ok(judge_autotuned_buffer(case, WMEM, sizes, (what, sizes[2].min(window_range::MAX_WINDOW))))
 }
 
 fn judge_autotuned_buffer(
@@ -145,11 +140,7 @@ fn judge_requested_buffer(
     );
     let judged = judge_window(case, &what, most, most.min(window_range::MAX_WINDOW));
     Ok(suggest_larger_buffer(case, judged, most, |wanted| {
-        remedy_by_sysctl(
-            name,
-            wanted.to_string(),
-            describe_buffer_size(case, wanted, true),
-        )
+        remedy_by_sysctl(name, wanted.to_string(), describe_buffer_size(case, wanted, true))
     }))
 }
 
@@ -157,11 +148,7 @@ fn judge_requested_buffer(
 fn judge_window(case: &AuditCase, what: &str, buffer: u64, window: u64) -> RuleJudgement {
     let carried = case.max_rate_bps(window);
     let allowed = carried.map_or_else(String::new, |bps| {
-        format!(
-            ", so one stream carries at most {} at {}",
-            Rate::bits_per_second(bps),
-            case.rtt()
-        )
+        format!(", so one stream carries at most {} at {}", Rate::bits_per_second(bps), case.rtt())
     });
     let in_flight = case.in_flight_bytes();
     let judged = if window < in_flight {
@@ -191,10 +178,7 @@ fn suggest_larger_buffer(
     if present < wanted {
         return judged.remedy(remedy(wanted));
     }
-    let streams = case
-        .in_flight_bytes()
-        .div_ceil(window_range::MAX_WINDOW)
-        .max(2);
+    let streams = case.in_flight_bytes().div_ceil(window_range::MAX_WINDOW).max(2);
     judged.remedy(remedy_by_hand(format!(
         "No setting gives one stream a larger window; use {streams} streams"
     )))
@@ -206,10 +190,7 @@ fn describe_buffer_size(case: &AuditCase, wanted: u64, asked: bool) -> String {
     });
     let memory = case.readings.number("memory.total").ok();
     let large = memory.filter(|total| wanted > total / 4).map(|total| {
-        format!(
-            "; this host has {} of memory, enough for few such streams",
-            Bytes(total)
-        )
+        format!("; this host has {} of memory, enough for few such streams", Bytes(total))
     });
     format!(
         "Set {}: twice the BDP, rounded up to a power of two{set}{}",
@@ -233,9 +214,7 @@ fn find_esnet_size(case: &AuditCase, asked: bool) -> Option<(&'static str, u64)>
 /// One stream needs its buffer; above tcp_mem's pressure threshold the kernel stops buffer growth.
 fn judge_tcp_memory(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let Some([_, pressure, most]) = case.observation.host.tcp_mem_bytes else {
-        return Err(String::from(
-            "net.ipv4.tcp_mem could not be converted to bytes",
-        ));
+        return Err(String::from("net.ipv4.tcp_mem could not be converted to bytes"));
     };
     let in_flight = case.in_flight_bytes();
     let what = format!(
@@ -246,15 +225,13 @@ fn judge_tcp_memory(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     );
     if pressure < in_flight {
         let text = format!("{what}; {}", case.describe_need());
-        return Ok(judge_limits(text)
-            .bound(case.max_rate_bps(pressure))
-            .remedy(remedy_by_hand("Raise the three values of net.ipv4.tcp_mem (in pages) if the host has memory to spare")));
+        return Ok(judge_limits(text).bound(case.max_rate_bps(pressure)).remedy(remedy_by_hand(
+            "Raise the three values of net.ipv4.tcp_mem (in pages) if the host has memory to spare",
+        )));
     }
     if pressure < in_flight.saturating_mul(4) {
-        let text = format!(
-            "{what}, which two or three such streams reach; {}",
-            case.describe_need()
-        );
+        let text =
+            format!("{what}, which two or three such streams reach; {}", case.describe_need());
         return Ok(
             judge_advice(text).remedy(remedy_by_hand("Ignore this if you use only one stream"))
         );

@@ -35,10 +35,7 @@ fn judge_pci_express(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let gtps = case.readings.decimal(SPEED[0])?;
     let lanes = case.readings.number(WIDTH[0])?;
     let capacity = compute_slot_bps(gtps, lanes);
-    let what = format!(
-        "{gtps} GT/s × {lanes} lanes carry {}",
-        Rate::bits_per_second(capacity)
-    );
+    let what = format!("{gtps} GT/s × {lanes} lanes carry {}", Rate::bits_per_second(capacity));
     let most = read_card_maximum(case)?;
     let better = most.filter(|(_, bps)| *bps > capacity);
     let remedy = |text: &str| {
@@ -48,10 +45,8 @@ fn judge_pci_express(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         ))
     };
     if capacity < case.path.rate_bps {
-        let text = format!(
-            "{what}, but the path carries {}",
-            Rate::bits_per_second(case.path.rate_bps)
-        );
+        let text =
+            format!("{what}, but the path carries {}", Rate::bits_per_second(case.path.rate_bps));
         return Ok(judge_limits(text)
             .bound(Some(capacity))
             .remedy(remedy("Use a card with more lanes")));
@@ -74,8 +69,5 @@ fn read_card_maximum(case: &AuditCase) -> ReadingResult<Option<(String, u64)>> {
     }
     let gtps = case.readings.decimal(SPEED[1])?;
     let lanes = case.readings.number(WIDTH[1])?;
-    Ok(Some((
-        format!("{gtps} GT/s × {lanes}"),
-        compute_slot_bps(gtps, lanes),
-    )))
+    Ok(Some((format!("{gtps} GT/s × {lanes}"), compute_slot_bps(gtps, lanes))))
 }

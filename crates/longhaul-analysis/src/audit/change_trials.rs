@@ -69,9 +69,7 @@ pub fn find_affected_direction(name: &str) -> AffectedDirection {
 /// Returns whether the measurement shows that the changes helped.
 pub fn has_helped(effect: &ChangeEffect) -> bool {
     let gain = compute_gain_ratio(effect);
-    let beyond_noise = effect
-        .gain_interval_ratio
-        .is_some_and(|[low, _]| low >= MIN_GAIN_RATIO);
+    let beyond_noise = effect.gain_interval_ratio.is_some_and(|[low, _]| low >= MIN_GAIN_RATIO);
     let by_host = |limiter| matches!(limiter, Limiter::ReceiveWindow | Limiter::SendBuffer);
     let freed = by_host(effect.limited_by_before) && !by_host(effect.limited_by_after);
     beyond_noise || (freed && gain >= 1.0)
@@ -86,10 +84,8 @@ pub fn evaluate_trials(trials: &[ProofTrial]) -> Option<ChangeProof> {
     if trials.is_empty() {
         return None;
     }
-    let directions: Vec<ChangeEffect> = [true, false]
-        .into_iter()
-        .filter_map(|forward| compute_effect(trials, forward))
-        .collect();
+    let directions: Vec<ChangeEffect> =
+        [true, false].into_iter().filter_map(|forward| compute_effect(trials, forward)).collect();
     let kept = directions.iter().any(has_helped);
     let mut said: Vec<String> = directions.iter().map(describe_effect).collect();
     if directions.is_empty() {
@@ -99,11 +95,7 @@ pub fn evaluate_trials(trials: &[ProofTrial]) -> Option<ChangeProof> {
     if failed > 0 {
         said.push(format!("{failed} of {} runs failed", trials.len()));
     }
-    Some(ChangeProof {
-        directions,
-        kept,
-        text: said.join("; "),
-    })
+    Some(ChangeProof { directions, kept, text: said.join("; ") })
 }
 
 fn compute_effect(trials: &[ProofTrial], forward: bool) -> Option<ChangeEffect> {
@@ -159,25 +151,15 @@ fn find_common_limiter(trials: &[&ProofTrial]) -> Limiter {
 }
 
 fn describe_effect(effect: &ChangeEffect) -> String {
-    let who = if effect.forward {
-        "sending"
-    } else {
-        "receiving"
-    };
+    let who = if effect.forward { "sending" } else { "receiving" };
     let interval = effect
         .gain_interval_ratio
-        .map_or_else(String::new, |[low, high]| {
-            format!(" ({low:.2} to {high:.2})")
-        });
+        .map_or_else(String::new, |[low, high]| format!(" ({low:.2} to {high:.2})"));
     format!(
         "{who} went from {} to {}, × {:.2}{interval}: {}",
         Rate::bits_per_second(effect.before_bps),
         Rate::bits_per_second(effect.after_bps),
         compute_gain_ratio(effect),
-        if has_helped(effect) {
-            "the changes helped"
-        } else {
-            "the changes did not help"
-        }
+        if has_helped(effect) { "the changes helped" } else { "the changes did not help" }
     )
 }

@@ -16,9 +16,8 @@ use std::time::Duration;
 const CONTROL: &str = "net.ipv4.tcp_congestion_control";
 const AVAILABLE: &str = "net.ipv4.tcp_available_congestion_control";
 /// Congestion controls for long fat paths: the window grows with time or follows the measured rate.
-const FIT: [&str; 9] = [
-    "cubic", "bbr", "bbr1", "bbr2", "bbr3", "htcp", "scalable", "illinois", "bic",
-];
+const FIT: [&str; 9] =
+    ["cubic", "bbr", "bbr1", "bbr2", "bbr3", "htcp", "scalable", "illinois", "bic"];
 const SEGMENT_BYTES: u64 = 1448;
 /// A halved window of this many segments recovers within seconds on any path.
 const FEW_SEGMENTS: u64 = 100;
@@ -39,11 +38,7 @@ fn judge_congestion_control(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         Some(name) => name,
         None => case.readings.text(CONTROL)?,
     };
-    let by_route = if routed.is_some() {
-        ", set by the route"
-    } else {
-        ""
-    };
+    let by_route = if routed.is_some() { ", set by the route" } else { "" };
     if FIT.contains(&present) {
         return Ok(judge_good(format!("{present}{by_route}")));
     }

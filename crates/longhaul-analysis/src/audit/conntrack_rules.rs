@@ -39,22 +39,16 @@ fn judge_connection_tracking(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         return Ok(judge_good("connections are not tracked"));
     }
     if !case.is_at_least(FAST_BPS) {
-        return Ok(judge_good(
-            "connections are tracked, which costs little at this rate",
-        ));
+        return Ok(judge_good("connections are tracked, which costs little at this rate"));
     }
     let text = "connections are tracked: each packet costs a lookup, and packets that seem out of \
                 window may be dropped";
-    Ok(judge_advice(text).remedy(remedy_by_hand(
-        "Exempt the transfers with `notrack` rules of nftables",
-    )))
+    Ok(judge_advice(text)
+        .remedy(remedy_by_hand("Exempt the transfers with `notrack` rules of nftables")))
 }
 
 fn judge_connection_table(case: &AuditCase) -> ReadingResult<RuleJudgement> {
-    let (count, most) = (
-        case.readings.number(TABLE[0])?,
-        case.readings.number(TABLE[1])?,
-    );
+    let (count, most) = (case.readings.number(TABLE[0])?, case.readings.number(TABLE[1])?);
     let text = format!("{count} of {most} connections");
     if (count as f64) < NEARLY_FULL_RATIO * most as f64 {
         return Ok(judge_good(text));

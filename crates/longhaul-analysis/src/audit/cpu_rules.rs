@@ -17,10 +17,7 @@ const IRQS: &str = "interface.irq.count";
 const IRQ_CORES: &str = "interface.irq.cores";
 const BUSIEST: &str = "interface.irq.busiest_ratio";
 const ONLINE: &str = "cpu.online";
-const QUEUES: [&str; 2] = [
-    "interface.channels.combined",
-    "interface.channels.combined_max",
-];
+const QUEUES: [&str; 2] = ["interface.channels.combined", "interface.channels.combined_max"];
 const SMT: &str = "cpu.smt";
 const NODE: &str = "interface.numa_node";
 const IOMMU: &str = "iommu";
@@ -115,10 +112,7 @@ fn judge_governor(case: &AuditCase) -> ReadingResult<RuleJudgement> {
 }
 
 fn judge_receive_queues(case: &AuditCase) -> ReadingResult<RuleJudgement> {
-    let (present, most) = (
-        case.readings.number(QUEUES[0])?,
-        case.readings.number(QUEUES[1])?,
-    );
+    let (present, most) = (case.readings.number(QUEUES[0])?, case.readings.number(QUEUES[1])?);
     let cores = case.readings.number(ONLINE).unwrap_or(QUEUES_ENOUGH);
     let wanted = most.min(cores).min(QUEUES_ENOUGH);
     let what = format!("{present} of {most} queues");
@@ -172,10 +166,7 @@ fn judge_memory_node(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let node = case.readings.text(NODE)?;
     // The kernel reports -1 if there are no NUMA nodes.
     if matches!(node, "0" | "-1") || !case.is_at_least(FAST_BPS) {
-        return Ok(judge_good(format!(
-            "{} is on NUMA node {node}",
-            case.device()
-        )));
+        return Ok(judge_good(format!("{} is on NUMA node {node}", case.device())));
     }
     case.readings.number(NODE)?;
     let text = format!(
@@ -192,9 +183,7 @@ fn judge_memory_node(case: &AuditCase) -> ReadingResult<RuleJudgement> {
 
 fn judge_iommu(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let kinds = case.readings.text(IOMMU)?;
-    let strict = kinds
-        .split(|c: char| c.is_whitespace() || c == ',')
-        .any(|kind| kind == "DMA");
+    let strict = kinds.split(|c: char| c.is_whitespace() || c == ',').any(|kind| kind == "DMA");
     if !strict || !case.is_at_least(FAST_BPS) {
         return Ok(judge_good(kinds));
     }

@@ -46,11 +46,7 @@ impl<'a> HostReadings<'a> {
             &[Some(least), Some(usual), Some(most)] if least <= usual && usual <= most => {
                 Ok([least, usual, most])
             }
-            _ => Err(describe_invalid_reading(
-                name,
-                text,
-                "three ascending numbers",
-            )),
+            _ => Err(describe_invalid_reading(name, text, "three ascending numbers")),
         }
     }
 

@@ -85,9 +85,8 @@ fn judge_carrier(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     Ok(if case.readings.switch(CARRIER)? {
         judge_good(format!("{} has carrier", case.device()))
     } else {
-        judge_limits(format!("{} has no carrier", case.device())).remedy(remedy_by_hand(
-            "Check the cable, the optics and the switch port",
-        ))
+        judge_limits(format!("{} has no carrier", case.device()))
+            .remedy(remedy_by_hand("Check the cable, the optics and the switch port"))
     })
 }
 
@@ -97,10 +96,8 @@ fn judge_interface_speed(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if speed >= case.path.rate_bps {
         return Ok(judge_good(text));
     }
-    let text = format!(
-        "{text}, but the path carries {}",
-        Rate::bits_per_second(case.path.rate_bps)
-    );
+    let text =
+        format!("{text}, but the path carries {}", Rate::bits_per_second(case.path.rate_bps));
     let remedy = remedy_by_hand(
         "Use a faster interface, or check whether it negotiated less than \
                                  its maximum",
@@ -199,11 +196,8 @@ fn judge_route(case: &AuditCase) -> ReadingResult<RuleJudgement> {
             "the route through {by} sets an MTU of {mtu} bytes, but the interface \
                             has {own}"
         );
-        return Ok(judge_advice(text).remedy(remedy_by_hand(
-            "Keep it if the path carries no more; otherwise remove it",
-        )));
+        return Ok(judge_advice(text)
+            .remedy(remedy_by_hand("Keep it if the path carries no more; otherwise remove it")));
     }
-    Ok(judge_good(format!(
-        "the route through {by} sets neither a window nor a smaller MTU"
-    )))
+    Ok(judge_good(format!("the route through {by} sets neither a window nor a smaller MTU")))
 }

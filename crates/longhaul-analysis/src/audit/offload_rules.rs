@@ -93,9 +93,7 @@ fn judge_offloads(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     }
     let what = format!("off: {}", off.join(", "));
     if !case.is_at_least(NOTICEABLE_BPS) {
-        return Ok(judge_good(format!(
-            "{what}; a core handles this rate without them"
-        )));
+        return Ok(judge_good(format!("{what}; a core handles this rate without them")));
     }
     let text = format!("{what}; the CPU handles each packet of one MTU separately");
     let on: Vec<String> = off.iter().map(|word| format!("{word} on")).collect();

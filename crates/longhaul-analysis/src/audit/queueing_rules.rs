@@ -97,9 +97,7 @@ fn judge_queueing_discipline(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         return Ok(judge_good(text));
     }
     if !case.is_at_least(BURSTY_BPS) {
-        return Ok(judge_good(format!(
-            "{told}; bursts matter little at this rate"
-        )));
+        return Ok(judge_good(format!("{told}; bursts matter little at this rate")));
     }
     let text = format!(
         "{told} sends a stream in bursts at the speed of the interface, which queues on the path \
@@ -130,11 +128,8 @@ fn judge_flow_ceiling(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         return Ok(judge_good("no limit is set"));
     }
     let ceiling = case.readings.number(MAXRATE)?;
-    let text = format!(
-        "{} limits each stream to {}",
-        case.device(),
-        Rate::bits_per_second(ceiling)
-    );
+    let text =
+        format!("{} limits each stream to {}", case.device(), Rate::bits_per_second(ceiling));
     if ceiling >= case.path.rate_bps {
         return Ok(judge_good(text));
     }
@@ -148,11 +143,8 @@ fn judge_flow_ceiling(case: &AuditCase) -> ReadingResult<RuleJudgement> {
 fn judge_transmit_queue(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     const WANTED: u64 = 10_000;
     let present = case.readings.number(QUEUE)?;
-    let used = list_leaf_qdiscs(case).is_ok_and(|kinds| {
-        kinds
-            .iter()
-            .any(|kind| matches!(*kind, "pfifo_fast" | "pfifo"))
-    });
+    let used = list_leaf_qdiscs(case)
+        .is_ok_and(|kinds| kinds.iter().any(|kind| matches!(*kind, "pfifo_fast" | "pfifo")));
     if present >= WANTED || !used || !case.is_at_least(FAST_BPS) {
         return Ok(judge_good(format!("{present} packets")));
     }
@@ -182,10 +174,7 @@ fn judge_receive_backlog(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     }
     let text =
         format!("{what}; bursts at this rate overrun it where packets wait for another core");
-    let remedy = remedy_by_sysctl(
-        BACKLOG,
-        wanted.to_string(),
-        format!("Set {wanted}, as ESnet recommends"),
-    );
+    let remedy =
+        remedy_by_sysctl(BACKLOG, wanted.to_string(), format!("Set {wanted}, as ESnet recommends"));
     Ok(judge_advice(text).remedy(remedy))
 }

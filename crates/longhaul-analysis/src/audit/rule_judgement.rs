@@ -17,12 +17,7 @@ pub struct RuleJudgement {
 }
 
 fn build_judgement(grade: AuditGrade, text: impl Into<String>) -> RuleJudgement {
-    RuleJudgement {
-        grade,
-        text: text.into(),
-        bound_bps: None,
-        remedies: Vec::new(),
-    }
+    RuleJudgement { grade, text: text.into(), bound_bps: None, remedies: Vec::new() }
 }
 
 pub fn judge_good(text: impl Into<String>) -> RuleJudgement {
@@ -60,11 +55,7 @@ pub fn remedy_by_sysctl(
     text: impl Into<String>,
 ) -> AuditRemedy {
     let value = value.into();
-    let quoted = if value.contains(' ') {
-        format!("\"{value}\"")
-    } else {
-        value.clone()
-    };
+    let quoted = if value.contains(' ') { format!("\"{value}\"") } else { value.clone() };
     AuditRemedy {
         name: Some(name.to_owned()),
         value: Some(value),
@@ -75,20 +66,10 @@ pub fn remedy_by_sysctl(
 
 /// Returns a remedy that is a command for the user.
 pub fn remedy_by_command(command: impl Into<String>, text: impl Into<String>) -> AuditRemedy {
-    AuditRemedy {
-        name: None,
-        value: None,
-        command: Some(command.into()),
-        text: text.into(),
-    }
+    AuditRemedy { name: None, value: None, command: Some(command.into()), text: text.into() }
 }
 
 /// Returns a remedy that no command can apply.
 pub fn remedy_by_hand(text: impl Into<String>) -> AuditRemedy {
-    AuditRemedy {
-        name: None,
-        value: None,
-        command: None,
-        text: text.into(),
-    }
+    AuditRemedy { name: None, value: None, command: None, text: text.into() }
 }

@@ -145,11 +145,8 @@ fn format_max_rate(carried: Option<u64>) -> String {
 }
 
 fn judge_window_scaling(case: &AuditCase) -> ReadingResult<RuleJudgement> {
-    let remedy = remedy_by_sysctl(
-        SCALING,
-        "1",
-        "Turn on window scaling; it affects new connections",
-    );
+    let remedy =
+        remedy_by_sysctl(SCALING, "1", "Turn on window scaling; it affects new connections");
     if case.readings.number(SCALING)? != 0 {
         return Ok(judge_good(format!("{SCALING} is on")));
     }

@@ -14,19 +14,11 @@ const VERY_FAST: (u64, u64) = (100_000_000_000, 20_000);
 const DARESBURY: (u64, u64) = (10_000_000, 160_000);
 
 fn path(name: &str, (rate_bps, rtt_us): (u64, u64)) -> AuditPath {
-    AuditPath {
-        name: name.to_owned(),
-        rtt_us,
-        rate_bps,
-        origin: String::from("asked"),
-    }
+    AuditPath { name: name.to_owned(), rtt_us, rate_bps, origin: String::from("asked") }
 }
 
 fn plan(figures: (u64, u64)) -> AuditPlan {
-    AuditPlan {
-        paths: vec![path("far", figures)],
-        ..AuditPlan::default()
-    }
+    AuditPlan { paths: vec![path("far", figures)], ..AuditPlan::default() }
 }
 
 fn observed(readings: &[(&str, &str)]) -> AuditObservation {
@@ -40,7 +32,5 @@ fn observed(readings: &[(&str, &str)]) -> AuditObservation {
 fn verdict_on(rule: &str, plan: &AuditPlan, observation: &AuditObservation) -> AuditVerdict {
     let (analysis, _, _) = super::audit_host(plan, observation);
     let mut verdicts = analysis.verdicts.into_iter();
-    verdicts
-        .find(|verdict| verdict.rule == rule)
-        .unwrap_or_else(|| panic!("no rule {rule}"))
+    verdicts.find(|verdict| verdict.rule == rule).unwrap_or_else(|| panic!("no rule {rule}"))
 }

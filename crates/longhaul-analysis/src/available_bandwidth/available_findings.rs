@@ -18,16 +18,9 @@ const FULL_RATIO: f64 = 0.1;
 const MIN_REPORTED_DROPS: usize = 3;
 
 pub fn list_findings(direction: &EstimatedDirection, word: &str) -> Vec<ReportFinding> {
-    let causes: [fn(&EstimatedDirection, &str) -> Option<ReportFinding>; 4] = [
-        find_token_bucket,
-        find_several_hops,
-        find_full_path,
-        find_time_slots,
-    ];
-    causes
-        .iter()
-        .filter_map(|cause| cause(direction, word))
-        .collect()
+    let causes: [fn(&EstimatedDirection, &str) -> Option<ReportFinding>; 4] =
+        [find_token_bucket, find_several_hops, find_full_path, find_time_slots];
+    causes.iter().filter_map(|cause| cause(direction, word)).collect()
 }
 
 fn find_token_bucket(direction: &EstimatedDirection, word: &str) -> Option<ReportFinding> {
@@ -66,10 +59,7 @@ fn find_token_bucket(direction: &EstimatedDirection, word: &str) -> Option<Repor
 }
 
 fn find_several_hops(direction: &EstimatedDirection, word: &str) -> Option<ReportFinding> {
-    let fusion = direction
-        .fusion
-        .as_ref()
-        .filter(|f| f.accord == MethodAgreement::SeveralHops)?;
+    let fusion = direction.fusion.as_ref().filter(|f| f.accord == MethodAgreement::SeveralHops)?;
     let (queue, sweep) = (fusion.by_queue?, fusion.by_sweep?);
     let summary = format!(
         "More than one hop is loaded, {word}: the rate sweep finds {} available, but all queues are empty only {} of the time",
@@ -96,17 +86,10 @@ fn find_full_path(direction: &EstimatedDirection, word: &str) -> Option<ReportFi
         to_rate(available),
         to_rate(capacity),
     );
-    let sure = if high as f64 <= FULL_RATIO * capacity as f64 {
-        0.9
-    } else {
-        0.6
-    };
+    let sure = if high as f64 <= FULL_RATIO * capacity as f64 { 0.9 } else { 0.6 };
     let mut found = ReportFinding::new("full_path", sure, summary);
     if let Some(queue_s) = median_queueing_delay_s(&direction.evidence) {
-        found.support(format!(
-            "median queueing delay of small probes: {:.2} ms",
-            queue_s * 1e3
-        ));
+        found.support(format!("median queueing delay of small probes: {:.2} ms", queue_s * 1e3));
     }
     found.contradict("a new TCP flow still gets a share, taken from the existing flows");
     found.advise(
@@ -118,9 +101,8 @@ fn find_full_path(direction: &EstimatedDirection, word: &str) -> Option<ReportFi
 
 fn find_time_slots(direction: &EstimatedDirection, word: &str) -> Option<ReportFinding> {
     let estimate = &direction.estimate;
-    let slot = estimate
-        .batching_ns
-        .filter(|_| estimate.flags.iter().any(|f| f == "time_slotted"))?;
+    let slot =
+        estimate.batching_ns.filter(|_| estimate.flags.iter().any(|f| f == "time_slotted"))?;
     let summary = format!(
         "Packets arrive in batches every {:.1} ms, {word}: a link with time slots (wireless, PON, DOCSIS)",
         slot as f64 / 1e6
@@ -128,10 +110,7 @@ fn find_time_slots(direction: &EstimatedDirection, word: &str) -> Option<ReportF
     let mut found = ReportFinding::new("time_slotted_access", 0.6, summary);
     found.support("interrupt coalescing batches for less than a millisecond");
     found.contradict("a CPU-bound receiver batches as well");
-    found.advise(
-        "path",
-        "Judge this path by rates over 50 ms or more; RTT varies by one slot",
-    );
+    found.advise("path", "Judge this path by rates over 50 ms or more; RTT varies by one slot");
     Some(found)
 }
 
@@ -143,18 +122,12 @@ pub fn list_caveats(
 ) -> Vec<ReportCaveat> {
     let mut found = Vec::new();
     if let Some(text) = describe_verdict(&direction.estimate, direction) {
-        found.push(ReportCaveat::new(
-            direction.estimate.verdict.word(),
-            format!("{word}: {text}"),
-        ));
+        found.push(ReportCaveat::new(direction.estimate.verdict.word(), format!("{word}: {text}")));
     }
     let dropped = &direction.evidence.dropped;
     if dropped.len() >= MIN_REPORTED_DROPS {
-        let text = format!(
-            "{word}: {} trains were not used (first: {})",
-            dropped.len(),
-            dropped[0].1
-        );
+        let text =
+            format!("{word}: {} trains were not used (first: {})", dropped.len(), dropped[0].1);
         found.push(ReportCaveat::new("trains_left_out", text));
     }
     if plan.mode == longhaul_model::report::v1::available::AvailableMode::Light {
@@ -174,13 +147,12 @@ fn describe_verdict(
         EstimateVerdict::CapacityOnly => Some(String::from(
             "available bandwidth could not be determined; see the results of the methods",
         )),
-        EstimateVerdict::SenderLimited => Some(String::from(
-            "the sender could not overrun the path; its capacity may be higher",
-        )),
-        EstimateVerdict::BeyondResolution if most > 0 => Some(format!(
-            "resolution limit of these hosts in this run: {}",
-            to_rate(most)
-        )),
+        EstimateVerdict::SenderLimited => {
+            Some(String::from("the sender could not overrun the path; its capacity may be higher"))
+        }
+        EstimateVerdict::BeyondResolution if most > 0 => {
+            Some(format!("resolution limit of these hosts in this run: {}", to_rate(most)))
+        }
         EstimateVerdict::BeyondResolution => Some(String::from(
             "every burst arrived in too few batches to be timed; allow more bytes",
         )),

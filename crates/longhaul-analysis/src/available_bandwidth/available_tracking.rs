@@ -54,10 +54,7 @@ pub fn track_level(steps: &[TrackingStep]) -> Option<BoundedValue> {
     Some(BoundedValue {
         value: level,
         deviation,
-        interval: [
-            (level - 1.96 * deviation).max(0.0),
-            level + 1.96 * deviation,
-        ],
+        interval: [(level - 1.96 * deviation).max(0.0), level + 1.96 * deviation],
     })
 }
 
@@ -105,10 +102,7 @@ mod tests {
     #[test]
     fn times_are_read_to_the_second() {
         assert_eq!(parse_unix_minutes("1970-01-02T00:01:30Z"), Some(1441.5));
-        assert_eq!(
-            parse_unix_minutes("2000-03-01T00:00:00.250Z"),
-            Some(15_864_480.0)
-        );
+        assert_eq!(parse_unix_minutes("2000-03-01T00:00:00.250Z"), Some(15_864_480.0));
         assert_eq!(parse_unix_minutes("soon"), None);
     }
 }

@@ -87,11 +87,8 @@ fn summarize_knees(
     confidence_ratio: f64,
 ) -> Option<TokenBucketEstimate> {
     let of = |value: fn(&RateKnee) -> f64| median(knees.iter().map(value));
-    let (peak, sustained, burst) = (
-        of(|k| k.peak_bps)?,
-        of(|k| k.sustained_bps)?,
-        of(|k| k.burst_bytes)?,
-    );
+    let (peak, sustained, burst) =
+        (of(|k| k.peak_bps)?, of(|k| k.sustained_bps)?, of(|k| k.burst_bytes)?);
     let rates = sort_finite(knees.iter().map(|k| k.sustained_bps));
     let sizes = sort_finite(knees.iter().map(|k| k.burst_bytes));
     let packet = knees.iter().map(|k| k.packet_bytes).fold(0.0, f64::max);
@@ -179,10 +176,8 @@ fn compute_knee_position(knees: &[RateKnee]) -> f64 {
 
 /// Returns the first round of long trains in order, without the repetitions.
 fn list_long_trains(trains: &[ProbeTrain]) -> Vec<&ProbeTrain> {
-    let mut found: Vec<&ProbeTrain> = trains
-        .iter()
-        .filter(|t| t.purpose == TrainPurpose::Bucket)
-        .collect();
+    let mut found: Vec<&ProbeTrain> =
+        trains.iter().filter(|t| t.purpose == TrainPurpose::Bucket).collect();
     found.sort_by_key(|t| t.sent_at_ns);
     let ended_ns = |t: &ProbeTrain| t.sent_at_ns + t.sent_ns.last().copied().unwrap_or(0);
     let rested =

@@ -119,10 +119,7 @@ pub fn estimate_dispersion(readings: &[TrainReading]) -> Option<TrainDispersion>
     let fast = readings
         .iter()
         .filter(|r| r.purpose == TrainPurpose::Sweep && !r.is_lossy())
-        .filter(|r| {
-            r.sent_bps()
-                .is_some_and(|bps| bps > TUNING.fast_ratio * rate_bps)
-        });
+        .filter(|r| r.sent_bps().is_some_and(|bps| bps > TUNING.fast_ratio * rate_bps));
     let fast: Vec<&TrainReading> = fast.collect();
     let gap_s = median(bursts.iter().map(|r| r.bits / rate_bps))?;
     let noise_s = estimate_stamp_noise_s(bursts.iter().chain(&fast));
@@ -130,17 +127,8 @@ pub fn estimate_dispersion(readings: &[TrainReading]) -> Option<TrainDispersion>
         .max(TUNING.stretch_noises * noise_s)
         .max(TUNING.min_stretch_s);
     // A packet that ends a batch has waited at most one gap.
-    let tolerance_s = if batching_s > 0.0 {
-        gap_s.max(noise_s)
-    } else {
-        noise_s.max(STAMP_S)
-    };
-    let is_slow = gap_s
-        > if batching_s > 0.0 {
-            SLOW_BATCHED_S
-        } else {
-            SLOW_S
-        };
+    let tolerance_s = if batching_s > 0.0 { gap_s.max(noise_s) } else { noise_s.max(STAMP_S) };
+    let is_slow = gap_s > if batching_s > 0.0 { SLOW_BATCHED_S } else { SLOW_S };
     let tolerance_s = is_slow.then_some(tolerance_s);
     let quickest = list_fastest_on_time(&bursts, &fast, stretch_s, tolerance_s);
     let of_short = quantile(&quickest, TUNING.fastest_quantile)?.max(rate_bps);
@@ -177,9 +165,7 @@ impl TrainDispersion {
 /// catch up on a busy host. This may affect one burst, but not two.
 fn compute_ceiling_bps(of_bursts: &[f64]) -> f64 {
     let second = of_bursts.len().saturating_sub(2);
-    of_bursts
-        .get(second)
-        .map_or(f64::INFINITY, |bps| TUNING.above_bursts * bps)
+    of_bursts.get(second).map_or(f64::INFINITY, |bps| TUNING.above_bursts * bps)
 }
 
 /// Returns the fastest stretch of each burst and of each fast train, sorted.
@@ -203,9 +189,8 @@ fn list_fastest_on_time(
     stretch_s: f64,
     tolerance_s: Option<f64>,
 ) -> Vec<f64> {
-    let mut found = list_fastest_stretches(bursts, fast, |r| {
-        find_fastest_stretch(r, &r.kept, stretch_s)
-    });
+    let mut found =
+        list_fastest_stretches(bursts, fast, |r| find_fastest_stretch(r, &r.kept, stretch_s));
     let Some(tolerance_s) = tolerance_s else {
         return found;
     };
@@ -293,18 +278,13 @@ fn estimate_stamp_noise_s<'r>(trains: impl Iterator<Item = &'r &'r TrainReading>
     for train in trains {
         let steps = || {
             train.kept.windows(2).map(|w| {
-                (
-                    w[1].received_s - w[0].received_s,
-                    (w[1].index - w[0].index).max(1) as f64,
-                )
+                (w[1].received_s - w[0].received_s, (w[1].index - w[0].index).max(1) as f64)
             })
         };
         let Some(middle) = median(steps().map(|(gap_s, packets)| gap_s / packets)) else {
             continue;
         };
-        let off: Vec<f64> = steps()
-            .map(|(gap_s, packets)| gap_s - packets * middle)
-            .collect();
+        let off: Vec<f64> = steps().map(|(gap_s, packets)| gap_s - packets * middle).collect();
         for pair in off.windows(2).filter(|w| w[0] != 0.0 && w[1] != 0.0) {
             if (pair[0] > 0.0) == (pair[1] > 0.0) {
                 together += 1.0;
@@ -328,11 +308,7 @@ fn estimate_stamp_noise_s<'r>(trains: impl Iterator<Item = &'r &'r TrainReading>
 fn compute_rate_spread(quickest: &[f64]) -> f64 {
     let high = quantile(quickest, 0.9).unwrap_or(0.0);
     let low = quantile(quickest, 0.4).unwrap_or(0.0);
-    if high > 0.0 {
-        1.5 * (high - low) / high
-    } else {
-        1.0
-    }
+    if high > 0.0 { 1.5 * (high - low) / high } else { 1.0 }
 }
 
 fn is_burst(reading: &TrainReading) -> bool {

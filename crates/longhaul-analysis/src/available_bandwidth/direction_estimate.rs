@@ -78,10 +78,8 @@ pub fn estimate_direction(
     };
     let fusion = fuse_methods(&evidence, known_bps);
     estimate.verdict = judge_direction(plan, probing, &evidence, fusion.as_ref(), found.as_ref());
-    let told = matches!(
-        estimate.verdict,
-        EstimateVerdict::Estimated | EstimateVerdict::CapacityOnly
-    );
+    let told =
+        matches!(estimate.verdict, EstimateVerdict::Estimated | EstimateVerdict::CapacityOnly);
     if loopback && told {
         estimate.verdict = EstimateVerdict::SenderLimited;
     }
@@ -96,11 +94,7 @@ pub fn estimate_direction(
     if let Some(found) = found {
         limit_to_bucket(&mut estimate, found);
     }
-    EstimatedDirection {
-        estimate,
-        evidence,
-        fusion,
-    }
+    EstimatedDirection { estimate, evidence, fusion }
 }
 
 fn judge_direction(
@@ -122,11 +116,7 @@ fn judge_direction(
     let (Some(dispersion), Some(fusion)) = (evidence.dispersion, fusion) else {
         // Bursts arrived, but all within a few batches.
         let came = evidence.readings.iter().any(|r| r.lost < r.packets);
-        return if came {
-            EstimateVerdict::BeyondResolution
-        } else {
-            EstimateVerdict::Disturbed
-        };
+        return if came { EstimateVerdict::BeyondResolution } else { EstimateVerdict::Disturbed };
     };
     let most = timing_resolution::max_resolvable_bps(dispersion.batching_s, plan);
     let own = probing.interface_bps.is_some_and(|bps| {
@@ -136,9 +126,7 @@ fn judge_direction(
     if dispersion.capacity_bps > TUNING.near_resolution * most {
         EstimateVerdict::BeyondResolution
     } else if (own || dispersion.unstrained)
-        && fusion
-            .available
-            .is_none_or(|a| has_no_upper_bound(a, dispersion))
+        && fusion.available.is_none_or(|a| has_no_upper_bound(a, dispersion))
     {
         EstimateVerdict::SenderLimited
     } else if fusion.available.is_some() {
@@ -232,18 +220,8 @@ fn list_methods(evidence: &TrainEvidence, fusion: Option<&FusedEstimate>) -> Vec
             invalid: level.is_none().then_some(why),
         };
     vec![
-        method(
-            "empty_queue",
-            queue,
-            weight,
-            explain_invalid_queue(evidence),
-        ),
-        method(
-            "rate_sweep",
-            sweep,
-            1.0 - weight,
-            explain_invalid_sweep(evidence),
-        ),
+        method("empty_queue", queue, weight, explain_invalid_queue(evidence)),
+        method("rate_sweep", sweep, 1.0 - weight, explain_invalid_sweep(evidence)),
     ]
 }
 
@@ -265,10 +243,7 @@ fn explain_invalid_sweep(evidence: &TrainEvidence) -> String {
             "no rate sweep was sent: the path is too slow, or too few bytes were allowed",
         );
     }
-    format!(
-        "{} of {all} trains usable ({lossy} lost too much)",
-        evidence.data.len()
-    )
+    format!("{} of {all} trains usable ({lossy} lost too much)", evidence.data.len())
 }
 
 /// Limits the estimate to the sustained rate of a token bucket, even if short bursts passed faster.

@@ -144,11 +144,7 @@ pub fn measure_empty_queue(
     let delays = subtract_min_delay(&points);
     let noise = measure_delay_noise(&delays, TUNING.min_noise_bits / capacity_bps);
     let count = delays.len() as f64;
-    let busy: Vec<f64> = delays
-        .iter()
-        .copied()
-        .filter(|d| *d > noise.width_s)
-        .collect();
+    let busy: Vec<f64> = delays.iter().copied().filter(|d| *d > noise.width_s).collect();
     let over = busy.iter().map(|d| d - noise.width_s).sum::<f64>() / busy.len().max(1) as f64;
     let queue_s = if busy.is_empty() { 0.0 } else { over };
     let hidden = compute_hidden_share(noise.width_s, queue_s) * busy.len() as f64 / count;
@@ -165,11 +161,7 @@ pub fn measure_empty_queue(
         noise_s: noise.width_s,
         probes: delays.len(),
         lost: ours.iter().map(|r| r.lost).sum(),
-        rate_hz: if seconds > 0.0 {
-            sent as f64 / seconds
-        } else {
-            0.0
-        },
+        rate_hz: if seconds > 0.0 { sent as f64 / seconds } else { 0.0 },
         bits: ours.first().map_or(0.0, |r| r.bits),
         is_busy_host: batching_s <= 0.0 && noise.width_s > TUNING.busy_host_s,
     })
@@ -184,18 +176,12 @@ fn list_idle_trains(readings: &[TrainReading]) -> impl Iterator<Item = &TrainRea
 fn select_probes(readings: &[TrainReading], clear_s: f64) -> Vec<ReceivedPacket> {
     let mut trains: Vec<&TrainReading> = readings.iter().collect();
     trains.sort_by(|a, b| a.sent_s[0].total_cmp(&b.sent_s[0]));
-    let delays = readings
-        .iter()
-        .flat_map(|r| r.points.iter().map(ReceivedPacket::delay_s));
+    let delays = readings.iter().flat_map(|r| r.points.iter().map(ReceivedPacket::delay_s));
     let least = delays.fold(f64::MAX, f64::min);
     let mut drained_s = f64::MIN;
     let mut kept = Vec::new();
     for train in trains {
-        let Some(last) = train
-            .points
-            .last()
-            .filter(|_| train.purpose != TrainPurpose::Idle)
-        else {
+        let Some(last) = train.points.last().filter(|_| train.purpose != TrainPurpose::Idle) else {
             kept.extend(drop_close_probes(
                 train.kept.iter().filter(|p| p.sent_s >= drained_s),
                 clear_s,
@@ -235,10 +221,7 @@ fn drop_close_probes<'a>(
 fn subtract_min_delay(points: &[ReceivedPacket]) -> Vec<f64> {
     let skew = find_skew_slope(points).clamp(-TUNING.usual_skew, TUNING.usual_skew);
     let from = points[0].sent_s;
-    let level: Vec<f64> = points
-        .iter()
-        .map(|p| p.delay_s() - skew * (p.sent_s - from))
-        .collect();
+    let level: Vec<f64> = points.iter().map(|p| p.delay_s() - skew * (p.sent_s - from)).collect();
     let least = level.iter().copied().fold(f64::MAX, f64::min);
     level.into_iter().map(|d| d - least).collect()
 }
@@ -258,13 +241,7 @@ fn find_skew_slope(points: &[ReceivedPacket]) -> f64 {
     }
     let middle = points.iter().map(|p| p.sent_s).sum::<f64>() / points.len() as f64;
     let edge = hull.windows(2).find(|w| w[1].0 >= middle);
-    edge.map_or(0.0, |w| {
-        if w[1].0 > w[0].0 {
-            (w[1].1 - w[0].1) / (w[1].0 - w[0].0)
-        } else {
-            0.0
-        }
-    })
+    edge.map_or(0.0, |w| if w[1].0 > w[0].0 { (w[1].1 - w[0].1) / (w[1].0 - w[0].0) } else { 0.0 })
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -289,9 +266,7 @@ fn measure_delay_noise(delays: &[f64], least_s: f64) -> DelayNoise {
         .unwrap_or(count - 1);
     let below = |s: f64| sorted.partition_point(|d| *d <= s) as f64;
     // Too narrow a width loses twice what it cuts off; too wide a one loses little.
-    let mut width_s = (TUNING.margin * sorted[end])
-        .max(TUNING.min_noise_s)
-        .max(least_s);
+    let mut width_s = (TUNING.margin * sorted[end]).max(TUNING.min_noise_s).max(least_s);
     // Noise with a tail falls off steeply; queues do not.
     for _ in 0..TUNING.max_stretches {
         let near = below(2.0 * width_s) - below(width_s);
@@ -304,10 +279,7 @@ fn measure_delay_noise(delays: &[f64], least_s: f64) -> DelayNoise {
         width_s *= TUNING.margin;
     }
     let within = below(width_s);
-    DelayNoise {
-        width_s,
-        excess: within - (below(2.0 * width_s) - within),
-    }
+    DelayNoise { width_s, excess: within - (below(2.0 * width_s) - within) }
 }
 
 /// Returns the share of the busy probes that count as empty, if queues are exponential.
@@ -338,9 +310,7 @@ fn compute_block_error(delays: &[f64], noise_s: f64) -> f64 {
 /// Returns the median delay of a probe above the minimum, for display.
 pub fn median_delay_s(readings: &[TrainReading]) -> Option<f64> {
     let points = select_probes(readings, 0.0);
-    (!points.is_empty())
-        .then(|| median(subtract_min_delay(&points)))
-        .flatten()
+    (!points.is_empty()).then(|| median(subtract_min_delay(&points))).flatten()
 }
 
 #[cfg(test)]

@@ -81,9 +81,7 @@ impl FusedEstimate {
     pub fn spread_bps(&self) -> Option<f64> {
         let seconds = self.train_s?;
         Some(
-            (self.burst_bits * self.capacity.value / seconds)
-                .sqrt()
-                .min(0.5 * self.capacity.value),
+            (self.burst_bits * self.capacity.value / seconds).sqrt().min(0.5 * self.capacity.value),
         )
     }
 }
@@ -111,20 +109,11 @@ pub fn fuse_methods(evidence: &TrainEvidence, known_bps: Option<f64>) -> Option<
     let posterior = rate_sweep::compute_posterior(data, prior);
     let seconds: f64 = data.iter().map(|d| d.seconds).sum();
     // The trains' own scatter may be low by chance; the bursts seen in the queue are real.
-    let sampling = prior
-        .burst_bits
-        .filter(|_| swept)
-        .map_or(0.0, |bits| (bits * base_bps / seconds).sqrt());
-    let model_ratio = if dispersion.dense {
-        TUNING.model_error
-    } else {
-        TUNING.sparse_burst_error
-    };
+    let sampling =
+        prior.burst_bits.filter(|_| swept).map_or(0.0, |bits| (bits * base_bps / seconds).sqrt());
+    let model_ratio = if dispersion.dense { TUNING.model_error } else { TUNING.sparse_burst_error };
     let fusion = combine_estimates(&posterior, swept, queue, sampling, model_ratio);
-    Some(FusedEstimate {
-        train_s: median(data.iter().map(|d| d.seconds)),
-        ..fusion
-    })
+    Some(FusedEstimate { train_s: median(data.iter().map(|d| d.seconds)), ..fusion })
 }
 
 /// Returns the size in bits of a typical burst, derived from the mean queue.
@@ -185,9 +174,8 @@ fn is_queue_hidden_by_noise(
     capacity: BoundedValue,
 ) -> bool {
     by_sweep.is_some_and(|sweep| {
-        let error = sweep
-            .deviation
-            .hypot(capacity.value * queue.error_ratio.hypot(TUNING.model_error));
+        let error =
+            sweep.deviation.hypot(capacity.value * queue.error_ratio.hypot(TUNING.model_error));
         queue.noise_s > TUNING.noise_bits / capacity.value
             && queue.empty_ratio * capacity.value - sweep.value > TUNING.min_hidden_sigmas * error
     })
@@ -204,10 +192,7 @@ fn compare_methods(
     };
     let model = TUNING.model_error * capacity_bps;
     let scatter = sweep.deviation.max(sampling_bps);
-    let error = queue
-        .deviation
-        .hypot(scatter)
-        .hypot(model * std::f64::consts::SQRT_2);
+    let error = queue.deviation.hypot(scatter).hypot(model * std::f64::consts::SQRT_2);
     let apart = sweep.value - queue.value;
     if apart > TUNING.min_difference_sigmas * error
         && apart > TUNING.min_difference_ratio * capacity_bps
@@ -226,10 +211,7 @@ fn multiply_share(capacity: BoundedValue, share: f64, error: f64) -> BoundedValu
     BoundedValue {
         value,
         deviation,
-        interval: [
-            (value - 1.96 * deviation).max(0.0),
-            value + 1.96 * deviation,
-        ],
+        interval: [(value - 1.96 * deviation).max(0.0), value + 1.96 * deviation],
     }
 }
 
@@ -250,9 +232,7 @@ fn widen_interval(
     let reach = |to: f64| (to - level.value).hypot(1.96 * model);
     let mut low = level.value - reach(level.interval[0]);
     let mut high = level.value + reach(level.interval[1]);
-    let hint = by_sweep
-        .zip(by_queue)
-        .map_or(0.0, |(sweep, queue)| sweep.value - queue.value);
+    let hint = by_sweep.zip(by_queue).map_or(0.0, |(sweep, queue)| sweep.value - queue.value);
     if accord == MethodAgreement::Agree && hint > TUNING.hint_ratio * capacity_bps {
         high = high.max(by_sweep.map_or(high, |sweep| sweep.value));
     }
@@ -264,10 +244,7 @@ fn widen_interval(
     }
     BoundedValue {
         deviation: level.deviation.hypot(model),
-        interval: [
-            low.max(0.0),
-            high.min(capacity.interval[1].max(level.value)),
-        ],
+        interval: [low.max(0.0), high.min(capacity.interval[1].max(level.value))],
         ..level
     }
 }

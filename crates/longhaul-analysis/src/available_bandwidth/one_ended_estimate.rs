@@ -46,9 +46,7 @@ pub fn estimate_by_tcp(probing: &DirectionProbing, fallback: FallbackMethod) -> 
     let samples = &probing.tcp_samples;
     let capacity = find_fastest_rate(samples);
     let rates = sort_finite(
-        skip_slow_start(samples)
-            .filter(|s| !s.application_limited)
-            .filter_map(delivery_rate_bps),
+        skip_slow_start(samples).filter(|s| !s.application_limited).filter_map(delivery_rate_bps),
     );
     let share = (rates.len() >= TUNING.min_samples)
         .then(|| quantile(&rates, TUNING.share_quantile))
@@ -77,23 +75,15 @@ pub fn estimate_by_tcp(probing: &DirectionProbing, fallback: FallbackMethod) -> 
         }],
         probe_bytes: probing.probe_bytes,
         duration_us: probing.duration_us,
-        flags: vec![
-            String::from("uncooperative"),
-            String::from("capacity_at_least"),
-        ],
+        flags: vec![String::from("uncooperative"), String::from("capacity_at_least")],
         ..AvailableEstimate::default()
     }
 }
 
 /// Returns the minimum share of the time in which neither direction had a queue, from echoes.
 pub fn estimate_idle_share(probing: &DirectionProbing) -> Option<f64> {
-    let trips = sort_finite(
-        probing
-            .tcp_samples
-            .iter()
-            .filter_map(|s| s.rtt_us)
-            .map(|us| us as f64),
-    );
+    let trips =
+        sort_finite(probing.tcp_samples.iter().filter_map(|s| s.rtt_us).map(|us| us as f64));
     let least = trips.first().filter(|_| trips.len() >= TUNING.min_echoes)?;
     let early = quantile(&trips, TUNING.unqueued_quantile)?;
     let width = (2.0 * (early - least)).max(TUNING.min_width_us);
@@ -164,21 +154,14 @@ mod tests {
         for sample in &mut held.tcp_samples {
             sample.application_limited = true;
         }
-        assert_eq!(
-            estimate_by_tcp(&held, FallbackMethod::TcpBulk).methods[0].available_bps,
-            None
-        );
+        assert_eq!(estimate_by_tcp(&held, FallbackMethod::TcpBulk).methods[0].available_bps, None);
     }
 
     #[test]
     fn echoes_that_wait_are_no_idle_time() {
         let mut echoes = probing(20_000, 100, 0);
         for (i, sample) in echoes.tcp_samples.iter_mut().enumerate() {
-            sample.rtt_us = Some(if i % 4 == 0 {
-                15_000
-            } else {
-                10_000 + i as u64 % 7
-            });
+            sample.rtt_us = Some(if i % 4 == 0 { 15_000 } else { 10_000 + i as u64 % 7 });
         }
         assert_eq!(estimate_idle_share(&echoes), Some(0.75));
         assert_eq!(estimate_idle_share(&DirectionProbing::default()), None);
@@ -187,9 +170,6 @@ mod tests {
     #[test]
     fn no_samples_are_no_answer() {
         let found = estimate_by_tcp(&DirectionProbing::default(), FallbackMethod::TcpReset);
-        assert_eq!(
-            (found.verdict, found.capacity_bps),
-            (EstimateVerdict::NoAnswer, None)
-        );
+        assert_eq!((found.verdict, found.capacity_bps), (EstimateVerdict::NoAnswer, None));
     }
 }

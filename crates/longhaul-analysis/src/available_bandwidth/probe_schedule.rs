@@ -80,16 +80,10 @@ impl ProbeSchedule {
             .max(train_planning::SMALL_BYTES);
         ProbeSchedule {
             purse: TrainBudget::new(plan, facts),
-            plan: AvailablePlan {
-                packet_bytes,
-                ..plan.clone()
-            },
+            plan: AvailablePlan { packet_bytes, ..plan.clone() },
             facts,
             seen: Vec::new(),
-            stage: ScheduleStage::Bursts {
-                round: 0,
-                packets: TUNING.first_burst,
-            },
+            stage: ScheduleStage::Bursts { round: 0, packets: TUNING.first_burst },
             next_index: 0,
         }
     }
@@ -138,11 +132,7 @@ impl ProbeSchedule {
                 train_planning::plan_light_mode(&shape, &self.purse)
             }
             ScheduleStage::Bursts { round, packets } => {
-                let count = if round == 0 {
-                    2
-                } else {
-                    TUNING.enough_bursts as u32
-                };
+                let count = if round == 0 { 2 } else { TUNING.enough_bursts as u32 };
                 train_planning::plan_bursts(&shape, &self.purse, count, packets)
             }
             ScheduleStage::Main => {
@@ -208,10 +198,7 @@ impl ProbeSchedule {
                 (packets * 4).min(timing_resolution::MAX_TRAIN_PACKETS)
             };
             return if round < TUNING.max_burst_rounds && grown != packets {
-                ScheduleStage::Bursts {
-                    round: round + 1,
-                    packets: grown,
-                }
+                ScheduleStage::Bursts { round: round + 1, packets: grown }
             } else {
                 ScheduleStage::Done
             };
@@ -242,9 +229,7 @@ impl ProbeSchedule {
             _ => (0.025, 2),
         };
         let unsure = self.fused().is_some_and(|f| {
-            let off = f
-                .available
-                .is_none_or(|a| a.deviation > target * f.capacity.value);
+            let off = f.available.is_none_or(|a| a.deviation > target * f.capacity.value);
             off && f.accord != MethodAgreement::SeveralHops
         });
         if unsure && rounds < most_rounds {
@@ -255,11 +240,7 @@ impl ProbeSchedule {
     }
 
     fn stage_long_or_done(&self) -> ScheduleStage {
-        if self.plan.shaper_time_us.is_some() {
-            ScheduleStage::Long
-        } else {
-            ScheduleStage::Done
-        }
+        if self.plan.shaper_time_us.is_some() { ScheduleStage::Long } else { ScheduleStage::Done }
     }
 
     /// Repeats the start of the long trains; plans nothing if they are conclusive or show no knee.

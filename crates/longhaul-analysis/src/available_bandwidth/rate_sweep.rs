@@ -12,9 +12,8 @@
 /// The number of steps of A/C from 0 to 1.
 pub const SHARE_STEPS: usize = 91;
 /// Ratios of C to the rate of the bursts' fastest stretches.
-pub const CAPACITY_RATIOS: [f64; 15] = [
-    0.92, 0.95, 0.97, 0.985, 1.0, 1.015, 1.03, 1.05, 1.08, 1.12, 1.18, 1.26, 1.4, 1.6, 1.9,
-];
+pub const CAPACITY_RATIOS: [f64; 15] =
+    [0.92, 0.95, 0.97, 0.985, 1.0, 1.015, 1.03, 1.05, 1.08, 1.12, 1.18, 1.26, 1.4, 1.6, 1.9];
 /// Sizes in bits of a typical burst of cross traffic, logarithmic.
 const BURST_SIZES_BITS: [f64; 8] = [2e3, 6e3, 15e3, 40e3, 100e3, 240e3, 600e3, 1.6e6];
 /// The parameters of the rate sweep.
@@ -118,17 +117,11 @@ pub fn share_at_step(step: usize) -> f64 {
 }
 
 fn compute_log_prior(ratio: f64, prior: SweepPrior) -> f64 {
-    let width = if ratio < 1.0 {
-        TUNING.prior_below
-    } else {
-        TUNING.prior_above.hypot(prior.hidden_ratio)
-    };
+    let width =
+        if ratio < 1.0 { TUNING.prior_below } else { TUNING.prior_above.hypot(prior.hidden_ratio) };
     let z = ratio.ln() / width.hypot(prior.error_ratio);
     // The grid is coarser at its upper end; each cell is weighted by its width.
-    let at = CAPACITY_RATIOS
-        .iter()
-        .position(|r| *r >= ratio)
-        .unwrap_or(0);
+    let at = CAPACITY_RATIOS.iter().position(|r| *r >= ratio).unwrap_or(0);
     let low = CAPACITY_RATIOS[at.saturating_sub(1)].ln();
     let high = CAPACITY_RATIOS[(at + 1).min(CAPACITY_RATIOS.len() - 1)].ln();
     -0.5 * z * z + ((high - low) / 2.0).max(1e-3).ln()
@@ -146,9 +139,7 @@ fn compute_log_likelihood(
     burst: f64,
 ) -> f64 {
     let one = |d: &TrainStrain| {
-        let swing = (burst * capacity / d.seconds)
-            .sqrt()
-            .min(TUNING.max_swing_ratio * capacity);
+        let swing = (burst * capacity / d.seconds).sqrt().min(TUNING.max_swing_ratio * capacity);
         let unit = swing / capacity;
         let kappa = 2.0 * available / swing;
         let (mean, variance) = table.at((d.rate_bps - available) / swing, kappa);
@@ -177,10 +168,8 @@ fn add_logs(a: f64, b: f64) -> f64 {
 
 fn normalize_weights(logs: &[[f64; SHARE_STEPS]]) -> Vec<[f64; SHARE_STEPS]> {
     let top = logs.iter().flatten().copied().fold(f64::MIN, f64::max);
-    let mut weights: Vec<[f64; SHARE_STEPS]> = logs
-        .iter()
-        .map(|row| row.map(|log| (log - top).exp()))
-        .collect();
+    let mut weights: Vec<[f64; SHARE_STEPS]> =
+        logs.iter().map(|row| row.map(|log| (log - top).exp())).collect();
     let sum: f64 = weights.iter().flatten().sum();
     for weight in weights.iter_mut().flatten() {
         *weight /= sum;
@@ -192,10 +181,7 @@ fn compute_typical_burst(by_burst: &[f64; BURST_SIZES_BITS.len()]) -> f64 {
     let top = by_burst.iter().copied().fold(f64::MIN, f64::max);
     let weights = by_burst.map(|log| (log - top).exp());
     let sum: f64 = weights.iter().sum();
-    let logs = BURST_SIZES_BITS
-        .iter()
-        .zip(weights)
-        .map(|(bits, w)| bits.ln() * w / sum);
+    let logs = BURST_SIZES_BITS.iter().zip(weights).map(|(bits, w)| bits.ln() * w / sum);
     logs.sum::<f64>().exp()
 }
 
@@ -221,19 +207,13 @@ impl StrainTable {
                 })
                 .collect()
         };
-        StrainTable {
-            rows: (0..TUNING.kappas).map(row).collect(),
-        }
+        StrainTable { rows: (0..TUNING.kappas).map(row).collect() }
     }
 
     /// Returns the mean and the variance.
     fn at(&self, z: f64, kappa: f64) -> (f64, f64) {
         let idle = (1.5 * (0.5 - z).max(0.0)).powi(2);
-        let first = if z < 0.0 {
-            (1.0 / (kappa * kappa)).min(1.0)
-        } else {
-            0.0
-        };
+        let first = if z < 0.0 { (1.0 / (kappa * kappa)).min(1.0) } else { 0.0 };
         let variance = 1.0 / (1.0 + idle) + first;
         if z >= TUNING.hinge_reach {
             return (z, 1.0);
@@ -323,10 +303,7 @@ impl SweepPosterior {
         } else {
             weights.clone_from(&self.weights);
         }
-        SweepPosterior {
-            weights,
-            ..self.clone()
-        }
+        SweepPosterior { weights, ..self.clone() }
     }
 
     pub fn available(&self) -> BoundedValue {
@@ -349,11 +326,7 @@ impl SweepPosterior {
         cells.sort_by(|a, b| a.0.total_cmp(&b.0));
         let sum: f64 = cells.iter().map(|c| c.1).sum();
         let mean = cells.iter().map(|c| c.0 * c.1).sum::<f64>() / sum;
-        let square = cells
-            .iter()
-            .map(|c| (c.0 - mean).powi(2) * c.1)
-            .sum::<f64>()
-            / sum;
+        let square = cells.iter().map(|c| (c.0 - mean).powi(2) * c.1).sum::<f64>() / sum;
         let at = |part: f64| {
             let mut run = 0.0;
             let found = cells.iter().find(|c| {
@@ -362,10 +335,6 @@ impl SweepPosterior {
             });
             found.map_or(mean, |c| c.0)
         };
-        BoundedValue {
-            value: mean,
-            deviation: square.sqrt(),
-            interval: [at(0.025), at(0.975)],
-        }
+        BoundedValue { value: mean, deviation: square.sqrt(), interval: [at(0.025), at(0.975)] }
     }
 }

@@ -43,10 +43,7 @@ pub fn max_resolvable_bps(batching_s: f64, plan: &AvailablePlan) -> f64 {
         (u64::from(LIGHT_PACKETS), span_s)
     } else {
         let affordable = plan.most_bytes / TUNING.burst_part / u64::from(plan.packet_bytes.max(1));
-        (
-            u64::from(MAX_TRAIN_PACKETS).min(affordable),
-            min_burst_span_s(batching_s),
-        )
+        (u64::from(MAX_TRAIN_PACKETS).min(affordable), min_burst_span_s(batching_s))
     };
     packets as f64 * f64::from(plan.packet_bytes) * 8.0 / span_s
 }

@@ -68,11 +68,7 @@ impl TrainEvidence {
 
     /// Returns the number of sweep trains with too much loss, and of all sweep trains.
     pub fn lossy_sweeps(&self) -> (usize, usize) {
-        let sweeps = || {
-            self.readings
-                .iter()
-                .filter(|r| r.purpose == TrainPurpose::Sweep)
-        };
+        let sweeps = || self.readings.iter().filter(|r| r.purpose == TrainPurpose::Sweep);
         (sweeps().filter(|r| r.is_lossy()).count(), sweeps().count())
     }
 
@@ -107,12 +103,7 @@ fn build_train_strain(
 impl TrainEvidence {
     /// Returns the number of bursts that are long enough to exceed the noise.
     pub fn count_long_bursts(&self, least_s: f64) -> usize {
-        let bursts = self
-            .readings
-            .iter()
-            .filter(|r| r.purpose == TrainPurpose::Burst);
-        bursts
-            .filter(|r| !r.kept.is_empty() && r.received_span_s() >= least_s)
-            .count()
+        let bursts = self.readings.iter().filter(|r| r.purpose == TrainPurpose::Burst);
+        bursts.filter(|r| !r.kept.is_empty() && r.received_span_s() >= least_s).count()
     }
 }

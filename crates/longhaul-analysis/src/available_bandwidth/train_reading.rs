@@ -120,10 +120,7 @@ pub fn read_train(train: &ProbeTrain, zero: ClockZeros) -> Result<TrainReading, 
         lost,
         kept: Vec::new(),
         batching_s: None,
-        sent_s: [
-            sent(train.sent_ns[0]),
-            sent(train.sent_ns[train.sent_ns.len() - 1]),
-        ],
+        sent_s: [sent(train.sent_ns[0]), sent(train.sent_ns[train.sent_ns.len() - 1])],
         micro_burst_packets: train.micro_burst_packets.max(1) as usize,
         points,
     };
@@ -146,10 +143,7 @@ fn check_train_fields(train: &ProbeTrain) -> Result<(), String> {
     if train.packet_bytes == 0 {
         return Err(String::from("its packet size is zero"));
     }
-    if train
-        .clock_step_ns
-        .is_some_and(|ns| ns.unsigned_abs() > TUNING.max_clock_step_ns)
-    {
+    if train.clock_step_ns.is_some_and(|ns| ns.unsigned_abs() > TUNING.max_clock_step_ns) {
         return Err(String::from("the receiver's clock stepped during it"));
     }
     if train.sent_ns.windows(2).any(|w| w[1] < w[0]) {
@@ -252,21 +246,15 @@ impl TrainReading {
     }
 
     fn set_batches(&mut self) {
-        let sound: Vec<ReceivedPacket> = self
-            .points
-            .iter()
-            .copied()
-            .filter(|p| self.is_sound(p))
-            .collect();
+        let sound: Vec<ReceivedPacket> =
+            self.points.iter().copied().filter(|p| self.is_sound(p)).collect();
         let count = sound.len();
         if self.purpose == TrainPurpose::Idle || count < 2 {
             self.kept = sound;
             return;
         }
         let mean_gap = (sound[count - 1].received_s - sound[0].received_s) / (count - 1) as f64;
-        let least = TUNING
-            .min_batch_gap_s
-            .max(TUNING.batch_gap_ratio * mean_gap);
+        let least = TUNING.min_batch_gap_s.max(TUNING.batch_gap_ratio * mean_gap);
         let ends: Vec<usize> = (0..count - 1)
             .filter(|i| sound[i + 1].received_s - sound[*i].received_s >= least)
             .collect();
@@ -281,10 +269,7 @@ impl TrainReading {
         }
         // The last batch ended by the timer and not by the next batch, so its last packet waited.
         self.kept = ends.iter().map(|i| sound[*i]).collect();
-        let distances = self
-            .kept
-            .windows(2)
-            .map(|w| w[1].received_s - w[0].received_s);
+        let distances = self.kept.windows(2).map(|w| w[1].received_s - w[0].received_s);
         self.batching_s = median(distances);
     }
 

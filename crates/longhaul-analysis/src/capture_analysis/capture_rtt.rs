@@ -106,10 +106,7 @@ pub(super) struct TimestampRtt {
 
 impl TimestampRtt {
     pub fn sent(&mut self, stamp: u32, at_ns: u64) {
-        let newer = self
-            .waiting
-            .back()
-            .is_none_or(|(last, _)| is_later_timestamp(stamp, *last));
+        let newer = self.waiting.back().is_none_or(|(last, _)| is_later_timestamp(stamp, *last));
         if newer {
             if self.waiting.len() >= MAX_PENDING_PACKETS {
                 self.waiting.pop_front();

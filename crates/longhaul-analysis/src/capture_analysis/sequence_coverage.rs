@@ -87,12 +87,7 @@ impl SequenceCoverage {
             ..SegmentCoverage::default()
         };
         if from > self.highest {
-            self.open_hole(SequenceHole {
-                from: self.highest,
-                to: from,
-                at_ns,
-                stamp,
-            });
+            self.open_hole(SequenceHole { from: self.highest, to: from, at_ns, stamp });
         }
         if from < self.highest {
             self.fill_holes(from, to, &mut brought);
@@ -135,9 +130,7 @@ impl SequenceCoverage {
     pub fn unseen_below(&self, place: u64) -> u64 {
         let inside = |hole: &SequenceHole| hole.to.min(place).saturating_sub(hole.from);
         let holes: u64 = self.holes.iter().map(inside).sum();
-        let beyond = self
-            .highest()
-            .map_or(0, |highest| place.saturating_sub(highest));
+        let beyond = self.highest().map_or(0, |highest| place.saturating_sub(highest));
         holes + beyond
     }
 }
@@ -155,11 +148,7 @@ mod tests {
             (it.fresh, it.filled, it.again)
         };
         assert_eq!(take(0, 100), (100, 0, 0));
-        assert_eq!(
-            take(300, 100),
-            (100, 0, 0),
-            "over a hole, and around the end of numbers"
-        );
+        assert_eq!(take(300, 100), (100, 0, 0), "over a hole, and around the end of numbers");
         assert_eq!(take(150, 50), (0, 50, 0), "into the middle of it");
         assert_eq!(take(50, 100), (0, 50, 50), "half of it is new");
         assert_eq!(take(0, 400), (0, 100, 300));

@@ -27,37 +27,16 @@ fn address(host: u8, port: u16) -> SocketAddr {
 impl Play {
     /// With a handshake of 100 ms.
     fn new(stamps: bool) -> Play {
-        let mut play = Play {
-            packets: Vec::new(),
-            stamps,
-        };
+        let mut play = Play { packets: Vec::new(), stamps };
         let options = |shift| TcpHeaderOptions {
             mss_bytes: Some(1460),
             window_shift: Some(shift),
             sack_permitted: true,
             ..TcpHeaderOptions::default()
         };
-        play.put(
-            0,
-            true,
-            TcpFlags::SYN | TcpFlags::ECE | TcpFlags::CWR,
-            (0, 0, 0),
-            options(7),
-        );
-        play.put(
-            100,
-            false,
-            TcpFlags::SYN | TcpFlags::ACK,
-            (0, 1, 0),
-            options(9),
-        );
-        play.put(
-            100,
-            true,
-            TcpFlags::ACK,
-            (1, 1, 0),
-            TcpHeaderOptions::default(),
-        );
+        play.put(0, true, TcpFlags::SYN | TcpFlags::ECE | TcpFlags::CWR, (0, 0, 0), options(7));
+        play.put(100, false, TcpFlags::SYN | TcpFlags::ACK, (0, 1, 0), options(9));
+        play.put(100, true, TcpFlags::ACK, (1, 1, 0), TcpHeaderOptions::default());
         play
     }
 
@@ -89,10 +68,7 @@ impl Play {
                 acknowledged: other.wrapping_add(acknowledged),
                 flags: TcpFlags(flags),
                 window: 500,
-                options: TcpHeaderOptions {
-                    timestamps: self.stamps.then_some(stamps),
-                    ..options
-                },
+                options: TcpHeaderOptions { timestamps: self.stamps.then_some(stamps), ..options },
             }),
         });
     }
@@ -100,25 +76,13 @@ impl Play {
     /// The opener sends packet `number` of its data.
     fn sends(&mut self, at_ms: u64, number: u32) {
         let options = TcpHeaderOptions::default();
-        self.put(
-            at_ms,
-            true,
-            TcpFlags::ACK,
-            (1 + number * MSS, 1, MSS),
-            options,
-        );
+        self.put(at_ms, true, TcpFlags::ACK, (1 + number * MSS, 1, MSS), options);
     }
 
     /// The listener acknowledges all below packet `number`.
     fn acknowledges(&mut self, at_ms: u64, number: u32) {
         let options = TcpHeaderOptions::default();
-        self.put(
-            at_ms,
-            false,
-            TcpFlags::ACK,
-            (1, 1 + number * MSS, 0),
-            options,
-        );
+        self.put(at_ms, false, TcpFlags::ACK, (1, 1 + number * MSS, 0), options);
     }
 
     fn found(&self) -> CapturedFlow {
@@ -143,33 +107,18 @@ fn tcp(flow: &CapturedFlow) -> TcpFlowDirection {
 #[test]
 fn a_handshake_says_what_holds_and_how_long_it_took() {
     let flow = Play::new(false).found();
-    assert_eq!(
-        (&*flow.opener, &*flow.listener),
-        ("192.0.2.1:40000", "192.0.2.2:5201")
-    );
+    assert_eq!((&*flow.opener, &*flow.listener), ("192.0.2.1:40000", "192.0.2.2:5201"));
     let handshake = flow.handshake.expect("a handshake");
     assert_eq!(handshake.opener.window_shift, Some(7));
     assert_eq!(handshake.opener.mss_bytes, Some(1460));
-    let agreed = NegotiatedOptions {
-        window_scaling: true,
-        sack: true,
-        timestamps: false,
-        ecn: false,
-    };
-    assert_eq!(
-        handshake.agreed,
-        Some(agreed),
-        "the listener did not answer to ECN"
-    );
+    let agreed =
+        NegotiatedOptions { window_scaling: true, sack: true, timestamps: false, ecn: false };
+    assert_eq!(handshake.agreed, Some(agreed), "the listener did not answer to ECN");
     assert_eq!(handshake.answered_us, Some(100_000));
     assert_eq!(handshake.acknowledged_us, Some(0));
     assert_eq!(tcp(&flow).largest_window_bytes, Some(500 << 7));
     let reverse = flow.reverse.tcp.expect("TCP");
-    assert_eq!(
-        reverse.largest_window_bytes,
-        Some(500),
-        "that of its first packet has no shift"
-    );
+    assert_eq!(reverse.largest_window_bytes, Some(500), "that of its first packet has no shift");
 }
 
 #[test]
@@ -185,15 +134,9 @@ fn a_clean_transfer_has_its_round_trips_and_its_bytes_in_flight() {
         let flow = play.found();
         let way = tcp(&flow);
         assert_eq!((way.unique_bytes, way.most_in_flight_bytes), (4000, 4000));
-        assert_eq!(
-            way.retransmitted_packets + way.reordered_packets + way.unseen_bytes,
-            0
-        );
+        assert_eq!(way.retransmitted_packets + way.reordered_packets + way.unseen_bytes, 0);
         let rtt = way.rtt.expect("round trips");
-        assert_eq!(
-            (rtt.least_us, rtt.median_us, rtt.samples),
-            (100_000, 120_000, 5)
-        );
+        assert_eq!((rtt.least_us, rtt.median_us, rtt.samples), (100_000, 120_000, 5));
         assert_eq!(way.timestamp_rtt.is_some(), stamps);
         assert_eq!(flow.forward.payload_bytes, 4000);
     }
@@ -229,19 +172,9 @@ fn a_lost_packet_is_sent_again_and_an_overtaken_one_is_not() {
         play.sends(330, 0);
         play.acknowledges(430, 2);
         let way = tcp(&play.found());
-        assert_eq!(
-            (way.retransmitted_packets, way.retransmitted_bytes),
-            (1, 1000)
-        );
-        assert_eq!(
-            way.duplicate_ack_packets, 2,
-            "the handshake's acknowledgement, twice more"
-        );
-        assert_eq!(
-            way.rtt.expect("that of the handshake").samples,
-            1,
-            "Karn: nobody knows which"
-        );
+        assert_eq!((way.retransmitted_packets, way.retransmitted_bytes), (1, 1000));
+        assert_eq!(way.duplicate_ack_packets, 2, "the handshake's acknowledgement, twice more");
+        assert_eq!(way.rtt.expect("that of the handshake").samples, 1, "Karn: nobody knows which");
     }
 }
 
@@ -275,27 +208,14 @@ fn payload_that_repeats_is_told_from_payload_that_differs() {
             play.sends(200, number);
         }
         for (packet, number) in play.packets.iter_mut().skip(3).zip(0..) {
-            packet.payload = Some(PayloadHead {
-                bytes,
-                digest: digest(number),
-            });
+            packet.payload = Some(PayloadHead { bytes, digest: digest(number) });
         }
         found(&play.packets).payload
     };
     let same = judged(|_| 7, 64).expect("judged");
-    assert_eq!(
-        (
-            same.packets,
-            same.distinct_packets,
-            same.most_repeated_packets
-        ),
-        (10, 1, 10)
-    );
+    assert_eq!((same.packets, same.distinct_packets, same.most_repeated_packets), (10, 1, 10));
     let differing = judged(u64::from, 64).expect("judged");
-    assert_eq!(
-        (differing.distinct_packets, differing.most_repeated_packets),
-        (10, 1)
-    );
+    assert_eq!((differing.distinct_packets, differing.most_repeated_packets), (10, 1));
     assert_eq!(judged(u64::from, 20), None, "too little was captured");
 }
 
@@ -304,16 +224,10 @@ fn flows_are_bounded_and_the_rest_is_counted() {
     let mut play = Play::new(false);
     let packet = play.packets.remove(0);
     let packets: Vec<DecodedPacket> = (0..MAX_CAPTURE_FLOWS as u16 + 100)
-        .map(|port| DecodedPacket {
-            from: address(9, port),
-            ..packet.clone()
-        })
+        .map(|port| DecodedPacket { from: address(9, port), ..packet.clone() })
         .collect();
     let found = found(&packets);
-    assert_eq!(
-        (found.flows.len(), found.left_out_packets),
-        (MAX_CAPTURE_FLOWS, 100)
-    );
+    assert_eq!((found.flows.len(), found.left_out_packets), (MAX_CAPTURE_FLOWS, 100));
 }
 
 prop_compose! {

@@ -69,9 +69,7 @@ impl TrackedDirection {
         if let Some(stamp) = stamp {
             self.by_stamp.sent(stamp, packet.at_ns);
         }
-        let brought = self
-            .covered
-            .add_segment(segment.sequence, length, packet.at_ns, stamp);
+        let brought = self.covered.add_segment(segment.sequence, length, packet.at_ns, stamp);
         self.tcp.unique_bytes += (brought.fresh + brought.filled).saturating_sub(extra);
         self.classify_segment(&brought, packet, stamp, round_trip_ns);
         if let (Some(acknowledged), Some(highest)) = (self.acknowledged, self.covered.highest()) {
@@ -128,10 +126,7 @@ impl TrackedDirection {
         };
         let look = (segment.acknowledged, segment.window);
         let bare = packet.payload_bytes == 0 && !segment.flags.has(TcpFlags::SYN);
-        let waits = self
-            .covered
-            .highest()
-            .is_some_and(|highest| highest > place);
+        let waits = self.covered.highest().is_some_and(|highest| highest > place);
         if bare && waits && self.last_ack == Some(look) {
             self.tcp.duplicate_ack_packets += 1;
         }
@@ -173,9 +168,6 @@ impl TrackedDirection {
             smallest_window_bytes: windows.map(|(shift, (least, _))| scaled(least, shift)),
             ..self.tcp
         };
-        FlowDirection {
-            tcp: self.is_tcp.then_some(tcp),
-            ..self.way
-        }
+        FlowDirection { tcp: self.is_tcp.then_some(tcp), ..self.way }
     }
 }

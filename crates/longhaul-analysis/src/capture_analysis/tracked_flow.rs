@@ -31,11 +31,8 @@ impl TrackedFlow {
             PacketTransport::Tcp(segment) => segment.flags.has(TcpFlags::SYN | TcpFlags::ACK),
             PacketTransport::Udp => false,
         };
-        let (opener, listener) = if answer {
-            (packet.to, packet.from)
-        } else {
-            (packet.from, packet.to)
-        };
+        let (opener, listener) =
+            if answer { (packet.to, packet.from) } else { (packet.from, packet.to) };
         TrackedFlow {
             opener,
             listener,
@@ -62,8 +59,7 @@ impl TrackedFlow {
         let PacketTransport::Tcp(segment) = &packet.transport else {
             return true;
         };
-        self.handshake
-            .add_segment(segment, from_opener, packet.at_ns);
+        self.handshake.add_segment(segment, from_opener, packet.at_ns);
         other.add_peer_segment(packet, segment);
         own.add_own_segment(packet, segment, self.handshake.round_trip_ns())
     }

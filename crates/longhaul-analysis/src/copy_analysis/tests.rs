@@ -8,41 +8,11 @@ use proptest::prelude::*;
 fn the_slow_stage_of_a_pipeline_is_named() {
     let fast = CopyPipeline::EVEN;
     let cases = [
-        (
-            CopyPipeline {
-                read: 5000.0,
-                ..fast
-            },
-            CopyLimiter::SourceDisk,
-        ),
-        (
-            CopyPipeline {
-                source_hash: 5000.0,
-                ..fast
-            },
-            CopyLimiter::SourceCpu,
-        ),
-        (
-            CopyPipeline {
-                network: 5000.0,
-                ..fast
-            },
-            CopyLimiter::Network,
-        ),
-        (
-            CopyPipeline {
-                target_hash: 9000.0,
-                ..fast
-            },
-            CopyLimiter::TargetCpu,
-        ),
-        (
-            CopyPipeline {
-                write: 5000.0,
-                ..fast
-            },
-            CopyLimiter::TargetDisk,
-        ),
+        (CopyPipeline { read: 5000.0, ..fast }, CopyLimiter::SourceDisk),
+        (CopyPipeline { source_hash: 5000.0, ..fast }, CopyLimiter::SourceCpu),
+        (CopyPipeline { network: 5000.0, ..fast }, CopyLimiter::Network),
+        (CopyPipeline { target_hash: 9000.0, ..fast }, CopyLimiter::TargetCpu),
+        (CopyPipeline { write: 5000.0, ..fast }, CopyLimiter::TargetDisk),
     ];
     for (pipeline, limiter) in cases {
         let (analysis, findings) = conclude_copy(&CopyPlan::default(), &pipeline.run(400));
@@ -53,17 +23,12 @@ fn the_slow_stage_of_a_pipeline_is_named() {
 
 #[test]
 fn a_copy_of_a_moment_says_that_it_cannot_tell() {
-    let seen = CopyObservation {
-        data_us: 5000,
-        ..CopyPipeline::EVEN.run(3)
-    };
+    let seen = CopyObservation { data_us: 5000, ..CopyPipeline::EVEN.run(3) };
     let (analysis, findings) = conclude_copy(&CopyPlan::default(), &seen);
     assert_eq!(analysis.limited_by, CopyLimiter::CannotTell);
     assert!(analysis.split.is_none() && findings.is_empty());
     assert_eq!(
-        conclude_copy(&CopyPlan::default(), &CopyObservation::default())
-            .0
-            .goodput_bps,
+        conclude_copy(&CopyPlan::default(), &CopyObservation::default()).0.goodput_bps,
         None
     );
 }
@@ -105,10 +70,8 @@ fn end() -> impl Strategy<Value = CopyEndCounts> {
 
 /// A copy that was looked at every 50 ms; `sent` says what was sent by then.
 fn watched(data_us: u64, sent: impl Fn(u64) -> u64) -> CopyObservation {
-    let course = (0..=data_us / 50_000).map(|i| CopyPoint {
-        elapsed_us: i * 50_000,
-        bytes: sent(i * 50_000),
-    });
+    let course = (0..=data_us / 50_000)
+        .map(|i| CopyPoint { elapsed_us: i * 50_000, bytes: sent(i * 50_000) });
     CopyObservation {
         sent_bytes: sent(data_us),
         data_us,

@@ -64,11 +64,7 @@ pub fn diagnose_receiver_application(case: &DiagnosisCase) -> Option<ReportFindi
         "the reader was not reading for {} of the bytes",
         format_whole_percent(share)
     ));
-    let unread = case
-        .scene
-        .judged_intervals()
-        .filter_map(|i| i.unread_bytes)
-        .max();
+    let unread = case.scene.judged_intervals().filter_map(|i| i.unread_bytes).max();
     found
         .supports
         .extend(unread.map(|n| format!("up to {} unread in the receive buffer", Bytes(n))));
@@ -77,7 +73,5 @@ pub fn diagnose_receiver_application(case: &DiagnosisCase) -> Option<ReportFindi
 }
 
 fn describe_requested_rate(rate_bps: Option<u64>, verb: &str) -> String {
-    rate_bps.map_or(String::new(), |bps| {
-        format!(" (requested {verb} rate {})", to_rate(bps))
-    })
+    rate_bps.map_or(String::new(), |bps| format!(" (requested {verb} rate {})", to_rate(bps)))
 }

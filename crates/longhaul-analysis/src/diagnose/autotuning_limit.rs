@@ -41,10 +41,7 @@ pub fn diagnose_autotuning(case: &DiagnosisCase) -> Option<ReportFinding> {
     found.supports.extend(super::describe_in_flight(case));
     if let Some(most) = most {
         let reached = window as f64 >= REACHED_RATIO * most as f64;
-        let text = format!(
-            "tcp_rmem max is {}, of which about half becomes window",
-            Bytes(most)
-        );
+        let text = format!("tcp_rmem max is {}, of which about half becomes window", Bytes(most));
         if reached {
             found.support(text);
         } else {
@@ -90,10 +87,7 @@ fn list_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64) -> Vec<F
             )
         });
     }
-    let streams = (wanted / 2)
-        .div_ceil(window.max(1))
-        .clamp(2, 64)
-        .saturating_mul(case.streams());
+    let streams = (wanted / 2).div_ceil(window.max(1)).clamp(2, 64).saturating_mul(case.streams());
     all.push(FindingAdvice {
         command: Some(repeat_command(&format!("-P {streams}"))),
         ..FindingAdvice::new(

@@ -26,26 +26,14 @@ pub fn diagnose_sender_cpu(case: &DiagnosisCase) -> Option<ReportFinding> {
     if !case.is_limited_by(Limiter::CpuSender) {
         return None;
     }
-    diagnose_cpu(
-        case,
-        case.sender(),
-        "sender",
-        IntervalState::SenderCpu,
-        |i| i.sender,
-    )
+    diagnose_cpu(case, case.sender(), "sender", IntervalState::SenderCpu, |i| i.sender)
 }
 
 pub fn diagnose_receiver_cpu(case: &DiagnosisCase) -> Option<ReportFinding> {
     if !case.is_limited_by(Limiter::CpuReceiver) {
         return None;
     }
-    diagnose_cpu(
-        case,
-        case.receiver(),
-        "receiver",
-        IntervalState::ReceiverCpu,
-        |i| i.receiver,
-    )
+    diagnose_cpu(case, case.receiver(), "receiver", IntervalState::ReceiverCpu, |i| i.receiver)
 }
 
 fn diagnose_cpu(
@@ -56,11 +44,8 @@ fn diagnose_cpu(
     thread: fn(&SampleInterval) -> ThreadActivity,
 ) -> Option<ReportFinding> {
     let mean = |of: fn(ThreadActivity) -> Option<f64>| {
-        let readings: Vec<f64> = case
-            .scene
-            .judged_intervals()
-            .filter_map(|i| of(thread(i)))
-            .collect();
+        let readings: Vec<f64> =
+            case.scene.judged_intervals().filter_map(|i| of(thread(i))).collect();
         (!readings.is_empty()).then(|| readings.iter().sum::<f64>() / readings.len() as f64)
     };
     let cpu = mean(|t| t.cpu)?;
@@ -95,11 +80,6 @@ fn describe_busiest_core(cores: &[CoreUsage]) -> Option<String> {
     let share = |c: &CoreUsage| c.softirq_us as f64 / c.elapsed_us.max(1) as f64;
     let worst = cores.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
     let softirq = share(worst);
-    (softirq >= SOFTIRQ_RATIO).then(|| {
-        format!(
-            "core {} spent {} in softirq",
-            worst.index,
-            format_whole_percent(softirq)
-        )
-    })
+    (softirq >= SOFTIRQ_RATIO)
+        .then(|| format!("core {} spent {} in softirq", worst.index, format_whole_percent(softirq)))
 }

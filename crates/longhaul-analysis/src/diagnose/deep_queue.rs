@@ -42,10 +42,7 @@ pub fn diagnose_deep_queue(case: &DiagnosisCase) -> Option<ReportFinding> {
     found.advice.push(FindingAdvice {
         command: Some(repeat_command(&format!("--pacing {each}"))),
         expected_bps: Some(each.saturating_mul(case.streams())),
-        ..FindingAdvice::new(
-            "sender",
-            format!("Or pace each stream to {}", to_rate(each)),
-        )
+        ..FindingAdvice::new("sender", format!("Or pace each stream to {}", to_rate(each)))
     });
     Some(found)
 }

@@ -13,13 +13,8 @@ use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::observation::EndObservation;
 
 /// Kernel counters that show that this host dropped or pruned received data.
-const DROP_COUNTERS: [&str; 5] = [
-    "TCPRcvQDrop",
-    "PruneCalled",
-    "RcvPruned",
-    "TCPBacklogDrop",
-    "TCPMemoryPressures",
-];
+const DROP_COUNTERS: [&str; 5] =
+    ["TCPRcvQDrop", "PruneCalled", "RcvPruned", "TCPBacklogDrop", "TCPMemoryPressures"];
 
 pub fn diagnose_host_drops(case: &DiagnosisCase) -> Option<ReportFinding> {
     let ends = [(case.sender(), "sender"), (case.receiver(), "receiver")];
@@ -29,50 +24,26 @@ pub fn diagnose_host_drops(case: &DiagnosisCase) -> Option<ReportFinding> {
         .find(|(_, _, counted)| !counted.is_empty())?;
     counted.truncate(4);
     let host = name_of_host(&end.host, place);
-    let summary = format!(
-        "{host} ({place}) dropped packets itself: {}",
-        counted.join(", ")
-    );
+    let summary = format!("{host} ({place}) dropped packets itself: {}", counted.join(", "));
     let mut found = build_finding(case, "host_drops", summary);
-    found.confidence_ratio = if case.scene.is_dropped_by_hosts() {
-        0.9
-    } else {
-        0.5
-    };
-    found.support(format!(
-        "{} segments retransmitted in total",
-        case.scene.retransmitted_segments
-    ));
+    found.confidence_ratio = if case.scene.is_dropped_by_hosts() { 0.9 } else { 0.5 };
+    found.support(format!("{} segments retransmitted in total", case.scene.retransmitted_segments));
     found.advice = list_drop_advice(end, place);
     Some(found)
 }
 
 fn list_drop_counters(end: &EndObservation) -> Vec<String> {
-    let kernel = DROP_COUNTERS
-        .iter()
-        .map(|name| (*name, read_protocol_counter(end, name)));
-    let interface = end
-        .interface
-        .iter()
-        .filter(|(name, _)| is_drop_counter(name));
+    let kernel = DROP_COUNTERS.iter().map(|name| (*name, read_protocol_counter(end, name)));
+    let interface = end.interface.iter().filter(|(name, _)| is_drop_counter(name));
     let all = kernel.chain(interface.map(|(name, grown)| (name.as_str(), *grown)));
-    all.filter(|(_, grown)| *grown > 0)
-        .map(|(name, grown)| format!("{name} {grown}"))
-        .collect()
+    all.filter(|(_, grown)| *grown > 0).map(|(name, grown)| format!("{name} {grown}")).collect()
 }
 
 fn list_drop_advice(end: &EndObservation, place: &str) -> Vec<FindingAdvice> {
     let memory = read_protocol_counter(end, "TCPMemoryPressures") > 0
         || read_protocol_counter(end, "PruneCalled") > 0;
-    let device = end
-        .host
-        .interface
-        .as_ref()
-        .map_or("<interface>", |i| i.name.as_str());
-    let dropped = end
-        .interface
-        .iter()
-        .any(|(name, grown)| *grown > 0 && is_drop_counter(name));
+    let device = end.host.interface.as_ref().map_or("<interface>", |i| i.name.as_str());
+    let dropped = end.interface.iter().any(|(name, grown)| *grown > 0 && is_drop_counter(name));
     let mut all = Vec::new();
     if memory {
         all.push(FindingAdvice {

@@ -16,11 +16,7 @@ pub fn diagnose_stripped_options(case: &DiagnosisCase) -> Option<ReportFinding> 
     let sack = missing(|s| s.sender.options.map(|o| o.sack));
     let timestamps = missing(|s| s.sender.options.map(|o| o.timestamps));
     let (name, sysctl, cost) = match (sack, timestamps) {
-        (true, _) => (
-            "SACK",
-            "net.ipv4.tcp_sack",
-            "only one lost segment per RTT can be repaired",
-        ),
+        (true, _) => ("SACK", "net.ipv4.tcp_sack", "only one lost segment per RTT can be repaired"),
         (false, true) => (
             "TCP timestamps",
             "net.ipv4.tcp_timestamps",
@@ -31,9 +27,7 @@ pub fn diagnose_stripped_options(case: &DiagnosisCase) -> Option<ReportFinding> 
     let off = [(case.sender(), "sender"), (case.receiver(), "receiver")]
         .into_iter()
         .find(|(end, _)| end.host.sysctl.get(sysctl).is_some_and(|v| v.trim() == "0"));
-    let known = [case.sender(), case.receiver()]
-        .iter()
-        .all(|e| e.host.sysctl.contains_key(sysctl));
+    let known = [case.sender(), case.receiver()].iter().all(|e| e.host.sysctl.contains_key(sysctl));
     let culprit = match off {
         Some((end, place)) => format!("it is disabled on {}", name_of_host(&end.host, place)),
         None if known => String::from("both ends offer it: a middlebox strips the option"),

@@ -10,11 +10,7 @@ use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 
 pub fn diagnose_pacing(case: &DiagnosisCase) -> Option<ReportFinding> {
-    let asked = case
-        .scene
-        .plan
-        .pacing_bps
-        .filter(|_| case.is_limited_by(Limiter::Pacing))?;
+    let asked = case.scene.plan.pacing_bps.filter(|_| case.is_limited_by(Limiter::Pacing))?;
     let summary = format!(
         "Limited by the requested pacing: {} streams at {} each give {}{}",
         case.streams(),
@@ -23,9 +19,6 @@ pub fn diagnose_pacing(case: &DiagnosisCase) -> Option<ReportFinding> {
         case.describe_next_limit(),
     );
     let mut found = build_finding(case, "pacing", summary);
-    found.advise(
-        "initiator",
-        "Raise or remove the pacing rate to find the capacity of the path",
-    );
+    found.advise("initiator", "Raise or remove the pacing rate to find the capacity of the path");
     Some(found)
 }

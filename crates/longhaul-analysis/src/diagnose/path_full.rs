@@ -25,10 +25,8 @@ pub fn diagnose_full_path(case: &DiagnosisCase) -> Option<ReportFinding> {
     if super::deep_queue::diagnose_deep_queue(case).is_some() {
         return None;
     }
-    let summary = format!(
-        "The path is full at {}; nothing to fix at the hosts",
-        to_rate(case.goodput_bps())
-    );
+    let summary =
+        format!("The path is full at {}; nothing to fix at the hosts", to_rate(case.goodput_bps()));
     let mut found = build_finding(case, "healthy", summary);
     found.support(super::describe_state_share(case, IntervalState::PathFull));
     let sawtooth = case.verdict.shares.state(IntervalState::Sawtooth);

@@ -26,25 +26,15 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
         _ => format!("; burst about {}", Bytes(burst)),
     };
     // Between rare losses TCP is below the policer's rate most of the time.
-    let more = if policed.sparse {
-        ", or somewhat more"
-    } else {
-        ""
-    };
+    let more = if policed.sparse { ", or somewhat more" } else { "" };
     let summary = format!(
         "Policed to about {}{more}: the excess is dropped ({:.2} % of the segments){passed_first}",
         to_rate(rho),
         policed.loss_ratio * 100.0,
     );
     let mut found = build_finding(case, "policer", summary);
-    found.support(format!(
-        "{} samples with loss, nearly all at the idle RTT",
-        policed.loss_slots
-    ));
-    let beyond = format!(
-        "goodput is {:.1} × the bound of random loss",
-        policed.over_bound
-    );
+    found.support(format!("{} samples with loss, nearly all at the idle RTT", policed.loss_slots));
+    let beyond = format!("goodput is {:.1} × the bound of random loss", policed.over_bound);
     if policed.over_bound >= BEYOND_CHANCE {
         found.support(beyond);
     } else {

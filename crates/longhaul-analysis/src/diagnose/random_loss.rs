@@ -28,14 +28,9 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
     }
     let lost = case.scene.retransmitted_segments;
     let loss = case.scene.loss_ratio.or(case.analysis.totals.loss_ratio)?;
-    let bound = case
-        .analysis
-        .bounds
-        .iter()
-        .find(|b| b.limiter == Limiter::Loss);
-    let allows = bound.map_or(String::new(), |b| {
-        format!("; the loss bound is {}", to_rate(b.rate_bps))
-    });
+    let bound = case.analysis.bounds.iter().find(|b| b.limiter == Limiter::Loss);
+    let allows =
+        bound.map_or(String::new(), |b| format!("; the loss bound is {}", to_rate(b.rate_bps)));
     let summary = format!(
         "Random loss of {:.3} % ({lost} segments) without queueing: at {} RTT, TCP reaches {}{allows}",
         loss * 100.0,
@@ -50,10 +45,8 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
     }
     if let Some(bound) = bound {
         let ratio = case.goodput_bps() as f64 / bound.rate_bps.max(1) as f64;
-        let text = format!(
-            "goodput is {} of the bound of random loss",
-            format_whole_percent(ratio)
-        );
+        let text =
+            format!("goodput is {} of the bound of random loss", format_whole_percent(ratio));
         if NEAR_BOUND.contains(&ratio) {
             found.support(text);
         } else {
@@ -71,9 +64,7 @@ fn list_loss_advice(case: &DiagnosisCase) -> Vec<FindingAdvice> {
             "Check the error counters of every interface on the path: dirty fibre, weak optics, duplex mismatch or an overrun device",
         ),
         FindingAdvice {
-            command: Some(String::from(
-                "ethtool -S <interface> | grep -iE 'err|drop|crc|miss'",
-            )),
+            command: Some(String::from("ethtool -S <interface> | grep -iE 'err|drop|crc|miss'")),
             ..FindingAdvice::new("receiver", "Check the receiver's own interface first")
         },
     ];

@@ -39,9 +39,7 @@ pub fn diagnose_send_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
     found.supports.extend(super::describe_in_flight(case));
     found.support("the sender blocked in write with no unsent data in the kernel");
     let chosen = buffer.is_some_and(|b| b.asked_bytes.is_some());
-    found
-        .advice
-        .extend(advise_larger_buffer(case, host, chosen));
+    found.advice.extend(advise_larger_buffer(case, host, chosen));
     Some(found)
 }
 
@@ -49,10 +47,9 @@ pub fn diagnose_send_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
 fn describe_granted_buffer(case: &DiagnosisCase, buffer: SocketBuffer) -> String {
     let (granted, stored) = (Bytes(buffer.granted_bytes), buffer.stored_bytes);
     match (case.scene.plan.send_buffer_bytes, buffer.asked_bytes) {
-        (Some(asked), _) => format!(
-            " (requested {}, got {granted}; SO_SNDBUF reads {stored} B)",
-            Bytes(asked)
-        ),
+        (Some(asked), _) => {
+            format!(" (requested {}, got {granted}; SO_SNDBUF reads {stored} B)", Bytes(asked))
+        }
         (None, Some(_)) => format!(" ({granted}, chosen by longhaul)"),
         (None, None) => format!(" (autotuned to {})", Bytes(stored)),
     }
@@ -73,10 +70,7 @@ fn advise_larger_buffer(case: &DiagnosisCase, host: &str, chosen: bool) -> Optio
         }
         (None, true) => (
             repeat_command(&format!("--send-buffer {wanted}")),
-            format!(
-                "Request {} or more, or leave it to autotuning",
-                Bytes(wanted)
-            ),
+            format!("Request {} or more, or leave it to autotuning", Bytes(wanted)),
             wanted,
         ),
         (None, false) => {

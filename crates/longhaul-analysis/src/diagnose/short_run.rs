@@ -22,16 +22,11 @@ pub fn diagnose_short_run(case: &DiagnosisCase) -> Option<ReportFinding> {
     let elapsed = Duration::from_micros(case.scene.observation.elapsed_us);
     let ramp = estimate_slow_start(case, rtt);
     let trips = elapsed.as_micros() / rtt.as_micros().max(1);
-    let needed = ramp
-        .saturating_mul(RAMPS)
-        .max(rtt.saturating_mul(SHORT_TRIPS as u32));
+    let needed = ramp.saturating_mul(RAMPS).max(rtt.saturating_mul(SHORT_TRIPS as u32));
     let is_ramp = case.is_limited_by(Limiter::Ramp);
     // A rate limited by a window, an application or a CPU is just as valid after a short run.
     let of_path = is_ramp
-        || matches!(
-            case.verdict.limiter,
-            Limiter::PathCapacity | Limiter::Loss | Limiter::Unknown
-        );
+        || matches!(case.verdict.limiter, Limiter::PathCapacity | Limiter::Loss | Limiter::Unknown);
     if !is_ramp && (!of_path || elapsed >= needed) {
         return None;
     }
@@ -39,23 +34,11 @@ pub fn diagnose_short_run(case: &DiagnosisCase) -> Option<ReportFinding> {
         "The run is too short for this path: {} is {trips} RTTs, and slow start to this rate alone takes about {}; the steady rate is {}",
         format_duration(elapsed),
         format_duration(ramp),
-        if case.analysis.steady.is_some() {
-            "less certain"
-        } else {
-            "unknown"
-        },
+        if case.analysis.steady.is_some() { "less certain" } else { "unknown" },
     );
     let mut found = build_finding(case, "short_run", summary);
-    found.confidence_ratio = if is_ramp {
-        case.analysis.confidence_ratio
-    } else {
-        0.6
-    };
-    let seconds = needed
-        .as_secs_f64()
-        .max(elapsed.as_secs_f64() * 2.0)
-        .ceil()
-        .max(1.0);
+    found.confidence_ratio = if is_ramp { case.analysis.confidence_ratio } else { 0.6 };
+    let seconds = needed.as_secs_f64().max(elapsed.as_secs_f64() * 2.0).ceil().max(1.0);
     found.advice.push(FindingAdvice {
         command: Some(repeat_command(&format!("-t {seconds}"))),
         ..FindingAdvice::new("initiator", format!("Run for {seconds} s or longer"))

@@ -22,9 +22,7 @@ pub fn diagnose_timeouts(case: &DiagnosisCase) -> Option<ReportFinding> {
             tcp.timeouts.unwrap_or(0),
         ))
     });
-    let (share, count) = readings
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .unwrap_or((0.0, 0));
+    let (share, count) = readings.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0));
     let stalled = case.verdict.shares.state(IntervalState::StalledRto);
     if share.max(stalled) <= MIN_TIMEOUT_RATIO {
         return None;

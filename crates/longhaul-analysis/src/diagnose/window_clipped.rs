@@ -60,9 +60,7 @@ fn list_window_advice(case: &DiagnosisCase, host: &str, asked: u64) -> Vec<Findi
         .receiver()
         .host
         .tcp_rmem_bytes
-        .map_or(String::new(), |r| {
-            format!(" (tcp_rmem max is {})", Bytes(r[2]))
-        });
+        .map_or(String::new(), |r| format!(" (tcp_rmem max is {})", Bytes(r[2])));
     vec![
         FindingAdvice {
             command: Some(format!("sysctl -w net.core.rmem_max={wanted}")),

@@ -21,9 +21,7 @@ pub fn diagnose_window_scaling(case: &DiagnosisCase) -> Option<ReportFinding> {
         options.into_iter().flatten().any(|o| !o.window_scaling)
     });
     let windows = streams.iter().flat_map(|s| &s.sender.samples);
-    let widest = windows
-        .filter_map(|s| s.tcp.as_ref()?.peer_window_bytes)
-        .max();
+    let widest = windows.filter_map(|s| s.tcp.as_ref()?.peer_window_bytes).max();
     if !unscaled || widest.is_some_and(|bytes| bytes > UNSCALED_BYTES) {
         return None;
     }
@@ -56,7 +54,5 @@ pub fn diagnose_window_scaling(case: &DiagnosisCase) -> Option<ReportFinding> {
 }
 
 fn is_scaling_off(host: &HostFacts) -> bool {
-    host.sysctl
-        .get("net.ipv4.tcp_window_scaling")
-        .is_some_and(|value| value.trim() == "0")
+    host.sysctl.get("net.ipv4.tcp_window_scaling").is_some_and(|value| value.trim() == "0")
 }

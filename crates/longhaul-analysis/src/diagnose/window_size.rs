@@ -38,10 +38,7 @@ pub fn diagnose_window_size(case: &DiagnosisCase) -> Option<ReportFinding> {
         expected_bps: case.expected_bps(case.allowed_bps(wanted)),
         ..FindingAdvice::new(
             "initiator",
-            format!(
-                "Request {} or more, or leave it to autotuning",
-                Bytes(wanted)
-            ),
+            format!("Request {} or more, or leave it to autotuning", Bytes(wanted)),
         )
     });
     Some(found)

@@ -26,20 +26,15 @@ pub fn convert_to_path_report(report: &ImportedReport) -> Option<PathReport> {
             missing: list_missing(&report.observation.missing),
             ..Seen::default()
         },
-        analysis: PathAnalysis {
-            version: report.analysis.version,
-            ..PathAnalysis::default()
-        },
+        analysis: PathAnalysis { version: report.analysis.version, ..PathAnalysis::default() },
         findings: Vec::new(),
         caveats: report.caveats.clone(),
     })
 }
 
 fn list_missing(texts: &[String]) -> Vec<path::MissingPart> {
-    let missing = texts.iter().map(|why| path::MissingPart {
-        what: "imported".to_owned(),
-        why: why.clone(),
-    });
+    let missing =
+        texts.iter().map(|why| path::MissingPart { what: "imported".to_owned(), why: why.clone() });
     missing.collect()
 }
 
@@ -49,11 +44,8 @@ fn convert_route(report: &ImportedReport) -> Option<ObservedRoute> {
     let hops = hops.filter(|hops| hops.iter().any(|hop| !hop.answers.is_empty()))?;
     let reached = is_destination_reached(seen);
     let told = seen.protocol.is_some();
-    let flow = format!(
-        "not reported by {}{}",
-        seen.tool,
-        if told { "" } else { ", nor its packet type" }
-    );
+    let flow =
+        format!("not reported by {}{}", seen.tool, if told { "" } else { ", nor its packet type" });
     Some(ObservedRoute {
         from: report.run.initiator.host.clone(),
         to: report.run.responder.host.clone(),
@@ -104,10 +96,7 @@ fn convert_hop(step: &Step) -> Option<ObservedHop> {
     let alone = step.addresses.len() == 1;
     let least = step.rtt_min_us.filter(|_| step.rtts_us.is_empty());
     let rtts = step.rtts_us.iter().copied().chain(least);
-    let rtts_ns: Vec<u64> = rtts
-        .filter(|_| alone)
-        .map(|us| us.saturating_mul(1000))
-        .collect();
+    let rtts_ns: Vec<u64> = rtts.filter(|_| alone).map(|us| us.saturating_mul(1000)).collect();
     let answers = step.addresses.iter().map(|address| HopReply {
         address: address.clone(),
         name: step.host.clone().filter(|_| alone),
@@ -189,15 +178,9 @@ mod tests {
         assert!(before.reached && after.reached);
         assert_eq!(before.hops[1].sent, 3);
         assert_eq!(before.hops[3].answers[0].rtts_ns, [4_000_000]);
-        assert_eq!(
-            compare_routes(&after, &before).kind,
-            RouteChangeKind::OneHop
-        );
+        assert_eq!(compare_routes(&after, &before).kind, RouteChangeKind::OneHop);
         let silent = route_of(&["203.0.113.1", "203.0.113.9", "198.51.100.1", "192.0.2.7"]);
-        assert_eq!(
-            compare_routes(&silent, &before).kind,
-            RouteChangeKind::SilentHop
-        );
+        assert_eq!(compare_routes(&silent, &before).kind, RouteChangeKind::SilentHop);
     }
 
     #[test]

@@ -107,10 +107,7 @@ pub fn classify_stream(
             traits,
             rate_bps: run.arrivals.rate_between_bps(now.from_us, now.to_us),
         };
-        let state = RULES
-            .iter()
-            .find_map(|rule| rule(&view))
-            .unwrap_or(IntervalState::Unknown);
+        let state = RULES.iter().find_map(|rule| rule(&view)).unwrap_or(IntervalState::Unknown);
         apply_bucket(&view, state)
     });
     states.collect()
@@ -131,9 +128,7 @@ fn apply_bucket(view: &IntervalContext, state: IntervalState) -> IntervalState {
 /// unsent, and the queue is the burst of a single write.
 fn match_small_send_buffer(view: &IntervalContext) -> Option<IntervalState> {
     let tcp = view.now.tcp?;
-    let little = tcp
-        .unsent_bytes
-        .is_some_and(|unsent| unsent <= tcp.unacked_bytes / 2);
+    let little = tcp.unsent_bytes.is_some_and(|unsent| unsent <= tcp.unacked_bytes / 2);
     (view.traits.small_buffer
         && view.now.sender.asleep() >= HALF
         && little
@@ -148,9 +143,7 @@ fn match_stalled(view: &IntervalContext) -> Option<IntervalState> {
         && view.now.acked_bytes.is_none_or(|bytes| bytes == 0)
         && view.now.window_limited.is_none_or(|share| share < HALF)
         && view.now.length_us()
-            >= TUNING
-                .stall_us
-                .max(view.run.idle_rtt_us.unwrap_or(0).saturating_mul(3));
+            >= TUNING.stall_us.max(view.run.idle_rtt_us.unwrap_or(0).saturating_mul(3));
     ((waiting && idle) || by_timeout).then_some(IntervalState::StalledRto)
 }
 
@@ -159,10 +152,10 @@ fn match_requested_rate(view: &IntervalContext) -> Option<IntervalState> {
 }
 
 fn match_sender_app(view: &IntervalContext) -> Option<IntervalState> {
-    let dry = view.now.tcp.is_none_or(|t| {
-        t.unsent_bytes
-            .is_none_or(|bytes| bytes <= t.mss_bytes.saturating_mul(2))
-    });
+    let dry = view
+        .now
+        .tcp
+        .is_none_or(|t| t.unsent_bytes.is_none_or(|bytes| bytes <= t.mss_bytes.saturating_mul(2)));
     (view.now.sender.outside_calls() >= HALF && dry).then_some(IntervalState::SenderApp)
 }
 
@@ -171,8 +164,7 @@ fn match_sender_cpu(view: &IntervalContext) -> Option<IntervalState> {
     let starved = view.now.sender.demand()? >= TUNING.starved_ratio;
     let filled = view.now.tcp.is_some_and(|t| {
         t.unacked_bytes as f64 >= BELOW_WINDOW_RATIO * compute_window_room(t) as f64
-            && t.unsent_bytes
-                .is_some_and(|unsent| unsent > t.mss_bytes.saturating_mul(2))
+            && t.unsent_bytes.is_some_and(|unsent| unsent > t.mss_bytes.saturating_mul(2))
     });
     (starved && !filled && !is_window_limited(view)).then_some(IntervalState::SenderCpu)
 }
@@ -187,10 +179,7 @@ fn match_slow_receiver(view: &IntervalContext) -> Option<IntervalState> {
         return None; // It waits for data: whatever is slow, it is not the reader.
     }
     let unread = view.now.unread_bytes?;
-    let window = view
-        .now
-        .own_window_bytes
-        .or(view.now.tcp.and_then(|t| t.peer_window_bytes));
+    let window = view.now.own_window_bytes.or(view.now.tcp.and_then(|t| t.peer_window_bytes));
     let mss = view.now.tcp.map_or(0, |t| t.mss_bytes);
     let behind = match window {
         Some(window) => {
@@ -198,12 +187,8 @@ fn match_slow_receiver(view: &IntervalContext) -> Option<IntervalState> {
         }
         None => unread > TUNING.much_unread_bytes,
     };
-    let starved = reader
-        .demand()
-        .is_some_and(|share| share >= TUNING.starved_ratio)
-        || reader
-            .core_wait
-            .is_some_and(|share| share >= TUNING.waiting_ratio);
+    let starved = reader.demand().is_some_and(|share| share >= TUNING.starved_ratio)
+        || reader.core_wait.is_some_and(|share| share >= TUNING.waiting_ratio);
     match (behind, starved, is_window_limited(view)) {
         (true, true, _) | (_, true, true) => Some(IntervalState::ReceiverCpu),
         (true, false, _) => Some(IntervalState::ReceiverApp),
@@ -225,10 +210,7 @@ fn is_near_level(view: &IntervalContext) -> bool {
 }
 
 fn match_full_path(view: &IntervalContext) -> Option<IntervalState> {
-    let raised = view
-        .now
-        .rtt_us
-        .is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64));
+    let raised = view.now.rtt_us.is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64));
     // A window-limited stream has the same rate with and without jitter in its RTTs: only a queue
     // that never empties counts against the window.
     let queue = raised && (!is_window_limited(view) || view.traits.standing_queue);
@@ -256,11 +238,8 @@ fn match_window_clip(view: &IntervalContext) -> Option<IntervalState> {
 
 /// Returns true if the advertised window is well above that of some intervals ago: autotuning.
 fn is_window_growing(view: &IntervalContext) -> bool {
-    let window = |i: &SampleInterval| {
-        i.tcp
-            .and_then(|t| t.peer_window_bytes)
-            .or(i.own_window_bytes)
-    };
+    let window =
+        |i: &SampleInterval| i.tcp.and_then(|t| t.peer_window_bytes).or(i.own_window_bytes);
     let earlier = view.before.len().saturating_sub(TUNING.window_memory);
     let past = view.before[earlier..].iter().filter_map(window).min();
     let growing = past.zip(window(view.now));
@@ -277,9 +256,7 @@ fn match_send_buffer_clip(view: &IntervalContext) -> Option<IntervalState> {
 fn match_slow_start(view: &IntervalContext) -> Option<IntervalState> {
     let tcp = view.now.tcp?;
     let fresh = tcp.retransmitted_segments == 0 && tcp.ca_state <= 1;
-    let below = tcp
-        .ssthresh_bytes
-        .is_none_or(|threshold| tcp.cwnd_bytes < threshold);
+    let below = tcp.ssthresh_bytes.is_none_or(|threshold| tcp.cwnd_bytes < threshold);
     let earlier = view.before.last().and_then(|i| i.tcp).map(|t| t.cwnd_bytes);
     let grew = earlier.is_none_or(|e| tcp.cwnd_bytes as f64 >= TUNING.growth_ratio * e as f64);
     (fresh && below && grew).then_some(IntervalState::SlowStart)
@@ -302,10 +279,7 @@ fn match_loss(view: &IntervalContext) -> Option<IntervalState> {
 fn match_recovery(view: &IntervalContext) -> Option<IntervalState> {
     let lost = |i: &SampleInterval| i.retransmitted_segments.is_some_and(|n| n > 0);
     let last = view.before.iter().rposition(lost)?;
-    let used = view
-        .now
-        .tcp
-        .is_none_or(|t| t.unacked_bytes as f64 >= HALF * t.cwnd_bytes as f64);
+    let used = view.now.tcp.is_none_or(|t| t.unacked_bytes as f64 >= HALF * t.cwnd_bytes as f64);
     let past = view.now.to_us.saturating_sub(view.before[last].to_us) as f64 / 1e6;
     (used && past <= compute_recovery_seconds(&view.before[..=last]))
         .then(|| classify_loss(view, last, IntervalState::Recovering))
@@ -315,9 +289,7 @@ fn match_recovery(view: &IntervalContext) -> Option<IntervalState> {
 fn classify_loss(view: &IntervalContext, at: usize, plain: IntervalState) -> IntervalState {
     let around = at.saturating_sub(2)..=at;
     let trips = around.filter_map(|i| view.before.get(i).unwrap_or(view.now).rtt_us);
-    let queued = trips
-        .max()
-        .is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64));
+    let queued = trips.max().is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64));
     match queued {
         true if view.rate_bps >= TUNING.sag_ratio * view.run.level_bps => IntervalState::Sawtooth,
         true => IntervalState::Overshot,
@@ -330,9 +302,7 @@ fn compute_recovery_seconds(until_loss: &[SampleInterval]) -> f64 {
     let windows = until_loss.iter().rev().take(3).filter_map(|i| i.tcp);
     let segments = windows.map(|t| t.cwnd_bytes as f64 / t.mss_bytes.max(1) as f64);
     let greatest = segments.fold(0.0, f64::max);
-    (greatest * TUNING.cubic_drop / TUNING.cubic_c)
-        .cbrt()
-        .max(1.0)
+    (greatest * TUNING.cubic_drop / TUNING.cubic_c).cbrt().max(1.0)
 }
 
 /// Above ssthresh, without loss or queue, and still growing: slow start was left too early.

@@ -70,10 +70,7 @@ pub fn compute_bounds(
 /// Returns the lowest bound of another limiter than the verdict's. If the run never filled the
 /// path, the path itself may come first, and the text says so.
 pub fn find_next_bound(bounds: &[RateBound], verdict: &RunVerdict) -> Option<RateBound> {
-    let mut next = bounds
-        .iter()
-        .find(|b| b.limiter != verdict.limiter)
-        .cloned()?;
+    let mut next = bounds.iter().find(|b| b.limiter != verdict.limiter).cloned()?;
     let seen_full = bounds
         .iter()
         .any(|b| b.limiter == Limiter::PathCapacity && !b.why.ends_with(UNMEASURED_TEXT));
@@ -98,15 +95,9 @@ fn find_bounding_rtt(
 
 /// Sums a reading over the streams; `None` if one of them has no reading.
 fn sum_over_streams(run: &RunView, of: impl Fn(&ObservedStream) -> Option<u64>) -> Option<u64> {
-    let carrying = run
-        .observation
-        .streams
-        .iter()
-        .filter(|s| s.receiver.bytes > 0);
+    let carrying = run.observation.streams.iter().filter(|s| s.receiver.bytes > 0);
     let readings: Option<Vec<u64>> = carrying.map(of).collect();
-    readings
-        .filter(|r| !r.is_empty())
-        .map(|r| r.into_iter().fold(0, u64::saturating_add))
+    readings.filter(|r| !r.is_empty()).map(|r| r.into_iter().fold(0, u64::saturating_add))
 }
 
 /// Returns the median reading of the second half of a run: by then a window has grown to its limit,
@@ -145,22 +136,12 @@ fn bound_by_receive_window(run: &RunView, verdict: &RunVerdict) -> Option<RateBo
         (Limiter::ReceiveWindow, _) | (_, Some(_)) => seen,
         (_, None) => {
             let streams = run.observation.streams.len() as u64;
-            let grows_to = run
-                .observation
-                .ends
-                .receiver
-                .host
-                .tcp_rmem_bytes
-                .map(|r| r[2] / 2);
+            let grows_to = run.observation.ends.receiver.host.tcp_rmem_bytes.map(|r| r[2] / 2);
             seen.max(grows_to?.saturating_mul(streams))
         }
     };
     let granted = run.receive_clip.map_or(String::new(), |clip| {
-        format!(
-            " (requested {}, got {})",
-            Bytes(clip.requested_bytes),
-            Bytes(clip.granted_bytes)
-        )
+        format!(" (requested {}, got {})", Bytes(clip.requested_bytes), Bytes(clip.granted_bytes))
     });
     Some(RateBound {
         limiter: Limiter::ReceiveWindow,
@@ -197,11 +178,7 @@ fn bound_by_send_buffer(
 }
 
 fn bound_limited_by_send_buffer(run: &RunView, goodput_bps: Option<u64>) -> Option<RateBound> {
-    let bound = |rate_bps, why| RateBound {
-        limiter: Limiter::SendBuffer,
-        rate_bps,
-        why,
-    };
+    let bound = |rate_bps, why| RateBound { limiter: Limiter::SendBuffer, rate_bps, why };
     let refused = run.refused_retransmits;
     if refused > 0 {
         let why = format!(
@@ -233,11 +210,7 @@ fn bound_by_path(
         let why = format!("path full for {full} of the bytes");
         (find_seen_capacity_bps(run, verdict)?, why)
     };
-    Some(RateBound {
-        limiter: Limiter::PathCapacity,
-        rate_bps,
-        why,
-    })
+    Some(RateBound { limiter: Limiter::PathCapacity, rate_bps, why })
 }
 
 /// Returns the capacity if the path was seen full. On a host that is short of CPU, RTTs grow
@@ -257,11 +230,7 @@ fn describe_full_path(run: &RunView) -> String {
         let text = |us: u64| format_duration(Duration::from_micros(us));
         let added = rtt.mean.saturating_sub(idle);
         if run.is_rtt_inflated(rtt.mean as f64) {
-            format!(
-                "queueing adds {} to the idle RTT of {}",
-                text(added),
-                text(idle)
-            )
+            format!("queueing adds {} to the idle RTT of {}", text(added), text(idle))
         } else {
             format!("RTT rises by {} over {} idle", text(added), text(idle))
         }
@@ -276,10 +245,7 @@ fn describe_full_path(run: &RunView) -> String {
 
 fn bound_by_loss(run: &RunView, verdict: &RunVerdict) -> Option<RateBound> {
     // Losses caused by full queues or buckets follow the rate; they do not set it.
-    let own = matches!(
-        verdict.limiter,
-        Limiter::PathCapacity | Limiter::Policer | Limiter::Shaper
-    );
+    let own = matches!(verdict.limiter, Limiter::PathCapacity | Limiter::Policer | Limiter::Shaper);
     if own || run.retransmitted_segments < MIN_LOST_SEGMENTS || run.bbr {
         return None;
     }
@@ -301,20 +267,13 @@ fn bound_by_pacing(run: &RunView) -> Option<RateBound> {
     Some(RateBound {
         limiter: Limiter::Pacing,
         rate_bps: each.saturating_mul(streams),
-        why: format!(
-            "pacing of {} × {streams} streams",
-            Rate::bits_per_second(each)
-        ),
+        why: format!("pacing of {} × {streams} streams", Rate::bits_per_second(each)),
     })
 }
 
 fn bound_by_requested_rate(rate_bps: Option<u64>, what: &str) -> Option<RateBound> {
     let rate_bps = rate_bps?;
-    Some(RateBound {
-        limiter: Limiter::Application,
-        rate_bps,
-        why: what.to_owned(),
-    })
+    Some(RateBound { limiter: Limiter::Application, rate_bps, why: what.to_owned() })
 }
 
 /// Scales the busiest stream thread's share of a core to a whole core; for the limiter itself,
@@ -333,33 +292,17 @@ fn bound_by_cpu(
         });
     }
     let busy = |s: &ObservedStream| {
-        let end = if which == Limiter::CpuSender {
-            &s.sender
-        } else {
-            &s.receiver
-        };
+        let end = if which == Limiter::CpuSender { &s.sender } else { &s.receiver };
         let share = end.cpu_us? as f64 / end.duration_us.max(1) as f64;
         share.is_finite().then_some(share.min(1.0))
     };
-    let busiest = run
-        .observation
-        .streams
-        .iter()
-        .filter_map(busy)
-        .reduce(f64::max)?;
+    let busiest = run.observation.streams.iter().filter_map(busy).reduce(f64::max)?;
     let rate_bps = (goodput_bps? as f64 / busiest.max(MIN_BUSY_RATIO)) as u64;
-    let place = if which == Limiter::CpuSender {
-        "sender"
-    } else {
-        "receiver"
-    };
+    let place = if which == Limiter::CpuSender { "sender" } else { "receiver" };
     (busiest >= MIN_BUSY_RATIO).then(|| RateBound {
         limiter: which,
         rate_bps,
-        why: format!(
-            "busiest {place} thread used {:.0} % of a core",
-            busiest * 100.0
-        ),
+        why: format!("busiest {place} thread used {:.0} % of a core", busiest * 100.0),
     })
 }
 

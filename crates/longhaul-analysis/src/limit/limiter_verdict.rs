@@ -63,28 +63,14 @@ pub fn find_limiter(run: &RunView) -> RunVerdict {
     let second = ranked.get(1).copied().filter(|s| s.1 >= SHARED_RATIO);
     if let Some(sureness) = rate_ramp_confidence(run, &shares, first, share) {
         let confidence_ratio = sureness.max(shares.limiter(Limiter::Ramp));
-        return RunVerdict {
-            limiter: Limiter::Ramp,
-            confidence_ratio,
-            shares,
-            second: None,
-        };
+        return RunVerdict { limiter: Limiter::Ramp, confidence_ratio, shares, second: None };
     }
-    let limiter = if share >= TUNING.min_share {
-        first
-    } else {
-        Limiter::Unknown
-    };
+    let limiter = if share >= TUNING.min_share { first } else { Limiter::Unknown };
     let confidence_ratio = match limiter {
         Limiter::Unknown => 0.0,
         _ => share * (1.0 - shares.state(IntervalState::Unknown)),
     };
-    RunVerdict {
-        limiter,
-        confidence_ratio,
-        shares,
-        second,
-    }
+    RunVerdict { limiter, confidence_ratio, shares, second }
 }
 
 /// Returns the confidence that the run was too short to show more than its ramp, if it was.
@@ -119,13 +105,10 @@ fn rate_ramp_confidence(
 /// the same loss spread over the run would allow almost no throughput.
 fn is_self_inflicted_loss(run: &RunView) -> bool {
     let streams = &run.observation.streams;
-    let bound = run
-        .mss_bytes
-        .zip(run.idle_rtt_us)
-        .and_then(|(mss, rtt_us)| {
-            let rtt_s = rtt_us as f64 / 1e6;
-            loss_bound_bps(mss as f64, rtt_s, run.loss_ratio?)
-        });
+    let bound = run.mss_bytes.zip(run.idle_rtt_us).and_then(|(mss, rtt_us)| {
+        let rtt_s = rtt_us as f64 / 1e6;
+        loss_bound_bps(mss as f64, rtt_s, run.loss_ratio?)
+    });
     let bytes: f64 = streams.iter().map(|s| s.receiver.bytes as f64).sum();
     let mean_bps = bytes * 8e6 / run.observation.elapsed_us.max(1) as f64;
     bound.is_some_and(|each| each * (streams.len() as f64) < TUNING.own_loss_ratio * mean_bps)
@@ -139,22 +122,14 @@ fn judge_datagrams(run: &RunView, shares: StateShares, rate_bps: u64) -> RunVerd
     let came = totals.receiver_bytes as f64 * 8.0 / seconds;
     let (limiter, confidence_ratio) = if came >= TUNING.udp_delivered_ratio * asked {
         (Limiter::Application, 1.0)
-    } else if totals
-        .loss_ratio
-        .is_some_and(|ratio| ratio > TUNING.udp_loss_ratio)
-    {
+    } else if totals.loss_ratio.is_some_and(|ratio| ratio > TUNING.udp_loss_ratio) {
         (Limiter::Loss, 0.8)
     } else if sent < TUNING.udp_delivered_ratio * asked && is_sender_busy(run) {
         (Limiter::CpuSender, 0.8)
     } else {
         (Limiter::Unknown, 0.0)
     };
-    RunVerdict {
-        limiter,
-        confidence_ratio,
-        shares,
-        second: None,
-    }
+    RunVerdict { limiter, confidence_ratio, shares, second: None }
 }
 
 fn is_sender_busy(run: &RunView) -> bool {

@@ -41,10 +41,7 @@ mod tests {
         ];
         for (mss, rtt, loss, expected, which) in table {
             let got = loss_bound_bps(mss, rtt, loss).unwrap() / 1e6;
-            assert!(
-                (got / expected - 1.0).abs() < 0.02,
-                "{which}: {got} not {expected}"
-            );
+            assert!((got / expected - 1.0).abs() < 0.02, "{which}: {got} not {expected}");
         }
         assert_eq!(loss_bound_bps(1460.0, 0.04, 0.0), None);
     }

@@ -136,10 +136,7 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         (between, true)
     } else {
         let unqueued = !slots[first].queued;
-        (
-            after,
-            unqueued && is_single_overrun(after, lost, random_bps, loss_ratio),
-        )
+        (after, unqueued && is_single_overrun(after, lost, random_bps, loss_ratio))
     };
     let rate_bps = compute_slot_rate(held);
     let over_bound = rate_bps / random_bps;
@@ -157,11 +154,7 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
 
 fn compute_slot_rate(held: &[PolicerSlot]) -> f64 {
     let seconds: f64 = held.iter().map(PolicerSlot::seconds).sum();
-    if seconds > 0.0 {
-        held.iter().map(|s| s.bytes).sum::<f64>() * 8.0 / seconds
-    } else {
-        0.0
-    }
+    if seconds > 0.0 { held.iter().map(|s| s.bytes).sum::<f64>() * 8.0 / seconds } else { 0.0 }
 }
 
 /// Returns true if one of the methods finds a bucket in the slots between first and last loss.
@@ -207,10 +200,7 @@ fn is_level_rate(held: &[PolicerSlot]) -> bool {
 }
 
 fn is_level_in_blocks(held: &[PolicerSlot]) -> bool {
-    let rates: Vec<f64> = held
-        .chunks_exact(TUNING.block_slots)
-        .map(compute_slot_rate)
-        .collect();
+    let rates: Vec<f64> = held.chunks_exact(TUNING.block_slots).map(compute_slot_rate).collect();
     rates.len() >= TUNING.min_blocks
         && mean_and_deviation(&rates)
             .is_some_and(|(mean, deviation)| deviation < TUNING.dense_block_scatter * mean)
@@ -253,11 +243,7 @@ fn replay_bucket_fills(held: &[PolicerSlot], rate_bps: f64) -> (Vec<f64>, Vec<f6
     let (mut fill, mut on_loss, mut on_pass) = (0.0, Vec::new(), Vec::new());
     for slot in held {
         fill += rate_bps / 8.0 * slot.seconds() - slot.bytes;
-        let fills = if slot.lost >= 1.0 {
-            &mut on_loss
-        } else {
-            &mut on_pass
-        };
+        let fills = if slot.lost >= 1.0 { &mut on_loss } else { &mut on_pass };
         fills.push(fill);
     }
     (on_loss, on_pass)
@@ -270,12 +256,9 @@ fn is_queue_visible(run: &RunView, slots: &[PolicerSlot]) -> bool {
         sort_finite(of_kind.filter_map(|s| s.rtt_us).map(|us| us as f64))
     };
     let (losing, calm) = (trips(true), trips(false));
-    let rise = quantile(&losing, 0.5)
-        .zip(quantile(&calm, 0.5))
-        .map(|(l, c)| l - c);
-    let telling = TUNING
-        .queue_rise_us
-        .max(TUNING.queue_rise_ratio * run.idle_rtt_us.unwrap_or(0) as f64);
+    let rise = quantile(&losing, 0.5).zip(quantile(&calm, 0.5)).map(|(l, c)| l - c);
+    let telling =
+        TUNING.queue_rise_us.max(TUNING.queue_rise_ratio * run.idle_rtt_us.unwrap_or(0) as f64);
     losing.len() >= TUNING.min_replay_slots
         && calm.len() >= TUNING.min_calm_slots
         && rise.is_some_and(|rise| rise >= telling)
@@ -297,9 +280,9 @@ fn has_loss_bursts(held: &[PolicerSlot], over_bound: f64) -> bool {
 
 /// Returns the bytes above the rate before the first loss: the bucket, which was full at the start.
 fn measure_burst_bytes(until_loss: &[PolicerSlot], rate_bps: f64) -> f64 {
-    until_loss.iter().fold(0.0, |used: f64, slot| {
-        (used + slot.bytes - rate_bps / 8.0 * slot.seconds()).max(0.0)
-    })
+    until_loss
+        .iter()
+        .fold(0.0, |used: f64, slot| (used + slot.bytes - rate_bps / 8.0 * slot.seconds()).max(0.0))
 }
 
 /// Returns the intervals of the stream with the most of them, with the losses of all streams.
@@ -308,12 +291,7 @@ fn build_slots(run: &RunView) -> Vec<PolicerSlot> {
         return Vec::new();
     };
     let losses: Vec<Vec<(u64, f64)>> = run.streams.iter().map(|s| accumulate_losses(s)).collect();
-    let lost_by = |at: u64| {
-        losses
-            .iter()
-            .map(|points| read_cumulative(points, at))
-            .sum::<f64>()
-    };
+    let lost_by = |at: u64| losses.iter().map(|points| read_cumulative(points, at)).sum::<f64>();
     let mut before_us = None;
     let mut slots = Vec::with_capacity(grid.len());
     for interval in grid {
@@ -343,8 +321,5 @@ fn accumulate_losses(stream: &[super::stream_intervals::SampleInterval]) -> Vec<
 }
 
 fn read_cumulative(points: &[(u64, f64)], at: u64) -> f64 {
-    points
-        .partition_point(|p| p.0 <= at)
-        .checked_sub(1)
-        .map_or(0.0, |i| points[i].1)
+    points.partition_point(|p| p.0 <= at).checked_sub(1).map_or(0.0, |i| points[i].1)
 }

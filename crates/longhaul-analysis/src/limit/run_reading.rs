@@ -40,9 +40,8 @@ pub fn read_run<'a>(
         .map(|s| stream_intervals::split_stream(s, idle_rtt_us.unwrap_or(0)))
         .collect();
     let grown = streams.iter().flatten();
-    let retransmitted_segments = grown
-        .filter_map(|i| i.retransmitted_segments)
-        .fold(0, u64::saturating_add);
+    let retransmitted_segments =
+        grown.filter_map(|i| i.retransmitted_segments).fold(0, u64::saturating_add);
     let rates = sort_finite(arrivals.rates_bps());
     let mut run = RunView {
         plan,
@@ -92,18 +91,15 @@ fn is_bbr(stream: &ObservedStream) -> bool {
 
 fn find_buffer_clip(buffer: SocketBuffer) -> Option<ClippedBuffer> {
     let requested_bytes = buffer.asked_bytes?;
-    (buffer.granted_bytes < requested_bytes).then_some(ClippedBuffer {
-        requested_bytes,
-        granted_bytes: buffer.granted_bytes,
-    })
+    (buffer.granted_bytes < requested_bytes)
+        .then_some(ClippedBuffer { requested_bytes, granted_bytes: buffer.granted_bytes })
 }
 
 /// Divides by the payload segments sent, from counters or from bytes over segment size.
 fn compute_loss_ratio(observation: &ThroughputObservation, retransmitted: u64) -> Option<f64> {
     let counts = observation.streams.iter().map(|s| {
         let tcp = run_totals::last_tcp_info(&s.sender)?;
-        tcp.data_segments_out
-            .or_else(|| s.sender.bytes.checked_div(tcp.mss_bytes))
+        tcp.data_segments_out.or_else(|| s.sender.bytes.checked_div(tcp.mss_bytes))
     });
     let counts: Option<Vec<u64>> = counts.collect();
     let sent = counts?.into_iter().fold(0, u64::saturating_add);
@@ -113,10 +109,7 @@ fn compute_loss_ratio(observation: &ThroughputObservation, retransmitted: u64) -
 fn count_host_drops(observation: &ThroughputObservation) -> u64 {
     let ends = &observation.ends;
     let counts = [&ends.sender.interface, &ends.receiver.interface];
-    let dropped = counts
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| is_drop_counter(name));
+    let dropped = counts.into_iter().flatten().filter(|(name, _)| is_drop_counter(name));
     dropped.fold(0, |sum, (_, grown)| sum.saturating_add(*grown))
 }
 
@@ -129,11 +122,7 @@ fn count_refused_retransmits(observation: &ThroughputObservation, retransmitted:
         .filter(|(name, _)| name.ends_with("TCPWqueueTooBig"))
         .map(|(_, grown)| *grown)
         .fold(0, u64::saturating_add);
-    if refused as f64 >= REFUSED_RATIO * retransmitted as f64 {
-        refused
-    } else {
-        0
-    }
+    if refused as f64 >= REFUSED_RATIO * retransmitted as f64 { refused } else { 0 }
 }
 
 /// Makes the part after the knee the steady part. A step without a standing queue, or one that
@@ -144,10 +133,7 @@ fn settle_bucket(run: &mut RunView) {
     }
     if let (Some(bucket), None) = (run.bucket, run.plan.warm_up_us) {
         let to_us = run.arrivals.to_us();
-        run.steady = Some(SteadySpan {
-            from_us: bucket.knee_us,
-            to_us,
-        });
+        run.steady = Some(SteadySpan { from_us: bucket.knee_us, to_us });
         run.level_bps = bucket.sustained_bps;
     }
 }
@@ -157,14 +143,9 @@ fn is_queued_after_knee(run: &RunView) -> bool {
     let Some(bucket) = run.bucket else {
         return false;
     };
-    let after = run
-        .streams
-        .iter()
-        .flatten()
-        .filter(|i| i.from_us >= bucket.knee_us);
-    let readings: Vec<bool> = after
-        .filter_map(|i| Some(run.is_rtt_inflated(i.rtt_us? as f64)))
-        .collect();
+    let after = run.streams.iter().flatten().filter(|i| i.from_us >= bucket.knee_us);
+    let readings: Vec<bool> =
+        after.filter_map(|i| Some(run.is_rtt_inflated(i.rtt_us? as f64))).collect();
     let queued = readings.iter().filter(|q| **q).count();
     queued * 2 >= readings.len() && !readings.is_empty()
 }
@@ -175,7 +156,5 @@ fn compute_scatter(run: &RunView) -> Option<f64> {
     let rates: Vec<f64> = bins.iter().map(ArrivalBin::rate_bps).collect();
     let level = median(rates.iter().copied()).unwrap_or(0.0);
     let told = rates.len() >= MIN_FLAT_INTERVALS && level > 0.0;
-    mad_scale(&rates)
-        .filter(|_| told)
-        .map(|scatter| scatter / level)
+    mad_scale(&rates).filter(|_| told).map(|scatter| scatter / level)
 }

@@ -65,8 +65,7 @@ pub struct RunView<'a> {
 impl<'a> RunView<'a> {
     /// Returns true if this RTT includes a queue.
     pub fn is_rtt_inflated(&self, rtt_us: f64) -> bool {
-        self.idle_rtt_us
-            .is_some_and(|idle| rtt_us - idle as f64 >= self.queue_threshold_us())
+        self.idle_rtt_us.is_some_and(|idle| rtt_us - idle as f64 >= self.queue_threshold_us())
     }
 
     pub fn queue_threshold_us(&self) -> f64 {
@@ -92,13 +91,6 @@ impl<'a> RunView<'a> {
 
 /// Matches the names that drivers give to counters of received but dropped packets.
 pub fn is_drop_counter(name: &str) -> bool {
-    const WORDS: [&str; 6] = [
-        "drop",
-        "missed",
-        "no_buffer",
-        "discards",
-        "fifo",
-        "over_errors",
-    ];
+    const WORDS: [&str; 6] = ["drop", "missed", "no_buffer", "discards", "fifo", "over_errors"];
     WORDS.iter().any(|word| name.contains(word))
 }

@@ -64,9 +64,8 @@ pub fn find_shaper(arrivals: &RunArrivals) -> Option<ShaperFit> {
         return None;
     }
     let (peak_bps, sustained_bps) = (compute_median_rate(before), compute_median_rate(after));
-    let excess = bins[..start + knee]
-        .iter()
-        .map(|b| (b.rate_bps - sustained_bps) * b.seconds / 8.0);
+    let excess =
+        bins[..start + knee].iter().map(|b| (b.rate_bps - sustained_bps) * b.seconds / 8.0);
     Some(ShaperFit {
         knee_us: part[knee].from_us,
         peak_bps,
@@ -96,11 +95,7 @@ fn join_bins(arrivals: &RunArrivals) -> Vec<RateSlot> {
         seconds += bin.seconds();
         // Accepts bins up to 5 % too short: sampler threads wake slightly early or late.
         if seconds * 1.05e6 >= least as f64 {
-            slots.push(RateSlot {
-                from_us,
-                seconds,
-                rate_bps: bytes * 8.0 / seconds,
-            });
+            slots.push(RateSlot { from_us, seconds, rate_bps: bytes * 8.0 / seconds });
             (from_us, bytes, seconds) = (bin.to_us, 0.0, 0.0);
         }
     }
@@ -110,13 +105,9 @@ fn join_bins(arrivals: &RunArrivals) -> Vec<RateSlot> {
 fn find_ramp_end(slots: &[RateSlot]) -> Option<usize> {
     let rates: Vec<f64> = slots.iter().map(|s| s.rate_bps).collect();
     let width = TUNING.ramp_width.min(rates.len().max(1));
-    let medians = rates
-        .windows(width)
-        .filter_map(|w| median(w.iter().copied()));
+    let medians = rates.windows(width).filter_map(|w| median(w.iter().copied()));
     let greatest = medians.reduce(f64::max).filter(|m| *m > 0.0)?;
-    rates
-        .iter()
-        .position(|r| *r >= TUNING.ramp_ratio * greatest)
+    rates.iter().position(|r| *r >= TUNING.ramp_ratio * greatest)
 }
 
 /// Returns the point at which two constants fit best, with enough bins on both sides.
@@ -143,9 +134,7 @@ fn is_step_accepted(before: &[f64], after: &[f64]) -> bool {
         return false;
     }
     let error = |part: &[f64], level: f64| {
-        let scatter = mad_scale(part)
-            .unwrap_or(0.0)
-            .max(TUNING.min_scatter * level);
+        let scatter = mad_scale(part).unwrap_or(0.0).max(TUNING.min_scatter * level);
         scatter * scatter / part.len() as f64
     };
     let z = (high - low) / (error(before, high) + error(after, low)).sqrt();
@@ -188,8 +177,7 @@ mod tests {
     fn stepped(before: usize, after: usize) -> Vec<f64> {
         let wobble = |i: usize| 1.0 + 0.02 * ((i * 7 % 5) as f64 - 2.0) / 2.0;
         let high = (0..before).map(|i| 135e6 * wobble(i));
-        high.chain((0..after).map(|i| 67e6 * wobble(i + 3)))
-            .collect()
+        high.chain((0..after).map(|i| 67e6 * wobble(i + 3))).collect()
     }
 
     #[test]
@@ -198,11 +186,7 @@ mod tests {
         assert_eq!(bucket.knee_us, 2_000_000);
         assert!((bucket.peak_bps / 135e6 - 1.0).abs() < 0.02);
         assert!((bucket.sustained_bps / 67e6 - 1.0).abs() < 0.02);
-        assert!(
-            (bucket.burst_bytes / 17e6 - 1.0).abs() < 0.03,
-            "{}",
-            bucket.burst_bytes
-        );
+        assert!((bucket.burst_bytes / 17e6 - 1.0).abs() < 0.03, "{}", bucket.burst_bytes);
     }
 
     #[test]

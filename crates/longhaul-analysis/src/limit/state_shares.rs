@@ -23,14 +23,9 @@ pub fn attribute_bytes(run: &RunView) -> StateShares {
     for (observed, stream) in run.observation.streams.iter().zip(&run.streams) {
         let bytes: f64 = stream.iter().map(|i| i.delivered_bytes).sum();
         let time: f64 = stream.iter().map(|i| i.length_us() as f64).sum();
-        let mean = if bytes > 0.0 {
-            bytes / time.max(1.0)
-        } else {
-            1.0
-        };
-        for (interval, state) in stream
-            .iter()
-            .zip(interval_classifier::classify_stream(run, observed, stream))
+        let mean = if bytes > 0.0 { bytes / time.max(1.0) } else { 1.0 };
+        for (interval, state) in
+            stream.iter().zip(interval_classifier::classify_stream(run, observed, stream))
         {
             if !run.is_judged(interval) {
                 continue;
@@ -51,32 +46,20 @@ impl StateShares {
     fn from_weights(weights: BTreeMap<IntervalState, f64>) -> StateShares {
         let total: f64 = weights.values().sum();
         if !(total.is_finite() && total > 0.0) {
-            return StateShares {
-                by_state: vec![(IntervalState::Unknown, 1.0)],
-            };
+            return StateShares { by_state: vec![(IntervalState::Unknown, 1.0)] };
         }
-        let shares = weights
-            .into_iter()
-            .filter(|w| w.1 > 0.0)
-            .map(|(s, w)| (s, w / total));
+        let shares = weights.into_iter().filter(|w| w.1 > 0.0).map(|(s, w)| (s, w / total));
         let mut by_state: Vec<(IntervalState, f64)> = shares.collect();
         by_state.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         StateShares { by_state }
     }
 
     pub fn state(&self, state: IntervalState) -> f64 {
-        self.by_state
-            .iter()
-            .find(|s| s.0 == state)
-            .map_or(0.0, |s| s.1)
+        self.by_state.iter().find(|s| s.0 == state).map_or(0.0, |s| s.1)
     }
 
     pub fn limiter(&self, limiter: Limiter) -> f64 {
-        self.by_state
-            .iter()
-            .filter(|s| s.0.limiter() == limiter)
-            .map(|s| s.1)
-            .sum()
+        self.by_state.iter().filter(|s| s.0.limiter() == limiter).map(|s| s.1).sum()
     }
 
     /// Returns the limiters with their shares, largest first.

@@ -79,15 +79,9 @@ impl SampleInterval<'_> {
 /// Returns the intervals of one stream; all but the last are at least `least_us` long.
 pub fn split_stream(stream: &ObservedStream, least_us: u64) -> Vec<SampleInterval<'_>> {
     let far = ReceiverCounters::of(stream);
-    let start = StreamSample {
-        at_us: stream.sender.started_us,
-        ..StreamSample::default()
-    };
+    let start = StreamSample { at_us: stream.sender.started_us, ..StreamSample::default() };
     // The last samples are taken after the buffers ran empty, which takes a while on a slow path.
-    let written_us = stream
-        .sender
-        .started_us
-        .saturating_add(stream.sender.duration_us);
+    let written_us = stream.sender.started_us.saturating_add(stream.sender.duration_us);
     let mut before = &start;
     let mut intervals = Vec::new();
     let samples = &stream.sender.samples;
@@ -180,9 +174,7 @@ impl<'a> ReceiverCounters<'a> {
     /// without readings: then the lower of the readings before and after the span.
     fn unread(&self, from_us: u64, to_us: u64) -> Option<u64> {
         let samples = &self.end.samples;
-        let within = samples
-            .iter()
-            .filter(|s| s.at_us > from_us && s.at_us <= to_us);
+        let within = samples.iter().filter(|s| s.at_us > from_us && s.at_us <= to_us);
         let mut readings: Vec<u64> = within.filter_map(|s| s.queue_bytes).collect();
         if readings.is_empty() {
             let before = samples.iter().rev().find(|s| s.at_us <= from_us)?;

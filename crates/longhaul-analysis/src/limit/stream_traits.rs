@@ -107,35 +107,22 @@ fn has_small_send_buffer(
     stream: &ObservedStream,
     intervals: &[SampleInterval],
 ) -> bool {
-    let judged = || {
-        intervals
-            .iter()
-            .filter(|i| run.is_judged(i) && i.tcp.is_some())
-    };
+    let judged = || intervals.iter().filter(|i| run.is_judged(i) && i.tcp.is_some());
     let dry = judged().filter(|i| is_send_buffer_dry(i)).count() as f64;
     let often = dry >= TUNING.dry_ratio * judged().count() as f64 && dry > 0.0;
-    let rooms = sort_finite(
-        judged()
-            .filter_map(|i| i.tcp)
-            .map(|tcp| compute_window_room(tcp) as f64),
-    );
-    let asked = stream
-        .sender
-        .send_buffer
-        .filter(|b| b.asked_bytes.is_some());
-    let small = asked
-        .zip(rooms.last().copied())
-        .is_some_and(|(buffer, room)| {
-            let stored = buffer.stored_bytes.max(buffer.granted_bytes) as f64;
-            stored > 0.0 && stored < BELOW_WINDOW_RATIO * room
-        });
+    let rooms =
+        sort_finite(judged().filter_map(|i| i.tcp).map(|tcp| compute_window_room(tcp) as f64));
+    let asked = stream.sender.send_buffer.filter(|b| b.asked_bytes.is_some());
+    let small = asked.zip(rooms.last().copied()).is_some_and(|(buffer, room)| {
+        let stored = buffer.stored_bytes.max(buffer.granted_bytes) as f64;
+        stored > 0.0 && stored < BELOW_WINDOW_RATIO * room
+    });
     often || (small && dry > 0.0) || run.refused_retransmits > 0
 }
 
 /// Returns the bytes that the peer and the congestion control allow to be outstanding.
 pub fn compute_window_room(tcp: &TcpReading) -> u64 {
-    tcp.cwnd_bytes
-        .min(tcp.peer_window_bytes.unwrap_or(u64::MAX))
+    tcp.cwnd_bytes.min(tcp.peer_window_bytes.unwrap_or(u64::MAX))
 }
 
 /// Returns true if the sender sleeps in write with nothing unsent, and the windows are not full.
@@ -145,9 +132,7 @@ pub fn is_send_buffer_dry(interval: &SampleInterval) -> bool {
     };
     let reserve =
         (TUNING.no_reserve_ratio * tcp.unacked_bytes as f64).max(2.0 * tcp.mss_bytes as f64);
-    let dry = tcp
-        .unsent_bytes
-        .is_some_and(|unsent| unsent as f64 <= reserve);
+    let dry = tcp.unsent_bytes.is_some_and(|unsent| unsent as f64 <= reserve);
     let below = (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * compute_window_room(tcp) as f64;
     interval.sender.asleep() >= HALF && dry && below
 }

@@ -47,10 +47,7 @@ pub fn compute_mean_rate(flow: &LoadFlow, rtt_us: u64) -> Option<MeanRate> {
 fn compute_overall_rate(flow: &LoadFlow) -> Option<MeanRate> {
     let seconds = flow.elapsed_us as f64 / 1e6;
     let bps = flow.bytes as f64 * 8.0 / seconds;
-    (seconds > 0.0 && bps > 0.0).then_some(MeanRate {
-        bps,
-        half_bps: None,
-    })
+    (seconds > 0.0 && bps > 0.0).then_some(MeanRate { bps, half_bps: None })
 }
 
 fn list_steady_rates(flow: &LoadFlow, rtt_us: u64) -> Vec<f64> {
@@ -58,9 +55,7 @@ fn list_steady_rates(flow: &LoadFlow, rtt_us: u64) -> Vec<f64> {
         return Vec::new();
     };
     let length = last.at_us.saturating_sub(first.at_us);
-    let ramp = RAMP_US
-        .max(rtt_us.saturating_mul(RAMP_TRIPS))
-        .min(length / 2);
+    let ramp = RAMP_US.max(rtt_us.saturating_mul(RAMP_TRIPS)).min(length / 2);
     list_rates(&flow.series, first.at_us + ramp, last.at_us)
 }
 
@@ -93,9 +88,7 @@ pub fn compute_baseline_rate(
 ) -> Option<MeanRate> {
     let baselines = observation.phases.iter().filter(|p| is_baseline(plan, p));
     let flows = baselines.filter_map(|p| p.competitor.as_ref());
-    let means: Vec<MeanRate> = flows
-        .filter_map(|flow| compute_mean_rate(flow, rtt_us))
-        .collect();
+    let means: Vec<MeanRate> = flows.filter_map(|flow| compute_mean_rate(flow, rtt_us)).collect();
     let values: Vec<f64> = means.iter().map(|m| m.bps).collect();
     let count = values.len() as f64;
     let (bps, spread) = match values.as_slice() {
@@ -122,8 +115,5 @@ pub fn compute_kept_share(beside: MeanRate, alone: MeanRate) -> KeptShare {
         let relative = (b / beside.bps).hypot(a / alone.bps);
         ratio * relative
     });
-    KeptShare {
-        ratio,
-        interval: half.map(|half| [(ratio - half).max(0.0), ratio + half]),
-    }
+    KeptShare { ratio, interval: half.map(|half| [(ratio - half).max(0.0), ratio + half]) }
 }

@@ -35,10 +35,7 @@ pub fn list_load_caveats(
         caveats.extend(check_result(plan, observation, result));
     }
     let wants = plan.steps.iter().any(|s| s.competitor && !s.baseline);
-    let has = analysis
-        .steps
-        .iter()
-        .any(|s| s.competitor_kept_ratio.is_some());
+    let has = analysis.steps.iter().any(|s| s.competitor_kept_ratio.is_some());
     if wants && !has {
         let text = "the competitor was not measured alone: its loss of throughput is unknown";
         caveats.push(ReportCaveat::new("no_baseline", text));

@@ -33,9 +33,8 @@ pub fn conclude_load(plan: &LoadPlan, observation: &LoadObservation) -> LoadConc
         rtt_us,
         alone: flow_rates::compute_baseline_rate(plan, observation, rtt_us),
     };
-    let (steps, tried): (Vec<_>, Vec<_>) = (0..stretches.all.len())
-        .filter_map(|place| context.step(place))
-        .unzip();
+    let (steps, tried): (Vec<_>, Vec<_>) =
+        (0..stretches.all.len()).filter_map(|place| context.step(place)).unzip();
     let analysis = LoadAnalysis {
         version: VERSION,
         idle: probe_delays::summarize_delays(&idle, stretches.drift),
@@ -44,11 +43,7 @@ pub fn conclude_load(plan: &LoadPlan, observation: &LoadObservation) -> LoadConc
     };
     let findings = load_findings::list_load_findings(plan, observation, &analysis);
     let caveats = load_caveats::list_load_caveats(plan, observation, &analysis);
-    LoadConclusion {
-        analysis,
-        findings,
-        caveats,
-    }
+    LoadConclusion { analysis, findings, caveats }
 }
 
 /// The context of every step.
@@ -108,9 +103,7 @@ impl LoadContext<'_> {
             goodput_bps: bps(goodput),
             round_trips_per_minute: probe_delays::compute_responsiveness(stretch.kept),
             rise_ns: rise.as_ref().map(|r| whole(r.ns)),
-            rise_interval_ns: rise
-                .as_ref()
-                .and_then(|r| r.interval_ns.map(|i| i.map(whole))),
+            rise_interval_ns: rise.as_ref().and_then(|r| r.interval_ns.map(|i| i.map(whole))),
             queue_delay_ns: rise.as_ref().map(|r| whole(r.queue_delay_ns)),
             grew: rise.as_ref().and_then(|r| r.direction).map(str::to_owned),
             queue_bytes: rise
@@ -147,11 +140,7 @@ fn compute_wire_rate_bps(
     competitor: Option<MeanRate>,
 ) -> Option<f64> {
     let with_headers = |flow: &Option<LoadFlow>, mean: Option<MeanRate>| {
-        let mss = flow
-            .as_ref()?
-            .mss_bytes
-            .map_or(USUAL_MSS, f64::from)
-            .max(1.0);
+        let mss = flow.as_ref()?.mss_bytes.map_or(USUAL_MSS, f64::from).max(1.0);
         Some(mean?.bps * (mss + HEADER_BYTES) / mss)
     };
     let load = with_headers(&phase.load, goodput);

@@ -57,10 +57,8 @@ impl<'a> LoadStepCase<'a> {
         result: &'a LoadStepResult,
     ) -> Option<LoadStepCase<'a>> {
         let step = plan.steps.get(result.step as usize)?;
-        let phase: Option<&LoadPhase> = observation
-            .phases
-            .iter()
-            .find(|p| p.step == Some(result.step));
+        let phase: Option<&LoadPhase> =
+            observation.phases.iter().find(|p| p.step == Some(result.step));
         Some(LoadStepCase {
             step,
             result,
@@ -71,10 +69,7 @@ impl<'a> LoadStepCase<'a> {
 
     fn load(&self) -> String {
         let load = format_stream_count(self.step.streams);
-        let rate = self
-            .step
-            .rate_bps
-            .map(|bps| format!(" at {}", format_rate(bps)));
+        let rate = self.step.rate_bps.map(|bps| format!(" at {}", format_rate(bps)));
         format!("{load}{}", rate.unwrap_or_default())
     }
 
@@ -92,10 +87,7 @@ fn find_deep_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
         })
         .max_by_key(|c| c.result.rise_ns)?;
     let (rise, idle) = (case.result.rise_ns?, case.idle.rtt_median_ns);
-    let waits = case
-        .result
-        .queue_bytes
-        .map(|bytes| format!("; up to {} queued", Bytes(bytes)));
+    let waits = case.result.queue_bytes.map(|bytes| format!("; up to {} queued", Bytes(bytes)));
     let mut supports = Vec::new();
     if let Some([low, high]) = case.result.rise_interval_ns {
         supports.push(format!(
@@ -105,10 +97,7 @@ fn find_deep_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
         ));
     }
     if let Some(grew) = &case.result.grew {
-        supports.push(format!(
-            "by one-way delays, the queue is {}",
-            describe_direction(grew)
-        ));
+        supports.push(format!("by one-way delays, the queue is {}", describe_direction(grew)));
     }
     if let Some(back) = case.result.recovery_us {
         supports.push(format!(
@@ -156,9 +145,7 @@ fn find_no_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
     let filled: Vec<&LoadStepCase> = cases
         .iter()
         .filter(|c| {
-            c.is_plain()
-                && c.limited_by
-                    .is_some_and(|l| fills_path(l) || l == Limiter::Loss)
+            c.is_plain() && c.limited_by.is_some_and(|l| fills_path(l) || l == Limiter::Loss)
         })
         .collect();
     let rises = |c: &LoadStepCase| {
@@ -189,17 +176,12 @@ fn find_no_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
 }
 
 pub fn fills_path(limiter: Limiter) -> bool {
-    matches!(
-        limiter,
-        Limiter::PathCapacity | Limiter::Shaper | Limiter::Policer
-    )
+    matches!(limiter, Limiter::PathCapacity | Limiter::Shaper | Limiter::Policer)
 }
 
 fn find_loss(cases: &[LoadStepCase]) -> Option<ReportFinding> {
     let lossy = |c: &&LoadStepCase| {
-        c.result
-            .delays
-            .is_some_and(|d| d.loss_interval_ratio[0] > c.idle.loss_interval_ratio[1])
+        c.result.delays.is_some_and(|d| d.loss_interval_ratio[0] > c.idle.loss_interval_ratio[1])
     };
     let worst = cases.iter().filter(lossy).max_by(|a, b| {
         let share = |c: &LoadStepCase| c.result.delays.map_or(0.0, |d| d.loss_ratio);
@@ -238,9 +220,7 @@ fn find_harm(cases: &[LoadStepCase]) -> Option<ReportFinding> {
         let fair = 1.0 / f64::from(c.step.streams.saturating_add(1));
         let high = c.result.competitor_kept_interval_ratio.map(|i| i[1]);
         c.is_plain()
-            && high
-                .or(c.result.competitor_kept_ratio)
-                .is_some_and(|k| k < FAIR_MARGIN * fair)
+            && high.or(c.result.competitor_kept_ratio).is_some_and(|k| k < FAIR_MARGIN * fair)
     };
     let case = cases.iter().find(unfair)?;
     let kept = case.result.competitor_kept_ratio?;
@@ -256,10 +236,7 @@ fn find_harm(cases: &[LoadStepCase]) -> Option<ReportFinding> {
         confidence_ratio: 0.8,
         supports: Vec::new(),
         contradicts: Vec::new(),
-        advice: vec![FindingAdvice::new(
-            "sender",
-            "Use fewer streams, or a scavenger",
-        )],
+        advice: vec![FindingAdvice::new("sender", "Use fewer streams, or a scavenger")],
     })
 }
 
@@ -270,11 +247,7 @@ fn report_yielding(scavenger: &ScavengerResult) -> ReportFinding {
     let sure = bounds.is_some_and(|[low, high]| low >= MIN_KEPT_RATIO || high < MIN_KEPT_RATIO);
     let mut supports = Vec::new();
     if let Some([low, high]) = bounds {
-        supports.push(format!(
-            "share kept: {:.0} to {:.0} % (95 %)",
-            low * 100.0,
-            high * 100.0
-        ));
+        supports.push(format!("share kept: {:.0} to {:.0} % (95 %)", low * 100.0, high * 100.0));
     }
     let (cause, advice) = if kept >= MIN_KEPT_RATIO {
         ("yields", Vec::new())

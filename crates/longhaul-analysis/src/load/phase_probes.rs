@@ -123,17 +123,12 @@ impl ClockDrift {
                 idle().filter_map(|s| find_minimum(s.kept, pick)).collect();
             if let (1, Some(only)) = (lows.len(), idle().find(|s| !s.kept.is_empty())) {
                 let (early, late) = only.kept.split_at(only.kept.len() / 2);
-                lows = [early, late]
-                    .into_iter()
-                    .filter_map(|half| find_minimum(half, pick))
-                    .collect();
+                lows =
+                    [early, late].into_iter().filter_map(|half| find_minimum(half, pick)).collect();
             }
             compute_median_slope(&lows)
         };
-        ClockDrift {
-            forward: one(|p| p.forward_ns),
-            reverse: one(|p| p.reverse_ns),
-        }
+        ClockDrift { forward: one(|p| p.forward_ns), reverse: one(|p| p.reverse_ns) }
     }
 
     /// Returns one-way delays without the drift; the offset remains.
@@ -153,11 +148,7 @@ fn remove_drift(probes: &[LoadProbe], pick: fn(&LoadProbe) -> Option<i64>, drift
 
 /// Returns time and value of the minimum, in nanoseconds.
 fn find_minimum(probes: &[LoadProbe], pick: fn(&LoadProbe) -> Option<i64>) -> Option<(f64, f64)> {
-    let seen = || {
-        probes
-            .iter()
-            .filter_map(|p| Some((p.echo.at_us as f64 * 1e3, pick(p)? as f64)))
-    };
+    let seen = || probes.iter().filter_map(|p| Some((p.echo.at_us as f64 * 1e3, pick(p)? as f64)));
     if seen().count() < MIN_LINE_PROBES {
         return None;
     }

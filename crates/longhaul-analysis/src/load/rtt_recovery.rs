@@ -35,9 +35,7 @@ impl IdleRttLevel {
         let middle = median(trips.iter().copied())?;
         let scatter = DEVIATIONS * mad_scale(&trips)?;
         let high = quantile(&sort_finite(trips), 0.99)? - middle;
-        Some(IdleRttLevel {
-            ns: middle + scatter.max(high).max(MIN_MARGIN_NS),
-        })
+        Some(IdleRttLevel { ns: middle + scatter.max(high).max(MIN_MARGIN_NS) })
     }
 }
 

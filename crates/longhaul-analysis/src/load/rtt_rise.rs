@@ -49,12 +49,9 @@ pub fn measure_rtt_rise(
     let middle = median(under.iter().copied())?;
     let fullest = quantile(&sort_finite(under.iter().copied()), QUEUE_QUANTILE)?;
     let ns = middle - quiet;
-    let (lowest, highest) = under.iter().fold((middle, middle), |(low, high), ns| {
-        (low.min(*ns), high.max(*ns))
-    });
-    let half = compute_half_width(&under)
-        .zip(compute_half_width(&before))
-        .map(|(a, b)| a.hypot(b));
+    let (lowest, highest) =
+        under.iter().fold((middle, middle), |(low, high), ns| (low.min(*ns), high.max(*ns)));
+    let half = compute_half_width(&under).zip(compute_half_width(&before)).map(|(a, b)| a.hypot(b));
     Some(RttRise {
         ns: ns.max(0.0),
         // A median lies within the range of its values.
@@ -73,9 +70,7 @@ fn compute_half_width(values: &[f64]) -> Option<f64> {
         return None;
     }
     let pieces = values.chunks_exact(size);
-    let medians: Vec<f64> = pieces
-        .filter_map(|piece| median(piece.iter().copied()))
-        .collect();
+    let medians: Vec<f64> = pieces.filter_map(|piece| median(piece.iter().copied())).collect();
     mean_half_width(&medians)
 }
 

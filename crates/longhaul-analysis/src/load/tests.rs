@@ -35,10 +35,8 @@ fn step() -> LoadStep {
 
 fn flow(from_us: u64, until_us: u64, bps: u64) -> LoadFlow {
     let at = |i: u64| from_us + (until_us - from_us) * i / 50;
-    let series = (0..=50).map(|i| LoadPoint {
-        at_us: at(i),
-        bytes: (at(i) - from_us) * bps / 8_000_000,
-    });
+    let series =
+        (0..=50).map(|i| LoadPoint { at_us: at(i), bytes: (at(i) - from_us) * bps / 8_000_000 });
     let series: Vec<LoadPoint> = series.collect();
     LoadFlow {
         run_id: None,
@@ -52,14 +50,7 @@ fn flow(from_us: u64, until_us: u64, bps: u64) -> LoadFlow {
 }
 
 fn phase(from_us: u64, until_us: u64, step: Option<u32>) -> LoadPhase {
-    LoadPhase {
-        from_us,
-        until_us,
-        step,
-        load: None,
-        competitor: None,
-        error: None,
-    }
+    LoadPhase { from_us, until_us, step, load: None, competitor: None, error: None }
 }
 
 /// 20 ms, and `queue_ms` more between `from_us` and `until_us`; the far clock is `drift` fast.
@@ -73,18 +64,10 @@ fn probes(
         .map(|i| {
             let at_us = i * 10_000;
             let wobble = f64::from((i * 7 % 11) as u32) * 5e3;
-            let queue = if (from_us..until_us).contains(&at_us) {
-                queue_ms * 1e6
-            } else {
-                0.0
-            };
+            let queue = if (from_us..until_us).contains(&at_us) { queue_ms * 1e6 } else { 0.0 };
             let clock = 5e9 + drift * at_us as f64 * 1e3;
             LoadProbe {
-                echo: ProbeEcho {
-                    at_us,
-                    rtt_ns: Some((20e6 + queue + wobble) as u64),
-                    ttl: None,
-                },
+                echo: ProbeEcho { at_us, rtt_ns: Some((20e6 + queue + wobble) as u64), ttl: None },
                 forward_ns: Some((10e6 + queue + wobble + clock) as i64),
                 reverse_ns: Some((10e6 - clock) as i64),
             }
@@ -99,11 +82,7 @@ fn loaded(queue_ms: f64, drift: f64) -> LoadObservation {
         clock: "kernel_receive".to_owned(),
         idle_rtt_us: Some(20_000),
         probes: probes(9_000_000, (2_100_000, 7_300_000), queue_ms, drift),
-        phases: vec![
-            phase(0, 2_000_000, None),
-            load,
-            phase(7_000_000, 9_000_000, None),
-        ],
+        phases: vec![phase(0, 2_000_000, None), load, phase(7_000_000, 9_000_000, None)],
     }
 }
 
@@ -157,22 +136,11 @@ fn loss_under_load_is_told_from_a_lost_probe() {
 
 /// Baseline, plain load, scavenger, baseline; each 5 s with 2 s between.
 fn compared(beside_plain: u64, beside_scavenger: u64) -> (LoadPlan, LoadObservation) {
-    let baseline = || LoadStep {
-        competitor: true,
-        baseline: true,
-        ..step()
-    };
+    let baseline = || LoadStep { competitor: true, baseline: true, ..step() };
     let steps = vec![
         baseline(),
-        LoadStep {
-            competitor: true,
-            ..step()
-        },
-        LoadStep {
-            competitor: true,
-            scavenger: true,
-            ..step()
-        },
+        LoadStep { competitor: true, ..step() },
+        LoadStep { competitor: true, scavenger: true, ..step() },
         baseline(),
     ];
     let rates = [
@@ -205,10 +173,7 @@ fn a_scavenger_yields_by_what_the_competitor_keeps() {
     let found = conclude_load(&plan, &seen);
     let scavenger = found.analysis.scavenger.unwrap();
     assert!(scavenger.yields);
-    assert_eq!(
-        (scavenger.plain_step, scavenger.yielding_step),
-        (Some(1), 2)
-    );
+    assert_eq!((scavenger.plain_step, scavenger.yielding_step), (Some(1), 2));
     assert!((scavenger.competitor_kept_yielding_ratio - 46.0 / 47.8).abs() < 0.01);
     assert!((scavenger.competitor_kept_plain_ratio.unwrap() - 24.0 / 47.8).abs() < 0.01);
     assert!(found.findings.iter().any(|f| f.cause == "yields"));

@@ -26,9 +26,7 @@ pub fn compute_hop_delays(route: &ObservedRoute) -> Vec<HopDelay> {
     let mut found = Vec::with_capacity(route.hops.len());
     for (place, hop) in route.hops.iter().enumerate() {
         let (own, bound) = (floors[place], bounds[place]);
-        let truthful = own
-            .zip(bound)
-            .is_some_and(|(own, bound)| is_within_slack(own, bound));
+        let truthful = own.zip(bound).is_some_and(|(own, bound)| is_within_slack(own, bound));
         let here = bound.filter(|_| truthful);
         found.push(HopDelay {
             ttl: hop.ttl,
@@ -70,11 +68,7 @@ fn is_within_slack(own: u64, bound: u64) -> bool {
 fn classify_hop(route: &ObservedRoute, place: usize, truthful: bool) -> &'static str {
     let hop = &route.hops[place];
     let Some(own) = hop.answers.first() else {
-        return if hop.rate_limited {
-            "rate_limited"
-        } else {
-            "silent"
-        };
+        return if hop.rate_limited { "rate_limited" } else { "silent" };
     };
     let same =
         |other: &ObservedHop| other.answers.first().map(|a| &a.address) == Some(&own.address);

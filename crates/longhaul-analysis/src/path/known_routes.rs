@@ -52,21 +52,10 @@ pub fn assign_route_number(known: &[KnownRoute], route: &ObservedRoute) -> u32 {
     let likest = known
         .iter()
         .filter_map(|earlier| {
-            Some((
-                count_agreeing_hops(route, &earlier.route)?,
-                &earlier.at,
-                earlier,
-            ))
+            Some((count_agreeing_hops(route, &earlier.route)?, &earlier.at, earlier))
         })
         .max_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-    let next = || {
-        known
-            .iter()
-            .map(|k| k.number)
-            .max()
-            .unwrap_or(0)
-            .saturating_add(1)
-    };
+    let next = || known.iter().map(|k| k.number).max().unwrap_or(0).saturating_add(1);
     likest.map_or_else(next, |(_, _, earlier)| earlier.number)
 }
 
@@ -91,11 +80,7 @@ pub fn find_previous_route<'k>(
         let by_time = |k: &&KnownRoute| (k.at.clone(), k.run_id.clone());
         known.iter().filter(fits).max_by_key(by_time)
     };
-    if route.reached {
-        latest(true).or_else(|| latest(false))
-    } else {
-        latest(false)
-    }
+    if route.reached { latest(true).or_else(|| latest(false)) } else { latest(false) }
 }
 
 #[cfg(test)]
@@ -124,19 +109,13 @@ mod tests {
         all.push(known(1, "2003-06-10", build_route(&A)));
         assert_eq!(assign_route_number(&all, &build_route(&B)), 2);
         all.push(known(2, "2003-06-11", build_route(&B)));
-        assert_eq!(
-            assign_route_number(&all, &build_route(&A)),
-            1,
-            "back on the first"
-        );
+        assert_eq!(assign_route_number(&all, &build_route(&A)), 1, "back on the first");
     }
 
     #[test]
     fn silence_keeps_the_number_of_the_likest() {
-        let all = [
-            known(1, "2003-06-10", build_route(&A)),
-            known(2, "2003-06-11", build_route(&B)),
-        ];
+        let all =
+            [known(1, "2003-06-10", build_route(&A)), known(2, "2003-06-11", build_route(&B))];
         let gaps = |hop: &str| build_route(&["10.1.0.1", hop, "", "10.4.0.1"]);
         assert_eq!(assign_route_number(&all, &gaps("10.2.0.1")), 1);
         assert_eq!(assign_route_number(&all, &gaps("10.7.0.1")), 2);
@@ -161,19 +140,13 @@ mod tests {
             known(1, "2003-06-10", build_route(&A)),
             known(3, "2003-06-11", build_route(&B)),
         ];
-        assert_eq!(
-            find_previous_route(&all, &build_route(&A)).map(|k| k.number),
-            Some(3)
-        );
+        assert_eq!(find_previous_route(&all, &build_route(&A)).map(|k| k.number), Some(3));
         assert_eq!(
             find_previous_route(&all, &build_truncated_route(&A)).map(|k| k.number),
             Some(2)
         );
         assert_eq!(find_previous_route(&[], &build_route(&A)), None);
         let cut_only = &all[..1];
-        assert_eq!(
-            find_previous_route(cut_only, &build_route(&A)).map(|k| k.number),
-            Some(2)
-        );
+        assert_eq!(find_previous_route(cut_only, &build_route(&A)).map(|k| k.number), Some(2));
     }
 }

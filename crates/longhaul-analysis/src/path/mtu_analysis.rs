@@ -12,12 +12,7 @@ const MIN_ATTEMPTS: u32 = 2;
 /// Returns `None` if no size arrived.
 pub fn derive_path_mtu(search: &MtuSearch) -> Option<PathMtu> {
     let arrived = |probe: &&MtuProbe| probe.arrived > 0;
-    let bytes = search
-        .probes
-        .iter()
-        .filter(arrived)
-        .map(|p| p.packet_bytes)
-        .max()?;
+    let bytes = search.probes.iter().filter(arrived).map(|p| p.packet_bytes).max()?;
     let above = |probe: &&MtuProbe| probe.packet_bytes > bytes;
     let failed = |probe: &&MtuProbe| {
         probe.refused_mtu_bytes.is_some()
@@ -55,37 +50,21 @@ mod tests {
             refused_by: by.map(str::to_owned),
             refused_mtu_bytes: by.map(|_| 1500),
         };
-        MtuSearch {
-            local_bytes: 9000,
-            probes: probes.iter().map(probe).collect(),
-        }
+        MtuSearch { local_bytes: 9000, probes: probes.iter().map(probe).collect() }
     }
 
     fn found(bytes: u32, refused: Option<u32>, black_hole: bool) -> PathMtu {
-        PathMtu {
-            bytes,
-            refused_bytes: refused,
-            black_hole,
-        }
+        PathMtu { bytes, refused_bytes: refused, black_hole }
     }
 
     #[test]
     fn sizes_that_arrive_bound_it_from_below_and_refused_ones_from_above() {
-        let told = search(&[
-            (9000, 1, 0, Some("10.1.0.1")),
-            (1500, 1, 1, None),
-            (1501, 3, 0, None),
-        ]);
+        let told =
+            search(&[(9000, 1, 0, Some("10.1.0.1")), (1500, 1, 1, None), (1501, 3, 0, None)]);
         assert_eq!(derive_path_mtu(&told), Some(found(1500, Some(1501), false)));
         let vanished = search(&[(9000, 3, 0, None), (1500, 3, 2, None), (4000, 3, 0, None)]);
-        assert_eq!(
-            derive_path_mtu(&vanished),
-            Some(found(1500, Some(4000), true))
-        );
-        assert_eq!(
-            derive_path_mtu(&search(&[(9000, 1, 1, None)])),
-            Some(found(9000, None, false))
-        );
+        assert_eq!(derive_path_mtu(&vanished), Some(found(1500, Some(4000), true)));
+        assert_eq!(derive_path_mtu(&search(&[(9000, 1, 1, None)])), Some(found(9000, None, false)));
         assert_eq!(derive_path_mtu(&search(&[(1500, 3, 0, None)])), None);
     }
 
@@ -98,9 +77,6 @@ mod tests {
     #[test]
     fn what_the_own_host_refuses_is_no_black_hole() {
         let large = search(&[(9000, 2, 2, None), (9600, 3, 0, None)]);
-        assert_eq!(
-            derive_path_mtu(&large),
-            Some(found(9000, Some(9600), false))
-        );
+        assert_eq!(derive_path_mtu(&large), Some(found(9000, Some(9600), false)));
     }
 }

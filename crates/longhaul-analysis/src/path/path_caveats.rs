@@ -50,11 +50,8 @@ fn check_rate_limits(case: &PathFindingInput) -> Option<ReportCaveat> {
 
 fn check_tunnels(case: &PathFindingInput) -> Option<ReportCaveat> {
     let route = case.observation.route.as_ref()?;
-    let labelled = route
-        .hops
-        .iter()
-        .filter_map(|hop| hop.answers.first())
-        .any(|a| !a.mpls.is_empty());
+    let labelled =
+        route.hops.iter().filter_map(|hop| hop.answers.first()).any(|a| !a.mpls.is_empty());
     let hidden = count_in_state(case, "tunnel") > 0;
     let text = match (hidden, labelled) {
         (false, false) => return None,
@@ -107,17 +104,9 @@ fn check_few_answers(case: &PathFindingInput) -> Option<ReportCaveat> {
 fn check_discarded(case: &PathFindingInput) -> Option<ReportCaveat> {
     let seen = case.observation;
     let echoes = [&seen.round_trips, &seen.round_trips_reverse];
-    let of_echoes: u32 = echoes
-        .iter()
-        .filter_map(|e| e.as_ref())
-        .map(|e| e.discarded)
-        .sum();
+    let of_echoes: u32 = echoes.iter().filter_map(|e| e.as_ref()).map(|e| e.discarded).sum();
     let routes = [&seen.route, &seen.route_reverse];
-    let of_routes: u32 = routes
-        .iter()
-        .filter_map(|r| r.as_ref())
-        .map(|r| r.discarded)
-        .sum();
+    let of_routes: u32 = routes.iter().filter_map(|r| r.as_ref()).map(|r| r.discarded).sum();
     let all = of_echoes.saturating_add(of_routes);
     (all > 0).then(|| {
         let text = format!(

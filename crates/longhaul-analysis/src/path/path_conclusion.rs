@@ -18,10 +18,7 @@ pub fn conclude_path(
     capacity: Option<PathCapacityEstimate>,
 ) -> PathConclusion {
     let seen = observation;
-    let rtt = seen
-        .round_trips
-        .as_ref()
-        .and_then(rtt_summary::summarize_rtt);
+    let rtt = seen.round_trips.as_ref().and_then(rtt_summary::summarize_rtt);
     let route = seen.route.as_ref();
     let floor = rtt.map(|rtt| rtt.min_ns);
     let both = route.zip(seen.route_reverse.as_ref());
@@ -31,13 +28,8 @@ pub fn conclude_path(
     let analysis = PathAnalysis {
         version: crate::VERSION,
         rtt,
-        rtt_reverse: seen
-            .round_trips_reverse
-            .as_ref()
-            .and_then(rtt_summary::summarize_rtt),
-        hops: route
-            .map(hop_delays::compute_hop_delays)
-            .unwrap_or_default(),
+        rtt_reverse: seen.round_trips_reverse.as_ref().and_then(rtt_summary::summarize_rtt),
+        hops: route.map(hop_delays::compute_hop_delays).unwrap_or_default(),
         path_mtu: seen.mtu.as_ref().and_then(mtu_analysis::derive_path_mtu),
         narrow_link: watch
             .map(|watch| narrow_link::judge_narrow_link(seen, watch, known, capacity)),
@@ -45,21 +37,11 @@ pub fn conclude_path(
         route_change: route.and_then(|route| compare_with_previous(known, route, floor)),
         symmetry: symmetry.map(|found| found.symmetry),
     };
-    let case = path_findings::PathFindingInput {
-        plan,
-        observation,
-        analysis: &analysis,
-        asymmetric,
-    };
-    let (findings, caveats) = (
-        path_findings::list_path_findings(&case),
-        path_caveats::list_path_caveats(&case),
-    );
-    PathConclusion {
-        analysis,
-        findings,
-        caveats,
-    }
+    let case =
+        path_findings::PathFindingInput { plan, observation, analysis: &analysis, asymmetric };
+    let (findings, caveats) =
+        (path_findings::list_path_findings(&case), path_caveats::list_path_caveats(&case));
+    PathConclusion { analysis, findings, caveats }
 }
 
 /// Compares a route with the one before it; `floor` is the minimum RTT of the echoes, which is more

@@ -11,11 +11,7 @@ pub const MIN_STEP_NS: u64 = 100_000;
 pub fn format_delay(ns: i64) -> String {
     let magnitude = ns.unsigned_abs();
     // Microseconds below 1 ms, tenths of a millisecond above: more digits are noise.
-    let step = if magnitude < 1_000_000 {
-        1_000
-    } else {
-        100_000
-    };
+    let step = if magnitude < 1_000_000 { 1_000 } else { 100_000 };
     let rounded = (magnitude + step / 2) / step * step;
     format_duration(Duration::from_nanos(rounded))
 }

@@ -23,18 +23,11 @@ pub fn build_answer(address: &str) -> HopReply {
 
 /// One address with these RTTs; an empty address is a silent hop.
 pub fn build_hop(ttl: u8, address: &str, rtts_ns: &[u64]) -> ObservedHop {
-    let only = HopReply {
-        rtts_ns: rtts_ns.to_vec(),
-        ..build_answer(address)
-    };
+    let only = HopReply { rtts_ns: rtts_ns.to_vec(), ..build_answer(address) };
     ObservedHop {
         ttl,
         sent: 3,
-        answers: if address.is_empty() {
-            Vec::new()
-        } else {
-            vec![only]
-        },
+        answers: if address.is_empty() { Vec::new() } else { vec![only] },
         rate_limited: false,
     }
 }
@@ -65,29 +58,16 @@ pub fn build_route(addresses: &[&str]) -> ObservedRoute {
 
 /// A route that does not reach its end.
 pub fn build_truncated_route(addresses: &[&str]) -> ObservedRoute {
-    ObservedRoute {
-        reached: false,
-        ended_by: String::from("silent"),
-        ..build_route(addresses)
-    }
+    ObservedRoute { reached: false, ended_by: String::from("silent"), ..build_route(addresses) }
 }
 
 pub fn build_link(ttl: u8, from: &str, to: &str) -> HopLink {
-    HopLink {
-        ttl,
-        from: from.to_owned(),
-        to: to.to_owned(),
-        flows: 4,
-    }
+    HopLink { ttl, from: from.to_owned(), to: to.to_owned(), flows: 4 }
 }
 
 /// Echoes with the same RTT each, or without answers.
 pub fn build_echoes(count: u32, rtt_ns: Option<u64>) -> RoundTripSeries {
-    let echo = |at: u32| ProbeEcho {
-        at_us: u64::from(at) * 100_000,
-        rtt_ns,
-        ttl: None,
-    };
+    let echo = |at: u32| ProbeEcho { at_us: u64::from(at) * 100_000, rtt_ns, ttl: None };
     RoundTripSeries {
         protocol: ProbeProtocol::Icmp,
         clock: String::from("kernel"),
@@ -127,10 +107,7 @@ pub fn build_plan() -> PathPlan {
 
 /// A report of one trace without conclusions.
 pub fn build_report(at: &str, route: ObservedRoute) -> PathReport {
-    let party = |host: &str| RunParty {
-        host: host.to_owned(),
-        ..RunParty::default()
-    };
+    let party = |host: &str| RunParty { host: host.to_owned(), ..RunParty::default() };
     PathReport {
         schema: SCHEMA.to_owned(),
         kind: ReportKind::Path,

@@ -47,10 +47,7 @@ pub(super) fn compare_hops(here: &ObservedRoute, other: &ObservedRoute) -> HopDi
     let alignment = hop_alignment::align_routes(here, other);
     let mut changed = Vec::new();
     // An equal pair of hops ends a change; silence inside a change does not.
-    for part in alignment
-        .pairs
-        .split(|pair| pair.relation == HopRelation::Same)
-    {
+    for part in alignment.pairs.split(|pair| pair.relation == HopRelation::Same) {
         let sorts = |pair: &AlignedHops| pair.relation.is_change();
         let Some(first) = part.iter().position(sorts) else {
             continue;
@@ -60,15 +57,8 @@ pub(super) fn compare_hops(here: &ObservedRoute, other: &ObservedRoute) -> HopDi
     }
     HopDifference {
         kind: classify_change(&alignment, &changed),
-        ranges: changed
-            .iter()
-            .map(|part| build_changed_range(part))
-            .collect(),
-        agreeing: alignment
-            .pairs
-            .iter()
-            .filter(|p| p.relation == HopRelation::Same)
-            .count(),
+        ranges: changed.iter().map(|part| build_changed_range(part)).collect(),
+        agreeing: alignment.pairs.iter().filter(|p| p.relation == HopRelation::Same).count(),
     }
 }
 
@@ -92,10 +82,7 @@ fn classify_change(
 
 /// Returns the number of different hops of one change, on the longer side.
 fn count_other_hops(part: &[AlignedHops]) -> usize {
-    let others = || {
-        part.iter()
-            .filter(|pair| pair.relation == HopRelation::Other)
-    };
+    let others = || part.iter().filter(|pair| pair.relation == HopRelation::Other);
     let here = others().filter(|pair| pair.here.is_some()).count();
     let there = others().filter(|pair| pair.other.is_some()).count();
     here.max(there)
@@ -107,10 +94,7 @@ fn build_changed_range(part: &[AlignedHops]) -> ChangedHops {
         let first = ttls.next()?;
         Some([first, ttls.next_back().unwrap_or(first)])
     };
-    ChangedHops {
-        here: span(|pair| pair.here),
-        other: span(|pair| pair.other),
-    }
+    ChangedHops { here: span(|pair| pair.here), other: span(|pair| pair.other) }
 }
 
 /// Returns the minimum RTT to the destination in a trace.

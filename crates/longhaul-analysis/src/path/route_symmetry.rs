@@ -36,11 +36,7 @@ pub fn compare_symmetry(
     let (common, all) = by_system.or_else(by_block)?;
     let shared_ratio = common as f64 / all as f64;
     let [there, back] = [forward, reverse].map(|route| route.hops.len());
-    let unit = if systems {
-        "autonomous systems"
-    } else {
-        "address blocks (/24, /64)"
-    };
+    let unit = if systems { "autonomous systems" } else { "address blocks (/24, /64)" };
     Some(SymmetryResult {
         asymmetric: systems && shared_ratio < ASYMMETRIC_RATIO,
         symmetry: RouteSymmetry {

@@ -10,12 +10,8 @@ use longhaul_model::report::v1::path::{PathRtt, RoundTripSeries};
 
 /// Summarizes the answered probes; `None` if none was answered.
 pub fn summarize_rtt(echoes: &RoundTripSeries) -> Option<PathRtt> {
-    let mut times: Vec<f64> = echoes
-        .echoes
-        .iter()
-        .filter_map(|echo| echo.rtt_ns)
-        .map(|ns| ns as f64)
-        .collect();
+    let mut times: Vec<f64> =
+        echoes.echoes.iter().filter_map(|echo| echo.rtt_ns).map(|ns| ns as f64).collect();
     times.sort_by(f64::total_cmp);
     let answered = u32::try_from(times.len()).unwrap_or(u32::MAX);
     let (least, most) = (times.first()?, times.last()?);
@@ -58,11 +54,7 @@ mod tests {
             sent: rtts_us.len() as u32,
             echoes: rtts_us
                 .iter()
-                .map(|us| ProbeEcho {
-                    at_us: 0,
-                    rtt_ns: us.map(|us| us * 1000),
-                    ttl: None,
-                })
+                .map(|us| ProbeEcho { at_us: 0, rtt_ns: us.map(|us| us * 1000), ttl: None })
                 .collect(),
             duplicates: 1,
             reordered: 2,

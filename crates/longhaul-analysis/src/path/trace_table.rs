@@ -79,10 +79,8 @@ pub struct DistinctRoute {
 /// 3339) only determine the numbers of the routes.
 pub fn build_trace_table(host: &str, reports: &[PathReport], since: &str) -> TraceTable {
     let mut history = TraceHistory::default();
-    let mut traces: Vec<TraceEntry> = sort_by_time(reports)
-        .into_iter()
-        .filter_map(|report| history.step(report))
-        .collect();
+    let mut traces: Vec<TraceEntry> =
+        sort_by_time(reports).into_iter().filter_map(|report| history.step(report)).collect();
     traces.retain(|trace| trace.at.as_str() >= since);
     let shown = |route: &DistinctRoute| traces.iter().any(|trace| trace.number == route.number);
     TraceTable {
@@ -141,10 +139,7 @@ impl TraceHistory {
         });
         known.traces += 1;
         known.last_seen.clone_from(&here.at);
-        known.rtt_min_ns = [known.rtt_min_ns, here.rtt_min_ns]
-            .into_iter()
-            .flatten()
-            .min();
+        known.rtt_min_ns = [known.rtt_min_ns, here.rtt_min_ns].into_iter().flatten().min();
         if count_answering_hops(&here.route) > count_answering_hops(&known.route) {
             known.route = here.route.clone();
         }
@@ -160,8 +155,7 @@ impl TraceHistory {
         if !self.known.iter().any(alike) {
             self.known.push(here.clone());
         }
-        self.last
-            .retain(|last| last.route.reached && !here.route.reached);
+        self.last.retain(|last| last.route.reached && !here.route.reached);
         self.last.push(here);
     }
 }
@@ -201,11 +195,7 @@ fn merge_into_cell(cell: Option<TraceCell>, trace: &TraceEntry) -> TraceCell {
     match cell {
         // The first trace of a path is shown unless the route changes later in that hour.
         Some(worse) if rank_change(worse.kind) > rank_change(kind) => TraceCell { traces, ..worse },
-        _ => TraceCell {
-            kind,
-            number: trace.number,
-            traces,
-        },
+        _ => TraceCell { kind, number: trace.number, traces },
     }
 }
 

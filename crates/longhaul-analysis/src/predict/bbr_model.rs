@@ -116,9 +116,7 @@ impl BbrModel {
                 self.phase = BbrPhase::ProbeRtt { until_s, window };
             }
             BbrPhase::ProbeBandwidth { step } => {
-                self.phase = BbrPhase::ProbeBandwidth {
-                    step: (step + 1) % 8,
-                }
+                self.phase = BbrPhase::ProbeBandwidth { step: (step + 1) % 8 }
             }
             BbrPhase::Drain | BbrPhase::ProbeRtt { .. } => {}
         }

@@ -102,10 +102,7 @@ fn bound_by_loss(
     setting: &TransferSetting,
     loss_ratio: f64,
 ) -> Option<RateBound> {
-    let (mss, rtt_s) = (
-        f64::from(plan.path.mss_bytes),
-        plan.path.rtt_us as f64 / 1e6,
-    );
+    let (mss, rtt_s) = (f64::from(plan.path.mss_bytes), plan.path.rtt_us as f64 / 1e6);
     let one = match setting.congestion_control.as_deref() {
         Some("reno") => mathis_bps(mss, rtt_s, loss_ratio),
         Some("cubic") => loss_bound_bps(mss, rtt_s, loss_ratio),
@@ -115,10 +112,7 @@ fn bound_by_loss(
     if losses < MIN_LOSSES {
         return None;
     }
-    let what = format!(
-        "loss ratio {loss_ratio}, MSS {mss} B, {} RTT",
-        format_rtt(plan)
-    );
+    let what = format!("loss ratio {loss_ratio}, MSS {mss} B, {} RTT", format_rtt(plan));
     Some(RateBound {
         limiter: Limiter::Loss,
         rate_bps: scale_to_streams(one, setting),
@@ -133,10 +127,7 @@ pub fn compute_formulas(
     loss: f64,
     buffer_bytes: u64,
 ) -> Vec<RateBound> {
-    let (mss, rtt_s) = (
-        f64::from(plan.path.mss_bytes),
-        plan.path.rtt_us as f64 / 1e6,
-    );
+    let (mss, rtt_s) = (f64::from(plan.path.mss_bytes), plan.path.rtt_us as f64 / 1e6);
     let form = |name: &str, one: Option<f64>| {
         one.map(|one| RateBound {
             limiter: Limiter::Loss,
@@ -153,10 +144,7 @@ pub fn compute_formulas(
     let altman = RateBound {
         limiter: Limiter::PathCapacity,
         rate_bps: (link_bps(plan) * altman_share(setting.streams)) as u64,
-        why: format!(
-            "Altman 1 - 1/(1 + 3 N), {}",
-            format_stream_count(setting.streams)
-        ),
+        why: format!("Altman 1 - 1/(1 + 3 N), {}", format_stream_count(setting.streams)),
     };
     let pipe_bytes = plan.path.capacity_bps as f64 * rtt_s / 8.0;
     let short = (buffer_bytes as f64) < SHORT_QUEUE_RATIO * pipe_bytes;
@@ -225,17 +213,8 @@ mod tests {
         assert!((held / (50.0 / rtt) - 1.0).abs() < 0.01, "{held}");
         // At heavy loss all losses end in timeouts.
         let heavy = pftk_segments_per_s(rtt, 0.3, None).unwrap();
-        assert!(
-            heavy < 0.4 * mathis_bps(1.0, rtt, 0.3).unwrap() / 8.0,
-            "{heavy}"
-        );
-        for hostile in [
-            (0.0, 0.1),
-            (1.0, 0.0),
-            (1.0, 1.0),
-            (f64::NAN, 0.1),
-            (1.0, f64::NAN),
-        ] {
+        assert!(heavy < 0.4 * mathis_bps(1.0, rtt, 0.3).unwrap() / 8.0, "{heavy}");
+        for hostile in [(0.0, 0.1), (1.0, 0.0), (1.0, 1.0), (f64::NAN, 0.1), (1.0, f64::NAN)] {
             assert_eq!(pftk_segments_per_s(hostile.0, hostile.1, None), None);
         }
     }

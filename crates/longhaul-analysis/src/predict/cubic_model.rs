@@ -45,11 +45,7 @@ struct CubicEpoch {
 impl CubicModel {
     /// Returns the window after a loss.
     pub fn cut(&mut self, window: f64) -> f64 {
-        self.peak = if window < self.peak {
-            window * FAST_CONVERGENCE_FACTOR
-        } else {
-            window
-        };
+        self.peak = if window < self.peak { window * FAST_CONVERGENCE_FACTOR } else { window };
         self.epoch = None;
         (window * DECREASE_FACTOR).max(2.0)
     }
@@ -123,9 +119,6 @@ mod tests {
         for round in 0..50 {
             window = cubic.grow(window, f64::from(round) * 1e-4, 1e-4, 1.0);
         }
-        assert!(
-            (window - (70.0 + 50.0 * RENO_GROWTH)).abs() < 0.1,
-            "{window}"
-        );
+        assert!((window - (70.0 + 50.0 * RENO_GROWTH)).abs() < 0.1, "{window}");
     }
 }

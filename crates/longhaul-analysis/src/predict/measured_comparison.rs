@@ -29,11 +29,8 @@ pub fn compare_with_measured(
 ) {
     let mut pairs = Vec::new();
     for cell in &mut analysis.cells {
-        let same: Vec<&MeasuredSetting> = observation
-            .measured
-            .iter()
-            .filter(|m| m.setting == cell.setting)
-            .collect();
+        let same: Vec<&MeasuredSetting> =
+            observation.measured.iter().filter(|m| m.setting == cell.setting).collect();
         let Some(bps) = median(same.iter().map(|m| m.goodput_bps as f64)) else {
             continue;
         };
@@ -55,9 +52,7 @@ fn compute_distance(measured: &MeasuredSetting, bps: f64) -> f64 {
 
 /// Returns the agreement of (measured, predicted) pairs; `None` without any.
 pub fn compute_agreement(pairs: &[(f64, f64)]) -> Option<PredictionAgreement> {
-    let errors = pairs
-        .iter()
-        .map(|(measured, predicted)| (measured - predicted).abs() / measured);
+    let errors = pairs.iter().map(|(measured, predicted)| (measured - predicted).abs() / measured);
     Some(PredictionAgreement {
         cells: pairs.len() as u32,
         rank_correlation: compute_rank_correlation(pairs),
@@ -73,12 +68,8 @@ pub fn compute_rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let first = rank_values(pairs.iter().map(|p| p.0));
     let second = rank_values(pairs.iter().map(|p| p.1));
     let mean = f64::midpoint(pairs.len() as f64, 1.0);
-    let product = |a: &[f64], b: &[f64]| {
-        a.iter()
-            .zip(b)
-            .map(|(x, y)| (x - mean) * (y - mean))
-            .sum::<f64>()
-    };
+    let product =
+        |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - mean) * (y - mean)).sum::<f64>();
     let spread = product(&first, &first) * product(&second, &second);
     let ratio = product(&first, &second) / spread.sqrt();
     ratio.is_finite().then_some(ratio)
@@ -159,11 +150,7 @@ fn explain_below(
              queue is shorter than given"
         ),
         Limiter::CpuSender | Limiter::CpuReceiver => {
-            let place = if measured == Limiter::CpuSender {
-                "sender"
-            } else {
-                "receiver"
-            };
+            let place = if measured == Limiter::CpuSender { "sender" } else { "receiver" };
             format!(
                 "the {place}'s CPU limits at {rate}; the model had no CPU limit, or a higher one"
             )
@@ -211,19 +198,9 @@ mod tests {
         let tied = [(1.0, 1.0), (2.0, 2.0), (2.0, 3.0), (3.0, 4.0)];
         assert!((compute_rank_correlation(&tied).unwrap() - 0.948_683).abs() < 1e-6);
         // All cells of a full path are equal, although one was slightly above the others.
-        let full = [
-            (50.0, 50.0),
-            (96.0, 95.9),
-            (96.1, 95.8),
-            (96.2, 95.7),
-            (95.9, 96.0),
-        ];
+        let full = [(50.0, 50.0), (96.0, 95.9), (96.1, 95.8), (96.2, 95.7), (95.9, 96.0)];
         assert!((compute_rank_correlation(&full).unwrap() - 1.0).abs() < 1e-12);
-        assert_eq!(
-            compute_rank_correlation(&[(1.0, 1.0); 5]),
-            None,
-            "all alike"
-        );
+        assert_eq!(compute_rank_correlation(&[(1.0, 1.0); 5]), None, "all alike");
         assert_eq!(compute_rank_correlation(&rising[..2]), None, "too few");
     }
 

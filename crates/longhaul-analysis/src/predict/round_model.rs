@@ -62,10 +62,7 @@ impl ModelPath {
         let mss_bytes = f64::from(plan.path.mss_bytes);
         let segment_bytes = mss_bytes + f64::from(plan.path.header_bytes);
         let per_s = link_bps(plan) / (8.0 * mss_bytes);
-        let processor = plan
-            .hosts
-            .processor_bps
-            .map(|bps| bps as f64 / (8.0 * mss_bytes));
+        let processor = plan.hosts.processor_bps.map(|bps| bps as f64 / (8.0 * mss_bytes));
         ModelPath {
             per_s,
             service_per_s: per_s.min(processor.unwrap_or(f64::INFINITY)),
@@ -89,9 +86,8 @@ pub fn simulate_setting(
     let steps = (path.time_s / path.rtt_s).clamp(1.0, MAX_STEPS);
     let plays = (MAX_WORK / (steps * f64::from(flows))) as usize;
     let plays = plays.clamp(1, MAX_SIMULATIONS);
-    let all: Vec<SimulationResult> = (0..plays)
-        .map(|number| RoundSimulation::new(path, plan, setting, number).run())
-        .collect();
+    let all: Vec<SimulationResult> =
+        (0..plays).map(|number| RoundSimulation::new(path, plan, setting, number).run()).collect();
     let mean = |of: fn(&SimulationResult) -> f64| all.iter().map(of).sum::<f64>() / plays as f64;
     SimulationResult {
         goodput_bps: mean(|c| c.goodput_bps),
@@ -141,27 +137,22 @@ impl<'a> RoundSimulation<'a> {
         let streams = setting.streams.max(1);
         let count = streams.min(MAX_FLOWS);
         let kind = setting.congestion_control.as_deref().unwrap_or("cubic");
-        let most = window_bytes(plan, setting).map_or(f64::INFINITY, |bytes| {
-            (bytes as f64 / path.mss_bytes).max(1.0)
-        });
+        let most = window_bytes(plan, setting)
+            .map_or(f64::INFINITY, |bytes| (bytes as f64 / path.mss_bytes).max(1.0));
         // A larger window would not change the load.
         let most = most.min(4.0 * (path.per_s * path.rtt_s + path.queue) + 100.0);
         let weight = f64::from(streams) / f64::from(count);
         let seed = SEED.wrapping_mul(number as u64 + 1);
-        let mut flows: Vec<StreamModel> = (0..count as usize)
-            .map(|i| StreamModel::new(kind, i, weight, most, seed))
-            .collect();
+        let mut flows: Vec<StreamModel> =
+            (0..count as usize).map(|i| StreamModel::new(kind, i, weight, most, seed)).collect();
         for flow in &mut flows {
             flow.expect_loss(path.loss_ratio);
         }
         let bin_s = BIN_S.max(path.rtt_s).min(path.time_s);
         let bins = (path.time_s / bin_s).floor().max(1.0);
         // A duration of days does not need intervals of a tenth of a second.
-        let (bins, bin_s) = if bins > MAX_STEPS {
-            (MAX_STEPS, path.time_s / MAX_STEPS)
-        } else {
-            (bins, bin_s)
-        };
+        let (bins, bin_s) =
+            if bins > MAX_STEPS { (MAX_STEPS, path.time_s / MAX_STEPS) } else { (bins, bin_s) };
         RoundSimulation {
             path,
             flows,
@@ -207,11 +198,7 @@ impl<'a> RoundSimulation<'a> {
     fn step(&mut self, load: &RoundLoad, step_s: f64) {
         let rounds = step_s / load.round_s;
         let drops = self.drops(load);
-        let all: f64 = self
-            .flows
-            .iter()
-            .map(|f| f.weight * f.outstanding(self.now_s))
-            .sum();
+        let all: f64 = self.flows.iter().map(|f| f.weight * f.outstanding(self.now_s)).sum();
         let train = AckTrain {
             rtt_s: self.path.rtt_s,
             queue_s: load.queue / self.path.per_s,
@@ -242,13 +229,7 @@ impl<'a> RoundSimulation<'a> {
         let taken = load.per_s * step_s * (1.0 - loss_ratio);
         self.count(
             step_s,
-            SimulationBin {
-                taken,
-                dropped: drops,
-                queued: load.queue * step_s,
-                made,
-                other,
-            },
+            SimulationBin { taken, dropped: drops, queued: load.queue * step_s, made, other },
         );
     }
 
@@ -260,11 +241,7 @@ impl<'a> RoundSimulation<'a> {
         }
         let growth: f64 = self.flows.iter().map(|f| f.weight * f.growth()).sum();
         if load.excess > 0.0 {
-            return if self.paced {
-                load.excess
-            } else {
-                load.excess.min(growth) + growth
-            };
+            return if self.paced { load.excess } else { load.excess.min(growth) + growth };
         }
         let bursts = self.flows.iter().map(|f| (f.weight, f.burst(self.now_s)));
         let (all, most) = bursts.fold((0.0, 0.0), |(all, most): (f64, f64), (weight, burst)| {
@@ -294,17 +271,11 @@ impl<'a> RoundSimulation<'a> {
 
     fn result(&self) -> SimulationResult {
         let bits = 8.0 * self.path.mss_bytes;
-        let rates: Vec<f64> = self
-            .bins
-            .iter()
-            .map(|b| b.taken * bits / self.bin_s)
-            .collect();
+        let rates: Vec<f64> = self.bins.iter().map(|b| b.taken * bits / self.bin_s).collect();
         let bin_us = ((self.bin_s * 1e6) as u64).max(1);
         let arrivals = RunArrivals::from_rates(&rates, bin_us);
         let steady = ramp_detection::find_steady_span(&arrivals, None);
-        let from = steady.map_or(3 * self.bins.len() / 4, |span| {
-            (span.from_us / bin_us) as usize
-        });
+        let from = steady.map_or(3 * self.bins.len() / 4, |span| (span.from_us / bin_us) as usize);
         let part = &self.bins[from.min(self.bins.len() - 1)..];
         let sum = |of: fn(&SimulationBin) -> f64| part.iter().map(of).sum::<f64>();
         let (taken, dropped) = (sum(|b| b.taken), sum(|b| b.dropped));

@@ -75,15 +75,11 @@ pub fn derive_plan_from_scan(
         return Err(PlanDerivationError::NoCells);
     }
     let rtt_us = cells.iter().filter_map(|c| c.idle_rtt_us).min();
-    let rtt_us = rtt_us
-        .filter(|us| *us > 0)
-        .ok_or(PlanDerivationError::NoRoundTrip)?;
+    let rtt_us = rtt_us.filter(|us| *us > 0).ok_or(PlanDerivationError::NoRoundTrip)?;
     let path = derive_path(scan, &cells, rtt_us);
     let measured: Vec<MeasuredSetting> = cells.iter().map(|c| convert_measured(c)).collect();
     let known = |name: &String| super::MODELLED.contains(&name.as_str());
-    let controls = measured
-        .iter()
-        .filter_map(|m| m.setting.congestion_control.clone());
+    let controls = measured.iter().filter_map(|m| m.setting.congestion_control.clone());
     let congestion_controls = collect_distinct(controls.filter(known));
     if congestion_controls.is_empty() {
         return Err(PlanDerivationError::NotModelled);
@@ -153,9 +149,7 @@ fn derive_loss(cells: &[&ScanCell], path: &PredictionPath) -> f64 {
         let payload = f64::from(path.mss_bytes);
         let link_bps =
             path.capacity_bps as f64 * payload / (payload + f64::from(path.header_bytes));
-        let unfilled = c
-            .goodput_bps
-            .is_some_and(|bps| (bps as f64) < UNFILLED_RATIO * link_bps);
+        let unfilled = c.goodput_bps.is_some_and(|bps| (bps as f64) < UNFILLED_RATIO * link_bps);
         !fills_path(c) && unfilled && !c.loaded_rtt_us.is_some_and(|us| has_queue(us, path.rtt_us))
     };
     let counted = cells.iter().filter(quiet).filter_map(|c| {
@@ -174,9 +168,7 @@ fn derive_loss(cells: &[&ScanCell], path: &PredictionPath) -> f64 {
         below += c.1 as f64;
         below >= half
     });
-    middle.map_or(0.0, |at| {
-        correct_loss_ratio(&counted[..=at]).min(super::MAX_LOSS_RATIO)
-    })
+    middle.map_or(0.0, |at| correct_loss_ratio(&counted[..=at]).min(super::MAX_LOSS_RATIO))
 }
 
 /// Returns the last ratio, unless the cells below it together lost far less: random loss affects
@@ -206,22 +198,14 @@ fn has_queue(loaded_us: u64, idle_us: u64) -> bool {
 fn derive_queue_bytes(cells: &[&ScanCell], path: &PredictionPath) -> u64 {
     let pipe = path.capacity_bps as f64 * path.rtt_us as f64 / 8e6;
     let filled: Vec<&&ScanCell> = cells.iter().filter(|c| fills_path(c)).collect();
-    let added = filled
-        .iter()
-        .filter_map(|c| Some(c.loaded_rtt_us?.saturating_sub(path.rtt_us)))
-        .max();
+    let added =
+        filled.iter().filter_map(|c| Some(c.loaded_rtt_us?.saturating_sub(path.rtt_us))).max();
     let Some(added_us) = added.filter(|us| *us > 0) else {
         return pipe as u64;
     };
     let seen = path.capacity_bps as f64 * added_us as f64 / 8e6;
-    let dropped = filled
-        .iter()
-        .any(|c| c.retransmitted_segments.unwrap_or(0) >= MIN_LOST_SEGMENTS);
-    if dropped {
-        seen as u64
-    } else {
-        (2.0 * seen).max(pipe) as u64
-    }
+    let dropped = filled.iter().any(|c| c.retransmitted_segments.unwrap_or(0) >= MIN_LOST_SEGMENTS);
+    if dropped { seen as u64 } else { (2.0 * seen).max(pipe) as u64 }
 }
 
 fn derive_hosts(
@@ -237,12 +221,7 @@ fn derive_hosts(
     });
     let processor = cells
         .iter()
-        .filter(|c| {
-            matches!(
-                c.limited_by,
-                Some(Limiter::CpuSender | Limiter::CpuReceiver)
-            )
-        })
+        .filter(|c| matches!(c.limited_by, Some(Limiter::CpuSender | Limiter::CpuReceiver)))
         .filter_map(|c| c.goodput_bps)
         .max();
     // A CPU limit that other cells exceeded applies to one stream, not to all of them.
@@ -259,10 +238,7 @@ fn derive_hosts(
 /// Returns the bytes per round trip of a stream that was limited by the autotuned window.
 fn find_autotuned_window(cells: &[&ScanCell], rtt_us: u64) -> Option<u64> {
     let held = cells.iter().filter(|c| {
-        let window = matches!(
-            c.limited_by,
-            Some(Limiter::ReceiveWindow | Limiter::SendBuffer)
-        );
+        let window = matches!(c.limited_by, Some(Limiter::ReceiveWindow | Limiter::SendBuffer));
         window && c.setting.window_bytes.is_none()
     });
     let each = held.filter_map(|c| {

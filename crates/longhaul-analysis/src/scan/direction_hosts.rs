@@ -93,13 +93,10 @@ impl ScanEnd {
     /// Returns (requested, granted) of the fastest cell in which this host granted less than
     /// requested.
     pub fn clipped_window(self, cells: &[&ScanCell], forward: bool) -> Option<(u64, u64)> {
-        let clipped = cells
-            .iter()
-            .filter(|c| c.forward == forward)
-            .filter_map(|c| {
-                let (asked, granted) = (c.setting.window_bytes?, self.granted(c)?);
-                (granted < asked).then_some((cell_goodput(c), asked, granted))
-            });
+        let clipped = cells.iter().filter(|c| c.forward == forward).filter_map(|c| {
+            let (asked, granted) = (c.setting.window_bytes?, self.granted(c)?);
+            (granted < asked).then_some((cell_goodput(c), asked, granted))
+        });
         let fastest = clipped.max_by(|a, b| a.0.total_cmp(&b.0));
         fastest.map(|(_, asked, granted)| (asked, granted))
     }

@@ -26,10 +26,7 @@ pub fn analyse_asymmetry(cells: &[&ScanCell], hosts: [DirectionHosts; 2]) -> Opt
         let r = reverse.iter().find(|r| r.setting == f.setting)?;
         Some(compare_directions(f, r))
     };
-    let pairs: Vec<AsymmetryCell> = group_by_setting(cells, true)
-        .iter()
-        .filter_map(pair)
-        .collect();
+    let pairs: Vec<AsymmetryCell> = group_by_setting(cells, true).iter().filter_map(pair).collect();
     let median_ratio = median(pairs.iter().map(|p| p.asymmetry_ratio))?;
     Some(ScanAsymmetry {
         histogram: build_histogram(&pairs),
@@ -77,20 +74,14 @@ fn explain_asymmetry(
     hosts: [DirectionHosts; 2],
     median: f64,
 ) -> String {
-    let (faster, slower) = if median > 0.0 {
-        ("Forward", "reverse")
-    } else {
-        ("Reverse", "forward")
-    };
+    let (faster, slower) =
+        if median > 0.0 { ("Forward", "reverse") } else { ("Reverse", "forward") };
     let most = |limiter: fn(&AsymmetryCell) -> Limiter| {
         let mut votes: BTreeMap<Limiter, usize> = BTreeMap::new();
         for pair in pairs {
             *votes.entry(limiter(pair)).or_default() += 1;
         }
-        votes
-            .into_iter()
-            .max_by_key(|(_, count)| *count)
-            .map(|(l, _)| l)
+        votes.into_iter().max_by_key(|(_, count)| *count).map(|(l, _)| l)
     };
     let held = |limiter: Option<Limiter>, forward: bool, hosts: DirectionHosts| {
         let end = match limiter {
@@ -101,30 +92,17 @@ fn explain_asymmetry(
         let clip = end.and_then(|end| Some((end, end.clipped_window(cells, forward)?)));
         let granted = clip.map_or(String::new(), |(end, (asked, granted))| {
             let host = hosts.name(end);
-            format!(
-                " ({host}: requested {1}, got {0})",
-                Bytes(granted),
-                Bytes(asked)
-            )
+            format!(" ({host}: requested {1}, got {0})", Bytes(granted), Bytes(asked))
         });
-        format!(
-            "{}{granted}",
-            name_limiter(limiter.unwrap_or(Limiter::Unknown))
-        )
+        format!("{}{granted}", name_limiter(limiter.unwrap_or(Limiter::Unknown)))
     };
     let ratio = (1.0 + median.abs()) / (1.0 - median.abs()).max(1e-3);
-    let limiters = [
-        most(|p| p.forward_limited_by),
-        most(|p| p.reverse_limited_by),
-    ];
+    let limiters = [most(|p| p.forward_limited_by), most(|p| p.reverse_limited_by)];
     let [forward, reverse] = [0, 1].map(|way| held(limiters[way], way == 0, hosts[way]));
     let why = if forward == reverse {
         format!("both are mostly limited by {forward}")
     } else {
         format!("forward is mostly limited by {forward}, reverse by {reverse}")
     };
-    format!(
-        "{faster} reaches {} of the {slower} goodput: {why}",
-        format_whole_percent(ratio)
-    )
+    format!("{faster} reaches {} of the {slower} goodput: {why}", format_whole_percent(ratio))
 }

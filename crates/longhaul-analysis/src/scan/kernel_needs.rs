@@ -51,12 +51,10 @@ pub fn find_clipped_window(
     }
     let by_window = |c: &&&ScanCell| {
         let window = [Limiter::ReceiveWindow, Limiter::SendBuffer];
-        c.limited_by
-            .is_some_and(|limiter| window.contains(&limiter))
+        c.limited_by.is_some_and(|limiter| window.contains(&limiter))
     };
-    let held = fewer
-        .filter(by_window)
-        .max_by(|a, b| cell_goodput(a).total_cmp(&cell_goodput(b)))?;
+    let held =
+        fewer.filter(by_window).max_by(|a, b| cell_goodput(a).total_cmp(&cell_goodput(b)))?;
     let end = match held.limited_by? {
         Limiter::ReceiveWindow => ScanEnd::Receiver,
         Limiter::SendBuffer => ScanEnd::Sender,
@@ -65,9 +63,7 @@ pub fn find_clipped_window(
     let idle_rtt_us = find_idle_rtt_us(cells).filter(|us| *us > 0)?;
     let path = to_rate(best.goodput_bps).bytes_in(Duration::from_micros(idle_rtt_us));
     let wanted_bytes = window_range::round_window(path.saturating_mul(2));
-    let clip = end
-        .clipped_window(cells, found.forward)
-        .filter(|(_, granted)| *granted < path);
+    let clip = end.clipped_window(cells, found.forward).filter(|(_, granted)| *granted < path);
     let sized = hosts.end(end).and_then(|h| end.autotuning_bytes(h));
     let sizes_small = sized.is_some_and(|s| s[2] < wanted_bytes.min(path.saturating_mul(2)));
     // If a requested window is granted, the autotuning limits do not matter.
@@ -92,14 +88,9 @@ pub fn list_needs(
 ) -> Vec<NeededSysctl> {
     let mut needs = Vec::new();
     for end in [ScanEnd::Receiver, ScanEnd::Sender] {
-        let one_stream = gap
-            .filter(|g| g.end == end)
-            .map(|g| list_one_stream_needs(g, hosts));
+        let one_stream = gap.filter(|g| g.end == end).map(|g| list_one_stream_needs(g, hosts));
         let asked = find_window_need(found, cells, hosts, end);
-        let wider = one_stream
-            .iter()
-            .flatten()
-            .any(|n| n.name == end.max_sysctl());
+        let wider = one_stream.iter().flatten().any(|n| n.name == end.max_sysctl());
         needs.extend(asked.filter(|_| !wider));
         needs.extend(one_stream.into_iter().flatten());
     }
@@ -116,11 +107,7 @@ fn find_window_need(
     let recommended = &found.recommended.as_ref()?.setting;
     let window = recommended.window_bytes?;
     let of_it = |c: &&&ScanCell| c.forward == found.forward && c.setting == *recommended;
-    let granted = cells
-        .iter()
-        .filter(of_it)
-        .filter_map(|c| end.granted(c))
-        .min();
+    let granted = cells.iter().filter(of_it).filter_map(|c| end.granted(c)).min();
     let is = hosts.end(end).and_then(|h| end.max_bytes(h));
     let short = granted.map_or(is.is_some_and(|is| is < window), |granted| granted < window);
     short.then(|| NeededSysctl {
@@ -152,11 +139,7 @@ fn list_one_stream_needs(gap: &ClippedWindow, hosts: DirectionHosts) -> Vec<Need
     let mut needs = Vec::new();
     if gap.clip.is_some() {
         let is = host.and_then(|h| end.max_bytes(h));
-        needs.push(need(
-            end.max_sysctl(),
-            is.map(|b| b.to_string()),
-            gap.wanted_bytes.to_string(),
-        ));
+        needs.push(need(end.max_sysctl(), is.map(|b| b.to_string()), gap.wanted_bytes.to_string()));
     }
     let sizes = host.and_then(|h| end.autotuning_bytes(h));
     if sizes.is_none_or(|s| s[2] < gap.wanted_bytes) {

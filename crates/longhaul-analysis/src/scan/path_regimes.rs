@@ -61,9 +61,7 @@ pub fn build_regimes(stretches: &[&[&ScanCell]]) -> Vec<PathRegime> {
     let mut regimes: Vec<PathRegime> = Vec::new();
     for stretch in stretches {
         let mut regime = build_regime(stretch, common);
-        regime.change = regimes
-            .last()
-            .map(|before| describe_change(before, &regime, common));
+        regime.change = regimes.last().map(|before| describe_change(before, &regime, common));
         regimes.push(regime);
     }
     regimes
@@ -76,11 +74,7 @@ fn build_regime(stretch: &[&ScanCell], common: Option<(&TransferSetting, bool)>)
         first_cell: stretch.iter().map(|c| c.index).min().unwrap_or(0),
         last_cell: stretch.iter().map(|c| c.index).max().unwrap_or(0),
         from_us: stretch.first().map_or(0, |c| c.at_us),
-        to_us: stretch
-            .iter()
-            .map(|c| c.at_us.saturating_add(c.duration_us))
-            .max()
-            .unwrap_or(0),
+        to_us: stretch.iter().map(|c| c.at_us.saturating_add(c.duration_us)).max().unwrap_or(0),
         sentinel_bps: level.map(|bps| bps.round() as u64),
         idle_rtt_us: compute_median(stretch.iter().filter_map(|c| c.idle_rtt_us)),
         change: None,
@@ -92,10 +86,7 @@ fn build_regime(stretch: &[&ScanCell], common: Option<(&TransferSetting, bool)>)
 fn find_common_setting<'a>(stretches: &[&[&'a ScanCell]]) -> Option<(&'a TransferSetting, bool)> {
     let holds = |stretch: &[&ScanCell], s: &TransferSetting, f: bool| {
         median(
-            stretch
-                .iter()
-                .filter(|c| c.setting == *s && c.forward == f)
-                .map(|c| cell_goodput(c)),
+            stretch.iter().filter(|c| c.setting == *s && c.forward == f).map(|c| cell_goodput(c)),
         )
     };
     let mut best: Option<(f64, &'a TransferSetting, bool)> = None;
@@ -103,15 +94,10 @@ fn find_common_setting<'a>(stretches: &[&[&'a ScanCell]]) -> Option<(&'a Transfe
     let watched = candidates.iter().any(|c| c.sentinel);
     candidates.retain(|c| c.sentinel || !watched);
     for cell in candidates {
-        let levels: Option<Vec<f64>> = stretches
-            .iter()
-            .map(|s| holds(s, &cell.setting, cell.forward))
-            .collect();
+        let levels: Option<Vec<f64>> =
+            stretches.iter().map(|s| holds(s, &cell.setting, cell.forward)).collect();
         let Some(levels) = levels else { continue };
-        let moved = levels
-            .windows(2)
-            .map(|w| (w[1] / w[0]).ln().abs())
-            .fold(0.0, f64::max);
+        let moved = levels.windows(2).map(|w| (w[1] / w[0]).ln().abs()).fold(0.0, f64::max);
         if best.is_none_or(|(most, _, _)| moved > most) {
             best = Some((moved, &cell.setting, cell.forward));
         }
@@ -141,17 +127,11 @@ fn describe_change(
     }
     if let (Some(was), Some(is)) = (before.idle_rtt_us, after.idle_rtt_us) {
         let (was, is) = (Duration::from_micros(was), Duration::from_micros(is));
-        parts.push(
-            if was.abs_diff(is) > rtt_floor_step::compute_min_step(was) {
-                format!(
-                    "the idle RTT went from {} to {}",
-                    format_duration(was),
-                    format_duration(is)
-                )
-            } else {
-                format!("the idle RTT stayed at {}", format_duration(is))
-            },
-        );
+        parts.push(if was.abs_diff(is) > rtt_floor_step::compute_min_step(was) {
+            format!("the idle RTT went from {} to {}", format_duration(was), format_duration(is))
+        } else {
+            format!("the idle RTT stayed at {}", format_duration(is))
+        });
     }
     parts.join("; ")
 }

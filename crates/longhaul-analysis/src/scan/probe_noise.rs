@@ -29,17 +29,10 @@ pub fn estimate_noise(groups: &[SettingGroup]) -> Option<ProbeNoise> {
         let count = group.cells.len() as f64;
         let mean = group.cells.iter().map(|c| cell_goodput(c)).sum::<f64>() / count;
         let off = |bps: f64| (bps / mean - 1.0).powi(2);
-        squares += group
-            .cells
-            .iter()
-            .map(|c| off(cell_goodput(c)))
-            .sum::<f64>();
+        squares += group.cells.iter().map(|c| off(cell_goodput(c))).sum::<f64>();
         freedom += count - 1.0;
     }
-    (freedom >= MIN_FREEDOM).then(|| ProbeNoise {
-        ratio: (squares / freedom).sqrt(),
-        freedom,
-    })
+    (freedom >= MIN_FREEDOM).then(|| ProbeNoise { ratio: (squares / freedom).sqrt(), freedom })
 }
 
 /// Returns the 95 % interval of the group's median.
@@ -55,9 +48,6 @@ pub fn compute_interval_bps(group: &SettingGroup, noise: Option<ProbeNoise>) -> 
         let factor = if count > 2.0 { MEDIAN_FACTOR } else { 1.0 };
         factor * student_t_975(n.freedom) * n.ratio * median / count.sqrt()
     });
-    let half = [own_half, pooled_half]
-        .into_iter()
-        .flatten()
-        .reduce(f64::max)?;
+    let half = [own_half, pooled_half].into_iter().flatten().reduce(f64::max)?;
     Some([(median - half).max(0.0) as u64, (median + half) as u64])
 }

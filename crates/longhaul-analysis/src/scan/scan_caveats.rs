@@ -46,9 +46,7 @@ fn check_failed(observation: &ScanObservation) -> Option<ReportCaveat> {
     let failed = list_failed_cells(observation);
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for cell in &failed {
-        *reasons
-            .entry(cell.error.as_deref().unwrap_or("no result"))
-            .or_default() += 1;
+        *reasons.entry(cell.error.as_deref().unwrap_or("no result")).or_default() += 1;
     }
     let (reason, times) = reasons.into_iter().max_by_key(|(_, times)| *times)?;
     let text = format!("{} probes failed; {times} of them: {reason}", failed.len());

@@ -25,10 +25,8 @@ pub fn list_measured_cells(observation: &ScanObservation) -> Vec<&ScanCell> {
 
 /// Returns the cells that failed and did not succeed on another try.
 pub fn list_failed_cells(observation: &ScanObservation) -> Vec<&ScanCell> {
-    let made_good: Vec<(u32, bool)> = list_measured_cells(observation)
-        .iter()
-        .map(|c| (c.index, c.forward))
-        .collect();
+    let made_good: Vec<(u32, bool)> =
+        list_measured_cells(observation).iter().map(|c| (c.index, c.forward)).collect();
     let mut places: BTreeMap<(u32, bool), &ScanCell> = BTreeMap::new();
     for cell in &observation.cells {
         if !made_good.contains(&(cell.index, cell.forward)) {
@@ -77,18 +75,12 @@ impl SettingGroup<'_> {
     pub fn limiter(&self) -> Limiter {
         let mut votes: BTreeMap<Limiter, (usize, f64)> = BTreeMap::new();
         for cell in &self.cells {
-            let vote = votes
-                .entry(cell.limited_by.unwrap_or(Limiter::Unknown))
-                .or_default();
+            let vote = votes.entry(cell.limited_by.unwrap_or(Limiter::Unknown)).or_default();
             vote.0 += 1;
-            vote.1 += cell
-                .confidence_ratio
-                .filter(|c| c.is_finite())
-                .unwrap_or(0.0);
+            vote.1 += cell.confidence_ratio.filter(|c| c.is_finite()).unwrap_or(0.0);
         }
-        let most = votes
-            .into_iter()
-            .max_by(|(_, a), (_, b)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        let most =
+            votes.into_iter().max_by(|(_, a), (_, b)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         most.map_or(Limiter::Unknown, |(limiter, _)| limiter)
     }
 
@@ -98,13 +90,10 @@ impl SettingGroup<'_> {
 
     /// Returns retransmitted over sent segments, all probes together.
     pub fn retransmitted_ratio(&self) -> Option<f64> {
-        let counts = self
-            .cells
-            .iter()
-            .filter_map(|c| c.data_segments_sent.zip(c.retransmitted_segments));
-        let (sent, again) = counts.fold((0.0, 0.0), |sum, (sent, again)| {
-            (sum.0 + sent as f64, sum.1 + again as f64)
-        });
+        let counts =
+            self.cells.iter().filter_map(|c| c.data_segments_sent.zip(c.retransmitted_segments));
+        let (sent, again) = counts
+            .fold((0.0, 0.0), |sum, (sent, again)| (sum.0 + sent as f64, sum.1 + again as f64));
         (sent > 0.0).then(|| (again / sent).min(1.0))
     }
 

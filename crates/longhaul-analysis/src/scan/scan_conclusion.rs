@@ -37,13 +37,9 @@ pub fn conclude_scan(
     let stretches = find_stretches(&all);
     let regimes = build_regimes(&stretches);
     let cells = select_stretch(plan, &stretches);
-    let hosts = [
-        DirectionHosts::of(runs, true),
-        DirectionHosts::of(runs, false),
-    ];
-    let mut found: Vec<ReportFinding> = scan_findings::find_path_change(&regimes)
-        .into_iter()
-        .collect();
+    let hosts = [DirectionHosts::of(runs, true), DirectionHosts::of(runs, false)];
+    let mut found: Vec<ReportFinding> =
+        scan_findings::find_path_change(&regimes).into_iter().collect();
     let mut concluded = Vec::new();
     for forward in list_directions(plan) {
         let (direction, told) = conclude_direction(plan, cells, runs, forward);
@@ -61,11 +57,7 @@ pub fn conclude_scan(
     };
     let left = all.len() - cells.len();
     let caveats = scan_caveats::list_scan_caveats(plan, observation, cells, left, stopped_by);
-    ConcludedScan {
-        analysis,
-        findings: found,
-        caveats,
-    }
+    ConcludedScan { analysis, findings: found, caveats }
 }
 
 fn conclude_direction(
@@ -105,9 +97,7 @@ fn select_stretch<'c, 'a>(plan: &ScanPlan, stretches: &[&'c [&'a ScanCell]]) -> 
     };
     let enough = |stretch: &&&[&ScanCell]| {
         let held = |forward| stretch.iter().filter(|c| c.forward == forward).count();
-        list_directions(plan)
-            .into_iter()
-            .all(|forward| held(forward) >= least)
+        list_directions(plan).into_iter().all(|forward| held(forward) >= least)
     };
     stretches.iter().rev().find(enough).copied().unwrap_or(&[])
 }
@@ -128,11 +118,7 @@ fn count_grid_cells(plan: &ScanPlan) -> u32 {
     } else {
         u32::try_from(scan_order::list_settings(plan).len()).unwrap_or(u32::MAX)
     };
-    let repeats = if plan.search == SearchMode::Grid {
-        plan.repeats.max(1)
-    } else {
-        1
-    };
+    let repeats = if plan.search == SearchMode::Grid { plan.repeats.max(1) } else { 1 };
     let directions = list_directions(plan).len() as u32;
     settings.saturating_mul(repeats).saturating_mul(directions)
 }

@@ -55,19 +55,12 @@ pub fn list_scan_findings(case: &ScanCase) -> Vec<ReportFinding> {
     .collect();
     let own = collect_run_findings(case);
     let window_told = case.gap.is_some();
-    all.extend(
-        own.into_iter()
-            .filter(|f| !(window_told && f.cause == "receive_window")),
-    );
+    all.extend(own.into_iter().filter(|f| !(window_told && f.cause == "receive_window")));
     if case.both {
         for finding in &mut all {
             let way = name_direction(case.found.forward);
-            finding.summary = format!(
-                "{}{}: {}",
-                way[..1].to_uppercase(),
-                &way[1..],
-                finding.summary
-            );
+            finding.summary =
+                format!("{}{}: {}", way[..1].to_uppercase(), &way[1..], finding.summary);
         }
     }
     all
@@ -92,12 +85,9 @@ pub fn find_path_change(regimes: &[PathRegime]) -> Option<ReportFinding> {
 
 fn describe_regime(regime: &PathRegime) -> String {
     let time = |us: u64| format_duration(Duration::from_micros(us));
-    let level = regime
-        .sentinel_bps
-        .map_or(String::new(), |bps| format!(", sentinel {}", to_rate(bps)));
-    let rtt = regime
-        .idle_rtt_us
-        .map_or(String::new(), |us| format!(", idle RTT {}", time(us)));
+    let level =
+        regime.sentinel_bps.map_or(String::new(), |bps| format!(", sentinel {}", to_rate(bps)));
+    let rtt = regime.idle_rtt_us.map_or(String::new(), |us| format!(", idle RTT {}", time(us)));
     format!(
         "cells {} to {}, from {} to {} of the scan{level}{rtt}",
         regime.first_cell,
@@ -109,19 +99,12 @@ fn describe_regime(regime: &PathRegime) -> String {
 
 fn report_clipped_window(case: &ScanCase, gap: &ClippedWindow) -> Option<ReportFinding> {
     let recommended = case.found.recommended.as_ref()?;
-    let sysctl = if gap.clip.is_some() {
-        gap.end.max_sysctl()
-    } else {
-        gap.end.autotuning_sysctl()
-    };
+    let sysctl =
+        if gap.clip.is_some() { gap.end.max_sysctl() } else { gap.end.autotuning_sysctl() };
     let cut = gap.clip.map_or_else(
         || format!("does not autotune a large enough window ({sysctl})"),
         |(asked, granted)| {
-            format!(
-                "got {} of the requested {} ({sysctl})",
-                Bytes(granted),
-                Bytes(asked)
-            )
+            format!("got {} of the requested {} ({sysctl})", Bytes(granted), Bytes(asked))
         },
     );
     let each = gap.one_stream_bps.map_or(String::new(), |bps| {
@@ -138,18 +121,11 @@ fn report_clipped_window(case: &ScanCase, gap: &ClippedWindow) -> Option<ReportF
         to_rate(recommended.goodput_bps)
     );
     let mut found = ReportFinding::new("window_clipped", 0.9, summary);
-    let needs = case
-        .found
-        .needs
-        .iter()
-        .filter(|n| n.place == gap.end.place());
+    let needs = case.found.needs.iter().filter(|n| n.place == gap.end.place());
     found.advice = needs.map(|n| advise_raise(n, gap, case)).collect();
     found.advise(
         "initiator",
-        format!(
-            "Until then, use {}",
-            format_setting_phrase(&recommended.setting)
-        ),
+        format!("Until then, use {}", format_setting_phrase(&recommended.setting)),
     );
     Some(found)
 }
@@ -165,11 +141,7 @@ fn advise_raise(need: &NeededSysctl, gap: &ClippedWindow, case: &ScanCase) -> Fi
         expected_bps: case.found.best.as_ref().map(|b| b.goodput_bps),
         ..FindingAdvice::new(
             gap.end.place(),
-            format!(
-                "On {}: allow {} per stream",
-                gap.host,
-                Bytes(gap.wanted_bytes)
-            ),
+            format!("On {}: allow {} per stream", gap.host, Bytes(gap.wanted_bytes)),
         )
     }
 }
@@ -213,11 +185,7 @@ fn find_no_effect(case: &ScanCase) -> Option<ReportFinding> {
         return None;
     }
     let (mean, deviation) = mean_and_deviation(&medians)?;
-    let repeats = case
-        .cells
-        .iter()
-        .filter(|c| c.forward == case.found.forward)
-        .count() as f64
+    let repeats = case.cells.iter().filter(|c| c.forward == case.found.forward).count() as f64
         / groups.len() as f64;
     let by_chance = estimate_noise(&groups).map_or(0.0, |n| n.ratio / repeats.sqrt());
     if deviation > mean * by_chance.max(ALIKE_RATIO) {
@@ -247,10 +215,7 @@ fn find_many_streams(case: &ScanCase) -> Option<ReportFinding> {
                 format_stream_count(count)
             ),
         );
-        found.advise(
-            "initiator",
-            "Use that many only on a path of your own, or at quiet hours",
-        );
+        found.advise("initiator", "Use that many only on a path of your own, or at quiet hours");
         found
     })
 }
@@ -270,15 +235,9 @@ fn collect_run_findings(case: &ScanCase) -> Vec<ReportFinding> {
             if !kept.iter().any(|k| {
                 k.cause == finding.cause && find_advice_place(k) == find_advice_place(finding)
             }) {
-                let summary = format!(
-                    "With {}: {}",
-                    format_setting_phrase(&choice.setting),
-                    finding.summary
-                );
-                kept.push(ReportFinding {
-                    summary,
-                    ..finding.clone()
-                });
+                let summary =
+                    format!("With {}: {}", format_setting_phrase(&choice.setting), finding.summary);
+                kept.push(ReportFinding { summary, ..finding.clone() });
             }
         }
     }

@@ -114,10 +114,7 @@ struct SlotList {
 
 impl SlotList {
     fn new(direction: RunDirection) -> SlotList {
-        SlotList {
-            direction,
-            list: Vec::new(),
-        }
+        SlotList { direction, list: Vec::new() }
     }
 
     /// Adds one cell; for both directions, a random one comes first, so neither has an advantage.

@@ -15,11 +15,7 @@ pub fn build_probe_plan(
     forward: bool,
 ) -> plan::ThroughputPlan {
     plan::ThroughputPlan {
-        direction: if forward {
-            RunDirection::Forward
-        } else {
-            RunDirection::Reverse
-        },
+        direction: if forward { RunDirection::Forward } else { RunDirection::Reverse },
         streams: setting.streams.max(1),
         send_buffer_bytes: setting.window_bytes,
         receive_buffer_bytes: setting.window_bytes,
@@ -55,25 +51,11 @@ pub fn build_cell(
         loaded_rtt_us: found.rtt_us.map(|rtt| rtt.mean),
         data_segments_sent: found.totals.data_segments_sent,
         retransmitted_segments: found.totals.retransmitted_segments,
-        mss_bytes: seen
-            .streams
-            .iter()
-            .find_map(|s| s.sender.mss_bytes)
-            .map(u64::from),
+        mss_bytes: seen.streams.iter().find_map(|s| s.sender.mss_bytes).map(u64::from),
         granted_send_bytes: find_min_granted(ends().map(|s| s.sender.send_buffer)),
         granted_receive_bytes: find_min_granted(ends().map(|s| s.receiver.receive_buffer)),
-        congestion_control: seen
-            .streams
-            .iter()
-            .find_map(|s| s.sender.congestion_control.clone()),
-        ..create_empty_cell(
-            index,
-            setting,
-            forward,
-            sentinel,
-            at_us,
-            report.run.duration_us,
-        )
+        congestion_control: seen.streams.iter().find_map(|s| s.sender.congestion_control.clone()),
+        ..create_empty_cell(index, setting, forward, sentinel, at_us, report.run.duration_us)
     }
 }
 

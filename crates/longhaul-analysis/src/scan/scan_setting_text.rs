@@ -13,9 +13,9 @@ pub fn format_setting_phrase(setting: &TransferSetting) -> String {
     );
     let control = setting.congestion_control.as_ref();
     let control = control.map_or(String::new(), |name| format!(" and {name}"));
-    let pacing = setting.pacing_bps.map_or(String::new(), |bps| {
-        format!(", each paced at {}", Rate::bits_per_second(bps))
-    });
+    let pacing = setting
+        .pacing_bps
+        .map_or(String::new(), |bps| format!(", each paced at {}", Rate::bits_per_second(bps)));
     format!("{window}{control}{pacing}")
 }
 

@@ -23,9 +23,7 @@ use std::cmp::Ordering;
 pub fn choose_settings(plan: &ScanPlan, cells: &[&ScanCell], forward: bool) -> ScanConclusion {
     let groups = group_by_setting(cells, forward);
     let scatter = estimate_noise(&groups);
-    let best = groups
-        .iter()
-        .reduce(|a, b| if is_better(b, a) { b } else { a });
+    let best = groups.iter().reduce(|a, b| if is_better(b, a) { b } else { a });
     let rates = list_rates_bps(plan, &groups, scatter);
     let enough = AS_GOOD_RATIO * rates.iter().copied().fold(0.0, f64::max);
     let adequate = groups.iter().zip(&rates).filter(|(_, bps)| **bps >= enough);
@@ -36,11 +34,7 @@ pub fn choose_settings(plan: &ScanPlan, cells: &[&ScanCell], forward: bool) -> S
         best: best.map(|g| create_choice(g, scatter)),
         recommended: recommended.map(|g| create_choice(g, scatter)),
         default: of(&TransferSetting::default()).map(|g| create_choice(g, scatter)),
-        present: plan
-            .present
-            .as_ref()
-            .and_then(of)
-            .map(|g| create_choice(g, scatter)),
+        present: plan.present.as_ref().and_then(of).map(|g| create_choice(g, scatter)),
         ..ScanConclusion::default()
     }
 }

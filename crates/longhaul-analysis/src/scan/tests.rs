@@ -16,11 +16,7 @@ fn find<'a>(conclusion: &'a ConcludedScan, cause: &str) -> &'a ReportFinding {
 }
 
 fn none(conclusion: &ConcludedScan, cause: &str) {
-    assert!(
-        conclusion.findings.iter().all(|f| f.cause != cause),
-        "{:?}",
-        conclusion.findings
-    );
+    assert!(conclusion.findings.iter().all(|f| f.cause != cause), "{:?}", conclusion.findings);
 }
 
 fn coded<'a>(conclusion: &'a ConcludedScan, code: &str) -> Option<&'a ReportCaveat> {
@@ -29,12 +25,7 @@ fn coded<'a>(conclusion: &'a ConcludedScan, code: &str) -> Option<&'a ReportCave
 
 #[test]
 fn the_recommended_setting_is_the_smallest_within_3_percent() {
-    let plan = grid(
-        &[None, Some(1 << 20)],
-        &[1, 2, 4, 8],
-        RunDirection::Forward,
-        1,
-    );
+    let plan = grid(&[None, Some(1 << 20)], &[1, 2, 4, 8], RunDirection::Forward, 1);
     let found = measure(&plan, |s, _, _| match (s.streams, s.window_bytes) {
         (8, _) => 100e6,
         (4, Some(_)) => 98e6,
@@ -48,11 +39,7 @@ fn the_recommended_setting_is_the_smallest_within_3_percent() {
     assert_eq!((recommended.streams, recommended.window_bytes), (4, None));
     assert_eq!(direction.default.as_ref().unwrap().goodput_bps, 10_000_000);
     assert_eq!(direction.curves.len(), 2);
-    let streams: Vec<u32> = direction.curves[0]
-        .points
-        .iter()
-        .map(|p| p.streams)
-        .collect();
+    let streams: Vec<u32> = direction.curves[0].points.iter().map(|p| p.streams).collect();
     assert_eq!(streams, [1, 2, 4, 8]);
     assert_eq!(found.analysis.grid_cells, 8);
     assert!(coded(&found, "interrupted").is_none());
@@ -79,28 +66,15 @@ fn a_present_setting_that_is_too_small_is_named_with_its_share() {
         "{}",
         finding.summary
     );
-    assert!(
-        finding.advice[0].text.contains("30 streams"),
-        "{:?}",
-        finding.advice
-    );
-    assert!(
-        find(&found, "many_streams")
-            .summary
-            .contains("share of 30 flows")
-    );
+    assert!(finding.advice[0].text.contains("30 streams"), "{:?}", finding.advice);
+    assert!(find(&found, "many_streams").summary.contains("share of 30 flows"));
     none(&found, "settings_do_not_matter");
 }
 
 #[test]
 fn a_host_that_cuts_the_window_is_named_with_sysctl_and_value() {
     // Daresbury 2001: rmem_max 64 KiB on a path of 160 ms.
-    let plan = grid(
-        &[Some(65_536), Some(1 << 20)],
-        &[1, 8],
-        RunDirection::Forward,
-        1,
-    );
+    let plan = grid(&[Some(65_536), Some(1 << 20)], &[1, 8], RunDirection::Forward, 1);
     let cells: Vec<ScanCell> = order_cells(&plan)
         .into_iter()
         .map(|slot| ScanCell {
@@ -114,11 +88,7 @@ fn a_host_that_cuts_the_window_is_named_with_sysctl_and_value() {
     let found = conclude_scan(&plan, &ScanObservation { cells }, &runs, "grid_done");
     let finding = find(&found, "window_clipped");
     for word in ["daresbury", "64 KiB", "net.core.rmem_max", "work around"] {
-        assert!(
-            finding.summary.contains(word),
-            "{word}: {}",
-            finding.summary
-        );
+        assert!(finding.summary.contains(word), "{word}: {}", finding.summary);
     }
     let command = finding.advice[0].command.as_deref().unwrap();
     // Twice 25.6 Mbit/s × 160 ms, to the next power of two.
@@ -126,9 +96,7 @@ fn a_host_that_cuts_the_window_is_named_with_sysctl_and_value() {
     let needs = &found.analysis.directions[0].needs;
     assert_eq!(needs[0].is.as_deref(), Some("65536"));
     assert!(
-        needs
-            .iter()
-            .any(|n| n.name == "net.ipv4.tcp_rmem" && n.wanted == "4096 131072 1048576"),
+        needs.iter().any(|n| n.name == "net.ipv4.tcp_rmem" && n.wanted == "4096 131072 1048576"),
         "{needs:?}"
     );
     assert!(needs.iter().all(|n| n.place == "receiver"), "{needs:?}");
@@ -145,27 +113,15 @@ fn a_window_within_the_ceilings_needs_nothing() {
 #[test]
 fn a_change_of_route_is_told_and_nothing_is_averaged_over_it() {
     // Lyon 2003: 125 to 60 Mbit/s, 150 to 160 ms.
-    let plan = grid(
-        &[None, Some(1 << 20)],
-        &[1, 2, 4, 8, 16],
-        RunDirection::Forward,
-        3,
-    );
+    let plan = grid(&[None, Some(1 << 20)], &[1, 2, 4, 8, 16], RunDirection::Forward, 3);
     let slots = order_cells(&plan);
     let change = slots.len() / 2;
     let cells: Vec<ScanCell> = slots
         .iter()
         .enumerate()
         .map(|(place, slot)| {
-            let (bps, rtt) = if place < change {
-                (125e6, 150_000)
-            } else {
-                (60e6, 160_000)
-            };
-            ScanCell {
-                idle_rtt_us: Some(rtt),
-                ..cell(slot, bps)
-            }
+            let (bps, rtt) = if place < change { (125e6, 150_000) } else { (60e6, 160_000) };
+            ScanCell { idle_rtt_us: Some(rtt), ..cell(slot, bps) }
         })
         .collect();
     let found = conclude_scan(&plan, &ScanObservation { cells }, &[], "grid_done");
@@ -180,11 +136,7 @@ fn a_change_of_route_is_told_and_nothing_is_averaged_over_it() {
     assert_eq!(best.goodput_bps, 60_000_000);
     let finding = find(&found, "path_changed");
     for word in ["125 Mbit/s", "60 Mbit/s", "150 ms", "160 ms"] {
-        assert!(
-            finding.summary.contains(word),
-            "{word}: {}",
-            finding.summary
-        );
+        assert!(finding.summary.contains(word), "{word}: {}", finding.summary);
     }
     assert_eq!(finding.supports.len(), 2);
     assert!(coded(&found, "path_changed").is_some());
@@ -194,24 +146,9 @@ fn a_change_of_route_is_told_and_nothing_is_averaged_over_it() {
 fn a_drop_is_seen_by_the_sentinels_alone() {
     let plan = grid(&[None], &[1, 2, 4, 8, 16, 32], RunDirection::Forward, 6);
     let half = order_cells(&plan).len() / 2;
-    let found = measure(
-        &plan,
-        |_, _, place| if place < half { 250e6 } else { 150e6 },
-    );
-    assert_eq!(
-        found.analysis.regimes.len(),
-        2,
-        "{:?}",
-        found.analysis.regimes
-    );
-    assert_eq!(
-        found.analysis.directions[0]
-            .best
-            .as_ref()
-            .unwrap()
-            .goodput_bps,
-        150_000_000
-    );
+    let found = measure(&plan, |_, _, place| if place < half { 250e6 } else { 150e6 });
+    assert_eq!(found.analysis.regimes.len(), 2, "{:?}", found.analysis.regimes);
+    assert_eq!(found.analysis.directions[0].best.as_ref().unwrap().goodput_bps, 150_000_000);
 }
 
 #[test]
@@ -251,10 +188,7 @@ fn too_little_after_a_change_concludes_nothing_from_it() {
                 forward: place < 1,
                 sentinel: false,
             };
-            ScanCell {
-                idle_rtt_us: Some(*rtt),
-                ..cell(&slot, 50e6)
-            }
+            ScanCell { idle_rtt_us: Some(*rtt), ..cell(&slot, 50e6) }
         })
         .collect();
     let found = conclude_scan(&plan, &ScanObservation { cells }, &[], "time");
@@ -267,17 +201,9 @@ fn too_little_after_a_change_concludes_nothing_from_it() {
 fn equal_settings_are_said_not_to_matter() {
     let plan = grid(&[None, Some(1 << 20)], &[1, 2, 4], RunDirection::Forward, 2);
     let found = measure(&plan, |s, _, _| 94e6 + f64::from(s.streams) * 1e4);
-    assert!(
-        find(&found, "settings_do_not_matter")
-            .summary
-            .contains("all 6")
-    );
+    assert!(find(&found, "settings_do_not_matter").summary.contains("all 6"));
     assert_eq!(
-        found.analysis.directions[0]
-            .recommended
-            .as_ref()
-            .unwrap()
-            .setting,
+        found.analysis.directions[0].recommended.as_ref().unwrap().setting,
         TransferSetting::default()
     );
 }
@@ -293,26 +219,16 @@ fn asymmetry_has_sign_histogram_and_cause() {
                 granted_receive_bytes: Some(65_536),
                 ..cell(&slot, 30e6)
             };
-            if slot.forward {
-                clipped
-            } else {
-                cell(&slot, 70e6)
-            }
+            if slot.forward { clipped } else { cell(&slot, 70e6) }
         })
         .collect();
-    let runs = [
-        report(true, "slac", "daresbury", 65_536),
-        report(false, "daresbury", "slac", 1 << 24),
-    ];
+    let runs =
+        [report(true, "slac", "daresbury", 65_536), report(false, "daresbury", "slac", 1 << 24)];
     let found = conclude_scan(&plan, &ScanObservation { cells }, &runs, "grid_done");
     let asymmetry = found.analysis.asymmetry.as_ref().unwrap();
     assert!((asymmetry.median_ratio + 0.4).abs() < 1e-9);
-    let counted: Vec<f64> = asymmetry
-        .histogram
-        .iter()
-        .filter(|b| b.cells > 0)
-        .map(|b| b.from_ratio)
-        .collect();
+    let counted: Vec<f64> =
+        asymmetry.histogram.iter().filter(|b| b.cells > 0).map(|b| b.from_ratio).collect();
     assert_eq!((asymmetry.histogram.len(), counted), (20, vec![-0.4]));
     let cause = asymmetry.cause.as_deref().unwrap();
     for word in [
@@ -337,12 +253,7 @@ fn a_cell_that_was_measured_again_counts_once() {
         1,
         String::from("far end gone"),
     );
-    let cells = vec![
-        lost,
-        cell(&slots[0], 5e6),
-        cell(&slots[0], 6e6),
-        cell(&slots[1], 7e6),
-    ];
+    let cells = vec![lost, cell(&slots[0], 5e6), cell(&slots[0], 6e6), cell(&slots[1], 7e6)];
     let found = conclude_scan(&plan, &ScanObservation { cells }, &[], "grid_done");
     assert_eq!(found.analysis.probes_run, 2);
     assert!(coded(&found, "failed_cells").is_none() && coded(&found, "interrupted").is_none());
@@ -364,29 +275,11 @@ fn a_scan_without_any_result_says_so_and_concludes_nothing() {
             String::from("connection refused"),
         )
     });
-    let observation = ScanObservation {
-        cells: cells.collect(),
-    };
+    let observation = ScanObservation { cells: cells.collect() };
     let found = conclude_scan(&plan, &observation, &[], "far_end_gone");
-    assert!(
-        found
-            .analysis
-            .directions
-            .iter()
-            .all(|d| d.best.is_none() && d.curves.is_empty())
-    );
-    assert_eq!(
-        (found.analysis.asymmetry.clone(), found.analysis.probes_run),
-        (None, 0)
-    );
+    assert!(found.analysis.directions.iter().all(|d| d.best.is_none() && d.curves.is_empty()));
+    assert_eq!((found.analysis.asymmetry.clone(), found.analysis.probes_run), (None, 0));
     let text = &coded(&found, "failed_cells").unwrap().text;
-    assert!(
-        text.contains("4 probes") && text.contains("connection refused"),
-        "{text}"
-    );
-    assert!(
-        conclude_scan(&plan, &ScanObservation::default(), &[], "time")
-            .findings
-            .is_empty()
-    );
+    assert!(text.contains("4 probes") && text.contains("connection refused"), "{text}");
+    assert!(conclude_scan(&plan, &ScanObservation::default(), &[], "time").findings.is_empty());
 }

@@ -46,20 +46,13 @@ fn find_interval_ranks(count: usize) -> Option<(usize, usize)> {
     if count > MAX_EXACT {
         let spread = 1.96 * (count as f64 * SHARE * (1.0 - SHARE)).sqrt();
         let centre = count as f64 * SHARE;
-        return Some((
-            (centre - spread) as usize,
-            (centre + spread).ceil() as usize,
-        ));
+        return Some(((centre - spread) as usize, (centre + spread).ceil() as usize));
     }
     let below = compute_cumulative(count);
     let tail = (1.0 - COVERAGE) / 2.0;
     // Rank h bounds it from above if fewer than h measurements are below the quantile.
-    let high = (1..=count)
-        .find(|h| below[h - 1] >= 1.0 - tail)
-        .unwrap_or(count);
-    let low = (1..high)
-        .rev()
-        .find(|l| below[high - 1] - below[l - 1] >= COVERAGE)?;
+    let high = (1..=count).find(|h| below[h - 1] >= 1.0 - tail).unwrap_or(count);
+    let low = (1..high).rev().find(|l| below[high - 1] - below[l - 1] >= COVERAGE)?;
     Some((low, high))
 }
 
@@ -85,11 +78,7 @@ mod tests {
     fn ranks_agree_with_the_printed_binomial_table() {
         // Binomial(50, 0.9): P(B <= 40) = 0.0245, P(B <= 48) = 0.9662, P(B <= 49) = 0.9948.
         assert_eq!(find_interval_ranks(50), Some((41, 50)));
-        assert_eq!(
-            find_interval_ranks(20),
-            None,
-            "0.9^20 of the truth lies above all of them"
-        );
+        assert_eq!(find_interval_ranks(20), None, "0.9^20 of the truth lies above all of them");
         let below = compute_cumulative(50);
         assert!((below[40] - 0.0245).abs() < 5e-4 && (below[48] - 0.9662).abs() < 5e-4);
     }

@@ -43,10 +43,8 @@ fn half_width_by_batches(values: &[f64]) -> Option<f64> {
     if size < MIN_PER_BATCH {
         return None;
     }
-    let means: Vec<f64> = values
-        .chunks_exact(size)
-        .map(|batch| batch.iter().sum::<f64>() / size as f64)
-        .collect();
+    let means: Vec<f64> =
+        values.chunks_exact(size).map(|batch| batch.iter().sum::<f64>() / size as f64).collect();
     let (_, deviation) = mean_and_deviation(&means)?;
     let count = means.len() as f64;
     Some(student_t_975(count - 1.0) * deviation / count.sqrt())
@@ -60,10 +58,7 @@ fn corrected_correlation(values: &[f64]) -> f64 {
     if spread <= 0.0 {
         return 0.0;
     }
-    let products: f64 = values
-        .windows(2)
-        .map(|w| (w[0] - mean) * (w[1] - mean))
-        .sum();
+    let products: f64 = values.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum();
     let raw = products / spread;
     // The bias depends on the true value, so the equation is solved for it.
     (raw + 1.0 / count) / (1.0 - 4.0 / count).max(0.2)
@@ -109,10 +104,7 @@ mod tests {
         ];
         for (freedom, expected) in table {
             let got = student_t_975(freedom);
-            assert!(
-                (got / expected - 1.0).abs() < 0.002,
-                "{freedom}: {got} not {expected}"
-            );
+            assert!((got / expected - 1.0).abs() < 0.002, "{freedom}: {got} not {expected}");
         }
     }
 

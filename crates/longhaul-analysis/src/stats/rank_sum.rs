@@ -15,10 +15,7 @@ pub fn rank_sum_probability(lower: &[f64], higher: &[f64]) -> f64 {
     if lower.is_empty() || higher.is_empty() {
         return 1.0;
     }
-    let wins: f64 = higher
-        .iter()
-        .flat_map(|h| lower.iter().map(move |l| score_pair(*h, *l)))
-        .sum();
+    let wins: f64 = higher.iter().flat_map(|h| lower.iter().map(move |l| score_pair(*h, *l))).sum();
     let all = n + m;
     let ties = tie_term(lower, higher) / (all * (all - 1.0)).max(1.0);
     let variance = n * m / 12.0 * (all + 1.0 - ties);
@@ -57,10 +54,7 @@ mod tests {
         assert!(rank_sum_probability(&idle, &risen) < 0.001);
         assert!(rank_sum_probability(&risen, &idle) > 0.999);
         assert!(rank_sum_probability(&idle, &idle) > 0.4);
-        assert!(
-            rank_sum_probability(&[1.0; 9], &[1.0; 9]) > 0.4,
-            "all alike"
-        );
+        assert!(rank_sum_probability(&[1.0; 9], &[1.0; 9]) > 0.4, "all alike");
         assert!((rank_sum_probability(&[], &risen) - 1.0).abs() < f64::EPSILON);
     }
 

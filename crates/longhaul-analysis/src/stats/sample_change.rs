@@ -52,13 +52,7 @@ pub fn compare_samples(before: &[f64], after: &[f64]) -> Option<SampleChange> {
     let differences = sort_finite(after.iter().flat_map(|a| before.iter().map(move |b| a - b)));
     let shift = median(differences.iter().copied())?;
     let (n, m) = (before.len(), after.len());
-    let none = SampleChange {
-        shift,
-        interval: None,
-        p: None,
-        exact: false,
-        correlation: None,
-    };
+    let none = SampleChange { shift, interval: None, p: None, exact: false, correlation: None };
     if 2.0 / count_orders(n, m) > LEVEL {
         return Some(none);
     }
@@ -243,10 +237,7 @@ mod tests {
         // 5 and 5, U = 2: 0.0317 two-sided, and the interval leaves out two pairs at each end.
         let (a, b) = ([1.0, 2.0, 3.0, 4.0, 7.0], [5.0, 6.0, 8.0, 9.0, 10.0]);
         let change = compare_samples(&a, &b).unwrap();
-        assert!(
-            (change.p.unwrap() - 8.0 / 252.0).abs() < 1e-12,
-            "{change:?}"
-        );
+        assert!((change.p.unwrap() - 8.0 / 252.0).abs() < 1e-12, "{change:?}");
         assert!((change.interval.unwrap()[0] - 1.0).abs() < 1e-12);
     }
 
@@ -267,18 +258,13 @@ mod tests {
         let change = compare_samples(&[5.0; 8], &[5.0; 8]).unwrap();
         assert!((change.p.unwrap() - 1.0).abs() < 1e-9, "{change:?}");
         let many = compare_samples(&[5.0; 80], &[5.0; 80]).unwrap();
-        assert!(
-            many.p.unwrap() > 0.9 && many.interval == Some([0.0, 0.0]),
-            "{many:?}"
-        );
+        assert!(many.p.unwrap() > 0.9 && many.interval == Some([0.0, 0.0]), "{many:?}");
     }
 
     #[test]
     fn clumps_weaken_the_evidence() {
         let clumped = |level: f64| -> Vec<f64> {
-            (0..40u32)
-                .map(|i| level + f64::from(i / 8 % 2) + f64::from(i % 3) * 0.01)
-                .collect()
+            (0..40u32).map(|i| level + f64::from(i / 8 % 2) + f64::from(i % 3) * 0.01).collect()
         };
         let change = compare_samples(&clumped(10.0), &clumped(10.4)).unwrap();
         assert!(change.correlation.unwrap() > 0.5, "{change:?}");

@@ -19,9 +19,7 @@ pub fn median_interval(ascending: &[f64]) -> Option<[f64; 2]> {
     let cut = if count > MAX_EXACT {
         (count as f64 / 2.0 - 1.959_964 * (count as f64).sqrt() / 2.0).max(0.0) as usize
     } else {
-        (0..count)
-            .take_while(|k| cumulative_binomial(count, *k) <= LEVEL / 2.0)
-            .count()
+        (0..count).take_while(|k| cumulative_binomial(count, *k) <= LEVEL / 2.0).count()
     };
     let low = cut.checked_sub(1)?;
     Some([ascending[low], ascending[count - cut]])
@@ -83,9 +81,6 @@ mod tests {
         assert_eq!(median_interval(&ascending[..5]), None);
         let many: Vec<f64> = (0..1000).map(f64::from).collect();
         let [low, high] = median_interval(&many).unwrap();
-        assert!(
-            (465.0..471.0).contains(&low) && (529.0..535.0).contains(&high),
-            "{low} {high}"
-        );
+        assert!((465.0..471.0).contains(&low) && (529.0..535.0).contains(&high), "{low} {high}");
     }
 }

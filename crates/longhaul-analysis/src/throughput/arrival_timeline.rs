@@ -90,11 +90,7 @@ impl ArrivalBin {
 
     pub fn rate_bps(&self) -> f64 {
         let seconds = self.seconds();
-        if seconds > 0.0 {
-            self.bytes * 8.0 / seconds
-        } else {
-            0.0
-        }
+        if seconds > 0.0 { self.bytes * 8.0 / seconds } else { 0.0 }
     }
 }
 
@@ -111,11 +107,7 @@ impl RunArrivals {
         let tracks: Vec<ByteTrack> = carrying.map(ByteTrack::of_arrivals).collect();
         let from = tracks.iter().map(ByteTrack::first_us).max().unwrap_or(0);
         let to = tracks.iter().map(ByteTrack::last_us).min().unwrap_or(0);
-        let bins = if to > from {
-            build_bins(&tracks, from, to)
-        } else {
-            Vec::new()
-        };
+        let bins = if to > from { build_bins(&tracks, from, to) } else { Vec::new() };
         RunArrivals { bins, tracks }
     }
 
@@ -127,10 +119,7 @@ impl RunArrivals {
             to_us: (i + 1) * step_us,
             bytes: rate * seconds / 8.0,
         });
-        RunArrivals {
-            bins: bins.collect(),
-            tracks: Vec::new(),
-        }
+        RunArrivals { bins: bins.collect(), tracks: Vec::new() }
     }
 
     pub fn from_us(&self) -> u64 {
@@ -147,17 +136,8 @@ impl RunArrivals {
 
     /// Returns the rate of all streams over any span of the run, at the resolution of the samples.
     pub fn rate_between_bps(&self, from_us: u64, to_us: u64) -> f64 {
-        let bytes: f64 = self
-            .tracks
-            .iter()
-            .map(|t| t.at(to_us) - t.at(from_us))
-            .sum();
-        ArrivalBin {
-            from_us,
-            to_us,
-            bytes,
-        }
-        .rate_bps()
+        let bytes: f64 = self.tracks.iter().map(|t| t.at(to_us) - t.at(from_us)).sum();
+        ArrivalBin { from_us, to_us, bytes }.rate_bps()
     }
 
     /// Returns the bins inside the span.
@@ -173,11 +153,7 @@ fn build_bins(tracks: &[ByteTrack], from: u64, to: u64) -> Vec<ArrivalBin> {
     let Some(finest) = tracks.iter().max_by_key(|t| t.points.len()) else {
         return Vec::new();
     };
-    let inside = finest
-        .points
-        .iter()
-        .map(|p| p.0)
-        .filter(|at| *at > from && *at < to);
+    let inside = finest.points.iter().map(|p| p.0).filter(|at| *at > from && *at < to);
     let edges: Vec<u64> = [from].into_iter().chain(inside).chain([to]).collect();
     let mut lengths: Vec<u64> = edges.windows(2).map(|w| w[1] - w[0]).collect();
     lengths.sort_unstable();
@@ -210,10 +186,7 @@ mod tests {
         let sample = |&(at_us, acked): &(u64, u64)| StreamSample {
             at_us,
             bytes: acked + 500,
-            tcp: Some(TcpReading {
-                bytes_acked: Some(acked),
-                ..TcpReading::default()
-            }),
+            tcp: Some(TcpReading { bytes_acked: Some(acked), ..TcpReading::default() }),
             ..StreamSample::default()
         };
         ObservedStream {
@@ -222,11 +195,7 @@ mod tests {
                 samples: points.iter().map(sample).collect(),
                 ..StreamEnd::default()
             },
-            receiver: StreamEnd {
-                bytes: 4000,
-                duration_us: 400,
-                ..StreamEnd::default()
-            },
+            receiver: StreamEnd { bytes: 4000, duration_us: 400, ..StreamEnd::default() },
         }
     }
 
@@ -237,11 +206,8 @@ mod tests {
         let by = |at_us| track.at(at_us).round() as u64;
         assert_eq!((by(100), by(200)), (100, 3000));
         assert_eq!(by(900), 4000, "no more than the receiver counted");
-        stream.receiver.samples = vec![StreamSample {
-            at_us: 200,
-            bytes: 1000,
-            ..StreamSample::default()
-        }];
+        stream.receiver.samples =
+            vec![StreamSample { at_us: 200, bytes: 1000, ..StreamSample::default() }];
         assert_eq!(ByteTrack::of_arrivals(&stream).at(200).round() as u64, 1000);
     }
 }

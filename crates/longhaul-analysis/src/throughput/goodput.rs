@@ -27,16 +27,9 @@ pub fn measure_goodput(arrivals: &RunArrivals, steady: Option<SteadySpan>) -> Go
     let Some(span) = steady else {
         let length = arrivals.to_us() - arrivals.from_us();
         let from = arrivals.to_us() - (length as f64 * LAST_RATIO) as u64;
-        let last: Vec<ArrivalBin> = arrivals
-            .bins
-            .iter()
-            .filter(|b| b.to_us > from)
-            .copied()
-            .collect();
-        return GoodputEstimate {
-            bps: compute_rate(&last),
-            interval_bps: None,
-        };
+        let last: Vec<ArrivalBin> =
+            arrivals.bins.iter().filter(|b| b.to_us > from).copied().collect();
+        return GoodputEstimate { bps: compute_rate(&last), interval_bps: None };
     };
     let bins = arrivals.within(span.from_us, span.to_us);
     let bps = compute_rate(bins);
@@ -56,9 +49,7 @@ fn compute_rate(bins: &[ArrivalBin]) -> Option<u64> {
 
 /// Returns all bytes over the whole time, ramp included.
 pub fn compute_mean_goodput(observation: &ThroughputObservation) -> Option<u64> {
-    let bytes = observation
-        .streams
-        .iter()
-        .fold(0u64, |sum, s| sum.saturating_add(s.receiver.bytes));
+    let bytes =
+        observation.streams.iter().fold(0u64, |sum, s| sum.saturating_add(s.receiver.bytes));
     Rate::over(bytes, Duration::from_micros(observation.elapsed_us)).map(Rate::as_bps)
 }

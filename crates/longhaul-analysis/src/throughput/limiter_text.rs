@@ -10,21 +10,13 @@ pub fn format_verdict(analysis: &ThroughputAnalysis) -> String {
     let limiter = analysis.limited_by;
     let own = analysis.bounds.iter().find(|b| b.limiter == limiter);
     let proof = own.map_or_else(String::new, |bound| {
-        format!(
-            ": {}, about {}",
-            bound.why,
-            Rate::bits_per_second(bound.rate_bps)
-        )
+        format!(": {}, about {}", bound.why, Rate::bits_per_second(bound.rate_bps))
     });
     let next = analysis.next_limit.as_ref().map_or_else(
         || String::from(" The next limit has not been measured."),
         |bound| {
             let rate = Rate::bits_per_second(bound.rate_bps);
-            format!(
-                " Next limit: {} ({}, {rate}).",
-                name_limiter(bound.limiter),
-                bound.why
-            )
+            format!(" Next limit: {} ({}, {rate}).", name_limiter(bound.limiter), bound.why)
         },
     );
     let told = match limiter {

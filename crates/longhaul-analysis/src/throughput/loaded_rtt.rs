@@ -16,9 +16,7 @@ pub fn find_idle_rtt_us(observation: &ThroughputObservation) -> Option<u64> {
         let tcp = s.tcp.as_ref()?;
         tcp.rtt_min_us.or(Some(tcp.rtt_us)).filter(|us| *us > 0)
     });
-    kernel
-        .chain(observation.idle_rtt_us.filter(|us| *us > 0))
-        .min()
+    kernel.chain(observation.idle_rtt_us.filter(|us| *us > 0)).min()
 }
 
 /// Returns the RTTs of the judged part; `None` if none was read.
@@ -29,11 +27,7 @@ pub fn compute_loaded_rtt(run: &RunView) -> Option<LoadedRtt> {
         .collect();
     let weight: f64 = readings.iter().map(|r| r.1).sum();
     let weighted = |of: &dyn Fn(f64) -> f64| -> f64 {
-        readings
-            .iter()
-            .map(|(rtt, bytes)| of(*rtt) * bytes)
-            .sum::<f64>()
-            / weight
+        readings.iter().map(|(rtt, bytes)| of(*rtt) * bytes).sum::<f64>() / weight
     };
     let fold = |pick: fn(f64, f64) -> f64| readings.iter().map(|r| r.0).reduce(pick);
     let (min, max) = (fold(f64::min)?, fold(f64::max)?);

@@ -36,10 +36,7 @@ pub fn find_steady_span(arrivals: &RunArrivals, warm_up_us: Option<u64>) -> Opti
     let cut = find_ramp_end(&running_median(&rates, DIP_WIDTH))
         .filter(|cut| !is_climbing(&rates[*cut..]))?;
     let cut = skip_release_burst(&rates, cut);
-    Some(SteadySpan {
-        from_us: arrivals.bins[cut].from_us,
-        to_us,
-    })
+    Some(SteadySpan { from_us: arrivals.bins[cut].from_us, to_us })
 }
 
 /// Returns true if the rate was still growing when the run ended.
@@ -77,9 +74,7 @@ fn skip_release_burst(rates: &[f64], cut: usize) -> usize {
     let released = (cut..rates.len().min(cut + DIP_WIDTH))
         .rev()
         .find(|i| rates[*i] > LEVEL_RATIOS.end() * level);
-    released
-        .filter(|last| held_back && last + MIN_BINS < rates.len())
-        .map_or(cut, |last| last + 1)
+    released.filter(|last| held_back && last + MIN_BINS < rates.len()).map_or(cut, |last| last + 1)
 }
 
 /// Returns true if the last third is well above the first. Means, because a window that arrives
@@ -113,9 +108,7 @@ mod tests {
 
     fn ramped(total: usize, ramp: usize) -> Vec<f64> {
         let climb = (0..ramp).map(|i| 1e8 / 2f64.powi((ramp - i) as i32));
-        climb
-            .chain((ramp..total).map(|i| 1e8 + (i % 3) as f64 * 1e6))
-            .collect()
+        climb.chain((ramp..total).map(|i| 1e8 + (i % 3) as f64 * 1e6)).collect()
     }
 
     fn from_of(rates: &[f64]) -> Option<u64> {
@@ -126,10 +119,7 @@ mod tests {
     fn the_ramp_ends_where_the_rate_stops_doubling() {
         for ramp in [0, 3, 8, 13] {
             let from = from_of(&ramped(60, ramp)).unwrap() / 100_000;
-            assert!(
-                from.abs_diff(ramp as u64) <= 1,
-                "ramp of {ramp} ended at {from}"
-            );
+            assert!(from.abs_diff(ramp as u64) <= 1, "ramp of {ramp} ended at {from}");
         }
     }
 
@@ -149,10 +139,7 @@ mod tests {
         let released: f64 = 2.5e8 + 2e8;
         for from in [23, 24] {
             assert!(rates[from..].iter().sum::<f64>() > released);
-            assert_eq!(
-                skip_release_burst(&rates, from),
-                if from == 23 { 26 } else { 24 }
-            );
+            assert_eq!(skip_release_burst(&rates, from), if from == 23 { 26 } else { 24 });
         }
     }
 
@@ -166,12 +153,7 @@ mod tests {
     #[test]
     fn a_warm_up_in_the_plan_decides() {
         let arrivals = RunArrivals::from_rates(&ramped(60, 6), 100_000);
-        assert_eq!(
-            find_steady_span(&arrivals, Some(2_000_000))
-                .unwrap()
-                .from_us,
-            2_000_000
-        );
+        assert_eq!(find_steady_span(&arrivals, Some(2_000_000)).unwrap().from_us, 2_000_000);
         assert_eq!(find_steady_span(&arrivals, Some(6_000_000)), None);
     }
 }

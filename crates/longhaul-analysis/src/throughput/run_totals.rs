@@ -51,11 +51,7 @@ pub fn compute_totals(observation: &ThroughputObservation) -> RunTotals {
 }
 
 pub fn list_stream_totals(observation: &ThroughputObservation) -> Vec<StreamTotals> {
-    observation
-        .streams
-        .iter()
-        .map(compute_stream_totals)
-        .collect()
+    observation.streams.iter().map(compute_stream_totals).collect()
 }
 
 fn compute_stream_totals(stream: &ObservedStream) -> StreamTotals {
@@ -115,9 +111,7 @@ fn compute_loss_ratio(streams: &[ObservedStream]) -> Option<f64> {
 
 /// Returns the mean of the streams' jitters.
 fn compute_mean_jitter_us(streams: &[ObservedStream]) -> Option<u64> {
-    let readings: Vec<u64> = list_udp_counters(streams)
-        .filter_map(|u| u.jitter_ns)
-        .collect();
+    let readings: Vec<u64> = list_udp_counters(streams).filter_map(|u| u.jitter_ns).collect();
     let sum = readings.iter().fold(0u64, |t, j| t.saturating_add(*j));
     Some(sum.checked_div(readings.len() as u64)? / 1000)
 }

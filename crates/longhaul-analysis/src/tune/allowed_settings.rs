@@ -59,11 +59,7 @@ impl AllowedSettings {
             let usable = self.windows.iter().filter(|w| self.allows_window(**w));
             *usable.min()?
         };
-        let control = if self.allows_control(None) {
-            None
-        } else {
-            self.controls.first()?.clone()
-        };
+        let control = if self.allows_control(None) { None } else { self.controls.first()?.clone() };
         Some(TransferSetting {
             window_bytes: window,
             streams: self.permitted_streams(1, MAX_STREAMS).next()?,
@@ -84,13 +80,8 @@ impl AllowedSettings {
     /// Returns `wanted` streams or the nearest permitted number, above `above` and at most `most`.
     pub fn more_streams(&self, wanted: u32, above: u32, most: u32) -> Option<u32> {
         let top = wanted.min(most);
-        let below = self
-            .permitted_streams(above.saturating_add(1), top)
-            .next_back();
-        below.or_else(|| {
-            self.permitted_streams(top.max(above.saturating_add(1)), most)
-                .next()
-        })
+        let below = self.permitted_streams(above.saturating_add(1), top).next_back();
+        below.or_else(|| self.permitted_streams(top.max(above.saturating_add(1)), most).next())
     }
 
     /// Returns `wanted` streams or the nearest permitted number, strictly between the two.

@@ -81,11 +81,7 @@ fn repeat_doubtful(view: &SearchView, choice: &SettingAggregate) -> Option<NextS
     if risk(rival) <= 0.0 {
         return None;
     }
-    let again = if rival.trials.len() <= choice.trials.len() {
-        rival
-    } else {
-        choice
-    };
+    let again = if rival.trials.len() <= choice.trials.len() { rival } else { choice };
     let times = view.trials.iter().filter(|t| t.setting == *again.setting);
     (times.count() < MAX_SAMPLES).then(|| NextSetting {
         setting: again.setting.clone(),
@@ -109,9 +105,7 @@ fn format_difference(setting: &TransferSetting, other: &TransferSetting) -> Stri
         return window.unwrap_or_else(|| String::from("autotuned window"));
     }
     let control = setting.congestion_control.as_deref();
-    control
-        .unwrap_or("the default congestion control")
-        .to_owned()
+    control.unwrap_or("the default congestion control").to_owned()
 }
 
 /// The number of streams was reached by a jump: tries fewer.
@@ -143,9 +137,7 @@ fn try_streams_between(
     needed: Option<u32>,
 ) -> Option<NextSetting> {
     let centre = geometric_mean(low, high);
-    let wanted = needed
-        .filter(|n| (low + 1..high).contains(n))
-        .unwrap_or(centre);
+    let wanted = needed.filter(|n| (low + 1..high).contains(n)).unwrap_or(centre);
     let setting = TransferSetting {
         streams: view.allowed.streams_between(wanted, low, high)?,
         ..like.clone()

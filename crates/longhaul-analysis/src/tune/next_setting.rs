@@ -63,9 +63,7 @@ pub fn find_step_up(view: &SearchView, from: &SettingAggregate) -> Option<NextSe
         Limiter::Policer | Limiter::Shaper => try_pacing(view, from),
         _ => None,
     };
-    special
-        .filter(|m| view.is_new(&m.setting))
-        .or_else(|| try_more_streams(view, from))
+    special.filter(|m| view.is_new(&m.setting)).or_else(|| try_more_streams(view, from))
 }
 
 impl SearchView<'_> {
@@ -75,10 +73,7 @@ impl SearchView<'_> {
 
     /// Returns true if `other` differs only in streams: as wide a window, same control, unpaced.
     pub fn is_similar(&self, this: &TransferSetting, other: &TransferSetting) -> bool {
-        let (a, b) = (
-            self.windows.usable_bytes(this),
-            self.windows.usable_bytes(other),
-        );
+        let (a, b) = (self.windows.usable_bytes(this), self.windows.usable_bytes(other));
         let as_wide = this.window_bytes == other.window_bytes
             || a.zip(b).is_some_and(|(this, other)| other >= this)
             || self.fills_the_path(other);
@@ -94,12 +89,9 @@ impl SearchView<'_> {
 
     /// Returns true if all windows together exceed the path's volume, so they are not the limit.
     fn fills_the_path(&self, setting: &TransferSetting) -> bool {
-        let all = self
-            .windows
-            .usable_bytes(setting)
-            .map(|each| each as f64 * f64::from(setting.streams));
-        all.zip(self.path_bytes())
-            .is_some_and(|(all, path)| all >= FILLING_RATIO * path)
+        let all =
+            self.windows.usable_bytes(setting).map(|each| each as f64 * f64::from(setting.streams));
+        all.zip(self.path_bytes()).is_some_and(|(all, path)| all >= FILLING_RATIO * path)
     }
 
     /// Returns the ratio of the next limit to the goodput, if that limit has been measured.
@@ -113,16 +105,13 @@ impl SearchView<'_> {
 fn try_wider_window(view: &SearchView, from: &SettingAggregate) -> Option<NextSetting> {
     let in_flight = compute_in_flight_bytes(from.latest())?;
     let setting = from.setting;
-    let present = setting
-        .window_bytes
-        .map_or(in_flight, |asked| asked.min(view.windows.explicit_bytes));
+    let present =
+        setting.window_bytes.map_or(in_flight, |asked| asked.min(view.windows.explicit_bytes));
     let factor = SearchView::headroom(from)
         .map_or(MAX_FACTOR, |f| (MARGIN * f).clamp(MIN_FACTOR, MAX_FACTOR));
     let wanted = (present as f64 * factor) as u64;
     let wanted = window_range::round_window(wanted);
-    let explicit = view
-        .allowed
-        .explicit_window(wanted, view.windows.explicit_bytes);
+    let explicit = view.allowed.explicit_window(wanted, view.windows.explicit_bytes);
     let automatic = view
         .windows
         .automatic_bytes
@@ -146,10 +135,7 @@ fn try_wider_window(view: &SearchView, from: &SettingAggregate) -> Option<NextSe
             convert_rate(from.goodput_bps()),
             Bytes(in_flight),
         ),
-        setting: TransferSetting {
-            window_bytes,
-            ..setting.clone()
-        },
+        setting: TransferSetting { window_bytes, ..setting.clone() },
     })
 }
 
@@ -160,10 +146,7 @@ pub fn try_narrower_window(view: &SearchView) -> Option<NextSetting> {
     let asked = last.setting.window_bytes?;
     let lost = last.loss_ratio.filter(|r| *r >= OVERSHOT_LOSS_RATIO)?;
     let calmer = view.trials.iter().filter(|t| {
-        let alike = TransferSetting {
-            window_bytes: Some(asked),
-            ..t.setting.clone()
-        };
+        let alike = TransferSetting { window_bytes: Some(asked), ..t.setting.clone() };
         alike == last.setting
             && is_window_limited(t.limiter)
             && t.loss_ratio.unwrap_or(0.0) < lost / 10.0
@@ -171,13 +154,8 @@ pub fn try_narrower_window(view: &SearchView) -> Option<NextSetting> {
     let below = calmer.max_by_key(|t| t.setting.window_bytes)?;
     let wanted = (MARGIN * view.path_bytes()? / f64::from(last.setting.streams)) as u64;
     let wanted = window_range::round_window(wanted);
-    let bytes = view
-        .allowed
-        .explicit_window(wanted, view.windows.explicit_bytes)?;
-    let setting = TransferSetting {
-        window_bytes: Some(bytes),
-        ..last.setting.clone()
-    };
+    let bytes = view.allowed.explicit_window(wanted, view.windows.explicit_bytes)?;
+    let setting = TransferSetting { window_bytes: Some(bytes), ..last.setting.clone() };
     let between = bytes < asked && below.setting.window_bytes.unwrap_or(0) < bytes;
     (between && view.is_new(&setting)).then(|| NextSetting {
         why: format!(
@@ -196,21 +174,15 @@ pub fn try_narrower_window(view: &SearchView) -> Option<NextSetting> {
 
 /// Tries BBR once, if the sender uses another congestion control and permits anyone to choose BBR.
 fn try_bbr(view: &SearchView, from: &SettingAggregate) -> Option<NextSetting> {
-    let permitted = view
-        .trials
-        .iter()
-        .any(|t| t.permitted.iter().any(|name| name == BBR));
-    let tried = view
-        .trials
-        .iter()
-        .any(|t| t.congestion_control.as_deref() == Some(BBR));
+    let permitted = view.trials.iter().any(|t| t.permitted.iter().any(|name| name == BBR));
+    let tried = view.trials.iter().any(|t| t.congestion_control.as_deref() == Some(BBR));
     if !permitted || tried || !view.allowed.allows_control(Some(BBR)) {
         return None;
     }
-    let loss = from.latest().loss_ratio.map_or_else(
-        || String::from("loss"),
-        |ratio| format!("loss of {:.3} %", 100.0 * ratio),
-    );
+    let loss = from
+        .latest()
+        .loss_ratio
+        .map_or_else(|| String::from("loss"), |ratio| format!("loss of {:.3} %", 100.0 * ratio));
     Some(NextSetting {
         why: format!(
             "{loss} limits the rate to {}; BBR does not slow down for single losses",
@@ -226,10 +198,7 @@ fn try_bbr(view: &SearchView, from: &SettingAggregate) -> Option<NextSetting> {
 /// Paces few streams just below the rate of the bucket.
 fn try_pacing(view: &SearchView, from: &SettingAggregate) -> Option<NextSetting> {
     let already = view.trials.iter().any(|t| t.setting.pacing_bps.is_some());
-    let bucket = from
-        .latest()
-        .bucket_bps
-        .unwrap_or(from.goodput_bps() as u64);
+    let bucket = from.latest().bucket_bps.unwrap_or(from.goodput_bps() as u64);
     let streams = view.allowed.more_streams(1, 0, MAX_STREAMS)?;
     let each = (PACED_RATIO * bucket as f64 / f64::from(streams)) as u64;
     (!already && each > 0).then(|| NextSetting {
@@ -239,19 +208,12 @@ fn try_pacing(view: &SearchView, from: &SettingAggregate) -> Option<NextSetting>
             convert_rate(bucket as f64),
             100.0 * (1.0 - PACED_RATIO)
         ),
-        setting: TransferSetting {
-            streams,
-            pacing_bps: Some(each),
-            ..from.setting.clone()
-        },
+        setting: TransferSetting { streams, pacing_bps: Some(each), ..from.setting.clone() },
     })
 }
 
 fn try_more_streams(view: &SearchView, from: &SettingAggregate) -> Option<NextSetting> {
-    let setting = TransferSetting {
-        pacing_bps: None,
-        ..from.setting.clone()
-    };
+    let setting = TransferSetting { pacing_bps: None, ..from.setting.clone() };
     let present = setting.streams;
     let (factor, most) = find_stream_reach(view, from)?;
     let most = find_failed_streams(view, present)
@@ -264,10 +226,7 @@ fn try_more_streams(view: &SearchView, from: &SettingAggregate) -> Option<NextSe
             && view.is_similar(&setting, &t.setting)
     });
     let wanted = (f64::from(present) * factor).ceil().min(f64::from(most)) as u32;
-    let streams = view
-        .allowed
-        .more_streams(wanted, present, most)
-        .filter(|_| !tried)?;
+    let streams = view.allowed.more_streams(wanted, present, most).filter(|_| !tried)?;
     Some(NextSetting {
         why: explain_streams(from, streams),
         setting: TransferSetting {
@@ -283,9 +242,7 @@ fn try_more_streams(view: &SearchView, from: &SettingAggregate) -> Option<NextSe
 /// than all of them together can use.
 fn compute_shared_window(view: &SearchView, from: &SettingAggregate, streams: u32) -> Option<u64> {
     let asked = from.setting.window_bytes?;
-    let path = view
-        .path_bytes()
-        .filter(|_| !is_window_limited(from.limiter()));
+    let path = view.path_bytes().filter(|_| !is_window_limited(from.limiter()));
     let enough = path.map_or(asked, |path| {
         let each = (MAX_BDP_RATIO * path / f64::from(streams)) as u64;
         window_range::round_window(each)
@@ -329,11 +286,7 @@ fn find_stream_reach(view: &SearchView, from: &SettingAggregate) -> Option<(f64,
             let weaker = latest.sender.cores.into_iter().chain(latest.receiver.cores);
             let weaker = weaker.min().unwrap_or(MAX_STREAMS);
             // A single verdict with as many streams as cores may be wrong.
-            let doubled = if is_limiter_repeated(view, from) {
-                present
-            } else {
-                2 * present
-            };
+            let doubled = if is_limiter_repeated(view, from) { present } else { 2 * present };
             (2.0, weaker.max(doubled))
         }
         Limiter::PathCapacity => (find_sharing_factor(view, from)?, MAX_SHARING_STREAMS),

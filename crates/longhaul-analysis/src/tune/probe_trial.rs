@@ -73,10 +73,7 @@ impl ProbeTrial {
             idle_rtt: loaded_rtt::find_idle_rtt_us(seen).map(Duration::from_micros),
             loaded_rtt: analysis.rtt_us.map(|rtt| Duration::from_micros(rtt.mean)),
             loss_ratio: lost.and_then(|(lost, sent)| (sent > 0).then(|| lost as f64 / sent as f64)),
-            mss_bytes: seen
-                .streams
-                .iter()
-                .find_map(|s| s.sender.mss_bytes.map(u64::from)),
+            mss_bytes: seen.streams.iter().find_map(|s| s.sender.mss_bytes.map(u64::from)),
             granted_send_bytes: find_min_granted(seen, |s| s.send_buffer, true),
             granted_receive_bytes: find_min_granted(seen, |s| s.receive_buffer, false),
             sender: HostLimits {
@@ -127,10 +124,7 @@ fn find_min_granted(
     of: fn(&StreamEnd) -> Option<SocketBuffer>,
     at_sender: bool,
 ) -> Option<u64> {
-    let ends = seen
-        .streams
-        .iter()
-        .map(|s| if at_sender { &s.sender } else { &s.receiver });
+    let ends = seen.streams.iter().map(|s| if at_sender { &s.sender } else { &s.receiver });
     let asked = ends.filter_map(of).filter(|b| b.asked_bytes.is_some());
     asked.map(|b| b.granted_bytes).min()
 }
@@ -147,10 +141,7 @@ fn list_permitted_controls(sender: &HostFacts) -> Vec<String> {
     };
     let available = words(AVAILABLE).unwrap_or_default();
     match words(ALLOWED) {
-        Some(allowed) => available
-            .into_iter()
-            .filter(|name| allowed.contains(name))
-            .collect(),
+        Some(allowed) => available.into_iter().filter(|name| allowed.contains(name)).collect(),
         None => available,
     }
 }

@@ -64,11 +64,7 @@ impl<'t> SettingAggregate<'t> {
     }
 
     pub fn loaded_s(&self) -> Option<f64> {
-        median(
-            self.trials
-                .iter()
-                .filter_map(|t| Some(t.loaded_rtt?.as_secs_f64())),
-        )
+        median(self.trials.iter().filter_map(|t| Some(t.loaded_rtt?.as_secs_f64())))
     }
 }
 
@@ -112,9 +108,7 @@ pub fn order_by_size(setting: &TransferSetting) -> impl Ord + use<> {
 }
 
 pub fn find_best<'a, 't>(tallies: &'a [SettingAggregate<'t>]) -> Option<&'a SettingAggregate<'t>> {
-    tallies
-        .iter()
-        .max_by(|a, b| a.expected_bps.total_cmp(&b.expected_bps))
+    tallies.iter().max_by(|a, b| a.expected_bps.total_cmp(&b.expected_bps))
 }
 
 /// Returns the smallest setting that is as good as the best.

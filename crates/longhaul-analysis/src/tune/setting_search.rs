@@ -52,21 +52,13 @@ enum SearchDecision {
 
 impl SettingSearch {
     pub fn new(plan: &ScanPlan, start: SearchStart) -> SettingSearch {
-        SettingSearch {
-            plan: plan.clone(),
-            start,
-            expected_bps: None,
-            trials: Vec::new(),
-        }
+        SettingSearch { plan: plan.clone(), start, expected_bps: None, trials: Vec::new() }
     }
 
     /// Sets the rate that the remembered setting gave when it was found.
     #[must_use]
     pub fn expecting(self, goodput_bps: u64) -> SettingSearch {
-        SettingSearch {
-            expected_bps: Some(goodput_bps),
-            ..self
-        }
+        SettingSearch { expected_bps: Some(goodput_bps), ..self }
     }
 
     /// Returns the next measurement, or the reason to stop. Pure: repeated calls give the same.
@@ -126,10 +118,8 @@ impl SettingSearch {
             return SearchDecision::Probe(next);
         }
         match find_stop_reason(&view, choice) {
-            SearchStop::Settled => choice_refinement::refine_choice(&view).map_or(
-                SearchDecision::Stop(SearchStop::Settled),
-                SearchDecision::Probe,
-            ),
+            SearchStop::Settled => choice_refinement::refine_choice(&view)
+                .map_or(SearchDecision::Stop(SearchStop::Settled), SearchDecision::Probe),
             stop => SearchDecision::Stop(stop),
         }
     }
@@ -146,16 +136,14 @@ impl SettingSearch {
             setting,
         });
         let present = self.start.present.clone();
-        let present = present
-            .filter(|s| allowed.permits(s))
-            .map(|setting| NextSetting {
-                why: String::from(if self.start.remembered {
-                    "recommended by an earlier scan of this path"
-                } else {
-                    "the current setting"
-                }),
-                setting,
-            });
+        let present = present.filter(|s| allowed.permits(s)).map(|setting| NextSetting {
+            why: String::from(if self.start.remembered {
+                "recommended by an earlier scan of this path"
+            } else {
+                "the current setting"
+            }),
+            setting,
+        });
         let mut openings = [default, present];
         if self.start.remembered {
             openings.reverse();
@@ -170,12 +158,7 @@ impl SettingSearch {
 
     /// Returns true if nothing has changed since the earlier scan; two probes suffice for that.
     fn still_holds(&self) -> bool {
-        let Some(setting) = self
-            .start
-            .present
-            .as_ref()
-            .filter(|_| self.start.remembered)
-        else {
+        let Some(setting) = self.start.present.as_ref().filter(|_| self.start.remembered) else {
             return false;
         };
         let mut probes = self.trials.iter().filter(|t| t.setting == *setting);
@@ -234,10 +217,8 @@ impl SettingSearch {
         let trips = (sought / INITIAL_WINDOW).max(2.0).log2();
         let fill = trip.mul_f64(SLOW_START_FACTOR * trips);
         let time = MIN_TIME.max(trip * MIN_ROUND_TRIPS).max(fill);
-        let ramped = self
-            .trials
-            .iter()
-            .any(|t| t.setting == *setting && t.limiter == Limiter::Ramp);
+        let ramped =
+            self.trials.iter().any(|t| t.setting == *setting && t.limiter == Limiter::Ramp);
         let time = if ramped { time * REPEAT_FACTOR } else { time };
         time.min(MAX_TIME)
     }
@@ -251,10 +232,7 @@ impl SettingSearch {
             Some(SearchStop::Probes)
         } else if spent.time + time + set_up > Duration::from_micros(budget.time_us) {
             Some(SearchStop::Time)
-        } else if budget
-            .bytes
-            .is_some_and(|most| spent.bytes.saturating_add(bytes) > most)
-        {
+        } else if budget.bytes.is_some_and(|most| spent.bytes.saturating_add(bytes) > most) {
             Some(SearchStop::Bytes)
         } else {
             None

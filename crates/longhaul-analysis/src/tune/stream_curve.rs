@@ -44,9 +44,7 @@ impl InverseLine {
 /// streams (and in windows, which do not limit those that filled the path); the measured rate if
 /// the path did not limit it, or there is no curve.
 pub fn estimate_expected_bps(all: &[SettingMeasurement]) -> Vec<f64> {
-    all.iter()
-        .map(|of| smooth_goodput_bps(all, of).unwrap_or(of.goodput_bps))
-        .collect()
+    all.iter().map(|of| smooth_goodput_bps(all, of).unwrap_or(of.goodput_bps)).collect()
 }
 
 fn smooth_goodput_bps(all: &[SettingMeasurement], of: &SettingMeasurement) -> Option<f64> {

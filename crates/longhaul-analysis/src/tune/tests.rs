@@ -18,11 +18,7 @@ fn plan() -> ScanPlan {
         repeats: 1,
         seed: 0,
         present: None,
-        budget: ScanBudget {
-            probes: 10,
-            time_us: 600_000_000,
-            bytes: None,
-        },
+        budget: ScanBudget { probes: 10, time_us: 600_000_000, bytes: None },
         probe: plan::ThroughputPlan::default(),
     }
 }
@@ -92,25 +88,16 @@ fn loss_gets_streams_and_bbr_where_it_may() {
     let (choice, bps, probes, _) = tuned(&Model::cesnet());
     assert!(bps >= 0.95 * 300e6 && probes <= 8, "{choice:?} {probes}");
     assert!((32..=48).contains(&choice.streams), "{choice:?}");
-    let (choice, bps, probes, _) = tuned(&Model {
-        bbr: true,
-        ..Model::cesnet()
-    });
+    let (choice, bps, probes, _) = tuned(&Model { bbr: true, ..Model::cesnet() });
     assert_eq!(choice.congestion_control.as_deref(), Some("bbr"));
     assert!(bps >= 0.95 * 300e6 && probes <= 8, "{choice:?} {probes}");
 }
 
 #[test]
 fn a_policed_path_is_paced() {
-    let (choice, _, probes, stop) = tuned(&Model {
-        policed_bps: 40e6,
-        ..Model::sdsc()
-    });
+    let (choice, _, probes, stop) = tuned(&Model { policed_bps: 40e6, ..Model::sdsc() });
     assert_eq!((choice.pacing_bps, choice.streams), (Some(38_000_000), 1));
-    assert!(
-        stop == SearchStop::Policed && probes <= 4,
-        "{stop:?} {probes}"
-    );
+    assert!(stop == SearchStop::Policed && probes <= 4, "{stop:?} {probes}");
 }
 
 #[test]
@@ -122,21 +109,14 @@ fn an_application_is_left_alone_once_more_streams_did_not_help() {
         ..ProbeTrial::failed(setting)
     };
     let (search, probes, stop) = drive(SettingSearch::new(&plan(), SearchStart::default()), slow);
-    assert_eq!(
-        (search.choice(), probes),
-        (Some(&TransferSetting::default()), 2)
-    );
+    assert_eq!((search.choice(), probes), (Some(&TransferSetting::default()), 2));
     assert_eq!(stop, SearchStop::Application);
 }
 
 #[test]
 fn what_is_remembered_and_still_holds_takes_two_probes() {
     let (choice, bps, ..) = tuned(&Model::geneva());
-    let start = SearchStart {
-        present: Some(choice.clone()),
-        remembered: true,
-        idle_rtt: None,
-    };
+    let start = SearchStart { present: Some(choice.clone()), remembered: true, idle_rtt: None };
     let search = SettingSearch::new(&plan(), start.clone()).expecting(bps as u64);
     let SearchStep::Probe(first) = search.next(SearchSpent::default()) else {
         panic!("nothing measured");
@@ -144,10 +124,7 @@ fn what_is_remembered_and_still_holds_takes_two_probes() {
     assert_eq!(first.setting, choice);
     let (_, probes, stop) = drive(search, |s| Model::geneva().probe(s));
     assert_eq!((probes, stop), (2, SearchStop::Settled));
-    let lossy = Model {
-        loss_bps: 50e6,
-        ..Model::geneva()
-    };
+    let lossy = Model { loss_bps: 50e6, ..Model::geneva() };
     let search = SettingSearch::new(&plan(), start).expecting(bps as u64);
     let (search, probes, _) = drive(search, |s| lossy.probe(s));
     assert!(probes > 2);
@@ -156,18 +133,10 @@ fn what_is_remembered_and_still_holds_takes_two_probes() {
 
 #[test]
 fn the_present_setting_stands_beside_the_default() {
-    let present = TransferSetting {
-        window_bytes: Some(MIB),
-        streams: 8,
-        ..TransferSetting::default()
-    };
-    let start = SearchStart {
-        present: Some(present.clone()),
-        ..SearchStart::default()
-    };
-    let (search, ..) = drive(SettingSearch::new(&plan(), start), |s| {
-        Model::cesnet().probe(s)
-    });
+    let present =
+        TransferSetting { window_bytes: Some(MIB), streams: 8, ..TransferSetting::default() };
+    let start = SearchStart { present: Some(present.clone()), ..SearchStart::default() };
+    let (search, ..) = drive(SettingSearch::new(&plan(), start), |s| Model::cesnet().probe(s));
     assert_eq!(search.trials()[0].setting, TransferSetting::default());
     assert_eq!(search.trials()[1].setting, present);
     let best = Model::cesnet().truth(search.choice().unwrap()).0;
@@ -197,33 +166,19 @@ fn a_ramp_is_given_more_time_once() {
 
 #[test]
 fn a_path_that_fails_ends_the_search() {
-    let (search, probes, stop) = drive(
-        SettingSearch::new(&plan(), SearchStart::default()),
-        ProbeTrial::failed,
-    );
-    assert_eq!(
-        (search.choice(), probes, stop),
-        (None, 2, SearchStop::Settled)
-    );
+    let (search, probes, stop) =
+        drive(SettingSearch::new(&plan(), SearchStart::default()), ProbeTrial::failed);
+    assert_eq!((search.choice(), probes, stop), (None, 2, SearchStop::Settled));
 }
 
 #[test]
 fn a_budget_ends_the_search_before_it_is_passed() {
     let stop_of = |budget| {
         let plan = ScanPlan { budget, ..plan() };
-        drive(SettingSearch::new(&plan, SearchStart::default()), |s| {
-            Model::geneva().probe(s)
-        })
-        .2
+        drive(SettingSearch::new(&plan, SearchStart::default()), |s| Model::geneva().probe(s)).2
     };
     let budget = plan().budget;
-    assert_eq!(
-        stop_of(ScanBudget {
-            probes: 2,
-            ..budget
-        }),
-        SearchStop::Probes
-    );
+    assert_eq!(stop_of(ScanBudget { probes: 2, ..budget }), SearchStop::Probes);
     let time_us = 25_000_000;
     assert_eq!(stop_of(ScanBudget { time_us, ..budget }), SearchStop::Time);
     let bytes = Some(100);

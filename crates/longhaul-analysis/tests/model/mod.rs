@@ -185,10 +185,7 @@ impl Run {
             (written.min(left), Held::Writer),
             (core, Held::SenderCpu),
         ];
-        limits
-            .into_iter()
-            .min_by(|a, b| a.0.total_cmp(&b.0))
-            .unwrap()
+        limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
     }
 
     fn policed(&mut self, setting: &Setting, sent: f64) -> f64 {
@@ -207,18 +204,13 @@ impl Run {
             return 0.0;
         }
         let segments = (sent / MSS).ceil() as u64;
-        (0..segments)
-            .filter(|_| self.chance() < setting.loss)
-            .count() as f64
-            * MSS
+        (0..segments).filter(|_| self.chance() < setting.loss).count() as f64 * MSS
     }
 
     fn reads(&mut self, setting: &Setting, passed: f64) {
         self.delivered += passed;
         self.unread += passed;
-        let able = setting
-            .read_bps
-            .min(setting.starved_receiver_bps.unwrap_or(f64::INFINITY));
+        let able = setting.read_bps.min(setting.starved_receiver_bps.unwrap_or(f64::INFINITY));
         let read = self.unread.min(able / 8.0 * self.rtt_s);
         self.unread -= read;
         self.read += read;
@@ -250,9 +242,7 @@ impl Run {
         let k = (top * (1.0 - CUBIC_BETA) / CUBIC_C).cbrt();
         let cubic = CUBIC_C * (self.since_loss_s - k).powi(3) + top;
         let reno = self.cwnd / MSS + 0.53;
-        self.cwnd = self
-            .cwnd
-            .max(cubic.max(reno).min(self.cwnd * 1.5 / MSS) * MSS);
+        self.cwnd = self.cwnd.max(cubic.max(reno).min(self.cwnd * 1.5 / MSS) * MSS);
     }
 
     fn spends(&mut self, setting: &Setting, held: Held) {
@@ -260,11 +250,7 @@ impl Run {
         if held == Held::Window {
             self.window_limited_s += round;
         }
-        self.sender.spend(
-            round,
-            held == Held::Writer,
-            setting.starved_sender_bps.is_some(),
-        );
+        self.sender.spend(round, held == Held::Writer, setting.starved_sender_bps.is_some());
         let paced = setting.read_bps.is_finite() && self.unread > 0.0;
         let starved = setting.starved_receiver_bps.is_some() && self.unread > 0.0;
         self.receiver.spend(round, paced, starved);
@@ -300,10 +286,7 @@ impl Run {
             peer_window_bytes: new((self.window - self.unread).max(0.0) as u64),
             ..TcpReading::default()
         };
-        StreamSample {
-            tcp: Some(tcp),
-            ..self.sender.sample(self.now_s, self.written)
-        }
+        StreamSample { tcp: Some(tcp), ..self.sender.sample(self.now_s, self.written) }
     }
 
     fn far(&self, setting: &Setting) -> StreamSample {
@@ -366,20 +349,10 @@ impl Run {
             clock_error_us: Some(100),
             same_host: false,
             same_boot: None,
-            streams: vec![ObservedStream {
-                index: 0,
-                sender,
-                receiver,
-            }],
+            streams: vec![ObservedStream { index: 0, sender, receiver }],
             ends: BothEnds {
-                sender: EndObservation {
-                    host: host("near"),
-                    ..EndObservation::default()
-                },
-                receiver: EndObservation {
-                    host: host("far"),
-                    ..EndObservation::default()
-                },
+                sender: EndObservation { host: host("near"), ..EndObservation::default() },
+                receiver: EndObservation { host: host("far"), ..EndObservation::default() },
             },
             reverse: None,
         }

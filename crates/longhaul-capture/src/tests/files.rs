@@ -75,16 +75,10 @@ fn what_is_written_is_read_again() {
     let expected = [syn(), vec![1, 2, 3], Vec::new()];
     let expected: Vec<_> = (AT_NS..).zip(expected).collect();
     assert_eq!(found, expected);
-    assert_eq!(
-        (reader.format(), reader.damage()),
-        (CaptureFormat::Pcapng, None)
-    );
+    assert_eq!((reader.format(), reader.damage()), (CaptureFormat::Pcapng, None));
     assert_eq!(reader.file_info().interfaces, [interface()]);
     assert_eq!(reader.file_info().comments, ["run 7", "end: near"]);
-    assert_eq!(
-        reader.file_info().application.as_deref(),
-        Some("longhaul 1")
-    );
+    assert_eq!(reader.file_info().application.as_deref(), Some("longhaul 1"));
 }
 
 #[test]
@@ -92,11 +86,7 @@ fn a_classic_file_of_either_order_and_unit_is_read() {
     for (magic, part) in [(0xa1b2_c3d4_u32, 1000), (0xa1b2_3c4d, 1)] {
         for big in [false, true] {
             let word = |value: u32| {
-                if big {
-                    value.to_be_bytes()
-                } else {
-                    value.to_le_bytes()
-                }
+                if big { value.to_be_bytes() } else { value.to_le_bytes() }
             };
             let words =
                 |values: &[u32]| values.iter().flat_map(|it| word(*it)).collect::<Vec<u8>>();
@@ -118,10 +108,7 @@ fn a_classic_file_of_either_order_and_unit_is_read() {
 fn what_is_no_capture_is_refused_and_says_why() {
     assert!(matches!(read(b""), Err(CaptureReadError::Empty)));
     for wrong in [&b"GIF"[..], b"GIF89a", &[0; 100]] {
-        assert!(
-            matches!(read(wrong), Err(CaptureReadError::NotACapture)),
-            "{wrong:?}"
-        );
+        assert!(matches!(read(wrong), Err(CaptureReadError::NotACapture)), "{wrong:?}");
     }
 }
 
@@ -141,13 +128,7 @@ fn a_block_that_claims_much_is_not_believed() {
 #[test]
 fn an_anonymised_copy_tells_no_address_and_no_payload() {
     let (from, to) = (address("192.0.2.1:40001"), address("192.0.2.2:5201"));
-    let secret = packet(
-        from,
-        to,
-        false,
-        &[253, 6, 1, 2, 3, 4],
-        b"a secret of 24 bytes....",
-    );
+    let secret = packet(from, to, false, &[253, 6, 1, 2, 3, 4], b"a secret of 24 bytes....");
     let foreign = [vec![0x45, 0], vec![1; 30]].concat();
     let original = file(&[syn(), secret, foreign]);
     let mut reader = CaptureReader::open(&original[..]).expect("a capture");
@@ -155,14 +136,7 @@ fn an_anonymised_copy_tells_no_address_and_no_payload() {
     let done = anonymise::copy_anonymised(&mut reader, &mut copy).expect("a copy");
     assert_eq!((done.packets, done.omitted), (2, 1));
     let holds = |needle: &[u8]| copy.windows(needle.len()).any(|it| it == needle);
-    for telltale in [
-        &[192, 0, 2, 1][..],
-        &[192, 0, 2, 2],
-        b"secret",
-        b"run 7",
-        b"wan0",
-        b"port",
-    ] {
+    for telltale in [&[192, 0, 2, 1][..], &[192, 0, 2, 2], b"secret", b"run 7", b"wan0", b"port"] {
         assert!(!holds(telltale), "{telltale:?}");
     }
     assert!(!holds(&[0xab, 0xcd]), "the checksum over the addresses");

@@ -15,11 +15,7 @@ fn run(program: &[BpfInstruction], packet: &[u8]) -> Option<u32> {
     let (mut a, mut x, mut at) = (0_u32, 0_u32, 0_usize);
     let load = |from: u32, bytes: usize| {
         let field = packet.get(from as usize..from as usize + bytes)?;
-        Some(
-            field
-                .iter()
-                .fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte)),
-        )
+        Some(field.iter().fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte)))
     };
     loop {
         let step = program.get(at).expect("a program ends with an answer");
@@ -41,11 +37,8 @@ fn run(program: &[BpfInstruction], packet: &[u8]) -> Option<u32> {
 }
 
 fn filter(udp: bool, v6: bool) -> FlowFilter {
-    let (opener, listener) = if v6 {
-        ("2001:db8::1", "[2001:db8::2]:5201")
-    } else {
-        ("192.0.2.1", "192.0.2.2:5201")
-    };
+    let (opener, listener) =
+        if v6 { ("2001:db8::1", "[2001:db8::2]:5201") } else { ("192.0.2.1", "192.0.2.2:5201") };
     FlowFilter {
         udp,
         opener: opener.parse().expect("an address"),

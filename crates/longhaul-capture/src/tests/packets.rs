@@ -51,22 +51,14 @@ pub fn address(text: &str) -> SocketAddr {
 }
 
 /// MSS 1460, SACK permitted, timestamps 1 and 0, a gap, window shift 7.
-pub const SYN_OPTIONS: [u8; 20] = [
-    2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 7,
-];
+pub const SYN_OPTIONS: [u8; 20] = [2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 7];
 
 #[test]
 fn the_options_of_a_handshake_are_read_over_every_link() {
-    for (from, to) in [
-        ("192.0.2.1:9", "192.0.2.2:5201"),
-        ("[2001:db8::1]:9", "[2001:db8::2]:5201"),
-    ] {
+    for (from, to) in [("192.0.2.1:9", "192.0.2.2:5201"), ("[2001:db8::1]:9", "[2001:db8::2]:5201")]
+    {
         let ip = packet(address(from), address(to), false, &SYN_OPTIONS, b"");
-        let kind: [u8; 2] = if from.starts_with('[') {
-            [0x86, 0xdd]
-        } else {
-            [8, 0]
-        };
+        let kind: [u8; 2] = if from.starts_with('[') { [0x86, 0xdd] } else { [8, 0] };
         let framed = |head: &[u8], tail: &[u8]| [head, &kind, tail, &ip].concat();
         let over = [
             (LINK_RAW, ip.clone()),
@@ -80,10 +72,7 @@ fn the_options_of_a_handshake_are_read_over_every_link() {
             let found = decode::decode_packet(5, link, frame.len() as u32, &frame);
             let found = found.unwrap_or_else(|| panic!("link {link}"));
             assert_eq!((found.from, found.to), (address(from), address(to)));
-            assert_eq!(
-                (found.wire_bytes as usize, found.payload_bytes),
-                (ip.len(), 0)
-            );
+            assert_eq!((found.wire_bytes as usize, found.payload_bytes), (ip.len(), 0));
             let PacketTransport::Tcp(segment) = found.transport else {
                 panic!("TCP");
             };
@@ -99,34 +88,19 @@ fn the_options_of_a_handshake_are_read_over_every_link() {
 
 #[test]
 fn sizes_come_from_the_header_when_the_payload_was_cut() {
-    let whole = packet(
-        address("192.0.2.1:9"),
-        address("192.0.2.2:5201"),
-        false,
-        &[],
-        &[7; 1400],
-    );
+    let whole = packet(address("192.0.2.1:9"), address("192.0.2.2:5201"), false, &[], &[7; 1400]);
     let headers = decode::count_header_bytes(&whole);
     assert_eq!(headers, 40);
     let found = decode::decode_packet(0, LINK_RAW, 1440, &whole[..headers]).expect("decoded");
     assert_eq!((found.payload_bytes, found.payload), (1400, None));
     let padded = [&whole[..], &[0; 20]].concat();
     let found = decode::decode_packet(0, LINK_RAW, 1460, &padded).expect("decoded");
-    assert_eq!(
-        found.payload_bytes, 1400,
-        "padding of the link is no payload"
-    );
+    assert_eq!(found.payload_bytes, 1400, "padding of the link is no payload");
 }
 
 #[test]
 fn fragments_and_foreign_protocols_are_nobodys() {
-    let mut ip = packet(
-        address("192.0.2.1:9"),
-        address("192.0.2.2:5201"),
-        false,
-        &[],
-        &[],
-    );
+    let mut ip = packet(address("192.0.2.1:9"), address("192.0.2.2:5201"), false, &[], &[]);
     ip[7] = 1;
     assert_eq!(decode::decode_packet(0, LINK_RAW, 40, &ip), None);
     ip[7] = 0;

@@ -43,11 +43,7 @@ fn python() -> PathBuf {
 }
 
 fn start() -> Shim {
-    let folder = format!(
-        "{}/embedded-{}",
-        env!("CARGO_TARGET_TMPDIR"),
-        std::process::id()
-    );
+    let folder = format!("{}/embedded-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
     let python = python();
     let mut process = Command::new(&python)
         // Other crates' tests take this file in, too.

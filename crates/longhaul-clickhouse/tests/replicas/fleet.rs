@@ -56,19 +56,11 @@ impl Fleet {
             let config = config(&folder, number, own, (ports[0], tcp));
             fs::write(folder.join("config.xml"), config).expect("its configuration");
             fs::write(folder.join("users.xml"), users()).expect("its users");
-            let mut replica = Replica {
-                folder,
-                http: own[0],
-                process: None,
-            };
+            let mut replica = Replica { folder, http: own[0], process: None };
             replica.start();
             replica
         });
-        Fleet {
-            replicas: replicas.collect(),
-            _keeper: keeper,
-            folder,
-        }
+        Fleet { replicas: replicas.collect(), _keeper: keeper, folder }
     }
 
     /// Through these replicas, the first one first.
@@ -139,12 +131,7 @@ fn spawn(command: &mut Command, folder: &Path) -> Process {
     let out = fs::File::create(folder.join("out")).expect("a file");
     let copy = out.try_clone().expect("a copy");
     let program = command.get_program().to_owned();
-    let child = command
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(copy)
-        .spawn();
+    let child = command.current_dir(folder).stdin(Stdio::null()).stdout(out).stderr(copy).spawn();
     Process(
         child.unwrap_or_else(|error| panic!("cannot start {}: {error}; {HOW}", program.display())),
     )
@@ -164,9 +151,7 @@ fn keeper(folder: &Path, port: u16) -> Process {
         .arg("org.apache.zookeeper.server.ZooKeeperServerMain")
         .arg("zoo.cfg");
     let process = spawn(&mut command, folder);
-    wait_for("ZooKeeper", || {
-        said(port, "ruok").is_some_and(|it| it == "imok")
-    });
+    wait_for("ZooKeeper", || said(port, "ruok").is_some_and(|it| it == "imok"));
     process
 }
 
@@ -184,10 +169,7 @@ fn said(port: u16, words: &str) -> Option<String> {
 pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(
-            began.elapsed() < START_WITHIN,
-            "{what} is not there in time; {HOW}"
-        );
+        assert!(began.elapsed() < START_WITHIN, "{what} is not there in time; {HOW}");
         std::thread::sleep(Duration::from_millis(200));
     }
 }

@@ -36,10 +36,7 @@ const KILLED_AT: i64 = 20;
 const STORED_WITHIN: Duration = Duration::from_secs(600);
 
 fn pair() -> HostPair {
-    HostPair {
-        from: String::from("losangeles"),
-        to: String::from("geneva"),
-    }
+    HostPair { from: String::from("losangeles"), to: String::from("geneva") }
 }
 
 fn run(number: i64) -> IncomingRun {
@@ -52,10 +49,7 @@ fn run(number: i64) -> IncomingRun {
     run.readings = vec![SeriesReading {
         pair: pair(),
         quantity: PathQuantity::Goodput,
-        point: SeriesPoint {
-            at_us,
-            value: number as f64,
-        },
+        point: SeriesPoint { at_us, value: number as f64 },
     }];
     run.planned_id = Some(planned(number).id);
     run
@@ -75,9 +69,7 @@ fn store(archive: &mut dyn HistoryStore, batch: i64) -> u32 {
     let numbers = batch * RUNS..(batch + 1) * RUNS;
     let done = |number: i64| PlannedEntry {
         planned: planned(number),
-        outcome: Some(PlannedOutcome::Done {
-            run_id: run(number).run.id,
-        }),
+        outcome: Some(PlannedOutcome::Done { run_id: run(number).run.id }),
     };
     let delivery = AgentDelivery {
         planned: numbers.clone().map(done).collect(),
@@ -110,12 +102,7 @@ fn connect(options: ClickHouseOptions) -> Box<dyn HistoryStore> {
 }
 
 fn ids(archive: &dyn HistoryStore) -> Result<BTreeSet<String>, StoreError> {
-    let filter = RunFilter {
-        range: TimeRange::ALL,
-        pair: None,
-        kind: None,
-        limit: 100_000,
-    };
+    let filter = RunFilter { range: TimeRange::ALL, pair: None, kind: None, limit: 100_000 };
     let runs = archive.runs(&filter)?;
     Ok(runs.into_iter().map(|entry| entry.id).collect())
 }
@@ -176,9 +163,7 @@ fn a_killed_replica_costs_no_result_and_catches_up() {
     wait_for("what was missed by the killed one", || {
         has_everything(back.as_ref()).unwrap_or(false)
     });
-    wait_for("what the killed one had alone", || {
-        has_everything(alone.as_ref()).unwrap_or(false)
-    });
+    wait_for("what the killed one had alone", || has_everything(alone.as_ref()).unwrap_or(false));
     let grid = back.grid(PathQuantity::Goodput).expect("the grid");
     assert_eq!(grid.len(), 1);
     let newest = grid[0].newest.map(|it| it.value);
@@ -187,29 +172,14 @@ fn a_killed_replica_costs_no_result_and_catches_up() {
 
 /// A wrong password and a server that is too old are told as what they are.
 fn strangers_are_turned_away(fleet: &Fleet) {
-    let wrong = ClickHouseOptions {
-        password: Some(String::from("battery-staple")),
-        ..fleet.options(&[0])
-    };
-    let Err(error) = open_history_store(wrong) else {
-        panic!("a wrong password is taken")
-    };
+    let wrong =
+        ClickHouseOptions { password: Some(String::from("battery-staple")), ..fleet.options(&[0]) };
+    let Err(error) = open_history_store(wrong) else { panic!("a wrong password is taken") };
     let text = format!("{} {:?}", told(&error), error);
-    assert!(
-        !text.contains("battery-staple") && !text.contains(PASSWORD),
-        "{text}"
-    );
-    assert!(
-        error.hint().is_some_and(|it| it.contains("password_file")),
-        "{text}"
-    );
-    let modern = ClickHouseOptions {
-        dialect: SqlDialect::Current,
-        ..fleet.options(&[0])
-    };
-    let Err(error) = open_history_store(modern) else {
-        panic!("a server of 2018 is taken")
-    };
+    assert!(!text.contains("battery-staple") && !text.contains(PASSWORD), "{text}");
+    assert!(error.hint().is_some_and(|it| it.contains("password_file")), "{text}");
+    let modern = ClickHouseOptions { dialect: SqlDialect::Current, ..fleet.options(&[0]) };
+    let Err(error) = open_history_store(modern) else { panic!("a server of 2018 is taken") };
     let text = told(&error);
     assert!(text.contains("18.16") && text.contains("24.8"), "{text}");
 }
@@ -218,9 +188,7 @@ fn strangers_are_turned_away(fleet: &Fleet) {
 fn settles_as_ever(archive: &mut dyn HistoryStore) {
     let last = planned(BATCHES * RUNS - 1).id;
     let reason = String::from("late");
-    archive
-        .record_outcome(&last, &PlannedOutcome::Missed { reason })
-        .expect("settled");
+    archive.record_outcome(&last, &PlannedOutcome::Missed { reason }).expect("settled");
     let filter = PlannedRunFilter {
         range: TimeRange {
             begin_us: MIDNIGHT_US + (BATCHES * RUNS - 1) * MINUTE_US,

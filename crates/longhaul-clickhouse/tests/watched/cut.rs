@@ -42,10 +42,7 @@ impl Line {
         std::thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let far = TcpStream::connect(&address).expect("the database");
-                let ends = (
-                    near.try_clone().expect("a copy"),
-                    far.try_clone().expect("a copy"),
-                );
+                let ends = (near.try_clone().expect("a copy"), far.try_clone().expect("a copy"));
                 let (counts, answers) = (Arc::clone(&left), Arc::clone(&left));
                 std::thread::spawn(move || questions((near, far), lost, &counts));
                 std::thread::spawn(move || carry(ends.1, ends.0, |_| answers.load(ORDER) > 0));
@@ -79,9 +76,8 @@ fn carry(mut from: TcpStream, mut to: TcpStream, mut passes: impl FnMut(&[u8]) -
 }
 
 fn batch() -> Vec<IncomingRun> {
-    let values: Vec<(i64, f64)> = (0..6)
-        .map(|i| (MIDNIGHT_US + i * HOUR_US / 3, i as f64))
-        .collect();
+    let values: Vec<(i64, f64)> =
+        (0..6).map(|i| (MIDNIGHT_US + i * HOUR_US / 3, i as f64)).collect();
     let mut batch = runs(&values);
     batch[2].planned_id = Some(String::from("planned"));
     batch
@@ -97,52 +93,30 @@ fn due() -> PlannedRun {
 }
 
 fn is_whole(archive: &dyn HistoryStore, what: &str) {
-    let expected: Vec<(i64, f64)> = batch()
-        .iter()
-        .map(|run| (run.at_us, run.readings[0].point.value))
-        .collect();
+    let expected: Vec<(i64, f64)> =
+        batch().iter().map(|run| (run.at_us, run.readings[0].point.value)).collect();
     assert_eq!(points(archive), expected, "{what}");
     let hours = goodput(archive, TimeRange::ALL, 2).buckets;
     let samples: Vec<u32> = hours.iter().map(|it| it.samples).collect();
     assert_eq!(samples, [3, 3], "{what}");
-    let filter = RunFilter {
-        range: TimeRange::ALL,
-        pair: Some(geneva()),
-        kind: None,
-        limit: 100,
-    };
+    let filter = RunFilter { range: TimeRange::ALL, pair: Some(geneva()), kind: None, limit: 100 };
     let listed = archive.runs(&filter).expect("a list");
     assert_eq!(listed.len(), batch().len(), "{what}");
     for entry in listed {
-        assert!(
-            archive.report(&entry.id).expect("a report").is_some(),
-            "{what}"
-        );
+        assert!(archive.report(&entry.id).expect("a report").is_some(), "{what}");
     }
-    let filter = PlannedRunFilter {
-        range: TimeRange::ALL,
-        pair: None,
-        waiting: false,
-        limit: 100,
-    };
+    let filter = PlannedRunFilter { range: TimeRange::ALL, pair: None, waiting: false, limit: 100 };
     let planned = archive.planned(&filter).expect("a plan");
     let run_id = batch()[2].run.id.clone();
     assert_eq!(planned.len(), 1, "{what}");
-    assert_eq!(
-        planned[0].outcome,
-        Some(PlannedOutcome::Done { run_id }),
-        "{what}"
-    );
+    assert_eq!(planned[0].outcome, Some(PlannedOutcome::Done { run_id }), "{what}");
 }
 
 fn cut_at_every_insert(lost: Lost) {
     for inserts in 1.. {
         let direct = embedded::options();
         let line = Line::to(&direct.urls[0], lost);
-        let through = ClickHouseOptions {
-            urls: vec![line.url.clone()],
-            ..direct.clone()
-        };
+        let through = ClickHouseOptions { urls: vec![line.url.clone()], ..direct.clone() };
         let mut cut = open_history_store(through).expect("the line is whole");
         cut.add_planned(&[due()]).expect("planned");
         line.left.store(inserts, ORDER);
@@ -150,16 +124,10 @@ fn cut_at_every_insert(lost: Lost) {
         let mut archive = open_history_store(direct).expect("the database itself");
         if stored.is_ok() {
             is_whole(archive.as_ref(), "never cut");
-            assert!(
-                inserts > 4,
-                "pairs, values, outcomes, lines, reports: {inserts}"
-            );
+            assert!(inserts > 4, "pairs, values, outcomes, lines, reports: {inserts}");
             return;
         }
-        assert!(
-            matches!(stored, Err(StoreError::Database { .. })),
-            "{stored:?}"
-        );
+        assert!(matches!(stored, Err(StoreError::Database { .. })), "{stored:?}");
         // Whoever did not hear that it is there says it again.
         let again = archive.append_runs(&batch()).expect("stored");
         assert_eq!(again.new + again.already_stored, 6, "{lost:?} at {inserts}");

@@ -21,14 +21,10 @@ fn filled() -> ClickHouseOptions {
     };
     archive.add_planned(&[due]).expect("planned");
     let reason = String::from("budget");
-    archive
-        .record_outcome("planned", &PlannedOutcome::Missed { reason })
-        .expect("settled");
+    archive.record_outcome("planned", &PlannedOutcome::Missed { reason }).expect("settled");
     let values: Vec<(i64, f64)> = (0..6).map(|i| (MIDNIGHT_US + i * HOUR_US, 2.0)).collect();
     archive.append_runs(&runs(&values)).expect("stored");
-    archive
-        .put_event(&event("change", MIDNIGHT_US))
-        .expect("stored");
+    archive.put_event(&event("change", MIDNIGHT_US)).expect("stored");
     options
 }
 
@@ -41,9 +37,7 @@ fn replaced(sql: &str) -> String {
         ("${sender:sqlstring}", format!("'{}'", geneva().from)),
         ("${receiver:sqlstring}", format!("'{}'", geneva().to)),
     ];
-    let sql = known.iter().fold(sql.to_owned(), |sql, (name, value)| {
-        sql.replace(name, value)
-    });
+    let sql = known.iter().fold(sql.to_owned(), |sql, (name, value)| sql.replace(name, value));
     assert!(!sql.contains('$'), "a name that nobody replaces: {sql}");
     sql
 }

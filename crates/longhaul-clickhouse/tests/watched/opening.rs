@@ -14,9 +14,7 @@ fn dead() -> String {
 }
 
 fn refused(options: ClickHouseOptions) -> (StoreError, String) {
-    let Err(error) = open_history_store(options) else {
-        panic!("it is opened")
-    };
+    let Err(error) = open_history_store(options) else { panic!("it is opened") };
     let cause = std::error::Error::source(&error).map(ToString::to_string);
     (error, cause.unwrap_or_default())
 }
@@ -43,10 +41,7 @@ fn a_url_with_a_password_in_it_is_refused_and_not_repeated() {
         ..ClickHouseOptions::default()
     });
     let text = error.to_string();
-    assert!(
-        text.contains("URL 1") && !text.contains("hunter2"),
-        "{text}"
-    );
+    assert!(text.contains("URL 1") && !text.contains("hunter2"), "{text}");
 }
 
 #[test]
@@ -55,9 +50,7 @@ fn the_next_url_is_asked_where_one_is_dead() {
     options.urls.insert(0, dead());
     options.urls.push(dead());
     let mut archive = open_history_store(options).expect("the second one serves");
-    archive
-        .append_runs(&[run("a", MIDNIGHT_US, 1.0)])
-        .expect("stored");
+    archive.append_runs(&[run("a", MIDNIGHT_US, 1.0)]).expect("stored");
     assert_eq!(points(archive.as_ref()), [(MIDNIGHT_US, 1.0)]);
 }
 

@@ -62,10 +62,8 @@ impl ClientCopy<'_> {
                     course: course.points,
                 });
             }
-            let now = (
-                near.moved_bytes + near.end.disk_bytes,
-                far.moved_bytes + far.end.disk_bytes,
-            );
+            let now =
+                (near.moved_bytes + near.end.disk_bytes, far.moved_bytes + far.end.disk_bytes);
             if now != last {
                 (last, moved_at) = (now, Instant::now());
             }
@@ -109,11 +107,8 @@ impl ClientCopy<'_> {
         rtt: Option<Duration>,
     ) -> CopyObservation {
         let us = |time: Duration| time.as_micros() as u64;
-        let (source, target) = if self.request.forward {
-            (&seen.near, &seen.far)
-        } else {
-            (&seen.far, &seen.near)
-        };
+        let (source, target) =
+            if self.request.forward { (&seen.near, &seen.far) } else { (&seen.far, &seen.near) };
         let files = self.entries.iter().filter(|entry| !entry.folder).count() as u64;
         CopyObservation {
             files,
@@ -168,10 +163,7 @@ impl ProgressSeries {
             return;
         }
         self.last = Some(elapsed);
-        self.points.push(CopyPoint {
-            elapsed_us: elapsed.as_micros() as u64,
-            bytes,
-        });
+        self.points.push(CopyPoint { elapsed_us: elapsed.as_micros() as u64, bytes });
         if self.points.len() >= MAX_POINTS {
             let mut odd = false;
             self.points.retain(|_| {

@@ -145,9 +145,7 @@ impl ClientCopy<'_> {
             // `add_entries` numbers entries from its own first one, like the list.
             if !entered.there.is_empty() {
                 self.skipped += entered.there.len() as u64;
-                self.request_done(FilesRequest::Skip {
-                    files: entered.there,
-                })?;
+                self.request_done(FilesRequest::Skip { files: entered.there })?;
             }
             for file in entered.begun {
                 self.send_target_blocks(&target, file)?;

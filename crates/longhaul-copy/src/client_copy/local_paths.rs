@@ -11,10 +11,7 @@ pub(super) fn open_local_source(path: &Path, direct: bool) -> Result<CopySource,
         |error: io::Error| CopyError::Local(format!("cannot read {}: {error}", path.display()));
     // A symbolic link named by the user stands for its target.
     let path = path.canonicalize().map_err(failed)?;
-    let name = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or_default();
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let (folder, inner) = split_path(&path).map_err(CopyError::Local)?;
     CopySource::list(folder, &inner, name.to_owned(), direct).map_err(CopyError::Local)
 }

@@ -69,9 +69,7 @@ impl CopyReceiver {
             return Ok(());
         }
         let entry = self.target.entries.get(head.file as usize);
-        let entry = entry
-            .map(|planned| &planned.entry)
-            .filter(|entry| !entry.folder);
+        let entry = entry.map(|planned| &planned.entry).filter(|entry| !entry.folder);
         let entry =
             entry.ok_or_else(|| format!("a block of file {}, which does not exist", head.file))?;
         let fits = match (head.kind, entry.size_bytes) {
@@ -83,10 +81,7 @@ impl CopyReceiver {
         if fits {
             return Ok(());
         }
-        Err(format!(
-            "a block with an invalid length of {} bytes",
-            head.length
-        ))
+        Err(format!("a block with an invalid length of {} bytes", head.length))
     }
 
     fn receive_payload(
@@ -142,11 +137,7 @@ impl CopyReceiver {
         let mut sum = BlockDigest::default();
         watch.busy(|| stream.receive(&mut sum)) == PieceOutcome::Complete
             && self.verify_tag(&head, &sum, &tag)
-            && self.queue_job(
-                WriteJob::End(head, sum),
-                head.length.div_ceil(BLOCK_BYTES),
-                watch,
-            )
+            && self.queue_job(WriteJob::End(head, sum), head.length.div_ceil(BLOCK_BYTES), watch)
     }
 
     fn verify_tag(&self, head: &BlockHeader, sum: &BlockDigest, tag: &BlockDigest) -> bool {
@@ -159,10 +150,7 @@ impl CopyReceiver {
 
     /// Records a received block; fails if it is a duplicate.
     fn record_block(&self, head: &BlockHeader, sum: BlockSum) -> bool {
-        let new = self.files[head.file as usize]
-            .lock()
-            .received
-            .add_block(head.block, sum);
+        let new = self.files[head.file as usize].lock().received.add_block(head.block, sum);
         if !new {
             self.common.halt.fail_lost("the source sent a block twice");
         }
@@ -180,8 +168,7 @@ impl CopyReceiver {
             // Each connection carries blocks in order, so the one with the next block is never
             // among those that wait here.
             while *turn != block && !halt.is_set() {
-                self.stdout_block_done
-                    .wait_for(&mut turn, HALT_POLL_INTERVAL);
+                self.stdout_block_done.wait_for(&mut turn, HALT_POLL_INTERVAL);
             }
             let pushed = self.jobs.push(job, halt);
             *turn += 1;

@@ -26,10 +26,9 @@ impl CopyReceiver {
                     self.common.free_buffers.push(buffer, halt);
                     (head.file, written)
                 }
-                WriteJob::Hole(head, sum) => (
-                    head.file,
-                    watch.busy(|| self.write_block(&head, &sum, None)),
-                ),
+                WriteJob::Hole(head, sum) => {
+                    (head.file, watch.busy(|| self.write_block(&head, &sum, None)))
+                }
                 WriteJob::End(head, sum) => {
                     self.files[head.file as usize].lock().end = Some((head.length, sum));
                     (head.file, Ok(()))
@@ -86,11 +85,7 @@ impl CopyReceiver {
             return Ok(Arc::clone(partial));
         }
         let planned = &self.target.entries[file as usize];
-        let (folder, _) = self
-            .target
-            .location
-            .as_ref()
-            .ok_or(io::ErrorKind::NotFound)?;
+        let (folder, _) = self.target.location.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let given_up = || self.common.halt.is_set();
         let direct = self.target.options.direct;
         let (partial, _) =
@@ -117,11 +112,7 @@ impl CopyReceiver {
             self.common.set_file_digest(&told);
         }
         let Some((folder, _)) = &self.target.location else {
-            return if same {
-                io::stdout().flush()
-            } else {
-                Err(digest_mismatch())
-            };
+            return if same { io::stdout().flush() } else { Err(digest_mismatch()) };
         };
         let partial = self.open_partial(file)?;
         if !same {
@@ -151,10 +142,7 @@ impl CopyReceiver {
         };
         // Incompressible data.
         let mut noise = blake3::Hasher::new();
-        noise
-            .update(b"longhaul")
-            .finalize_xof()
-            .fill(buffer.block_mut());
+        noise.update(b"longhaul").finalize_xof().fill(buffer.block_mut());
         let CopyMode::Disk(bytes) = self.mode else {
             return;
         };
@@ -166,16 +154,12 @@ impl CopyReceiver {
             }
             let length = BLOCK_BYTES as usize;
             if let Err(error) = watch.busy(|| scratch.write(index, &mut buffer, length)) {
-                return halt.fail(format!(
-                    "cannot write a scratch file at the target: {error}"
-                ));
+                return halt.fail(format!("cannot write a scratch file at the target: {error}"));
             }
             self.common.disk_bytes.add(BLOCK_BYTES);
         }
         if let Err(error) = time_into(&self.common.sync_time, || scratch.sync()) {
-            halt.fail(format!(
-                "cannot write a scratch file at the target: {error}"
-            ));
+            halt.fail(format!("cannot write a scratch file at the target: {error}"));
         }
     }
 }

@@ -78,9 +78,7 @@ impl CopyReceiver {
             parents.insert(path(it).parent().unwrap_or(Path::new("")));
         }
         for parent in parents {
-            let listing = folder
-                .open_subfolder(parent)
-                .and_then(|it| it.open_for_sync());
+            let listing = folder.open_subfolder(parent).and_then(|it| it.open_for_sync());
             let kept = listing.and_then(|it| it.sync_all());
             kept.map_err(failed(parent))?;
         }

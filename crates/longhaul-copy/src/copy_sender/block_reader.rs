@@ -31,10 +31,8 @@ impl CopySender {
             let Some(mut buffer) = watch.blocked(|| self.common.free_buffers.pop(halt)) else {
                 return;
             };
-            let path = join_paths(
-                Path::new(""),
-                Path::new(&self.source.entries[job.file as usize].path),
-            );
+            let path =
+                join_paths(Path::new(""), Path::new(&self.source.entries[job.file as usize].path));
             let read = self.read_block(job, &mut buffer, &watch);
             let done =
                 read.and_then(|(kind, sum)| self.queue_block(job, kind, sum, buffer, &watch));
@@ -106,23 +104,14 @@ impl CopySender {
         if let Some(opened) = &reading.open {
             return Ok(Arc::clone(opened));
         }
-        let (folder, base) = self
-            .source
-            .location
-            .as_ref()
-            .ok_or_else(source_changed_error)?;
+        let (folder, base) = self.source.location.as_ref().ok_or_else(source_changed_error)?;
         let entry = &self.source.entries[file as usize];
-        let opened = folder.read(
-            &join_paths(base, Path::new(&entry.path)),
-            self.source.direct,
-        );
+        let opened = folder.read(&join_paths(base, Path::new(&entry.path)), self.source.direct);
         let opened = opened.map_err(|error| explain_direct_io_error(error, self.source.direct))?;
         self.check_unchanged(file, &opened)?;
         let about = opened.metadata()?;
-        let opened = Arc::new(OpenSourceFile {
-            sparse: about.blocks() * 512 < about.size(),
-            file: opened,
-        });
+        let opened =
+            Arc::new(OpenSourceFile { sparse: about.blocks() * 512 < about.size(), file: opened });
         reading.open = Some(Arc::clone(&opened));
         Ok(opened)
     }
@@ -148,12 +137,7 @@ impl CopySender {
         let halt = &self.common.halt;
         let mut going = true;
         if let Some(of) = sum {
-            let head = BlockHeader {
-                kind,
-                file: job.file,
-                block: job.block,
-                length: job.length,
-            };
+            let head = BlockHeader { kind, file: job.file, block: job.block, length: job.length };
             let held = self.target_blocks.held.get(&job.file);
             let ready = if held.is_some_and(|held| held.get(&job.block) == Some(&of.inner)) {
                 self.common.held_bytes.add(job.length);
@@ -178,9 +162,7 @@ impl CopySender {
 
     /// Returns the end message of a file, once all its blocks are read and it is still unchanged.
     fn finish_if_read(&self, job: ReadJob, sum: Option<BlockSum>) -> io::Result<Option<SendItem>> {
-        let size = self.source.entries[job.file as usize]
-            .size_bytes
-            .unwrap_or(0);
+        let size = self.source.entries[job.file as usize].size_bytes.unwrap_or(0);
         let mut reading = self.files[job.file as usize].lock();
         if let Some(sum) = sum {
             reading.sum.add_block(job.block, sum);
@@ -200,12 +182,7 @@ impl CopySender {
         if self.source.entries.len() == 1 {
             self.common.set_file_digest(&sum);
         }
-        let head = BlockHeader {
-            kind: BlockKind::End,
-            file,
-            block: 0,
-            length: size,
-        };
+        let head = BlockHeader { kind: BlockKind::End, file, block: 0, length: size };
         SendItem::HeaderOnly(head, sum)
     }
 
@@ -235,12 +212,8 @@ impl CopySender {
                 sum.add_block(block, of);
                 size += filled as u64;
                 self.common.disk_bytes.add(filled as u64);
-                let head = BlockHeader {
-                    kind: BlockKind::Data,
-                    file: 0,
-                    block,
-                    length: filled as u64,
-                };
+                let head =
+                    BlockHeader { kind: BlockKind::Data, file: 0, block, length: filled as u64 };
                 let ready = SendItem::Block(head, of.inner, buffer);
                 if !watch.blocked(|| self.ready.push(ready, halt)) {
                     return;

@@ -46,12 +46,7 @@ impl CopySender {
         if self.common.halt.is_set() {
             return;
         }
-        let head = BlockHeader {
-            kind: BlockKind::Last,
-            file: 0,
-            block: 0,
-            length: 0,
-        };
+        let head = BlockHeader { kind: BlockKind::Last, file: 0, block: 0, length: 0 };
         stream.send(&head.encode(&self.common.key, &BlockDigest::default()));
         self.common.add_socket_stats(stream.socket());
         // The peer has everything, so errors of the shutdown do not matter.
@@ -69,11 +64,9 @@ impl CopySender {
             return;
         };
         loop {
-            let left = self
-                .filler
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                    (left > 0).then(|| left.saturating_sub(BLOCK_BYTES))
-                });
+            let left = self.filler.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                (left > 0).then(|| left.saturating_sub(BLOCK_BYTES))
+            });
             let Ok(left) = left else {
                 break;
             };

@@ -104,10 +104,7 @@ mod tests {
     fn the_journal_of_another_source_claims_nothing() {
         let bytes = journal(&[(1, [1; 32])], &entry(4));
         assert_eq!(parse_journal_claims(&bytes, &entry(4), 4), [(1, [1; 32])]);
-        let later = FileEntry {
-            modified_ns: 6,
-            ..entry(4)
-        };
+        let later = FileEntry { modified_ns: 6, ..entry(4) };
         assert!(parse_journal_claims(&bytes, &later, 4).is_empty());
         assert!(parse_journal_claims(&bytes, &entry(5), 5).is_empty());
     }

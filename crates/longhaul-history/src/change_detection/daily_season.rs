@@ -38,14 +38,9 @@ pub(super) fn find_season(
     }
     let rest = subtract_running_median(&times, scaled, day_us / 2);
     let slots = count_daily_slots(spacing, day_us as f64);
-    let keys: Vec<usize> = times
-        .iter()
-        .map(|at| slot_index(*at, day_us as i64, slots))
-        .collect();
-    let parity: Vec<bool> = times
-        .iter()
-        .map(|at| at.div_euclid(day_us as i64).rem_euclid(2) == 0)
-        .collect();
+    let keys: Vec<usize> = times.iter().map(|at| slot_index(*at, day_us as i64, slots)).collect();
+    let parity: Vec<bool> =
+        times.iter().map(|at| at.div_euclid(day_us as i64).rem_euclid(2) == 0).collect();
     if compute_scatter(&subtract_other_days(&rest, &keys, &parity, slots))
         > MAX_SCATTER_RATIO * compute_scatter(&rest)
     {
@@ -79,11 +74,7 @@ fn compute_scatter(values: &[f64]) -> f64 {
 
 fn count_daily_slots(spacing: f64, day_us: f64) -> usize {
     let fitting = (day_us / spacing.max(1.0)).round();
-    if fitting > 1.5 * HOURS as f64 {
-        (fitting as usize).min(MAX_SLOTS)
-    } else {
-        HOURS
-    }
+    if fitting > 1.5 * HOURS as f64 { (fitting as usize).min(MAX_SLOTS) } else { HOURS }
 }
 
 /// Returns the slot's index: weekdays first, then the weekend.

@@ -78,11 +78,9 @@ impl EventTracker {
         let words = [&self.pair.from, &self.pair.to, self.quantity.word()];
         let text = words.iter().flat_map(|word| word.bytes().chain([0]));
         // FNV-1a, 64 bits.
-        let hash = text
-            .chain(at_us.to_be_bytes())
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
+        let hash = text.chain(at_us.to_be_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
         format!("{}-{hash:016x}", self.quantity.word())
     }
 
@@ -144,18 +142,12 @@ impl EventRound<'_> {
         let near = |i: usize, event: &ChangeEvent| {
             let away = self.sample_of(event).abs_diff(change.sample);
             let unsure = matches!(event.state, EventState::Suspected | EventState::Withdrawn);
-            let reach = if unsure {
-                PATIENCE
-            } else {
-                MAX_SAME_CHANGE_SAMPLES
-            };
+            let reach = if unsure { PATIENCE } else { MAX_SAME_CHANGE_SAMPLES };
             let same = event.id == id || is_rise(event) == upwards && away <= reach;
             (same && !self.held[i]).then_some((unsure, away, i))
         };
         let all = self.events.iter().enumerate();
-        all.filter_map(|(i, event)| near(i, event))
-            .min()
-            .map(|(_, _, i)| i)
+        all.filter_map(|(i, event)| near(i, event)).min().map(|(_, _, i)| i)
     }
 
     fn update_event(&mut self, i: usize, change: &LevelChange) {
@@ -237,8 +229,7 @@ impl EventRound<'_> {
     fn is_recovery(&self, i: usize) -> bool {
         let id = &self.events[i].id;
         let all = self.events.iter();
-        all.filter_map(|event| event.recovered_by.as_ref())
-            .any(|by| by == id)
+        all.filter_map(|event| event.recovered_by.as_ref()).any(|by| by == id)
     }
 
     /// Returns whether `later` restores the level before `event`, or exceeds it after a change for
@@ -254,9 +245,7 @@ impl EventRound<'_> {
         if is_rise(event) {
             missing = -missing;
         }
-        let worse = quantity
-            .more_is_better()
-            .is_some_and(|more| more != is_rise(event));
+        let worse = quantity.more_is_better().is_some_and(|more| more != is_rise(event));
         missing <= noise && (worse || missing >= -noise)
     }
 }

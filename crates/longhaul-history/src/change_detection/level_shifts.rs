@@ -85,9 +85,7 @@ pub fn find_levels(values: &[f64], least: f64) -> LevelShifts {
     let scores = merge.scores();
     let shifts = merge.cuts.iter().zip(scores);
     LevelShifts {
-        shifts: shifts
-            .map(|(&at, score)| LevelShift { at, score })
-            .collect(),
+        shifts: shifts.map(|(&at, score)| LevelShift { at, score }).collect(),
         sigma: merge.noise.sigma,
         autocorrelation: merge.noise.correlation,
     }
@@ -116,11 +114,8 @@ fn list_windows(all: usize) -> impl Iterator<Item = Range<usize>> {
     let room = all.saturating_sub(WINDOW);
     let steps = room.div_ceil(WINDOW / 2);
     (0..=steps).filter(move |_| steps > 0).map(move |i| {
-        let start = if 2 * i <= steps {
-            i * room / steps
-        } else {
-            room - (steps - i) * room / steps
-        };
+        let start =
+            if 2 * i <= steps { i * room / steps } else { room - (steps - i) * room / steps };
         start..start + WINDOW
     })
 }
@@ -193,10 +188,7 @@ fn compute_median_in_place(values: &mut [f64]) -> f64 {
     if odd {
         return upper;
     }
-    f64::midpoint(
-        below.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        upper,
-    )
+    f64::midpoint(below.iter().copied().fold(f64::NEG_INFINITY, f64::max), upper)
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -283,11 +275,7 @@ impl LevelMerge<'_> {
         let high = bounds.end.min(at + SIDE);
         let z = ranks.z(low..high, at).abs();
         if at - low < MARGIN || high - at < MARGIN {
-            return LevelContrast {
-                z,
-                cap: 0.0,
-                difference: 0.0,
-            };
+            return LevelContrast { z, cap: 0.0, difference: 0.0 };
         }
         let left = compute_median(&self.values[low..at], &mut self.room);
         let right = compute_median(&self.values[at..high], &mut self.room);
@@ -309,15 +297,9 @@ impl LevelMerge<'_> {
             products += value * last;
             last = value;
         }
-        let correlation = if squares > 0.0 {
-            (products / squares).clamp(0.0, MAX_CORRELATION)
-        } else {
-            0.0
-        };
-        LevelNoise {
-            sigma: MAD_TO_SIGMA * deviation,
-            correlation,
-        }
+        let correlation =
+            if squares > 0.0 { (products / squares).clamp(0.0, MAX_CORRELATION) } else { 0.0 };
+        LevelNoise { sigma: MAD_TO_SIGMA * deviation, correlation }
     }
 
     fn score(&self, contrast: &LevelContrast) -> f64 {
@@ -367,9 +349,7 @@ impl LevelMerge<'_> {
 /// Returns the z that a change needs in a series of this length.
 fn compute_required_z(count: usize) -> f64 {
     let more = STRONG_GROWS * (count as f64 / STRONG_FOR).ln();
-    (STRONG_Z * STRONG_Z + more)
-        .max(MIN_STRONG_Z * MIN_STRONG_Z)
-        .sqrt()
+    (STRONG_Z * STRONG_Z + more).max(MIN_STRONG_Z * MIN_STRONG_Z).sqrt()
 }
 
 #[cfg(test)]

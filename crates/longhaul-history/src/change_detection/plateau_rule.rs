@@ -155,20 +155,13 @@ impl PlateauBuffers<'_> {
         let history_mean = mean(self.history.iter().sum(), self.history.len());
         let trigger_mean = mean(self.trigger.iter().map(|t| t.1).sum(), self.trigger.len());
         let difference = (trigger_mean - history_mean) / history_mean.abs().max(f64::MIN_POSITIVE);
-        let counts = if self.rule.both_ways {
-            difference.abs()
-        } else {
-            -difference
-        };
+        let counts = if self.rule.both_ways { difference.abs() } else { -difference };
         if counts >= self.rule.threshold_ratio {
             let first = self.trigger[0].0;
             self.found.alerts.push(PlateauAlert {
                 sample: first,
                 filled,
-                between_us: [
-                    samples[first.saturating_sub(1)].last_us,
-                    samples[first].first_us,
-                ],
+                between_us: [samples[first.saturating_sub(1)].last_us, samples[first].first_us],
                 history_mean,
                 trigger_mean,
             });
@@ -212,15 +205,8 @@ mod tests {
     #[test]
     fn the_rule_of_2008_knows_drops_only_and_that_of_2004_rises_too() {
         let points = series(|i| if i < 48 * 6 { 100.0 } else { 160.0 });
-        assert!(
-            apply_plateau_rule(&points, SLOT, &SLAC_2008)
-                .alerts
-                .is_empty()
-        );
-        assert_eq!(
-            apply_plateau_rule(&points, SLOT, &SLAC_2004).alerts.len(),
-            1
-        );
+        assert!(apply_plateau_rule(&points, SLOT, &SLAC_2008).alerts.is_empty());
+        assert_eq!(apply_plateau_rule(&points, SLOT, &SLAC_2004).alerts.len(), 1);
     }
 
     #[test]
@@ -235,9 +221,6 @@ mod tests {
 
     #[test]
     fn nothing_comes_of_nothing() {
-        assert_eq!(
-            apply_plateau_rule(&[], SLOT, &SLAC_2008),
-            PlateauResult::default()
-        );
+        assert_eq!(apply_plateau_rule(&[], SLOT, &SLAC_2008), PlateauResult::default());
     }
 }

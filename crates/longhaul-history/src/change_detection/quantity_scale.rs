@@ -46,16 +46,9 @@ mod tests {
 
     #[test]
     fn nothing_measurable_leaves_the_scale() {
-        for scale in [
-            QuantityScale::Ratio,
-            QuantityScale::Share,
-            QuantityScale::Count,
-        ] {
+        for scale in [QuantityScale::Ratio, QuantityScale::Share, QuantityScale::Count] {
             for value in [0.0, 1e-300, 0.5, 1.0, 7.0, 1e300] {
-                assert!(
-                    scale_value(value, scale).is_finite(),
-                    "{value} on {scale:?}"
-                );
+                assert!(scale_value(value, scale).is_finite(), "{value} on {scale:?}");
             }
         }
     }

@@ -22,11 +22,7 @@ impl DenseRanks {
             let steps_up = values[pair[1]].total_cmp(&values[pair[0]]).is_gt();
             dense[pair[1]] = dense[pair[0]] + u32::from(steps_up);
         }
-        DenseRanks {
-            dense,
-            keys: Vec::new(),
-            doubled: Vec::new(),
-        }
+        DenseRanks { dense, keys: Vec::new(), doubled: Vec::new() }
     }
 
     /// Returns the split of the range with the largest |z|, with `margin` values or more on each
@@ -62,8 +58,7 @@ impl DenseRanks {
         let dense = &self.dense[range.clone()];
         self.keys.clear();
         let keyed = dense.iter().zip(0u64..);
-        self.keys
-            .extend(keyed.map(|(rank, i)| u64::from(*rank) << 32 | i));
+        self.keys.extend(keyed.map(|(rank, i)| u64::from(*rank) << 32 | i));
         self.keys.sort_unstable();
         self.doubled.clear();
         self.doubled.resize(range.len(), 0);
@@ -86,11 +81,7 @@ fn standardize_rank_sum(doubled: u64, left: usize, all: usize, ties: f64) -> f64
     let (k, n) = (left as f64, all as f64);
     let over = doubled as f64 / 2.0 - k * (n + 1.0) / 2.0;
     let variance = k * (n - k) / 12.0 * (n + 1.0 - ties / (n * (n - 1.0)).max(1.0));
-    if variance > 1e-9 {
-        over / variance.sqrt()
-    } else {
-        0.0
-    }
+    if variance > 1e-9 { over / variance.sqrt() } else { 0.0 }
 }
 
 /// Returns the maximum |z| of such a split without ties: all of one side above the other.
@@ -105,17 +96,12 @@ mod tests {
 
     #[test]
     fn a_clean_step_has_the_largest_z_there_is() {
-        let values: Vec<f64> = (0..20)
-            .map(|i| f64::from(i * 7 % 10 + i / 10 * 100))
-            .collect();
+        let values: Vec<f64> = (0..20).map(|i| f64::from(i * 7 % 10 + i / 10 * 100)).collect();
         let mut ranks = DenseRanks::new(&values);
         let (at, z) = ranks.best_split(0..20, 3).unwrap();
         assert_eq!(at, 10);
         assert!((z - compute_max_z(10, 10)).abs() < 1e-9, "{z}");
-        assert!(
-            (ranks.z(0..20, 10) - z).abs() < 1e-9,
-            "the right side is higher"
-        );
+        assert!((ranks.z(0..20, 10) - z).abs() < 1e-9, "the right side is higher");
     }
 
     #[test]
@@ -129,9 +115,6 @@ mod tests {
     #[test]
     fn constants_and_short_ranges_have_no_split() {
         assert_eq!(DenseRanks::new(&[4.0; 30]).best_split(0..30, 3), None);
-        assert_eq!(
-            DenseRanks::new(&[1.0, 2.0, 3.0, 4.0, 5.0]).best_split(0..5, 3),
-            None
-        );
+        assert_eq!(DenseRanks::new(&[1.0, 2.0, 3.0, 4.0, 5.0]).best_split(0..5, 3), None);
     }
 }

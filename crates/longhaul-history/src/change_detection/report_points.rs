@@ -67,15 +67,8 @@ impl SeriesEnds {
     }
 
     fn point(&self, forward: bool, quantity: PathQuantity, value: f64) -> ReportPoint {
-        let (from, to) = if forward {
-            (&self.near, &self.far)
-        } else {
-            (&self.far, &self.near)
-        };
-        let pair = HostPair {
-            from: from.clone(),
-            to: to.clone(),
-        };
+        let (from, to) = if forward { (&self.near, &self.far) } else { (&self.far, &self.near) };
+        let pair = HostPair { from: from.clone(), to: to.clone() };
         let at_us = self.at_us;
         (pair, quantity, SeriesPoint { at_us, value })
     }
@@ -87,11 +80,7 @@ fn parse_unix_us(rfc3339: &str) -> Option<i64> {
     let digits = rfc3339.split_once('.').map_or("", |(_, rest)| rest);
     let places = (0..6u32).zip(digits.bytes().take_while(u8::is_ascii_digit));
     let fraction = places.map(|(i, digit)| i64::from(digit - b'0') * 10_i64.pow(5 - i));
-    Some(
-        whole
-            .saturating_mul(1_000_000)
-            .saturating_add(fraction.sum()),
-    )
+    Some(whole.saturating_mul(1_000_000).saturating_add(fraction.sum()))
 }
 
 fn list_throughput_points(report: &ThroughputReport, ends: &SeriesEnds) -> Vec<ReportPoint> {
@@ -113,10 +102,7 @@ fn list_transfer_points(
     let readings = [
         // A transfer without payload failed; it is not a value of the path.
         (PathQuantity::Goodput, positive_bps(analysis.goodput_bps)),
-        (
-            PathQuantity::Retransmits,
-            again.and_then(|(part, all)| compute_share(part, all)),
-        ),
+        (PathQuantity::Retransmits, again.and_then(|(part, all)| compute_share(part, all))),
         (PathQuantity::Loss, totals.loss_ratio),
     ];
     build_points(ends, forward, readings)
@@ -135,13 +121,8 @@ fn list_imported_points(report: &ImportedReport, ends: &SeriesEnds) -> Vec<Repor
 
 fn list_available_points(report: &AvailableReport, ends: &SeriesEnds) -> Vec<ReportPoint> {
     let (there, back) = (&report.analysis.forward, &report.analysis.reverse);
-    let mut found = there
-        .as_ref()
-        .map_or_else(Vec::new, |it| list_estimate_points(it, ends, true));
-    found.extend(
-        back.iter()
-            .flat_map(|it| list_estimate_points(it, ends, false)),
-    );
+    let mut found = there.as_ref().map_or_else(Vec::new, |it| list_estimate_points(it, ends, true));
+    found.extend(back.iter().flat_map(|it| list_estimate_points(it, ends, false)));
     found
 }
 
@@ -150,10 +131,8 @@ fn list_estimate_points(
     ends: &SeriesEnds,
     forward: bool,
 ) -> Vec<ReportPoint> {
-    let sound = matches!(
-        estimate.verdict,
-        EstimateVerdict::Estimated | EstimateVerdict::CapacityOnly
-    );
+    let sound =
+        matches!(estimate.verdict, EstimateVerdict::Estimated | EstimateVerdict::CapacityOnly);
     let capacity = estimate.capacity_bps.filter(|_| sound);
     let available = estimate.available_bps.map(|bps| bps as f64);
     let readings = [
@@ -168,11 +147,7 @@ fn list_path_points(report: &PathReport, ends: &SeriesEnds) -> Vec<ReportPoint> 
     let mut found = Vec::new();
     let directions = [
         (true, report.analysis.rtt.as_ref(), seen.route.as_ref()),
-        (
-            false,
-            report.analysis.rtt_reverse.as_ref(),
-            seen.route_reverse.as_ref(),
-        ),
+        (false, report.analysis.rtt_reverse.as_ref(), seen.route_reverse.as_ref()),
     ];
     for (forward, rtt, route) in directions {
         let readings = [
@@ -188,10 +163,7 @@ fn list_path_points(report: &PathReport, ends: &SeriesEnds) -> Vec<ReportPoint> 
 fn list_load_points(report: &LoadReport, ends: &SeriesEnds) -> Vec<ReportPoint> {
     let idle = report.analysis.idle.filter(|idle| idle.rtt_min_ns > 0);
     let readings = [
-        (
-            PathQuantity::RttFloor,
-            idle.map(|idle| idle.rtt_min_ns as f64 / 1e3),
-        ),
+        (PathQuantity::RttFloor, idle.map(|idle| idle.rtt_min_ns as f64 / 1e3)),
         (PathQuantity::Loss, idle.map(|idle| idle.loss_ratio)),
     ];
     build_points(ends, true, readings)
@@ -202,9 +174,7 @@ fn build_points<const N: usize>(
     forward: bool,
     readings: [(PathQuantity, Option<f64>); N],
 ) -> Vec<ReportPoint> {
-    let taken = readings
-        .into_iter()
-        .filter_map(|(quantity, value)| Some((quantity, value?)));
+    let taken = readings.into_iter().filter_map(|(quantity, value)| Some((quantity, value?)));
     taken
         .filter(|(_, value)| value.is_finite())
         .map(|(quantity, value)| ends.point(forward, quantity, value))

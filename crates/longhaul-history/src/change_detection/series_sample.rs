@@ -34,10 +34,7 @@ pub fn build_samples(points: &[SeriesPoint], slot_us: u64) -> Vec<SeriesSample> 
         Some(spacing) if spacing < MIN_SPACING_RATIO * slot_us as f64 => {
             group_by_slot(&sound, slot_us as i64)
         }
-        _ => sound
-            .iter()
-            .map(|p| summarize_slot(std::slice::from_ref(p)))
-            .collect(),
+        _ => sound.iter().map(|p| summarize_slot(std::slice::from_ref(p))).collect(),
     };
     let first = all.len().saturating_sub(MAX_SERIES_SAMPLES);
     all[first..].to_vec()
@@ -50,11 +47,8 @@ pub fn median_spacing_us(times: impl Iterator<Item = i64> + Clone) -> Option<f64
 }
 
 fn clean_points(points: &[SeriesPoint]) -> Vec<SeriesPoint> {
-    let mut sound: Vec<SeriesPoint> = points
-        .iter()
-        .copied()
-        .filter(|p| (0.0..MAX_VALUE).contains(&p.value))
-        .collect();
+    let mut sound: Vec<SeriesPoint> =
+        points.iter().copied().filter(|p| (0.0..MAX_VALUE).contains(&p.value)).collect();
     sound.sort_by(|a, b| a.at_us.cmp(&b.at_us).then(a.value.total_cmp(&b.value)));
     sound.dedup_by_key(|p| p.at_us);
     sound
@@ -99,18 +93,15 @@ mod tests {
             point(60 * MINUTE, 2.0),
             point(80 * MINUTE, f64::INFINITY),
         ];
-        let values: Vec<f64> = build_samples(&points, 600_000_000)
-            .iter()
-            .map(|it| it.value)
-            .collect();
+        let values: Vec<f64> =
+            build_samples(&points, 600_000_000).iter().map(|it| it.value).collect();
         assert_eq!(values, [1.0, 2.0, 3.0]);
     }
 
     #[test]
     fn values_each_minute_become_ten_minute_medians() {
-        let points: Vec<SeriesPoint> = (0..60)
-            .map(|i| point(i * MINUTE, (i % 10) as f64))
-            .collect();
+        let points: Vec<SeriesPoint> =
+            (0..60).map(|i| point(i * MINUTE, (i % 10) as f64)).collect();
         let found = build_samples(&points, 600_000_000);
         assert_eq!(found.len(), 6);
         assert_eq!(found[1].first_us, 10 * MINUTE);

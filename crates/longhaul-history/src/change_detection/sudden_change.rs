@@ -36,20 +36,13 @@ pub fn find_sudden_change(course: &SeriesLevels, quantity: PathQuantity) -> Opti
         (MIN_SIGMAS * course.levels.sigma).max(quantity_scale::min_sudden_difference(quantity));
     let downwards = values[last] < usual;
     let distance = |value: &f64| {
-        if downwards {
-            usual - value
-        } else {
-            value - usual
-        }
+        if downwards { usual - value } else { value - usual }
     };
     let least = values[last..].iter().map(distance).fold(f64::MAX, f64::min);
     if least <= reach {
         return None;
     }
-    let run = values[begin..]
-        .iter()
-        .rev()
-        .take_while(|v| distance(v) > reach);
+    let run = values[begin..].iter().rev().take_while(|v| distance(v) > reach);
     let at = values.len() - run.count();
     if at < begin + MIN_VALUES_BEFORE {
         return None;

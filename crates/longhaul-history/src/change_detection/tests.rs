@@ -87,10 +87,8 @@ fn most_steps_of_noisy_series_are_found_and_little_else() {
     for cadence in &CADENCES[..2] {
         let (mut marks, mut hits, mut others) = (0, 0, 0);
         for case in draw_series_set(cadence, 16, 31) {
-            let mut left: Vec<i64> = found(&case.points)
-                .iter()
-                .map(|change| change.between_us[1])
-                .collect();
+            let mut left: Vec<i64> =
+                found(&case.points).iter().map(|change| change.between_us[1]).collect();
             marks += case.changes_us.len();
             let reach = cadence.spacing_us * cadence.tolerance as i64;
             for mark in &case.changes_us {
@@ -110,14 +108,8 @@ fn most_steps_of_noisy_series_are_found_and_little_else() {
 #[test]
 fn time_that_runs_faster_gives_the_same_changes() {
     let case = draw_series_set(&CADENCES[2], 3, 21).swap_remove(2);
-    let quick: Vec<SeriesPoint> = case
-        .points
-        .iter()
-        .map(|p| SeriesPoint {
-            at_us: p.at_us / 144,
-            value: p.value,
-        })
-        .collect();
+    let quick: Vec<SeriesPoint> =
+        case.points.iter().map(|p| SeriesPoint { at_us: p.at_us / 144, value: p.value }).collect();
     let options = DetectionOptions::default().with_time_factor(144);
     let changes = find_level_changes(&quick, PathQuantity::Goodput, &options);
     assert_eq!(places(&changes), places(&found(&case.points)));

@@ -52,9 +52,7 @@ fn find_bucket_change<'a>(case: &EventCase<'a>, kind: TokenBucketKind) -> Option
     let found = case.find_state_changes(date_bucket_by_runs(case, case.buckets(kind)), |a, b| {
         is_same_bucket(*a, *b)
     });
-    found
-        .into_iter()
-        .max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))
+    found.into_iter().max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))
 }
 
 /// Only a long available-bandwidth run, made on request, finds a bucket. Bulk runs date it: before
@@ -64,14 +62,8 @@ fn date_bucket_by_runs<'a>(
     mut readings: BucketReadings<'a>,
 ) -> BucketReadings<'a> {
     let [begin, end] = case.event.between_us;
-    let rate = matches!(
-        case.event.quantity,
-        PathQuantity::Goodput | PathQuantity::Available
-    );
-    let found = readings
-        .iter()
-        .filter(|r| r.at_us >= end)
-        .find_map(|r| r.value);
+    let rate = matches!(case.event.quantity, PathQuantity::Goodput | PathQuantity::Available);
+    let found = readings.iter().filter(|r| r.at_us >= end).find_map(|r| r.value);
     let Some(found) = found.filter(|_| rate && case.has_fallen()) else {
         return readings;
     };
@@ -196,10 +188,7 @@ fn rate_bucket_fit(case: &EventCase, turn: &BucketChange, found: &mut CauseCandi
         Some(_) => ("after", case.event.after.median),
         None => ("before", case.event.before.median),
     };
-    let sustained = turn
-        .to
-        .or(turn.from)
-        .map_or(0, |bucket| bucket.sustained_bps) as f64;
+    let sustained = turn.to.or(turn.from).map_or(0, |bucket| bucket.sustained_bps) as f64;
     let text = format!(
         "throughput {when} {}, sustained rate {}",
         event_format::format_rate(level),
@@ -216,15 +205,12 @@ fn rate_bucket_fit(case: &EventCase, turn: &BucketChange, found: &mut CauseCandi
 }
 
 fn find_by_runs(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseCandidate> {
-    let is = |r: StateReading<Limiter>| StateReading {
-        at_us: r.at_us,
-        value: r.value == kind.limiter,
-    };
+    let is =
+        |r: StateReading<Limiter>| StateReading { at_us: r.at_us, value: r.value == kind.limiter };
     let readings = case.limiters().into_iter().map(is).collect();
     let all = case.find_state_changes(readings, PartialEq::eq);
-    let turn = all
-        .into_iter()
-        .max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))?;
+    let turn =
+        all.into_iter().max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))?;
     let came = turn.to;
     let text = if came {
         format!(
@@ -240,27 +226,18 @@ fn find_by_runs(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseCandid
             event_format::format_time(turn.between_us[1])
         )
     };
-    let mut found = CauseCandidate::new(
-        if came { kind.appeared } else { kind.gone },
-        turn.between_us,
-        text,
-    );
+    let mut found =
+        CauseCandidate::new(if came { kind.appeared } else { kind.gone }, turn.between_us, text);
     found.weight = weight::LINK;
-    found.consistency = if case.is_worse() == Some(came) && turn.lasted {
-        LIMITER_ONLY_CONSISTENCY
-    } else {
-        0.0
-    };
+    found.consistency =
+        if case.is_worse() == Some(came) && turn.lasted { LIMITER_ONLY_CONSISTENCY } else { 0.0 };
     let judged = case.nearest_run(came).and_then(EvidenceReport::direction);
     let rate = judged.and_then(|(_, analysis)| {
         let own = analysis.bounds.iter().find(|b| b.limiter == kind.limiter)?;
         Some(own.rate_bps)
     });
     found.supports.extend(rate.map(|bps| {
-        format!(
-            "its rate in bulk runs is about {}",
-            event_format::format_rate(bps as f64)
-        )
+        format!("its rate in bulk runs is about {}", event_format::format_rate(bps as f64))
     }));
     add_advice(case, kind, None, came, &mut found);
     Some(found)

@@ -144,10 +144,7 @@ fn rate_capacity_fit(
     after_bps: f64,
     found: &mut CauseCandidate,
 ) -> f64 {
-    if !matches!(
-        case.event.quantity,
-        PathQuantity::Goodput | PathQuantity::Available
-    ) {
+    if !matches!(case.event.quantity, PathQuantity::Goodput | PathQuantity::Available) {
         return 0.8;
     }
     let (high, low) = if case.has_fallen() {
@@ -183,9 +180,7 @@ mod tests {
 
     fn consistency(before: f64, after: f64) -> Option<f64> {
         let mut sketch = event_test_builder::build_goodput_drop();
-        sketch
-            .estimate(-HOUR, before, before * 0.8, None)
-            .estimate(HOUR, after, after * 0.8, None);
+        sketch.estimate(-HOUR, before, before * 0.8, None).estimate(HOUR, after, after * 0.8, None);
         let found = sketch.run_cause(find_candidate)?;
         Some(found.consistency)
     }
@@ -209,9 +204,7 @@ mod tests {
     fn a_link_that_lost_far_less_than_what_was_free_is_not_the_cause() {
         let mut sketch =
             event_test_builder::build_level_step(PathQuantity::Available, 450e6, 110e6);
-        sketch
-            .estimate(-HOUR, 622e6, 450e6, None)
-            .estimate(HOUR, 520e6, 110e6, None);
+        sketch.estimate(-HOUR, 622e6, 450e6, None).estimate(HOUR, 520e6, 110e6, None);
         let found = sketch.run_cause(find_candidate).unwrap();
         assert!(found.consistency <= 0.5, "{}", found.consistency);
     }
@@ -227,10 +220,7 @@ mod tests {
             let mut sketch = event_test_builder::build_goodput_drop();
             sketch.run_limited(HOUR, limiter);
             let (event, evidence) = (sketch.event(), sketch.evidence());
-            let case = EventCase {
-                event: &event,
-                evidence: &evidence,
-            };
+            let case = EventCase { event: &event, evidence: &evidence };
             find_candidate(&case).map(|found| found.consistency)
         };
         assert_eq!(with(Limiter::PathCapacity), Some(RUNS_ONLY_CONSISTENCY));
@@ -242,12 +232,8 @@ mod tests {
         let with = |after: &[&str]| {
             let mut sketch =
                 event_test_builder::build_level_step(PathQuantity::Capacity, 622e6, 155e6);
-            sketch
-                .trace(-HOUR, &["10.1.0.1", "10.2.0.1"])
-                .trace(HOUR, after);
-            sketch
-                .estimate(-HOUR, 622e6, 400e6, None)
-                .estimate(HOUR, 155e6, 140e6, None);
+            sketch.trace(-HOUR, &["10.1.0.1", "10.2.0.1"]).trace(HOUR, after);
+            sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 155e6, 140e6, None);
             sketch.run_cause(find_candidate)
         };
         let found = with(&["10.1.0.1", "10.2.0.1"]).expect("a candidate");

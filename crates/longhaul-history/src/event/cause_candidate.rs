@@ -108,9 +108,8 @@ pub fn select_named_causes(
     event_us: [i64; 2],
     tau_us: f64,
 ) -> Vec<ReportFinding> {
-    let scored = candidates
-        .into_iter()
-        .map(|candidate| (candidate.score(event_us, tau_us), candidate));
+    let scored =
+        candidates.into_iter().map(|candidate| (candidate.score(event_us, tau_us), candidate));
     let mut scored: Vec<(f64, CauseCandidate)> = scored.collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     let best = scored.first().map_or(0.0, |(score, _)| *score);
@@ -127,11 +126,7 @@ mod tests {
     use super::*;
 
     fn candidate(cause: &'static str, weight: f64, consistency: f64) -> CauseCandidate {
-        CauseCandidate {
-            weight,
-            consistency,
-            ..CauseCandidate::new(cause, [0, 10], String::new())
-        }
+        CauseCandidate { weight, consistency, ..CauseCandidate::new(cause, [0, 10], String::new()) }
     }
 
     fn causes(candidates: Vec<CauseCandidate>) -> Vec<String> {

@@ -113,21 +113,13 @@ impl<'a> EvidenceReport<'a, PathReport> {
     /// Returns the route in the direction of the event.
     pub fn route(&self) -> Option<&'a ObservedRoute> {
         let seen = &self.report.observation;
-        if self.forward {
-            seen.route.as_ref()
-        } else {
-            seen.route_reverse.as_ref()
-        }
+        if self.forward { seen.route.as_ref() } else { seen.route_reverse.as_ref() }
     }
 
     /// Returns the route against the direction of the event.
     pub fn return_route(&self) -> Option<&'a ObservedRoute> {
         let seen = &self.report.observation;
-        if self.forward {
-            seen.route_reverse.as_ref()
-        } else {
-            seen.route.as_ref()
-        }
+        if self.forward { seen.route_reverse.as_ref() } else { seen.route.as_ref() }
     }
 
     /// Returns the minimum RTT, us.
@@ -142,10 +134,7 @@ impl<'a> EvidenceReport<'a, ThroughputReport> {
     /// Returns observation and analysis of the direction of the event.
     pub fn direction(
         &self,
-    ) -> Option<(
-        &'a observation::ThroughputObservation,
-        &'a analysis::ThroughputAnalysis,
-    )> {
+    ) -> Option<(&'a observation::ThroughputObservation, &'a analysis::ThroughputAnalysis)> {
         let (seen, judged) = (&self.report.observation, &self.report.analysis);
         if seen.forward == self.forward {
             return Some((seen, judged));
@@ -168,11 +157,7 @@ impl<'a> EvidenceReport<'a, AvailableReport> {
     /// Returns the estimate in the direction of the event.
     pub fn estimate(&self) -> Option<&'a available::AvailableEstimate> {
         let judged = &self.report.analysis;
-        if self.forward {
-            judged.forward.as_ref()
-        } else {
-            judged.reverse.as_ref()
-        }
+        if self.forward { judged.forward.as_ref() } else { judged.reverse.as_ref() }
     }
 }
 
@@ -183,11 +168,7 @@ mod tests {
 
     /// The same report, from a run that the other host initiated.
     fn turned<'a, R>(seen: &EvidenceReport<'a, R>) -> EvidenceReport<'a, R> {
-        EvidenceReport {
-            at_us: seen.at_us,
-            report: seen.report,
-            forward: !seen.forward,
-        }
+        EvidenceReport { at_us: seen.at_us, report: seen.report, forward: !seen.forward }
     }
 
     #[test]

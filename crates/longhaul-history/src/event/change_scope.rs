@@ -70,22 +70,14 @@ pub fn find_change_scope(case: &EventCase) -> Option<ChangeScope> {
     if changed.is_empty() && steady.is_empty() {
         return None;
     }
-    let between_us = near()
-        .map(|e| e.event.between_us)
-        .min_by_key(|b| b[0].abs_diff(case.event.between_us[0]));
+    let between_us =
+        near().map(|e| e.event.between_us).min_by_key(|b| b[0].abs_diff(case.event.between_us[0]));
     let (shared, text) = if changed.is_empty() {
-        (
-            SharedElement::OnlyThisPath,
-            describe_single_change(case, steady.len()),
-        )
+        (SharedElement::OnlyThisPath, describe_single_change(case, steady.len()))
     } else {
         describe_common_changes(case, own, &changed, &steady)
     };
-    Some(ChangeScope {
-        shared,
-        text,
-        between_us,
-    })
+    Some(ChangeScope { shared, text, between_us })
 }
 
 fn describe_single_change(case: &EventCase, steady: usize) -> String {
@@ -108,27 +100,17 @@ fn describe_common_changes(
         .iter()
         .take(4)
         .map(|[a, b]| {
-            format!(
-                "{} - {}",
-                event_format::sanitize_name(a),
-                event_format::sanitize_name(b)
-            )
+            format!("{} - {}", event_format::sanitize_name(a), event_format::sanitize_name(b))
         })
         .collect();
-    let more = if changed.len() > names.len() {
-        ", ..."
-    } else {
-        ""
-    };
+    let more = if changed.len() > names.len() { ", ..." } else { "" };
     let begin = format!(
         "{} changed at the same time ({}{more})",
         format_plural(changed.len(), "other path"),
         names.join(", ")
     );
-    let common: Vec<&str> = own
-        .into_iter()
-        .filter(|end| changed.iter().all(|pair| pair.contains(end)))
-        .collect();
+    let common: Vec<&str> =
+        own.into_iter().filter(|end| changed.iter().all(|pair| pair.contains(end))).collect();
     let segment = find_shared_segment(case);
     if let [end] = common[..] {
         let host = event_format::sanitize_name(end);
@@ -170,10 +152,7 @@ fn describe_common_changes(
         ),
         None => (
             SharedElement::Nothing,
-            format!(
-                "{begin}; no shared segment is known{}",
-                describe_shared_prefix(case)
-            ),
+            format!("{begin}; no shared segment is known{}", describe_shared_prefix(case)),
         ),
     }
 }
@@ -203,10 +182,7 @@ fn find_shared_segment(case: &EventCase) -> Option<String> {
     let others: Vec<&ObservedRoute> = near.map(|e| e.route).collect::<Option<_>>()?;
     let names = list_transit_hops(own);
     let on = |route: &ObservedRoute, address: &str| {
-        route
-            .hops
-            .iter()
-            .any(|hop| hop.answers.iter().any(|a| a.address == address))
+        route.hops.iter().any(|hop| hop.answers.iter().any(|a| a.address == address))
     };
     let spared = |address: &str| {
         !case
@@ -228,10 +204,7 @@ fn find_shared_segment(case: &EventCase) -> Option<String> {
 
 /// Returns `; their far ends are in one network` if that is so.
 fn describe_shared_prefix(case: &EventCase) -> &'static str {
-    let own = case
-        .routes_around_event(false)
-        .1
-        .and_then(|r| find_address_prefix(&r.value.to));
+    let own = case.routes_around_event(false).1.and_then(|r| find_address_prefix(&r.value.to));
     let near = case
         .evidence
         .other_path_changes
@@ -269,35 +242,18 @@ mod tests {
         let mut sketch = event_test_builder::build_goodput_drop();
         sketch.trace(HOUR, routes[0]);
         let event = sketch.event();
-        let other = |(from, to): &(&str, &str)| ChangeEvent {
-            pair: build_pair(from, to),
-            ..event.clone()
-        };
+        let other =
+            |(from, to): &(&str, &str)| ChangeEvent { pair: build_pair(from, to), ..event.clone() };
         let others: Vec<ChangeEvent> = changed.iter().map(other).collect();
         let pairs: Vec<HostPair> = steady.iter().map(|(a, b)| build_pair(a, b)).collect();
-        let (theirs, stayed) = (
-            build_route_to("192.0.2.77", routes[1]),
-            build_route_to("192.0.2.78", routes[2]),
-        );
+        let (theirs, stayed) =
+            (build_route_to("192.0.2.77", routes[1]), build_route_to("192.0.2.78", routes[2]));
         let mut evidence = sketch.evidence();
-        evidence.other_path_changes = others
-            .iter()
-            .map(|event| OtherPathChange {
-                event,
-                route: Some(&theirs),
-            })
-            .collect();
-        evidence.unchanged_paths = pairs
-            .iter()
-            .map(|pair| UnchangedPath {
-                pair,
-                route: Some(&stayed),
-            })
-            .collect();
-        find_change_scope(&EventCase {
-            event: &event,
-            evidence: &evidence,
-        })
+        evidence.other_path_changes =
+            others.iter().map(|event| OtherPathChange { event, route: Some(&theirs) }).collect();
+        evidence.unchanged_paths =
+            pairs.iter().map(|pair| UnchangedPath { pair, route: Some(&stayed) }).collect();
+        find_change_scope(&EventCase { event: &event, evidence: &evidence })
     }
 
     const PLAIN: [&[&str]; 3] = [&["10.1.0.1", "10.2.0.1"], &["10.4.0.1"], &["10.5.0.1"]];
@@ -312,10 +268,7 @@ mod tests {
     #[test]
     fn steady_paths_of_that_end_acquit_it() {
         let found = scope_of(&[("slac", "in2p3")], &[("slac", "nikhef")], PLAIN).expect("a scope");
-        assert_eq!(
-            found.shared,
-            SharedElement::PartOfHost(String::from("slac"))
-        );
+        assert_eq!(found.shared, SharedElement::PartOfHost(String::from("slac")));
     }
 
     #[test]
@@ -326,16 +279,10 @@ mod tests {
             &["10.1.0.1", "10.6.0.1"],
         ];
         let found = scope_of(&[("slac", "in2p3")], &[("slac", "nikhef")], routes).expect("a scope");
-        assert_eq!(
-            found.shared,
-            SharedElement::Segment(String::from("10.2.0.1"))
-        );
+        assert_eq!(found.shared, SharedElement::Segment(String::from("10.2.0.1")));
         let apart =
             scope_of(&[("caltech", "in2p3")], &[("fnal", "nikhef")], routes).expect("a scope");
-        assert_eq!(
-            apart.shared,
-            SharedElement::Segment(String::from("10.2.0.1"))
-        );
+        assert_eq!(apart.shared, SharedElement::Segment(String::from("10.2.0.1")));
     }
 
     #[test]
@@ -343,11 +290,7 @@ mod tests {
         let found =
             scope_of(&[], &[("slac", "nikhef"), ("slac", "in2p3")], PLAIN).expect("a scope");
         assert_eq!(found.shared, SharedElement::OnlyThisPath);
-        assert!(
-            found.text.contains("2 other paths did not"),
-            "{}",
-            found.text
-        );
+        assert!(found.text.contains("2 other paths did not"), "{}", found.text);
     }
 
     #[test]

@@ -63,10 +63,7 @@ fn find_by_estimates(
         event_format::format_rate(step.after),
         event_format::format_time_span(step.between_us),
         stayed.map_or_else(String::new, |c| {
-            format!(
-                " while capacity stayed at {}",
-                event_format::format_rate(c.after)
-            )
+            format!(" while capacity stayed at {}", event_format::format_rate(c.after))
         }),
     );
     let mut found = CauseCandidate::new("cross_traffic", step.between_us, text);
@@ -108,12 +105,7 @@ fn find_by_remainder(
         event_format::format_rate(reached),
     );
     let against = "available bandwidth before the event is not known";
-    Some(create_partial_candidate(
-        case,
-        text,
-        REMAINDER_CONSISTENCY,
-        against,
-    ))
+    Some(create_partial_candidate(case, text, REMAINDER_CONSISTENCY, against))
 }
 
 /// Runs fill the same link at another rate, so others use more or less of it.
@@ -147,11 +139,7 @@ fn create_partial_candidate(
 ) -> CauseCandidate {
     let mut found = CauseCandidate::new("cross_traffic", case.event.between_us, text);
     found.weight = weight::CROSS_TRAFFIC;
-    found.consistency = if bucket_change::has_bucket_changed(case) {
-        0.5
-    } else {
-        consistency
-    };
+    found.consistency = if bucket_change::has_bucket_changed(case) { 0.5 } else { consistency };
     found.contradict(against.to_owned());
     add_advice(case, case.has_fallen(), &mut found);
     found
@@ -202,9 +190,7 @@ mod tests {
 
     fn consistency(before: [f64; 2], after: [f64; 2]) -> Option<f64> {
         let mut sketch = event_test_builder::build_goodput_drop();
-        sketch
-            .estimate(-HOUR, before[0], before[1], None)
-            .estimate(HOUR, after[0], after[1], None);
+        sketch.estimate(-HOUR, before[0], before[1], None).estimate(HOUR, after[0], after[1], None);
         Some(sketch.run_cause(find_candidate)?.consistency)
     }
 
@@ -235,9 +221,7 @@ mod tests {
         let with = |left: f64| {
             let mut sketch =
                 event_test_builder::build_level_step(PathQuantity::Goodput, 40e6, 18e6);
-            sketch
-                .capacity(-HOUR, 50e6)
-                .estimate(HOUR, 50e6, left, None);
+            sketch.capacity(-HOUR, 50e6).estimate(HOUR, 50e6, left, None);
             sketch.run_limited(HOUR, Limiter::PathCapacity);
             Some(sketch.run_cause(find_candidate)?.consistency)
         };
@@ -251,9 +235,7 @@ mod tests {
         let with = |capacity: f64, left: f64| {
             let mut sketch =
                 event_test_builder::build_level_step(PathQuantity::Goodput, 40e6, 18e6);
-            sketch
-                .capacity(-HOUR, 50e6)
-                .estimate(HOUR, capacity, left, None);
+            sketch.capacity(-HOUR, 50e6).estimate(HOUR, capacity, left, None);
             Some(sketch.run_cause(find_candidate)?.consistency)
         };
         assert_eq!(with(42e6, 8e6), Some(REMAINDER_CONSISTENCY));

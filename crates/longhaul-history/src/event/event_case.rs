@@ -69,10 +69,7 @@ impl<'a> EventCase<'a> {
 
     /// Returns true if the change is for the worse; `None` if neither direction is.
     pub fn is_worse(&self) -> Option<bool> {
-        self.event
-            .quantity
-            .more_is_better()
-            .map(|more| more == self.has_fallen())
+        self.event.quantity.more_is_better().map(|more| more == self.has_fallen())
     }
 
     pub fn is_quantity(&self, quantity: PathQuantity) -> bool {
@@ -90,10 +87,7 @@ impl<'a> EventCase<'a> {
     /// Returns true for rates and losses, which any change of a link affects.
     pub fn is_link_quantity(&self) -> bool {
         self.is_transfer_quantity()
-            || matches!(
-                self.event.quantity,
-                PathQuantity::Available | PathQuantity::Capacity
-            )
+            || matches!(self.event.quantity, PathQuantity::Available | PathQuantity::Capacity)
     }
 
     /// Returns the name of that host in the agent's file.
@@ -107,9 +101,8 @@ impl<'a> EventCase<'a> {
     /// Returns the route change nearest in time; a lasting one precedes one that did not last.
     pub fn nearest_route_change(&self, back: bool) -> Option<RouteTransition<'a>> {
         let found = self.find_state_changes(self.routes(back), |a, b| is_same_route(b, a));
-        let best = found
-            .into_iter()
-            .max_by(|a, b| self.rank_change(a).total_cmp(&self.rank_change(b)))?;
+        let best =
+            found.into_iter().max_by(|a, b| self.rank_change(a).total_cmp(&self.rank_change(b)))?;
         let change = compare_routes(best.to, best.from);
         Some(RouteTransition {
             between_us: best.between_us,
@@ -134,25 +127,14 @@ impl<'a> EventCase<'a> {
 
     pub fn routes(&self, back: bool) -> Vec<StateReading<&'a ObservedRoute>> {
         let route = |seen: &EvidenceReport<'a, PathReport>| {
-            let value = if back {
-                seen.return_route()
-            } else {
-                seen.route()
-            }?;
-            Some(StateReading {
-                at_us: seen.at_us,
-                value,
-            })
+            let value = if back { seen.return_route() } else { seen.route() }?;
+            Some(StateReading { at_us: seen.at_us, value })
         };
         let mut routes: Vec<_> = self.evidence.paths.iter().filter_map(route).collect();
         routes.sort_by_key(|reading| reading.at_us);
         let all = routes.clone();
         let mut place = 0..;
-        routes.retain(|_| {
-            place
-                .next()
-                .is_none_or(|i| !is_traced_during_change(&all, i))
-        });
+        routes.retain(|_| place.next().is_none_or(|i| !is_traced_during_change(&all, i)));
         routes
     }
 
@@ -160,22 +142,11 @@ impl<'a> EventCase<'a> {
     pub fn routes_around_event(
         &self,
         back: bool,
-    ) -> (
-        Option<StateReading<&'a ObservedRoute>>,
-        Option<StateReading<&'a ObservedRoute>>,
-    ) {
+    ) -> (Option<StateReading<&'a ObservedRoute>>, Option<StateReading<&'a ObservedRoute>>) {
         let routes = self.routes(back);
         let [begin, end] = self.event.between_us;
-        let before = routes
-            .iter()
-            .filter(|r| r.at_us <= begin)
-            .max_by_key(|r| r.at_us)
-            .copied();
-        let after = routes
-            .iter()
-            .filter(|r| r.at_us >= end)
-            .min_by_key(|r| r.at_us)
-            .copied();
+        let before = routes.iter().filter(|r| r.at_us <= begin).max_by_key(|r| r.at_us).copied();
+        let after = routes.iter().filter(|r| r.at_us >= end).min_by_key(|r| r.at_us).copied();
         (before, after)
     }
 
@@ -198,10 +169,7 @@ impl<'a> EventCase<'a> {
     fn rtt_of_runs(&self) -> Option<LevelStep> {
         let idle = |seen: &EvidenceReport<'a, ThroughputReport>| {
             let value = seen.direction()?.0.idle_rtt_us? as f64;
-            Some(StateReading {
-                at_us: seen.at_us,
-                value,
-            })
+            Some(StateReading { at_us: seen.at_us, value })
         };
         state_change::find_level_step(
             self.evidence.throughput.iter().filter_map(idle).collect(),
@@ -252,10 +220,7 @@ impl<'a> EventCase<'a> {
     ) -> Option<LevelStep> {
         let reading = |seen: &EvidenceReport<'a, longhaul_model::report::v1::AvailableReport>| {
             let value = figure(seen.estimate()?)? as f64;
-            Some(StateReading {
-                at_us: seen.at_us,
-                value,
-            })
+            Some(StateReading { at_us: seen.at_us, value })
         };
         state_change::find_level_step(
             self.evidence.available.iter().filter_map(reading).collect(),
@@ -280,16 +245,11 @@ impl<'a> EventCase<'a> {
         };
         let reading = |seen: &EvidenceReport<'a, longhaul_model::report::v1::AvailableReport>| {
             let estimate = seen.estimate()?;
-            let found = estimate
-                .bucket
-                .as_ref()
-                .filter(|bucket| bucket.kind == kind);
+            let found = estimate.bucket.as_ref().filter(|bucket| bucket.kind == kind);
             let long = seen.report.plan.shaper_time_us.is_some();
             let short = estimate.capacity_bps.is_some() && better(seen.at_us);
-            (found.is_some() || long || short).then_some(StateReading {
-                at_us: seen.at_us,
-                value: found,
-            })
+            (found.is_some() || long || short)
+                .then_some(StateReading { at_us: seen.at_us, value: found })
         };
         self.evidence.available.iter().filter_map(reading).collect()
     }
@@ -298,18 +258,10 @@ impl<'a> EventCase<'a> {
     pub fn limiters(&self) -> Vec<StateReading<Limiter>> {
         let reading = |seen: &EvidenceReport<'a, ThroughputReport>| {
             let value = seen.direction()?.1.limited_by;
-            Some(StateReading {
-                at_us: seen.at_us,
-                value,
-            })
+            Some(StateReading { at_us: seen.at_us, value })
         };
         let known = |r: &StateReading<Limiter>| r.value != Limiter::Unknown;
-        self.evidence
-            .throughput
-            .iter()
-            .filter_map(reading)
-            .filter(known)
-            .collect()
+        self.evidence.throughput.iter().filter_map(reading).filter(known).collect()
     }
 
     /// Returns the most frequent limiter of the runs on that side of the event.
@@ -333,17 +285,11 @@ impl<'a> EventCase<'a> {
     /// Returns the bulk run nearest to the event, on the given side, that measured its direction.
     pub fn nearest_run(&self, after: bool) -> Option<&'a EvidenceReport<'a, ThroughputReport>> {
         let [begin, end] = self.event.between_us;
-        let runs = self
-            .evidence
-            .throughput
-            .iter()
-            .filter(|seen| seen.direction().is_some());
+        let runs = self.evidence.throughput.iter().filter(|seen| seen.direction().is_some());
         if after {
-            runs.filter(|seen| seen.at_us >= end)
-                .min_by_key(|seen| seen.at_us)
+            runs.filter(|seen| seen.at_us >= end).min_by_key(|seen| seen.at_us)
         } else {
-            runs.filter(|seen| seen.at_us <= begin)
-                .max_by_key(|seen| seen.at_us)
+            runs.filter(|seen| seen.at_us <= begin).max_by_key(|seen| seen.at_us)
         }
     }
 }
@@ -356,9 +302,8 @@ pub fn is_window_limiter(limiter: Limiter) -> bool {
 /// A trace takes seconds. One made during a change shows the first hops of one route and the last
 /// hops of another, and resembles neither neighbour.
 fn is_traced_during_change(routes: &[StateReading<&ObservedRoute>], i: usize) -> bool {
-    let neighbours = i
-        .checked_sub(1)
-        .and_then(|before| Some((routes.get(before)?, routes.get(i + 1)?)));
+    let neighbours =
+        i.checked_sub(1).and_then(|before| Some((routes.get(before)?, routes.get(i + 1)?)));
     neighbours.is_some_and(|(before, after)| {
         let own = routes[i].value;
         !is_same_route(before.value, after.value)

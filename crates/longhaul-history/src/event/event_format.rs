@@ -134,10 +134,7 @@ mod tests {
 
     #[test]
     fn spans_name_the_day_once() {
-        assert_eq!(
-            format_time_span([0, 3_600_000_000]),
-            "between 1970-01-01 00:00 and 01:00 UTC"
-        );
+        assert_eq!(format_time_span([0, 3_600_000_000]), "between 1970-01-01 00:00 and 01:00 UTC");
         assert_eq!(format_time_span([0, 0]), "at 1970-01-01 00:00 UTC");
     }
 

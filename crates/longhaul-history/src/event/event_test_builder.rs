@@ -48,11 +48,7 @@ pub fn build_goodput_drop() -> EvidenceBuilder {
 }
 
 pub fn build_level_step(quantity: PathQuantity, before: f64, after: f64) -> EvidenceBuilder {
-    let level = |median: f64| QuantityLevel {
-        median,
-        deviation: median / 20.0,
-        samples: 24,
-    };
+    let level = |median: f64| QuantityLevel { median, deviation: median / 20.0, samples: 24 };
     EvidenceBuilder {
         event: ChangeEvent {
             id: String::from("event"),
@@ -85,18 +81,12 @@ pub fn build_level_step(quantity: PathQuantity, before: f64, after: f64) -> Evid
 }
 
 pub fn build_pair(from: &str, to: &str) -> HostPair {
-    HostPair {
-        from: from.to_owned(),
-        to: to.to_owned(),
-    }
+    HostPair { from: from.to_owned(), to: to.to_owned() }
 }
 
 /// A route to that address.
 pub fn build_route_to(to: &str, hops: &[&str]) -> ObservedRoute {
-    ObservedRoute {
-        to: to.to_owned(),
-        ..path_test_builder::build_route(hops)
-    }
+    ObservedRoute { to: to.to_owned(), ..path_test_builder::build_route(hops) }
 }
 
 /// A token bucket with a burst of 100 KiB.
@@ -118,15 +108,9 @@ pub fn build_bucket(
 
 /// A stream with segments of that size.
 pub fn build_stream(mss_bytes: u32) -> observation::ObservedStream {
-    let sender = observation::StreamEnd {
-        mss_bytes: Some(mss_bytes),
-        ..observation::StreamEnd::default()
-    };
-    observation::ObservedStream {
-        index: 0,
-        sender,
-        receiver: observation::StreamEnd::default(),
-    }
+    let sender =
+        observation::StreamEnd { mss_bytes: Some(mss_bytes), ..observation::StreamEnd::default() };
+    observation::ObservedStream { index: 0, sender, receiver: observation::StreamEnd::default() }
 }
 
 impl EvidenceBuilder {
@@ -148,11 +132,7 @@ impl EvidenceBuilder {
     }
 
     pub fn mtu(&mut self, at: i64, bytes: u32) -> &mut Self {
-        let mtu = PathMtu {
-            bytes,
-            refused_bytes: None,
-            black_hole: false,
-        };
+        let mtu = PathMtu { bytes, refused_bytes: None, black_hole: false };
         self.path(at, |report| report.analysis.path_mtu = Some(mtu))
     }
 
@@ -187,10 +167,7 @@ impl EvidenceBuilder {
     }
 
     pub fn rtt(&mut self, at: i64, us: f64) -> &mut Self {
-        self.rtt.push(SeriesPoint {
-            at_us: T0 + at,
-            value: us,
-        });
+        self.rtt.push(SeriesPoint { at_us: T0 + at, value: us });
         self
     }
 
@@ -227,13 +204,9 @@ impl EvidenceBuilder {
     }
 
     pub fn audit(&mut self, at: i64, place: HostRole, readings: &[(&str, &str)]) -> &mut Self {
-        let all = readings
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let observation = host::AuditObservation {
-            readings: all.collect(),
-            ..host::AuditObservation::default()
-        };
+        let all = readings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let observation =
+            host::AuditObservation { readings: all.collect(), ..host::AuditObservation::default() };
         self.audits.push((
             T0 + at,
             place,
@@ -252,10 +225,7 @@ impl EvidenceBuilder {
         &self,
         cause: fn(&EventCase) -> Option<CauseCandidate>,
     ) -> Option<CauseCandidate> {
-        cause(&EventCase {
-            event: &self.event,
-            evidence: &self.evidence(),
-        })
+        cause(&EventCase { event: &self.event, evidence: &self.evidence() })
     }
 
     pub fn event(&self) -> ChangeEvent {
@@ -289,11 +259,7 @@ impl EvidenceBuilder {
 
 fn borrow_reports<R>(all: &[(i64, R)]) -> Vec<EvidenceReport<'_, R>> {
     all.iter()
-        .map(|(at_us, report)| EvidenceReport {
-            at_us: *at_us,
-            report,
-            forward: true,
-        })
+        .map(|(at_us, report)| EvidenceReport { at_us: *at_us, report, forward: true })
         .collect()
 }
 
@@ -303,10 +269,7 @@ fn wrap_report<P, O, A>(
     observation: O,
     analysis: A,
 ) -> longhaul_model::report::v1::Report<P, O, A> {
-    let party = |host: &str| RunParty {
-        host: host.to_owned(),
-        ..RunParty::default()
-    };
+    let party = |host: &str| RunParty { host: host.to_owned(), ..RunParty::default() };
     longhaul_model::report::v1::Report {
         schema: SCHEMA.to_owned(),
         kind,
@@ -336,10 +299,7 @@ fn build_throughput_report() -> ThroughputReport {
         same_host: false,
         same_boot: None,
         streams: Vec::new(),
-        ends: BothEnds {
-            sender: EndObservation::default(),
-            receiver: EndObservation::default(),
-        },
+        ends: BothEnds { sender: EndObservation::default(), receiver: EndObservation::default() },
         reverse: None,
     };
     let analysis = analysis::ThroughputAnalysis {
@@ -359,12 +319,7 @@ fn build_throughput_report() -> ThroughputReport {
         streams: Vec::new(),
         reverse: None,
     };
-    wrap_report(
-        ReportKind::Throughput,
-        ThroughputPlan::default(),
-        observation,
-        analysis,
-    )
+    wrap_report(ReportKind::Throughput, ThroughputPlan::default(), observation, analysis)
 }
 
 fn build_available_report(
@@ -395,10 +350,5 @@ fn build_available_report(
         forward: Some(forward),
         ..available::AvailableAnalysis::default()
     };
-    wrap_report(
-        ReportKind::Available,
-        plan,
-        available::AvailableObservation::default(),
-        analysis,
-    )
+    wrap_report(ReportKind::Available, plan, available::AvailableObservation::default(), analysis)
 }

@@ -81,18 +81,10 @@ pub fn plan_follow_ups(
     evidence: &ChangeEvidence,
 ) -> Vec<FollowUpMeasurement> {
     let case = EventCase { event, evidence };
-    let named = |cause: &str| {
-        explained
-            .causes
-            .iter()
-            .any(|finding| finding.cause == cause)
-    };
+    let named = |cause: &str| explained.causes.iter().any(|finding| finding.cause == cause);
     let mut wanted = Vec::new();
     let mut want = |measurement, reason: &str| {
-        wanted.push(FollowUpMeasurement {
-            measurement,
-            reason: reason.to_owned(),
-        });
+        wanted.push(FollowUpMeasurement { measurement, reason: reason.to_owned() });
     };
     // A recovery needs no follow-up, and a changed measurement is not a change of the path.
     if named("recovery") || named("test_parameter") {
@@ -178,11 +170,7 @@ fn is_route_change_named(explained: &EventExplanation) -> bool {
 
 fn needs_shaper_run(case: &EventCase, explained: &EventExplanation) -> bool {
     let end = case.event.between_us[1];
-    let mut since = case
-        .evidence
-        .available
-        .iter()
-        .filter(|seen| seen.at_us >= end);
+    let mut since = case.evidence.available.iter().filter(|seen| seen.at_us >= end);
     let looked = since.any(|seen| {
         let found = seen.estimate().is_some_and(|e| e.bucket.is_some());
         found || seen.report.plan.shaper_time_us.is_some()
@@ -198,18 +186,10 @@ fn needs_shaper_run(case: &EventCase, explained: &EventExplanation) -> bool {
     {
         return false;
     }
-    let link = [
-        "capacity_change",
-        "cross_traffic",
-        "shaper_appeared",
-        "policer_appeared",
-    ];
+    let link = ["capacity_change", "cross_traffic", "shaper_appeared", "policer_appeared"];
     // A slower link alone may still be a token bucket; if no available bandwidth is known, that is
     // measured first.
-    explained
-        .causes
-        .iter()
-        .any(|f| link.contains(&f.cause.as_str()))
+    explained.causes.iter().any(|f| link.contains(&f.cause.as_str()))
         || (explained.causes.len() != 1
             && (case.available().is_some() || is_available_known_since(case)))
         || (is_route_change_named(explained) && is_available_known_since(case))
@@ -229,10 +209,7 @@ mod tests {
     fn wanted(sketch: &event_test_builder::EvidenceBuilder) -> Vec<FollowUpKind> {
         let (event, evidence) = (sketch.event(), sketch.evidence());
         let explained = explain_event(&event, &evidence);
-        plan_follow_ups(&event, &explained, &evidence)
-            .into_iter()
-            .map(|w| w.measurement)
-            .collect()
+        plan_follow_ups(&event, &explained, &evidence).into_iter().map(|w| w.measurement).collect()
     }
 
     #[test]
@@ -254,9 +231,7 @@ mod tests {
     fn a_slower_link_may_be_a_bucket() {
         let mut sketch = event_test_builder::build_goodput_drop();
         sketch.trace(-HOUR, &OLD).trace(HOUR, &OLD);
-        sketch
-            .estimate(-HOUR, 622e6, 400e6, None)
-            .estimate(HOUR, 155e6, 150e6, None);
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 155e6, 150e6, None);
         assert_eq!(wanted(&sketch), [FollowUpKind::AvailableShaper]);
     }
 
@@ -264,12 +239,8 @@ mod tests {
     fn a_setting_that_does_not_fit_asks_for_a_scan() {
         let mut sketch = event_test_builder::build_goodput_drop();
         sketch.trace(-HOUR, &OLD).trace(HOUR, &OLD);
-        sketch
-            .estimate(-HOUR, 622e6, 200e6, None)
-            .estimate(HOUR, 622e6, 280e6, None);
-        sketch
-            .run_limited(-HOUR, Limiter::PathCapacity)
-            .run_limited(HOUR, Limiter::ReceiveWindow);
+        sketch.estimate(-HOUR, 622e6, 200e6, None).estimate(HOUR, 622e6, 280e6, None);
+        sketch.run_limited(-HOUR, Limiter::PathCapacity).run_limited(HOUR, Limiter::ReceiveWindow);
         assert_eq!(wanted(&sketch), [FollowUpKind::Tune]);
     }
 
@@ -278,14 +249,10 @@ mod tests {
         let mut sketch = event_test_builder::build_goodput_drop();
         let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
         sketch.trace(-HOUR, &OLD).trace(HOUR, &OLD);
-        sketch
-            .estimate(-HOUR, 622e6, 400e6, None)
-            .estimate(HOUR, 622e6, 150e6, Some(shaper));
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 622e6, 150e6, Some(shaper));
         assert_eq!(wanted(&sketch), []);
         let mut parameter = event_test_builder::build_goodput_drop();
-        parameter
-            .run(-HOUR, |r| r.plan.streams = 8)
-            .run(HOUR, |r| r.plan.streams = 2);
+        parameter.run(-HOUR, |r| r.plan.streams = 8).run(HOUR, |r| r.plan.streams = 2);
         assert_eq!(wanted(&parameter), []);
     }
 

@@ -22,19 +22,12 @@ pub struct HostFactChange {
 impl HostFactChange {
     /// Returns the last number of both values; in a triple that is the maximum.
     pub fn numbers(&self) -> Option<(f64, f64)> {
-        Some((
-            parse_last_number(&self.change.from)?,
-            parse_last_number(&self.change.to)?,
-        ))
+        Some((parse_last_number(&self.change.from)?, parse_last_number(&self.change.to)?))
     }
 }
 
 fn parse_last_number(text: &str) -> Option<f64> {
-    text.split_whitespace()
-        .next_back()?
-        .parse::<f64>()
-        .ok()
-        .filter(|n| n.is_finite())
+    text.split_whitespace().next_back()?.parse::<f64>().ok().filter(|n| n.is_finite())
 }
 
 type FactReadings = BTreeMap<(HostRole, String), Vec<StateReading<String>>>;
@@ -54,15 +47,12 @@ pub fn is_read_on_both_sides(case: &EventCase, fits: impl Fn(&str) -> bool) -> b
         readings.iter().any(|r| r.at_us <= begin) && readings.iter().any(|r| r.at_us >= end)
     };
     let rows = collect_fact_readings(case);
-    [HostRole::Sender, HostRole::Receiver]
-        .into_iter()
-        .all(|end| {
-            let own =
-                |((place, name), readings): (&(HostRole, String), &Vec<StateReading<String>>)| {
-                    *place == end && fits(name) && beside(readings)
-                };
-            rows.iter().any(own)
-        })
+    [HostRole::Sender, HostRole::Receiver].into_iter().all(|end| {
+        let own = |((place, name), readings): (&(HostRole, String), &Vec<StateReading<String>>)| {
+            *place == end && fits(name) && beside(readings)
+        };
+        rows.iter().any(own)
+    })
 }
 
 fn collect_fact_readings(case: &EventCase) -> FactReadings {
@@ -75,11 +65,7 @@ fn collect_fact_readings(case: &EventCase) -> FactReadings {
             }
             let initiates = (place == HostRole::Sender) == seen.forward;
             let run = &seen.report.run;
-            let party = if initiates {
-                &run.initiator
-            } else {
-                &run.responder
-            };
+            let party = if initiates { &run.initiator } else { &run.responder };
             if let Some(version) = party.longhaul.as_ref().filter(|v| !v.is_empty()) {
                 push_fact_reading(
                     &mut rows,
@@ -105,9 +91,7 @@ fn collect_fact_readings(case: &EventCase) -> FactReadings {
 fn push_fact_reading(rows: &mut FactReadings, key: (HostRole, String), at_us: i64, value: &str) {
     // One source separates triples with tabs, the other with spaces.
     let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-    rows.entry(key)
-        .or_default()
-        .push(StateReading { at_us, value });
+    rows.entry(key).or_default().push(StateReading { at_us, value });
 }
 
 fn find_nearest_change(
@@ -115,14 +99,9 @@ fn find_nearest_change(
     ((place, name), readings): ((HostRole, String), Vec<StateReading<String>>),
 ) -> Option<HostFactChange> {
     let turns = case.find_state_changes(readings, PartialEq::eq);
-    let turn = turns
-        .into_iter()
-        .max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))?;
-    Some(HostFactChange {
-        role: place,
-        name,
-        change: turn,
-    })
+    let turn =
+        turns.into_iter().max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))?;
+    Some(HostFactChange { role: place, name, change: turn })
 }
 
 /// Returns the host facts of a bulk run, under the names that audits use.
@@ -130,39 +109,17 @@ fn list_host_facts(host: &observation::HostFacts) -> Vec<(String, String)> {
     let triple = |t: [u64; 3]| format!("{} {} {}", t[0], t[1], t[2]);
     let interface = host.interface.as_ref();
     let known = [
-        (
-            "kernel",
-            Some(host.kernel.clone()).filter(|kernel| !kernel.is_empty()),
-        ),
+        ("kernel", Some(host.kernel.clone()).filter(|kernel| !kernel.is_empty())),
         ("net.ipv4.tcp_rmem", host.tcp_rmem_bytes.map(triple)),
         ("net.ipv4.tcp_wmem", host.tcp_wmem_bytes.map(triple)),
-        (
-            "net.core.rmem_max",
-            host.rmem_max_bytes.map(|b| b.to_string()),
-        ),
-        (
-            "net.core.wmem_max",
-            host.wmem_max_bytes.map(|b| b.to_string()),
-        ),
-        (
-            "net.ipv4.tcp_congestion_control",
-            host.congestion_control.clone(),
-        ),
+        ("net.core.rmem_max", host.rmem_max_bytes.map(|b| b.to_string())),
+        ("net.core.wmem_max", host.wmem_max_bytes.map(|b| b.to_string())),
+        ("net.ipv4.tcp_congestion_control", host.congestion_control.clone()),
         ("interface.name", interface.map(|i| i.name.clone())),
-        (
-            "interface.mtu",
-            interface.and_then(|i| i.mtu_bytes).map(|b| b.to_string()),
-        ),
-        (
-            "interface.speed_bps",
-            interface.and_then(|i| i.speed_bps).map(|b| b.to_string()),
-        ),
+        ("interface.mtu", interface.and_then(|i| i.mtu_bytes).map(|b| b.to_string())),
+        ("interface.speed_bps", interface.and_then(|i| i.speed_bps).map(|b| b.to_string())),
     ];
     let mut facts: BTreeMap<String, String> = host.sysctl.clone();
-    facts.extend(
-        known
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?))),
-    );
+    facts.extend(known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
     facts.into_iter().collect()
 }

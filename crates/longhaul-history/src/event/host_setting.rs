@@ -54,13 +54,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
 }
 
 fn is_setting(name: &str) -> bool {
-    const STARTS: [&str; 5] = [
-        "net.",
-        "route.",
-        "interface.qdisc",
-        "interface.txqueuelen",
-        "cpu.",
-    ];
+    const STARTS: [&str; 5] = ["net.", "route.", "interface.qdisc", "interface.txqueuelen", "cpu."];
     // Facts about the machine and its addresses are not transfer settings.
     const NOT: [&str; 6] = [
         "route.interface",
@@ -90,11 +84,7 @@ fn rate_setting_fit(case: &EventCase, changed: &HostFactChange) -> f64 {
         return 0.0;
     }
     if let Some(place) = find_buffer_owner(&changed.name) {
-        return if place == changed.role {
-            rate_buffer_fit(case, changed)
-        } else {
-            0.0
-        };
+        return if place == changed.role { rate_buffer_fit(case, changed) } else { 0.0 };
     }
     let worse = case.is_worse() == Some(true);
     match changed.name.as_str() {
@@ -131,10 +121,7 @@ fn rate_buffer_fit(case: &EventCase, changed: &HostFactChange) -> f64 {
     if !case.is_quantity(PathQuantity::Goodput) {
         return 0.5;
     }
-    if case
-        .nearest_run(true)
-        .is_some_and(|run| !is_buffer_in_force(run.report, &changed.name))
-    {
+    if case.nearest_run(true).is_some_and(|run| !is_buffer_in_force(run.report, &changed.name)) {
         return 0.3;
     }
     let way = rate_numeric_direction(case, changed);
@@ -162,11 +149,7 @@ fn rate_numeric_direction(case: &EventCase, changed: &HostFactChange) -> f64 {
     let Some((old, new)) = changed.numbers() else {
         return 0.5;
     };
-    if (new < old) == (case.is_worse() == Some(true)) {
-        1.0
-    } else {
-        0.0
-    }
+    if (new < old) == (case.is_worse() == Some(true)) { 1.0 } else { 0.0 }
 }
 
 fn add_limiter_evidence(case: &EventCase, first: &HostFactChange, found: &mut CauseCandidate) {
@@ -196,10 +179,7 @@ fn advise_restore(case: &EventCase, changed: &HostFactChange) -> Option<FindingA
     if case.is_worse() != Some(true) || !changed.name.starts_with("net.") {
         return None;
     }
-    let safe = |text: &str| {
-        text.chars()
-            .all(|c| c.is_ascii_alphanumeric() || " ._-".contains(c))
-    };
+    let safe = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || " ._-".contains(c));
     let old = &changed.change.from;
     Some(FindingAdvice {
         // Values from another host become part of a shell command only if they are plain.
@@ -229,11 +209,7 @@ mod tests {
         let mut sketch = event_test_builder::build_goodput_drop();
         for (at, after) in [(-HOUR, false), (HOUR, true)] {
             sketch.run(at, |report| {
-                report.analysis.limited_by = if after {
-                    limiter
-                } else {
-                    Limiter::PathCapacity
-                };
+                report.analysis.limited_by = if after { limiter } else { Limiter::PathCapacity };
                 change(report, after);
             });
         }
@@ -246,11 +222,7 @@ mod tests {
 
     fn rmem(report: &mut ThroughputReport, most: u64, place: HostRole) {
         let ends = &mut report.observation.ends;
-        let end = if place == HostRole::Sender {
-            &mut ends.sender
-        } else {
-            &mut ends.receiver
-        };
+        let end = if place == HostRole::Sender { &mut ends.sender } else { &mut ends.receiver };
         end.host.tcp_rmem_bytes = Some([4096, 131_072, most]);
     }
 
@@ -266,10 +238,7 @@ mod tests {
         let found = found(&sketch).expect("a candidate");
         assert!((found.consistency - 1.0).abs() < 1e-9);
         let command = found.advice[0].command.as_deref();
-        assert_eq!(
-            command,
-            Some("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 33554432\"")
-        );
+        assert_eq!(command, Some("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 33554432\""));
     }
 
     #[test]

@@ -25,10 +25,9 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         return None;
     }
     let all = host_facts::find_changed_facts(case, is_software);
-    let first = all.iter().max_by(|a, b| {
-        case.rank_change(&a.change)
-            .total_cmp(&case.rank_change(&b.change))
-    })?;
+    let first = all
+        .iter()
+        .max_by(|a, b| case.rank_change(&a.change).total_cmp(&case.rank_change(&b.change)))?;
     let host = case.host(first.role);
     let text = format!(
         "Software of the {} {host} changed {}: {}",
@@ -38,11 +37,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     );
     let mut found = CauseCandidate::new("host_software", first.change.between_us, text);
     found.weight = weight::HOST;
-    found.consistency = if first.change.lasted {
-        UNSUPPORTED_CONSISTENCY
-    } else {
-        0.0
-    };
+    found.consistency = if first.change.lasted { UNSUPPORTED_CONSISTENCY } else { 0.0 };
     if first.change.lasted
         && let Some(sign) = find_cpu_evidence(case, first)
     {
@@ -75,11 +70,8 @@ fn find_cpu_evidence(case: &EventCase, changed: &HostFactChange) -> Option<Strin
     if case.is_worse() != Some(true) {
         return None;
     }
-    let own = if changed.role == HostRole::Sender {
-        Limiter::CpuSender
-    } else {
-        Limiter::CpuReceiver
-    };
+    let own =
+        if changed.role == HostRole::Sender { Limiter::CpuSender } else { Limiter::CpuReceiver };
     if case.frequent_limiter(true) == Some(own) && case.frequent_limiter(false) != Some(own) {
         return Some(format!(
             "runs have been limited by {} since",
@@ -94,12 +86,8 @@ fn find_cpu_evidence(case: &EventCase, changed: &HostFactChange) -> Option<Strin
         }
     };
     let ratio = cost(true)? as f64 / cost(false).filter(|us| *us > 0)? as f64;
-    (ratio >= MIN_CPU_COST_RATIO).then(|| {
-        format!(
-            "CPU time per byte changed by {}",
-            event_format::format_change(ratio)
-        )
-    })
+    (ratio >= MIN_CPU_COST_RATIO)
+        .then(|| format!("CPU time per byte changed by {}", event_format::format_change(ratio)))
 }
 
 #[cfg(test)]
@@ -109,10 +97,9 @@ mod tests {
 
     fn found(limiter: Limiter) -> CauseCandidate {
         let mut sketch = event_test_builder::build_goodput_drop();
-        for (at, kernel, limiter) in [
-            (-HOUR, "6.1.0", Limiter::PathCapacity),
-            (HOUR, "6.12.0", limiter),
-        ] {
+        for (at, kernel, limiter) in
+            [(-HOUR, "6.1.0", Limiter::PathCapacity), (HOUR, "6.12.0", limiter)]
+        {
             sketch.run(at, move |report| {
                 report.observation.ends.receiver.host.kernel = kernel.to_owned();
                 report.analysis.limited_by = limiter;
@@ -131,10 +118,6 @@ mod tests {
     fn with_the_processor_as_the_new_limit_it_counts_in_full() {
         let found = found(Limiter::CpuReceiver);
         assert!((found.consistency - 1.0).abs() < 1e-9);
-        assert!(
-            found.summary.contains("kernel from 6.1.0 to 6.12.0"),
-            "{}",
-            found.summary
-        );
+        assert!(found.summary.contains("kernel from 6.1.0 to 6.12.0"), "{}", found.summary);
     }
 }

@@ -49,12 +49,8 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
 }
 
 fn is_interface_fact(name: &str) -> bool {
-    const STARTS: [&str; 4] = [
-        "interface.feature.",
-        "interface.ring.",
-        "interface.pci.",
-        "interface.channels.",
-    ];
+    const STARTS: [&str; 4] =
+        ["interface.feature.", "interface.ring.", "interface.pci.", "interface.channels."];
     let one = matches!(
         name,
         "interface.mtu" | "interface.speed_bps" | "interface.duplex" | "interface.name"
@@ -131,15 +127,9 @@ fn rate_feature_fit(case: &EventCase, off: bool) -> f64 {
     if off != (case.is_worse() == Some(true)) {
         return 0.4;
     }
-    let processor = matches!(
-        case.frequent_limiter(true),
-        Some(Limiter::CpuSender | Limiter::CpuReceiver)
-    );
-    if processor || !case.has_fallen() {
-        1.0
-    } else {
-        0.7
-    }
+    let processor =
+        matches!(case.frequent_limiter(true), Some(Limiter::CpuSender | Limiter::CpuReceiver));
+    if processor || !case.has_fallen() { 1.0 } else { 0.7 }
 }
 
 #[cfg(test)]

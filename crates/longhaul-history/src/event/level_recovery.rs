@@ -73,10 +73,8 @@ fn find_repaired_causes(case: &EventCase) -> Vec<String> {
             event_format::format_time_span(turn.between_us)
         ));
     }
-    for (kind, word) in [
-        (TokenBucketKind::Shaper, "shaper"),
-        (TokenBucketKind::Policer, "policer"),
-    ] {
+    for (kind, word) in [(TokenBucketKind::Shaper, "shaper"), (TokenBucketKind::Policer, "policer")]
+    {
         let readings = case.buckets(kind);
         let turns = case.find_state_changes(readings, |a, b| a.is_some() == b.is_some());
         if turns

@@ -51,9 +51,7 @@ mod tests {
     #[test]
     fn the_same_limit_is_no_shift() {
         let mut sketch = event_test_builder::build_goodput_drop();
-        sketch
-            .run_limited(-HOUR, Limiter::Loss)
-            .run_limited(HOUR, Limiter::Loss);
+        sketch.run_limited(-HOUR, Limiter::Loss).run_limited(HOUR, Limiter::Loss);
         assert!(sketch.run_cause(find_candidate).is_none());
     }
 }

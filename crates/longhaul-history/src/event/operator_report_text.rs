@@ -119,30 +119,17 @@ fn add_cause_sections(explained: &EventExplanation, mail: &mut MailText) {
         return;
     }
     for (index, finding) in explained.causes.iter().enumerate() {
-        let word = if index == 0 {
-            "Likely cause"
-        } else {
-            "Other possible cause"
-        };
+        let word = if index == 0 { "Likely cause" } else { "Other possible cause" };
         let name = event_format::sanitize_name(&finding.cause.replace('_', " "));
-        mail.section(&format!(
-            "{word}: {name} ({:.2} of 1)",
-            finding.confidence_ratio
-        ));
+        mail.section(&format!("{word}: {name} ({:.2} of 1)", finding.confidence_ratio));
         add_cause_evidence(finding, mail);
     }
 }
 
 fn add_cause_evidence(finding: &ReportFinding, mail: &mut MailText) {
     mail.text(&format!("{}.", finding.summary.trim_end_matches('.')));
-    finding
-        .supports
-        .iter()
-        .for_each(|line| mail.item(&format!("evidence: {line}")));
-    finding
-        .contradicts
-        .iter()
-        .for_each(|line| mail.item(&format!("against: {line}")));
+    finding.supports.iter().for_each(|line| mail.item(&format!("evidence: {line}")));
+    finding.contradicts.iter().for_each(|line| mail.item(&format!("against: {line}")));
 }
 
 fn add_checks_section(case: &EventCase, mail: &mut MailText) {
@@ -150,31 +137,16 @@ fn add_checks_section(case: &EventCase, mail: &mut MailText) {
     let [begin, end] = case.event.between_us;
     let sides = |times: &mut dyn Iterator<Item = i64>| {
         times.fold((0_usize, 0_usize), |(before, after), at| {
-            (
-                before + usize::from(at <= begin),
-                after + usize::from(at >= end),
-            )
+            (before + usize::from(at <= begin), after + usize::from(at >= end))
         })
     };
     let evidence = case.evidence;
-    let traced = evidence
-        .paths
-        .iter()
-        .filter(|s| s.route().or(s.return_route()).is_some());
+    let traced = evidence.paths.iter().filter(|s| s.route().or(s.return_route()).is_some());
     let made = [
-        (
-            "bulk run",
-            sides(&mut evidence.throughput.iter().map(|s| s.at_us)),
-        ),
+        ("bulk run", sides(&mut evidence.throughput.iter().map(|s| s.at_us))),
         ("trace", sides(&mut traced.map(|s| s.at_us))),
-        (
-            "available-bandwidth measurement",
-            sides(&mut evidence.available.iter().map(|s| s.at_us)),
-        ),
-        (
-            "host audit",
-            sides(&mut evidence.hosts.iter().map(|s| s.at_us)),
-        ),
+        ("available-bandwidth measurement", sides(&mut evidence.available.iter().map(|s| s.at_us))),
+        ("host audit", sides(&mut evidence.hosts.iter().map(|s| s.at_us))),
     ];
     let mut any = false;
     for (noun, (before, after)) in made.into_iter().filter(|(_, (b, a))| b + a > 0) {
@@ -220,10 +192,7 @@ fn add_request_section(case: &EventCase, explained: &EventExplanation, mail: &mu
             "path" => "of the operators",
             _ => "at the ends (our side)",
         };
-        let command = advice
-            .command
-            .as_ref()
-            .map_or_else(String::new, |c| format!(": {c}"));
+        let command = advice.command.as_ref().map_or_else(String::new, |c| format!(": {c}"));
         let line = format!("{who}: {}{command}", advice.text);
         if !told.contains(&line) {
             mail.item(&line);

@@ -26,10 +26,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
 fn find_by_mtu_search(case: &EventCase) -> Option<CauseCandidate> {
     let reading = |seen: &EvidenceReport<PathReport>| {
         let mtu = seen.report.analysis.path_mtu.as_ref()?;
-        Some(StateReading {
-            at_us: seen.at_us,
-            value: (mtu.bytes, mtu.black_hole),
-        })
+        Some(StateReading { at_us: seen.at_us, value: (mtu.bytes, mtu.black_hole) })
     };
     let readings = case.evidence.paths.iter().filter_map(reading).collect();
     let turn = select_nearest(case, case.find_state_changes(readings, PartialEq::eq))?;
@@ -57,17 +54,9 @@ fn find_by_segments(case: &EventCase) -> Option<CauseCandidate> {
             .plan
             .mss_bytes
             .is_none()
-            .then_some(StateReading {
-                at_us: seen.at_us,
-                value: least,
-            })
+            .then_some(StateReading { at_us: seen.at_us, value: least })
     };
-    let readings = case
-        .evidence
-        .throughput
-        .iter()
-        .filter_map(reading)
-        .collect();
+    let readings = case.evidence.throughput.iter().filter_map(reading).collect();
     let turn = select_nearest(
         case,
         case.find_state_changes(readings, |a, b| a.abs_diff(*b) <= TOLERANCE_BYTES),
@@ -81,9 +70,7 @@ fn find_by_segments(case: &EventCase) -> Option<CauseCandidate> {
 }
 
 fn select_nearest<T>(case: &EventCase, turns: Vec<StateChange<T>>) -> Option<StateChange<T>> {
-    turns
-        .into_iter()
-        .max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))
+    turns.into_iter().max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))
 }
 
 fn create_mtu_candidate<T>(
@@ -96,11 +83,7 @@ fn create_mtu_candidate<T>(
     let mut found = CauseCandidate::new("path_mtu", turn.between_us, text);
     found.weight = weight::LINK;
     let worse = case.is_worse() == Some(true);
-    found.consistency = if turn.lasted && (new < old) == worse {
-        0.9
-    } else {
-        0.0
-    };
+    found.consistency = if turn.lasted && (new < old) == worse { 0.9 } else { 0.0 };
     if worse {
         found.advice.push(advise_operator(format!(
             "Find the hop after which packets of {old} B are lost (`longhaul path HOST --mtu`)"
@@ -132,18 +115,11 @@ mod tests {
         let mut sketch = event_test_builder::build_goodput_drop();
         for (at, bytes) in [(-HOUR, 1448), (HOUR, 1148)] {
             sketch.run(at, |report| {
-                report
-                    .observation
-                    .streams
-                    .push(event_test_builder::build_stream(bytes));
+                report.observation.streams.push(event_test_builder::build_stream(bytes));
             });
         }
         let found = sketch.run_cause(find_candidate).expect("a candidate");
         assert!((found.consistency - 0.9).abs() < 1e-9);
-        assert!(
-            found.summary.contains("from 1448 B to 1148 B"),
-            "{}",
-            found.summary
-        );
+        assert!(found.summary.contains("from 1448 B to 1148 B"), "{}", found.summary);
     }
 }

@@ -36,17 +36,12 @@ mod tests {
     fn a_new_policer_comes_with_a_rate_to_pace_to() {
         let mut sketch = event_test_builder::build_goodput_drop();
         let policer = build_bucket(TokenBucketKind::Policer, 622_000_000, 160_000_000);
-        sketch
-            .estimate(-HOUR, 622e6, 400e6, None)
-            .estimate(HOUR, 622e6, 150e6, Some(policer));
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 622e6, 150e6, Some(policer));
         let found = sketch.run_cause(find_candidate).expect("a candidate");
         assert_eq!(found.cause, "policer_appeared");
         assert!((found.consistency - 1.0).abs() < 1e-9);
         assert!(
-            found
-                .advice
-                .iter()
-                .any(|a| a.expected_bps == Some(152_000_000)),
+            found.advice.iter().any(|a| a.expected_bps == Some(152_000_000)),
             "{:?}",
             found.advice
         );
@@ -56,9 +51,7 @@ mod tests {
     fn a_shaper_is_no_policer() {
         let mut sketch = event_test_builder::build_goodput_drop();
         let shaper = build_bucket(TokenBucketKind::Shaper, 622_000_000, 160_000_000);
-        sketch
-            .estimate(-HOUR, 622e6, 400e6, None)
-            .estimate(HOUR, 622e6, 150e6, Some(shaper));
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 622e6, 150e6, Some(shaper));
         assert!(sketch.run_cause(find_candidate).is_none());
     }
 }

@@ -51,17 +51,11 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     let mut found = CauseCandidate::new("retune", case.event.between_us, text);
     found.weight = weight::RETUNE;
     found.consistency = rate_limiter_fit(case, &mut found);
-    found.support(format!(
-        "runs use {:.0} % of the available bandwidth",
-        used * 100.0
-    ));
+    found.support(format!("runs use {:.0} % of the available bandwidth", used * 100.0));
     found.advice.push(FindingAdvice {
         command: Some(String::from("longhaul tune HOST")),
         expected_bps: Some(available.after as u64),
-        ..FindingAdvice::new(
-            "initiator",
-            "Find windows and streams that fit the path now",
-        )
+        ..FindingAdvice::new("initiator", "Find windows and streams that fit the path now")
     });
     Some(found)
 }
@@ -83,16 +77,10 @@ fn rate_limiter_fit(case: &EventCase, found: &mut CauseCandidate) -> f64 {
     } else {
         found.contradict(told);
     }
-    let changed = [
-        super::test_parameter::find_candidate(case),
-        super::host_setting::find_candidate(case),
-    ];
+    let changed =
+        [super::test_parameter::find_candidate(case), super::host_setting::find_candidate(case)];
     let score = |c: &CauseCandidate| c.score(case.event.between_us, case.tau_us());
-    if changed
-        .iter()
-        .flatten()
-        .any(|c| score(c) >= super::cause_candidate::MIN_BEST_SCORE)
-    {
+    if changed.iter().flatten().any(|c| score(c) >= super::cause_candidate::MIN_BEST_SCORE) {
         found.contradict("the setting itself was changed, not the path");
         return fit * 0.5;
     }
@@ -103,10 +91,8 @@ fn rate_limiter_fit(case: &EventCase, found: &mut CauseCandidate) -> f64 {
 fn format_run_setting(case: &EventCase) -> Option<String> {
     let plan = &case.nearest_run(true)?.report.plan;
     let window = plan.receive_buffer_bytes.or(plan.send_buffer_bytes);
-    let each = window.map_or_else(
-        || String::from("autotuned windows"),
-        |b| format!("windows of {}", Bytes(b)),
-    );
+    let each = window
+        .map_or_else(|| String::from("autotuned windows"), |b| format!("windows of {}", Bytes(b)));
     Some(format!(
         "{}, {each}",
         longhaul_analysis::throughput::limiter_text::format_stream_count(plan.streams)
@@ -120,29 +106,19 @@ mod tests {
 
     fn consistency(available: [f64; 2], limiter: Limiter) -> Option<f64> {
         let mut sketch = event_test_builder::build_goodput_drop();
-        sketch
-            .estimate(-HOUR, 622e6, available[0], None)
-            .estimate(HOUR, 622e6, available[1], None);
-        sketch
-            .run_limited(-HOUR, Limiter::PathCapacity)
-            .run_limited(HOUR, limiter);
+        sketch.estimate(-HOUR, 622e6, available[0], None).estimate(HOUR, 622e6, available[1], None);
+        sketch.run_limited(-HOUR, Limiter::PathCapacity).run_limited(HOUR, limiter);
         Some(sketch.run_cause(find_candidate)?.consistency)
     }
 
     #[test]
     fn more_left_over_and_a_window_as_the_limit() {
-        assert_eq!(
-            consistency([200e6, 280e6], Limiter::ReceiveWindow),
-            Some(1.0)
-        );
+        assert_eq!(consistency([200e6, 280e6], Limiter::ReceiveWindow), Some(1.0));
     }
 
     #[test]
     fn a_full_path_contradicts() {
-        assert_eq!(
-            consistency([200e6, 280e6], Limiter::PathCapacity),
-            Some(0.0)
-        );
+        assert_eq!(consistency([200e6, 280e6], Limiter::PathCapacity), Some(0.0));
     }
 
     #[test]

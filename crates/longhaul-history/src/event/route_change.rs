@@ -28,10 +28,7 @@ const MIN_REPORTED_RATIO: f64 = 1.15;
 const MAX_NAMED_HOPS: usize = 4;
 
 pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
-    let (there, back) = (
-        case.nearest_route_change(false),
-        case.nearest_route_change(true),
-    );
+    let (there, back) = (case.nearest_route_change(false), case.nearest_route_change(true));
     let near = |turn: &RouteTransition| case.timing(turn.between_us) * rate_route_fit(case, turn);
     let turn = match (&there, &back) {
         (Some(a), Some(b)) if near(b) > near(a) => b,
@@ -71,11 +68,7 @@ fn rate_route_fit(case: &EventCase, turn: &RouteTransition) -> f64 {
     if !turn.lasted || contradicts_routes(case, turn) {
         return 0.0;
     }
-    if turn.is_return {
-        kind * RETURN_ONLY_FACTOR
-    } else {
-        kind
-    }
+    if turn.is_return { kind * RETURN_ONLY_FACTOR } else { kind }
 }
 
 /// Returns true if an event of the RTT or the hop count contradicts the two routes.
@@ -93,11 +86,7 @@ fn contradicts_routes(case: &EventCase, turn: &RouteTransition) -> bool {
 
 fn format_summary(case: &EventCase, turn: &RouteTransition) -> String {
     let pair = &case.event.pair;
-    let (from, to) = if turn.is_return {
-        (&pair.to, &pair.from)
-    } else {
-        (&pair.from, &pair.to)
-    };
+    let (from, to) = if turn.is_return { (&pair.to, &pair.from) } else { (&pair.from, &pair.to) };
     format!(
         "The route from {} to {} changed {}: {}; {}",
         event_format::sanitize_name(from),
@@ -118,11 +107,7 @@ fn format_changed_ranges(turn: &RouteTransition) -> String {
         );
     }
     let all: Vec<String> = turn.change.ranges.iter().map(format_hop_change).collect();
-    format!(
-        "{} ({} before, {after} after)",
-        all.join(", "),
-        format_plural(before, "hop")
-    )
+    format!("{} ({} before, {after} after)", all.join(", "), format_plural(before, "hop"))
 }
 
 /// Formats how often such a change had no effect on this path; always part of the summary.
@@ -141,38 +126,27 @@ pub fn format_base_rate(rate: Option<RouteChangeBaseRate>) -> String {
 fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut CauseCandidate) {
     found.supports.extend(list_new_hops(turn));
     if let Some(step) = case.rtt_step() {
-        let way = if step.after > step.before {
-            "rose"
-        } else {
-            "fell"
-        };
+        let way = if step.after > step.before { "rose" } else { "fell" };
         found.support(format!(
             "the RTT {way} at the same time, from {} to {}",
             event_format::format_delay_us(step.before),
             event_format::format_delay_us(step.after)
         ));
     }
-    for (title, step) in [
-        ("capacity", case.capacity()),
-        ("available bandwidth", case.available()),
-    ] {
-        found
-            .supports
-            .extend(
-                step.filter(|step| step.differs_by(MIN_REPORTED_RATIO))
-                    .map(|step| {
-                        format!(
-                            "{title} on the old route {}, on the new one {}",
-                            event_format::format_rate(step.before),
-                            event_format::format_rate(step.after)
-                        )
-                    }),
-            );
+    for (title, step) in [("capacity", case.capacity()), ("available bandwidth", case.available())]
+    {
+        found.supports.extend(step.filter(|step| step.differs_by(MIN_REPORTED_RATIO)).map(
+            |step| {
+                format!(
+                    "{title} on the old route {}, on the new one {}",
+                    event_format::format_rate(step.before),
+                    event_format::format_rate(step.after)
+                )
+            },
+        ));
     }
-    for (kind, word) in [
-        (TokenBucketKind::Shaper, "shaper"),
-        (TokenBucketKind::Policer, "policer"),
-    ] {
+    for (kind, word) in [(TokenBucketKind::Shaper, "shaper"), (TokenBucketKind::Policer, "policer")]
+    {
         let appeared = super::bucket_change::find_appeared_bucket(case, kind);
         found.supports.extend(appeared.map(|turn| {
             format!(
@@ -208,11 +182,7 @@ fn list_new_hops(turn: &RouteTransition) -> Option<String> {
         let hop = |hop: &longhaul_model::report::v1::path::ObservedHop| {
             let answer = hop.answers.first()?;
             let shown = answer.name.as_ref().unwrap_or(&answer.address);
-            Some((
-                hop.ttl,
-                answer.address.clone(),
-                event_format::sanitize_name(shown),
-            ))
+            Some((hop.ttl, answer.address.clone(), event_format::sanitize_name(shown)))
         };
         route.hops.iter().filter_map(hop).collect()
     };
@@ -237,10 +207,7 @@ mod tests {
 
     fn score(sketch: &event_test_builder::EvidenceBuilder) -> f64 {
         let (event, evidence) = (sketch.event(), sketch.evidence());
-        let case = EventCase {
-            event: &event,
-            evidence: &evidence,
-        };
+        let case = EventCase { event: &event, evidence: &evidence };
         let found = find_candidate(&case);
         found.map_or(0.0, |found| found.score(event.between_us, case.tau_us()))
     }
@@ -263,24 +230,14 @@ mod tests {
         sketch
             .trace(35 * event_test_builder::MINUTE, &NEW)
             .trace(40 * event_test_builder::MINUTE, &NEW);
-        let found = sketch
-            .run_cause(find_candidate)
-            .expect("the change of route");
-        assert!(
-            found.summary.contains("hops 2-3 replaced by hops 2-3"),
-            "{}",
-            found.summary
-        );
+        let found = sketch.run_cause(find_candidate).expect("the change of route");
+        assert!(found.summary.contains("hops 2-3 replaced by hops 2-3"), "{}", found.summary);
     }
 
     #[test]
     fn another_route_long_ago_counts_nothing() {
         let mut sketch = event_test_builder::build_goodput_drop();
-        sketch
-            .trace(-4 * DAY, &OLD)
-            .trace(-3 * DAY, &NEW)
-            .trace(-HOUR, &NEW)
-            .trace(HOUR, &NEW);
+        sketch.trace(-4 * DAY, &OLD).trace(-3 * DAY, &NEW).trace(-HOUR, &NEW).trace(HOUR, &NEW);
         assert!(score(&sketch) < 0.01);
     }
 
@@ -297,9 +254,7 @@ mod tests {
     #[test]
     fn a_silent_hop_is_no_change() {
         let mut sketch = event_test_builder::build_goodput_drop();
-        sketch
-            .trace(-HOUR, &OLD)
-            .trace(HOUR, &["10.1.0.1", "", "10.3.0.1", "10.9.0.1"]);
+        sketch.trace(-HOUR, &OLD).trace(HOUR, &["10.1.0.1", "", "10.3.0.1", "10.9.0.1"]);
         assert!(score(&sketch).abs() < 1e-9);
     }
 
@@ -308,18 +263,13 @@ mod tests {
         let mut sketch =
             event_test_builder::build_level_step(PathQuantity::RttFloor, 150_000.0, 160_000.0);
         // One millisecond per hop: the new route is one hop shorter.
-        sketch
-            .trace(-HOUR, &OLD)
-            .trace(HOUR, &["10.1.0.1", "10.7.0.1", "10.9.0.1"]);
+        sketch.trace(-HOUR, &OLD).trace(HOUR, &["10.1.0.1", "10.7.0.1", "10.9.0.1"]);
         assert!(score(&sketch).abs() < 1e-9);
     }
 
     #[test]
     fn the_base_rate_is_told() {
-        let rate = RouteChangeBaseRate {
-            route_changes: 21,
-            with_effect: 2,
-        };
+        let rate = RouteChangeBaseRate { route_changes: 21, with_effect: 2 };
         assert!(format_base_rate(Some(rate)).contains("21 changes of route"));
         assert!(format_base_rate(Some(rate)).contains("19 had no effect"));
     }

@@ -35,10 +35,7 @@ mod tests {
 
     fn found(sketch: &event_test_builder::EvidenceBuilder) -> Option<(f64, CauseCandidate)> {
         let (event, evidence) = (sketch.event(), sketch.evidence());
-        let case = EventCase {
-            event: &event,
-            evidence: &evidence,
-        };
+        let case = EventCase { event: &event, evidence: &evidence };
         let found = find_candidate(&case)?;
         Some((found.score(event.between_us, case.tau_us()), found))
     }
@@ -47,26 +44,18 @@ mod tests {
     fn a_new_shaper_at_the_level_counts_in_full() {
         let mut sketch = event_test_builder::build_goodput_drop();
         let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
-        sketch
-            .estimate(-HOUR, 622e6, 400e6, None)
-            .estimate(HOUR, 622e6, 140e6, Some(shaper));
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 622e6, 140e6, Some(shaper));
         let (score, found) = found(&sketch).expect("a candidate");
         assert!((score - 0.8).abs() < 1e-9, "{score}");
         assert_eq!(found.cause, "shaper_appeared");
-        assert!(
-            found.summary.contains("sustained 155 Mbit/s"),
-            "{}",
-            found.summary
-        );
+        assert!(found.summary.contains("sustained 155 Mbit/s"), "{}", found.summary);
     }
 
     #[test]
     fn one_far_above_the_level_hardly_counts() {
         let mut sketch = event_test_builder::build_goodput_drop();
         let shaper = build_bucket(TokenBucketKind::Shaper, 622_000_000, 600_000_000);
-        sketch
-            .estimate(-HOUR, 622e6, 400e6, None)
-            .estimate(HOUR, 622e6, 400e6, Some(shaper));
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 622e6, 400e6, Some(shaper));
         assert!(found(&sketch).expect("a candidate").0 < 0.3);
     }
 
@@ -74,9 +63,12 @@ mod tests {
     fn the_same_one_as_before_is_no_cause() {
         let mut sketch = event_test_builder::build_goodput_drop();
         let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
-        sketch
-            .estimate(-HOUR, 622e6, 140e6, Some(shaper.clone()))
-            .estimate(HOUR, 622e6, 140e6, Some(shaper));
+        sketch.estimate(-HOUR, 622e6, 140e6, Some(shaper.clone())).estimate(
+            HOUR,
+            622e6,
+            140e6,
+            Some(shaper),
+        );
         assert!(found(&sketch).is_none());
     }
 
@@ -95,17 +87,12 @@ mod tests {
     fn one_that_went_raises_a_rate_and_does_not_lower_it() {
         let gone = |mut sketch: event_test_builder::EvidenceBuilder| {
             let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
-            sketch
-                .estimate(-HOUR, 622e6, 140e6, Some(shaper))
-                .estimate(HOUR, 622e6, 400e6, None);
+            sketch.estimate(-HOUR, 622e6, 140e6, Some(shaper)).estimate(HOUR, 622e6, 400e6, None);
             found(&sketch)
         };
-        let (score, found) = gone(event_test_builder::build_level_step(
-            PathQuantity::Goodput,
-            140e6,
-            280e6,
-        ))
-        .expect("one");
+        let (score, found) =
+            gone(event_test_builder::build_level_step(PathQuantity::Goodput, 140e6, 280e6))
+                .expect("one");
         assert_eq!((found.cause, score > 0.7), ("shaper_gone", true));
         // A short run after a fall fits into the burst, so it cannot show that the bucket is gone.
         assert!(gone(event_test_builder::build_goodput_drop()).is_none());
@@ -139,9 +126,7 @@ mod tests {
     #[test]
     fn bulk_runs_that_a_shaper_holds_say_it_too() {
         let mut sketch = event_test_builder::build_goodput_drop();
-        sketch
-            .run_limited(-HOUR, Limiter::PathCapacity)
-            .run_limited(HOUR, Limiter::Shaper);
+        sketch.run_limited(-HOUR, Limiter::PathCapacity).run_limited(HOUR, Limiter::Shaper);
         assert!(found(&sketch).expect("a candidate").0 > 0.7);
     }
 }

@@ -16,21 +16,15 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     let scope = change_scope::find_change_scope(case)?;
     let between_us = scope.between_us?;
     let (cause, consistency, look) = match &scope.shared {
-        SharedElement::Host(host) => (
-            "shared_end",
-            1.0,
-            format!("Check {host} and its access link first"),
-        ),
-        SharedElement::PartOfHost(host) => (
-            "shared_end",
-            PARTIAL_CONSISTENCY,
-            format!("Check the access link of {host} first"),
-        ),
-        SharedElement::Segment(hop) => (
-            "shared_segment",
-            1.0,
-            format!("Check the segment at {hop} first"),
-        ),
+        SharedElement::Host(host) => {
+            ("shared_end", 1.0, format!("Check {host} and its access link first"))
+        }
+        SharedElement::PartOfHost(host) => {
+            ("shared_end", PARTIAL_CONSISTENCY, format!("Check the access link of {host} first"))
+        }
+        SharedElement::Segment(hop) => {
+            ("shared_segment", 1.0, format!("Check the segment at {hop} first"))
+        }
         SharedElement::OnlyThisPath | SharedElement::Nothing => return None,
     };
     let mut found = CauseCandidate::new(cause, between_us, scope.text);
@@ -53,27 +47,14 @@ mod tests {
         let sketch = event_test_builder::build_goodput_drop();
         let event = sketch.event();
         let between_us = event.between_us.map(|us| us + apart_us);
-        let other = ChangeEvent {
-            pair: build_pair("slac", "in2p3"),
-            between_us,
-            ..event.clone()
-        };
+        let other = ChangeEvent { pair: build_pair("slac", "in2p3"), between_us, ..event.clone() };
         let third = build_pair("slac", "nikhef");
         let mut evidence = sketch.evidence();
-        evidence.other_path_changes = vec![OtherPathChange {
-            event: &other,
-            route: None,
-        }];
+        evidence.other_path_changes = vec![OtherPathChange { event: &other, route: None }];
         if stayed {
-            evidence.unchanged_paths = vec![UnchangedPath {
-                pair: &third,
-                route: None,
-            }];
+            evidence.unchanged_paths = vec![UnchangedPath { pair: &third, route: None }];
         }
-        let case = EventCase {
-            event: &event,
-            evidence: &evidence,
-        };
+        let case = EventCase { event: &event, evidence: &evidence };
         find_candidate(&case).map_or(0.0, |found| found.score(event.between_us, case.tau_us()))
     }
 

@@ -48,20 +48,12 @@ pub fn find_state_changes<T: Clone>(
         if same(&old.value, &new.value) {
             continue;
         }
-        let (begin, end) = (
-            old.at_us.saturating_sub(near_us),
-            new.at_us.saturating_add(near_us),
-        );
-        let earlier = readings
-            .iter()
-            .filter(|r| (begin..=old.at_us).contains(&r.at_us));
-        let later = readings
-            .iter()
-            .filter(|r| (new.at_us..=end).contains(&r.at_us));
+        let (begin, end) = (old.at_us.saturating_sub(near_us), new.at_us.saturating_add(near_us));
+        let earlier = readings.iter().filter(|r| (begin..=old.at_us).contains(&r.at_us));
+        let later = readings.iter().filter(|r| (new.at_us..=end).contains(&r.at_us));
         let rare = |side: &mut dyn Iterator<Item = &StateReading<T>>, state: &T| {
-            let (all, such) = side.fold((0, 0), |(all, such), r| {
-                (all + 1, such + i32::from(same(&r.value, state)))
-            });
+            let (all, such) = side
+                .fold((0, 0), |(all, such), r| (all + 1, such + i32::from(same(&r.value, state))));
             such * 2 < all
         };
         let lasted =
@@ -162,11 +154,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     let upper = *values.get(half)?;
-    let lower = if values.len() % 2 == 1 {
-        upper
-    } else {
-        values[half - 1]
-    };
+    let lower = if values.len() % 2 == 1 { upper } else { values[half - 1] };
     Some(f64::midpoint(lower, upper))
 }
 
@@ -177,10 +165,7 @@ mod tests {
     const MINUTE: i64 = 60_000_000;
 
     fn readings<T>(of: impl IntoIterator<Item = (i64, T)>) -> Vec<StateReading<T>> {
-        let reading = |(minutes, value)| StateReading {
-            at_us: minutes * MINUTE,
-            value,
-        };
+        let reading = |(minutes, value)| StateReading { at_us: minutes * MINUTE, value };
         of.into_iter().map(reading).collect()
     }
 
@@ -228,14 +213,8 @@ mod tests {
     #[test]
     fn what_is_no_number_makes_no_level() {
         let event = [10 * MINUTE, 20 * MINUTE];
-        assert_eq!(
-            find_level_step(readings([(0, f64::NAN), (30, 5.0)]), event),
-            None
-        );
-        assert_eq!(
-            find_level_step(readings([(0, 0.0), (30, 5.0)]), event),
-            None
-        );
+        assert_eq!(find_level_step(readings([(0, f64::NAN), (30, 5.0)]), event), None);
+        assert_eq!(find_level_step(readings([(0, 0.0), (30, 5.0)]), event), None);
         let found = find_level_step(readings([(0, 4.0), (30, 8.0)]), event).expect("both sides");
         assert!((found.ratio() - 2.0).abs() < 1e-9 && found.differs_by(1.5));
     }

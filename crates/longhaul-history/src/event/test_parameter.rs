@@ -40,16 +40,12 @@ fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
     };
     let readings = case.evidence.throughput.iter().map(reading).collect();
     let found = case.find_state_changes(readings, PartialEq::eq);
-    let turn = found
-        .into_iter()
-        .max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))?;
+    let turn =
+        found.into_iter().max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))?;
     let changed = format_changes(&turn.from, &turn.to);
     let mut found = create_parameter_candidate(turn.between_us, &changed);
-    found.consistency = if turn.lasted {
-        rate_parameter_fit(case, &turn.from, &turn.to)
-    } else {
-        0.0
-    };
+    found.consistency =
+        if turn.lasted { rate_parameter_fit(case, &turn.from, &turn.to) } else { 0.0 };
     if found.consistency < 0.5 {
         found.contradict(
             "such a change would move the throughput the other way, or the former setting is back",
@@ -65,11 +61,8 @@ fn find_by_config(case: &EventCase) -> Option<CauseCandidate> {
         .plan_changes
         .iter()
         .max_by(|a, b| timing(a.at_us).total_cmp(&timing(b.at_us)))?;
-    let same_time = case
-        .evidence
-        .plan_changes
-        .iter()
-        .filter(|change| change.at_us == nearest.at_us);
+    let same_time =
+        case.evidence.plan_changes.iter().filter(|change| change.at_us == nearest.at_us);
     let changed: Vec<String> = same_time
         .map(|c| {
             format!(
@@ -110,10 +103,7 @@ fn list_parameters(plan: &ThroughputPlan) -> RunParameters {
     let kernel = || String::from("autotuned");
     let bytes = |bytes: Option<u64>| bytes.map_or_else(kernel, |b| Bytes(b).to_string());
     let rate = |bps: Option<u64>| {
-        bps.map_or_else(
-            || String::from("none"),
-            |b| Rate::bits_per_second(b).to_string(),
-        )
+        bps.map_or_else(|| String::from("none"), |b| Rate::bits_per_second(b).to_string())
     };
     let transport = match plan.transport {
         RunTransport::Tcp => String::from("TCP"),
@@ -129,19 +119,13 @@ fn list_parameters(plan: &ThroughputPlan) -> RunParameters {
         ("receive buffer", bytes(plan.receive_buffer_bytes)),
         (
             "congestion control",
-            plan.congestion_control
-                .as_deref()
-                .map_or_else(kernel, event_format::sanitize_name),
+            plan.congestion_control.as_deref().map_or_else(kernel, event_format::sanitize_name),
         ),
         ("pacing", rate(plan.pacing_bps)),
         ("write rate", rate(plan.write_rate_bps)),
         ("read rate", rate(plan.read_rate_bps)),
         ("MSS", plan.mss_bytes.map_or_else(kernel, |b| b.to_string())),
-        (
-            "DSCP",
-            plan.dscp
-                .map_or_else(|| String::from("none"), |d| d.to_string()),
-        ),
+        ("DSCP", plan.dscp.map_or_else(|| String::from("none"), |d| d.to_string())),
         ("scavenger", plan.scavenger.to_string()),
         ("transport", transport),
         ("mode", String::from(mode)),
@@ -149,13 +133,8 @@ fn list_parameters(plan: &ThroughputPlan) -> RunParameters {
 }
 
 fn format_changes(from: &RunParameters, to: &RunParameters) -> Vec<String> {
-    let changed = from
-        .iter()
-        .zip(to.values())
-        .filter(|((_, old), new)| old != new);
-    changed
-        .map(|((name, old), new)| format!("{name} from {old} to {new}"))
-        .collect()
+    let changed = from.iter().zip(to.values()).filter(|((_, old), new)| old != new);
+    changed.map(|((name, old), new)| format!("{name} from {old} to {new}")).collect()
 }
 
 /// Returns the fit of the changed parameters; of several, the best.
@@ -216,10 +195,7 @@ mod tests {
 
     fn score(sketch: &event_test_builder::EvidenceBuilder) -> f64 {
         let (event, evidence) = (sketch.event(), sketch.evidence());
-        let case = EventCase {
-            event: &event,
-            evidence: &evidence,
-        };
+        let case = EventCase { event: &event, evidence: &evidence };
         find_candidate(&case).map_or(0.0, |found| found.score(event.between_us, case.tau_us()))
     }
 

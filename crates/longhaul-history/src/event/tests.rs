@@ -10,11 +10,7 @@ use super::{EventExplanation, explain_event};
 /// Causes by word, the likeliest first.
 fn causes(sketch: &EvidenceBuilder) -> Vec<String> {
     let explained = explained(sketch);
-    explained
-        .causes
-        .into_iter()
-        .map(|finding| finding.cause)
-        .collect()
+    explained.causes.into_iter().map(|finding| finding.cause).collect()
 }
 
 fn explained(sketch: &EvidenceBuilder) -> EventExplanation {

@@ -34,17 +34,8 @@ fn describe_unchanged_route(case: &EventCase, back: bool) -> Option<String> {
     let end = case.event.between_us[1];
     let mut since = case.routes(back).into_iter().filter(|r| r.at_us >= end);
     let alike = since.all(|r| is_same_route(r.value, before.value));
-    let way = if back {
-        "the reverse route"
-    } else {
-        "the forward route"
-    };
-    alike.then(|| {
-        format!(
-            "{way}: {}, as before",
-            format_plural(after.value.hops.len(), "hop")
-        )
-    })
+    let way = if back { "the reverse route" } else { "the forward route" };
+    alike.then(|| format!("{way}: {}, as before", format_plural(after.value.hops.len(), "hop")))
 }
 
 fn describe_unchanged_rtt(case: &EventCase) -> Option<String> {
@@ -80,9 +71,7 @@ fn describe_unchanged_hosts(case: &EventCase) -> Option<String> {
         return None;
     }
     let changed = host_facts::find_changed_facts(case, told);
-    let near = changed
-        .iter()
-        .any(|c| case.timing(c.change.between_us) > 0.3);
+    let near = changed.iter().any(|c| case.timing(c.change.between_us) > 0.3);
     (!near).then(|| {
         String::from("the hosts: kernel, settings and interfaces, as far as they were read")
     })
@@ -94,9 +83,7 @@ fn describe_unchanged_rates(case: &EventCase) -> Vec<String> {
         of(PathQuantity::Capacity, case.capacity()),
         of(PathQuantity::Available, case.available()),
     ];
-    let same = known
-        .into_iter()
-        .filter_map(|(quantity, step)| Some((quantity, step?)));
+    let same = known.into_iter().filter_map(|(quantity, step)| Some((quantity, step?)));
     same.filter(|(quantity, step)| !case.is_quantity(*quantity) && step.is_within(SAME_RATE_RATIO))
         .map(|(quantity, step)| {
             format!(
@@ -128,20 +115,14 @@ mod tests {
 
     fn told(sketch: &event_test_builder::EvidenceBuilder) -> Vec<String> {
         let (event, evidence) = (sketch.event(), sketch.evidence());
-        list_unchanged(&EventCase {
-            event: &event,
-            evidence: &evidence,
-        })
+        list_unchanged(&EventCase { event: &event, evidence: &evidence })
     }
 
     #[test]
     fn what_nobody_measured_did_not_stay() {
         assert!(told(&event_test_builder::build_goodput_drop()).is_empty());
         let mut one_side = event_test_builder::build_goodput_drop();
-        one_side
-            .trace(-HOUR, &ROUTE)
-            .rtt(-HOUR, 150_000.0)
-            .run(-HOUR, |_| {});
+        one_side.trace(-HOUR, &ROUTE).rtt(-HOUR, 150_000.0).run(-HOUR, |_| {});
         assert!(told(&one_side).is_empty(), "{:?}", told(&one_side));
     }
 

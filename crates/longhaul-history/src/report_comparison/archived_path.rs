@@ -27,10 +27,7 @@ pub struct ArchivedRun {
 
 /// Returns the same pair in the other direction.
 pub fn reverse_pair(pair: &HostPair) -> HostPair {
-    HostPair {
-        from: pair.to.clone(),
-        to: pair.from.clone(),
-    }
+    HostPair { from: pair.to.clone(), to: pair.from.clone() }
 }
 
 /// All data on one path.
@@ -58,9 +55,7 @@ impl<'a> ArchivedPath<'a> {
         runs.sort_by(|a, b| (a.at_us, &a.run_id).cmp(&(b.at_us, &b.run_id)));
         let mut values: BTreeMap<_, BTreeMap<i64, f64>> = BTreeMap::new();
         for series in series {
-            let of = values
-                .entry((series.pair.clone(), series.quantity))
-                .or_default();
+            let of = values.entry((series.pair.clone(), series.quantity)).or_default();
             of.extend(series.buckets.iter().map(|it| (it.at_us, it.median)));
             of.extend(series.points.iter().map(|it| (it.at_us, it.value)));
         }
@@ -86,9 +81,7 @@ impl<'a> ArchivedPath<'a> {
     pub fn points(&self, pair: &HostPair, quantity: PathQuantity) -> Vec<SeriesPoint> {
         let found = self.values.get(&(pair.clone(), quantity));
         let points = found.into_iter().flatten();
-        points
-            .map(|(&at_us, &value)| SeriesPoint { at_us, value })
-            .collect()
+        points.map(|(&at_us, &value)| SeriesPoint { at_us, value }).collect()
     }
 
     /// Returns the values of a period, without their times.
@@ -127,8 +120,7 @@ impl<'a> ArchivedPath<'a> {
     /// Returns the bulk runs with payload in this direction, with observation and analysis.
     pub fn bulk_runs(&self, pair: &HostPair) -> Vec<ArchivedBulkRun<'a>> {
         let runs = self.runs.iter();
-        runs.filter_map(|run| ArchivedBulkRun::of(run, pair))
-            .collect()
+        runs.filter_map(|run| ArchivedBulkRun::of(run, pair)).collect()
     }
 
     /// Returns all reports as evidence for an event of this direction.
@@ -144,30 +136,18 @@ impl<'a> ArchivedPath<'a> {
             let forward = run.near == pair.from;
             let at_us = run.at_us;
             match &run.report {
-                AnyReport::Path(report) => evidence.paths.push(EvidenceReport {
-                    at_us,
-                    report,
-                    forward,
-                }),
-                AnyReport::Throughput(report) if report.run.part_of.is_none() => {
-                    evidence.throughput.push(EvidenceReport {
-                        at_us,
-                        report,
-                        forward,
-                    });
+                AnyReport::Path(report) => {
+                    evidence.paths.push(EvidenceReport { at_us, report, forward })
                 }
-                AnyReport::Available(report) => evidence.available.push(EvidenceReport {
-                    at_us,
-                    report,
-                    forward,
-                }),
+                AnyReport::Throughput(report) if report.run.part_of.is_none() => {
+                    evidence.throughput.push(EvidenceReport { at_us, report, forward });
+                }
+                AnyReport::Available(report) => {
+                    evidence.available.push(EvidenceReport { at_us, report, forward })
+                }
                 AnyReport::Host(report) => evidence.hosts.push(HostAuditEvidence {
                     at_us,
-                    place: if forward {
-                        HostRole::Sender
-                    } else {
-                        HostRole::Receiver
-                    },
+                    place: if forward { HostRole::Sender } else { HostRole::Receiver },
                     report,
                 }),
                 _ => {}
@@ -209,12 +189,7 @@ impl<'a> ArchivedBulkRun<'a> {
             let reverse = report.observation.reverse.as_deref();
             reverse.zip(report.analysis.reverse.as_deref())?
         };
-        Some(ArchivedBulkRun {
-            at_us: run.at_us,
-            report,
-            observation: seen,
-            analysis: judged,
-        })
+        Some(ArchivedBulkRun { at_us: run.at_us, report, observation: seen, analysis: judged })
     }
 
     /// Returns whether it is a run by itself rather than a probe of a scan.

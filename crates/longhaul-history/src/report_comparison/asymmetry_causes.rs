@@ -73,9 +73,7 @@ fn find_different_settings(
     reverse: &[ArchivedBulkRun],
 ) -> Option<ReportFinding> {
     let of = |runs: &[ArchivedBulkRun]| -> BTreeSet<_> {
-        runs.iter()
-            .map(|run| period_settings::setting_of_plan(&run.report.plan))
-            .collect()
+        runs.iter().map(|run| period_settings::setting_of_plan(&run.report.plan)).collect()
     };
     let (there, back) = (of(forward), of(reverse));
     if there.is_empty() || back.is_empty() || !there.is_disjoint(&back) {
@@ -99,16 +97,13 @@ fn find_clipped_buffer(slow: &[ArchivedBulkRun], way: &str) -> Option<ReportFind
     let of = |run: &ArchivedBulkRun| -> Option<(SocketBuffer, String)> {
         let stream = run.observation.streams.first()?;
         let (buffer, end) = match limited {
-            Limiter::ReceiveWindow => (
-                stream.receiver.receive_buffer?,
-                &run.observation.ends.receiver,
-            ),
+            Limiter::ReceiveWindow => {
+                (stream.receiver.receive_buffer?, &run.observation.ends.receiver)
+            }
             Limiter::SendBuffer => (stream.sender.send_buffer?, &run.observation.ends.sender),
             _ => return None,
         };
-        let clipped = buffer
-            .asked_bytes
-            .is_some_and(|asked| asked > buffer.granted_bytes);
+        let clipped = buffer.asked_bytes.is_some_and(|asked| asked > buffer.granted_bytes);
         clipped.then(|| (buffer, end.host.name.clone()))
     };
     let (buffer, host) = slow.iter().rev().find_map(of)?;
@@ -121,10 +116,7 @@ fn find_clipped_buffer(slow: &[ArchivedBulkRun], way: &str) -> Option<ReportFind
             "{host}: requested {asked}, got {granted}, which limits only the {way} \
              direction"
         ),
-        vec![format!(
-            "runs {way} are limited by {}",
-            name_limiter(limited)
-        )],
+        vec![format!("runs {way} are limited by {}", name_limiter(limited))],
     ))
 }
 
@@ -193,11 +185,7 @@ fn find_one_way_loss(
         .directions()
         .map(|pair| median(material.values(&pair, PathQuantity::Retransmits, period)));
     let (there, back) = (there?, back?);
-    let (slow, fast) = if ratio > 1.0 {
-        (back, there)
-    } else {
-        (there, back)
-    };
+    let (slow, fast) = if ratio > 1.0 { (back, there) } else { (there, back) };
     if slow < MIN_LOSS_RATIO || slow < 3.0 * fast {
         return None;
     }
@@ -239,10 +227,7 @@ mod tests {
     use super::super::test_archive;
     use super::*;
 
-    const ALL: TimePeriod = TimePeriod {
-        begin_us: i64::MIN,
-        end_us: i64::MAX,
-    };
+    const ALL: TimePeriod = TimePeriod { begin_us: i64::MIN, end_us: i64::MAX };
 
     fn told(sketch: &test_archive::TestArchive, ratio: f64) -> Vec<String> {
         let found = find_asymmetry_causes(&sketch.material(), ALL, Some(ratio));

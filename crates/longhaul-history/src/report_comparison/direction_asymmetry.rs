@@ -32,17 +32,9 @@ pub fn compare_directions(
         // Keeps the newest points: old ones explain little.
         points.split_off(points.len().saturating_sub(MAX_MATCHED_POINTS))
     });
-    let ends = [
-        forward.first(),
-        reverse.first(),
-        forward.last(),
-        reverse.last(),
-    ];
+    let ends = [forward.first(), reverse.first(), forward.last(), reverse.last()];
     let times = || ends.iter().flatten().map(|point| point.at_us);
-    let span = TimePeriod {
-        begin_us: times().min()?,
-        end_us: times().max()?.saturating_add(1),
-    };
+    let span = TimePeriod { begin_us: times().min()?, end_us: times().max()?.saturating_add(1) };
     let matched = match_runs(&forward, &reverse, most_apart_us);
     let logs = sort_finite(matched.iter().map(|m| m.forward_by_reverse_ratio.ln()));
     let interval = sign_test::median_interval(&logs);
@@ -125,11 +117,8 @@ fn build_asymmetry_histogram(matched: &[MatchedRuns]) -> Vec<HistogramBin> {
         counts[usize::try_from(place).unwrap_or(0).min(counts.len() - 1)] += 1;
     }
     let border = |bin: u32| f64::from(bin) / f64::from(BINS / 2) - 1.0;
-    let bin = |(bin, cells)| HistogramBin {
-        from_ratio: border(bin),
-        to_ratio: border(bin + 1),
-        cells,
-    };
+    let bin =
+        |(bin, cells)| HistogramBin { from_ratio: border(bin), to_ratio: border(bin + 1), cells };
     (0..BINS).zip(counts).map(bin).collect()
 }
 
@@ -139,10 +128,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ALL: TimePeriod = TimePeriod {
-        begin_us: i64::MIN,
-        end_us: i64::MAX,
-    };
+    const ALL: TimePeriod = TimePeriod { begin_us: i64::MIN, end_us: i64::MAX };
 
     #[test]
     fn a_slower_way_back_is_told_with_its_bounds() {
@@ -155,10 +141,7 @@ mod tests {
         sketch.run(5_000, true, 90e6);
         let found = compare_directions(&sketch.material(), ALL, 600_000_000).unwrap();
         assert_eq!(found.verdict, AsymmetryVerdict::ForwardFaster);
-        assert_eq!(
-            (found.matched.len(), found.unmatched_run_counts),
-            (10, [1, 0])
-        );
+        assert_eq!((found.matched.len(), found.unmatched_run_counts), (10, [1, 0]));
         let [low, high] = found.median_interval_ratio.unwrap();
         assert!(low >= 2.0 && high <= 2.05, "{low} {high}");
         let bin = found.histogram.iter().find(|bin| bin.cells > 0).unwrap();
@@ -171,10 +154,7 @@ mod tests {
         sketch.run(0, true, 100e6);
         sketch.run(1, false, 1e6);
         let found = compare_directions(&sketch.material(), ALL, 600_000_000).unwrap();
-        assert_eq!(
-            (found.verdict, found.p_value),
-            (AsymmetryVerdict::CannotTell, None)
-        );
+        assert_eq!((found.verdict, found.p_value), (AsymmetryVerdict::CannotTell, None));
         assert!((found.median_ratio.unwrap() - 100.0).abs() < 1e-6);
         let empty = test_archive::TestArchive::default();
         assert!(compare_directions(&empty.material(), ALL, 1).is_none());

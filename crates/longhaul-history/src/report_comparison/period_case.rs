@@ -36,11 +36,8 @@ pub fn compare_periods(
         begin_us: before.begin_us.min(after.begin_us),
         end_us: before.end_us.max(after.end_us),
     };
-    let mut events: Vec<ChangeEvent> = events
-        .iter()
-        .filter(|event| is_event_in_span(event, material, span))
-        .cloned()
-        .collect();
+    let mut events: Vec<ChangeEvent> =
+        events.iter().filter(|event| is_event_in_span(event, material, span)).cloned().collect();
     events.sort_by_key(|event| event.between_us[0]);
     let explained = explain_changes(material, &changes, &events, before, after);
     let count = |period| u32::try_from(material.runs_within(period).count()).unwrap_or(u32::MAX);
@@ -86,9 +83,7 @@ fn list_changes(
             let without = if of_bulk { other.as_slice() } else { &[] };
             let side = |period| material.values_without(&pair, quantity, period, without);
             let sides = [before, after].map(side);
-            found.extend(quantity_change::compare_quantity(
-                &pair, quantity, &sides[0], &sides[1],
-            ));
+            found.extend(quantity_change::compare_quantity(&pair, quantity, &sides[0], &sides[1]));
         }
     }
     found
@@ -186,10 +181,7 @@ fn list_missing(
         PathQuantity::Available,
         PathQuantity::Capacity,
     ] {
-        let of = changes
-            .iter()
-            .filter(|change| change.quantity == quantity)
-            .collect::<Vec<_>>();
+        let of = changes.iter().filter(|change| change.quantity == quantity).collect::<Vec<_>>();
         let sides = [
             of.iter().any(|change| change.before.is_some()),
             of.iter().any(|change| change.after.is_some()),
@@ -240,10 +232,8 @@ mod tests {
     use super::*;
 
     fn periods() -> [TimePeriod; 2] {
-        let period = |from: i64, to: i64| TimePeriod {
-            begin_us: from * MINUTE_US,
-            end_us: to * MINUTE_US,
-        };
+        let period =
+            |from: i64, to: i64| TimePeriod { begin_us: from * MINUTE_US, end_us: to * MINUTE_US };
         [period(0, 60), period(60, 120)]
     }
 
@@ -271,11 +261,7 @@ mod tests {
         assert_eq!(change.ranges[0].here, Some([2, 2]));
         let causes: Vec<_> = case.findings.iter().map(|f| f.cause.as_str()).collect();
         assert!(causes.contains(&"route_change"), "{causes:?}");
-        assert!(
-            case.missing
-                .iter()
-                .any(|m| m.starts_with("available bandwidth"))
-        );
+        assert!(case.missing.iter().any(|m| m.starts_with("available bandwidth")));
     }
 
     #[test]
@@ -292,10 +278,8 @@ mod tests {
                 sketch.change_last(|run| run.plan.streams = 48);
             }
         }
-        let period = |from: i64, to: i64| TimePeriod {
-            begin_us: from * MINUTE_US,
-            end_us: to * MINUTE_US,
-        };
+        let period =
+            |from: i64, to: i64| TimePeriod { begin_us: from * MINUTE_US, end_us: to * MINUTE_US };
         let case = compare_periods(&sketch.material(), [period(0, 60), period(60, 160)], &[]);
         let goodput = &case.changes[0];
         assert_eq!(goodput.verdict, ChangeVerdict::Fell, "{goodput:?}");
@@ -304,11 +288,7 @@ mod tests {
         let later = [period(60, 120), period(120, 160)];
         let case = compare_periods(&sketch.material(), later, &[]);
         let goodput = &case.changes[0];
-        assert_eq!(
-            goodput.verdict,
-            ChangeVerdict::Rose,
-            "no setting is in both: all count"
-        );
+        assert_eq!(goodput.verdict, ChangeVerdict::Rose, "no setting is in both: all count");
     }
 
     #[test]
@@ -320,9 +300,7 @@ mod tests {
         assert_eq!(case.changes[0].verdict, ChangeVerdict::NotMeasured);
         assert_eq!(case.settings[0].before_bps, None);
         assert!(
-            case.missing.contains(&String::from(
-                "throughput: not measured in the earlier period"
-            )),
+            case.missing.contains(&String::from("throughput: not measured in the earlier period")),
             "{:?}",
             case.missing
         );

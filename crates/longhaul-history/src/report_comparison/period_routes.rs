@@ -28,12 +28,7 @@ pub fn compare_period_routes(
             .as_ref()
             .zip(after.as_ref())
             .map(|(before, after)| compare_routes(&after.route, &before.route));
-        Some(RouteCase {
-            pair: pair.clone(),
-            before,
-            after,
-            change,
-        })
+        Some(RouteCase { pair: pair.clone(), before, after, change })
     };
     directions.iter().filter_map(of).collect()
 }
@@ -50,8 +45,7 @@ fn find_usual_route(
     let mut kinds: Vec<Vec<(&ArchivedRun, &ObservedRoute)>> = Vec::new();
     for (run, route) in traced.iter().copied() {
         let same = |kind: &&mut Vec<(&ArchivedRun, &ObservedRoute)>| {
-            kind.first()
-                .is_some_and(|(_, other)| is_same_route(route, other))
+            kind.first().is_some_and(|(_, other)| is_same_route(route, other))
         };
         match kinds.iter_mut().find(same) {
             Some(kind) => kind.push((run, route)),
@@ -59,9 +53,8 @@ fn find_usual_route(
         }
     }
     let most = kinds.into_iter().max_by_key(Vec::len)?;
-    let (run, route) = most
-        .iter()
-        .max_by_key(|(run, route)| (count_answering_hops(route), run.at_us))?;
+    let (run, route) =
+        most.iter().max_by_key(|(run, route)| (count_answering_hops(route), run.at_us))?;
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Some(TracedRoute {
         run_id: run.run_id.clone(),
@@ -77,11 +70,7 @@ fn route_of_run<'a>(run: &'a ArchivedRun, pair: &HostPair) -> Option<&'a Observe
         return None;
     };
     let seen = &report.observation;
-    if run.near == pair.from {
-        seen.route.as_ref()
-    } else {
-        seen.route_reverse.as_ref()
-    }
+    if run.near == pair.from { seen.route.as_ref() } else { seen.route_reverse.as_ref() }
 }
 
 fn is_same_route(here: &ObservedRoute, other: &ObservedRoute) -> bool {

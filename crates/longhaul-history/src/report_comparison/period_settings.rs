@@ -31,17 +31,10 @@ pub fn compare_settings(
     let mut found = Vec::new();
     for pair in material.directions() {
         let mut settings: BTreeMap<TransferSetting, [Vec<ArchivedBulkRun>; 2]> = BTreeMap::new();
-        for run in material
-            .bulk_runs(&pair)
-            .into_iter()
-            .filter(ArchivedBulkRun::is_standalone)
-        {
+        for run in material.bulk_runs(&pair).into_iter().filter(ArchivedBulkRun::is_standalone) {
             let sides = [before, after].map(|period| period.contains(run.at_us));
             for side in (0..2).filter(|side| sides[*side]) {
-                settings
-                    .entry(setting_of_plan(&run.report.plan))
-                    .or_default()[side]
-                    .push(run);
+                settings.entry(setting_of_plan(&run.report.plan)).or_default()[side].push(run);
             }
         }
         let mut cases: Vec<SettingCase> = settings
@@ -63,16 +56,10 @@ pub fn list_one_period_runs(
     after: TimePeriod,
 ) -> Vec<i64> {
     let mut settings: BTreeMap<TransferSetting, [Vec<i64>; 2]> = BTreeMap::new();
-    for run in material
-        .bulk_runs(pair)
-        .into_iter()
-        .filter(ArchivedBulkRun::is_standalone)
-    {
+    for run in material.bulk_runs(pair).into_iter().filter(ArchivedBulkRun::is_standalone) {
         for (side, period) in [before, after].into_iter().enumerate() {
             if period.contains(run.at_us) {
-                let starts = settings
-                    .entry(setting_of_plan(&run.report.plan))
-                    .or_default();
+                let starts = settings.entry(setting_of_plan(&run.report.plan)).or_default();
                 starts[side].push(run.at_us);
             }
         }
@@ -104,9 +91,7 @@ fn build_setting_case(
 }
 
 fn compute_median_goodput(runs: &[ArchivedBulkRun]) -> Option<u64> {
-    let rates = runs
-        .iter()
-        .filter_map(|run| run.goodput_bps().map(|bps| bps as f64));
+    let rates = runs.iter().filter_map(|run| run.goodput_bps().map(|bps| bps as f64));
     median(rates).map(|bps| bps.round() as u64)
 }
 

@@ -25,9 +25,7 @@ pub fn compare_quantity(
     }
     let by_ratio = quantity.scale() == QuantityScale::Ratio;
     let scaled = |values: &[f64]| -> Vec<f64> {
-        let placed = values
-            .iter()
-            .map(|value| if by_ratio { value.ln() } else { *value });
+        let placed = values.iter().map(|value| if by_ratio { value.ln() } else { *value });
         placed.filter(|value| value.is_finite()).collect()
     };
     let found = sample_change::compare_samples(&scaled(before), &scaled(after));
@@ -112,10 +110,7 @@ mod tests {
     use super::*;
 
     fn pair(to: &str) -> HostPair {
-        HostPair {
-            from: String::from("slac"),
-            to: to.to_owned(),
-        }
+        HostPair { from: String::from("slac"), to: to.to_owned() }
     }
 
     fn told(quantity: PathQuantity, before: &[f64], after: &[f64]) -> QuantityChange {
@@ -128,10 +123,7 @@ mod tests {
         let after = [150e6, 148e6, 152e6, 151e6, 149e6, 153e6];
         let change = told(PathQuantity::Goodput, &before, &after);
         assert_eq!(change.verdict, ChangeVerdict::Fell);
-        assert!(
-            (change.change_ratio.unwrap() - 0.6).abs() < 0.02,
-            "{change:?}"
-        );
+        assert!((change.change_ratio.unwrap() - 0.6).abs() < 0.02, "{change:?}");
         let [low, high] = change.change_interval_ratio.unwrap();
         assert!(0.55 < low && low < 0.6 && 0.6 < high && high < 0.65);
         assert_eq!(change.difference, None);
@@ -141,27 +133,17 @@ mod tests {
     #[test]
     fn what_is_missing_or_too_little_is_said_and_never_guessed() {
         let one = told(PathQuantity::Goodput, &[250e6], &[150e6]);
-        assert_eq!(
-            (one.verdict, one.p_value),
-            (ChangeVerdict::CannotTell, None)
-        );
+        assert_eq!((one.verdict, one.p_value), (ChangeVerdict::CannotTell, None));
         assert!((one.change_ratio.unwrap() - 0.6).abs() < 1e-9);
         let none = told(PathQuantity::Goodput, &[250e6], &[]);
-        assert_eq!(
-            (none.verdict, none.after),
-            (ChangeVerdict::NotMeasured, None)
-        );
+        assert_eq!((none.verdict, none.after), (ChangeVerdict::NotMeasured, None));
         assert_eq!(none.change_ratio, None);
         assert!(compare_quantity(&pair("x"), PathQuantity::Goodput, &[], &[f64::NAN]).is_none());
     }
 
     #[test]
     fn shares_may_be_zero_and_are_compared_by_difference() {
-        let change = told(
-            PathQuantity::Loss,
-            &[0.0; 8],
-            &[0.01, 0.02, 0.01, 0.02, 0.03, 0.01],
-        );
+        let change = told(PathQuantity::Loss, &[0.0; 8], &[0.01, 0.02, 0.01, 0.02, 0.03, 0.01]);
         assert_eq!(change.verdict, ChangeVerdict::Rose);
         assert!(change.change_ratio.is_none() && change.difference.unwrap() > 0.005);
     }
@@ -171,25 +153,13 @@ mod tests {
         let near = ([1.0, 2.0, 3.0, 4.0, 7.0], [5.0, 6.0, 8.0, 9.0, 10.0]);
         let mut changes: Vec<QuantityChange> = (0..10)
             .map(|i| {
-                compare_quantity(
-                    &pair(&i.to_string()),
-                    PathQuantity::Goodput,
-                    &near.0,
-                    &near.1,
-                )
-                .unwrap()
+                compare_quantity(&pair(&i.to_string()), PathQuantity::Goodput, &near.0, &near.1)
+                    .unwrap()
             })
             .collect();
-        assert!(
-            changes
-                .iter()
-                .all(|change| change.verdict == ChangeVerdict::Rose)
-        );
+        assert!(changes.iter().all(|change| change.verdict == ChangeVerdict::Rose));
         adjust_changes(changes.iter_mut());
         let seen = |change: &QuantityChange| change.verdict == ChangeVerdict::NoChangeSeen;
-        assert!(
-            changes.iter().all(seen),
-            "each p is 0.03, and there are ten"
-        );
+        assert!(changes.iter().all(seen), "each p is 0.03, and there are ten");
     }
 }

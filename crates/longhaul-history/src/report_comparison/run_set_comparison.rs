@@ -59,11 +59,7 @@ pub fn compare_run_sets(a: &mut RunSet, b: &mut RunSet) -> RunSetComparison {
     caveats.extend(warn_shared_runs(a, b));
     caveats.extend(warn_different_settings(a, b));
     caveats.extend(warn_too_few_values(a, b, &changes));
-    RunSetComparison {
-        sides: [describe_side(a), describe_side(b)],
-        changes,
-        caveats,
-    }
+    RunSetComparison { sides: [describe_side(a), describe_side(b)], changes, caveats }
 }
 
 fn describe_side(asked: &RunSet) -> ComparisonSide {
@@ -74,10 +70,7 @@ fn describe_side(asked: &RunSet) -> ComparisonSide {
         period: times()
             .min()
             .zip(times().max())
-            .map(|(begin_us, last)| TimePeriod {
-                begin_us,
-                end_us: last.saturating_add(1),
-            }),
+            .map(|(begin_us, last)| TimePeriod { begin_us, end_us: last.saturating_add(1) }),
     }
 }
 
@@ -104,9 +97,7 @@ fn rename_hosts(
     caveats: &mut Vec<ReportCaveat>,
 ) -> QuantityValues {
     let hosts = |side: &QuantityValues| -> BTreeSet<BTreeSet<String>> {
-        side.keys()
-            .map(|(pair, _)| [pair.from.clone(), pair.to.clone()].into())
-            .collect()
+        side.keys().map(|(pair, _)| [pair.from.clone(), pair.to.clone()].into()).collect()
     };
     if hosts(before).len() != 1 || hosts(&after).len() != 1 {
         return after;
@@ -123,24 +114,15 @@ fn rename_hosts(
         ),
     ));
     let renamed = |pair: &HostPair| {
-        if *pair == theirs {
-            mine.clone()
-        } else {
-            super::reverse_pair(&mine)
-        }
+        if *pair == theirs { mine.clone() } else { super::reverse_pair(&mine) }
     };
     let entries = after.into_iter();
-    entries
-        .map(|((pair, quantity), values)| ((renamed(&pair), quantity), values))
-        .collect()
+    entries.map(|((pair, quantity), values)| ((renamed(&pair), quantity), values)).collect()
 }
 
 fn warn_shared_runs(a: &RunSet, b: &RunSet) -> Option<ReportCaveat> {
     let of_a: BTreeSet<&str> = a.runs.iter().map(|run| run.run_id.as_str()).collect();
-    let both = b
-        .runs
-        .iter()
-        .filter(|run| of_a.contains(run.run_id.as_str()));
+    let both = b.runs.iter().filter(|run| of_a.contains(run.run_id.as_str()));
     let count = both.count();
     (count > 0).then(|| {
         ReportCaveat::new(
@@ -172,9 +154,7 @@ fn warn_different_settings(a: &RunSet, b: &RunSet) -> Option<ReportCaveat> {
 
 /// Returns a caveat if a test needs more values; compares single runs by their own intervals.
 fn warn_too_few_values(a: &RunSet, b: &RunSet, changes: &[QuantityChange]) -> Option<ReportCaveat> {
-    let cannot = changes
-        .iter()
-        .any(|change| change.verdict == ChangeVerdict::CannotTell);
+    let cannot = changes.iter().any(|change| change.verdict == ChangeVerdict::CannotTell);
     if !cannot {
         return None;
     }
@@ -208,10 +188,7 @@ mod tests {
         for (minute, bps) in (from..).zip(rates_bps) {
             sketch.run(minute, true, *bps);
         }
-        RunSet {
-            text: text.to_owned(),
-            runs: sketch.runs,
-        }
+        RunSet { text: text.to_owned(), runs: sketch.runs }
     }
 
     #[test]

@@ -17,9 +17,7 @@ use longhaul_model::report::v1::site::SitePath;
 /// Summarises the measured directions of a path.
 pub fn summarize_path(material: &ArchivedPath, period: TimePeriod) -> Vec<SitePath> {
     let directions = material.directions();
-    let found = directions
-        .iter()
-        .filter_map(|pair| summarize_direction(material, pair, period));
+    let found = directions.iter().filter_map(|pair| summarize_direction(material, pair, period));
     found.collect()
 }
 
@@ -47,18 +45,14 @@ fn summarize_direction(
             .map(|point| point.value)
             .chain(probes.filter_map(|run| run.goodput_bps().map(|bps| bps as f64))),
     );
-    let newest_value = quantities
-        .iter()
-        .filter_map(|(_, points)| points.last())
-        .map(|point| point.at_us);
+    let newest_value =
+        quantities.iter().filter_map(|(_, points)| points.last()).map(|point| point.at_us);
     let newest_run = bulk.iter().map(|run| run.at_us);
     let last_at_us = newest_value.chain(newest_run).max()?;
     let floors: Vec<f64> = of(PathQuantity::RttFloor).iter().map(|p| p.value).collect();
     let least = floors.iter().copied().reduce(f64::min);
     let whole = |value: f64| value.round() as u64;
-    let runs = of(PathQuantity::Goodput)
-        .len()
-        .max(material.runs_within(period).count());
+    let runs = of(PathQuantity::Goodput).len().max(material.runs_within(period).count());
     Some(SitePath {
         pair: pair.clone(),
         run_count: u32::try_from(runs).unwrap_or(u32::MAX),
@@ -100,10 +94,7 @@ mod tests {
     use super::super::test_archive;
     use super::*;
 
-    const ALL: TimePeriod = TimePeriod {
-        begin_us: i64::MIN,
-        end_us: i64::MAX,
-    };
+    const ALL: TimePeriod = TimePeriod { begin_us: i64::MIN, end_us: i64::MAX };
 
     #[test]
     fn the_maximum_is_what_a_tenth_exceeds_and_what_was_not_measured_is_absent() {
@@ -115,10 +106,7 @@ mod tests {
         assert_eq!(found.len(), 1, "nothing went the other way");
         let path = &found[0];
         assert_eq!(path.top_tenth.as_ref().unwrap().goodput_bps, 10_000_000);
-        assert_eq!(
-            (path.greatest_bps, path.bulk_run_count),
-            (Some(11_000_000), 11)
-        );
+        assert_eq!((path.greatest_bps, path.bulk_run_count), (Some(11_000_000), 11));
         assert_eq!((path.rtt_min_us, path.capacity_bps), (None, None));
         assert_eq!(path.best.as_ref().unwrap().repeats, 11);
     }
@@ -128,9 +116,6 @@ mod tests {
         let mut sketch = test_archive::TestArchive::default();
         sketch.run(0, true, 5e6);
         let found = summarize_path(&sketch.material(), ALL);
-        assert_eq!(
-            (found[0].top_tenth.clone(), found[0].greatest_bps),
-            (None, Some(5_000_000))
-        );
+        assert_eq!((found[0].top_tenth.clone(), found[0].greatest_bps), (None, Some(5_000_000)));
     }
 }

@@ -21,10 +21,7 @@ pub struct TestArchive {
 
 impl TestArchive {
     pub fn material(&self) -> ArchivedPath<'_> {
-        let pair = HostPair {
-            from: String::from("slac"),
-            to: String::from("cesnet"),
-        };
+        let pair = HostPair { from: String::from("slac"), to: String::from("cesnet") };
         ArchivedPath::new(pair, &self.runs, &[])
     }
 
@@ -79,12 +76,7 @@ impl TestArchive {
 /// Returns the time `minute` minutes after the start of 1970.
 fn unix_us_of_minute(minute: i64) -> String {
     let (day, minute) = (minute / 1440, minute % 1440);
-    format!(
-        "1970-01-{:02}T{:02}:{:02}:00Z",
-        day + 1,
-        minute / 60,
-        minute % 60
-    )
+    format!("1970-01-{:02}T{:02}:{:02}:00Z", day + 1, minute / 60, minute % 60)
 }
 
 fn build_archived_run<P, O, A>(
@@ -93,10 +85,7 @@ fn build_archived_run<P, O, A>(
     observation: O,
     analysis: A,
 ) -> Report<P, O, A> {
-    let party = |host: &str| RunParty {
-        host: host.to_owned(),
-        ..RunParty::default()
-    };
+    let party = |host: &str| RunParty { host: host.to_owned(), ..RunParty::default() };
     Report {
         schema: SCHEMA.to_owned(),
         kind,
@@ -130,10 +119,7 @@ fn build_observation(forward: bool) -> ThroughputObservation {
             sender: StreamEnd::default(),
             receiver: StreamEnd::default(),
         }],
-        ends: BothEnds {
-            sender: EndObservation::default(),
-            receiver: EndObservation::default(),
-        },
+        ends: BothEnds { sender: EndObservation::default(), receiver: EndObservation::default() },
         reverse: None,
     }
 }

@@ -42,9 +42,7 @@ fn several_results_in_one_text_and_one_that_is_cut_off() {
     let found = parse_output(&samples, None).expect("two");
     assert_eq!(found.len(), 2);
     assert_eq!(found[0].format, ImportFormat::NtttcpXml);
-    let cut = &xml[..xml
-        .find("<realtime metric=\"s\">30.012345")
-        .expect("the total")];
+    let cut = &xml[..xml.find("<realtime metric=\"s\">30.012345").expect("the total")];
     let one = parse_output(cut, None).expect("what there is").remove(0);
     assert_eq!(one.observation.sender.and_then(|it| it.bytes), None);
     assert_eq!(one.observation.streams.len(), 2);
@@ -74,10 +72,7 @@ fn hostile_xml_expands_nothing_and_ends_at_once() {
 #[test]
 fn throughput_of_pscheduler_has_the_rate_of_the_receiver_and_bytes_of_the_sender() {
     let one = only("pscheduler-throughput.json");
-    assert_eq!(
-        one.started.expect("a time").to_string(),
-        "2026-11-22T10:00:02Z"
-    );
+    assert_eq!(one.started.expect("a time").to_string(), "2026-11-22T10:00:02Z");
     let sender = one.observation.sender.expect("a sender");
     assert_eq!(sender.bytes, Some(550_645_792));
     assert_eq!(sender.duration_us, Some(3_000_097));
@@ -119,16 +114,10 @@ fn a_rate_under_the_name_of_bytes_is_not_taken_for_bytes() {
 #[test]
 fn round_trips_and_routes_of_pscheduler() {
     let one = only("pscheduler-rtt.json");
-    assert_eq!(
-        one.started.expect("a time").to_string(),
-        "2026-11-22T10:05:00Z"
-    );
+    assert_eq!(one.started.expect("a time").to_string(), "2026-11-22T10:05:00Z");
     let pings = one.observation.pings.as_ref().expect("pings");
     assert_eq!(pings.rtts_us, [172_114, 172_020, 172_310]);
-    assert_eq!(
-        (pings.sent_packets, pings.received_packets),
-        (Some(4), Some(3))
-    );
+    assert_eq!((pings.sent_packets, pings.received_packets), (Some(4), Some(3)));
     assert_eq!(one.observation.far_address.as_deref(), Some("192.0.2.7"));
     assert_eq!(one.observation.near.as_deref(), Some("ps-near.example.net"));
     let one = only("pscheduler-trace.json");
@@ -156,11 +145,7 @@ fn a_failed_run_says_so_and_other_tests_are_refused_by_name() {
         "error": "no \u001b[2J route", "diags": "", "intervals": [], "summary": {}}}"#;
     let one = parse_output(failed, None).expect("a result").remove(0);
     assert_eq!(one.observation.sender, None);
-    assert!(
-        one.import_caveats[0].contains("no \u{fffd}[2J route"),
-        "{:?}",
-        one.import_caveats
-    );
+    assert!(one.import_caveats[0].contains("no \u{fffd}[2J route"), "{:?}", one.import_caveats);
     let other = r#"{"test": {"type": "latency"}, "result": {"succeeded": true}}"#;
     let why = parse_output(other, None).expect_err("not read");
     assert!(why.contains("`latency`"), "{why}");

@@ -52,10 +52,9 @@ impl ClientDriver<'_, '_> {
 
     fn receive(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let look = match self.client.step() {
-            ClientStep::Running => self
-                .transfer
-                .flow_time_left()
-                .clamp(POLL_INTERVAL, TRANSFER_POLL),
+            ClientStep::Running => {
+                self.transfer.flow_time_left().clamp(POLL_INTERVAL, TRANSFER_POLL)
+            }
             ClientStep::Ending => POLL_INTERVAL,
             _ => IDLE_POLL_INTERVAL,
         };
@@ -71,10 +70,7 @@ impl ClientDriver<'_, '_> {
             return None;
         }
         let moved = self.transfer.poll_engines()?;
-        self.feed(ClientInput::Moved {
-            bytes: moved.bytes,
-            over: moved.over,
-        })
+        self.feed(ClientInput::Moved { bytes: moved.bytes, over: moved.over })
     }
 
     /// Feeds an input and all inputs that result from it, before more is received.
@@ -95,15 +91,11 @@ impl ClientDriver<'_, '_> {
     fn act(&mut self, action: ClientAction) -> Option<ClientInput<'static>> {
         let done = match action {
             ClientAction::Send(bytes) => {
-                return self
-                    .send(&bytes)
-                    .err()
-                    .map(|error| ClientInput::Cut(error.to_string()));
+                return self.send(&bytes).err().map(|error| ClientInput::Cut(error.to_string()));
             }
-            ClientAction::OpenStreams => self
-                .transfer
-                .open_streams(self.cookie)
-                .map(|()| Some(ClientInput::StreamsOpen)),
+            ClientAction::OpenStreams => {
+                self.transfer.open_streams(self.cookie).map(|()| Some(ClientInput::StreamsOpen))
+            }
             ClientAction::Ready => {
                 let info = tcp_info::read_tcp_info(&self.control).ok();
                 let idle_rtt = info.map(|info| info.rtt_min.unwrap_or(info.rtt));

@@ -158,17 +158,12 @@ impl ClientProtocol {
 
     fn take(&mut self, now: Duration, input: ClientInput<'_>) {
         match input {
-            ClientInput::Start => self
-                .actions
-                .push(ClientAction::Send(self.cookie.0.to_vec())),
+            ClientInput::Start => self.actions.push(ClientAction::Send(self.cookie.0.to_vec())),
             ClientInput::Bytes(bytes) => self.receive(now, bytes),
             ClientInput::Cut(_) if self.step == ClientStep::Leaving => {
                 self.close(ClientTestEnd::Finished);
             }
-            ClientInput::Cut(why) => self.close(ClientTestEnd::Cut {
-                step: self.step,
-                why,
-            }),
+            ClientInput::Cut(why) => self.close(ClientTestEnd::Cut { step: self.step, why }),
             ClientInput::StreamsOpen => self.deadline = now + STEP_TIMEOUT,
             ClientInput::Moved { bytes, over } => self.on_moved(now, bytes, over),
             ClientInput::Collected(results) => self.send_results(now, &results),
@@ -233,10 +228,7 @@ impl ClientProtocol {
         *bytes = &bytes[wanted..];
         if let Ok(whole) = <[u8; REFUSAL_BYTES]>::try_from(held.as_slice()) {
             let step = self.step;
-            self.close(ClientTestEnd::Refused {
-                step,
-                refusal: ServerRefusal::decode(whole),
-            });
+            self.close(ClientTestEnd::Refused { step, refusal: ServerRefusal::decode(whole) });
         }
     }
 

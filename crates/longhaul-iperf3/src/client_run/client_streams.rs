@@ -33,23 +33,13 @@ pub(super) fn open_streams(
             .collect()
     };
     Ok(SessionSockets {
-        forward: all(
-            TransferRole::Sender,
-            plan.direction != RunDirection::Reverse,
-        )?,
-        reverse: all(
-            TransferRole::Receiver,
-            plan.direction != RunDirection::Forward,
-        )?,
+        forward: all(TransferRole::Sender, plan.direction != RunDirection::Reverse)?,
+        reverse: all(TransferRole::Receiver, plan.direction != RunDirection::Forward)?,
     })
 }
 
 fn stream_error(tried: String, source: io::Error) -> EngineError {
-    EngineError {
-        operation: tried,
-        hint: None,
-        source,
-    }
+    EngineError { operation: tried, hint: None, source }
 }
 
 fn connect_stream(

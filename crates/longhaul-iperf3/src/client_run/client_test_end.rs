@@ -16,10 +16,7 @@ pub enum ClientTestEnd {
     Denied { step: ClientStep },
     /// The server refused the test with an error code.
     #[error("the server refused while {}: {refusal}", step.describe())]
-    Refused {
-        step: ClientStep,
-        refusal: ServerRefusal,
-    },
+    Refused { step: ClientStep, refusal: ServerRefusal },
     /// The test was ended on the server.
     #[error("the server ended the test while {}", step.describe())]
     Terminated { step: ClientStep },
@@ -56,9 +53,9 @@ impl ClientTestEnd {
                 _ => "check what the server printed",
             },
             ClientTestEnd::Terminated { .. } => "start the server again, then measure again",
-            ClientTestEnd::TimedOut {
-                step: ClientStep::Greeting,
-            } => "check that an iperf3 server listens on this port and is not running a test",
+            ClientTestEnd::TimedOut { step: ClientStep::Greeting } => {
+                "check that an iperf3 server listens on this port and is not running a test"
+            }
             ClientTestEnd::TimedOut { .. } | ClientTestEnd::Cut { .. } => {
                 "check what the server printed, and that no firewall blocks its streams"
             }

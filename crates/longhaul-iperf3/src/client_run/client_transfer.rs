@@ -91,14 +91,10 @@ impl<'a> ClientTransfer<'a> {
         self.report_progress(SessionState::Opening);
         self.begin_capture();
         self.sockets = client_streams::open_streams(self.target, self.plan, self.ends.1, cookie)?;
-        let tails = self
-            .sockets
-            .forward
-            .iter()
-            .filter_map(|socket| match socket {
-                DataSocket::Tcp(stream) => stream.try_clone().ok(),
-                DataSocket::Udp(_) => None,
-            });
+        let tails = self.sockets.forward.iter().filter_map(|socket| match socket {
+            DataSocket::Tcp(stream) => stream.try_clone().ok(),
+            DataSocket::Udp(_) => None,
+        });
         self.sending_streams = tails.collect();
         Ok(())
     }
@@ -116,9 +112,9 @@ impl<'a> ClientTransfer<'a> {
             Some(local) => {
                 RunCapture::begin(self.plan, capture, local, self.ends.1, MAX_BUFFER_BYTES)
             }
-            None => RunCapture::Failed(capture_missing_caveat(
-                &io::ErrorKind::AddrNotAvailable.into(),
-            )),
+            None => {
+                RunCapture::Failed(capture_missing_caveat(&io::ErrorKind::AddrNotAvailable.into()))
+            }
         };
     }
 
@@ -126,23 +122,14 @@ impl<'a> ClientTransfer<'a> {
     pub fn ready(&mut self, idle_rtt: Option<Duration>) -> Result<(), EngineError> {
         self.idle_rtt = idle_rtt;
         self.origin = self.epoch.elapsed();
-        let setup = EngineSetup {
-            role: SessionRole::Client,
-            plan: self.plan.clone(),
-            epoch: self.epoch,
-        };
-        let start = EngineStart {
-            origin: self.origin,
-            idle_rtt: idle_rtt.unwrap_or_default(),
-        };
+        let setup =
+            EngineSetup { role: SessionRole::Client, plan: self.plan.clone(), epoch: self.epoch };
+        let start = EngineStart { origin: self.origin, idle_rtt: idle_rtt.unwrap_or_default() };
         let heads = DatagramFormat::Numbered(CounterWidth::Bits64);
-        let ending = StreamEnding::Open {
-            block_bytes: plan_to_parameters::tcp_block_bytes(self.plan),
-        };
+        let ending =
+            StreamEnding::Open { block_bytes: plan_to_parameters::tcp_block_bytes(self.plan) };
         let sockets = std::mem::take(&mut self.sockets);
-        self.engines = Some(SessionEngines::start_with(
-            heads, ending, &setup, start, sockets,
-        )?);
+        self.engines = Some(SessionEngines::start_with(heads, ending, &setup, start, sockets)?);
         Ok(())
     }
 
@@ -154,16 +141,10 @@ impl<'a> ClientTransfer<'a> {
     pub fn collect(&mut self) {
         self.report_progress(SessionState::Exchanging);
         self.sending_streams.clear();
-        self.collected = self
-            .engines
-            .take()
-            .map(SessionEngines::collect)
-            .unwrap_or_default();
+        self.collected = self.engines.take().map(SessionEngines::collect).unwrap_or_default();
         let capture = std::mem::take(&mut self.capture);
         let (captured, caveats) = capture.end(SessionRole::Client, &self.collected);
-        let about = captured
-            .as_ref()
-            .map(|captured| captured.capture_report().clone());
+        let about = captured.as_ref().map(|captured| captured.capture_report().clone());
         attach_capture(&mut self.collected, SessionRole::Client, about, caveats);
         self.captures.client = captured;
     }
@@ -186,10 +167,7 @@ impl<'a> ClientTransfer<'a> {
             }
         };
         let ended = received.is_some() && progress.drained && progress.sent && elapsed_us > 0;
-        Some(MovedBytes {
-            bytes: self.moved_bytes,
-            over: over || ended,
-        })
+        Some(MovedBytes { bytes: self.moved_bytes, over: over || ended })
     }
 
     /// Returns the time during which payload only flows.
@@ -250,19 +228,14 @@ impl<'a> ClientTransfer<'a> {
         let both = forward.iter().chain(&reverse);
         ThroughputProgress {
             state,
-            elapsed: both
-                .map(|(_, elapsed, _)| *elapsed)
-                .max()
-                .unwrap_or_default(),
+            elapsed: both.map(|(_, elapsed, _)| *elapsed).max().unwrap_or_default(),
             forward: forward.map(|(bytes, _, flow)| PayloadProgress {
                 sent_bytes: Some(bytes),
                 received_bytes: Some(bytes.saturating_sub(self.in_flight_bytes())),
                 ..flow
             }),
-            reverse: reverse.map(|(bytes, _, flow)| PayloadProgress {
-                received_bytes: Some(bytes),
-                ..flow
-            }),
+            reverse: reverse
+                .map(|(bytes, _, flow)| PayloadProgress { received_bytes: Some(bytes), ..flow }),
         }
     }
 }
@@ -286,9 +259,5 @@ pub(super) fn fill_in_sizes(plan: &ThroughputPlan, datagram_bytes: u64) -> Throu
     // Reads as an iperf3 client does: smaller reads cost this end 5 % more at high rates.
     let reads_blocks = plan.mode == ReceiveMode::Delivered && plan.read_rate_bps.is_none();
     let read_bytes = reads_blocks.then(|| plan_to_parameters::tcp_block_bytes(plan));
-    ThroughputPlan {
-        write_bytes,
-        read_bytes: plan.read_bytes.or(read_bytes),
-        ..plan.clone()
-    }
+    ThroughputPlan { write_bytes, read_bytes: plan.read_bytes.or(read_bytes), ..plan.clone() }
 }

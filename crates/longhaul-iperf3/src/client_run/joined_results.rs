@@ -40,9 +40,7 @@ pub(super) fn join_ends(
         RunDirection::Both => 2 * streams,
         RunDirection::Forward | RunDirection::Reverse => streams,
     };
-    let told = far
-        .by_index(all)
-        .map_err(|fault: ResultsFault| fault.to_string())?;
+    let told = far.by_index(all).map_err(|fault: ResultsFault| fault.to_string())?;
     let (forward, reverse) = match known.plan.direction {
         RunDirection::Forward => (told, Vec::new()),
         RunDirection::Reverse => (Vec::new(), told),
@@ -78,11 +76,7 @@ fn join_direction(
         .map(|(index, (own, told))| {
             let far = build_server_stream(&own, told, forward, udp, far.congestion_used.as_deref());
             let (sender, receiver) = if forward { (own, far) } else { (far, own) };
-            ObservedStream {
-                index: index as u32,
-                sender,
-                receiver,
-            }
+            ObservedStream { index: index as u32, sender, receiver }
         })
         .collect();
     let received: u64 = streams.iter().map(|stream| stream.receiver.bytes).sum();
@@ -90,11 +84,7 @@ fn join_direction(
         return Err("no payload arrived at the receiver".to_owned());
     }
     let far_end = build_server_end(known.host, forward, far, told);
-    let (sender, receiver) = if forward {
-        (own.end, far_end)
-    } else {
-        (far_end, own.end)
-    };
+    let (sender, receiver) = if forward { (own.end, far_end) } else { (far_end, own.end) };
     Ok(ThroughputObservation {
         forward,
         elapsed_us: payload_duration_us(&streams),
@@ -156,15 +146,10 @@ fn build_server_end(
         let us = percent.max(0.0) * lasted * 1e4;
         (lasted > 0.0).then_some(us.min(1e15) as u64)
     };
-    let resent = told
-        .iter()
-        .map(|stream| u64::try_from(stream.retransmits).ok());
+    let resent = told.iter().map(|stream| u64::try_from(stream.retransmits).ok());
     let resent: Option<u64> = resent.sum();
     EndObservation {
-        host: HostFacts {
-            name: host.to_owned(),
-            ..HostFacts::default()
-        },
+        host: HostFacts { name: host.to_owned(), ..HostFacts::default() },
         bytes: told.iter().map(|stream| stream.bytes.max(0) as u64).sum(),
         cpu_user_us: spent(far.cpu_util_user),
         cpu_system_us: spent(far.cpu_util_system),
@@ -184,17 +169,13 @@ pub(super) fn build_client_results(collected: &SessionResults) -> TestResults {
             .into_iter()
             .filter_map(|(end, sends)| Some((end.as_ref()?, sends)))
             .collect();
-    let streams = ends
-        .iter()
-        .flat_map(|(end, sends)| end.streams.iter().map(move |stream| (stream, *sends)));
+    let streams =
+        ends.iter().flat_map(|(end, sends)| end.streams.iter().map(move |stream| (stream, *sends)));
     let streams: Vec<StreamResults> = streams
         .enumerate()
         .map(|(index, (stream, sends))| build_client_stream(stream_id(index), stream, sends))
         .collect();
-    let lasted = streams
-        .iter()
-        .filter_map(|stream| stream.end_time)
-        .fold(0.0, f64::max);
+    let lasted = streams.iter().filter_map(|stream| stream.end_time).fold(0.0, f64::max);
     let share = |us: Option<u64>| match us {
         Some(us) if lasted > 0.0 => us as f64 / 1e4 / lasted,
         _ => 0.0,
@@ -222,11 +203,7 @@ pub(super) fn build_client_results(collected: &SessionResults) -> TestResults {
 
 fn build_client_stream(id: i64, stream: &StreamEnd, sends: bool) -> StreamResults {
     let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let last = stream
-        .samples
-        .iter()
-        .rev()
-        .find_map(|sample| sample.tcp.as_ref());
+    let last = stream.samples.iter().rev().find_map(|sample| sample.tcp.as_ref());
     let udp = stream.udp.unwrap_or_default();
     let is_udp = stream.udp.is_some();
     StreamResults {
@@ -255,17 +232,9 @@ mod tests {
     use super::*;
 
     fn own(bytes: u64) -> EngineResult {
-        let stream = StreamEnd {
-            bytes,
-            started_us: 1000,
-            duration_us: 2_000_000,
-            ..StreamEnd::default()
-        };
-        EngineResult {
-            streams: vec![stream],
-            end: EndObservation::default(),
-            caveats: Vec::new(),
-        }
+        let stream =
+            StreamEnd { bytes, started_us: 1000, duration_us: 2_000_000, ..StreamEnd::default() };
+        EngineResult { streams: vec![stream], end: EndObservation::default(), caveats: Vec::new() }
     }
 
     fn far(bytes: i64, id: i64) -> TestResults {
@@ -288,25 +257,11 @@ mod tests {
         direction: RunDirection,
         told: &TestResults,
     ) -> Result<ThroughputObservation, String> {
-        let plan = ThroughputPlan {
-            direction,
-            ..ThroughputPlan::default()
-        };
-        let known = JoinContext {
-            plan: &plan,
-            host: "far",
-            idle_rtt: None,
-            same_host: false,
-        };
+        let plan = ThroughputPlan { direction, ..ThroughputPlan::default() };
+        let known = JoinContext { plan: &plan, host: "far", idle_rtt: None, same_host: false };
         let collected = match direction {
-            RunDirection::Forward => SessionResults {
-                sender: Some(own(5)),
-                receiver: None,
-            },
-            _ => SessionResults {
-                sender: None,
-                receiver: Some(own(5)),
-            },
+            RunDirection::Forward => SessionResults { sender: Some(own(5)), receiver: None },
+            _ => SessionResults { sender: None, receiver: Some(own(5)) },
         };
         join_ends(&known, collected, told)
     }
@@ -335,10 +290,7 @@ mod tests {
 
     #[test]
     fn what_we_tell_is_what_servers_ask_for() {
-        let collected = SessionResults {
-            sender: Some(own(5)),
-            receiver: Some(own(6)),
-        };
+        let collected = SessionResults { sender: Some(own(5)), receiver: Some(own(6)) };
         let told = build_client_results(&collected);
         let streams = told.by_index(2).expect("both, in order");
         assert_eq!((streams[0].bytes, streams[1].bytes), (5, 6));

@@ -71,10 +71,8 @@ impl LoginCredentials {
         padding: TokenPadding,
     ) -> Result<LoginCredentials, LoginError> {
         let path = key.to_owned();
-        let text = read_key_file(key).map_err(|source| LoginError::Read {
-            path: path.clone(),
-            source,
-        })?;
+        let text =
+            read_key_file(key).map_err(|source| LoginError::Read { path: path.clone(), source })?;
         let parsed = RsaPublicKey::from_public_key_pem(&text)
             .ok()
             .or_else(|| RsaPublicKey::from_pkcs1_pem(&text).ok());
@@ -94,18 +92,12 @@ impl LoginCredentials {
     pub(super) fn make_token(&self, now: SystemTime) -> Result<String, LoginError> {
         let since = now.duration_since(SystemTime::UNIX_EPOCH);
         let seconds = since.map_or(0, |since| since.as_secs());
-        let text = format!(
-            "user: {}\npwd:  {}\nts:   {seconds}",
-            self.user, self.password
-        );
+        let text = format!("user: {}\npwd:  {}\nts:   {seconds}", self.user, self.password);
         let cipher = match self.padding {
             TokenPadding::Oaep => {
-                self.key
-                    .encrypt(&mut OsRng, Oaep::new::<sha1::Sha1>(), text.as_bytes())
+                self.key.encrypt(&mut OsRng, Oaep::new::<sha1::Sha1>(), text.as_bytes())
             }
-            TokenPadding::Pkcs1 => self
-                .key
-                .encrypt(&mut OsRng, Pkcs1v15Encrypt, text.as_bytes()),
+            TokenPadding::Pkcs1 => self.key.encrypt(&mut OsRng, Pkcs1v15Encrypt, text.as_bytes()),
         };
         let cipher = cipher.map_err(|_| LoginError::TooLong)?;
         Ok(STANDARD.encode(cipher))
@@ -114,9 +106,7 @@ impl LoginCredentials {
 
 fn read_key_file(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
-    std::fs::File::open(path)?
-        .take(MAX_FILE_BYTES)
-        .read_to_string(&mut text)?;
+    std::fs::File::open(path)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 

@@ -22,51 +22,25 @@ const PACING_TIMER_US: i64 = 1000;
 /// The plan contains something that no iperf3 server does.
 pub(super) fn check_iperf3_plan(plan: &ThroughputPlan) -> Result<(), LimitError> {
     let no = |option, asked: &str, allowed: &str| {
-        Err(LimitError {
-            option,
-            asked: asked.to_owned(),
-            allowed: allowed.to_owned(),
-        })
+        Err(LimitError { option, asked: asked.to_owned(), allowed: allowed.to_owned() })
     };
     let far_reads = plan.direction != RunDirection::Reverse;
-    let block = plan
-        .write_bytes
-        .filter(|_| plan.transport == RunTransport::Tcp);
+    let block = plan.write_bytes.filter(|_| plan.transport == RunTransport::Tcp);
     let window = plan.send_buffer_bytes.max(plan.receive_buffer_bytes);
     if block.is_some_and(|bytes| bytes > MAX_BLOCK_BYTES) {
-        return no(
-            "write_bytes",
-            "above 1 MiB",
-            "up to 1 MiB with an iperf3 server",
-        );
+        return no("write_bytes", "above 1 MiB", "up to 1 MiB with an iperf3 server");
     }
     if window.is_some_and(|bytes| bytes > MAX_WINDOW_BYTES) {
-        return no(
-            "buffer",
-            "above 512 MiB",
-            "up to 512 MiB with an iperf3 server",
-        );
+        return no("buffer", "above 512 MiB", "up to 512 MiB with an iperf3 server");
     }
     if far_reads && plan.read_rate_bps.is_some() {
-        return no(
-            "read_rate_bps",
-            "of an iperf3 server",
-            "only where this end reads",
-        );
+        return no("read_rate_bps", "of an iperf3 server", "only where this end reads");
     }
     if far_reads && plan.read_bytes.is_some() {
-        return no(
-            "read_bytes",
-            "of an iperf3 server",
-            "only where this end reads",
-        );
+        return no("read_bytes", "of an iperf3 server", "only where this end reads");
     }
     if plan.direction != RunDirection::Forward && plan.scavenger {
-        return no(
-            "scavenger",
-            "of an iperf3 server",
-            "only where this end sends",
-        );
+        return no("scavenger", "of an iperf3 server", "only where this end sends");
     }
     if plan.start_at_us.is_some() {
         return no("start_at", "with an iperf3 server", "an immediate start");
@@ -75,11 +49,9 @@ pub(super) fn check_iperf3_plan(plan: &ThroughputPlan) -> Result<(), LimitError>
         return no("capture", "at an iperf3 server", "at this end only");
     }
     match &plan.affinity {
-        CoreAffinity::Cores { responder, .. } if responder.len() > 1 => no(
-            "affinity",
-            "a list for an iperf3 server",
-            "one core there, or none",
-        ),
+        CoreAffinity::Cores { responder, .. } if responder.len() > 1 => {
+            no("affinity", "a list for an iperf3 server", "one core there, or none")
+        }
         _ => Ok(()),
     }
 }
@@ -150,10 +122,8 @@ pub(super) fn list_caveats(plan: &ThroughputPlan) -> Vec<ReportCaveat> {
         }
     }
     if plan.mode == ReceiveMode::Wire && plan.direction != RunDirection::Reverse {
-        add(
-            "iperf3 servers discard payload in the kernel only since 3.19: this run may be \
-             `delivered` there",
-        );
+        add("iperf3 servers discard payload in the kernel only since 3.19: this run may be \
+             `delivered` there");
     }
     caveats
 }
@@ -196,9 +166,7 @@ mod tests {
     fn a_plan_becomes_a_test_that_servers_take() {
         let plan = ThroughputPlan {
             direction: RunDirection::Both,
-            transport: RunTransport::Udp {
-                rate_bps: 4_000_000,
-            },
+            transport: RunTransport::Udp { rate_bps: 4_000_000 },
             streams: 4,
             stop: StopCondition::TimeUs(2_500_000),
             send_buffer_bytes: Some(1 << 20),
@@ -210,10 +178,8 @@ mod tests {
         assert_eq!(test.limit, iperf3_messages::TestLimit::Seconds(3));
         assert_eq!((test.length_bytes, test.rate_bps), (1448, Some(1_000_000)));
         assert_eq!((test.window_bytes, test.tos), (Some(1 << 20), 184));
-        let bytes = ThroughputPlan {
-            stop: StopCondition::Bytes(1 << 30),
-            ..ThroughputPlan::default()
-        };
+        let bytes =
+            ThroughputPlan { stop: StopCondition::Bytes(1 << 30), ..ThroughputPlan::default() };
         let test = RequestedTest::validate(&build_parameters(&bytes, 0)).expect("in range");
         assert_eq!(test.limit, iperf3_messages::TestLimit::Bytes(1 << 30));
         assert_eq!(test.length_bytes, 128 << 10);
@@ -221,16 +187,11 @@ mod tests {
 
     #[test]
     fn what_no_server_of_iperf3_does_is_refused_by_name() {
-        let far_reader = ThroughputPlan {
-            read_rate_bps: Some(1_000_000),
-            ..ThroughputPlan::default()
-        };
+        let far_reader =
+            ThroughputPlan { read_rate_bps: Some(1_000_000), ..ThroughputPlan::default() };
         let error = check_iperf3_plan(&far_reader).expect_err("it cannot be asked");
         assert_eq!(error.option, "read_rate_bps");
-        let own_reader = ThroughputPlan {
-            direction: RunDirection::Reverse,
-            ..far_reader
-        };
+        let own_reader = ThroughputPlan { direction: RunDirection::Reverse, ..far_reader };
         assert_eq!(check_iperf3_plan(&own_reader), Ok(()));
     }
 }

@@ -13,10 +13,7 @@ pub enum Iperf3RunError {
     Probe(#[from] ProbeError),
     /// The test ended without a result.
     #[error("no result from the iperf3 server at {address}: {closed}")]
-    Test {
-        address: SocketAddr,
-        closed: ClientTestEnd,
-    },
+    Test { address: SocketAddr, closed: ClientTestEnd },
 }
 
 impl From<LimitError> for Iperf3RunError {
@@ -38,10 +35,7 @@ impl Iperf3RunError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Iperf3RunError::Probe(error) => error.exit_code(),
-            Iperf3RunError::Test {
-                closed: ClientTestEnd::Failed(_),
-                ..
-            } => 5,
+            Iperf3RunError::Test { closed: ClientTestEnd::Failed(_), .. } => 5,
             Iperf3RunError::Test { .. } => 3,
         }
     }

@@ -45,9 +45,7 @@ impl UdpGreeting {
 
     /// Returns the greeting that a datagram contains; `None` if it opens no stream.
     pub fn from_hello(datagram: &[u8]) -> Option<UdpGreeting> {
-        UdpGreeting::ALL
-            .into_iter()
-            .find(|greeting| datagram == greeting.hello())
+        UdpGreeting::ALL.into_iter().find(|greeting| datagram == greeting.hello())
     }
 
     /// Returns whether this is a known server's answer to any hello. A client must accept all of

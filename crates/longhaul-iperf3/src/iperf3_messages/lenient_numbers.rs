@@ -35,9 +35,7 @@ impl Visitor<'_> for WholeVisitor {
         if value.abs() < TWO_POW_63 {
             return Ok(value.round() as i64);
         }
-        Err(E::custom(format!(
-            "{value} is not a whole number of 64 bits"
-        )))
+        Err(E::custom(format!("{value} is not a whole number of 64 bits")))
     }
 }
 
@@ -80,19 +78,13 @@ pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error>
 }
 
 /// Serializes a flag that iperf3 writes as a number.
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the shape that serde asks for"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
 pub(super) fn one<S: Serializer>(flag: &bool, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u8(u8::from(*flag))
 }
 
 /// Returns whether a flag is unset and need not be sent.
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the shape that serde asks for"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
 pub(super) fn unset(flag: &bool) -> bool {
     !*flag
 }

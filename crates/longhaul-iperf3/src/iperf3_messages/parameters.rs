@@ -74,32 +74,16 @@ pub struct TestParameters {
     /// The requested congestion control.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    #[serde(
-        deserialize_with = "flag",
-        serialize_with = "one",
-        skip_serializing_if = "unset"
-    )]
+    #[serde(deserialize_with = "flag", serialize_with = "one", skip_serializing_if = "unset")]
     pub get_server_output: bool,
-    #[serde(
-        deserialize_with = "flag",
-        serialize_with = "one",
-        skip_serializing_if = "unset"
-    )]
+    #[serde(deserialize_with = "flag", serialize_with = "one", skip_serializing_if = "unset")]
     pub udp_counters_64bit: bool,
-    #[serde(
-        deserialize_with = "flag",
-        serialize_with = "one",
-        skip_serializing_if = "unset"
-    )]
+    #[serde(deserialize_with = "flag", serialize_with = "one", skip_serializing_if = "unset")]
     pub zerocopy: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authtoken: Option<String>,
     /// The receiver discards data in its kernel; since 3.19.
-    #[serde(
-        deserialize_with = "flag",
-        serialize_with = "one",
-        skip_serializing_if = "unset"
-    )]
+    #[serde(deserialize_with = "flag", serialize_with = "one", skip_serializing_if = "unset")]
     pub skip_rx_copy: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_version: Option<String>,

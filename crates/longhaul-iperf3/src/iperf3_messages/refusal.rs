@@ -118,27 +118,19 @@ impl ServerRefusal {
 
     pub fn decode(bytes: [u8; REFUSAL_BYTES]) -> ServerRefusal {
         let both = u64::from_be_bytes(bytes);
-        ServerRefusal {
-            code: (both >> 32) as i32,
-            system: both as i32,
-        }
+        ServerRefusal { code: (both >> 32) as i32, system: both as i32 }
     }
 }
 
 impl From<Iperf3Error> for ServerRefusal {
     fn from(trouble: Iperf3Error) -> ServerRefusal {
-        ServerRefusal {
-            code: trouble.code(),
-            system: 0,
-        }
+        ServerRefusal { code: trouble.code(), system: 0 }
     }
 }
 
 impl fmt::Display for ServerRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = Iperf3Error::ALL
-            .iter()
-            .find(|known| known.code() == self.code);
+        let known = Iperf3Error::ALL.iter().find(|known| known.code() == self.code);
         match known {
             Some(trouble) => write!(f, "{} (iperf3 error {})", trouble.describe(), self.code)?,
             None => write!(f, "iperf3 error {}", self.code)?,
@@ -156,18 +148,11 @@ mod tests {
 
     #[test]
     fn numbers_are_big_endian_and_each_trouble_has_its_own() {
-        let refusal = ServerRefusal {
-            code: 27,
-            system: 2,
-        };
+        let refusal = ServerRefusal { code: 27, system: 2 };
         assert_eq!(refusal.encode(), [0, 0, 0, 27, 0, 0, 0, 2]);
         assert_eq!(ServerRefusal::decode(refusal.encode()), refusal);
         let codes = Iperf3Error::ALL.map(Iperf3Error::code);
         assert!(codes.windows(2).all(|pair| pair[0] < pair[1]), "{codes:?}");
-        assert!(
-            ServerRefusal::from(Iperf3Error::Mss)
-                .to_string()
-                .contains("MSS")
-        );
+        assert!(ServerRefusal::from(Iperf3Error::Mss).to_string().contains("MSS"));
     }
 }

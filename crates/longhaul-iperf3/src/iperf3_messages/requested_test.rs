@@ -107,11 +107,7 @@ impl RequestedTest {
 
     /// Returns the number of streams in both directions.
     pub fn all_streams(&self) -> usize {
-        let ways = if self.direction == TestDirection::Both {
-            2
-        } else {
-            1
-        };
+        let ways = if self.direction == TestDirection::Both { 2 } else { 1 };
         ways * self.streams as usize
     }
 
@@ -196,6 +192,5 @@ fn parse_congestion(asked: &TestParameters) -> Result<Option<String>, Iperf3Erro
     };
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     let fine = (1..=MAX_NAME_LETTERS).contains(&name.len()) && name.bytes().all(letter);
-    fine.then(|| Some(name.clone()))
-        .ok_or(Iperf3Error::Congestion)
+    fine.then(|| Some(name.clone())).ok_or(Iperf3Error::Congestion)
 }

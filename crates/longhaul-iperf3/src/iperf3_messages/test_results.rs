@@ -37,19 +37,11 @@ pub struct StreamResults {
     #[serde(deserialize_with = "whole")]
     pub errors: i64,
     /// Since 3.14, like `omitted_packets`: both or neither.
-    #[serde(
-        default,
-        deserialize_with = "whole_if",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
     pub omitted_errors: Option<i64>,
     #[serde(deserialize_with = "whole")]
     pub packets: i64,
-    #[serde(
-        default,
-        deserialize_with = "whole_if",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
     pub omitted_packets: Option<i64>,
     /// Seconds; since 3.2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,10 +73,7 @@ impl TestResults {
     pub fn by_index(&self, streams: usize) -> Result<Vec<&StreamResults>, ResultsFault> {
         if self.streams.len() != streams {
             let count = self.streams.len();
-            return Err(ResultsFault::Streams {
-                count,
-                expected: streams,
-            });
+            return Err(ResultsFault::Streams { count, expected: streams });
         }
         if !(self.cpu_util_total.is_finite()
             && self.cpu_util_user.is_finite()

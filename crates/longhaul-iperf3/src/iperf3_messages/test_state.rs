@@ -49,9 +49,7 @@ impl TestState {
 
     /// Returns `None` for a byte that no version sends.
     pub fn from_byte(byte: u8) -> Option<TestState> {
-        TestState::ALL
-            .into_iter()
-            .find(|state| state.byte() == byte)
+        TestState::ALL.into_iter().find(|state| state.byte() == byte)
     }
 }
 
@@ -61,9 +59,8 @@ mod tests {
 
     #[test]
     fn every_byte_is_its_own_state_or_none() {
-        let known: Vec<u8> = (0..=255)
-            .filter(|byte| TestState::from_byte(*byte).is_some())
-            .collect();
+        let known: Vec<u8> =
+            (0..=255).filter(|byte| TestState::from_byte(*byte).is_some()).collect();
         assert_eq!(known, [1, 2, 4, 9, 10, 11, 12, 13, 14, 16, 0xfe, 0xff]);
         for state in TestState::ALL {
             assert_eq!(TestState::from_byte(state.byte()), Some(state));

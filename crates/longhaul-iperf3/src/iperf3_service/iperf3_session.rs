@@ -93,9 +93,8 @@ impl<'a> Iperf3Session<'a> {
         listening_socket::set_dead_peer_timeout(&stream, DEAD_PEER_TIMEOUT)?;
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
         let most = anonymous_limits(service, options);
-        let longest = most.map_or(Duration::from_micros(MAX_RUN_US), |most| {
-            Duration::from_secs(most.seconds)
-        });
+        let longest = most
+            .map_or(Duration::from_micros(MAX_RUN_US), |most| Duration::from_secs(most.seconds));
         let server = ServerProtocol::new(longest, most.and_then(|most| most.bytes));
         Ok(Iperf3Session {
             service,
@@ -158,9 +157,7 @@ impl<'a> Iperf3Session<'a> {
     /// Checks for local events.
     fn poll(&mut self) {
         if self.service.is_stopping() {
-            self.feed(ServerInput::Terminate(
-                "the server is shutting down".to_owned(),
-            ));
+            self.feed(ServerInput::Terminate("the server is shutting down".to_owned()));
         }
         if let Some(asked) = self.waiting.take() {
             self.admit(asked);
@@ -250,8 +247,5 @@ fn anonymous_limits(
     service: &ServerContext<'_>,
     options: &Iperf3Options,
 ) -> Option<AnonymousLimits> {
-    service
-        .options()
-        .anonymous
-        .filter(|_| options.users.is_none())
+    service.options().anonymous.filter(|_| options.users.is_none())
 }

@@ -37,13 +37,7 @@ impl<'a> AwaitedStreams<'a> {
         local: SocketAddr,
         device: Option<&'a str>,
     ) -> AwaitedStreams<'a> {
-        AwaitedStreams {
-            entry,
-            turn,
-            local,
-            device,
-            arrived: Vec::new(),
-        }
+        AwaitedStreams { entry, turn, local, device, arrived: Vec::new() }
     }
 
     pub fn arrived(&self) -> usize {
@@ -108,10 +102,7 @@ fn map_engine_error(error: &EngineError) -> TestFault {
         ("DSCP", Iperf3Error::Tos),
     ];
     let found = trouble.iter().find(|(word, _)| tried.contains(word));
-    (
-        found.map_or(Iperf3Error::Stream, |(_, trouble)| *trouble),
-        error.to_string(),
-    )
+    (found.map_or(Iperf3Error::Stream, |(_, trouble)| *trouble), error.to_string())
 }
 
 /// A test that has ended.
@@ -146,16 +137,10 @@ impl<'a> RunningStreams<'a> {
         let heads = DatagramFormat::Numbered(test.counters);
         let setup = EngineSetup {
             role: SessionRole::Server,
-            plan: ThroughputPlan {
-                stop: ENDLESS,
-                ..plan.clone()
-            },
+            plan: ThroughputPlan { stop: ENDLESS, ..plan.clone() },
             epoch,
         };
-        let start = EngineStart {
-            origin: epoch.elapsed(),
-            idle_rtt,
-        };
+        let start = EngineStart { origin: epoch.elapsed(), idle_rtt };
         let engines =
             SessionEngines::start_with(heads, StreamEnding::HalfClosed, &setup, start, sockets);
         let engines = engines.map_err(|error| map_engine_error(&error))?;
@@ -218,9 +203,7 @@ impl<'a> RunningStreams<'a> {
     /// Returns whether no more data arrives.
     pub fn is_quiet(&self) -> bool {
         let over = self.engines.receiver().is_none_or(EndRun::finished);
-        let since = self
-            .stopped
-            .map_or(self.changed.1, |at| at.max(self.changed.1));
+        let since = self.stopped.map_or(self.changed.1, |at| at.max(self.changed.1));
         self.engines.has_sent_all() && (over || since.elapsed() >= self.quiet_time)
     }
 
@@ -232,9 +215,6 @@ impl<'a> RunningStreams<'a> {
         let end = self.stopped.unwrap_or(self.changed.1).max(self.changed.1);
         last.at = end.saturating_duration_since(self.began);
         self.span.finish(last);
-        EndedTest {
-            collected: self.engines.collect(),
-            span: self.span,
-        }
+        EndedTest { collected: self.engines.collect(), span: self.span }
     }
 }

@@ -65,16 +65,9 @@ impl TestRegistry {
             return None;
         }
         let (sender, joined) = sync_channel(most);
-        let test = ExpectedTest {
-            joined: sender,
-            left: most,
-        };
+        let test = ExpectedTest { joined: sender, left: most };
         held.tests.insert(cookie, test);
-        Some(TestEntry {
-            book: self,
-            cookie,
-            joined,
-        })
+        Some(TestEntry { book: self, cookie, joined })
     }
 
     /// Delivers a data connection to its test.
@@ -108,11 +101,7 @@ impl TestRegistry {
         }
         let (sender, flows) = sync_channel(most);
         held.flows.insert(address, sender);
-        Some(UdpTurn {
-            book: self,
-            address,
-            flows,
-        })
+        Some(UdpTurn { book: self, address, flows })
     }
 
     /// Delivers a greeting to the test whose turn it is; false if there is none.
@@ -144,23 +133,14 @@ mod tests {
         let book = TestRegistry::default();
         let address: SocketAddr = "[::ffff:192.0.2.1]:4000".parse().expect("an address");
         let plain: IpAddr = "192.0.2.1".parse().expect("an address");
-        assert!(
-            !book.deliver_hello(address, UdpGreeting::Text),
-            "nobody expects it"
-        );
+        assert!(!book.deliver_hello(address, UdpGreeting::Text), "nobody expects it");
         let turn = book.reserve_udp_turn(plain, 1).expect("free");
         assert!(book.reserve_udp_turn(address.ip(), 1).is_none(), "taken");
         assert!(book.deliver_hello(address, UdpGreeting::Text));
-        assert!(
-            !book.deliver_hello(address, UdpGreeting::Text),
-            "it has all it wants"
-        );
+        assert!(!book.deliver_hello(address, UdpGreeting::Text), "it has all it wants");
         assert_eq!(turn.flows.try_recv(), Ok((address, UdpGreeting::Text)));
         drop(turn);
-        assert!(
-            book.reserve_udp_turn(plain, 1).is_some(),
-            "the next one's turn"
-        );
+        assert!(book.reserve_udp_turn(plain, 1).is_some(), "the next one's turn");
     }
 
     #[test]

@@ -46,12 +46,8 @@ pub fn client(far: &FarEnd, arguments: &[&str]) -> Child {
 pub fn outcome(mut client: Child) -> Value {
     let mut text = String::new();
     let mut output = client.stdout.take().expect("piped");
-    let reader = std::thread::spawn(move || {
-        output
-            .read_to_string(&mut text)
-            .map(|_| text)
-            .expect("text")
-    });
+    let reader =
+        std::thread::spawn(move || output.read_to_string(&mut text).map(|_| text).expect("text"));
     let deadline = Instant::now() + HUNG;
     while client.try_wait().expect("a child").is_none() {
         if Instant::now() > deadline {
@@ -150,18 +146,12 @@ fn check(row: &str, outcome: &Value) {
     let count = |key: &str| end[key]["bytes"].as_u64().expect(row);
     let mut pairs = vec![(count("sum_sent"), count("sum_received"))];
     if row.contains("--bidir") {
-        pairs.push((
-            count("sum_sent_bidir_reverse"),
-            count("sum_received_bidir_reverse"),
-        ));
+        pairs.push((count("sum_sent_bidir_reverse"), count("sum_received_bidir_reverse")));
     }
     for (sent, received) in pairs {
         // How much of it the other end is in time to count, the machine decides, as between two of
         // iperf3's own; and when an omitted second is over, each end for itself.
-        assert!(
-            received <= sent || row.contains("-O"),
-            "{row}: {sent} sent, {received} received"
-        );
+        assert!(received <= sent || row.contains("-O"), "{row}: {sent} sent, {received} received");
     }
 }
 
@@ -189,10 +179,7 @@ fn beyond_the_limits_a_client_is_told_at_once() {
     let busy = client(&far, &["-t", "3600", "-b", "1M"]);
     far.event(|event| matches!(event, ServeEvent::SessionOpened { .. }).then_some(()));
     let second = run(&far, &["-t1"]);
-    assert!(
-        error(&second).is_some_and(|text| text.contains("busy")),
-        "{second}"
-    );
+    assert!(error(&second).is_some_and(|text| text.contains("busy")), "{second}");
     kill(busy);
     far.session_closed();
     for (arguments, words) in [
@@ -200,10 +187,7 @@ fn beyond_the_limits_a_client_is_told_at_once() {
         (&["-t1", "-P", "128", "-C", "nosuch"][..], "congestion"),
     ] {
         let refused = run(&far, arguments);
-        assert!(
-            error(&refused).is_some_and(|text| text.contains(words)),
-            "{refused}"
-        );
+        assert!(error(&refused).is_some_and(|text| text.contains(words)), "{refused}");
     }
     let limited = FarEnd::start(ServeOptions {
         anonymous: Some(AnonymousLimits {
@@ -214,21 +198,12 @@ fn beyond_the_limits_a_client_is_told_at_once() {
         ..options()
     });
     let fast = run(&limited, &["-t1"]);
-    assert!(
-        error(&fast).is_some_and(|text| text.contains("bandwidth")),
-        "{fast}"
-    );
+    assert!(error(&fast).is_some_and(|text| text.contains("bandwidth")), "{fast}");
     let modest = ["-n", "20K", "-l", "1K", "-b", "500K"];
     assert_eq!(error(&run(&limited, &modest)), None);
-    let none = FarEnd::start(ServeOptions {
-        handlers: handlers(None),
-        ..options()
-    });
+    let none = FarEnd::start(ServeOptions { handlers: handlers(None), ..options() });
     let refused = run(&none, &["-t1"]);
-    assert!(
-        error(&refused).is_some_and(|text| text.contains("busy")),
-        "{refused}"
-    );
+    assert!(error(&refused).is_some_and(|text| text.contains("busy")), "{refused}");
     none.event(|event| matches!(event, ServeEvent::ProtocolRefused { .. }).then_some(()));
 }
 
@@ -239,44 +214,25 @@ fn users_are_known_by_their_tokens() {
     let path = |name: &str| folder.join(name);
     let key = rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, 2048).expect("a key");
     let private = key.to_pkcs8_pem(LineEnding::LF).expect("PEM");
-    let public = key
-        .to_public_key()
-        .to_public_key_pem(LineEnding::LF)
-        .expect("PEM");
+    let public = key.to_public_key().to_public_key_pem(LineEnding::LF).expect("PEM");
     std::fs::write(path("private.pem"), private.as_bytes()).expect("written");
     std::fs::write(path("public.pem"), public).expect("written");
     // SHA-256 of `{mario}rossi`, from iperf3's own manual.
     let list = "mario,bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b\n";
     std::fs::write(path("users.csv"), list).expect("written");
-    let users = AuthorizedUsers::load(
-        &path("private.pem"),
-        &path("users.csv"),
-        Duration::from_secs(600),
-    );
+    let users =
+        AuthorizedUsers::load(&path("private.pem"), &path("users.csv"), Duration::from_secs(600));
     let far = FarEnd::start(ServeOptions {
         token: Some("of no use to iperf3, but long enough".to_owned()),
         anonymous: None,
-        handlers: handlers(Some(Iperf3Options {
-            users: Some(users.expect("both are fine")),
-        })),
+        handlers: handlers(Some(Iperf3Options { users: Some(users.expect("both are fine")) })),
         ..options()
     });
     let stranger = run(&far, &["-t1"]);
-    assert!(
-        error(&stranger).is_some_and(|text| text.contains("authorization")),
-        "{stranger}"
-    );
+    assert!(error(&stranger).is_some_and(|text| text.contains("authorization")), "{stranger}");
     let public = path("public.pem").display().to_string();
     let named = |name| {
-        [
-            "-n",
-            "1M",
-            "-R",
-            "--get-server-output",
-            "--username",
-            name,
-            "--rsa-public-key-path",
-        ]
+        ["-n", "1M", "-R", "--get-server-output", "--username", name, "--rsa-public-key-path"]
     };
     let with = |name| run(&far, &[named(name).as_slice(), &[public.as_str()]].concat());
     let mario = with("mario");
@@ -284,9 +240,6 @@ fn users_are_known_by_their_tokens() {
     let output = mario["server_output_text"].as_str();
     assert!(output.is_some_and(|text| text.contains("sent ")), "{mario}");
     let luigi = with("luigi");
-    assert!(
-        error(&luigi).is_some_and(|text| text.contains("authorization")),
-        "{luigi}"
-    );
+    assert!(error(&luigi).is_some_and(|text| text.contains("authorization")), "{luigi}");
     std::fs::remove_dir_all(folder).expect("removed");
 }

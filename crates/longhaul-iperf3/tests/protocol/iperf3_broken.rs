@@ -211,11 +211,7 @@ fn a_stream_too_many_is_turned_away_and_a_foreign_cookie_joins_nothing() {
     assert_eq!(raw.hear(), Some(TestState::TestStart));
     assert_eq!(raw.hear(), Some(TestState::TestRunning));
     let mut second = Raw::new(&far);
-    assert_ne!(
-        second.hear(),
-        Some(TestState::ParameterExchange),
-        "it joins no running test"
-    );
+    assert_ne!(second.hear(), Some(TestState::ParameterExchange), "it joins no running test");
     raw.say(&[TestState::ClientTerminate.byte()]);
     assert_eq!(far.session_closed(), "ended by the client");
 }

@@ -3,11 +3,8 @@
 /// Adds `bytes` as big-endian 16-bit words; an odd last byte is padded with zero.
 pub(super) fn add_words(start: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
-    let sum = words.iter().fold(start, |sum, word| {
-        sum + u64::from(u16::from_be_bytes(*word))
-    });
-    rest.first()
-        .map_or(sum, |last| sum + (u64::from(*last) << 8))
+    let sum = words.iter().fold(start, |sum, word| sum + u64::from(u16::from_be_bytes(*word)));
+    rest.first().map_or(sum, |last| sum + (u64::from(*last) << 8))
 }
 
 pub(super) fn fold_sum(mut sum: u64) -> u16 {

@@ -17,13 +17,8 @@ const MIN_WINDOW: f64 = 2.0;
 enum CrossPatternState {
     Cbr,
     Poisson,
-    OnOff {
-        on_until: Nanos,
-    },
-    Tcp {
-        window: f64,
-        recovering_until: Nanos,
-    },
+    OnOff { on_until: Nanos },
+    Tcp { window: f64, recovering_until: Nanos },
 }
 
 /// The properties of its link and path that a source needs.
@@ -38,11 +33,7 @@ pub(super) struct CrossContext {
 impl CrossContext {
     /// Returns the wire bytes of one packet; only bulk transfers fill a jumbo frame.
     fn packet_bytes(&self, pattern: CrossPattern, overhead: u32) -> u64 {
-        let largest = if pattern == CrossPattern::Tcp {
-            self.mtu
-        } else {
-            self.mtu.min(1500)
-        };
+        let largest = if pattern == CrossPattern::Tcp { self.mtu } else { self.mtu.min(1500) };
         u64::from(largest) + u64::from(overhead)
     }
 }
@@ -75,23 +66,14 @@ impl CrossSource {
             CrossPattern::Cbr => CrossPatternState::Cbr,
             CrossPattern::Poisson => CrossPatternState::Poisson,
             CrossPattern::OnOff => CrossPatternState::OnOff { on_until: now },
-            CrossPattern::Tcp => CrossPatternState::Tcp {
-                window: around.rtt as f64 / gap,
-                recovering_until: now,
-            },
+            CrossPattern::Tcp => {
+                CrossPatternState::Tcp { window: around.rtt as f64 / gap, recovering_until: now }
+            }
         };
         let phase = (gap * random.uniform()) as Nanos;
         let next = now.saturating_add(phase);
         let rtt = around.rtt;
-        Some(CrossSource {
-            pattern,
-            packet_bytes,
-            rtt,
-            gap,
-            next,
-            fraction: 0.0,
-            random,
-        })
+        Some(CrossSource { pattern, packet_bytes, rtt, gap, next, fraction: 0.0, random })
     }
 
     pub fn packet_bytes(&self) -> u64 {
@@ -119,10 +101,7 @@ impl CrossSource {
                 }
                 gap
             }
-            CrossPatternState::Tcp {
-                window,
-                recovering_until,
-            } => {
+            CrossPatternState::Tcp { window, recovering_until } => {
                 let rtt = (self.rtt + wait.unwrap_or(0)) as f64;
                 match wait {
                     Some(_) => *window = (*window + 1.0 / *window).min(rtt / self.gap),

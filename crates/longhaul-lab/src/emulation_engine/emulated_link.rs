@@ -142,10 +142,7 @@ impl EmulatedLink {
         self.entered.add(packets, bytes);
         self.drops.mtu += packets;
         dropped.add(packets, bytes);
-        Some(MtuRefusal {
-            mtu,
-            is_told: !self.spec.mtu_black_hole,
-        })
+        Some(MtuRefusal { mtu, is_told: !self.spec.mtu_black_hole })
     }
 
     pub fn arrive(&mut self, mut unit: PacketUnit, outlet: &mut LinkOutput) {
@@ -170,11 +167,7 @@ impl EmulatedLink {
 
     fn police(&mut self, segment: PacketUnit, shape: &SegmentSizes, outlet: &mut LinkOutput) {
         let bits = 8 * (shape.bytes(&segment) + self.overhead);
-        if self
-            .policer
-            .as_mut()
-            .is_none_or(|policer| policer.take(bits, segment.until))
-        {
+        if self.policer.as_mut().is_none_or(|policer| policer.take(bits, segment.until)) {
             self.enqueue(segment, shape, outlet);
         } else {
             self.discard(&segment, shape, DropCause::Policer, outlet);
@@ -196,14 +189,7 @@ impl EmulatedLink {
         }
         let wire_bytes = shape.bytes(&unit) + self.overhead * u64::from(unit.count);
         self.units += 1;
-        self.append(
-            QueueEntry {
-                unit: Some(unit),
-                wire_bytes,
-                arrived: unit.until,
-            },
-            outlet,
-        );
+        self.append(QueueEntry { unit: Some(unit), wire_bytes, arrived: unit.until }, outlet);
     }
 
     /// Appends an admitted entry to the queue.
@@ -280,11 +266,7 @@ impl EmulatedLink {
                     let load = self.load(&front, &shape);
                     let wire_bytes = what.wire_bytes - load.bytes;
                     self.units += 1;
-                    self.waiting.push_front(QueueEntry {
-                        unit: Some(rest),
-                        wire_bytes,
-                        ..what
-                    });
+                    self.waiting.push_front(QueueEntry { unit: Some(rest), wire_bytes, ..what });
                     what.wire_bytes = load.bytes;
                     load
                 } else {
@@ -295,21 +277,15 @@ impl EmulatedLink {
         let Some(transmitter) = &mut self.transmitter else {
             return;
         };
-        self.on_wire = Some(EntryOnWire {
-            slot: transmitter.schedule(&load),
-            bytes: load.bytes,
-            entry: what,
-        });
+        self.on_wire =
+            Some(EntryOnWire { slot: transmitter.schedule(&load), bytes: load.bytes, entry: what });
     }
 
     /// Returns how many of `count` segments leave together: at most a quantum, and all chunks of
     /// about the same size, so that a faster link does not cut small pieces off them again.
     fn chunk_segments(&self, count: u16, shape: &SegmentSizes) -> u16 {
         let each = u64::from(shape.full) + self.overhead;
-        let quantum = self
-            .transmitter
-            .as_ref()
-            .map_or(0, LinkTransmitter::quantum_bytes);
+        let quantum = self.transmitter.as_ref().map_or(0, LinkTransmitter::quantum_bytes);
         let most = (quantum / each.max(1)).max(1);
         let chunks = u64::from(count).div_ceil(most).max(1);
         u64::from(count).div_ceil(chunks) as u16
@@ -327,11 +303,8 @@ impl EmulatedLink {
             Some(unit) => {
                 self.units -= 1;
                 let shape = outlet.packets.get(unit.packet).shape;
-                let on_wire = PacketUnit {
-                    from: serving.slot.first,
-                    until: serving.slot.finish,
-                    ..unit
-                };
+                let on_wire =
+                    PacketUnit { from: serving.slot.first, until: serving.slot.finish, ..unit };
                 self.leave(on_wire, &shape, outlet);
             }
         }
@@ -345,10 +318,7 @@ impl EmulatedLink {
         outlet: &mut LinkOutput,
     ) {
         let packets = u64::from(unit.count);
-        let is_shaped = self
-            .transmitter
-            .as_ref()
-            .is_some_and(LinkTransmitter::is_shaped);
+        let is_shaped = self.transmitter.as_ref().is_some_and(LinkTransmitter::is_shaped);
         let counter = match cause {
             DropCause::Queue if is_shaped => &mut self.drops.shaper,
             DropCause::Queue => &mut self.drops.queue,
@@ -372,11 +342,7 @@ impl EmulatedLink {
     /// Processes everything due by `now`.
     pub fn process_due(&mut self, now: Nanos, outlet: &mut LinkOutput) {
         self.process_cross_traffic(now, outlet);
-        while self
-            .on_wire
-            .as_ref()
-            .is_some_and(|serving| serving.slot.finish <= now)
-        {
+        while self.on_wire.as_ref().is_some_and(|serving| serving.slot.finish <= now) {
             self.finish(outlet);
         }
     }

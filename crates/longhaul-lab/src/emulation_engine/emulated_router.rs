@@ -37,11 +37,7 @@ impl EmulatedRouter {
         start: Nanos,
     ) -> EmulatedRouter {
         let limit = hop.icmp_limit.map(|per_second| {
-            ExactTokenBucket::new(
-                u64::from(per_second),
-                u64::from((per_second / 10).max(1)),
-                start,
-            )
+            ExactTokenBucket::new(u64::from(per_second), u64::from((per_second / 10).max(1)), start)
         });
         let delay = to_virtual_nanos(hop.icmp_delay);
         EmulatedRouter {
@@ -75,10 +71,7 @@ impl EmulatedRouter {
         if self.silent {
             return false;
         }
-        let allowed = self
-            .icmp_limit
-            .as_mut()
-            .is_none_or(|limit| limit.take(1, now));
+        let allowed = self.icmp_limit.as_mut().is_none_or(|limit| limit.take(1, now));
         if allowed {
             self.truth.icmp_sent += 1;
         } else {
@@ -105,11 +98,7 @@ impl EmulationEngine {
         let packet = *self.packets.get(unit.packet);
         let (count, bytes) = (u64::from(unit.count), packet.shape.bytes(&unit));
         if let Some(router) = chain.router_behind(usize::from(link)) {
-            let scene = RouterVisit {
-                chain: chain_id,
-                router,
-                now: unit.until,
-            };
+            let scene = RouterVisit { chain: chain_id, router, now: unit.until };
             if self.routers[chain.route][router].has_address(packet.destination) {
                 self.totals.consumed.add(count, bytes);
                 self.answer_packet(scene, &packet, unit);
@@ -131,17 +120,8 @@ impl EmulationEngine {
         let packet = *self.packets.get(unit.packet);
         let router = chain.router_behind(position.saturating_sub(1));
         if let Some(router) = router.filter(|_| refusal.is_told) {
-            let scene = RouterVisit {
-                chain: chain_id,
-                router,
-                now: unit.until,
-            };
-            self.send_icmp_error(
-                scene,
-                &packet,
-                unit,
-                IcmpErrorKind::TooBig { mtu: refusal.mtu },
-            );
+            let scene = RouterVisit { chain: chain_id, router, now: unit.until };
+            self.send_icmp_error(scene, &packet, unit, IcmpErrorKind::TooBig { mtu: refusal.mtu });
         }
         self.packets.release(&unit);
     }
@@ -218,21 +198,10 @@ impl EmulationEngine {
             return;
         }
         let stop = chain.find_stop(entry, packet.ttl, None) as u16;
-        let packet = PooledPacket {
-            chain: back,
-            entry: entry as u16,
-            stop,
-            ..packet
-        };
+        let packet = PooledPacket { chain: back, entry: entry as u16, stop, ..packet };
         self.totals.generated.add(1, packet.ip_bytes());
         let id = self.packets.commit(len, packet);
-        let unit = PacketUnit {
-            packet: id,
-            first: 0,
-            count: 1,
-            from: at,
-            until: at,
-        };
+        let unit = PacketUnit { packet: id, first: 0, count: 1, from: at, until: at };
         self.forward_unit(back, entry, unit, true);
     }
 }

@@ -28,18 +28,11 @@ impl EmulationEngine {
     pub fn new(spec: &PathSpec, start: Nanos) -> EmulationEngine {
         let names: Vec<&str> = list_routes(spec).map(|(name, _)| name).collect();
         let changing = find_changing_links(spec, &names);
-        let mut laying = EngineBuilder {
-            spec,
-            start,
-            changing,
-            chains: vec![],
-            stations: vec![],
-        };
+        let mut laying = EngineBuilder { spec, start, changing, chains: vec![], stations: vec![] };
         let mut hop_names = vec![];
         let mut routers = vec![];
-        for ((route, (_, hops)), addresses) in list_routes(spec)
-            .enumerate()
-            .zip(assign_router_addresses(spec))
+        for ((route, (_, hops)), addresses) in
+            list_routes(spec).enumerate().zip(assign_router_addresses(spec))
         {
             laying.add_chain(route, LabHost::Near, hops);
             laying.add_chain(route, LabHost::Far, hops);
@@ -47,9 +40,7 @@ impl EmulationEngine {
             routers.push(build_routers(hops, &addresses, (route, spec.seed), start));
         }
         let planned = plan_events(spec, &names, &laying);
-        let EngineBuilder {
-            chains, stations, ..
-        } = laying;
+        let EngineBuilder { chains, stations, .. } = laying;
         let mut engine = EmulationEngine {
             start,
             begin_at: spec.begin_at,
@@ -96,30 +87,15 @@ impl EngineBuilder<'_> {
         let mut at_station = vec![];
         let mut pace = None;
         for (position, link) in specs.iter().enumerate() {
-            let hop = if from == LabHost::Near {
-                position
-            } else {
-                hops.len() - 1 - position
-            };
+            let hop = if from == LabHost::Near { position } else { hops.len() - 1 - position };
             let changes = self.changing.contains(&(route, hop, from == LabHost::Near));
             let is_station = changes || !self.is_plain(link) || !never_queues(link, pace);
-            pace = if changes {
-                None
-            } else {
-                find_pace_behind(link, pace)
-            };
+            pace = if changes { None } else { find_pace_behind(link, pace) };
             let before = travel[position];
-            travel.push(if is_station {
-                before
-            } else {
-                before.with_link(link)
-            });
+            travel.push(if is_station { before } else { before.with_link(link) });
             at_station.push(is_station);
             if is_station {
-                let around = CrossContext {
-                    mtu: link.mtu.unwrap_or(self.spec.mtu),
-                    rtt,
-                };
+                let around = CrossContext { mtu: link.mtu.unwrap_or(self.spec.mtu), rtt };
                 let random = SeededRandom::new(self.spec.seed, (chain << 16 | position) as u64);
                 let link = EmulatedLink::new(link, around, random, self.start);
                 self.add_station(chain, position, Some(Box::new(link)));
@@ -174,16 +150,12 @@ impl EngineBuilder<'_> {
             && link.cross.is_none()
             && link.mtu.is_none_or(|mtu| mtu >= self.spec.mtu)
             && (link.rate.is_none()
-                || link
-                    .queue
-                    .is_none_or(|queue| queue.0 >= u64::from(self.spec.mtu)))
+                || link.queue.is_none_or(|queue| queue.0 >= u64::from(self.spec.mtu)))
     }
 }
 
 fn compute_cross_rtt(hops: &[HopSpec]) -> Nanos {
-    let delays = hops
-        .iter()
-        .flat_map(|hop| [hop.forward.delay, hop.reverse.delay]);
+    let delays = hops.iter().flat_map(|hop| [hop.forward.delay, hop.reverse.delay]);
     to_virtual_nanos(delays.sum::<Duration>()).max(MIN_CROSS_RTT)
 }
 
@@ -234,15 +206,8 @@ fn find_pace_behind(link: &LinkSpec, before: Option<TrafficPace>) -> Option<Traf
     if !link.jitter.is_zero() || link.reorder.is_some() {
         return None;
     }
-    let own = link
-        .rate
-        .into_iter()
-        .chain(link.shaper.map(|shaper| shaper.peak))
-        .min();
-    let own = own.map(|rate| TrafficPace {
-        rate,
-        overhead: link.overhead,
-    });
+    let own = link.rate.into_iter().chain(link.shaper.map(|shaper| shaper.peak)).min();
+    let own = own.map(|rate| TrafficPace { rate, overhead: link.overhead });
     match (before, own) {
         (Some(before), Some(own)) if own.rate >= before.rate && own.overhead <= before.overhead => {
             Some(before)
@@ -255,12 +220,9 @@ fn find_pace_behind(link: &LinkSpec, before: Option<TrafficPace>) -> Option<Traf
 fn find_changing_links(spec: &PathSpec, names: &[&str]) -> HashSet<LinkKey> {
     let keys = spec.events.iter().filter_map(|event| match &event.change {
         ChangeSpec::Route(_) => None,
-        ChangeSpec::Link {
-            route,
-            hop,
-            forward,
-            ..
-        } => Some((names.iter().position(|name| name == route)?, *hop, *forward)),
+        ChangeSpec::Link { route, hop, forward, .. } => {
+            Some((names.iter().position(|name| name == route)?, *hop, *forward))
+        }
     });
     keys.collect()
 }
@@ -310,32 +272,19 @@ fn resolve_change(
 ) -> Option<(ResolvedChange, String)> {
     let numbered = |route: &str| names.iter().position(|name| *name == route);
     match change {
-        ChangeSpec::Route(route) => Some((
-            ResolvedChange::Route(numbered(route)?),
-            format!("route {route}"),
-        )),
-        ChangeSpec::Link {
-            route,
-            hop,
-            forward,
-            to,
-        } => {
+        ChangeSpec::Route(route) => {
+            Some((ResolvedChange::Route(numbered(route)?), format!("route {route}")))
+        }
+        ChangeSpec::Link { route, hop, forward, to } => {
             let chain = 2 * numbered(route)? + usize::from(!forward);
             let links = laid.chains.get(chain)?.links;
-            let position = if *forward {
-                *hop
-            } else {
-                links.checked_sub(hop + 1)?
-            };
+            let position = if *forward { *hop } else { links.checked_sub(hop + 1)? };
             let station = laid.stations.iter().position(|station| {
                 usize::from(station.chain) == chain && usize::from(station.position) == position
             })?;
             let direction = if *forward { "forward" } else { "reverse" };
             let text = format!("route {route}, link to hop {}, {direction}", hop + 1);
-            let change = ResolvedChange::Link {
-                station: station as u32,
-                to: to.clone(),
-            };
+            let change = ResolvedChange::Link { station: station as u32, to: to.clone() };
             Some((change, text))
         }
     }

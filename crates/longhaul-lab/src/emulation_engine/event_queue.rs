@@ -18,10 +18,7 @@ pub(super) struct EventQueue {
 
 impl EventQueue {
     pub fn with_sources(count: usize) -> EventQueue {
-        EventQueue {
-            heap: BinaryHeap::with_capacity(count * 2),
-            wanted: vec![NEVER; count],
-        }
+        EventQueue { heap: BinaryHeap::with_capacity(count * 2), wanted: vec![NEVER; count] }
     }
 
     /// Sets the only due time of `source`; `None` removes it.

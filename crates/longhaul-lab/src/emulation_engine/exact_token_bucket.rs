@@ -17,12 +17,7 @@ impl ExactTokenBucket {
     /// `burst`.
     pub fn new(per_second: u64, burst: u64, at: Nanos) -> ExactTokenBucket {
         let capacity = u128::from(burst) * SCALE;
-        ExactTokenBucket {
-            per_second,
-            capacity,
-            level: capacity,
-            at,
-        }
+        ExactTokenBucket { per_second, capacity, level: capacity, at }
     }
 
     pub fn refill(&mut self, now: Nanos) {

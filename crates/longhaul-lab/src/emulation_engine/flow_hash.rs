@@ -13,9 +13,7 @@ const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0100_0000_01b3;
 
 fn mix_bytes(hash: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(hash, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(PRIME)
-    })
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))
 }
 
 fn mix_address(hash: u64, address: IpAddr) -> u64 {
@@ -39,9 +37,7 @@ pub(super) fn select_way(packet: &PooledPacket, ip: &[u8], salt: u64, ways: u8) 
         ICMP | ICMP6 => 6,
         _ => 0,
     };
-    let transport = ip
-        .get(usize::from(packet.ip_header_bytes)..)
-        .unwrap_or_default();
+    let transport = ip.get(usize::from(packet.ip_header_bytes)..).unwrap_or_default();
     let mut hash = mix_bytes(hash, &transport[..told.min(transport.len())]);
     // The low bits of FNV are poorly mixed.
     hash ^= hash >> 29;

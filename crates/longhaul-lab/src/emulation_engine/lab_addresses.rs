@@ -50,10 +50,7 @@ impl RouterAddress {
         let [a, b, c, d] = self.v4.octets();
         let mut v6 = self.v6.segments();
         v6[6] = u16::from(way);
-        RouterAddress {
-            v4: Ipv4Addr::new(a, b + way, c, d),
-            v6: Ipv6Addr::from(v6),
-        }
+        RouterAddress { v4: Ipv4Addr::new(a, b + way, c, d), v6: Ipv6Addr::from(v6) }
     }
 
     pub(super) fn of_family(&self, other: IpAddr) -> IpAddr {
@@ -68,11 +65,7 @@ impl RouterAddress {
 /// name.
 pub fn list_routes(spec: &PathSpec) -> impl Iterator<Item = (&str, &[HopSpec])> {
     let main = std::iter::once(("main", spec.hops.as_slice()));
-    main.chain(
-        spec.routes
-            .iter()
-            .map(|(name, hops)| (name.as_str(), hops.as_slice())),
-    )
+    main.chain(spec.routes.iter().map(|(name, hops)| (name.as_str(), hops.as_slice())))
 }
 
 /// Returns the addresses of all routers, by route and then by hop. The far host, which ends every

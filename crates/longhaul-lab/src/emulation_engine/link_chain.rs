@@ -47,10 +47,7 @@ impl TransitTime {
     pub fn with_link(self, link: &LinkSpec) -> TransitTime {
         let delay = self.fixed.saturating_add(to_virtual_nanos(link.delay));
         let Some(rate) = link.rate else {
-            return TransitTime {
-                fixed: delay,
-                ..self
-            };
+            return TransitTime { fixed: delay, ..self };
         };
         let per_byte = (8_000_000_000u64 << PER_BYTE_SHIFT) / rate.as_bps().max(1);
         let overhead = (u128::from(per_byte) * u128::from(link.overhead)) >> PER_BYTE_SHIFT;
@@ -72,11 +69,7 @@ impl TransitTime {
             until = until.max(before_last.saturating_add(time(u64::from(shape.full))));
         }
         let from = unit.from.saturating_add(time(shape.first_bytes(&unit)));
-        PacketUnit {
-            from: from.min(until),
-            until,
-            ..unit
-        }
+        PacketUnit { from: from.min(until), until, ..unit }
     }
 }
 
@@ -120,11 +113,7 @@ impl LinkChain {
     /// or earlier if its TTL expires; `links` means the host.
     pub fn find_stop(&self, entry: usize, ttl: u8, wanted: Option<usize>) -> usize {
         let expires = entry + usize::from(ttl.max(1)) - 1;
-        let expires = if expires + 1 < self.links {
-            expires
-        } else {
-            self.links
-        };
+        let expires = if expires + 1 < self.links { expires } else { self.links };
         wanted.map_or(expires, |wanted| wanted.min(expires))
     }
 

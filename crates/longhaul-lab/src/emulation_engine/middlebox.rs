@@ -59,11 +59,7 @@ pub(super) fn rewrite_options(
     }
     tcp[CHECKSUM..CHECKSUM + 2].fill(0);
     let length = tcp.len();
-    let addresses = if packet.source.is_ipv4() {
-        12..20
-    } else {
-        8..40
-    };
+    let addresses = if packet.source.is_ipv4() { 12..20 } else { 8..40 };
     let pseudo = checksum::sum_pseudo_header(&ip[addresses], TCP, length);
     let value = !checksum::fold_sum(checksum::add_words(pseudo, &ip[network..]));
     ip[network + CHECKSUM..network + CHECKSUM + 2].copy_from_slice(&value.to_be_bytes());

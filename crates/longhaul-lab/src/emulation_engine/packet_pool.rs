@@ -43,11 +43,7 @@ impl PacketPool {
     /// Creates a pool that holds at most `most_blocks` MiB of packets.
     pub fn with_blocks(most_blocks: usize) -> PacketPool {
         let spill = vec![0; RESERVED].into_boxed_slice();
-        let mut packets = PacketPool {
-            max_blocks: most_blocks,
-            spill,
-            ..PacketPool::default()
-        };
+        let mut packets = PacketPool { max_blocks: most_blocks, spill, ..PacketPool::default() };
         packets.current = packets.fresh_block();
         packets
     }
@@ -61,10 +57,7 @@ impl PacketPool {
     /// Returns a block with one reference, held for being the current block.
     fn fresh_block(&mut self) -> u32 {
         let index = self.free_blocks.pop().unwrap_or_else(|| {
-            self.blocks.push(PoolBlock {
-                bytes: vec![0; BLOCK].into_boxed_slice(),
-                packets: 0,
-            });
+            self.blocks.push(PoolBlock { bytes: vec![0; BLOCK].into_boxed_slice(), packets: 0 });
             self.blocks.len() as u32 - 1
         });
         self.blocks[index as usize].packets = 1;

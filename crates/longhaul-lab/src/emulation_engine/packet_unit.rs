@@ -76,19 +76,11 @@ impl SegmentSizes {
     }
 
     pub fn first_bytes(&self, unit: &PacketUnit) -> u64 {
-        u64::from(if unit.count == 1 && self.ends_with(unit) {
-            self.last
-        } else {
-            self.full
-        })
+        u64::from(if unit.count == 1 && self.ends_with(unit) { self.last } else { self.full })
     }
 
     pub fn last_bytes(&self, unit: &PacketUnit) -> u64 {
-        u64::from(if self.ends_with(unit) {
-            self.last
-        } else {
-            self.full
-        })
+        u64::from(if self.ends_with(unit) { self.last } else { self.full })
     }
 
     pub fn bytes(&self, unit: &PacketUnit) -> u64 {

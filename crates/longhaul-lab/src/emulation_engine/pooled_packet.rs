@@ -175,17 +175,12 @@ fn parse_offload(
     if it.flags & NEEDS_CHECKSUM == 0 {
         return Ok(it);
     }
-    it.checksum_start = read_le16(frame, 6)
-        .checked_sub(l2 as u16)
-        .ok_or(PacketRejection::Malformed)?;
+    it.checksum_start =
+        read_le16(frame, 6).checked_sub(l2 as u16).ok_or(PacketRejection::Malformed)?;
     it.checksum_offset = read_le16(frame, 8);
     let field = usize::from(it.checksum_start) + usize::from(it.checksum_offset);
     let sound = usize::from(it.checksum_start) >= network.header_bytes && field + 2 <= network.len;
-    if sound {
-        Ok(it)
-    } else {
-        Err(PacketRejection::Malformed)
-    }
+    if sound { Ok(it) } else { Err(PacketRejection::Malformed) }
 }
 
 /// Returns the packet's segment sizes and the number of bytes that every segment repeats.
@@ -196,20 +191,9 @@ fn compute_segments(
 ) -> Result<(SegmentSizes, usize), PacketRejection> {
     let len = network.len as u32;
     if offload.gso_type == 0 {
-        return Ok((
-            SegmentSizes {
-                full: len,
-                last: len,
-                segments: 1,
-            },
-            network.header_bytes,
-        ));
+        return Ok((SegmentSizes { full: len, last: len, segments: 1 }, network.header_bytes));
     }
-    let expected = match (
-        offload.gso_type & !GSO_ECN,
-        network.protocol,
-        network.source,
-    ) {
+    let expected = match (offload.gso_type & !GSO_ECN, network.protocol, network.source) {
         (GSO_TCP4, TCP, IpAddr::V4(_)) | (GSO_TCP6, TCP, IpAddr::V6(_)) => 16,
         (GSO_UDP, UDP, _) => 6,
         _ => return Err(PacketRejection::Malformed),
@@ -227,23 +211,13 @@ fn compute_segments(
     let segments = payload.div_ceil(size);
     let last = header + payload - (segments - 1) * size;
     let full = if segments == 1 { last } else { header + size };
-    Ok((
-        SegmentSizes {
-            full: full as u32,
-            last: last as u32,
-            segments: segments as u16,
-        },
-        header,
-    ))
+    Ok((SegmentSizes { full: full as u32, last: last as u32, segments: segments as u16 }, header))
 }
 
 /// Parses a frame as the device gave it: virtio_net_hdr, `l2` bytes of Ethernet, IP.
 pub(super) fn parse_frame(frame: &[u8], l2: usize) -> Result<PooledPacket, PacketRejection> {
     let start = VNET_BYTES + l2;
-    let ip = frame
-        .get(start..)
-        .filter(|ip| !ip.is_empty())
-        .ok_or(PacketRejection::Malformed)?;
+    let ip = frame.get(start..).filter(|ip| !ip.is_empty()).ok_or(PacketRejection::Malformed)?;
     let version = ip[0] >> 4;
     if l2 > 0 {
         match (read_be16(frame, start - 2), version) {

@@ -53,9 +53,7 @@ fn read_icmp_type(packet: &PooledPacket, ip: &[u8]) -> Option<u8> {
         IpAddr::V4(_) => packet.protocol == ICMP,
         IpAddr::V6(_) => packet.protocol == ICMP6,
     };
-    is_icmp
-        .then(|| ip.get(usize::from(packet.ip_header_bytes)).copied())
-        .flatten()
+    is_icmp.then(|| ip.get(usize::from(packet.ip_header_bytes)).copied()).flatten()
 }
 
 /// Reports whether a router may answer this packet with an error.
@@ -69,11 +67,7 @@ pub(super) fn may_be_answered(packet: &PooledPacket, ip: &[u8]) -> bool {
 }
 
 pub(super) fn is_echo_request(packet: &PooledPacket, ip: &[u8]) -> bool {
-    let wanted = if packet.source.is_ipv4() {
-        ECHO_REQUEST
-    } else {
-        ECHO_REQUEST6
-    };
+    let wanted = if packet.source.is_ipv4() { ECHO_REQUEST } else { ECHO_REQUEST6 };
     !packet.fragment && read_icmp_type(packet, ip) == Some(wanted)
 }
 
@@ -86,19 +80,13 @@ pub(super) fn write_icmp_error(
 ) {
     out.clear();
     push_ip_header(out, from, question.packet.source);
-    let (kind, code, word) = if from.is_ipv4() {
-        message.ipv4_words()
-    } else {
-        message.ipv6_words()
-    };
+    let (kind, code, word) =
+        if from.is_ipv4() { message.ipv4_words() } else { message.ipv6_words() };
     let icmp = out.len();
     out.extend_from_slice(&[kind, code, 0, 0]);
     out.extend_from_slice(&word.to_be_bytes());
     let quote = out.len();
-    let first = PacketUnit {
-        count: 1,
-        ..question.unit
-    };
+    let first = PacketUnit { count: 1, ..question.unit };
     let (packet, ip) = (question.packet, question.ip);
     segment_headers::push_headers(out, packet, ip, &first, question.ttl);
     out.extend_from_slice(&ip[segment_headers::find_payload_range(packet, &first)]);
@@ -113,11 +101,7 @@ pub(super) fn write_icmp_error(
     if !question.labels.is_empty() && !matches!(message, IcmpErrorKind::TooBig { .. }) {
         out.resize(quote + QUOTED, 0);
         // The length of the quoted packet: in 32-bit words, for IPv6 in 64-bit words.
-        let (at, words) = if from.is_ipv4() {
-            (5, QUOTED / 4)
-        } else {
-            (4, QUOTED / 8)
-        };
+        let (at, words) = if from.is_ipv4() { (5, QUOTED / 4) } else { (4, QUOTED / 8) };
         out[icmp + at] = words as u8;
         push_labels(out, question.labels);
     }

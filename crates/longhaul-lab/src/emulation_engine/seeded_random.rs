@@ -45,10 +45,7 @@ impl RandomMarks {
     /// Returns `None` if nothing is ever marked.
     pub fn new(share: f64, random: &mut SeededRandom) -> Option<RandomMarks> {
         (share > 0.0).then(|| {
-            let mut marks = RandomMarks {
-                share: share.min(1.0),
-                ahead: 0,
-            };
+            let mut marks = RandomMarks { share: share.min(1.0), ahead: 0 };
             marks.draw(random);
             marks
         })

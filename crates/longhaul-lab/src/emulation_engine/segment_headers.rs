@@ -38,11 +38,7 @@ pub(super) fn push_vnet_header(
     let mut it = [0u8; VNET_BYTES];
     it[0] = offload.flags;
     if unit.count > 1 {
-        it[1] = if unit.first == 0 {
-            offload.gso_type
-        } else {
-            offload.gso_type & !GSO_ECN
-        };
+        it[1] = if unit.first == 0 { offload.gso_type } else { offload.gso_type & !GSO_ECN };
         it[2..4].copy_from_slice(&(packet.header_bytes + l2 as u16).to_le_bytes());
         it[4..6].copy_from_slice(&offload.gso_size.to_le_bytes());
     }
@@ -96,11 +92,7 @@ fn rewrite_transport(
     payload: Range<usize>,
 ) {
     let network = usize::from(packet.ip_header_bytes);
-    let addresses = if packet.source.is_ipv4() {
-        12..20
-    } else {
-        8..40
-    };
+    let addresses = if packet.source.is_ipv4() { 12..20 } else { 8..40 };
     let length = header.len() - network + payload.len();
     let pseudo = checksum::fold_sum(checksum::sum_pseudo_header(
         &header[addresses],

@@ -59,23 +59,12 @@ impl LinkTransmitter {
         let peak = spec.shaper.map(|shaper| shaper.peak.as_bps());
         let rate_bps = rate.into_iter().chain(peak).min()?.max(1);
         let tokens = spec.shaper.map(|shaper| {
-            ExactTokenBucket::new(
-                shaper.sustained.as_bps(),
-                shaper.burst.0.saturating_mul(8),
-                now,
-            )
+            ExactTokenBucket::new(shaper.sustained.as_bps(), shaper.burst.0.saturating_mul(8), now)
         });
-        let slowest = spec
-            .shaper
-            .map_or(rate_bps, |shaper| shaper.sustained.as_bps().min(rate_bps));
+        let slowest =
+            spec.shaper.map_or(rate_bps, |shaper| shaper.sustained.as_bps().min(rate_bps));
         let quantum_bytes = Rate::bits_per_second(slowest).bytes_in(QUANTUM);
-        Some(LinkTransmitter {
-            rate_bps,
-            free: now,
-            remainder: 0,
-            tokens,
-            quantum_bytes,
-        })
+        Some(LinkTransmitter { rate_bps, free: now, remainder: 0, tokens, quantum_bytes })
     }
 
     pub fn rate_bps(&self) -> u64 {
@@ -108,10 +97,8 @@ impl LinkTransmitter {
             self.remainder = 0;
         }
         let start = self.free;
-        let work = load
-            .bytes
-            .saturating_mul(NANOS_PER_BYTE_AT_ONE_BPS)
-            .saturating_add(self.remainder);
+        let work =
+            load.bytes.saturating_mul(NANOS_PER_BYTE_AT_ONE_BPS).saturating_add(self.remainder);
         self.free = start.saturating_add(work / self.rate_bps);
         self.remainder = work % self.rate_bps;
         let mut first = start.saturating_add(self.time_for(load.first_bytes));
@@ -130,11 +117,7 @@ impl LinkTransmitter {
                 self.hold_until(there);
             }
         }
-        TransmitSlot {
-            start,
-            first: first.min(self.free),
-            finish: self.free,
-        }
+        TransmitSlot { start, first: first.min(self.free), finish: self.free }
     }
 
     fn hold_until(&mut self, time: Nanos) {
@@ -182,13 +165,6 @@ impl LinkTransmitter {
         } else {
             now + scaled(slot.first - now, left, tail.finish - now)
         };
-        (
-            TransmitSlot {
-                start: now,
-                first: first.min(tail.finish),
-                finish: tail.finish,
-            },
-            rest,
-        )
+        (TransmitSlot { start: now, first: first.min(tail.finish), finish: tail.finish }, rest)
     }
 }

@@ -31,9 +31,7 @@ fn find_descendants(of: u32, spared: Option<u32>) -> Vec<u32> {
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
         let children = parents.iter().filter(|(_, its)| **its == parent);
-        let children = children
-            .map(|(pid, _)| *pid)
-            .filter(|pid| Some(*pid) != spared);
+        let children = children.map(|(pid, _)| *pid).filter(|pid| Some(*pid) != spared);
         let children: Vec<u32> = children.filter(|pid| !found.contains(pid)).collect();
         found.extend(children);
         next += 1;

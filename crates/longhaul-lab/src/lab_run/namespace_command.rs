@@ -29,11 +29,7 @@ impl NamespaceCommand {
         if let Some(path) = prepend_own_folder() {
             command.env("PATH", path);
         }
-        NamespaceCommand {
-            command,
-            name: program.clone(),
-            own_session: false,
-        }
+        NamespaceCommand { command, name: program.clone(), own_session: false }
     }
 
     pub(crate) fn token(&mut self, token: &str) {
@@ -80,28 +76,19 @@ fn prepend_own_folder() -> Option<OsString> {
     let own = std::env::current_exe().ok()?;
     let mut folders = vec![own.parent()?.to_owned()];
     let rest = std::env::var_os("PATH");
-    folders.extend(std::env::split_paths(
-        rest.as_deref().unwrap_or(OsStr::new("")),
-    ));
+    folders.extend(std::env::split_paths(rest.as_deref().unwrap_or(OsStr::new(""))));
     std::env::join_paths(folders).ok()
 }
 
 /// Creates a file without a name, which disappears when it is closed.
 pub(super) fn create_unnamed_file() -> io::Result<File> {
     let path = crate::lab_runtime::unique_temp_path("far")?;
-    let file = File::options()
-        .read(true)
-        .append(true)
-        .create_new(true)
-        .open(&path)?;
+    let file = File::options().read(true).append(true).create_new(true).open(&path)?;
     std::fs::remove_file(&path)?;
     Ok(file)
 }
 
 /// Returns the exit code as a shell does: 128 + n if signal n ended the command.
 pub(crate) fn shell_exit_code(status: ExitStatus) -> i32 {
-    status
-        .code()
-        .or(status.signal().map(|signal| 128 + signal))
-        .unwrap_or(70)
+    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(70)
 }

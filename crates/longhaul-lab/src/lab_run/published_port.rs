@@ -104,8 +104,5 @@ pub(super) fn bind_ports(ports: &[u16]) -> Result<Vec<PublishedPort>, LabError> 
         let tried = "cannot publish port 0";
         return Err(LabError::new(LabErrorKind::Usage, tried));
     }
-    ports
-        .iter()
-        .map(|port| PublishedPort::bind(*port))
-        .collect()
+    ports.iter().map(|port| PublishedPort::bind(*port)).collect()
 }

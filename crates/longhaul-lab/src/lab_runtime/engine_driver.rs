@@ -76,11 +76,7 @@ impl EngineDriver {
             let more_due = self.deliver();
             let more_read = self.read_packets();
             let busy = more_due || more_read;
-            let timeout = if busy {
-                Some(Duration::ZERO)
-            } else {
-                self.time_left()
-            };
+            let timeout = if busy { Some(Duration::ZERO) } else { self.time_left() };
             if busy && !turns.is_multiple_of(TURNS_PER_LOOK) {
                 continue;
             }
@@ -186,11 +182,7 @@ fn raise_priority() -> Result<(), String> {
         return Ok(());
     };
     let slice = sched::set_slice(FAIR_SLICE);
-    let instead = if slice.is_ok() {
-        ", using a short time slice instead"
-    } else {
-        ""
-    };
+    let instead = if slice.is_ok() { ", using a short time slice instead" } else { "" };
     Err(format!(
         "cannot run the engine in the real-time class ({error}){instead}: packets may be \
          milliseconds late while the machine is busy"

@@ -64,9 +64,7 @@ pub(super) fn mount_for_host(spec: &PathSpec, caveats: &mut Vec<String>) {
     // Only glibc reads this file; another libc has its own preference.
     let _ = mount_text(ADDRESS_CHOICE, "/etc/gai.conf");
     if let Err(error) = mount::mount_sysfs() {
-        caveats.push(format!(
-            "/sys shows the devices of the machine, not of the host ({error})"
-        ));
+        caveats.push(format!("/sys shows the devices of the machine, not of the host ({error})"));
     }
 }
 

@@ -65,9 +65,7 @@ fn parse_transmit_drops(table: &str, device: &str) -> Option<u64> {
 pub(super) fn run_on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
-        thread
-            .join()
-            .map_err(|_| io::Error::other("the set-up thread panicked"))
+        thread.join().map_err(|_| io::Error::other("the set-up thread panicked"))
     })
 }
 
@@ -129,11 +127,7 @@ fn set_up_device(spec: &PathSpec, host: LabHost) -> io::Result<()> {
     let netlink = NetlinkSocket::open()?;
     netlink.set_up(netlink::interface_index("lo")?)?;
     let index = netlink::interface_index(DEVICE)?;
-    let device = DeviceSettings {
-        mtu: spec.mtu,
-        queue_packets: QUEUE_PACKETS,
-        no_arp: true,
-    };
+    let device = DeviceSettings { mtu: spec.mtu, queue_packets: QUEUE_PACKETS, no_arp: true };
     netlink.set_device(index, &device)?;
     let mut addresses = vec![IpAddr::V4(v4)];
     let has_ipv6 = std::path::Path::new("/proc/sys/net/ipv6").exists();
@@ -163,9 +157,7 @@ fn set_sysctls(host: &str, spec: &HostSpec, caveats: &mut Vec<String>) -> Result
         }
         let read = namespace_sysctl::read_sysctl(name).unwrap_or_default();
         if read != namespace_sysctl::normalize_spaces(value) {
-            caveats.push(format!(
-                "host {host}: requested {name} = {value}, got {read}"
-            ));
+            caveats.push(format!("host {host}: requested {name} = {value}, got {read}"));
         }
     }
     Ok(())

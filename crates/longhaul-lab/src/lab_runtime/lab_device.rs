@@ -35,17 +35,13 @@ pub(super) struct PortRead {
 impl EnginePort {
     pub(super) fn read(&self, into: &mut [u8]) -> io::Result<PortRead> {
         match self {
-            EnginePort::Tun(device) => Ok(PortRead {
-                bytes: poll::read_descriptor(device, into)?,
-                age: Duration::ZERO,
-            }),
+            EnginePort::Tun(device) => {
+                Ok(PortRead { bytes: poll::read_descriptor(device, into)?, age: Duration::ZERO })
+            }
             EnginePort::Packet(socket) => {
                 let received = packet_socket::receive_frame(socket, into)?;
                 let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-                let age = received
-                    .at
-                    .zip(now.ok())
-                    .and_then(|(at, now)| now.checked_sub(at));
+                let age = received.at.zip(now.ok()).and_then(|(at, now)| now.checked_sub(at));
                 Ok(PortRead {
                     bytes: received.bytes,
                     age: age.filter(|age| *age < AGE_MAX).unwrap_or_default(),
@@ -77,10 +73,7 @@ impl AsFd for EnginePort {
 
 /// Reports whether this process may open the TUN driver; some machines allow it only to root.
 pub(super) fn can_open_tun() -> bool {
-    let device = std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/net/tun");
+    let device = std::fs::File::options().read(true).write(true).open("/dev/net/tun");
     device.is_ok()
 }
 
@@ -115,11 +108,7 @@ fn peer_name(host: LabHost) -> &'static str {
 pub(super) fn add_veth(host: LabHost, mtu: u32, middle: &OwnedFd) -> Result<(), LabError> {
     let pair = VethPair {
         name: DEVICE,
-        address: if host == LabHost::Near {
-            NEAR_MAC
-        } else {
-            FAR_MAC
-        },
+        address: if host == LabHost::Near { NEAR_MAC } else { FAR_MAC },
         peer_name: peer_name(host),
         peer_address: [2, 0, 0, 0, 1, if host == LabHost::Near { 1 } else { 2 }],
         mtu,

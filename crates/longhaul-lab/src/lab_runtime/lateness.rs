@@ -20,12 +20,7 @@ pub struct LatenessHistogram {
 
 impl Default for LatenessHistogram {
     fn default() -> Self {
-        LatenessHistogram {
-            buckets: Box::new([0; BUCKETS]),
-            count: 0,
-            sum_ns: 0,
-            max_ns: 0,
-        }
+        LatenessHistogram { buckets: Box::new([0; BUCKETS]), count: 0, sum_ns: 0, max_ns: 0 }
     }
 }
 
@@ -44,9 +39,7 @@ impl LatenessHistogram {
     }
 
     pub fn mean(&self) -> Option<Duration> {
-        self.sum_ns
-            .checked_div(self.count)
-            .map(Duration::from_nanos)
+        self.sum_ns.checked_div(self.count).map(Duration::from_nanos)
     }
 
     /// Returns the upper edge of the bucket that contains the 99th percentile.

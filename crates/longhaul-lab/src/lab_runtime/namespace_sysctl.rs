@@ -10,9 +10,7 @@ fn sysctl_path(name: &str) -> PathBuf {
 
 /// Reads the value, normalised to single spaces.
 pub(crate) fn read_sysctl(name: &str) -> io::Result<String> {
-    Ok(normalize_spaces(&std::fs::read_to_string(sysctl_path(
-        name,
-    ))?))
+    Ok(normalize_spaces(&std::fs::read_to_string(sysctl_path(name))?))
 }
 
 pub(crate) fn write_sysctl(name: &str, value: &str) -> io::Result<()> {

@@ -158,16 +158,9 @@ pub(super) fn build_hop(
     keys: &HopKeys,
     document: &ConfigDocument<'_>,
 ) -> HopSpec {
-    let name = keys
-        .name
-        .clone()
-        .unwrap_or_else(|| format!("hop{}", index + 1));
+    let name = keys.name.clone().unwrap_or_else(|| format!("hop{}", index + 1));
     if name.contains(char::is_whitespace) {
-        document.reject(
-            &format!("{at}.name"),
-            "is not a name",
-            "write it without spaces",
-        );
+        document.reject(&format!("{at}.name"), "is not a name", "write it without spaces");
     }
     let mpls = keys.mpls.clone().unwrap_or_default();
     if mpls.len() > MAX_LABELS || mpls.iter().any(|label| *label > MAX_LABEL) {

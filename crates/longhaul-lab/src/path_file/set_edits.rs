@@ -30,10 +30,7 @@ pub(super) fn apply_set<'t>(document: &mut ConfigDocument<'t>, set: &'t str) -> 
     };
     document
         .edit(set, |root, origin| {
-            let edit = ValueEdit {
-                value: origin.mark(value),
-                origin,
-            };
+            let edit = ValueEdit { value: origin.mark(value), origin };
             edit.put(root, key)
         })
         .map_err(|why| format!("{key}: {why}"))
@@ -99,8 +96,7 @@ impl<'t> ValueEdit<'t> {
 }
 
 fn list_names<'a>(list: &'a DeArray<'_>) -> impl Iterator<Item = Option<&'a str>> + Clone {
-    list.iter()
-        .map(|it| it.get_ref().get("name")?.get_ref().as_str())
+    list.iter().map(|it| it.get_ref().get("name")?.get_ref().as_str())
 }
 
 /// Returns the index of the element that `key` begins with, and the rest of the key.
@@ -122,9 +118,8 @@ fn find_element<'a>(list: &DeArray<'_>, key: &'a str) -> Option<(usize, &'a str)
     if let Some(found) = whole.max_by_key(|(_, rest)| std::cmp::Reverse(rest.len())) {
         return Some(found);
     }
-    let mut begun = names
-        .enumerate()
-        .filter(|(_, name)| name.is_some_and(|n| n.starts_with(first)));
+    let mut begun =
+        names.enumerate().filter(|(_, name)| name.is_some_and(|n| n.starts_with(first)));
     match (begun.next(), begun.next()) {
         (Some((index, _)), None) if !first.is_empty() => Some((index, rest)),
         _ => None,
@@ -134,11 +129,7 @@ fn find_element<'a>(list: &DeArray<'_>, key: &'a str) -> Option<(usize, &'a str)
 /// Returns the part of `key` after `label.`; names of hops may contain dots.
 fn strip_label<'a>(key: &'a str, label: &str) -> Option<&'a str> {
     let rest = key.strip_prefix(label)?;
-    if rest.is_empty() {
-        Some(rest)
-    } else {
-        rest.strip_prefix('.')
-    }
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('.') }
 }
 
 fn refuse_element(list: &DeArray<'_>, key: &str) -> String {

@@ -96,10 +96,7 @@ fn events_come_in_order_of_time_and_each_stands_on_those_before_it() {
     let at: Vec<u64> = path.events.iter().map(|event| event.at.as_secs()).collect();
     assert_eq!(at, [1, 2, 3, 3]);
     assert_eq!(path.events[0].change, ChangeSpec::Route("alt".to_owned()));
-    let ChangeSpec::Link {
-        forward: true, to, ..
-    } = &path.events[2].change
-    else {
+    let ChangeSpec::Link { forward: true, to, .. } = &path.events[2].change else {
         panic!("the forward half of the third event");
     };
     assert_eq!(to.rate, None, "as the second event left it");
@@ -134,10 +131,7 @@ fn a_set_reaches_every_kind_of_value_by_number_name_or_beginning_of_a_name() {
     assert_eq!(path.far.sysctl["net.ipv4.tcp_rmem"], "4096 131072 6291456");
     assert_eq!(path.machine.sysctl["net.core.rmem_max"], "65536");
     assert!(path.machine.required);
-    assert_eq!(
-        path.routes["alt"][0].forward.delay,
-        Duration::from_millis(3)
-    );
+    assert_eq!(path.routes["alt"][0].forward.delay, Duration::from_millis(3));
     assert_eq!(path.events[3].at, Duration::from_secs(4));
 }
 
@@ -146,18 +140,9 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
     let hop = |line: &str| format!("[[hops]]\ndelay = \"5 ms\"\n{line}\n");
     let router = |line: &str| format!("[[hops]]\n{line}\n[[hops]]\nname = \"far\"\n");
     let cases = [
-        (
-            hop("rte = 1"),
-            "a.toml:3: hops.1.rte: unknown key; did you mean `rate`? known: name,",
-        ),
-        (
-            hop("rate = \"fast\""),
-            "a.toml:3: hops.1.rate: `fast` is not a rate",
-        ),
-        (
-            hop("rate = 0"),
-            "a.toml:3: hops.1.rate: `0` is out of range; allowed: 1 bit/s",
-        ),
+        (hop("rte = 1"), "a.toml:3: hops.1.rte: unknown key; did you mean `rate`? known: name,"),
+        (hop("rate = \"fast\""), "a.toml:3: hops.1.rate: `fast` is not a rate"),
+        (hop("rate = 0"), "a.toml:3: hops.1.rate: `0` is out of range; allowed: 1 bit/s"),
         (
             hop("loss = 1.5"),
             "a.toml:3: hops.1.loss: `1.5` is invalid; write a share from 0 % to 100 %",
@@ -167,18 +152,12 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
             hop("queue = \"50 ms\""),
             "a.toml:3: hops.1.queue: `50 ms` is a time, which needs a `rate`",
         ),
-        (
-            hop("jitter = \"6 ms\""),
-            "a.toml:3: hops.1.jitter: `6 ms` is more than the delay",
-        ),
+        (hop("jitter = \"6 ms\""), "a.toml:3: hops.1.jitter: `6 ms` is more than the delay"),
         (
             hop("silent = 1"),
             "a.toml:3: hops.1.silent: `1` is neither true nor false; write true or false",
         ),
-        (
-            hop("policer = { rate = \"1M\" }"),
-            "a.toml:3: hops.1.policer.burst: missing",
-        ),
+        (hop("policer = { rate = \"1M\" }"), "a.toml:3: hops.1.policer.burst: missing"),
         (
             hop("rate = \"1M\"\ncross = { rate = \"1M\", pattern = \"udp\" }"),
             "a.toml:4: hops.1.cross.pattern: unknown pattern `udp`; did you mean `tcp`? known: cbr, poisson, onoff, tcp",
@@ -204,18 +183,12 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
             hop("balance = 2"),
             "a.toml:3: hops.1.balance: the last hop is host far, and only routers have this",
         ),
-        (
-            hop("[near]\nbatch = \"1 s\""),
-            "near.batch: `1 s` is longer than the 100 ms allowed",
-        ),
+        (hop("[near]\nbatch = \"1 s\""), "near.batch: `1 s` is longer than the 100 ms allowed"),
         (
             hop("[near.sysctl]\n\"kernel.panic\" = 1"),
             "near.sysctl: `kernel.panic` is not the name of a network sysctl",
         ),
-        (
-            hop("[[events]]\nat = 1"),
-            "events.1: not an event; allowed: `route` alone",
-        ),
+        (hop("[[events]]\nat = 1"), "events.1: not an event; allowed: `route` alone"),
         (
             hop("[[events]]\nat = 1\nroute = \"b\""),
             "events.1.route: `b` is not a route; allowed: main",
@@ -224,23 +197,14 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
             hop("[[events]]\nat = 1\nhop = 2\nset = {}"),
             "events.1.hop: `2` is not a hop of this route; allowed: 1 to 1",
         ),
-        (
-            "hops = []".to_owned(),
-            "a.toml:1: hops: 0 hops; allowed: 1 to 63",
-        ),
-        (
-            "mtu = 10".to_owned(),
-            "a.toml:1: mtu: `10` is invalid; write a whole number from 68",
-        ),
+        ("hops = []".to_owned(), "a.toml:1: hops: 0 hops; allowed: 1 to 63"),
+        ("mtu = 10".to_owned(), "a.toml:1: mtu: `10` is invalid; write a whole number from 68"),
         (String::new(), "a.toml:1: hops: missing; write [[hops]]"),
         ("x".to_owned(), "a.toml:1: "),
     ];
     for (text, expected) in cases {
         let error = read(&text, &[]).expect_err(&text);
-        assert!(
-            error.contains(expected),
-            "{text:?}\n  gave     {error}\n  expected {expected}"
-        );
+        assert!(error.contains(expected), "{text:?}\n  gave     {error}\n  expected {expected}");
     }
 }
 
@@ -248,19 +212,10 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
 fn all_errors_of_a_file_are_reported_with_their_lines() {
     let text = "mtu = 1\n[[hops]]\ndelya = 1\nloss = 2\nforward = { rate = \"x\" }\n";
     let error = read(text, &["seed=-1"]).expect_err(text);
-    let places: Vec<&str> = error
-        .lines()
-        .map(|line| line.split(": ").next().unwrap())
-        .collect();
+    let places: Vec<&str> = error.lines().map(|line| line.split(": ").next().unwrap()).collect();
     assert_eq!(
         places,
-        [
-            "a.toml:1",
-            "a.toml:3",
-            "a.toml:4",
-            "a.toml:5",
-            "--set seed=-1"
-        ],
+        ["a.toml:1", "a.toml:3", "a.toml:4", "a.toml:5", "--set seed=-1"],
         "{error}"
     );
 }
@@ -269,18 +224,12 @@ fn all_errors_of_a_file_are_reported_with_their_lines() {
 fn a_wrong_set_is_refused_as_it_was_typed() {
     let cases = [
         ("mtu", "--set mtu: no `=` in it"),
-        (
-            "mut=1500",
-            "--set mut=1500: mut: unknown key; did you mean `mtu`?",
-        ),
+        ("mut=1500", "--set mut=1500: mut: unknown key; did you mean `mtu`?"),
         (
             "hops.9.rate=1G",
             "--set hops.9.rate=1G: hops.9.rate: there is no `9`; allowed: 1 to 2, `last`, `all`, or a name: r1.example.net, far",
         ),
-        (
-            "hops.1.rate=fast",
-            "--set hops.1.rate=fast: hops.1.rate: `fast` is not a rate",
-        ),
+        ("hops.1.rate=fast", "--set hops.1.rate=fast: hops.1.rate: `fast` is not a rate"),
         ("hops.1.rate.x=1", "hops.1.rate: a table"),
     ];
     for (set, expected) in cases {
@@ -345,10 +294,7 @@ fn the_route_to_lyon_takes_ten_milliseconds_more_through_a_shaper_until_it_is_re
             path_catalogue::load_path("slac-in2p3", &[format!("begin_at={begin}")]).expect(begin);
         let hops = resolve_hops_at_begin(&path).into_owned();
         let shaper = hops.iter().find_map(|hop| hop.forward.shaper);
-        let narrow = hops
-            .iter()
-            .filter_map(|hop| compute_link_capacity(&hop.forward))
-            .min();
+        let narrow = hops.iter().filter_map(|hop| compute_link_capacity(&hop.forward)).min();
         (hops.len(), compute_rtt(&path), shaper, narrow)
     };
     let (before, shaped, repaired) = (at("0 s"), at("61 s"), at("121 s"));
@@ -398,19 +344,14 @@ fn a_path_that_begins_later_has_its_earlier_events_behind_it() {
 #[test]
 fn the_example_of_the_documentation_is_a_path() {
     let page = include_str!("../../../../docs/path-files.md");
-    let example = page
-        .split("```toml")
-        .nth(1)
-        .and_then(|rest| rest.split("```").next());
+    let example = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next());
     let path = read(example.expect("an example"), &[]).expect("a path");
     assert_eq!((path.routes.len(), path.events.len()), (1, 2));
 }
 
 #[test]
 fn an_unknown_path_is_told_from_the_shipped_ones() {
-    let error = path_catalogue::load_path("la-genva", &[])
-        .expect_err("no such path")
-        .to_string();
+    let error = path_catalogue::load_path("la-genva", &[]).expect_err("no such path").to_string();
     assert!(
         error.starts_with("la-genva: no such path; did you mean `la-geneva`? known: "),
         "{error}"

@@ -59,18 +59,13 @@ impl<'a> EventReader<'a> {
         document: &'a ConfigDocument<'a>,
         routes: BTreeMap<&'a str, &'a [HopKeys]>,
     ) -> Self {
-        EventReader {
-            document,
-            routes,
-            changed: HashMap::new(),
-        }
+        EventReader { document, routes, changed: HashMap::new() }
     }
 
     pub(super) fn read_events(&mut self, listed: &[EventKeys]) -> Vec<EventSpec> {
         if listed.len() > EVENTS_MAX {
             let what = format!("{} events", listed.len());
-            self.document
-                .add("events", what, format!("allowed: at most {EVENTS_MAX}"));
+            self.document.add("events", what, format!("allowed: at most {EVENTS_MAX}"));
             return Vec::new();
         }
         let mut timed: Vec<(usize, &EventKeys)> = listed.iter().enumerate().collect();
@@ -78,10 +73,7 @@ impl<'a> EventReader<'a> {
         let mut events = Vec::with_capacity(timed.len());
         for (index, event) in timed {
             let changes = self.read_changes(&format!("events.{index}"), event);
-            events.extend(changes.into_iter().map(|change| EventSpec {
-                at: event.at,
-                change,
-            }));
+            events.extend(changes.into_iter().map(|change| EventSpec { at: event.at, change }));
         }
         events
     }
@@ -91,8 +83,7 @@ impl<'a> EventReader<'a> {
         let Some(hops) = self.routes.get(route.as_str()) else {
             let names: Vec<&str> = self.routes.keys().copied().collect();
             let advice = format!("allowed: {}", names.join(", "));
-            self.document
-                .reject(&format!("{at}.route"), "is not a route", advice);
+            self.document.reject(&format!("{at}.route"), "is not a route", advice);
             return Vec::new();
         };
         match (&event.hop, &event.set) {
@@ -105,25 +96,14 @@ impl<'a> EventReader<'a> {
                     self.document.reject(&format!("{at}.hop"), why, advice);
                     return Vec::new();
                 };
-                [
-                    (true, LinkDirection::Reverse),
-                    (false, LinkDirection::Forward),
-                ]
-                .into_iter()
-                .filter(|(_, other)| event.direction != *other)
-                .map(|(forward, _)| {
-                    let route = route.clone();
-                    self.change_link(
-                        LinkPlace {
-                            route,
-                            hop,
-                            forward,
-                        },
-                        set,
-                        at,
-                    )
-                })
-                .collect()
+                [(true, LinkDirection::Reverse), (false, LinkDirection::Forward)]
+                    .into_iter()
+                    .filter(|(_, other)| event.direction != *other)
+                    .map(|(forward, _)| {
+                        let route = route.clone();
+                        self.change_link(LinkPlace { route, hop, forward }, set, at)
+                    })
+                    .collect()
             }
             _ => {
                 let advice = "allowed: `route` alone (changes to it), or `hop` with `set` (and \
@@ -157,8 +137,5 @@ fn find_hop(text: &str, hops: &[HopKeys]) -> Option<usize> {
         Err(_) if text == "last" => hops.len().checked_sub(1),
         Err(_) => None,
     };
-    by_number.or_else(|| {
-        hops.iter()
-            .position(|hop| hop.name.as_deref() == Some(text))
-    })
+    by_number.or_else(|| hops.iter().position(|hop| hop.name.as_deref() == Some(text)))
 }

@@ -85,14 +85,8 @@ fn start_holder(
         near: held(LabHost::Near),
         far: held(LabHost::Far),
     };
-    folder
-        .write(&state)
-        .with_context(|| "cannot write the state of the lab".into())?;
-    let holder = LabHolder {
-        laid,
-        signals,
-        listener,
-    };
+    folder.write(&state).with_context(|| "cannot write the state of the lab".into())?;
+    let holder = LabHolder { laid, signals, listener };
     Ok((holder, state))
 }
 
@@ -131,9 +125,7 @@ impl LabHolder {
         socket.set_read_timeout(Some(QUESTION_DEADLINE))?;
         socket.set_write_timeout(Some(QUESTION_DEADLINE))?;
         let mut question = String::new();
-        (&socket)
-            .take(QUESTION_BYTES_MAX)
-            .read_to_string(&mut question)?;
+        (&socket).take(QUESTION_BYTES_MAX).read_to_string(&mut question)?;
         match question.as_str() {
             "down" => {
                 socket.write_all(b"{}")?;

@@ -85,12 +85,9 @@ impl LabFolder {
     pub(super) fn all(&self) -> Result<Vec<LabState>, LabError> {
         let entries =
             fs::read_dir(&self.0).with_context(|| "cannot list the running labs".into())?;
-        let names = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok());
-        let mut keys: Vec<String> = names
-            .filter_map(|name| name.strip_suffix(".state").map(str::to_owned))
-            .collect();
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut keys: Vec<String> =
+            names.filter_map(|name| name.strip_suffix(".state").map(str::to_owned)).collect();
         keys.sort();
         let found = keys.iter().map(|key| self.find(key));
         found.filter_map(Result::transpose).collect()
@@ -157,9 +154,7 @@ impl LabState {
                 name: text("name")?,
                 pid: u32::try_from(value["pid"].as_u64()?).ok()?,
                 backend: text("backend")?,
-                caveats: caveats
-                    .filter_map(|each| each.as_str().map(str::to_owned))
-                    .collect(),
+                caveats: caveats.filter_map(|each| each.as_str().map(str::to_owned)).collect(),
             },
             started_ticks: value["started_ticks"].as_u64()?,
             near: held("near")?,
@@ -187,10 +182,7 @@ pub(super) fn encode_error(error: &LabError) -> Value {
 pub(super) fn decode_error(value: &Value) -> Option<LabError> {
     let tried = value["error"].as_str()?;
     let kind = KINDS.iter().find(|(_, name)| value["kind"] == *name);
-    let error = LabError::new(
-        kind.map_or(LabErrorKind::Internal, |(kind, _)| *kind),
-        tried,
-    );
+    let error = LabError::new(kind.map_or(LabErrorKind::Internal, |(kind, _)| *kind), tried);
     Some(match value["hint"].as_str() {
         Some(hint) => error.hint(hint),
         None => error,
@@ -212,22 +204,13 @@ mod tests {
                 caveats: vec!["busy".to_owned()],
             },
             started_ticks: 7,
-            near: HostDescriptors {
-                net: 3,
-                mount: Some(4),
-            },
-            far: HostDescriptors {
-                net: 5,
-                mount: None,
-            },
+            near: HostDescriptors { net: 3, mount: Some(4) },
+            far: HostDescriptors { net: 5, mount: None },
         };
         assert_eq!(LabState::from_value(&state.to_value()), Some(state));
         let error = LabError::new(LabErrorKind::Usage, "tried").hint("hint");
         let read = decode_error(&encode_error(&error)).expect("an error");
-        assert_eq!(
-            (read.kind, read.hint.as_deref()),
-            (LabErrorKind::Usage, Some("hint"))
-        );
+        assert_eq!((read.kind, read.hint.as_deref()), (LabErrorKind::Usage, Some("hint")));
         assert_eq!(LabState::from_value(&json!({})), None);
     }
 

@@ -29,10 +29,7 @@ pub fn run_all(words: &[OsString], tests: &[&[Test]]) -> ExitCode {
         }
         let outcome = std::panic::catch_unwind(test);
         failed += usize::from(outcome.is_err());
-        println!(
-            "test {name} ... {}",
-            if outcome.is_ok() { "ok" } else { "FAILED" }
-        );
+        println!("test {name} ... {}", if outcome.is_ok() { "ok" } else { "FAILED" });
     }
     std::fs::remove_dir_all(staging()).expect("the staging folder can be removed");
     ExitCode::from(u8::from(failed > 0))
@@ -42,32 +39,21 @@ pub fn run_all(words: &[OsString], tests: &[&[Test]]) -> ExitCode {
 pub fn be_the_lab(words: &[OsString]) -> ExitCode {
     let split = words.iter().position(|word| word == "--").expect("-- CMD");
     let (options, command) = (&words[..split], words[split + 1..].to_vec());
-    let text: Vec<String> = options
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let sets: Vec<String> = text[1..]
-        .iter()
-        .filter(|word| word.contains('='))
-        .cloned()
-        .collect();
+    let text: Vec<String> =
+        options.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let sets: Vec<String> = text[1..].iter().filter(|word| word.contains('=')).cloned().collect();
     let spec = path_catalogue::load_path(&text[0], &sets).unwrap_or_else(|error| panic!("{error}"));
     let mut request = LabRunRequest::new(spec, command);
     let far = std::env::var("TEST_FAR").expect("TEST_FAR");
     request.far_command = Some(far.split(' ').map(OsString::from).collect());
-    request.far_port = std::env::var("TEST_FAR_PORT")
-        .ok()
-        .and_then(|port| port.parse().ok());
+    request.far_port = std::env::var("TEST_FAR_PORT").ok().and_then(|port| port.parse().ok());
     request.truth = std::env::var_os("LONGHAUL_LAB_TRUTH").map(PathBuf::from);
     finish(run(&request))
 }
 
 /// Runs `up PATH | near CMD… | far CMD… | truth | list | down` with the persistent lab `plain`.
 pub fn be_the_standing_lab(words: &[OsString]) -> ExitCode {
-    let verb = words
-        .first()
-        .and_then(|word| word.to_str())
-        .unwrap_or_default();
+    let verb = words.first().and_then(|word| word.to_str()).unwrap_or_default();
     let rest = words.get(1..).unwrap_or_default();
     let done = match verb {
         "up" => {
@@ -80,9 +66,7 @@ pub fn be_the_standing_lab(words: &[OsString]) -> ExitCode {
         }
         "near" => persistent_lab::exec_command("plain", LabHost::Near, rest),
         "far" => persistent_lab::exec_command("plain", LabHost::Far, rest),
-        "truth" => persistent_lab::read_truth("plain")
-            .map(|truth| println!("{truth}"))
-            .map(|()| 0),
+        "truth" => persistent_lab::read_truth("plain").map(|truth| println!("{truth}")).map(|()| 0),
         "list" => persistent_lab::list_labs().map(|labs| {
             for lab in &labs {
                 println!("{}", lab.key);
@@ -99,10 +83,7 @@ fn finish(done: Result<i32, LabError>) -> ExitCode {
         Ok(code) => ExitCode::from(code as u8),
         Err(error) => {
             let source = std::error::Error::source(&error).map(ToString::to_string);
-            eprintln!(
-                "error: {error}: {source:?}, {:?}, {:?}",
-                error.hint, error.kind
-            );
+            eprintln!("error: {error}: {source:?}, {:?}, {:?}", error.hint, error.kind);
             ExitCode::from(99)
         }
     }
@@ -191,12 +172,8 @@ impl Lab<'_> {
             shipped => command.arg(shipped),
         };
         command.arg("--").args(words);
-        command
-            .env("LONGHAUL_LAB_BACKEND", self.backend.name())
-            .env("TEST_FAR", self.far);
-        command
-            .env_remove("LONGHAUL_LAB_TRUTH")
-            .env_remove("TEST_FAR_PORT");
+        command.env("LONGHAUL_LAB_BACKEND", self.backend.name()).env("TEST_FAR", self.far);
+        command.env_remove("LONGHAUL_LAB_TRUTH").env_remove("TEST_FAR_PORT");
         if let Some(port) = self.far_port {
             command.env("TEST_FAR_PORT", port.to_string());
         }

@@ -10,14 +10,8 @@ pub const TESTS: &[Test] = &[
     ("no process is left in the hosts", nothing_left),
     ("a signal to the lab reaches the command", signals),
     ("a far command that fails is told with its words", far_fails),
-    (
-        "sysctls of the machine come back after SIGKILL",
-        sysctls_after_kill,
-    ),
-    (
-        "sysctls come back though the guard was killed",
-        sysctls_after_guard,
-    ),
+    ("sysctls of the machine come back after SIGKILL", sysctls_after_kill),
+    ("sysctls come back though the guard was killed", sysctls_after_guard),
     ("a path that needs them is refused without root", refused),
 ];
 
@@ -32,28 +26,16 @@ const PLAIN: Lab<'static> = Lab {
 };
 
 /// It clips socket buffers of the whole machine.
-const DARESBURY: Lab<'static> = Lab {
-    path: "slac-daresbury",
-    ..PLAIN
-};
+const DARESBURY: Lab<'static> = Lab { path: "slac-daresbury", ..PLAIN };
 
 fn exit_codes() {
-    let cases = [
-        ("exit 0", 0),
-        ("exit 7", 7),
-        ("kill -TERM $$", 143),
-        ("kill -KILL $$", 137),
-    ];
+    let cases = [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)];
     for (script, code) in cases {
         let outcome = PLAIN.run(&["sh", "-c", script]);
         assert_eq!(outcome.code, code, "{script}: {}", outcome.err);
     }
     let outcome = PLAIN.run(&["no-such-command"]);
-    assert!(
-        outcome.err.contains("cannot start `no-such-command`"),
-        "{}",
-        outcome.err
-    );
+    assert!(outcome.err.contains("cannot start `no-such-command`"), "{}", outcome.err);
 }
 
 /// Returns the processes in the network namespace of this name, `net:[…]`.
@@ -63,32 +45,17 @@ fn processes_in(namespace: &str) -> Vec<String> {
         let link = std::fs::read_link(entry.path().join("ns/net"));
         link.is_ok_and(|link| link.to_str() == Some(namespace))
     });
-    inside
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
+    inside.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 fn nothing_left() {
     for unprivileged in [false, true] {
-        let backend = if unprivileged {
-            LabBackend::Packet
-        } else {
-            LabBackend::Tun
-        };
-        let lab = Lab {
-            backend,
-            unprivileged,
-            ..PLAIN
-        };
+        let backend = if unprivileged { LabBackend::Packet } else { LabBackend::Tun };
+        let lab = Lab { backend, unprivileged, ..PLAIN };
         let script = "setsid sleep 1000 & sleep 1000 & readlink /proc/self/ns/net";
         let outcome = lab.run(&["sh", "-c", script]);
         let namespace = outcome.out.trim();
-        assert!(
-            namespace.starts_with("net:["),
-            "{} {}",
-            outcome.out,
-            outcome.err
-        );
+        assert!(namespace.starts_with("net:["), "{} {}", outcome.out, outcome.err);
         assert_eq!(processes_in(namespace), Vec::<String>::new());
     }
 }
@@ -104,41 +71,25 @@ fn start(lab: &Lab<'_>, script: &str) -> (Child, String) {
 }
 
 fn signals() {
-    let (mut lab, _) = start(
-        &PLAIN,
-        "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done",
-    );
+    let (mut lab, _) =
+        start(&PLAIN, "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done");
     kill(lab.id(), "TERM");
     let status = lab.wait().expect("the lab's end");
     assert_eq!(status.code(), Some(9));
 }
 
 fn far_fails() {
-    let lab = Lab {
-        far: "sh /nowhere/at/all",
-        far_port: Some(5201),
-        ..PLAIN
-    };
+    let lab = Lab { far: "sh /nowhere/at/all", far_port: Some(5201), ..PLAIN };
     let outcome = lab.run(&["true"]);
     assert_eq!(outcome.code, 99);
-    let expected = [
-        "the far command ended (exit status: 2) before it listened",
-        "/nowhere/at/all",
-    ];
+    let expected = ["the far command ended (exit status: 2) before it listened", "/nowhere/at/all"];
     for text in expected {
-        assert!(
-            outcome.err.contains(text),
-            "{text} is missing in {}",
-            outcome.err
-        );
+        assert!(outcome.err.contains(text), "{text} is missing in {}", outcome.err);
     }
 }
 
 fn rmem_max() -> String {
-    std::fs::read_to_string(RMEM_MAX)
-        .expect(RMEM_MAX)
-        .trim()
-        .to_owned()
+    std::fs::read_to_string(RMEM_MAX).expect(RMEM_MAX).trim().to_owned()
 }
 
 const SAY_AND_STAY: &str =
@@ -153,9 +104,7 @@ fn sysctls_after_kill() {
     kill(lab.id(), "KILL");
     lab.wait().expect("the lab's end");
     until("rmem_max is restored", || rmem_max() == before);
-    until("the commands have ended", || {
-        processes_in(namespace).is_empty()
-    });
+    until("the commands have ended", || processes_in(namespace).is_empty());
 }
 
 fn sysctls_after_guard() {
@@ -178,26 +127,14 @@ fn sysctls_after_guard() {
 }
 
 fn refused() {
-    let lab = Lab {
-        unprivileged: true,
-        backend: LabBackend::Packet,
-        ..DARESBURY
-    };
+    let lab = Lab { unprivileged: true, backend: LabBackend::Packet, ..DARESBURY };
     let outcome = lab.run(&["true"]);
     assert_eq!(outcome.code, 99, "{}", outcome.err);
     let expected = ["net.core.rmem_max = 65536", "run as root", "Unavailable"];
     for text in expected {
-        assert!(
-            outcome.err.contains(text),
-            "{text} is missing in {}",
-            outcome.err
-        );
+        assert!(outcome.err.contains(text), "{text} is missing in {}", outcome.err);
     }
-    let outcome = Lab {
-        path: "la-geneva",
-        ..lab
-    }
-    .run(&["true"]);
+    let outcome = Lab { path: "la-geneva", ..lab }.run(&["true"]);
     assert_eq!(outcome.code, 0, "{}", outcome.err);
     assert!(outcome.err.contains("caveat: not root"), "{}", outcome.err);
 }

@@ -208,9 +208,6 @@ pub struct ReportCaveat {
 
 impl ReportCaveat {
     pub fn new(code: &str, text: impl Into<String>) -> Self {
-        ReportCaveat {
-            code: code.to_owned(),
-            text: text.into(),
-        }
+        ReportCaveat { code: code.to_owned(), text: text.into() }
     }
 }

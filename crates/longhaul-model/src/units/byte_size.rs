@@ -37,28 +37,20 @@ impl FromStr for Bytes {
             };
             unit_number::scale_to_u64(value, factor)
         };
-        parse().map(Bytes).ok_or_else(|| ParseUnitError {
-            text: text.to_owned(),
-            expected: EXPECTED,
-        })
+        parse()
+            .map(Bytes)
+            .ok_or_else(|| ParseUnitError { text: text.to_owned(), expected: EXPECTED })
     }
 }
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const STEPS: [(u64, &str); 4] = [
-            (1 << 40, "TiB"),
-            (1 << 30, "GiB"),
-            (1 << 20, "MiB"),
-            (1 << 10, "KiB"),
-        ];
+        const STEPS: [(u64, &str); 4] =
+            [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         let text = STEPS.iter().find(|(size, _)| self.0 >= *size).map_or_else(
             || format!("{} B", self.0),
             |(size, name)| {
-                format!(
-                    "{} {name}",
-                    unit_number::format_significant(self.0 as f64 / *size as f64)
-                )
+                format!("{} {name}", unit_number::format_significant(self.0 as f64 / *size as f64))
             },
         );
         f.pad(&text)

@@ -20,10 +20,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
         };
         unit_number::scale_to_u64(value, nanos_each).map(Duration::from_nanos)
     };
-    parse().ok_or_else(|| ParseUnitError {
-        text: text.to_owned(),
-        expected: EXPECTED,
-    })
+    parse().ok_or_else(|| ParseUnitError { text: text.to_owned(), expected: EXPECTED })
 }
 
 /// Formats a duration with three significant digits in the unit that fits: `172 ms`, `2.5 s`, `31.2

@@ -67,21 +67,16 @@ impl FromStr for Rate {
             };
             unit_number::scale_to_u64(value, if bytes { factor * 8.0 } else { factor })
         };
-        parse().map(Rate).ok_or_else(|| ParseUnitError {
-            text: text.to_owned(),
-            expected: EXPECTED,
-        })
+        parse()
+            .map(Rate)
+            .ok_or_else(|| ParseUnitError { text: text.to_owned(), expected: EXPECTED })
     }
 }
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const STEPS: [(f64, &str); 4] = [
-            (1e12, "Tbit/s"),
-            (1e9, "Gbit/s"),
-            (1e6, "Mbit/s"),
-            (1e3, "kbit/s"),
-        ];
+        const STEPS: [(f64, &str); 4] =
+            [(1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
         let value = self.0 as f64;
         let text = STEPS.iter().find(|(size, _)| value >= *size).map_or_else(
             || format!("{} bit/s", self.0),

@@ -242,12 +242,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn header(sequence: u64) -> DatagramHeader {
-        DatagramHeader {
-            stream: 1,
-            last: false,
-            sequence,
-            sent_ns: sequence * 1000,
-        }
+        DatagramHeader { stream: 1, last: false, sequence, sent_ns: sequence * 1000 }
     }
 
     fn account(sequences: &[u64], total: Option<u64>) -> UdpCounts {
@@ -256,10 +251,7 @@ mod tests {
             ledger.record(header(sequence), Duration::from_micros(sequence + 7));
         }
         if let Some(total) = total {
-            let last = DatagramHeader {
-                last: true,
-                ..header(total)
-            };
+            let last = DatagramHeader { last: true, ..header(total) };
             ledger.record(last, Duration::ZERO);
         }
         ledger.udp_counts()

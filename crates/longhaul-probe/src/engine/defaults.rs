@@ -35,10 +35,8 @@ impl EngineDefaults {
         let low_rtt = spec.idle_rtt.is_some_and(|rtt| rtt < MAX_LOCAL_RTT);
         let per_stream =
             |bps: Option<u64>| bps.map(|bps| Rate::bits_per_second(bps / streams.max(1) as u64));
-        let (write_rate, read_rate) = (
-            per_stream(plan.write_rate_bps),
-            per_stream(plan.read_rate_bps),
-        );
+        let (write_rate, read_rate) =
+            (per_stream(plan.write_rate_bps), per_stream(plan.read_rate_bps));
         EngineDefaults {
             write_bytes: choose_write_bytes(spec, write_rate),
             read_bytes: choose_read_bytes(spec, read_rate),
@@ -60,10 +58,7 @@ impl EngineDefaults {
 fn choose_cores(spec: &EndSpec) -> Vec<usize> {
     match &spec.plan.affinity {
         CoreAffinity::Auto | CoreAffinity::Off => Vec::new(),
-        CoreAffinity::Cores {
-            initiator,
-            responder,
-        } => {
+        CoreAffinity::Cores { initiator, responder } => {
             let list = if spec.initiator { initiator } else { responder };
             list.iter().map(|&core| usize::from(core)).collect()
         }

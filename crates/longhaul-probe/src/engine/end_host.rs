@@ -47,8 +47,7 @@ impl CounterBaseline {
 }
 
 fn read_interface_counters(name: Option<&str>) -> KernelCounters {
-    name.and_then(|name| network_interface::read_net_dev(name).ok())
-        .unwrap_or_default()
+    name.and_then(|name| network_interface::read_net_dev(name).ok()).unwrap_or_default()
 }
 
 /// Returns the interface of the streams, from the addresses of the first stream.
@@ -74,10 +73,7 @@ pub(super) fn describe_end(
         bytes: streams.map(|stream| stream.counters.bytes()).sum(),
         cpu_user_us: spent(|times| times.user),
         cpu_system_us: spent(|times| times.system),
-        cycles: shared
-            .cycles
-            .as_ref()
-            .and_then(|count| CycleCounter::read(count).ok()),
+        cycles: shared.cycles.as_ref().and_then(|count| CycleCounter::read(count).ok()),
         cores,
         protocol: protocol_counters::counter_growth(&baseline.protocol, &now.protocol),
         interface: protocol_counters::counter_growth(&baseline.interface, &now.interface),

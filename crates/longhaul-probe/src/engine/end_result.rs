@@ -31,11 +31,7 @@ pub(super) fn collect_result(
     let baseline = shared
         .take_baseline()
         .unwrap_or_else(|| CounterBaseline::take(shared.interface.as_deref()));
-    EngineResult {
-        end: end_host::describe_end(shared, &baseline, cores),
-        streams,
-        caveats,
-    }
+    EngineResult { end: end_host::describe_end(shared, &baseline, cores), streams, caveats }
 }
 
 fn describe_stream(

@@ -62,16 +62,8 @@ impl LatestReading {
     pub fn set(&self, info: Option<&TcpInfo>) {
         let Some(info) = info else { return };
         let rtt_us = info.rtt.as_micros() as u64;
-        self.retransmits
-            .store(info.retransmitted_segments.into(), Relaxed);
-        self.rtt_us.store(
-            if rtt_us == 0 {
-                LatestReading::NONE
-            } else {
-                rtt_us
-            },
-            Relaxed,
-        );
+        self.retransmits.store(info.retransmitted_segments.into(), Relaxed);
+        self.rtt_us.store(if rtt_us == 0 { LatestReading::NONE } else { rtt_us }, Relaxed);
     }
 
     fn read(value: &AtomicU64) -> Option<u64> {
@@ -148,8 +140,7 @@ impl EngineShared {
 
     fn wait_until(&self, timeout: Duration, over: impl Fn(&EndState) -> bool) -> bool {
         let mut state = self.state.lock();
-        self.changed
-            .wait_while_for(&mut state, |state| !over(state), timeout);
+        self.changed.wait_while_for(&mut state, |state| !over(state), timeout);
         over(&state)
     }
 
@@ -180,9 +171,8 @@ impl EndRun {
         for socket in &sockets {
             prepare_socket(socket, &spec)?;
         }
-        let interface = sockets
-            .first()
-            .and_then(|socket| end_host::find_interface(socket.addresses()));
+        let interface =
+            sockets.first().and_then(|socket| end_host::find_interface(socket.addresses()));
         let running = sockets.len();
         let streams = sockets.into_iter().map(|socket| StreamState {
             addresses: socket.addresses(),
@@ -200,10 +190,7 @@ impl EndRun {
             cycles: CycleCounter::start().ok(),
             defaults: choice,
             spec,
-            state: Mutex::new(EndState {
-                running,
-                ..EndState::default()
-            }),
+            state: Mutex::new(EndState { running, ..EndState::default() }),
             changed: Condvar::new(),
         });
         EndRun::spawn(shared)
@@ -240,22 +227,16 @@ impl EndRun {
             .map_err(give_up)?;
         let scavenger = shared.is_scavenger().then(|| {
             let own = Arc::clone(&shared);
-            std::thread::Builder::new()
-                .name("scavenger".to_owned())
-                .stack_size(STACK_BYTES)
-                .spawn(move || {
+            std::thread::Builder::new().name("scavenger".to_owned()).stack_size(STACK_BYTES).spawn(
+                move || {
                     if own.wait_go() {
                         scavenger::run(&own);
                     }
-                })
+                },
+            )
         });
         let scavenger = scavenger.transpose().map_err(give_up)?;
-        Ok(EndRun {
-            shared,
-            streams,
-            sampler,
-            scavenger,
-        })
+        Ok(EndRun { shared, streams, sampler, scavenger })
     }
 
     /// Starts the flow of payload.
@@ -278,10 +259,7 @@ impl EndRun {
     /// Returns the progress; reads counters only.
     pub fn progress(&self) -> EngineProgress {
         let streams = &self.shared.streams;
-        let stream_bytes: Vec<u64> = streams
-            .iter()
-            .map(|stream| stream.counters.bytes())
-            .collect();
+        let stream_bytes: Vec<u64> = streams.iter().map(|stream| stream.counters.bytes()).collect();
         let retransmits = streams
             .iter()
             .filter_map(|stream| LatestReading::read(&stream.latest.retransmits))
@@ -351,10 +329,7 @@ impl EndRun {
             let _ = scavenger.join();
         }
         let (mut series, cores) = self.sampler.join().unwrap_or_else(|_| {
-            (
-                SampleSeries::new(self.shared.streams.len(), Duration::ZERO),
-                Vec::new(),
-            )
+            (SampleSeries::new(self.shared.streams.len(), Duration::ZERO), Vec::new())
         });
         sampler::take_samples(&self.shared, &mut series);
         end_result::collect_result(&self.shared, series, cores, caveats)

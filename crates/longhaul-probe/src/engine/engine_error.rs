@@ -16,11 +16,7 @@ pub struct EngineError {
 
 impl EngineError {
     pub(super) fn new(tried: impl Into<String>, source: io::Error) -> EngineError {
-        EngineError {
-            operation: tried.into(),
-            hint: None,
-            source,
-        }
+        EngineError { operation: tried.into(), hint: None, source }
     }
 
     pub(super) fn with_hint(mut self, hint: impl Into<String>) -> EngineError {

@@ -65,19 +65,12 @@ mod tests {
 
     #[test]
     fn heads_are_big_endian_and_as_long_as_their_counter() {
-        let packet = NumberedHeader {
-            seconds: 1,
-            microseconds: 2,
-            number: 0x1_0000_0003,
-        };
+        let packet = NumberedHeader { seconds: 1, microseconds: 2, number: 0x1_0000_0003 };
         let mut bytes = [0xaa; 17];
         assert!(packet.write(&mut bytes, CounterWidth::Bits64));
         let wide = [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 0xaa];
         assert_eq!(bytes, wide);
-        assert_eq!(
-            NumberedHeader::read(&bytes, CounterWidth::Bits64),
-            Some(packet)
-        );
+        assert_eq!(NumberedHeader::read(&bytes, CounterWidth::Bits64), Some(packet));
         let mut bytes = [0; 12];
         assert!(packet.write(&mut bytes, CounterWidth::Bits32));
         let narrow = NumberedHeader::read(&bytes, CounterWidth::Bits32).expect("12 bytes");

@@ -21,11 +21,7 @@ pub(super) struct RatePacer {
 
 impl RatePacer {
     pub fn new(rate: Rate, credit: Duration, now_ns: u64) -> RatePacer {
-        RatePacer {
-            rate,
-            credit_ns: credit.as_nanos() as u64,
-            due_ns: now_ns,
-        }
+        RatePacer { rate, credit_ns: credit.as_nanos() as u64, due_ns: now_ns }
     }
 
     /// Waits until the next call is due; false if the run ends first.
@@ -57,7 +53,5 @@ impl RatePacer {
 /// large enough for a negligible cost of calls.
 pub(super) fn paced_call_bytes(rate: Rate, least: usize, most: usize) -> usize {
     let bytes = rate.bytes_in(Duration::from_millis(10));
-    usize::try_from(bytes)
-        .unwrap_or(most)
-        .clamp(least.min(most), most)
+    usize::try_from(bytes).unwrap_or(most).clamp(least.min(most), most)
 }

@@ -25,11 +25,7 @@ pub(super) fn fill_payload(bytes: &mut [u8]) {
 
 /// Returns a payload region, on a huge page if `huge` is set and the system has one.
 pub(super) fn new_payload_region(bytes: usize, huge: bool) -> io::Result<MemoryRegion> {
-    let mut region = if huge {
-        MemoryRegion::huge(bytes)?
-    } else {
-        MemoryRegion::new(bytes)?
-    };
+    let mut region = if huge { MemoryRegion::huge(bytes)? } else { MemoryRegion::new(bytes)? };
     fill_payload(region.bytes_mut());
     Ok(region)
 }

@@ -82,11 +82,8 @@ impl BatchPacer {
         if lasted_ns >= SPAN_NS {
             let cpu_ns = cpu_ns();
             self.evaluate_span(lasted_ns, cpu_ns);
-            self.span = BatchSpan {
-                began_ns: now_ns,
-                cpu_began_ns: cpu_ns,
-                ..BatchSpan::default()
-            };
+            self.span =
+                BatchSpan { began_ns: now_ns, cpu_began_ns: cpu_ns, ..BatchSpan::default() };
         }
         self.pause.filter(|_| came.emptied_queue)
     }
@@ -150,11 +147,7 @@ mod tests {
         for index in 1..=spans * SPAN_NS / spacing_ns {
             cpu_ns += costs_ns[usize::from(reader.pause.is_some())];
             let mut judged = false;
-            let came = BatchedRead {
-                count: 1,
-                bytes,
-                emptied_queue: true,
-            };
+            let came = BatchedRead { count: 1, bytes, emptied_queue: true };
             let rest = reader.pause_after(begin + index * spacing_ns, came, || {
                 judged = true;
                 cpu_ns
@@ -184,11 +177,7 @@ mod tests {
         let seen = rests(&mut reader, (GIGABIT_NS, 1448), [9_000, 3_000], 5);
         assert!(seen.last().is_some_and(Option::is_some));
         let mut after = |all| {
-            let came = BatchedRead {
-                count: 64,
-                bytes: 64 * 1448,
-                emptied_queue: all,
-            };
+            let came = BatchedRead { count: 64, bytes: 64 * 1448, emptied_queue: all };
             reader.pause_after(reader.span.began_ns, came, || 0)
         };
         assert_eq!(after(false), None);
@@ -198,18 +187,8 @@ mod tests {
     #[test]
     fn rare_datagrams_are_taken_as_they_come_and_so_are_those_of_a_small_buffer() {
         let none = |seen: Vec<Option<Duration>>| seen.iter().all(Option::is_none);
-        assert!(none(rests(
-            &mut BatchPacer::new(STORED),
-            (5_000_000, 1448),
-            [9, 3],
-            5
-        )));
-        assert!(none(rests(
-            &mut BatchPacer::new(4608),
-            (GIGABIT_NS, 1448),
-            [9, 3],
-            5
-        )));
+        assert!(none(rests(&mut BatchPacer::new(STORED), (5_000_000, 1448), [9, 3], 5)));
+        assert!(none(rests(&mut BatchPacer::new(4608), (GIGABIT_NS, 1448), [9, 3], 5)));
     }
 
     #[test]

@@ -52,13 +52,7 @@ impl StreamReading {
             }
             DataSocket::Udp(_) => None,
         };
-        StreamReading {
-            at_us,
-            bytes,
-            blocked_us,
-            queue_bytes: queue.ok(),
-            info,
-        }
+        StreamReading { at_us, bytes, blocked_us, queue_bytes: queue.ok(), info }
     }
 }
 
@@ -77,10 +71,7 @@ pub(super) struct SampleRequest {
 
 impl SampleRequest {
     pub fn new() -> SampleRequest {
-        SampleRequest {
-            due_ns: AtomicU64::new(NEVER_NS),
-            answer: Mutex::default(),
-        }
+        SampleRequest { due_ns: AtomicU64::new(NEVER_NS), answer: Mutex::default() }
     }
 
     /// Requests a reading at `due_ns` or soon after. Called by the sampler.
@@ -111,13 +102,7 @@ mod tests {
     use super::*;
 
     fn reading(at_us: u64) -> StreamReading {
-        StreamReading {
-            at_us,
-            bytes: 0,
-            blocked_us: 0,
-            queue_bytes: None,
-            info: None,
-        }
+        StreamReading { at_us, bytes: 0, blocked_us: 0, queue_bytes: None, info: None }
     }
 
     #[test]

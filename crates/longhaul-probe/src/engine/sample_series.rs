@@ -21,11 +21,7 @@ impl SampleSeries {
     pub fn new(streams: usize, spacing: Duration) -> SampleSeries {
         let most =
             (MAX_TOTAL_SAMPLES / streams.max(1)).clamp(MIN_STREAM_SAMPLES, MAX_STREAM_SAMPLES);
-        SampleSeries {
-            streams: vec![Vec::new(); streams],
-            max_samples: most,
-            spacing,
-        }
+        SampleSeries { streams: vec![Vec::new(); streams], max_samples: most, spacing }
     }
 
     /// The time between samples from now on.
@@ -35,11 +31,7 @@ impl SampleSeries {
 
     /// Adds one sample of every stream.
     pub fn push(&mut self, samples: impl Iterator<Item = StreamSample>) {
-        if self
-            .streams
-            .first()
-            .is_some_and(|kept| kept.len() >= self.max_samples)
-        {
+        if self.streams.first().is_some_and(|kept| kept.len() >= self.max_samples) {
             self.thin();
         }
         for (kept, sample) in self.streams.iter_mut().zip(samples) {
@@ -69,20 +61,13 @@ mod tests {
 
     #[test]
     fn however_long_the_run_the_samples_are_bounded_and_even_and_the_first_stays() {
-        for (streams, most) in [
-            (1, MAX_STREAM_SAMPLES),
-            (100, 400),
-            (20_000, MIN_STREAM_SAMPLES),
-        ] {
+        for (streams, most) in [(1, MAX_STREAM_SAMPLES), (100, 400), (20_000, MIN_STREAM_SAMPLES)] {
             let spacing = Duration::from_millis(100);
             let mut series = SampleSeries::new(streams, spacing);
             for at_us in 0..3_000 {
                 let factor = series.spacing().as_millis() as u64 / 100;
                 if at_us % factor == 0 && (streams < 1000 || at_us < 20) {
-                    let sample = StreamSample {
-                        at_us,
-                        ..StreamSample::default()
-                    };
+                    let sample = StreamSample { at_us, ..StreamSample::default() };
                     series.push(std::iter::repeat_n(sample, streams));
                 }
             }
@@ -91,9 +76,7 @@ mod tests {
             assert!(first.len() <= most && first.len() >= most / 2);
             assert_eq!(first[0].at_us, 0);
             assert!(
-                first[..most / 2]
-                    .windows(2)
-                    .all(|pair| pair[1].at_us - pair[0].at_us == factor),
+                first[..most / 2].windows(2).all(|pair| pair[1].at_us - pair[0].at_us == factor),
                 "{streams} streams"
             );
         }

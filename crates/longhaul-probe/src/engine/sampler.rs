@@ -39,10 +39,7 @@ fn request_readings(shared: &EngineShared, due: Instant, spacing: Duration) {
     let left = due.saturating_duration_since(Instant::now());
     let left = left.saturating_sub(sample_request::SAMPLE_LEAD.min(spacing / 4));
     let at_ns = shared.clock().now_ns() + left.as_nanos() as u64;
-    shared
-        .streams
-        .iter()
-        .for_each(|it| it.sample_request.request(at_ns));
+    shared.streams.iter().for_each(|it| it.sample_request.request(at_ns));
 }
 
 /// Takes one sample of every stream.
@@ -78,15 +75,8 @@ struct CoreLoad {
 
 impl CoreLoad {
     fn begin() -> CoreLoad {
-        let now = (
-            Instant::now(),
-            core_times::read_core_times().unwrap_or_default(),
-        );
-        CoreLoad {
-            busiest_permille: vec![None; now.1.len()],
-            first: now.clone(),
-            last: now,
-        }
+        let now = (Instant::now(), core_times::read_core_times().unwrap_or_default());
+        CoreLoad { busiest_permille: vec![None; now.1.len()], first: now.clone(), last: now }
     }
 
     /// Reads the cores if the last reading is at least `spacing` old.
@@ -95,10 +85,7 @@ impl CoreLoad {
         if elapsed < spacing {
             return;
         }
-        let now = (
-            Instant::now(),
-            core_times::read_core_times().unwrap_or_default(),
-        );
+        let now = (Instant::now(), core_times::read_core_times().unwrap_or_default());
         let pairs = now.1.iter().zip(&self.last.1);
         for ((new, old), busiest) in pairs.zip(&mut self.busiest_permille) {
             let busy = new.busy.saturating_sub(old.busy).as_micros();

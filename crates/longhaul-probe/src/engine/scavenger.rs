@@ -53,9 +53,7 @@ fn read_tcp_infos(shared: &EngineShared) -> Vec<TcpInfo> {
         DataSocket::Tcp(socket) => Some(socket),
         DataSocket::Udp(_) => None,
     });
-    sockets
-        .filter_map(|s| tcp_info::read_tcp_info(s).ok())
-        .collect()
+    sockets.filter_map(|s| tcp_info::read_tcp_info(s).ok()).collect()
 }
 
 fn new_control(shared: &EngineShared, infos: &[TcpInfo]) -> ScavengerControl {
@@ -71,16 +69,11 @@ fn combine_readings(infos: &[TcpInfo], now: Duration) -> Option<ScavengerReading
     for info in timed {
         sum += info.rtt;
         count += 1;
-        let own = info
-            .rtt_min
-            .filter(|min| !min.is_zero())
-            .unwrap_or(info.rtt);
+        let own = info.rtt_min.filter(|min| !min.is_zero()).unwrap_or(info.rtt);
         least = Some(least.map_or(own, |l| l.min(own)));
     }
     let bytes = infos.iter().filter_map(|info| info.bytes_acked);
-    let retransmits = infos
-        .iter()
-        .map(|info| u64::from(info.retransmitted_segments));
+    let retransmits = infos.iter().map(|info| u64::from(info.retransmitted_segments));
     Some(ScavengerReading {
         now,
         rtt: sum / Some(count).filter(|&count| count > 0)?,

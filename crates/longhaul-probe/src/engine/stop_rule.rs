@@ -82,10 +82,7 @@ impl StopRule {
         let mut left = self.left.load(Relaxed);
         loop {
             let taken = most.min(left);
-            match self
-                .left
-                .compare_exchange_weak(left, left - taken, Relaxed, Relaxed)
-            {
+            match self.left.compare_exchange_weak(left, left - taken, Relaxed, Relaxed) {
                 Ok(_) => return taken,
                 Err(now) => left = now,
             }

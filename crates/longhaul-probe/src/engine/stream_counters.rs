@@ -94,10 +94,7 @@ impl StreamCounters {
     pub fn thread_times_us(&self) -> (Option<u64>, Option<u64>) {
         if self.ended.load(Acquire) {
             let read = |value: &AtomicU64| Some(value.load(Relaxed) / 1000).filter(|&us| us > 0);
-            return (
-                read(&self.cpu_ns),
-                Some(self.core_wait_ns.load(Relaxed) / 1000),
-            );
+            return (read(&self.cpu_ns), Some(self.core_wait_ns.load(Relaxed) / 1000));
         }
         let number = self.thread.load(Relaxed);
         if number == 0 {
@@ -105,10 +102,7 @@ impl StreamCounters {
         }
         let thread = ThreadId::from_number(number);
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        (
-            thread.cpu_time().ok().map(micros),
-            thread.core_wait().ok().map(micros),
-        )
+        (thread.cpu_time().ok().map(micros), thread.core_wait().ok().map(micros))
     }
 }
 

@@ -77,10 +77,9 @@ fn run_stream(
             send_udp(shared, index, socket)
         }
         (DataSocket::Udp(socket), _) => receive_udp(shared, index, socket, outcome),
-        (DataSocket::Tcp(_), StreamMemory::None) => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "a TCP connection in a UDP plan",
-        )),
+        (DataSocket::Tcp(_), StreamMemory::None) => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "a TCP connection in a UDP plan"))
+        }
     }
 }
 
@@ -140,10 +139,8 @@ fn send_udp(shared: &EngineShared, index: usize, socket: &UdpSocket) -> io::Resu
     };
     let rate = Rate::bits_per_second(rate_bps / shared.streams.len().max(1) as u64);
     let asked = shared.spec.plan.write_bytes;
-    let bytes = asked.map_or_else(
-        || udp_stream::default_datagram_bytes(socket),
-        |bytes| bytes as usize,
-    );
+    let bytes =
+        asked.map_or_else(|| udp_stream::default_datagram_bytes(socket), |bytes| bytes as usize);
     let meter = CounterWriter::new(&shared.streams[index].counters, shared.clock());
     let sender = DatagramSender::new(
         socket,

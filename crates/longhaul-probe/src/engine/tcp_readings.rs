@@ -74,11 +74,7 @@ pub(super) fn read_buffers(
         stored_bytes: stored as u64,
     };
     (
-        sockopt::stored_send_buffer(socket)
-            .ok()
-            .map(|stored| buffer(asked_send, stored)),
-        sockopt::stored_receive_buffer(socket)
-            .ok()
-            .map(|stored| buffer(asked_receive, stored)),
+        sockopt::stored_send_buffer(socket).ok().map(|stored| buffer(asked_send, stored)),
+        sockopt::stored_receive_buffer(socket).ok().map(|stored| buffer(asked_receive, stored)),
     )
 }

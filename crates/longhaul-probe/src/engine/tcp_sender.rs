@@ -53,11 +53,7 @@ impl PayloadMover {
         }
         let refused = match SplicePipe::new(choice.pipe_bytes) {
             Ok(pipe) => {
-                let mover = PayloadMover::Splice {
-                    payload: gather(),
-                    pipe,
-                    waiting: 0,
-                };
+                let mover = PayloadMover::Splice { payload: gather(), pipe, waiting: 0 };
                 return (mover, None);
             }
             Err(refused) => refused,
@@ -95,11 +91,7 @@ impl PayloadMover {
                 let most = bytes.min(FILE_BYTES - offset as usize);
                 splice::send_file(socket, file, offset, most)
             }
-            PayloadMover::Splice {
-                payload,
-                pipe,
-                waiting,
-            } => {
+            PayloadMover::Splice { payload, pipe, waiting } => {
                 if *waiting == 0 {
                     let most = bytes.min(pipe.capacity_bytes());
                     *waiting = pipe.fill(payload, position, most)?;
@@ -140,10 +132,7 @@ impl TcpSender<'_> {
             .choice
             .write_rate
             .map(|rate| RatePacer::new(rate, MAX_CATCH_UP, self.meter.now_ns()));
-        let mut until = WriteDeadline {
-            at_ns: self.stop.deadline_ns(),
-            armed: false,
-        };
+        let mut until = WriteDeadline { at_ns: self.stop.deadline_ns(), armed: false };
         while !self.stop.is_over(self.meter.now_ns()) {
             if let Some(pace) = &mut pace {
                 if !pace.wait(self.clock, self.stop) {

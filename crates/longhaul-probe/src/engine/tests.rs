@@ -79,12 +79,7 @@ fn run_sockets(
 }
 
 fn plan(streams: u32, stop: StopCondition) -> ThroughputPlan {
-    ThroughputPlan {
-        streams,
-        stop,
-        interval_us: 20_000,
-        ..ThroughputPlan::default()
-    }
+    ThroughputPlan { streams, stop, interval_us: 20_000, ..ThroughputPlan::default() }
 }
 
 #[test]
@@ -114,10 +109,7 @@ fn every_mode_delivers_exactly_the_bytes_asked_and_says_so_at_both_ends() {
 
 #[test]
 fn blocks_are_counted_exactly_over_all_streams() {
-    let plan = ThroughputPlan {
-        write_bytes: Some(10_007),
-        ..plan(4, StopCondition::Blocks(1001))
-    };
+    let plan = ThroughputPlan { write_bytes: Some(10_007), ..plan(4, StopCondition::Blocks(1001)) };
     let (sender, receiver) = run(&plan);
     assert_eq!(receiver.end.bytes, 1001 * 10_007);
     let calls: Option<u64> = sender.streams.iter().map(|stream| stream.calls).sum();
@@ -128,10 +120,7 @@ fn blocks_are_counted_exactly_over_all_streams() {
 fn the_bytes_that_arrive_are_the_payload_in_order() {
     const BYTES: u64 = 5_000_003;
     for zero_copy in [false, true] {
-        let plan = ThroughputPlan {
-            zero_copy,
-            ..plan(1, StopCondition::Bytes(BYTES))
-        };
+        let plan = ThroughputPlan { zero_copy, ..plan(1, StopCondition::Bytes(BYTES)) };
         let (near, mut far) = tcp_pairs(&plan).remove(0);
         let near = vec![DataSocket::Tcp(near)];
         let sender = EndRun::start(spec(TransferRole::Sender, &plan), near);
@@ -143,10 +132,7 @@ fn the_bytes_that_arrive_are_the_payload_in_order() {
         assert_eq!(bytes.len() as u64, BYTES);
         let repeats = [16 << 10, 64 << 10, 2 << 20].iter().any(|&length: &u64| {
             let expect = |index| payload_byte(index as u64 % length);
-            bytes
-                .iter()
-                .enumerate()
-                .all(|(index, &byte)| byte == expect(index))
+            bytes.iter().enumerate().all(|(index, &byte)| byte == expect(index))
         });
         assert!(repeats, "zero copy {zero_copy}");
     }
@@ -156,10 +142,8 @@ fn the_bytes_that_arrive_are_the_payload_in_order() {
 fn a_run_by_time_ends_though_nobody_reads() {
     let plan = plan(2, StopCondition::TimeUs(300_000));
     let pairs = tcp_pairs(&plan);
-    let (near, _unread): (Vec<_>, Vec<_>) = pairs
-        .into_iter()
-        .map(|(near, far)| (DataSocket::Tcp(near), far))
-        .unzip();
+    let (near, _unread): (Vec<_>, Vec<_>) =
+        pairs.into_iter().map(|(near, far)| (DataSocket::Tcp(near), far)).unzip();
     let sender = start(TransferRole::Sender, &plan, near);
     sender.go();
     assert!(sender.wait(SOON), "it does not wait for a reader");
@@ -190,11 +174,8 @@ fn a_stop_ends_both_ends_though_nothing_moves() {
 fn a_run_that_never_went_ends_too() {
     let plan = plan(2, StopCondition::Bytes(1));
     let (near, _far): (Vec<_>, Vec<_>) = tcp_pairs(&plan).into_iter().unzip();
-    let sender = start(
-        TransferRole::Sender,
-        &plan,
-        near.into_iter().map(DataSocket::Tcp).collect(),
-    );
+    let sender =
+        start(TransferRole::Sender, &plan, near.into_iter().map(DataSocket::Tcp).collect());
     let result = sender.end();
     assert_eq!((result.end.bytes, result.streams.len()), (0, 2));
 }
@@ -204,14 +185,8 @@ fn slow_readers_and_slow_writers_keep_to_their_rate() {
     let slow = Some(20_000_000);
     let bytes = plan(1, StopCondition::Bytes(1_000_000));
     for plan in [
-        ThroughputPlan {
-            read_rate_bps: slow,
-            ..bytes.clone()
-        },
-        ThroughputPlan {
-            write_rate_bps: slow,
-            ..bytes
-        },
+        ThroughputPlan { read_rate_bps: slow, ..bytes.clone() },
+        ThroughputPlan { write_rate_bps: slow, ..bytes },
     ] {
         let began = Instant::now();
         let (_, receiver) = run(&plan);
@@ -276,19 +251,12 @@ fn samples_tell_the_beginning_and_the_end_with_tcp_info_and_clocks() {
     };
     let (sender, receiver) = run(&paced);
     for (result, moved) in [(&sender, sender.end.bytes), (&receiver, receiver.end.bytes)] {
-        let last: u64 = result
-            .streams
-            .iter()
-            .map(|stream| stream.samples.last().expect("samples").bytes)
-            .sum();
+        let last: u64 =
+            result.streams.iter().map(|stream| stream.samples.last().expect("samples").bytes).sum();
         assert_eq!(last, moved);
         for stream in &result.streams {
             assert!(stream.samples.len() >= 2);
-            assert!(
-                stream
-                    .samples
-                    .is_sorted_by_key(|sample| (sample.at_us, sample.bytes))
-            );
+            assert!(stream.samples.is_sorted_by_key(|sample| (sample.at_us, sample.bytes)));
             let last = stream.samples.last().expect("samples");
             assert!(last.cpu_us > Some(0) && last.core_wait_us.is_some());
             let tcp = last.tcp.as_ref().expect("TCP_INFO");
@@ -337,10 +305,8 @@ fn udp_pairs(streams: u32) -> (Vec<DataSocket>, Vec<DataSocket>) {
     let pair = |_| {
         let near = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let far = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        near.connect(far.local_addr().expect("address"))
-            .expect("connect");
-        far.connect(near.local_addr().expect("address"))
-            .expect("connect");
+        near.connect(far.local_addr().expect("address")).expect("connect");
+        far.connect(near.local_addr().expect("address")).expect("connect");
         (DataSocket::Udp(near), DataSocket::Udp(far))
     };
     (0..streams).map(pair).unzip()
@@ -348,10 +314,8 @@ fn udp_pairs(streams: u32) -> (Vec<DataSocket>, Vec<DataSocket>) {
 
 #[test]
 fn datagrams_keep_to_their_rate_and_are_accounted_for() {
-    for (rate_bps, mode) in [
-        (8_000_000, ReceiveMode::Delivered),
-        (200_000_000, ReceiveMode::Wire),
-    ] {
+    for (rate_bps, mode) in [(8_000_000, ReceiveMode::Delivered), (200_000_000, ReceiveMode::Wire)]
+    {
         let plan = ThroughputPlan {
             transport: RunTransport::Udp { rate_bps },
             mode,
@@ -373,32 +337,23 @@ fn datagrams_keep_to_their_rate_and_are_accounted_for() {
 
 #[test]
 fn datagrams_by_bytes_and_blocks_are_exact() {
-    for (stop, datagrams, bytes) in [
-        (StopCondition::Blocks(77), 77, 77 * 1000),
-        (StopCondition::Bytes(5500), 6, 5500),
-    ] {
+    for (stop, datagrams, bytes) in
+        [(StopCondition::Blocks(77), 77, 77 * 1000), (StopCondition::Bytes(5500), 6, 5500)]
+    {
         let plan = ThroughputPlan {
-            transport: RunTransport::Udp {
-                rate_bps: 50_000_000,
-            },
+            transport: RunTransport::Udp { rate_bps: 50_000_000 },
             write_bytes: Some(1000),
             ..plan(1, stop)
         };
         let (near, far) = udp_pairs(1);
         let (sender, _) = run_sockets(&plan, near, far);
-        assert_eq!(
-            (sender.streams[0].calls, sender.end.bytes),
-            (Some(datagrams), bytes)
-        );
+        assert_eq!((sender.streams[0].calls, sender.end.bytes), (Some(datagrams), bytes));
     }
 }
 
 #[test]
 fn loss_is_known_though_every_end_mark_is_lost() {
-    let sender = StreamEnd {
-        calls: Some(100),
-        ..StreamEnd::default()
-    };
+    let sender = StreamEnd { calls: Some(100), ..StreamEnd::default() };
     let mut receiver = StreamEnd {
         udp: Some(longhaul_model::report::v1::observation::UdpCounts {
             datagrams: 90,

@@ -201,9 +201,7 @@ fn batch_size(rate: Rate, datagram_bytes: usize) -> usize {
 
 /// Returns the largest datagram that the plan allows.
 fn max_datagram_bytes(asked: Option<u64>) -> usize {
-    asked.map_or(MAX_DEFAULT_MTU as usize, |bytes| {
-        bytes.min(MAX_DATAGRAM_BYTES as u64) as usize
-    })
+    asked.map_or(MAX_DEFAULT_MTU as usize, |bytes| bytes.min(MAX_DATAGRAM_BYTES as u64) as usize)
 }
 
 /// The receiver of one UDP stream.
@@ -247,9 +245,7 @@ impl<'a> DatagramReceiver<'a> {
             heads,
             batch,
             tracker: DatagramTracker::new(),
-            batch_pacer: sockopt::stored_receive_buffer(socket)
-                .ok()
-                .map(BatchPacer::new),
+            batch_pacer: sockopt::stored_receive_buffer(socket).ok().map(BatchPacer::new),
         })
     }
 
@@ -311,15 +307,8 @@ impl<'a> DatagramReceiver<'a> {
             let spent = ThreadId::current().cpu_time();
             spent.map_or(0, |spent| spent.as_nanos() as u64)
         };
-        let came = BatchedRead {
-            count,
-            bytes: bytes as u64,
-            emptied_queue: all,
-        };
-        let rest = self
-            .batch_pacer
-            .as_mut()?
-            .pause_after(self.meter.now_ns(), came, cpu_ns);
+        let came = BatchedRead { count, bytes: bytes as u64, emptied_queue: all };
+        let rest = self.batch_pacer.as_mut()?.pause_after(self.meter.now_ns(), came, cpu_ns);
         rest.filter(|_| timed && !self.tracker.has_end())
     }
 }

@@ -35,18 +35,12 @@ pub enum HostError {
         "cannot use the journal {}: it belongs to network namespace {theirs}, this one is {ours}",
         path.display()
     )]
-    OtherNamespace {
-        path: PathBuf,
-        theirs: String,
-        ours: String,
-    },
+    OtherNamespace { path: PathBuf, theirs: String, ours: String },
 }
 
 impl HostError {
     pub(super) fn nothing_to_revert(path: &Path) -> HostError {
-        HostError::NothingToRevert {
-            path: path.to_owned(),
-        }
+        HostError::NothingToRevert { path: path.to_owned() }
     }
 
     /// Returns advice on what to do next, if there is any.

@@ -32,9 +32,8 @@ fn find_kind(name: &str) -> Option<SettingKind> {
         "interface.ring.tx" => SettingKind::TxRing,
         "cpu.governor" => SettingKind::Governor,
         _ => {
-            let rest = name
-                .strip_prefix("net.core.")
-                .or_else(|| name.strip_prefix("net.ipv4.tcp_"))?;
+            let rest =
+                name.strip_prefix("net.core.").or_else(|| name.strip_prefix("net.ipv4.tcp_"))?;
             let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
             (!rest.is_empty() && rest.bytes().all(plain)).then_some(SettingKind::Sysctl)?
         }
@@ -54,21 +53,14 @@ impl HostSetting {
     /// # Errors
     /// The name is not a writable setting, or the setting needs an interface.
     pub fn find(name: &str, interface: Option<&str>) -> Result<HostSetting, HostError> {
-        let kind = find_kind(name).ok_or_else(|| HostError::NotWritable {
-            name: name.to_owned(),
-        })?;
+        let kind =
+            find_kind(name).ok_or_else(|| HostError::NotWritable { name: name.to_owned() })?;
         let needs_interface = !matches!(kind, SettingKind::Sysctl | SettingKind::Governor);
         let interface = interface.filter(|_| needs_interface).map(str::to_owned);
         if needs_interface && interface.is_none() {
-            return Err(HostError::NoInterface {
-                name: name.to_owned(),
-            });
+            return Err(HostError::NoInterface { name: name.to_owned() });
         }
-        Ok(HostSetting {
-            kind,
-            name: name.to_owned(),
-            interface,
-        })
+        Ok(HostSetting { kind, name: name.to_owned(), interface })
     }
 
     fn interface(&self) -> &str {
@@ -98,12 +90,7 @@ impl HostSetting {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let name = self.interface();
-        let number = || {
-            value
-                .trim()
-                .parse()
-                .map_err(|_| io::ErrorKind::InvalidInput)
-        };
+        let number = || value.trim().parse().map_err(|_| io::ErrorKind::InvalidInput);
         match self.kind {
             SettingKind::Sysctl => sysctl_values::write_setting(&self.name, value),
             SettingKind::Mtu => network_interface::set_mtu(name, number()?),
@@ -151,10 +138,7 @@ impl HostSetting {
 
 /// Writes one governor for all cores, or one for each in their order.
 fn write_governors(value: &str) -> io::Result<()> {
-    let cores: Vec<u32> = cpu_config::read_governors()?
-        .into_iter()
-        .map(|(core, _)| core)
-        .collect();
+    let cores: Vec<u32> = cpu_config::read_governors()?.into_iter().map(|(core, _)| core).collect();
     let words: Vec<&str> = value.split_ascii_whitespace().collect();
     let of_core: Vec<&str> = match words.as_slice() {
         [one] => vec![one; cores.len()],
@@ -169,8 +153,7 @@ fn write_governors(value: &str) -> io::Result<()> {
 
 /// Compares two values as the kernel does, which accepts blanks and prints tabs.
 pub(super) fn is_same_value(one: &str, other: &str) -> bool {
-    one.split_ascii_whitespace()
-        .eq(other.split_ascii_whitespace())
+    one.split_ascii_whitespace().eq(other.split_ascii_whitespace())
 }
 
 #[cfg(test)]
@@ -222,10 +205,7 @@ mod tests {
 
     #[test]
     fn blanks_and_tabs_are_the_same_to_the_kernel() {
-        assert!(is_same_value(
-            "4096\t131072\t6291456",
-            " 4096 131072  6291456"
-        ));
+        assert!(is_same_value("4096\t131072\t6291456", " 4096 131072  6291456"));
         assert!(!is_same_value("4096 131072", "4096 131072 1"));
     }
 }

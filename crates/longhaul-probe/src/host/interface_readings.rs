@@ -11,19 +11,12 @@ const FEATURES: [(&str, OffloadFeature); 7] = [
     ("interface.feature.gso", OffloadFeature::Gso),
     ("interface.feature.lro", OffloadFeature::Lro),
     ("interface.feature.rx_checksum", OffloadFeature::RxChecksum),
-    (
-        "interface.feature.scatter_gather",
-        OffloadFeature::ScatterGather,
-    ),
+    ("interface.feature.scatter_gather", OffloadFeature::ScatterGather),
     ("interface.feature.tso", OffloadFeature::Tso),
     ("interface.feature.tx_checksum", OffloadFeature::TxChecksum),
 ];
-const RINGS: [&str; 4] = [
-    "interface.ring.rx",
-    "interface.ring.rx_max",
-    "interface.ring.tx",
-    "interface.ring.tx_max",
-];
+const RINGS: [&str; 4] =
+    ["interface.ring.rx", "interface.ring.rx_max", "interface.ring.tx", "interface.ring.tx_max"];
 const COALESCING: [&str; 6] = [
     "interface.coalesce.adaptive_rx",
     "interface.coalesce.adaptive_tx",
@@ -40,11 +33,7 @@ const CHANNELS: [&str; 6] = [
     "interface.channels.tx",
     "interface.channels.tx_max",
 ];
-const PAUSE: [&str; 3] = [
-    "interface.pause.autoneg",
-    "interface.pause.rx",
-    "interface.pause.tx",
-];
+const PAUSE: [&str; 3] = ["interface.pause.autoneg", "interface.pause.rx", "interface.pause.tx"];
 
 /// Reads everything about the interface `name`, which exists.
 pub(super) fn read_interface(notes: &mut ReadingsBuilder, name: &str) {
@@ -77,13 +66,9 @@ fn read_device(notes: &mut ReadingsBuilder, name: &str) {
 
 fn read_features(notes: &mut ReadingsBuilder, name: &str) {
     for (reading, feature) in FEATURES {
-        notes.put_result(
-            &[reading],
-            ethtool::query_feature(name, feature),
-            |notes, on| {
-                notes.put_switch(reading, on);
-            },
-        );
+        notes.put_result(&[reading], ethtool::query_feature(name, feature), |notes, on| {
+            notes.put_switch(reading, on);
+        });
     }
 }
 
@@ -97,30 +82,20 @@ fn read_rings(notes: &mut ReadingsBuilder, name: &str) {
 }
 
 fn read_coalescing(notes: &mut ReadingsBuilder, name: &str) {
-    notes.put_result(
-        &COALESCING,
-        ethtool::query_coalescing(name),
-        |notes, state| {
-            notes.put_switch("interface.coalesce.adaptive_rx", state.adaptive_rx);
-            notes.put_switch("interface.coalesce.adaptive_tx", state.adaptive_tx);
-            notes.put("interface.coalesce.rx_frames", state.rx_frames);
-            notes.put("interface.coalesce.rx_usecs", state.rx_usecs);
-            notes.put("interface.coalesce.tx_frames", state.tx_frames);
-            notes.put("interface.coalesce.tx_usecs", state.tx_usecs);
-        },
-    );
+    notes.put_result(&COALESCING, ethtool::query_coalescing(name), |notes, state| {
+        notes.put_switch("interface.coalesce.adaptive_rx", state.adaptive_rx);
+        notes.put_switch("interface.coalesce.adaptive_tx", state.adaptive_tx);
+        notes.put("interface.coalesce.rx_frames", state.rx_frames);
+        notes.put("interface.coalesce.rx_usecs", state.rx_usecs);
+        notes.put("interface.coalesce.tx_frames", state.tx_frames);
+        notes.put("interface.coalesce.tx_usecs", state.tx_usecs);
+    });
 }
 
 fn read_channels(notes: &mut ReadingsBuilder, name: &str) {
     notes.put_result(&CHANNELS, ethtool::query_channels(name), |notes, state| {
-        let values = [
-            state.combined,
-            state.combined_max,
-            state.rx,
-            state.rx_max,
-            state.tx,
-            state.tx_max,
-        ];
+        let values =
+            [state.combined, state.combined_max, state.rx, state.rx_max, state.tx, state.tx_max];
         for (reading, value) in CHANNELS.into_iter().zip(values) {
             notes.put(reading, value);
         }
@@ -136,18 +111,14 @@ fn read_pause(notes: &mut ReadingsBuilder, name: &str) {
 }
 
 fn read_qdisc(notes: &mut ReadingsBuilder, name: &str) {
-    notes.put_result(
-        &["interface.qdisc"],
-        qdisc::query_qdisc(name),
-        |notes, found| {
-            let why = "the device is down; it has no queueing discipline until it is up";
-            notes.put_or_missing("interface.qdisc", found.root, why);
-            let leaves = (!found.leaves.is_empty()).then(|| found.leaves.join(" "));
-            notes.put_optional("interface.qdisc.leaves", leaves);
-            let ceiling = found.flow_max.map(longhaul_model::units::Rate::as_bps);
-            notes.put_optional("interface.qdisc.maxrate_bps", ceiling);
-        },
-    );
+    notes.put_result(&["interface.qdisc"], qdisc::query_qdisc(name), |notes, found| {
+        let why = "the device is down; it has no queueing discipline until it is up";
+        notes.put_or_missing("interface.qdisc", found.root, why);
+        let leaves = (!found.leaves.is_empty()).then(|| found.leaves.join(" "));
+        notes.put_optional("interface.qdisc.leaves", leaves);
+        let ceiling = found.flow_max.map(longhaul_model::units::Rate::as_bps);
+        notes.put_optional("interface.qdisc.maxrate_bps", ceiling);
+    });
 }
 
 fn read_bus(notes: &mut ReadingsBuilder, name: &str) {
@@ -172,25 +143,18 @@ fn read_bus(notes: &mut ReadingsBuilder, name: &str) {
 
 fn read_interrupts(notes: &mut ReadingsBuilder, name: &str, address: &str) {
     let reading = ["interface.irq.count"];
-    notes.put_result(
-        &reading,
-        count_interrupts(name, address),
-        |notes, spread| {
-            if spread.count == 0 {
-                let why = "the device has no interrupts of its own";
-                notes.missing("interface.irq.count", why);
-                return;
-            }
-            notes.put("interface.irq.count", spread.count);
-            notes.put("interface.irq.cores", spread.cores.len());
-            notes.put(
-                "interface.irq.cores_list",
-                core_list::format_core_list(&spread.cores),
-            );
-            let share = spread.busiest_ratio.map(|ratio| format!("{ratio:.3}"));
-            notes.put_optional("interface.irq.busiest_ratio", share);
-        },
-    );
+    notes.put_result(&reading, count_interrupts(name, address), |notes, spread| {
+        if spread.count == 0 {
+            let why = "the device has no interrupts of its own";
+            notes.missing("interface.irq.count", why);
+            return;
+        }
+        notes.put("interface.irq.count", spread.count);
+        notes.put("interface.irq.cores", spread.cores.len());
+        notes.put("interface.irq.cores_list", core_list::format_core_list(&spread.cores));
+        let share = spread.busiest_ratio.map(|ratio| format!("{ratio:.3}"));
+        notes.put_optional("interface.irq.busiest_ratio", share);
+    });
 }
 
 /// The distribution of a device's interrupts over the cores.
@@ -208,19 +172,14 @@ fn count_interrupts(name: &str, address: &str) -> io::Result<InterruptSpread> {
     if own.is_empty() {
         own = interrupts::find_interface_interrupts(&lines, name);
     }
-    let cores: BTreeSet<u32> = own
-        .iter()
-        .filter_map(|&number| interrupts::interrupt_cores(number))
-        .flatten()
-        .collect();
+    let cores: BTreeSet<u32> =
+        own.iter().filter_map(|&number| interrupts::interrupt_cores(number)).flatten().collect();
     let mut served: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
     for (&core, &count) in own.iter().flat_map(|number| &lines[number].counts) {
         let sum = served.entry(core).or_default();
         *sum = sum.saturating_add(count);
     }
-    let all: u64 = served
-        .values()
-        .fold(0, |sum, &count| sum.saturating_add(count));
+    let all: u64 = served.values().fold(0, |sum, &count| sum.saturating_add(count));
     let most = served.values().copied().max().unwrap_or(0);
     Ok(InterruptSpread {
         count: own.len(),

@@ -140,21 +140,12 @@ fn ignore_would_block(count: io::Result<usize>) -> io::Result<usize> {
 
 fn test_window_scale(pair: &LoopbackPair, wanted_bytes: u64) -> EffectiveSetting {
     let most = tcp_info::read_tcp_info(&pair.near).map(|info| {
-        let shift = if info.window_scaling {
-            info.receive_window_shift
-        } else {
-            0
-        };
+        let shift = if info.window_scaling { info.receive_window_shift } else { 0 };
         u64::from(u16::MAX) << shift.min(14)
     });
     // The option counts 65535 units, so a window of 64 MiB lacks one; this is not a refusal.
-    let enough = most
-        .as_ref()
-        .is_ok_and(|most| most + (most >> 15) >= wanted_bytes);
-    EffectiveSetting {
-        granted: enough,
-        ..compare_size("window_scale", wanted_bytes, most)
-    }
+    let enough = most.as_ref().is_ok_and(|most| most + (most >> 15) >= wanted_bytes);
+    EffectiveSetting { granted: enough, ..compare_size("window_scale", wanted_bytes, most) }
 }
 
 fn test_congestion_controls(pair: &LoopbackPair) -> Vec<EffectiveSetting> {

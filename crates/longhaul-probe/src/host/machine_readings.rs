@@ -33,16 +33,12 @@ fn read_sysctls(notes: &mut ReadingsBuilder) {
 
 fn read_processors(notes: &mut ReadingsBuilder) {
     notes.put("cpu.online", cpu_config::online_cores().len());
-    notes.put_result(
-        &["cpu.model"],
-        cpu_config::read_cpu_model(),
-        |notes, model| {
-            notes.put_optional("cpu.model", model.name);
-            if let Some(virtual_machine) = model.hypervisor {
-                notes.put_switch("cpu.hypervisor", virtual_machine);
-            }
-        },
-    );
+    notes.put_result(&["cpu.model"], cpu_config::read_cpu_model(), |notes, model| {
+        notes.put_optional("cpu.model", model.name);
+        if let Some(virtual_machine) = model.hypervisor {
+            notes.put_switch("cpu.hypervisor", virtual_machine);
+        }
+    });
     match cpu_config::read_governors() {
         Ok(governors) => notes.put("cpu.governor", format_governors(&governors)),
         Err(_) => notes.missing(
@@ -54,11 +50,7 @@ fn read_processors(notes: &mut ReadingsBuilder) {
     let why = "no idle driver is in use";
     notes.put_or_missing("cpu.idle_driver", cpu_config::idle_driver(), why);
     notes.put_or_missing("cpu.idle_governor", cpu_config::idle_governor(), why);
-    notes.put_or_missing(
-        "cpu.smt",
-        cpu_config::smt_state(),
-        "the kernel does not report it",
-    );
+    notes.put_or_missing("cpu.smt", cpu_config::smt_state(), "the kernel does not report it");
 }
 
 /// Returns one word if all cores agree, otherwise one per core, in their order.
@@ -74,13 +66,9 @@ fn read_clocks(notes: &mut ReadingsBuilder) {
     let why = "the kernel does not report it";
     notes.put_or_missing("clock.source", clock_source::current_source(), why);
     notes.put_optional("clock.sources", clock_source::available_sources());
-    notes.put_result(
-        &["clock.synchronised"],
-        clock_source::is_synchronised(),
-        |notes, yes| {
-            notes.put_switch("clock.synchronised", yes);
-        },
-    );
+    notes.put_result(&["clock.synchronised"], clock_source::is_synchronised(), |notes, yes| {
+        notes.put_switch("clock.synchronised", yes);
+    });
 }
 
 fn read_softnet(notes: &mut ReadingsBuilder) {

@@ -84,11 +84,7 @@ mod tests {
     #[test]
     fn what_cannot_be_had_is_told_under_each_of_its_names() {
         let mut notes = ReadingsBuilder::default();
-        notes.put_result(
-            &["a.rx", "a.tx"],
-            Err(io::Error::from_raw_os_error(95)),
-            |_, ()| (),
-        );
+        notes.put_result(&["a.rx", "a.tx"], Err(io::Error::from_raw_os_error(95)), |_, ()| ());
         notes.put_result(&["b"], Ok(7), |notes, value| notes.put("b", value));
         assert_eq!(notes.readings.get("b").map(String::as_str), Some("7"));
         assert_eq!(notes.unread.len(), 2);

@@ -104,10 +104,7 @@ fn carry_out(setting: &HostSetting, change: &mut SettingChange) {
         change.after = now.filter(|now| *now != change.before);
         return;
     }
-    if !now
-        .as_deref()
-        .is_some_and(|now| is_same_value(now, &change.wanted))
-    {
+    if !now.as_deref().is_some_and(|now| is_same_value(now, &change.wanted)) {
         let reads = now.as_deref().unwrap_or("nothing");
         change.error = Some(format!("written, but it reads back as {reads}"));
     }
@@ -178,31 +175,17 @@ fn restore_change(change: &mut SettingChange) -> RestoreOutcome {
     }
     change.error = restore_value(&change.name, interface, &change.before).err();
     change.reverted = change.error.is_none();
-    if change.reverted {
-        RestoreOutcome::Back
-    } else {
-        RestoreOutcome::Missing
-    }
+    if change.reverted { RestoreOutcome::Back } else { RestoreOutcome::Missing }
 }
 
 /// Writes `before` if it is not the current value, and verifies it.
 fn restore_value(name: &str, interface: Option<&str>, before: &str) -> Result<(), String> {
     let setting = HostSetting::find(name, interface).map_err(|error| error.to_string())?;
-    let read = || {
-        setting
-            .read()
-            .map_err(|error| setting.explain_error(&error))
-    };
+    let read = || setting.read().map_err(|error| setting.explain_error(&error));
     if read()? == before {
         return Ok(());
     }
-    setting
-        .write(before)
-        .map_err(|error| setting.explain_error(&error))?;
+    setting.write(before).map_err(|error| setting.explain_error(&error))?;
     let now = read()?;
-    if now == before {
-        Ok(())
-    } else {
-        Err(format!("restored, but it reads back as {now}"))
-    }
+    if now == before { Ok(()) } else { Err(format!("restored, but it reads back as {now}")) }
 }

@@ -57,10 +57,7 @@ impl<'a> LockedJournal<'a> {
 
     /// Reads the journal; `None` if there is none.
     pub fn load(&self) -> Result<Option<ChangeJournal>, HostError> {
-        let unreadable = |why: String| HostError::Unreadable {
-            path: self.path.to_owned(),
-            why,
-        };
+        let unreadable = |why: String| HostError::Unreadable { path: self.path.to_owned(), why };
         let mut text = String::new();
         match File::open(self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -130,11 +127,7 @@ impl<'a> LockedJournal<'a> {
 }
 
 fn journal_error(what: &'static str, path: &Path, source: io::Error) -> HostError {
-    HostError::Journal {
-        what,
-        path: path.to_owned(),
-        source,
-    }
+    HostError::Journal { what, path: path.to_owned(), source }
 }
 
 /// Creates an empty journal of this boot and network namespace.
@@ -163,11 +156,9 @@ pub(super) fn is_of_another_boot(journal: &ChangeJournal) -> bool {
 /// Fails if the journal is from another network namespace, whose settings it would restore here.
 pub(super) fn check_namespace(journal: &ChangeJournal, path: &Path) -> Result<(), HostError> {
     match (&journal.net_namespace, read_net_namespace()) {
-        (Some(theirs), Some(ours)) if *theirs != ours => Err(HostError::OtherNamespace {
-            path: path.to_owned(),
-            theirs: theirs.clone(),
-            ours,
-        }),
+        (Some(theirs), Some(ours)) if *theirs != ours => {
+            Err(HostError::OtherNamespace { path: path.to_owned(), theirs: theirs.clone(), ours })
+        }
         _ => Ok(()),
     }
 }

@@ -34,11 +34,7 @@ pub(super) fn load_plan(plan: &LoadPlan, step: &LoadStep) -> plan::ThroughputPla
 pub(super) fn competitor_plan(plan: &LoadPlan) -> plan::ThroughputPlan {
     let (least, most) = crate::plan_limits::INTERVAL_US;
     plan::ThroughputPlan {
-        direction: if plan.forward {
-            RunDirection::Forward
-        } else {
-            RunDirection::Reverse
-        },
+        direction: if plan.forward { RunDirection::Forward } else { RunDirection::Reverse },
         stop: StopCondition::TimeUs(plan.load_us),
         interval_us: (plan.load_us / SAMPLES).max(INTERVAL_US).clamp(least, most),
         ..plan::ThroughputPlan::default()
@@ -73,12 +69,7 @@ impl LoadBulkRun {
                 what: "cannot start a thread for the load".to_owned(),
                 source: Some(source),
             })?;
-        Ok(LoadBulkRun {
-            plan,
-            moved,
-            ended,
-            result: None,
-        })
+        Ok(LoadBulkRun { plan, moved, ended, result: None })
     }
 
     /// Returns the payload so far, as counted at this end.
@@ -100,18 +91,12 @@ impl LoadBulkRun {
 
     /// Returns the result. A run that has not ended is abandoned and ends with the program.
     pub fn finish(self) -> (plan::ThroughputPlan, Result<ThroughputOutcome, ProbeError>) {
-        (
-            self.plan,
-            self.result.unwrap_or_else(|| Err(interrupted_error())),
-        )
+        (self.plan, self.result.unwrap_or_else(|| Err(interrupted_error())))
     }
 }
 
 fn interrupted_error() -> ProbeError {
-    ProbeError::Local {
-        what: "the load was interrupted before its end".to_owned(),
-        source: None,
-    }
+    ProbeError::Local { what: "the load was interrupted before its end".to_owned(), source: None }
 }
 
 fn count_bytes(progress: &ThroughputProgress) -> u64 {

@@ -16,12 +16,8 @@ pub(super) fn convert_flow(
 ) -> (LoadFlow, Option<PayloadSpan>) {
     let observation = &outcome.observation;
     let shift = AxisShift::of(outcome.origin, axis);
-    let receivers: Vec<&StreamEnd> = observation
-        .streams
-        .iter()
-        .map(|s| &s.receiver)
-        .filter(|end| end.bytes > 0)
-        .collect();
+    let receivers: Vec<&StreamEnd> =
+        observation.streams.iter().map(|s| &s.receiver).filter(|end| end.bytes > 0).collect();
     let span = payload_span(receivers.iter().copied());
     let span = span.map(|(first, last)| (shift.to_axis(first), shift.to_axis(last)));
     let flow = LoadFlow {
@@ -60,9 +56,7 @@ impl AxisShift {
     }
 
     fn to_axis(self, at_us: u64) -> u64 {
-        at_us
-            .saturating_add(self.later_us)
-            .saturating_sub(self.earlier_us)
+        at_us.saturating_add(self.later_us).saturating_sub(self.earlier_us)
     }
 }
 
@@ -77,16 +71,10 @@ fn sum_series(receivers: &[&StreamEnd], shift: AxisShift) -> Vec<LoadPoint> {
     times.extend([begins, ends]);
     times.sort_unstable();
     times.dedup();
-    let total = |at: u64| {
-        receivers
-            .iter()
-            .map(|end| interpolate_bytes(end, at))
-            .sum::<f64>()
-    };
-    let points = times.into_iter().map(|at| LoadPoint {
-        at_us: shift.to_axis(at),
-        bytes: total(at).round() as u64,
-    });
+    let total = |at: u64| receivers.iter().map(|end| interpolate_bytes(end, at)).sum::<f64>();
+    let points = times
+        .into_iter()
+        .map(|at| LoadPoint { at_us: shift.to_axis(at), bytes: total(at).round() as u64 });
     points.collect()
 }
 
@@ -102,9 +90,7 @@ fn interpolate_bytes(end: &StreamEnd, at_us: u64) -> f64 {
         (at_us, end.samples[i].bytes)
     });
     let next = end.samples.get(after).map(|s| (s.at_us, s.bytes));
-    let high = next
-        .filter(|n| n.0 < stopped)
-        .unwrap_or((stopped, end.bytes));
+    let high = next.filter(|n| n.0 < stopped).unwrap_or((stopped, end.bytes));
     if high.0 <= low.0 || at_us <= low.0 {
         return low.1 as f64;
     }
@@ -124,11 +110,7 @@ mod tests {
             bytes: samples.last().map_or(0, |s| s.1),
             samples: samples
                 .iter()
-                .map(|&(at_us, bytes)| StreamSample {
-                    at_us,
-                    bytes,
-                    ..StreamSample::default()
-                })
+                .map(|&(at_us, bytes)| StreamSample { at_us, bytes, ..StreamSample::default() })
                 .collect(),
             ..StreamEnd::default()
         }
@@ -138,29 +120,16 @@ mod tests {
     fn counts_of_streams_are_added_on_the_axis_and_never_fall() {
         let one = end(100, 300, &[(50, 0), (200, 1000), (300, 2000), (450, 3000)]);
         let two = end(200, 200, &[(200, 0), (400, 500)]);
-        let shift = AxisShift {
-            later_us: 1000,
-            earlier_us: 0,
-        };
+        let shift = AxisShift { later_us: 1000, earlier_us: 0 };
         let series = sum_series(&[&one, &two], shift);
         assert_eq!(series.first().map(|p| (p.at_us, p.bytes)), Some((1100, 0)));
-        assert_eq!(
-            series.last().map(|p| (p.at_us, p.bytes)),
-            Some((1400, 3500))
-        );
-        assert!(
-            series
-                .windows(2)
-                .all(|w| w[0].bytes <= w[1].bytes && w[0].at_us < w[1].at_us)
-        );
+        assert_eq!(series.last().map(|p| (p.at_us, p.bytes)), Some((1400, 3500)));
+        assert!(series.windows(2).all(|w| w[0].bytes <= w[1].bytes && w[0].at_us < w[1].at_us));
     }
 
     #[test]
     fn a_run_that_began_before_the_axis_does_not_run_backwards() {
-        let shift = AxisShift {
-            later_us: 0,
-            earlier_us: 500,
-        };
+        let shift = AxisShift { later_us: 0, earlier_us: 500 };
         assert_eq!((shift.to_axis(100), shift.to_axis(700)), (0, 200));
     }
 }

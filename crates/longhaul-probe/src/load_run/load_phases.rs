@@ -150,17 +150,8 @@ impl<'a> PhaseRunner<'a> {
                 Ok(outcome) => {
                     let (flow, span) = load_flow::convert_flow(&outcome, self.began);
                     spans.extend(span);
-                    *(if competitor {
-                        &mut own.competitor
-                    } else {
-                        &mut own.load
-                    }) = Some(flow);
-                    self.runs.push(PhaseRun {
-                        phase: place,
-                        competitor,
-                        plan,
-                        outcome,
-                    });
+                    *(if competitor { &mut own.competitor } else { &mut own.load }) = Some(flow);
+                    self.runs.push(PhaseRun { phase: place, competitor, plan, outcome });
                 }
                 Err(error) => errors.push(format!("{whose}{}", format_error_chain(&error))),
             }
@@ -180,10 +171,7 @@ impl<'a> PhaseRunner<'a> {
         pair: Option<&StepRuns>,
         watch: &mut dyn FnMut(&LoadRunProgress),
     ) {
-        if self
-            .reported_at
-            .is_some_and(|told| told.elapsed() < PROGRESS_INTERVAL)
-        {
+        if self.reported_at.is_some_and(|told| told.elapsed() < PROGRESS_INTERVAL) {
             return;
         }
         self.reported_at = Some(Instant::now());
@@ -214,9 +202,7 @@ fn keep_started(
     bulk: Option<Result<LoadBulkRun, ProbeError>>,
     errors: &mut Vec<String>,
 ) -> Option<LoadBulkRun> {
-    bulk?
-        .map_err(|error| errors.push(format_error_chain(&error)))
-        .ok()
+    bulk?.map_err(|error| errors.push(format_error_chain(&error))).ok()
 }
 
 /// Formats an error with its causes.
@@ -232,12 +218,5 @@ fn format_error_chain(error: &ProbeError) -> String {
 }
 
 fn new_phase(from_us: u64, step: Option<u32>) -> LoadPhase {
-    LoadPhase {
-        from_us,
-        until_us: from_us,
-        step,
-        load: None,
-        competitor: None,
-        error: None,
-    }
+    LoadPhase { from_us, until_us: from_us, step, load: None, competitor: None, error: None }
 }

@@ -89,10 +89,7 @@ fn accept_connection<'scope>(
 
 fn is_transient_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted, TimedOut, WouldBlock};
-    matches!(
-        error.kind(),
-        WouldBlock | TimedOut | Interrupted | ConnectionAborted
-    )
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted | ConnectionAborted)
 }
 
 fn log_error(service: &ServerContext<'_>, tried: &'static str, error: &io::Error) {
@@ -175,9 +172,8 @@ fn peek_kind<'a>(
         if !DATA_STREAM.starts_with(seen) {
             let mut handlers = handlers.iter();
             let handler = handlers.find(|handler| handler.accepts_connection(seen));
-            return Ok(handler.map_or(ConnectionKind::Unknown, |handler| {
-                ConnectionKind::Handled(&**handler)
-            }));
+            return Ok(handler
+                .map_or(ConnectionKind::Unknown, |handler| ConnectionKind::Handled(&**handler)));
         }
         if seen.len() == DATA_STREAM.len() {
             return Ok(ConnectionKind::Data);
@@ -195,9 +191,7 @@ fn handle_data_stream(
     let mut bytes = [0; PREAMBLE_BYTES];
     read_until(&stream, &mut bytes, deadline).map_err(|_| "its preamble did not arrive in time")?;
     let preamble = StreamPreamble::decode(&bytes, DATA_STREAM).ok_or("its preamble is invalid")?;
-    stream
-        .set_read_timeout(None)
-        .map_err(|_| "its socket is closed")?;
+    stream.set_read_timeout(None).map_err(|_| "its socket is closed")?;
     service.registry.claim(preamble, stream)
 }
 
@@ -223,14 +217,7 @@ fn handle_control<'a>(
     service: &'a ServerContext<'a>,
     arrival: NewConnection<'a>,
 ) -> Result<(), String> {
-    let NewConnection {
-        stream,
-        peer,
-        port,
-        deadline,
-        pending,
-        ..
-    } = arrival;
+    let NewConnection { stream, peer, port, deadline, pending, .. } = arrival;
     let unusable = |error: io::Error| format!("cannot use its socket: {error}");
     sockopt::set_no_delay(&stream, true).map_err(unusable)?;
     listening_socket::set_dead_peer_timeout(&stream, DEAD_PEER_TIMEOUT).map_err(unusable)?;
@@ -248,14 +235,8 @@ fn handle_control<'a>(
     let admission = AdmissionRules::new(service.options.anonymous, service.options.max_streams);
     let session = Session::new(setup, RoleState::Server(Box::new(admission)));
     let epoch = Instant::now();
-    let mut hooks = ServerHooks::new(
-        service,
-        SocketAddr::new(local.ip(), port),
-        peer,
-        epoch,
-        pending,
-        control,
-    );
+    let mut hooks =
+        ServerHooks::new(service, SocketAddr::new(local.ip(), port), peer, epoch, pending, control);
     let (closed, _) = SessionDriver::new(channel, session, epoch).run(&mut hooks);
     let bytes = hooks.moved_bytes();
     // The slot is released first: a peer may use it as soon as it sees the session closed.

@@ -59,10 +59,7 @@ impl PendingConnections {
         let number = held.next;
         held.next += 1;
         held.waiting.push_back((number, stream, Instant::now()));
-        Ok(PendingSlot {
-            pending: self,
-            number,
-        })
+        Ok(PendingSlot { pending: self, number })
     }
 }
 

@@ -79,9 +79,9 @@ impl<'a> ServerProbeSession<'a> {
                     super::udp_hello::acknowledge_hello(&socket, &preamble);
                     self.start(Some((socket, preamble)))
                 }),
-                StreamClaim::Connection(..) => Err(io::Error::other(
-                    "received a TCP stream instead of a datagram",
-                )),
+                StreamClaim::Connection(..) => {
+                    Err(io::Error::other("received a TCP stream instead of a datagram"))
+                }
             }
         };
         Some(match started {

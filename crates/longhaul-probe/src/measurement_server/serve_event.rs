@@ -76,11 +76,7 @@ impl fmt::Display for ServeEvent {
                 "the token is short: an interceptor of a connection can guess it; \
                  omit it to have one generated",
             ),
-            ServeEvent::ProtocolRefused {
-                peer,
-                protocol,
-                option,
-            } => write!(
+            ServeEvent::ProtocolRefused { peer, protocol, option } => write!(
                 f,
                 "{}: refused: {protocol} clients are not served ({option})",
                 PeerAddress(peer)
@@ -91,50 +87,23 @@ impl fmt::Display for ServeEvent {
             ServeEvent::StreamRefused { peer, why } => {
                 write!(f, "{}: data stream refused: {why}", PeerAddress(peer))
             }
-            ServeEvent::SessionOpened {
-                peer,
-                host,
-                anonymous,
-                what,
-            } => {
-                let whose = if *anonymous {
-                    "no token"
-                } else {
-                    "authenticated"
-                };
+            ServeEvent::SessionOpened { peer, host, anonymous, what } => {
+                let whose = if *anonymous { "no token" } else { "authenticated" };
                 write!(f, "{}: {host} ({whose}): {what}", PeerAddress(peer))
             }
-            ServeEvent::ResultsReady {
-                peer,
-                bytes,
-                streams,
-                capture_bytes,
-            } => {
+            ServeEvent::ResultsReady { peer, bytes, streams, capture_bytes } => {
                 let bytes = Bytes(*bytes);
-                write!(
-                    f,
-                    "{}: transferred {bytes} in {streams} stream(s)",
-                    PeerAddress(peer)
-                )?;
+                write!(f, "{}: transferred {bytes} in {streams} stream(s)", PeerAddress(peer))?;
                 match capture_bytes {
                     Some(file) => write!(f, "; sends a capture of {}", Bytes(*file)),
                     None => Ok(()),
                 }
             }
-            ServeEvent::HandlerTransfer {
-                peer,
-                activity,
-                receiving,
-            } => {
+            ServeEvent::HandlerTransfer { peer, activity, receiving } => {
                 let way = if *receiving { "to" } else { "from" };
                 write!(f, "{}: {activity} {way} this host", PeerAddress(peer))
             }
-            ServeEvent::SessionClosed {
-                peer,
-                reason,
-                elapsed,
-                bytes,
-            } => write!(
+            ServeEvent::SessionClosed { peer, reason, elapsed, bytes } => write!(
                 f,
                 "{}: {reason}; {} in {}",
                 PeerAddress(peer),

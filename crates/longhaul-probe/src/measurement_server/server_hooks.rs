@@ -69,21 +69,15 @@ struct AdmittedRun<'a> {
 
 impl AdmittedRun<'_> {
     fn expected_streams(&self) -> usize {
-        let directions = if self.plan.direction == RunDirection::Both {
-            2
-        } else {
-            1
-        };
+        let directions = if self.plan.direction == RunDirection::Both { 2 } else { 1 };
         directions * self.plan.streams as usize
     }
 
     fn udp_streams(&self) -> impl Iterator<Item = (&UdpSocket, &StreamPreamble)> {
-        self.open
-            .values()
-            .filter_map(|(preamble, socket)| match socket {
-                DataSocket::Udp(socket) => Some((socket, preamble)),
-                DataSocket::Tcp(_) => None,
-            })
+        self.open.values().filter_map(|(preamble, socket)| match socket {
+            DataSocket::Udp(socket) => Some((socket, preamble)),
+            DataSocket::Tcp(_) => None,
+        })
     }
 }
 
@@ -126,11 +120,7 @@ impl<'a> ServerHooks<'a> {
     }
 
     fn admit(&mut self, wanted: AdmissionRequest) -> SessionInput {
-        let AdmissionRequest {
-            purpose,
-            party,
-            anonymous,
-        } = wanted;
+        let AdmissionRequest { purpose, party, anonymous } = wanted;
         let host = sanitize_line(&party.host, MAX_NAME);
         let admitted = match purpose {
             SessionPurpose::Run(plan) => self.admit_run(*plan, host, anonymous),
@@ -186,9 +176,7 @@ impl<'a> ServerHooks<'a> {
         &self,
         expected: ExpectedStreams,
     ) -> Result<SessionEntry<'a>, Box<SessionInput>> {
-        self.service
-            .expect_streams(expected)
-            .map_err(|why| Box::new(SessionInput::Failed(why)))
+        self.service.expect_streams(expected).map_err(|why| Box::new(SessionInput::Failed(why)))
     }
 
     /// Starts the capture, before the peer learns where to open its streams.
@@ -224,15 +212,8 @@ impl<'a> ServerHooks<'a> {
             about = Some(captured.capture_report().clone());
         }
         attach_capture(&mut collected, SessionRole::Server, about, caveats);
-        self.log(ServeEvent::ResultsReady {
-            peer: self.peer,
-            bytes,
-            streams,
-            capture_bytes,
-        });
-        let told = self
-            .journal
-            .program_report(self.service.options.command.as_deref());
+        self.log(ServeEvent::ResultsReady { peer: self.peer, bytes, streams, capture_bytes });
+        let told = self.journal.program_report(self.service.options.command.as_deref());
         if let Some(end) = collected.receiver.as_mut().or(collected.sender.as_mut()) {
             end.end.program = Some(told);
         }
@@ -267,17 +248,11 @@ impl<'a> ServerHooks<'a> {
             device: self.service.options.device.clone(),
             control: self.control.take(),
         };
-        self.probes = Some(ServerProbeSession::new(
-            bounds, registered, slot, surveyor, self.epoch,
-        ));
-        let peer = SessionPeer {
-            address: self.peer,
-            anonymous,
-        };
+        self.probes = Some(ServerProbeSession::new(bounds, registered, slot, surveyor, self.epoch));
+        let peer = SessionPeer { address: self.peer, anonymous };
         let handlers = self.service.options.handlers.iter();
-        self.handlers = handlers
-            .filter_map(|handler| handler.open_session(self.service, peer))
-            .collect();
+        self.handlers =
+            handlers.filter_map(|handler| handler.open_session(self.service, peer)).collect();
         Ok(nonce)
     }
 
@@ -315,8 +290,7 @@ impl<'a> ServerHooks<'a> {
             if let DataSocket::Udp(socket) = &socket {
                 acknowledge_hello(socket, &preamble);
             }
-            run.open
-                .insert((preamble.forward, preamble.index), (preamble, socket));
+            run.open.insert((preamble.forward, preamble.index), (preamble, socket));
         }
         (run.open.len() == run.expected_streams()).then_some(SessionInput::StreamsOpen)
     }
@@ -333,11 +307,8 @@ impl<'a> ServerHooks<'a> {
                 sockets.reverse.push(socket);
             }
         }
-        let setup = EngineSetup {
-            role: SessionRole::Server,
-            plan: run.plan.clone(),
-            epoch: self.epoch,
-        };
+        let setup =
+            EngineSetup { role: SessionRole::Server, plan: run.plan.clone(), epoch: self.epoch };
         run.engines = Some(SessionEngines::start(&setup, start, sockets)?);
         Ok(SessionInput::EngineReady)
     }
@@ -354,19 +325,11 @@ fn take_slot(
 
 /// Returns this end's role on the stream.
 fn stream_role(preamble: &StreamPreamble) -> Flow {
-    if preamble.forward {
-        Flow::Receiver
-    } else {
-        Flow::Sender
-    }
+    if preamble.forward { Flow::Receiver } else { Flow::Sender }
 }
 
 fn engine_error(tried: &str, source: io::Error) -> EngineError {
-    EngineError {
-        operation: tried.to_owned(),
-        hint: None,
-        source,
-    }
+    EngineError { operation: tried.to_owned(), hint: None, source }
 }
 
 /// Describes direction, transport and streams, as seen from this end.
@@ -407,9 +370,7 @@ impl SessionHooks for ServerHooks<'_> {
 
     fn poll(&mut self, session: &Session, _now: Duration) -> Option<SessionInput> {
         if self.service.is_stopping() {
-            return Some(SessionInput::Failed(
-                "the server is shutting down".to_owned(),
-            ));
+            return Some(SessionInput::Failed("the server is shutting down".to_owned()));
         }
         if session.state() == SessionState::Working {
             let answer = self.handlers.iter_mut().find_map(|handler| handler.poll());

@@ -13,10 +13,7 @@ pub(super) struct SessionLog {
 
 impl SessionLog {
     pub fn new(epoch: Instant) -> SessionLog {
-        SessionLog {
-            epoch,
-            lines: Vec::new(),
-        }
+        SessionLog { epoch, lines: Vec::new() }
     }
 
     pub fn record(&mut self, event: &ServeEvent) {

@@ -24,10 +24,7 @@ pub struct SessionSlot<'a> {
 
 impl SessionSlots {
     pub fn new(most: u32) -> SessionSlots {
-        SessionSlots {
-            most,
-            taken: Mutex::default(),
-        }
+        SessionSlots { most, taken: Mutex::default() }
     }
 
     /// Takes a slot; `anonymous` is the limit for a client without the token. The error names the
@@ -35,10 +32,7 @@ impl SessionSlots {
     pub fn take(&self, strangers: Option<u32>) -> Result<SessionSlot<'_>, String> {
         let mut taken = self.taken.lock();
         if taken.all >= self.most {
-            return Err(format!(
-                "{} sessions are already running; try again later",
-                self.most
-            ));
+            return Err(format!("{} sessions are already running; try again later", self.most));
         }
         if let Some(most) = strangers {
             if taken.anonymous >= most {
@@ -49,10 +43,7 @@ impl SessionSlots {
             taken.anonymous += 1;
         }
         taken.all += 1;
-        Ok(SessionSlot {
-            slots: self,
-            anonymous: strangers.is_some(),
-        })
+        Ok(SessionSlot { slots: self, anonymous: strangers.is_some() })
     }
 }
 
@@ -74,12 +65,7 @@ mod tests {
     fn a_place_is_free_again_when_its_session_ends() {
         let slots = SessionSlots::new(3);
         let first = slots.take(Some(1)).expect("empty");
-        assert!(
-            slots
-                .take(Some(1))
-                .expect_err("one stranger")
-                .contains("token")
-        );
+        assert!(slots.take(Some(1)).expect_err("one stranger").contains("token"));
         let known = slots.take(None).expect("room for those with the token");
         let third = slots.take(None).expect("room for one more");
         assert!(slots.take(None).expect_err("full").contains("3 sessions"));

@@ -54,27 +54,14 @@ impl StreamRegistry {
         let nonce = nonce.ok_or("the kernel provides no random bytes")?;
         let most = 2 * expected.streams as usize;
         let (sender, claims) = sync_channel(most);
-        let entry = RegisteredStreams {
-            expected,
-            claimed: HashSet::new(),
-            claims: sender,
-        };
+        let entry = RegisteredStreams { expected, claimed: HashSet::new(), claims: sender };
         self.sessions.lock().insert(nonce, entry);
-        Ok(SessionEntry {
-            registry: self,
-            nonce,
-            claims,
-        })
+        Ok(SessionEntry { registry: self, nonce, claims })
     }
 
     /// Delivers a connection to its session. The error gives the reason for a refusal.
     pub fn claim(&self, preamble: StreamPreamble, stream: TcpStream) -> Result<(), &'static str> {
-        self.deliver(
-            preamble,
-            false,
-            None,
-            StreamClaim::Connection(preamble, stream),
-        )
+        self.deliver(preamble, false, None, StreamClaim::Connection(preamble, stream))
     }
 
     /// Delivers a datagram's source to its session, if it is the control connection's peer.
@@ -83,12 +70,7 @@ impl StreamRegistry {
         preamble: StreamPreamble,
         from: SocketAddr,
     ) -> Result<(), &'static str> {
-        self.deliver(
-            preamble,
-            true,
-            Some(from.ip()),
-            StreamClaim::Datagram(preamble, from),
-        )
+        self.deliver(preamble, true, Some(from.ip()), StreamClaim::Datagram(preamble, from))
     }
 
     fn deliver(
@@ -99,19 +81,13 @@ impl StreamRegistry {
         claim: StreamClaim,
     ) -> Result<(), &'static str> {
         let mut sessions = self.sessions.lock();
-        let entry = sessions
-            .get_mut(&preamble.nonce)
-            .ok_or("no session has this nonce")?;
+        let entry = sessions.get_mut(&preamble.nonce).ok_or("no session has this nonce")?;
         let expected = &entry.expected;
         let same = |from: IpAddr| from.to_canonical() == expected.peer.to_canonical();
         if from.is_some_and(|from| !same(from)) {
             return Err("its address differs from that of the session");
         }
-        let wanted = if preamble.forward {
-            expected.forward
-        } else {
-            expected.reverse
-        };
+        let wanted = if preamble.forward { expected.forward } else { expected.reverse };
         if !wanted || udp != expected.udp || u32::from(preamble.index) >= expected.streams {
             return Err("the session's plan has no such stream");
         }
@@ -147,29 +123,14 @@ mod tests {
         };
         let registered = registry.register(expected).expect("random bytes");
         let nonce = registered.nonce;
-        let preamble = |nonce, index, forward| StreamPreamble {
-            nonce,
-            index,
-            forward,
-        };
+        let preamble = |nonce, index, forward| StreamPreamble { nonce, index, forward };
         let peer: SocketAddr = "192.0.2.1:4000".parse().expect("an address");
         let other: SocketAddr = "192.0.2.2:4000".parse().expect("an address");
         let own = preamble(nonce, 1, true);
-        assert!(
-            registry
-                .claim_flow(preamble(SessionNonce([2; 16]), 1, true), peer)
-                .is_err()
-        );
-        assert!(
-            registry.claim_flow(own, other).is_err(),
-            "spoofed or stolen"
-        );
+        assert!(registry.claim_flow(preamble(SessionNonce([2; 16]), 1, true), peer).is_err());
+        assert!(registry.claim_flow(own, other).is_err(), "spoofed or stolen");
         assert!(registry.claim_flow(preamble(nonce, 2, true), peer).is_err());
-        assert!(
-            registry
-                .claim_flow(preamble(nonce, 1, false), peer)
-                .is_err()
-        );
+        assert!(registry.claim_flow(preamble(nonce, 1, false), peer).is_err());
         assert_eq!(registry.claim_flow(own, peer), Ok(()));
         assert!(registry.claim_flow(own, peer).is_err(), "twice");
         assert!(

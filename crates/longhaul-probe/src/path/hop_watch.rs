@@ -89,9 +89,7 @@ pub(super) fn watch_hops(
 ) -> Result<HopWatchResult, HopWatchError> {
     let hops = answering_hops(asked.route);
     if hops.is_empty() {
-        return Err(HopWatchError::Failed(
-            "no hop of the route answers".to_owned(),
-        ));
+        return Err(HopWatchError::Failed("no hop of the route answers".to_owned()));
     }
     let prober = HopProber::new(&asked.trace)?;
     // Without longhaul on the target there is no load to watch.
@@ -123,15 +121,8 @@ pub(super) fn watch_hops(
 /// Returns the hops that answered, including the destination.
 fn answering_hops(route: &ObservedRoute) -> Vec<WatchedHop> {
     let answering = route.hops.iter().filter_map(|hop| {
-        let own = hop
-            .answers
-            .first()
-            .filter(|answer| !answer.rtts_ns.is_empty())?;
-        Some(WatchedHop {
-            ttl: hop.ttl,
-            address: Some(own.address.clone()),
-            echoes: Vec::new(),
-        })
+        let own = hop.answers.first().filter(|answer| !answer.rtts_ns.is_empty())?;
+        Some(WatchedHop { ttl: hop.ttl, address: Some(own.address.clone()), echoes: Vec::new() })
     });
     answering.take(MAX_HOPS).collect()
 }
@@ -198,9 +189,7 @@ impl RunningHopWatch<'_> {
                     break;
                 }
             } else if now >= phase * 2 + MAX_OVERTIME {
-                return Err(HopWatchError::Failed(
-                    "the load did not end in time".to_owned(),
-                ));
+                return Err(HopWatchError::Failed("the load did not end in time".to_owned()));
             }
             if load.is_running() {
                 self.read_backlog(now);
@@ -217,10 +206,7 @@ impl RunningHopWatch<'_> {
         if due <= now {
             return self.send(now);
         }
-        if let Some(echo) = self
-            .prober
-            .poll(self.epoch + due.min(now + POLL_INTERVAL))?
-        {
+        if let Some(echo) = self.prober.poll(self.epoch + due.min(now + POLL_INTERVAL))? {
             self.record_answer(&echo);
         }
         Ok(())
@@ -243,11 +229,7 @@ impl RunningHopWatch<'_> {
                 }
             }
         }
-        hop.echoes.push(ProbeEcho {
-            at_us: now.as_micros() as u64,
-            rtt_ns: None,
-            ttl: None,
-        });
+        hop.echoes.push(ProbeEcho { at_us: now.as_micros() as u64, rtt_ns: None, ttl: None });
         Ok(())
     }
 
@@ -287,18 +269,11 @@ impl RunningHopWatch<'_> {
         }
         self.backlog_read = Some(now);
         // Some interfaces do not report their backlog.
-        self.backlog = self
-            .backlog
-            .max(qdisc::backlog_bytes(interface).ok().flatten());
+        self.backlog = self.backlog.max(qdisc::backlog_bytes(interface).ok().flatten());
     }
 
     fn into_result(self, loaded: FinishedLoad, ends: Vec<EndDelay>) -> HopWatchResult {
-        let FinishedLoad {
-            started: from,
-            ended: until,
-            plan,
-            outcome,
-        } = loaded;
+        let FinishedLoad { started: from, ended: until, plan, outcome } = loaded;
         let streams = outcome.observation.streams.iter();
         HopWatchResult {
             watch: HopWatch {
@@ -335,12 +310,7 @@ mod tests {
             mpls: Vec::new(),
             rewritten: Vec::new(),
         });
-        ObservedHop {
-            ttl,
-            sent: 3,
-            answers: answers.into_iter().collect(),
-            rate_limited: false,
-        }
+        ObservedHop { ttl, sent: 3, answers: answers.into_iter().collect(), rate_limited: false }
     }
 
     #[test]

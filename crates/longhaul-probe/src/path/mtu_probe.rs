@@ -64,10 +64,7 @@ pub(super) fn search_path_mtu(
         ProbeProtocol::Udp | ProbeProtocol::Tcp => ProbeProtocol::Udp,
     };
     let failed = |source| {
-        let what = format!(
-            "search for the path MTU with {} to",
-            protocol_name(protocol)
-        );
+        let what = format!("search for the path MTU with {} to", protocol_name(protocol));
         PathError::from_io_error(what, asked.destination, source, None)
     };
     let courier = EchoSocket::open(&EchoSocketConfig {
@@ -91,10 +88,7 @@ pub(super) fn search_path_mtu(
     };
     let end = running.run(stop).map_err(failed)?;
     Ok(MtuSearchResult {
-        bounds: (
-            running.search.largest_passed(),
-            running.search.smallest_failed(),
-        ),
+        bounds: (running.search.largest_passed(), running.search.smallest_failed()),
         search: running.search.result(),
         end,
     })
@@ -105,13 +99,7 @@ fn search_limits(protocol: ProbeProtocol, six: bool, local_bytes: u32) -> MtuSea
         ProbeProtocol::Icmp => (ECHO_GAP, MAX_ECHO_TIME, TIMEOUT),
         ProbeProtocol::Udp | ProbeProtocol::Tcp => (DATAGRAM_GAP, MAX_DATAGRAM_TIME, TIMEOUT),
     };
-    MtuSearchLimits {
-        is_ipv6: six,
-        local_bytes,
-        gap,
-        timeout,
-        max_time: most_time,
-    }
+    MtuSearchLimits { is_ipv6: six, local_bytes, gap, timeout, max_time: most_time }
 }
 
 /// Returns the MTU of the outgoing interface.
@@ -121,8 +109,7 @@ fn local_mtu(asked: &MtuRequest) -> io::Result<u32> {
         None => kernel_route::query_route(asked.destination)?.interface,
     };
     let mtu = device.as_deref().and_then(network_interface::mtu_bytes);
-    mtu.map(|mtu| mtu.min(MAX_PACKET_BYTES))
-        .ok_or_else(|| io::ErrorKind::NotFound.into())
+    mtu.map(|mtu| mtu.min(MAX_PACKET_BYTES)).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// A search in progress, with its sockets.
@@ -141,13 +128,9 @@ impl RunningMtuSearch {
             let now = self.epoch.elapsed();
             match self.search.step(now) {
                 MtuSearchStep::Done(end) => return Ok(end),
-                MtuSearchStep::Send {
-                    number,
-                    packet_bytes,
-                } => self.send(number, packet_bytes)?,
+                MtuSearchStep::Send { number, packet_bytes } => self.send(number, packet_bytes)?,
                 MtuSearchStep::Wait { until } => {
-                    self.courier
-                        .wait(until.saturating_sub(now).min(STOP_POLL_INTERVAL))?;
+                    self.courier.wait(until.saturating_sub(now).min(STOP_POLL_INTERVAL))?;
                 }
             }
             for heard in self.courier.receive()? {
@@ -173,14 +156,9 @@ impl RunningMtuSearch {
             EchoEvent::Answer { number, .. } | EchoEvent::Measured { number, .. } => {
                 self.search.record_answer(number, self.epoch.elapsed());
             }
-            EchoEvent::TooBig {
-                number,
-                by,
-                mtu_bytes,
-            } => {
+            EchoEvent::TooBig { number, by, mtu_bytes } => {
                 let by = by.to_string();
-                self.search
-                    .record_refusal(number, TooBigReport { by, mtu_bytes });
+                self.search.record_refusal(number, TooBigReport { by, mtu_bytes });
             }
             EchoEvent::Transmitted { .. }
             | EchoEvent::Unreachable { .. }
@@ -218,9 +196,6 @@ mod tests {
             port: None,
         };
         let ran = search_path_mtu(&asked, &AtomicBool::new(true)).expect("sockets");
-        assert_eq!(
-            (ran.end, ran.bounds),
-            (MtuSearchOutcome::Exhausted, (None, None))
-        );
+        assert_eq!((ran.end, ran.bounds), (MtuSearchOutcome::Exhausted, (None, None)));
     }
 }

@@ -92,11 +92,7 @@ impl MultipathDiscovery {
             places[0] = address.map_or(FlowPosition::Silent, FlowPosition::At);
             places
         };
-        let pace = HopPacing {
-            gap: MIN_GAP,
-            last: None,
-            silent: 0,
-        };
+        let pace = HopPacing { gap: MIN_GAP, last: None, silent: 0 };
         MultipathDiscovery {
             confidence: confidence.clamp(0.5, 0.999),
             destination,
@@ -117,21 +113,13 @@ impl MultipathDiscovery {
         self.expire_probes(now);
         let wanted = self.needed_probes();
         if self.outstanding.len() < WINDOW {
-            let ready = wanted
-                .iter()
-                .find(|(ttl, _)| now >= self.next_allowed(*ttl));
+            let ready = wanted.iter().find(|(ttl, _)| now >= self.next_allowed(*ttl));
             if let Some((ttl, flow)) = ready {
-                return TraceStep::Send {
-                    ttl: *ttl,
-                    flow: *flow,
-                };
+                return TraceStep::Send { ttl: *ttl, flow: *flow };
             }
         }
         let of_hops = wanted.iter().map(|(ttl, _)| self.next_allowed(*ttl));
-        let of_probes = self
-            .outstanding
-            .iter()
-            .map(|probe| probe.at + self.reply_timeout());
+        let of_probes = self.outstanding.iter().map(|probe| probe.at + self.reply_timeout());
         match of_hops.filter(|at| *at > now).chain(of_probes).min() {
             Some(at) => TraceStep::Wait(at.min(self.max_time)),
             None => TraceStep::Done,
@@ -140,12 +128,7 @@ impl MultipathDiscovery {
 
     pub(super) fn record_sent(&mut self, number: u16, ttl: u8, flow: u16, now: Duration) {
         self.pacing[usize::from(ttl) - 1].last = Some(now);
-        self.outstanding.push(OutstandingFlowProbe {
-            number,
-            ttl,
-            flow,
-            at: now,
-        });
+        self.outstanding.push(OutstandingFlowProbe { number, ttl, flow, at: now });
     }
 
     /// Records the answer to probe `number`; ignores it if the probe is no longer outstanding.
@@ -161,9 +144,7 @@ impl MultipathDiscovery {
     }
 
     fn reply_timeout(&self) -> Duration {
-        self.max_rtt.map_or(INITIAL_REPLY_TIMEOUT, |rtt| {
-            (rtt * 3).max(MIN_REPLY_TIMEOUT)
-        })
+        self.max_rtt.map_or(INITIAL_REPLY_TIMEOUT, |rtt| (rtt * 3).max(MIN_REPLY_TIMEOUT))
     }
 
     fn next_allowed(&self, ttl: u8) -> Duration {
@@ -173,10 +154,7 @@ impl MultipathDiscovery {
 
     fn expire_probes(&mut self, now: Duration) {
         let patience = self.reply_timeout();
-        let (lost, flying) = self
-            .outstanding
-            .iter()
-            .partition(|probe| now >= probe.at + patience);
+        let (lost, flying) = self.outstanding.iter().partition(|probe| now >= probe.at + patience);
         self.outstanding = flying;
         for OutstandingFlowProbe { ttl, flow, .. } in lost {
             let hop = usize::from(ttl) - 1;
@@ -243,10 +221,7 @@ impl MultipathDiscovery {
 
     /// Returns the failure probability of each balancer that keeps the total confidence.
     fn failure_per_balancer(&self) -> f64 {
-        let balancers = self
-            .router_coverage()
-            .filter(|(_, _, next)| *next > 1)
-            .count();
+        let balancers = self.router_coverage().filter(|(_, _, next)| *next > 1).count();
         1.0 - self.confidence.powf(1.0 / balancers.max(1) as f64)
     }
 
@@ -405,9 +380,7 @@ fn flows_needed(seen: usize, failure: f64) -> u32 {
     // Each flow reveals at most one next hop.
     let from = seen as u32 + 1;
     let enough = |flows: &u32| miss_ratio(seen + 1, *flows) <= failure;
-    (from..MAX_FLOWS_NEEDED)
-        .find(enough)
-        .unwrap_or(MAX_FLOWS_NEEDED)
+    (from..MAX_FLOWS_NEEDED).find(enough).unwrap_or(MAX_FLOWS_NEEDED)
 }
 
 #[cfg(test)]

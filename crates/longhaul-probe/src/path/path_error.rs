@@ -36,11 +36,7 @@ pub enum PathError {
     },
     /// The request is invalid.
     #[error("cannot {what} {to}: {why}")]
-    InvalidRequest {
-        what: String,
-        to: IpAddr,
-        why: String,
-    },
+    InvalidRequest { what: String, to: IpAddr, why: String },
 }
 
 /// The privilege for raw sockets.
@@ -60,12 +56,9 @@ impl PathError {
     ) -> PathError {
         let what = what.into();
         match (source.kind(), right) {
-            (io::ErrorKind::PermissionDenied, Some((right, instead))) => PathError::Privilege {
-                what,
-                to,
-                right,
-                instead,
-            },
+            (io::ErrorKind::PermissionDenied, Some((right, instead))) => {
+                PathError::Privilege { what, to, right, instead }
+            }
             (
                 io::ErrorKind::NetworkUnreachable
                 | io::ErrorKind::HostUnreachable

@@ -175,10 +175,8 @@ impl<'a> PathRun<'a> {
     }
 
     fn into_outcome(self, started_at: SystemTime) -> PathOutcome {
-        let initiator = RunParty {
-            address: self.observation.source.clone(),
-            ..crate::local_party_info()
-        };
+        let initiator =
+            RunParty { address: self.observation.source.clone(), ..crate::local_party_info() };
         let responder = RunParty {
             host: self.target.host.clone(),
             address: Some(self.observation.address.clone()),

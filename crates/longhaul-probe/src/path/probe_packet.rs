@@ -54,11 +54,7 @@ pub fn probe_key(index: u32) -> u16 {
 impl ProbeFlow {
     /// Describes the flow for reports.
     pub fn describe(&self) -> String {
-        let ProbeFlow {
-            source_id: near,
-            destination_id: far,
-            ..
-        } = self;
+        let ProbeFlow { source_id: near, destination_id: far, .. } = self;
         match self.protocol {
             ProbeProtocol::Icmp => format!("ICMP identifier {near}, checksum {far:#06x}"),
             ProbeProtocol::Udp => format!("UDP source port {near}, destination port {far}"),
@@ -204,11 +200,7 @@ impl ProbeFlow {
     /// Returns MSS, SACK permitted, timestamps, NOP and window scale in the order of Linux, so that
     /// middleboxes treat the probe like an ordinary connection.
     pub(super) fn syn_options(&self) -> Vec<u8> {
-        let mss = if self.destination.is_ipv4() {
-            MSS_V4
-        } else {
-            MSS_V6
-        };
+        let mss = if self.destination.is_ipv4() { MSS_V4 } else { MSS_V6 };
         let mut options = vec![2, 4];
         options.extend(mss.to_be_bytes());
         options.extend([4, 2, 8, 10]);

@@ -40,11 +40,7 @@ pub enum ReplyReference {
     /// An error quotes the probe.
     Quote(QuotedPacket),
     /// An echo reply repeats the probe.
-    Echo {
-        identifier: u16,
-        sequence: u16,
-        mark: Option<ProbeMark>,
-    },
+    Echo { identifier: u16, sequence: u16, mark: Option<ProbeMark> },
     /// A TCP segment acknowledges the probe.
     Segment {
         /// Port of the answering host.
@@ -95,9 +91,7 @@ pub fn parse_icmp(message: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<Probe
         ttl,
         kind,
         reference: ReplyReference::Quote(QuotedPacket::from_packet(quoted, v4)?),
-        mpls: extensions
-            .map(icmp_extension::parse_mpls_stack)
-            .unwrap_or_default(),
+        mpls: extensions.map(icmp_extension::parse_mpls_stack).unwrap_or_default(),
     })
 }
 
@@ -127,9 +121,7 @@ pub fn parse_queued_error(error: &QueuedIcmpError<'_>) -> Option<ProbeReply> {
         ttl: error.ttl,
         kind: ReplyKind::from_icmp(error.from.is_ipv4(), error.kind, error.code, error.info)?,
         reference: ReplyReference::Quote(QuotedPacket::from_error_queue(quoted, error.echo)?),
-        mpls: extensions
-            .map(icmp_extension::parse_mpls_stack)
-            .unwrap_or_default(),
+        mpls: extensions.map(icmp_extension::parse_mpls_stack).unwrap_or_default(),
     })
 }
 

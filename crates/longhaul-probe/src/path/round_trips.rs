@@ -100,10 +100,7 @@ pub(super) fn run_echo_series(
         unreachable: None,
     };
     let failed = |source| {
-        let what = format!(
-            "measure round trips with {} to",
-            protocol_name(trips.protocol)
-        );
+        let what = format!("measure round trips with {} to", protocol_name(trips.protocol));
         PathError::from_io_error(what, asked.destination, source, None)
     };
     running.run(stop, each).map_err(failed)?;
@@ -137,9 +134,9 @@ enum EchoTransport {
 impl EchoTransport {
     fn open(way: &EchoSocketConfig, schedule: &EchoSchedule) -> Result<EchoTransport, PathError> {
         match EchoSocket::open(way) {
-            Err(PathError::Privilege { .. }) if way.protocol == ProbeProtocol::Tcp => Ok(
-                EchoTransport::Connections(ConnectProber::new(way.clone(), schedule.timeout)),
-            ),
+            Err(PathError::Privilege { .. }) if way.protocol == ProbeProtocol::Tcp => {
+                Ok(EchoTransport::Connections(ConnectProber::new(way.clone(), schedule.timeout)))
+            }
             opened => opened.map(|courier| EchoTransport::Packets(Box::new(courier))),
         }
     }
@@ -204,9 +201,7 @@ impl RunningEchoSeries {
                 self.send()?;
             }
             let next = self.series.due().or_else(|| self.series.answer_deadline());
-            let wait = next
-                .unwrap_or_default()
-                .saturating_sub(self.epoch.elapsed());
+            let wait = next.unwrap_or_default().saturating_sub(self.epoch.elapsed());
             self.carrier.wait(wait.min(STOP_POLL_INTERVAL))?;
         }
     }
@@ -228,16 +223,8 @@ impl RunningEchoSeries {
                 let came = AnswerTiming::Read { moment, stamp };
                 self.series.record_answer(number, came, ttl);
             }
-            EchoEvent::Measured {
-                number,
-                rtt,
-                by_kernel,
-            } => {
-                let clock = if by_kernel {
-                    RttClock::Kernel
-                } else {
-                    RttClock::User
-                };
+            EchoEvent::Measured { number, rtt, by_kernel } => {
+                let clock = if by_kernel { RttClock::Kernel } else { RttClock::User };
                 let came = AnswerTiming::Measured { moment, rtt, clock };
                 self.series.record_answer(number, came, None);
             }

@@ -72,13 +72,8 @@ pub fn trace_route(
     watch: &mut dyn FnMut(&ObservedRoute),
 ) -> Result<ObservedRoute, PathError> {
     let begin = Instant::now();
-    let mut run = TraceRun {
-        prober: HopProber::new(asked)?,
-        asked,
-        stop,
-        begin,
-        last_notified: None,
-    };
+    let mut run =
+        TraceRun { prober: HopProber::new(asked)?, asked, stop, begin, last_notified: None };
     let mut tracer = RouteTracer::new(&asked.trace, asked.destination, asked.max_time);
     run.trace_hops(&mut tracer, watch)?;
     let mut route = run.route(&tracer);
@@ -166,10 +161,7 @@ impl TraceRun<'_> {
     }
 
     fn notify_watcher(&mut self, tracer: &RouteTracer, watch: &mut dyn FnMut(&ObservedRoute)) {
-        if self
-            .last_notified
-            .is_none_or(|at| at.elapsed() >= MIN_WATCH_INTERVAL)
-        {
+        if self.last_notified.is_none_or(|at| at.elapsed() >= MIN_WATCH_INTERVAL) {
             self.last_notified = Some(Instant::now());
             watch(&self.route(tracer));
         }
@@ -198,11 +190,7 @@ impl TraceRun<'_> {
 
 /// Adds the results of other flows to the hops of the trace's own flow.
 fn add_alternatives(route: &mut ObservedRoute, found: &MultipathDiscovery) {
-    let known: Vec<HopReply> = route
-        .hops
-        .iter()
-        .flat_map(|hop| hop.answers.clone())
-        .collect();
+    let known: Vec<HopReply> = route.hops.iter().flat_map(|hop| hop.answers.clone()).collect();
     for (ttl, address) in found.addresses() {
         let Some(hop) = route.hops.get_mut(usize::from(ttl) - 1) else {
             continue;

@@ -28,11 +28,7 @@ fn options_from_settings(
         timestamps: setting("net.ipv4.tcp_timestamps")? != 0,
         sack: setting("net.ipv4.tcp_sack")? != 0,
         window_scaling: setting("net.ipv4.tcp_window_scaling")? != 0,
-        ecn: if accepts {
-            ecn != 0
-        } else {
-            ECN_ASKS.contains(&ecn)
-        },
+        ecn: if accepts { ecn != 0 } else { ECN_ASKS.contains(&ecn) },
         send_window_shift: None,
         receive_window_shift: None,
     })
@@ -81,10 +77,7 @@ mod tests {
         };
         for (ecn, asks, accepts) in [(0, false, false), (1, true, true), (2, false, true)] {
             let offers = options_from_settings(&settings(ecn), false).expect("all settings");
-            assert_eq!(
-                (offers.ecn, offers.sack, offers.timestamps),
-                (asks, false, true)
-            );
+            assert_eq!((offers.ecn, offers.sack, offers.timestamps), (asks, false, true));
             let takes = options_from_settings(&settings(ecn), true).expect("all settings");
             assert_eq!((takes.ecn, takes.window_scaling), (accepts, true));
         }
@@ -97,10 +90,8 @@ mod tests {
         let to = listener.local_addr().expect("its address");
         let options =
             probe_local_options(to, None, None, Duration::from_secs(5)).expect("a connection");
-        let (force, offer) = (
-            options.here.expect("in force"),
-            options.offered_here.expect("offered"),
-        );
+        let (force, offer) =
+            (options.here.expect("in force"), options.offered_here.expect("offered"));
         assert_eq!(
             (force.sack, force.timestamps, force.window_scaling),
             (offer.sack, offer.timestamps, offer.window_scaling)

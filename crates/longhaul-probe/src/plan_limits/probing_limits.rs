@@ -43,10 +43,7 @@ pub struct TrainsCost {
 /// Returns the maximum cost of an anonymous client's session.
 pub fn anonymous_bounds(limits: &AnonymousLimits) -> ProbeBounds {
     let seconds = limits.seconds.saturating_mul(ANONYMOUS_TIME_FACTOR);
-    let by_rate = limits
-        .rate_bps
-        .map(|rate| rate / 8 * limits.seconds.max(1))
-        .into_iter();
+    let by_rate = limits.rate_bps.map(|rate| rate / 8 * limits.seconds.max(1)).into_iter();
     let bytes = by_rate.chain(limits.bytes).min();
     ProbeBounds {
         flows: 1,
@@ -85,10 +82,7 @@ pub fn check_trains(trains: &[TrainPlan]) -> Result<TrainsCost, LimitError> {
     let mut cost = TrainsCost::default();
     for (place, train) in trains.iter().enumerate() {
         check_train(train)?;
-        if trains[..place]
-            .iter()
-            .any(|other| other.index == train.index)
-        {
+        if trains[..place].iter().any(|other| other.index == train.index) {
             return Err(limit_error("train index", train.index, "each index once"));
         }
         cost.packets += train.packets;
@@ -143,11 +137,7 @@ fn max_train_time(train: &TrainPlan) -> Duration {
 
 fn sending_time(train: &TrainPlan) -> Duration {
     let bytes = u64::from(train.packets) * u64::from(train.packet_bytes);
-    let at = |bps| {
-        Rate::bits_per_second(bps)
-            .time_for(bytes)
-            .unwrap_or(Duration::ZERO)
-    };
+    let at = |bps| Rate::bits_per_second(bps).time_for(bytes).unwrap_or(Duration::ZERO);
     match train.schedule {
         TrainSchedule::BackToBack => at(MIN_BURST_BPS),
         TrainSchedule::RateBps(rate) => at(rate),
@@ -185,12 +175,7 @@ fn check_round_trips(asked: &RoundTripPlan) -> Result<(), LimitError> {
     check_range("packet_bytes", Some(asked.packet_bytes), 28, PACKET_BYTES.1)?;
     check_range("timeout_us", Some(asked.timeout_us), 1000, 10_000_000)?;
     let time = u64::from(asked.probes) * asked.interval_us;
-    check_range(
-        "time_us",
-        Some(time),
-        0,
-        MAX_REQUEST_TIME.as_micros() as u64,
-    )
+    check_range("time_us", Some(time), 0, MAX_REQUEST_TIME.as_micros() as u64)
 }
 
 /// Returns the maximum time of a checked request at the server.
@@ -251,10 +236,7 @@ mod tests {
             ("packet_bytes", |t| t.packet_bytes = 40),
             ("rate_bps", |t| t.schedule = TrainSchedule::RateBps(1)),
             ("mean_gap_ns", |t| {
-                t.schedule = TrainSchedule::Poisson {
-                    mean_gap_ns: u64::MAX,
-                    seed: 1,
-                };
+                t.schedule = TrainSchedule::Poisson { mean_gap_ns: u64::MAX, seed: 1 };
             }),
             ("time of trains", |t| {
                 t.schedule = TrainSchedule::RateBps(1000);
@@ -285,17 +267,11 @@ mod tests {
         let limits = AnonymousLimits::default();
         let most = anonymous_bounds(&limits);
         assert_eq!(check_bounds(&most, Some(&limits)), Ok(()));
-        let more = ProbeBounds {
-            most_bytes: most.most_bytes + 1,
-            ..most.clone()
-        };
+        let more = ProbeBounds { most_bytes: most.most_bytes + 1, ..most.clone() };
         assert_eq!(check_bounds(&more, None), Ok(()));
         let error = check_bounds(&more, Some(&limits)).expect_err("too many bytes");
         assert!(error.to_string().contains("without a token"), "{error}");
-        let slow = AnonymousLimits {
-            rate_bps: Some(8_000_000),
-            ..limits
-        };
+        let slow = AnonymousLimits { rate_bps: Some(8_000_000), ..limits };
         assert_eq!(anonymous_bounds(&slow).most_bytes, 30_000_000);
     }
 }

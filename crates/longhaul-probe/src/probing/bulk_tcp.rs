@@ -55,28 +55,19 @@ pub fn send_bulk(
     asked: &BulkRequest,
     each: &mut dyn FnMut(&TcpSample),
 ) -> Result<BulkOutcome, ProbeError> {
-    let there = TargetHost {
-        port: asked.port,
-        ..target.clone()
-    };
+    let there = TargetHost { port: asked.port, ..target.clone() };
     let address = resolve_target(&there)?;
-    let plan = ThroughputPlan {
-        dscp: asked.dscp,
-        ..ThroughputPlan::default()
-    };
-    let socket = engine::open_tcp_socket(&plan, TransferRole::Sender, address, &there.bind)
-        .map_err(|error| ProbeError::Local {
-            what: error.to_string(),
-            source: Some(error.source),
-        })?;
+    let plan = ThroughputPlan { dscp: asked.dscp, ..ThroughputPlan::default() };
+    let socket =
+        engine::open_tcp_socket(&plan, TransferRole::Sender, address, &there.bind).map_err(
+            |error| ProbeError::Local { what: error.to_string(), source: Some(error.source) },
+        )?;
     let before = Instant::now();
-    let stream = socket
-        .connect(there.connect_timeout)
-        .map_err(|source| ProbeError::Connect {
-            host: there.host.clone(),
-            address,
-            source,
-        })?;
+    let stream = socket.connect(there.connect_timeout).map_err(|source| ProbeError::Connect {
+        host: there.host.clone(),
+        address,
+        source,
+    })?;
     let connect_rtt = before.elapsed();
     let unusable = |source| ProbeError::Local {
         what: format!("cannot use the connection to {address}"),
@@ -139,11 +130,7 @@ fn describe_early_end(mut stream: &TcpStream, error: &io::Error) -> String {
     let spoke = stream
         .set_read_timeout(Some(WRITE_TIMEOUT))
         .is_ok_and(|()| stream.read(&mut said).is_ok_and(|count| count > 0));
-    let how = if spoke {
-        "after an answer"
-    } else {
-        "without an answer"
-    };
+    let how = if spoke { "after an answer" } else { "without an answer" };
     format!("the peer closed the connection {how}: {error}")
 }
 

@@ -62,9 +62,7 @@ pub(super) fn run_echoes(
             // Echoes missed by a busy core are not sent in a burst.
             due = (due + interval).max(now);
         }
-        shooting
-            .read(flow, each)
-            .map_err(local_error("receive echoes"))?;
+        shooting.read(flow, each).map_err(local_error("receive echoes"))?;
         if ended.is_some_and(|since| shooting.is_over(since)) {
             break;
         }
@@ -152,11 +150,7 @@ impl RunningEchoes {
         while let Some(lost) = self.series.take_lost(u64::MAX) {
             each(&lost);
         }
-        let clock = if self.by_user {
-            "user"
-        } else {
-            "kernel_receive"
-        };
+        let clock = if self.by_user { "user" } else { "kernel_receive" };
         EchoResult {
             clock: clock.to_owned(),
             sent: self.series.sent_echoes(),
@@ -179,9 +173,7 @@ impl DscpGuard {
             return Ok(DscpGuard { socket: None });
         };
         sockopt::set_dscp(socket, dscp, socket.peer_addr()?)?;
-        Ok(DscpGuard {
-            socket: Some(socket.try_clone()?),
-        })
+        Ok(DscpGuard { socket: Some(socket.try_clone()?) })
     }
 }
 

@@ -75,11 +75,7 @@ impl EchoTracker {
 
     /// Records that the next echo was sent.
     pub fn record_sent(&mut self, at_ns: u64) {
-        self.sent.push_back(OutstandingEcho {
-            index: self.next,
-            at_ns,
-            answered: false,
-        });
+        self.sent.push_back(OutstandingEcho { index: self.next, at_ns, answered: false });
         self.next = self.next.saturating_add(1);
     }
 
@@ -154,11 +150,7 @@ impl EchoTracker {
             let gone = self.sent.pop_front()?;
             if !gone.answered {
                 return Some(LoadProbe {
-                    echo: ProbeEcho {
-                        at_us: self.at_us(gone.at_ns),
-                        rtt_ns: None,
-                        ttl: None,
-                    },
+                    echo: ProbeEcho { at_us: self.at_us(gone.at_ns), rtt_ns: None, ttl: None },
                     forward_ns: None,
                     reverse_ns: None,
                 });
@@ -196,9 +188,7 @@ mod tests {
         series.record_sent(1_500_000);
         // The server's clock is 1 s ahead; 10 us forward, 5 us held, 20 us back.
         let header = answer(0, 1_500_000, (1_001_510_000, 1_001_515_000));
-        let probe = series
-            .record_answer(&header, 1_535_000, Some(61))
-            .expect("an echo");
+        let probe = series.record_answer(&header, 1_535_000, Some(61)).expect("an echo");
         assert_eq!((probe.echo.at_us, probe.echo.rtt_ns), (500, Some(30_000)));
         assert_eq!(probe.echo.ttl, Some(61));
         assert_eq!(probe.forward_ns, Some(1_000_010_000));
@@ -224,35 +214,15 @@ mod tests {
         for at in [1000, 2000, 3000] {
             series.record_sent(at);
         }
-        assert!(
-            series
-                .record_answer(&answer(2, 3000, (1, 1)), 9000, None)
-                .is_some()
-        );
-        assert!(
-            series
-                .record_answer(&answer(0, 1000, (1, 1)), 9500, None)
-                .is_some()
-        );
-        assert!(
-            series
-                .record_answer(&answer(0, 1000, (1, 1)), 9700, None)
-                .is_none()
-        );
-        assert!(
-            series
-                .record_answer(&answer(1, 1999, (1, 1)), 9800, None)
-                .is_none()
-        );
+        assert!(series.record_answer(&answer(2, 3000, (1, 1)), 9000, None).is_some());
+        assert!(series.record_answer(&answer(0, 1000, (1, 1)), 9500, None).is_some());
+        assert!(series.record_answer(&answer(0, 1000, (1, 1)), 9700, None).is_none());
+        assert!(series.record_answer(&answer(1, 1999, (1, 1)), 9800, None).is_none());
         assert!(series.take_lost(1_000_000_000).is_none(), "too early");
         let lost = series.take_lost(4_000_000_000).expect("one is lost");
         assert_eq!((lost.echo.at_us, lost.echo.rtt_ns), (2, None));
         assert!(series.take_lost(4_000_000_000).is_none());
-        assert!(
-            series
-                .record_answer(&answer(1, 2000, (1, 1)), 9900, None)
-                .is_none()
-        );
+        assert!(series.record_answer(&answer(1, 2000, (1, 1)), 9900, None).is_none());
         assert_eq!(series.answered, 2);
         assert_eq!((series.duplicates, series.reordered), (1, 1));
         assert_eq!(series.discarded, 2, "a made-up time, and one too late");

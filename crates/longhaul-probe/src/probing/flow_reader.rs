@@ -84,8 +84,7 @@ impl FlowReader {
             }
         }
         if self.recorder.needs_clock_reading() {
-            self.recorder
-                .record_clock_offset(self.clock.wall_offset_ns());
+            self.recorder.record_clock_offset(self.clock.wall_offset_ns());
         }
         Ok(came)
     }
@@ -130,8 +129,5 @@ impl DatagramArrival {
 
 fn is_path_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-    matches!(
-        error.kind(),
-        ConnectionRefused | HostUnreachable | NetworkUnreachable
-    )
+    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
 }

@@ -55,11 +55,8 @@ impl PacketSchedule {
                 u64::try_from(at).unwrap_or(u64::MAX)
             }
             TrainSchedule::Poisson { mean_gap_ns, .. } => {
-                let gap = if self.packets == 0 {
-                    0.0
-                } else {
-                    mean_gap_ns as f64 * self.exponential()
-                };
+                let gap =
+                    if self.packets == 0 { 0.0 } else { mean_gap_ns as f64 * self.exponential() };
                 self.at_ns = self.at_ns.saturating_add(gap as u64);
                 self.at_ns
             }
@@ -106,18 +103,13 @@ mod tests {
 
     #[test]
     fn random_gaps_have_their_mean_and_their_spread_and_come_again_from_the_seed() {
-        let schedule = |seed| TrainSchedule::Poisson {
-            mean_gap_ns: 2_000_000,
-            seed,
-        };
+        let schedule = |seed| TrainSchedule::Poisson { mean_gap_ns: 2_000_000, seed };
         let first = times(schedule(5), 4001);
         assert_eq!(first, times(schedule(5), 4001));
         assert_ne!(first, times(schedule(6), 4001));
         let mean = first[4000] as f64 / 4000.0;
         assert!((1.9e6..2.1e6).contains(&mean), "{mean}");
-        let longer = first
-            .windows(2)
-            .filter(|pair| pair[1] - pair[0] > 2_000_000);
+        let longer = first.windows(2).filter(|pair| pair[1] - pair[0] > 2_000_000);
         let share = longer.count() as f64 / 4000.0;
         // exp(-1)
         assert!((0.34..0.40).contains(&share), "{share}");

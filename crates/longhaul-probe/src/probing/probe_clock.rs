@@ -33,9 +33,7 @@ impl ProbeClock {
             (after - before, (wall as i64).wrapping_sub(middle as i64))
         };
         let readings = (0..READING_ATTEMPTS).map(|_| read());
-        readings
-            .min_by_key(|(width, _)| *width)
-            .map_or(0, |(_, offset)| offset)
+        readings.min_by_key(|(width, _)| *width).map_or(0, |(_, offset)| offset)
     }
 }
 
@@ -59,9 +57,8 @@ mod tests {
         let (first, second) = (clock.wall_offset_ns(), clock.wall_offset_ns());
         // A busy machine may preempt the thread between two readings, but not for a second.
         assert!((first - second).abs() < 1_000_000_000);
-        let wall = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or(0, saturating_nanos);
+        let wall =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, saturating_nanos);
         let apart = clock.now_ns().abs_diff(wall_to_monotonic_ns(wall, second));
         assert!(apart < 1_000_000_000, "{apart} ns");
     }

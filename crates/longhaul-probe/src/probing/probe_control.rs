@@ -61,10 +61,7 @@ impl ProbeControl {
             },
             drive: SessionDriver::new(
                 connection.channel,
-                Session::new(
-                    setup,
-                    RoleState::Client(Box::new(ClientState::probing(bounds))),
-                ),
+                Session::new(setup, RoleState::Client(Box::new(ClientState::probing(bounds)))),
                 epoch,
             ),
             target: target.clone(),
@@ -129,8 +126,7 @@ impl ProbeControl {
     pub fn request_raw(&mut self, ask: SessionRequest) -> Result<SessionReply, ProbeError> {
         // First process pending input: heartbeats, or the end.
         self.service()?;
-        self.drive
-            .feed(&mut self.hooks, SessionInput::Ask(Box::new(ask)));
+        self.drive.feed(&mut self.hooks, SessionInput::Ask(Box::new(ask)));
         loop {
             if let Some(answer) = self.hooks.answer.take() {
                 return Ok(answer);
@@ -183,8 +179,7 @@ impl ProbeControl {
 
     /// Closes the session.
     pub fn close(mut self) {
-        self.drive
-            .feed(&mut self.hooks, SessionInput::NoMoreRequests);
+        self.drive.feed(&mut self.hooks, SessionInput::NoMoreRequests);
         self.drive.close();
     }
 }
@@ -205,11 +200,7 @@ impl ProbeControlHooks {
         if self.bounds.flows == 0 {
             return Ok(SessionInput::StreamsOpen);
         }
-        let preamble = StreamPreamble {
-            nonce: accept.nonce,
-            index: 0,
-            forward: true,
-        };
+        let preamble = StreamPreamble { nonce: accept.nonce, index: 0, forward: true };
         let plan = ThroughputPlan {
             transport: RunTransport::Udp { rate_bps: 0 },
             dscp: self.bounds.dscp,

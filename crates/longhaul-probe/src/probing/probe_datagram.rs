@@ -35,13 +35,9 @@ impl DatagramKind {
     }
 
     fn from_flags(flags: u16) -> Option<DatagramKind> {
-        [
-            DatagramKind::Train,
-            DatagramKind::EchoWanted,
-            DatagramKind::Echo,
-        ]
-        .into_iter()
-        .find(|kind| kind.flags() == flags)
+        [DatagramKind::Train, DatagramKind::EchoWanted, DatagramKind::Echo]
+            .into_iter()
+            .find(|kind| kind.flags() == flags)
     }
 }
 
@@ -62,10 +58,7 @@ pub struct ProbeDatagramHeader {
 
 /// Returns the session's number in its datagrams, which excludes strays of earlier sessions.
 pub(crate) fn session_number(nonce: SessionNonce) -> u64 {
-    nonce
-        .0
-        .last_chunk::<8>()
-        .map_or(0, |half| u64::from_be_bytes(*half))
+    nonce.0.last_chunk::<8>().map_or(0, |half| u64::from_be_bytes(*half))
 }
 
 impl ProbeDatagramHeader {

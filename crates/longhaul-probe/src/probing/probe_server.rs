@@ -67,17 +67,9 @@ impl ProbeServer {
             Arc::clone(&stop),
             Arc::clone(&moved),
         )?;
-        let thread = std::thread::Builder::new()
-            .name("probes".to_owned())
-            .spawn(move || worker.run())?;
-        Ok(ProbeServer {
-            asks: Some(ask),
-            answers,
-            wake,
-            stop,
-            moved,
-            thread: Some(thread),
-        })
+        let thread =
+            std::thread::Builder::new().name("probes".to_owned()).spawn(move || worker.run())?;
+        Ok(ProbeServer { asks: Some(ask), answers, wake, stop, moved, thread: Some(thread) })
     }
 
     /// Passes a request to the thread; returns false if it is busy or gone.
@@ -181,9 +173,8 @@ impl ProbeServerWorker {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let left = self
-            .collect_deadline
-            .map(|until| until.saturating_duration_since(Instant::now()));
+        let left =
+            self.collect_deadline.map(|until| until.saturating_duration_since(Instant::now()));
         let time = Some(left.unwrap_or(STOP_POLL_INTERVAL).min(STOP_POLL_INTERVAL));
         let wake = self.wake.as_fd();
         match &self.flow {
@@ -209,9 +200,7 @@ impl ProbeServerWorker {
             moved: &self.moved,
             buffer: Vec::new(),
         };
-        self.reader
-            .read(socket, &mut |single| echo.handle_datagram(single))
-            .map(drop)
+        self.reader.read(socket, &mut |single| echo.handle_datagram(single)).map(drop)
     }
 
     fn handle_request(&mut self, ask: SessionRequest) {
@@ -237,10 +226,7 @@ impl ProbeServerWorker {
         let cost = check_trains(trains).map_err(|error| error.to_string())?;
         let left = self.left_bytes;
         self.left_bytes = left.checked_sub(cost.bytes).ok_or_else(|| {
-            format!(
-                "trains of {} bytes; {left} bytes are left of the agreed amount",
-                cost.bytes
-            )
+            format!("trains of {} bytes; {left} bytes are left of the agreed amount", cost.bytes)
         })?;
         self.moved.fetch_add(cost.bytes, Ordering::Relaxed);
         Ok(())
@@ -268,12 +254,7 @@ impl ProbeServerWorker {
         let stop = &self.stop;
         let shots = trains.iter().map(|train| {
             let shot = sender.send(train, stop);
-            describe_sent_train(
-                train.index,
-                &shot.sent_ns,
-                shot.micro_burst_packets,
-                shot.spoilt,
-            )
+            describe_sent_train(train.index, &shot.sent_ns, shot.micro_burst_packets, shot.spoilt)
         });
         SessionReply::Sent(SentTrains {
             trains: shots.collect(),
@@ -303,12 +284,7 @@ pub(super) fn describe_sent_train(
     spoilt: Option<String>,
 ) -> SentTrain {
     let times: Vec<_> = sent_ns.iter().copied().map(Some).collect();
-    SentTrain {
-        index,
-        micro_burst_packets,
-        times: PacketTimes::encode(&times),
-        spoilt,
-    }
+    SentTrain { index, micro_burst_packets, times: PacketTimes::encode(&times), spoilt }
 }
 
 /// Answers datagrams that belong to no train.
@@ -333,9 +309,7 @@ impl EchoReflector<'_> {
             None if StreamPreamble::decode(single.bytes, DATAGRAM_HELLO)
                 == Some(*self.preamble) =>
             {
-                let _ = self
-                    .socket
-                    .send(&self.preamble.encode(DATAGRAM_ACKNOWLEDGED));
+                let _ = self.socket.send(&self.preamble.encode(DATAGRAM_ACKNOWLEDGED));
             }
             _ => {}
         }
@@ -348,9 +322,7 @@ impl EchoReflector<'_> {
         };
         *self.left_bytes = left;
         self.moved.fetch_add(bytes, Ordering::Relaxed);
-        let offset = *self
-            .offset_ns
-            .get_or_insert_with(|| self.clock.wall_offset_ns());
+        let offset = *self.offset_ns.get_or_insert_with(|| self.clock.wall_offset_ns());
         self.buffer.clear();
         self.buffer.extend_from_slice(single.bytes);
         ProbeDatagramHeader {

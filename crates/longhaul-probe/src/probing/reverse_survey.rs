@@ -74,10 +74,7 @@ impl ReverseSurveyor {
     }
 
     fn read_tcp_options(&self) -> SessionTcpOptions {
-        let info = self
-            .control
-            .as_ref()
-            .and_then(|control| tcp_info::read_tcp_info(control).ok());
+        let info = self.control.as_ref().and_then(|control| tcp_info::read_tcp_info(control).ok());
         SessionTcpOptions {
             in_force: info.as_ref().map(crate::engine::convert_tcp_options),
             mss_bytes: info.as_ref().map(|info| info.send_mss_bytes),

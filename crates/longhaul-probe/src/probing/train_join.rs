@@ -32,9 +32,8 @@ fn join_train(
     by_kernel: bool,
 ) -> ProbeTrain {
     let packets = plan.packets as usize;
-    let sends = sent.map_or(Err("its send times are missing"), |sent| {
-        checked_send_times(sent, packets)
-    });
+    let sends =
+        sent.map_or(Err("its send times are missing"), |sent| checked_send_times(sent, packets));
     let receives = received.map_or(Err("its receive times are missing"), |received| {
         checked_receive_times(&received.times, packets)
     });
@@ -42,12 +41,7 @@ fn join_train(
     let ill = [sends.as_ref().err(), receives.as_ref().err()];
     let spoilt = told
         .map(|why| sanitize_peer_reason(&why))
-        .or_else(|| {
-            ill.into_iter()
-                .flatten()
-                .next()
-                .map(|why| (*why).to_owned())
-        })
+        .or_else(|| ill.into_iter().flatten().next().map(|why| (*why).to_owned()))
         .or_else(|| find_disturbance(received, by_kernel));
     // Unreadable records count as nothing received, so that they are not analysed.
     let sends = sends.unwrap_or_else(|_| vec![0; packets]);
@@ -62,16 +56,12 @@ fn join_train(
             TrainSchedule::RateBps(rate) => Some(rate),
             TrainSchedule::BackToBack | TrainSchedule::Poisson { .. } => None,
         },
-        micro_burst_packets: sent.map_or(1, |sent| {
-            sent.micro_burst_packets.clamp(1, plan.packets.max(1))
-        }),
+        micro_burst_packets: sent
+            .map_or(1, |sent| sent.micro_burst_packets.clamp(1, plan.packets.max(1))),
         sent_at_ns,
         sent_ns: sends.iter().map(|time| time - sent_at_ns).collect(),
         received_at_ns,
-        received_ns: receives
-            .iter()
-            .map(|time| time.map(|time| time - received_at_ns))
-            .collect(),
+        received_ns: receives.iter().map(|time| time.map(|time| time - received_at_ns)).collect(),
         clock_step_ns: received.and_then(|train| train.clock_step_ns),
         spoilt,
     }
@@ -127,9 +117,7 @@ fn find_disturbance(received: Option<&ReceivedTrain>, by_kernel: bool) -> Option
     let received = received?;
     let step = received.clock_step_ns.unwrap_or(0);
     if step.unsigned_abs() > MAX_CLOCK_STEP_NS {
-        return Some(format!(
-            "the receiver's clock was stepped by {step} ns during the train"
-        ));
+        return Some(format!("the receiver's clock was stepped by {step} ns during the train"));
     }
     if received.overflowed {
         return Some("the receiver's buffer overflowed".to_owned());
@@ -201,20 +189,12 @@ mod tests {
     fn a_lie_spoils_the_train_and_says_so() {
         let minutes = 200_000_000_000;
         for (sends, receives, why) in [
-            (
-                &[5, 4, 3][..],
-                &[Some(1), Some(2), Some(3)][..],
-                "backwards",
-            ),
+            (&[5, 4, 3][..], &[Some(1), Some(2), Some(3)][..], "backwards"),
             (&[1, 2, 3], &[Some(9), Some(5), Some(1)], "backwards"),
             (&[1, 2, 3], &[Some(1), Some(2)], "plan"),
             (&[1, 2, 3], &[Some(1), Some(2), Some(minutes)], "minutes"),
             (&[1, 2, minutes], &[Some(1), Some(2), Some(3)], "minutes"),
-            (
-                &[1, 2, 3],
-                &[Some(8), Some(8), Some(8)],
-                "same receive time",
-            ),
+            (&[1, 2, 3], &[Some(8), Some(8), Some(8)], "same receive time"),
         ] {
             let train = joined(sends, receives);
             let spoilt = train.spoilt.expect(why);

@@ -47,10 +47,7 @@ pub(super) struct TrainRecorder {
 impl TrainRecorder {
     /// Creates a recorder for the datagrams of one session.
     pub fn new(session: u64) -> TrainRecorder {
-        TrainRecorder {
-            session,
-            ..TrainRecorder::default()
-        }
+        TrainRecorder { session, ..TrainRecorder::default() }
     }
 
     /// Expects these trains, already validated, and forgets earlier ones.
@@ -210,10 +207,7 @@ mod tests {
         recorder.record(&header(0, 2), at(40));
         recorder.record(&header(0, 3), at(50));
         recorder.record(&header(5, 0), at(50));
-        let foreign = ProbeDatagramHeader {
-            session: 8,
-            ..header(0, 0)
-        };
+        let foreign = ProbeDatagramHeader { session: 8, ..header(0, 0) };
         recorder.record(&foreign, at(60));
         assert!(!recorder.is_complete());
         let seen = recorder.take_received();
@@ -226,10 +220,7 @@ mod tests {
     fn a_full_buffer_marks_the_train_in_which_it_shows() {
         let mut recorder = TrainRecorder::new(7);
         recorder.arm(&trains(&[1, 1]), 0);
-        let count = |count| DatagramArrival {
-            overflowed: Some(count),
-            ..at(5)
-        };
+        let count = |count| DatagramArrival { overflowed: Some(count), ..at(5) };
         recorder.record(&header(0, 0), count(0));
         recorder.record(&header(1, 0), count(3));
         let seen = recorder.take_received();

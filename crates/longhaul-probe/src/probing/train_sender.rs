@@ -35,9 +35,7 @@ pub(super) fn headers_bytes(peer: SocketAddr) -> usize {
 
 /// Returns the payload size of a probe of this many IP bytes.
 pub(super) fn payload_bytes(packet_bytes: u32, peer: SocketAddr) -> usize {
-    (packet_bytes as usize)
-        .saturating_sub(headers_bytes(peer))
-        .max(HEADER_BYTES)
+    (packet_bytes as usize).saturating_sub(headers_bytes(peer)).max(HEADER_BYTES)
 }
 
 /// A transmitted train, on the sender's clock.

@@ -115,9 +115,8 @@ impl ControlChannel {
             Ok(count) => return ChannelEvent::Bytes(&self.incoming[..count]),
             Err(error) => return ChannelEvent::Cut(error),
         }
-        let heard = self
-            .receive(until)
-            .and_then(|more| if more { self.read_plaintext() } else { Ok(0) });
+        let heard =
+            self.receive(until).and_then(|more| if more { self.read_plaintext() } else { Ok(0) });
         match heard {
             Ok(0) => ChannelEvent::Nothing,
             Ok(count) => ChannelEvent::Bytes(&self.incoming[..count]),
@@ -244,8 +243,5 @@ fn run_handshake(
 
 /// Socket timeouts are reported as either of these kinds.
 fn is_timeout(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-    )
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }

@@ -28,9 +28,7 @@ impl TlsIdentity {
 }
 
 fn certificate_error(error: &dyn std::fmt::Display) -> ServeError {
-    ServeError::Certificate {
-        why: error.to_string(),
-    }
+    ServeError::Certificate { why: error.to_string() }
 }
 
 /// Returns the client's configuration, which accepts any certificate (see the parent module).
@@ -67,12 +65,7 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(
-            message,
-            cert,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
+        verify_tls12_signature(message, cert, signature, &self.0.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -81,12 +74,7 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(
-            message,
-            cert,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
+        verify_tls13_signature(message, cert, signature, &self.0.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

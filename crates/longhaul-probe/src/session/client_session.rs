@@ -99,10 +99,7 @@ impl ClientState {
 
     /// Records the end of a direction's results; false if streams are missing or it is a duplicate.
     fn accept_end(&mut self, result: &DirectionResult) -> bool {
-        let told = self
-            .streams
-            .iter()
-            .filter(|(forward, _)| *forward == result.forward);
+        let told = self.streams.iter().filter(|(forward, _)| *forward == result.forward);
         self.directions().contains(&result.forward)
             && told.count() == self.streams() as usize
             && self.ends.insert(result.forward)
@@ -164,9 +161,7 @@ impl Session {
         }
         self.peer = Some(welcome.party);
         self.peer_boot_proof = welcome.boot_proof;
-        let aim = self
-            .client_state()
-            .map(|initiative| initiative.purpose.clone());
+        let aim = self.client_state().map(|initiative| initiative.purpose.clone());
         let plan = match aim {
             Some(SessionPurpose::Run(plan)) => self.drop_unsupported(*plan),
             Some(SessionPurpose::Probe(bounds)) => {
@@ -243,9 +238,7 @@ impl Session {
         self.record_path(clock);
         self.last_received = now;
         self.transfer.next_heartbeat = now + HEARTBEAT_INTERVAL;
-        let start_at = self
-            .client_state()
-            .and_then(|initiative| initiative.start_at);
+        let start_at = self.client_state().and_then(|initiative| initiative.start_at);
         self.transfer.wait = start_at.map_or(Duration::ZERO, |at| at.saturating_sub(now));
         self.deadline = self.deadline_of_step(now);
         self.send(ControlMessage::Prepare(PrepareMessage {
@@ -254,10 +247,8 @@ impl Session {
             same_host: self.same_host,
             wait_us: start_at.map(|_| self.transfer.wait.as_micros() as u64),
         }));
-        self.actions.push(SessionAction::StartEngine(EngineStart {
-            origin: now,
-            idle_rtt: clock.rtt,
-        }));
+        self.actions
+            .push(SessionAction::StartEngine(EngineStart { origin: now, idle_rtt: clock.rtt }));
     }
 
     /// Returns the time at which payload may start; `None` while an engine is not ready.
@@ -278,10 +269,7 @@ impl Session {
     }
 
     fn on_capture(&mut self, part: CapturePart) {
-        if self
-            .client_state()
-            .is_some_and(|initiative| initiative.accept_capture(&part))
-        {
+        if self.client_state().is_some_and(|initiative| initiative.accept_capture(&part)) {
             let piece = PeerResult::Capture(part.bytes.0);
             self.actions.push(SessionAction::Result(piece));
         } else {
@@ -290,32 +278,19 @@ impl Session {
     }
 
     fn on_stream_result(&mut self, result: Box<StreamResult>) {
-        if self
-            .client_state()
-            .is_some_and(|initiative| initiative.accept_stream(&result))
-        {
-            self.actions
-                .push(SessionAction::Result(PeerResult::Stream(result)));
+        if self.client_state().is_some_and(|initiative| initiative.accept_stream(&result)) {
+            self.actions.push(SessionAction::Result(PeerResult::Stream(result)));
         } else {
-            self.violation(format!(
-                "result of stream {}, which was not requested",
-                result.index
-            ));
+            self.violation(format!("result of stream {}, which was not requested", result.index));
         }
     }
 
     fn on_end_result(&mut self, result: Box<DirectionResult>) {
-        if !self
-            .client_state()
-            .is_some_and(|initiative| initiative.accept_end(&result))
-        {
+        if !self.client_state().is_some_and(|initiative| initiative.accept_end(&result)) {
             return self.violation("results ended with streams missing".to_owned());
         }
-        self.actions
-            .push(SessionAction::Result(PeerResult::End(result)));
-        if self
-            .client_state()
-            .is_some_and(|initiative| initiative.is_complete())
+        self.actions.push(SessionAction::Result(PeerResult::End(result)));
+        if self.client_state().is_some_and(|initiative| initiative.is_complete())
             && self.state == SessionState::Exchanging
         {
             self.close(SessionEnd::Finished);

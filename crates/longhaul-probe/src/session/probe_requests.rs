@@ -56,12 +56,11 @@ impl Session {
         self.peer = Some(probe.party.clone());
         self.peer_boot_proof = probe.boot_proof;
         self.bounds = Some(probe.bounds.clone());
-        self.actions
-            .push(SessionAction::Admit(Box::new(AdmissionRequest {
-                purpose: SessionPurpose::Probe(probe.bounds),
-                party: probe.party,
-                anonymous,
-            })));
+        self.actions.push(SessionAction::Admit(Box::new(AdmissionRequest {
+            purpose: SessionPurpose::Probe(probe.bounds),
+            party: probe.party,
+            anonymous,
+        })));
     }
 
     /// Starts the time limit of the session.
@@ -88,10 +87,7 @@ impl Session {
     pub(super) fn on_request(&mut self, now: Duration, ask: SessionRequest) {
         if !self.step(SessionEvent::Asked) {
             let what = format!("request while {}", self.state.describe());
-            return self.close(SessionEnd::OwnFailure {
-                step: self.state,
-                what,
-            });
+            return self.close(SessionEnd::OwnFailure { step: self.state, what });
         }
         self.deadline = Some(now + max_answer_time(&ask) + STEP_TIMEOUT + self.silence_timeout());
         self.send(ControlMessage::Ask(ask));

@@ -30,11 +30,7 @@ pub struct AdmissionRules {
 
 impl AdmissionRules {
     pub fn new(anonymous: Option<AnonymousLimits>, most_streams: u32) -> Self {
-        AdmissionRules {
-            anonymous,
-            most_streams,
-            proved: false,
-        }
+        AdmissionRules { anonymous, most_streams, proved: false }
     }
 
     fn limits(&self) -> Option<AnonymousLimits> {
@@ -110,11 +106,7 @@ impl Session {
                 if let RoleState::Server(admission) = &mut self.role_state {
                     admission.proved = true;
                 }
-                Some(make_proof(
-                    &token,
-                    SessionRole::Server,
-                    &self.setup.exporter,
-                ))
+                Some(make_proof(&token, SessionRole::Server, &self.setup.exporter))
             }
         };
         self.send(ControlMessage::Welcome(WelcomeMessage {
@@ -126,28 +118,23 @@ impl Session {
     }
 
     fn on_propose(&mut self, propose: RunProposal) {
-        let most = self
-            .admission()
-            .map_or(0, |admission| admission.most_streams);
+        let most = self.admission().map_or(0, |admission| admission.most_streams);
         let anonymous = self.anonymous();
         let checked = check_plan(&propose.plan, most).and_then(|()| match &anonymous {
             Some(limits) => check_anonymous(&propose.plan, limits),
             None => Ok(()),
         });
         if let Err(error) = checked {
-            return self.close(SessionEnd::WeRefused {
-                what: error.to_string(),
-            });
+            return self.close(SessionEnd::WeRefused { what: error.to_string() });
         }
         self.peer = Some(propose.party.clone());
         self.peer_boot_proof = propose.boot_proof;
         self.plan = Some(propose.plan.clone());
-        self.actions
-            .push(SessionAction::Admit(Box::new(AdmissionRequest {
-                purpose: SessionPurpose::Run(Box::new(propose.plan)),
-                party: propose.party,
-                anonymous,
-            })));
+        self.actions.push(SessionAction::Admit(Box::new(AdmissionRequest {
+            purpose: SessionPurpose::Run(Box::new(propose.plan)),
+            party: propose.party,
+            anonymous,
+        })));
     }
 
     pub(super) fn on_admitted(&mut self, now: Duration, accept: SessionAccept) {

@@ -68,10 +68,7 @@ pub enum SessionEnd {
 
 /// Sanitizes a peer's text: limits its length and replaces control characters.
 fn sanitize_peer_text(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(500)
-        .collect()
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect()
 }
 
 impl SessionEnd {
@@ -101,10 +98,7 @@ impl SessionEnd {
             if finished {
                 SessionEnd::Finished
             } else {
-                SessionEnd::Cut {
-                    step,
-                    why: "the peer ended the session early".to_owned(),
-                }
+                SessionEnd::Cut { step, why: "the peer ended the session early".to_owned() }
             }
         };
         match bye {
@@ -112,21 +106,16 @@ impl SessionEnd {
             ByeReason::Version(theirs) => SessionEnd::VersionDiffers { theirs },
             ByeReason::TokenMissing => SessionEnd::TokenMissing,
             ByeReason::TokenWrong => SessionEnd::TokenWrong,
-            ByeReason::Refused(what) => SessionEnd::PeerRefused {
-                what: sanitize_peer_text(&what),
-            },
-            ByeReason::Violation(what) => SessionEnd::OwnViolation {
-                step,
-                what: sanitize_peer_text(&what),
-            },
-            ByeReason::Timeout(what) => SessionEnd::PeerTimedOut {
-                step,
-                what: sanitize_peer_text(&what),
-            },
-            ByeReason::Failed(what) => SessionEnd::PeerFailure {
-                step,
-                what: sanitize_peer_text(&what),
-            },
+            ByeReason::Refused(what) => SessionEnd::PeerRefused { what: sanitize_peer_text(&what) },
+            ByeReason::Violation(what) => {
+                SessionEnd::OwnViolation { step, what: sanitize_peer_text(&what) }
+            }
+            ByeReason::Timeout(what) => {
+                SessionEnd::PeerTimedOut { step, what: sanitize_peer_text(&what) }
+            }
+            ByeReason::Failed(what) => {
+                SessionEnd::PeerFailure { step, what: sanitize_peer_text(&what) }
+            }
         }
     }
 }
@@ -161,18 +150,10 @@ impl std::fmt::Display for SessionEnd {
                 write!(f, "the peer timed out while {}: {what}", step.describe())
             }
             SessionEnd::PeerViolation { step, what } => {
-                write!(
-                    f,
-                    "the peer violated the protocol while {}: {what}",
-                    step.describe()
-                )
+                write!(f, "the peer violated the protocol while {}: {what}", step.describe())
             }
             SessionEnd::OwnViolation { step, what } => {
-                write!(
-                    f,
-                    "the peer reports a protocol violation while {}: {what}",
-                    step.describe()
-                )
+                write!(f, "the peer reports a protocol violation while {}: {what}", step.describe())
             }
             SessionEnd::PeerFailure { step, what } => {
                 write!(f, "the peer failed while {}: {what}", step.describe())

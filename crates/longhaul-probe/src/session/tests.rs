@@ -18,12 +18,7 @@ use std::time::Duration;
 const BOUND: Duration = Duration::from_secs(60);
 
 fn plan(direction: RunDirection, stop: StopCondition) -> ThroughputPlan {
-    ThroughputPlan {
-        direction,
-        stop,
-        streams: 2,
-        ..ThroughputPlan::default()
-    }
+    ThroughputPlan { direction, stop, streams: 2, ..ThroughputPlan::default() }
 }
 
 #[test]
@@ -38,10 +33,7 @@ fn every_step_of_the_table_is_in_the_golden_file() {
             }
         }
     }
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/golden/session-table.txt"
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/session-table.txt");
     if std::env::var_os("LONGHAUL_WRITE_GOLDEN").is_some() {
         std::fs::write(path, &table).expect("the golden file can be written");
     }
@@ -55,11 +47,7 @@ fn whole_runs_finish_at_both_ends_on_short_and_long_paths() {
         StopCondition::Bytes(1 << 20),
         StopCondition::Blocks(100),
     ];
-    for direction in [
-        RunDirection::Forward,
-        RunDirection::Reverse,
-        RunDirection::Both,
-    ] {
+    for direction in [RunDirection::Forward, RunDirection::Reverse, RunDirection::Both] {
         for stop in stops {
             for one_way_ms in [0, 1, 86, 218] {
                 let mut pair = Pair::new(plan(direction, stop), one_way_ms);
@@ -67,14 +55,7 @@ fn whole_runs_finish_at_both_ends_on_short_and_long_paths() {
                 let reasons = pair.closed();
                 let finished = [Some(SessionEnd::Finished), Some(SessionEnd::Finished)];
                 assert_eq!(reasons, finished, "{direction:?} {stop:?} {one_way_ms} ms");
-                assert_eq!(
-                    pair.results(),
-                    if direction == RunDirection::Both {
-                        6
-                    } else {
-                        3
-                    }
-                );
+                assert_eq!(pair.results(), if direction == RunDirection::Both { 6 } else { 3 });
             }
         }
     }
@@ -82,27 +63,17 @@ fn whole_runs_finish_at_both_ends_on_short_and_long_paths() {
 
 #[test]
 fn set_up_costs_six_round_trips_however_many_streams() {
-    let mut pair = Pair::new(
-        plan(RunDirection::Forward, StopCondition::TimeUs(1_000_000)),
-        218,
-    );
+    let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(1_000_000)), 218);
     pair.drive(BOUND);
     let went = pair.went_at().expect("payload flowed");
     // Welcome, plan, streams (two: connect, and the word that all are there), timing, engines.
     let spaced_pings = Duration::from_millis(50);
-    assert!(
-        went < Duration::from_millis(436 * 6) + spaced_pings,
-        "{went:?}"
-    );
+    assert!(went < Duration::from_millis(436 * 6) + spaced_pings, "{went:?}");
 }
 
 #[test]
 fn a_cut_at_every_step_on_either_side_closes_both_with_a_reason() {
-    for direction in [
-        RunDirection::Forward,
-        RunDirection::Reverse,
-        RunDirection::Both,
-    ] {
+    for direction in [RunDirection::Forward, RunDirection::Reverse, RunDirection::Both] {
         for fault in [Fault::Cut, Fault::Silence, Fault::Garbage] {
             for side in [Side::Initiator, Side::Responder] {
                 cut_at_every_message(direction, fault, side);
@@ -127,9 +98,7 @@ fn cut_at_every_message(direction: RunDirection, fault: Fault, side: Side) {
         assert!(responder.is_some(), "responder hangs: {place}");
         let last_word = message + 1 == pair.messages_of(side);
         if !last_word && fault != Fault::Garbage {
-            let both_well = [initiator, responder]
-                .iter()
-                .all(|c| *c == Some(SessionEnd::Finished));
+            let both_well = [initiator, responder].iter().all(|c| *c == Some(SessionEnd::Finished));
             assert!(!both_well || pair.said_all(), "nothing noticed: {place}");
         }
     }
@@ -139,10 +108,8 @@ fn cut_at_every_message(direction: RunDirection, fault: Fault, side: Side) {
 fn an_unexpected_message_in_every_state_is_a_violation_by_name() {
     for side in [Side::Initiator, Side::Responder] {
         for message in 0..8 {
-            let mut pair = Pair::new(
-                plan(RunDirection::Forward, StopCondition::TimeUs(1_000_000)),
-                5,
-            );
+            let mut pair =
+                Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(1_000_000)), 5);
             // A ping is legal for the responder while timing only, and never for the initiator.
             pair.inject_after(
                 message,
@@ -151,21 +118,11 @@ fn an_unexpected_message_in_every_state_is_a_violation_by_name() {
             );
             pair.drive(BOUND);
             let closed = pair.closed();
-            assert!(
-                closed.iter().all(Option::is_some),
-                "{side:?} {message}: {closed:?}"
-            );
+            assert!(closed.iter().all(Option::is_some), "{side:?} {message}: {closed:?}");
         }
     }
-    let mut pair = Pair::new(
-        plan(RunDirection::Forward, StopCondition::TimeUs(1_000_000)),
-        5,
-    );
-    pair.inject_after(
-        1,
-        Side::Responder,
-        ControlMessage::Ping(ClockPing { number: 0 }),
-    );
+    let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(1_000_000)), 5);
+    pair.inject_after(1, Side::Responder, ControlMessage::Ping(ClockPing { number: 0 }));
     pair.drive(BOUND);
     let [initiator, _] = pair.closed();
     assert!(
@@ -184,30 +141,12 @@ fn tokens_decide_who_gets_in() {
         (Some("secret"), Some("secret"), strangers, None),
         (None, Some("secret"), strangers, None),
         (None, Some("secret"), None, Some(no)),
-        (
-            Some("guess"),
-            Some("secret"),
-            None,
-            Some(TokenFailure::Wrong),
-        ),
-        (
-            Some("guess"),
-            Some("secret"),
-            strangers,
-            Some(TokenFailure::Wrong),
-        ),
-        (
-            Some("secret"),
-            None,
-            strangers,
-            Some(TokenFailure::Unproven),
-        ),
+        (Some("guess"), Some("secret"), None, Some(TokenFailure::Wrong)),
+        (Some("guess"), Some("secret"), strangers, Some(TokenFailure::Wrong)),
+        (Some("secret"), None, strangers, Some(TokenFailure::Unproven)),
     ];
     for (ours, theirs, strangers, trouble) in cases {
-        let mut pair = Pair::new(
-            plan(RunDirection::Forward, StopCondition::TimeUs(500_000)),
-            5,
-        );
+        let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(500_000)), 5);
         pair.with_tokens(ours, theirs, strangers);
         pair.drive(BOUND);
         let expected = match trouble {
@@ -224,15 +163,8 @@ fn tokens_decide_who_gets_in() {
 
 #[test]
 fn somebody_in_the_middle_without_the_token_is_found_out() {
-    let mut pair = Pair::new(
-        plan(RunDirection::Forward, StopCondition::TimeUs(500_000)),
-        5,
-    );
-    pair.with_tokens(
-        Some("secret"),
-        Some("secret"),
-        Some(AnonymousLimits::default()),
-    );
+    let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(500_000)), 5);
+    pair.with_tokens(Some("secret"), Some("secret"), Some(AnonymousLimits::default()));
     pair.in_the_middle();
     pair.drive(BOUND);
     assert_eq!(pair.closed()[0], Some(SessionEnd::TokenWrong));
@@ -242,54 +174,24 @@ fn somebody_in_the_middle_without_the_token_is_found_out() {
 #[test]
 fn other_versions_part_with_both_named() {
     let newer = ProtocolVersions { least: 7, most: 9 };
-    let mut pair = Pair::new(
-        plan(RunDirection::Forward, StopCondition::TimeUs(500_000)),
-        5,
-    );
+    let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(500_000)), 5);
     pair.speak(Side::Responder, newer);
     pair.drive(BOUND);
-    assert_eq!(
-        pair.closed()[0],
-        Some(SessionEnd::VersionDiffers { theirs: newer })
-    );
+    assert_eq!(pair.closed()[0], Some(SessionEnd::VersionDiffers { theirs: newer }));
     assert_eq!(ProtocolVersions::OURS.newest_common(newer), None);
-    assert_eq!(
-        ProtocolVersions { least: 1, most: 8 }.newest_common(newer),
-        Some(8)
-    );
+    assert_eq!(ProtocolVersions { least: 1, most: 8 }.newest_common(newer), Some(8));
 }
 
 #[test]
 fn plans_beyond_the_limits_are_refused_by_name() {
     let absurd = [
-        (
-            "streams",
-            ThroughputPlan {
-                streams: 1_000_000,
-                ..ThroughputPlan::default()
-            },
-        ),
-        (
-            "streams",
-            ThroughputPlan {
-                streams: 17,
-                ..ThroughputPlan::default()
-            },
-        ),
+        ("streams", ThroughputPlan { streams: 1_000_000, ..ThroughputPlan::default() }),
+        ("streams", ThroughputPlan { streams: 17, ..ThroughputPlan::default() }),
         (
             "time",
-            ThroughputPlan {
-                stop: StopCondition::TimeUs(31_000_000),
-                ..ThroughputPlan::default()
-            },
+            ThroughputPlan { stop: StopCondition::TimeUs(31_000_000), ..ThroughputPlan::default() },
         ),
-        (
-            "interval_us",
-            ThroughputPlan {
-                interval_us: 0,
-                ..ThroughputPlan::default()
-            },
-        ),
+        ("interval_us", ThroughputPlan { interval_us: 0, ..ThroughputPlan::default() }),
     ];
     for (option, plan) in absurd {
         let mut pair = Pair::new(plan, 5);
@@ -305,25 +207,16 @@ fn plans_beyond_the_limits_are_refused_by_name() {
 
 #[test]
 fn a_deep_socket_buffer_does_not_hold_a_timed_run() {
-    let mut pair = Pair::new(
-        plan(RunDirection::Forward, StopCondition::TimeUs(2_000_000)),
-        50,
-    );
+    let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(2_000_000)), 50);
     pair.never_drain();
     pair.drive(BOUND);
-    assert_eq!(
-        pair.closed(),
-        [Some(SessionEnd::Finished), Some(SessionEnd::Finished)]
-    );
+    assert_eq!(pair.closed(), [Some(SessionEnd::Finished), Some(SessionEnd::Finished)]);
     assert!(pair.now() < Duration::from_secs(6), "{:?}", pair.now());
 }
 
 #[test]
 fn a_run_by_bytes_waits_for_the_last_one_but_not_for_ever() {
-    let mut pair = Pair::new(
-        plan(RunDirection::Forward, StopCondition::Bytes(1 << 30)),
-        50,
-    );
+    let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::Bytes(1 << 30)), 50);
     pair.never_drain();
     pair.drive(BOUND);
     let [initiator, responder] = pair.closed();
@@ -331,10 +224,8 @@ fn a_run_by_bytes_waits_for_the_last_one_but_not_for_ever() {
         let named = matches!(
             closed,
             Some(
-                SessionEnd::TimedOut {
-                    step: SessionState::Draining,
-                    ..
-                } | SessionEnd::PeerTimedOut { .. }
+                SessionEnd::TimedOut { step: SessionState::Draining, .. }
+                    | SessionEnd::PeerTimedOut { .. }
             )
         );
         assert!(named, "{closed:?}");
@@ -343,32 +234,20 @@ fn a_run_by_bytes_waits_for_the_last_one_but_not_for_ever() {
 
 #[test]
 fn a_run_can_wait_for_an_agreed_start() {
-    let mut pair = Pair::new(
-        plan(RunDirection::Forward, StopCondition::TimeUs(500_000)),
-        50,
-    );
+    let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(500_000)), 50);
     pair.start_at(Duration::from_secs(20));
     pair.drive(BOUND);
-    assert_eq!(
-        pair.closed(),
-        [Some(SessionEnd::Finished), Some(SessionEnd::Finished)]
-    );
+    assert_eq!(pair.closed(), [Some(SessionEnd::Finished), Some(SessionEnd::Finished)]);
     assert_eq!(pair.went_at(), Some(Duration::from_secs(20)));
 }
 
 #[test]
 fn a_closed_session_wants_nothing_and_does_nothing() {
-    let mut pair = Pair::new(
-        plan(RunDirection::Forward, StopCondition::TimeUs(500_000)),
-        5,
-    );
+    let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(500_000)), 5);
     pair.drive(BOUND);
     let session = pair.session(Side::Initiator);
     assert_eq!(session.next_deadline(), None);
     let nothing: Vec<SessionAction> = Vec::new();
     assert_eq!(session.handle(BOUND * 2, SessionInput::Tick), nothing);
-    assert_eq!(
-        session.handle(BOUND * 2, SessionInput::Message(ControlMessage::Go)),
-        nothing
-    );
+    assert_eq!(session.handle(BOUND * 2, SessionInput::Message(ControlMessage::Go)), nothing);
 }

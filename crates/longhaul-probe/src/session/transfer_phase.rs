@@ -78,11 +78,7 @@ impl Session {
     }
 
     fn senders(&self) -> (bool, bool) {
-        let sends_as = |role| {
-            self.plan
-                .as_ref()
-                .is_some_and(|plan| sends_payload(role, plan))
-        };
+        let sends_as = |role| self.plan.as_ref().is_some_and(|plan| sends_payload(role, plan));
         (sends_as(self.role), sends_as(peer_role(self.role)))
     }
 
@@ -221,27 +217,18 @@ impl Session {
             SessionState::Timing => self.next_ping(),
             SessionState::Ready => {
                 let start = self.start_time();
-                start
-                    .into_iter()
-                    .chain([self.transfer.next_heartbeat])
-                    .min()
+                start.into_iter().chain([self.transfer.next_heartbeat]).min()
             }
             SessionState::Exchanging | SessionState::Asking | SessionState::Working => {
                 Some(self.transfer.next_heartbeat)
             }
             SessionState::Running => {
                 let overtime = self.overtime_deadline().filter(|_| !self.transfer.sent);
-                [overtime, Some(self.transfer.next_heartbeat)]
-                    .into_iter()
-                    .flatten()
-                    .min()
+                [overtime, Some(self.transfer.next_heartbeat)].into_iter().flatten().min()
             }
             SessionState::Draining => {
                 let grace = self.transfer.grace_ends.filter(|_| !self.transfer.stopped);
-                [grace, Some(self.transfer.next_heartbeat)]
-                    .into_iter()
-                    .flatten()
-                    .min()
+                [grace, Some(self.transfer.next_heartbeat)].into_iter().flatten().min()
             }
             _ => None,
         }

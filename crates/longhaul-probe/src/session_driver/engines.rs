@@ -107,9 +107,7 @@ impl SessionEngines {
         };
         let run = |role, sockets: Vec<DataSocket>| {
             let wanted = !sockets.is_empty();
-            wanted
-                .then(|| EndRun::start(spec(role), sockets))
-                .transpose()
+            wanted.then(|| EndRun::start(spec(role), sockets)).transpose()
         };
         let tails = sends.iter().filter_map(|socket| match socket {
             DataSocket::Tcp(stream) if ending == StreamEnding::HalfClosed => {
@@ -129,17 +127,11 @@ impl SessionEngines {
 
     pub fn go(&self) {
         // The receiver starts first, so that its clock covers the first bytes.
-        self.receiver
-            .iter()
-            .chain(&self.sender)
-            .for_each(EndRun::go);
+        self.receiver.iter().chain(&self.sender).for_each(EndRun::go);
     }
 
     pub fn stop(&self) {
-        self.receiver
-            .iter()
-            .chain(&self.sender)
-            .for_each(EndRun::stop);
+        self.receiver.iter().chain(&self.sender).for_each(EndRun::stop);
     }
 
     /// Returns the progress for the session.
@@ -227,18 +219,12 @@ mod tests {
             },
             epoch: Instant::now(),
         };
-        let start = EngineStart {
-            origin: Duration::ZERO,
-            idle_rtt: Duration::ZERO,
-        };
+        let start = EngineStart { origin: Duration::ZERO, idle_rtt: Duration::ZERO };
         let sockets = SessionSockets {
             forward: vec![DataSocket::Tcp(near.expect("a connection"))],
             reverse: Vec::new(),
         };
-        (
-            SessionEngines::start(&setup, start, sockets).expect("engines"),
-            far,
-        )
+        (SessionEngines::start(&setup, start, sockets).expect("engines"), far)
     }
 
     #[test]

@@ -33,11 +33,7 @@ fn split_direction(forward: bool, local: LocalEnd) -> Vec<ControlMessage> {
     let mut messages = Vec::with_capacity(local.streams.len() + 1);
     for (index, end) in local.streams.into_iter().enumerate() {
         let index = index as u32;
-        let result = StreamResult {
-            forward,
-            index,
-            end,
-        };
+        let result = StreamResult { forward, index, end };
         let (message, thinned) = thin_to_fit(room, result);
         messages.push(message);
         if thinned {
@@ -91,19 +87,9 @@ mod tests {
 
     #[test]
     fn a_result_too_large_for_its_frame_is_thinned_and_keeps_its_last_sample() {
-        let sample = |at_us| StreamSample {
-            at_us,
-            ..StreamSample::default()
-        };
-        let end = StreamEnd {
-            samples: (0..1000).map(sample).collect(),
-            ..StreamEnd::default()
-        };
-        let result = StreamResult {
-            forward: true,
-            index: 0,
-            end,
-        };
+        let sample = |at_us| StreamSample { at_us, ..StreamSample::default() };
+        let end = StreamEnd { samples: (0..1000).map(sample).collect(), ..StreamEnd::default() };
+        let result = StreamResult { forward: true, index: 0, end };
         let (message, thinned) = thin_to_fit(8192, result);
         assert!(thinned && fits_in(8192, &message));
         let ControlMessage::Stream(result) = message else {

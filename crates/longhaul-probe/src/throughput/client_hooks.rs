@@ -104,10 +104,7 @@ impl<'a> ClientHooks<'a> {
             let told = capture_refused_caveat(
                 "the longhaul release of the server does not support captures",
             );
-            caveats.push(ReportCaveat::new(
-                &told.code,
-                format!("server: {}", told.text),
-            ));
+            caveats.push(ReportCaveat::new(&told.code, format!("server: {}", told.text)));
         }
         Ok((observation, caveats))
     }
@@ -121,26 +118,23 @@ impl<'a> ClientHooks<'a> {
             Some(local) => {
                 RunCapture::begin(self.plan, capture, local, self.address, MAX_BUFFER_BYTES)
             }
-            None => RunCapture::Failed(capture_missing_caveat(
-                &io::ErrorKind::AddrNotAvailable.into(),
-            )),
+            None => {
+                RunCapture::Failed(capture_missing_caveat(&io::ErrorKind::AddrNotAvailable.into()))
+            }
         };
     }
 
     fn finish_capture(&mut self) {
         let capture = std::mem::take(&mut self.capture);
         let (captured, caveats) = capture.end(SessionRole::Client, &self.collected);
-        let about = captured
-            .as_ref()
-            .map(|captured| captured.capture_report().clone());
+        let about = captured.as_ref().map(|captured| captured.capture_report().clone());
         attach_capture(&mut self.collected, SessionRole::Client, about, caveats);
         self.captures.client = captured;
     }
 
     fn report_progress(&mut self, state: SessionState, now: Duration) {
-        let due = self
-            .last_report
-            .is_none_or(|(last, at)| last != state || now >= at + WATCH_INTERVAL);
+        let due =
+            self.last_report.is_none_or(|(last, at)| last != state || now >= at + WATCH_INTERVAL);
         if !due {
             return;
         }
@@ -164,11 +158,7 @@ impl<'a> ClientHooks<'a> {
         };
         let forward = engines.and_then(SessionEngines::sender).map(here);
         let reverse = engines.and_then(SessionEngines::receiver).map(here);
-        let elapsed = forward
-            .iter()
-            .chain(&reverse)
-            .map(|(_, elapsed, _)| *elapsed)
-            .max();
+        let elapsed = forward.iter().chain(&reverse).map(|(_, elapsed, _)| *elapsed).max();
         ThroughputProgress {
             state,
             elapsed: elapsed.unwrap_or_default(),
@@ -236,11 +226,8 @@ impl SessionHooks for ClientHooks<'_> {
             SessionAction::Go => self.engines.iter().for_each(SessionEngines::go),
             SessionAction::StopEngine => self.engines.iter().for_each(SessionEngines::stop),
             SessionAction::Collect => {
-                self.collected = self
-                    .engines
-                    .take()
-                    .map(SessionEngines::collect)
-                    .unwrap_or_default();
+                self.collected =
+                    self.engines.take().map(SessionEngines::collect).unwrap_or_default();
                 self.finish_capture();
             }
             SessionAction::PeerInterval(interval) => self.server_interval = interval,

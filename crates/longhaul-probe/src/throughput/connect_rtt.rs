@@ -29,11 +29,7 @@ mod tests {
     use std::net::{TcpListener, UdpSocket};
 
     fn target(port: u16) -> TargetHost {
-        TargetHost {
-            port,
-            connect_timeout: Duration::from_secs(2),
-            ..TargetHost::new("127.0.0.1")
-        }
+        TargetHost { port, connect_timeout: Duration::from_secs(2), ..TargetHost::new("127.0.0.1") }
     }
 
     #[test]
@@ -57,10 +53,6 @@ mod tests {
         let port = taken.local_addr().expect("its address").port();
         let error = measure_connect_rtt(&target(port)).expect_err("nothing listens");
         assert!(matches!(error, ProbeError::Connect { .. }), "{error}");
-        assert!(
-            error
-                .hint()
-                .is_some_and(|hint| hint.contains("nothing listens"))
-        );
+        assert!(error.hint().is_some_and(|hint| hint.contains("nothing listens")));
     }
 }

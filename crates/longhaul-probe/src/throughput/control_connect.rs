@@ -42,10 +42,7 @@ impl TlsControlConnection {
 
 /// Resolves the target to its first address of the requested family.
 pub fn resolve_target(target: &TargetHost) -> Result<SocketAddr, ProbeError> {
-    let failed = |source| ProbeError::Resolve {
-        host: target.host.clone(),
-        source,
-    };
+    let failed = |source| ProbeError::Resolve { host: target.host.clone(), source };
     let fits = |address: &SocketAddr| match target.family {
         AddressFamily::Any => true,
         AddressFamily::V4 => address.is_ipv4(),
@@ -59,10 +56,7 @@ pub fn resolve_target(target: &TargetHost) -> Result<SocketAddr, ProbeError> {
             AddressFamily::V4 => "IPv4 address",
             AddressFamily::V6 => "IPv6 address",
         };
-        failed(io::Error::new(
-            io::ErrorKind::NotFound,
-            format!("the name has no {family}"),
-        ))
+        failed(io::Error::new(io::ErrorKind::NotFound, format!("the name has no {family}")))
     })
 }
 
@@ -73,11 +67,7 @@ pub fn connect_plain(target: &TargetHost, address: SocketAddr) -> Result<TcpStre
         sockopt::set_no_delay(&socket, true)?;
         listening_socket::set_dead_peer_timeout(&socket, DEAD_PEER_TIMEOUT)
     };
-    small().map_err(|source| ProbeError::Connect {
-        host: target.host.clone(),
-        address,
-        source,
-    })?;
+    small().map_err(|source| ProbeError::Connect { host: target.host.clone(), address, source })?;
     Ok(socket)
 }
 
@@ -86,11 +76,7 @@ pub(crate) fn open_control(
     target: &TargetHost,
     address: SocketAddr,
 ) -> Result<TlsControlConnection, ProbeError> {
-    let failed = |source| ProbeError::Connect {
-        host: target.host.clone(),
-        address,
-        source,
-    };
+    let failed = |source| ProbeError::Connect { host: target.host.clone(), address, source };
     let socket = connect_plain(target, address)?;
     let local = socket.local_addr().ok();
     let tls = |why: String| ProbeError::Tls { address, why };
@@ -130,10 +116,8 @@ fn create_socket(target: &TargetHost, address: SocketAddr) -> Result<ConnectingS
     // The control connection is bound like the data connections, with no other options.
     let plain = ThroughputPlan::default();
     let socket = engine::open_tcp_socket(&plain, TransferRole::Sender, address, &target.bind);
-    socket.map_err(|error| ProbeError::Local {
-        what: error.to_string(),
-        source: Some(error.source),
-    })
+    socket
+        .map_err(|error| ProbeError::Local { what: error.to_string(), source: Some(error.source) })
 }
 
 fn connect_socket(
@@ -141,11 +125,9 @@ fn connect_socket(
     target: &TargetHost,
     address: SocketAddr,
 ) -> Result<TcpStream, ProbeError> {
-    socket
-        .connect(target.connect_timeout)
-        .map_err(|source| ProbeError::Connect {
-            host: target.host.clone(),
-            address,
-            source,
-        })
+    socket.connect(target.connect_timeout).map_err(|source| ProbeError::Connect {
+        host: target.host.clone(),
+        address,
+        source,
+    })
 }

@@ -40,13 +40,7 @@ pub(super) fn join_results(
     let mut one_way = |forward: bool, local: Option<LocalEnd>| {
         let local = local.ok_or("no result from the engine of this end")?;
         let far = take_server_results(&mut far, forward).ok_or("no result from the server")?;
-        Ok::<_, String>(join_direction_sides(
-            plan,
-            forward,
-            (local, far),
-            session,
-            &mut caveats,
-        ))
+        Ok::<_, String>(join_direction_sides(plan, forward, (local, far), session, &mut caveats))
     };
     let observation = match plan.direction {
         RunDirection::Forward => one_way(true, collected.sender)?,
@@ -54,10 +48,7 @@ pub(super) fn join_results(
         RunDirection::Both => {
             let reverse = one_way(false, collected.receiver)?;
             let forward = one_way(true, collected.sender)?;
-            ThroughputObservation {
-                reverse: Some(Box::new(reverse)),
-                ..forward
-            }
+            ThroughputObservation { reverse: Some(Box::new(reverse)), ..forward }
         }
     };
     let moved = |o: &ThroughputObservation| o.ends.receiver.bytes > 0;
@@ -73,18 +64,11 @@ fn take_server_results(
     forward: bool,
 ) -> Option<(DirectionSide, Vec<ReportCaveat>)> {
     let results = far.take()?;
-    let (mut streams, other_streams): (Vec<_>, Vec<_>) = results
-        .streams
-        .into_iter()
-        .partition(|stream| stream.forward == forward);
-    let (ends, other_ends): (Vec<_>, Vec<_>) = results
-        .ends
-        .into_iter()
-        .partition(|end| end.forward == forward);
-    *far = Some(ServerResults {
-        streams: other_streams,
-        ends: other_ends,
-    });
+    let (mut streams, other_streams): (Vec<_>, Vec<_>) =
+        results.streams.into_iter().partition(|stream| stream.forward == forward);
+    let (ends, other_ends): (Vec<_>, Vec<_>) =
+        results.ends.into_iter().partition(|end| end.forward == forward);
+    *far = Some(ServerResults { streams: other_streams, ends: other_ends });
     streams.sort_by_key(|stream| stream.index);
     let end = ends.into_iter().next()?;
     let streams = streams.into_iter().map(|stream| stream.end).collect();
@@ -102,21 +86,14 @@ fn join_direction_sides(
 ) -> ThroughputObservation {
     add_caveats(caveats, local.caveats, "");
     add_caveats(caveats, far_caveats, "server: ");
-    let here = DirectionSide {
-        streams: local.streams,
-        end: local.end,
-    };
+    let here = DirectionSide { streams: local.streams, end: local.end };
     let (sender, receiver) = if forward { (here, far) } else { (far, here) };
     let mut streams: Vec<ObservedStream> = sender
         .streams
         .into_iter()
         .zip(receiver.streams)
         .enumerate()
-        .map(|(index, (sender, receiver))| ObservedStream {
-            index: index as u32,
-            sender,
-            receiver,
-        })
+        .map(|(index, (sender, receiver))| ObservedStream { index: index as u32, sender, receiver })
         .collect();
     if plan.transport != RunTransport::Tcp {
         for stream in &mut streams {
@@ -133,10 +110,7 @@ fn join_direction_sides(
         same_host: session.same_host(),
         same_boot: session.same_boot(),
         streams,
-        ends: BothEnds {
-            sender: sender.end,
-            receiver: receiver.end,
-        },
+        ends: BothEnds { sender: sender.end, receiver: receiver.end },
         reverse: None,
     }
 }
@@ -155,10 +129,7 @@ fn add_stream_failures(streams: &[ObservedStream], caveats: &mut Vec<ReportCavea
     for stream in streams {
         for (end, whose) in [(&stream.sender, "sender"), (&stream.receiver, "receiver")] {
             if let Some(error) = &end.error {
-                let text = format!(
-                    "stream {} ended early at the {whose}: {error}",
-                    stream.index
-                );
+                let text = format!("stream {} ended early at the {whose}: {error}", stream.index);
                 caveats.push(ReportCaveat::new("stream_failed", text));
             }
         }

@@ -44,25 +44,15 @@ pub fn open_data_streams(
 
 fn build_preambles(plan: &ThroughputPlan, nonce: SessionNonce) -> Vec<StreamPreamble> {
     let directions = [(true, SessionRole::Client), (false, SessionRole::Server)];
-    let used = directions
-        .into_iter()
-        .filter(|(_, role)| sends_payload(*role, plan));
+    let used = directions.into_iter().filter(|(_, role)| sends_payload(*role, plan));
     used.flat_map(|(forward, _)| {
-        (0..plan.streams).map(move |index| StreamPreamble {
-            nonce,
-            index: index as u16,
-            forward,
-        })
+        (0..plan.streams).map(move |index| StreamPreamble { nonce, index: index as u16, forward })
     })
     .collect()
 }
 
 fn stream_direction(preamble: &StreamPreamble) -> Flow {
-    if preamble.forward {
-        Flow::Sender
-    } else {
-        Flow::Receiver
-    }
+    if preamble.forward { Flow::Sender } else { Flow::Receiver }
 }
 
 fn connect_all(
@@ -85,21 +75,14 @@ fn connect_all(
             .collect::<Result<_, _>>()?;
         let done = connecting.into_iter().map(|thread| {
             let lost = || stream_error("open a stream", io::Error::other("its thread panicked"));
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(lost()))
-                .map(DataSocket::Tcp)
+            thread.join().unwrap_or_else(|_| Err(lost())).map(DataSocket::Tcp)
         });
         done.collect()
     })
 }
 
 fn stream_error(tried: impl Into<String>, source: io::Error) -> EngineError {
-    EngineError {
-        operation: tried.into(),
-        hint: None,
-        source,
-    }
+    EngineError { operation: tried.into(), hint: None, source }
 }
 
 fn connect_data_stream(
@@ -108,21 +91,13 @@ fn connect_data_stream(
     to: SocketAddr,
     preamble: &StreamPreamble,
 ) -> Result<TcpStream, EngineError> {
-    let open = |source| {
-        stream_error(
-            format!("open data stream {} to {to}", preamble.index),
-            source,
-        )
-    };
+    let open =
+        |source| stream_error(format!("open data stream {} to {to}", preamble.index), source);
     let socket = engine::open_tcp_socket(plan, stream_direction(preamble), to, &target.bind)?;
     socket.limit_window(plan)?;
     let mut stream = socket.connect(target.connect_timeout).map_err(open)?;
-    stream
-        .set_write_timeout(Some(target.connect_timeout))
-        .map_err(open)?;
-    stream
-        .write_all(&preamble.encode(DATA_STREAM))
-        .map_err(open)?;
+    stream.set_write_timeout(Some(target.connect_timeout)).map_err(open)?;
+    stream.write_all(&preamble.encode(DATA_STREAM)).map_err(open)?;
     stream.set_write_timeout(None).map_err(open)?;
     Ok(stream)
 }
@@ -160,10 +135,7 @@ fn open_flows(
         if Instant::now() >= deadline {
             let why = "no answer to its hello: UDP may be blocked on the path";
             let error = io::Error::new(io::ErrorKind::TimedOut, why);
-            return Err(stream_error(
-                format!("open UDP flow {} to {to}", silent[0]),
-                error,
-            ));
+            return Err(stream_error(format!("open UDP flow {} to {to}", silent[0]), error));
         }
         for &number in &silent {
             // The next round repairs a full queue or an early "port unreachable".
@@ -179,9 +151,8 @@ fn open_flows(
 
 fn receive_acknowledgement(socket: &UdpSocket, preamble: &StreamPreamble) -> bool {
     let mut bytes = [0; PREAMBLE_BYTES + 1];
-    let came = socket
-        .set_read_timeout(Some(ANSWER_POLL_TIMEOUT))
-        .and_then(|()| socket.recv(&mut bytes));
+    let came =
+        socket.set_read_timeout(Some(ANSWER_POLL_TIMEOUT)).and_then(|()| socket.recv(&mut bytes));
     let heard = |count: usize| StreamPreamble::decode(&bytes[..count], DATAGRAM_ACKNOWLEDGED);
     came.ok().and_then(heard) == Some(*preamble)
 }

@@ -65,9 +65,7 @@ pub struct MessageDecoder {
 impl MessageDecoder {
     /// Creates a decoder that rejects bodies over `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        MessageDecoder {
-            bodies: FrameSplitter::new(limit),
-        }
+        MessageDecoder { bodies: FrameSplitter::new(limit) }
     }
 
     /// Changes the limit, for the states in which results are expected.
@@ -99,10 +97,7 @@ pub struct FrameSplitter {
 impl FrameSplitter {
     /// Creates a splitter that rejects bodies over `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        FrameSplitter {
-            limit,
-            held: Vec::new(),
-        }
+        FrameSplitter { limit, held: Vec::new() }
     }
 
     /// Changes the limit, starting with the next frame.

@@ -176,10 +176,7 @@ impl PacketTimes {
             before = time;
             Some(step)
         };
-        PacketTimes {
-            first_ns,
-            steps: times.iter().map(step).collect(),
-        }
+        PacketTimes { first_ns, steps: times.iter().map(step).collect() }
     }
 
     /// Decodes times by packet; `None` if they exceed the clock's range, so the peer's data is

@@ -92,11 +92,8 @@ mod tests {
 
     #[test]
     fn the_bytes_are_those_of_the_drawing() {
-        let preamble = StreamPreamble {
-            nonce: SessionNonce([0xab; 16]),
-            index: 0x0102,
-            forward: false,
-        };
+        let preamble =
+            StreamPreamble { nonce: SessionNonce([0xab; 16]), index: 0x0102, forward: false };
         let bytes = preamble.encode(DATA_STREAM);
         let mut drawn = b"LHD1".to_vec();
         drawn.extend([0xab; 16]);
@@ -109,11 +106,7 @@ mod tests {
 
     #[test]
     fn unknown_directions_and_reserved_bytes_are_refused() {
-        let preamble = StreamPreamble {
-            nonce: SessionNonce([0; 16]),
-            index: 0,
-            forward: true,
-        };
+        let preamble = StreamPreamble { nonce: SessionNonce([0; 16]), index: 0, forward: true };
         for place in [22, 23] {
             let mut bytes = preamble.encode(DATA_STREAM);
             bytes[place] = 2;

@@ -11,25 +11,15 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 pub const TESTS: &[Test] = &[
-    (
-        "killed_after_the_journal_and_before_the_write_is_healed",
-        before_write,
-    ),
-    (
-        "killed_after_the_write_and_before_it_is_recorded_is_healed",
-        after_write,
-    ),
+    ("killed_after_the_journal_and_before_the_write_is_healed", before_write),
+    ("killed_after_the_write_and_before_it_is_recorded_is_healed", after_write),
     ("killed_anywhere_is_healed", anywhere),
 ];
 
 /// The word that makes this executable a writer.
 pub const AS_WRITER: &str = "as-writer";
 
-const NAMES: [&str; 3] = [
-    "net.ipv4.tcp_rmem",
-    "net.ipv4.tcp_wmem",
-    "net.ipv4.tcp_notsent_lowat",
-];
+const NAMES: [&str; 3] = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_notsent_lowat"];
 
 fn values(round: u32) -> Vec<(String, String)> {
     let most = 1_048_576 + 4096 * (round % 1000);

@@ -9,15 +9,9 @@ use longhaul_sys::host::sysctl_values;
 use std::net::Ipv4Addr;
 
 pub const TESTS: &[Test] = &[
-    (
-        "a_virtual_cable_tells_what_it_has_and_why_not_the_rest",
-        cable,
-    ),
+    ("a_virtual_cable_tells_what_it_has_and_why_not_the_rest", cable),
     ("the_route_leads_to_the_interface", route),
-    (
-        "without_a_loopback_the_live_socket_is_told_as_not_tried",
-        no_loopback,
-    ),
+    ("without_a_loopback_the_live_socket_is_told_as_not_tried", no_loopback),
     ("the_live_socket_shows_what_the_settings_allow", granted),
     ("an_interface_that_is_not_there_is_told", no_interface),
 ];
@@ -52,10 +46,7 @@ fn route() {
     assert_eq!(reading(&seen, "route.interface"), Some("lo"));
     assert_eq!(reading(&seen, "interface.name"), Some("lo"));
     let lost = observe_host(None, None);
-    assert!(
-        lost.unread.contains_key("route.interface"),
-        "no default route"
-    );
+    assert!(lost.unread.contains_key("route.interface"), "no default route");
     assert!(lost.unread.contains_key("interface.name"));
     assert!(lost.readings.contains_key("net.ipv4.tcp_rmem"));
 }
@@ -85,10 +76,5 @@ fn granted() {
 fn no_interface() {
     let seen = observe_host(Some("no-such"), None);
     assert!(seen.unread["interface.name"].contains("no-such"));
-    assert!(
-        !seen
-            .readings
-            .keys()
-            .any(|name| name.starts_with("interface."))
-    );
+    assert!(!seen.readings.keys().any(|name| name.starts_with("interface.")));
 }

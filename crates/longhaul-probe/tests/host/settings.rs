@@ -10,30 +10,15 @@ use std::path::Path;
 
 pub const TESTS: &[Test] = &[
     ("a_triple_is_written_and_put_back_bit_for_bit", triple),
-    (
-        "the_value_before_the_first_of_two_changes_comes_back",
-        twice,
-    ),
+    ("the_value_before_the_first_of_two_changes_comes_back", twice),
     ("what_is_sealed_here_is_told_and_the_others_go_on", sealed),
-    (
-        "what_stands_already_is_neither_written_nor_journalled",
-        standing,
-    ),
+    ("what_stands_already_is_neither_written_nor_journalled", standing),
     ("an_interface_gets_its_mtu_and_queue_back", of_interface),
-    (
-        "a_journal_that_cannot_be_read_stops_both_and_stays",
-        unreadable,
-    ),
+    ("a_journal_that_cannot_be_read_stops_both_and_stays", unreadable),
     ("another_namespace_is_left_alone", other_namespace),
     ("settings_of_an_earlier_boot_are_told_as_gone", earlier_boot),
-    (
-        "settings_of_an_interface_that_is_no_more_are_told_as_gone",
-        gone_interface,
-    ),
-    (
-        "a_journal_cannot_make_revert_write_what_is_not_on_the_list",
-        smuggled,
-    ),
+    ("settings_of_an_interface_that_is_no_more_are_told_as_gone", gone_interface),
+    ("a_journal_cannot_make_revert_write_what_is_not_on_the_list", smuggled),
     ("what_is_asked_wrongly_changes_nothing", wrongly),
 ];
 
@@ -46,10 +31,8 @@ pub fn exactly(name: &str) -> String {
 }
 
 fn change(journal: &Path, changes: &[(&str, &str)]) -> Result<Vec<SettingChange>, HostError> {
-    let owned: Vec<(String, String)> = changes
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect();
+    let owned: Vec<(String, String)> =
+        changes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     apply_settings(&owned, Some(VETH), journal, NOW)
 }
 
@@ -81,11 +64,8 @@ fn triple() {
 fn twice() {
     let (journal, before) = (journal("twice"), [exactly(RMEM), exactly(WMEM)]);
     change(&journal, &[(RMEM, "4096 65536 1048576")]).expect("applied");
-    change(
-        &journal,
-        &[(WMEM, "4096 65536 1048576"), (RMEM, "4096 65536 2097152")],
-    )
-    .expect("applied again");
+    change(&journal, &[(WMEM, "4096 65536 1048576"), (RMEM, "4096 65536 2097152")])
+        .expect("applied again");
     assert_eq!(exactly(RMEM), "4096\t65536\t2097152");
     let back = revert_settings(&journal).expect("reverted");
     let names: Vec<&str> = back.iter().map(|change| change.name.as_str()).collect();
@@ -96,10 +76,7 @@ fn twice() {
 fn sealed() {
     let (journal, before) = (journal("sealed"), exactly(WMEM));
     let machine = exactly("net.core.rmem_max");
-    let asked = [
-        ("net.core.rmem_max", "1234567"),
-        (WMEM, "4096 65536 3145728"),
-    ];
+    let asked = [("net.core.rmem_max", "1234567"), (WMEM, "4096 65536 3145728")];
     let done = change(&journal, &asked).expect("applied");
     let why = done[0].error.as_deref().expect("an error");
     assert!(why.contains("initial network namespace"), "{why}");
@@ -123,10 +100,7 @@ fn standing() {
 fn of_interface() {
     let journal = journal("interface");
     let now = || {
-        (
-            network_interface::mtu_bytes(VETH),
-            network_interface::transmit_queue_packets(VETH).ok(),
-        )
+        (network_interface::mtu_bytes(VETH), network_interface::transmit_queue_packets(VETH).ok())
     };
     let before = now();
     let asked = [
@@ -137,10 +111,7 @@ fn of_interface() {
     let done = change(&journal, &asked).expect("applied");
     assert_eq!(now(), (Some(9000), Some(10000)));
     assert!(done[1].error.is_some(), "veth has no rings: {done:?}");
-    assert!(
-        done.iter()
-            .all(|change| change.interface.as_deref() == Some(VETH))
-    );
+    assert!(done.iter().all(|change| change.interface.as_deref() == Some(VETH)));
     revert_settings(&journal).expect("reverted");
     assert_eq!(now(), before);
     let refused = change(&journal, &[("interface.mtu", "7")]).expect("told");
@@ -151,25 +122,12 @@ fn of_interface() {
 fn unreadable() {
     let (journal, before) = (journal("unreadable"), exactly(RMEM));
     std::fs::create_dir_all(journal.parent().expect("a folder")).expect("a folder");
-    for text in [
-        "",
-        "{",
-        "{\"schema\":\"else/1\",\"applied_at\":\"\",\"changes\":[]}",
-    ] {
+    for text in ["", "{", "{\"schema\":\"else/1\",\"applied_at\":\"\",\"changes\":[]}"] {
         std::fs::write(&journal, text).expect("a bad journal");
         let applied = change(&journal, &[(RMEM, "4096 65536 1048576")]);
-        assert!(
-            matches!(applied, Err(HostError::Unreadable { .. })),
-            "{text:?}"
-        );
-        assert!(matches!(
-            revert_settings(&journal),
-            Err(HostError::Unreadable { .. })
-        ));
-        assert_eq!(
-            std::fs::read_to_string(&journal).expect("still there"),
-            text
-        );
+        assert!(matches!(applied, Err(HostError::Unreadable { .. })), "{text:?}");
+        assert!(matches!(revert_settings(&journal), Err(HostError::Unreadable { .. })));
+        assert_eq!(std::fs::read_to_string(&journal).expect("still there"), text);
     }
     assert_eq!(exactly(RMEM), before);
 }
@@ -197,12 +155,7 @@ fn earlier_boot() {
     edit(&journal, |value| value["boot_id"] = "another".into());
     let told = revert_settings(&journal).expect("told");
     assert!(!told[0].reverted);
-    assert!(
-        told[0]
-            .error
-            .as_deref()
-            .is_some_and(|why| why.contains("last reboot"))
-    );
+    assert!(told[0].error.as_deref().is_some_and(|why| why.contains("last reboot")));
     assert_eq!(exactly(RMEM), "4096\t65536\t1048576", "nothing was written");
     assert!(!journal.exists());
     std::fs::write(&journal, applied).expect("the journal of this boot");
@@ -221,12 +174,7 @@ fn gone_interface() {
     });
     let told = revert_settings(&journal).expect("told");
     assert!(told[0].reverted && !told[1].reverted, "{told:?}");
-    assert!(
-        told[1]
-            .error
-            .as_deref()
-            .is_some_and(|why| why.contains("no longer exists"))
-    );
+    assert!(told[1].error.as_deref().is_some_and(|why| why.contains("no longer exists")));
     assert!(!journal.exists());
     std::fs::write(&journal, applied).expect("the journal as it was");
     revert_settings(&journal).expect("reverted");
@@ -240,15 +188,8 @@ fn smuggled() {
     edit(&journal, |value| {
         let mut foreign = value["changes"][0].clone();
         foreign["name"] = "net.ipv4.ip_forward".into();
-        foreign["before"] = if forwarding == "0" {
-            "1".into()
-        } else {
-            "0".into()
-        };
-        value["changes"]
-            .as_array_mut()
-            .expect("changes")
-            .push(foreign);
+        foreign["before"] = if forwarding == "0" { "1".into() } else { "0".into() };
+        value["changes"].as_array_mut().expect("changes").push(foreign);
     });
     let back = revert_settings(&journal).expect("the rest is reverted");
     assert!(!back[0].reverted && back[1].reverted, "{back:?}");
@@ -259,10 +200,7 @@ fn smuggled() {
 
 fn wrongly() {
     let (journal, before) = (journal("wrongly"), exactly(RMEM));
-    let mixed = [
-        (RMEM, "4096 65536 1048576"),
-        ("kernel.core_pattern", "|/bin/sh"),
-    ];
+    let mixed = [(RMEM, "4096 65536 1048576"), ("kernel.core_pattern", "|/bin/sh")];
     let refused = change(&journal, &mixed).expect_err("not on the list");
     assert!(matches!(refused, HostError::NotWritable { .. }));
     assert!(refused.hint().is_some());

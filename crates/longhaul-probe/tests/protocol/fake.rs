@@ -167,14 +167,8 @@ impl FakePeer {
         };
         let nonce = peer.negotiate(&plan);
         let mut stream = TcpStream::connect(address).expect("the far end listens");
-        let preamble = StreamPreamble {
-            nonce,
-            index: 0,
-            forward: true,
-        };
-        stream
-            .write_all(&preamble.encode(DATA_STREAM))
-            .expect("the far end reads");
+        let preamble = StreamPreamble { nonce, index: 0, forward: true };
+        stream.write_all(&preamble.encode(DATA_STREAM)).expect("the far end reads");
         peer.hear_until(|message| matches!(message, ControlMessage::Opened));
         peer.say(&ControlMessage::Ping(ClockPing { number: 0 }));
         peer.hear_until(|message| matches!(message, ControlMessage::Pong(_)));
@@ -186,9 +180,7 @@ impl FakePeer {
         }));
         peer.hear_until(|message| matches!(message, ControlMessage::Prepared));
         peer.say(&ControlMessage::Go);
-        stream
-            .write_all(&vec![0; 1 << 16])
-            .expect("the far end reads");
+        stream.write_all(&vec![0; 1 << 16]).expect("the far end reads");
         peer.hear_until(
             |message| matches!(message, ControlMessage::Interval(i) if i.received_bytes > Some(0)),
         );
@@ -212,17 +204,11 @@ impl FakeFarEnd {
             let mut peer = FakePeer::over(socket, TlsHandshake::Server(&identity));
             script(&mut peer);
         });
-        FakeFarEnd {
-            address,
-            thread: Some(thread),
-        }
+        FakeFarEnd { address, thread: Some(thread) }
     }
 
     pub fn target(&self) -> TargetHost {
-        TargetHost {
-            port: self.address.port(),
-            ..TargetHost::new("127.0.0.1")
-        }
+        TargetHost { port: self.address.port(), ..TargetHost::new("127.0.0.1") }
     }
 }
 

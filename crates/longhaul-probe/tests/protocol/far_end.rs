@@ -35,10 +35,7 @@ pub fn options() -> ServeOptions {
 /// The same, where a stranger's run may last as long as a test wants.
 pub fn patient() -> ServeOptions {
     ServeOptions {
-        anonymous: Some(AnonymousLimits {
-            seconds: 3600,
-            ..AnonymousLimits::default()
-        }),
+        anonymous: Some(AnonymousLimits { seconds: 3600, ..AnonymousLimits::default() }),
         ..options()
     }
 }
@@ -58,16 +55,9 @@ impl FarEnd {
         };
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            responder
-                .run(log, &stopped)
-                .expect("the service starts its threads");
+            responder.run(log, &stopped).expect("the service starts its threads");
         });
-        FarEnd {
-            address,
-            stop,
-            thread: Some(thread),
-            events: Mutex::new(events),
-        }
+        FarEnd { address, stop, thread: Some(thread), events: Mutex::new(events) }
     }
 
     pub fn target(&self) -> TargetHost {
@@ -79,10 +69,7 @@ impl FarEnd {
     }
 
     pub fn target_with(&self, token: &str) -> TargetHost {
-        TargetHost {
-            token: Some(token.to_owned()),
-            ..self.target()
-        }
+        TargetHost { token: Some(token.to_owned()), ..self.target() }
     }
 
     pub fn run(&self, plan: &ThroughputPlan) -> Result<ThroughputOutcome, ProbeError> {
@@ -146,8 +133,5 @@ pub fn short() -> ThroughputPlan {
 
 /// A run that delivers, however little of the machine is left to it.
 pub fn brief() -> ThroughputPlan {
-    ThroughputPlan {
-        stop: StopCondition::Bytes(4 << 20),
-        ..ThroughputPlan::default()
-    }
+    ThroughputPlan { stop: StopCondition::Bytes(4 << 20), ..ThroughputPlan::default() }
 }

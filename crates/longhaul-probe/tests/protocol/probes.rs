@@ -28,10 +28,7 @@ fn train(index: u32, packets: u32, schedule: TrainSchedule) -> TrainPlan {
 }
 
 fn trains() -> Vec<TrainPlan> {
-    let poisson = TrainSchedule::Poisson {
-        mean_gap_ns: 500_000,
-        seed: 1,
-    };
+    let poisson = TrainSchedule::Poisson { mean_gap_ns: 500_000, seed: 1 };
     vec![
         train(0, 17, TrainSchedule::BackToBack),
         train(1, 60, TrainSchedule::RateBps(50_000_000)),
@@ -46,12 +43,9 @@ fn trains_of_either_end_come_back_with_both_ends_times() {
     let mut prober = ProbeClient::connect(&far.target()).expect("a session");
     for forward in [true, false] {
         let plans = trains();
-        let trains = if forward {
-            prober.send_trains(&plans)
-        } else {
-            prober.receive_trains(&plans)
-        }
-        .expect("trains over loopback");
+        let trains =
+            if forward { prober.send_trains(&plans) } else { prober.receive_trains(&plans) }
+                .expect("trains over loopback");
         assert_eq!(trains.len(), plans.len());
         for (plan, train) in plans.iter().zip(&trains) {
             assert_eq!(train.index, plan.index);
@@ -59,17 +53,10 @@ fn trains_of_either_end_come_back_with_both_ends_times() {
             assert_eq!(train.received_ns.len(), plan.packets as usize);
             assert!(train.sent_ns.is_sorted(), "{train:?}");
             let came = train.received_ns.iter().flatten().count();
-            assert!(
-                came > 0,
-                "forward {forward}: nothing of train {}",
-                plan.index
-            );
+            assert!(came > 0, "forward {forward}: nothing of train {}", plan.index);
         }
         assert_eq!(trains[1].rate_bps, Some(50_000_000));
-        assert_eq!(
-            (trains[0].micro_burst_packets, trains[3].micro_burst_packets),
-            (1, 8)
-        );
+        assert_eq!((trains[0].micro_burst_packets, trains[3].micro_burst_packets), (1, 8));
         let clock = &prober.direction_facts(forward).receive_clock;
         assert_eq!(clock, "kernel", "forward {forward}");
     }
@@ -109,46 +96,26 @@ fn echoes_carry_four_times_and_hold_the_session() {
         assert_eq!(Some(forward + reverse), rtt);
         assert_eq!(probe.echo.ttl, Some(64));
     }
-    assert!(
-        prober
-            .read_server_tcp_options()
-            .expect("options")
-            .in_force
-            .is_some()
-    );
+    assert!(prober.read_server_tcp_options().expect("options").in_force.is_some());
 }
 
 #[test]
 fn an_ask_over_the_agreed_bytes_is_refused_and_the_session_goes_on() {
     let far = FarEnd::start(options());
-    let bounds = ProbeBounds {
-        flows: 1,
-        most_bytes: 30_000,
-        most_time_us: 20_000_000,
-        dscp: None,
-    };
+    let bounds = ProbeBounds { flows: 1, most_bytes: 30_000, most_time_us: 20_000_000, dscp: None };
     let mut prober = ProbeClient::open(&far.target(), bounds).expect("a session");
     let error = prober
         .receive_trains(&[train(0, 100, TrainSchedule::BackToBack)])
         .expect_err("120 kB of 30 kB");
-    assert!(
-        error.to_string().contains("30000 bytes are left"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("30000 bytes are left"), "{error}");
     let trains = prober.receive_trains(&[train(1, 20, TrainSchedule::BackToBack)]);
     assert_eq!(trains.expect("24 kB").len(), 1);
 }
 
 #[test]
 fn strangers_get_what_serve_grants_them_and_no_more() {
-    let limits = AnonymousLimits {
-        bytes: Some(100_000),
-        ..AnonymousLimits::default()
-    };
-    let far = FarEnd::start(ServeOptions {
-        anonymous: Some(limits),
-        ..options()
-    });
+    let limits = AnonymousLimits { bytes: Some(100_000), ..AnonymousLimits::default() };
+    let far = FarEnd::start(ServeOptions { anonymous: Some(limits), ..options() });
     let prober = ProbeClient::connect(&far.target()).expect("a session");
     let bounds = prober.bounds().expect("bounds");
     assert_eq!(bounds.most_bytes, 100_000);
@@ -156,10 +123,7 @@ fn strangers_get_what_serve_grants_them_and_no_more() {
     let mut peer = FakePeer::connect(far.address);
     peer.greet();
     peer.say(&ControlMessage::Probe(Box::new(ProbeProposal {
-        bounds: ProbeBounds {
-            most_bytes: 100_001,
-            ..bounds.clone()
-        },
+        bounds: ProbeBounds { most_bytes: 100_001, ..bounds.clone() },
         party: RunParty::default(),
         boot_proof: None,
     })));
@@ -170,20 +134,9 @@ fn strangers_get_what_serve_grants_them_and_no_more() {
 #[test]
 fn a_session_without_a_flow_still_tells_options() {
     let far = FarEnd::start(options());
-    let bounds = ProbeBounds {
-        flows: 0,
-        most_bytes: 0,
-        most_time_us: 20_000_000,
-        dscp: None,
-    };
+    let bounds = ProbeBounds { flows: 0, most_bytes: 0, most_time_us: 20_000_000, dscp: None };
     let mut prober = ProbeClient::open(&far.target(), bounds).expect("a session");
-    assert!(
-        prober
-            .read_server_tcp_options()
-            .expect("options")
-            .mss_bytes
-            .is_some()
-    );
+    assert!(prober.read_server_tcp_options().expect("options").mss_bytes.is_some());
     assert!(prober.send_trains(&trains()).is_err());
 }
 
@@ -198,9 +151,7 @@ fn a_far_end_of_an_older_release_is_named_with_exit_code_4() {
         peer.welcome();
         peer.wait_for_the_end();
     });
-    let Err(error) = ProbeClient::connect(&far.target()) else {
-        panic!("version 1 has no probes")
-    };
+    let Err(error) = ProbeClient::connect(&far.target()) else { panic!("version 1 has no probes") };
     assert!(matches!(error, ProbeError::Version { .. }), "{error}");
     assert_eq!(error.exit_code(), 4);
 }
@@ -217,17 +168,10 @@ fn a_far_end_that_answers_something_else_ends_nothing_but_the_ask() {
         }
         peer.wait_for_the_end();
     });
-    let bounds = ProbeBounds {
-        flows: 0,
-        most_bytes: 0,
-        most_time_us: 20_000_000,
-        dscp: None,
-    };
+    let bounds = ProbeBounds { flows: 0, most_bytes: 0, most_time_us: 20_000_000, dscp: None };
     let mut prober = ProbeClient::open(&far.target(), bounds).expect("a session");
     for _ in 0..2 {
-        let error = prober
-            .read_server_tcp_options()
-            .expect_err("armed is no answer to it");
+        let error = prober.read_server_tcp_options().expect_err("armed is no answer to it");
         let step = match &error {
             ProbeError::PeerFailed { step, .. } => *step,
             other => panic!("{other}"),

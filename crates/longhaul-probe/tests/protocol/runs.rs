@@ -22,10 +22,7 @@ fn is_sound(plan: &ThroughputPlan, observation: &ThroughputObservation) {
     assert_eq!(observation.ends.sender.bytes, sent);
     assert!(received <= sent, "{received} of {sent}");
     for stream in &observation.streams {
-        assert_eq!(
-            stream.sender.local, stream.receiver.peer,
-            "the two ends of one stream"
-        );
+        assert_eq!(stream.sender.local, stream.receiver.peer, "the two ends of one stream");
         assert_eq!(stream.sender.error, None);
         assert_eq!(stream.receiver.error, None);
         // One process, one clock: the time line is common within the round trip.
@@ -37,26 +34,15 @@ fn is_sound(plan: &ThroughputPlan, observation: &ThroughputObservation) {
 #[test]
 fn payload_flows_in_every_direction_for_the_time_asked() {
     let far = FarEnd::start(options());
-    for direction in [
-        RunDirection::Forward,
-        RunDirection::Reverse,
-        RunDirection::Both,
-    ] {
+    for direction in [RunDirection::Forward, RunDirection::Reverse, RunDirection::Both] {
         for streams in [1, 3] {
-            let plan = ThroughputPlan {
-                direction,
-                streams,
-                ..short()
-            };
+            let plan = ThroughputPlan { direction, streams, ..short() };
             let began = Instant::now();
             let outcome = far.run(&plan).expect("a run over loopback");
             let observation = &outcome.observation;
             is_sound(&plan, observation);
             assert_eq!(observation.forward, direction != RunDirection::Reverse);
-            assert_eq!(
-                observation.reverse.is_some(),
-                direction == RunDirection::Both
-            );
+            assert_eq!(observation.reverse.is_some(), direction == RunDirection::Both);
             if let Some(reverse) = &observation.reverse {
                 assert!(!reverse.forward);
                 is_sound(&plan, reverse);
@@ -81,11 +67,8 @@ fn a_run_by_bytes_or_blocks_delivers_exactly_that() {
         };
         let outcome = far.run(&bytes).expect("a run by bytes");
         assert_eq!(outcome.observation.ends.receiver.bytes, 10_000_001);
-        let blocks = ThroughputPlan {
-            stop: StopCondition::Blocks(100),
-            write_bytes: Some(8192),
-            ..bytes
-        };
+        let blocks =
+            ThroughputPlan { stop: StopCondition::Blocks(100), write_bytes: Some(8192), ..bytes };
         let outcome = far.run(&blocks).expect("a run by blocks");
         assert_eq!(outcome.observation.ends.receiver.bytes, 819_200);
     }
@@ -94,25 +77,16 @@ fn a_run_by_bytes_or_blocks_delivers_exactly_that() {
 #[test]
 fn datagrams_flow_both_ways_and_are_counted() {
     let far = FarEnd::start(options());
-    for direction in [
-        RunDirection::Forward,
-        RunDirection::Reverse,
-        RunDirection::Both,
-    ] {
+    for direction in [RunDirection::Forward, RunDirection::Reverse, RunDirection::Both] {
         let plan = ThroughputPlan {
             direction,
             streams: 2,
-            transport: RunTransport::Udp {
-                rate_bps: 10_000_000,
-            },
+            transport: RunTransport::Udp { rate_bps: 10_000_000 },
             stop: StopCondition::Bytes(500_000),
             ..ThroughputPlan::default()
         };
         let outcome = far.run(&plan).expect("a run over UDP");
-        let all = [
-            Some(&outcome.observation),
-            outcome.observation.reverse.as_deref(),
-        ];
+        let all = [Some(&outcome.observation), outcome.observation.reverse.as_deref()];
         for observation in all.into_iter().flatten() {
             for stream in &observation.streams {
                 let udp = stream.receiver.udp.expect("datagrams were counted");
@@ -128,29 +102,14 @@ fn the_far_end_tells_how_it_was_called_and_what_it_logged_of_this_run() {
         command: Some("longhaul serve --token ***\u{1b}[2J".to_owned()),
         ..options()
     });
-    for direction in [
-        RunDirection::Forward,
-        RunDirection::Reverse,
-        RunDirection::Both,
-    ] {
-        let plan = ThroughputPlan {
-            direction,
-            ..short()
-        };
+    for direction in [RunDirection::Forward, RunDirection::Reverse, RunDirection::Both] {
+        let plan = ThroughputPlan { direction, ..short() };
         let seen = far.run(&plan).expect("a run").observation;
-        let end = if seen.forward {
-            &seen.ends.receiver
-        } else {
-            &seen.ends.sender
-        };
+        let end = if seen.forward { &seen.ends.receiver } else { &seen.ends.sender };
         let told = end.program.as_ref().expect("told");
         assert!(!told.longhaul.is_empty());
         let command = told.command.as_deref();
-        assert_eq!(
-            command,
-            Some("longhaul serve --token *** [2J"),
-            "on one line"
-        );
+        assert_eq!(command, Some("longhaul serve --token *** [2J"), "on one line");
         let [opened, counted] = told.log.as_slice() else {
             panic!("{direction:?}: {:?}", told.log);
         };
@@ -166,16 +125,8 @@ fn the_same_port_serves_ipv6() {
         addresses: vec![IpAddr::V6(Ipv6Addr::LOCALHOST)],
         ..options()
     });
-    for transport in [
-        RunTransport::Tcp,
-        RunTransport::Udp {
-            rate_bps: 10_000_000,
-        },
-    ] {
-        let plan = ThroughputPlan {
-            transport,
-            ..short()
-        };
+    for transport in [RunTransport::Tcp, RunTransport::Udp { rate_bps: 10_000_000 }] {
+        let plan = ThroughputPlan { transport, ..short() };
         let outcome = far.run(&plan).expect("a run over IPv6");
         assert_eq!(outcome.responder.address.as_deref(), Some("::1"));
     }
@@ -183,25 +134,11 @@ fn the_same_port_serves_ipv6() {
 
 #[test]
 fn one_listener_takes_both_families() {
-    let far = FarEnd::start(ServeOptions {
-        addresses: Vec::new(),
-        ..options()
-    });
+    let far = FarEnd::start(ServeOptions { addresses: Vec::new(), ..options() });
     for host in ["127.0.0.1", "::1"] {
-        for transport in [
-            RunTransport::Tcp,
-            RunTransport::Udp {
-                rate_bps: 10_000_000,
-            },
-        ] {
-            let plan = ThroughputPlan {
-                transport,
-                ..short()
-            };
-            let target = throughput::TargetHost {
-                host: host.to_owned(),
-                ..far.target()
-            };
+        for transport in [RunTransport::Tcp, RunTransport::Udp { rate_bps: 10_000_000 }] {
+            let plan = ThroughputPlan { transport, ..short() };
+            let target = throughput::TargetHost { host: host.to_owned(), ..far.target() };
             let outcome = throughput::run(&target, &plan, &mut |_| {}).expect("a run");
             assert_eq!(outcome.responder.address.as_deref(), Some(host));
         }
@@ -246,13 +183,8 @@ fn progress_is_told_while_payload_flows_with_the_far_ends_count() {
 fn a_run_starts_at_the_agreed_time() {
     let far = FarEnd::start(options());
     let start = SystemTime::now() + Duration::from_secs(3);
-    let since = start
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .expect("after 1970");
-    let plan = ThroughputPlan {
-        start_at_us: Some(since.as_micros() as u64),
-        ..short()
-    };
+    let since = start.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    let plan = ThroughputPlan { start_at_us: Some(since.as_micros() as u64), ..short() };
     let mut flowed = None;
     throughput::run(&far.target(), &plan, &mut |progress| {
         if progress.state == SessionState::Running && flowed.is_none() {
@@ -261,10 +193,7 @@ fn a_run_starts_at_the_agreed_time() {
     })
     .expect("a run");
     // A thread that stands still may tell nothing while payload flows.
-    assert!(
-        flowed.is_none_or(|at| at >= start),
-        "{flowed:?} before {start:?}"
-    );
+    assert!(flowed.is_none_or(|at| at >= start), "{flowed:?} before {start:?}");
 }
 
 #[test]
@@ -277,10 +206,7 @@ fn many_runs_share_the_far_end() {
         for _ in 0..8 {
             scope.spawn(|| {
                 let target = far.target_with("a token of more than sixteen characters");
-                let plan = ThroughputPlan {
-                    streams: 4,
-                    ..short()
-                };
+                let plan = ThroughputPlan { streams: 4, ..short() };
                 let outcome = throughput::run(&target, &plan, &mut |_| {}).expect("a run");
                 assert_eq!(outcome.observation.streams.len(), 4);
             });
@@ -295,10 +221,7 @@ fn as_many_streams_as_allowed_open_at_once() {
         ..options()
     });
     let target = far.target_with("a token of more than sixteen characters");
-    let plan = ThroughputPlan {
-        streams: 128,
-        ..brief()
-    };
+    let plan = ThroughputPlan { streams: 128, ..brief() };
     let outcome = throughput::run(&target, &plan, &mut |_| {}).expect("a run of 128 streams");
     assert_eq!(outcome.observation.streams.len(), 128);
     assert_eq!(outcome.observation.ends.receiver.bytes, 4 << 20);

@@ -34,40 +34,21 @@ fn hosts_ports_and_families_that_are_not_there() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = free.local_addr().expect("it is bound").port();
     drop(free);
-    let closed = TargetHost {
-        port,
-        ..TargetHost::new("127.0.0.1")
-    };
+    let closed = TargetHost { port, ..TargetHost::new("127.0.0.1") };
     let error = fails(&closed, &short());
     assert!(matches!(&error, ProbeError::Connect { .. }), "{error:?}");
-    assert!(
-        error
-            .hint()
-            .is_some_and(|hint| hint.contains("longhaul serve"))
-    );
+    assert!(error.hint().is_some_and(|hint| hint.contains("longhaul serve")));
     assert_eq!(error.exit_code(), 3);
     let unknown = TargetHost::new("no-such-host.invalid");
-    assert!(matches!(
-        fails(&unknown, &short()),
-        ProbeError::Resolve { .. }
-    ));
-    let other = TargetHost {
-        family: AddressFamily::V6,
-        ..closed
-    };
-    assert!(matches!(
-        fails(&other, &short()),
-        ProbeError::Resolve { .. }
-    ));
+    assert!(matches!(fails(&unknown, &short()), ProbeError::Resolve { .. }));
+    let other = TargetHost { family: AddressFamily::V6, ..closed };
+    assert!(matches!(fails(&other, &short()), ProbeError::Resolve { .. }));
 }
 
 #[test]
 fn tokens_missing_wrong_and_unproven() {
-    let closed = FarEnd::start(ServeOptions {
-        token: Some(TOKEN.to_owned()),
-        anonymous: None,
-        ..options()
-    });
+    let closed =
+        FarEnd::start(ServeOptions { token: Some(TOKEN.to_owned()), anonymous: None, ..options() });
     let open = FarEnd::start(options());
     for (target, trouble) in [
         (closed.target(), TokenFailure::Missing),
@@ -85,75 +66,37 @@ fn tokens_missing_wrong_and_unproven() {
 #[test]
 fn plans_beyond_the_limits_are_refused_with_the_limit_named() {
     let far = FarEnd::start(ServeOptions {
-        anonymous: Some(AnonymousLimits {
-            streams: 2,
-            ..AnonymousLimits::default()
-        }),
+        anonymous: Some(AnonymousLimits { streams: 2, ..AnonymousLimits::default() }),
         ..options()
     });
-    let error = fails(
-        &far.target(),
-        &ThroughputPlan {
-            streams: 3,
-            ..short()
-        },
-    );
+    let error = fails(&far.target(), &ThroughputPlan { streams: 3, ..short() });
     let text = error.to_string();
-    assert!(
-        matches!(error, ProbeError::Refused { .. }) && text.contains("at most 2"),
-        "{text}"
-    );
-    let error = fails(
-        &far.target(),
-        &ThroughputPlan {
-            streams: 1_000_000,
-            ..short()
-        },
-    );
-    assert_eq!(
-        error.exit_code(),
-        2,
-        "refused before it leaves this host: {error}"
-    );
+    assert!(matches!(error, ProbeError::Refused { .. }) && text.contains("at most 2"), "{text}");
+    let error = fails(&far.target(), &ThroughputPlan { streams: 1_000_000, ..short() });
+    assert_eq!(error.exit_code(), 2, "refused before it leaves this host: {error}");
     still_serves(&far);
 }
 
 #[test]
 fn a_million_streams_asked_by_a_peer_without_manners() {
-    let far = FarEnd::start(ServeOptions {
-        token: Some(TOKEN.to_owned()),
-        ..options()
-    });
+    let far = FarEnd::start(ServeOptions { token: Some(TOKEN.to_owned()), ..options() });
     let mut peer = FakePeer::connect(far.address);
     peer.prove(TOKEN);
-    let plan = ThroughputPlan {
-        streams: 1_000_000,
-        ..short()
-    };
-    let propose = RunProposal {
-        plan,
-        party: RunParty::default(),
-        boot_proof: None,
-    };
+    let plan = ThroughputPlan { streams: 1_000_000, ..short() };
+    let propose = RunProposal { plan, party: RunParty::default(), boot_proof: None };
     peer.say(&ControlMessage::Propose(Box::new(propose)));
     let refused =
         peer.hear_until(|message| matches!(message, ControlMessage::Bye(ByeReason::Refused(_))));
     let ControlMessage::Bye(ByeReason::Refused(what)) = refused else {
         unreachable!("that is what was waited for");
     };
-    assert!(
-        what.contains("streams 1000000") && what.contains("128"),
-        "{what}"
-    );
+    assert!(what.contains("streams 1000000") && what.contains("128"), "{what}");
 }
 
 #[test]
 fn strangers_beyond_the_number_allowed_are_told_to_come_again() {
     let far = FarEnd::start(ServeOptions {
-        anonymous: Some(AnonymousLimits {
-            concurrent: 1,
-            ..AnonymousLimits::default()
-        }),
+        anonymous: Some(AnonymousLimits { concurrent: 1, ..AnonymousLimits::default() }),
         ..options()
     });
     // In the midst of the first one, which waits for it.
@@ -182,22 +125,13 @@ fn another_version_at_either_end_names_both() {
     let error = fails(&fake.target(), &short());
     let text = error.to_string();
     assert_eq!(error.exit_code(), 4, "{text}");
-    assert!(
-        text.contains("7 to 9") && text.contains("this program speaks 1"),
-        "{text}"
-    );
+    assert!(text.contains("7 to 9") && text.contains("this program speaks 1"), "{text}");
 
     let far = FarEnd::start(options());
     let mut peer = FakePeer::connect(far.address);
-    peer.say(&ControlMessage::Hello(HelloMessage {
-        versions: newer,
-        longhaul: "9.0".to_owned(),
-    }));
+    peer.say(&ControlMessage::Hello(HelloMessage { versions: newer, longhaul: "9.0".to_owned() }));
     let bye = peer.hear_until(|message| matches!(message, ControlMessage::Bye(_)));
-    assert_eq!(
-        bye,
-        ControlMessage::Bye(ByeReason::Version(ProtocolVersions::OURS))
-    );
+    assert_eq!(bye, ControlMessage::Bye(ByeReason::Version(ProtocolVersions::OURS)));
     still_serves(&far);
 }
 
@@ -207,17 +141,12 @@ fn something_else_listens_there() {
     let port = fake.local_addr().expect("it is bound").port();
     let other = std::thread::spawn(move || {
         let (mut stream, _) = fake.accept().expect("the initiator connects");
-        stream
-            .write_all(b"SSH-2.0-OpenSSH_9.9\r\n")
-            .expect("it listens");
+        stream.write_all(b"SSH-2.0-OpenSSH_9.9\r\n").expect("it listens");
         let mut rest = Vec::new();
         // Until the initiator has had enough.
         let _ = stream.read_to_end(&mut rest);
     });
-    let target = TargetHost {
-        port,
-        ..TargetHost::new("127.0.0.1")
-    };
+    let target = TargetHost { port, ..TargetHost::new("127.0.0.1") };
     let error = fails(&target, &short());
     assert!(matches!(error, ProbeError::Tls { .. }), "{error:?}");
     other.join().expect("it saw the end");
@@ -226,16 +155,12 @@ fn something_else_listens_there() {
 #[test]
 fn strange_first_bytes_are_dismissed() {
     let far = FarEnd::start(options());
-    far.connect()
-        .write_all(b"\x00\x01\x02\x03")
-        .expect("it accepts");
+    far.connect().write_all(b"\x00\x01\x02\x03").expect("it accepts");
     assert!(far.dismissed().contains("unknown protocol"));
     drop(far.connect());
     assert!(far.dismissed().contains("did not arrive"));
     // A TLS record that is none, and one that is cut.
-    far.connect()
-        .write_all(b"\x16\x03\x01\x00\x05hello")
-        .expect("it accepts");
+    far.connect().write_all(b"\x16\x03\x01\x00\x05hello").expect("it accepts");
     assert!(far.dismissed().contains("TLS"));
     still_serves(&far);
 }
@@ -297,13 +222,7 @@ fn a_far_end_that_talks_nonsense_is_named_with_the_step() {
     });
     let error = fails(&fake.target(), &short());
     assert!(
-        matches!(
-            &error,
-            ProbeError::PeerLost {
-                step: SessionState::Proving,
-                ..
-            }
-        ),
+        matches!(&error, ProbeError::PeerLost { step: SessionState::Proving, .. }),
         "{error:?}"
     );
 }
@@ -318,16 +237,7 @@ fn a_far_end_that_falls_silent_ends_by_the_steps_deadline() {
         peer.wait_for_the_end();
     });
     let error = fails(&fake.target(), &short());
-    assert!(
-        matches!(
-            &error,
-            ProbeError::Timeout {
-                step: SessionState::Proving,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    assert!(matches!(&error, ProbeError::Timeout { step: SessionState::Proving, .. }), "{error:?}");
 }
 
 #[test]
@@ -344,14 +254,8 @@ fn a_preamble_a_byte_at_a_time_gains_no_time() {
     let far = FarEnd::start(options());
     let mut stream = far.connect();
     // The pace of the slow peer; the far end's hanging up ends it.
-    stream
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .expect("a socket");
-    let preamble = StreamPreamble {
-        nonce: SessionNonce([1; 16]),
-        index: 0,
-        forward: true,
-    };
+    stream.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
+    let preamble = StreamPreamble { nonce: SessionNonce([1; 16]), index: 0, forward: true };
     let bytes = preamble.encode(DATA_STREAM);
     stream.write_all(&bytes[..4]).expect("it accepts");
     for &byte in &bytes[4..] {
@@ -378,38 +282,18 @@ fn a_data_connection_needs_the_sessions_nonce() {
     let nonce = peer.negotiate(&short());
     let refused = |preamble: StreamPreamble| {
         let mut stream = far.connect();
-        stream
-            .write_all(&preamble.encode(DATA_STREAM))
-            .expect("it accepts");
+        stream.write_all(&preamble.encode(DATA_STREAM)).expect("it accepts");
         far.event(|event| match event {
             ServeEvent::StreamRefused { why, .. } => Some(*why),
             _ => None,
         })
     };
-    let own = StreamPreamble {
-        nonce,
-        index: 0,
-        forward: true,
-    };
-    assert!(
-        refused(StreamPreamble {
-            nonce: SessionNonce([0; 16]),
-            ..own
-        })
-        .contains("nonce")
-    );
+    let own = StreamPreamble { nonce, index: 0, forward: true };
+    assert!(refused(StreamPreamble { nonce: SessionNonce([0; 16]), ..own }).contains("nonce"));
     assert!(refused(StreamPreamble { index: 1, ..own }).contains("no such stream"));
-    assert!(
-        refused(StreamPreamble {
-            forward: false,
-            ..own
-        })
-        .contains("no such stream")
-    );
+    assert!(refused(StreamPreamble { forward: false, ..own }).contains("no such stream"));
     let mut stream = far.connect();
-    stream
-        .write_all(&own.encode(DATA_STREAM))
-        .expect("it accepts");
+    stream.write_all(&own.encode(DATA_STREAM)).expect("it accepts");
     peer.hear_until(|message| matches!(message, ControlMessage::Opened));
     assert!(refused(own).contains("already open"));
 }
@@ -420,10 +304,7 @@ fn streams_that_never_open_free_the_place() {
     let mut peer = FakePeer::connect(far.address);
     peer.negotiate(&short());
     let reason = far.session_closed();
-    assert!(
-        reason.contains("timed out while opening the data streams"),
-        "{reason}"
-    );
+    assert!(reason.contains("timed out while opening the data streams"), "{reason}");
 }
 
 #[test]
@@ -431,25 +312,13 @@ fn datagrams_without_a_session_get_no_answer() {
     let far = FarEnd::start(options());
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     stranger.connect(far.address).expect("loopback");
-    let preamble = StreamPreamble {
-        nonce: SessionNonce([9; 16]),
-        index: 0,
-        forward: true,
-    };
+    let preamble = StreamPreamble { nonce: SessionNonce([9; 16]), index: 0, forward: true };
     let hello = preamble.encode(longhaul_probe::wire::DATAGRAM_HELLO);
     stranger.send(&hello).expect("loopback");
     far.event(|event| matches!(event, ServeEvent::StreamRefused { .. }).then_some(()));
     stranger.set_nonblocking(true).expect("a socket");
-    assert!(
-        stranger.recv(&mut [0; 64]).is_err(),
-        "an answer would make this an amplifier"
-    );
-    let plan = ThroughputPlan {
-        transport: RunTransport::Udp {
-            rate_bps: 1_000_000,
-        },
-        ..short()
-    };
+    assert!(stranger.recv(&mut [0; 64]).is_err(), "an answer would make this an amplifier");
+    let plan = ThroughputPlan { transport: RunTransport::Udp { rate_bps: 1_000_000 }, ..short() };
     far.run(&plan).expect("UDP still works");
 }
 
@@ -468,10 +337,7 @@ fn an_initiator_killed_in_mid_run_frees_its_place_at_once() {
     drop(peer);
     // By its end, and not by a deadline.
     let reason = far.session_closed();
-    assert!(
-        reason.contains("transferring payload") && !reason.contains("heartbeat"),
-        "{reason}"
-    );
+    assert!(reason.contains("transferring payload") && !reason.contains("heartbeat"), "{reason}");
     still_serves(&far);
 }
 
@@ -488,10 +354,7 @@ fn an_initiator_that_falls_silent_in_mid_run_is_given_up() {
 fn a_far_end_that_stops_in_mid_run_is_an_error_with_the_step() {
     let far = FarEnd::start(patient());
     let target = far.target();
-    let plan = ThroughputPlan {
-        stop: StopCondition::TimeUs(3_600_000_000),
-        ..short()
-    };
+    let plan = ThroughputPlan { stop: StopCondition::TimeUs(3_600_000_000), ..short() };
     let mut far = Some(far);
     let result = throughput::run(&target, &plan, &mut |progress| {
         if progress.state == SessionState::Running {
@@ -501,18 +364,14 @@ fn a_far_end_that_stops_in_mid_run_is_an_error_with_the_step() {
     let error = result.expect_err("the far end is gone");
     // The data connections may break before the control connection tells.
     let lost = |step: SessionState| matches!(step, SessionState::Running | SessionState::Draining);
-    assert!(
-        matches!(&error, ProbeError::PeerFailed { step, .. } if lost(*step)),
-        "{error:?}"
-    );
+    assert!(matches!(&error, ProbeError::PeerFailed { step, .. } if lost(*step)), "{error:?}");
 }
 
 #[test]
 fn a_crowd_of_silent_connections_does_not_shut_others_out() {
     let far = FarEnd::start(options());
     let crowd: Vec<TcpStream> = (0..80).map(|_| far.connect()).collect();
-    far.run(&brief())
-        .expect("there is room for those who speak");
+    far.run(&brief()).expect("there is room for those who speak");
     drop(crowd);
 }
 
@@ -525,16 +384,7 @@ fn a_port_in_use_is_a_clear_error() {
         ..ServeOptions::default()
     })
     .expect_err("the port is taken");
-    assert!(
-        matches!(
-            &error,
-            ServeError::Listen {
-                protocol: "TCP",
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    assert!(matches!(&error, ServeError::Listen { protocol: "TCP", .. }), "{error:?}");
     assert!(error.hint().is_some_and(|hint| hint.contains("--port")));
 }
 
@@ -549,10 +399,7 @@ fn what_the_far_ends_kernel_refuses_is_told_as_its_failure() {
     let error = fails(&far.target(), &plan);
     assert!(matches!(&error, ProbeError::PeerFailed { .. }), "{error:?}");
     assert!(error.to_string().contains("no_such_control"), "{error}");
-    let forward = ThroughputPlan {
-        direction: RunDirection::Forward,
-        ..plan
-    };
+    let forward = ThroughputPlan { direction: RunDirection::Forward, ..plan };
     let error = fails(&far.target(), &forward);
     assert!(matches!(&error, ProbeError::Local { .. }), "{error:?}");
     assert_eq!(error.exit_code(), 5);
@@ -561,16 +408,11 @@ fn what_the_far_ends_kernel_refuses_is_told_as_its_failure() {
 
 #[test]
 fn a_proof_for_one_connection_does_not_open_another() {
-    let far = FarEnd::start(ServeOptions {
-        token: Some(TOKEN.to_owned()),
-        anonymous: None,
-        ..options()
-    });
+    let far =
+        FarEnd::start(ServeOptions { token: Some(TOKEN.to_owned()), anonymous: None, ..options() });
     let mut peer = FakePeer::connect(far.address);
     let replayed = FakePeer::connect(far.address).proof(TOKEN);
     peer.hello();
-    peer.say(&ControlMessage::Proof(TokenProof {
-        token_proof: Some(replayed),
-    }));
+    peer.say(&ControlMessage::Proof(TokenProof { token_proof: Some(replayed) }));
     peer.hear_until(|message| matches!(message, ControlMessage::Bye(ByeReason::TokenWrong)));
 }

@@ -23,10 +23,7 @@ impl FigureInterval {
     }
 
     pub fn times(self, other: FigureInterval) -> FigureInterval {
-        FigureInterval {
-            low: self.low * other.low,
-            high: self.high * other.high,
-        }
+        FigureInterval { low: self.low * other.low, high: self.high * other.high }
     }
 
     pub fn scaled(self, factor: f64) -> FigureInterval {
@@ -92,10 +89,7 @@ pub const METRES: FigureKind = FigureKind {
 pub const BIT_METRES_PER_SECOND: FigureKind = FigureKind {
     expected: "a mark: a number with bit·m/s, Tb·m/s or Pb·m/s",
     units: &[
-        (
-            &["bit·m/s", "b·m/s", "meters-bits/sec", "bit-metres/s"],
-            1.0,
-        ),
+        (&["bit·m/s", "b·m/s", "meters-bits/sec", "bit-metres/s"], 1.0),
         (&["Tb·m/s", "Tbit·m/s", "Tbmps"], 1e12),
         (&["Pb·m/s", "Pbit·m/s", "Pbmps"], 1e15),
     ],
@@ -104,10 +98,7 @@ pub const RATIO: FigureKind = FigureKind {
     expected: "a ratio: a number, or one with %",
     units: &[(&["%"], 0.01), (&[""], 1.0)],
 };
-pub const NUMBER: FigureKind = FigureKind {
-    expected: "a number",
-    units: &[(&[""], 1.0)],
-};
+pub const NUMBER: FigureKind = FigureKind { expected: "a number", units: &[(&[""], 1.0)] };
 
 impl FigureKind {
     fn unit(&self, word: &str) -> Option<(&'static str, f64)> {
@@ -157,10 +148,8 @@ const BOUNDS: &[(&str, FigureBound)] = &[
 impl ClaimFigure {
     /// Parses a printed figure; several parts add up, as in `10 min 38 s`.
     pub fn parse(text: &str, of: &FigureKind) -> Result<ClaimFigure, ParseUnitError> {
-        parse_figure(text, of).ok_or_else(|| ParseUnitError {
-            text: text.to_owned(),
-            expected: of.expected,
-        })
+        parse_figure(text, of)
+            .ok_or_else(|| ParseUnitError { text: text.to_owned(), expected: of.expected })
     }
 
     /// Formats another value in this unit, with six digits or as many decimals as were printed.
@@ -172,10 +161,7 @@ impl ClaimFigure {
         };
         let number = value / unit;
         let whole = number.abs().max(1.0).log10().floor() as usize;
-        let decimals = 5usize
-            .saturating_sub(whole)
-            .min(3)
-            .max(self.decimals.min(3));
+        let decimals = 5usize.saturating_sub(whole).min(3).max(self.decimals.min(3));
         let text = format!("{number:.decimals$}");
         let text = if text.contains('.') {
             text.trim_end_matches('0').trim_end_matches('.')
@@ -199,9 +185,7 @@ fn parse_figure(text: &str, of: &FigureKind) -> Option<ClaimFigure> {
     let mut parts = 0;
     while !rest.is_empty() {
         let (number, digit, after) = parse_leading_number(rest)?;
-        let end = after
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(after.len());
+        let end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
         unit = of.unit(after[..end].trim())?;
         value += number * unit.1;
         half = digit * unit.1 / 2.0;
@@ -224,25 +208,17 @@ fn compute_span(value: f64, half: f64, bound: FigureBound) -> FigureInterval {
     let high = value + half;
     match bound {
         FigureBound::Exact => FigureInterval { low, high },
-        FigureBound::About => FigureInterval {
-            low: low * (1.0 - ABOUT_RATIO),
-            high: high * (1.0 + ABOUT_RATIO),
-        },
-        FigureBound::Above => FigureInterval {
-            low,
-            high: f64::INFINITY,
-        },
+        FigureBound::About => {
+            FigureInterval { low: low * (1.0 - ABOUT_RATIO), high: high * (1.0 + ABOUT_RATIO) }
+        }
+        FigureBound::Above => FigureInterval { low, high: f64::INFINITY },
         FigureBound::Below => FigureInterval { low: 0.0, high },
     }
 }
 
 fn split_bound(text: &str) -> (FigureBound, &str) {
-    let lead = BOUNDS
-        .iter()
-        .find_map(|(word, bound)| Some((*bound, text.strip_prefix(word)?)));
-    lead.map_or((FigureBound::Exact, text), |(bound, rest)| {
-        (bound, rest.trim_start())
-    })
+    let lead = BOUNDS.iter().find_map(|(word, bound)| Some((*bound, text.strip_prefix(word)?)));
+    lead.map_or((FigureBound::Exact, text), |(bound, rest)| (bound, rest.trim_start()))
 }
 
 /// Returns the leading number, the value of its last digit, and the rest. Thousands may be
@@ -307,11 +283,7 @@ mod tests {
             ("10 min 38 s", &SECONDS, 638.0),
             ("6.25 Gbps", &BITS_PER_SECOND, 6.25e9),
             ("122.367 Pb·m/s", &BIT_METRES_PER_SECOND, 122.367e15),
-            (
-                "68,431,250,000,000,000 meters-bits/sec",
-                &BIT_METRES_PER_SECOND,
-                68_431.25e12,
-            ),
+            ("68,431,250,000,000,000 meters-bits/sec", &BIT_METRES_PER_SECOND, 68_431.25e12),
             ("17 %", &RATIO, 0.17),
         ] {
             let read = figure(text, of);
@@ -328,16 +300,7 @@ mod tests {
 
     #[test]
     fn what_is_no_figure_is_refused_with_what_is_expected() {
-        for text in [
-            "",
-            "fast",
-            "-3 km",
-            "3 parsecs",
-            "3 km x",
-            "1e5 km",
-            "0 km",
-            "3.1.4 km",
-        ] {
+        for text in ["", "fast", "-3 km", "3 parsecs", "3 km x", "1e5 km", "0 km", "3.1.4 km"] {
             let error = ClaimFigure::parse(text, &METRES).unwrap_err();
             assert_eq!(error.text, text);
             assert!(error.expected.starts_with("a distance"), "{text}");

@@ -46,10 +46,7 @@ fn check_distance_units(totals: &[ClaimFigure], to: &mut ClaimChecks) {
     for other in others {
         let recomputed = other.format_like(first.value);
         let (verdict, text) = if first.span.overlaps(other.span) {
-            (
-                ClaimVerdict::Agrees,
-                format!("{} is {}", first.text, other.text),
-            )
+            (ClaimVerdict::Agrees, format!("{} is {}", first.text, other.text))
         } else {
             let text = format!("{} is {recomputed}, and not {}", first.text, other.text);
             (ClaimVerdict::Differs, text)
@@ -73,11 +70,7 @@ fn check_router_cities(claimed: &ClaimedDistance, places: &AirportTable, to: &mu
         let mut ends = claimed.legs.iter().flat_map(|leg| [&leg.from, &leg.to]);
         ends.any(|end| is_same_city(end, city))
     };
-    let missing: Vec<&String> = claimed
-        .routers
-        .iter()
-        .filter(|city| !is_end(city))
-        .collect();
+    let missing: Vec<&String> = claimed.routers.iter().filter(|city| !is_end(city)).collect();
     if missing.is_empty() {
         let text = "every city of a router is the end of a leg".to_owned();
         to.add("routers", ClaimVerdict::Agrees, text);
@@ -85,12 +78,7 @@ fn check_router_cities(claimed: &ClaimedDistance, places: &AirportTable, to: &mu
     for city in missing {
         let detour = find_detour(claimed, city, places);
         let adds = detour.map_or_else(String::new, |(leg, m)| {
-            format!(
-                "; {} to {} by way of it is {:.0} km longer",
-                leg.from,
-                leg.to,
-                m / 1e3
-            )
+            format!("; {} to {} by way of it is {:.0} km longer", leg.from, leg.to, m / 1e3)
         });
         let text = format!("a router is in {city}, and no leg begins or ends there{adds}");
         to.add("routers", ClaimVerdict::Differs, text);
@@ -105,16 +93,10 @@ fn find_detour<'a>(
 ) -> Option<(&'a ClaimedLeg, f64)> {
     let at = claimed.routers.iter().position(|it| it == city)?;
     let before = claimed.routers.get(at.checked_sub(1)?)?;
-    let leg = claimed
-        .legs
-        .iter()
-        .find(|leg| is_same_city(&leg.from, before))?;
+    let leg = claimed.legs.iter().find(|leg| is_same_city(&leg.from, before))?;
     let length = |from: &str, to: &str| Some(places.measure_cities(from, to)?.metres);
     let direct = length(&leg.from, &leg.to)?;
-    Some((
-        leg,
-        length(&leg.from, city)? + length(city, &leg.to)? - direct,
-    ))
+    Some((leg, length(&leg.from, city)? + length(city, &leg.to)? - direct))
 }
 
 /// Compares each leg with the distance between the airports of its cities.
@@ -136,10 +118,7 @@ fn check_city_points(
         if ratio.abs() > OTHER_POINT_RATIO {
             let percent = 100.0 * ratio;
             let points = found.points;
-            off.push(format!(
-                "{} to {} ({points}) by {percent:+.1} %",
-                leg.from, leg.to
-            ));
+            off.push(format!("{} to {} ({points}) by {percent:+.1} %", leg.from, leg.to));
         }
     }
     if whole_m <= 0.0 {
@@ -157,14 +136,12 @@ fn check_city_points(
         whole_m / 1e3,
         100.0 * ratio,
     );
-    let verdict = match (
-        ratio.abs() > OTHER_POINT_RATIO,
-        claimed.points.is_some() || off.is_empty(),
-    ) {
-        (true, _) => ClaimVerdict::Differs,
-        (false, true) => ClaimVerdict::Agrees,
-        (false, false) => ClaimVerdict::Loose,
-    };
+    let verdict =
+        match (ratio.abs() > OTHER_POINT_RATIO, claimed.points.is_some() || off.is_empty()) {
+            (true, _) => ClaimVerdict::Differs,
+            (false, true) => ClaimVerdict::Agrees,
+            (false, false) => ClaimVerdict::Loose,
+        };
     let remedy = "say which point stands for each city".to_owned();
     let remedy = (verdict != ClaimVerdict::Agrees).then_some(remedy);
     to.add_with_remedy("points", verdict, text, remedy);
@@ -178,10 +155,7 @@ pub fn check_light_speed(total: &ClaimFigure, rtt: &ClaimFigure, to: &mut ClaimC
         let beside = format!(", and the round trip is {}", rtt.text);
         (ClaimVerdict::Impossible, beside)
     } else {
-        let beside = format!(
-            "; the round trip of {} is {stretch:.2} times that",
-            rtt.text
-        );
+        let beside = format!("; the round trip of {} is {stretch:.2} times that", rtt.text);
         (ClaimVerdict::Agrees, beside)
     };
     let text = format!(

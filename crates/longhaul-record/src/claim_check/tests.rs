@@ -10,17 +10,11 @@ fn checked(claim: &PublishedClaim) -> Vec<ClaimCheck> {
 }
 
 fn of_transfer(transfer: ClaimedTransfer) -> Vec<ClaimCheck> {
-    checked(&PublishedClaim {
-        transfers: vec![transfer],
-        ..PublishedClaim::default()
-    })
+    checked(&PublishedClaim { transfers: vec![transfer], ..PublishedClaim::default() })
 }
 
 fn verdicts(checks: &[ClaimCheck]) -> Vec<(&str, ClaimVerdict)> {
-    checks
-        .iter()
-        .map(|it| (it.check.as_str(), it.verdict))
-        .collect()
+    checks.iter().map(|it| (it.check.as_str(), it.verdict)).collect()
 }
 
 #[test]
@@ -36,10 +30,7 @@ fn a_volume_that_differs_is_told_with_the_slip_that_explains_it() {
                 (-99.069 %) apart";
     assert_eq!(found[0].text, text);
     let remedy = found[0].remedy.as_deref().unwrap();
-    assert!(
-        remedy.contains("1024 (GiB)") && remedy.contains("two digits"),
-        "{remedy}"
-    );
+    assert!(remedy.contains("1024 (GiB)") && remedy.contains("two digits"), "{remedy}");
 }
 
 #[test]
@@ -54,21 +45,10 @@ fn of_three_counts_the_odd_one_is_named() {
         }),
         ..ClaimedTransfer::default()
     });
-    let expected = [
-        ("volume", ClaimVerdict::Differs),
-        ("volume", ClaimVerdict::Agrees),
-    ];
+    let expected = [("volume", ClaimVerdict::Differs), ("volume", ClaimVerdict::Agrees)];
     assert_eq!(verdicts(&found), expected);
-    assert!(
-        found[0].text.contains("the volume is 498587.546 MB"),
-        "{}",
-        found[0].text
-    );
-    assert!(
-        found[1]
-            .text
-            .starts_with("buffers by their size and rate by duration agree")
-    );
+    assert!(found[0].text.contains("the volume is 498587.546 MB"), "{}", found[0].text);
+    assert!(found[1].text.starts_with("buffers by their size and rate by duration agree"));
 }
 
 #[test]
@@ -96,9 +76,7 @@ fn streams_that_add_up_within_their_digits_agree() {
     let with = |rate: &str| {
         let found = of_transfer(ClaimedTransfer {
             rate: Some(rate.into()),
-            streams: ["700.817 Mbit/s", "715.950 Mbit/s"]
-                .map(str::to_owned)
-                .to_vec(),
+            streams: ["700.817 Mbit/s", "715.950 Mbit/s"].map(str::to_owned).to_vec(),
             ..ClaimedTransfer::default()
         });
         found[0].verdict
@@ -119,18 +97,12 @@ fn way(legs: &[(&str, &str, &str)], routers: &[&str], total: &str) -> PublishedC
         routers: routers.iter().map(|it| (*it).to_owned()).collect(),
         points: None,
     };
-    PublishedClaim {
-        distance: Some(distance),
-        ..PublishedClaim::default()
-    }
+    PublishedClaim { distance: Some(distance), ..PublishedClaim::default() }
 }
 
 #[test]
 fn a_city_that_is_left_out_is_named_with_its_detour() {
-    let legs = [
-        ("Los Angeles", "Chicago", "2810 km"),
-        ("Chicago", "Geneva", "7067 km"),
-    ];
+    let legs = [("Los Angeles", "Chicago", "2810 km"), ("Chicago", "Geneva", "7067 km")];
     let routers = ["Los Angeles", "Denver", "Chicago (ORD)", "Geneva"];
     let found = checked(&way(&legs, &routers, "9877 km"));
     let expected = [
@@ -149,10 +121,7 @@ fn a_leg_that_is_no_geodesic_of_its_airports_asks_which_point_is_meant() {
     let found = checked(&way(&[("Chicago", "Geneva", "6800 km")], &[], "6800 km"));
     assert_eq!(verdicts(&found)[1], ("points", ClaimVerdict::Differs));
     let slightly = checked(&way(
-        &[
-            ("Chicago", "Geneva", "7067 km"),
-            ("Los Angeles", "Denver", "1300 km"),
-        ],
+        &[("Chicago", "Geneva", "7067 km"), ("Los Angeles", "Denver", "1300 km")],
         &[],
         "8367 km",
     ));
@@ -172,10 +141,7 @@ fn no_distance_is_longer_than_light_in_fibre_allows() {
 
 fn mark(rate: &str, mark: ClaimedMark, distance: &str) -> Vec<ClaimCheck> {
     checked(&PublishedClaim {
-        transfers: vec![ClaimedTransfer {
-            rate: Some(rate.into()),
-            ..ClaimedTransfer::default()
-        }],
+        transfers: vec![ClaimedTransfer { rate: Some(rate.into()), ..ClaimedTransfer::default() }],
         mark: Some(mark),
         ..way(&[], &[], distance)
     })
@@ -183,10 +149,7 @@ fn mark(rate: &str, mark: ClaimedMark, distance: &str) -> Vec<ClaimCheck> {
 
 #[test]
 fn a_mark_is_the_product_of_what_was_measured() {
-    let value = |text: &str| ClaimedMark {
-        value: text.to_owned(),
-        ..ClaimedMark::default()
-    };
+    let value = |text: &str| ClaimedMark { value: text.to_owned(), ..ClaimedMark::default() };
     let same = mark("2.38 Gbit/s", value("23888 Tb·m/s"), "10037 km");
     assert_eq!(same[0].verdict, ClaimVerdict::Agrees);
     let digits = mark("4222 Mbit/s", value("122.367 Pb·m/s"), "28983 km");
@@ -194,21 +157,11 @@ fn a_mark_is_the_product_of_what_was_measured() {
     let other = mark("923 Mbit/s", value("9891.60 Tb·m/s"), "10978 km");
     assert_eq!(other[0].verdict, ClaimVerdict::Differs);
     let remedy = other[0].remedy.as_deref().unwrap();
-    assert!(
-        remedy.contains("10716.8 km") && remedy.contains("901.038 Mbit/s"),
-        "{remedy}"
-    );
-    let rounded = ClaimedMark {
-        rate: Some("6.25 Gbit/s".into()),
-        ..value("68431.25 Tb·m/s")
-    };
+    assert!(remedy.contains("10716.8 km") && remedy.contains("901.038 Mbit/s"), "{remedy}");
+    let rounded = ClaimedMark { rate: Some("6.25 Gbit/s".into()), ..value("68431.25 Tb·m/s") };
     let rounded = mark("6244.876 Mbit/s", rounded, "10949 km");
     assert_eq!(rounded[0].verdict, ClaimVerdict::Differs);
-    assert!(
-        rounded[0].text.contains("68375.15 Tb·m/s (-0.08 %)"),
-        "{}",
-        rounded[0].text
-    );
+    assert!(rounded[0].text.contains("68375.15 Tb·m/s (-0.08 %)"), "{}", rounded[0].text);
 }
 
 #[test]
@@ -236,10 +189,7 @@ fn windows_and_links_are_held_to_the_rates_that_they_are_named_for() {
         }],
         ..PublishedClaim::default()
     };
-    assert_eq!(
-        checked(&window("155 Mbit/s"))[0].verdict,
-        ClaimVerdict::Agrees
-    );
+    assert_eq!(checked(&window("155 Mbit/s"))[0].verdict, ClaimVerdict::Agrees);
     let wrong = &checked(&window("1118 Mbit/s"))[0];
     assert_eq!(wrong.verdict, ClaimVerdict::Differs);
     let remedy = wrong.remedy.as_deref().unwrap();
@@ -249,20 +199,12 @@ fn windows_and_links_are_held_to_the_rates_that_they_are_named_for() {
             rate: Some("2 Gbit/s".into()),
             ..ClaimedTransfer::default()
         }],
-        links: vec![ClaimedLink {
-            name: name.to_owned(),
-            rate: rate.to_owned(),
-        }],
+        links: vec![ClaimedLink { name: name.to_owned(), rate: rate.to_owned() }],
         ..PublishedClaim::default()
     };
-    assert_eq!(
-        checked(&link("OC3", "9155 Mbps"))[0].verdict,
-        ClaimVerdict::Differs
-    );
-    let verdicts: Vec<ClaimVerdict> = checked(&link("OC-3", "155 Mbit/s"))
-        .iter()
-        .map(|it| it.verdict)
-        .collect();
+    assert_eq!(checked(&link("OC3", "9155 Mbps"))[0].verdict, ClaimVerdict::Differs);
+    let verdicts: Vec<ClaimVerdict> =
+        checked(&link("OC-3", "155 Mbit/s")).iter().map(|it| it.verdict).collect();
     assert_eq!(verdicts, [ClaimVerdict::Agrees, ClaimVerdict::Impossible]);
 }
 
@@ -271,10 +213,7 @@ fn a_field_that_is_no_figure_is_named() {
     let claim = PublishedClaim {
         transfers: vec![
             ClaimedTransfer::default(),
-            ClaimedTransfer {
-                rate: Some("fast".into()),
-                ..ClaimedTransfer::default()
-            },
+            ClaimedTransfer { rate: Some("fast".into()), ..ClaimedTransfer::default() },
         ],
         ..PublishedClaim::default()
     };

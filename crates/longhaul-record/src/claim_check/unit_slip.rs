@@ -26,9 +26,8 @@ const POINT_SLIPS: &[(f64, &str)] = &[
 
 /// Returns the simplest slip that turns `printed` into `meant`.
 pub fn explain_slip(printed: FigureInterval, meant: FigureInterval) -> Option<String> {
-    let pairs = UNIT_SLIPS
-        .iter()
-        .flat_map(|unit| POINT_SLIPS.iter().map(move |point| (unit, point)));
+    let pairs =
+        UNIT_SLIPS.iter().flat_map(|unit| POINT_SLIPS.iter().map(move |point| (unit, point)));
     let fitting = pairs.filter(|((unit, _), (point, _))| {
         let moved = printed.scaled(unit * point);
         moved.overlaps(meant)

@@ -59,11 +59,7 @@ pub fn compare_with_light(distance_mm: u64, rtt_ns: u64) -> FibreLimit {
     let least_ns = 2.0 * distance_mm as f64 / 1e3 / LIGHT_IN_FIBRE_MPS * 1e9;
     FibreLimit {
         least_rtt_ns: least_ns.round() as u64,
-        stretch_ratio: if least_ns > 0.0 {
-            rtt_ns as f64 / least_ns
-        } else {
-            0.0
-        },
+        stretch_ratio: if least_ns > 0.0 { rtt_ns as f64 / least_ns } else { 0.0 },
         possible: rtt_ns as f64 >= least_ns,
     }
 }

@@ -46,11 +46,8 @@ fn judge_rule(rule: &ContestRule, seen: &RecordObservation, found: &RecordAnalys
             (select_verdict(seconds >= value), text)
         }
         RuleKind::LeastDistance => judge_distance(found, |metres| {
-            let text = format!(
-                "the distance is {:.3} km of at least {} km",
-                metres / 1e3,
-                value / 1e3
-            );
+            let text =
+                format!("the distance is {:.3} km of at least {} km", metres / 1e3, value / 1e3);
             (select_verdict(metres >= value), text)
         }),
         RuleKind::LeastHops => judge_hops(seen, value),
@@ -67,11 +64,7 @@ fn judge_rule(rule: &ContestRule, seen: &RecordObservation, found: &RecordAnalys
 }
 
 const fn select_verdict(it_does: bool) -> RuleVerdict {
-    if it_does {
-        RuleVerdict::Holds
-    } else {
-        RuleVerdict::Fails
-    }
+    if it_does { RuleVerdict::Holds } else { RuleVerdict::Fails }
 }
 
 fn cannot_tell(text: &str) -> RuleResult {
@@ -106,11 +99,7 @@ fn judge_cities(seen: &RecordObservation, found: &RecordAnalysis) -> RuleResult 
     let text = format!(
         "the distance is that of the legs file; compare its cities with the names of the {} in \
          path.txt",
-        format_count(
-            hops as usize,
-            "router that answered",
-            "routers that answered"
-        )
+        format_count(hops as usize, "router that answered", "routers that answered")
     );
     (RuleVerdict::Declare, text)
 }
@@ -121,11 +110,7 @@ fn format_count(number: usize, one: &str, many: &str) -> String {
 
 /// Checks the first bytes of captured packets for variety.
 fn judge_payload_variety(payload: Option<&CapturedPayload>) -> RuleResult {
-    let Some(CapturedPayload {
-        captured_by,
-        variety,
-    }) = payload
-    else {
+    let Some(CapturedPayload { captured_by, variety }) = payload else {
         return cannot_tell("no capture with payload shows it (`--capture FILE`)");
     };
     let text = format!(

@@ -7,12 +7,7 @@ use longhaul_model::report::v1::capture::PayloadVariety;
 use proptest::prelude::*;
 
 fn stop(city: &str, (latitude, longitude): (f64, f64)) -> RecordStop {
-    RecordStop {
-        city: city.to_owned(),
-        latitude,
-        longitude,
-        point: "airport".to_owned(),
-    }
+    RecordStop { city: city.to_owned(), latitude, longitude, point: "airport".to_owned() }
 }
 
 /// Two of the legs of the record of February 2004, with its bytes and seconds.
@@ -166,10 +161,7 @@ fn varied_payload_is_what_a_capture_shows_and_nothing_else() {
     };
     let (verdict, text) = judged(Some(captured(93, 2)));
     assert_eq!(verdict, RuleVerdict::Holds);
-    assert!(
-        text.contains("93 different") && text.contains("2 times"),
-        "{text}"
-    );
+    assert!(text.contains("93 different") && text.contains("2 times"), "{text}");
     assert_eq!(judged(Some(captured(1, 100))).0, RuleVerdict::Fails);
     assert_eq!(judged(None).0, RuleVerdict::CannotTell);
 }

@@ -68,10 +68,7 @@ pub fn check_planned(planned: &[PlannedRun]) -> Result<(), StoreError> {
         check_name("the name of a measurement", &it.measurement)?;
         if !is_valid_time(it.due_us) {
             let what = format!("planned run {}", it.id);
-            return Err(refused_error(
-                &what,
-                "its time is before 1970 or after 2199",
-            ));
+            return Err(refused_error(&what, "its time is before 1970 or after 2199"));
         }
         it.pair.as_ref().map_or(Ok(()), check_pair)
     })
@@ -139,8 +136,5 @@ fn check_text(what: &str, text: &str, bytes_max: usize) -> Result<(), StoreError
 }
 
 fn refused_error(what: &str, why: &'static str) -> StoreError {
-    StoreError::Refused {
-        what: what.to_owned(),
-        why,
-    }
+    StoreError::Refused { what: what.to_owned(), why }
 }

@@ -41,9 +41,7 @@ pub fn choose_span_us(first_us: i64, last_us: i64, at_most: u32) -> i64 {
     let longest = SPANS_US[SPANS_US.len() - 1];
     let longer = std::iter::successors(Some(longest), |span| span.checked_mul(2));
     let mut spans = SPANS_US.into_iter().chain(longer);
-    spans
-        .find(|&span| buckets(span) <= at_most)
-        .unwrap_or(i64::MAX)
+    spans.find(|&span| buckets(span) <= at_most).unwrap_or(i64::MAX)
 }
 
 /// Aggregates values in time order into buckets of equal length, with one bucket's values in
@@ -58,12 +56,7 @@ pub struct BucketBuilder {
 
 impl BucketBuilder {
     pub fn new(span_us: i64) -> Self {
-        BucketBuilder {
-            span_us,
-            index: 0,
-            values: Vec::new(),
-            done: Vec::new(),
-        }
+        BucketBuilder { span_us, index: 0, values: Vec::new(), done: Vec::new() }
     }
 
     pub fn push(&mut self, point: SeriesPoint) {
@@ -130,10 +123,8 @@ pub fn widen_buckets(buckets: &[SeriesBucket], span_us: i64) -> Vec<SeriesBucket
 }
 
 fn weighted_median(group: &[SeriesBucket]) -> f64 {
-    let mut medians: Vec<(f64, u64)> = group
-        .iter()
-        .map(|bucket| (bucket.median, u64::from(bucket.samples)))
-        .collect();
+    let mut medians: Vec<(f64, u64)> =
+        group.iter().map(|bucket| (bucket.median, u64::from(bucket.samples))).collect();
     medians.sort_by(|a, b| a.0.total_cmp(&b.0));
     let half = medians.iter().map(|(_, samples)| samples).sum::<u64>() / 2;
     let mut below = 0;

@@ -59,9 +59,7 @@ pub fn list_event_json(
             filter.range.begin_us,
             filter.range.end_us,
             pair,
-            filter
-                .state
-                .map(longhaul_model::report::v1::event::EventState::word),
+            filter.state.map(longhaul_model::report::v1::event::EventState::word),
             filter.limit
         ],
         |row| row.get(0),
@@ -70,8 +68,6 @@ pub fn list_event_json(
 }
 
 pub fn parse_event(text: &str) -> Result<ChangeEvent, StoreError> {
-    serde_json::from_str(text).map_err(|source| StoreError::Report {
-        id: "of an event".to_owned(),
-        source,
-    })
+    serde_json::from_str(text)
+        .map_err(|source| StoreError::Report { id: "of an event".to_owned(), source })
 }

@@ -44,10 +44,7 @@ pub fn read_series(
     };
     let span = time_buckets::choose_span_us(first_us, last_us, at_most);
     if span >= HOUR_US {
-        return Ok((
-            Vec::new(),
-            time_buckets::widen_buckets(&part.hour_buckets()?, span),
-        ));
+        return Ok((Vec::new(), time_buckets::widen_buckets(&part.hour_buckets()?, span)));
     }
     let mut found = closed;
     found.extend(part.short_buckets(span)?);
@@ -82,9 +79,7 @@ impl SeriesSlice<'_> {
                 "SELECT count(*) FROM (SELECT 1 FROM value \
                  WHERE series = ?1 AND at_us >= ?2 AND at_us < ?3 LIMIT ?4)",
             )?
-            .query_row((self.series, self.begin_us, self.end_us, most), |row| {
-                row.get(0)
-            })
+            .query_row((self.series, self.begin_us, self.end_us, most), |row| row.get(0))
     }
 
     fn points(&self) -> rusqlite::Result<Vec<SeriesPoint>> {
@@ -107,10 +102,7 @@ impl SeriesSlice<'_> {
         )?;
         let mut rows = statement.query((self.series, self.begin_us, self.end_us))?;
         while let Some(row) = rows.next()? {
-            take(SeriesPoint {
-                at_us: row.get(0)?,
-                value: row.get(1)?,
-            });
+            take(SeriesPoint { at_us: row.get(0)?, value: row.get(1)? });
         }
         Ok(())
     }
@@ -156,12 +148,7 @@ impl SeriesSlice<'_> {
                 found.push(bucket_from_row(row, 0)?);
             } else if state != CLOSED {
                 let (begin_us, end_us) = (begin_us.max(self.begin_us), end_us.min(self.end_us));
-                found.extend(hourly_series::read_bucket(
-                    self.from,
-                    self.series,
-                    begin_us,
-                    end_us,
-                )?);
+                found.extend(hourly_series::read_bucket(self.from, self.series, begin_us, end_us)?);
             }
         }
         Ok(found)
@@ -199,14 +186,10 @@ pub fn read_grid(
          ORDER BY sender, receiver",
     )?
     .query_map([quantity.word()], |row| {
-        let newest: Option<(i64, f64)> = row
-            .get::<_, Option<i64>>(2)?
-            .zip(row.get::<_, Option<f64>>(3)?);
+        let newest: Option<(i64, f64)> =
+            row.get::<_, Option<i64>>(2)?.zip(row.get::<_, Option<f64>>(3)?);
         Ok(GridPair {
-            pair: HostPair {
-                from: row.get(0)?,
-                to: row.get(1)?,
-            },
+            pair: HostPair { from: row.get(0)?, to: row.get(1)? },
             newest: newest.map(|(at_us, value)| SeriesPoint { at_us, value }),
             weekly_median: row.get(4)?,
             open_events: row.get(5)?,
@@ -221,9 +204,7 @@ const RUN_COLUMNS: &str = "id, started_at, kind, initiator_host, responder_host,
      (SELECT count(*) FROM run part WHERE part.part_of = run.id)";
 
 pub fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec<RunEntry>> {
-    let kind = filter
-        .kind
-        .map(longhaul_model::report::v1::ReportKind::word);
+    let kind = filter.kind.map(longhaul_model::report::v1::ReportKind::word);
     if let Some(pair) = &filter.pair {
         let Some(pair) = name_ids::find_pair(from, pair)? else {
             return Ok(Vec::new());
@@ -253,9 +234,6 @@ pub fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result
     // Rounded up, so that a run that started within the last second is included.
     let end_s = end_s.saturating_add(999_999).div_euclid(1_000_000);
     from.prepare_cached(&query)?
-        .query_map(
-            params![begin_s, end_s, kind, filter.limit],
-            archive::read_run_entry,
-        )?
+        .query_map(params![begin_s, end_s, kind, filter.limit], archive::read_run_entry)?
         .collect()
 }

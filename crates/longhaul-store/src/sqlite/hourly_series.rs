@@ -88,9 +88,7 @@ pub fn count_hours_before(to: &Transaction<'_>, hour: i64, rows: u64) -> rusqlit
         counted += 1;
         series.insert(id);
     }
-    series
-        .into_iter()
-        .try_for_each(|id| update_weekly_median(to, id))?;
+    series.into_iter().try_for_each(|id| update_weekly_median(to, id))?;
     Ok(counted)
 }
 
@@ -106,14 +104,7 @@ fn count_hour(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<
         "UPDATE hour SET state = 1, samples = ?3, min = ?4, median = ?5, max = ?6 \
          WHERE series = ?1 AND hour = ?2",
     )?
-    .execute(params![
-        series,
-        hour,
-        bucket.samples,
-        bucket.min,
-        bucket.median,
-        bucket.max
-    ])?;
+    .execute(params![series, hour, bucket.samples, bucket.min, bucket.median, bucket.max])?;
     Ok(u64::from(bucket.samples))
 }
 
@@ -142,11 +133,7 @@ pub fn read_bucket(
         .query_map((series, begin_us, end_us), |row| row.get(0))?
         .collect::<rusqlite::Result<Vec<f64>>>()?;
     let hour_us = begin_us.div_euclid(HOUR_US) * HOUR_US;
-    Ok(time_buckets::bucket_from_values(
-        hour_us,
-        HOUR_US,
-        &mut values,
-    ))
+    Ok(time_buckets::bucket_from_values(hour_us, HOUR_US, &mut values))
 }
 
 /// Updates the usual value of a series if it is older than [`USUAL_INTERVAL_HOURS`].

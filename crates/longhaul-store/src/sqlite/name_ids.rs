@@ -84,12 +84,7 @@ pub fn find_series(
 /// Returns all pairs, sorted by name.
 pub fn list_pairs(from: &Transaction<'_>) -> rusqlite::Result<Vec<HostPair>> {
     from.prepare_cached("SELECT sender, receiver FROM pair ORDER BY sender, receiver")?
-        .query_map([], |row| {
-            Ok(HostPair {
-                from: row.get(0)?,
-                to: row.get(1)?,
-            })
-        })?
+        .query_map([], |row| Ok(HostPair { from: row.get(0)?, to: row.get(1)? }))?
         .collect()
 }
 

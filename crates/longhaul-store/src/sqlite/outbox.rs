@@ -145,9 +145,7 @@ impl Archive {
     }
 
     pub(super) fn outbox_writer(&self) -> OutboxWriter {
-        OutboxWriter {
-            enabled: self.fills_outbox,
-        }
+        OutboxWriter { enabled: self.fills_outbox }
     }
 
     /// Returns unacknowledged items, earliest first: at most `limit` items and about `bytes` bytes.
@@ -157,9 +155,7 @@ impl Archive {
         limit: u32,
         bytes: u64,
     ) -> Result<Option<OutgoingBatch>, StoreError> {
-        self.read("read the outbox", |from| {
-            read_next_batch(from, limit, bytes)
-        })
+        self.read("read the outbox", |from| read_next_batch(from, limit, bytes))
     }
 
     /// Deletes items up to this position. Rejected items are moved aside with the reason and stay
@@ -174,9 +170,7 @@ impl Archive {
             for refusal in refused {
                 aside.execute((refusal.place, &refusal.why, up_to))?;
             }
-            to.prepare_cached("DELETE FROM outbox WHERE place <= ?1")?
-                .execute([up_to])
-                .map(drop)
+            to.prepare_cached("DELETE FROM outbox WHERE place <= ?1")?.execute([up_to]).map(drop)
         })
     }
 
@@ -274,10 +268,8 @@ fn read_next_batch(
             break;
         }
         let place = row.place;
-        let so_far = outgoing.get_or_insert_with(|| OutgoingBatch {
-            up_to: place,
-            items: Vec::new(),
-        });
+        let so_far =
+            outgoing.get_or_insert_with(|| OutgoingBatch { up_to: place, items: Vec::new() });
         so_far.up_to = place;
         // An item that another process has deleted cannot be sent.
         let item = read_item(from, row)?.map(|item| OutboxEntry { place, item });
@@ -310,18 +302,7 @@ fn read_run(from: &Transaction<'_>, row: OutboxRow) -> rusqlite::Result<Option<O
             "SELECT sender, receiver FROM pair JOIN watched_run ON watched_run.pair = pair.id \
              WHERE at_us = ?1 AND run = ?2 ORDER BY sender, receiver",
         )?
-        .query_map((row.at_us, &row.id), |row| {
-            Ok(HostPair {
-                from: row.get(0)?,
-                to: row.get(1)?,
-            })
-        })?
+        .query_map((row.at_us, &row.id), |row| Ok(HostPair { from: row.get(0)?, to: row.get(1)? }))?
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Some(OutgoingRun {
-        id: row.id,
-        at_us: row.at_us,
-        report,
-        pairs,
-        near: row.near,
-    }))
+    Ok(Some(OutgoingRun { id: row.id, at_us: row.at_us, report, pairs, near: row.near }))
 }

@@ -61,8 +61,7 @@ pub fn record_outcome(
         outbox.planned(to, id)?;
         return Ok(true);
     }
-    to.prepare_cached("SELECT 1 FROM planned WHERE id = ?1")?
-        .exists([id])
+    to.prepare_cached("SELECT 1 FROM planned WHERE id = ?1")?.exists([id])
 }
 
 pub fn list_planned(
@@ -81,13 +80,7 @@ pub fn list_planned(
          AND (NOT ?4 OR state = 0) ORDER BY due_us, planned.id LIMIT ?5"
     ))?
     .query_map(
-        params![
-            filter.range.begin_us,
-            filter.range.end_us,
-            pair,
-            filter.waiting,
-            filter.limit
-        ],
+        params![filter.range.begin_us, filter.range.end_us, pair, filter.waiting, filter.limit],
         read_planned_row,
     )?
     .collect()
@@ -103,12 +96,8 @@ pub fn find_planned(from: &Transaction<'_>, id: &str) -> rusqlite::Result<Option
 fn read_planned_row(row: &Row<'_>) -> rusqlite::Result<PlannedEntry> {
     let ends: (Option<String>, Option<String>) = (row.get(6)?, row.get(7)?);
     let outcome = match row.get(3)? {
-        DONE => Some(PlannedOutcome::Done {
-            run_id: row.get(4)?,
-        }),
-        MISSED => Some(PlannedOutcome::Missed {
-            reason: row.get(5)?,
-        }),
+        DONE => Some(PlannedOutcome::Done { run_id: row.get(4)? }),
+        MISSED => Some(PlannedOutcome::Missed { reason: row.get(5)? }),
         _ => None,
     };
     Ok(PlannedEntry {

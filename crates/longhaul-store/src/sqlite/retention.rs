@@ -23,9 +23,9 @@ pub fn expire_values(
 ) -> Result<(), StoreError> {
     let doing = "remove old values";
     let hour = RetentionPolicy::cutoff_us(now_us, keep).div_euclid(HOUR_US);
-    while archive.write("count old hours", |to| {
-        hourly_series::count_hours_before(to, hour, STEP_ROWS)
-    })? > 0
+    while archive
+        .write("count old hours", |to| hourly_series::count_hours_before(to, hour, STEP_ROWS))?
+        > 0
     {}
     let mut after = 0;
     loop {
@@ -155,18 +155,13 @@ fn delete_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<Deleted
              WHERE pair IN (SELECT 0 UNION ALL SELECT id FROM pair) AND at_us < ?1 \
              AND NOT EXISTS (SELECT 1 FROM outbox WHERE kind = 0 AND id = run) LIMIT ?2",
         )?
-        .query_map((before, STEP_REPORTS), |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })?
+        .query_map((before, STEP_REPORTS), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<rusqlite::Result<_>>()?;
     let mut run = to.prepare_cached("DELETE FROM run WHERE id = ?1 OR part_of = ?1")?;
     let mut refused = to.prepare_cached("DELETE FROM set_aside WHERE kind = 0 AND id = ?1")?;
     let mut note =
         to.prepare_cached("DELETE FROM watched_run WHERE pair = ?1 AND at_us = ?2 AND run = ?3")?;
-    let mut reports = DeletedReports {
-        notes: old.len(),
-        runs: 0,
-    };
+    let mut reports = DeletedReports { notes: old.len(), runs: 0 };
     for (pair, at_us, id) in old {
         reports.runs += run.execute([&id])? as u64;
         refused.execute([&id])?;

@@ -65,13 +65,7 @@ pub fn ingest_runs(
 }
 
 fn insert_or_match(to: &Transaction<'_>, run: &IncomingRun) -> rusqlite::Result<InsertOutcome> {
-    let IncomingRun {
-        run,
-        list_columns: derived,
-        kind,
-        report,
-        ..
-    } = run;
+    let IncomingRun { run, list_columns: derived, kind, report, .. } = run;
     let inserted = insert_run(to, run, *kind, derived, report, true)?;
     if inserted > 0 {
         return Ok(InsertOutcome::New);
@@ -85,8 +79,7 @@ fn insert_or_match(to: &Transaction<'_>, run: &IncomingRun) -> rusqlite::Result<
     if watched {
         return Ok(InsertOutcome::Already);
     }
-    to.prepare_cached("UPDATE run SET watched = 1 WHERE id = ?1")?
-        .execute([&run.id])?;
+    to.prepare_cached("UPDATE run SET watched = 1 WHERE id = ?1")?.execute([&run.id])?;
     Ok(InsertOutcome::NowWatched)
 }
 

@@ -24,12 +24,7 @@ fn file(test: &str) -> PathBuf {
 }
 
 fn stored(archive: &Archive) -> usize {
-    let filter = RunFilter {
-        range: TimeRange::ALL,
-        pair: None,
-        kind: None,
-        limit: 10_000,
-    };
+    let filter = RunFilter { range: TimeRange::ALL, pair: None, kind: None, limit: 10_000 };
     archive.runs(&filter).unwrap().len()
 }
 
@@ -39,14 +34,9 @@ fn a_full_disk_refuses_a_batch_and_leaves_the_earlier_ones() {
     let mut archive = Archive::open(&path).unwrap();
     let batch = |from: u32| (from..from + 10).map(run).collect::<Vec<_>>();
     archive.append_runs(&batch(0)).unwrap();
-    let pages: i64 = archive
-        .connection
-        .query_row("PRAGMA page_count", [], |row| row.get(0))
-        .unwrap();
-    archive
-        .connection
-        .pragma_update(None, "max_page_count", pages + 30)
-        .unwrap();
+    let pages: i64 =
+        archive.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    archive.connection.pragma_update(None, "max_page_count", pages + 30).unwrap();
     let mut done = 10;
     let error = loop {
         match archive.append_runs(&batch(done)) {
@@ -58,10 +48,7 @@ fn a_full_disk_refuses_a_batch_and_leaves_the_earlier_ones() {
     assert!(error.hint().unwrap().contains("free space"));
     assert_eq!(stored(&archive), done as usize);
     // Room again: what was refused can be said again.
-    archive
-        .connection
-        .pragma_update(None, "max_page_count", 1_000_000)
-        .unwrap();
+    archive.connection.pragma_update(None, "max_page_count", 1_000_000).unwrap();
     assert_eq!(archive.append_runs(&batch(done)).unwrap().new, 10);
     drop(archive);
     assert_eq!(stored(&Archive::open(&path).unwrap()), done as usize + 10);
@@ -73,10 +60,8 @@ fn a_commit_is_on_the_disk_and_readers_do_not_wait() {
     let path = file("durable");
     let archive = Archive::open(&path).unwrap();
     let text = |name: &str| -> String {
-        let value: rusqlite::types::Value = archive
-            .connection
-            .query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))
-            .unwrap();
+        let value: rusqlite::types::Value =
+            archive.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap();
         format!("{value:?}")
     };
     assert_eq!(text("synchronous"), "Integer(2)");

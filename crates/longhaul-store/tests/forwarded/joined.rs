@@ -12,20 +12,12 @@ fn values(archive: &Archive) -> usize {
 }
 
 fn of_pair(archive: &Archive) -> usize {
-    let filter = RunFilter {
-        range: TimeRange::ALL,
-        pair: Some(pair()),
-        kind: None,
-        limit: 10,
-    };
+    let filter = RunFilter { range: TimeRange::ALL, pair: Some(pair()), kind: None, limit: 10 };
     archive.runs(&filter).expect("runs").len()
 }
 
 fn joined() -> IngestResult {
-    IngestResult {
-        newly_watched: 1,
-        ..IngestResult::default()
-    }
+    IngestResult { newly_watched: 1, ..IngestResult::default() }
 }
 
 #[test]
@@ -74,10 +66,7 @@ fn the_same_report_in_other_letters_joins() {
     // As a later version of the program would have stored it, with a field that we do not know.
     let database = rusqlite::Connection::open(&place.0).unwrap();
     let changed = database
-        .execute(
-            "UPDATE run SET report = '{ \"of_a_later_version\": 1, ' || substr(report, 2)",
-            [],
-        )
+        .execute("UPDATE run SET report = '{ \"of_a_later_version\": 1, ' || substr(report, 2)", [])
         .unwrap();
     assert_eq!(changed, 1);
     let mut indented = watched("a", MIDNIGHT_US);
@@ -87,9 +76,8 @@ fn the_same_report_in_other_letters_joins() {
     let landed = archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
     assert_eq!(landed.already_stored, 1);
     // What was stored first stays.
-    let stored: String = database
-        .query_row("SELECT report FROM run", [], |row| row.get(0))
-        .unwrap();
+    let stored: String =
+        database.query_row("SELECT report FROM run", [], |row| row.get(0)).unwrap();
     assert!(stored.contains("of_a_later_version"), "{stored}");
 }
 
@@ -98,19 +86,13 @@ fn retention_takes_joined_runs_with_their_parts_and_no_others() {
     let place = Place::fresh();
     let mut archive = place.open();
     let mut part = report("part");
-    part.run.part_of = Some(longhaul_model::report::v1::ParentRun {
-        id: "a".to_owned(),
-        index: 0,
-    });
+    part.run.part_of = Some(longhaul_model::report::v1::ParentRun { id: "a".to_owned(), index: 0 });
     archive.append(&part).unwrap();
     for id in ["a", "of-a-person"] {
         archive.append(&report(id)).unwrap();
     }
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
-    let keep = RetentionPolicy {
-        reports: Duration::from_secs(1),
-        ..RetentionPolicy::FOR_EVER
-    };
+    let keep = RetentionPolicy { reports: Duration::from_secs(1), ..RetentionPolicy::FOR_EVER };
     let removed = archive.retain(MIDNIGHT_US + 2_000_000, &keep).unwrap();
     assert_eq!(removed.reports, 2);
     let left = archive.list(10).unwrap();

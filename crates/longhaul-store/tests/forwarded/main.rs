@@ -46,10 +46,7 @@ fn report(id: &str) -> ThroughputReport {
 }
 
 fn pair() -> HostPair {
-    HostPair {
-        from: "slac".to_owned(),
-        to: "daresbury".to_owned(),
-    }
+    HostPair { from: "slac".to_owned(), to: "daresbury".to_owned() }
 }
 
 /// The same as the agent hands it over: with a value, for a planned run.

@@ -9,11 +9,7 @@ use longhaul_store::{Archive, HistoryStore};
 use std::time::Duration;
 
 fn event(id: &str, state: EventState) -> ChangeEvent {
-    let level = QuantityLevel {
-        median: 2.0,
-        deviation: 0.1,
-        samples: 9,
-    };
+    let level = QuantityLevel { median: 2.0, deviation: 0.1, samples: 9 };
     ChangeEvent {
         id: id.to_owned(),
         pair: pair(),
@@ -61,29 +57,18 @@ fn sending() -> (Place, Archive) {
 fn each_item_waits_once_in_its_newest_state() {
     let (_place, mut archive) = sending();
     archive.add_planned(&[planned("a"), planned("b")]).unwrap();
-    archive
-        .put_event(&event("e", EventState::Suspected))
-        .unwrap();
-    assert_eq!(
-        waiting(&archive),
-        ["planned-a", "planned-b", "e: suspected"]
-    );
-    let missed = PlannedOutcome::Missed {
-        reason: "budget".to_owned(),
-    };
+    archive.put_event(&event("e", EventState::Suspected)).unwrap();
+    assert_eq!(waiting(&archive), ["planned-a", "planned-b", "e: suspected"]);
+    let missed = PlannedOutcome::Missed { reason: "budget".to_owned() };
     archive.record_outcome("planned-a", &missed).unwrap();
-    archive
-        .put_event(&event("e", EventState::Confirmed))
-        .unwrap();
+    archive.put_event(&event("e", EventState::Confirmed)).unwrap();
     archive.append_runs(&[watched("b", MIDNIGHT_US)]).unwrap();
     let expected = ["planned-a: budget", "e: confirmed", "b", "planned-b: b"];
     assert_eq!(waiting(&archive), expected);
     // Said again, nothing is new.
     archive.add_planned(&[planned("a")]).unwrap();
     archive.record_outcome("planned-a", &missed).unwrap();
-    archive
-        .put_event(&event("e", EventState::Confirmed))
-        .unwrap();
+    archive.put_event(&event("e", EventState::Confirmed)).unwrap();
     archive.append_runs(&[watched("b", MIDNIGHT_US)]).unwrap();
     assert_eq!(waiting(&archive), expected);
 }
@@ -93,9 +78,7 @@ fn what_changes_while_it_is_on_its_way_is_sent_again() {
     let (_place, mut archive) = sending();
     archive.add_planned(&[planned("a"), planned("b")]).unwrap();
     let on_its_way = archive.next_outgoing(10, u64::MAX).unwrap().unwrap();
-    let done = PlannedOutcome::Done {
-        run_id: "a".to_owned(),
-    };
+    let done = PlannedOutcome::Done { run_id: "a".to_owned() };
     archive.record_outcome("planned-a", &done).unwrap();
     archive.acknowledge(on_its_way.up_to, &[]).unwrap();
     assert_eq!(waiting(&archive), ["planned-a: a"]);
@@ -116,10 +99,7 @@ fn a_run_goes_out_with_its_pairs_and_its_report_letter_for_letter() {
     };
     assert_eq!(sent.report, run.report);
     assert_eq!(sent.pairs, [pair()]);
-    assert_eq!(
-        (sent.at_us, sent.near.as_deref()),
-        (MIDNIGHT_US, Some("slac"))
-    );
+    assert_eq!((sent.at_us, sent.near.as_deref()), (MIDNIGHT_US, Some("slac")));
 }
 
 #[test]
@@ -146,10 +126,7 @@ fn what_is_refused_stands_aside_and_can_be_sent_again() {
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
     archive.append_runs(&[watched("b", MIDNIGHT_US)]).unwrap();
     let first = archive.next_outgoing(1, 0).unwrap().unwrap();
-    let refusal = RefusedEntry {
-        place: first.up_to,
-        why: "the clock was wrong".to_owned(),
-    };
+    let refusal = RefusedEntry { place: first.up_to, why: "the clock was wrong".to_owned() };
     archive.acknowledge(first.up_to, &[refusal]).unwrap();
     assert_eq!(waiting(&archive), ["b"]);
     let refused = archive.list_rejected(10).unwrap();
@@ -188,8 +165,6 @@ fn without_an_outbox_nothing_waits() {
     let mut archive = place.open();
     archive.add_planned(&[planned("a")]).unwrap();
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
-    archive
-        .put_event(&event("e", EventState::Confirmed))
-        .unwrap();
+    archive.put_event(&event("e", EventState::Confirmed)).unwrap();
     assert_eq!(archive.next_outgoing(10, u64::MAX).unwrap(), None);
 }

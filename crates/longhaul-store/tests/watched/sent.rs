@@ -62,14 +62,8 @@ pub fn what_is_beyond_the_limits_is_refused_with_its_whole_batch(place: &dyn Pla
         (&|run| run.run.id = String::new(), "empty"),
         (&|run| run.pairs[0].to = String::from("a\0b"), "control"),
         (&|run| run.pairs[0].from.clone_from(&long), "too long"),
-        (
-            &|run| run.readings[0].pair.from = String::from("a\n"),
-            "control",
-        ),
-        (
-            &|run| run.readings[0].point.value = f64::NAN,
-            "not a number",
-        ),
+        (&|run| run.readings[0].pair.from = String::from("a\n"), "control"),
+        (&|run| run.readings[0].point.value = f64::NAN, "not a number"),
         (&|run| run.readings[0].point.at_us = i64::MAX, "clock"),
         (&|run| run.at_us = -1, "clock"),
         (&|run| run.pairs = vec![geneva(); 10_001], "10,000"),
@@ -102,10 +96,7 @@ pub fn an_event_or_plan_beyond_the_limits_is_refused(place: &dyn Place) {
     planned.due_us = -1;
     is_refused(archive.add_planned(&[planned]), "before 1970");
     let reason = "x".repeat(300);
-    is_refused(
-        archive.record_outcome("a", &PlannedOutcome::Missed { reason }),
-        "too long",
-    );
+    is_refused(archive.record_outcome("a", &PlannedOutcome::Missed { reason }), "too long");
     assert_eq!(archive.pairs().unwrap(), []);
 }
 
@@ -117,22 +108,14 @@ pub fn what_another_agent_sends_may_come_twice_and_out_of_order(place: &dyn Plac
         measurement: "light".to_owned(),
         pair: Some(geneva()),
     };
-    let row = |outcome| PlannedEntry {
-        planned: planned.clone(),
-        outcome,
-    };
-    let done = PlannedOutcome::Done {
-        run_id: "a".to_owned(),
-    };
+    let row = |outcome| PlannedEntry { planned: planned.clone(), outcome };
+    let done = PlannedOutcome::Done { run_id: "a".to_owned() };
     let newer = AgentDelivery {
         runs: vec![run("a", MIDNIGHT_US, 1.0)],
         planned: vec![row(Some(done.clone()))],
         events: vec![event("e", MIDNIGHT_US)],
     };
-    let older = AgentDelivery {
-        planned: vec![row(None)],
-        ..AgentDelivery::default()
-    };
+    let older = AgentDelivery { planned: vec![row(None)], ..AgentDelivery::default() };
     assert_eq!(archive.receive(&newer).unwrap().new, 1);
     for delivery in [&older, &newer, &older] {
         assert_eq!(archive.receive(delivery).unwrap().new, 0);

@@ -61,10 +61,7 @@ pub const MIDNIGHT_US: i64 = 1_795_305_600_000_000;
 const FIXTURE: &str = include_str!("../../../../fixtures/reports/slac-daresbury-window.json");
 
 pub fn pair(from: &str, to: &str) -> HostPair {
-    HostPair {
-        from: from.to_owned(),
-        to: to.to_owned(),
-    }
+    HostPair { from: from.to_owned(), to: to.to_owned() }
 }
 
 pub fn geneva() -> HostPair {
@@ -88,16 +85,11 @@ pub fn run(id: &str, at_us: i64, value: f64) -> IncomingRun {
 
 /// One run for each value; ids are of the times.
 pub fn runs(values: &[(i64, f64)]) -> Vec<IncomingRun> {
-    values
-        .iter()
-        .map(|&(at_us, value)| run(&format!("run-{at_us}"), at_us, value))
-        .collect()
+    values.iter().map(|&(at_us, value)| run(&format!("run-{at_us}"), at_us, value)).collect()
 }
 
 pub fn goodput(archive: &dyn HistoryStore, range: TimeRange, at_most: u32) -> QuantitySeries {
-    archive
-        .series(&geneva(), PathQuantity::Goodput, range, at_most)
-        .expect("a series")
+    archive.series(&geneva(), PathQuantity::Goodput, range, at_most).expect("a series")
 }
 
 /// All values as they are.

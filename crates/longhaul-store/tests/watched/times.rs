@@ -12,14 +12,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// Evenly over hours, with values that do not repeat soon.
 fn every(step_us: i64, count: i64) -> Vec<(i64, f64)> {
-    (0..count)
-        .map(|i| {
-            (
-                MIDNIGHT_US + i * step_us,
-                f64::from((i * 7919 % 1009) as i32),
-            )
-        })
-        .collect()
+    (0..count).map(|i| (MIDNIGHT_US + i * step_us, f64::from((i * 7919 % 1009) as i32))).collect()
 }
 
 fn samples(series: &QuantitySeries) -> u64 {
@@ -34,10 +27,7 @@ pub fn few_values_come_as_they_are_and_in_order(place: &dyn Place) {
     archive.append_runs(&runs(&values)).unwrap();
     values.reverse();
     assert_eq!(points(archive.as_ref()), values);
-    let range = TimeRange {
-        begin_us: values[10].0,
-        end_us: values[20].0,
-    };
+    let range = TimeRange { begin_us: values[10].0, end_us: values[20].0 };
     let part = goodput(archive.as_ref(), range, 1000);
     assert_eq!(part.points.len(), 10, "the end is not part of the range");
     assert_eq!(part.points[0].at_us, values[10].0);
@@ -73,9 +63,7 @@ pub fn a_late_batch_corrects_its_hour(place: &dyn Place) {
     // Later hours let the archive count the first one.
     for i in 1..5 {
         let at_us = MIDNIGHT_US + i * HOUR_US;
-        archive
-            .append_runs(&runs(&[(at_us, 1.0), (at_us + minute, 1.0)]))
-            .unwrap();
+        archive.append_runs(&runs(&[(at_us, 1.0), (at_us + minute, 1.0)])).unwrap();
     }
     let first =
         |archive: &dyn longhaul_store::HistoryStore| goodput(archive, TimeRange::ALL, 6).buckets[0];
@@ -107,27 +95,16 @@ pub fn many_values_become_buckets_that_keep_extremes(place: &dyn Place) {
         let most = buckets.iter().map(|it| it.max).fold(f64::MIN, f64::max);
         assert_eq!((least, most), (-5.0, 5000.0), "{at_most}");
         assert!(buckets.is_sorted_by_key(|it| it.at_us));
-        assert!(
-            buckets
-                .iter()
-                .all(|it| it.min <= it.median && it.median <= it.max)
-        );
+        assert!(buckets.iter().all(|it| it.min <= it.median && it.median <= it.max));
     }
-    assert_eq!(
-        goodput(archive.as_ref(), TimeRange::ALL, 3000).points.len(),
-        3000
-    );
+    assert_eq!(goodput(archive.as_ref(), TimeRange::ALL, 3000).points.len(), 3000);
 }
 
 pub fn neighbouring_ranges_share_no_value_and_lose_none(place: &dyn Place) {
     let mut archive = place.open();
-    archive
-        .append_runs(&runs(&every(210_000_000, 600)))
-        .unwrap();
-    let keep = RetentionPolicy {
-        values: Duration::from_secs(12 * 3600),
-        ..RetentionPolicy::FOR_EVER
-    };
+    archive.append_runs(&runs(&every(210_000_000, 600))).unwrap();
+    let keep =
+        RetentionPolicy { values: Duration::from_secs(12 * 3600), ..RetentionPolicy::FOR_EVER };
     // The first half is closed, the second is not.
     archive.retain(MIDNIGHT_US + 30 * HOUR_US, &keep).unwrap();
     for at_most in [2, 7, 40, 400, 10_000] {
@@ -149,11 +126,9 @@ pub fn neighbouring_ranges_share_no_value_and_lose_none(place: &dyn Place) {
 pub fn a_clock_that_goes_back_leaves_the_newest_value_in_place(place: &dyn Place) {
     let mut archive = place.open();
     // A day ahead, then set right.
-    for (at_us, value) in [
-        (MIDNIGHT_US, 1.0),
-        (MIDNIGHT_US + DAY_US, 2.0),
-        (MIDNIGHT_US + HOUR_US, 3.0),
-    ] {
+    for (at_us, value) in
+        [(MIDNIGHT_US, 1.0), (MIDNIGHT_US + DAY_US, 2.0), (MIDNIGHT_US + HOUR_US, 3.0)]
+    {
         archive.append_runs(&runs(&[(at_us, value)])).unwrap();
     }
     let grid = archive.grid(PathQuantity::Goodput).unwrap();
@@ -168,19 +143,13 @@ pub fn old_values_go_and_their_hours_stay(place: &dyn Place) {
     archive.append_runs(&runs(&values)).unwrap();
     let before = goodput(archive.as_ref(), TimeRange::ALL, 100).buckets;
     assert_eq!(before.len(), 72);
-    let keep = RetentionPolicy {
-        values: DAY,
-        ..RetentionPolicy::FOR_EVER
-    };
+    let keep = RetentionPolicy { values: DAY, ..RetentionPolicy::FOR_EVER };
     // Half past: the hour that is cut stays whole.
     let now_us = MIDNIGHT_US + 72 * HOUR_US + HOUR_US / 2;
     let removed = archive.retain(now_us, &keep).unwrap();
     assert_eq!((removed.values, removed.closed_hours), (288, 48));
     assert_eq!((removed.reports, removed.planned), (0, 0));
-    assert_eq!(
-        goodput(archive.as_ref(), TimeRange::ALL, 100).buckets,
-        before
-    );
+    assert_eq!(goodput(archive.as_ref(), TimeRange::ALL, 100).buckets, before);
     let both = goodput(archive.as_ref(), TimeRange::ALL, 1000);
     assert_eq!(both.buckets, before[..48]);
     let kept: Vec<_> = both.points.iter().map(|it| (it.at_us, it.value)).collect();
@@ -198,11 +167,7 @@ pub fn hours_of_old_values_go_when_they_are_old_too(place: &dyn Place) {
     let now_us = MIDNIGHT_US + 72 * HOUR_US;
     // Hours are never forgotten before their values.
     for (hours, gone, left) in [(2 * DAY, 24, 24), (Duration::ZERO, 24, 48)] {
-        let keep = RetentionPolicy {
-            values: DAY,
-            hours,
-            ..RetentionPolicy::FOR_EVER
-        };
+        let keep = RetentionPolicy { values: DAY, hours, ..RetentionPolicy::FOR_EVER };
         assert_eq!(archive.retain(now_us, &keep).unwrap().hours, gone);
         let both = goodput(archive.as_ref(), TimeRange::ALL, 1000);
         assert_eq!(both.buckets, before[left..48]);
@@ -215,18 +180,9 @@ pub fn hours_of_old_values_go_when_they_are_old_too(place: &dyn Place) {
 
 pub fn a_closed_hour_is_not_counted_twice(place: &dyn Place) {
     let mut archive = place.open();
-    let old = runs(&[
-        (MIDNIGHT_US, 1.0),
-        (MIDNIGHT_US + 1, 2.0),
-        (MIDNIGHT_US + 2, 3.0),
-    ]);
+    let old = runs(&[(MIDNIGHT_US, 1.0), (MIDNIGHT_US + 1, 2.0), (MIDNIGHT_US + 2, 3.0)]);
     archive.append_runs(&old).unwrap();
-    let keep = RetentionPolicy {
-        values: DAY,
-        hours: Duration::MAX,
-        reports: DAY,
-        planned: DAY,
-    };
+    let keep = RetentionPolicy { values: DAY, hours: Duration::MAX, reports: DAY, planned: DAY };
     let removed = archive.retain(MIDNIGHT_US + 3 * DAY_US, &keep).unwrap();
     assert_eq!((removed.values, removed.reports), (3, 3));
     // The same batch once more, and one run that nobody has seen.
@@ -240,18 +196,13 @@ pub fn a_closed_hour_is_not_counted_twice(place: &dyn Place) {
     archive.retain(MIDNIGHT_US + 3 * DAY_US, &keep).unwrap();
     let series = goodput(archive.as_ref(), TimeRange::ALL, 1000);
     assert_eq!(series.points, []);
-    assert_eq!(
-        series.buckets,
-        [hour(-24, 1, [7.0; 3]), hour(0, 3, [1.0, 2.0, 3.0])]
-    );
+    assert_eq!(series.buckets, [hour(-24, 1, [7.0; 3]), hour(0, 3, [1.0, 2.0, 3.0])]);
 }
 
 pub fn retention_takes_what_is_old_of_runs_and_plans(place: &dyn Place) {
     let mut archive = place.open();
     let mut with_two = run("two-pairs", MIDNIGHT_US, 1.0);
-    with_two
-        .pairs
-        .push(crate::suite::pair("geneva", "losangeles"));
+    with_two.pairs.push(crate::suite::pair("geneva", "losangeles"));
     let mut without = run("no-pair", MIDNIGHT_US, 1.0);
     (without.pairs, without.readings) = (vec![], vec![]);
     let young = run("young", MIDNIGHT_US + 5 * DAY_US, 1.0);
@@ -264,43 +215,21 @@ pub fn retention_takes_what_is_old_of_runs_and_plans(place: &dyn Place) {
     });
     archive.add_planned(&due).unwrap();
     let (run_id, reason) = ("two-pairs".to_owned(), "budget".to_owned());
-    archive
-        .record_outcome("done", &PlannedOutcome::Done { run_id })
-        .unwrap();
-    archive
-        .record_outcome("missed", &PlannedOutcome::Missed { reason })
-        .unwrap();
-    let keep = RetentionPolicy {
-        reports: 2 * DAY,
-        planned: 2 * DAY,
-        ..RetentionPolicy::FOR_EVER
-    };
+    archive.record_outcome("done", &PlannedOutcome::Done { run_id }).unwrap();
+    archive.record_outcome("missed", &PlannedOutcome::Missed { reason }).unwrap();
+    let keep = RetentionPolicy { reports: 2 * DAY, planned: 2 * DAY, ..RetentionPolicy::FOR_EVER };
     let removed = archive.retain(MIDNIGHT_US + 5 * DAY_US, &keep).unwrap();
     assert_eq!((removed.reports, removed.planned), (2, 2));
     assert_eq!((removed.values, removed.kept_to_send), (0, 0));
-    let filter = RunFilter {
-        range: TimeRange::ALL,
-        pair: None,
-        kind: None,
-        limit: 10,
-    };
+    let filter = RunFilter { range: TimeRange::ALL, pair: None, kind: None, limit: 10 };
     let left = archive.runs(&filter).unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].id, "young");
     assert_eq!(archive.report("no-pair").unwrap(), None);
-    let filter = PlannedRunFilter {
-        range: TimeRange::ALL,
-        pair: None,
-        waiting: false,
-        limit: 10,
-    };
+    let filter = PlannedRunFilter { range: TimeRange::ALL, pair: None, waiting: false, limit: 10 };
     // What was never settled is not forgotten.
     let left = archive.planned(&filter).unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].planned.id, "waiting");
-    assert_eq!(
-        points(archive.as_ref()).len(),
-        2,
-        "values have their own time"
-    );
+    assert_eq!(points(archive.as_ref()).len(), 2, "values have their own time");
 }

@@ -10,26 +10,13 @@ use longhaul_store::history_store::{
 };
 use longhaul_store::{HistoryStore, StoreError};
 
-const ANY_RUN: RunFilter = RunFilter {
-    range: TimeRange::ALL,
-    pair: None,
-    kind: None,
-    limit: 100,
-};
+const ANY_RUN: RunFilter = RunFilter { range: TimeRange::ALL, pair: None, kind: None, limit: 100 };
 
-const ANY_PLANNED: PlannedRunFilter = PlannedRunFilter {
-    range: TimeRange::ALL,
-    pair: None,
-    waiting: false,
-    limit: 100,
-};
+const ANY_PLANNED: PlannedRunFilter =
+    PlannedRunFilter { range: TimeRange::ALL, pair: None, waiting: false, limit: 100 };
 
-const ANY_EVENT: EventFilter = EventFilter {
-    range: TimeRange::ALL,
-    pair: None,
-    state: None,
-    limit: 100,
-};
+const ANY_EVENT: EventFilter =
+    EventFilter { range: TimeRange::ALL, pair: None, state: None, limit: 100 };
 
 fn ids(archive: &dyn HistoryStore, filter: &RunFilter) -> Vec<String> {
     let runs = archive.runs(filter).expect("a list");
@@ -38,11 +25,7 @@ fn ids(archive: &dyn HistoryStore, filter: &RunFilter) -> Vec<String> {
 
 pub fn a_batch_said_twice_changes_nothing(place: &dyn Place) {
     let mut archive = place.open();
-    let values = [
-        (MIDNIGHT_US, 1.0),
-        (MIDNIGHT_US + 1, 2.0),
-        (MIDNIGHT_US + 2, 3.0),
-    ];
+    let values = [(MIDNIGHT_US, 1.0), (MIDNIGHT_US + 1, 2.0), (MIDNIGHT_US + 2, 3.0)];
     let batch = runs(&values);
     let landed = archive.append_runs(&batch).unwrap();
     assert_eq!((landed.new, landed.already_stored), (3, 0));
@@ -63,11 +46,8 @@ pub fn a_run_under_a_taken_id_is_named_and_the_rest_lands(place: &dyn Place) {
     let mut other = run("a", MIDNIGHT_US + 1, 2.0);
     other.report = other.report.replace("daresbury", "elsewhere");
     let landed = archive.append_runs(&[other, run("b", MIDNIGHT_US + 2, 3.0)]);
-    let expected = IngestResult {
-        new: 1,
-        differing: vec!["a".to_owned()],
-        ..IngestResult::default()
-    };
+    let expected =
+        IngestResult { new: 1, differing: vec!["a".to_owned()], ..IngestResult::default() };
     assert_eq!(landed.unwrap(), expected);
     let values = [(MIDNIGHT_US, 1.0), (MIDNIGHT_US + 2, 3.0)];
     assert_eq!(points(archive.as_ref()), values);
@@ -83,12 +63,7 @@ pub fn what_is_written_is_there_for_the_next_connection(place: &dyn Place) {
     drop((archive, reader));
     let archive = place.open();
     let report = archive.report("a").unwrap().expect("the report");
-    assert_eq!(
-        IncomingRun::from_report(&report, MIDNIGHT_US)
-            .unwrap()
-            .report,
-        run.report
-    );
+    assert_eq!(IncomingRun::from_report(&report, MIDNIGHT_US).unwrap().report, run.report);
     assert!(archive.event("e").unwrap().is_some());
     assert_ne!(archive.about().unwrap().bytes, Some(0));
 }
@@ -118,39 +93,20 @@ pub fn runs_are_found_by_pair_kind_and_time(place: &dyn Place) {
     forth.run.started_at = String::from("2026-11-22T00:00:00Z");
     archive.append_runs(&[forth, back]).unwrap();
     assert_eq!(ids(archive.as_ref(), &ANY_RUN), ["back", "forth"]);
-    let of_pair = RunFilter {
-        pair: Some(geneva()),
-        ..ANY_RUN
-    };
+    let of_pair = RunFilter { pair: Some(geneva()), ..ANY_RUN };
     assert_eq!(ids(archive.as_ref(), &of_pair), ["forth"]);
-    let range = TimeRange {
-        begin_us: MIDNIGHT_US,
-        end_us: MIDNIGHT_US + HOUR_US,
-    };
+    let range = TimeRange { begin_us: MIDNIGHT_US, end_us: MIDNIGHT_US + HOUR_US };
     for pair in [None, Some(geneva())] {
-        let in_range = RunFilter {
-            range,
-            pair,
-            ..ANY_RUN
-        };
+        let in_range = RunFilter { range, pair, ..ANY_RUN };
         assert_eq!(ids(archive.as_ref(), &in_range), ["forth"]);
     }
     for (kind, count) in [(ReportKind::Throughput, 2), (ReportKind::Path, 0)] {
-        let of_kind = RunFilter {
-            kind: Some(kind),
-            ..ANY_RUN
-        };
+        let of_kind = RunFilter { kind: Some(kind), ..ANY_RUN };
         assert_eq!(ids(archive.as_ref(), &of_kind).len(), count);
     }
-    let newest = RunFilter {
-        limit: 1,
-        ..ANY_RUN
-    };
+    let newest = RunFilter { limit: 1, ..ANY_RUN };
     assert_eq!(ids(archive.as_ref(), &newest), ["back"]);
-    let of_nobody = RunFilter {
-        pair: Some(pair("nobody", "geneva")),
-        ..ANY_RUN
-    };
+    let of_nobody = RunFilter { pair: Some(pair("nobody", "geneva")), ..ANY_RUN };
     assert_eq!(ids(archive.as_ref(), &of_nobody).len(), 0);
 }
 
@@ -164,15 +120,11 @@ fn due(number: i64) -> PlannedRun {
 }
 
 fn missed(reason: &str) -> PlannedOutcome {
-    PlannedOutcome::Missed {
-        reason: reason.to_owned(),
-    }
+    PlannedOutcome::Missed { reason: reason.to_owned() }
 }
 
 fn done(run_id: &str) -> PlannedOutcome {
-    PlannedOutcome::Done {
-        run_id: run_id.to_owned(),
-    }
+    PlannedOutcome::Done { run_id: run_id.to_owned() }
 }
 
 pub fn planned_runs_end_as_done_or_missed_and_add_up(place: &dyn Place) {
@@ -195,9 +147,7 @@ pub fn planned_runs_end_as_done_or_missed_and_add_up(place: &dyn Place) {
         (1, missed("late")),
         (5, done("r5")),
     ] {
-        archive
-            .record_outcome(&format!("planned-{number}"), &outcome)
-            .unwrap();
+        archive.record_outcome(&format!("planned-{number}"), &outcome).unwrap();
     }
     let counts = archive.planned_counts(TimeRange::ALL).unwrap();
     assert_eq!((counts.done, counts.missed, counts.waiting), (3, 3, 4));
@@ -219,10 +169,7 @@ fn planned_rows_tell_outcomes(archive: &dyn HistoryStore) {
     assert_eq!(rows[5].outcome, Some(done("r5")));
     assert_eq!(rows[6].outcome, None);
     let part = PlannedRunFilter {
-        range: TimeRange {
-            begin_us: MIDNIGHT_US + 2 * HOUR_US,
-            end_us: MIDNIGHT_US + 9 * HOUR_US,
-        },
+        range: TimeRange { begin_us: MIDNIGHT_US + 2 * HOUR_US, end_us: MIDNIGHT_US + 9 * HOUR_US },
         pair: Some(geneva()),
         waiting: true,
         limit: 5,
@@ -233,11 +180,7 @@ fn planned_rows_tell_outcomes(archive: &dyn HistoryStore) {
 }
 
 pub fn event(id: &str, at_us: i64) -> ChangeEvent {
-    let level = |median| QuantityLevel {
-        median,
-        deviation: 0.1,
-        samples: 9,
-    };
+    let level = |median| QuantityLevel { median, deviation: 0.1, samples: 9 };
     ChangeEvent {
         id: id.to_owned(),
         pair: geneva(),
@@ -277,24 +220,15 @@ pub fn an_event_is_one_entry_however_often_it_is_said(place: &dyn Place) {
     assert_eq!(archive.event("first").unwrap(), Some(first.clone()));
     let all = archive.events(&ANY_EVENT).unwrap();
     assert_eq!(all, [later.clone(), first.clone()]);
-    let confirmed = EventFilter {
-        state: Some(EventState::Confirmed),
-        ..ANY_EVENT
-    };
+    let confirmed = EventFilter { state: Some(EventState::Confirmed), ..ANY_EVENT };
     assert_eq!(archive.events(&confirmed).unwrap(), [first.clone()]);
     let second_day = EventFilter {
-        range: TimeRange {
-            begin_us: MIDNIGHT_US + DAY_US + 1,
-            end_us: MIDNIGHT_US + 2 * DAY_US,
-        },
+        range: TimeRange { begin_us: MIDNIGHT_US + DAY_US + 1, end_us: MIDNIGHT_US + 2 * DAY_US },
         pair: Some(geneva()),
         ..ANY_EVENT
     };
     assert_eq!(archive.events(&second_day).unwrap(), [later]);
-    let of_nobody = EventFilter {
-        pair: Some(pair("nobody", "geneva")),
-        ..ANY_EVENT
-    };
+    let of_nobody = EventFilter { pair: Some(pair("nobody", "geneva")), ..ANY_EVENT };
     assert_eq!(archive.events(&of_nobody).unwrap(), []);
     first.state = EventState::Recovered;
     first.recovered_by = Some("later".to_owned());
@@ -305,18 +239,14 @@ pub fn an_event_is_one_entry_however_often_it_is_said(place: &dyn Place) {
 pub fn the_grid_has_every_pair_with_its_newest_value(place: &dyn Place) {
     let mut archive = place.open();
     // Nine days, every hour another value, the last one far off.
-    let mut values: Vec<(i64, f64)> = (0..216)
-        .map(|hour| (MIDNIGHT_US + hour * HOUR_US, 100.0 + (hour % 3) as f64))
-        .collect();
+    let mut values: Vec<(i64, f64)> =
+        (0..216).map(|hour| (MIDNIGHT_US + hour * HOUR_US, 100.0 + (hour % 3) as f64)).collect();
     values[215].1 = 7.0;
     for batch in values.chunks(20) {
         archive.append_runs(&runs(batch)).unwrap();
     }
     archive
-        .add_planned(&[PlannedRun {
-            pair: Some(pair("geneva", "losangeles")),
-            ..due(1)
-        }])
+        .add_planned(&[PlannedRun { pair: Some(pair("geneva", "losangeles")), ..due(1) }])
         .unwrap();
     let grid = archive.grid(PathQuantity::Goodput).unwrap();
     let ways: Vec<&str> = grid.iter().map(|cell| cell.pair.from.as_str()).collect();

@@ -32,13 +32,11 @@ pub fn format_core_list(cores: &[u32]) -> String {
     }
     let words: Vec<String> = ranges
         .into_iter()
-        .map(|(first, last)| {
-            if first == last {
-                first.to_string()
-            } else {
-                format!("{first}-{last}")
-            }
-        })
+        .map(
+            |(first, last)| {
+                if first == last { first.to_string() } else { format!("{first}-{last}") }
+            },
+        )
         .collect();
     words.join(",")
 }

@@ -30,9 +30,7 @@ fn parse_line(line: &str) -> Option<CoreTimes> {
     let index = words.next()?.strip_prefix("cpu")?.parse().ok()?;
     let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
     let [user, nice, system, _idle, _iowait, irq, softirq, steal] = *ticks.first_chunk::<8>()?;
-    let busy = [user, nice, system, irq, softirq]
-        .into_iter()
-        .fold(0_u64, u64::saturating_add);
+    let busy = [user, nice, system, irq, softirq].into_iter().fold(0_u64, u64::saturating_add);
     Some(CoreTimes {
         index,
         busy: ticks_to_duration(busy),

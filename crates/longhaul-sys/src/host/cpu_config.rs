@@ -112,17 +112,8 @@ mod tests {
         assert_eq!(model.name.as_deref(), Some("A CPU @ 2.60GHz"));
         assert_eq!(model.hypervisor, Some(true));
         let bare = parse_cpu_model("flags : fpu lm\n");
-        assert_eq!(
-            bare,
-            CpuModel {
-                name: None,
-                hypervisor: Some(false)
-            }
-        );
-        assert_eq!(
-            parse_cpu_model("Features : fp asimd\n"),
-            CpuModel::default()
-        );
+        assert_eq!(bare, CpuModel { name: None, hypervisor: Some(false) });
+        assert_eq!(parse_cpu_model("Features : fp asimd\n"), CpuModel::default());
     }
 
     #[test]

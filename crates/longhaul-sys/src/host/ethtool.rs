@@ -112,12 +112,7 @@ pub struct RingSizes {
 pub fn query_rings(name: &str) -> io::Result<RingSizes> {
     // struct ethtool_ringparam: four limits, then four values; mini and jumbo between rx and tx.
     let [_, rx_max, _, _, tx_max, rx, _, _, tx] = query_words::<9>(name, GET_RINGS)?;
-    Ok(RingSizes {
-        rx,
-        rx_max,
-        tx,
-        tx_max,
-    })
+    Ok(RingSizes { rx, rx_max, tx, tx_max })
 }
 
 /// Sets the size of one or both rings; most drivers take the link down for a moment.
@@ -174,14 +169,7 @@ pub fn query_channels(name: &str) -> io::Result<QueueCounts> {
     // struct ethtool_channels: four limits, then four values, in the same order.
     let [_, rx_max, tx_max, _, combined_max, rx, tx, _, combined] =
         query_words::<9>(name, GET_CHANNELS)?;
-    Ok(QueueCounts {
-        rx,
-        rx_max,
-        tx,
-        tx_max,
-        combined,
-        combined_max,
-    })
+    Ok(QueueCounts { rx, rx_max, tx, tx_max, combined, combined_max })
 }
 
 /// Ethernet flow control.
@@ -196,11 +184,7 @@ pub struct PauseFrames {
 pub fn query_pause_frames(name: &str) -> io::Result<PauseFrames> {
     // struct ethtool_pauseparam.
     let [_, autoneg, rx, tx] = query_words::<4>(name, GET_PAUSE)?;
-    Ok(PauseFrames {
-        autoneg: autoneg != 0,
-        rx: rx != 0,
-        tx: tx != 0,
-    })
+    Ok(PauseFrames { autoneg: autoneg != 0, rx: rx != 0, tx: tx != 0 })
 }
 
 #[cfg(test)]
@@ -211,10 +195,7 @@ mod tests {
     fn loopback_has_features_but_no_driver_rings_or_queues() {
         assert!(query_feature("lo", OffloadFeature::Gso).expect("GSO of lo"));
         let unsupported = Some(libc::EOPNOTSUPP);
-        assert_eq!(
-            query_rings("lo").expect_err("no rings").raw_os_error(),
-            unsupported
-        );
+        assert_eq!(query_rings("lo").expect_err("no rings").raw_os_error(), unsupported);
         let queues = query_channels("lo").expect_err("no queues");
         assert_eq!(queues.raw_os_error(), unsupported);
         let pause = query_pause_frames("lo").expect_err("no pause frames");

@@ -19,9 +19,7 @@ pub struct InterruptLine {
 
 /// Reads the numbered interrupts of this machine.
 pub fn read_proc_interrupts() -> io::Result<BTreeMap<u32, InterruptLine>> {
-    Ok(parse_proc_interrupts(&fs::read_to_string(
-        "/proc/interrupts",
-    )?))
+    Ok(parse_proc_interrupts(&fs::read_to_string("/proc/interrupts")?))
 }
 
 /// Parses a heading with the cores, then a line per interrupt. Skips unnumbered interrupts (the
@@ -58,11 +56,7 @@ pub fn find_interface_interrupts(
         let mut words = line.names.split([' ', ',', '-', '@', ':']);
         words.any(|word| word == interface)
     };
-    lines
-        .iter()
-        .filter(|(_, line)| named(line))
-        .map(|(&number, _)| number)
-        .collect()
+    lines.iter().filter(|(_, line)| named(line)).map(|(&number, _)| number).collect()
 }
 
 /// Returns the cores that an interrupt is delivered to: the effective ones, or the permitted ones

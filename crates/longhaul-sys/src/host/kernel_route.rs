@@ -57,10 +57,7 @@ pub fn query_route(address: IpAddr) -> io::Result<KernelRoute> {
 /// # Errors
 /// `NetworkUnreachable` if there is none.
 pub fn query_default_route() -> io::Result<KernelRoute> {
-    for family in [
-        IpAddr::from(Ipv4Addr::UNSPECIFIED),
-        IpAddr::from(Ipv6Addr::UNSPECIFIED),
-    ] {
+    for family in [IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED)] {
         let answers = netlink_query::run_query(&NetlinkQuery {
             kind: libc::RTM_GETROUTE,
             fixed: &route_message_head(family),
@@ -155,21 +152,9 @@ mod tests {
             body
         };
         assert!(is_default(&body(0, libc::RT_TABLE_MAIN, libc::RTN_UNICAST)));
-        assert!(!is_default(&body(
-            8,
-            libc::RT_TABLE_MAIN,
-            libc::RTN_UNICAST
-        )));
-        assert!(!is_default(&body(
-            0,
-            libc::RT_TABLE_LOCAL,
-            libc::RTN_UNICAST
-        )));
-        assert!(!is_default(&body(
-            0,
-            libc::RT_TABLE_MAIN,
-            libc::RTN_UNREACHABLE
-        )));
+        assert!(!is_default(&body(8, libc::RT_TABLE_MAIN, libc::RTN_UNICAST)));
+        assert!(!is_default(&body(0, libc::RT_TABLE_LOCAL, libc::RTN_UNICAST)));
+        assert!(!is_default(&body(0, libc::RT_TABLE_MAIN, libc::RTN_UNREACHABLE)));
         assert!(!is_default(&[]));
     }
 

@@ -30,9 +30,7 @@ pub fn interface_between(local: IpAddr, peer: IpAddr) -> Option<String> {
     let (local, peer) = (local.to_canonical(), peer.to_canonical());
     let all = list_addresses().ok()?;
     let holder = |wanted: IpAddr| {
-        all.iter()
-            .find(|(_, address)| *address == wanted)
-            .map(|(name, _)| name.clone())
+        all.iter().find(|(_, address)| *address == wanted).map(|(name, _)| name.clone())
     };
     if local.is_loopback() || holder(peer).is_some() {
         return holder(Ipv4Addr::LOCALHOST.into()).or_else(|| holder(local));
@@ -132,10 +130,7 @@ const _: () = assert!(std::mem::offset_of!(EthtoolCommand, speed_high) == 28);
 pub fn link_speed(name: &str) -> Option<Rate> {
     const ETHTOOL_GSET: u32 = 1;
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
-    let mut command = EthtoolCommand {
-        command: ETHTOOL_GSET,
-        ..EthtoolCommand::default()
-    };
+    let mut command = EthtoolCommand { command: ETHTOOL_GSET, ..EthtoolCommand::default() };
     let mut request = build_ifreq(name)?;
     request.ifr_ifru.ifru_data = (&raw mut command).cast();
     let socket = open_ioctl_socket()?;
@@ -210,11 +205,8 @@ mod tests {
     #[test]
     fn counters_are_told_apart_by_interface() {
         let text = "Inter-| Receive\n face |bytes\n  lo: 1 2 3\neth0:7 8\n";
-        let expect: KernelCounters = [
-            ("eth0.rx_bytes".to_owned(), 7),
-            ("eth0.rx_packets".to_owned(), 8),
-        ]
-        .into();
+        let expect: KernelCounters =
+            [("eth0.rx_bytes".to_owned(), 7), ("eth0.rx_packets".to_owned(), 8)].into();
         assert_eq!(parse_net_dev(text, "eth0"), expect);
         assert_eq!(parse_net_dev(text, "eth1"), KernelCounters::new());
     }

@@ -8,9 +8,7 @@ use std::path::PathBuf;
 
 /// Returns a device's sysfs folder; `None` for invalid bus addresses, to prevent path injection.
 fn device_folder(bus: &str) -> Option<PathBuf> {
-    let plain = bus
-        .bytes()
-        .all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
+    let plain = bus.bytes().all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
     (plain && bus.contains(':') && !bus.contains(".."))
         .then(|| PathBuf::from("/sys/bus/pci/devices").join(bus))
 }
@@ -67,9 +65,8 @@ pub fn list_msi_interrupts(bus: &str) -> Vec<u32> {
     };
     let entries = fs::read_dir(folder.join("msi_irqs"));
     let names = entries.into_iter().flatten().flatten();
-    let mut numbers: Vec<u32> = names
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
+    let mut numbers: Vec<u32> =
+        names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     numbers.sort_unstable();
     numbers
 }

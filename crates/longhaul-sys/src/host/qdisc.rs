@@ -57,9 +57,7 @@ pub fn backlog_bytes(name: &str) -> io::Result<Option<u64>> {
         attributes: &[],
         dump: true,
     })?;
-    Ok(answers
-        .iter()
-        .find_map(|answer| parse_backlog(answer, index)))
+    Ok(answers.iter().find_map(|answer| parse_backlog(answer, index)))
 }
 
 fn parse_backlog(answer: &NetlinkAnswer, index: u32) -> Option<u64> {
@@ -133,10 +131,7 @@ mod tests {
             let options = attribute(FQ_FLOW_MAX_RATE, &rate.to_ne_bytes());
             body.extend(attribute(OPTIONS, &options));
         }
-        NetlinkAnswer {
-            kind: libc::RTM_NEWQDISC,
-            body,
-        }
+        NetlinkAnswer { kind: libc::RTM_NEWQDISC, body }
     }
 
     #[test]
@@ -149,10 +144,8 @@ mod tests {
 
     #[test]
     fn the_backlog_is_that_of_the_root() {
-        let queue: Vec<u8> = [7_u32, 9000, 0, 0, 0]
-            .iter()
-            .flat_map(|word| word.to_ne_bytes())
-            .collect();
+        let queue: Vec<u8> =
+            [7_u32, 9000, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
         let statistics = attribute(STATISTICS, &attribute(STATISTICS_QUEUE, &queue));
         let with_statistics = |parent| {
             let mut answer = answer(2, parent, "fq", None);

@@ -41,11 +41,8 @@ mod tests {
     #[test]
     fn cores_are_summed_in_hexadecimal() {
         let text = "00000014 00000002 0000000a 00000000\n00001248 00000001 00000000 00000000\n";
-        let expect = SoftnetStats {
-            processed_packets: 0x14 + 0x1248,
-            dropped_packets: 3,
-            squeezed: 10,
-        };
+        let expect =
+            SoftnetStats { processed_packets: 0x14 + 0x1248, dropped_packets: 3, squeezed: 10 };
         assert_eq!(parse_softnet_stat(text), Some(expect));
         assert_eq!(parse_softnet_stat("zz 0 0\n"), None);
         assert_eq!(parse_softnet_stat("1 2\n"), None);

@@ -29,17 +29,11 @@ pub fn read_setting_exact(name: &str) -> io::Result<String> {
 /// `PermissionDenied` without root, or if only the machine's initial network namespace may write
 /// it; `InvalidInput` for a value that the kernel rejects; otherwise as in [`read_setting_exact`].
 pub fn write_setting(name: &str, value: &str) -> io::Result<()> {
-    let mut to = std::fs::File::options()
-        .write(true)
-        .open(setting_path(name)?)?;
+    let mut to = std::fs::File::options().write(true).open(setting_path(name)?)?;
     // A single call, because the kernel takes each write as a complete value.
     let line = format!("{value}\n");
     let written = io::Write::write(&mut to, line.as_bytes())?;
-    if written == line.len() {
-        Ok(())
-    } else {
-        Err(io::ErrorKind::WriteZero.into())
-    }
+    if written == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
 /// Returns whether the setting is writable here; in a network namespace, machine-wide ones are
@@ -81,11 +75,8 @@ pub fn tcp_memory_bytes() -> Option<[u64; 3]> {
 }
 
 fn parse_triple(text: &str) -> Option<[u64; 3]> {
-    let numbers: Vec<u64> = text
-        .split_ascii_whitespace()
-        .map(str::parse)
-        .collect::<Result<_, _>>()
-        .ok()?;
+    let numbers: Vec<u64> =
+        text.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
     numbers.try_into().ok()
 }
 
@@ -95,10 +86,7 @@ mod tests {
 
     #[test]
     fn a_triple_is_three_numbers_and_nothing_else() {
-        assert_eq!(
-            parse_triple("4096\t131072\t33554432"),
-            Some([4096, 131_072, 33_554_432])
-        );
+        assert_eq!(parse_triple("4096\t131072\t33554432"), Some([4096, 131_072, 33_554_432]));
         for wrong in ["", "1 2", "1 2 3 4", "1 2 x", "-1 2 3"] {
             assert_eq!(parse_triple(wrong), None, "{wrong:?}");
         }
@@ -106,17 +94,7 @@ mod tests {
 
     #[test]
     fn a_name_leads_nowhere_but_below_the_settings() {
-        for wrong in [
-            "",
-            ".",
-            "net..core",
-            "../etc",
-            "net.//.x",
-            ".net",
-            "a.",
-            "a\0b",
-            "/./.etc",
-        ] {
+        for wrong in ["", ".", "net..core", "../etc", "net.//.x", ".net", "a.", "a\0b", "/./.etc"] {
             let error = setting_path(wrong).expect_err(wrong);
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{wrong:?}");
         }

@@ -75,10 +75,7 @@ fn parse_messages(mut datagram: &[u8], answers: &mut Vec<NetlinkAnswer>) -> io::
         match i32::from(kind) {
             libc::NLMSG_DONE => return Ok(true),
             libc::NLMSG_ERROR => return read_acknowledgement(message).map(|()| true),
-            _ => answers.push(NetlinkAnswer {
-                kind,
-                body: message[HEADER_BYTES..].to_vec(),
-            }),
+            _ => answers.push(NetlinkAnswer { kind, body: message[HEADER_BYTES..].to_vec() }),
         }
         let next = length.next_multiple_of(4).min(datagram.len());
         datagram = &datagram[next..];
@@ -111,9 +108,7 @@ pub(crate) fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// Parses a text with or without a terminating zero.
 pub(crate) fn parse_text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes)
-        .trim_end_matches('\0')
-        .to_owned()
+    String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()
 }
 
 #[cfg(test)]
@@ -128,10 +123,7 @@ mod tests {
         message.attribute(7, &8_u32.to_ne_bytes());
         let bytes = message.finish();
         let body = &bytes[HEADER_BYTES..];
-        assert_eq!(
-            find_attribute(body, 1).map(parse_text).as_deref(),
-            Some("fq")
-        );
+        assert_eq!(find_attribute(body, 1).map(parse_text).as_deref(), Some("fq"));
         let rate = find_attribute(body, 7).and_then(|value| read_u32(value, 0));
         assert_eq!(rate, Some(8));
         assert_eq!(find_attribute(body, 2), None);

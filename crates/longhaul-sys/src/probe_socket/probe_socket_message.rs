@@ -76,10 +76,8 @@ impl ProbeSocket {
 
     fn send_once(&self, packet: &[u8], to: Option<SocketAddr>, ttl: Option<u8>) -> io::Result<()> {
         let to = to.map(SockAddr::from);
-        let mut part = libc::iovec {
-            iov_base: packet.as_ptr().cast_mut().cast(),
-            iov_len: packet.len(),
-        };
+        let mut part =
+            libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
         let mut control = [0_u64; CONTROL_WORDS];
         // SAFETY: an all-zero msghdr has no buffers.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -114,9 +112,7 @@ impl ProbeSocket {
             (*first).cmsg_level = level;
             (*first).cmsg_type = kind;
             (*first).cmsg_len = length as _;
-            libc::CMSG_DATA(first)
-                .cast::<i32>()
-                .write_unaligned(i32::from(ttl));
+            libc::CMSG_DATA(first).cast::<i32>().write_unaligned(i32::from(ttl));
         }
     }
 
@@ -134,10 +130,7 @@ impl ProbeSocket {
     }
 
     fn receive_from(&self, into: &mut [u8], flags: i32) -> io::Result<Option<ProbeArrival>> {
-        let mut part = libc::iovec {
-            iov_base: into.as_mut_ptr().cast(),
-            iov_len: into.len(),
-        };
+        let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
         let mut control = [0_u64; CONTROL_WORDS];
         // SAFETY: all-zero is a valid sockaddr_storage.
         let mut name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
@@ -162,12 +155,7 @@ impl ProbeSocket {
 /// Returns whether an error concerns an earlier packet on the path, not this call.
 fn is_path_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
-    let of_path = [
-        libc::EMSGSIZE,
-        libc::EPROTO,
-        libc::EOPNOTSUPP,
-        libc::ENOPROTOOPT,
-    ];
+    let of_path = [libc::EMSGSIZE, libc::EPROTO, libc::EOPNOTSUPP, libc::ENOPROTOOPT];
     matches!(
         error.kind(),
         ConnectionRefused | HostUnreachable | NetworkUnreachable | PermissionDenied
@@ -233,9 +221,7 @@ fn parse_error_queue_entry(data: &[u8]) -> Option<ErrorQueueEntry> {
             errno: error.ee_errno,
             mtu_bytes: (error.ee_info > 0).then_some(error.ee_info),
         },
-        libc::SO_EE_ORIGIN_TIMESTAMPING => ErrorQueueEntry::Sent {
-            number: error.ee_data,
-        },
+        libc::SO_EE_ORIGIN_TIMESTAMPING => ErrorQueueEntry::Sent { number: error.ee_data },
         _ => ErrorQueueEntry::Other,
     })
 }

@@ -6,10 +6,7 @@ use crate::poll;
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-const LOOPBACK: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::LOCALHOST),
-    IpAddr::V6(Ipv6Addr::LOCALHOST),
-];
+const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 /// The next message that fits; whatever takes a minute never comes.
 fn next(
@@ -92,16 +89,12 @@ fn the_ttl_of_a_datagram_arrives() {
 #[test]
 fn a_packet_beyond_the_mtu_of_the_interface_is_refused_not_cut() {
     let near = ProbeSocket::udp(IpFamily::V4).expect("socket");
-    near.set_fragment_policy(FragmentPolicy::NeverIgnoringPmtu)
-        .expect("fragments");
+    near.set_fragment_policy(FragmentPolicy::NeverIgnoringPmtu).expect("fragments");
     let to = closed_port(LOOPBACK[0]);
     // The loopback MTU is 65536, above the most that a datagram holds, so that a smaller one
     // cannot be tried here: what is tried is the refusal of what no packet can hold.
     let refused = near.send(&vec![0; 65_530], Some(to), None);
-    assert_eq!(
-        refused.expect_err("too big").raw_os_error(),
-        Some(libc::EMSGSIZE)
-    );
+    assert_eq!(refused.expect_err("too big").raw_os_error(), Some(libc::EMSGSIZE));
 }
 
 #[test]
@@ -139,10 +132,7 @@ fn send_times_are_told_in_the_order_of_sending() {
         };
         told.push((number, arrival.at.expect("a time")));
     }
-    assert_eq!(
-        told.iter().map(|(number, _)| *number).collect::<Vec<_>>(),
-        [0, 1, 2]
-    );
+    assert_eq!(told.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2]);
     assert!(told.is_sorted_by_key(|(_, at)| *at));
 }
 
@@ -193,17 +183,14 @@ fn a_whole_packet_of_our_own_making_arrives() {
         return;
     };
     let far = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    far.set_read_timeout(Some(Duration::from_secs(60)))
-        .expect("timeout");
+    far.set_read_timeout(Some(Duration::from_secs(60))).expect("timeout");
     let to = far.local_addr().expect("address");
     let mut packet = vec![0x45, 0, 0, 29, 0x12, 0x34, 0x40, 0, 5, 17, 0, 0];
     packet.extend([127, 0, 0, 1, 127, 0, 0, 1, 0x99, 0x99]);
     packet.extend(to.port().to_be_bytes());
     packet.extend([0, 9, 0, 0, b'!']);
     let destination = SocketAddr::new(to.ip(), 0);
-    packets
-        .send(&packet, Some(destination), None)
-        .expect("send");
+    packets.send(&packet, Some(destination), None).expect("send");
     let mut byte = [0; 4];
     let (length, from) = far.recv_from(&mut byte).expect("it arrives");
     assert_eq!((&byte[..length], from.port()), (&b"!"[..], 0x9999));

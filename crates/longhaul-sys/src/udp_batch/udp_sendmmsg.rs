@@ -13,10 +13,7 @@ pub const MAX_PER_CALL: usize = 16;
 /// # Errors
 /// Fails if it accepted none.
 pub fn send_many(socket: impl AsFd, bytes: &[u8], datagram_bytes: usize) -> io::Result<usize> {
-    let mut vectors = [libc::iovec {
-        iov_base: std::ptr::null_mut(),
-        iov_len: 0,
-    }; MAX_PER_CALL];
+    let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_PER_CALL];
     // SAFETY: an all-zero mmsghdr has no buffers.
     let mut headers: [libc::mmsghdr; MAX_PER_CALL] = unsafe { std::mem::zeroed() };
     let mut count: u32 = 0;
@@ -44,8 +41,7 @@ mod tests {
     fn one_call_sends_separate_datagrams() {
         let near = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let far = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        near.connect(far.local_addr().expect("address"))
-            .expect("connect");
+        near.connect(far.local_addr().expect("address")).expect("connect");
         assert_eq!(send_many(&near, &[5; 250], 100).expect("send"), 3);
         let mut bytes = [0; 300];
         let came = [0; 3].map(|_: u8| far.recv(&mut bytes).expect("receive"));

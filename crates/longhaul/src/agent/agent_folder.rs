@@ -34,19 +34,15 @@ impl AgentFolder {
             let what = format!("cannot use the agent's folder {}", path.display());
             let mut fail = CommandFailure::new(HOST, what);
             fail.causes.push(error.to_string());
-            fail.hint(Some(
-                "make the folder of the archive writable for the agent's user",
-            ))
+            fail.hint(Some("make the folder of the archive writable for the agent's user"))
         };
         fs::create_dir_all(path.join("spool")).map_err(cannot)?;
         let lock = open_private_file(&path.join("lock")).map_err(cannot)?;
         match lock.try_lock() {
             Ok(()) => Ok(AgentFolder { path, _lock: lock }),
             Err(TryLockError::WouldBlock) => {
-                let what = format!(
-                    "cannot open the archive {}: another agent uses it",
-                    archive.display()
-                );
+                let what =
+                    format!("cannot open the archive {}: another agent uses it", archive.display());
                 Err(CommandFailure::new(ARCHIVE, what).hint(Some(
                     "stop the other agent, or set another `archive` in [agent]: each agent needs an \
                      archive of its own",
@@ -67,9 +63,7 @@ impl AgentFolder {
 
 /// Returns the path of the folder, for example `archive.sqlite3.agent`.
 fn agent_folder_path(archive: &Path) -> PathBuf {
-    let mut name = archive
-        .file_name()
-        .map_or_else(|| OsString::from("archive"), OsString::from);
+    let mut name = archive.file_name().map_or_else(|| OsString::from("archive"), OsString::from);
     name.push(".agent");
     archive.with_file_name(name)
 }
@@ -77,24 +71,15 @@ fn agent_folder_path(archive: &Path) -> PathBuf {
 /// Opens a file for reading and writing, and creates it with mode 0600 if it does not exist.
 pub fn open_private_file(path: &Path) -> io::Result<File> {
     let mut options = File::options();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600);
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options.open(path)
 }
 
 /// Replaces a small file atomically: a reader sees either the old or the new text.
 pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
-    let mut file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
+    let mut file =
+        File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, path)
@@ -134,9 +119,7 @@ pub struct BallastFile {
 
 impl BallastFile {
     pub fn new(folder: &AgentFolder) -> Self {
-        BallastFile {
-            path: folder.spool_path().join("ballast"),
-        }
+        BallastFile { path: folder.spool_path().join("ballast") }
     }
 
     /// Creates the file if necessary. Returns whether the space is reserved.
@@ -215,10 +198,7 @@ mod tests {
         assert_eq!(read_small_file(&path, 100).expect("readable"), None);
         replace_file(&path, "one").expect("written");
         replace_file(&path, "two").expect("written");
-        assert_eq!(
-            read_small_file(&path, 100).expect("readable").as_deref(),
-            Some("two")
-        );
+        assert_eq!(read_small_file(&path, 100).expect("readable").as_deref(), Some("two"));
         fs::remove_dir_all(&at).expect("clean");
     }
 }

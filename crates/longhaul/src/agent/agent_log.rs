@@ -37,10 +37,7 @@ impl AgentLog {
             "event": "refused", "measurement": *key.measure, "from": *key.from, "to": *key.to,
             "planned": planned_id, "why": why,
         });
-        let text = format!(
-            "{}  server busy, run will be retried: {why}",
-            format_job_key(key)
-        );
+        let text = format!("{}  server busy, run will be retried: {why}", format_job_key(key));
         self.write_line(&text, value);
     }
 
@@ -50,15 +47,8 @@ impl AgentLog {
             "event": "missed", "measurement": *key.measure, "from": *key.from, "to": *key.to,
             "runs": runs, "reason": word,
         });
-        let times = if runs == 1 {
-            String::new()
-        } else {
-            format!(" {runs} times")
-        };
-        self.write_line(
-            &format!("{}  skipped{times}: {why}", format_job_key(key)),
-            value,
-        );
+        let times = if runs == 1 { String::new() } else { format!(" {runs} times") };
+        self.write_line(&format!("{}  skipped{times}: {why}", format_job_key(key)), value);
     }
 
     /// Logs an event that is new or has changed.
@@ -79,20 +69,13 @@ impl AgentLog {
 
     /// Logs something that needs attention.
     pub fn warn(self, text: &str) {
-        self.write_line(
-            &format!("warning: {text}"),
-            json!({"event": "trouble", "text": text}),
-        );
+        self.write_line(&format!("warning: {text}"), json!({"event": "trouble", "text": text}));
     }
 
     /// Logs the startup message; `text` may have several lines.
     pub fn startup(self, text: &str, value: Value) {
         // A closed stdout must not stop the agent.
-        let _ = if self.json {
-            write_json(value)
-        } else {
-            write_text(text)
-        };
+        let _ = if self.json { write_json(value) } else { write_text(text) };
     }
 
     fn write_line(self, text: &str, value: Value) {

@@ -107,9 +107,7 @@ impl AnalysisWorker {
             explanations: HashMap::new(),
             reroutes: RouteChangeHistory::load(folder.file_path("reroutes.json")),
         };
-        thread::Builder::new()
-            .name("events".to_owned())
-            .spawn(move || worker.run(&taken))?;
+        thread::Builder::new().name("events".to_owned()).spawn(move || worker.run(&taken))?;
         Ok((AnalysisWorker { tasks }, heard))
     }
 
@@ -208,20 +206,13 @@ impl AnalysisThread {
         )?;
         let begin_us = points.first().map_or(now_us, |point| point.at_us);
         let filter = EventFilter {
-            range: TimeRange {
-                begin_us,
-                end_us: i64::MAX,
-            },
+            range: TimeRange { begin_us, end_us: i64::MAX },
             pair: Some(pair.clone()),
             state: None,
             limit: MAX_EARLIER_EVENTS,
         };
         let earlier = self.archive.events(&filter)?;
-        let watcher = EventTracker {
-            pair: pair.clone(),
-            quantity,
-            options,
-        };
+        let watcher = EventTracker { pair: pair.clone(), quantity, options };
         let followed = watcher.update(&points, &earlier, now_us);
         for event in followed.events {
             if followed.announced_ids.contains(&event.id) {
@@ -306,10 +297,8 @@ fn first_cause_changed(before: &ChangeEvent, now: &EventExplanation) -> bool {
 
 fn build_detector_options(detect: &DetectSection, quantity: PathQuantity) -> DetectionOptions {
     let plain = DetectionOptions::default();
-    let least = detect
-        .least_change
-        .filter(|_| quantity.scale() == QuantityScale::Ratio)
-        .map(f64::ln_1p);
+    let least =
+        detect.least_change.filter(|_| quantity.scale() == QuantityScale::Ratio).map(f64::ln_1p);
     DetectionOptions {
         season: detect.season.unwrap_or(plain.season),
         least,

@@ -37,10 +37,7 @@ pub enum PlanUpdate {
 enum WriteTask {
     /// There are new notes.
     WriteUpdates,
-    StoreRun(
-        Box<IncomingRun>,
-        oneshot::Sender<Result<IngestResult, StoreError>>,
-    ),
+    StoreRun(Box<IncomingRun>, oneshot::Sender<Result<IngestResult, StoreError>>),
     /// Answered once all earlier notes are written or have failed for now.
     Flush(oneshot::Sender<()>),
     Stop,
@@ -101,9 +98,7 @@ impl ArchiveWriter {
     /// Stores a finished run. Returns `None` if the queue is full or the thread has ended.
     pub async fn store_run(&self, run: IncomingRun) -> Option<Result<IngestResult, StoreError>> {
         let (answer, told) = oneshot::channel();
-        self.tasks
-            .try_send(WriteTask::StoreRun(Box::new(run), answer))
-            .ok()?;
+        self.tasks.try_send(WriteTask::StoreRun(Box::new(run), answer)).ok()?;
         told.await.ok()
     }
 
@@ -197,10 +192,9 @@ impl WriterThread {
                         self.write_with_ballast(|archive| archive.add_planned(&planned).map(drop));
                     (planned.len(), done)
                 }
-                PendingWrite::Ended(id, outcome) => (
-                    1,
-                    self.write_with_ballast(|archive| archive.record_outcome(&id, &outcome)),
-                ),
+                PendingWrite::Ended(id, outcome) => {
+                    (1, self.write_with_ballast(|archive| archive.record_outcome(&id, &outcome)))
+                }
             };
             match done {
                 Ok(()) => {}
@@ -248,14 +242,9 @@ impl WriterThread {
         self.ballast_tried_at = Instant::now();
         let freed = self.ballast.release();
         if !self.disk_full.swap(true, Ordering::Relaxed) {
-            self.log
-                .warn(&format!("{error}; no run starts until disk space is freed"));
+            self.log.warn(&format!("{error}; no run starts until disk space is freed"));
         }
-        if freed {
-            write(&mut *self.archive)
-        } else {
-            Err(error)
-        }
+        if freed { write(&mut *self.archive) } else { Err(error) }
     }
 }
 

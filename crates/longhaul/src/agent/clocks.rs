@@ -13,9 +13,7 @@ pub struct AgentClocks {
 
 impl AgentClocks {
     pub fn new() -> Self {
-        AgentClocks {
-            began: Instant::now(),
-        }
+        AgentClocks { began: Instant::now() }
     }
 
     pub fn now(&self) -> ClockTimes {

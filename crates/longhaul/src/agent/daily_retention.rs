@@ -24,9 +24,9 @@ pub async fn run_retention(state: Arc<SharedState>, log: AgentLog) {
                 log_removed(removed, "", log);
                 log_removed(shared, " in the database", log);
             }
-            Ok(Err(error)) => log.warn(&format!(
-                "cannot delete expired data: {error}; retrying in a day"
-            )),
+            Ok(Err(error)) => {
+                log.warn(&format!("cannot delete expired data: {error}; retrying in a day"))
+            }
             // The runtime is shutting down.
             Err(_) => return,
         }
@@ -54,22 +54,11 @@ fn delete_expired_shared(state: &SharedState) -> Result<RetentionResult, StoreEr
 }
 
 fn build_retention(runs: Duration, hours: Duration) -> RetentionPolicy {
-    RetentionPolicy {
-        values: runs,
-        hours,
-        reports: runs,
-        planned: runs,
-    }
+    RetentionPolicy { values: runs, hours, reports: runs, planned: runs }
 }
 
 fn log_removed(removed: RetentionResult, place: &str, log: AgentLog) {
-    let RetentionResult {
-        values,
-        reports,
-        planned,
-        hours,
-        ..
-    } = removed;
+    let RetentionResult { values, reports, planned, hours, .. } = removed;
     if values + reports + planned + hours > 0 {
         log.info(&format!(
             "deleted expired data{place}: {reports} reports, {values} single values, {planned} planned runs, \

@@ -73,8 +73,7 @@ impl EventLoop {
         self.budget_store.save(self.schedule.budget_usage());
         let notes = self.schedule.take_notes();
         if !notes.is_empty() {
-            self.pending_runs
-                .record_notes(notes, &self.state, &self.writer, self.log);
+            self.pending_runs.record_notes(notes, &self.state, &self.writer, self.log);
         }
         let mut figures = self.state.counters.write();
         figures.runs = self.schedule.run_counts();
@@ -83,9 +82,7 @@ impl EventLoop {
             != self.pending_runs.missed.values().sum::<u64>()
         {
             let missed = self.pending_runs.missed.iter();
-            figures.missed = missed
-                .map(|(word, runs)| ((*word).to_owned(), *runs))
-                .collect();
+            figures.missed = missed.map(|(word, runs)| ((*word).to_owned(), *runs)).collect();
         }
         (figures.notified, figures.notices_failed) = self.notifier.counts();
     }
@@ -129,8 +126,7 @@ impl EventLoop {
         };
         self.running.remove(&start.id);
         let outcome = ran.outcome.schedule_outcome(&start.job);
-        self.schedule
-            .finish_run(&start.id, outcome, self.clocks.now());
+        self.schedule.finish_run(&start.id, outcome, self.clocks.now());
         let (key, id) = (&start.job.key, &*start.id);
         match &ran.outcome {
             RunOutcome::Stored(landed) => {
@@ -138,9 +134,7 @@ impl EventLoop {
                 self.handle_stored_run(landed, id);
             }
             RunOutcome::Spooled(_, why) => {
-                self.log.warn(&format!(
-                    "cannot archive run {id}, which stays in the spool: {why}"
-                ));
+                self.log.warn(&format!("cannot archive run {id}, which stays in the spool: {why}"));
                 let files = SpoolFiles::new(&self.launcher.runner.spool, id);
                 let left = vec![(files, ran.owner.clone())];
                 tokio::spawn(spool_recovery::recover_spool(self.launcher.clone(), left));
@@ -178,10 +172,7 @@ impl EventLoop {
     }
 
     fn handle_stored_run(&mut self, landed: &StoredRun, planned_id: &str) {
-        let news = LiveUpdate::Run {
-            id: landed.run_id.clone(),
-            pairs: landed.pairs.clone(),
-        };
+        let news = LiveUpdate::Run { id: landed.run_id.clone(), pairs: landed.pairs.clone() };
         let _ = self.state.updates.send(news);
         let look = RunStored {
             run_id: landed.run_id.clone(),
@@ -190,23 +181,15 @@ impl EventLoop {
             follows_up: self.follow_ups.take_event_of(planned_id),
         };
         if !self.analysis.submit_run(look) {
-            self.log
-                .warn("change detection is overloaded: one run was not checked");
+            self.log.warn("change detection is overloaded: one run was not checked");
         }
     }
 
     /// Handles a result of the analysis.
     fn handle_analysis_result(&mut self, heard: AnalysisResult) {
         match heard {
-            AnalysisResult::Event {
-                event,
-                is_news,
-                case,
-            } => {
-                let _ = self
-                    .state
-                    .updates
-                    .send(LiveUpdate::Event(Arc::clone(&event)));
+            AnalysisResult::Event { event, is_news, case } => {
+                let _ = self.state.updates.send(LiveUpdate::Event(Arc::clone(&event)));
                 if is_news {
                     self.log.event(&event);
                     self.notifier.notify_event(&event, &case);
@@ -216,8 +199,7 @@ impl EventLoop {
                 let now = self.clocks.now();
                 let file = self.state.file();
                 let asked =
-                    self.follow_ups
-                        .request_runs(&event, &wanted, &file, &mut self.schedule, now);
+                    self.follow_ups.request_runs(&event, &wanted, &file, &mut self.schedule, now);
                 for text in asked {
                     self.log.info(&text);
                 }

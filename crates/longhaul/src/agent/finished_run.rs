@@ -45,15 +45,9 @@ impl RunOwner {
     pub fn pair(&self) -> Option<HostPair> {
         let (near, far) = (self.agent.clone(), self.target.clone()?);
         Some(if self.reverse {
-            HostPair {
-                from: far,
-                to: near,
-            }
+            HostPair { from: far, to: near }
         } else {
-            HostPair {
-                from: near,
-                to: far,
-            }
+            HostPair { from: near, to: far }
         })
     }
 
@@ -63,15 +57,8 @@ impl RunOwner {
         let Some(pair) = self.pair() else {
             return Vec::new();
         };
-        let back = HostPair {
-            from: pair.to.clone(),
-            to: pair.from.clone(),
-        };
-        if both_ways {
-            vec![pair, back]
-        } else {
-            vec![pair]
-        }
+        let back = HostPair { from: pair.to.clone(), to: pair.from.clone() };
+        if both_ways { vec![pair, back] } else { vec![pair] }
     }
 }
 
@@ -105,9 +92,7 @@ pub fn read_report(written: &[u8], owner: &RunOwner) -> Result<FinishedRun, Repo
         watched = IncomingRun::from_report(&report, 0)?;
     }
     let began = &report.run().started_at;
-    let began: Timestamp = began
-        .parse()
-        .map_err(|_| ReportReadError::Time(began.clone()))?;
+    let began: Timestamp = began.parse().map_err(|_| ReportReadError::Time(began.clone()))?;
     watched.at_us = began.as_microsecond();
     watched.pairs = owner.pairs(watched.kind);
     watched.readings = collect_readings(&report, owner);
@@ -119,11 +104,7 @@ fn collect_readings(report: &AnyReport, owner: &RunOwner) -> Vec<SeriesReading> 
     let placed = extract_points(report, Some(&owner.agent), owner.target.as_deref());
     placed
         .into_iter()
-        .map(|(pair, quantity, point)| SeriesReading {
-            pair,
-            quantity,
-            point,
-        })
+        .map(|(pair, quantity, point)| SeriesReading { pair, quantity, point })
         .collect()
 }
 
@@ -195,10 +176,7 @@ mod tests {
         let finished = read_report(padded.as_bytes(), &owner(false)).expect("a report");
         assert_eq!(finished.watched.report, text);
         assert_eq!(finished.watched.planned_id.as_deref(), Some("a-1-1"));
-        let pair = HostPair {
-            from: "here".to_owned(),
-            to: "there".to_owned(),
-        };
+        let pair = HostPair { from: "here".to_owned(), to: "there".to_owned() };
         assert_eq!(finished.watched.pairs, std::slice::from_ref(&pair));
         let goodput = finished.watched.readings.iter();
         let goodput = goodput.filter(|it| it.quantity == PathQuantity::Goodput);
@@ -217,10 +195,7 @@ mod tests {
     fn what_is_stored_now_is_not_said_to_be_unstored() {
         let mut value: Value = serde_json::from_str(BULK).expect("JSON");
         let caveat = json!({"code": NOT_ARCHIVED, "text": "no room"});
-        value["caveats"]
-            .as_array_mut()
-            .expect("a list")
-            .push(caveat);
+        value["caveats"].as_array_mut().expect("a list").push(caveat);
         let finished = read_report(value.to_string().as_bytes(), &owner(false)).expect("a report");
         assert!(!finished.watched.report.contains(NOT_ARCHIVED));
     }
@@ -229,20 +204,14 @@ mod tests {
     fn half_a_report_is_none() {
         let text = on_one_line(BULK);
         for cut in [0, 1, text.len() / 2, text.len() - 1] {
-            assert!(
-                read_report(&text.as_bytes()[..cut], &owner(false)).is_err(),
-                "{cut}"
-            );
+            assert!(read_report(&text.as_bytes()[..cut], &owner(false)).is_err(), "{cut}");
         }
     }
 
     #[test]
     fn an_owner_comes_back_from_its_text() {
         for (back, far) in [(true, Some("there".to_owned())), (false, None)] {
-            let owner = RunOwner {
-                target: far,
-                ..owner(back)
-            };
+            let owner = RunOwner { target: far, ..owner(back) };
             let text = serde_json::to_string(&owner).expect("JSON");
             assert_eq!(serde_json::from_str::<RunOwner>(&text).ok(), Some(owner));
         }

@@ -106,10 +106,7 @@ impl FollowUpRequests {
                 self.requested.remove(&oldest);
             }
         }
-        self.requested
-            .entry(event.to_owned())
-            .or_default()
-            .insert(measurement);
+        self.requested.entry(event.to_owned()).or_default().insert(measurement);
         self.recent.push_back(now.steady_us);
     }
 }
@@ -160,19 +157,12 @@ fn makes_measurement(work: &MeasureKind, measurement: FollowUpKind) -> bool {
 fn build_measure(measurement: FollowUpKind) -> MeasureConfig {
     let (time, probes) = TUNE_PROBES;
     let work = match measurement {
-        FollowUpKind::PathBothWays => MeasureKind::Path {
-            count: ROUND_TRIPS,
-            protocol: MeasureProtocol::Icmp,
-        },
-        FollowUpKind::Available => MeasureKind::Available {
-            mode: AvailableEffort::Quick,
-        },
+        FollowUpKind::PathBothWays => {
+            MeasureKind::Path { count: ROUND_TRIPS, protocol: MeasureProtocol::Icmp }
+        }
+        FollowUpKind::Available => MeasureKind::Available { mode: AvailableEffort::Quick },
         FollowUpKind::AvailableShaper => MeasureKind::Shaper,
-        FollowUpKind::Tune => MeasureKind::Tune {
-            time,
-            probes,
-            congestion_control: None,
-        },
+        FollowUpKind::Tune => MeasureKind::Tune { time, probes, congestion_control: None },
     };
     MeasureConfig {
         name: format!("event-{}", measurement.word()),

@@ -38,11 +38,7 @@ pub fn run(args: &WatchArgs, path: PathBuf, file: WatchFile) -> Result<ExitCode,
 
 async fn run_event_loop(origin: &WatchFileSource<'_>, mut running: RunningAgent) -> ExitCode {
     loop {
-        let AgentSignals {
-            reload,
-            stop,
-            interrupt,
-        } = &mut running.signals;
+        let AgentSignals { reload, stop, interrupt } = &mut running.signals;
         tokio::select! {
             biased;
             _ = stop.recv() => break,

@@ -95,12 +95,7 @@ impl EventNotice {
 }
 
 fn format_notice_key(event: &ChangeEvent, channel_kind: NotifyChannel) -> String {
-    format!(
-        "{}/{}/{}",
-        event.id,
-        event.state.word(),
-        channel_kind.word()
-    )
+    format!("{}/{}/{}", event.id, event.state.word(), channel_kind.word())
 }
 
 /// State shared by all channels.
@@ -148,19 +143,9 @@ impl EventNotifier {
         for channel_kind in NotifyChannel::ALL {
             let (queue, taken) = channel(MAX_QUEUED_NOTICES);
             queues.push((channel_kind, queue));
-            tasks.push(tokio::spawn(run_channel(
-                channel_kind,
-                taken,
-                shared.clone(),
-            )));
+            tasks.push(tokio::spawn(run_channel(channel_kind, taken, shared.clone())));
         }
-        EventNotifier {
-            queues,
-            tasks,
-            notify,
-            agent: file.agent.name.as_str().into(),
-            shared,
-        }
+        EventNotifier { queues, tasks, notify, agent: file.agent.name.as_str().into(), shared }
     }
 
     pub fn reload(&self, file: &WatchFile) {
@@ -212,10 +197,7 @@ impl EventNotifier {
     /// Returns the number of delivered and of given-up notices.
     pub fn counts(&self) -> (u64, u64) {
         let counts = &self.shared.counts;
-        (
-            counts.delivered.load(Ordering::Relaxed),
-            counts.failed.load(Ordering::Relaxed),
-        )
+        (counts.delivered.load(Ordering::Relaxed), counts.failed.load(Ordering::Relaxed))
     }
 
     pub async fn shut_down(&mut self) {
@@ -238,41 +220,24 @@ async fn run_channel(
         let key = notice.key(channel_kind);
         let mut waits = RETRY_DELAYS.iter();
         loop {
-            shared
-                .delivery_log
-                .lock()
-                .set_state(&key, Some(DeliveryState::Trying));
+            shared.delivery_log.lock().set_state(&key, Some(DeliveryState::Trying));
             let why = match attempt_delivery(channel_kind, &notice, &shared).await {
                 Ok(()) => {
                     shared.counts.delivered.fetch_add(1, Ordering::Relaxed);
-                    shared
-                        .delivery_log
-                        .lock()
-                        .set_state(&key, Some(DeliveryState::Done));
+                    shared.delivery_log.lock().set_state(&key, Some(DeliveryState::Done));
                     break;
                 }
                 Err(why) => why,
             };
-            let text = format!(
-                "cannot send the notification by {}: {why}",
-                channel_kind.word()
-            );
+            let text = format!("cannot send the notification by {}: {why}", channel_kind.word());
             let Some(wait) = waits.next() else {
                 shared.counts.failed.fetch_add(1, Ordering::Relaxed);
-                shared
-                    .delivery_log
-                    .lock()
-                    .set_state(&key, Some(DeliveryState::GivenUp));
+                shared.delivery_log.lock().set_state(&key, Some(DeliveryState::GivenUp));
                 shared.log.warn(&format!("{text}; giving up"));
                 break;
             };
-            shared
-                .log
-                .warn(&format!("{text}; retrying in {} s", wait.as_secs()));
-            shared
-                .delivery_log
-                .lock()
-                .set_state(&key, Some(DeliveryState::Waiting));
+            shared.log.warn(&format!("{text}; retrying in {} s", wait.as_secs()));
+            shared.delivery_log.lock().set_state(&key, Some(DeliveryState::Waiting));
             tokio::time::sleep(*wait).await;
         }
     }
@@ -307,10 +272,7 @@ async fn attempt_delivery(
 /// Returns the first line of a secret file.
 fn read_secret(folder: &Path, file: &Path) -> Result<String, String> {
     let path = folder.join(file);
-    let text = super::agent_folder::read_small_file(&path, 4096)
-        .ok()
-        .flatten()
-        .unwrap_or_default();
+    let text = super::agent_folder::read_small_file(&path, 4096).ok().flatten().unwrap_or_default();
     let line = text.lines().next().unwrap_or_default().trim();
     if line.is_empty() {
         return Err(format!("cannot read a secret from {}", path.display()));

@@ -44,10 +44,7 @@ impl PendingRuns {
                 // Storing the result has settled the planned run.
                 ScheduleNote::Done(id) => drop(self.open.remove(&*id)),
                 ScheduleNote::Failed(id) => {
-                    noted.extend(
-                        self.end_run(&id, FAILED_REASON, state)
-                            .map(|(_, note)| note),
-                    );
+                    noted.extend(self.end_run(&id, FAILED_REASON, state).map(|(_, note)| note));
                 }
                 ScheduleNote::Missed(id, reason) => {
                     *self.missed.entry(reason.word()).or_insert(0) += 1;
@@ -89,21 +86,13 @@ fn publish_planned_run(
     outcome: Option<PlannedOutcome>,
 ) {
     // Sending fails if there is no subscriber.
-    let _ = state
-        .updates
-        .send(LiveUpdate::Planned(Arc::new(PlannedEntry {
-            planned,
-            outcome,
-        })));
+    let _ = state.updates.send(LiveUpdate::Planned(Arc::new(PlannedEntry { planned, outcome })));
 }
 
 fn build_planned_row(planned: &ScheduledRun) -> history_store::PlannedRun {
     let JobKey { measure, from, to } = &planned.key;
     // An audit concerns one host, so it has no pair.
-    let pair = (from != to).then(|| HostPair {
-        from: from.to_string(),
-        to: to.to_string(),
-    });
+    let pair = (from != to).then(|| HostPair { from: from.to_string(), to: to.to_string() });
     history_store::PlannedRun {
         id: planned.id.to_string(),
         due_us: planned.due_us,

@@ -54,11 +54,7 @@ pub struct SpoolFiles {
 impl SpoolFiles {
     pub fn new(spool: &Path, planned_id: &str) -> SpoolFiles {
         let file = |end: &str| spool.join(format!("{planned_id}.{end}"));
-        SpoolFiles {
-            report: file("report"),
-            stderr: file("said"),
-            owner: file("owner"),
-        }
+        SpoolFiles { report: file("report"), stderr: file("said"), owner: file("owner") }
     }
 
     /// Lists the runs in a spool: running ones, and those of an earlier process.
@@ -252,9 +248,8 @@ fn format_error_line(said: &str) -> String {
     let from = said.rfind("error: ").map_or(0, |at| at + "error: ".len());
     let lines = said[from..].lines().map(str::trim);
     let told = lines.filter(|line| !line.is_empty() && !line.starts_with("hint:"));
-    let parts: Vec<&str> = told
-        .map(|line| line.strip_prefix("caused by: ").unwrap_or(line))
-        .collect();
+    let parts: Vec<&str> =
+        told.map(|line| line.strip_prefix("caused by: ").unwrap_or(line)).collect();
     let text = parts.join(": ");
     text.chars().filter(|c| !c.is_control()).take(300).collect()
 }
@@ -268,12 +263,8 @@ mod tests {
         let busy =
             "error: 127.0.0.1:5201 refuses: 1 sessions are already running; try again later\n";
         assert!(is_server_busy(busy));
-        assert!(!is_server_busy(
-            "error: 127.0.0.1:5201 refuses: streams: at most 4\n"
-        ));
-        assert!(!is_server_busy(
-            "error: cannot connect to far (127.0.0.1:5201)\n"
-        ));
+        assert!(!is_server_busy("error: 127.0.0.1:5201 refuses: streams: at most 4\n"));
+        assert!(!is_server_busy("error: cannot connect to far (127.0.0.1:5201)\n"));
     }
 
     #[test]

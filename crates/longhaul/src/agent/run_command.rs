@@ -33,9 +33,7 @@ pub fn build_run_command(
     }
     line.add("--json");
     line.add_option("--archive", archive);
-    Some(RunCommand {
-        arguments: line.words,
-    })
+    Some(RunCommand { arguments: line.words })
 }
 
 #[derive(Debug, Default)]
@@ -85,11 +83,7 @@ fn add_measurement(work: &MeasureKind, back: bool, line: &mut CommandArguments) 
             line.add(if back { "--reverse" } else { "--forward" });
         }
         MeasureKind::Throughput { .. } => add_throughput(work, back, line),
-        MeasureKind::Tune {
-            time,
-            probes,
-            congestion_control,
-        } => {
+        MeasureKind::Tune { time, probes, congestion_control } => {
             line.add("tune");
             line.add_duration("--time", *time);
             line.add_option("--budget-probes", probes.to_string());
@@ -99,12 +93,7 @@ fn add_measurement(work: &MeasureKind, back: bool, line: &mut CommandArguments) 
             line.add("--fresh");
             add_reverse(back, line);
         }
-        MeasureKind::Load {
-            time,
-            streams,
-            rate,
-            scavenger,
-        } => {
+        MeasureKind::Load { time, streams, rate, scavenger } => {
             line.add("load");
             line.add_duration("--time", *time);
             line.add_option("--streams", streams.to_string());
@@ -119,13 +108,7 @@ fn add_measurement(work: &MeasureKind, back: bool, line: &mut CommandArguments) 
 }
 
 fn add_throughput(work: &MeasureKind, back: bool, line: &mut CommandArguments) {
-    let MeasureKind::Throughput {
-        time,
-        streams,
-        window_bytes,
-        congestion_control,
-        rate,
-    } = work
+    let MeasureKind::Throughput { time, streams, window_bytes, congestion_control, rate } = work
     else {
         return;
     };
@@ -167,10 +150,7 @@ mod tests {
              token_file = \"b.token\"\n[[target]]\nhost = \"b\"\n{measures}"
         );
         let look = |_: &Path| SecretFileState::Private;
-        let here = WatchFileContext {
-            agent: None,
-            check_secret: &look,
-        };
+        let here = WatchFileContext { agent: None, check_secret: &look };
         parse_watch_file("w", &text, &here).expect("right")
     }
 
@@ -200,10 +180,7 @@ mod tests {
             "--port 5300 --token-file /etc/lh/b.token --quiet 192.0.2.7 --json --archive /a.db";
         let begin = "test --time 2000000us --streams 4 --window 1048576 \
                      --congestion-control cubic --bitrate 50000000";
-        assert_eq!(
-            commands(&file),
-            [format!("{begin} {end}"), format!("{begin} --reverse {end}")]
-        );
+        assert_eq!(commands(&file), [format!("{begin} {end}"), format!("{begin} --reverse {end}")]);
     }
 
     #[test]
@@ -215,9 +192,7 @@ mod tests {
             "kind = \"load\"\nscavenger = true\nrate = \"1 Gbit/s\"",
             "kind = \"host\"",
         ] {
-            let file = file(&format!(
-                "[[measure]]\nname = \"m\"\nevery = \"1 d\"\n{kind}\n"
-            ));
+            let file = file(&format!("[[measure]]\nname = \"m\"\nevery = \"1 d\"\n{kind}\n"));
             assert!(!commands(&file).is_empty(), "{kind}");
         }
     }
@@ -227,9 +202,6 @@ mod tests {
         let mut file = file("[[measure]]\nname = \"m\"\nkind = \"path\"\nevery = \"1 h\"\n");
         let jobs = build_jobs(&file, None, 1);
         file.hosts.retain(|host| host.name != "b");
-        assert_eq!(
-            build_run_command(&jobs[0], &file, Path::new(""), Path::new("a")),
-            None
-        );
+        assert_eq!(build_run_command(&jobs[0], &file, Path::new(""), Path::new("a")), None);
     }
 }

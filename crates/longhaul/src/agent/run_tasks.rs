@@ -92,14 +92,7 @@ impl RunLauncher {
             let outcome = launcher.execute(&start, &owner, &file).await;
             let start = Some(start);
             // Sending fails only after the event loop has ended.
-            let _ = launcher
-                .finished_runs
-                .send(RunFinished {
-                    owner,
-                    start,
-                    outcome,
-                })
-                .await;
+            let _ = launcher.finished_runs.send(RunFinished { owner, start, outcome }).await;
         });
     }
 
@@ -153,10 +146,9 @@ impl RunLauncher {
                 RunOutcome::Failed(format!("the archive rejected {what}: {why}"))
             }
             Some(Err(error)) => RunOutcome::Spooled(Box::new(report), error.to_string()),
-            None => RunOutcome::Spooled(
-                Box::new(report),
-                "the archive writer is overloaded".to_owned(),
-            ),
+            None => {
+                RunOutcome::Spooled(Box::new(report), "the archive writer is overloaded".to_owned())
+            }
         }
     }
 }

@@ -37,10 +37,7 @@ impl ServiceManager {
 
     /// Pings the watchdog if it is due. Called on each iteration of the loop.
     pub fn ping_watchdog(&mut self) {
-        if self
-            .watchdog
-            .is_some_and(|most| self.pinged_at.elapsed() >= most / 2)
-        {
+        if self.watchdog.is_some_and(|most| self.pinged_at.elapsed() >= most / 2) {
             self.pinged_at = Instant::now();
             send_state(&[NotifyState::Watchdog]);
         }

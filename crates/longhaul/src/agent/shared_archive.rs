@@ -111,11 +111,7 @@ impl FallbackArchive {
         &self,
         question: impl Fn(&dyn HistoryStore) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        if self
-            .retry_at
-            .get()
-            .is_some_and(|until| Instant::now() < until)
-        {
+        if self.retry_at.get().is_some_and(|until| Instant::now() < until) {
             return question(self.own.as_ref());
         }
         match self.connect().and_then(&question) {
@@ -239,18 +235,12 @@ mod tests {
             measurement: String::from("light"),
             pair: None,
         };
-        of().expect("an archive")
-            .add_planned(&[due])
-            .expect("planned");
+        of().expect("an archive").add_planned(&[due]).expect("planned");
     }
 
     fn seen(by: &dyn HistoryStore) -> Vec<String> {
-        let filter = PlannedRunFilter {
-            range: TimeRange::ALL,
-            pair: None,
-            waiting: false,
-            limit: 10,
-        };
+        let filter =
+            PlannedRunFilter { range: TimeRange::ALL, pair: None, waiting: false, limit: 10 };
         let rows = by.planned(&filter).expect("an answer");
         rows.into_iter().map(|row| row.planned.id).collect()
     }

@@ -31,10 +31,7 @@ pub fn find_last_planned_us(
 ) -> Result<Option<i64>, StoreError> {
     let mut span_us = HOUR_US;
     while span_us <= now_us {
-        let range = TimeRange {
-            begin_us: now_us - span_us,
-            end_us: i64::MAX,
-        };
+        let range = TimeRange { begin_us: now_us - span_us, end_us: i64::MAX };
         if let Some(newest) = find_latest_due_us(archive, range)? {
             return Ok(Some(newest));
         }
@@ -50,12 +47,7 @@ fn find_latest_due_us(
 ) -> Result<Option<i64>, StoreError> {
     let mut newest = None;
     loop {
-        let filter = PlannedRunFilter {
-            range,
-            pair: None,
-            waiting: false,
-            limit: ROWS_PER_QUERY,
-        };
+        let filter = PlannedRunFilter { range, pair: None, waiting: false, limit: ROWS_PER_QUERY };
         let rows = archive.planned(&filter)?;
         let Some(last) = rows.last() else {
             return Ok(newest);
@@ -109,17 +101,13 @@ pub fn list_spooled_runs(spool: &Path) -> Vec<(SpoolFiles, RunOwner)> {
             None => files.remove(),
         }
     }
-    let kept: HashSet<_> = found
-        .iter()
-        .flat_map(|(files, _)| [&files.report, &files.stderr, &files.owner])
-        .collect();
+    let kept: HashSet<_> =
+        found.iter().flat_map(|(files, _)| [&files.report, &files.stderr, &files.owner]).collect();
     for entry in fs::read_dir(spool).into_iter().flatten() {
         let Ok(path) = entry.map(|it| it.path()) else {
             continue;
         };
-        let of_a_run = path
-            .extension()
-            .is_some_and(|it| it == "report" || it == "said");
+        let of_a_run = path.extension().is_some_and(|it| it == "report" || it == "said");
         if of_a_run && !kept.contains(&path) {
             let _ = fs::remove_file(path);
         }
@@ -143,16 +131,7 @@ pub async fn recover_spool(launcher: RunLauncher, mut left: Vec<(SpoolFiles, Run
                 continue;
             }
             let start = None;
-            if launcher
-                .finished_runs
-                .send(RunFinished {
-                    owner,
-                    start,
-                    outcome,
-                })
-                .await
-                .is_err()
-            {
+            if launcher.finished_runs.send(RunFinished { owner, start, outcome }).await.is_err() {
                 return;
             }
         }
@@ -168,9 +147,7 @@ async fn recover_run(launcher: &RunLauncher, files: &SpoolFiles, owner: &RunOwne
         Ok(finished) => launcher.store_run(finished, owner).await,
         Err(error) => {
             files.remove();
-            RunOutcome::Failed(format!(
-                "started by an earlier agent, but not finished: {error}"
-            ))
+            RunOutcome::Failed(format!("started by an earlier agent, but not finished: {error}"))
         }
     }
 }

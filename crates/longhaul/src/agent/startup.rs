@@ -88,9 +88,7 @@ pub async fn start_agent(
     origin: &WatchFileSource<'_>,
     file: WatchFile,
 ) -> Result<RunningAgent, CommandFailure> {
-    let log = AgentLog {
-        json: origin.args.json,
-    };
+    let log = AgentLog { json: origin.args.json };
     let signals = AgentSignals::install()?;
     let path = resolve_archive_path(&file, &origin.folder)?;
     let folder = AgentFolder::acquire(&path)?;
@@ -101,18 +99,10 @@ pub async fn start_agent(
         log.warn(&warning);
     }
     let (end, ending) = watch::channel(false);
-    let builder = AgentBuilder {
-        origin,
-        archive: &path,
-        folder: &folder,
-        log,
-    };
+    let builder = AgentBuilder { origin, archive: &path, folder: &folder, log };
     let (mut agent, channels, earlier, archive_thread) = builder.build_event_loop(file, ending)?;
     announce_startup(&agent, &path, listener.local_addr(), &earlier);
-    let left = tokio::spawn(spool_recovery::recover_spool(
-        agent.launcher.clone(),
-        earlier.spooled,
-    ));
+    let left = tokio::spawn(spool_recovery::recover_spool(agent.launcher.clone(), earlier.spooled));
     let state = Arc::clone(&agent.state);
     tokio::spawn(daily_retention::run_retention(Arc::clone(&state), log));
     let (stop, stopped) = watch::channel(false);
@@ -154,15 +144,8 @@ impl AgentBuilder<'_> {
         &self,
         file: WatchFile,
         end: watch::Receiver<bool>,
-    ) -> Result<
-        (
-            EventLoop,
-            LoopChannels,
-            LeftoverRuns,
-            std::thread::JoinHandle<()>,
-        ),
-        CommandFailure,
-    > {
+    ) -> Result<(EventLoop, LoopChannels, LeftoverRuns, std::thread::JoinHandle<()>), CommandFailure>
+    {
         let (origin, log) = (self.origin, self.log);
         let thread = |e: io::Error| CommandFailure::from_error(HOST, &e);
         let sends_on = export::has_export_destination(&file);
@@ -215,20 +198,13 @@ impl AgentBuilder<'_> {
             analysis: inquiry,
             log,
         };
-        let channels = LoopChannels {
-            finished_runs,
-            analysis_results,
-            requests: orders,
-        };
+        let channels = LoopChannels { finished_runs, analysis_results, requests: orders };
         Ok((agent, channels, earlier, archive_thread))
     }
 
     fn find_leftover_runs(&self, archive: &mut Archive) -> Result<LeftoverRuns, CommandFailure> {
         let spooled = spool_recovery::list_spooled_runs(&self.folder.spool_path());
-        let ids: HashSet<String> = spooled
-            .iter()
-            .map(|(_, it)| it.planned_id.clone())
-            .collect();
+        let ids: HashSet<String> = spooled.iter().map(|(_, it)| it.planned_id.clone()).collect();
         let missed = spool_recovery::settle_abandoned_runs(archive, &ids)?;
         Ok(LeftoverRuns { spooled, missed })
     }
@@ -261,11 +237,7 @@ fn announce_startup(
     earlier: &LeftoverRuns,
 ) {
     let file = agent.state.file();
-    let scheme = if file.api.tls.is_some() {
-        "https"
-    } else {
-        "http"
-    };
+    let scheme = if file.api.tls.is_some() { "https" } else { "http" };
     let page = format!("{scheme}://{}/", page.unwrap_or(file.agent.listen));
     let begun = crate::render::watch_cost::startup_message::StartupMessage {
         agent: &file.agent.name,

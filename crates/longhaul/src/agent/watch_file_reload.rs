@@ -14,10 +14,9 @@ pub fn reload_watch_file(origin: &WatchFileSource<'_>, agent: &mut EventLoop) {
     match cli::watch_command::read_watch_file(&origin.path, name) {
         Ok(Ok(file)) => apply_watch_file(agent, file),
         Ok(Err(problems)) => reject_watch_file(agent, &problems.to_string()),
-        Err(fail) => reject_watch_file(
-            agent,
-            &format!("{}: {}", fail.message, fail.causes.join(": ")),
-        ),
+        Err(fail) => {
+            reject_watch_file(agent, &format!("{}: {}", fail.message, fail.causes.join(": ")))
+        }
     }
     ServiceManager::ready("watching");
 }
@@ -26,9 +25,7 @@ fn reject_watch_file(agent: &EventLoop, why: &str) {
     for line in why.lines() {
         agent.log.warn(line);
     }
-    agent
-        .log
-        .warn("watch file invalid, keeping the previous one");
+    agent.log.warn("watch file invalid, keeping the previous one");
     let mut figures = agent.state.counters.write();
     figures.reloads_refused += 1;
 }

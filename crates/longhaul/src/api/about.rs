@@ -33,10 +33,7 @@ pub async fn about(
     Ok(Json(About {
         longhaul: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: format_time(shared.state.started_us),
-        archive: ArchiveAbout {
-            kind: archive.kind.to_owned(),
-            bytes: archive.bytes,
-        },
+        archive: ArchiveAbout { kind: archive.kind.to_owned(), bytes: archive.bytes },
         agent: AgentAbout {
             name: file.agent.name.clone(),
             targets: count_targets(&file),
@@ -50,9 +47,8 @@ pub async fn about(
 /// Returns the number of hosts that the agent measures.
 fn count_targets(file: &WatchFile) -> u64 {
     let far = file.measures.iter();
-    let far: BTreeSet<usize> = far
-        .flat_map(|it| measure_jobs::list_target_hosts(file, it))
-        .collect();
+    let far: BTreeSet<usize> =
+        far.flat_map(|it| measure_jobs::list_target_hosts(file, it)).collect();
     far.len() as u64
 }
 
@@ -63,10 +59,7 @@ pub fn read_now_us() -> i64 {
 /// Returns the UTC day that contains `now_us`.
 pub fn find_day_range(now_us: i64) -> TimeRange {
     let begin_us = now_us - now_us.rem_euclid(DAY_US);
-    TimeRange {
-        begin_us,
-        end_us: begin_us + DAY_US,
-    }
+    TimeRange { begin_us, end_us: begin_us + DAY_US }
 }
 
 fn format_time(us: i64) -> String {

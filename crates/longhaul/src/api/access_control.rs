@@ -41,11 +41,7 @@ impl AccessControl {
     pub fn new(state: Arc<SharedState>, own: SocketAddr) -> AccessControl {
         let file = state.file();
         let access = load_policy(&state, &file);
-        AccessControl {
-            cache: Mutex::new((file, access)),
-            state,
-            own_address: own,
-        }
+        AccessControl { cache: Mutex::new((file, access)), state, own_address: own }
     }
 
     /// Returns the policy of the current watch file, and updates it after a reload.
@@ -102,10 +98,7 @@ impl AccessControl {
         Err(ApiError::new(
             StatusCode::MISDIRECTED_REQUEST,
             "foreign_host",
-            format!(
-                "the Host header {:?} does not name this agent",
-                called.unwrap_or("")
-            ),
+            format!("the Host header {:?} does not name this agent", called.unwrap_or("")),
         )
         .hint(format!(
             "use http://{}/ ; for other names, such as behind a proxy, set token_file in [api]",
@@ -121,15 +114,8 @@ fn split_host_port(host: &str, own_port: u16) -> Option<(&str, u16)> {
         _ => (host, 80),
     };
     // Nothing is known here about a proxy on port 80 or 443.
-    let port = if own_port == 443 && port == 80 {
-        443
-    } else {
-        port
-    };
-    let name = name
-        .strip_prefix('[')
-        .and_then(|it| it.strip_suffix(']'))
-        .unwrap_or(name);
+    let port = if own_port == 443 && port == 80 { 443 } else { port };
+    let name = name.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(name);
     Some((name, port))
 }
 
@@ -163,9 +149,7 @@ fn check_bearer_token(headers: &HeaderMap, kept: &[u8; SHA256_OUTPUT_LEN]) -> Re
         return refused("this agent requires a token");
     };
     let sent = sent.as_bytes();
-    let scheme = sent
-        .get(..7)
-        .is_some_and(|it| it.eq_ignore_ascii_case(b"bearer "));
+    let scheme = sent.get(..7).is_some_and(|it| it.eq_ignore_ascii_case(b"bearer "));
     if scheme && equal_in_constant_time(&hash_token(sent[7..].trim_ascii()), kept) {
         return Ok(());
     }
@@ -198,9 +182,7 @@ fn load_policy(state: &SharedState, file: &WatchFile) -> AccessPolicy {
 
 fn read_first_line(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    std::fs::File::open(path)?
-        .take(MAX_TOKEN_BYTES)
-        .read_to_end(&mut text)?;
+    std::fs::File::open(path)?.take(MAX_TOKEN_BYTES).read_to_end(&mut text)?;
     let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
     Ok(line.trim_ascii().to_vec())
 }

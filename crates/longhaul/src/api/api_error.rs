@@ -18,19 +18,11 @@ pub struct ApiError {
 
 impl ApiError {
     pub fn new(status: StatusCode, code: &'static str, text: impl Into<String>) -> ApiError {
-        ApiError {
-            status,
-            code,
-            text: text.into(),
-            hint: None,
-        }
+        ApiError { status, code, text: text.into(), hint: None }
     }
 
     pub fn hint(self, hint: impl Into<String>) -> ApiError {
-        ApiError {
-            hint: Some(hint.into()),
-            ..self
-        }
+        ApiError { hint: Some(hint.into()), ..self }
     }
 
     /// 400: invalid parameter.
@@ -71,12 +63,7 @@ impl From<StoreError> for ApiError {
             }
             _ => (StatusCode::SERVICE_UNAVAILABLE, "archive_failed"),
         };
-        ApiError {
-            status,
-            code,
-            text: format_error_chain(&error),
-            hint: error.hint(),
-        }
+        ApiError { status, code, text: format_error_chain(&error), hint: error.hint() }
     }
 }
 
@@ -95,11 +82,7 @@ fn format_error_chain(error: &dyn Error) -> String {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = ErrorBody {
-            error: ErrorText {
-                code: self.code.to_owned(),
-                text: self.text,
-                hint: self.hint,
-            },
+            error: ErrorText { code: self.code.to_owned(), text: self.text, hint: self.hint },
         };
         (self.status, Json(body)).into_response()
     }

@@ -33,10 +33,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::X_FRAME_OPTIONS, "DENY"),
-    (
-        HeaderName::from_static("cross-origin-resource-policy"),
-        "same-origin",
-    ),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
 /// Returns the routes that require read access. Batches of other agents have their own tokens, so
@@ -101,20 +98,13 @@ async fn require_read_access(
     shared.access.authorize_read(request.headers())?;
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
-    headers
-        .entry(header::CACHE_CONTROL)
-        .or_insert(HeaderValue::from_static("no-store"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     Ok(response)
 }
 
 /// Limits URI length and time, and turns a panic into an error response.
 pub(super) async fn limit_request(request: Request, next: Next) -> Response {
-    if request
-        .uri()
-        .path_and_query()
-        .map_or(0, |it| it.as_str().len())
-        > MAX_URI_BYTES
-    {
+    if request.uri().path_and_query().map_or(0, |it| it.as_str().len()) > MAX_URI_BYTES {
         let text = format!("the URL is longer than {MAX_URI_BYTES} bytes");
         return ApiError::new(StatusCode::URI_TOO_LONG, "bad_request", text).into_response();
     }

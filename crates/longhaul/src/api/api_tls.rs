@@ -29,10 +29,7 @@ impl TlsAcceptorCache {
     pub fn new(state: Arc<SharedState>) -> io::Result<TlsAcceptorCache> {
         let file = state.file();
         let acceptor = build_acceptor(&file, &state.folder)?;
-        Ok(TlsAcceptorCache {
-            cache: Mutex::new((file, acceptor)),
-            state,
-        })
+        Ok(TlsAcceptorCache { cache: Mutex::new((file, acceptor)), state })
     }
 
     /// Returns the acceptor of the current watch file. A reload reads certificate and key again; if
@@ -99,9 +96,6 @@ fn build_acceptor(file: &WatchFile, folder: &Path) -> io::Result<Option<TlsAccep
 fn build_tls_error(file: &Path, what: &str, error: &dyn std::error::Error) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
-        format!(
-            "cannot load {what} for [api] from {}: {error}",
-            file.display()
-        ),
+        format!("cannot load {what} for [api] from {}: {error}", file.display()),
     )
 }

@@ -52,9 +52,7 @@ pub fn build_batch_router(state: Arc<SharedState>) -> Router {
         archive: Mutex::new(None),
         state,
     };
-    Router::new()
-        .route("/api/v1/batches", post(receive_batch))
-        .with_state(Arc::new(intake))
+    Router::new().route("/api/v1/batches", post(receive_batch)).with_state(Arc::new(intake))
 }
 
 async fn receive_batch(
@@ -71,9 +69,7 @@ async fn receive_batch(
         drop(place);
         answer
     });
-    let answer = stored
-        .await
-        .map_err(|_| ApiError::internal("storing the batch"))??;
+    let answer = stored.await.map_err(|_| ApiError::internal("storing the batch"))??;
     let json = [(header::CONTENT_TYPE, "application/json")];
     Ok((StatusCode::OK, json, answer.to_json()).into_response())
 }
@@ -142,22 +138,16 @@ impl BatchIntake {
     /// Publishes the new items to the page; sending fails if there is no subscriber.
     fn publish_updates(&self, delivery: &AgentDelivery) {
         for run in &delivery.runs {
-            let _ = self.state.updates.send(LiveUpdate::Run {
-                id: run.run.id.clone(),
-                pairs: run.pairs.clone(),
-            });
+            let _ = self
+                .state
+                .updates
+                .send(LiveUpdate::Run { id: run.run.id.clone(), pairs: run.pairs.clone() });
         }
         for row in &delivery.planned {
-            let _ = self
-                .state
-                .updates
-                .send(LiveUpdate::Planned(Arc::new(row.clone())));
+            let _ = self.state.updates.send(LiveUpdate::Planned(Arc::new(row.clone())));
         }
         for event in &delivery.events {
-            let _ = self
-                .state
-                .updates
-                .send(LiveUpdate::Event(Arc::new(event.clone())));
+            let _ = self.state.updates.send(LiveUpdate::Event(Arc::new(event.clone())));
         }
     }
 }
@@ -191,11 +181,7 @@ fn convert_store_error(error: StoreError) -> ApiError {
     let full = matches!(error, StoreError::Full { .. });
     let fault = ApiError::from(error);
     if full {
-        return ApiError {
-            status: StatusCode::INSUFFICIENT_STORAGE,
-            code: "disk_full",
-            ..fault
-        };
+        return ApiError { status: StatusCode::INSUFFICIENT_STORAGE, code: "disk_full", ..fault };
     }
     fault
 }

@@ -54,10 +54,7 @@ fn build_file_response(file: &EmbeddedFile) -> Response {
     } else {
         "no-cache"
     };
-    let headers = [
-        (CONTENT_TYPE, find_content_type(file.path)),
-        (CACHE_CONTROL, cache),
-    ];
+    let headers = [(CONTENT_TYPE, find_content_type(file.path)), (CACHE_CONTROL, cache)];
     (headers, file.bytes).into_response()
 }
 

@@ -14,12 +14,8 @@ use std::sync::Arc;
 
 const DEFAULT_LIMIT: u32 = 200;
 const MAX_LIMIT: u32 = 5000;
-const STATES: [EventState; 4] = [
-    EventState::Suspected,
-    EventState::Confirmed,
-    EventState::Withdrawn,
-    EventState::Recovered,
-];
+const STATES: [EventState; 4] =
+    [EventState::Suspected, EventState::Confirmed, EventState::Withdrawn, EventState::Recovered];
 
 /// Events, the latest change first.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events",
@@ -42,10 +38,7 @@ pub async fn events(
         limit: params.limit(DEFAULT_LIMIT, MAX_LIMIT)?,
     };
     params.reject_rest()?;
-    let events = shared
-        .archive
-        .query(move |archive| archive.events(&filter))
-        .await?;
+    let events = shared.archive.query(move |archive| archive.events(&filter)).await?;
     Ok(Json(events))
 }
 
@@ -60,10 +53,7 @@ pub async fn event(
 ) -> Result<Json<ChangeEvent>, ApiError> {
     params.reject_rest()?;
     let id = query_params::validate_id("event id", id)?;
-    let event = shared
-        .archive
-        .query(move |archive| archive.event(&id))
-        .await?;
+    let event = shared.archive.query(move |archive| archive.event(&id)).await?;
     event.map(Json).ok_or_else(reject_unknown_event)
 }
 

@@ -26,9 +26,7 @@ pub async fn hosts(
 ) -> Result<Json<Vec<HostRow>>, ApiError> {
     params.reject_rest()?;
     let file = shared.state.file();
-    let rows = shared
-        .archive
-        .query(move |archive| build_host_rows(archive, &file));
+    let rows = shared.archive.query(move |archive| build_host_rows(archive, &file));
     Ok(Json(rows.await?))
 }
 

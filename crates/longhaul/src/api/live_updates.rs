@@ -63,16 +63,10 @@ pub async fn broadcast_updates(shared: Arc<ApiState>, mut stop: watch::Receiver<
 async fn format_update(shared: &ApiState, news: LiveUpdate) -> Option<Bytes> {
     let (kind, row) = match news {
         LiveUpdate::Run { id, pairs } => {
-            let read = shared
-                .archive
-                .query(move |archive| archive.report(&id))
-                .await;
+            let read = shared.archive.query(move |archive| archive.report(&id)).await;
             let report = read.ok().flatten()?;
             let pair = pairs.into_iter().next();
-            (
-                "run",
-                serde_json::to_string(&RunRow::of_report(&report, pair)),
-            )
+            ("run", serde_json::to_string(&RunRow::of_report(&report, pair)))
         }
         LiveUpdate::Event(event) => ("event", serde_json::to_string(&*event)),
         LiveUpdate::Planned(row) => {
@@ -81,10 +75,7 @@ async fn format_update(shared: &ApiState, news: LiveUpdate) -> Option<Bytes> {
         }
     };
     // serde_json escapes line breaks, so the data is one line.
-    Some(Bytes::from(format!(
-        "event: {kind}\ndata: {}\n\n",
-        row.ok()?
-    )))
+    Some(Bytes::from(format!("event: {kind}\ndata: {}\n\n", row.ok()?)))
 }
 
 /// Live updates: `run` (a `RunRow`), `event` (an `Event`), `planned` (a `PlannedRow`), each as
@@ -101,19 +92,9 @@ pub async fn live(State(shared): State<Arc<ApiState>>) -> Result<Response, ApiEr
         .hint("close unused pages")
     })?;
     let (to, from) = mpsc::channel(MAX_QUEUED_TEXTS);
-    tokio::spawn(send_updates(
-        shared.update_texts.subscribe(),
-        to,
-        shared.stop.clone(),
-    ));
-    let body = EventStreamBody {
-        from,
-        _place: place,
-    };
-    let headers = [
-        (CONTENT_TYPE, "text/event-stream"),
-        (CACHE_CONTROL, "no-store"),
-    ];
+    tokio::spawn(send_updates(shared.update_texts.subscribe(), to, shared.stop.clone()));
+    let body = EventStreamBody { from, _place: place };
+    let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
     Ok((headers, Body::new(body)).into_response())
 }
 

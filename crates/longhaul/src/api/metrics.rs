@@ -56,10 +56,7 @@ fn read_snapshot(archive: &dyn HistoryStore) -> Result<MetricsSnapshot, StoreErr
     Ok(MetricsSnapshot {
         kind: about.kind,
         bytes: about.bytes,
-        grids: PathQuantity::ALL
-            .into_iter()
-            .map(grid)
-            .collect::<Result<_, StoreError>>()?,
+        grids: PathQuantity::ALL.into_iter().map(grid).collect::<Result<_, StoreError>>()?,
         suspected: count_open_events(archive, event::EventState::Suspected)?,
         confirmed: count_open_events(archive, event::EventState::Confirmed)?,
     })
@@ -75,8 +72,6 @@ fn count_open_events(
         state: Some(state),
         limit: MAX_EVENTS,
     })?;
-    let open = events
-        .iter()
-        .filter(|it| longhaul_store::history_store::is_event_open(it));
+    let open = events.iter().filter(|it| longhaul_store::history_store::is_event_open(it));
     Ok(open.count() as u64)
 }

@@ -60,10 +60,7 @@ fn build_document() -> Value {
     let paths = value["paths"].as_object_mut();
     for methods in paths.into_iter().flat_map(Map::values_mut) {
         let methods = methods.as_object_mut();
-        methods
-            .into_iter()
-            .flat_map(Map::values_mut)
-            .for_each(add_common_errors);
+        methods.into_iter().flat_map(Map::values_mut).for_each(add_common_errors);
     }
     value["components"]["securitySchemes"] = json!({
         "token": {
@@ -82,15 +79,9 @@ fn add_common_errors(operation: &mut Value) {
     let mut failures = vec![
         ("400", "A parameter is invalid"),
         ("401", "The token is missing or wrong"),
-        (
-            "421",
-            "The Host header does not name the agent, which has no token",
-        ),
+        ("421", "The Host header does not name the agent, which has no token"),
         ("500", "A bug in longhaul"),
-        (
-            "503",
-            "Temporarily unavailable: the archive or the agent is busy or does not respond",
-        ),
+        ("503", "Temporarily unavailable: the archive or the agent is busy or does not respond"),
     ];
     let path = operation["parameters"].as_array();
     if path.is_some_and(|all| all.iter().any(|it| it["in"] == "path")) {
@@ -98,10 +89,7 @@ fn add_common_errors(operation: &mut Value) {
     }
     if !operation["requestBody"].is_null() {
         failures.extend([
-            (
-                "403",
-                "The request comes from another site, or the agent is read-only",
-            ),
+            ("403", "The request comes from another site, or the agent is read-only"),
             ("404", "The watch file has no such run"),
             ("413", "The body is too large"),
             ("415", "The body is not application/json"),

@@ -54,10 +54,7 @@ impl<S: Sync> FromRequestParts<S> for QueryParams {
             ApiError::bad_request("cannot read the parameters: they are not name=value in UTF-8")
         })?;
         if left.len() > MAX_PARAMETERS {
-            let text = format!(
-                "{} parameters; at most {MAX_PARAMETERS} are allowed",
-                left.len()
-            );
+            let text = format!("{} parameters; at most {MAX_PARAMETERS} are allowed", left.len());
             return Err(ApiError::bad_request(text));
         }
         for (index, (name, _)) in left.iter().enumerate() {
@@ -78,9 +75,7 @@ impl QueryParams {
 
     /// Reads the name of a host or measurement.
     pub fn name(&mut self, name: &str) -> Result<Option<String>, ApiError> {
-        self.take(name)
-            .map(|text| validate_name(name, text, MAX_NAME_BYTES))
-            .transpose()
+        self.take(name).map(|text| validate_name(name, text, MAX_NAME_BYTES)).transpose()
     }
 
     /// Reads an integer.
@@ -105,9 +100,7 @@ impl QueryParams {
     /// Reads the maximum number of rows.
     pub fn limit(&mut self, usual: u32, most: u32) -> Result<u32, ApiError> {
         let number = self.number("limit", 1..=i64::from(most))?;
-        Ok(number
-            .and_then(|it| u32::try_from(it).ok())
-            .unwrap_or(usual))
+        Ok(number.and_then(|it| u32::try_from(it).ok()).unwrap_or(usual))
     }
 
     /// Reads one of several words.
@@ -144,9 +137,9 @@ impl QueryParams {
         match (self.name("from")?, self.name("to")?) {
             (Some(from), Some(to)) => Ok(Some(HostPair { from, to })),
             (None, None) => Ok(None),
-            _ => Err(ApiError::bad_request(
-                "a pair needs both from and to, the names of its hosts",
-            )),
+            _ => {
+                Err(ApiError::bad_request("a pair needs both from and to, the names of its hosts"))
+            }
         }
     }
 
@@ -175,11 +168,10 @@ impl QueryParams {
     pub fn reject_rest(self) -> Result<(), ApiError> {
         match self.unread.first() {
             None => Ok(()),
-            Some((name, _)) => Err(ApiError::bad_request(format!(
-                "unknown parameter {}",
-                quote_input(name)
-            ))
-            .hint("see docs/api.md or /api/v1/openapi.json for the parameters")),
+            Some((name, _)) => {
+                Err(ApiError::bad_request(format!("unknown parameter {}", quote_input(name)))
+                    .hint("see docs/api.md or /api/v1/openapi.json for the parameters"))
+            }
         }
     }
 }

@@ -40,10 +40,7 @@ pub async fn runs(
     };
     params.reject_rest()?;
     let pair = filter.pair.clone();
-    let entries = shared
-        .archive
-        .query(move |archive| archive.runs(&filter))
-        .await?;
+    let entries = shared.archive.query(move |archive| archive.runs(&filter)).await?;
     let row = |entry| RunRow::of_entry(entry, pair.clone());
     Ok(Json(entries.into_iter().map(row).collect()))
 }
@@ -64,8 +61,7 @@ pub async fn run(
         .query(move |archive| {
             let report = archive.report(&id)?;
             let text = report.map(|report| serde_json::to_string(&report));
-            text.transpose()
-                .map_err(|source| StoreError::Report { id, source })
+            text.transpose().map_err(|source| StoreError::Report { id, source })
         })
         .await?;
     let text = text.ok_or_else(|| {

@@ -56,10 +56,7 @@ fn list_jobs(file: &WatchFile) -> Vec<Job> {
         lasts_us: job.max_duration_us,
         bytes: job.max_bytes,
     };
-    measure_jobs::build_jobs(file, None, 0)
-        .into_iter()
-        .map(job)
-        .collect()
+    measure_jobs::build_jobs(file, None, 0).into_iter().map(job).collect()
 }
 
 /// Requests a run now. It waits in the queue like any other run, until the resources it needs are
@@ -88,11 +85,8 @@ pub async fn order(
     };
     let answer = tokio::time::timeout(ANSWER_TIMEOUT, send_request(&shared, key)).await;
     let busy = || {
-        ApiError::unavailable(
-            "agent_busy",
-            "the agent did not accept the request within 5 s",
-        )
-        .hint("try again; see the agent's log for what it is doing")
+        ApiError::unavailable("agent_busy", "the agent did not accept the request within 5 s")
+            .hint("try again; see the agent's log for what it is doing")
     };
     match answer.map_err(|_| busy())?? {
         Ok(Answer::Queued(id)) => {
@@ -113,18 +107,12 @@ async fn send_request(
     key: JobKey,
 ) -> Result<Result<Answer, RunRequestError>, ApiError> {
     let gone = || {
-        ApiError::unavailable(
-            "agent_away",
-            "the agent accepts no requests: it is stopping",
-        )
-        .hint("try again after its restart")
+        ApiError::unavailable("agent_away", "the agent accepts no requests: it is stopping")
+            .hint("try again after its restart")
     };
     let (answer, answered) = oneshot::channel();
     let orders = &shared.state.requests;
-    orders
-        .send(JobRequest { key, answer })
-        .await
-        .map_err(|_| gone())?;
+    orders.send(JobRequest { key, answer }).await.map_err(|_| gone())?;
     answered.await.map_err(|_| gone())
 }
 

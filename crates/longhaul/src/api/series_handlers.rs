@@ -36,10 +36,7 @@ pub async fn grid(
 ) -> Result<Json<Vec<GridCell>>, ApiError> {
     let quantity = params.quantity()?;
     params.reject_rest()?;
-    let cells = shared
-        .archive
-        .query(move |archive| archive.grid(quantity))
-        .await?;
+    let cells = shared.archive.query(move |archive| archive.grid(quantity)).await?;
     Ok(Json(cells.into_iter().map(GridCell::from).collect()))
 }
 
@@ -64,9 +61,7 @@ pub async fn series(
     let points = params.number("points", 2..=i64::from(MAX_SERIES_POINTS))?;
     let points = u32::try_from(points.unwrap_or(DEFAULT_POINTS)).unwrap_or(MAX_SERIES_POINTS);
     params.reject_rest()?;
-    let series = shared
-        .archive
-        .query(move |archive| archive.series(&pair, quantity, range, points))
-        .await?;
+    let series =
+        shared.archive.query(move |archive| archive.series(&pair, quantity, range, points)).await?;
     Ok(Json(series))
 }

@@ -62,27 +62,17 @@ impl AddressDataFolder {
             let mut failure =
                 CommandFailure::new(USAGE, format!("cannot import {}", file.display()));
             failure.causes.push(why);
-            failure.hint(Some(
-                "import a database in MaxMind's format, such as GeoLite2-ASN.mmdb",
-            ))
+            failure.hint(Some("import a database in MaxMind's format, such as GeoLite2-ASN.mmdb"))
         };
-        let name = file
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
-            return Err(refuse(
-                "the file name may contain letters, digits, - _ . only".to_owned(),
-            ));
+            return Err(refuse("the file name may contain letters, digits, - _ . only".to_owned()));
         }
         let database = open_database(&name, file).map_err(refuse)?;
         let names = self.names()?;
         if names.len() >= MAX_DATABASES && !names.contains(&name) {
-            return Err(refuse(format!(
-                "there are {MAX_DATABASES} databases already"
-            )));
+            return Err(refuse(format!("there are {MAX_DATABASES} databases already")));
         }
         let partial = self.0.join(format!(".{name}.{}", std::process::id()));
         fs::create_dir_all(&self.0)
@@ -133,10 +123,8 @@ impl AddressDataFolder {
     pub fn remove(&self, name: &str) -> Result<(), CommandFailure> {
         // Only what the list names: a name is not a path.
         if !self.names()?.iter().any(|known| known == name) {
-            return Err(
-                CommandFailure::new(USAGE, format!("no address database {name}"))
-                    .hint(Some("run `longhaul data list`")),
-            );
+            return Err(CommandFailure::new(USAGE, format!("no address database {name}"))
+                .hint(Some("run `longhaul data list`")));
         }
         let file = self.file(name);
         fs::remove_file(&file).map_err(|error| io_failure("remove", &file, &error))
@@ -152,17 +140,11 @@ fn io_failure(verb: &str, path: &Path, error: &io::Error) -> CommandFailure {
 fn open_database(name: &str, file: &Path) -> Result<AddressDatabase, String> {
     let size = fs::metadata(file).map_err(|e| e.to_string())?.len();
     if size > MAX_DATABASE_BYTES {
-        return Err(format!(
-            "larger than {}",
-            longhaul_model::units::Bytes(MAX_DATABASE_BYTES)
-        ));
+        return Err(format!("larger than {}", longhaul_model::units::Bytes(MAX_DATABASE_BYTES)));
     }
     let bytes = fs::read(file).map_err(|e| e.to_string())?;
     let reader = Reader::from_source(bytes).map_err(|e| format!("not a valid .mmdb file: {e}"))?;
-    Ok(AddressDatabase {
-        name: name.to_owned(),
-        reader,
-    })
+    Ok(AddressDatabase { name: name.to_owned(), reader })
 }
 
 impl AddressDatabase {
@@ -185,10 +167,7 @@ impl AddressDatabase {
 /// Returns each fact from the first database that has it.
 pub fn find_address_facts(databases: &[AddressDatabase], address: IpAddr) -> AddressFacts {
     let mut facts = AddressFacts::default();
-    for more in databases
-        .iter()
-        .filter_map(|database| database.find(address))
-    {
+    for more in databases.iter().filter_map(|database| database.find(address)) {
         if facts.autonomous_system.is_none() {
             facts.autonomous_system = more.autonomous_system;
             facts.organisation = more.organisation;
@@ -201,18 +180,12 @@ pub fn find_address_facts(databases: &[AddressDatabase], address: IpAddr) -> Add
 /// Reads a record, in the keys of several makers.
 fn read_facts(record: &Value) -> AddressFacts {
     let text = |pointers: &[&str]| {
-        let texts = pointers
-            .iter()
-            .filter_map(|pointer| record.pointer(pointer)?.as_str());
+        let texts = pointers.iter().filter_map(|pointer| record.pointer(pointer)?.as_str());
         texts.map(sanitize).find(|text| !text.is_empty())
     };
     let city = text(&["/city/names/en", "/city"]);
-    let country = text(&[
-        "/country/iso_code",
-        "/country_code",
-        "/registered_country/iso_code",
-        "/country",
-    ]);
+    let country =
+        text(&["/country/iso_code", "/country_code", "/registered_country/iso_code", "/country"]);
     let place = match (city, country) {
         (Some(city), Some(country)) => Some(format!("{city}, {country}")),
         (city, country) => city.or(country),
@@ -225,14 +198,10 @@ fn read_facts(record: &Value) -> AddressFacts {
 }
 
 fn read_as_number(record: &Value) -> Option<u32> {
-    let number = record
-        .get("autonomous_system_number")
-        .or(record.get("asn"))?;
+    let number = record.get("autonomous_system_number").or(record.get("asn"))?;
     match number {
         Value::String(text) => text.trim_start_matches("AS").parse().ok(),
-        number => number
-            .as_u64()
-            .and_then(|number| u32::try_from(number).ok()),
+        number => number.as_u64().and_then(|number| u32::try_from(number).ok()),
     }
 }
 
@@ -262,10 +231,7 @@ mod tests {
         let record = json!({"city": {"names": {"en": "Lulea", "sv": "Luleå"}},
             "country": {"iso_code": "SE"}});
         assert_eq!(read_facts(&record).place.as_deref(), Some("Lulea, SE"));
-        assert_eq!(
-            read_facts(&json!({"subdivisions": []})),
-            AddressFacts::default()
-        );
+        assert_eq!(read_facts(&json!({"subdivisions": []})), AddressFacts::default());
     }
 
     #[test]

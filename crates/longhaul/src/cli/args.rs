@@ -246,12 +246,7 @@ pub struct ArchiveArgs {
 pub struct TokenArgs {
     /// Token of the server; prefer --token-file or LONGHAUL_TOKEN, because other users can see
     /// this option in the process list
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        conflicts_with = "token_file",
-        help_heading = "Access"
-    )]
+    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file", help_heading = "Access")]
     pub token: Option<String>,
     /// File with the token in its first line
     #[arg(long, value_name = "FILE", help_heading = "Access")]
@@ -305,9 +300,7 @@ mod tests {
                 assert!(!help.ends_with('.'), "{name}: {help}");
                 let takes = option.get_action().takes_values();
                 let named = option.get_value_names().is_some_and(|names| {
-                    names
-                        .iter()
-                        .all(|n| n.chars().all(|c| c.is_uppercase() || c == '='))
+                    names.iter().all(|n| n.chars().all(|c| c.is_uppercase() || c == '='))
                 });
                 assert!(!takes || named, "{name} takes a value without a name");
             }

@@ -70,9 +70,7 @@ pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
         .report(seen.plan, seen.observation, conclusion.analysis)
         .with_notes(conclusion.findings, caveats);
     report_archiving::archive_report(&args.output, &mut report);
-    report_output::write_report(&args.output.form, &report, |_| {
-        build_available_document(&report)
-    })?;
+    report_output::write_report(&args.output.form, &report, |_| build_available_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -88,10 +86,8 @@ fn add_tcp_hint(error: ProbeError) -> CommandFailure {
     }
     let way_out =
         "if longhaul cannot run there, use `--tcp PORT` of a service that accepts bulk data";
-    let hint = fail
-        .hint
-        .as_ref()
-        .map_or_else(|| way_out.to_owned(), |hint| format!("{hint}; {way_out}"));
+    let hint =
+        fail.hint.as_ref().map_or_else(|| way_out.to_owned(), |hint| format!("{hint}; {way_out}"));
     fail.hint(Some(hint))
 }
 
@@ -209,14 +205,8 @@ fn measure_direction(
     spent: u64,
     progress: &mut AvailableProgress,
 ) -> Result<DirectionProbing, ProbeError> {
-    let mut probing = DirectionProbing {
-        probe_bytes: spent,
-        ..DirectionProbing::default()
-    };
-    let left = AvailablePlan {
-        most_bytes: plan.most_bytes.saturating_sub(spent),
-        ..plan.clone()
-    };
+    let mut probing = DirectionProbing { probe_bytes: spent, ..DirectionProbing::default() };
+    let left = AvailablePlan { most_bytes: plan.most_bytes.saturating_sub(spent), ..plan.clone() };
     let facts = PriorPathFacts {
         idle_rtt_us: prober.idle_rtt().map(saturating_micros),
         interface_bps: prober.direction_facts(forward).interface_bps,
@@ -224,11 +214,8 @@ fn measure_direction(
     };
     let mut course = ProbeSchedule::new(&left, facts);
     while let Some(wanted) = course.next() {
-        let trains = if forward {
-            prober.send_trains(&wanted)?
-        } else {
-            prober.receive_trains(&wanted)?
-        };
+        let trains =
+            if forward { prober.send_trains(&wanted)? } else { prober.receive_trains(&wanted)? };
         course.record(&trains);
         probing.trains.extend(trains);
         probing.probe_bytes = spent + count_train_bytes(&probing.trains);
@@ -251,11 +238,9 @@ fn count_train_bytes(trains: &[ProbeTrain]) -> u64 {
 fn train_span_us(trains: &[ProbeTrain]) -> u64 {
     let sound = || trains.iter().filter(|train| !train.sent_ns.is_empty());
     let first = sound().map(|train| train.sent_at_ns).min();
-    let last = sound()
-        .map(|train| train.sent_at_ns + train.sent_ns.last().copied().unwrap_or(0))
-        .max();
-    last.zip(first)
-        .map_or(0, |(last, first)| last.saturating_sub(first) / 1000)
+    let last =
+        sound().map(|train| train.sent_at_ns + train.sent_ns.last().copied().unwrap_or(0)).max();
+    last.zip(first).map_or(0, |(last, first)| last.saturating_sub(first) / 1000)
 }
 
 /// Loads earlier runs on the path. If the archive cannot be read, there is no tracked estimate.
@@ -266,11 +251,7 @@ fn load_earlier_runs(args: &AvailableArgs) -> Vec<AvailableReport> {
     command_output::archive_path(&args.output.archive)
         .ok()
         .and_then(|path| Archive::open_existing(&path).ok()?)
-        .and_then(|archive| {
-            archive
-                .recent_reports(Some(&args.host), MAX_EARLIER_RUNS)
-                .ok()
-        })
+        .and_then(|archive| archive.recent_reports(Some(&args.host), MAX_EARLIER_RUNS).ok())
         .unwrap_or_default()
 }
 

@@ -24,11 +24,9 @@ pub fn run(args: &CaptureArgs) -> Result<ExitCode, CommandFailure> {
     match &args.command {
         CaptureCommand::Show { file, json } => show_capture(file, *json),
         CaptureCommand::Text { file, packets } => print_first_packets(file, *packets),
-        CaptureCommand::Anonymise {
-            from,
-            to,
-            overwrite,
-        } => anonymise_capture(from, to, *overwrite),
+        CaptureCommand::Anonymise { from, to, overwrite } => {
+            anonymise_capture(from, to, *overwrite)
+        }
     }
 }
 
@@ -120,9 +118,7 @@ pub fn format_first_packets(file: &Path, most: u64) -> Result<(String, bool), Co
 
 fn anonymise_capture(from: &Path, to: &Path, overwrite: bool) -> Result<ExitCode, CommandFailure> {
     let mut input = open_capture(from)?;
-    let same = from
-        .canonicalize()
-        .is_ok_and(|from| to.canonicalize().is_ok_and(|to| from == to));
+    let same = from.canonicalize().is_ok_and(|from| to.canonicalize().is_ok_and(|to| from == to));
     if same {
         let text = format!("cannot anonymise {} onto itself", printable_file_name(from));
         return Err(CommandFailure::new(USAGE, text).hint(Some("name another output file")));
@@ -147,11 +143,7 @@ fn anonymise_capture(from: &Path, to: &Path, overwrite: bool) -> Result<ExitCode
 }
 
 fn damage_exit_code(damaged: bool) -> ExitCode {
-    if damaged {
-        ExitCode::from(EXPECTATION_MISSED)
-    } else {
-        ExitCode::SUCCESS
-    }
+    if damaged { ExitCode::from(EXPECTATION_MISSED) } else { ExitCode::SUCCESS }
 }
 
 fn open_capture(file: &Path) -> Result<CaptureReader<'static>, CommandFailure> {
@@ -164,17 +156,11 @@ fn open_capture(file: &Path) -> Result<CaptureReader<'static>, CommandFailure> {
         fail.hint(Some(hint))
     };
     let opened = File::open(file).map_err(|error| {
-        failed(
-            &error,
-            "check the name, or capture with `longhaul test HOST --capture FILE`",
-        )
+        failed(&error, "check the name, or capture with `longhaul test HOST --capture FILE`")
     })?;
     CaptureReader::open(opened).map_err(|error| match &error {
         CaptureReadError::Read(_) => failed(&error, "check that it is a readable file"),
-        _ => failed(
-            &error,
-            "use a pcap or pcapng file; decompress it first if it is compressed",
-        ),
+        _ => failed(&error, "use a pcap or pcapng file; decompress it first if it is compressed"),
     })
 }
 

@@ -27,10 +27,7 @@ fn import(files: &[PathBuf], args: &ArchiveArgs) -> Result<String, CommandFailur
     let mut page = ReportDocument::default();
     for file in files {
         let database = folder.import(file)?;
-        page.fact(
-            "imported",
-            format!("{}: {}", database.name, describe(&database)),
-        );
+        page.fact("imported", format!("{}: {}", database.name, describe(&database)));
     }
     page.fact("folder", folder.path().display().to_string());
     Ok(page.text())
@@ -38,9 +35,7 @@ fn import(files: &[PathBuf], args: &ArchiveArgs) -> Result<String, CommandFailur
 
 fn build_time(database: &AddressDatabase) -> Option<String> {
     let seconds = i64::try_from(database.build_epoch_s()).ok()?;
-    Timestamp::from_second(seconds)
-        .ok()
-        .map(report_archiving::format_rfc3339)
+    Timestamp::from_second(seconds).ok().map(report_archiving::format_rfc3339)
 }
 
 fn describe(database: &AddressDatabase) -> String {
@@ -80,10 +75,7 @@ fn find(address: IpAddr, args: &ArchiveArgs) -> Result<String, CommandFailure> {
     let mut page = ReportDocument::default();
     if let Some(number) = facts.autonomous_system {
         let organisation = facts.organisation.map(|name| format!(", {name}"));
-        page.fact(
-            "network",
-            format!("AS{number}{}", organisation.unwrap_or_default()),
-        );
+        page.fact("network", format!("AS{number}{}", organisation.unwrap_or_default()));
     }
     if let Some(place) = &facts.place {
         page.fact("place", place);

@@ -36,16 +36,8 @@ struct DemoRun {
 }
 
 const RUNS: [DemoRun; 2] = [
-    DemoRun {
-        title: "1 stream, default buffers",
-        lab: &[],
-        streams: "1",
-    },
-    DemoRun {
-        title: "9 streams, buffers up to 32 MiB",
-        lab: &LARGE_BUFFERS,
-        streams: "9",
-    },
+    DemoRun { title: "1 stream, default buffers", lab: &[], streams: "1" },
+    DemoRun { title: "9 streams, buffers up to 32 MiB", lab: &LARGE_BUFFERS, streams: "9" },
 ];
 
 pub fn run(args: &DemoArgs) -> Result<ExitCode, CommandFailure> {
@@ -63,11 +55,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode, CommandFailure> {
         if !status.success() {
             return Ok(child_exit_code(status));
         }
-        lines.push(format!(
-            "{:<34}{}",
-            demo.title,
-            summarize_latest_run(&archive)?
-        ));
+        lines.push(format!("{:<34}{}", demo.title, summarize_latest_run(&archive)?));
     }
     super::command_output::print_text(&format!("\n{}\n{}\n", "-".repeat(72), lines.join("\n")))?;
     Ok(ExitCode::SUCCESS)
@@ -94,9 +82,7 @@ fn run_shown_command(command: &mut Command) -> Result<ExitStatus, CommandFailure
     });
     let line = words.collect::<Vec<_>>().join(" ");
     super::command_output::print_text(&format!("\n$ {line}\n"))?;
-    command
-        .status()
-        .map_err(|e| CommandFailure::from_error(HOST, &e))
+    command.status().map_err(|e| CommandFailure::from_error(HOST, &e))
 }
 
 /// Returns rate and limiter of the latest run.

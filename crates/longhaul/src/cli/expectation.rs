@@ -104,19 +104,11 @@ impl FromStr for ThroughputExpectation {
             return Err(format!("`{name}` is not one of {}", known.join(", ")));
         };
         let wanted = parse_expected_value(quantity, rest[sign.len()..].trim())?;
-        let ordered = !matches!(
-            relation,
-            ComparisonOperator::Equal | ComparisonOperator::Unequal
-        );
+        let ordered = !matches!(relation, ComparisonOperator::Equal | ComparisonOperator::Unequal);
         if quantity == ExpectedQuantity::LimitedBy && ordered {
             return Err("limited_by supports only == and !=".to_owned());
         }
-        Ok(ThroughputExpectation {
-            text: text.trim().to_owned(),
-            quantity,
-            relation,
-            wanted,
-        })
+        Ok(ThroughputExpectation { text: text.trim().to_owned(), quantity, relation, wanted })
     }
 }
 
@@ -138,12 +130,10 @@ fn parse_expected_value(quantity: ExpectedQuantity, text: &str) -> Result<Expect
         ExpectedQuantity::Loss => parse_ratio(text).map(ExpectedValue::Ratio),
         ExpectedQuantity::LimitedBy => {
             let found = LIMITERS.iter().find(|limiter| limiter.word() == text);
-            found
-                .map(|limiter| ExpectedValue::Limiter(*limiter))
-                .ok_or_else(|| {
-                    let words: Vec<_> = LIMITERS.iter().map(|l| l.word()).collect();
-                    format!("`{text}` is not one of {}", words.join(", "))
-                })
+            found.map(|limiter| ExpectedValue::Limiter(*limiter)).ok_or_else(|| {
+                let words: Vec<_> = LIMITERS.iter().map(|l| l.word()).collect();
+                format!("`{text}` is not one of {}", words.join(", "))
+            })
         }
     }
 }
@@ -182,14 +172,11 @@ impl ThroughputExpectation {
     /// Returns `None` if the condition holds in each measured direction, otherwise the value found.
     pub fn describe_miss(&self, report: &ThroughputReport) -> Option<String> {
         let directions = [Some(&report.analysis), report.analysis.reverse.as_deref()];
-        directions
-            .into_iter()
-            .flatten()
-            .find_map(|analysis| match self.measured_value(analysis) {
-                None => Some("not measured".to_owned()),
-                Some(found) if !self.holds(found) => Some(format!("found {found}")),
-                Some(_) => None,
-            })
+        directions.into_iter().flatten().find_map(|analysis| match self.measured_value(analysis) {
+            None => Some("not measured".to_owned()),
+            Some(found) if !self.holds(found) => Some(format!("found {found}")),
+            Some(_) => None,
+        })
     }
 
     fn measured_value(&self, analysis: &ThroughputAnalysis) -> Option<ExpectedValue> {
@@ -256,11 +243,7 @@ mod tests {
             ("loss <= 1 %", false),
         ] {
             let expectation: ThroughputExpectation = condition.parse().unwrap();
-            assert_eq!(
-                expectation.describe_miss(&report).is_none(),
-                holds,
-                "{condition}"
-            );
+            assert_eq!(expectation.describe_miss(&report).is_none(), holds, "{condition}");
         }
     }
 

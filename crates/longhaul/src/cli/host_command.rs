@@ -49,11 +49,8 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
         Some(host) => Some(resolve_first_address(host, args.port)?),
         None => known.latest,
     };
-    let mut observation = observe_host_with_buffer(
-        plan.interface.as_deref(),
-        towards,
-        trial_buffer_bytes(&plan),
-    );
+    let mut observation =
+        observe_host_with_buffer(plan.interface.as_deref(), towards, trial_buffer_bytes(&plan));
     let id = report_archiving::generate_run_id(started);
     let mut proven = ProofResult::default();
     if args.apply {
@@ -72,13 +69,8 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
     caveats.extend(unwritten_caveat(&observation.changes));
     let own = describe_this_host(&observation.host);
     let responder = proven.responder.unwrap_or_else(|| own.clone());
-    let run = ReportedRun {
-        id,
-        ..ReportedRun::new(started, began.elapsed(), own, responder)
-    };
-    let mut report = run
-        .report(plan, observation, analysis)
-        .with_notes(findings, caveats);
+    let run = ReportedRun { id, ..ReportedRun::new(started, began.elapsed(), own, responder) };
+    let mut report = run.report(plan, observation, analysis).with_notes(findings, caveats);
     report_archiving::archive_report(&args.output, &mut report);
     report_output::write_report(&args.output.form, &report, |_| {
         build_audit_document(&report, args.all)
@@ -99,9 +91,9 @@ fn check_host_outcome(
         let mut fail = CommandFailure::new(HOST, "cannot change the settings of this host");
         let why = changes.iter().filter_map(|change| change.error.clone());
         fail.causes.extend(why.take(1));
-        return Err(fail.hint(Some(
-            "run as root, or let an administrator run the commands in the report",
-        )));
+        return Err(
+            fail.hint(Some("run as root, or let an administrator run the commands in the report"))
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -126,10 +118,7 @@ fn apply_changes(
     }
     let changes = guard.apply(settings)?;
     guard.keep();
-    Ok(ProofResult {
-        changes,
-        ..ProofResult::default()
-    })
+    Ok(ProofResult { changes, ..ProofResult::default() })
 }
 
 fn revert_changes(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
@@ -150,9 +139,7 @@ fn resolve_first_address(host: &str, port: u16) -> Result<IpAddr, CommandFailure
         fail.causes.push(why);
         fail.hint(Some("check the name"))
     };
-    let mut found = (host, port)
-        .to_socket_addrs()
-        .map_err(|e| unknown(e.to_string()))?;
+    let mut found = (host, port).to_socket_addrs().map_err(|e| unknown(e.to_string()))?;
     let first = found.next().map(|address| address.ip());
     first.ok_or_else(|| unknown(String::from("no address for this name")))
 }

@@ -49,14 +49,8 @@ mod tests {
     fn a_command_line_keeps_its_secrets() {
         let shown = |line: &str| redact_secrets(line.split(' ').map(str::to_owned));
         let expected = "longhaul record far --token *** -P 4 --token=***";
-        assert_eq!(
-            shown("longhaul record far --token abc -P 4 --token=abc"),
-            expected
-        );
+        assert_eq!(shown("longhaul record far --token abc -P 4 --token=abc"), expected);
         let odd = ["longhaul", "a b", "it's", ""].map(str::to_owned);
-        assert_eq!(
-            redact_secrets(odd.into_iter()),
-            "longhaul 'a b' 'it'\\''s' ''"
-        );
+        assert_eq!(redact_secrets(odd.into_iter()), "longhaul 'a b' 'it'\\''s' ''");
     }
 }

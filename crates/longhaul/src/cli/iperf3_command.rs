@@ -8,10 +8,7 @@ use std::process::ExitCode;
 pub fn run(args: &Iperf3Args) -> Result<ExitCode, CommandFailure> {
     match args {
         Iperf3Args::Server(serve) => serve_command::run(serve),
-        Iperf3Args::Client {
-            test,
-            json_interval_us,
-        } => test_command::run_with_intervals(
+        Iperf3Args::Client { test, json_interval_us } => test_command::run_with_intervals(
             test,
             json_interval_us.unwrap_or(test_command::JSON_INTERVAL_US),
         ),

@@ -64,15 +64,9 @@ fn lab_up(args: &LabUpArgs) -> Result<ExitCode, CommandFailure> {
 }
 
 fn lab_exec(args: LabExecArgs) -> Result<ExitCode, CommandFailure> {
-    let host = if args.far {
-        LabHost::Far
-    } else {
-        LabHost::Near
-    };
+    let host = if args.far { LabHost::Far } else { LabHost::Near };
     let command: Vec<_> = args.command.into_iter().map(Into::into).collect();
-    Ok(lab_exit_code(persistent_lab::exec_command(
-        &args.name, host, &command,
-    )?))
+    Ok(lab_exit_code(persistent_lab::exec_command(&args.name, host, &command)?))
 }
 
 /// Stops the lab after writing the ground truth, so that a failure does not lose it.
@@ -120,12 +114,7 @@ fn lab_list(as_json: bool) -> Result<ExitCode, CommandFailure> {
     } else {
         let standing: Vec<_> = standing
             .iter()
-            .map(|s| {
-                (
-                    s.key.clone(),
-                    format!("running, pid {}, {}", s.pid, s.backend),
-                )
-            })
+            .map(|s| (s.key.clone(), format!("running, pid {}, {}", s.pid, s.backend)))
             .collect();
         command_output::print_document(&crate::render::run_list::build_lab_list(
             shipped, &standing,

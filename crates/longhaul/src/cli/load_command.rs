@@ -53,9 +53,6 @@ fn require_any_load(report: &LoadReport) -> Result<(), CommandFailure> {
     }
     let mut fail = CommandFailure::new(PEER, "no load has a result");
     let errors = report.observation.phases.iter();
-    fail.causes = errors
-        .filter_map(|phase| phase.error.clone())
-        .take(2)
-        .collect();
+    fail.causes = errors.filter_map(|phase| phase.error.clone()).take(2).collect();
     Err(fail)
 }

@@ -49,10 +49,7 @@ pub fn run(args: &ManArgs) -> Result<ExitCode, CommandFailure> {
 
 /// Adds the page of `command` and those of its subcommands, by name.
 fn collect_pages(command: &Command, name: String, pages: &mut Vec<(String, Man)>) {
-    for inner in command
-        .get_subcommands()
-        .filter(|inner| inner.get_name() != "help")
-    {
+    for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
         collect_pages(inner, format!("{name}-{}", inner.get_name()), pages);
     }
     let page = Man::new(command.clone().version(None).display_name(&name));

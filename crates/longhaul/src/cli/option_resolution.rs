@@ -43,11 +43,7 @@ pub fn plan_throughput(args: &TestArgs) -> Result<ThroughputPlan, CommandFailure
         dscp: args.dscp,
         scavenger: args.scavenger,
         no_delay: args.no_delay,
-        mode: if args.wire {
-            ReceiveMode::Wire
-        } else {
-            ReceiveMode::Delivered
-        },
+        mode: if args.wire { ReceiveMode::Wire } else { ReceiveMode::Delivered },
         zero_copy: args.zerocopy,
         affinity: args.affinity.clone(),
         interval_us: args.interval.unwrap_or(default.interval_us),
@@ -68,9 +64,7 @@ fn test_direction(args: &TestArgs) -> RunDirection {
 
 fn test_transport(args: &TestArgs) -> RunTransport {
     if args.udp {
-        RunTransport::Udp {
-            rate_bps: args.bitrate.unwrap_or(DEFAULT_UDP_RATE_BPS),
-        }
+        RunTransport::Udp { rate_bps: args.bitrate.unwrap_or(DEFAULT_UDP_RATE_BPS) }
     } else {
         RunTransport::Tcp
     }
@@ -127,10 +121,7 @@ pub fn build_target(
             (_, true) => AddressFamily::V6,
             _ => AddressFamily::Any,
         },
-        bind: LocalBind {
-            address: local.bind,
-            device: local.bind_dev.clone(),
-        },
+        bind: LocalBind { address: local.bind, device: local.bind_dev.clone() },
         token: resolve_token(token)?.map(|token| token.as_str().to_owned()),
         connect_timeout: timeout,
     })
@@ -143,10 +134,7 @@ pub fn resolve_token(args: &TokenArgs) -> Result<Option<AuthToken>, CommandFailu
     } else if let Some(path) = &args.token_file {
         (read_first_line(path)?, path.display().to_string())
     } else if let Some(text) = std::env::var_os(TOKEN_VARIABLE) {
-        (
-            text.to_string_lossy().into_owned(),
-            TOKEN_VARIABLE.to_owned(),
-        )
+        (text.to_string_lossy().into_owned(), TOKEN_VARIABLE.to_owned())
     } else {
         return Ok(None);
     };
@@ -161,10 +149,8 @@ pub fn resolve_token(args: &TokenArgs) -> Result<Option<AuthToken>, CommandFailu
 
 fn read_first_line(path: &Path) -> Result<String, CommandFailure> {
     let unreadable = |source: std::io::Error| {
-        let mut fail = CommandFailure::new(
-            USAGE,
-            format!("cannot read the token file {}", path.display()),
-        );
+        let mut fail =
+            CommandFailure::new(USAGE, format!("cannot read the token file {}", path.display()));
         fail.causes.push(source.to_string());
         fail
     };

@@ -81,10 +81,7 @@ fn archive_path_report(
     let mut caveats = outcome.caveats;
     caveats.extend(origins.annotate_routes(&mut outcome.observation));
     let mut own = outcome.load.take().map(|(plan, load)| {
-        let part_of = ParentRun {
-            id: run.id.clone(),
-            index: 0,
-        };
+        let part_of = ParentRun { id: run.id.clone(), index: 0 };
         report_archiving::build_throughput_report(plan, load, Some(part_of))
     });
     if let Some(load) = &mut own {
@@ -145,8 +142,7 @@ fn no_answer_failure(who: &str, seen: &PathObservation) -> CommandFailure {
     let barred = |why: &str| why.contains("CAP_NET_RAW");
     if !own.is_empty() && own.iter().all(|missing| barred(&missing.why)) {
         let mut fail = CommandFailure::new(HOST, format!("cannot probe {who} without privileges"));
-        fail.causes
-            .extend(own.iter().map(|missing| missing.why.clone()));
+        fail.causes.extend(own.iter().map(|missing| missing.why.clone()));
         return fail.hint(Some("run as root, or use --udp, which needs no privileges"));
     }
     let fail = CommandFailure::new(PEER, format!("no answer from any hop on the path to {who}"));

@@ -103,11 +103,7 @@ fn measure_and_bundle(test: &TestArgs, args: &BundleArgs) -> Result<ExitCode, Co
 fn bundle_archived_run(make: &RecordMakeArgs) -> Result<ExitCode, CommandFailure> {
     let inputs = check_bundle_inputs(&make.bundle)?;
     let runs = archived_runs::load_archived_runs(&make.run, make.path.as_deref(), &make.archive)?;
-    let evidence = RecordEvidence {
-        runs,
-        host: None,
-        captures: Vec::new(),
-    };
+    let evidence = RecordEvidence { runs, host: None, captures: Vec::new() };
     write_bundle(&make.bundle, inputs, &evidence, &make.written)
 }
 
@@ -137,11 +133,7 @@ fn write_bundle(
         PathBuf::from(format!("record-{id}"))
     });
     let mut folder = BundleFolder::begin(&place)?;
-    let contents = BundleContents {
-        record: &record,
-        evidence,
-        attached: &args.attach,
-    };
+    let contents = BundleContents { record: &record, evidence, attached: &args.attach };
     bundle_contents::write_bundle_files(&mut folder, &contents)?;
     let files = folder.finish(inputs.signer.as_ref())?;
     let value = serde_json::to_value(&record).map_err(|e| CommandFailure::from_error(BUG, &e))?;
@@ -152,11 +144,7 @@ fn write_bundle(
 }
 
 fn run_verify(args: &RecordVerifyArgs) -> Result<ExitCode, CommandFailure> {
-    let key = args
-        .key
-        .as_deref()
-        .map(signing_keys::parse_public_key)
-        .transpose()?;
+    let key = args.key.as_deref().map(signing_keys::parse_public_key).transpose()?;
     let found = bundle_verification::verify_bundle(&args.folder, key.as_deref())?;
     if args.json {
         let differs = found.differs.iter();
@@ -213,7 +201,5 @@ fn check_claims(files: &[PathBuf], as_json: bool) -> Result<ExitCode, CommandFai
 fn claim_failure(file: &Path, error: &claim_check::ClaimFieldError) -> CommandFailure {
     let mut fail = CommandFailure::from_error(USAGE, error);
     fail.message = format!("{}: {}", file.display(), fail.message);
-    fail.hint(Some(
-        "write figures with their unit, such as `4.92 GB`, `1001 s`, `6.25 Gbit/s`",
-    ))
+    fail.hint(Some("write figures with their unit, such as `4.92 GB`, `1001 s`, `6.25 Gbit/s`"))
 }

@@ -34,24 +34,14 @@ pub fn build_throughput_report(
     });
     let run = ReportedRun {
         part_of,
-        ..ReportedRun::new(
-            started,
-            outcome.duration,
-            outcome.initiator,
-            outcome.responder,
-        )
+        ..ReportedRun::new(started, outcome.duration, outcome.initiator, outcome.responder)
     };
-    run.report(plan, observation, conclusion.analysis)
-        .with_notes(conclusion.findings, caveats)
+    run.report(plan, observation, conclusion.analysis).with_notes(conclusion.findings, caveats)
 }
 
 /// Returns the data of the initiator, which is this program.
 fn initiator_end_mut(observation: &mut ThroughputObservation) -> &mut EndObservation {
-    if observation.forward {
-        &mut observation.ends.sender
-    } else {
-        &mut observation.ends.receiver
-    }
+    if observation.forward { &mut observation.ends.sender } else { &mut observation.ends.receiver }
 }
 
 /// The header of a report by this program. All commands make their reports from one.
@@ -115,11 +105,7 @@ pub fn format_rfc3339(moment: Timestamp) -> String {
 pub fn generate_run_id(started: Timestamp) -> String {
     // The hasher's keys are kernel random numbers.
     let random = RandomState::new().hash_one(started.as_nanosecond());
-    format!(
-        "{}-{:06x}",
-        started.strftime("%Y%m%dT%H%M%SZ"),
-        random & 0xFF_FFFF
-    )
+    format!("{}-{:06x}", started.strftime("%Y%m%dT%H%M%SZ"), random & 0xFF_FFFF)
 }
 
 /// Archives the report before it is shown. A failure is reported on stderr and as a caveat in the
@@ -138,19 +124,10 @@ where
     let Err(fail) = appended else {
         return;
     };
-    let why = std::iter::once(fail.message)
-        .chain(fail.causes)
-        .collect::<Vec<_>>()
-        .join(": ");
+    let why = std::iter::once(fail.message).chain(fail.causes).collect::<Vec<_>>().join(": ");
     let text = format!("cannot archive this run: {why}");
-    let hint = fail
-        .hint
-        .map(|hint| format!("{} {hint}\n", paint(HINT, "hint:")));
-    let told = format!(
-        "{} {text}\n{}",
-        paint(CAVEAT, "caveat:"),
-        hint.unwrap_or_default()
-    );
+    let hint = fail.hint.map(|hint| format!("{} {hint}\n", paint(HINT, "hint:")));
+    let told = format!("{} {text}\n{}", paint(CAVEAT, "caveat:"), hint.unwrap_or_default());
     let _ = anstream::stderr().write_all(told.as_bytes());
     report.caveats.push(ReportCaveat::new("not_archived", text));
 }

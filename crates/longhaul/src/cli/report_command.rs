@@ -25,17 +25,10 @@ use std::process::ExitCode;
 
 pub fn run(command: ReportCommand) -> Result<ExitCode, CommandFailure> {
     match command {
-        ReportCommand::List {
-            limit,
-            json,
-            archive,
-        } => list_archived_runs(limit, json, &archive),
-        ReportCommand::Show {
-            id,
-            written,
-            files,
-            archive,
-        } => show_run(&id, &written, &files, &archive),
+        ReportCommand::List { limit, json, archive } => list_archived_runs(limit, json, &archive),
+        ReportCommand::Show { id, written, files, archive } => {
+            show_run(&id, &written, &files, &archive)
+        }
         ReportCommand::Case(args) => case_report::run(&args),
         ReportCommand::Site(args) => site_report::run(&args),
         ReportCommand::Asymmetry(args) => asymmetry_report::run(&args),

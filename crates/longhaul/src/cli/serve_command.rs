@@ -98,11 +98,8 @@ fn resolve_serve_token(args: &ServeArgs) -> Result<Option<(AuthToken, bool)>, Co
         return Ok(Some((given, false)));
     }
     let made = AuthToken::generate().ok_or_else(|| {
-        CommandFailure::new(
-            HOST,
-            "cannot generate a token: no random bytes from the kernel",
-        )
-        .hint(Some("give a token with `--token-file FILE`"))
+        CommandFailure::new(HOST, "cannot generate a token: no random bytes from the kernel")
+            .hint(Some("give a token with `--token-file FILE`"))
     })?;
     Ok(Some((made, true)))
 }
@@ -129,9 +126,7 @@ fn iperf3_options(args: &ServeArgs) -> Result<Option<Iperf3Options>, CommandFail
 fn anonymous_limits(args: &ServeArgs) -> AnonymousLimits {
     let default = AnonymousLimits::default();
     AnonymousLimits {
-        seconds: args
-            .anonymous_time
-            .map_or(default.seconds, |us| us.div_ceil(1_000_000)),
+        seconds: args.anonymous_time.map_or(default.seconds, |us| us.div_ceil(1_000_000)),
         streams: args.anonymous_streams.unwrap_or(default.streams),
         concurrent: args.anonymous_runs.unwrap_or(default.concurrent),
         rate_bps: args.anonymous_rate.or(default.rate_bps),
@@ -156,10 +151,7 @@ impl ServeNotice<'_> {
             Some((token, true)) => format!(
                 "{}\n                 {}",
                 paint(COMMAND, token.as_str()),
-                paint(
-                    FAINT,
-                    "give it to clients as LONGHAUL_TOKEN or with --token-file"
-                )
+                paint(FAINT, "give it to clients as LONGHAUL_TOKEN or with --token-file")
             ),
             Some((_, false)) => "as given".to_owned(),
             None => "none".to_owned(),
@@ -171,11 +163,7 @@ impl ServeNotice<'_> {
             describe_limits(self.anonymous)
         );
         for root in self.files {
-            let may = if root.writable {
-                "read, and write with the token"
-            } else {
-                "read only"
-            };
+            let may = if root.writable { "read, and write with the token" } else { "read only" };
             let line = format!("\nfiles            {}, {may}", root.path.display());
             text.push_str(&line);
         }
@@ -210,10 +198,7 @@ fn describe_limits(limits: Option<&AnonymousLimits>) -> String {
     let mut parts = vec![
         format!("at most {} s", limits.seconds),
         count_of(u64::from(limits.streams), "stream"),
-        format!(
-            "{} at a time",
-            count_of(u64::from(limits.concurrent), "run")
-        ),
+        format!("{} at a time", count_of(u64::from(limits.concurrent), "run")),
     ];
     parts.extend(limits.rate_bps.map(format_rate));
     parts.extend(limits.bytes.map(|bytes| Bytes(bytes).to_string()));
@@ -257,41 +242,24 @@ fn event_json(event: &ServeEvent) -> Value {
         ServeEvent::StreamRefused { peer, why } => {
             json!({"event": "stream_refused", "peer": peer, "why": why})
         }
-        ServeEvent::SessionOpened {
-            peer,
-            host,
-            anonymous,
-            what,
-        } => json!({
+        ServeEvent::SessionOpened { peer, host, anonymous, what } => json!({
             "event": "session_opened",
             "peer": peer,
             "host": host,
             "anonymous": anonymous,
             "what": what,
         }),
-        ServeEvent::ResultsReady {
-            peer,
-            bytes,
-            streams,
-            capture_bytes,
-        } => json!({
+        ServeEvent::ResultsReady { peer, bytes, streams, capture_bytes } => json!({
             "event": "results_ready",
             "peer": peer,
             "bytes": bytes,
             "streams": streams,
             "capture_bytes": capture_bytes,
         }),
-        ServeEvent::HandlerTransfer {
-            peer, receiving, ..
-        } => {
+        ServeEvent::HandlerTransfer { peer, receiving, .. } => {
             json!({"event": "copying", "peer": peer, "receiving": receiving})
         }
-        ServeEvent::SessionClosed {
-            peer,
-            reason,
-            elapsed,
-            bytes,
-        } => json!({
+        ServeEvent::SessionClosed { peer, reason, elapsed, bytes } => json!({
             "event": "session_closed",
             "peer": peer,
             "reason": reason,

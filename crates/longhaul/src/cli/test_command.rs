@@ -85,9 +85,7 @@ fn run_throughput(
         Err(ProbeError::Iperf3There { .. }) if target.token.is_none() => {
             // The iperf3 server stays busy until it notices that our first connection is closed.
             let mut outcome = client_run::run(target, plan, login, target.connect_timeout, watch)?;
-            outcome
-                .caveats
-                .push(ReportCaveat::new("iperf3_found", IPERF3_FOUND_TEXT));
+            outcome.caveats.push(ReportCaveat::new("iperf3_found", IPERF3_FOUND_TEXT));
             Ok(outcome)
         }
         other => Ok(other?),
@@ -102,10 +100,7 @@ fn live_moment(progress: &ThroughputProgress) -> RunProgress {
         retransmits: flow.retransmits.filter(|_| sends),
         rtt: flow.rtt.filter(|_| sends),
     };
-    let directions = [
-        ("forward", &progress.forward, true),
-        ("reverse", &progress.reverse, false),
-    ];
+    let directions = [("forward", &progress.forward, true), ("reverse", &progress.reverse, false)];
     RunProgress {
         elapsed: progress.elapsed,
         flows: directions
@@ -120,10 +115,7 @@ fn report_missed_expectations(args: &TestArgs, report: &ThroughputReport) -> Exi
     let mut code = ExitCode::SUCCESS;
     for expectation in &args.expect {
         if let Some(found) = expectation.describe_miss(report) {
-            let told = format!(
-                "{} expected {expectation}; {found}\n",
-                paint(CAVEAT, "missed:")
-            );
+            let told = format!("{} expected {expectation}; {found}\n", paint(CAVEAT, "missed:"));
             let _ = anstream::stderr().write_all(told.as_bytes());
             code = ExitCode::from(EXPECTATION_MISSED);
         }

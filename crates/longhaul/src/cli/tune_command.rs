@@ -71,10 +71,9 @@ fn finish_scan(mut course: ActiveScan<'_>, stopped_by: &str) -> Result<ExitCode,
 fn abort_scan(course: ActiveScan<'_>, halt: ScanHalt) -> Result<ExitCode, CommandFailure> {
     let (stopped_by, fail) = match halt {
         ScanHalt::FarEndGone(fail) => (FAR_END_GONE, fail),
-        ScanHalt::Interrupted => (
-            CUT_OFF,
-            CommandFailure::new(INTERRUPTED, "the scan was interrupted"),
-        ),
+        ScanHalt::Interrupted => {
+            (CUT_OFF, CommandFailure::new(INTERRUPTED, "the scan was interrupted"))
+        }
     };
     if course.runs.is_empty() {
         return Err(fail);
@@ -119,8 +118,7 @@ fn build_scan_report(course: ActiveScan<'_>, stopped_by: &str) -> ScanReport {
         responder: first.responder.clone(),
         part_of: None,
     };
-    run.report(plan, observation, conclusion.analysis)
-        .with_notes(conclusion.findings, caveats)
+    run.report(plan, observation, conclusion.analysis).with_notes(conclusion.findings, caveats)
 }
 
 fn show_scan(args: &TuneArgs, report: &ScanReport) -> Result<(), CommandFailure> {

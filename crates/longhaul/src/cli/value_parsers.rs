@@ -51,9 +51,7 @@ fn parse_size(text: &str, least: u64, most: u64) -> Result<u64, String> {
 pub fn parse_micros(text: &str, least_us: u64, most_us: u64) -> Result<u64, String> {
     let value = parse_duration(text).map_err(|e| expected_message(&e))?;
     let us = u64::try_from(value.as_micros()).unwrap_or(u64::MAX);
-    check_range(us, least_us, most_us, |us| {
-        format_duration(Duration::from_micros(*us))
-    })
+    check_range(us, least_us, most_us, |us| format_duration(Duration::from_micros(*us)))
 }
 
 /// A range of values, as a range or a pair of limits.
@@ -165,10 +163,7 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
 
 /// Parses a host name or address by its characters, and removes brackets around an IPv6 address.
 pub fn parse_host(text: &str) -> Result<String, String> {
-    let bare = text
-        .strip_prefix('[')
-        .and_then(|t| t.strip_suffix(']'))
-        .unwrap_or(text);
+    let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
     let fine = |c: char| c.is_alphanumeric() || "-_.:%".contains(c);
     if bare.is_empty() || bare.len() > 253 || bare.starts_with('-') || !bare.chars().all(fine) {
         return Err("not a host name or address".to_owned());
@@ -206,10 +201,7 @@ pub fn parse_affinity(text: &str) -> Result<CoreAffinity, String> {
     if initiator.is_empty() && responder.is_empty() {
         return Err(EXPECTED_CORES.to_owned());
     }
-    Ok(CoreAffinity::Cores {
-        initiator,
-        responder,
-    })
+    Ok(CoreAffinity::Cores { initiator, responder })
 }
 
 const EXPECTED_CORES: &str = "expected auto, off, or cores such as 0-3 or 0,2/1,3";
@@ -221,10 +213,7 @@ fn parse_cores(text: &str) -> Result<Vec<u16>, String> {
         let number = |t: &str| t.parse::<u16>().map_err(|_| EXPECTED_CORES.to_owned());
         let (first, last) = (number(first)?, number(last)?);
         if first > last || u64::from(last) >= plan_limits::MAX_CORES {
-            return Err(format!(
-                "{EXPECTED_CORES}, each below {}",
-                plan_limits::MAX_CORES
-            ));
+            return Err(format!("{EXPECTED_CORES}, each below {}", plan_limits::MAX_CORES));
         }
         list.extend(first..=last);
     }
@@ -279,11 +268,9 @@ mod tests {
 
     #[test]
     fn a_host_is_a_name_or_an_address() {
-        for (text, want) in [
-            ("far", "far"),
-            ("[2001:db8::1]", "2001:db8::1"),
-            ("fe80::1%eth0", "fe80::1%eth0"),
-        ] {
+        for (text, want) in
+            [("far", "far"), ("[2001:db8::1]", "2001:db8::1"), ("fe80::1%eth0", "fe80::1%eth0")]
+        {
             assert_eq!(parse_host(text).as_deref(), Ok(want));
         }
         for text in ["", "-x", "a b", "a/b", "[]"] {
@@ -296,9 +283,6 @@ mod tests {
         assert_eq!(parse_streams("0"), Err("must be 1 to 128".to_owned()));
         let hops = accept_count::<u8>(1..=255);
         assert_eq!(hops("0"), Err("must be 1 to 255".to_owned()));
-        assert_eq!(
-            parse_run_time("1ms"),
-            Err("must be 100 ms to 86400 s".to_owned())
-        );
+        assert_eq!(parse_run_time("1ms"), Err("must be 100 ms to 86400 s".to_owned()));
     }
 }

@@ -64,9 +64,8 @@ fn find_default_file() -> Result<PathBuf, CommandFailure> {
         return Ok(path);
     }
     let fail = CommandFailure::new(USAGE, "cannot find the default watch file");
-    Err(fail.hint(Some(
-        "name one with `longhaul watch FILE`; see docs/watch-file.md for the format",
-    )))
+    Err(fail
+        .hint(Some("name one with `longhaul watch FILE`; see docs/watch-file.md for the format")))
 }
 
 /// Returns the parsed file or its problems. Fails if the file cannot be read.
@@ -82,20 +81,14 @@ pub fn read_watch_file(
     };
     let opened = File::open(path).map_err(|e| cannot(e.to_string()))?;
     let mut bytes = Vec::new();
-    opened
-        .take(FILE_BYTES_MAX + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| cannot(e.to_string()))?;
+    opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|e| cannot(e.to_string()))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(cannot("larger than 4 MiB".to_owned()));
     }
     let text = String::from_utf8(bytes).map_err(|_| cannot("not UTF-8".to_owned()))?;
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     let look = |secret: &Path| check_secret_file(&folder.join(secret));
-    let here = WatchFileContext {
-        agent,
-        check_secret: &look,
-    };
+    let here = WatchFileContext { agent, check_secret: &look };
     let mut parsed = watch_file::parse_watch_file(&shown, &text, &here);
     if let Ok(file) = &mut parsed {
         let factor = std::env::var(TIME_FACTOR_VARIABLE).ok();
@@ -114,9 +107,7 @@ fn check_secret_file(path: &Path) -> SecretFileState {
             return Err(std::io::Error::other("not a file"));
         }
         let mut begin = Vec::new();
-        file.by_ref()
-            .take(MAX_SECRET_BYTES)
-            .read_to_end(&mut begin)?;
+        file.by_ref().take(MAX_SECRET_BYTES).read_to_end(&mut begin)?;
         let line = begin.split(|byte| *byte == b'\n').next();
         let holds = line.is_some_and(|line| !line.trim_ascii().is_empty());
         Ok((about.permissions().mode() & 0o777, holds))

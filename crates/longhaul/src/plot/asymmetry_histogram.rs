@@ -98,11 +98,7 @@ fn draw_bars(
     for bin in histogram.iter().filter(|b| b.cells > 0) {
         let top = place.y(f64::from(bin.cells));
         let (from, to) = (place.x(bin.from_ratio) + 1.0, place.x(bin.to_ratio) - 1.0);
-        sheet.fill(
-            (from, top),
-            (to, place.to.1),
-            figure_colours::viridis_colour(0.4),
-        );
+        sheet.fill((from, top), (to, place.to.1), figure_colours::viridis_colour(0.4));
     }
     draw_median(sheet, &place, median_ratio);
     place.to.1
@@ -118,25 +114,13 @@ fn draw_histogram_axes(
     for tick in ticks {
         let y = place.y(*tick);
         sheet.line(&[(left, y), (right, y)], FAINT, 1.0);
-        sheet.text(
-            (left - 8.0, y),
-            format!("{tick}"),
-            13.0,
-            BLACK,
-            TextAnchor::Right,
-        );
+        sheet.text((left - 8.0, y), format!("{tick}"), 13.0, BLACK, TextAnchor::Right);
     }
     for fifth in -5..=5 {
         let ratio = f64::from(fifth) / 5.0;
         let x = place.x(ratio);
         sheet.line(&[(x, bottom), (x, bottom + 5.0)], GREY, 1.0);
-        sheet.text(
-            (x, bottom + 16.0),
-            format!("{ratio}"),
-            13.0,
-            BLACK,
-            TextAnchor::Middle,
-        );
+        sheet.text((x, bottom + 16.0), format!("{ratio}"), 13.0, BLACK, TextAnchor::Middle);
     }
     sheet.line(&[(left, bottom), (right, bottom)], GREY, 1.0);
     for (x, text, anchor) in [
@@ -147,30 +131,15 @@ fn draw_histogram_axes(
         sheet.text((x, bottom + 38.0), text, 13.0, GREY, anchor);
     }
     let middle = f64::midpoint(place.from.1, bottom);
-    sheet.text(
-        (MARGIN + 12.0, middle),
-        counted,
-        13.0,
-        GREY,
-        TextAnchor::Rotated,
-    );
+    sheet.text((MARGIN + 12.0, middle), counted, 13.0, GREY, TextAnchor::Rotated);
 }
 
 fn draw_median(sheet: &mut FigureSheet, place: &HistogramArea, ratio: f64) {
     let (x, top) = (place.x(ratio), place.from.1);
     sheet.dashes((x, top - 8.0), (x, place.to.1), BLACK);
-    let (aside, anchor) = if ratio > 0.6 {
-        (-6.0, TextAnchor::Right)
-    } else {
-        (6.0, TextAnchor::Left)
-    };
-    sheet.text(
-        (x + aside, top - 12.0),
-        format!("median {ratio:+.2}"),
-        13.0,
-        BLACK,
-        anchor,
-    );
+    let (aside, anchor) =
+        if ratio > 0.6 { (-6.0, TextAnchor::Right) } else { (6.0, TextAnchor::Left) };
+    sheet.text((x + aside, top - 12.0), format!("median {ratio:+.2}"), 13.0, BLACK, anchor);
 }
 
 fn wrap_cause(text: &str) -> Vec<String> {

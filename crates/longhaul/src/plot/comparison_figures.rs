@@ -21,29 +21,20 @@ pub fn draw_case_figures(case: &CaseReport, path: &PathCase) -> Vec<CaptionedSvg
             &[PathQuantity::Available, PathQuantity::Capacity],
             ValueAxis::Rate,
         ),
-        (
-            "Min RTT of each run",
-            &[PathQuantity::RttFloor],
-            ValueAxis::Delay,
-        ),
+        ("Min RTT of each run", &[PathQuantity::RttFloor], ValueAxis::Delay),
     ];
-    let figures = wanted
-        .into_iter()
-        .filter_map(|(title, quantities, upward)| {
-            let ours = path
-                .series
-                .iter()
-                .filter(|series| quantities.contains(&series.quantity));
-            let course = LevelChart {
-                title,
-                lines: ours.map(|series| series_line(series, &path.pair)).collect(),
-                value_axis: upward,
-                span_us: path_span_us(path),
-                periods: periods.clone(),
-            };
-            let caption = format!("{title}: every point is one run; the two periods are shaded.");
-            paint_captioned(&level_chart::draw_level_chart(&course)?, caption)
-        });
+    let figures = wanted.into_iter().filter_map(|(title, quantities, upward)| {
+        let ours = path.series.iter().filter(|series| quantities.contains(&series.quantity));
+        let course = LevelChart {
+            title,
+            lines: ours.map(|series| series_line(series, &path.pair)).collect(),
+            value_axis: upward,
+            span_us: path_span_us(path),
+            periods: periods.clone(),
+        };
+        let caption = format!("{title}: every point is one run; the two periods are shaded.");
+        paint_captioned(&level_chart::draw_level_chart(&course)?, caption)
+    });
     figures.collect()
 }
 
@@ -55,15 +46,8 @@ fn path_span_us(path: &PathCase) -> Option<(i64, i64)> {
 }
 
 fn series_line<'a>(series: &'a QuantitySeries, forward: &HostPair) -> ChartLine<'a> {
-    let way = if series.pair == *forward {
-        ""
-    } else {
-        ", reverse"
-    };
-    ChartLine {
-        name: format!("{}{way}", series.quantity.title()),
-        points: &series.points,
-    }
+    let way = if series.pair == *forward { "" } else { ", reverse" };
+    ChartLine { name: format!("{}{way}", series.quantity.title()), points: &series.points }
 }
 
 /// Draws both directions over time, and a histogram of asymmetries.
@@ -71,25 +55,14 @@ pub fn draw_asymmetry_figures(path: &PathAsymmetry) -> Vec<CaptionedSvg> {
     let points =
         |of: fn(&longhaul_model::report::v1::asymmetry::MatchedRuns) -> u64| -> Vec<SeriesPoint> {
             let matched = path.matched.iter();
-            matched
-                .map(|m| SeriesPoint {
-                    at_us: m.at_us,
-                    value: of(m) as f64,
-                })
-                .collect()
+            matched.map(|m| SeriesPoint { at_us: m.at_us, value: of(m) as f64 }).collect()
         };
     let (forward, reverse) = (points(|m| m.forward_bps), points(|m| m.reverse_bps));
     let course = LevelChart {
         title: "Throughput of matched runs",
         lines: vec![
-            ChartLine {
-                name: String::from("forward"),
-                points: &forward,
-            },
-            ChartLine {
-                name: String::from("reverse"),
-                points: &reverse,
-            },
+            ChartLine { name: String::from("forward"), points: &forward },
+            ChartLine { name: String::from("reverse"), points: &reverse },
         ],
         value_axis: ValueAxis::Rate,
         span_us: None,
@@ -100,10 +73,7 @@ pub fn draw_asymmetry_figures(path: &PathAsymmetry) -> Vec<CaptionedSvg> {
         level_chart::draw_level_chart(&course).and_then(|sheet| paint_captioned(&sheet, caption));
     let bins = asymmetry_histogram::draw_run_asymmetry(&path.histogram, median_asymmetry(path));
     let caption = String::from("Number of matched pairs by asymmetry.");
-    over_time
-        .into_iter()
-        .chain(paint_captioned(&bins, caption))
-        .collect()
+    over_time.into_iter().chain(paint_captioned(&bins, caption)).collect()
 }
 
 /// Converts the median ratio to the scale of the histogram.

@@ -18,9 +18,8 @@ pub fn figure_format(to: &Path) -> Result<FigureFormat, CommandFailure> {
     match extension.to_ascii_lowercase().as_str() {
         "svg" => Ok(FigureFormat::Svg),
         "png" => Ok(FigureFormat::Png),
-        _ => Err(figure_failure(USAGE, to).hint(Some(
-            "name a file that ends in .svg (scalable, for documents) or .png",
-        ))),
+        _ => Err(figure_failure(USAGE, to)
+            .hint(Some("name a file that ends in .svg (scalable, for documents) or .png"))),
     }
 }
 
@@ -30,8 +29,7 @@ pub fn check_replaceable(to: &Path) -> Result<(), CommandFailure> {
         Ok(there) if there.is_file() => Ok(()),
         Ok(_) => {
             let mut fail = figure_failure(USAGE, to);
-            fail.causes
-                .push(String::from("it exists and is not a regular file"));
+            fail.causes.push(String::from("it exists and is not a regular file"));
             Err(fail.hint(Some("name another file")))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

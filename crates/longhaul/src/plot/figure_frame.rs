@@ -14,11 +14,7 @@ const MAX_NAME_LETTERS: usize = 40;
 pub fn draw_figure_frame(sheet: &mut FigureSheet, title: &str, under: &str, run: &RunInfo) {
     sheet.text((MARGIN, 24.0), title, 22.0, BLACK, TextAnchor::Left);
     sheet.text((MARGIN, 48.0), under, 14.0, GREY, TextAnchor::Left);
-    let date = run
-        .started_at
-        .get(..16)
-        .unwrap_or(&run.started_at)
-        .replace('T', " ");
+    let date = run.started_at.get(..16).unwrap_or(&run.started_at).replace('T', " ");
     let source = format!(
         "run {}, {date} UTC, longhaul {}",
         shorten_name(&run.id),
@@ -30,11 +26,8 @@ pub fn draw_figure_frame(sheet: &mut FigureSheet, title: &str, under: &str, run:
 
 /// Returns `near to far` for one direction.
 pub fn describe_ends(run: &RunInfo, forward: bool) -> String {
-    let (from, to) = if forward {
-        (&run.initiator, &run.responder)
-    } else {
-        (&run.responder, &run.initiator)
-    };
+    let (from, to) =
+        if forward { (&run.initiator, &run.responder) } else { (&run.responder, &run.initiator) };
     format!("{} to {}", shorten_name(&from.host), shorten_name(&to.host))
 }
 
@@ -90,11 +83,7 @@ impl AxisUnit {
 
 /// Returns about five round values from 0 to at least `most`.
 pub fn round_ticks(most: f64) -> Vec<f64> {
-    let most = if most.is_finite() && most > 0.0 {
-        most
-    } else {
-        1.0
-    };
+    let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
     let rough = most / 5.0;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 2.5, 5.0, 10.0]

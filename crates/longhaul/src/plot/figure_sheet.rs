@@ -89,11 +89,7 @@ impl PaintError {
 
 impl FigureSheet {
     pub fn new(width: f64, height: f64) -> FigureSheet {
-        FigureSheet {
-            width: width as u32,
-            height: height as u32,
-            marks: Vec::new(),
-        }
+        FigureSheet { width: width as u32, height: height as u32, marks: Vec::new() }
     }
 
     pub fn fill(&mut self, from: (f64, f64), to: (f64, f64), ink: InkColour) {
@@ -101,12 +97,7 @@ impl FigureSheet {
     }
 
     pub fn frame(&mut self, from: (f64, f64), to: (f64, f64), ink: InkColour, width: f64) {
-        self.marks.push(FigureMark::Frame {
-            from,
-            to,
-            ink,
-            width,
-        });
+        self.marks.push(FigureMark::Frame { from, to, ink, width });
     }
 
     pub fn line(&mut self, points: &[(f64, f64)], ink: InkColour, width: f64) {
@@ -129,12 +120,7 @@ impl FigureSheet {
     }
 
     pub fn dot(&mut self, at: (f64, f64), radius: f64, ink: InkColour, filled: bool) {
-        self.marks.push(FigureMark::Dot {
-            at,
-            radius,
-            ink,
-            filled,
-        });
+        self.marks.push(FigureMark::Dot { at, radius, ink, filled });
     }
 
     pub fn text(
@@ -146,18 +132,8 @@ impl FigureSheet {
         anchor: TextAnchor,
     ) {
         // Host names are untrusted: control characters could steer a terminal or break the file.
-        let text = text
-            .into()
-            .chars()
-            .map(|c| if c.is_control() { '?' } else { c })
-            .collect();
-        self.marks.push(FigureMark::Text {
-            at,
-            text,
-            size,
-            ink,
-            anchor,
-        });
+        let text = text.into().chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        self.marks.push(FigureMark::Text { at, text, size, ink, anchor });
     }
 
     /// Returns the figure as SVG text.
@@ -216,44 +192,21 @@ fn paint_mark<B: DrawingBackend>(
         ShapeStyle::from(&rgb_colour(ink)).stroke_width((width * scale).round() as u32)
     };
     match mark {
-        FigureMark::Fill { from, to, ink } => area.draw(&Rectangle::new(
-            [px(*from), px(*to)],
-            rgb_colour(*ink).filled(),
-        )),
-        FigureMark::Frame {
-            from,
-            to,
-            ink,
-            width,
-        } => area.draw(&Rectangle::new([px(*from), px(*to)], stroke(*ink, *width))),
+        FigureMark::Fill { from, to, ink } => {
+            area.draw(&Rectangle::new([px(*from), px(*to)], rgb_colour(*ink).filled()))
+        }
+        FigureMark::Frame { from, to, ink, width } => {
+            area.draw(&Rectangle::new([px(*from), px(*to)], stroke(*ink, *width)))
+        }
         FigureMark::Line { points, ink, width } => {
             let points: Vec<(i32, i32)> = points.iter().copied().map(px).collect();
             area.draw(&PathElement::new(points, stroke(*ink, *width)))
         }
-        FigureMark::Dot {
-            at,
-            radius,
-            ink,
-            filled,
-        } => {
-            let style = if *filled {
-                rgb_colour(*ink).filled()
-            } else {
-                stroke(*ink, 1.5)
-            };
-            area.draw(&Circle::new(
-                px(*at),
-                (radius * scale).round() as i32,
-                style,
-            ))
+        FigureMark::Dot { at, radius, ink, filled } => {
+            let style = if *filled { rgb_colour(*ink).filled() } else { stroke(*ink, 1.5) };
+            area.draw(&Circle::new(px(*at), (radius * scale).round() as i32, style))
         }
-        FigureMark::Text {
-            at,
-            text,
-            size,
-            ink,
-            anchor,
-        } => {
+        FigureMark::Text { at, text, size, ink, anchor } => {
             let style = text_style(*size * scale, *ink, *anchor);
             area.draw(&Text::new(text.as_str(), px(*at), style))
         }
@@ -267,11 +220,8 @@ fn text_style(size: f64, ink: InkColour, anchor: TextAnchor) -> TextStyle<'stati
         TextAnchor::Right => HPos::Right,
     };
     let font = (FONT, size).into_font();
-    let font = if anchor == TextAnchor::Rotated {
-        font.transform(FontTransform::Rotate270)
-    } else {
-        font
-    };
+    let font =
+        if anchor == TextAnchor::Rotated { font.transform(FontTransform::Rotate270) } else { font };
     TextStyle {
         font,
         color: rgb_colour(ink).to_backend_color(),

@@ -21,13 +21,7 @@ pub fn draw_goodput_chart(run: &ThroughputReport) -> FigureSheet {
     let points = goodput_steps(run);
     let Some(&(until_us, _)) = points.last() else {
         let nothing = (MARGIN, HEAD + 20.0);
-        sheet.text(
-            nothing,
-            "No samples were taken.",
-            16.0,
-            BLACK,
-            TextAnchor::Left,
-        );
+        sheet.text(nothing, "No samples were taken.", 16.0, BLACK, TextAnchor::Left);
         return sheet;
     };
     let most = points.iter().map(|(_, bps)| *bps).fold(0.0, f64::max);
@@ -52,23 +46,14 @@ pub fn draw_goodput_chart(run: &ThroughputReport) -> FigureSheet {
         }
     }
     sheet.line(&[(left, bottom), (right, bottom)], GREY, 1.0);
-    let line: Vec<(f64, f64)> = points
-        .iter()
-        .map(|(us, bps)| (x(*us as f64), y(*bps)))
-        .collect();
+    let line: Vec<(f64, f64)> = points.iter().map(|(us, bps)| (x(*us as f64), y(*bps))).collect();
     sheet.line(&line, figure_colours::viridis_colour(0.4), 2.0);
     if let Some(bps) = run.analysis.goodput_bps {
         let level = y((bps as f64).min(highest));
         sheet.dashes((left, level), (right, level), GREY);
     }
     let middle = f64::midpoint(left, right);
-    sheet.text(
-        (middle, bottom + 36.0),
-        "seconds",
-        13.0,
-        GREY,
-        TextAnchor::Middle,
-    );
+    sheet.text((middle, bottom + 36.0), "seconds", 13.0, GREY, TextAnchor::Middle);
     let aside = (MARGIN + 8.0, f64::midpoint(top, bottom));
     let title = format!("goodput, {}", unit.name);
     sheet.text(aside, title, 13.0, GREY, TextAnchor::Rotated);
@@ -78,11 +63,7 @@ pub fn draw_goodput_chart(run: &ThroughputReport) -> FigureSheet {
 /// Returns the end of each step in µs and the receiver's rate in bit/s, of all streams together.
 fn goodput_steps(run: &ThroughputReport) -> Vec<(u64, f64)> {
     let streams = &run.observation.streams;
-    let samples = || {
-        streams
-            .iter()
-            .map(|stream| stream.receiver.samples.as_slice())
-    };
+    let samples = || streams.iter().map(|stream| stream.receiver.samples.as_slice());
     let Some(until_us) = samples().filter_map(|s| s.last()).map(|s| s.at_us).max() else {
         return Vec::new();
     };
@@ -91,10 +72,7 @@ fn goodput_steps(run: &ThroughputReport) -> Vec<(u64, f64)> {
     let mut bytes: BTreeMap<u64, f64> = BTreeMap::new();
     for step in 0..=steps {
         let at_us = until_us * step / steps;
-        bytes.insert(
-            at_us,
-            samples().map(|s| interpolate_bytes(s, at_us as f64)).sum(),
-        );
+        bytes.insert(at_us, samples().map(|s| interpolate_bytes(s, at_us as f64)).sum());
     }
     let moments: Vec<(u64, f64)> = bytes.into_iter().collect();
     let rate = |pair: &[(u64, f64)]| {
@@ -111,9 +89,7 @@ fn interpolate_bytes(samples: &[StreamSample], at_us: f64) -> f64 {
     let Some(next) = samples.get(after).map(point) else {
         return samples.last().map_or(0.0, |last| last.bytes as f64);
     };
-    let before = after
-        .checked_sub(1)
-        .map_or((0.0, 0.0), |i| point(&samples[i]));
+    let before = after.checked_sub(1).map_or((0.0, 0.0), |i| point(&samples[i]));
     if next.0 <= before.0 {
         return next.1;
     }

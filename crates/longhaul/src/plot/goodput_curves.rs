@@ -24,23 +24,13 @@ pub fn draw_goodput_curves(scan: &ScanReport) -> FigureSheet {
     let under = "median of each setting; bars: min to max of its repeats";
     figure_frame::draw_figure_frame(&mut sheet, "Goodput against streams", under, &scan.run);
     if panels.is_empty() {
-        sheet.text(
-            (MARGIN, HEAD + 20.0),
-            "No probe succeeded.",
-            16.0,
-            BLACK,
-            TextAnchor::Left,
-        );
+        sheet.text((MARGIN, HEAD + 20.0), "No probe succeeded.", 16.0, BLACK, TextAnchor::Left);
     }
     for (index, (found, control)) in panels.iter().enumerate() {
         let top = HEAD + PANEL * index as f64;
-        let named = control.map_or(String::new(), |name| {
-            format!(", {}", figure_frame::shorten_name(name))
-        });
-        let title = format!(
-            "{}{named}",
-            figure_frame::describe_ends(&scan.run, found.forward)
-        );
+        let named =
+            control.map_or(String::new(), |name| format!(", {}", figure_frame::shorten_name(name)));
+        let title = format!("{}{named}", figure_frame::describe_ends(&scan.run, found.forward));
         sheet.text((MARGIN, top + 14.0), title, 16.0, BLACK, TextAnchor::Left);
         draw_curve_panel(&mut sheet, scan, (found, *control), top);
     }
@@ -50,11 +40,8 @@ pub fn draw_goodput_curves(scan: &ScanReport) -> FigureSheet {
 fn list_curve_panels(scan: &ScanReport) -> Vec<(&ScanConclusion, Option<&str>)> {
     let mut panels = Vec::new();
     for found in &scan.analysis.directions {
-        let controls: BTreeSet<Option<&str>> = found
-            .curves
-            .iter()
-            .map(|c| c.congestion_control.as_deref())
-            .collect();
+        let controls: BTreeSet<Option<&str>> =
+            found.curves.iter().map(|c| c.congestion_control.as_deref()).collect();
         panels.extend(controls.into_iter().map(|control| (found, control)));
     }
     panels.truncate(MAX_PANELS);
@@ -89,13 +76,7 @@ fn draw_curve_panel(
     if let Some(bps) = capacity {
         axes.draw_level(sheet, bps, ("path capacity from probes", TextAnchor::Left));
     }
-    sheet.text(
-        (right + 24.0, top + 44.0),
-        "window",
-        13.0,
-        GREY,
-        TextAnchor::Left,
-    );
+    sheet.text((right + 24.0, top + 44.0), "window", 13.0, GREY, TextAnchor::Left);
     // The widest window comes first in the legend, because its line is usually the highest.
     for (index, curve) in curves.iter().enumerate() {
         let ink = figure_colours::window_colour(curve.window_bytes, index, curves.len());
@@ -140,16 +121,10 @@ fn draw_curve(
 
 /// Returns the median of the path capacities that the probes give as their next limit.
 fn median_capacity(scan: &ScanReport, forward: bool) -> Option<f64> {
-    let cells = scan
-        .observation
-        .cells
-        .iter()
-        .filter(|c| c.forward == forward);
+    let cells = scan.observation.cells.iter().filter(|c| c.forward == forward);
     let bounds = cells.filter_map(|c| c.next_limit.as_ref());
-    let mut rates: Vec<u64> = bounds
-        .filter(|b| b.limiter == Limiter::PathCapacity)
-        .map(|b| b.rate_bps)
-        .collect();
+    let mut rates: Vec<u64> =
+        bounds.filter(|b| b.limiter == Limiter::PathCapacity).map(|b| b.rate_bps).collect();
     rates.sort_unstable();
     rates.get(rates.len() / 2).map(|bps| *bps as f64)
 }

@@ -46,30 +46,17 @@ pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
     let mut sheet = FigureSheet::new(width, height);
     let under =
         "best: highest goodput; use: smallest setting within 3 % of it; empty: not measured";
-    figure_frame::draw_figure_frame(
-        &mut sheet,
-        "Goodput by window and streams",
-        under,
-        &scan.run,
-    );
+    figure_frame::draw_figure_frame(&mut sheet, "Goodput by window and streams", under, &scan.run);
     if panels.is_empty() {
-        sheet.text(
-            (MARGIN, HEAD + 20.0),
-            "No probe succeeded.",
-            16.0,
-            BLACK,
-            TextAnchor::Left,
-        );
+        sheet.text((MARGIN, HEAD + 20.0), "No probe succeeded.", 16.0, BLACK, TextAnchor::Left);
     }
     for (index, panel) in panels.iter().enumerate() {
         let top = HEAD + panel_height * index as f64;
-        let named = panel.control.map_or(String::new(), |name| {
-            format!(", {}", figure_frame::shorten_name(name))
-        });
-        let title = format!(
-            "{}{named}",
-            figure_frame::describe_ends(&scan.run, panel.found.forward)
-        );
+        let named = panel
+            .control
+            .map_or(String::new(), |name| format!(", {}", figure_frame::shorten_name(name)));
+        let title =
+            format!("{}{named}", figure_frame::describe_ends(&scan.run, panel.found.forward));
         sheet.text((MARGIN, top + 14.0), title, 16.0, BLACK, TextAnchor::Left);
         let corner = (MARGIN + LEFT, top + PANEL_HEAD);
         draw_heat_axes(&mut sheet, &grid, corner);
@@ -82,19 +69,12 @@ pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
 fn list_heat_panels(scan: &ScanReport) -> Vec<HeatPanel<'_>> {
     let mut panels = Vec::new();
     for found in &scan.analysis.directions {
-        let controls: BTreeSet<Option<&str>> = found
-            .curves
-            .iter()
-            .map(|c| c.congestion_control.as_deref())
-            .collect();
+        let controls: BTreeSet<Option<&str>> =
+            found.curves.iter().map(|c| c.congestion_control.as_deref()).collect();
         for control in controls {
             let of_it = |c: &&GoodputCurve| c.congestion_control.as_deref() == control;
             let curves = found.curves.iter().filter(of_it).collect();
-            panels.push(HeatPanel {
-                found,
-                control,
-                curves,
-            });
+            panels.push(HeatPanel { found, control, curves });
         }
     }
     panels.truncate(MAX_PANELS);
@@ -113,11 +93,7 @@ fn build_heat_grid(scan: &ScanReport, panels: &[HeatPanel]) -> HeatGrid {
     HeatGrid {
         // The widest window is at the top.
         windows: windows.into_iter().take(MAX_LINES).rev().collect(),
-        cell: if streams.len() > MANY_COLUMNS {
-            SMALL_CELL
-        } else {
-            CELL
-        },
+        cell: if streams.len() > MANY_COLUMNS { SMALL_CELL } else { CELL },
         streams: streams.into_iter().take(MAX_LINES).collect(),
         unit: AxisUnit::for_rate(most_bps),
         most_bps,
@@ -129,32 +105,14 @@ fn draw_heat_axes(sheet: &mut FigureSheet, grid: &HeatGrid, (left, top): (f64, f
     let bottom = top + high * grid.windows.len() as f64;
     for (row, bytes) in grid.windows.iter().enumerate() {
         let y = top + high * (row as f64 + 0.5);
-        sheet.text(
-            (left - 8.0, y),
-            format_window_size(*bytes),
-            14.0,
-            BLACK,
-            TextAnchor::Right,
-        );
+        sheet.text((left - 8.0, y), format_window_size(*bytes), 14.0, BLACK, TextAnchor::Right);
     }
     for (column, streams) in grid.streams.iter().enumerate() {
         let x = left + wide * (column as f64 + 0.5);
-        sheet.text(
-            (x, bottom + 14.0),
-            streams.to_string(),
-            14.0,
-            BLACK,
-            TextAnchor::Middle,
-        );
+        sheet.text((x, bottom + 14.0), streams.to_string(), 14.0, BLACK, TextAnchor::Middle);
     }
     let middle = left + wide * grid.streams.len() as f64 / 2.0;
-    sheet.text(
-        (middle, bottom + 36.0),
-        "streams",
-        14.0,
-        GREY,
-        TextAnchor::Middle,
-    );
+    sheet.text((middle, bottom + 36.0), "streams", 14.0, GREY, TextAnchor::Middle);
     sheet.text(
         (MARGIN + 8.0, f64::midpoint(top, bottom)),
         "window",
@@ -197,13 +155,7 @@ fn draw_heat_cells(
                 TextAnchor::Middle,
             );
             if let Some(word) = word {
-                sheet.text(
-                    (middle.0, middle.1 + 10.0),
-                    word,
-                    12.0,
-                    ink,
-                    TextAnchor::Middle,
-                );
+                sheet.text((middle.0, middle.1 + 10.0), word, 12.0, ink, TextAnchor::Middle);
                 marked.push((from, to));
             }
         }
@@ -220,11 +172,7 @@ fn cell_label(panel: &HeatPanel, window_bytes: Option<u64>, streams: u32) -> Opt
             == (window_bytes, streams, panel.control)
     };
     let best = panel.found.best.as_ref().is_some_and(|c| here(&c.setting));
-    let recommended = panel
-        .found
-        .recommended
-        .as_ref()
-        .is_some_and(|c| here(&c.setting));
+    let recommended = panel.found.recommended.as_ref().is_some_and(|c| here(&c.setting));
     match (best, recommended) {
         (true, true) => Some("best, use"),
         (true, false) => Some("best"),
@@ -247,11 +195,5 @@ fn draw_legend(sheet: &mut FigureSheet, grid: &HeatGrid, (left, top): (f64, f64)
         let text = grid.unit.format_value(grid.most_bps * share);
         sheet.text((left + 22.0, y), text, 13.0, BLACK, TextAnchor::Left);
     }
-    sheet.text(
-        (left, top - 16.0),
-        grid.unit.name,
-        13.0,
-        GREY,
-        TextAnchor::Left,
-    );
+    sheet.text((left, top - 16.0), grid.unit.name, 13.0, GREY, TextAnchor::Left);
 }

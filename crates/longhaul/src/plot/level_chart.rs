@@ -73,10 +73,8 @@ pub fn draw_level_chart(course: &LevelChart) -> Option<FigureSheet> {
     let most = points().map(|point| point.value).fold(0.0, f64::max);
     let least = points().map(|point| point.value).fold(f64::MAX, f64::min);
     let ticks = value_ticks(course.value_axis, least, most);
-    let axes = LevelAxes {
-        time: (first - room, last + room),
-        values: (*ticks.first()?, *ticks.last()?),
-    };
+    let axes =
+        LevelAxes { time: (first - room, last + room), values: (*ticks.first()?, *ticks.last()?) };
     let mut sheet = FigureSheet::new(WIDTH, HEIGHT);
     sheet.text((MARGIN, 20.0), course.title, 16.0, BLACK, TextAnchor::Left);
     draw_periods(&mut sheet, &axes, course);
@@ -91,13 +89,7 @@ pub fn draw_level_chart(course: &LevelChart) -> Option<FigureSheet> {
         }
         let x = WIDTH - MARGIN - 190.0 * (course.lines.len() - index) as f64;
         sheet.dot((x, 40.0), 4.0, ink, true);
-        sheet.text(
-            (x + 10.0, 40.0),
-            shorten_name(&line.name),
-            12.0,
-            GREY,
-            TextAnchor::Left,
-        );
+        sheet.text((x + 10.0, 40.0), shorten_name(&line.name), 12.0, GREY, TextAnchor::Left);
     }
     Some(sheet)
 }
@@ -144,13 +136,7 @@ fn draw_scales(sheet: &mut FigureSheet, axes: &LevelAxes, upward: ValueAxis, tic
         ValueAxis::Delay => "ms",
     };
     let middle = f64::midpoint(TOP, bottom);
-    sheet.text(
-        (MARGIN + 6.0, middle),
-        name,
-        12.0,
-        GREY,
-        TextAnchor::Rotated,
-    );
+    sheet.text((MARGIN + 6.0, middle), name, 12.0, GREY, TextAnchor::Rotated);
     sheet.line(&[(left, bottom), (right, bottom)], GREY, 1.0);
     let span = axes.time.1 - axes.time.0;
     for label in 0..LABELS {
@@ -162,13 +148,7 @@ fn draw_scales(sheet: &mut FigureSheet, axes: &LevelAxes, upward: ValueAxis, tic
         };
         let x = axes.x(at_us);
         sheet.line(&[(x, bottom), (x, bottom + 5.0)], GREY, 1.0);
-        sheet.text(
-            (x, bottom + 16.0),
-            format_time_label(at_us, span),
-            12.0,
-            BLACK,
-            anchor,
-        );
+        sheet.text((x, bottom + 16.0), format_time_label(at_us, span), 12.0, BLACK, anchor);
     }
     let under = (f64::midpoint(left, right), bottom + 34.0);
     sheet.text(under, "UTC", 12.0, GREY, TextAnchor::Middle);

@@ -37,10 +37,8 @@ const MAX_LINEAR_RATIO: f64 = 12.0;
 pub fn draw_load_chart(load: &LoadReport) -> FigureSheet {
     let height = HEAD + NAMES + 3.0 * PANEL + 2.0 * GAP + TIME_LABELS + FOOT;
     let mut sheet = FigureSheet::new(WIDTH, height);
-    let title = format!(
-        "Effect of load: {}",
-        figure_frame::describe_ends(&load.run, load.plan.forward)
-    );
+    let title =
+        format!("Effect of load: {}", figure_frame::describe_ends(&load.run, load.plan.forward));
     let under = "goodput at the receiver, RTT of probes, and lost probes; loads are shaded";
     figure_frame::draw_figure_frame(&mut sheet, &title, under, &load.run);
     let observation = &load.observation;
@@ -54,12 +52,7 @@ pub fn draw_load_chart(load: &LoadReport) -> FigureSheet {
     let top = |number: u32| HEAD + NAMES + f64::from(number) * (PANEL + GAP);
     for number in 0..3 {
         for phase in observation.phases.iter().filter(|p| p.step.is_some()) {
-            time.shade(
-                &mut sheet,
-                (top(number), PANEL),
-                phase.from_us,
-                phase.until_us,
-            );
+            time.shade(&mut sheet, (top(number), PANEL), phase.from_us, phase.until_us);
         }
     }
     draw_load_names(&mut sheet, load, time);
@@ -73,9 +66,8 @@ pub fn draw_load_chart(load: &LoadReport) -> FigureSheet {
 /// Draws the name of each load if there is room for it, otherwise its number.
 fn draw_load_names(sheet: &mut FigureSheet, load: &LoadReport, time: TimeAxis) {
     for phase in &load.observation.phases {
-        let Some((number, step)) = phase
-            .step
-            .and_then(|n| Some((n, load.plan.steps.get(n as usize)?)))
+        let Some((number, step)) =
+            phase.step.and_then(|n| Some((n, load.plan.steps.get(n as usize)?)))
         else {
             continue;
         };
@@ -109,10 +101,7 @@ fn draw_goodput_panel(sheet: &mut FigureSheet, load: &LoadReport, time: TimeAxis
     }
     let mut x = time.to - 8.0;
     let y = HEAD - 4.0;
-    for (name, ink, there) in [
-        ("competitor", OTHER, !other.is_empty()),
-        ("load", LOAD, true),
-    ] {
+    for (name, ink, there) in [("competitor", OTHER, !other.is_empty()), ("load", LOAD, true)] {
         if there {
             sheet.text((x, y), name, 13.0, BLACK, TextAnchor::Right);
             x -= name.len() as f64 * 7.0 + 8.0;
@@ -146,9 +135,8 @@ fn draw_rtt_panel(sheet: &mut FigureSheet, load: &LoadReport, time: TimeAxis, to
         let probes = load.observation.probes.iter();
         probes.filter_map(|p| Some((p.echo.at_us, p.echo.rtt_ns? as f64)))
     };
-    let (least, most) = answered().fold((f64::INFINITY, 0.0f64), |(low, high), (_, ns)| {
-        (low.min(ns), high.max(ns))
-    });
+    let (least, most) = answered()
+        .fold((f64::INFINITY, 0.0f64), |(low, high), (_, ns)| (low.min(ns), high.max(ns)));
     let scale = if least.is_finite() && most > MAX_LINEAR_RATIO * least.max(1.0) {
         ValueScale::times_log(least, most)
     } else {

@@ -36,23 +36,11 @@ pub fn draw_prediction(predict: &PredictionReport) -> FigureSheet {
         &predict.run,
     );
     if tables.is_empty() {
-        sheet.text(
-            (MARGIN, HEAD + 20.0),
-            "No predictions.",
-            16.0,
-            BLACK,
-            TextAnchor::Left,
-        );
+        sheet.text((MARGIN, HEAD + 20.0), "No predictions.", 16.0, BLACK, TextAnchor::Left);
     }
     for (index, (title, cells)) in tables.iter().enumerate() {
         let top = HEAD + PANEL * index as f64;
-        sheet.text(
-            (MARGIN, top + 14.0),
-            title.as_str(),
-            16.0,
-            BLACK,
-            TextAnchor::Left,
-        );
+        sheet.text((MARGIN, top + 14.0), title.as_str(), 16.0, BLACK, TextAnchor::Left);
         draw_prediction_panel(&mut sheet, predict, cells, top);
     }
     sheet
@@ -61,11 +49,7 @@ pub fn draw_prediction(predict: &PredictionReport) -> FigureSheet {
 fn group_prediction_tables(predict: &PredictionReport) -> Vec<PredictionTable<'_>> {
     let mut tables: Vec<PredictionTable> = Vec::new();
     for cell in &predict.analysis.cells {
-        let control = cell
-            .setting
-            .congestion_control
-            .as_deref()
-            .unwrap_or("default");
+        let control = cell.setting.congestion_control.as_deref().unwrap_or("default");
         let title = format!(
             "{}, loss {}, queue {}",
             figure_frame::shorten_name(control),
@@ -89,39 +73,23 @@ fn draw_prediction_panel(
 ) {
     let mut curves: BTreeMap<Option<u64>, Vec<&PredictionCell>> = BTreeMap::new();
     for cell in cells {
-        curves
-            .entry(cell.setting.window_bytes)
-            .or_default()
-            .push(cell);
+        curves.entry(cell.setting.window_bytes).or_default().push(cell);
     }
     let mut streams: Vec<u32> = cells.iter().map(|c| c.setting.streams).collect();
     streams.sort_unstable();
     streams.dedup();
-    let both = cells
-        .iter()
-        .flat_map(|c| [Some(c.goodput_bps), c.measured_bps]);
+    let both = cells.iter().flat_map(|c| [Some(c.goodput_bps), c.measured_bps]);
     let capacity = predict.plan.path.capacity_bps as f64;
     let most = both.flatten().map(|bps| bps as f64).fold(0.0, f64::max);
     let shown = Some(capacity).filter(|bps| *bps < 2.0 * most);
     let right = WIDTH - MARGIN - LEGEND;
     let corners = ((MARGIN + LEFT, top + 44.0), (right, top + PANEL - 62.0));
-    let axes = StreamAxes::new(
-        corners.0,
-        corners.1,
-        streams,
-        most.max(shown.unwrap_or(0.0)),
-    );
+    let axes = StreamAxes::new(corners.0, corners.1, streams, most.max(shown.unwrap_or(0.0)));
     axes.draw(sheet);
     if let Some(bps) = shown {
         axes.draw_level(sheet, bps, ("capacity", TextAnchor::Right));
     }
-    sheet.text(
-        (right + 24.0, top + 44.0),
-        "window",
-        13.0,
-        GREY,
-        TextAnchor::Left,
-    );
+    sheet.text((right + 24.0, top + 44.0), "window", 13.0, GREY, TextAnchor::Left);
     let count = curves.len().min(MAX_CURVES);
     for (index, (bytes, mut cells)) in curves.into_iter().take(MAX_CURVES).enumerate() {
         cells.sort_by_key(|c| c.setting.streams);
@@ -129,13 +97,7 @@ fn draw_prediction_panel(
         draw_prediction_curve(sheet, &axes, &cells, ink);
         let y = top + 44.0 + 20.0 * (count - index) as f64;
         sheet.line(&[(right + 24.0, y), (right + 48.0, y)], ink, 2.0);
-        sheet.text(
-            (right + 56.0, y),
-            format_window_size(bytes),
-            13.0,
-            BLACK,
-            TextAnchor::Left,
-        );
+        sheet.text((right + 56.0, y), format_window_size(bytes), 13.0, BLACK, TextAnchor::Left);
     }
 }
 
@@ -145,20 +107,13 @@ fn draw_prediction_curve(
     cells: &[&PredictionCell],
     ink: super::figure_sheet::InkColour,
 ) {
-    let line: Vec<(f64, f64)> = cells
-        .iter()
-        .map(|c| axes.at(c.setting.streams, c.goodput_bps as f64))
-        .collect();
+    let line: Vec<(f64, f64)> =
+        cells.iter().map(|c| axes.at(c.setting.streams, c.goodput_bps as f64)).collect();
     match line.as_slice() {
         [only] => sheet.line(&[(only.0 - 8.0, only.1), (only.0 + 8.0, only.1)], ink, 2.0),
         line => sheet.line(line, ink, 2.0),
     }
     for (cell, measured) in cells.iter().filter_map(|c| Some((c, c.measured_bps?))) {
-        sheet.dot(
-            axes.at(cell.setting.streams, measured as f64),
-            5.0,
-            ink,
-            false,
-        );
+        sheet.dot(axes.at(cell.setting.streams, measured as f64), 5.0, ink, false);
     }
 }

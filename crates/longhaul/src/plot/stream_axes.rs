@@ -26,23 +26,13 @@ impl StreamAxes {
         let range = (least - 0.4, most.max(least) + 0.4);
         let ticks = round_ticks(most_bps);
         let unit = AxisUnit::for_rate(ticks.last().copied().unwrap_or(1.0));
-        StreamAxes {
-            from,
-            to,
-            range,
-            streams,
-            ticks,
-            unit,
-        }
+        StreamAxes { from, to, range, streams, ticks, unit }
     }
 
     pub fn at(&self, streams: u32, bps: f64) -> (f64, f64) {
         let place = f64::from(streams.max(1)).log2();
         let across = (place - self.range.0) / (self.range.1 - self.range.0);
-        (
-            self.from.0 + across * (self.to.0 - self.from.0),
-            self.height(bps),
-        )
+        (self.from.0 + across * (self.to.0 - self.from.0), self.height(bps))
     }
 
     pub fn height(&self, bps: f64) -> f64 {
@@ -79,13 +69,7 @@ impl StreamAxes {
         }
         sheet.line(&[(self.from.0, self.to.1), self.to], GREY, 1.0);
         let middle = (f64::midpoint(self.from.0, self.to.0), self.to.1 + 36.0);
-        sheet.text(
-            middle,
-            "streams (log scale)",
-            13.0,
-            GREY,
-            TextAnchor::Middle,
-        );
+        sheet.text(middle, "streams (log scale)", 13.0, GREY, TextAnchor::Middle);
         let title = format!("goodput, {}", self.unit.name);
         let left = (self.from.0 - 62.0, f64::midpoint(self.from.1, self.to.1));
         sheet.text(left, title, 13.0, GREY, TextAnchor::Rotated);

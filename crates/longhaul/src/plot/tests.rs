@@ -18,10 +18,7 @@ const CAPACITY_BPS: f64 = 622e6;
 const RTT_S: f64 = 0.16;
 
 fn run(initiator: &str, responder: &str) -> RunInfo {
-    let party = |host: &str| RunParty {
-        host: host.to_owned(),
-        ..RunParty::default()
-    };
+    let party = |host: &str| RunParty { host: host.to_owned(), ..RunParty::default() };
     RunInfo {
         id: String::from("01jd5r3x8k9m2"),
         started_at: String::from("2026-11-22T02:00:00Z"),
@@ -43,11 +40,7 @@ fn grid(windows: u32, streams: &[u32], direction: RunDirection) -> ScanPlan {
         repeats: 2,
         seed: 7,
         present: None,
-        budget: ScanBudget {
-            probes: 1000,
-            time_us: 1,
-            bytes: None,
-        },
+        budget: ScanBudget { probes: 1000, time_us: 1, bytes: None },
         probe: plan::ThroughputPlan::default(),
     }
 }
@@ -67,32 +60,27 @@ fn scan(
     hosts: (&str, &str),
     keep: impl Fn(&TransferSetting) -> bool,
 ) -> ScanReport {
-    let cells = order_cells(&plan)
-        .into_iter()
-        .filter(|s| keep(&s.setting))
-        .map(|slot| {
-            let goodput = goodput_bps(&slot.setting, slot.forward, slot.index);
-            let at_us = u64::from(slot.index) * 10_000_000;
-            let blank = build_failed_cell(
-                slot.index,
-                slot.setting,
-                slot.forward,
-                slot.sentinel,
-                at_us,
-                1,
-                String::new(),
-            );
-            ScanCell {
-                error: None,
-                goodput_bps: Some(goodput),
-                limited_by: Some(Limiter::PathCapacity),
-                idle_rtt_us: Some(160_000),
-                ..blank
-            }
-        });
-    let observation = ScanObservation {
-        cells: cells.collect(),
-    };
+    let cells = order_cells(&plan).into_iter().filter(|s| keep(&s.setting)).map(|slot| {
+        let goodput = goodput_bps(&slot.setting, slot.forward, slot.index);
+        let at_us = u64::from(slot.index) * 10_000_000;
+        let blank = build_failed_cell(
+            slot.index,
+            slot.setting,
+            slot.forward,
+            slot.sentinel,
+            at_us,
+            1,
+            String::new(),
+        );
+        ScanCell {
+            error: None,
+            goodput_bps: Some(goodput),
+            limited_by: Some(Limiter::PathCapacity),
+            idle_rtt_us: Some(160_000),
+            ..blank
+        }
+    });
+    let observation = ScanObservation { cells: cells.collect() };
     let concluded = conclude_scan(&plan, &observation, &[], "grid_done");
     ScanReport {
         schema: SCHEMA.to_owned(),
@@ -107,20 +95,13 @@ fn scan(
 }
 
 fn six_by_six(direction: RunDirection) -> ScanReport {
-    scan(
-        grid(6, &[1, 2, 4, 8, 16, 32], direction),
-        ("near", "far"),
-        |_| true,
-    )
+    scan(grid(6, &[1, 2, 4, 8, 16, 32], direction), ("near", "far"), |_| true)
 }
 
 fn prediction() -> PredictionReport {
     let plan = grid(4, &[1, 2, 4, 8, 16], RunDirection::Forward);
     let mut cells = Vec::new();
-    for slot in order_cells(&ScanPlan { repeats: 1, ..plan })
-        .into_iter()
-        .filter(|s| !s.sentinel)
-    {
+    for slot in order_cells(&ScanPlan { repeats: 1, ..plan }).into_iter().filter(|s| !s.sentinel) {
         let predicted = goodput_bps(&slot.setting, true, 0);
         cells.push(predict::PredictionCell {
             loss_ratio: 0.0,
@@ -159,10 +140,7 @@ fn prediction() -> PredictionReport {
             scan_id: Some(String::from("01jd5r3x8k9m2")),
         },
         observation: predict::PredictionObservation::default(),
-        analysis: predict::PredictionAnalysis {
-            cells,
-            ..predict::PredictionAnalysis::default()
-        },
+        analysis: predict::PredictionAnalysis { cells, ..predict::PredictionAnalysis::default() },
         findings: Vec::new(),
         caveats: Vec::new(),
     }
@@ -172,31 +150,13 @@ fn prediction() -> PredictionReport {
 fn gallery() -> Vec<(&'static str, FigureSheet)> {
     let both = six_by_six(RunDirection::Both);
     let streams = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48];
-    let wide = scan(
-        grid(8, &streams, RunDirection::Forward),
-        ("near", "far"),
-        |_| true,
-    );
-    let holes = scan(
-        grid(6, &[1, 2, 4, 8, 16, 32], RunDirection::Forward),
-        ("near", "far"),
-        |s| s.streams * 3 % 7 != 5 || s.window_bytes > Some(1 << 19),
-    );
-    let window = scan(
-        grid(1, &[1, 2, 4, 8, 16], RunDirection::Forward),
-        ("near", "far"),
-        |_| true,
-    );
-    let one = scan(
-        grid(1, &[1], RunDirection::Forward),
-        ("near", "far"),
-        |_| true,
-    );
-    let none = scan(
-        grid(2, &[1, 2], RunDirection::Both),
-        ("near", "far"),
-        |_| false,
-    );
+    let wide = scan(grid(8, &streams, RunDirection::Forward), ("near", "far"), |_| true);
+    let holes = scan(grid(6, &[1, 2, 4, 8, 16, 32], RunDirection::Forward), ("near", "far"), |s| {
+        s.streams * 3 % 7 != 5 || s.window_bytes > Some(1 << 19)
+    });
+    let window = scan(grid(1, &[1, 2, 4, 8, 16], RunDirection::Forward), ("near", "far"), |_| true);
+    let one = scan(grid(1, &[1], RunDirection::Forward), ("near", "far"), |_| true);
+    let none = scan(grid(2, &[1, 2], RunDirection::Both), ("near", "far"), |_| false);
     vec![
         ("heat-both", heat_map::draw_heat_map(&both)),
         ("curves-both", goodput_curves::draw_goodput_curves(&both)),
@@ -205,52 +165,32 @@ fn gallery() -> Vec<(&'static str, FigureSheet)> {
         ("curves-wide", goodput_curves::draw_goodput_curves(&wide)),
         ("heat-holes", heat_map::draw_heat_map(&holes)),
         ("heat-one-window", heat_map::draw_heat_map(&window)),
-        (
-            "curves-one-window",
-            goodput_curves::draw_goodput_curves(&window),
-        ),
+        ("curves-one-window", goodput_curves::draw_goodput_curves(&window)),
         ("heat-one", heat_map::draw_heat_map(&one)),
         ("curves-one", goodput_curves::draw_goodput_curves(&one)),
-        (
-            "asymmetry-one",
-            asymmetry_histogram::draw_scan_asymmetry(&one),
-        ),
+        ("asymmetry-one", asymmetry_histogram::draw_scan_asymmetry(&one)),
         ("heat-none", heat_map::draw_heat_map(&none)),
         ("curves-none", goodput_curves::draw_goodput_curves(&none)),
-        (
-            "predicted",
-            prediction_curves::draw_prediction(&prediction()),
-        ),
+        ("predicted", prediction_curves::draw_prediction(&prediction())),
     ]
 }
 
 fn texts(svg: &str) -> Vec<String> {
     let document = roxmltree::Document::parse(svg).expect("an SVG is XML");
     let texts = document.descendants().filter(|n| n.has_tag_name("text"));
-    texts
-        .filter_map(|n| n.text())
-        .map(|t| t.trim().to_owned())
-        .collect()
+    texts.filter_map(|n| n.text()).map(|t| t.trim().to_owned()).collect()
 }
 
 #[test]
 fn every_figure_is_an_svg_and_a_png_of_its_size() {
     for (name, sheet) in gallery() {
         let svg = sheet.svg().expect(name);
-        assert!(
-            texts(&svg).len() >= 3,
-            "{name} has title, explanation and source"
-        );
+        assert!(texts(&svg).len() >= 3, "{name} has title, explanation and source");
         let png = sheet.png().expect(name);
-        let image = png::Decoder::new(std::io::Cursor::new(&png))
-            .read_info()
-            .expect(name);
+        let image = png::Decoder::new(std::io::Cursor::new(&png)).read_info().expect(name);
         let size = (image.info().width, image.info().height);
         let doubled = (sheet.width * 2, sheet.height * 2);
-        assert!(
-            size == doubled || size == (sheet.width, sheet.height),
-            "{name}: {size:?}"
-        );
+        assert!(size == doubled || size == (sheet.width, sheet.height), "{name}: {size:?}");
     }
 }
 
@@ -270,10 +210,7 @@ fn marks_lie_on_their_sheet() {
                 figure_sheet::FigureMark::Dot { at, .. }
                 | figure_sheet::FigureMark::Text { at, .. } => vec![*at],
             };
-            assert!(
-                points.iter().all(|p| inside(&sheet, *p)),
-                "{name}: {mark:?}"
-            );
+            assert!(points.iter().all(|p| inside(&sheet, *p)), "{name}: {mark:?}");
         }
     }
 }
@@ -285,12 +222,7 @@ fn a_heat_map_holds_every_cell_and_names_the_best_and_the_recommended() {
     let unit = figure_frame::AxisUnit::for_rate(CAPACITY_BPS);
     let mut wanted = BTreeSet::new();
     for curve in &scan.analysis.directions[0].curves {
-        wanted.extend(
-            curve
-                .points
-                .iter()
-                .map(|p| unit.format_value(p.goodput_bps as f64)),
-        );
+        wanted.extend(curve.points.iter().map(|p| unit.format_value(p.goodput_bps as f64)));
         assert!(texts.contains(&figure_frame::format_window_size(curve.window_bytes)));
     }
     assert!(wanted.len() > 10);
@@ -299,11 +231,7 @@ fn a_heat_map_holds_every_cell_and_names_the_best_and_the_recommended() {
     }
     assert!(texts.iter().any(|t| t == "best" || t == "best, use"));
     assert!(texts.iter().any(|t| t == "use" || t == "best, use"));
-    assert!(
-        texts
-            .iter()
-            .any(|t| t.contains("01jd5r3x8k9m2") && t.contains("2026-11-22"))
-    );
+    assert!(texts.iter().any(|t| t.contains("01jd5r3x8k9m2") && t.contains("2026-11-22")));
 }
 
 #[test]
@@ -317,12 +245,7 @@ fn host_names_are_text_and_nothing_else() {
         asymmetry_histogram::draw_scan_asymmetry(&scan),
     ] {
         let svg = sheet.svg().unwrap();
-        assert!(
-            texts(&svg)
-                .iter()
-                .any(|t| t.contains("<script>&\"'?[31m]]> to far")),
-            "{svg}"
-        );
+        assert!(texts(&svg).iter().any(|t| t.contains("<script>&\"'?[31m]]> to far")), "{svg}");
         assert!(!svg.contains("<script") && !svg.contains('\u{1b}'));
     }
 }
@@ -381,11 +304,7 @@ fn nothing_but_a_regular_file_is_replaced_and_the_extension_says_the_format() {
     let link = folder.0.join("link.svg");
     std::os::unix::fs::symlink(folder.0.join("elsewhere.svg"), &link).unwrap();
     let unknown = folder.0.join("heat.pdf");
-    for (to, hint) in [
-        (&taken, "another file"),
-        (&link, "another file"),
-        (&unknown, ".png"),
-    ] {
+    for (to, hint) in [(&taken, "another file"), (&link, "another file"), (&unknown, ".png")] {
         let fail = write_scan_figure(&six_by_six(RunDirection::Forward), to, ScanFigure::Curves)
             .unwrap_err();
         assert_eq!(fail.code, USAGE);
@@ -393,11 +312,7 @@ fn nothing_but_a_regular_file_is_replaced_and_the_extension_says_the_format() {
     }
     assert!(!folder.0.join("elsewhere.svg").exists());
     let nowhere = folder.0.join("absent").join("heat.svg");
-    let fail = write_scan_figure(
-        &six_by_six(RunDirection::Forward),
-        &nowhere,
-        ScanFigure::Curves,
-    )
-    .unwrap_err();
+    let fail = write_scan_figure(&six_by_six(RunDirection::Forward), &nowhere, ScanFigure::Curves)
+        .unwrap_err();
     assert!(!fail.causes.is_empty());
 }

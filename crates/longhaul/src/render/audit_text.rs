@@ -30,11 +30,7 @@ pub fn build_audit_document(report: &HostReport, all: bool) -> ReportDocument {
     let several = report.plan.paths.len() > 1;
     audit_verdicts::write_verdicts(&mut page, &report.analysis.verdicts, (all, several));
     write_effective_settings(&mut page, &report.observation.effective);
-    audit_changes::write_changes(
-        &mut page,
-        &report.observation,
-        report.analysis.proof.as_ref(),
-    );
+    audit_changes::write_changes(&mut page, &report.observation, report.analysis.proof.as_ref());
     page.caveats(&report.caveats);
     page
 }
@@ -54,21 +50,15 @@ fn write_setup(page: &mut ReportDocument, observation: &AuditObservation) {
 
 fn write_paths(page: &mut ReportDocument, paths: &[AuditPath]) {
     let describe = |path: &AuditPath| {
-        let from = if path.origin == "asked" {
-            String::new()
-        } else {
-            format!(" ({})", path.origin)
-        };
+        let from =
+            if path.origin == "asked" { String::new() } else { format!(" ({})", path.origin) };
         let (rate, rtt) = (format_rate(path.rate_bps), format_micros(path.rtt_us));
         format!("{}: {rate} × {rtt}{from}", path.name)
     };
     page.facts("checked for", paths.iter().take(MAX_PATHS).map(describe));
     let more = paths.len().saturating_sub(MAX_PATHS);
     if more > 0 {
-        let text = format!(
-            "and {}; --json lists all",
-            count_of(more as u64, "more path")
-        );
+        let text = format!("and {}; --json lists all", count_of(more as u64, "more path"));
         page.fact("", &text);
     }
 }
@@ -79,25 +69,15 @@ fn write_effective_settings(page: &mut ReportDocument, effective: &[EffectiveSet
         return;
     }
     page.gap();
-    let (controls, others): (Vec<_>, Vec<_>) = effective
-        .iter()
-        .partition(|entry| entry.what == "congestion_control");
+    let (controls, others): (Vec<_>, Vec<_>) =
+        effective.iter().partition(|entry| entry.what == "congestion_control");
     for (place, entry) in others.iter().enumerate() {
         let label = if place == 0 { "live socket" } else { "" };
-        let verdict = if entry.granted {
-            ""
-        } else {
-            ": NOT as requested"
-        };
-        let (asked, got) = (
-            format_socket_value(entry, &entry.asked),
-            format_socket_value(entry, &entry.got),
-        );
+        let verdict = if entry.granted { "" } else { ": NOT as requested" };
+        let (asked, got) =
+            (format_socket_value(entry, &entry.asked), format_socket_value(entry, &entry.got));
         let what = entry.what.replace('_', " ");
-        page.fact(
-            label,
-            format!("{what}: requested {asked}, got {got}{verdict}"),
-        );
+        page.fact(label, format!("{what}: requested {asked}, got {got}{verdict}"));
     }
     let granted = |entry: &&&EffectiveSetting| entry.granted;
     let names = |entries: Vec<&str>| entries.join(", ");

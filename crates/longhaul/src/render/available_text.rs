@@ -21,16 +21,8 @@ pub fn build_available_document(report: &AvailableReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
     page.fact("test", describe_plan(&report.plan));
     let seen = [
-        (
-            "forward (client sends)",
-            &report.analysis.forward,
-            &report.observation.forward,
-        ),
-        (
-            "reverse (server sends)",
-            &report.analysis.reverse,
-            &report.observation.reverse,
-        ),
+        ("forward (client sends)", &report.analysis.forward, &report.observation.forward),
+        ("reverse (server sends)", &report.analysis.reverse, &report.observation.reverse),
     ];
     for (heading, estimate, probing) in seen {
         if let Some(estimate) = estimate {
@@ -81,29 +73,21 @@ fn write_direction(
     }
     if let Some(bps) = estimate.available_bps {
         let varies = |spread| format!("; varies by {} between trains", format_rate(spread));
-        let spread = estimate
-            .available_spread_bps
-            .map_or_else(String::new, varies);
+        let spread = estimate.available_spread_bps.map_or_else(String::new, varies);
         let figure = format_rate_interval(bps, estimate.available_interval_bps);
         page.fact("available", format!("{figure}{spread}"));
         page.fact("as TCP payload", format_payload_rate(plan, bps));
     }
     if let Some(bps) = estimate.tracked_bps {
-        page.fact(
-            "tracked",
-            format_rate_interval(bps, estimate.tracked_interval_bps),
-        );
+        page.fact("tracked", format_rate_interval(bps, estimate.tracked_interval_bps));
     }
     page.facts("methods", estimate.methods.iter().map(describe_method));
     write_resolution(page, estimate, probing);
     if let Some(bucket) = &estimate.bucket {
         page.fact("token bucket", describe_bucket(bucket));
     }
-    let flags: Vec<_> = estimate
-        .flags
-        .iter()
-        .map(|flag| available_labels::flag_label(flag))
-        .collect();
+    let flags: Vec<_> =
+        estimate.flags.iter().map(|flag| available_labels::flag_label(flag)).collect();
     if !flags.is_empty() {
         page.fact("note", flags.join("; "));
     }
@@ -130,10 +114,7 @@ fn format_payload_rate(plan: &AvailablePlan, bps: u64) -> String {
     let packet = u64::from(plan.packet_bytes).max(TCP_HEADERS_BYTES + 1);
     let payload = u128::from(bps) * u128::from(packet - TCP_HEADERS_BYTES) / u128::from(packet);
     let payload = u64::try_from(payload).unwrap_or(u64::MAX);
-    format!(
-        "{} (with timestamps, in packets of {packet} bytes)",
-        format_rate(payload)
-    )
+    format!("{} (with timestamps, in packets of {packet} bytes)", format_rate(payload))
 }
 
 fn describe_method(method: &MethodEstimate) -> String {
@@ -144,10 +125,7 @@ fn describe_method(method: &MethodEstimate) -> String {
     };
     match &method.invalid {
         Some(why) => format!("{name}: {said}; not used: {why}"),
-        None => format!(
-            "{name}: {said}; weight {}",
-            format_percent(method.weight_ratio)
-        ),
+        None => format!("{name}: {said}; weight {}", format_percent(method.weight_ratio)),
     }
 }
 
@@ -169,10 +147,7 @@ fn write_resolution(
     if let Some(clock) = probing.map(|probing| probing.receive_clock.as_str())
         && !clock.is_empty()
     {
-        parts.push(format!(
-            "receive timestamps from the {}",
-            available_labels::clock_label(clock)
-        ));
+        parts.push(format!("receive timestamps from the {}", available_labels::clock_label(clock)));
     }
     if !parts.is_empty() {
         page.fact("resolution", parts.join("; "));

@@ -101,10 +101,7 @@ fn describe_format(reading: &CaptureReading) -> String {
 }
 
 fn describe_interface(interface: &CaptureInterface) -> String {
-    let name = interface
-        .name
-        .as_deref()
-        .map_or("unnamed".to_owned(), sanitize_shown);
+    let name = interface.name.as_deref().map_or("unnamed".to_owned(), sanitize_shown);
     let mut parts = vec![name];
     let snap = interface.snap_bytes;
     parts.extend(snap.map(|snap| format!("snap length {}", Bytes(u64::from(snap)))));
@@ -168,15 +165,9 @@ pub fn build_anonymised_copy_document(
     let mut page = ReportDocument::default();
     let left_out = match done.omitted {
         0 => String::new(),
-        count => format!(
-            "; {} omitted, not plain TCP or UDP over IP",
-            format_grouped(count)
-        ),
+        count => format!("; {} omitted, not plain TCP or UDP over IP", format_grouped(count)),
     };
-    let text = format!(
-        "{}, headers only{left_out}",
-        count_of(done.packets, "packet")
-    );
+    let text = format!("{}, headers only{left_out}", count_of(done.packets, "packet"));
     page.item(format!("{name}: "), &text);
     page.paragraph(
         "addresses are replaced one to one and keep their common prefixes; the key was discarded; \

@@ -23,18 +23,10 @@ pub fn summarize_copy(report: &CopyReport) -> String {
 pub fn build_copy_document(report: &CopyReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
     let plan = &report.plan;
-    let way = if plan.forward {
-        "client to server"
-    } else {
-        "server to client"
-    };
+    let way = if plan.forward { "client to server" } else { "server to client" };
     page.fact(
         "copy",
-        format!(
-            "{} to {}, {way}",
-            format_source(&plan.source),
-            format_source(&plan.target)
-        ),
+        format!("{} to {}, {way}", format_source(&plan.source), format_source(&plan.target)),
     );
     page.fact("settings", describe_setting(report));
     page.gap();
@@ -47,11 +39,8 @@ pub fn build_copy_document(report: &CopyReport) -> ReportDocument {
     page.findings(&report.findings);
     if report.findings.is_empty() && plan.dry.is_none() {
         page.gap();
-        let why = report
-            .analysis
-            .evidence
-            .first()
-            .map_or("no data was transferred", String::as_str);
+        let why =
+            report.analysis.evidence.first().map_or("no data was transferred", String::as_str);
         page.fact("limited by", format!("unknown: {}", sanitize_shown(why)));
     }
     page.caveats(&report.caveats);
@@ -69,10 +58,7 @@ fn format_source(typed: &str) -> String {
 fn describe_setting(report: &CopyReport) -> String {
     let plan = &report.plan;
     let mut parts = vec![count_of(u64::from(plan.streams), "stream")];
-    parts.extend(
-        plan.window_bytes
-            .map(|bytes| format!("{} buffers", Bytes(bytes))),
-    );
+    parts.extend(plan.window_bytes.map(|bytes| format!("{} buffers", Bytes(bytes))));
     parts.extend(plan.congestion_control.as_deref().map(sanitize_shown));
     let from = match plan.setting_from.as_str() {
         "tune" => "tuned",
@@ -90,10 +76,8 @@ fn write_result(page: &mut ReportDocument, report: &CopyReport) {
     let (seen, analysis) = (&report.observation, &report.analysis);
     match report.plan.dry.as_deref() {
         Some("disk") => {
-            let speeds = [
-                ("source", analysis.source_disk_bps),
-                ("target", analysis.target_disk_bps),
-            ];
+            let speeds =
+                [("source", analysis.source_disk_bps), ("target", analysis.target_disk_bps)];
             for (whose, bps) in speeds {
                 if let Some(bps) = bps {
                     page.strong_fact(format!("{whose} disk"), format_speed(bps));
@@ -115,10 +99,7 @@ fn write_result(page: &mut ReportDocument, report: &CopyReport) {
     if seen.folders > 0 {
         what.push(count_of(seen.folders, "folder"));
     }
-    page.strong_fact(
-        "copied",
-        format!("{}, {}", what.join(", "), Bytes(seen.bytes)),
-    );
+    page.strong_fact("copied", format!("{}, {}", what.join(", "), Bytes(seen.bytes)));
     if let Some(sum) = &seen.blake3 {
         page.fact("BLAKE3", sanitize_shown(sum));
     }
@@ -138,36 +119,24 @@ fn describe_sent(report: &CopyReport) -> String {
     let seen = &report.observation;
     let mut parts = vec![Bytes(seen.sent_bytes).to_string()];
     if seen.held_bytes > 0 {
-        parts.push(format!(
-            "{} kept from an earlier run",
-            Bytes(seen.held_bytes)
-        ));
+        parts.push(format!("{} kept from an earlier run", Bytes(seen.held_bytes)));
     }
     if seen.hole_bytes > 0 {
         parts.push(format!("{} in holes", Bytes(seen.hole_bytes)));
     }
     if seen.skipped_files > 0 {
-        parts.push(format!(
-            "{} already present",
-            count_of(seen.skipped_files, "file")
-        ));
+        parts.push(format!("{} already present", count_of(seen.skipped_files, "file")));
     }
     parts.join("; ")
 }
 
 fn describe_times(report: &CopyReport) -> String {
     let (seen, analysis) = (&report.observation, &report.analysis);
-    let mut text = format!(
-        "setup {}, data {}",
-        format_micros(seen.setup_us),
-        format_micros(seen.data_us)
-    );
+    let mut text =
+        format!("setup {}, data {}", format_micros(seen.setup_us), format_micros(seen.data_us));
     if let (Some(startup), Some(bps)) = (analysis.startup_us, analysis.asymptotic_bps) {
-        let start = format!(
-            "; model: startup {}, then {}",
-            format_micros(startup),
-            format_rate(bps)
-        );
+        let start =
+            format!("; model: startup {}, then {}", format_micros(startup), format_rate(bps));
         text.push_str(&start);
     }
     text

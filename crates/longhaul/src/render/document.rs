@@ -98,10 +98,7 @@ pub struct DocumentTable {
 
 impl DocumentTable {
     pub fn new(columns: impl IntoIterator<Item = TableColumn>) -> DocumentTable {
-        DocumentTable {
-            columns: columns.into_iter().collect(),
-            ..DocumentTable::default()
-        }
+        DocumentTable { columns: columns.into_iter().collect(), ..DocumentTable::default() }
     }
 
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -160,11 +157,7 @@ impl ReportDocument {
     }
 
     pub fn styled_item(&mut self, lead: impl Into<String>, text: impl Into<String>, style: Style) {
-        self.parts.push(DocumentPart::Text {
-            lead: lead.into(),
-            text: text.into(),
-            style,
-        });
+        self.parts.push(DocumentPart::Text { lead: lead.into(), text: text.into(), style });
     }
 
     pub fn fact(&mut self, label: impl Into<String>, value: impl Into<String>) {
@@ -182,11 +175,7 @@ impl ReportDocument {
         value: impl Into<String>,
         style: Style,
     ) {
-        self.parts.push(DocumentPart::Fact {
-            label: label.into(),
-            value: value.into(),
-            style,
-        });
+        self.parts.push(DocumentPart::Fact { label: label.into(), value: value.into(), style });
     }
 
     /// Adds facts under one label.
@@ -197,10 +186,7 @@ impl ReportDocument {
     }
 
     pub fn picture(&mut self, label: impl Into<String>, picture: impl Into<String>) {
-        self.parts.push(DocumentPart::Picture {
-            label: label.into(),
-            picture: picture.into(),
-        });
+        self.parts.push(DocumentPart::Picture { label: label.into(), picture: picture.into() });
     }
 
     pub fn command(&mut self, command: impl Into<String>) {
@@ -307,10 +293,7 @@ fn describe_advice(advice: &FindingAdvice) -> String {
         place => place,
     };
     match advice.expected_bps {
-        Some(expected) => format!(
-            "{place}: {text} (expected: about {}).",
-            format_rate(expected)
-        ),
+        Some(expected) => format!("{place}: {text} (expected: about {}).", format_rate(expected)),
         None => format!("{place}: {text}."),
     }
 }

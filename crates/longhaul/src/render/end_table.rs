@@ -93,14 +93,10 @@ fn list_cpu_figures(observation: &ThroughputObservation, totals: &RunTotals) -> 
         or_absent(most.max(), |m| format!("{:.0} %", f64::from(m) / 10.0))
     };
     let cpu_per_gb = [totals.sender_cpu_us_per_gb, totals.receiver_cpu_us_per_gb];
-    let cycles_per_byte = [
-        totals.sender_millicycles_per_byte,
-        totals.receiver_millicycles_per_byte,
-    ];
-    let mut rows = vec![
-        ("CPU", ends.map(share), "of one core"),
-        ("CPU per GB", cpu_per_gb.map(per_gb), ""),
-    ];
+    let cycles_per_byte =
+        [totals.sender_millicycles_per_byte, totals.receiver_millicycles_per_byte];
+    let mut rows =
+        vec![("CPU", ends.map(share), "of one core"), ("CPU per GB", cpu_per_gb.map(per_gb), "")];
     if cycles_per_byte.iter().any(Option::is_some) {
         rows.push(("cycles/byte", cycles_per_byte.map(cycles), ""));
     }

@@ -13,10 +13,7 @@ pub fn build_event_list(events: &[ChangeEvent]) -> ReportDocument {
         if number > 0 {
             page.gap();
         }
-        page.heading(
-            3,
-            format!("{}  {}", event.id, format_time_span(event.between_us)),
-        );
+        page.heading(3, format!("{}  {}", event.id, format_time_span(event.between_us)));
         page.item("  ", agent_lines::describe_event(event));
     }
     page

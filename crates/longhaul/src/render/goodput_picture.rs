@@ -17,26 +17,18 @@ pub fn draw_goodput(
     observation: &ThroughputObservation,
     columns: usize,
 ) -> Option<(String, String)> {
-    let series: Vec<&[StreamSample]> = observation
-        .streams
-        .iter()
-        .map(|stream| stream.receiver.samples.as_slice())
-        .collect();
+    let series: Vec<&[StreamSample]> =
+        observation.streams.iter().map(|stream| stream.receiver.samples.as_slice()).collect();
     let finest = series.iter().map(|samples| samples.len()).max()?;
-    let until_us = series
-        .iter()
-        .filter_map(|s| s.last())
-        .map(|s| s.at_us)
-        .max()?;
+    let until_us = series.iter().filter_map(|s| s.last()).map(|s| s.at_us).max()?;
     if finest < MIN_SAMPLES || until_us == 0 {
         return None;
     }
     // At least two samples per column, so that sampling jitter does not look like the path's.
     let columns = columns.min(finest / 2);
     let at = |column: usize| until_us as f64 * column as f64 / columns as f64;
-    let bytes: Vec<f64> = (0..=columns)
-        .map(|column| series.iter().map(|s| bytes_at(s, at(column))).sum())
-        .collect();
+    let bytes: Vec<f64> =
+        (0..=columns).map(|column| series.iter().map(|s| bytes_at(s, at(column))).sum()).collect();
     let grown: Vec<f64> = bytes.windows(2).map(|w| (w[1] - w[0]).max(0.0)).collect();
     let most = grown.iter().copied().fold(0.0, f64::max);
     if most <= 0.0 {
@@ -45,11 +37,7 @@ pub fn draw_goodput(
     let picture = draw_blocks(&grown);
     let column_time = Duration::from_micros(until_us / columns as u64);
     let top = Rate::over(most as u64, column_time)?;
-    let legend = format!(
-        "0 to {:.1} s; █ = {}",
-        until_us as f64 / 1e6,
-        format_rate(top.as_bps())
-    );
+    let legend = format!("0 to {:.1} s; █ = {}", until_us as f64 / 1e6, format_rate(top.as_bps()));
     Some((picture, legend))
 }
 
@@ -91,19 +79,9 @@ mod tests {
 
     #[test]
     fn payload_between_samples_lies_on_a_line() {
-        let sample = |at_us, bytes| StreamSample {
-            at_us,
-            bytes,
-            ..StreamSample::default()
-        };
+        let sample = |at_us, bytes| StreamSample { at_us, bytes, ..StreamSample::default() };
         let samples = [sample(100, 0), sample(200, 50)];
-        for (at, bytes) in [
-            (0.0, 0.0),
-            (100.0, 0.0),
-            (150.0, 25.0),
-            (200.0, 50.0),
-            (900.0, 50.0),
-        ] {
+        for (at, bytes) in [(0.0, 0.0), (100.0, 0.0), (150.0, 25.0), (200.0, 50.0), (900.0, 50.0)] {
             assert!((bytes_at(&samples, at) - bytes).abs() < 1e-9, "{at}");
         }
         assert!(bytes_at(&[], 5.0).abs() < 1e-9);

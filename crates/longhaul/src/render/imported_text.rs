@@ -26,10 +26,7 @@ pub fn build_import_document(rows: &[(&str, &ImportedReport)]) -> ReportDocument
             sanitize_shown(&run.initiator.host),
             sanitize_shown(&run.responder.host)
         );
-        page.item(
-            "  ",
-            format!("{}: {result}, {ends}", report.observation.tool),
-        );
+        page.item("  ", format!("{}: {result}, {ends}", report.observation.tool));
         for caveat in &report.caveats {
             page.styled_item("  caveat: ", sanitize_shown(&caveat.text), CAVEAT);
         }
@@ -77,16 +74,10 @@ pub fn build_imported_document(report: &ImportedReport) -> ReportDocument {
     page.fact("from", sanitize_shown(&run.initiator.host));
     page.fact("to", sanitize_shown(&run.responder.host));
     let version = seen.tool_version.as_deref().unwrap_or_default();
-    page.fact(
-        "measured by",
-        sanitize_shown(&format!("{} {version}", seen.tool)).trim(),
-    );
+    page.fact("measured by", sanitize_shown(&format!("{} {version}", seen.tool)).trim());
     let file = plan.file.as_deref().unwrap_or("standard input");
     let result = plan.index + 1;
-    page.fact(
-        "file",
-        sanitize_shown(&format!("{file}, result {result} ({})", plan.format)),
-    );
+    page.fact("file", sanitize_shown(&format!("{file}, result {result} ({})", plan.format)));
     if let Some(command) = &seen.command {
         page.fact("command", sanitize_shown(command));
     }
@@ -114,11 +105,9 @@ fn write_transfers(page: &mut ReportDocument, report: &ImportedReport) {
         page.gap();
         page.strong_fact("rate", format!("{}, counted {by}", format_mbit(bps)));
     }
-    for (label, transfer) in [
-        ("sender", &seen.sender),
-        ("receiver", &seen.receiver),
-        ("total", &seen.either),
-    ] {
+    for (label, transfer) in
+        [("sender", &seen.sender), ("receiver", &seen.receiver), ("total", &seen.either)]
+    {
         if let Some(transfer) = transfer {
             page.fact(label, describe_transfer(transfer));
         }
@@ -128,30 +117,15 @@ fn write_transfers(page: &mut ReportDocument, report: &ImportedReport) {
     }
     if !seen.intervals.is_empty() {
         let count = format_grouped(seen.intervals.len() as u64);
-        page.fact(
-            "intervals",
-            format!("{count} interval readings (`--json` lists all)"),
-        );
+        page.fact("intervals", format!("{count} interval readings (`--json` lists all)"));
     }
 }
 
 fn describe_transfer(transfer: &ImportedTransfer) -> String {
     let mut parts = Vec::new();
-    parts.extend(
-        transfer
-            .bytes
-            .map(|it| format!("{} bytes", format_grouped(it))),
-    );
-    parts.extend(
-        transfer
-            .duration_us
-            .map(|us| format!("{} s", format_seconds(us))),
-    );
-    parts.extend(
-        transfer
-            .printed_bps
-            .map(|bps| format!("{} as printed", format_mbit(bps))),
-    );
+    parts.extend(transfer.bytes.map(|it| format!("{} bytes", format_grouped(it))));
+    parts.extend(transfer.duration_us.map(|us| format!("{} s", format_seconds(us))));
+    parts.extend(transfer.printed_bps.map(|bps| format!("{} as printed", format_mbit(bps))));
     let again = transfer.retransmitted_packets;
     parts.extend(again.map(|it| format!("{} retransmits", format_grouped(it))));
     let lost = transfer.lost_datagrams;
@@ -184,9 +158,7 @@ fn write_streams(page: &mut ReportDocument, streams: &[ImportedStream]) {
             stream.name.clone(),
             or_absent(transfer.duration_us, format_seconds),
             or_absent(transfer.bytes, format_grouped),
-            or_absent(transfer.printed_bps, |bps| {
-                format!("{:.3}", bps as f64 / 1e6)
-            }),
+            or_absent(transfer.printed_bps, |bps| format!("{:.3}", bps as f64 / 1e6)),
             or_absent(again, format_grouped),
         ]);
     }
@@ -208,10 +180,7 @@ fn write_pings(page: &mut ReportDocument, pings: &ImportedPings) {
     page.fact("echo requests", format!("{sent} sent, {received} answered"));
     let figures = [pings.rtt_min_us, pings.rtt_mean_us, pings.rtt_max_us];
     let figures = figures.map(|it| or_absent(it, format_millis));
-    page.fact(
-        "RTT",
-        format!("{} ms (min / mean / max)", figures.join(" / ")),
-    );
+    page.fact("RTT", format!("{} ms (min / mean / max)", figures.join(" / ")));
 }
 
 fn write_hops(page: &mut ReportDocument, hops: &[ImportedHop]) {

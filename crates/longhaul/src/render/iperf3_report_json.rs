@@ -41,28 +41,18 @@ impl DirectionView<'_> {
 
     /// Returns this end of a stream.
     fn own_end<'s>(&self, stream: &'s ObservedStream) -> &'s StreamEnd {
-        if self.sends() {
-            &stream.sender
-        } else {
-            &stream.receiver
-        }
+        if self.sends() { &stream.sender } else { &stream.receiver }
     }
 }
 
 /// Returns the whole JSON object, with intervals of `interval_us`, or a single one if that is 0.
 pub fn to_iperf3_json(report: &ThroughputReport, interval_us: u64) -> Value {
     let observation = &report.observation;
-    let forward = DirectionView {
-        observation,
-        first: 0,
-    };
+    let forward = DirectionView { observation, first: 0 };
     let reverse = observation
         .reverse
         .as_deref()
-        .map(|observation| DirectionView {
-            observation,
-            first: u64::from(report.plan.streams),
-        });
+        .map(|observation| DirectionView { observation, first: u64::from(report.plan.streams) });
     let ways: Vec<DirectionView> = std::iter::once(forward).chain(reverse).collect();
     json!({
         "start": build_start(report, &ways),
@@ -101,10 +91,7 @@ fn build_start(report: &ThroughputReport, ways: &[DirectionView]) -> Value {
             "timesecs": began.as_second(),
         });
     }
-    let first = observation
-        .streams
-        .first()
-        .map(|stream| ways[0].own_end(stream));
+    let first = observation.streams.first().map(|stream| ways[0].own_end(stream));
     if let Some(mss) = first.and_then(|end| end.mss_bytes) {
         start["tcp_mss_default"] = json!(mss);
     }
@@ -171,21 +158,13 @@ fn build_test_start(report: &ThroughputReport) -> Value {
 
 /// Returns integral numbers without a fraction, as iperf3 prints them.
 fn json_number(value: f64) -> Value {
-    if value.fract() == 0.0 && value.abs() < 1e15 {
-        json!(value as i64)
-    } else {
-        json!(value)
-    }
+    if value.fract() == 0.0 && value.abs() < 1e15 { json!(value as i64) } else { json!(value) }
 }
 
 /// Returns the bytes of a span with their rate.
 fn build_span(from_s: f64, to_s: f64, bytes: u64) -> Map<String, Value> {
     let seconds = (to_s - from_s).max(0.0);
-    let rate = if seconds > 0.0 {
-        bytes as f64 * 8.0 / seconds
-    } else {
-        0.0
-    };
+    let rate = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
     let mut one = Map::new();
     for (name, value) in [("start", from_s), ("end", to_s), ("seconds", seconds)] {
         one.insert(name.to_owned(), json_number(value));

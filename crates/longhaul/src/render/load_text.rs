@@ -28,11 +28,7 @@ pub fn build_load_document(report: &LoadReport) -> ReportDocument {
     load_timeline::draw_timeline(&mut page, report);
     if let Some(scavenger) = &report.analysis.scavenger {
         page.gap();
-        let verdict = if scavenger.yields {
-            "yields"
-        } else {
-            "does not yield"
-        };
+        let verdict = if scavenger.yields { "yields" } else { "does not yield" };
         page.fact("scavenger", format!("{verdict}: {}", scavenger.text));
     }
     page.conclude(&report.findings, &report.caveats)
@@ -40,11 +36,7 @@ pub fn build_load_document(report: &LoadReport) -> ReportDocument {
 
 fn describe_plan(report: &LoadReport) -> String {
     let plan = &report.plan;
-    let way = if plan.forward {
-        "forward (client sends)"
-    } else {
-        "reverse (server sends)"
-    };
+    let way = if plan.forward { "forward (client sends)" } else { "reverse (server sends)" };
     format!(
         "{} of {}, {way}; probes every {}",
         count_of(plan.steps.len() as u64, "load"),

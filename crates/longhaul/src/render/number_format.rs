@@ -27,11 +27,7 @@ pub fn format_seconds(us: u64) -> String {
 /// Formats microseconds as milliseconds, with more decimals below 10 ms: `172.0`, `0.041`.
 pub fn format_millis(us: u64) -> String {
     let value = us as f64 / 1e3;
-    if value >= 10.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.3}")
-    }
+    if value >= 10.0 { format!("{value:.1}") } else { format!("{value:.3}") }
 }
 
 /// Formats microseconds in the unit that fits: `172 ms`.
@@ -73,27 +69,12 @@ impl RateUnit {
     /// Returns the unit in which `greatest_bps` has one to three digits before the point.
     pub fn for_max(greatest_bps: u64) -> Self {
         const UNITS: [RateUnit; 4] = [
-            RateUnit {
-                name: "Gbit/s",
-                bps: 1e9,
-            },
-            RateUnit {
-                name: "Mbit/s",
-                bps: 1e6,
-            },
-            RateUnit {
-                name: "kbit/s",
-                bps: 1e3,
-            },
-            RateUnit {
-                name: "bit/s",
-                bps: 1.0,
-            },
+            RateUnit { name: "Gbit/s", bps: 1e9 },
+            RateUnit { name: "Mbit/s", bps: 1e6 },
+            RateUnit { name: "kbit/s", bps: 1e3 },
+            RateUnit { name: "bit/s", bps: 1.0 },
         ];
-        *UNITS
-            .iter()
-            .find(|unit| greatest_bps as f64 >= unit.bps)
-            .unwrap_or(&UNITS[3])
+        *UNITS.iter().find(|unit| greatest_bps as f64 >= unit.bps).unwrap_or(&UNITS[3])
     }
 
     /// Formats a rate with three decimals, for columns.
@@ -115,11 +96,7 @@ impl RateUnit {
 
 /// Formats a count with its noun: `1 stream`, `9 streams`.
 pub fn count_of(number: u64, noun: &str) -> String {
-    if number == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{} {noun}s", format_grouped(number))
-    }
+    if number == 1 { format!("1 {noun}") } else { format!("{} {noun}s", format_grouped(number)) }
 }
 
 #[cfg(test)]
@@ -128,24 +105,18 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped_by_thousands() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (498_587_545_600, "498,587,545,600"),
-        ] {
+        for (number, text) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (498_587_545_600, "498,587,545,600")]
+        {
             assert_eq!(format_grouped(number), text);
         }
     }
 
     #[test]
     fn small_shares_keep_their_digits() {
-        for (ratio, text) in [
-            (0.0, "0 %"),
-            (0.97, "97 %"),
-            (0.0123, "1.2 %"),
-            (0.000_021, "0.0021 %"),
-        ] {
+        for (ratio, text) in
+            [(0.0, "0 %"), (0.97, "97 %"), (0.0123, "1.2 %"), (0.000_021, "0.0021 %")]
+        {
             assert_eq!(format_percent(ratio), text);
         }
     }
@@ -153,10 +124,7 @@ mod tests {
     #[test]
     fn a_column_takes_the_unit_of_its_greatest_rate() {
         let unit = RateUnit::for_max(6_178_000_000);
-        assert_eq!(
-            (unit.name, unit.number(652_000_000)),
-            ("Gbit/s", "0.652".to_owned())
-        );
+        assert_eq!((unit.name, unit.number(652_000_000)), ("Gbit/s", "0.652".to_owned()));
         assert_eq!(RateUnit::for_max(0).name, "bit/s");
     }
 }

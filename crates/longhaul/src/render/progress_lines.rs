@@ -40,10 +40,7 @@ pub struct ProgressPrinter {
 
 impl ProgressPrinter {
     pub fn new(enabled: bool) -> Self {
-        ProgressPrinter {
-            enabled,
-            last: None,
-        }
+        ProgressPrinter { enabled, last: None }
     }
 
     /// Prints a line for each direction if the last lines are old enough.
@@ -128,20 +125,14 @@ mod tests {
         let now = at(2, 2_250_000, Some(5));
         let text = format_progress_line(Duration::from_secs(2), at(1, 1_000_000, Some(2)), now, "");
         assert_eq!(text, "   2.0 s       10 Mbit/s      172 ms         3");
-        let unknown = DirectionProgress {
-            rtt: None,
-            ..at(1, 0, None)
-        };
+        let unknown = DirectionProgress { rtt: None, ..at(1, 0, None) };
         let text = format_progress_line(
             Duration::from_secs(1),
             DirectionProgress::default(),
             unknown,
             "reverse",
         );
-        assert_eq!(
-            text,
-            "   1.0 s         0 bit/s           -         -  reverse"
-        );
+        assert_eq!(text, "   1.0 s         0 bit/s           -         -  reverse");
     }
 
     #[test]
@@ -155,9 +146,6 @@ mod tests {
         assert!(live.is_due(&moment(1000, at(1, 1, None))));
         live.last = Some(moment(1000, at(1, 1, None)));
         assert!(!live.is_due(&moment(2000, at(1, 1, None))), "no news");
-        assert!(
-            live.is_due(&moment(3500, at(1, 1, None))),
-            "silence is news"
-        );
+        assert!(live.is_due(&moment(3500, at(1, 1, None))), "silence is news");
     }
 }

@@ -32,11 +32,7 @@ pub fn record_title(record: &SpeedRecord) -> String {
 /// Returns sender and receiver.
 pub fn sender_and_receiver(seen: &RecordObservation) -> (&str, &str) {
     let (initiator, responder) = (&seen.initiator.host, &seen.responder.host);
-    if seen.forward {
-        (initiator, responder)
-    } else {
-        (responder, initiator)
-    }
+    if seen.forward { (initiator, responder) } else { (responder, initiator) }
 }
 
 /// Describes the class.
@@ -112,10 +108,7 @@ fn describe_light(seen: &RecordObservation, found: &RecordAnalysis) -> Option<St
 }
 
 pub fn build_record_document(record: &SpeedRecord, place: &Path, files: usize) -> ReportDocument {
-    let mut page = ReportDocument {
-        title: record_title(record),
-        ..ReportDocument::default()
-    };
+    let mut page = ReportDocument { title: record_title(record), ..ReportDocument::default() };
     for (label, value) in list_figures(record) {
         let style = match label {
             "Score" => STRONG,
@@ -147,11 +140,7 @@ fn write_rule(check: &RuleCheck, page: &mut ReportDocument) {
     let clause = clause.map_or_else(String::new, |it| format!(" (clause {it})"));
     let text = format!("{}{clause}: {}", check.rule, check.text);
     page.styled_item(&first, &text, style);
-    let source = format!(
-        "{}: {}",
-        replace_underscores(&check.confidence),
-        check.source
-    );
+    let source = format!("{}: {}", replace_underscores(&check.confidence), check.source);
     page.styled_item(" ".repeat(15), &source, FAINT);
 }
 

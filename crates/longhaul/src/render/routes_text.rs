@@ -38,11 +38,7 @@ fn summarize_table(table: &TraceTable) -> String {
     let routes = count_of(table.routes.len() as u64, "route");
     let ends = table.traces.first().zip(table.traces.last());
     let (from, until) = ends.map_or(("", ""), |(first, last)| (&first.at, &last.at));
-    format!(
-        "{traces}, {routes}, {} to {} UTC",
-        format_minute(from),
-        format_minute(until)
-    )
+    format!("{traces}, {routes}, {} to {} UTC", format_minute(from), format_minute(until))
 }
 
 /// Formats a time to the minute: `2003-06-11T22:45:00Z` → `2003-06-11 22:45`.

@@ -38,11 +38,7 @@ fn write_direction(page: &mut ReportDocument, report: &ScanReport, conclusion: &
     if report.plan.direction == RunDirection::Both {
         page.heading(
             3,
-            if conclusion.forward {
-                "FORWARD: client sends"
-            } else {
-                "REVERSE: server sends"
-            },
+            if conclusion.forward { "FORWARD: client sends" } else { "REVERSE: server sends" },
         );
     }
     scan_advice::write_recommendation(page, &report.run.responder.host, conclusion);

@@ -27,18 +27,11 @@ pub fn write_stream_table(
     };
     let head = ["stream", "time s", "bytes", unit.name];
     let mut table = DocumentTable::new(head.into_iter().chain(tail).map(right));
-    let shown = if rows.len() > MAX_ROWS {
-        MAX_ROWS - 1
-    } else {
-        rows.len()
-    };
+    let shown = if rows.len() > MAX_ROWS { MAX_ROWS - 1 } else { rows.len() };
     for row in &rows[..shown] {
         let stream = observation.streams.iter().find(|s| s.index == row.index);
-        let tail = if datagrams {
-            format_datagram_cells(stream)
-        } else {
-            format_segment_cells(row)
-        };
+        let tail =
+            if datagrams { format_datagram_cells(stream) } else { format_segment_cells(row) };
         table.row(format_cells(&row.index.to_string(), row, unit, tail));
     }
     if shown < rows.len() {

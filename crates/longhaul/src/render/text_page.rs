@@ -36,11 +36,7 @@ impl TextPage {
     pub fn label_line_styled(&mut self, label: &str, value: &str, style: Style) {
         for (number, part) in wrap_text(value, WIDTH - LABEL).iter().enumerate() {
             let head = if number == 0 { label } else { "" };
-            let gap = if head.chars().count() < LABEL {
-                ""
-            } else {
-                " "
-            };
+            let gap = if head.chars().count() < LABEL { "" } else { " " };
             let head = paint(FAINT, format!("{head:<LABEL$}{gap}"));
             self.line(&format!("{head}{}", paint(style, part)));
         }
@@ -91,10 +87,7 @@ mod tests {
     #[test]
     fn text_breaks_at_spaces_and_long_words_stand_alone() {
         assert_eq!(wrap_text("one two three", 7), ["one two", "three"]);
-        assert_eq!(
-            wrap_text("a sysctl-is-long b", 5),
-            ["a", "sysctl-is-long", "b"]
-        );
+        assert_eq!(wrap_text("a sysctl-is-long b", 5), ["a", "sysctl-is-long", "b"]);
         assert_eq!(wrap_text("", 5), [""]);
     }
 }

@@ -16,12 +16,7 @@ pub fn build_throughput_document(report: &ThroughputReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
     page.fact("test", describe_plan(&report.plan));
     let findings = select_findings(&report.findings, false);
-    write_direction(
-        &mut page,
-        report,
-        (&report.observation, &report.analysis),
-        &findings,
-    );
+    write_direction(&mut page, report, (&report.observation, &report.analysis), &findings);
     if let (Some(observation), Some(analysis)) =
         (&report.observation.reverse, &report.analysis.reverse)
     {
@@ -74,8 +69,7 @@ pub fn describe_plan(plan: &ThroughputPlan) -> String {
             plan.scavenger.then(|| "scavenger".to_owned()),
             plan.no_delay.then(|| "no delay".to_owned()),
             plan.zero_copy.then(|| "zero-copy writes".to_owned()),
-            plan.warm_up_us
-                .map(|us| format!("first {} omitted", format_micros(us))),
+            plan.warm_up_us.map(|us| format!("first {} omitted", format_micros(us))),
         ]
         .into_iter()
         .flatten(),
@@ -92,11 +86,7 @@ fn write_direction(
     if report.observation.reverse.is_some() {
         page.heading(
             3,
-            if observation.forward {
-                "FORWARD: client sends"
-            } else {
-                "REVERSE: server sends"
-            },
+            if observation.forward { "FORWARD: client sends" } else { "REVERSE: server sends" },
         );
     }
     write_buffers(page, &report.plan, observation);

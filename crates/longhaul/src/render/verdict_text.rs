@@ -44,10 +44,7 @@ pub fn write_result(
         page.strong_fact("goodput", text);
     }
     if let Some(mean) = analysis.mean_goodput_bps {
-        page.fact(
-            "total",
-            format!("{}, including the ramp", format_rate(mean)),
-        );
+        page.fact("total", format!("{}, including the ramp", format_rate(mean)));
     }
     if let Some(idle) = observation.idle_rtt_us {
         page.fact("RTT idle", format!("{} ms", format_millis(idle)));
@@ -93,10 +90,7 @@ pub fn write_verdict(
 ) {
     let limiter = analysis.limited_by;
     let sure = format_percent(analysis.confidence_ratio);
-    let text = format!(
-        "limited by {} [{limiter}, confidence {sure}]",
-        name_limiter(limiter)
-    );
+    let text = format!("limited by {} [{limiter}, confidence {sure}]", name_limiter(limiter));
     page.styled_item("", text, STRONG);
     let own = analysis.bounds.iter().find(|b| b.limiter == limiter);
     if let Some(bound) = own {

@@ -42,10 +42,7 @@ pub fn build_watch_cost_document(file: &WatchFile, costs: &WatchForecast) -> Rep
         page.fact("mesh", describe_mesh(turns));
     }
     if let Some((name, length_us)) = &costs.longest_round {
-        page.fact(
-            "longest round",
-            format!("{} of heavy runs, `{name}`", format_span(*length_us)),
-        );
+        page.fact("longest round", format!("{} of heavy runs, `{name}`", format_span(*length_us)));
     }
     page.fact("after a gap", describe_catch_up(file.agent.catch_up));
     page.fact("page and API", file.agent.listen.to_string());
@@ -59,10 +56,7 @@ pub fn build_watch_cost_document(file: &WatchFile, costs: &WatchForecast) -> Rep
 }
 
 fn describe_budget(most: Option<u64>) -> String {
-    most.map_or_else(
-        || ", no budget".to_owned(),
-        |most| format!(" of a budget of {}", Bytes(most)),
-    )
+    most.map_or_else(|| ", no budget".to_owned(), |most| format!(" of a budget of {}", Bytes(most)))
 }
 
 fn describe_share(share: &ResourceShare) -> String {

@@ -25,8 +25,7 @@ struct ByteBudget {
 
 impl ByteBudget {
     fn allows(&self, bytes: u64) -> bool {
-        self.max_bytes
-            .is_none_or(|most| self.used_bytes.saturating_add(bytes) <= most)
+        self.max_bytes.is_none_or(|most| self.used_bytes.saturating_add(bytes) <= most)
     }
 }
 
@@ -54,9 +53,7 @@ impl DailyBudget {
         BudgetUsage {
             day: self.day,
             all: self.all.used_bytes,
-            measures: own
-                .map(|(name, budget)| (name.to_string(), budget.used_bytes))
-                .collect(),
+            measures: own.map(|(name, budget)| (name.to_string(), budget.used_bytes)).collect(),
         }
     }
 
@@ -77,18 +74,9 @@ impl DailyBudget {
         let mut measures = HashMap::with_capacity(file.measures.len());
         for measure in &file.measures {
             let name: Arc<str> = measure.name.as_str().into();
-            let spent = self
-                .measures
-                .get(&name)
-                .map_or(0, |budget| budget.used_bytes);
+            let spent = self.measures.get(&name).map_or(0, |budget| budget.used_bytes);
             let most = measure.bytes_per_day;
-            measures.insert(
-                name,
-                ByteBudget {
-                    max_bytes: most,
-                    used_bytes: spent,
-                },
-            );
+            measures.insert(name, ByteBudget { max_bytes: most, used_bytes: spent });
         }
         self.measures = measures;
     }
@@ -105,10 +93,7 @@ impl DailyBudget {
 
     /// Reserves `bytes`, or returns `None` if they exceed the budget of the day.
     pub fn reserve(&mut self, measure: &str, bytes: u64) -> Option<BudgetReservation> {
-        let own_has = self
-            .measures
-            .get(measure)
-            .is_none_or(|own| own.allows(bytes));
+        let own_has = self.measures.get(measure).is_none_or(|own| own.allows(bytes));
         if !own_has || !self.all.allows(bytes) {
             return None;
         }
@@ -127,10 +112,8 @@ impl DailyBudget {
         }
         let own = self.measures.get_mut(measure);
         for budget in std::iter::once(&mut self.all).chain(own) {
-            budget.used_bytes = budget
-                .used_bytes
-                .saturating_sub(reserved.bytes)
-                .saturating_add(sent);
+            budget.used_bytes =
+                budget.used_bytes.saturating_sub(reserved.bytes).saturating_add(sent);
         }
     }
 

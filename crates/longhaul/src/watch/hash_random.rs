@@ -5,9 +5,7 @@ use longhaul_model::splitmix::mix_bits;
 
 /// Returns a number derived from `seed` and `words`.
 pub fn draw_number(seed: u64, words: &[u64]) -> u64 {
-    words.iter().fold(mix_bits(seed), |state, word| {
-        mix_bits(state ^ mix_bits(*word))
-    })
+    words.iter().fold(mix_bits(seed), |state, word| mix_bits(state ^ mix_bits(*word)))
 }
 
 /// Returns a uniformly distributed number from 0 to `most`, inclusive.

@@ -124,18 +124,11 @@ impl MeshTurns {
         sets.sort_unstable();
         sets.dedup();
         let pairs = mesh_rounds::list_pairs(file, &sets, &agents);
-        let rounds = Arc::new(mesh_rounds::assign_rounds(
-            &pairs,
-            &ResourceTable::new(file),
-        ));
+        let rounds = Arc::new(mesh_rounds::assign_rounds(&pairs, &ResourceTable::new(file)));
         let longest = heavy().map(|it| it.kind.max_duration()).max()?;
         let half_us = to_micros(longest) + SLACK_US;
         let halves = heavy().map(|it| count_runs_per_path(it) as i64).max()?;
-        Some(MeshTurns {
-            rounds,
-            half_us,
-            turn_us: half_us * halves,
-        })
+        Some(MeshTurns { rounds, half_us, turn_us: half_us * halves })
     }
 
     /// Returns the duration of a cycle, after which each pair has its next turn.
@@ -173,10 +166,8 @@ pub fn to_micros(duration: Duration) -> i64 {
 /// Returns the lowest declared rate on the path between two hosts.
 pub fn find_path_rate(file: &WatchFile, one: usize, other: usize) -> Rate {
     let hosts = [&file.hosts[one], &file.hosts[other]];
-    let links = hosts
-        .iter()
-        .flat_map(|host| host.links.iter())
-        .filter_map(|link| file.links[*link].rate);
+    let links =
+        hosts.iter().flat_map(|host| host.links.iter()).filter_map(|link| file.links[*link].rate);
     let own = hosts.iter().filter_map(|host| host.rate);
     links.chain(own).min().unwrap_or(DEFAULT_RATE)
 }
@@ -237,13 +228,7 @@ pub fn build_single_job(
     far: usize,
     back: bool,
 ) -> MeasureJob {
-    let mut once = build_job(
-        file,
-        &Arc::new(measure),
-        Some(far),
-        back,
-        &ResourceTable::new(file),
-    );
+    let mut once = build_job(file, &Arc::new(measure), Some(far), back, &ResourceTable::new(file));
     if let Some(turns) = turns.filter(|_| once.heavy) {
         once.window = turns.start_window((file.agent.host, far), back, once.max_duration_us);
     }
@@ -261,11 +246,7 @@ fn build_job(
     let name = |host: usize| -> Arc<str> { file.hosts[host].name.as_str().into() };
     let (near, other) = (name(own), name(far.unwrap_or(own)));
     let (from, to) = if back { (other, near) } else { (near, other) };
-    let key = JobKey {
-        measure: measure.name.as_str().into(),
-        from,
-        to,
-    };
+    let key = JobKey { measure: measure.name.as_str().into(), from, to };
     let heavy = measure.kind.is_heavy();
     let label = format!("{} {} > {}", key.measure, key.from, key.to);
     let mut needs = vec![PathResource::Job(label.into())];
@@ -308,17 +289,10 @@ fn spread_jobs(
     let own = file.agent.host;
     let agent = hash_text(&file.agent.name);
     for (place, job) in jobs.iter_mut().enumerate() {
-        let words = [
-            agent,
-            hash_text(&job.key.measure),
-            hash_text(&job.key.from),
-            hash_text(&job.key.to),
-        ];
+        let words =
+            [agent, hash_text(&job.key.measure), hash_text(&job.key.from), hash_text(&job.key.to)];
         job.jitter_seed = draw_number(seed, &words);
-        let far = job
-            .target
-            .as_deref()
-            .and_then(|far| places.get(far).copied());
+        let far = job.target.as_deref().and_then(|far| places.get(far).copied());
         let back =
             *job.key.from != *file.agent.name && job.measure.directions == MeasureDirections::Both;
         job.window = turns

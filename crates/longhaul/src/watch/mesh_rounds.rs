@@ -23,19 +23,14 @@ impl MeshRounds {
     /// Returns the round of a pair of hosts, if it has one.
     pub fn round_of(&self, one: usize, other: usize) -> Option<u32> {
         let key = encode_pair(one, other);
-        let at = self
-            .turns
-            .binary_search_by_key(&key, |(pair, _)| *pair)
-            .ok()?;
+        let at = self.turns.binary_search_by_key(&key, |(pair, _)| *pair).ok()?;
         Some(self.turns[at].1)
     }
 
     /// Returns every pair with its round.
     pub fn pair_rounds(&self) -> impl Iterator<Item = ((usize, usize), u32)> {
         let hosts = |key: u64| ((key >> 32) as usize, (key & 0xffff_ffff) as usize);
-        self.turns
-            .iter()
-            .map(move |(key, turn)| (hosts(*key), *turn))
+        self.turns.iter().map(move |(key, turn)| (hosts(*key), *turn))
     }
 }
 
@@ -45,11 +40,7 @@ fn encode_pair(one: usize, other: usize) -> u64 {
 
 /// Returns which of two mesh hosts starts their runs; each host starts half of its pairs.
 pub fn choose_initiator(one: usize, other: usize) -> usize {
-    if (one + other).is_multiple_of(2) {
-        one.min(other)
-    } else {
-        one.max(other)
-    }
+    if (one + other).is_multiple_of(2) { one.min(other) } else { one.max(other) }
 }
 
 /// Returns the hosts that run an agent with this file; only the own host without a mesh.
@@ -96,11 +87,7 @@ fn add_circle_pairs(hosts: &[usize], into: &mut Vec<(usize, usize)>) {
     for round in 0..around {
         for step in 0..even / 2 {
             let one = (round + step) % around;
-            let other = if step == 0 {
-                around
-            } else {
-                (round + around - step) % around
-            };
+            let other = if step == 0 { around } else { (round + around - step) % around };
             // With an odd number the last position is empty.
             if let (Some(one), Some(other)) = (hosts.get(one), hosts.get(other)) {
                 into.push((*one, *other));
@@ -116,15 +103,10 @@ pub fn assign_rounds(pairs: &[(usize, usize)], parts: &ResourceTable) -> MeshRou
     let mut count = 0;
     for (one, other) in pairs {
         let needs = parts.pair_resources(*one, *other);
-        let begin = needs
-            .iter()
-            .map(|need| taken[*need as usize].full_words)
-            .max();
+        let begin = needs.iter().map(|need| taken[*need as usize].full_words).max();
         let mut word = begin.unwrap_or(0);
         let round = loop {
-            let busy = needs
-                .iter()
-                .fold(0, |busy, need| busy | taken[*need as usize].word(word));
+            let busy = needs.iter().fold(0, |busy, need| busy | taken[*need as usize].word(word));
             if busy != u64::MAX {
                 break word as u32 * 64 + busy.trailing_ones();
             }
@@ -138,11 +120,7 @@ pub fn assign_rounds(pairs: &[(usize, usize)], parts: &ResourceTable) -> MeshRou
     }
     turns.sort_unstable();
     let least = taken.iter().map(|it| it.uses).max().unwrap_or(0);
-    MeshRounds {
-        count,
-        min_count: least,
-        turns,
-    }
+    MeshRounds { count, min_count: least, turns }
 }
 
 /// The rounds in which a resource is used, as bits.

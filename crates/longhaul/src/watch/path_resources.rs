@@ -36,17 +36,13 @@ pub struct ResourceTable {
 
 impl ResourceTable {
     pub fn new(file: &WatchFile) -> Self {
-        let mut parts = ResourceTable {
-            names: Vec::new(),
-            of_host: Vec::with_capacity(file.hosts.len()),
-        };
+        let mut parts =
+            ResourceTable { names: Vec::new(), of_host: Vec::with_capacity(file.hosts.len()) };
         let mut numbers = HashMap::new();
         for host in &file.hosts {
             let mut needs = vec![PathResource::Host(host.name.as_str().into())];
             needs.extend(
-                host.interface
-                    .iter()
-                    .map(|name| PathResource::Interface(name.as_str().into())),
+                host.interface.iter().map(|name| PathResource::Interface(name.as_str().into())),
             );
             let links = host.links.iter().map(|link| &file.links[*link]);
             needs.extend(links.map(|link| PathResource::Link(link.name.as_str().into())));

@@ -97,10 +97,7 @@ impl RunSchedule {
             seed,
             catch_up: file.agent.catch_up,
             light_at_once: file.agent.light_at_once,
-            slots: measure_jobs::build_jobs(file, turns, seed)
-                .into_iter()
-                .map(slot)
-                .collect(),
+            slots: measure_jobs::build_jobs(file, turns, seed).into_iter().map(slot).collect(),
             due_heap: BinaryHeap::new(),
             waiting: BTreeMap::new(),
             running: HashMap::new(),
@@ -121,10 +118,7 @@ impl RunSchedule {
     /// applies. Has no effect after the first call with a time.
     #[must_use]
     pub fn resume_from(self, planned_until_us: Option<i64>) -> Self {
-        RunSchedule {
-            planned_until_us,
-            ..self
-        }
+        RunSchedule { planned_until_us, ..self }
     }
 
     /// Counts the bytes that an earlier process sent today.
@@ -179,9 +173,7 @@ impl RunSchedule {
             self.started_us = now.wall_us;
         }
         if first {
-            let looked = self
-                .planned_until_us
-                .map_or(now.wall_us, |at| at.min(now.wall_us));
+            let looked = self.planned_until_us.map_or(now.wall_us, |at| at.min(now.wall_us));
             self.reset_intervals(looked);
         } else if gap == ClockStep::Back {
             self.reset_intervals(now.wall_us);
@@ -223,9 +215,7 @@ impl RunSchedule {
     fn plan_slot(&mut self, index: usize, now: ClockTimes, gap: ClockStep) {
         let job = Arc::clone(&self.slots[index].job);
         let latest = job.latest_at(now.wall_us);
-        let first = self.slots[index]
-            .next_interval
-            .max(latest - GAP_RUNS_MAX + 1);
+        let first = self.slots[index].next_interval.max(latest - GAP_RUNS_MAX + 1);
         self.slots[index].next_interval = latest + 1;
         let reason = match gap {
             ClockStep::Forward => MissedReason::ClockStepped,
@@ -246,9 +236,7 @@ impl RunSchedule {
                 let reason = if late(due_us) { reason } else { old.waits_for };
                 self.miss_run(&old.id, reason);
             }
-            let since_us = *self.slots[index]
-                .waiting_since_us
-                .get_or_insert(now.steady_us);
+            let since_us = *self.slots[index].waiting_since_us.get_or_insert(now.steady_us);
             let rank = self.enqueue_run(&job, id, due_us, since_us, Some(index));
             self.slots[index].waiting = Some(rank);
         }
@@ -260,14 +248,8 @@ impl RunSchedule {
         let now = self.clock.last()?;
         let due = self.due_heap.peek().map(|Reverse((due_us, _))| *due_us);
         let due = due.filter(|_| !self.stopping);
-        let waiting = self
-            .waiting
-            .values()
-            .filter_map(|it| it.next_attempt_at(now));
-        let running = self
-            .running
-            .values()
-            .map(|it| now.wall_at_steady(it.lost_us));
+        let waiting = self.waiting.values().filter_map(|it| it.next_attempt_at(now));
+        let running = self.running.values().map(|it| now.wall_at_steady(it.lost_us));
         // Decisions that are due now are delayed by a millisecond.
         let soonest = now.wall_us + 1_000;
         let earliest = due.into_iter().chain(waiting).chain(running).min();

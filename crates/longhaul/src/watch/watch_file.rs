@@ -48,31 +48,13 @@ const RULES: ConfigRules = ConfigRules {
         ("mesh.name", "give every group and mesh a name"),
         ("target.host", "name one host"),
         ("measure.name", "give every measurement a name"),
-        (
-            "measure.kind",
-            "write path, available, throughput, tune, load or host",
-        ),
+        ("measure.kind", "write path, available, throughput, tune, load or host"),
         ("measure.every", "write the interval, such as \"30 min\""),
-        (
-            "webhook.url",
-            "write the URL of the webhook, such as \"https://…\"",
-        ),
-        (
-            "collector.url",
-            "write the URL of the collector, such as \"https://…\"",
-        ),
-        (
-            "database.url",
-            "write the URL of ClickHouse, such as \"https://db.example.net:8443\"",
-        ),
-        (
-            "agent.name",
-            "write the name from [agent] of the agent's own watch file",
-        ),
-        (
-            "agent.token_file",
-            "name the file with the token that the agent sends",
-        ),
+        ("webhook.url", "write the URL of the webhook, such as \"https://…\""),
+        ("collector.url", "write the URL of the collector, such as \"https://…\""),
+        ("database.url", "write the URL of ClickHouse, such as \"https://db.example.net:8443\""),
+        ("agent.name", "write the name from [agent] of the agent's own watch file"),
+        ("agent.token_file", "name the file with the token that the agent sends"),
     ],
 };
 
@@ -165,10 +147,7 @@ pub fn parse_watch_file(
 ) -> Result<WatchFile, ConfigProblems> {
     let mut document = ConfigDocument::parse(file, text, RULES)?;
     let keys = document.read::<FileKeys>();
-    let reader = WatchFileReader {
-        document: &document,
-        check_secret: here.check_secret,
-    };
+    let reader = WatchFileReader { document: &document, check_secret: here.check_secret };
     let file = keys.and_then(|keys| reader.build_file(keys, here.agent));
     document.into_result(file).map(|(file, _)| file)
 }
@@ -198,15 +177,12 @@ impl WatchFileReader<'_, '_> {
         let listen = agent.as_ref().map(|agent| agent.listen);
         let api = self.build_api(keys.api, listen);
         self.check_notify(&keys.notify);
-        keys.collector
-            .iter()
-            .for_each(|it| self.check_collector(it));
+        keys.collector.iter().for_each(|it| self.check_collector(it));
         keys.database.iter().for_each(|it| self.check_database(it));
         let retain = keys.retain;
         if retain.hourly.is_some_and(|hourly| hourly < retain.runs) {
             let advice = "keep hourly values at least as long as runs";
-            self.document
-                .reject("retain.hourly", "is shorter than runs", advice);
+            self.document.reject("retain.hourly", "is shorter than runs", advice);
         }
         let agent = agent?;
         let file = WatchFile {

@@ -62,16 +62,10 @@ pub struct MeshForecast {
 }
 
 pub fn build_forecast(file: &WatchFile) -> WatchForecast {
-    let measures: Vec<MeasureForecast> = file
-        .measures
-        .iter()
-        .map(|it| forecast_measure(file, it))
-        .collect();
-    let mut targets: Vec<usize> = file
-        .measures
-        .iter()
-        .flat_map(|measure| list_target_hosts(file, measure))
-        .collect();
+    let measures: Vec<MeasureForecast> =
+        file.measures.iter().map(|it| forecast_measure(file, it)).collect();
+    let mut targets: Vec<usize> =
+        file.measures.iter().flat_map(|measure| list_target_hosts(file, measure)).collect();
     targets.sort_unstable();
     targets.dedup();
     let heavy = measures.iter().filter(|it| it.heavy && it.runs > 0);
@@ -79,9 +73,7 @@ pub fn build_forecast(file: &WatchFile) -> WatchForecast {
     WatchForecast {
         targets: targets.len(),
         pairs: count_pairs(file),
-        bytes_per_day: measures
-            .iter()
-            .fold(0_u64, |sum, it| sum.saturating_add(it.bytes_per_day)),
+        bytes_per_day: measures.iter().fold(0_u64, |sum, it| sum.saturating_add(it.bytes_per_day)),
         runs_per_day: measures.iter().map(|it| it.runs_per_day).sum(),
         shares: compute_shares(file),
         mesh: forecast_mesh(file),
@@ -93,11 +85,7 @@ pub fn build_forecast(file: &WatchFile) -> WatchForecast {
 
 fn count_pairs(file: &WatchFile) -> usize {
     let mut found = std::collections::BTreeSet::new();
-    for measure in file
-        .measures
-        .iter()
-        .filter(|it| it.kind != MeasureKind::Host)
-    {
+    for measure in file.measures.iter().filter(|it| it.kind != MeasureKind::Host) {
         for far in list_target_hosts(file, measure) {
             if measure.directions != MeasureDirections::Reverse {
                 found.insert((file.agent.host, far));
@@ -120,9 +108,7 @@ fn forecast_measure(file: &WatchFile, measure: &MeasureConfig) -> MeasureForecas
     };
     let every_us = to_micros(measure.every);
     let per_day = DAY_US as f64 / every_us as f64;
-    let most = far
-        .iter()
-        .map(|far| measure.kind.max_bytes(find_path_rate(file, own, *far)));
+    let most = far.iter().map(|far| measure.kind.max_bytes(find_path_rate(file, own, *far)));
     let bytes: u128 = most.clone().map(|bytes| u128::from(bytes * each)).sum();
     MeasureForecast {
         name: measure.name.clone(),
@@ -159,36 +145,20 @@ pub fn compute_shares(file: &WatchFile) -> Vec<ResourceShare> {
         .map(|(need, runs)| compute_share(file, parts.resource(need as u32), runs))
         .filter(|share| share.share > 0.0)
         .collect();
-    shares.sort_by(|a, b| {
-        b.share
-            .total_cmp(&a.share)
-            .then(a.resource.cmp(&b.resource))
-    });
+    shares.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.resource.cmp(&b.resource)));
     shares
 }
 
 fn compute_share(file: &WatchFile, need: &PathResource, runs: &[u64]) -> ResourceShare {
-    let heavy = file
-        .measures
-        .iter()
-        .zip(runs)
-        .filter(|(_, runs)| **runs > 0);
+    let heavy = file.measures.iter().zip(runs).filter(|(_, runs)| **runs > 0);
     let of: Vec<(String, f64, i64)> = heavy
         .map(|(measure, runs)| {
             let per_day = *runs as f64 * DAY_US as f64 / to_micros(measure.every) as f64;
-            (
-                measure.name.clone(),
-                per_day,
-                to_micros(measure.kind.max_duration()),
-            )
+            (measure.name.clone(), per_day, to_micros(measure.kind.max_duration()))
         })
         .collect();
     let held: f64 = of.iter().map(|(_, runs, lasts)| runs * *lasts as f64).sum();
-    ResourceShare {
-        resource: need.clone(),
-        share: held / DAY_US as f64,
-        measures: of,
-    }
+    ResourceShare { resource: need.clone(), share: held / DAY_US as f64, measures: of }
 }
 
 /// Returns the forecast of the mesh, if there is one.
@@ -206,10 +176,7 @@ pub fn forecast_mesh(file: &WatchFile) -> Option<MeshForecast> {
 fn list_warnings(file: &WatchFile, measures: &[MeasureForecast]) -> Vec<String> {
     let mut warnings = Vec::new();
     for measure in measures {
-        if let Some(most) = measure
-            .budget_bytes
-            .filter(|most| *most < measure.bytes_per_day)
-        {
+        if let Some(most) = measure.budget_bytes.filter(|most| *most < measure.bytes_per_day) {
             let allowed = most as f64 / measure.bytes_per_day as f64 * 100.0;
             warnings.push(format!(
                 "the budget of `{}` covers {allowed:.0} % of its runs at full rate; the other runs of \
@@ -218,9 +185,7 @@ fn list_warnings(file: &WatchFile, measures: &[MeasureForecast]) -> Vec<String> 
             ));
         }
     }
-    let all: u64 = measures
-        .iter()
-        .fold(0, |sum, it| sum.saturating_add(it.bytes_per_day));
+    let all: u64 = measures.iter().fold(0, |sum, it| sum.saturating_add(it.bytes_per_day));
     if let Some(most) = file.agent.bytes_per_day.filter(|most| *most < all) {
         let allowed = most as f64 / all as f64 * 100.0;
         warnings.push(format!(

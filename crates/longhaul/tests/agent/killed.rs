@@ -26,9 +26,7 @@ fn fifty_kills_lose_no_result_and_double_none() {
             said.extend(runs_said(&[agent.wait_for("run")]));
         }
         // From before its first word to some runs later.
-        chance = chance
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         std::thread::sleep(Duration::from_millis((chance >> 33) % 500));
         agent.child.kill().expect("it was alive");
         agent.child.wait().expect("its end");
@@ -43,8 +41,7 @@ fn fifty_kills_lose_no_result_and_double_none() {
 
 fn runs_said(lines: &[serde_json::Value]) -> Vec<String> {
     let runs = lines.iter().filter(|it| it["event"] == "run");
-    runs.filter_map(|it| it["run"].as_str().map(str::to_owned))
-        .collect()
+    runs.filter_map(|it| it["run"].as_str().map(str::to_owned)).collect()
 }
 
 fn check(folder: &Folder, said: &BTreeSet<String>) {
@@ -58,29 +55,15 @@ fn check(folder: &Folder, said: &BTreeSet<String>) {
         assert!(once.contains(run.as_str()), "{run} was said and is lost");
     }
     // What its own process filed is watched too: none is without its planned run.
-    let runs = archive.runs(&RunFilter {
-        range: TimeRange::ALL,
-        pair: None,
-        kind: None,
-        limit: 100_000,
-    });
+    let runs =
+        archive.runs(&RunFilter { range: TimeRange::ALL, pair: None, kind: None, limit: 100_000 });
     let filed: HashSet<String> = runs.expect("rows").into_iter().map(|run| run.id).collect();
-    let lost: Vec<&String> = filed
-        .iter()
-        .filter(|id| !once.contains(id.as_str()))
-        .collect();
+    let lost: Vec<&String> = filed.iter().filter(|id| !once.contains(id.as_str())).collect();
     assert!(lost.is_empty(), "filed, and nobody knows: {lost:?}");
-    let pair = HostPair {
-        from: "near".to_owned(),
-        to: "far".to_owned(),
-    };
+    let pair = HostPair { from: "near".to_owned(), to: "far".to_owned() };
     let series = archive.series(&pair, PathQuantity::RttFloor, TimeRange::ALL, 100_000);
     let points = series.expect("readable").points.len();
     // A run begins in a second of its own, or shares its value's place with another.
-    assert!(
-        points > 0 && points <= done.len(),
-        "{points} of {}",
-        done.len()
-    );
+    assert!(points > 0 && points <= done.len(), "{points} of {}", done.len());
     assert!(done.len() as u64 > FRUITFUL, "{} results", done.len());
 }

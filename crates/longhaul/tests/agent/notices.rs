@@ -51,10 +51,8 @@ fn webhook() -> (u16, Heard) {
         }
         let refuse = first.swap(false, std::sync::atomic::Ordering::Relaxed);
         let status = if refuse { "503 Busy" } else { "204 Fine" };
-        let _ = write!(
-            stream,
-            "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-        );
+        let _ =
+            write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         if !refuse {
             let text = String::from_utf8_lossy(&body).into_owned();
             heard.lock().expect("nobody panicked").push(text);
@@ -64,16 +62,11 @@ fn webhook() -> (u16, Heard) {
 
 /// Days of round trips that have just become twice as long, but for the runs that prove it.
 fn history(folder: &Folder) {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("after 1970");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let now_us = now.as_micros() as i64;
     let mut archive = Archive::open(&folder.file("archive.sqlite3")).expect("a new archive");
     let mut report: PathReport = serde_json::from_str(FIXTURE).expect("a report");
-    let pair = HostPair {
-        from: "near".to_owned(),
-        to: "far".to_owned(),
-    };
+    let pair = HostPair { from: "near".to_owned(), to: "far".to_owned() };
     let mut runs = Vec::new();
     for n in 0..200_i64 {
         let at_us = now_us - (200 - n) * 600_000_000;
@@ -127,9 +120,7 @@ fn an_event_is_told_once_by_every_way_also_over_a_restart() {
     let id = found["id"].as_str().expect("an id").to_owned();
     let count = |heard: &Heard| heard.lock().expect("nobody panicked").len();
     let commanded = || std::fs::read_to_string(&output).unwrap_or_default();
-    wait_until("every way tells", || {
-        count(&posted) > 0 && commanded().contains(&id)
-    });
+    wait_until("every way tells", || count(&posted) > 0 && commanded().contains(&id));
     agent.stop();
     // The next agent knows, and goes on with the same event.
     let mut agent = Agent::start_accelerated(&folder, 600);
@@ -142,10 +133,6 @@ fn an_event_is_told_once_by_every_way_also_over_a_restart() {
     assert_eq!(posted.iter().filter(of_event).count(), 1, "{posted:?}");
     let body: Value = serde_json::from_str(&posted[0]).expect("JSON");
     assert_eq!(body["event"]["id"], *id);
-    assert!(
-        body["text"]
-            .as_str()
-            .is_some_and(|it| it.contains("What changed"))
-    );
+    assert!(body["text"].as_str().is_some_and(|it| it.contains("What changed")));
     assert_eq!(commanded().matches(&format!("\"id\":\"{id}\"")).count(), 1);
 }

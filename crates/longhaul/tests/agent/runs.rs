@@ -8,10 +8,7 @@ use longhaul_store::history_store::TimeRange;
 use longhaul_sys::signal::ProcessSignal;
 
 fn pair(from: &str, to: &str) -> HostPair {
-    HostPair {
-        from: from.to_owned(),
-        to: to.to_owned(),
-    }
+    HostPair { from: from.to_owned(), to: to.to_owned() }
 }
 
 #[test]
@@ -24,19 +21,12 @@ fn a_run_lands_with_its_values_and_settles_what_was_planned() {
     let mut agent = Agent::start(&folder);
     let begun = agent.wait_for("watching");
     assert_eq!(begun["agent"], "near");
-    assert!(
-        begun["page"]
-            .as_str()
-            .is_some_and(|it| it.starts_with("http://127.0.0.1:"))
-    );
+    assert!(begun["page"].as_str().is_some_and(|it| it.starts_with("http://127.0.0.1:")));
     let look = agent.next(|it| it["event"] == "run" && it["measurement"] == "look");
     let look = look.expect("a look at the path");
     let bulk = agent.next(|it| it["event"] == "run" && it["measurement"] == "bulk");
     let bulk = bulk.expect("a bulk run");
-    assert_eq!(
-        (&bulk["from"], &bulk["to"]),
-        (&"far".into(), &"near".into())
-    );
+    assert_eq!((&bulk["from"], &bulk["to"]), (&"far".into(), &"near".into()));
     agent.stop();
     let archive = archive(&folder);
     for line in [&look, &bulk] {
@@ -101,17 +91,7 @@ fn a_busy_far_end_is_tried_again_and_a_dead_one_fails_with_its_reason() {
     let folder = Folder::new("busy");
     // Somebody else has the only place until the agent has been refused.
     let mut other = std::process::Command::new(program())
-        .args([
-            "test",
-            "127.0.0.1",
-            "-t",
-            "1h",
-            "-b",
-            "1M",
-            "--no-save",
-            "--quiet",
-            "-p",
-        ])
+        .args(["test", "127.0.0.1", "-t", "1h", "-b", "1M", "--no-save", "--quiet", "-p"])
         .arg(far.port.to_string())
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -145,12 +125,8 @@ fn a_busy_far_end_is_tried_again_and_a_dead_one_fails_with_its_reason() {
     agent.wait_for("run");
     agent.stop();
     let rows = planned(&archive(&folder));
-    let dead = rows.iter().filter(|row| {
-        row.planned
-            .pair
-            .as_ref()
-            .is_some_and(|pair| pair.to == "dead")
-    });
+    let dead =
+        rows.iter().filter(|row| row.planned.pair.as_ref().is_some_and(|pair| pair.to == "dead"));
     for row in dead {
         let reason = reason_of(row).expect("no result");
         assert!(["failed", "stopping"].contains(&reason), "{reason}");
@@ -170,20 +146,13 @@ fn an_archive_has_one_agent_and_a_port_one_page() {
             .arg(folder.file(name))
             .output()
             .expect("it ends at once");
-        (
-            output.status.code(),
-            String::from_utf8(output.stderr).expect("UTF-8"),
-        )
+        (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
     };
     let (code, told) = second("watch.toml");
     assert_eq!(code, Some(6), "{told}");
     assert!(told.contains("another agent uses it"), "{told}");
     let page = begun["page"].as_str().expect("an address");
-    let port = page
-        .trim_end_matches('/')
-        .rsplit(':')
-        .next()
-        .expect("a port");
+    let port = page.trim_end_matches('/').rsplit(':').next().expect("a port");
     let text = file(far.port, LOOKS)
         .replace("127.0.0.1:0", &format!("127.0.0.1:{port}"))
         .replace("archive.sqlite3", "other.sqlite3");

@@ -58,15 +58,7 @@ pub struct FarEnd {
 impl FarEnd {
     pub fn start(options: &[&str]) -> FarEnd {
         let mut child = Command::new(program())
-            .args([
-                "serve",
-                "-B",
-                "127.0.0.1",
-                "-p",
-                "0",
-                "--json",
-                "--anonymous",
-            ])
+            .args(["serve", "-B", "127.0.0.1", "-p", "0", "--json", "--anonymous"])
             .args(options)
             .env_remove("LONGHAUL_TOKEN")
             .stdout(Stdio::null())
@@ -84,11 +76,7 @@ impl FarEnd {
             let mut lines = log.lines().map_while(Result::ok);
             lines.try_for_each(|line| say.send(line))
         });
-        FarEnd {
-            child,
-            port: port.expect("a port"),
-            log: said,
-        }
+        FarEnd { child, port: port.expect("a port"), log: said }
     }
 
     /// Until its log tells of this.
@@ -239,12 +227,8 @@ pub fn archive(folder: &Folder) -> Archive {
 }
 
 pub fn planned(archive: &Archive) -> Vec<PlannedEntry> {
-    let filter = PlannedRunFilter {
-        range: TimeRange::ALL,
-        pair: None,
-        waiting: false,
-        limit: 100_000,
-    };
+    let filter =
+        PlannedRunFilter { range: TimeRange::ALL, pair: None, waiting: false, limit: 100_000 };
     archive.planned(&filter).expect("rows")
 }
 
@@ -265,9 +249,7 @@ pub fn reason_of(row: &PlannedEntry) -> Option<&str> {
 
 /// Every planned run has an end.
 pub fn assert_all_ended(archive: &Archive) {
-    let open: Vec<PlannedEntry> = planned(archive)
-        .into_iter()
-        .filter(|row| row.outcome.is_none())
-        .collect();
+    let open: Vec<PlannedEntry> =
+        planned(archive).into_iter().filter(|row| row.outcome.is_none()).collect();
     assert!(open.is_empty(), "planned and never ended: {open:?}");
 }

@@ -14,9 +14,7 @@ fn wait_for_spool(folder: &Folder) {
     let until = std::time::Instant::now() + DEADLINE;
     let busy = || {
         let entries = std::fs::read_dir(&spool).into_iter().flatten().flatten();
-        entries
-            .map(|it| it.path())
-            .any(|path| path.extension().is_some_and(|it| it == "report"))
+        entries.map(|it| it.path()).any(|path| path.extension().is_some_and(|it| it == "report"))
     };
     while !busy() {
         assert!(std::time::Instant::now() < until, "no run began");
@@ -67,10 +65,7 @@ fn told_twice_it_ends_at_once_and_says_what_was_not_made() {
     assert_all_ended(&archive);
     // Unless the run was quicker than the second signal.
     let ends = planned(&archive);
-    let ends: Vec<_> = ends
-        .iter()
-        .map(|row| (run_of(row).is_some(), reason_of(row)))
-        .collect();
+    let ends: Vec<_> = ends.iter().map(|row| (run_of(row).is_some(), reason_of(row))).collect();
     let fine = |end: &(bool, Option<&str>)| end.0 || end.1 == Some("stopping");
     assert!(ends.iter().all(fine), "{ends:?}");
 }

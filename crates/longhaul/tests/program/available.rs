@@ -21,24 +21,14 @@ fn options_that_contradict_each_other_are_refused() {
         &["--packet-bytes", "100"],
         &["--shaper=1h"],
     ] {
-        longhaul()
-            .args(["available", "192.0.2.1"])
-            .args(options)
-            .assert()
-            .code(2);
+        longhaul().args(["available", "192.0.2.1"]).args(options).assert().code(2);
     }
 }
 
 /// What holds for either direction of a run over loopback.
 fn is_honest(estimate: &Value, probing: &Value, most_bytes: u64) {
     let verdict = estimate["verdict"].as_str().expect("a verdict");
-    let known = [
-        "estimated",
-        "capacity_only",
-        "sender_limited",
-        "beyond_resolution",
-        "disturbed",
-    ];
+    let known = ["estimated", "capacity_only", "sender_limited", "beyond_resolution", "disturbed"];
     // Which one, nobody knows of a machine that may stand still at any time.
     assert!(known.contains(&verdict), "{verdict}");
     let bytes = probing["probe_bytes"].as_u64().expect("bytes");
@@ -77,10 +67,7 @@ fn a_run_over_loopback_stays_in_its_budget_and_is_kept() {
 fn without_a_longhaul_at_the_far_end_the_error_says_what_to_do() {
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("its address").port().to_string();
-    let assert = longhaul()
-        .args(["available", "127.0.0.1", "-p", &port])
-        .assert()
-        .code(3);
+    let assert = longhaul().args(["available", "127.0.0.1", "-p", &port]).assert().code(3);
     let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert!(told.contains("--tcp PORT"), "{told}");
 }
@@ -88,11 +75,7 @@ fn without_a_longhaul_at_the_far_end_the_error_says_what_to_do() {
 #[test]
 fn a_far_end_without_longhaul_is_measured_by_tcp_and_labelled() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener
-        .local_addr()
-        .expect("its address")
-        .port()
-        .to_string();
+    let port = listener.local_addr().expect("its address").port().to_string();
     let sink = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a connection");
         let mut bytes = vec![0; 1 << 16];

@@ -15,130 +15,43 @@ fn complaint(arguments: &[&str], code: i32) -> String {
 /// Options of `test`, and what must be said of them.
 const ABSURD: &[(&[&str], &str)] = &[
     (&["-P", "0"], "'0' for '--streams <N>': must be 1 to "),
-    (
-        &["-P", "1000000"],
-        "'1000000' for '--streams <N>': must be 1 to ",
-    ),
-    (
-        &["-P", "many"],
-        "'many' for '--streams <N>': not a whole number",
-    ),
-    (
-        &["-t", "0"],
-        "'0' for '--time <TIME>': must be 100 ms to 86400 s",
-    ),
+    (&["-P", "1000000"], "'1000000' for '--streams <N>': must be 1 to "),
+    (&["-P", "many"], "'many' for '--streams <N>': not a whole number"),
+    (&["-t", "0"], "'0' for '--time <TIME>': must be 100 ms to 86400 s"),
     (&["-t", "-5"], "'-5'"),
-    (
-        &["-t", "1e99"],
-        "'1e99' for '--time <TIME>': expected a duration",
-    ),
+    (&["-t", "1e99"], "'1e99' for '--time <TIME>': expected a duration"),
     (&["-n", "0"], "'0' for '--bytes <SIZE>': must be 1 B to "),
-    (
-        &["-n", "lots"],
-        "'lots' for '--bytes <SIZE>': expected a size",
-    ),
+    (&["-n", "lots"], "'lots' for '--bytes <SIZE>': expected a size"),
     (&["-k", "0"], "'0' for '--blocks <N>': must be 1 to "),
-    (
-        &["-w", "0"],
-        "'0' for '--window <SIZE>': must be 1 B to 1 GiB",
-    ),
-    (
-        &["-w", "99T"],
-        "'99T' for '--window <SIZE>': must be 1 B to 1 GiB",
-    ),
-    (
-        &["--send-buffer", "2G"],
-        "'2G' for '--send-buffer <SIZE>': must be",
-    ),
-    (
-        &["--receive-buffer", "2G"],
-        "'2G' for '--receive-buffer <SIZE>': must be",
-    ),
-    (
-        &["-l", "0"],
-        "'0' for '--length <SIZE>': must be 1 B to 64 MiB",
-    ),
-    (
-        &["--read-length", "1G"],
-        "'1G' for '--read-length <SIZE>': must be",
-    ),
-    (
-        &["-C", "no such"],
-        "'no such' for '--congestion-control <NAME>': not the name",
-    ),
-    (
-        &["--pacing", "0"],
-        "'0' for '--pacing <RATE>': must be 1 kbit/s to",
-    ),
-    (
-        &["-b", "fast"],
-        "'fast' for '--bitrate <RATE>': expected a rate",
-    ),
-    (
-        &["--read-rate", "0"],
-        "'0' for '--read-rate <RATE>': must be",
-    ),
+    (&["-w", "0"], "'0' for '--window <SIZE>': must be 1 B to 1 GiB"),
+    (&["-w", "99T"], "'99T' for '--window <SIZE>': must be 1 B to 1 GiB"),
+    (&["--send-buffer", "2G"], "'2G' for '--send-buffer <SIZE>': must be"),
+    (&["--receive-buffer", "2G"], "'2G' for '--receive-buffer <SIZE>': must be"),
+    (&["-l", "0"], "'0' for '--length <SIZE>': must be 1 B to 64 MiB"),
+    (&["--read-length", "1G"], "'1G' for '--read-length <SIZE>': must be"),
+    (&["-C", "no such"], "'no such' for '--congestion-control <NAME>': not the name"),
+    (&["--pacing", "0"], "'0' for '--pacing <RATE>': must be 1 kbit/s to"),
+    (&["-b", "fast"], "'fast' for '--bitrate <RATE>': expected a rate"),
+    (&["--read-rate", "0"], "'0' for '--read-rate <RATE>': must be"),
     (&["-M", "1"], "'1' for '--mss <BYTES>': must be 88 to 32767"),
-    (
-        &["--dscp", "AF99"],
-        "'AF99' for '--dscp <DSCP>': expected 0 to 63, or a name",
-    ),
+    (&["--dscp", "AF99"], "'AF99' for '--dscp <DSCP>': expected 0 to 63, or a name"),
     (&["-B", "nowhere"], "'nowhere' for '--bind <ADDR>': "),
-    (
-        &["--bind-dev", "a/b"],
-        "'a/b' for '--bind-dev <DEV>': not an interface name",
-    ),
-    (
-        &["-A", "3-1"],
-        "'3-1' for '--affinity <CORES>': expected auto, off, or cores",
-    ),
-    (
-        &["-i", "0"],
-        "'0' for '--interval <TIME>': must be 10 ms to 60 s",
-    ),
-    (
-        &["-O", "10"],
-        "'10 s' for '--omit <TIME>': must be less than the 10 s",
-    ),
+    (&["--bind-dev", "a/b"], "'a/b' for '--bind-dev <DEV>': not an interface name"),
+    (&["-A", "3-1"], "'3-1' for '--affinity <CORES>': expected auto, off, or cores"),
+    (&["-i", "0"], "'0' for '--interval <TIME>': must be 10 ms to 60 s"),
+    (&["-O", "10"], "'10 s' for '--omit <TIME>': must be less than the 10 s"),
     (&["-p", "0"], "'0' for '--port <PORT>': must be 1 to 65535"),
-    (
-        &["-p", "70000"],
-        "'70000' for '--port <PORT>': must be 1 to 65535",
-    ),
-    (
-        &["--expect", "speed > 1"],
-        "'speed > 1' for '--expect <CONDITION>': `speed` is not",
-    ),
-    (
-        &["--connect-timeout", "0"],
-        "'0' for '--connect-timeout <TIME>': must be 1 ms",
-    ),
+    (&["-p", "70000"], "'70000' for '--port <PORT>': must be 1 to 65535"),
+    (&["--expect", "speed > 1"], "'speed > 1' for '--expect <CONDITION>': `speed` is not"),
+    (&["--connect-timeout", "0"], "'0' for '--connect-timeout <TIME>': must be 1 ms"),
     (&["-u", "-l", "8"], "'8' for '--length <SIZE>': must be "),
-    (
-        &["-t", "1", "-n", "1"],
-        "'--time <TIME>' cannot be used with '--bytes <SIZE>'",
-    ),
-    (
-        &["-R", "--bidir"],
-        "'--reverse' cannot be used with '--bidir'",
-    ),
+    (&["-t", "1", "-n", "1"], "'--time <TIME>' cannot be used with '--bytes <SIZE>'"),
+    (&["-R", "--bidir"], "'--reverse' cannot be used with '--bidir'"),
     (&["-4", "-6"], "'--ipv4' cannot be used with '--ipv6'"),
-    (
-        &["-u", "-M", "1000"],
-        "'--udp' cannot be used with '--mss <BYTES>'",
-    ),
-    (
-        &["--token", ""],
-        "cannot use the token in --token: it is empty",
-    ),
-    (
-        &["--token-file", "/nonexistent/token"],
-        "cannot read the token file",
-    ),
-    (
-        &["--windows", "64K"],
-        "unexpected argument '--windows' found",
-    ),
+    (&["-u", "-M", "1000"], "'--udp' cannot be used with '--mss <BYTES>'"),
+    (&["--token", ""], "cannot use the token in --token: it is empty"),
+    (&["--token-file", "/nonexistent/token"], "cannot read the token file"),
+    (&["--windows", "64K"], "unexpected argument '--windows' found"),
     (&["extra"], "unexpected argument 'extra' found"),
 ];
 
@@ -157,41 +70,14 @@ fn absurd_values_of_every_option_name_option_value_and_range() {
 #[test]
 fn other_commands_refuse_what_they_cannot_do() {
     for (arguments, message) in [
-        (
-            &["serve", "--max-streams", "0"][..],
-            "'0' for '--max-streams <N>'",
-        ),
-        (
-            &["serve", "--anonymous", "--token", "x"],
-            "cannot be used with",
-        ),
-        (
-            &["serve", "--anonymous-time", "0"],
-            "'0' for '--anonymous-time <TIME>'",
-        ),
-        (
-            &["report", "list", "-n", "0"],
-            "'0' for '--limit <N>': must be 1 to",
-        ),
+        (&["serve", "--max-streams", "0"][..], "'0' for '--max-streams <N>'"),
+        (&["serve", "--anonymous", "--token", "x"], "cannot be used with"),
+        (&["serve", "--anonymous-time", "0"], "'0' for '--anonymous-time <TIME>'"),
+        (&["report", "list", "-n", "0"], "'0' for '--limit <N>': must be 1 to"),
         (&["lab", "show", "la-genova"], "did you mean `la-geneva`?"),
-        (
-            &[
-                "lab",
-                "show",
-                "la-geneva",
-                "--set",
-                "hops.1.forward.rate=slow",
-            ],
-            "--set hops.1",
-        ),
-        (
-            &["lab", "run", "la-geneva"],
-            "required arguments were not provided",
-        ),
-        (
-            &["test", "two words"],
-            "'two words' for '<HOST>': not a host name or address",
-        ),
+        (&["lab", "show", "la-geneva", "--set", "hops.1.forward.rate=slow"], "--set hops.1"),
+        (&["lab", "run", "la-geneva"], "required arguments were not provided"),
+        (&["test", "two words"], "'two words' for '<HOST>': not a host name or address"),
     ] {
         let text = complaint(arguments, 2);
         assert!(text.starts_with("error: "), "{arguments:?}: {text}");
@@ -204,10 +90,7 @@ fn other_commands_refuse_what_they_cannot_do() {
 #[test]
 fn an_unknown_host_is_named() {
     let text = complaint(&["test", "no-such-host.invalid"], 3);
-    assert!(
-        text.starts_with("error: cannot resolve no-such-host.invalid\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("error: cannot resolve no-such-host.invalid\n"), "{text}");
     assert!(text.contains("\n  caused by: "), "{text}");
     assert!(text.contains("\nhint: check the name"), "{text}");
 }
@@ -218,10 +101,7 @@ fn a_closed_port_says_how_to_start_the_far_end() {
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("its number").port().to_string();
     let text = complaint(&["test", "127.0.0.1", "-p", &port], 3);
-    assert!(
-        text.contains("error: cannot connect to 127.0.0.1"),
-        "{text}"
-    );
+    assert!(text.contains("error: cannot connect to 127.0.0.1"), "{text}");
     assert!(text.contains("refused"), "{text}");
     assert!(
         text.contains("hint: start `longhaul serve` on that host: nothing listens on this port")
@@ -232,17 +112,7 @@ fn a_closed_port_says_how_to_start_the_far_end() {
 fn a_far_end_that_says_nothing_is_given_up() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let port = silent.local_addr().expect("its number").port().to_string();
-    let text = complaint(
-        &[
-            "test",
-            "127.0.0.1",
-            "-p",
-            &port,
-            "--connect-timeout",
-            "300ms",
-        ],
-        3,
-    );
+    let text = complaint(&["test", "127.0.0.1", "-p", &port, "--connect-timeout", "300ms"], 3);
     assert!(text.starts_with("error: "), "{text}");
     assert!(text.contains("\nhint: "), "{text}");
 }
@@ -254,8 +124,7 @@ fn a_far_end_of_another_kind_is_told_from_ours() {
     let port = other.local_addr().expect("its number").port().to_string();
     let answer = std::thread::spawn(move || {
         let (mut peer, _) = other.accept().expect("a peer");
-        peer.write_all(b"SSH-2.0-OpenSSH_9.2\r\n")
-            .expect("a greeting");
+        peer.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").expect("a greeting");
     });
     let text = complaint(&["test", "127.0.0.1", "-p", &port], 3);
     answer.join().expect("the other end");
@@ -270,18 +139,12 @@ fn an_archive_in_an_impossible_place_ends_with_6_only_for_report() {
     let inside = folder.file("file/archive.sqlite3");
     let inside = inside.to_str().expect("UTF-8");
     let text = complaint(&["report", "list", "--archive", inside], 6);
-    assert!(
-        text.starts_with("error: cannot open the archive "),
-        "{text}"
-    );
+    assert!(text.starts_with("error: cannot open the archive "), "{text}");
 }
 
 #[test]
 fn a_record_is_not_printed_in_iperf3s_shape() {
     let said = complaint(&["record", "127.0.0.1", "--format", "iperf3"], 2);
-    assert!(
-        said.contains("cannot print a record in the format of iperf3"),
-        "{said}"
-    );
+    assert!(said.contains("cannot print a record in the format of iperf3"), "{said}");
     assert!(said.contains("omit --format"), "{said}");
 }

@@ -17,10 +17,7 @@ struct Story {
 
 impl Story {
     fn new(file: &Path) -> Story {
-        Story {
-            archive: Archive::open(file).expect("a new archive"),
-            runs: 0,
-        }
+        Story { archive: Archive::open(file).expect("a new archive"), runs: 0 }
     }
 
     fn add(&mut self, mut report: Value, (day, hour): (u32, u32), far: &str) {
@@ -83,15 +80,7 @@ fn filled(test: &str, fill: fn(&Path)) -> (Folder, PathBuf) {
     (folder, file)
 }
 
-const CASE: [&str; 7] = [
-    "case",
-    "cesnet",
-    "uk",
-    "--before",
-    "2003-06-10",
-    "--after",
-    "2003-06-12",
-];
+const CASE: [&str; 7] = ["case", "cesnet", "uk", "--before", "2003-06-10", "--after", "2003-06-12"];
 
 #[test]
 fn a_case_of_two_paths_reads_as_reviewed_in_every_form() {
@@ -100,20 +89,13 @@ fn a_case_of_two_paths_reads_as_reviewed_in_every_form() {
     let mut words = CASE.to_vec();
     words.extend(["-o", page.to_str().expect("UTF-8")]);
     let text = reported(&archive, &words, 0);
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     golden("report-case.txt", &text);
     let mut words = CASE.to_vec();
     words.push("--markdown");
     golden("report-case.md", &reported(&archive, &words, 0));
     let html = fs::read_to_string(page).expect("a page");
-    assert_eq!(
-        html.matches("<figure>").count(),
-        3,
-        "throughput of both, and round trips of one"
-    );
+    assert_eq!(html.matches("<figure>").count(), 3, "throughput of both, and round trips of one");
     for word in ["src=", "<script", "@import", "http-equiv=\"refresh"] {
         assert!(!html.contains(word), "{word}");
     }
@@ -125,35 +107,19 @@ fn a_case_of_two_paths_reads_as_reviewed_in_every_form() {
     assert_eq!(case["paths"][1]["changes"][0]["verdict"], "no_change_seen");
     let ranges = &case["paths"][0]["routes"][0]["change"]["ranges"];
     assert_eq!(ranges, &json!([{"here": [2, 2], "other": [2, 2]}]));
-    assert!(
-        case["paths"][1]["routes"]
-            .as_array()
-            .expect("a list")
-            .is_empty()
-    );
+    assert!(case["paths"][1]["routes"].as_array().expect("a list").is_empty());
 }
 
 #[test]
 fn a_period_without_runs_is_absent_and_never_zero() {
     let (_folder, archive) = filled("beside-absent", june);
-    let words = [
-        "case",
-        "cesnet",
-        "--before",
-        "2003-06-01",
-        "--after",
-        "2003-06-12",
-        "--json",
-    ];
+    let words = ["case", "cesnet", "--before", "2003-06-01", "--after", "2003-06-12", "--json"];
     let case: Value = serde_json::from_str(&reported(&archive, &words, 0)).expect("JSON");
     let goodput = &case["paths"][0]["changes"][0];
     assert_eq!(goodput["verdict"], "not_measured");
     assert!(goodput.get("before").is_none() && goodput.get("change_ratio").is_none());
     let missing = case["paths"][0]["missing"].to_string();
-    assert!(
-        missing.contains("throughput: not measured in the earlier period"),
-        "{missing}"
-    );
+    assert!(missing.contains("throughput: not measured in the earlier period"), "{missing}");
 }
 
 #[test]
@@ -170,26 +136,14 @@ fn names_from_the_net_do_nothing_in_any_form() {
     });
     let page = folder.file("page.html");
     let out = page.to_str().expect("UTF-8");
-    let case = [
-        "case",
-        HOSTILE,
-        "--before",
-        "2003-06-10",
-        "--after",
-        "2003-06-12",
-        "-o",
-        out,
-    ];
+    let case = ["case", HOSTILE, "--before", "2003-06-10", "--after", "2003-06-12", "-o", out];
     let asymmetry = ["asymmetry", "-o", out];
     let compare = ["compare", "@2003-06-10", "@2003-06-12", "-o", out];
     for words in [&case[..], &["site", "-o", out], &asymmetry, &compare] {
         let text = reported(&archive, words, 0);
         assert!(!text.contains('\u{1b}'), "{text}");
         let html = fs::read_to_string(&page).expect("a page");
-        assert!(
-            !html.contains("<script") && !html.contains('\u{1b}'),
-            "{words:?}"
-        );
+        assert!(!html.contains("<script") && !html.contains('\u{1b}'), "{words:?}");
         let markdown = reported(&archive, &[words, &["--markdown"]].concat(), 0);
         let safe = |line: &str| !line.contains("<script") && !line.contains("@all");
         assert!(markdown.lines().all(safe), "{markdown}");
@@ -209,19 +163,13 @@ fn the_site_and_the_asymmetry_read_as_reviewed() {
         story.trace((10, 1), "cesnet", &["gateway.slac", "geant", "cesnet"]);
     });
     let text = reported(&archive, &["site"], 0) + "\n" + &reported(&archive, &["asymmetry"], 0);
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     golden("report-site-asymmetry.txt", &text);
     let site: Value =
         serde_json::from_str(&reported(&archive, &["site", "--json"], 0)).expect("JSON");
     let first = &site["paths"][0];
     assert_eq!(first["pair"]["to"], "cesnet");
-    assert!(
-        first.get("greatest_bps").is_none(),
-        "never measured, so absent: {first}"
-    );
+    assert!(first.get("greatest_bps").is_none(), "never measured, so absent: {first}");
 }
 
 #[test]
@@ -230,21 +178,11 @@ fn a_comparison_fails_a_build_when_an_expectation_is_missed() {
     let sets = ["compare", "cesnet@2003-06-10", "cesnet@2003-06-12"];
     let with = |more: &[&'static str]| [&sets[..], more].concat();
     let text = reported(&archive, &sets, 0);
-    assert!(
-        text.contains("throughput slac > cesnet fell by 40 %"),
-        "{text}"
-    );
+    assert!(text.contains("throughput slac > cesnet fell by 40 %"), "{text}");
     reported(&archive, &with(&["--expect", "change >= -50 %"]), 0);
     let missed = reported(&archive, &with(&["--expect", "change >= -5 %"]), 1);
-    assert!(
-        missed.contains("expected change >= -5 %; found -3"),
-        "{missed}"
-    );
-    reported(
-        &archive,
-        &with(&["--expect", "available.change >= -5 %"]),
-        1,
-    );
+    assert!(missed.contains("expected change >= -5 %; found -3"), "{missed}");
+    reported(&archive, &with(&["--expect", "available.change >= -5 %"]), 1);
     // Two single runs, from files: they cannot tell, and need no archive.
     let mut files = Vec::new();
     for name in ["la-geneva-9-streams", "slac-daresbury-window"] {
@@ -253,11 +191,7 @@ fn a_comparison_fails_a_build_when_an_expectation_is_missed() {
         files.push(file);
     }
     let none = folder.file("none.sqlite3");
-    let words = [
-        "compare",
-        files[0].to_str().expect("UTF-8"),
-        files[1].to_str().expect("UTF-8"),
-    ];
+    let words = ["compare", files[0].to_str().expect("UTF-8"), files[1].to_str().expect("UTF-8")];
     let text = reported(&none, &words, 0);
     assert!(text.contains("too few values"), "{text}");
     assert!(!none.exists());
@@ -271,36 +205,13 @@ fn what_cannot_be_understood_says_what_would_be() {
     let broken = broken.to_str().expect("UTF-8");
     for (words, code, says) in [
         (&["case", "cesnet"][..], 2, "--before PERIOD --after PERIOD"),
-        (
-            &["case", "cesnet", "--before", "1h..2h", "--after", "now"],
-            2,
-            "is before the start",
-        ),
-        (
-            &[
-                "case",
-                "nobody",
-                "--before",
-                "2003-06-10",
-                "--after",
-                "2003-06-12",
-            ],
-            6,
-            "nobody",
-        ),
+        (&["case", "cesnet", "--before", "1h..2h", "--after", "now"], 2, "is before the start"),
+        (&["case", "nobody", "--before", "2003-06-10", "--after", "2003-06-12"], 6, "nobody"),
         (&["case", "--event", "goodput-1"], 6, "cannot find event"),
         (&["site", "-o", "page.pdf"], 2, ".html, .md, .txt or .json"),
         (&["compare", "last", broken], 2, "cannot read reports"),
-        (
-            &["compare", "last", "nobody"],
-            6,
-            "cannot find runs for nobody",
-        ),
-        (
-            &["compare", "last", "last", "--expect", "change"],
-            2,
-            "expected change",
-        ),
+        (&["compare", "last", "nobody"], 6, "cannot find runs for nobody"),
+        (&["compare", "last", "last", "--expect", "change"], 2, "expected change"),
         (&["asymmetry", "uk"], 0, ""),
     ] {
         let text = reported(&archive, words, code);

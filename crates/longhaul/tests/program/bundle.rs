@@ -68,11 +68,7 @@ fn made(folder: &Folder, more: &[&str]) -> PathBuf {
 
 pub fn verified(place: &Path, more: &[&str]) -> Assert {
     let mut command = longhaul();
-    command
-        .args(["record", "verify"])
-        .arg(place)
-        .args(more)
-        .assert()
+    command.args(["record", "verify"]).arg(place).args(more).assert()
 }
 
 fn files(place: &Path) -> Vec<PathBuf> {
@@ -106,12 +102,7 @@ fn a_bundle_of_an_archived_run_is_whole_and_its_mark_is_geodesics_by_goodput() {
     let place = made(&folder, &[]);
     let names: Vec<String> = files(&place)
         .iter()
-        .map(|it| {
-            it.file_name()
-                .expect("a name")
-                .to_string_lossy()
-                .into_owned()
-        })
+        .map(|it| it.file_name().expect("a name").to_string_lossy().into_owned())
         .collect();
     for name in [
         "commands.txt",
@@ -155,11 +146,7 @@ fn the_page_is_self_contained_and_hostile_names_are_text_on_it() {
     assert!(page.contains("<svg"), "the drawings are on the page");
     let svg = fs::read_to_string(place.join("course.svg")).expect("a drawing");
     let parsed = roxmltree::Document::parse(&svg).expect("XML");
-    assert!(
-        parsed
-            .descendants()
-            .all(|it| it.tag_name().name() != "script")
-    );
+    assert!(parsed.descendants().all(|it| it.tag_name().name() != "script"));
 }
 
 #[test]
@@ -243,9 +230,7 @@ fn a_mark_that_was_raised_with_its_digest_is_found_by_making_it_again() {
     let place = made(&folder, &[]);
     let record = fs::read_to_string(place.join("record.json")).expect("a record");
     let mut value: Value = serde_json::from_str(&record).expect("JSON");
-    let mark = value["analysis"]["mark_bit_m_per_s"]
-        .as_f64()
-        .expect("a mark");
+    let mark = value["analysis"]["mark_bit_m_per_s"].as_f64().expect("a mark");
     value["analysis"]["mark_bit_m_per_s"] = (mark * 1.1).into();
     value["observation"]["received_bytes"] = 1.into();
     let raised = serde_json::to_string_pretty(&value).expect("JSON");
@@ -276,11 +261,7 @@ fn a_signature_is_of_one_key_and_of_every_byte_of_the_manifest() {
     let key = folder.file("key.pem");
     let printed = longhaul().args(["record", "key"]).arg(&key).assert();
     let public = said(&printed.success()).0.trim().to_owned();
-    longhaul()
-        .args(["record", "key"])
-        .arg(&key)
-        .assert()
-        .code(2);
+    longhaul().args(["record", "key"]).arg(&key).assert().code(2);
     let place = made(&folder, &["--sign", text(&key)]);
     let (out, _) = said(&verified(&place, &["--key", &public]).success());
     assert!(out.contains(&public), "{out}");

@@ -92,16 +92,7 @@ fn on_a_path_that_loses_packets_tshark_finds_as_many_sent_again() {
     let (near, far) = (folder.file("run.pcapng"), folder.file("run-far.pcapng"));
     let mut words = vec!["lab", "run", "slac-sdsc"];
     words.extend(["--set", "hops.3.forward.loss=0.01", "--"]);
-    words.extend([
-        "longhaul",
-        "test",
-        "far",
-        "-n",
-        "2M",
-        "-P",
-        "2",
-        "--no-save",
-    ]);
+    words.extend(["longhaul", "test", "far", "-n", "2M", "-P", "2", "--no-save"]);
     words.extend(["--json", "--capture", near.to_str().expect("UTF-8")]);
     let report: Value = serde_json::from_str(&said(&words)).expect("JSON");
     let streams = report["observation"]["streams"].as_array().expect("both");
@@ -125,10 +116,7 @@ fn on_a_path_that_loses_packets_tshark_finds_as_many_sent_again() {
             let ours = again + count("reordered_packets");
             let theirs = theirs.get(port).copied().unwrap_or(0);
             let off = ours.abs_diff(theirs);
-            assert!(
-                off <= 1 + ours / 50,
-                "{ours} here, {theirs} by tshark: {way}"
-            );
+            assert!(off <= 1 + ours / 50, "{ours} here, {theirs} by tshark: {way}");
         }
         assert!(all > 0, "one packet in a hundred was lost");
         // One packet of the capture may be several segments, and what is lost is not at the far end.
@@ -161,10 +149,9 @@ fn both_ends_capture_and_tshark_agrees() {
     ]);
     let report: Value = serde_json::from_str(&report).expect("JSON");
     let ends = &report["observation"]["ends"];
-    for (file, end, rtt) in [
-        (&near, "sender", "answered_us"),
-        (&far, "receiver", "acknowledged_us"),
-    ] {
+    for (file, end, rtt) in
+        [(&near, "sender", "answered_us"), (&far, "receiver", "acknowledged_us")]
+    {
         let reading = shown(file);
         assert_eq!(reading["damage"], Value::Null);
         assert_eq!(reading["other_packets"], 0);
@@ -175,27 +162,16 @@ fn both_ends_capture_and_tshark_agrees() {
         assert_eq!(tshark(file, &[]).len() as u64, packets);
         assert_eq!(handshakes_by_tshark(file), handshakes_of(&reading));
         let id = report["run"]["id"].as_str().expect("an id");
-        assert!(
-            reading["comments"][0]
-                .as_str()
-                .expect("a comment")
-                .contains(id)
-        );
+        assert!(reading["comments"][0].as_str().expect("a comment").contains(id));
         let flows = reading["flows"].as_array().expect("flows");
-        assert_eq!(
-            flows.len(),
-            2,
-            "the streams, and not the control connection"
-        );
+        assert_eq!(flows.len(), 2, "the streams, and not the control connection");
         let mut payload = 0;
         for flow in flows {
             let handshake = &flow["handshake"];
             assert_eq!(handshake["agreed"]["window_scaling"], true);
             let round_trip = handshake[rtt].as_u64().expect("a round trip");
             assert!(round_trip >= 29_000, "slac-sdsc has 29.4 ms: {handshake}");
-            payload += flow["forward"]["tcp"]["unique_bytes"]
-                .as_u64()
-                .expect("bytes");
+            payload += flow["forward"]["tcp"]["unique_bytes"].as_u64().expect("bytes");
         }
         let delivered = ends["receiver"]["bytes"].as_u64().expect("bytes");
         // What a late reader of the ring lost is told.
@@ -212,10 +188,7 @@ fn a_run_without_the_privilege_or_against_a_far_end_that_refuses_goes_on_and_say
     let folder = Folder::new("capture-refused");
     let file = folder.file("run.pcapng");
     let file = file.to_str().expect("UTF-8");
-    let whole = far.command(
-        "test",
-        &["-t", "0.3", "--no-save", "--json", "--capture", file],
-    );
+    let whole = far.command("test", &["-t", "0.3", "--no-save", "--json", "--capture", file]);
     // The same command without CAP_NET_RAW, whoever runs the tests.
     let mut without = Command::new("setpriv");
     without.args(["--bounding-set=-net_raw", "--inh-caps=-net_raw"]);
@@ -232,18 +205,10 @@ fn a_run_without_the_privilege_or_against_a_far_end_that_refuses_goes_on_and_say
     let caveats = report["caveats"].as_array().expect("caveats");
     let of = |code: &str| caveats.iter().find(|caveat| caveat["code"] == code);
     let missing = of("capture_missing").expect("it says what is missing");
-    assert!(
-        missing["text"]
-            .as_str()
-            .expect("text")
-            .contains("CAP_NET_RAW")
-    );
+    assert!(missing["text"].as_str().expect("text").contains("CAP_NET_RAW"));
     let refused = of("capture_refused").expect("the far end refused");
     assert!(refused["text"].as_str().expect("text").contains("server"));
-    assert!(
-        fs::read_dir(&folder.0).expect("a folder").next().is_none(),
-        "no empty files"
-    );
+    assert!(fs::read_dir(&folder.0).expect("a folder").next().is_none(), "no empty files");
 }
 
 /// Time, whether the opener sent it, flags, sequence, acknowledged, options, payload bytes.
@@ -266,23 +231,10 @@ fn sample() -> Vec<u8> {
     for (at_us, from_opener, flags, sequence, acknowledged, options, payload) in packets {
         let mut tcp = Vec::new();
         let (near, far) = (40_000_u16, 5201_u16);
-        let (from, to) = if from_opener {
-            (near, far)
-        } else {
-            (far, near)
-        };
+        let (from, to) = if from_opener { (near, far) } else { (far, near) };
         tcp.extend([from.to_be_bytes(), to.to_be_bytes()].concat());
         tcp.extend([sequence.to_be_bytes(), acknowledged.to_be_bytes()].concat());
-        tcp.extend([
-            (5 + options.len() as u8 / 4) << 4,
-            flags,
-            0x10,
-            0,
-            0,
-            0,
-            0,
-            0,
-        ]);
+        tcp.extend([(5 + options.len() as u8 / 4) << 4, flags, 0x10, 0, 0, 0, 0, 0]);
         tcp.extend(options);
         tcp.extend(vec![7; payload]);
         let mut frame = vec![2; 12];
@@ -290,14 +242,7 @@ fn sample() -> Vec<u8> {
         frame.extend((20 + tcp.len() as u16).to_be_bytes());
         frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
         let (opener, listener) = ([192, 0, 2, 1], [198, 51, 100, 2]);
-        frame.extend(
-            if from_opener {
-                [opener, listener]
-            } else {
-                [listener, opener]
-            }
-            .concat(),
-        );
+        frame.extend(if from_opener { [opener, listener] } else { [listener, opener] }.concat());
         frame.extend(tcp);
         let length = frame.len() as u32;
         for word in [1_077_408_000, at_us, length, length] {
@@ -314,10 +259,7 @@ fn a_capture_is_shown_told_copied_and_never_overwritten() {
     fs::write(folder.file("sample.pcap"), sample()).expect("a file");
     let here = |arguments: &[&str]| {
         let mut command = longhaul();
-        command
-            .current_dir(&folder.0)
-            .arg("capture")
-            .args(arguments);
+        command.current_dir(&folder.0).arg("capture").args(arguments);
         command
     };
     let text_of = |arguments: &[&str]| {
@@ -337,21 +279,12 @@ fn a_capture_is_shown_told_copied_and_never_overwritten() {
     }
     assert_ne!(copy["flows"][0]["opener"], original["flows"][0]["opener"]);
     let before = fs::read(folder.file("copy.pcapng")).expect("the copy");
-    here(&["anonymise", "sample.pcap", "copy.pcapng"])
-        .assert()
-        .code(2);
-    here(&["anonymise", "sample.pcap", "sample.pcap", "--overwrite"])
-        .assert()
-        .code(2);
-    assert_eq!(
-        fs::read(folder.file("copy.pcapng")).expect("the copy"),
-        before
-    );
+    here(&["anonymise", "sample.pcap", "copy.pcapng"]).assert().code(2);
+    here(&["anonymise", "sample.pcap", "sample.pcap", "--overwrite"]).assert().code(2);
+    assert_eq!(fs::read(folder.file("copy.pcapng")).expect("the copy"), before);
     assert_eq!(fs::read(folder.file("sample.pcap")).expect("it"), sample());
     let mut test = longhaul();
-    let refused = test
-        .args(["test", "192.0.2.1", "--capture"])
-        .arg(folder.file("copy.pcapng"));
+    let refused = test.args(["test", "192.0.2.1", "--capture"]).arg(folder.file("copy.pcapng"));
     let refused = refused.assert().code(2);
     let told = String::from_utf8(refused.get_output().stderr.clone()).expect("UTF-8");
     assert!(told.contains("it exists"), "{told}");
@@ -370,25 +303,15 @@ fn damaged_files_are_read_up_to_the_damage_and_garbage_is_refused() {
         let file = folder.file(name);
         fs::write(&file, bytes).expect("a file");
         let mut command = longhaul();
-        let assert = command
-            .args(["capture", "show", "--json"])
-            .arg(&file)
-            .assert()
-            .code(code);
+        let assert = command.args(["capture", "show", "--json"]).arg(&file).assert().code(code);
         let output = assert.get_output();
         if let Some(packets) = packets {
             let reading: Value = serde_json::from_slice(&output.stdout).expect("JSON");
             assert_eq!(reading["packets"], packets, "{name}");
-            assert!(
-                reading["damage"].as_str().expect("why").contains("byte"),
-                "{name}"
-            );
+            assert!(reading["damage"].as_str().expect("why").contains("byte"), "{name}");
         } else {
             let told = String::from_utf8(output.stderr.clone()).expect("UTF-8");
-            assert!(
-                told.contains("hint:") && !told.contains('\x1b'),
-                "{name}: {told}"
-            );
+            assert!(told.contains("hint:") && !told.contains('\x1b'), "{name}: {told}");
         }
     }
 }

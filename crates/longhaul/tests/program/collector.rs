@@ -72,10 +72,7 @@ fn placed(test: &str) -> Folder {
     for (name, text) in [
         ("cert.pem", made.cert.pem()),
         ("key.pem", made.signing_key.serialize_pem()),
-        (
-            "dtn2.token",
-            "0123456789abcdef0123456789abcdef\n".to_owned(),
-        ),
+        ("dtn2.token", "0123456789abcdef0123456789abcdef\n".to_owned()),
         (
             "here.toml",
             format!(
@@ -111,21 +108,14 @@ fn archive(folder: &Folder, name: &str) -> Archive {
 }
 
 fn pair() -> HostPair {
-    HostPair {
-        from: "dtn2".to_owned(),
-        to: "cern".to_owned(),
-    }
+    HostPair { from: "dtn2".to_owned(), to: "cern".to_owned() }
 }
 
 /// What the agent itself does after each run, for some runs at once: of 2026-01-31, a second apart.
 fn measure(here: &mut Archive, from: usize, runs: usize) {
     let second = |number: usize| {
         let (minute, second) = (number / 60, number % 60);
-        format!(
-            "2026-01-31T{:02}:{:02}:{second:02}Z",
-            minute / 60,
-            minute % 60
-        )
+        format!("2026-01-31T{:02}:{:02}:{second:02}Z", minute / 60, minute % 60)
     };
     let run = |number: usize| {
         let mut report: ThroughputReport = serde_json::from_str(FIXTURE).expect("a report");
@@ -152,19 +142,13 @@ fn measure(here: &mut Archive, from: usize, runs: usize) {
     };
     let numbers = || from..from + runs;
     here.enable_outbox(true);
-    here.add_planned(&numbers().map(planned).collect::<Vec<_>>())
-        .expect("plans");
-    here.append_runs(&numbers().map(run).collect::<Vec<_>>())
-        .expect("runs");
+    here.add_planned(&numbers().map(planned).collect::<Vec<_>>()).expect("plans");
+    here.append_runs(&numbers().map(run).collect::<Vec<_>>()).expect("runs");
 }
 
 fn ids(archive: &Archive) -> Vec<String> {
-    let filter = RunFilter {
-        range: TimeRange::ALL,
-        pair: Some(pair()),
-        kind: None,
-        limit: u32::MAX,
-    };
+    let filter =
+        RunFilter { range: TimeRange::ALL, pair: Some(pair()), kind: None, limit: u32::MAX };
     let runs = archive.runs(&filter).expect("runs");
     runs.into_iter().map(|entry| entry.id).collect()
 }
@@ -229,9 +213,7 @@ fn senders_and_collectors_that_are_killed_lose_and_double_nothing() {
         }
     }
     let sender = Agent::start(&folder, "here");
-    until("all is sent", &folder, || {
-        here.backlog(0).expect("a backlog").items == 0
-    });
+    until("all is sent", &folder, || here.backlog(0).expect("a backlog").items == 0);
     assert_eq!(here.list_rejected(10).expect("a list"), []);
     holds_all(&here, &there, KILLS * RUNS);
     sender.kill();
@@ -252,9 +234,7 @@ fn a_collector_with_a_full_disk_gets_the_rest_when_it_has_room() {
     assert!(here.backlog(0).expect("a backlog").items > 0);
     collector.kill();
     let collector = Agent::start(&folder, "there");
-    until("all is sent", &folder, || {
-        here.backlog(0).expect("a backlog").items == 0
-    });
+    until("all is sent", &folder, || here.backlog(0).expect("a backlog").items == 0);
     holds_all(&here, &archive(&folder, "there"), 300);
     sender.kill();
     collector.kill();

@@ -23,10 +23,7 @@ impl Served {
         let folder = scene.file("served");
         fs::create_dir_all(&folder).expect("a folder");
         let files = format!("{}:{mode}", folder.display());
-        Served {
-            far: FarEnd::start(&["--files", &files]),
-            folder,
-        }
+        Served { far: FarEnd::start(&["--files", &files]), folder }
     }
 
     pub fn copy(&self, source: &str, target: &str) -> Command {
@@ -97,23 +94,14 @@ fn a_folder_of_odd_files_goes_there_and_back() {
     let seen = report(served.copy("127.0.0.1:odd", text(&back)));
     assert_eq!(seen["plan"]["forward"], false);
     for copy in [served.folder.join("odd"), back.clone()] {
-        for name in [
-            "inner/0",
-            "inner/1048575",
-            "inner/1048576",
-            "inner/1048577",
-            "sparse",
-        ] {
+        for name in ["inner/0", "inner/1048575", "inner/1048576", "inner/1048577", "sparse"] {
             let same =
                 fs::read(copy.join(name)).expect(name) == fs::read(source.join(name)).expect(name);
             assert!(same, "{name}");
         }
         let about = fs::metadata(copy.join("inner/1")).expect("there");
         assert_eq!(about.mode() & 0o777, 0o750);
-        assert_eq!(
-            (about.mtime(), about.mtime_nsec()),
-            (981_173_106, 987_654_321)
-        );
+        assert_eq!((about.mtime(), about.mtime_nsec()), (981_173_106, 987_654_321));
         assert!(copy.join("inner/empty").is_dir());
         assert!(!copy.join("link").exists());
     }
@@ -134,10 +122,7 @@ fn streams_go_in_and_come_out_in_order() {
     let sum = seen["observation"]["blake3"].as_str().expect("a sum");
     assert_eq!(sum.len(), 64);
     assert_eq!(fs::read(served.folder.join("piped")).expect("there"), bytes);
-    let out = served
-        .copy("127.0.0.1:piped", "-")
-        .output()
-        .expect("it runs");
+    let out = served.copy("127.0.0.1:piped", "-").output().expect("it runs");
     let why = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(out.status.success(), "{why}");
     assert!(out.stdout == bytes);
@@ -153,24 +138,14 @@ fn what_may_not_be_reached_or_replaced_is_not() {
     symlink("/", served.folder.join("root")).expect("a link");
     let why = refused(served.copy(text(&file), "127.0.0.1:"), 3);
     assert!(why.contains("--overwrite"), "{why}");
-    for name in [
-        "../file",
-        "/etc/passwd",
-        "a/../../b",
-        "root/etc/passwd",
-        "root",
-    ] {
+    for name in ["../file", "/etc/passwd", "a/../../b", "root/etc/passwd", "root"] {
         let name = format!("127.0.0.1:{name}");
         refused(served.copy(&name, text(&scene.file("got"))), 3);
         refused(served.copy(text(&file), &name), 3);
     }
     assert!(!scene.file("got").exists());
     assert_eq!(fs::read(served.folder.join("file")).expect("there"), b"old");
-    served
-        .copy(text(&file), "127.0.0.1:")
-        .arg("--overwrite")
-        .assert()
-        .success();
+    served.copy(text(&file), "127.0.0.1:").arg("--overwrite").assert().success();
     assert_eq!(fs::read(served.folder.join("file")).expect("there"), b"new");
 
     let mut stranger = served.copy(text(&file), "127.0.0.1:other");
@@ -206,9 +181,7 @@ fn many_small_files_arrive_whole_and_keep_their_times() {
         assert_eq!(times[0], times[1], "{name}");
     }
     let left = fs::read_dir(served.folder.join("many/3")).expect("there");
-    let hidden = left
-        .flatten()
-        .filter(|it| text(&it.path()).contains(".longhaul-"));
+    let hidden = left.flatten().filter(|it| text(&it.path()).contains(".longhaul-"));
     assert_eq!(hidden.count(), 0, "left over");
 }
 

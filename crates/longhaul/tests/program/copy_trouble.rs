@@ -68,11 +68,7 @@ fn pass(
     let mut data = None;
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         let is_data = *data.get_or_insert_with(|| bytes.starts_with(b"LHD1"));
-        let before = if is_data {
-            passed.fetch_add(count as u64, Ordering::Relaxed)
-        } else {
-            0
-        };
+        let before = if is_data { passed.fetch_add(count as u64, Ordering::Relaxed) } else { 0 };
         match trick {
             Trick::Stall(after) if is_data && before + count as u64 > after => {
                 while !open.load(Ordering::Relaxed) {
@@ -98,10 +94,7 @@ fn stalled(served: &Served, source: &Path, proxy: &Proxy) -> std::process::Child
     command.args(["copy", text(source), "127.0.0.1:", "-p", &proxy.port]);
     command.args(["-P", "1", "-q", "--no-save"]);
     let token = served.far.token.as_deref().unwrap_or_default();
-    command
-        .env("LONGHAUL_TOKEN", token)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
+    command.env("LONGHAUL_TOKEN", token).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().expect("a copy");
     let deadline = Instant::now() + HUNG;
     while noted(&served.folder) < 3 {
@@ -113,15 +106,9 @@ fn stalled(served: &Served, source: &Path, proxy: &Proxy) -> std::process::Child
 
 /// Blocks in the journal of an unfinished file: 32 bytes, and 48 for each.
 fn noted(folder: &Path) -> u64 {
-    let entries = fs::read_dir(folder)
-        .expect("a folder")
-        .map_while(Result::ok);
-    let journal = entries
-        .map(|entry| entry.path())
-        .find(|path| text(path).ends_with(".journal"));
-    let length = journal
-        .and_then(|path| fs::metadata(path).ok())
-        .map_or(0, |about| about.len());
+    let entries = fs::read_dir(folder).expect("a folder").map_while(Result::ok);
+    let journal = entries.map(|entry| entry.path()).find(|path| text(path).ends_with(".journal"));
+    let length = journal.and_then(|path| fs::metadata(path).ok()).map_or(0, |about| about.len());
     length.saturating_sub(32) / 48
 }
 
@@ -146,21 +133,13 @@ fn a_killed_copy_is_taken_up_where_it_was() {
         assert!(!served.folder.join("file").exists(), "half-written");
         // Whatever still holds the file at the far end lets go of it, and is waited for.
         let seen = report(served.copy(text(&source), "127.0.0.1:"));
-        let held = seen["observation"]["held_bytes"]
-            .as_u64()
-            .expect("a number");
-        let sent = seen["observation"]["sent_bytes"]
-            .as_u64()
-            .expect("a number");
+        let held = seen["observation"]["held_bytes"].as_u64().expect("a number");
+        let sent = seen["observation"]["sent_bytes"].as_u64().expect("a number");
         assert!(held >= 3 * MIB as u64, "{held}");
         assert_eq!(held + sent, 24 * MIB as u64);
         let same = fs::read(served.folder.join("file")).expect("there") == noise(24 * MIB);
         assert!(same);
-        assert_eq!(
-            fs::read_dir(&served.folder).expect("there").count(),
-            1,
-            "left over"
-        );
+        assert_eq!(fs::read_dir(&served.folder).expect("there").count(), 1, "left over");
     }
 }
 
@@ -172,10 +151,7 @@ fn a_source_that_changes_under_the_copy_is_refused() {
     fs::write(&source, noise(48 * MIB)).expect("a file");
     let proxy = Proxy::start(&served.far.port, Trick::Stall(4 * MIB as u64));
     let child = stalled(&served, &source, &proxy);
-    let file = fs::File::options()
-        .append(true)
-        .open(&source)
-        .expect("open");
+    let file = fs::File::options().append(true).open(&source).expect("open");
     (&file).write_all(b"more").expect("changed");
     proxy.released.store(true, Ordering::Relaxed);
     let done = child.wait_with_output().expect("its end");
@@ -193,10 +169,7 @@ fn a_bit_that_changes_on_the_way_ends_the_copy() {
     fs::write(&source, noise(8 * MIB)).expect("a file");
     let proxy = Proxy::start(&served.far.port, Trick::Flip(3 * MIB as u64));
     let why = refused(served.copy_by(&proxy.port, text(&source), "127.0.0.1:"), 3);
-    assert!(
-        why.contains("changed on the path") || why.contains("data connection"),
-        "{why}"
-    );
+    assert!(why.contains("changed on the path") || why.contains("data connection"), "{why}");
     assert!(!served.folder.join("file").exists());
     served.copy(text(&source), "127.0.0.1:").assert().success();
 }
@@ -210,13 +183,7 @@ fn a_target_without_room_says_so_and_the_copy_goes_on_later() {
     // The limit on the length of files stands in for a full disk: both end a write in the middle.
     let limited = r#"trap '' XFSZ; ulimit -f 8192; exec "$0" "$@""#;
     let mut command = Command::new("sh");
-    command.args([
-        "-c",
-        limited,
-        env!("CARGO_BIN_EXE_longhaul"),
-        "copy",
-        "127.0.0.1:file",
-    ]);
+    command.args(["-c", limited, env!("CARGO_BIN_EXE_longhaul"), "copy", "127.0.0.1:file"]);
     // One stream, so that whole blocks are there before one finds no room.
     command.args([text(&target), "-p", &served.far.port, "-P", "1"]);
     command.args(["-q", "--no-save"]);
@@ -224,11 +191,7 @@ fn a_target_without_room_says_so_and_the_copy_goes_on_later() {
     assert!(why.contains("cannot write got: File too large"), "{why}");
     assert!(!target.exists(), "half-written");
     let seen = report(served.copy("127.0.0.1:file", text(&target)));
-    assert!(
-        seen["observation"]["held_bytes"]
-            .as_u64()
-            .is_some_and(|held| held > 0)
-    );
+    assert!(seen["observation"]["held_bytes"].as_u64().is_some_and(|held| held > 0));
     assert!(fs::read(&target).expect("there") == noise(12 * MIB));
 }
 
@@ -265,10 +228,7 @@ fn what_may_not_be_read_or_written_is_named() {
     fs::write(&secret, "unread").expect("a file");
     mode(&secret, 0o000);
     let why = run(text(&secret), "127.0.0.1:");
-    assert!(
-        why.contains("secret") && why.contains("Permission denied"),
-        "{why}"
-    );
+    assert!(why.contains("secret") && why.contains("Permission denied"), "{why}");
     assert!(!served.folder.join("secret").exists(), "half-written");
 
     let closed = scene.file("closed");
@@ -276,16 +236,10 @@ fn what_may_not_be_read_or_written_is_named() {
     mode(&closed, 0o555);
     fs::write(served.folder.join("file"), noise(3 * MIB)).expect("a file");
     let why = run("127.0.0.1:file", text(&closed));
-    assert!(
-        why.contains("cannot write file: Permission denied"),
-        "{why}"
-    );
+    assert!(why.contains("cannot write file: Permission denied"), "{why}");
     assert_eq!(fs::read_dir(&closed).expect("there").count(), 0);
     mode(&closed, 0o755);
-    served
-        .copy("127.0.0.1:file", text(&closed))
-        .assert()
-        .success();
+    served.copy("127.0.0.1:file", text(&closed)).assert().success();
 }
 
 #[test]
@@ -318,10 +272,7 @@ fn a_full_disk_is_named_and_the_copy_goes_on_once_there_is_room() {
     let done = command.assert().success();
     let output = done.get_output();
     let why = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        why.contains("cannot write file: No space left on device"),
-        "{why}"
-    );
+    assert!(why.contains("cannot write file: No space left on device"), "{why}");
     assert!(why.contains("free space at the target"), "{why}");
     let seen: Value = serde_json::from_slice(&output.stdout).expect("a report");
     let held = seen["observation"]["held_bytes"].as_u64();

@@ -32,11 +32,7 @@ impl Drop for Agent {
 }
 
 fn start(folder: &Folder) -> Agent {
-    let log = File::options()
-        .create(true)
-        .append(true)
-        .open(folder.file("log"))
-        .expect("a log");
+    let log = File::options().create(true).append(true).open(folder.file("log")).expect("a log");
     let child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
         .arg("watch")
         .arg(folder.file("watch.toml"))
@@ -55,10 +51,7 @@ fn relay(port: u16, to: &str) {
     std::thread::spawn(move || {
         for near in listener.incoming().map_while(Result::ok) {
             let far = TcpStream::connect(&to).expect("the database");
-            let copies = (
-                near.try_clone().expect("a copy"),
-                far.try_clone().expect("a copy"),
-            );
+            let copies = (near.try_clone().expect("a copy"), far.try_clone().expect("a copy"));
             carry(near, far);
             carry(copies.1, copies.0);
         }
@@ -73,10 +66,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream) {
 }
 
 fn pair() -> HostPair {
-    HostPair {
-        from: String::from("dtn2"),
-        to: String::from("cern"),
-    }
+    HostPair { from: String::from("dtn2"), to: String::from("cern") }
 }
 
 /// What the agent itself does after each run.
@@ -127,12 +117,7 @@ fn until(what: &str, folder: &Folder, mut holds: impl FnMut() -> bool) {
 
 /// Runs of the pair; the agent makes an audit of its own beside them.
 fn stored(there: &dyn HistoryStore) -> usize {
-    let filter = RunFilter {
-        range: TimeRange::ALL,
-        pair: Some(pair()),
-        kind: None,
-        limit: 10_000,
-    };
+    let filter = RunFilter { range: TimeRange::ALL, pair: Some(pair()), kind: None, limit: 10_000 };
     there.runs(&filter).expect("a list").len()
 }
 
@@ -155,13 +140,9 @@ fn what_is_measured_while_the_database_is_away_is_in_it_later() {
         let log = fs::read_to_string(folder.file("log")).unwrap_or_default();
         log.contains("cannot send to the database")
     });
-    until("the page shows what the agent has", &folder, || {
-        page(listen).contains("SQLite")
-    });
+    until("the page shows what the agent has", &folder, || page(listen).contains("SQLite"));
     relay(database, &shared.urls[0]);
-    until("all is sent", &folder, || {
-        here.backlog(0).expect("a backlog").items == 0
-    });
+    until("all is sent", &folder, || here.backlog(0).expect("a backlog").items == 0);
     let there = longhaul_clickhouse::open_history_store(shared.clone()).expect("the database");
     assert_eq!(stored(there.as_ref()), RUNS);
     let planned = PlannedRunFilter {
@@ -172,13 +153,8 @@ fn what_is_measured_while_the_database_is_away_is_in_it_later() {
     };
     let planned = there.planned(&planned).expect("a list");
     let is_done = |row: &&PlannedEntry| matches!(row.outcome, Some(PlannedOutcome::Done { .. }));
-    assert_eq!(
-        (planned.iter().filter(is_done).count(), planned.len()),
-        (RUNS, RUNS)
-    );
+    assert_eq!((planned.iter().filter(is_done).count(), planned.len()), (RUNS, RUNS));
     assert_eq!(here.list_rejected(10).expect("a list"), []);
-    until("the page shows what all agents have", &folder, || {
-        page(listen).contains("ClickHouse")
-    });
+    until("the page shows what all agents have", &folder, || page(listen).contains("ClickHouse"));
     drop(agent);
 }

@@ -28,13 +28,9 @@ fn names(value: &Value, found: &mut BTreeSet<String>) {
 #[test]
 fn every_field_of_the_golden_reports_is_explained() {
     let mut found = BTreeSet::new();
-    for name in [
-        "la-geneva-9-streams",
-        "slac-daresbury-window",
-        "udp-reverse",
-        "scan-guided",
-        "scan-grid",
-    ] {
+    for name in
+        ["la-geneva-9-streams", "slac-daresbury-window", "udp-reverse", "scan-guided", "scan-grid"]
+    {
         let text = support::fixture(&format!("{name}.json"));
         names(&serde_json::from_str(&text).expect("JSON"), &mut found);
     }

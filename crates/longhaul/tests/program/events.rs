@@ -48,10 +48,7 @@ fn events_read_as_reviewed_and_fit_80_columns() {
     let archive = filled(&folder);
     let text = reported(&archive, &["events", "--since", "2003-06-01"], 0)
         + &reported(&archive, &["event", "goodput-1111"], 0);
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     golden("report-events.txt", &text);
 }
 
@@ -63,10 +60,7 @@ fn json_is_the_events_themselves_without_the_withdrawn() {
         serde_json::from_str(&reported(&archive, words, 0)).expect("events")
     };
     let of_path = event("goodput-1111111111111111", "cesnet", "confirmed");
-    assert_eq!(
-        list(&["events", "--json", "--since", "2003-06-01"]),
-        [of_path]
-    );
+    assert_eq!(list(&["events", "--json", "--since", "2003-06-01"]), [of_path]);
     let all = ["events", "--json", "--all", "--since", "2003-06-01"];
     assert_eq!(list(&all).len(), 2);
     let of_host = ["events", "lyon", "--json", "--all", "--since", "2003-06-01"];

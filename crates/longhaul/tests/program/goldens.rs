@@ -71,26 +71,18 @@ fn every_report_fixture_is_shown_as_reviewed_and_printed_as_it_was_read() {
         let text = fixture(&format!("{name}.json"));
         let folder = Folder::new(&format!("golden_{name}"));
         let archive = folder.file("archive.sqlite3");
-        append(
-            &archive,
-            archived_report::parse_report(name, &text).expect("a report"),
-        );
+        append(&archive, archived_report::parse_report(name, &text).expect("a report"));
         let shown = reported(&archive, &["show", "last"], 0);
         for line in shown.lines() {
             // A command that is to be copied stays on one line.
-            let command = ["sysctl", "net."]
-                .iter()
-                .any(|word| line.trim_start().starts_with(word));
+            let command = ["sysctl", "net."].iter().any(|word| line.trim_start().starts_with(word));
             assert!(command || line.chars().count() <= 80, "{name}: {line}");
             assert!(!line.contains('\u{1b}'), "{name}: {line:?}");
         }
         golden(&format!("{name}.txt"), &shown);
         let json = reported(&archive, &["show", "last", "--json"], 0);
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
-        assert!(
-            value(&json) == value(&text),
-            "{name}: a field was lost or added"
-        );
+        assert!(value(&json) == value(&text), "{name}: a field was lost or added");
         count += 1;
     }
     assert!(count > 0, "there are fixtures");

@@ -31,18 +31,11 @@ fn the_version_is_one_line_and_names_commit_target_and_page_when_asked_at_length
 
 #[test]
 fn completions_know_commands_and_options() {
-    for (shell, option) in [
-        ("bash", "--window"),
-        ("zsh", "--window"),
-        ("fish", "-l window"),
-    ] {
+    for (shell, option) in [("bash", "--window"), ("zsh", "--window"), ("fish", "-l window")] {
         let script = said(&["completions", shell]);
         assert!(script.contains("available"), "{shell}");
         assert!(script.contains(option), "{shell}");
-        assert!(
-            script.contains("server-max-duration"),
-            "{shell} lacks the options of iperf3"
-        );
+        assert!(script.contains("server-max-duration"), "{shell} lacks the options of iperf3");
     }
 }
 
@@ -63,10 +56,7 @@ fn every_command_has_a_manual_page() {
     }
     let none = longhaul().args(["man", "tset"]).assert().code(2);
     let text = String::from_utf8_lossy(&none.get_output().stderr);
-    assert!(
-        text.contains("cannot find command `longhaul tset`"),
-        "{text}"
-    );
+    assert!(text.contains("cannot find command `longhaul tset`"), "{text}");
 }
 
 #[test]
@@ -105,17 +95,11 @@ fn a_path_that_begins_later_is_shown_as_it_is_then() {
     let capacity = |more: &[&str]| {
         let shown = said(&[&["lab", "show", "slac-cesnet", "--json"], more].concat());
         let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
-        (
-            shown["forward"]["capacity_bps"].clone(),
-            shown["rtt_us"].clone(),
-        )
+        (shown["forward"]["capacity_bps"].clone(), shown["rtt_us"].clone())
     };
     let (before, rtt_before) = capacity(&[]);
     let (after, rtt_after) = capacity(&["--begin-at", "61s"]);
-    assert_eq!(
-        (before.as_u64(), after.as_u64()),
-        (Some(400_000_000), Some(622_000_000))
-    );
+    assert_eq!((before.as_u64(), after.as_u64()), (Some(400_000_000), Some(622_000_000)));
     assert_eq!(rtt_before, rtt_after);
     let page = said(&["lab", "show", "slac-cesnet", "--begin-at", "61s"]);
     assert!(page.contains("begins at      61 s"), "{page}");

@@ -15,11 +15,7 @@ fn report(name: &str) -> HostReport {
 #[test]
 fn colour_repeats_what_the_words_say() {
     let plain = shown("host_plain", &report(FIXTURES[0]), &[]);
-    let coloured = shown(
-        "host_coloured",
-        &report(FIXTURES[0]),
-        &["--color", "always"],
-    );
+    let coloured = shown("host_coloured", &report(FIXTURES[0]), &["--color", "always"]);
     assert!(coloured.contains('\u{1b}') && plain.contains("LIMITS"));
     assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain);
 }
@@ -29,15 +25,7 @@ fn this_host_is_judged_for_a_path_and_nothing_is_changed() {
     let folder = Folder::new("host_here");
     let file = folder.file("archive.sqlite3");
     let assert = longhaul()
-        .args([
-            "host",
-            "--rtt",
-            "160ms",
-            "--rate",
-            "10M",
-            "--json",
-            "--archive",
-        ])
+        .args(["host", "--rtt", "160ms", "--rate", "10M", "--json", "--archive"])
         .arg(&file)
         .assert()
         .success();
@@ -50,10 +38,7 @@ fn this_host_is_judged_for_a_path_and_nothing_is_changed() {
         .filter(|verdict| verdict.rule == "receive_autotuning")
         .map(|verdict| verdict.grade)
         .collect();
-    assert!(
-        window.len() == 1 && window[0] != AuditGrade::Unknown,
-        "{text}"
-    );
+    assert!(window.len() == 1 && window[0] != AuditGrade::Unknown, "{text}");
     let archive = Archive::open(&file).expect("the archive");
     assert_eq!(archive.list(10).expect("a list").len(), 1);
 }
@@ -92,11 +77,7 @@ fn a_journal_that_is_none_is_named_and_left_alone() {
     let folder = Folder::new("host_damaged");
     let journal = folder.file("journal.json");
     std::fs::write(&journal, "{").expect("write");
-    let assert = longhaul()
-        .args(["host", "--revert", "--journal"])
-        .arg(&journal)
-        .assert()
-        .code(5);
+    let assert = longhaul().args(["host", "--revert", "--journal"]).arg(&journal).assert().code(5);
     let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert!(text.contains("cannot read the journal"), "{text}");
     assert!(text.contains("\nhint: "), "{text}");

@@ -5,18 +5,11 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fixtures/imports")
-        .join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/imports").join(name)
 }
 
 fn said(archive: &Path, arguments: &[&str]) -> String {
-    let assert = longhaul()
-        .args(arguments)
-        .arg("--archive")
-        .arg(archive)
-        .assert()
-        .success();
+    let assert = longhaul().args(arguments).arg("--archive").arg(archive).assert().success();
     String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
 }
 
@@ -42,16 +35,7 @@ fn the_log_of_the_record_is_filed_once_and_shown_with_its_gap() {
     let archive = folder.file("archive.sqlite3");
     let log = fixture("ntttcp-2004.txt");
     let log = log.to_str().expect("UTF-8");
-    let arguments = [
-        "import",
-        log,
-        "--at",
-        "2004-02-22",
-        "--from",
-        "losangeles",
-        "--to",
-        "geneva",
-    ];
+    let arguments = ["import", log, "--at", "2004-02-22", "--from", "losangeles", "--to", "geneva"];
     let first = said(&archive, &arguments);
     golden("import-ntttcp.txt", &first);
     let again = said(&archive, &arguments);
@@ -84,10 +68,7 @@ fn iperf3_tells_its_time_and_comes_through_a_pipe_too() {
     let folder = Folder::new("import-iperf3");
     let archive = folder.file("archive.sqlite3");
     let json = fixture("iperf3-3.12.json");
-    let filed = said(
-        &archive,
-        &["import", json.to_str().expect("UTF-8"), "--json"],
-    );
+    let filed = said(&archive, &["import", json.to_str().expect("UTF-8"), "--json"]);
     let filed: Value = serde_json::from_str(&filed).expect("JSON");
     assert_eq!(filed[0]["state"], "filed");
     let report = &filed[0]["report"];
@@ -103,10 +84,7 @@ fn iperf3_tells_its_time_and_comes_through_a_pipe_too() {
     assert_eq!(again[0]["state"], "already filed");
     let id = report["run"]["id"].as_str().expect("an id");
     let text = said(&archive, &["report", "show", id]);
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 /// Runs of a file, filed and shown as text: what was said of the filing, and of each run.
@@ -144,38 +122,14 @@ fn an_imported_transfer_makes_a_record_where_it_tells_enough() {
     let archive = folder.file("archive.sqlite3");
     let log = fixture("ntttcp-2004.txt");
     let log = log.to_str().expect("UTF-8");
-    let filed = said(
-        &archive,
-        &[
-            "import",
-            log,
-            "--at",
-            "2004-02-22",
-            "--to",
-            "geneva",
-            "--json",
-        ],
-    );
+    let filed = said(&archive, &["import", log, "--at", "2004-02-22", "--to", "geneva", "--json"]);
     let filed: Value = serde_json::from_str(&filed).expect("JSON");
     let id = |index: usize| filed[index]["report"]["run"]["id"].as_str().expect("an id");
     let legs = folder.file("legs.toml");
     std::fs::write(&legs, "stops = [\"Los Angeles (LAX)\", \"Geneva\"]\n").expect("written");
     let bundle = folder.file("bundle");
-    let (legs, bundle) = (
-        legs.to_str().expect("UTF-8"),
-        bundle.to_str().expect("UTF-8"),
-    );
-    let arguments = [
-        "record",
-        "make",
-        "--legs",
-        legs,
-        "--out",
-        bundle,
-        "--json",
-        "--run",
-        id(0),
-    ];
+    let (legs, bundle) = (legs.to_str().expect("UTF-8"), bundle.to_str().expect("UTF-8"));
+    let arguments = ["record", "make", "--legs", legs, "--out", bundle, "--json", "--run", id(0)];
     let record: Value = serde_json::from_str(&said(&archive, &arguments)).expect("JSON");
     assert_eq!(record["observation"]["received_bytes"], 498_587_545_600_u64);
     assert_eq!(record["analysis"]["class"], "ipv4_multiple_streams");
@@ -203,17 +157,13 @@ fn imported_traces_stand_in_the_table_of_routes() {
     let archive = folder.file("archive.sqlite3");
     let before = std::fs::read_to_string(fixture("traceroute-linux.txt")).expect("read");
     let after = before.replace("198.51.100.", "198.18.7.");
-    for (name, text, at) in [
-        ("a.txt", before, "2026-11-20T10:00:00Z"),
-        ("b.txt", after, "2026-11-21T10:00:00Z"),
-    ] {
+    for (name, text, at) in
+        [("a.txt", before, "2026-11-20T10:00:00Z"), ("b.txt", after, "2026-11-21T10:00:00Z")]
+    {
         let file = folder.file(name);
         std::fs::write(&file, text).expect("written");
         let file = file.to_str().expect("UTF-8");
-        said(
-            &archive,
-            &["import", file, "--at", at, "--from", "near", "--to", "far"],
-        );
+        said(&archive, &["import", file, "--at", at, "--from", "near", "--to", "far"]);
     }
     let arguments = ["report", "routes", "far", "--since", "2026-11-19", "--json"];
     let tables: Value = serde_json::from_str(&said(&archive, &arguments)).expect("JSON");
@@ -247,10 +197,7 @@ fn what_cannot_be_filed_is_refused_with_what_to_do() {
     let folder = Folder::new("import-refused");
     let ping = std::fs::read(fixture("traceroute-linux.txt")).expect("read");
     let said = refused(&folder, "when.txt", &ping, &[]);
-    assert!(
-        said.contains("has no start time") && said.contains("--at"),
-        "{said}"
-    );
+    assert!(said.contains("has no start time") && said.contains("--at"), "{said}");
     let said = refused(&folder, "binary", b"PING \0\0", &["--at", "2026-11-22"]);
     assert!(said.contains("NUL bytes"), "{said}");
     let said = refused(&folder, "other.txt", b"hello\n", &["--at", "2026-11-22"]);

@@ -41,9 +41,7 @@ impl Server {
 
     fn test(&self, options: &[&str]) -> assert_cmd::Command {
         let mut command = longhaul();
-        command
-            .args(["test", "127.0.0.1", "-p", &self.port, "--no-save"])
-            .args(options);
+        command.args(["test", "127.0.0.1", "-p", &self.port, "--no-save"]).args(options);
         command
     }
 
@@ -67,17 +65,12 @@ impl Drop for Server {
 fn agreed(observation: &Value) {
     let bytes = |end: &str| observation["ends"][end]["bytes"].as_u64().expect("a count");
     let (sent, received) = (bytes("sender"), bytes("receiver"));
-    assert!(
-        sent >= 16 << 20 && received <= sent,
-        "{sent} sent, {received} received"
-    );
+    assert!(sent >= 16 << 20 && received <= sent, "{sent} sent, {received} received");
 }
 
 fn caveats(report: &Value) -> Vec<&str> {
     let all = report["caveats"].as_array().expect("caveats");
-    all.iter()
-        .filter_map(|caveat| caveat["code"].as_str())
-        .collect()
+    all.iter().filter_map(|caveat| caveat["code"].as_str()).collect()
 }
 
 #[test]
@@ -88,15 +81,8 @@ fn tcp_is_measured_in_all_directions_and_both_ends_agree() {
     let forward = with(&["-P", "2"]);
     agreed(&forward["observation"]);
     assert_eq!(forward["observation"]["forward"], true);
-    assert!(
-        caveats(&forward).contains(&"iperf3_far_end"),
-        "{}",
-        forward["caveats"]
-    );
-    assert_eq!(
-        forward["observation"]["ends"]["receiver"]["host"]["kernel"],
-        ""
-    );
+    assert!(caveats(&forward).contains(&"iperf3_far_end"), "{}", forward["caveats"]);
+    assert_eq!(forward["observation"]["ends"]["receiver"]["host"]["kernel"], "");
     let reverse = with(&["-R"]);
     agreed(&reverse["observation"]);
     assert_eq!(reverse["observation"]["forward"], false);
@@ -108,9 +94,7 @@ fn tcp_is_measured_in_all_directions_and_both_ends_agree() {
 #[test]
 fn bytes_and_blocks_are_sent_to_the_last_one() {
     let mut server = Server::start();
-    let counted = [
-        "--iperf3", "--json", "-n", "16M", "-P", "3", "-w", "256K", "-M", "1400",
-    ];
+    let counted = ["--iperf3", "--json", "-n", "16M", "-P", "3", "-w", "256K", "-M", "1400"];
     let report = server.json(&counted);
     let sent = |report: &Value| report["analysis"]["totals"]["sender_bytes"].as_u64();
     assert_eq!(sent(&report), Some(16 << 20));
@@ -124,19 +108,14 @@ fn udp_is_counted_in_both_directions() {
     let rate = ["--iperf3", "--json", "-u", "-b", "10M", "-l", "1000"];
     for more in [&["-n", "500K", "-P", "2"][..], &["-t", "1", "-R"]] {
         let report = server.json(&[&rate[..], more].concat());
-        let streams = report["observation"]["streams"]
-            .as_array()
-            .expect("streams");
+        let streams = report["observation"]["streams"].as_array().expect("streams");
         for stream in streams {
             let udp = &stream["receiver"]["udp"];
             let count = |name: &str| udp[name].as_u64().expect("a count");
             let sent = stream["sender"]["calls"].as_u64().expect("datagrams");
             let timed = more.contains(&"-t");
             assert!(count("datagrams") > 0 || timed, "{udp}");
-            assert!(
-                count("datagrams") + count("lost") <= sent + sent / 50,
-                "{udp} of {sent}"
-            );
+            assert!(count("datagrams") + count("lost") <= sent + sent / 50, "{udp} of {sent}");
         }
     }
 }
@@ -148,18 +127,11 @@ fn a_server_of_iperf3_is_found_and_stays_of_use() {
     let found = server.json(&brief);
     // Once for the greeting that it did not understand, once for the run.
     server.wait_for(LISTENS);
-    assert!(
-        caveats(&found).contains(&"iperf3_found"),
-        "{}",
-        found["caveats"]
-    );
+    assert!(caveats(&found).contains(&"iperf3_found"), "{}", found["caveats"]);
     let token = ["--token", "a token of more than sixteen letters"];
     let assert = server.test(&[&brief[..], &token].concat()).assert().code(3);
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(
-        said.contains("is an iperf3 server") && said.contains("--iperf3"),
-        "{said}"
-    );
+    assert!(said.contains("is an iperf3 server") && said.contains("--iperf3"), "{said}");
     // It shuts its port for a moment after that greeting too.
     server.wait_for(LISTENS);
     let again = server.json(&brief);
@@ -171,14 +143,7 @@ fn a_busy_server_and_one_that_dies_are_told_with_what_to_do() {
     let mut server = Server::start();
     let binary = env!("CARGO_BIN_EXE_longhaul");
     let long = Command::new(binary)
-        .args([
-            "test",
-            "127.0.0.1",
-            "-p",
-            &server.port,
-            "--no-save",
-            "--iperf3",
-        ])
+        .args(["test", "127.0.0.1", "-p", &server.port, "--no-save", "--iperf3"])
         .args(["-t", "3600", "-b", "10M"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -199,11 +164,7 @@ fn a_busy_server_and_one_that_dies_are_told_with_what_to_do() {
 /// Keys without which known readers fail: the Python wrapper `iperf3`, and pScheduler.
 fn check_shape(shape: &Value, protocol: &str) {
     let start = &shape["start"];
-    assert!(
-        start["version"]
-            .as_str()
-            .is_some_and(|it| it.starts_with("iperf 3"))
-    );
+    assert!(start["version"].as_str().is_some_and(|it| it.starts_with("iperf 3")));
     assert!(start["system_info"].is_string() && start["connecting_to"]["host"].is_string());
     assert!(start["timestamp"]["time"].is_string() && start["timestamp"]["timesecs"].is_u64());
     let connected = &start["connected"][0];
@@ -228,11 +189,7 @@ fn imported(test: &str, shape: &Value) -> Value {
     let folder = Folder::new(test);
     let file = folder.file("run.json");
     std::fs::write(&file, shape.to_string()).expect("written");
-    let assert = longhaul()
-        .args(["import", "--dry-run", "--json"])
-        .arg(&file)
-        .assert()
-        .success();
+    let assert = longhaul().args(["import", "--dry-run", "--json"]).arg(&file).assert().success();
     let all: Value = serde_json::from_slice(&assert.get_output().stdout).expect("JSON");
     all[0]["report"]["observation"].clone()
 }
@@ -249,20 +206,12 @@ fn a_run_in_iperf3s_shape_has_what_readers_want_and_is_read_back() {
         assert_eq!(seen[end]["bytes"], shape["end"][sum]["bytes"], "{end}");
     }
     let streams = seen["streams"].as_array().expect("streams");
-    let bytes = streams
-        .iter()
-        .filter_map(|one| one["receiver"]["bytes"].as_u64());
+    let bytes = streams.iter().filter_map(|one| one["receiver"]["bytes"].as_u64());
     assert_eq!(Some(bytes.sum()), seen["receiver"]["bytes"].as_u64());
     let datagrams = ["--iperf3", "--format", "iperf3", "-t", "1", "-u", "-R"];
     let shape = server.json(&datagrams);
     check_shape(&shape, "UDP");
-    for key in [
-        "jitter_ms",
-        "packets",
-        "lost_packets",
-        "lost_percent",
-        "seconds",
-    ] {
+    for key in ["jitter_ms", "packets", "lost_packets", "lost_percent", "seconds"] {
         assert!(shape["end"]["sum"][key].is_number(), "{key}");
     }
     let udp = &imported("iperf3-shape-udp", &shape)["streams"][0]["either"];

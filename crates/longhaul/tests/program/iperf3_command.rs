@@ -51,10 +51,7 @@ impl LoopbackServer {
             command.arg("--forceflush");
         }
         let (reader, writer) = std::io::pipe().expect("a pipe");
-        command
-            .args(options)
-            .stdout(writer.try_clone().expect("the same pipe"))
-            .stderr(writer);
+        command.args(options).stdout(writer.try_clone().expect("the same pipe")).stderr(writer);
         let child = command.spawn().expect("a server");
         // The ends of the pipe for writing are closed here with the command.
         drop(command);
@@ -71,9 +68,7 @@ impl LoopbackServer {
 
     fn client(&self, program: Iperf3Program, options: &[&str]) -> Command {
         let mut command = program.command();
-        command
-            .args(["-c", "127.0.0.1", "-p", &self.port])
-            .args(options);
+        command.args(["-c", "127.0.0.1", "-p", &self.port]).args(options);
         command
     }
 
@@ -120,16 +115,9 @@ fn a_client_prints_iperf3s_json_with_iperf3s_meaning_of_the_options() {
         [Iperf3Program::Iperf3, Iperf3Program::Longhaul]
             .map(|program| json(&server.run(program, options)))
     };
-    let [theirs, ours] = both(&[
-        "-J", "-t", "1", "-i", "0.5", "-P", "2", "-b", "10M", "-S", "0x20",
-    ]);
-    for key in [
-        "num_streams",
-        "target_bitrate",
-        "tos",
-        "duration",
-        "protocol",
-    ] {
+    let [theirs, ours] =
+        both(&["-J", "-t", "1", "-i", "0.5", "-P", "2", "-b", "10M", "-S", "0x20"]);
+    for key in ["num_streams", "target_bitrate", "tos", "duration", "protocol"] {
         let of = |object: &Value| object["start"]["test_start"][key].clone();
         assert_eq!(of(&ours), of(&theirs), "{key}");
     }
@@ -151,10 +139,7 @@ fn a_client_prints_and_archives_a_report() {
     let path = archive.to_str().expect("UTF-8");
     let mut command = longhaul();
     command.args(["iperf3", "-c", "127.0.0.1", "-p", &server.port]);
-    let assert = command
-        .args(["-n", "1M", "--bidir", "--archive", path])
-        .assert()
-        .success();
+    let assert = command.args(["-n", "1M", "--bidir", "--archive", path]).assert().success();
     let shown = text(&assert.get_output().stdout);
     assert!(shown.contains("goodput"), "{shown}");
     let listed = crate::support::reported(&archive, &["list"], 0);
@@ -172,17 +157,11 @@ fn a_server_for_one_test_allows_what_iperf3_allows_and_ends_after_it() {
 
 #[test]
 fn a_server_refuses_tests_over_its_rate_and_its_time() {
-    let limits = [
-        "--server-bitrate-limit",
-        "10M",
-        "--server-max-duration",
-        "3",
-    ];
+    let limits = ["--server-bitrate-limit", "10M", "--server-max-duration", "3"];
     let server = LoopbackServer::start(Iperf3Program::Longhaul, &limits);
-    for (options, words) in [
-        (["-t", "2", "-b", "20M"], "bandwidth"),
-        (["-t", "4", "-b", "1M"], "duration"),
-    ] {
+    for (options, words) in
+        [(["-t", "2", "-b", "20M"], "bandwidth"), (["-t", "4", "-b", "1M"], "duration")]
+    {
         let client = server.run(Iperf3Program::Iperf3, &options);
         assert_eq!(client.status.code(), Some(1), "{client:?}");
         assert!(text(&client.stderr).contains(words), "{client:?}");
@@ -266,12 +245,7 @@ impl TestUsers {
         // SHA-256 of {mario}rossi, from iperf3's own manual.
         let hash = "bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b";
         fs::write(&list, format!("mario,{hash}\n")).expect("written");
-        TestUsers {
-            _folder: folder,
-            private,
-            public,
-            list,
-        }
+        TestUsers { _folder: folder, private, public, list }
     }
 
     fn server_options(&self) -> [&str; 4] {
@@ -291,11 +265,8 @@ fn a_server_accepts_its_users_with_either_padding_and_nobody_else() {
     let users = TestUsers::new("iperf3-users-of-longhaul");
     let server = LoopbackServer::start(Longhaul, &users.server_options());
     // A client of 3.12 uses PKCS #1 without being told.
-    for (client, more) in [
-        (Iperf3, &[][..]),
-        (Longhaul, &[]),
-        (Longhaul, &["--use-pkcs1-padding"]),
-    ] {
+    for (client, more) in [(Iperf3, &[][..]), (Longhaul, &[]), (Longhaul, &["--use-pkcs1-padding"])]
+    {
         let options = users.client_options(more);
         let right = server.run(client, &options);
         assert!(right.status.success(), "{client:?} {more:?}: {right:?}");
@@ -306,10 +277,7 @@ fn a_server_accepts_its_users_with_either_padding_and_nobody_else() {
         assert!(text(&wrong.stderr).contains("authoriz"), "{wrong:?}");
     }
     let stranger = server.run(Iperf3, &["-n", "1M"]);
-    assert!(
-        text(&stranger.stderr).contains("authorization"),
-        "{stranger:?}"
-    );
+    assert!(text(&stranger.stderr).contains("authorization"), "{stranger:?}");
 }
 
 #[test]

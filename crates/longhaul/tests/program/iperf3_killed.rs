@@ -24,11 +24,9 @@ impl Kind {
     fn start(self, port: u16) -> Child {
         let (program, words, listens) = match self {
             Kind::Iperf3 => ("iperf3", "-s --forceflush", "Server listening"),
-            Kind::Longhaul => (
-                env!("CARGO_BIN_EXE_longhaul"),
-                "serve --anonymous --json",
-                "\"serving\"",
-            ),
+            Kind::Longhaul => {
+                (env!("CARGO_BIN_EXE_longhaul"), "serve --anonymous --json", "\"serving\"")
+            }
         };
         let mut command = Command::new(program);
         command.args(words.split(' '));
@@ -97,10 +95,7 @@ fn before(server: Arc<Server>, port: u16, state: u8) -> u16 {
 }
 
 fn hand_on(client: TcpStream, far: TcpStream, killed: Option<(Arc<Server>, u8)>) {
-    let mut up = (
-        client.try_clone().expect("up"),
-        far.try_clone().expect("up"),
-    );
+    let mut up = (client.try_clone().expect("up"), far.try_clone().expect("up"));
     std::thread::spawn(move || {
         // Ends when either connection does.
         let _ = std::io::copy(&mut up.0, &mut up.1);
@@ -132,18 +127,9 @@ fn killed_at(kind: Kind, state: u8) {
     let run = ["-p", &before, "-t", "2", "-b", "10M", "-P", "2", "--bidir"];
     let assert = longhaul().args(words).args(run).assert().code(3);
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    let context = format!(
-        "{kind:?} killed at {state} after {:?}: {said}",
-        began.elapsed()
-    );
-    assert!(
-        said.starts_with("error: ") && said.contains("hint: "),
-        "{context}"
-    );
-    assert!(
-        said.contains("closed") || said.contains("connection"),
-        "{context}"
-    );
+    let context = format!("{kind:?} killed at {state} after {:?}: {said}", began.elapsed());
+    assert!(said.starts_with("error: ") && said.contains("hint: "), "{context}");
+    assert!(said.contains("closed") || said.contains("connection"), "{context}");
     drop(server);
     let again = Server(Mutex::new(kind.start(port)));
     let next = ["-p", &port.to_string(), "-n", "1M"];

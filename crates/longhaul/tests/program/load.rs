@@ -33,18 +33,14 @@ fn loads_are_measured_kept_drawn_and_shown_again() {
     let phases = found["observation"]["phases"].as_array().expect("phases");
     let steps: Vec<Option<u64>> = phases.iter().map(|p| p["step"].as_u64()).collect();
     assert_eq!(steps, [None, Some(0), None, Some(1), None]);
-    let ends = phases
-        .windows(2)
-        .all(|w| w[0]["until_us"] == w[1]["from_us"]);
+    let ends = phases.windows(2).all(|w| w[0]["until_us"] == w[1]["from_us"]);
     assert!(ends, "phases leave no gap: {phases:?}");
     let rate = |step: usize| found["plan"]["steps"][step]["rate_bps"].as_u64();
     assert_eq!((rate(0), rate(1)), (Some(20_000_000), Some(80_000_000)));
     let run = phases[1]["load"]["run_id"].as_str();
     let show = |id: &str| {
         let mut command = longhaul();
-        command
-            .args(["report", "show", id, "--json", "--archive"])
-            .arg(&archive);
+        command.args(["report", "show", id, "--json", "--archive"]).arg(&archive);
         report(&command.assert().success().get_output().stdout)
     };
     let own = show(run.expect("the load's own run"));
@@ -55,22 +51,14 @@ fn loads_are_measured_kept_drawn_and_shown_again() {
     let lines = fs::read_to_string(&table).expect("the table");
     assert_eq!(
         lines.lines().count() - 1,
-        found["observation"]["probes"]
-            .as_array()
-            .expect("probes")
-            .len()
+        found["observation"]["probes"].as_array().expect("probes").len()
     );
     let again = folder.file("again.png");
     let mut command = longhaul();
-    command
-        .args(["report", "show", "last", "--archive"])
-        .arg(&archive);
+    command.args(["report", "show", "last", "--archive"]).arg(&archive);
     let text = command.arg("--plot").arg(&again).assert().success();
     let text = String::from_utf8(text.get_output().stdout.clone()).expect("UTF-8");
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(again.exists());
 }
 
@@ -91,26 +79,17 @@ fn a_scavenger_and_a_competitor_are_loaded_in_one_run() {
 #[test]
 fn what_cannot_be_run_is_refused_before_it_begins() {
     for (options, told) in [
-        (
-            &["--time", "10min", "--probe-interval", "1ms"][..],
-            "total probes",
-        ),
+        (&["--time", "10min", "--probe-interval", "1ms"][..], "total probes"),
         (&["--plot", "load.jpg"], ".svg or .png"),
         (&["-b", "fast"], "expected a rate"),
         (&["--idle", "0s"], "must be"),
     ] {
         let mut command = longhaul();
-        let said = command
-            .args(["load", "127.0.0.1", "-p", "9"])
-            .args(options)
-            .assert();
+        let said = command.args(["load", "127.0.0.1", "-p", "9"]).args(options).assert();
         let said = said.code(2);
         let text = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
         assert!(text.contains(told), "{options:?}: {text}");
     }
     let mut nobody = longhaul();
-    nobody
-        .args(["load", "127.0.0.1", "-p", "9"])
-        .assert()
-        .code(3);
+    nobody.args(["load", "127.0.0.1", "-p", "9"]).assert().code(3);
 }

@@ -28,10 +28,7 @@ impl FarEnd {
         let mut log = BufReader::new(child.stderr.take().expect("its log"));
         let first = next_line(&mut log);
         assert_eq!(first["event"], "serving", "{first}");
-        let address = first["addresses"][0]
-            .as_str()
-            .expect("an address")
-            .to_owned();
+        let address = first["addresses"][0].as_str().expect("an address").to_owned();
         FarEnd {
             child,
             log,
@@ -48,9 +45,7 @@ impl FarEnd {
     /// A command against it, with its token.
     pub fn command(&self, name: &str, options: &[&str]) -> Command {
         let mut command = longhaul();
-        command
-            .args([name, "127.0.0.1", "-p", &self.port])
-            .args(options);
+        command.args([name, "127.0.0.1", "-p", &self.port]).args(options);
         if let Some(token) = &self.token {
             command.env("LONGHAUL_TOKEN", token);
         }
@@ -107,13 +102,7 @@ fn a_run_is_measured_kept_and_shown_again() {
     let report = json(far.test(&paced).args(["--json", "--archive", archive]));
     assert_eq!(report["schema"], "longhaul.report/1");
     assert_eq!(report["plan"]["streams"], 2);
-    assert_eq!(
-        report["observation"]["streams"]
-            .as_array()
-            .expect("streams")
-            .len(),
-        2
-    );
+    assert_eq!(report["observation"]["streams"].as_array().expect("streams").len(), 2);
     assert_eq!(report["observation"]["same_host"], true);
     let totals = &report["analysis"]["totals"];
     assert_eq!(totals["receiver_bytes"], 4 << 20);
@@ -124,10 +113,7 @@ fn a_run_is_measured_kept_and_shown_again() {
 
     let shown = json(longhaul().args(["report", "show", "last", "--json", "--archive", archive]));
     assert!(shown == report, "the archive holds what was shown");
-    let text = longhaul()
-        .args(["report", "show", "last", "--archive", archive])
-        .assert()
-        .success();
+    let text = longhaul().args(["report", "show", "last", "--archive", archive]).assert().success();
     let text = text_of(&text.get_output().stdout);
     assert!(text.contains("limited by"), "{text}");
     for line in text.lines() {
@@ -141,10 +127,7 @@ fn a_run_that_shall_not_be_kept_leaves_no_archive() {
     let far = FarEnd::start(&[]);
     let folder = Folder::new("no_save");
     let archive = folder.file("archive.sqlite3");
-    far.test(&["-t", "300ms", "--no-save", "--archive"])
-        .arg(&archive)
-        .assert()
-        .success();
+    far.test(&["-t", "300ms", "--no-save", "--archive"]).arg(&archive).assert().success();
     assert!(!archive.exists());
 }
 
@@ -190,10 +173,7 @@ fn an_expectation_that_is_missed_ends_with_1_and_is_named() {
     let missed = expect("goodput >= 90 Tbit/s").assert().code(1);
     let output = missed.get_output();
     let told = text_of(&output.stderr);
-    assert!(
-        told.starts_with("missed: expected goodput >= 90 Tbit/s; found "),
-        "{told}"
-    );
+    assert!(told.starts_with("missed: expected goodput >= 90 Tbit/s; found "), "{told}");
     // The report is there all the same.
     serde_json::from_slice::<Value>(&output.stdout).expect("JSON");
 }
@@ -207,20 +187,13 @@ fn an_archive_that_fails_costs_the_entry_and_not_the_result() {
     // Permissions do not stop root, so the place that cannot be written is a folder.
     let unwritable = folder.0.clone();
     for place in [damaged, unwritable] {
-        let assert = far
-            .test(&["-t", "300ms", "--json", "--archive"])
-            .arg(&place)
-            .assert()
-            .code(0);
+        let assert = far.test(&["-t", "300ms", "--json", "--archive"]).arg(&place).assert().code(0);
         let output = assert.get_output();
         let told = text_of(&output.stderr);
         assert!(told.contains("caveat: cannot archive this run: "), "{told}");
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let caveats = report["caveats"].as_array().expect("caveats");
-        assert!(
-            caveats.iter().any(|c| c["code"] == "not_archived"),
-            "{caveats:?}"
-        );
+        assert!(caveats.iter().any(|c| c["code"] == "not_archived"), "{caveats:?}");
     }
 }
 
@@ -233,25 +206,14 @@ fn a_full_disk_costs_the_entry_and_not_the_result() {
     let script = "trap '' XFSZ; ulimit -f 4; exec \"$0\" \"$@\"";
     let output = std::process::Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_longhaul")])
-        .args([
-            "test",
-            "127.0.0.1",
-            "-p",
-            &far.port,
-            "-t",
-            "300ms",
-            "--archive",
-        ])
+        .args(["test", "127.0.0.1", "-p", &far.port, "-t", "300ms", "--archive"])
         .arg(folder.file("archive.sqlite3"))
         .env("LONGHAUL_TOKEN", far.token.as_deref().unwrap_or_default())
         .output()
         .expect("start sh");
     let told = text_of(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(
-        told.contains("caveat: cannot archive this run: cannot write the archive"),
-        "{told}"
-    );
+    assert!(told.contains("caveat: cannot archive this run: cannot write the archive"), "{told}");
     let shown = text_of(&output.stdout);
     assert!(shown.contains("limited by"), "{shown}");
     assert!(shown.contains("[not_archived]"), "{shown}");
@@ -294,11 +256,8 @@ fn a_stranger_gets_the_limits_that_were_stated_and_no_more() {
 #[test]
 fn strangers_are_turned_away_where_only_the_token_counts() {
     let far = FarEnd::start(&["--token-only"]);
-    let told = far
-        .test(&["-t", "300ms", "--no-save"])
-        .env_remove("LONGHAUL_TOKEN")
-        .assert()
-        .code(3);
+    let told =
+        far.test(&["-t", "300ms", "--no-save"]).env_remove("LONGHAUL_TOKEN").assert().code(3);
     let told = text_of(&told.get_output().stderr);
     assert!(told.contains("token"), "{told}");
 }

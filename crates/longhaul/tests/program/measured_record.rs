@@ -19,25 +19,12 @@ fn verdict<'a>(record: &'a Value, rule: &str) -> &'a Value {
 /// Measured in a path of the lab: its folder, and the archive.
 fn measured(folder: &Folder) -> (PathBuf, PathBuf) {
     let way = folder.file("way.toml");
-    fs::write(
-        &way,
-        "stops = [\"San Francisco (SFO)\", \"San Diego (SAN)\"]\n",
-    )
-    .expect("written");
+    fs::write(&way, "stops = [\"San Francisco (SFO)\", \"San Diego (SAN)\"]\n").expect("written");
     let (place, archive) = (folder.file("bundle"), folder.file("archive.sqlite3"));
     let mut command = longhaul();
     command
         .args(["lab", "run", "slac-sdsc", "--", "longhaul", "record", "far"])
-        .args([
-            "-n",
-            "2M",
-            "-P",
-            "2",
-            "--legs",
-            text(&way),
-            "--out",
-            text(&place),
-        ])
+        .args(["-n", "2M", "-P", "2", "--legs", text(&way), "--out", text(&place)])
         .args(["--capture", text(&folder.file("run.pcapng"))])
         .args(["--archive", text(&archive)]);
     command.assert().success();
@@ -52,11 +39,7 @@ fn a_record_measured_on_a_path_of_the_lab_has_all_the_evidence_of_both_ends() {
     let metres = mark_is_geodesics_by_goodput(&record);
     assert!((metres / 719.7e3 - 1.0).abs() < 0.01, "{metres}");
     assert_eq!(verdict(&record, "packets do not all carry"), "holds");
-    assert_eq!(
-        verdict(&record, "one host sends"),
-        "fails",
-        "it is one machine"
-    );
+    assert_eq!(verdict(&record, "one host sends"), "fails", "it is one machine");
     let read = |name: &str| fs::read_to_string(place.join(name)).expect(name);
     let commands = read("commands.txt");
     for command in ["longhaul record far -n 2M -P 2 --legs", "longhaul serve"] {
@@ -67,11 +50,7 @@ fn a_record_measured_on_a_path_of_the_lab_has_all_the_evidence_of_both_ends() {
     assert!(read("index.html").contains("Packets at the responder"));
     let manifest: Value = serde_json::from_str(&read("manifest.json")).expect("JSON");
     let listed = manifest["files"].as_array().expect("files");
-    assert!(
-        listed
-            .iter()
-            .any(|it| it["name"] == "capture-initiator.pcapng")
-    );
+    assert!(listed.iter().any(|it| it["name"] == "capture-initiator.pcapng"));
     verified(&place, &[]).success();
     let capture = place.join("capture-responder.pcapng");
     let mut flipped = fs::read(&capture).expect("a capture");
@@ -82,21 +61,10 @@ fn a_record_measured_on_a_path_of_the_lab_has_all_the_evidence_of_both_ends() {
     assert!(told.contains("capture-responder.pcapng"), "{told}");
     let again = folder.file("again");
     let mut make = longhaul();
-    make.args([
-        "record",
-        "make",
-        "--run",
-        "last",
-        "--archive",
-        text(&archive),
-    ]);
+    make.args(["record", "make", "--run", "last", "--archive", text(&archive)]);
     make.arg("--out").arg(&again).assert().success();
     let record = record_of(&again);
-    assert_eq!(
-        verdict(&record, "one host sends"),
-        "fails",
-        "still one machine"
-    );
+    assert_eq!(verdict(&record, "one host sends"), "fails", "still one machine");
     let capture = verdict(&record, "packets do not all carry");
     assert_eq!(capture, "cannot_tell", "there is no capture now");
 }

@@ -10,11 +10,7 @@ use std::net::UdpSocket;
 use std::process::Stdio;
 
 /// 43 hops there and back; a change of route under load; alternatives of IPv6.
-const FIXTURES: [&str; 3] = [
-    "path-sanjose-lulea",
-    "path-slac-cesnet-change",
-    "path-balanced-v6",
-];
+const FIXTURES: [&str; 3] = ["path-sanjose-lulea", "path-slac-cesnet-change", "path-balanced-v6"];
 
 fn report(name: &str) -> PathReport {
     serde_json::from_str(&fixture(&format!("{name}.json"))).expect("the fixture is a report")
@@ -85,11 +81,7 @@ fn what_cannot_be_asked_is_refused_with_the_range() {
         (&["--watch", "-i", "100ms"], "must be at least 1 s"),
         (&["--watch", "--load"], "cannot be used with"),
     ] {
-        let assert = longhaul()
-            .args(["path", "far.invalid"])
-            .args(options)
-            .assert()
-            .code(2);
+        let assert = longhaul().args(["path", "far.invalid"]).args(options).assert().code(2);
         let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
         assert!(text.starts_with("error: "), "{options:?}: {text}");
         assert!(text.contains(message), "{options:?}: {text}");
@@ -105,10 +97,7 @@ fn a_name_without_an_address_is_named() {
             .assert()
             .code(3);
         let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-        assert!(
-            text.starts_with("error: cannot resolve no-such-host.invalid\n"),
-            "{text}"
-        );
+        assert!(text.starts_with("error: cannot resolve no-such-host.invalid\n"), "{text}");
         assert!(assert.get_output().stdout.is_empty());
     }
 }
@@ -142,10 +131,7 @@ fn without_privilege_udp_serves_and_the_report_says_what_is_missing() {
     assert!(route.reached, "{text}");
     let missing = told.observation.missing;
     let of_route = missing.iter().find(|missing| missing.what == "route");
-    assert!(
-        of_route.is_some_and(|missing| missing.why.contains("CAP_NET_RAW")),
-        "{text}"
-    );
+    assert!(of_route.is_some_and(|missing| missing.why.contains("CAP_NET_RAW")), "{text}");
 }
 
 #[test]

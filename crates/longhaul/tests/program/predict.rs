@@ -9,11 +9,8 @@ const PATH: [&str; 5] = ["predict", "--rtt", "160ms", "--rate", "100M"];
 #[test]
 fn a_prediction_is_printed_filed_and_written_as_csv_and_figure() {
     let folder = Folder::new("predict");
-    let (archive, csv, figure) = (
-        folder.file("archive.sqlite3"),
-        folder.file("cells.csv"),
-        folder.file("figure.svg"),
-    );
+    let (archive, csv, figure) =
+        (folder.file("archive.sqlite3"), folder.file("cells.csv"), folder.file("figure.svg"));
     let output = longhaul()
         .args(PATH)
         .args(["-w", "64K-4M", "-P", "1,2,8", "-C", "cubic,bbr", "--json"])
@@ -59,14 +56,8 @@ fn the_page_of_a_prediction_fits_80_columns() {
         .stdout
         .clone();
     let text = String::from_utf8(output).expect("UTF-8");
-    assert!(
-        text.contains("cubic, no loss") && text.contains("0.0100 % loss"),
-        "{text}"
-    );
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.contains("cubic, no loss") && text.contains("0.0100 % loss"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]
@@ -75,28 +66,14 @@ fn what_cannot_be_predicted_is_refused_with_the_reason() {
     let cases: [(&[&str], u8, &str); 7] = [
         (&["--rtt", "0s", "--rate", "1G"], 2, "must be 10 µs"),
         (&["--rtt", "10ms"], 2, "--rate"),
-        (
-            &["--rtt", "10ms", "--rate", "1G", "-w", "4M-64K"],
-            2,
-            "backwards",
-        ),
+        (&["--rtt", "10ms", "--rate", "1G", "-w", "4M-64K"], 2, "backwards"),
         (
             &["--rtt", "10ms", "--rate", "1G", "-C", "vegas"],
             2,
             "[possible values: reno, cubic, bbr]",
         ),
-        (
-            &["--rtt", "10ms", "--rate", "1G", "--loss", "0.9"],
-            2,
-            "must be 0 to 0.5",
-        ),
-        (
-            &[
-                "--rtt", "10ms", "--rate", "1G", "-w", "1K-1M/1K", "-P", "1-128",
-            ],
-            2,
-            "at most 4096",
-        ),
+        (&["--rtt", "10ms", "--rate", "1G", "--loss", "0.9"], 2, "must be 0 to 0.5"),
+        (&["--rtt", "10ms", "--rate", "1G", "-w", "1K-1M/1K", "-P", "1-128"], 2, "at most 4096"),
         (&["--scan", "last"], 6, "cannot find the archive"),
     ];
     for (options, code, told) in cases {

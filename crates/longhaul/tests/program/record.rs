@@ -45,17 +45,9 @@ fn json_has_the_claim_beside_every_check() {
 fn what_is_no_claim_ends_with_the_file_the_reason_and_what_to_do() {
     let folder = Folder::new("record_wrong");
     for (name, text, why) in [
-        (
-            "rate.toml",
-            "name = \"x\"\n[[transfers]]\nrate = \"fast\"",
-            "transfers.1.rate",
-        ),
+        ("rate.toml", "name = \"x\"\n[[transfers]]\nrate = \"fast\"", "transfers.1.rate"),
         ("key.toml", "name = \"x\"\nspeed = 3", "speed"),
-        (
-            "escape.toml",
-            "name = \"\\u001b]0;x\\u0007\"",
-            "control characters",
-        ),
+        ("escape.toml", "name = \"\\u001b]0;x\\u0007\"", "control characters"),
         ("cut.json", "{\"name\": ", "EOF"),
     ] {
         let file = folder.file(name);

@@ -5,11 +5,7 @@ use longhaul_model::report::v1::ThroughputReport;
 use longhaul_store::Archive;
 use std::path::Path;
 
-const FIXTURES: [&str; 3] = [
-    "la-geneva-9-streams",
-    "slac-daresbury-window",
-    "udp-reverse",
-];
+const FIXTURES: [&str; 3] = ["la-geneva-9-streams", "slac-daresbury-window", "udp-reverse"];
 
 fn report(name: &str) -> ThroughputReport {
     serde_json::from_str(&fixture(&format!("{name}.json"))).expect("the fixture is a report")
@@ -56,23 +52,14 @@ fn many_streams_shorten_the_table_and_say_so() {
     let mut many = report("la-geneva-9-streams");
     let row = many.analysis.streams[0].clone();
     many.analysis.streams = (0..128)
-        .map(|index| longhaul_model::report::v1::analysis::StreamTotals {
-            index,
-            ..row.clone()
-        })
+        .map(|index| longhaul_model::report::v1::analysis::StreamTotals { index, ..row.clone() })
         .collect();
     let file = folder.file("archive.sqlite3");
     Archive::open(&file).unwrap().append(&many).unwrap();
-    let assert = longhaul()
-        .args(["report", "show", "last", "--archive"])
-        .arg(&file)
-        .assert()
-        .success();
+    let assert =
+        longhaul().args(["report", "show", "last", "--archive"]).arg(&file).assert().success();
     let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
-    assert!(
-        text.contains("113 more streams; --json lists all"),
-        "{text}"
-    );
+    assert!(text.contains("113 more streams; --json lists all"), "{text}");
     assert!(!text.contains("\n    15"), "{text}");
 }
 
@@ -90,19 +77,11 @@ fn the_list_is_newest_first_as_text_and_as_json() {
 fn an_archive_that_is_not_there_or_not_whole_ends_with_6() {
     let folder = Folder::new("no_archive");
     let file = folder.file("archive.sqlite3");
-    let list = longhaul()
-        .args(["report", "list", "--archive"])
-        .arg(&file)
-        .assert()
-        .code(0);
+    let list = longhaul().args(["report", "list", "--archive"]).arg(&file).assert().code(0);
     let text = String::from_utf8_lossy(&list.get_output().stdout).into_owned();
     assert!(text.starts_with("no runs in "), "{text}");
     let show = |id: &str, message: &str| {
-        let show = longhaul()
-            .args(["report", "show", id, "--archive"])
-            .arg(&file)
-            .assert()
-            .code(6);
+        let show = longhaul().args(["report", "show", id, "--archive"]).arg(&file).assert().code(6);
         let text = String::from_utf8_lossy(&show.get_output().stderr).into_owned();
         assert!(text.contains(message), "{text}");
         assert!(text.contains("\nhint: "), "{text}");
@@ -110,10 +89,7 @@ fn an_archive_that_is_not_there_or_not_whole_ends_with_6() {
     show("last", "error: cannot find the archive ");
     archive_with_fixtures(&file);
     show("1999", "error: no run matches `1999`");
-    show(
-        "2026",
-        "error: `2026` matches 3 runs, for example 20261121T215612Z-4f3a9c",
-    );
+    show("2026", "error: `2026` matches 3 runs, for example 20261121T215612Z-4f3a9c");
     std::fs::write(&file, vec![b'x'; 8192]).expect("damage the file");
     show("last", "is damaged or not an archive");
 }

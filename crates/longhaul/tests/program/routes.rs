@@ -29,10 +29,7 @@ fn trace(host: &str, at: &str, addresses: &[String], rtt_ms: u64, reached: bool)
     let hop = |(place, address): (usize, &String)| {
         let answer = json!({"address": address, "kind": "time_exceeded",
             "rtts_ns": [(place as u64 + 1) * rtt_ms * 1_000_000 / addresses.len() as u64]});
-        let answers: Vec<Value> = (!address.is_empty())
-            .then_some(answer)
-            .into_iter()
-            .collect();
+        let answers: Vec<Value> = (!address.is_empty()).then_some(answer).into_iter().collect();
         json!({"ttl": place + 1, "sent": 3, "answers": answers})
     };
     let hops: Vec<Value> = addresses.iter().enumerate().map(hop).collect();
@@ -89,13 +86,7 @@ fn reports() -> Vec<PathReport> {
         (11, 23, ("193.251", 11), 160),
         (12, 18, ("198.129", 12), 150),
     ] {
-        all.push(trace(
-            "lyon",
-            &at(day, hour, 0),
-            &lyon(carrier),
-            rtt_ms,
-            true,
-        ));
+        all.push(trace("lyon", &at(day, hour, 0), &lyon(carrier), rtt_ms, true));
     }
     all
 }
@@ -130,20 +121,14 @@ fn the_table_of_routes_is_as_reviewed_and_fits_80_columns() {
 
 #[test]
 fn json_holds_routes_and_every_trace() {
-    let text = shown(
-        "routes_json",
-        &["prague", "--since", "2003-06-11", "--json"],
-    );
+    let text = shown("routes_json", &["prague", "--since", "2003-06-11", "--json"]);
     let tables: Value = serde_json::from_str(&text).expect("one document");
     let table = &tables[0];
     assert_eq!(table["host"], "prague");
     assert_eq!(table["traces"].as_array().map(Vec::len), Some(6));
     let change = &table["traces"][1]["route_change"];
     assert_eq!(change["kind"], "several_hops");
-    assert_eq!(
-        change["ranges"],
-        json!([{"here": [3, 7], "other": [3, 11]}])
-    );
+    assert_eq!(change["ranges"], json!([{"here": [3, 7], "other": [3, 11]}]));
     let numbers: Vec<_> = table["routes"]
         .as_array()
         .expect("routes")
@@ -172,10 +157,9 @@ fn nothing_to_show_is_said_with_what_would_help() {
     let file = folder.file("archive.sqlite3");
     let mut archive = Archive::open(&file).expect("a new archive");
     archive.append(&reports()[0]).expect("append");
-    for (arguments, want) in [
-        (&["prague"][..], "--since 2003-06-10"),
-        (&["tokyo"], "longhaul path HOST"),
-    ] {
+    for (arguments, want) in
+        [(&["prague"][..], "--since 2003-06-10"), (&["tokyo"], "longhaul path HOST")]
+    {
         let assert = longhaul()
             .args(["report", "routes"])
             .args(arguments)

@@ -27,12 +27,7 @@ pub fn free_port() -> u16 {
 /// The program, with a clean environment of its own.
 pub fn longhaul() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    for name in [
-        "LONGHAUL_TOKEN",
-        "LONGHAUL_ARCHIVE",
-        "LONGHAUL_LAB_TRUTH",
-        "CLICOLOR_FORCE",
-    ] {
+    for name in ["LONGHAUL_TOKEN", "LONGHAUL_ARCHIVE", "LONGHAUL_LAB_TRUTH", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }
     // No test reads or writes the archive of whoever runs it.
@@ -43,13 +38,8 @@ pub fn longhaul() -> Command {
 
 /// What `longhaul report` says of an archive: the result, or the error behind another exit code.
 pub fn reported(archive: &Path, words: &[&str], code: i32) -> String {
-    let assert = longhaul()
-        .arg("report")
-        .args(words)
-        .arg("--archive")
-        .arg(archive)
-        .assert()
-        .code(code);
+    let assert =
+        longhaul().arg("report").args(words).arg("--archive").arg(archive).assert().code(code);
     let output = assert.get_output();
     let text = match code {
         0 => output.stdout.clone(),
@@ -101,9 +91,7 @@ where
 /// Compares with `tests/golden/NAME`, as the user sees it. With `LONGHAUL_GOLDEN=write` in the
 /// environment the file is written instead, for the reviewer to read in the diff.
 pub fn golden(name: &str, actual: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("LONGHAUL_GOLDEN").is_some_and(|v| v == "write") {
         fs::write(&path, actual).expect("write the golden file");
         return;
@@ -118,8 +106,6 @@ pub fn golden(name: &str, actual: &str) {
 
 /// The text of a fixture report.
 pub fn fixture(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fixtures/reports")
-        .join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/reports").join(name);
     fs::read_to_string(path).expect("the fixture is there")
 }

@@ -22,15 +22,7 @@ struct FarEnd {
 impl FarEnd {
     fn start() -> FarEnd {
         let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
-            .args([
-                "serve",
-                "-B",
-                "127.0.0.1",
-                "-p",
-                "0",
-                "--json",
-                "--anonymous",
-            ])
+            .args(["serve", "-B", "127.0.0.1", "-p", "0", "--json", "--anonymous"])
             .env_remove("LONGHAUL_TOKEN")
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -122,9 +114,7 @@ fn parts(archive: &Path) -> Vec<(String, u32)> {
     let Ok(Some(archive)) = Archive::open_existing(archive) else {
         return Vec::new();
     };
-    let runs = archive
-        .recent_reports::<ThroughputReport>(None, 1000)
-        .expect("the runs");
+    let runs = archive.recent_reports::<ThroughputReport>(None, 1000).expect("the runs");
     let parts = runs.into_iter().filter_map(|run| run.run.part_of);
     parts.map(|part| (part.id, part.index)).collect()
 }
@@ -166,9 +156,7 @@ fn a_guided_search_ends_and_its_report_is_whole() {
     assert_eq!(report.analysis.probes_run as usize, ran, "{cells:#?}");
     assert!(ran > 0, "{cells:#?}");
     // What was shown is what is kept, and its probes stand behind it.
-    let kept = Archive::open_existing(&archive)
-        .expect("opens")
-        .expect("is there");
+    let kept = Archive::open_existing(&archive).expect("opens").expect("is there");
     let last = kept.find("last").expect("the scan");
     let AnyReport::Scan(scan) = last else {
         panic!("the last run is no scan: {last:?}");
@@ -200,30 +188,17 @@ fn a_grid_killed_in_the_middle_is_taken_up_and_measures_no_cell_twice() {
     assert_eq!(report.analysis.stopped_by, "grid_done");
     let all = parts(&archive);
     let distinct: BTreeSet<_> = all.iter().cloned().collect();
-    assert_eq!(
-        all.len(),
-        distinct.len(),
-        "a cell was measured twice: {all:?}"
-    );
+    assert_eq!(all.len(), distinct.len(), "a cell was measured twice: {all:?}");
     assert!(before.is_subset(&distinct));
     let cells = &report.observation.cells;
     // Of the scan that was killed, unless its path has another round trip now: loopback on a busy
     // machine may.
     let own = distinct.iter().filter(|(id, _)| *id == report.run.id);
     assert_eq!(cells.len(), own.count(), "{words}");
-    assert!(
-        cells
-            .iter()
-            .map(|cell| cell.index)
-            .eq(0..cells.len() as u32)
-    );
+    assert!(cells.iter().map(|cell| cell.index).eq(0..cells.len() as u32));
 
     // An uninterrupted one has the same cells, in the same places.
-    let fresh = SMALL_GRID
-        .iter()
-        .chain(&["--fresh"])
-        .copied()
-        .collect::<Vec<_>>();
+    let fresh = SMALL_GRID.iter().chain(&["--fresh"]).copied().collect::<Vec<_>>();
     let (whole, words, code) = run(&mut tune(&fresh));
     assert_eq!(code, 0, "{words}");
     assert!(!words.contains("resuming"), "{words}");
@@ -264,11 +239,7 @@ fn a_far_end_that_dies_in_mid_scan_ends_it_with_3_and_keeps_the_cells() {
     assert!(words.contains("hint: "), "{words}");
     let report: ScanReport = serde_json::from_slice(&output.stdout).expect("a report");
     assert_eq!(report.analysis.stopped_by, "far_end_gone");
-    let measured = report
-        .observation
-        .cells
-        .iter()
-        .filter(|c| c.run_id.is_some());
+    let measured = report.observation.cells.iter().filter(|c| c.run_id.is_some());
     assert_eq!(measured.count(), parts(&archive).len());
 }
 
@@ -287,10 +258,7 @@ const ABSURD: &[(&[&str], &str)] = &[
     (&["--repeats", "2"], "--grid"),
     (&["--grid", "--repeats", "0"], "must be 1 to 100"),
     (&["--grid", "--present", "8x1M"], "cannot be used with"),
-    (
-        &["--grid", "-w", "64K-64M/64K", "-P", "1-128/1"],
-        "the grid is too large",
-    ),
+    (&["--grid", "-w", "64K-64M/64K", "-P", "1-128/1"], "the grid is too large"),
     (&["--plot", "heat.jpg"], "ends in .svg or .png"),
     (&["-R", "--bidir"], "cannot be used with"),
 ];
@@ -299,11 +267,7 @@ const ABSURD: &[(&[&str], &str)] = &[
 fn impossible_lists_and_ranges_are_refused_before_anything_is_sent() {
     for (options, message) in ABSURD {
         let mut command = longhaul();
-        let assert = command
-            .args(["tune", "far.invalid"])
-            .args(*options)
-            .assert()
-            .code(2);
+        let assert = command.args(["tune", "far.invalid"]).args(*options).assert().code(2);
         let output = assert.get_output();
         assert!(output.stdout.is_empty(), "{options:?}");
         let text = String::from_utf8(output.stderr.clone()).expect("UTF-8");
@@ -318,10 +282,7 @@ fn a_far_end_that_is_not_there_is_named_before_the_budget() {
     let port = taken.local_addr().expect("its number").port().to_string();
     for (arguments, message) in [
         (&["no-such-host.invalid"][..], "error: cannot resolve "),
-        (
-            &["127.0.0.1", "-p", &port],
-            "error: cannot connect to 127.0.0.1",
-        ),
+        (&["127.0.0.1", "-p", &port], "error: cannot connect to 127.0.0.1"),
     ] {
         let mut command = longhaul();
         let assert = command.arg("tune").args(arguments).assert().code(3);
@@ -359,9 +320,7 @@ fn a_stored_scan_is_written_as_csv_and_pictures() {
     assert_eq!(lines.len(), 1 + cells.len());
     for (line, cell) in lines[1..].iter().zip(&cells) {
         assert_eq!(line.split(',').count(), columns, "{line}");
-        let goodput = cell
-            .goodput_bps
-            .map_or_else(String::new, |bps| bps.to_string());
+        let goodput = cell.goodput_bps.map_or_else(String::new, |bps| bps.to_string());
         assert!(line.contains(&goodput), "{line}");
     }
     let drawn = std::fs::read_to_string(&heat).expect("the heat map");
@@ -377,9 +336,7 @@ fn a_run_that_is_no_scan_cannot_be_written_as_one() {
     let mut archive = Archive::open(&file).expect("a new archive");
     archive.append(&run).expect("append");
     let mut command = longhaul();
-    command
-        .args(["report", "show", "last", "--csv"])
-        .arg(folder.file("scan.csv"));
+    command.args(["report", "show", "last", "--csv"]).arg(folder.file("scan.csv"));
     let assert = command.arg("--archive").arg(&file).assert().code(2);
     let text = String::from_utf8(assert.get_output().stderr.clone()).expect("UTF-8");
     assert!(text.contains("neither a scan nor a load"), "{text}");

@@ -15,9 +15,7 @@ fn numbers_print_as_the_shared_table_says() {
     let print: [(&str, Print); 3] = [
         ("rate_bps", |bps| Rate::bits_per_second(bps).to_string()),
         ("size_bytes", |bytes| Bytes(bytes).to_string()),
-        ("duration_us", |us| {
-            format_duration(Duration::from_micros(us))
-        }),
+        ("duration_us", |us| format_duration(Duration::from_micros(us))),
     ];
     for (kind, print) in print {
         let rows = table[kind].as_array().expect("rows");

@@ -12,12 +12,7 @@ fn example() -> PathBuf {
 
 /// Standard output and standard error of a check that ends with `code`.
 fn checked(file: &Path, more: &[&str], code: i32) -> (String, String) {
-    let assert = longhaul()
-        .args(["watch", "--check"])
-        .arg(file)
-        .args(more)
-        .assert()
-        .code(code);
+    let assert = longhaul().args(["watch", "--check"]).arg(file).args(more).assert().code(code);
     let output = assert.get_output();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
     (text(&output.stdout), text(&output.stderr))
@@ -61,10 +56,7 @@ fn the_summary_as_json_has_the_same_figures() {
 #[test]
 fn everything_that_is_wrong_is_told_at_once_with_line_and_key() {
     let text = refused("watch_wrong", include_str!("../golden/watch-wrong.toml"));
-    assert!(
-        text.lines().all(|line| !line.contains("panicked")),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| !line.contains("panicked")), "{text}");
     golden("watch-wrong.txt", &text);
 }
 
@@ -121,16 +113,8 @@ fn problems_as_json_are_on_standard_output() {
     assert_eq!(err, "");
     let json: Value = serde_json::from_str(&out).expect("JSON");
     let first = &json["problems"][0];
-    assert_eq!(
-        (&first["line"], &first["key"]),
-        (&3.into(), &"agent.listn".into())
-    );
-    assert!(
-        first["advice"]
-            .as_str()
-            .expect("advice")
-            .contains("`listen`")
-    );
+    assert_eq!((&first["line"], &first["key"]), (&3.into(), &"agent.listn".into()));
+    assert!(first["advice"].as_str().expect("advice").contains("`listen`"));
 }
 
 #[test]
@@ -156,16 +140,9 @@ fn one_file_serves_every_agent_of_a_mesh() {
         assert_eq!(json["mesh"]["rounds"], 7);
         targets += json["targets"].as_u64().expect("a number");
     }
-    assert_eq!(
-        targets,
-        8 * 7 / 2,
-        "each pair is measured by one of its ends"
-    );
+    assert_eq!(targets, 8 * 7 / 2, "each pair is measured by one of its ends");
     let (_, err) = checked(&file, &["--agent", "hx"], 2);
-    assert!(
-        err.contains("unknown host `hx` in --agent; did you mean"),
-        "{err}"
-    );
+    assert!(err.contains("unknown host `hx` in --agent; did you mean"), "{err}");
 }
 
 #[test]

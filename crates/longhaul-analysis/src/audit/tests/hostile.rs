@@ -30,24 +30,12 @@ fn why_a_reading_is_missing_is_told() {
     host.unread.insert(String::from("net.core.rmem_max"), why);
     let verdict = verdict_on("receive_buffer_max", &plan(FAST), &host);
     assert_eq!(verdict.grade, AuditGrade::Unknown);
-    assert!(
-        verdict.text.contains("permission denied"),
-        "{}",
-        verdict.text
-    );
+    assert!(verdict.text.contains("permission denied"), "{}", verdict.text);
 }
 
 #[test]
 fn numbers_that_are_none_and_numbers_beyond_belief_are_told() {
-    for value in [
-        "",
-        "x",
-        "-1",
-        "1e9",
-        "NaN",
-        "18446744073709551615",
-        "9007199254740993",
-    ] {
+    for value in ["", "x", "-1", "1e9", "NaN", "18446744073709551615", "9007199254740993"] {
         let host = observed(&[("net.core.rmem_max", value), ("net.ipv4.tcp_rmem", value)]);
         for rule in ["receive_buffer_max", "receive_autotuning"] {
             let verdict = verdict_on(rule, &plan(FAST), &host);
@@ -65,11 +53,7 @@ fn rules_have_names_and_sources_of_their_own() {
     let names: BTreeSet<&str> = list_rules().map(|rule| rule.name).collect();
     assert_eq!(names.len(), list_rules().count());
     for rule in list_rules() {
-        assert!(
-            !rule.needs.is_empty() && !rule.title.is_empty(),
-            "{}",
-            rule.name
-        );
+        assert!(!rule.needs.is_empty() && !rule.title.is_empty(), "{}", rule.name);
         let year = rule.source.split(|c: char| !c.is_ascii_digit());
         let year = year.filter(|part| part.len() == 4).count();
         assert!(year > 0, "{}: {} has no year", rule.name, rule.source);
@@ -85,10 +69,7 @@ fn without_a_path_the_host_is_judged_for_a_stated_one() {
     let (analysis, _, caveats) = audit_host(&AuditPlan::default(), &host);
     let verdict = &analysis.verdicts[0];
     assert_eq!(verdict.rule, "receive_autotuning");
-    assert_eq!(
-        verdict.path.as_deref(),
-        Some("reference, 25 Gbit/s × 100 ms")
-    );
+    assert_eq!(verdict.path.as_deref(), Some("reference, 25 Gbit/s × 100 ms"));
     assert!(caveats.iter().any(|caveat| caveat.code == "reference_path"));
 }
 
@@ -100,10 +81,7 @@ fn the_path_that_asks_for_most_decides() {
     plan.paths.push(path("near", (1_000_000_000, 1_000)));
     let verdict = verdict_on("send_autotuning", &plan, &host);
     assert_eq!(verdict.path.as_deref(), Some("farther"));
-    assert_eq!(
-        verdict.remedies[0].value.as_deref(),
-        Some("4096 16384 268435456")
-    );
+    assert_eq!(verdict.remedies[0].value.as_deref(), Some("4096 16384 268435456"));
 }
 
 /// A value that a kernel might give, or that nobody would.
@@ -113,18 +91,8 @@ fn value() -> impl Strategy<Value = String> {
         (0_u64..1 << 34).prop_map(|n| n.to_string()),
         (0_u64..10_000, 0_u64..1 << 24, 0_u64..1 << 34)
             .prop_map(|(a, b, c)| format!("{a}\t{b}\t{c}")),
-        prop_oneof![
-            "on",
-            "off",
-            "reno",
-            "powersave",
-            "pfifo_fast",
-            "DMA",
-            "-1",
-            "NaN",
-            "2.5"
-        ]
-        .prop_map(String::from),
+        prop_oneof!["on", "off", "reno", "powersave", "pfifo_fast", "DMA", "-1", "NaN", "2.5"]
+            .prop_map(String::from),
         ".{0,20}",
     ]
 }

@@ -21,14 +21,7 @@ const fn row(
     wanting: &'static [(&'static str, &'static str)],
     (grade, says): (AuditGrade, &'static str),
 ) -> Row {
-    Row {
-        rule,
-        path,
-        good,
-        wanting,
-        grade,
-        says,
-    }
+    Row { rule, path, good, wanting, grade, says }
 }
 
 use AuditGrade::{Advice, Limits};
@@ -72,14 +65,8 @@ const TABLE: &[Row] = &[
     row(
         "receive_moderation",
         FAST,
-        &[
-            ("net.ipv4.tcp_moderate_rcvbuf", "1"),
-            ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
-        ],
-        &[
-            ("net.ipv4.tcp_moderate_rcvbuf", "0"),
-            ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
-        ],
+        &[("net.ipv4.tcp_moderate_rcvbuf", "1"), ("net.ipv4.tcp_rmem", "4096 131072 6291456")],
+        &[("net.ipv4.tcp_moderate_rcvbuf", "0"), ("net.ipv4.tcp_rmem", "4096 131072 6291456")],
         (Limits, "tcp_moderate_rcvbuf=1"),
     ),
     row(
@@ -137,10 +124,7 @@ const TABLE: &[Row] = &[
         &[("net.ipv4.tcp_congestion_control", "cubic")],
         &[
             ("net.ipv4.tcp_congestion_control", "reno"),
-            (
-                "net.ipv4.tcp_available_congestion_control",
-                "reno cubic bbr",
-            ),
+            ("net.ipv4.tcp_available_congestion_control", "reno cubic bbr"),
         ],
         (Advice, "tcp_congestion_control=cubic"),
     ),
@@ -148,10 +132,7 @@ const TABLE: &[Row] = &[
         "queueing_discipline",
         FAST,
         &[("interface.qdisc", "mq"), ("interface.qdisc.leaves", "fq")],
-        &[
-            ("interface.qdisc", "pfifo_fast"),
-            ("interface.name", "eth0"),
-        ],
+        &[("interface.qdisc", "pfifo_fast"), ("interface.name", "eth0")],
         (Advice, "tc qdisc replace dev eth0 root fq"),
     ),
     row(
@@ -165,20 +146,14 @@ const TABLE: &[Row] = &[
         "flow_ceiling",
         FAST,
         &[("interface.qdisc", "fq")],
-        &[
-            ("interface.qdisc", "fq"),
-            ("interface.qdisc.maxrate_bps", "2000000000"),
-        ],
+        &[("interface.qdisc", "fq"), ("interface.qdisc.maxrate_bps", "2000000000")],
         (Limits, "DEV limits each stream to 2 Gbit/s"),
     ),
     row(
         "transmit_queue",
         FAST,
         &[("interface.txqueuelen", "1000"), ("interface.qdisc", "fq")],
-        &[
-            ("interface.txqueuelen", "1000"),
-            ("interface.qdisc", "pfifo_fast"),
-        ],
+        &[("interface.txqueuelen", "1000"), ("interface.qdisc", "pfifo_fast")],
         (
             Advice,
             "1000 packets last 1.2 ms at this rate, less than a burst of a large window ip link set dev DEV txqueuelen 10000",
@@ -251,27 +226,15 @@ const TABLE: &[Row] = &[
     row(
         "receive_ring",
         FAST,
-        &[
-            ("interface.ring.rx", "4096"),
-            ("interface.ring.rx_max", "4096"),
-        ],
-        &[
-            ("interface.ring.rx", "512"),
-            ("interface.ring.rx_max", "4096"),
-        ],
+        &[("interface.ring.rx", "4096"), ("interface.ring.rx_max", "4096")],
+        &[("interface.ring.rx", "512"), ("interface.ring.rx_max", "4096")],
         (Advice, "rx 4096"),
     ),
     row(
         "transmit_ring",
         FAST,
-        &[
-            ("interface.ring.tx", "8192"),
-            ("interface.ring.tx_max", "16384"),
-        ],
-        &[
-            ("interface.ring.tx", "512"),
-            ("interface.ring.tx_max", "16384"),
-        ],
+        &[("interface.ring.tx", "8192"), ("interface.ring.tx_max", "16384")],
+        &[("interface.ring.tx", "512"), ("interface.ring.tx_max", "16384")],
         (Advice, "tx 8192"),
     ),
     row(
@@ -292,10 +255,7 @@ const TABLE: &[Row] = &[
         "governor",
         FAST,
         &[("cpu.governor", "performance")],
-        &[
-            ("cpu.governor", "powersave"),
-            ("cpu.governors", "performance powersave"),
-        ],
+        &[("cpu.governor", "powersave"), ("cpu.governors", "performance powersave")],
         (Advice, "cpupower frequency-set -g performance"),
     ),
     row(
@@ -344,20 +304,11 @@ const TABLE: &[Row] = &[
         &[("interface.numa_node", "1"), ("interface.name", "ens1f0")],
         (Advice, "ens1f0 is on NUMA node 1"),
     ),
-    row(
-        "iommu",
-        FAST,
-        &[("iommu", "DMA-FQ")],
-        &[("iommu", "DMA DMA-FQ")],
-        (Advice, "DMA DMA-FQ"),
-    ),
+    row("iommu", FAST, &[("iommu", "DMA-FQ")], &[("iommu", "DMA DMA-FQ")], (Advice, "DMA DMA-FQ")),
     row(
         "pci_express",
         FAST,
-        &[
-            ("interface.pci.speed_gtps", "8"),
-            ("interface.pci.width", "8"),
-        ],
+        &[("interface.pci.speed_gtps", "8"), ("interface.pci.width", "8")],
         &[
             ("interface.pci.speed_gtps", "2.5"),
             ("interface.pci.width", "4"),
@@ -370,10 +321,7 @@ const TABLE: &[Row] = &[
         "clock_source",
         FAST,
         &[("clock.source", "tsc")],
-        &[
-            ("clock.source", "hpet"),
-            ("clock.sources", "tsc hpet acpi_pm"),
-        ],
+        &[("clock.source", "hpet"), ("clock.sources", "tsc hpet acpi_pm")],
         (Advice, "current_clocksource"),
     ),
     row(
@@ -495,10 +443,7 @@ fn what_a_person_must_decide_has_no_name_to_be_written() {
     let verdict = verdict_on("mtu", &plan(FAST), &host);
     let remedy = &verdict.remedies[0];
     assert_eq!((&remedy.name, &remedy.value), (&None, &None));
-    assert_eq!(
-        remedy.command.as_deref(),
-        Some("ip link set dev eth0 mtu 9000")
-    );
+    assert_eq!(remedy.command.as_deref(), Some("ip link set dev eth0 mtu 9000"));
 }
 
 #[test]
@@ -510,10 +455,7 @@ fn esnets_sets_stand_beside_what_the_path_wants() {
     ]);
     let verdict = verdict_on("receive_autotuning", &plan(VERY_FAST), &host);
     let text = &verdict.remedies[0].text;
-    assert!(
-        text.contains("ESnet recommends 1 GiB for 100 Gbit/s"),
-        "{text}"
-    );
+    assert!(text.contains("ESnet recommends 1 GiB for 100 Gbit/s"), "{text}");
     assert!(text.contains("this host has 512 MiB"), "{text}");
 }
 
@@ -521,25 +463,16 @@ fn esnets_sets_stand_beside_what_the_path_wants() {
 fn a_path_beyond_the_widest_window_wants_streams() {
     let host = observed(&[("net.ipv4.tcp_rmem", "4096 131072 2147483647")]);
     // 400 Gbit/s × 100 ms: 5 GB in flight, and no window is wider than 1 GiB.
-    let verdict = verdict_on(
-        "receive_autotuning",
-        &plan((400_000_000_000, 100_000)),
-        &host,
-    );
+    let verdict = verdict_on("receive_autotuning", &plan((400_000_000_000, 100_000)), &host);
     assert_eq!(verdict.grade, AuditGrade::Limits);
-    assert!(
-        verdict.remedies[0].text.contains("5 streams"),
-        "{verdict:?}"
-    );
+    assert!(verdict.remedies[0].text.contains("5 streams"), "{verdict:?}");
     assert_eq!(verdict.remedies[0].name, None);
 }
 
 #[test]
 fn bbr_paces_without_fq() {
-    let host = observed(&[
-        ("interface.qdisc", "pfifo_fast"),
-        ("net.ipv4.tcp_congestion_control", "bbr"),
-    ]);
+    let host =
+        observed(&[("interface.qdisc", "pfifo_fast"), ("net.ipv4.tcp_congestion_control", "bbr")]);
     let verdict = verdict_on("queueing_discipline", &plan(FAST), &host);
     assert_eq!(verdict.grade, AuditGrade::Good);
     assert!(verdict.text.contains("its own timers"));

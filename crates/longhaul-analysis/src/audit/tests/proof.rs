@@ -25,11 +25,7 @@ fn abba(forward: bool, rates: [u64; 4], limiters: [Limiter; 2]) -> Vec<ProofTria
 #[test]
 fn a_window_that_was_lifted_is_kept() {
     let limiters = [Limiter::ReceiveWindow, Limiter::PathCapacity];
-    let trials = abba(
-        false,
-        [3_200_000, 9_400_000, 9_300_000, 3_250_000],
-        limiters,
-    );
+    let trials = abba(false, [3_200_000, 9_400_000, 9_300_000, 3_250_000], limiters);
     let proof = evaluate_trials(&trials).expect("trials");
     assert!(proof.kept, "{}", proof.text);
     let effect = &proof.directions[0];
@@ -42,11 +38,7 @@ fn a_window_that_was_lifted_is_kept() {
 #[test]
 fn a_gain_within_the_scatter_is_not_kept() {
     let limiters = [Limiter::Loss; 2];
-    let trials = abba(
-        true,
-        [100_000_000, 108_000_000, 103_000_000, 98_000_000],
-        limiters,
-    );
+    let trials = abba(true, [100_000_000, 108_000_000, 103_000_000, 98_000_000], limiters);
     let proof = evaluate_trials(&trials).expect("trials");
     assert!(!proof.kept, "{}", proof.text);
     assert!(proof.text.contains("did not help"), "{}", proof.text);
@@ -58,20 +50,13 @@ fn a_small_gain_far_beyond_the_scatter_is_kept() {
     let trials = abba(true, [1_000_000, 1_100_000, 1_101_000, 1_001_000], limiters);
     assert!(evaluate_trials(&trials).is_some_and(|proof| proof.kept));
     let less = abba(true, [1_000_000, 1_020_000, 1_020_100, 1_000_100], limiters);
-    assert!(
-        evaluate_trials(&less).is_some_and(|proof| !proof.kept),
-        "2 % is too little"
-    );
+    assert!(evaluate_trials(&less).is_some_and(|proof| !proof.kept), "2 % is too little");
 }
 
 #[test]
 fn a_limiter_that_went_away_with_a_loss_of_goodput_is_no_gain() {
     let limiters = [Limiter::SendBuffer, Limiter::Loss];
-    let trials = abba(
-        true,
-        [10_000_000, 7_000_000, 7_100_000, 10_000_000],
-        limiters,
-    );
+    let trials = abba(true, [10_000_000, 7_000_000, 7_100_000, 10_000_000], limiters);
     assert!(evaluate_trials(&trials).is_some_and(|proof| !proof.kept));
 }
 
@@ -93,18 +78,9 @@ fn failed_runs_are_counted_and_a_direction_without_both_kinds_is_left_out() {
 
 #[test]
 fn settings_bear_on_the_side_that_uses_them() {
-    assert_eq!(
-        find_affected_direction("net.ipv4.tcp_rmem"),
-        AffectedDirection::Reverse
-    );
-    assert_eq!(
-        find_affected_direction("net.ipv4.tcp_wmem"),
-        AffectedDirection::Forward
-    );
-    assert_eq!(
-        find_affected_direction("net.ipv4.tcp_sack"),
-        AffectedDirection::Both
-    );
+    assert_eq!(find_affected_direction("net.ipv4.tcp_rmem"), AffectedDirection::Reverse);
+    assert_eq!(find_affected_direction("net.ipv4.tcp_wmem"), AffectedDirection::Forward);
+    assert_eq!(find_affected_direction("net.ipv4.tcp_sack"), AffectedDirection::Both);
     assert!(AffectedDirection::Both.covers(true) && !AffectedDirection::Forward.covers(false));
 }
 

@@ -69,40 +69,23 @@ impl RegressionSums {
         let [n, x, y, xx, xy]: [f64; 5] =
             std::array::from_fn(|i| self.upto[to][i] - self.upto[from][i]);
         let spread = n * xx - x * x;
-        let s_per_byte = if spread > 0.0 {
-            (n * xy - x * y) / spread
-        } else {
-            0.0
-        };
+        let s_per_byte = if spread > 0.0 { (n * xy - x * y) / spread } else { 0.0 };
         let start_s = (y - s_per_byte * x) / n;
-        let off = points[from..to]
-            .iter()
-            .map(|p| (p.1 - start_s - s_per_byte * p.0).powi(2));
-        ArrivalLine {
-            start_s,
-            s_per_byte,
-            error: off.sum(),
-        }
+        let off = points[from..to].iter().map(|p| (p.1 - start_s - s_per_byte * p.0).powi(2));
+        ArrivalLine { start_s, s_per_byte, error: off.sum() }
     }
 }
 
 pub fn find_knee(reading: &TrainReading) -> Option<RateKnee> {
-    find_knee_in(
-        &list_arrival_points(&reading.kept, reading.bits / 8.0),
-        reading,
-    )
+    find_knee_in(&list_arrival_points(&reading.kept, reading.bits / 8.0), reading)
 }
 
 /// Finds the knee from the packets that arrived, despite loss: for trains that outlast the queue.
 pub fn find_knee_by_arrivals(reading: &TrainReading) -> Option<RateKnee> {
     let arrived = reading.points.iter().enumerate();
-    let points: Vec<ReceivedPacket> = arrived
-        .map(|(index, point)| ReceivedPacket { index, ..*point })
-        .collect();
-    find_knee_in(
-        &self::list_arrival_points(&points, reading.bits / 8.0),
-        reading,
-    )
+    let points: Vec<ReceivedPacket> =
+        arrived.map(|(index, point)| ReceivedPacket { index, ..*point }).collect();
+    find_knee_in(&self::list_arrival_points(&points, reading.bits / 8.0), reading)
 }
 
 fn find_knee_in(points: &[(f64, f64)], reading: &TrainReading) -> Option<RateKnee> {
@@ -114,12 +97,7 @@ fn find_knee_in(points: &[(f64, f64)], reading: &TrainReading) -> Option<RateKne
     let step = points.len().div_ceil(TUNING.max_knee_positions);
     let (first, second) = (TUNING.min_side_packets..=points.len() - TUNING.min_side_packets)
         .step_by(step)
-        .map(|at| {
-            (
-                sums.line(points, 0, at),
-                sums.line(points, at, points.len()),
-            )
-        })
+        .map(|at| (sums.line(points, 0, at), sums.line(points, at, points.len())))
         .min_by(|a, b| (a.0.error + a.1.error).total_cmp(&(b.0.error + b.1.error)))?;
     let freedom = points.len() as f64 - 4.0;
     let floor = points.len() as f64 * TUNING.stamp_s * TUNING.stamp_s;
@@ -150,11 +128,7 @@ fn list_arrival_points(kept: &[ReceivedPacket], packet_bytes: f64) -> Vec<(f64, 
     let Some(first) = kept.first() else {
         return Vec::new();
     };
-    let of = |p: &ReceivedPacket| {
-        (
-            (p.index + 1) as f64 * packet_bytes,
-            p.received_s - first.received_s,
-        )
-    };
+    let of =
+        |p: &ReceivedPacket| ((p.index + 1) as f64 * packet_bytes, p.received_s - first.received_s);
     kept.iter().map(of).collect()
 }

@@ -36,18 +36,14 @@ pub fn find_policer(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
         .iter()
         .filter(|r| matches!(r.purpose, TrainPurpose::Sweep | TrainPurpose::Burst) && r.is_lossy())
         .collect();
-    let unqueued = |r: &&&TrainReading| {
-        r.strain()
-            .is_none_or(|(strain, _)| strain < TUNING.max_delay_strain)
-    };
+    let unqueued =
+        |r: &&&TrainReading| r.strain().is_none_or(|(strain, _)| strain < TUNING.max_delay_strain);
     let calm = lossy.iter().filter(unqueued).count();
     if lossy.len() < TUNING.min_lossy_trains || 4 * calm < 3 * lossy.len() {
         return None;
     }
-    let looks: Vec<(f64, f64, f64)> = lossy
-        .iter()
-        .filter_map(|r| estimate_policed_rate(r))
-        .collect();
+    let looks: Vec<(f64, f64, f64)> =
+        lossy.iter().filter_map(|r| estimate_policed_rate(r)).collect();
     let rates = sort_finite(looks.iter().map(|l| l.0));
     let (low, high) = (quantile(&rates, 0.25)?, quantile(&rates, 0.75)?);
     let sustained = median(rates.iter().copied())?;
@@ -70,12 +66,7 @@ pub fn find_policer(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
 /// Returns the rate after the first loss, the excess bytes that passed before it, and the send
 /// rate.
 fn estimate_policed_rate(reading: &TrainReading) -> Option<(f64, f64, f64)> {
-    let first_lost = reading
-        .points
-        .iter()
-        .enumerate()
-        .find(|(i, p)| p.index != *i)?
-        .0;
+    let first_lost = reading.points.iter().enumerate().find(|(i, p)| p.index != *i)?.0;
     let sent_bps = reading.sent_bps()?;
     let after = reading.points.get(first_lost..)?;
     let (from, to) = (after.first()?, after.last()?);

@@ -34,12 +34,7 @@ pub fn find_rate_step(trains: &[ProbeTrain]) -> Option<TokenBucketEstimate> {
     let bytes = f64::from(trains.first()?.packet_bytes);
     let mut arrived: Vec<u64> = trains
         .iter()
-        .flat_map(|t| {
-            t.received_ns
-                .iter()
-                .flatten()
-                .map(|ns| t.received_at_ns.saturating_add(*ns))
-        })
+        .flat_map(|t| t.received_ns.iter().flatten().map(|ns| t.received_at_ns.saturating_add(*ns)))
         .collect();
     arrived.sort_unstable();
     let (first, last) = (*arrived.first()?, *arrived.last()?);
@@ -58,12 +53,8 @@ pub fn find_rate_step(trains: &[ProbeTrain]) -> Option<TokenBucketEstimate> {
     } else {
         TokenBucketKind::Shaper
     };
-    let around = |value: f64, ratio: f64| {
-        [
-            (value * (1.0 - ratio)) as u64,
-            (value * (1.0 + ratio)) as u64,
-        ]
-    };
+    let around =
+        |value: f64, ratio: f64| [(value * (1.0 - ratio)) as u64, (value * (1.0 + ratio)) as u64];
     Some(TokenBucketEstimate {
         kind,
         peak_bps: found.peak_bps as u64,
@@ -85,10 +76,7 @@ fn compute_bin_rates(arrived: &[u64], first: u64, bin_us: u64, bytes: f64) -> Ve
     }
     // The last bin is rarely complete.
     counts.pop();
-    counts
-        .iter()
-        .map(|n| *n as f64 * bytes * 8e6 / bin_us as f64)
-        .collect()
+    counts.iter().map(|n| *n as f64 * bytes * 8e6 / bin_us as f64).collect()
 }
 
 /// Returns the increase of the median delay after the knee.
@@ -100,11 +88,7 @@ fn compute_added_delay_s(trains: &[&ProbeTrain], knee_ns: u64) -> Option<f64> {
             let received_ns = train.received_at_ns.saturating_add(*received);
             let sent_ns = train.sent_at_ns.saturating_add(*sent);
             let delay_s = (i128::from(received_ns) - i128::from(sent_ns)) as f64 / 1e9;
-            let side = if received_ns < knee_ns {
-                &mut before
-            } else {
-                &mut after
-            };
+            let side = if received_ns < knee_ns { &mut before } else { &mut after };
             side.push(delay_s);
         }
     }
@@ -123,15 +107,8 @@ fn measure_after_knee(
     for train in trains.iter().filter(|t| t.received_at_ns >= knee_ns) {
         sent += train.sent_ns.len();
         lost += train.received_ns.iter().filter(|t| t.is_none()).count();
-        span_ns += train
-            .sent_ns
-            .last()?
-            .saturating_sub(*train.sent_ns.first()?);
+        span_ns += train.sent_ns.last()?.saturating_sub(*train.sent_ns.first()?);
     }
-    (span_ns > 0 && sent > 0).then(|| {
-        (
-            sent as f64 * bytes * 8e9 / span_ns as f64,
-            lost as f64 / sent as f64,
-        )
-    })
+    (span_ns > 0 && sent > 0)
+        .then(|| (sent as f64 * bytes * 8e9 / span_ns as f64, lost as f64 / sent as f64))
 }

@@ -66,15 +66,9 @@ pub fn find_repeated_knee(evidence: &TrainEvidence) -> Option<TokenBucketEstimat
     {
         return None;
     }
-    let waits = rested
-        .iter()
-        .filter(|r| is_queued_after_knee(r, &knees))
-        .count();
-    let kind = if 2 * waits > rested.len() {
-        TokenBucketKind::Shaper
-    } else {
-        TokenBucketKind::Policer
-    };
+    let waits = rested.iter().filter(|r| is_queued_after_knee(r, &knees)).count();
+    let kind =
+        if 2 * waits > rested.len() { TokenBucketKind::Shaper } else { TokenBucketKind::Policer };
     summarize_knees(&knees, kind, 0.9)
 }
 
@@ -88,18 +82,15 @@ fn list_trains_in_order(evidence: &TrainEvidence) -> Vec<&TrainReading> {
 
 /// The number of long trains before the first rest.
 fn count_first_trains(trains: &[&TrainReading]) -> usize {
-    let rests = trains
-        .windows(2)
-        .position(|pair| pair[1].sent_s[0] - pair[0].sent_s[1] >= TUNING.rested_s);
+    let rests =
+        trains.windows(2).position(|pair| pair[1].sent_s[0] - pair[0].sent_s[1] >= TUNING.rested_s);
     rests.map_or(trains.len(), |last| last + 1)
 }
 
 /// Returns whether the long trains continued at this rate, from the median arrival to the last one.
 fn is_rate_sustained(look: &[&TrainReading], sustained_bps: f64) -> bool {
-    let arrived: Vec<f64> = look
-        .iter()
-        .flat_map(|r| r.points.iter().map(|p| p.received_s))
-        .collect();
+    let arrived: Vec<f64> =
+        look.iter().flat_map(|r| r.points.iter().map(|p| p.received_s)).collect();
     let later = &arrived[arrived.len() / 2..];
     let (Some(from), Some(to), Some(first)) = (later.first(), later.last(), look.first()) else {
         return false;
@@ -118,10 +109,7 @@ fn is_queued_after_knee(reading: &TrainReading, knees: &[RateKnee]) -> bool {
     };
     let strain = (to.delay_s() - from.delay_s()) / (to.sent_s - from.sent_s).max(1e-9);
     let middle = |part: &[_]| {
-        median(
-            part.iter()
-                .map(crate::available_bandwidth::train_reading::ReceivedPacket::delay_s),
-        )
+        median(part.iter().map(crate::available_bandwidth::train_reading::ReceivedPacket::delay_s))
     };
     let waited = middle(after).zip(middle(before));
     strain > TUNING.min_delay_strain

@@ -19,18 +19,9 @@ pub struct ModeBudget {
 /// paths, within the limit on the average load.
 pub const fn budget_of_mode(mode: AvailableMode) -> ModeBudget {
     match mode {
-        AvailableMode::Light => ModeBudget {
-            most_bytes: 58_000,
-            most_time_us: 1_000_000,
-        },
-        AvailableMode::Quick => ModeBudget {
-            most_bytes: 64_000_000,
-            most_time_us: 3_000_000,
-        },
-        AvailableMode::Careful => ModeBudget {
-            most_bytes: 256_000_000,
-            most_time_us: 10_000_000,
-        },
+        AvailableMode::Light => ModeBudget { most_bytes: 58_000, most_time_us: 1_000_000 },
+        AvailableMode::Quick => ModeBudget { most_bytes: 64_000_000, most_time_us: 3_000_000 },
+        AvailableMode::Careful => ModeBudget { most_bytes: 256_000_000, most_time_us: 10_000_000 },
     }
 }
 
@@ -102,10 +93,7 @@ impl TrainBudget {
         let first = trains.iter().map(|t| t.sent_at_ns).min();
         let last = trains
             .iter()
-            .map(|t| {
-                t.sent_at_ns
-                    .saturating_add(t.sent_ns.last().copied().unwrap_or(0))
-            })
+            .map(|t| t.sent_at_ns.saturating_add(t.sent_ns.last().copied().unwrap_or(0)))
             .max();
         let (Some(first), Some(last)) = (first, last) else {
             return;

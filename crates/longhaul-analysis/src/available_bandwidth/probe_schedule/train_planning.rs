@@ -135,10 +135,7 @@ impl TrainShape {
             purpose: TrainPurpose::Idle,
             packets,
             packet_bytes: SMALL_BYTES,
-            schedule: TrainSchedule::Poisson {
-                mean_gap_ns: (gap_s * 1e9) as u64,
-                seed,
-            },
+            schedule: TrainSchedule::Poisson { mean_gap_ns: (gap_s * 1e9) as u64, seed },
             pause_us: (pause_s * 1e6) as u64,
         }
     }
@@ -165,12 +162,7 @@ pub fn plan_light_mode(shape: &TrainShape, purse: &TrainBudget) -> Vec<TrainPlan
         if part > 0 {
             trains.push(shape.burst(timing_resolution::LIGHT_PACKETS, 0.003));
         }
-        trains.push(TrainShape::idle(
-            each,
-            gap_s.max(1e-4),
-            0.012,
-            shape.seed ^ u64::from(part),
-        ));
+        trains.push(TrainShape::idle(each, gap_s.max(1e-4), 0.012, shape.seed ^ u64::from(part)));
     }
     trains
 }
@@ -199,11 +191,7 @@ pub fn plan_main_sweep(
     interface_bps: Option<u64>,
 ) -> Vec<TrainPlan> {
     let careful = shape.mode == AvailableMode::Careful;
-    let bits = if careful {
-        TUNING.careful_sweep_bits
-    } else {
-        TUNING.sweep_bits
-    };
+    let bits = if careful { TUNING.careful_sweep_bits } else { TUNING.sweep_bits };
     let bits = bits.min(purse.bits(shape.rate_bps) / 2.0);
     let longest = compute_train_seconds(shape, bits, TUNING.min_trains)
         .max(TUNING.shortest_packets * shape.bits() / shape.rate_bps);
@@ -218,11 +206,7 @@ pub fn plan_main_sweep(
         return interleave_idle_probes(shape, purse, &[], seconds, f64::MAX, &mut rng);
     }
     let rates = shuffle_rates(list_first_rates(shape, interface_bps, count), &mut rng);
-    let idle_s = if careful {
-        TUNING.careful_idle_s
-    } else {
-        TUNING.idle_s
-    };
+    let idle_s = if careful { TUNING.careful_idle_s } else { TUNING.idle_s };
     interleave_idle_probes(shape, purse, &rates, seconds, idle_s, &mut rng)
 }
 
@@ -250,11 +234,8 @@ pub fn plan_more_trains(
     let step = (high - low) / count as f64;
     let rates = (0..count).map(|i| low + step * (i as f64 + 0.5)).collect();
     let rates = shuffle_rates(rates, &mut rng);
-    let idle_s = if shape.mode == AvailableMode::Careful {
-        TUNING.careful_idle_s
-    } else {
-        TUNING.idle_s
-    };
+    let idle_s =
+        if shape.mode == AvailableMode::Careful { TUNING.careful_idle_s } else { TUNING.idle_s };
     interleave_idle_probes(shape, purse, &rates, seconds, idle_s, &mut rng)
 }
 
@@ -262,12 +243,7 @@ pub fn plan_more_trains(
 pub fn plan_burst_pairs(shape: &TrainShape) -> Vec<TrainPlan> {
     let packets = 40;
     let gap_s = f64::from(packets) * shape.bits() / shape.rate_bps;
-    let pair = || {
-        [
-            shape.burst(packets, 0.05 + 2.0 * gap_s),
-            shape.burst(packets, 0.2 * gap_s),
-        ]
-    };
+    let pair = || [shape.burst(packets, 0.05 + 2.0 * gap_s), shape.burst(packets, 0.2 * gap_s)];
     (0..3).flat_map(|_| pair()).collect()
 }
 
@@ -293,11 +269,7 @@ pub fn plan_long_trains(
         trains.push(TrainPlan {
             purpose: TrainPurpose::Bucket,
             packets: part,
-            pause_us: if trains.is_empty() {
-                TUNING.refill_us
-            } else {
-                0
-            },
+            pause_us: if trains.is_empty() { TUNING.refill_us } else { 0 },
             ..shape.train(rate_bps, 0.0, 0.0)
         });
     }
@@ -331,17 +303,12 @@ pub fn plan_repeated_trains(
         pause_us,
         ..shape.train(TUNING.long_ratio * shape.capacity_bps, 0.0, 0.0)
     };
-    (0..TUNING.repetitions)
-        .flat_map(|time| [train(rest_us(time)), train(0)])
-        .collect()
+    (0..TUNING.repetitions).flat_map(|time| [train(rest_us(time)), train(0)]).collect()
 }
 
 fn compute_train_seconds(shape: &TrainShape, bits: f64, count: usize) -> f64 {
     let by_bits = bits / (0.75 * shape.rate_bps * count as f64);
-    TUNING
-        .min_train_s
-        .max(timing_resolution::TRAIN_BATCHES * shape.batching_s)
-        .max(by_bits)
+    TUNING.min_train_s.max(timing_resolution::TRAIN_BATCHES * shape.batching_s).max(by_bits)
 }
 
 fn compute_max_rate(shape: &TrainShape, interface_bps: Option<u64>) -> f64 {
@@ -377,9 +344,8 @@ fn interleave_idle_probes(
     idle_s: f64,
     rng: &mut SplitMix64,
 ) -> Vec<TrainPlan> {
-    let gap_s = TUNING
-        .idle_gap_s
-        .max(f64::from(SMALL_BYTES) * 8.0 / (TUNING.idle_load * shape.rate_bps));
+    let gap_s =
+        TUNING.idle_gap_s.max(f64::from(SMALL_BYTES) * 8.0 / (TUNING.idle_load * shape.rate_bps));
     let cost_s = |rate: f64| {
         let sent = (10.0 * shape.bits() / rate).max(seconds);
         sent + shape.drain_s(rate, sent) + (0.15 * seconds).max(1e-3) + 1e-3
@@ -397,23 +363,14 @@ fn interleave_idle_probes(
         .collect();
     let sweep_s: f64 = rates.iter().map(|r| cost_s(*r)).sum();
     // Long trains leave long queues: fewer, longer periods of small probes.
-    let together = if seconds > 0.02 {
-        2 * TUNING.trains_together
-    } else {
-        TUNING.trains_together
-    };
+    let together = if seconds > 0.02 { 2 * TUNING.trains_together } else { TUNING.trains_together };
     let groups = rates.len().div_ceil(together) + 1;
     let idle_s = idle_s.min(0.9 * (left - sweep_s)).max(0.0);
     let each = (idle_s / gap_s / groups as f64) as u32;
     let mut trains = Vec::new();
     let mut drain_s = 1e-3;
     for (group, seed) in (0..groups).zip(1u64..) {
-        trains.push(TrainShape::idle(
-            each,
-            gap_s,
-            drain_s,
-            shape.seed ^ (seed << 32),
-        ));
+        trains.push(TrainShape::idle(each, gap_s, drain_s, shape.seed ^ (seed << 32)));
         drain_s = 1e-3;
         for rate in rates.iter().skip(group * together).take(together) {
             let random_s = -rng.between(1e-9, 1.0).ln() * (0.15 * seconds).max(1e-3);
@@ -438,11 +395,8 @@ mod tests {
             shaper_time_us: Some(20_000_000),
             ..build_available_plan(AvailableMode::Careful, 1)
         };
-        let facts = PriorPathFacts {
-            idle_rtt_us: Some(10_000),
-            interface_bps: None,
-            path_mtu_bytes: None,
-        };
+        let facts =
+            PriorPathFacts { idle_rtt_us: Some(10_000), interface_bps: None, path_mtu_bytes: None };
         let shape = TrainShape {
             mode: AvailableMode::Careful,
             packet_bytes: 1500,

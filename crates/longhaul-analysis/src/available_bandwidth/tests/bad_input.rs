@@ -12,25 +12,15 @@ fn spoilt(change: fn(&mut ProbeTrain)) -> AvailableEstimate {
 
 fn is_refused(found: &AvailableEstimate, verdict: EstimateVerdict) {
     assert_eq!(found.verdict, verdict, "{found:?}");
-    let figures = (
-        found.capacity_bps,
-        found.available_bps,
-        found.available_interval_bps,
-    );
+    let figures = (found.capacity_bps, found.available_bps, found.available_interval_bps);
     assert_eq!(figures, (None, None, None));
 }
 
 #[test]
 fn nothing_sent_and_nothing_received_are_no_answer() {
     let (plan, _) = run();
-    is_refused(
-        &forward(plan, DirectionProbing::default()),
-        EstimateVerdict::NoAnswer,
-    );
-    is_refused(
-        &spoilt(|t| t.received_ns.fill(None)),
-        EstimateVerdict::NoAnswer,
-    );
+    is_refused(&forward(plan, DirectionProbing::default()), EstimateVerdict::NoAnswer);
+    is_refused(&spoilt(|t| t.received_ns.fill(None)), EstimateVerdict::NoAnswer);
 }
 
 #[test]
@@ -50,10 +40,7 @@ fn on_loopback_nothing_is_said_to_be_free() {
 
 #[test]
 fn clocks_that_step_in_every_train_are_not_believed() {
-    is_refused(
-        &spoilt(|t| t.clock_step_ns = Some(-3_000_000)),
-        EstimateVerdict::Disturbed,
-    );
+    is_refused(&spoilt(|t| t.clock_step_ns = Some(-3_000_000)), EstimateVerdict::Disturbed);
 }
 
 #[test]
@@ -62,30 +49,21 @@ fn times_that_stand_still_or_run_backwards_are_not_believed() {
         &spoilt(|t| t.received_ns.iter_mut().for_each(|r| *r = Some(7))),
         EstimateVerdict::Disturbed,
     );
-    is_refused(
-        &spoilt(|t| t.received_ns.reverse()),
-        EstimateVerdict::Disturbed,
-    );
+    is_refused(&spoilt(|t| t.received_ns.reverse()), EstimateVerdict::Disturbed);
 }
 
 #[test]
 fn a_clock_that_runs_at_another_speed_is_not_believed() {
     let found = spoilt(|t| {
         t.received_at_ns = t.received_at_ns / 10 * 12;
-        t.received_ns
-            .iter_mut()
-            .flatten()
-            .for_each(|ns| *ns = *ns / 10 * 12);
+        t.received_ns.iter_mut().flatten().for_each(|ns| *ns = *ns / 10 * 12);
     });
     is_refused(&found, EstimateVerdict::Disturbed);
 }
 
 #[test]
 fn lists_of_different_length_are_left_out() {
-    is_refused(
-        &spoilt(|t| t.received_ns.clear()),
-        EstimateVerdict::Disturbed,
-    );
+    is_refused(&spoilt(|t| t.received_ns.clear()), EstimateVerdict::Disturbed);
 }
 
 #[test]
@@ -109,10 +87,7 @@ fn some_spoilt_trains_cost_only_their_weight() {
     }
     let (found, whole) = (forward(plan, some), forward(plan, probing.clone()));
     assert_eq!(found.verdict, EstimateVerdict::Estimated);
-    let moved = found
-        .available_bps
-        .unwrap()
-        .abs_diff(whole.available_bps.unwrap());
+    let moved = found.available_bps.unwrap().abs_diff(whole.available_bps.unwrap());
     assert!(moved < 6_000_000, "{found:?} {whole:?}");
 }
 

@@ -10,11 +10,7 @@ fn scaled(train: &ProbeTrain, factor: u64) -> ProbeTrain {
         sent_at_ns: train.sent_at_ns * factor,
         sent_ns: train.sent_ns.iter().map(|ns| ns * factor).collect(),
         received_at_ns: train.received_at_ns * factor,
-        received_ns: train
-            .received_ns
-            .iter()
-            .map(|ns| ns.map(|ns| ns * factor))
-            .collect(),
+        received_ns: train.received_ns.iter().map(|ns| ns.map(|ns| ns * factor)).collect(),
         ..train.clone()
     }
 }
@@ -39,14 +35,8 @@ fn a_path_so_many_times_slower_has_rates_so_many_times_lower() {
     let (before, after) = (forward(plan, probing.clone()), forward(plan, slow));
     assert_eq!(before.verdict, EstimateVerdict::Estimated);
     let quarter = |bps: Option<u64>| bps.map(|bps| bps / 4);
-    assert!(
-        near(after.capacity_bps, quarter(before.capacity_bps), 0.02),
-        "{before:?} {after:?}"
-    );
-    assert!(
-        near(after.available_bps, quarter(before.available_bps), 0.05),
-        "{before:?} {after:?}"
-    );
+    assert!(near(after.capacity_bps, quarter(before.capacity_bps), 0.02), "{before:?} {after:?}");
+    assert!(near(after.available_bps, quarter(before.available_bps), 0.05), "{before:?} {after:?}");
 }
 
 proptest! {
@@ -97,9 +87,6 @@ fn the_receivers_batches_are_recovered() {
         let probing = run_probe_schedule(&mut path, &plan);
         let found = forward(&plan, probing).batching_ns.unwrap() as f64 / 1e9;
         // The timer runs for 80 to 100 % of it, and the next packet starts it again.
-        assert!(
-            (0.8..1.2).contains(&(found / batching_s)),
-            "{found} not {batching_s}"
-        );
+        assert!((0.8..1.2).contains(&(found / batching_s)), "{found} not {batching_s}");
     }
 }

@@ -168,11 +168,7 @@ fn count_loss_round_trips(lost: &[&ReplayPacket], idle_us: f64) -> u64 {
 /// Returns the bytes that passed per microsecond.
 fn measure_goodput(packets: &[ReplayPacket], from_us: u64, until_us: u64) -> Option<f64> {
     let within = |it: &&ReplayPacket| !it.lost && (from_us..=until_us).contains(&it.at_us);
-    let bytes: u64 = packets
-        .iter()
-        .filter(within)
-        .map(|it| u64::from(it.bytes))
-        .sum();
+    let bytes: u64 = packets.iter().filter(within).map(|it| u64::from(it.bytes)).sum();
     let time = until_us.checked_sub(from_us).filter(|time| *time > 0)?;
     (bytes > 0).then(|| bytes as f64 / time as f64)
 }
@@ -212,16 +208,8 @@ fn search_buckets(
     let coarse = find_best_bucket(packets, begin, &rates, depths)?;
     let around =
         |middle: f64, steps: i32, step: f64| (-steps..=steps).map(move |k| middle * step.powi(k));
-    let rates = around(
-        coarse.bytes_per_us,
-        TUNING.fine_rate_steps,
-        TUNING.fine_rate_step,
-    );
-    let depths = around(
-        coarse.depth,
-        TUNING.fine_depth_steps,
-        TUNING.fine_depth_step,
-    );
+    let rates = around(coarse.bytes_per_us, TUNING.fine_rate_steps, TUNING.fine_rate_step);
+    let depths = around(coarse.depth, TUNING.fine_depth_steps, TUNING.fine_depth_step);
     find_best_bucket(packets, begin, &rates.collect::<Vec<f64>>(), depths)
 }
 
@@ -233,9 +221,7 @@ fn find_best_bucket(
     depths: impl Iterator<Item = f64>,
 ) -> Option<BucketTrial> {
     depths.fold(None, |known: Option<BucketTrial>, depth| {
-        let tried = rates
-            .iter()
-            .map(|rate| replay_packets(packets, *rate, depth, begin));
+        let tried = rates.iter().map(|rate| replay_packets(packets, *rate, depth, begin));
         let own = tried.max_by(|a, b| a.index().total_cmp(&b.index()));
         match (known, own) {
             (Some(known), Some(own)) if own.index() < known.index() + TUNING.min_depth_gain => {
@@ -255,11 +241,7 @@ fn replay_packets(
     depth: f64,
     begin: InitialFill,
 ) -> BucketTrial {
-    let mut fill = if begin == InitialFill::Full {
-        depth
-    } else {
-        0.0
-    };
+    let mut fill = if begin == InitialFill::Full { depth } else { 0.0 };
     let mut last_us = packets.first().map_or(0, |packet| packet.at_us);
     let (mut lost, mut lost_explained, mut passed, mut passed_explained) = (0u32, 0u32, 0u32, 0u32);
     for packet in packets {
@@ -314,28 +296,17 @@ mod tests {
         let (mut window, mut at_us, mut calm_until) = (10.0_f64, 0, 0);
         while at_us < seconds * 1_000_000 {
             let (lost, rtt_us) = fate(at_us);
-            packets.push(ReplayPacket {
-                at_us,
-                bytes: BYTES,
-                lost,
-            });
+            packets.push(ReplayPacket { at_us, bytes: BYTES, lost });
             if lost && at_us >= calm_until {
                 window = (window / 2.0).max(2.0);
                 calm_until = at_us + RTT_US;
             } else if !lost {
                 window += 4.0 / window;
-                round_trips.push(PacketRtt {
-                    sent_us: at_us,
-                    rtt_us,
-                });
+                round_trips.push(PacketRtt { sent_us: at_us, rtt_us });
             }
             // Packets leave in batches of eight.
             let is_last = packets.len() % 8 == 0;
-            at_us += if is_last {
-                (8.0 * RTT_US as f64 / window) as u64 + 1
-            } else {
-                1
-            };
+            at_us += if is_last { (8.0 * RTT_US as f64 / window) as u64 + 1 } else { 1 };
             // Buckets fill between files.
             if at_us % 4_000_000 > 3_000_000 {
                 at_us = at_us.next_multiple_of(4_000_000);
@@ -376,12 +347,8 @@ mod tests {
     fn two_streams_of_one_bucket_are_one_trace() {
         let (packets, round_trips) = run(15, bucket(3.0, 50_000.0, false));
         let every_other = |parity: usize| {
-            let own = packets
-                .iter()
-                .enumerate()
-                .filter(move |(k, _)| k % 2 == parity);
-            own.map(|(_, packet)| *packet)
-                .collect::<Vec<ReplayPacket>>()
+            let own = packets.iter().enumerate().filter(move |(k, _)| k % 2 == parity);
+            own.map(|(_, packet)| *packet).collect::<Vec<ReplayPacket>>()
         };
         // One of two streams alone shows nothing; both together equal a single stream.
         let mut both = every_other(0);
@@ -422,15 +389,11 @@ mod tests {
         let (packets, round_trips) = run(10, bucket(5.0, 100_000.0, false));
         assert_eq!(find_policer_by_packets(&[], &[]), None);
         assert_eq!(find_policer_by_packets(&packets, &[]), None);
-        let lossless: Vec<ReplayPacket> = packets
-            .iter()
-            .map(|it| ReplayPacket { lost: false, ..*it })
-            .collect();
+        let lossless: Vec<ReplayPacket> =
+            packets.iter().map(|it| ReplayPacket { lost: false, ..*it }).collect();
         assert_eq!(find_policer_by_packets(&lossless, &round_trips), None);
-        let at_once: Vec<ReplayPacket> = packets
-            .iter()
-            .map(|it| ReplayPacket { at_us: 7, ..*it })
-            .collect();
+        let at_once: Vec<ReplayPacket> =
+            packets.iter().map(|it| ReplayPacket { at_us: 7, ..*it }).collect();
         assert_eq!(find_policer_by_packets(&at_once, &round_trips), None);
     }
 }

@@ -54,12 +54,8 @@ impl PhaseClock {
         let loaded = watch.load_until_us.saturating_sub(watch.load_from_us);
         PhaseClock {
             load_from_us: watch.load_from_us,
-            filled_us: watch
-                .load_from_us
-                .saturating_add(FILLING_US.min(loaded / 4)),
-            ending_us: watch
-                .load_until_us
-                .saturating_sub(ENDING_US.min(loaded / 16)),
+            filled_us: watch.load_from_us.saturating_add(FILLING_US.min(loaded / 4)),
+            ending_us: watch.load_until_us.saturating_sub(ENDING_US.min(loaded / 16)),
             load_until_us: watch.load_until_us,
         }
     }

@@ -98,11 +98,7 @@ pub fn describe_location(
         text.push_str("; the direction is not known");
     }
     if let Some(capacity) = capacity {
-        let _ = write!(
-            text,
-            "; capacity of the whole path: {}",
-            format_capacity(capacity)
-        );
+        let _ = write!(text, "; capacity of the whole path: {}", format_capacity(capacity));
     }
     text
 }
@@ -118,9 +114,8 @@ fn format_hop_range(place: &QueuePosition, input: &NarrowLinkInput) -> String {
 
 fn format_capacity(capacity: PathCapacityEstimate) -> String {
     let rate = Rate::bits_per_second;
-    let interval = capacity
-        .interval_bps
-        .map(|[low, high]| format!(" ({} to {})", rate(low), rate(high)));
+    let interval =
+        capacity.interval_bps.map(|[low, high]| format!(" ({} to {})", rate(low), rate(high)));
     format!("{}{}", rate(capacity.bps), interval.unwrap_or_default())
 }
 

@@ -66,11 +66,9 @@ pub fn judge_narrow_link(
             }
             link
         }
-        Err(why) => create_blank_link(
-            "cannot_tell",
-            0.0,
-            narrow_link_text::describe_obstacle(why, &input),
-        ),
+        Err(why) => {
+            create_blank_link("cannot_tell", 0.0, narrow_link_text::describe_obstacle(why, &input))
+        }
     }
 }
 
@@ -112,20 +110,14 @@ impl<'o> NarrowLinkInput<'o> {
         if !fits {
             return None;
         }
-        Some(if self.watch.forward {
-            (forward, reverse)
-        } else {
-            (reverse, forward)
-        })
+        Some(if self.watch.forward { (forward, reverse) } else { (reverse, forward) })
     }
 }
 
 /// Returns the TTL at which the destination answers.
 fn find_destination_ttl(observation: &PathObservation, watch: &HopWatch) -> Option<u8> {
-    let by_address = watch
-        .hops
-        .iter()
-        .find(|hop| hop.address.as_deref() == Some(observation.address.as_str()));
+    let by_address =
+        watch.hops.iter().find(|hop| hop.address.as_deref() == Some(observation.address.as_str()));
     let by_route = || {
         let route = observation.route.as_ref().filter(|route| route.reached)?;
         route.hops.last().map(|hop| hop.ttl)
@@ -163,9 +155,7 @@ fn find_queue(input: &NarrowLinkInput) -> Result<NarrowLinkResult, NarrowLinkObs
         let back = share(against, RISEN_RATIO) && against.p < MAX_P_VALUE;
         match (share(with, QUIET_RATIO), share(with, RISEN_RATIO)) {
             (false, _) if back => {
-                return Ok(NarrowLinkResult::ReturnPath {
-                    against: against.clone(),
-                });
+                return Ok(NarrowLinkResult::ReturnPath { against: against.clone() });
             }
             (true, true) => {}
             _ => return Err(NarrowLinkObstacle::BothWays),
@@ -218,22 +208,15 @@ fn build_located_link(
     input: &NarrowLinkInput,
     capacity: Option<PathCapacityEstimate>,
 ) -> NarrowLink {
-    let open = !input.is_far_ttl_known
-        && input
-            .far
-            .as_ref()
-            .is_some_and(|far| far.ttl == place.before);
+    let open =
+        !input.is_far_ttl_known && input.far.as_ref().is_some_and(|far| far.ttl == place.before);
     let own = place.after == 0 && place.before == 1 && is_own_queue(place, input.watch);
     let verdict = match place.before.saturating_sub(place.after) {
         _ if own => "own_host",
         0 | 1 if !open => "link",
         _ => "span",
     };
-    let base = if verdict == "span" {
-        SPAN_CONFIDENCE
-    } else {
-        LINK_CONFIDENCE
-    };
+    let base = if verdict == "span" { SPAN_CONFIDENCE } else { LINK_CONFIDENCE };
     let against = match (place.undecided, place.slow.len()) {
         (0, 0) => 1.0,
         _ => 0.85,
@@ -267,10 +250,8 @@ fn is_own_queue(place: &QueuePosition, watch: &HopWatch) -> bool {
 
 /// Returns true if one of the latest runs found the same link.
 fn is_repeated(link: &NarrowLink, known: &[KnownRoute]) -> bool {
-    let mut earlier: Vec<&KnownRoute> = known
-        .iter()
-        .filter(|run| run.narrow_link.is_some())
-        .collect();
+    let mut earlier: Vec<&KnownRoute> =
+        known.iter().filter(|run| run.narrow_link.is_some()).collect();
     earlier.sort_by(|a, b| b.at.cmp(&a.at));
     let same = |other: &NarrowLink| {
         other.verdict == "link"

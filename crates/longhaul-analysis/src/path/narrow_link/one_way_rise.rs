@@ -40,10 +40,7 @@ fn measure_one_way_rise(watch: &HopWatch, value: fn(&EndDelay) -> Option<i64>) -
     let drift = compute_drift(watch, &points);
     let straight = watch.ends.iter().map(|probe| {
         let own = value(probe).and_then(|ns| ns.checked_sub(zero));
-        (
-            probe.at_us,
-            own.map(|ns| ns as f64 - drift * probe.at_us as f64),
-        )
+        (probe.at_us, own.map(|ns| ns as f64 - drift * probe.at_us as f64))
     });
     HopRise::of(0, None, &ProbePhases::of(PhaseClock::of(watch), straight))
 }

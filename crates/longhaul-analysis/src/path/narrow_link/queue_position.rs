@@ -63,13 +63,8 @@ pub fn locate_queue(hops: &[HopRise], far: &HopRise) -> Option<QueuePosition> {
 }
 
 fn is_rise_shared(hop: &HopRise, beyond: &[HopRise], far: &HopRise) -> bool {
-    let with = beyond
-        .iter()
-        .filter(|later| later.is_risen_like(hop))
-        .count();
-    let next_quiet = beyond
-        .first()
-        .is_some_and(|next| next.is_quiet_against(hop));
+    let with = beyond.iter().filter(|later| later.is_risen_like(hop)).count();
+    let next_quiet = beyond.first().is_some_and(|next| next.is_quiet_against(hop));
     !next_quiet && far.is_risen_like(hop) && with as f64 >= SHARED_RATIO * beyond.len() as f64
 }
 
@@ -95,10 +90,7 @@ fn build_location(
     // The first hop with the whole rise; it is `hop` unless the rise grows again.
     let common = compute_common_rise(beyond, far);
     let whole = |later: &&HopRise| later.is_risen_like(far) && is_similar_rise(later, common);
-    let first_whole = std::iter::once(hop)
-        .chain(beyond)
-        .find(whole)
-        .unwrap_or(far);
+    let first_whole = std::iter::once(hop).chain(beyond).find(whole).unwrap_or(far);
     let with = beyond.iter().filter(|later| later.is_risen_like(hop));
     QueuePosition {
         after,

@@ -23,11 +23,7 @@ fn the_link_before_the_first_risen_hop_is_named() {
     assert!(link.rise_ns.unwrap() >= 20_000_000);
     let start = "under our load the queue grew between 10.0.4.1 and 10.0.5.1 (hops 4-5), by ";
     assert!(link.text.starts_with(start), "{}", link.text);
-    assert!(
-        link.text.ends_with("; all later hops confirm it"),
-        "{}",
-        link.text
-    );
+    assert!(link.text.ends_with("; all later hops confirm it"), "{}", link.text);
     assert_eq!(link.capacity_bps, None, "hops give no capacity");
 }
 
@@ -35,10 +31,8 @@ fn the_link_before_the_first_risen_hop_is_named() {
 fn capacity_is_that_of_the_path_where_an_estimate_stands_by() {
     let observation = HopCase::plain(8, QueueLocation::Forward(7)).observation(1);
     let watch = observation.hop_load.as_ref().unwrap();
-    let capacity = PathCapacityEstimate {
-        bps: 130_000_000,
-        interval_bps: Some([127_000_000, 133_000_000]),
-    };
+    let capacity =
+        PathCapacityEstimate { bps: 130_000_000, interval_bps: Some([127_000_000, 133_000_000]) };
     let link = judge_narrow_link(&observation, watch, &[], Some(capacity));
     assert_eq!(between(&link), ("link", Some(7), Some(8)), "the last hop");
     assert_eq!(link.capacity_bps, Some(130_000_000));
@@ -78,10 +72,7 @@ fn hops_that_saw_a_breathing_queue_at_other_moments_show_the_same_one() {
 #[test]
 fn probes_behind_the_end_of_the_payload_take_nothing_from_the_queue() {
     for seed in 1..=20 {
-        let case = HopCase {
-            drained_s: 0.6,
-            ..HopCase::plain(6, QueueLocation::Forward(3))
-        };
+        let case = HopCase { drained_s: 0.6, ..HopCase::plain(6, QueueLocation::Forward(3)) };
         let link = on(&case.observation(seed));
         assert_eq!(between(&link), ("link", Some(3), Some(4)), "{}", link.text);
     }
@@ -117,10 +108,7 @@ fn what_hides_a_queue_is_told() {
 #[test]
 fn silence_beside_the_link_makes_it_a_span() {
     for (silent, after, before) in [(4, 3, 5), (5, 4, 6)] {
-        let case = HopCase {
-            silent: Some(silent),
-            ..HopCase::plain(8, QueueLocation::Forward(4))
-        };
+        let case = HopCase { silent: Some(silent), ..HopCase::plain(8, QueueLocation::Forward(4)) };
         let link = seen(&case);
         assert_eq!(between(&link), ("span", Some(after), Some(before)));
         assert!(link.confidence_ratio < 0.8);
@@ -129,10 +117,7 @@ fn silence_beside_the_link_makes_it_a_span() {
 
 #[test]
 fn a_hop_that_answers_slowly_under_load_is_set_aside() {
-    let case = HopCase {
-        slow_path: Some(2),
-        ..HopCase::plain(8, QueueLocation::Forward(5))
-    };
+    let case = HopCase { slow_path: Some(2), ..HopCase::plain(8, QueueLocation::Forward(5)) };
     let link = seen(&case);
     assert_eq!(between(&link), ("link", Some(5), Some(6)));
     assert!(link.confidence_ratio < 0.8, "something speaks against it");
@@ -152,15 +137,8 @@ fn a_queue_on_the_way_back_is_told_by_both_ends_alone() {
     let case = HopCase::plain(8, QueueLocation::Return(3));
     let link = seen(&case);
     assert_eq!(between(&link), ("return_path", None, None));
-    assert!(
-        link.text.contains("in the opposite direction, back"),
-        "{}",
-        link.text
-    );
-    let one_ended = HopCase {
-        two_ended: false,
-        ..case
-    };
+    assert!(link.text.contains("in the opposite direction, back"), "{}", link.text);
+    let one_ended = HopCase { two_ended: false, ..case };
     let link = seen(&one_ended);
     assert_eq!(between(&link), ("link", Some(3), Some(4)));
     let unsure = "the direction is not known";
@@ -222,11 +200,7 @@ fn without_load_or_answers_nothing_is_said() {
     });
     assert_eq!(stepped, "link", "round trips know no clock but their own");
     let garbled = cut(|watch| {
-        for (probe, wild) in watch
-            .ends
-            .iter_mut()
-            .zip([i64::MIN, i64::MAX].iter().cycle())
-        {
+        for (probe, wild) in watch.ends.iter_mut().zip([i64::MIN, i64::MAX].iter().cycle()) {
             (probe.forward_ns, probe.reverse_ns) = (Some(*wild), Some(*wild));
         }
     });

@@ -17,10 +17,7 @@ pub fn report_narrow_link(case: &PathFindingInput) -> Option<ReportFinding> {
         ),
         "return_path" => (
             "return_path_queue",
-            (
-                "path",
-                "Check for load in the direction of the acknowledgements, or prioritise them",
-            ),
+            ("path", "Check for load in the direction of the acknowledgements, or prioritise them"),
         ),
         _ => return None,
     };
@@ -46,10 +43,9 @@ fn describe_rise(link: &NarrowLink) -> Option<String> {
 
 fn advise_at_link(link: &NarrowLink) -> (&'static str, &'static str) {
     match link.after_ttl {
-        Some(0) => (
-            "initiator",
-            "The first link is the bottleneck: check this site's access link first",
-        ),
+        Some(0) => {
+            ("initiator", "The first link is the bottleneck: check this site's access link first")
+        }
         _ => (
             "path",
             "Ask the operator of these hops; if a measurement at another hour names the same link, \

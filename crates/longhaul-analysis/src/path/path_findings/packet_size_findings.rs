@@ -28,10 +28,7 @@ pub fn find_black_hole(case: &PathFindingInput) -> Option<ReportFinding> {
     );
     found.supports.extend(describe_vanished(search, size));
     if let Some(probe) = find_largest_arrived(search) {
-        found.support(format!(
-            "{size} bytes: {} of {} arrived",
-            probe.arrived, probe.sent
-        ));
+        found.support(format!("{size} bytes: {} of {} arrived", probe.arrived, probe.sent));
     }
     found.advise("path",
         String::from(
@@ -40,19 +37,14 @@ pub fn find_black_hole(case: &PathFindingInput) -> Option<ReportFinding> {
         ));
     found.advice.push(FindingAdvice {
         command: Some(String::from("sysctl -w net.ipv4.tcp_mtu_probing=1")),
-        ..FindingAdvice::new(
-            "sender",
-            "Until then enable TCP's own MTU probing (RFC 4821)",
-        )
+        ..FindingAdvice::new("sender", "Until then enable TCP's own MTU probing (RFC 4821)")
     });
     Some(found)
 }
 
 fn describe_vanished(search: &MtuSearch, passes: u32) -> Option<String> {
-    let lost = search
-        .probes
-        .iter()
-        .filter(|probe| probe.packet_bytes > passes && probe.arrived == 0);
+    let lost =
+        search.probes.iter().filter(|probe| probe.packet_bytes > passes && probe.arrived == 0);
     let least = lost.min_by_key(|probe| probe.packet_bytes)?;
     Some(format!(
         "{} bytes: 0 of {} arrived, and no router sent an ICMP message",
@@ -95,18 +87,11 @@ pub fn find_mtu_below_interface(case: &PathFindingInput) -> Option<ReportFinding
 /// Returns the segment size that both ends use.
 fn find_segment_size(case: &PathFindingInput) -> Option<u32> {
     let options = case.observation.options.as_ref()?;
-    [options.mss_here_bytes, options.mss_there_bytes]
-        .into_iter()
-        .flatten()
-        .min()
+    [options.mss_here_bytes, options.mss_there_bytes].into_iter().flatten().min()
 }
 
 fn select_header_bytes(case: &PathFindingInput) -> u32 {
-    if case.observation.address.contains(':') {
-        HEADERS_V6
-    } else {
-        HEADERS_V4
-    }
+    if case.observation.address.contains(':') { HEADERS_V6 } else { HEADERS_V4 }
 }
 
 /// Reports that a device made the segments smaller than the path needs.
@@ -123,10 +108,7 @@ pub fn find_clamped_segments(case: &PathFindingInput) -> Option<ReportFinding> {
     );
     found.support(format!("IP packets of {} bytes pass end to end", mtu.bytes));
     found.contradict("a host may be configured for small segments (route, program option)");
-    found.advise(
-        "path",
-        "Look for a firewall or tunnel that rewrites the MSS option",
-    );
+    found.advise("path", "Look for a firewall or tunnel that rewrites the MSS option");
     Some(found)
 }
 
@@ -149,9 +131,6 @@ pub fn find_oversized_segments(case: &PathFindingInput) -> Option<ReportFinding>
     } else {
         found.support("no router informs the sender: full segments are lost and transfers stall");
     }
-    found.advise(
-        "path",
-        format!("Clamp the MSS to {fits} bytes at the entry of the small link"),
-    );
+    found.advise("path", format!("Clamp the MSS to {fits} bytes at the entry of the small link"));
     Some(found)
 }

@@ -16,10 +16,7 @@ pub fn find_silent_destination(case: &PathFindingInput) -> Option<ReportFinding>
     let mut found = ReportFinding::new(
         "far_end_silent",
         0.9,
-        format!(
-            "{to} answered none of {sent} {} probes",
-            echoes.protocol.word()
-        ),
+        format!("{to} answered none of {sent} {} probes", echoes.protocol.word()),
     );
     let route = case.observation.route.as_ref();
     match route.filter(|route| route.reached) {
@@ -31,9 +28,7 @@ pub fn find_silent_destination(case: &PathFindingInput) -> Option<ReportFinding>
     }
     if echoes.discarded > 0 {
         let discarded = u64::from(echoes.discarded);
-        found.contradict(format!(
-            "{discarded} answers matched no probe and were discarded"
-        ));
+        found.contradict(format!("{discarded} answers matched no probe and were discarded"));
     }
     found.advise(
         "path",
@@ -77,15 +72,10 @@ pub fn find_unreached_destination(case: &PathFindingInput) -> Option<ReportFindi
     found.support(describe_last_answer(route));
     if let Some(rtt) = case.analysis.rtt {
         found.confidence_ratio = 0.3;
-        found.contradict(format!(
-            "the destination answers {} of {} probes",
-            rtt.answered, rtt.sent
-        ));
+        found
+            .contradict(format!("the destination answers {} of {} probes", rtt.answered, rtt.sent));
     }
-    found.advise(
-        "path",
-        "Ask the operator of the network after the last hop that answers",
-    );
+    found.advise("path", "Ask the operator of the network after the last hop that answers");
     Some(found)
 }
 
@@ -123,9 +113,7 @@ fn find_address_cycle(route: &ObservedRoute) -> Option<(u8, u8)> {
         .filter_map(|hop| Some((hop.ttl, hop.answers.first()?.address.as_str())))
         .collect();
     known.iter().enumerate().find_map(|(at, (ttl, address))| {
-        let later = known[at + 1..]
-            .iter()
-            .skip_while(|(_, other)| other == address);
+        let later = known[at + 1..].iter().skip_while(|(_, other)| other == address);
         let back = later.clone().find(|(_, other)| other == address);
         back.map(|(last, _)| (*ttl, *last))
     })

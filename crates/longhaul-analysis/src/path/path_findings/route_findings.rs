@@ -51,19 +51,12 @@ fn describe_rtt_step(change: &RouteDifference) -> Option<String> {
     let told = |ns: &i64| ns.unsigned_abs() >= path_format::MIN_STEP_NS;
     let ns = change.rtt_step_ns.filter(told)?;
     let way = if ns < 0 { "shorter" } else { "longer" };
-    Some(format!(
-        "the RTT is {} {way} than before",
-        path_format::format_delay(ns)
-    ))
+    Some(format!("the RTT is {} {way} than before", path_format::format_delay(ns)))
 }
 
 /// Reports different forward and return routes.
 pub fn find_asymmetry(case: &PathFindingInput) -> Option<ReportFinding> {
-    let symmetry = case
-        .analysis
-        .symmetry
-        .as_ref()
-        .filter(|_| case.asymmetric)?;
+    let symmetry = case.analysis.symmetry.as_ref().filter(|_| case.asymmetric)?;
     let mut found = ReportFinding::new(
         "asymmetric_route",
         0.8,
@@ -85,9 +78,7 @@ fn count_next_hops(case: &PathFindingInput) -> Option<BTreeMap<u8, usize>> {
     let route = case.observation.route.as_ref()?;
     let mut next: BTreeMap<(u8, &str), BTreeSet<&str>> = BTreeMap::new();
     for link in &route.links {
-        next.entry((link.ttl, &link.from))
-            .or_default()
-            .insert(&link.to);
+        next.entry((link.ttl, &link.from)).or_default().insert(&link.to);
     }
     let mut widest: BTreeMap<u8, usize> = BTreeMap::new();
     for ((ttl, _), to) in next.into_iter().filter(|(_, to)| to.len() > 1) {
@@ -101,17 +92,12 @@ fn count_next_hops(case: &PathFindingInput) -> Option<BTreeMap<u8, usize>> {
 pub fn find_load_balancing(case: &PathFindingInput) -> Option<ReportFinding> {
     let widest = count_next_hops(case)?;
     let route = case.observation.route.as_ref()?;
-    let behind: Vec<String> = widest
-        .iter()
-        .map(|(ttl, width)| format!("{width} after hop {ttl}"))
-        .collect();
+    let behind: Vec<String> =
+        widest.iter().map(|(ttl, width)| format!("{width} after hop {ttl}")).collect();
     let mut found = ReportFinding::new(
         "load_balanced",
         route.confidence_ratio.unwrap_or(0.9),
-        format!(
-            "Load balancing across next hops (ECMP): {}",
-            behind.join(", ")
-        ),
+        format!("Load balancing across next hops (ECMP): {}", behind.join(", ")),
     );
     let flows: u32 = route.links.iter().map(|link| link.flows).max().unwrap_or(0);
     found.support(format!(
@@ -130,31 +116,15 @@ pub fn find_load_balancing(case: &PathFindingInput) -> Option<ReportFinding> {
 /// Reports a device that rewrites the packets it forwards.
 pub fn find_rewritten_packets(case: &PathFindingInput) -> Option<ReportFinding> {
     let route = case.observation.route.as_ref()?;
-    let answers = route
-        .hops
-        .iter()
-        .filter_map(|hop| Some((hop.ttl, hop.answers.first()?)));
+    let answers = route.hops.iter().filter_map(|hop| Some((hop.ttl, hop.answers.first()?)));
     let (ttl, answer) = answers.into_iter().find(|(_, a)| !a.rewritten.is_empty())?;
-    let what: Vec<String> = answer
-        .rewritten
-        .iter()
-        .map(|field| field.replace('_', " "))
-        .collect();
+    let what: Vec<String> = answer.rewritten.iter().map(|field| field.replace('_', " ")).collect();
     let mut found = ReportFinding::new(
         "packets_rewritten",
         0.85,
-        format!(
-            "A device before or at hop {ttl} rewrites packets: {}",
-            what.join(", ")
-        ),
+        format!("A device before or at hop {ttl} rewrites packets: {}", what.join(", ")),
     );
-    found.support(format!(
-        "{} quotes a packet that differs from the one sent",
-        answer.address
-    ));
-    found.advise(
-        "path",
-        "Find the address translator or traffic conditioner before that hop",
-    );
+    found.support(format!("{} quotes a packet that differs from the one sent", answer.address));
+    found.advise("path", "Find the address translator or traffic conditioner before that hop");
     Some(found)
 }

@@ -45,10 +45,7 @@ pub fn find_stripped_options(case: &PathFindingInput) -> Option<ReportFinding> {
     let mut found = ReportFinding::new(
         "options_stripped",
         0.9,
-        format!(
-            "A middlebox strips TCP options: {} ({cost})",
-            names.join(", ")
-        ),
+        format!("A middlebox strips TCP options: {} ({cost})", names.join(", ")),
     );
     found.support("both hosts have them enabled, but the connection did not negotiate them");
     let far = in_force.iter().flatten().count();
@@ -56,9 +53,6 @@ pub fn find_stripped_options(case: &PathFindingInput) -> Option<ReportFinding> {
         found.contradict("only one end reported the negotiated options");
         found.confidence_ratio = 0.8;
     }
-    found.advise(
-        "path",
-        "Look for a firewall or WAN accelerator that normalises TCP options",
-    );
+    found.advise("path", "Look for a firewall or WAN accelerator that normalises TCP options");
     Some(found)
 }

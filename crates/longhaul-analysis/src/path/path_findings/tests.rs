@@ -63,18 +63,9 @@ fn a_silent_far_end_is_named_with_the_last_hop_that_answers() {
     });
     let found = only(&conclusion);
     assert_eq!(found.cause, "far_end_silent");
-    assert_eq!(
-        found.summary,
-        "198.51.100.1 answered none of 10 icmp probes"
-    );
-    assert_eq!(
-        found.supports,
-        ["the trace ends too: hop 2 (10.2.0.1) is the last to answer"]
-    );
-    let reached = look(&PathObservation {
-        round_trips: Some(build_echoes(10, None)),
-        ..seen()
-    });
+    assert_eq!(found.summary, "198.51.100.1 answered none of 10 icmp probes");
+    assert_eq!(found.supports, ["the trace ends too: hop 2 (10.2.0.1) is the last to answer"]);
+    let reached = look(&PathObservation { round_trips: Some(build_echoes(10, None)), ..seen() });
     assert!(only(&reached).confidence_ratio < found.confidence_ratio);
     assert_eq!(conclusion.analysis.rtt, None, "no number out of nothing");
 }
@@ -100,12 +91,7 @@ fn options(offered: bool, in_force: bool, mss: u32) -> PathTcpOptions {
 
 #[test]
 fn stripped_options_are_told_only_where_both_hosts_offer_them() {
-    let with = |options| {
-        look(&PathObservation {
-            options: Some(options),
-            ..seen()
-        })
-    };
+    let with = |options| look(&PathObservation { options: Some(options), ..seen() });
     let stripped = with(options(true, false, 1460));
     assert_eq!(causes(&stripped), ["options_stripped"]);
     let summary = &only(&stripped).summary;
@@ -123,20 +109,13 @@ fn search(local_bytes: u32, probes: &[(u32, u32, Option<&str>)]) -> MtuSearch {
         refused_by: by.map(str::to_owned),
         refused_mtu_bytes: by.map(|_| 1500),
     };
-    MtuSearch {
-        local_bytes,
-        probes: probes.iter().map(probe).collect(),
-    }
+    MtuSearch { local_bytes, probes: probes.iter().map(probe).collect() }
 }
 
 #[test]
 fn large_packets_are_swallowed_refused_or_pass() {
     let with = |mtu, mss| {
-        look(&PathObservation {
-            mtu: Some(mtu),
-            options: Some(options(true, true, mss)),
-            ..seen()
-        })
+        look(&PathObservation { mtu: Some(mtu), options: Some(options(true, true, mss)), ..seen() })
     };
     let swallowed = with(search(9000, &[(9000, 0, None), (1500, 3, None)]), 8948);
     assert_eq!(causes(&swallowed), ["mtu_black_hole", "mss_above_path_mtu"]);
@@ -158,16 +137,10 @@ fn another_route_is_a_finding_and_silence_is_none() {
     let change = conclusion.analysis.route_change.as_ref().unwrap();
     assert_eq!(change.kind, RouteChangeKind::OneHop);
     assert_eq!(change.other_number, Some(1));
-    assert_eq!(
-        change.other_run.as_deref(),
-        Some("run-2003-06-11T20:00:00Z")
-    );
+    assert_eq!(change.other_run.as_deref(), Some("run-2003-06-11T20:00:00Z"));
     assert_eq!(conclusion.analysis.route_number, Some(2));
     let found = only(&conclusion);
-    assert_eq!(
-        found.summary,
-        "The route changed at one hop: now route 2, before route 1"
-    );
+    assert_eq!(found.summary, "The route changed at one hop: now route 2, before route 1");
     assert_eq!(found.supports[0], "hop 2 replaced by hop 2");
     let silent = known(build_route(&["10.1.0.1", "", "198.51.100.1"]));
     let conclusion = conclude_path(&build_plan(), &seen(), &[silent], None);
@@ -189,58 +162,37 @@ fn the_step_of_the_round_trip_is_that_of_the_echoes() {
 #[test]
 fn an_end_that_was_reached_before_is_a_finding() {
     let before = known(build_route(&["10.1.0.1", "10.2.0.1", "198.51.100.1"]));
-    let cut = PathObservation {
-        route: Some(build_truncated_route(&["10.1.0.1", "", ""])),
-        ..seen()
-    };
+    let cut =
+        PathObservation { route: Some(build_truncated_route(&["10.1.0.1", "", ""])), ..seen() };
     let conclusion = conclude_path(&build_plan(), &cut, &[before], None);
     let found = only(&conclusion);
     assert_eq!(found.cause, "end_not_reached");
-    assert_eq!(
-        found.contradicts,
-        ["the destination answers 10 of 10 probes"]
-    );
+    assert_eq!(found.contradicts, ["the destination answers 10 of 10 probes"]);
     assert_eq!(codes(&conclusion), ["silent_hops"]);
 }
 
 #[test]
 fn alternatives_loops_and_rewriting_are_told() {
     let mut balanced = build_route(&["10.1.0.1", "10.2.0.1", "198.51.100.1"]);
-    balanced.links = vec![
-        build_link(1, "10.1.0.1", "10.2.0.1"),
-        build_link(1, "10.1.0.1", "10.2.0.9"),
-    ];
+    balanced.links =
+        vec![build_link(1, "10.1.0.1", "10.2.0.1"), build_link(1, "10.1.0.1", "10.2.0.9")];
     balanced.confidence_ratio = Some(0.95);
     let mut looped = build_truncated_route(&["10.1.0.1", "10.2.0.1", "10.1.0.1", "10.2.0.1"]);
     looped.ended_by = String::from("loop");
     let mut translated = build_route(&["10.1.0.1", "10.2.0.1", "198.51.100.1"]);
     translated.hops[1].answers[0].rewritten = vec![String::from("source_address")];
     for (route, cause, summary) in [
-        (
-            balanced,
-            "load_balanced",
-            "Load balancing across next hops (ECMP): 2 after hop 1",
-        ),
-        (
-            looped,
-            "route_loop",
-            "Routing loop at hops 1-3: the same routers answer again",
-        ),
+        (balanced, "load_balanced", "Load balancing across next hops (ECMP): 2 after hop 1"),
+        (looped, "route_loop", "Routing loop at hops 1-3: the same routers answer again"),
         (
             translated,
             "packets_rewritten",
             "A device before or at hop 2 rewrites packets: source address",
         ),
     ] {
-        let conclusion = look(&PathObservation {
-            route: Some(route),
-            ..seen()
-        });
+        let conclusion = look(&PathObservation { route: Some(route), ..seen() });
         let found = only(&conclusion);
-        assert_eq!(
-            (found.cause.as_str(), found.summary.as_str()),
-            (cause, summary)
-        );
+        assert_eq!((found.cause.as_str(), found.summary.as_str()), (cause, summary));
     }
 }
 
@@ -254,14 +206,8 @@ fn ways_that_differ_there_and_back_are_told_by_autonomous_system() {
         all
     };
     let conclusion = look(&PathObservation {
-        route: Some(with(
-            &["10.1.0.1", "10.2.0.1", "10.3.0.1"],
-            &[3671, 293, 2200],
-        )),
-        route_reverse: Some(with(
-            &["10.3.0.2", "10.5.0.1", "10.1.0.2"],
-            &[2200, 5511, 11537],
-        )),
+        route: Some(with(&["10.1.0.1", "10.2.0.1", "10.3.0.1"], &[3671, 293, 2200])),
+        route_reverse: Some(with(&["10.3.0.2", "10.5.0.1", "10.1.0.2"], &[2200, 5511, 11537])),
         ..seen()
     });
     let found = only(&conclusion);
@@ -280,16 +226,9 @@ fn what_could_not_be_seen_is_said() {
     hidden.discarded = 4;
     let mut poor = build_echoes(4, Some(4_000_000));
     poor.clock = String::from("user");
-    let observation = PathObservation {
-        route: Some(hidden),
-        round_trips: Some(poor),
-        ..seen()
-    };
+    let observation = PathObservation { route: Some(hidden), round_trips: Some(poor), ..seen() };
     let asked = PathPlan {
-        trace: Some(TracePlan {
-            confidence_ratio: Some(0.95),
-            ..build_plan().trace.unwrap()
-        }),
+        trace: Some(TracePlan { confidence_ratio: Some(0.95), ..build_plan().trace.unwrap() }),
         ..build_plan()
     };
     let conclusion = conclude_path(&asked, &observation, &[], None);

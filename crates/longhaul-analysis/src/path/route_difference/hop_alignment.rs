@@ -34,10 +34,7 @@ pub enum HopRelation {
 impl HopRelation {
     /// Returns true for a change; silence is not a change.
     pub fn is_change(self) -> bool {
-        !matches!(
-            self,
-            HopRelation::Same | HopRelation::Unknown | HopRelation::Silent
-        )
+        !matches!(self, HopRelation::Same | HopRelation::Unknown | HopRelation::Silent)
     }
 }
 
@@ -103,9 +100,7 @@ fn list_moves(
     let last_a = i.checked_sub(1);
     let last_b = j.checked_sub(1);
     [
-        last_a
-            .zip(last_b)
-            .and_then(|from| way(from, compute_pair_cost(&a[from.0], &b[from.1]))),
+        last_a.zip(last_b).and_then(|from| way(from, compute_pair_cost(&a[from.0], &b[from.1]))),
         last_a.and_then(|at| way((at, j), compute_unpaired_cost(&a[at]))),
         last_b.and_then(|at| way((i, at), compute_unpaired_cost(&b[at]))),
     ]
@@ -136,11 +131,7 @@ fn compute_pair_cost(a: &ComparedHop, b: &ComparedHop) -> (i32, HopRelation) {
 }
 
 fn compute_unpaired_cost(place: &ComparedHop) -> (i32, HopRelation) {
-    if place.stutter {
-        (STUTTER, HopRelation::Stutter)
-    } else {
-        (UNPAIRED, HopRelation::Other)
-    }
+    if place.stutter { (STUTTER, HopRelation::Stutter) } else { (UNPAIRED, HopRelation::Other) }
 }
 
 /// Returns the cell at which the alignment ends: the ends of both lists, or, if a trace was

@@ -24,11 +24,7 @@ pub fn list_compared_hops(route: &ObservedRoute) -> Vec<ComparedHop<'_>> {
     let last = if route.reached {
         route.hops.len()
     } else {
-        route
-            .hops
-            .iter()
-            .rposition(answering)
-            .map_or(0, |at| at + 1)
+        route.hops.iter().rposition(answering).map_or(0, |at| at + 1)
     };
     let mut found: Vec<ComparedHop> = Vec::with_capacity(last);
     for hop in &route.hops[..last] {

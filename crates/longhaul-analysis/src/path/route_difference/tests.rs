@@ -19,12 +19,7 @@ fn carrier(prefix: u8, hops: u8) -> Vec<String> {
 }
 
 fn of(parts: &[&[String]]) -> ObservedRoute {
-    let all: Vec<&str> = parts
-        .iter()
-        .copied()
-        .flatten()
-        .map(String::as_str)
-        .collect();
+    let all: Vec<&str> = parts.iter().copied().flatten().map(String::as_str).collect();
     build_route(&all)
 }
 
@@ -66,11 +61,7 @@ fn silence_is_no_change() {
     assert_eq!(kind(&full, &full), RouteChangeKind::Same);
     assert_eq!(kind(&gaps, &full), RouteChangeKind::SilentHop);
     assert_eq!(kind(&full, &gaps), RouteChangeKind::SilentHop);
-    assert!(
-        compare_routes(&build_route(&gaps), &build_route(&full))
-            .ranges
-            .is_empty()
-    );
+    assert!(compare_routes(&build_route(&gaps), &build_route(&full)).ranges.is_empty());
     // A route with the same hops silent has nothing that changed.
     assert_eq!(kind(&gaps, &gaps), RouteChangeKind::Same);
 }
@@ -79,22 +70,10 @@ fn silence_is_no_change() {
 fn the_words_of_the_tables_are_met() {
     let base = ["10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1"];
     for (here, want) in [
-        (
-            ["10.1.0.1", "10.2.0.9", "10.3.0.1", "10.4.0.1"],
-            RouteChangeKind::LastOctet,
-        ),
-        (
-            ["10.1.0.1", "10.1.0.1", "10.3.0.1", "10.4.0.1"],
-            RouteChangeKind::Stutter,
-        ),
-        (
-            ["10.1.0.1", "10.9.0.1", "10.3.0.1", "10.4.0.1"],
-            RouteChangeKind::OneHop,
-        ),
-        (
-            ["10.1.0.1", "10.8.0.1", "10.9.0.1", "10.4.0.1"],
-            RouteChangeKind::SeveralHops,
-        ),
+        (["10.1.0.1", "10.2.0.9", "10.3.0.1", "10.4.0.1"], RouteChangeKind::LastOctet),
+        (["10.1.0.1", "10.1.0.1", "10.3.0.1", "10.4.0.1"], RouteChangeKind::Stutter),
+        (["10.1.0.1", "10.9.0.1", "10.3.0.1", "10.4.0.1"], RouteChangeKind::OneHop),
+        (["10.1.0.1", "10.8.0.1", "10.9.0.1", "10.4.0.1"], RouteChangeKind::SeveralHops),
     ] {
         assert_eq!(kind(&here, &base), want, "{here:?}");
         assert_eq!(kind(&base, &here), want, "{here:?}");
@@ -141,10 +120,7 @@ fn a_known_equal_cost_alternative_is_the_same_hop() {
     let mut base = build_route(&["10.1.0.1", "10.2.0.1", "10.3.0.1"]);
     let here = build_route(&["10.1.0.1", "10.2.8.1", "10.3.0.1"]);
     assert_eq!(compare_routes(&here, &base).kind, RouteChangeKind::OneHop);
-    base.links = vec![
-        build_link(1, "10.1.0.1", "10.2.8.1"),
-        build_link(2, "10.2.8.1", "10.3.0.1"),
-    ];
+    base.links = vec![build_link(1, "10.1.0.1", "10.2.8.1"), build_link(2, "10.2.8.1", "10.3.0.1")];
     assert_eq!(compare_routes(&here, &base).kind, RouteChangeKind::Same);
     assert_eq!(compare_routes(&base, &here).kind, RouteChangeKind::Same);
 }
@@ -160,10 +136,7 @@ fn an_end_that_is_not_reached_is_the_worst() {
     // What the cut one could not see is no change either.
     assert_eq!(compare_routes(&full, &cut).kind, RouteChangeKind::SilentHop);
     let elsewhere = build_truncated_route(&["10.1.0.1", "10.9.0.1"]);
-    assert_eq!(
-        compare_routes(&full, &elsewhere).kind,
-        RouteChangeKind::OneHop
-    );
+    assert_eq!(compare_routes(&full, &elsewhere).kind, RouteChangeKind::OneHop);
     assert_eq!(compare_routes(&cut, &cut).kind, RouteChangeKind::Same);
 }
 

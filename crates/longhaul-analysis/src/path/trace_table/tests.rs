@@ -17,10 +17,7 @@ fn kinds(table: &TraceTable) -> Vec<Option<RouteChangeKind>> {
 fn a_day_with_one_change_shows_it_in_its_hour() {
     let mut reports = vec![
         build_report(&at(20, 0), build_route(&INTERNET2)),
-        build_report(
-            &at(21, 0),
-            build_route(&["134.1.0.1", "", "192.3.0.1", "195.4.0.1"]),
-        ),
+        build_report(&at(21, 0), build_route(&["134.1.0.1", "", "192.3.0.1", "195.4.0.1"])),
         build_report(&at(22, 15), build_route(&INTERNET2)),
         build_report(&at(22, 45), build_route(&ESNET)),
         build_report(&at(22, 50), build_route(&ESNET)),
@@ -79,11 +76,7 @@ fn after_an_outage_the_route_stands_against_the_last_whole_one() {
     let table = build_trace_table("prague", &reports, "");
     assert_eq!(
         kinds(&table),
-        [
-            None,
-            Some(RouteChangeKind::EndNotReached),
-            Some(RouteChangeKind::Same)
-        ]
+        [None, Some(RouteChangeKind::EndNotReached), Some(RouteChangeKind::Same)]
     );
     let numbers: Vec<u32> = table.traces.iter().map(|t| t.number).collect();
     assert_eq!(numbers, [1, 1, 1], "an outage is no route of its own");

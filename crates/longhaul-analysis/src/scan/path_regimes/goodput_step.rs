@@ -38,14 +38,10 @@ struct RepeatedCell {
 
 pub fn find_goodput_cut(cells: &[&ScanCell]) -> Option<RegimeCut> {
     let ways: [&dyn Fn(&ScanCell) -> bool; 3] = [&|_| true, &|c| c.forward, &|c| !c.forward];
-    let tried = ways
-        .iter()
-        .filter_map(|way| find_clearest_step(&collect_repeats(cells, way)));
+    let tried = ways.iter().filter_map(|way| find_clearest_step(&collect_repeats(cells, way)));
     let clearest = tried.min_by(|a, b| a.1.total_cmp(&b.1));
     // Three tests, so each has a third of the error probability.
-    clearest
-        .filter(|(_, chance)| *chance < FALSE_CUT_PROBABILITY / 3.0)
-        .map(|(cut, _)| cut)
+    clearest.filter(|(_, chance)| *chance < FALSE_CUT_PROBABILITY / 3.0).map(|(cut, _)| cut)
 }
 
 /// Returns the sentinels and all cells of their settings; without sentinels, all repeated settings.
@@ -53,10 +49,7 @@ fn collect_repeats(cells: &[&ScanCell], chosen: &dyn Fn(&ScanCell) -> bool) -> V
     let watched = cells.iter().any(|c| c.sentinel);
     let mut groups: BTreeMap<(&TransferSetting, bool), Vec<usize>> = BTreeMap::new();
     for (place, cell) in cells.iter().enumerate().filter(|(_, c)| chosen(c)) {
-        groups
-            .entry((&cell.setting, cell.forward))
-            .or_default()
-            .push(place);
+        groups.entry((&cell.setting, cell.forward)).or_default().push(place);
     }
     let kept = groups.into_values().filter(|places| {
         places.len() > 1 && (!watched || places.iter().any(|p| cells[*p].sentinel))
@@ -97,10 +90,8 @@ fn find_clearest_step(repeats: &[RepeatedCell]) -> Option<(RegimeCut, f64)> {
         .filter_map(|at| Some((at, compute_step_probability(repeats, at, groups, usual)?)))
         .min_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(at, chance)| {
-            let cut = RegimeCut {
-                last_before: repeats[at - 1].place,
-                first_after: repeats[at].place,
-            };
+            let cut =
+                RegimeCut { last_before: repeats[at - 1].place, first_after: repeats[at].place };
             (cut, (chance * tried).min(1.0))
         })
 }

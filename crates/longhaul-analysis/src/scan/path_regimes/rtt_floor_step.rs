@@ -37,10 +37,7 @@ pub fn find_rtt_cut(cells: &[&ScanCell]) -> Option<RegimeCut> {
     let clearest = places
         .filter_map(|at| Some((at, compute_separation(&timed[..at], &timed[at..])?)))
         .max_by(|a, b| a.1.total_cmp(&b.1));
-    clearest.map(|(at, _)| RegimeCut {
-        last_before: timed[at - 1].0,
-        first_after: timed[at].0,
-    })
+    clearest.map(|(at, _)| RegimeCut { last_before: timed[at - 1].0, first_after: timed[at].0 })
 }
 
 /// Returns the share of the cells on their own side, if the step is large and strays are few.

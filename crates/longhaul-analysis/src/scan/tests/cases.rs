@@ -25,20 +25,13 @@ pub fn grid(
         repeats,
         seed: 11,
         present: None,
-        budget: ScanBudget {
-            probes: 1000,
-            time_us: 3_600_000_000,
-            bytes: None,
-        },
+        budget: ScanBudget { probes: 1000, time_us: 3_600_000_000, bytes: None },
         probe: plan::ThroughputPlan::default(),
     }
 }
 
 pub fn guided() -> ScanPlan {
-    ScanPlan {
-        search: SearchMode::Guided,
-        ..grid(&[], &[], RunDirection::Forward, 1)
-    }
+    ScanPlan { search: SearchMode::Guided, ..grid(&[], &[], RunDirection::Forward, 1) }
 }
 
 /// A cell that the path's capacity held, 160 ms away.
@@ -74,9 +67,7 @@ pub fn measure(
         .iter()
         .enumerate()
         .map(|(place, slot)| cell(slot, bps(&slot.setting, slot.forward, place)));
-    let observation = ScanObservation {
-        cells: cells.collect(),
-    };
+    let observation = ScanObservation { cells: cells.collect() };
     conclude_scan(plan, &observation, &[], "grid_done")
 }
 
@@ -102,10 +93,7 @@ pub fn report(forward: bool, sender: &str, receiver: &str, ceiling_bytes: u64) -
         same_host: false,
         same_boot: None,
         streams: Vec::new(),
-        ends: BothEnds {
-            sender: end(sender, 1 << 24),
-            receiver: end(receiver, ceiling_bytes),
-        },
+        ends: BothEnds { sender: end(sender, 1 << 24), receiver: end(receiver, ceiling_bytes) },
         reverse: None,
     };
     let concluded = throughput::conclude_throughput(&plan, &observation);

@@ -26,17 +26,9 @@ fn anything() -> impl Strategy<Value = ScanCell> {
                 n,
                 limiter,
             )| {
-                let limiters = [
-                    Limiter::ReceiveWindow,
-                    Limiter::SendBuffer,
-                    Limiter::PathCapacity,
-                ];
-                let setting = TransferSetting {
-                    window_bytes,
-                    streams,
-                    congestion_control,
-                    pacing_bps: None,
-                };
+                let limiters = [Limiter::ReceiveWindow, Limiter::SendBuffer, Limiter::PathCapacity];
+                let setting =
+                    TransferSetting { window_bytes, streams, congestion_control, pacing_bps: None };
                 let error = String::from("gone");
                 let blank = build_failed_cell(
                     index,

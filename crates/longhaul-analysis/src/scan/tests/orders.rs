@@ -10,16 +10,9 @@ use std::collections::BTreeMap;
 #[test]
 fn the_order_of_a_plan_is_the_same_for_ever() {
     // A scan is resumed by the index: this very order must not change with a release.
-    let slots = order_cells(&grid(
-        &[None, Some(65_536)],
-        &[1, 2, 4],
-        RunDirection::Forward,
-        1,
-    ));
-    let told: Vec<(u32, Option<u64>, bool)> = slots
-        .iter()
-        .map(|s| (s.setting.streams, s.setting.window_bytes, s.sentinel))
-        .collect();
+    let slots = order_cells(&grid(&[None, Some(65_536)], &[1, 2, 4], RunDirection::Forward, 1));
+    let told: Vec<(u32, Option<u64>, bool)> =
+        slots.iter().map(|s| (s.setting.streams, s.setting.window_bytes, s.sentinel)).collect();
     let wide = Some(65_536);
     assert_eq!(
         told,
@@ -43,12 +36,8 @@ const PINNED: [(u32, bool, bool); 9] = [
 #[test]
 fn a_plan_from_outside_cannot_ask_for_endless_slots() {
     let streams: Vec<u32> = (1..2000).collect();
-    let slots = order_cells(&grid(
-        &[None, Some(1), Some(2)],
-        &streams,
-        RunDirection::Both,
-        u32::MAX,
-    ));
+    let slots =
+        order_cells(&grid(&[None, Some(1), Some(2)], &streams, RunDirection::Both, u32::MAX));
     assert_eq!(slots.len(), MAX_SLOTS);
 }
 
@@ -68,27 +57,15 @@ fn a_probe_asks_its_setting_in_its_direction() {
         (asked.send_buffer_bytes, asked.receive_buffer_bytes),
         (Some(1 << 20), Some(1 << 20))
     );
-    assert_eq!(
-        (asked.streams, asked.congestion_control.as_deref()),
-        (3, Some("bbr"))
-    );
+    assert_eq!((asked.streams, asked.congestion_control.as_deref()), (3, Some("bbr")));
     assert_eq!((asked.pacing_bps, asked.no_delay), (Some(5), true));
 }
 
 #[test]
 fn a_run_that_moved_nothing_is_a_failed_cell() {
-    let empty = build_cell(
-        0,
-        TransferSetting::default(),
-        true,
-        false,
-        0,
-        &report(true, "a", "b", 1),
-    );
-    assert_eq!(
-        (empty.goodput_bps, empty.error.as_deref()),
-        (None, Some("no payload arrived"))
-    );
+    let empty =
+        build_cell(0, TransferSetting::default(), true, false, 0, &report(true, "a", "b", 1));
+    assert_eq!((empty.goodput_bps, empty.error.as_deref()), (None, Some("no payload arrived")));
 }
 
 proptest! {

@@ -21,11 +21,7 @@ pub struct Model {
 }
 
 pub fn limits(explicit: u64, automatic: u64) -> HostLimits {
-    HostLimits {
-        explicit_bytes: Some(explicit),
-        automatic_bytes: Some(automatic),
-        cores: Some(8),
-    }
+    HostLimits { explicit_bytes: Some(explicit), automatic_bytes: Some(automatic), cores: Some(8) }
 }
 
 impl Model {
@@ -42,11 +38,7 @@ impl Model {
     }
 
     pub fn geneva() -> Model {
-        Model {
-            capacity_bps: 6.18e9,
-            rtt_s: 0.172,
-            ..Model::sdsc()
-        }
+        Model { capacity_bps: 6.18e9, rtt_s: 0.172, ..Model::sdsc() }
     }
 
     pub fn daresbury() -> Model {
@@ -59,13 +51,7 @@ impl Model {
     }
 
     pub fn cesnet() -> Model {
-        Model {
-            capacity_bps: 300e6,
-            rtt_s: 0.160,
-            loss_bps: 9e6,
-            bbr: false,
-            ..Model::sdsc()
-        }
+        Model { capacity_bps: 300e6, rtt_s: 0.160, loss_bps: 9e6, bbr: false, ..Model::sdsc() }
     }
 
     pub fn truth(&self, setting: &TransferSetting) -> (f64, Limiter) {
@@ -85,10 +71,7 @@ impl Model {
         let paced = setting.pacing_bps.map_or(f64::INFINITY, |bps| bps as f64);
         let unpaced = if paced.is_finite() { 1.0 } else { 0.9 };
         [
-            (
-                window as f64 * 8.0 / self.rtt_s * streams,
-                Limiter::ReceiveWindow,
-            ),
+            (window as f64 * 8.0 / self.rtt_s * streams, Limiter::ReceiveWindow),
             (loss * streams, Limiter::Loss),
             (paced * streams, Limiter::Pacing),
             (self.policed_bps * unpaced, Limiter::Policer),

@@ -85,18 +85,10 @@ fn permitted(plan: &ScanPlan, setting: &TransferSetting) -> bool {
     let windows = &plan.windows_bytes;
     let controls = &plan.congestion_controls;
     among(windows.is_empty(), windows.contains(&setting.window_bytes))
-        && among(
-            plan.streams.is_empty(),
-            plan.streams.contains(&setting.streams),
-        )
-        && among(
-            controls.is_empty(),
-            controls.contains(&setting.congestion_control),
-        )
+        && among(plan.streams.is_empty(), plan.streams.contains(&setting.streams))
+        && among(controls.is_empty(), controls.contains(&setting.congestion_control))
         && (1..=128).contains(&setting.streams)
-        && setting
-            .window_bytes
-            .is_none_or(|w| (1..=1 << 30).contains(&w))
+        && setting.window_bytes.is_none_or(|w| (1..=1 << 30).contains(&w))
 }
 
 proptest! {

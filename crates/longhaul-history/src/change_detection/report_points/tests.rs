@@ -14,10 +14,7 @@ use longhaul_model::report::v1::{
 const BEGIN: &str = "2026-11-22T02:00:00.25Z";
 
 fn report<P, O, A>(kind: ReportKind, plan: P, observation: O, analysis: A) -> Report<P, O, A> {
-    let party = |host: &str| RunParty {
-        host: host.to_owned(),
-        ..RunParty::default()
-    };
+    let party = |host: &str| RunParty { host: host.to_owned(), ..RunParty::default() };
     Report {
         schema: SCHEMA.to_owned(),
         kind,
@@ -59,10 +56,7 @@ fn analysis(goodput_bps: Option<u64>, totals: RunTotals) -> ThroughputAnalysis {
 }
 
 fn throughput_report(direction: RunDirection, analysis: ThroughputAnalysis) -> ThroughputReport {
-    let plan = ThroughputPlan {
-        direction,
-        ..ThroughputPlan::default()
-    };
+    let plan = ThroughputPlan { direction, ..ThroughputPlan::default() };
     let observation = ThroughputObservation {
         forward: direction != RunDirection::Reverse,
         elapsed_us: 0,
@@ -71,10 +65,7 @@ fn throughput_report(direction: RunDirection, analysis: ThroughputAnalysis) -> T
         same_host: false,
         same_boot: None,
         streams: Vec::new(),
-        ends: Hosts {
-            sender: EndObservation::default(),
-            receiver: EndObservation::default(),
-        },
+        ends: Hosts { sender: EndObservation::default(), receiver: EndObservation::default() },
         reverse: None,
     };
     report(ReportKind::Throughput, plan, observation, analysis)
@@ -104,11 +95,8 @@ fn a_transfer_both_ways_gives_goodput_and_retransmits_of_each_way() {
     both.reverse = Some(Box::new(analysis(Some(200_000_000), RunTotals::default())));
     let report = throughput_report(RunDirection::Both, both);
     let any = AnyReport::Throughput(Box::new(report));
-    let expected = [
-        "near>far goodput 300000000",
-        "near>far retransmits 0.005",
-        "far>near goodput 200000000",
-    ];
+    let expected =
+        ["near>far goodput 300000000", "near>far retransmits 0.005", "far>near goodput 200000000"];
     assert_eq!(of(&any), expected);
     let named = extract_points(&any, Some("slac"), Some("cesnet"));
     assert_eq!(named[0].0.from, "slac");
@@ -118,32 +106,21 @@ fn a_transfer_both_ways_gives_goodput_and_retransmits_of_each_way() {
 
 #[test]
 fn a_reverse_transfer_belongs_to_the_other_pair_and_a_failed_one_to_none() {
-    let reverse = throughput_report(
-        RunDirection::Reverse,
-        analysis(Some(7), RunTotals::default()),
-    );
+    let reverse = throughput_report(RunDirection::Reverse, analysis(Some(7), RunTotals::default()));
     let any = AnyReport::Throughput(Box::new(reverse));
     assert_eq!(of(&any), ["far>near goodput 7"]);
     for nothing in [None, Some(0)] {
-        let failed = throughput_report(
-            RunDirection::Forward,
-            analysis(nothing, RunTotals::default()),
-        );
+        let failed =
+            throughput_report(RunDirection::Forward, analysis(nothing, RunTotals::default()));
         assert!(of(&AnyReport::Throughput(Box::new(failed))).is_empty());
     }
 }
 
 #[test]
 fn parts_of_a_scan_and_runs_without_a_time_give_nothing() {
-    let whole = throughput_report(
-        RunDirection::Forward,
-        analysis(Some(7), RunTotals::default()),
-    );
+    let whole = throughput_report(RunDirection::Forward, analysis(Some(7), RunTotals::default()));
     let mut part = whole.clone();
-    part.run.part_of = Some(ParentRun {
-        id: String::from("00"),
-        index: 3,
-    });
+    part.run.part_of = Some(ParentRun { id: String::from("00"), index: 3 });
     let mut timeless = whole;
     timeless.run.started_at = String::from("yesterday");
     for report in [part, timeless] {
@@ -206,11 +183,7 @@ fn a_path_gives_floor_loss_and_hops_as_far_as_it_was_seen() {
     let mut astray = path_test_builder::build_route(&["192.0.2.2", ""]);
     astray.reached = false;
     path.observation.route_reverse = Some(astray);
-    let expected = [
-        "near>far rtt_floor 172500",
-        "near>far loss 0.1",
-        "near>far hops 3",
-    ];
+    let expected = ["near>far rtt_floor 172500", "near>far loss 0.1", "near>far hops 3"];
     assert_eq!(of(&AnyReport::Path(Box::new(path))), expected);
 }
 
@@ -235,11 +208,8 @@ fn a_load_gives_what_its_idle_stretches_say() {
         forward_variation_ns: None,
         reverse_variation_ns: None,
     };
-    let found = load::LoadAnalysis {
-        version: 1,
-        idle: Some(idle),
-        ..load::LoadAnalysis::default()
-    };
+    let found =
+        load::LoadAnalysis { version: 1, idle: Some(idle), ..load::LoadAnalysis::default() };
     let seen = load::LoadObservation::default();
     let any = AnyReport::Load(Box::new(report(ReportKind::Load, plan, seen, found)));
     assert_eq!(of(&any), ["near>far rtt_floor 20000", "near>far loss 0"]);

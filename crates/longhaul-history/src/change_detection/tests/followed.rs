@@ -9,10 +9,7 @@ use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 
 fn watcher(quantity: PathQuantity) -> EventTracker {
     EventTracker {
-        pair: HostPair {
-            from: String::from("slac"),
-            to: String::from("cesnet"),
-        },
+        pair: HostPair { from: String::from("slac"), to: String::from("cesnet") },
         quantity,
         options: DetectionOptions::default(),
     }
@@ -52,14 +49,8 @@ fn a_drop_is_suspected_after_three_values_confirmed_once_and_recovers() {
     }
     let (events, told) = follow(&points, 30);
     assert_eq!(events.len(), 2, "{events:#?}");
-    let down = events
-        .iter()
-        .find(|it| it.change_ratio < Some(1.0))
-        .unwrap();
-    let up = events
-        .iter()
-        .find(|it| it.change_ratio > Some(1.0))
-        .unwrap();
+    let down = events.iter().find(|it| it.change_ratio < Some(1.0)).unwrap();
+    let up = events.iter().find(|it| it.change_ratio > Some(1.0)).unwrap();
     assert_eq!(down.state, EventState::Recovered);
     assert_eq!(down.recovered_by.as_ref(), Some(&up.id));
     assert_eq!(up.state, EventState::Confirmed);
@@ -87,10 +78,7 @@ fn three_low_values_are_a_suspicion_that_is_withdrawn() {
         point.value *= 0.6;
     }
     let (events, told) = follow(&points, 30);
-    assert_eq!(
-        states(&told),
-        [EventState::Suspected, EventState::Withdrawn]
-    );
+    assert_eq!(states(&told), [EventState::Suspected, EventState::Withdrawn]);
     assert_eq!(told[0].0, 73);
     assert_eq!(told[1].0, 70 + PATIENCE);
     assert_eq!(events[0].state, EventState::Withdrawn);
@@ -140,11 +128,8 @@ fn events_of_other_series_and_of_long_ago_are_left_alone() {
     let here = watcher(PathQuantity::Goodput);
     let drop = series(&[(200e6, 50), (120e6, 40)], 0.08, 4);
     let old = here.update(&drop, &[], 1).events.swap_remove(0);
-    let of_loss = ChangeEvent {
-        quantity: PathQuantity::Loss,
-        state: EventState::Suspected,
-        ..old.clone()
-    };
+    let of_loss =
+        ChangeEvent { quantity: PathQuantity::Loss, state: EventState::Suspected, ..old.clone() };
     let followed = here.update(&points, &[old, of_loss], 2);
     assert_eq!(followed.events, []);
 }

@@ -14,12 +14,7 @@ pub struct MailText {
 impl MailText {
     pub fn title(&mut self, text: &str) {
         self.push_wrapped(text, "", "");
-        let longest = self
-            .lines
-            .iter()
-            .map(|line| line.chars().count())
-            .max()
-            .unwrap_or(0);
+        let longest = self.lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
         self.lines.push("=".repeat(longest));
     }
 
@@ -50,8 +45,7 @@ impl MailText {
             let mut word: Vec<char> = word.chars().collect();
             let room = COLUMNS - line.chars().count();
             if !empty && word.len() + 1 > room {
-                self.lines
-                    .push(std::mem::replace(&mut line, rest.to_owned()));
+                self.lines.push(std::mem::replace(&mut line, rest.to_owned()));
                 empty = true;
             }
             if !empty {
@@ -60,8 +54,7 @@ impl MailText {
             while word.len() > COLUMNS - line.chars().count() {
                 let left = word.split_off(COLUMNS - line.chars().count());
                 line.extend(word);
-                self.lines
-                    .push(std::mem::replace(&mut line, rest.to_owned()));
+                self.lines.push(std::mem::replace(&mut line, rest.to_owned()));
                 word = left;
             }
             line.extend(word);
@@ -80,9 +73,7 @@ impl MailText {
 /// Capitalizes the first letter.
 pub fn capitalize_first(text: &str) -> String {
     let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(chars).collect()
-    })
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 #[cfg(test)]

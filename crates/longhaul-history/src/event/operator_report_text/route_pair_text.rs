@@ -16,10 +16,7 @@ const MIN_TIMING: f64 = 0.3;
 pub fn add_route_sections(case: &EventCase, mail: &mut MailText) {
     let pair = &case.event.pair;
     for (back, from, to) in [(false, &pair.from, &pair.to), (true, &pair.to, &pair.from)] {
-        let (from, to) = (
-            event_format::sanitize_name(from),
-            event_format::sanitize_name(to),
-        );
+        let (from, to) = (event_format::sanitize_name(from), event_format::sanitize_name(to));
         let Some((before, after)) = find_route_pair(case, back) else {
             if !back {
                 mail.section(&format!("Route from {from} to {to}"));
@@ -51,9 +48,8 @@ fn find_route_pair<'a>(
     case: &EventCase<'a>,
     back: bool,
 ) -> Option<(TimedRoute<'a>, TimedRoute<'a>)> {
-    let turn = case
-        .nearest_route_change(back)
-        .filter(|turn| case.timing(turn.between_us) >= MIN_TIMING);
+    let turn =
+        case.nearest_route_change(back).filter(|turn| case.timing(turn.between_us) >= MIN_TIMING);
     if let Some(turn) = turn {
         let [from, to] = turn.between_us;
         return Some(((turn.before, from), (turn.after, to)));
@@ -75,11 +71,7 @@ fn add_route_pair(before: TimedRoute, after: TimedRoute, mail: &mut MailText) {
     ));
     for (differs, old, new) in pair_hops(before.0, after.0, &change.ranges) {
         let mark = if differs { '*' } else { ' ' };
-        mail.row(&format!(
-            "  {mark} {}  {}",
-            format_hop_cell(old),
-            format_hop_cell(new)
-        ));
+        mail.row(&format!("  {mark} {}  {}", format_hop_cell(old), format_hop_cell(new)));
     }
 }
 
@@ -139,10 +131,7 @@ fn format_hop_cell(hop: Option<&ObservedHop>) -> String {
         |answer| event_format::sanitize_text(answer.name.as_ref().unwrap_or(&answer.address)),
     );
     let short: String = if name.chars().count() > NAME_COLUMNS {
-        name.chars()
-            .take(NAME_COLUMNS - 2)
-            .chain("..".chars())
-            .collect()
+        name.chars().take(NAME_COLUMNS - 2).chain("..".chars()).collect()
     } else {
         name
     };
@@ -185,11 +174,7 @@ mod tests {
         let after = ["10.1.0.1", "10.7.0.1", "10.9.0.1"];
         assert_eq!(
             numbers(&before, &after),
-            [
-                (false, Some(1), Some(1)),
-                (true, None, Some(2)),
-                (false, Some(2), Some(3))
-            ]
+            [(false, Some(1), Some(1)), (true, None, Some(2)), (false, Some(2), Some(3))]
         );
     }
 

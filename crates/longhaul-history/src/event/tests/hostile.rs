@@ -17,10 +17,7 @@ fn harmless(text: &str) {
 fn findings(all: &[ReportFinding]) {
     for finding in all {
         let lines = finding.supports.iter().chain(&finding.contradicts);
-        for line in lines
-            .chain([&finding.summary])
-            .chain(finding.advice.iter().map(|a| &a.text))
-        {
+        for line in lines.chain([&finding.summary]).chain(finding.advice.iter().map(|a| &a.text)) {
             harmless(line);
             assert!(!line.contains('\n'), "{line:?}");
         }
@@ -38,21 +35,14 @@ fn hostile_names_are_made_harmless_everywhere() {
         sketch.audit(
             at,
             HostRole::Sender,
-            &[
-                ("net.ipv4.tcp_sack", value),
-                (EVIL, value),
-                ("interface.driver", value),
-            ],
+            &[("net.ipv4.tcp_sack", value), (EVIL, value), ("interface.driver", value)],
         );
         sketch.run(at, |report| {
             report.observation.ends.sender.host.kernel = value.to_owned();
             report.plan.congestion_control = Some(value.to_owned());
         });
     }
-    sketch.notes.push(OperatorNote {
-        at_us: T0,
-        text: EVIL.repeat(200),
-    });
+    sketch.notes.push(OperatorNote { at_us: T0, text: EVIL.repeat(200) });
     let (event, evidence) = (sketch.event(), sketch.evidence());
     let explained = explain_event(&event, &evidence);
     assert!(!explained.causes.is_empty());
@@ -60,10 +50,7 @@ fn hostile_names_are_made_harmless_everywhere() {
     explained.unchanged.iter().for_each(|line| harmless(line));
     let text = format_operator_report(&event, &explained, &evidence);
     harmless(&text);
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 78),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 78), "{text}");
     assert!(!text.lines().any(|line| line.starts_with("Bcc")), "{text}");
 }
 
@@ -84,13 +71,8 @@ fn numbers_without_sense_do_no_harm() {
                 .trace(HOUR, &["10.2.0.1"])
                 .rtt(-HOUR, before)
                 .rtt(HOUR, after);
-            sketch
-                .estimate(-HOUR, before, after, None)
-                .estimate(HOUR, after, before, None);
-            sketch.notes.push(OperatorNote {
-                at_us: extreme,
-                text: String::new(),
-            });
+            sketch.estimate(-HOUR, before, after, None).estimate(HOUR, after, before, None);
+            sketch.notes.push(OperatorNote { at_us: extreme, text: String::new() });
             let mut event = sketch.event();
             event.before.median = before;
             event.after.median = after;

@@ -68,57 +68,21 @@ fn first(rows: &[(&str, World)]) {
 
 /// What limits, and what is left over.
 fn but(limiter: Limiter, available: f64) -> World {
-    World {
-        available,
-        limiter,
-        ..STEADY
-    }
+    World { available, limiter, ..STEADY }
 }
 
 #[test]
 fn of_faults_of_the_path_the_right_one_comes_first() {
     let full = Limiter::PathCapacity;
     first(&[
-        (
-            "capacity_change",
-            World {
-                capacity: 160e6,
-                ..but(full, 155e6)
-            },
-        ),
+        ("capacity_change", World { capacity: 160e6, ..but(full, 155e6) }),
         ("shaper_appeared", but(Limiter::Shaper, 400e6)),
         ("policer_appeared", but(Limiter::Policer, 400e6)),
-        (
-            "route_change",
-            World {
-                route: OTHER,
-                ..STEADY
-            },
-        ),
-        (
-            "route_change",
-            World {
-                route: OTHER,
-                rtt_us: 165_000.0,
-                ..but(full, 160e6)
-            },
-        ),
-        (
-            "route_change",
-            World {
-                route: OTHER,
-                capacity: 160e6,
-                ..but(full, 155e6)
-            },
-        ),
+        ("route_change", World { route: OTHER, ..STEADY }),
+        ("route_change", World { route: OTHER, rtt_us: 165_000.0, ..but(full, 160e6) }),
+        ("route_change", World { route: OTHER, capacity: 160e6, ..but(full, 155e6) }),
         ("cross_traffic", but(full, 155e6)),
-        (
-            "rtt_step",
-            World {
-                rtt_us: 250_000.0,
-                ..STEADY
-            },
-        ),
+        ("rtt_step", World { rtt_us: 250_000.0, ..STEADY }),
     ]);
 }
 
@@ -126,27 +90,9 @@ fn of_faults_of_the_path_the_right_one_comes_first() {
 fn of_faults_of_hosts_and_settings_the_right_one_comes_first() {
     let window = but(Limiter::ReceiveWindow, 400e6);
     first(&[
-        (
-            "host_setting",
-            World {
-                rmem_most: 3 << 20,
-                ..window
-            },
-        ),
-        (
-            "interface",
-            World {
-                mtu: 1500,
-                ..but(Limiter::CpuReceiver, 400e6)
-            },
-        ),
-        (
-            "interface",
-            World {
-                mtu: 1400,
-                ..STEADY
-            },
-        ),
+        ("host_setting", World { rmem_most: 3 << 20, ..window }),
+        ("interface", World { mtu: 1500, ..but(Limiter::CpuReceiver, 400e6) }),
+        ("interface", World { mtu: 1400, ..STEADY }),
         ("retune", but(Limiter::ReceiveWindow, 600e6)),
     ]);
 }
@@ -156,30 +102,16 @@ fn without_any_change_no_cause_is_found_and_what_stayed_is_said() {
     let explained = explained(&world(STEADY));
     assert_eq!(explained.causes, []);
     let told = explained.unchanged.join("\n");
-    for word in [
-        "forward route",
-        "min RTT",
-        "hosts",
-        "capacity",
-        "available",
-        "limits",
-    ] {
+    for word in ["forward route", "min RTT", "hosts", "capacity", "available", "limits"] {
         assert!(told.contains(word), "{word} in {told}");
     }
 }
 
 #[test]
 fn only_what_changed_is_named() {
-    let flip = causes(&world(World {
-        route: OTHER,
-        ..STEADY
-    }));
+    let flip = causes(&world(World { route: OTHER, ..STEADY }));
     assert_eq!(flip, ["route_change"]);
-    let sysctl = World {
-        rmem_most: 3 << 20,
-        limiter: Limiter::ReceiveWindow,
-        ..STEADY
-    };
+    let sysctl = World { rmem_most: 3 << 20, limiter: Limiter::ReceiveWindow, ..STEADY };
     assert_eq!(causes(&world(sysctl)), ["host_setting"]);
 }
 
@@ -206,18 +138,11 @@ fn changes_of_another_day_are_not_blamed() {
 #[test]
 fn what_contradicts_is_never_named() {
     // A wider link, a shorter way and larger buffers do not lower a rate.
-    let mut sketch = world(World {
-        capacity: 2.4e9,
-        rtt_us: 80_000.0,
-        rmem_most: 256 << 20,
-        ..STEADY
-    });
+    let mut sketch =
+        world(World { capacity: 2.4e9, rtt_us: 80_000.0, rmem_most: 256 << 20, ..STEADY });
     assert!(causes(&sketch).is_empty(), "{:?}", causes(&sketch));
     // A sender's receive buffer has no part in what it sends.
-    for (at, most) in [
-        (-HOUR, "4096 131072 33554432"),
-        (HOUR, "4096 131072 1048576"),
-    ] {
+    for (at, most) in [(-HOUR, "4096 131072 33554432"), (HOUR, "4096 131072 1048576")] {
         sketch.audit(at, HostRole::Sender, &[("net.ipv4.tcp_rmem", most)]);
     }
     assert!(causes(&sketch).is_empty(), "{:?}", causes(&sketch));
@@ -226,10 +151,7 @@ fn what_contradicts_is_never_named() {
 #[test]
 fn audits_alone_show_a_setting_too() {
     let mut sketch = build_goodput_drop();
-    for (at, most) in [
-        (-6 * HOUR, "4096\t131072\t33554432"),
-        (6 * HOUR, "4096\t131072\t1048576"),
-    ] {
+    for (at, most) in [(-6 * HOUR, "4096\t131072\t33554432"), (6 * HOUR, "4096\t131072\t1048576")] {
         sketch.audit(
             at,
             HostRole::Receiver,
@@ -241,27 +163,14 @@ fn audits_alone_show_a_setting_too() {
 
 #[test]
 fn routes_that_often_change_without_effect_say_so() {
-    let mut sketch = world(World {
-        route: OTHER,
-        ..STEADY
-    });
-    sketch.base_rate = Some(RouteChangeBaseRate {
-        route_changes: 21,
-        with_effect: 1,
-    });
+    let mut sketch = world(World { route: OTHER, ..STEADY });
+    sketch.base_rate = Some(RouteChangeBaseRate { route_changes: 21, with_effect: 1 });
     let explained = explained(&sketch);
     let route = &explained.causes[0];
     assert!(
-        route
-            .summary
-            .contains("of 21 changes of route in 30 days on this path, 20 had no effect")
+        route.summary.contains("of 21 changes of route in 30 days on this path, 20 had no effect")
     );
-    assert!(
-        route
-            .contradicts
-            .iter()
-            .any(|line| line.contains("no other effect"))
-    );
+    assert!(route.contradicts.iter().any(|line| line.contains("no other effect")));
 }
 
 #[test]
@@ -276,12 +185,7 @@ fn a_change_of_the_way_back_is_named_as_such() {
         "{}",
         explained.causes[0].summary
     );
-    assert!(
-        explained
-            .unchanged
-            .iter()
-            .any(|line| line.starts_with("the forward route"))
-    );
+    assert!(explained.unchanged.iter().any(|line| line.starts_with("the forward route")));
     assert!(explained.causes[0].confidence_ratio < 0.7);
 }
 

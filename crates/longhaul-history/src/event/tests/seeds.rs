@@ -26,14 +26,10 @@ fn trace(sketch: &mut EvidenceBuilder, at: i64, numbers: &[u8]) {
 }
 
 /// 17 hops by Internet2, 13 by ESnet; hops 3-11 became 3-7, the last six are the same.
-const CESNET_OLD: [u8; 17] = [
-    1, 2, 33, 34, 35, 36, 37, 38, 39, 40, 41, 91, 92, 93, 94, 95, 96,
-];
+const CESNET_OLD: [u8; 17] = [1, 2, 33, 34, 35, 36, 37, 38, 39, 40, 41, 91, 92, 93, 94, 95, 96];
 const CESNET_NEW: [u8; 13] = [1, 2, 53, 54, 55, 56, 57, 91, 92, 93, 94, 95, 96];
 /// 17 and 15 hops; the first two and the last two are the same.
-const IN2P3_OLD: [u8; 17] = [
-    1, 2, 33, 34, 35, 36, 37, 38, 39, 40, 41, 61, 62, 63, 64, 81, 82,
-];
+const IN2P3_OLD: [u8; 17] = [1, 2, 33, 34, 35, 36, 37, 38, 39, 40, 41, 61, 62, 63, 64, 81, 82];
 const IN2P3_NEW: [u8; 15] = [1, 2, 53, 54, 55, 71, 72, 73, 74, 75, 76, 77, 78, 81, 82];
 /// By GEANT in New York, as it was meant.
 const IN2P3_MENDED: [u8; 13] = [1, 2, 53, 54, 55, 56, 57, 61, 62, 63, 64, 81, 82];
@@ -49,17 +45,11 @@ fn cesnet(quantity: PathQuantity, before: f64, after: f64) -> EvidenceBuilder {
         sketch.run(at, |report| {
             report.plan.streams = 8;
             report.plan.receive_buffer_bytes = Some(1 << 20);
-            report.analysis.limited_by = if old {
-                Limiter::PathCapacity
-            } else {
-                Limiter::ReceiveWindow
-            };
+            report.analysis.limited_by =
+                if old { Limiter::PathCapacity } else { Limiter::ReceiveWindow };
         });
     }
-    sketch.base_rate = Some(RouteChangeBaseRate {
-        route_changes: 9,
-        with_effect: 1,
-    });
+    sketch.base_rate = Some(RouteChangeBaseRate { route_changes: 9, with_effect: 1 });
     sketch
 }
 
@@ -70,14 +60,7 @@ fn in2p3() -> EvidenceBuilder {
         let (at, old) = (n * 90 * MINUTE + 45 * MINUTE, n < 0);
         trace(&mut sketch, at, if old { &IN2P3_OLD } else { &IN2P3_NEW });
         sketch.echoes(at, if old { 150_000 } else { 160_000 });
-        sketch.run_limited(
-            at,
-            if old {
-                Limiter::PathCapacity
-            } else {
-                Limiter::Shaper
-            },
-        );
+        sketch.run_limited(at, if old { Limiter::PathCapacity } else { Limiter::Shaper });
         let shaper = build_bucket(TokenBucketKind::Shaper, 135_000_000, 67_000_000);
         let (capacity, available) = if old { (155e6, 130e6) } else { (135e6, 66e6) };
         sketch.estimate(at, capacity, available, (!old).then_some(shaper));
@@ -91,18 +74,9 @@ fn in2p3_mended() -> EvidenceBuilder {
     sketch.set_pair("slac", "in2p3");
     for n in -8..8 {
         let (at, old) = (n * HOUR + HOUR / 2, n < 0);
-        trace(
-            &mut sketch,
-            at,
-            if old { &IN2P3_NEW } else { &IN2P3_MENDED },
-        );
+        trace(&mut sketch, at, if old { &IN2P3_NEW } else { &IN2P3_MENDED });
         let shaper = build_bucket(TokenBucketKind::Shaper, 135_000_000, 67_000_000);
-        sketch.estimate(
-            at,
-            135e6,
-            if old { 66e6 } else { 130e6 },
-            old.then_some(shaper),
-        );
+        sketch.estimate(at, 135e6, if old { 66e6 } else { 130e6 }, old.then_some(shaper));
     }
     let mut broke = in2p3().event();
     broke.id = String::from("broke");
@@ -113,10 +87,7 @@ fn in2p3_mended() -> EvidenceBuilder {
 }
 
 fn supports(explained: &EventExplanation, cause: &str) -> String {
-    let found = explained
-        .causes
-        .iter()
-        .find(|finding| finding.cause == cause);
+    let found = explained.causes.iter().find(|finding| finding.cause == cause);
     found.map_or_else(String::new, |finding| finding.supports.join("\n"))
 }
 
@@ -137,32 +108,17 @@ fn cesnet_has_another_route_and_a_setting_that_no_longer_fits() {
     }
     let retune = &explained.causes[1];
     assert!(retune.summary.contains("from 250 Mbit/s to 150 Mbit/s while available bandwidth rose from 200 Mbit/s to 280 Mbit/s"), "{}", retune.summary);
-    assert!(
-        retune
-            .advice
-            .iter()
-            .any(|a| a.command.as_deref() == Some("longhaul tune HOST"))
-    );
-    assert!(
-        explained
-            .unchanged
-            .iter()
-            .any(|line| line == "min RTT: 160 ms before, 160 ms after")
-    );
+    assert!(retune.advice.iter().any(|a| a.command.as_deref() == Some("longhaul tune HOST")));
+    assert!(explained.unchanged.iter().any(|line| line == "min RTT: 160 ms before, 160 ms after"));
     let (event, evidence) = (sketch.event(), sketch.evidence());
-    let wanted: Vec<FollowUpKind> = plan_follow_ups(&event, &explained, &evidence)
-        .iter()
-        .map(|w| w.measurement)
-        .collect();
+    let wanted: Vec<FollowUpKind> =
+        plan_follow_ups(&event, &explained, &evidence).iter().map(|w| w.measurement).collect();
     assert!(wanted.contains(&FollowUpKind::Tune), "{wanted:?}");
 }
 
 #[test]
 fn what_is_available_to_cesnet_rose_by_the_route() {
-    assert_eq!(
-        causes(&cesnet(PathQuantity::Available, 200e6, 280e6))[0],
-        "route_change"
-    );
+    assert_eq!(causes(&cesnet(PathQuantity::Available, 200e6, 280e6))[0], "route_change");
 }
 
 #[test]
@@ -173,24 +129,18 @@ fn in2p3_has_another_route_with_a_shaper_on_it() {
     assert_eq!(words, ["route_change", "shaper_appeared"]);
     let told = supports(&explained, "route_change");
     assert!(told.contains("on the new route there is a shaper: peak 135 Mbit/s, sustained 67 Mbit/s, burst 100 KiB"), "{told}");
+    assert!(told.contains("the RTT rose at the same time, from 150 ms to 160 ms"), "{told}");
     assert!(
-        told.contains("the RTT rose at the same time, from 150 ms to 160 ms"),
-        "{told}"
-    );
-    assert!(
-        explained.causes[0]
-            .summary
-            .contains("hops 3-15 replaced by hops 3-13"),
+        explained.causes[0].summary.contains("hops 3-15 replaced by hops 3-13"),
         "{}",
         explained.causes[0].summary
     );
     let (event, evidence) = (sketch.event(), sketch.evidence());
     let wanted = plan_follow_ups(&event, &explained, &evidence);
     assert!(
-        !wanted.iter().any(|w| matches!(
-            w.measurement,
-            FollowUpKind::AvailableShaper | FollowUpKind::Tune
-        )),
+        !wanted
+            .iter()
+            .any(|w| matches!(w.measurement, FollowUpKind::AvailableShaper | FollowUpKind::Tune)),
         "{wanted:?}"
     );
 }
@@ -221,25 +171,14 @@ fn the_other_paths_of_slac_acquit_slac_itself() {
     );
     let event = sketch.event();
     let mut evidence = sketch.evidence();
-    evidence.other_path_changes = vec![OtherPathChange {
-        event: &other,
-        route: None,
-    }];
-    evidence.unchanged_paths = [&uk, &nl, &it]
-        .into_iter()
-        .map(|pair| UnchangedPath { pair, route: None })
-        .collect();
+    evidence.other_path_changes = vec![OtherPathChange { event: &other, route: None }];
+    evidence.unchanged_paths =
+        [&uk, &nl, &it].into_iter().map(|pair| UnchangedPath { pair, route: None }).collect();
     let explained = explain_event(&event, &evidence);
     assert_eq!(explained.causes[0].cause, "route_change");
     let scope = explained.scope.expect("other paths are known");
-    assert!(
-        scope.contains("slac - in2p3") || scope.contains("in2p3 - slac"),
-        "{scope}"
-    );
-    assert!(
-        scope.contains("3 other paths of it did not change"),
-        "{scope}"
-    );
+    assert!(scope.contains("slac - in2p3") || scope.contains("in2p3 - slac"), "{scope}");
+    assert!(scope.contains("3 other paths of it did not change"), "{scope}");
 }
 
 #[test]
@@ -247,10 +186,7 @@ fn the_text_for_the_operator_has_all_parts() {
     let sketch = in2p3();
     let (event, evidence) = (sketch.event(), sketch.evidence());
     let text = format_operator_report(&event, &explain_event(&event, &evidence), &evidence);
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 78),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 78), "{text}");
     for part in [
         "Throughput from slac to in2p3 fell on 2003-06-11",
         "from 125 Mbit/s to 60 Mbit/s (-52 %)",

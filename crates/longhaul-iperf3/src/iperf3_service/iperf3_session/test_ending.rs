@@ -67,9 +67,7 @@ impl Iperf3Session<'_> {
         let mut open = self.stream.shutdown(Shutdown::Write).is_ok();
         while open && Instant::now() < deadline {
             let left = deadline.saturating_duration_since(Instant::now());
-            let timed = self
-                .stream
-                .set_read_timeout(Some(left.max(Duration::from_millis(1))));
+            let timed = self.stream.set_read_timeout(Some(left.max(Duration::from_millis(1))));
             open = timed.is_ok() && self.stream.read(&mut bytes).is_ok_and(|count| count > 0);
         }
     }

@@ -8,12 +8,7 @@ use super::{CrossSource, CrossTruth, EmulatedLink, EntryOnWire, LinkOutput, Nano
 impl EmulatedLink {
     /// Processes the cross traffic that has arrived by `now`.
     pub(super) fn process_cross_traffic(&mut self, now: Nanos, outlet: &mut LinkOutput) {
-        while let Some(at) = self
-            .cross
-            .as_ref()
-            .map(CrossSource::next)
-            .filter(|at| *at <= now)
-        {
+        while let Some(at) = self.cross.as_ref().map(CrossSource::next).filter(|at| *at <= now) {
             self.finish_cross_packets(at, outlet);
             self.add_cross_packet(at, outlet);
         }
@@ -29,24 +24,14 @@ impl EmulatedLink {
         };
         let wire_bytes = source.packet_bytes();
         let fits = backlog == 0 || wire_bytes <= room;
-        let wait = self
-            .transmitter
-            .as_ref()
-            .map_or(0, |transmitter| transmitter.time_for(backlog));
+        let wait = self.transmitter.as_ref().map_or(0, |transmitter| transmitter.time_for(backlog));
         source.advance(fits.then_some(wait));
         let truth = self.cross_truth_mut();
         truth.offered_bytes += wire_bytes;
         if !fits {
             truth.dropped_bytes += wire_bytes;
         } else if self.transmitter.is_some() {
-            self.append(
-                QueueEntry {
-                    unit: None,
-                    wire_bytes,
-                    arrived: at,
-                },
-                outlet,
-            );
+            self.append(QueueEntry { unit: None, wire_bytes, arrived: at }, outlet);
         } else {
             self.cross_truth_mut().carried_bytes += wire_bytes;
         }

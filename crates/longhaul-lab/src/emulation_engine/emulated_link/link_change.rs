@@ -44,9 +44,7 @@ impl EmulatedLink {
         }
         self.transmitter = transmitter;
         self.loss = RandomMarks::new(spec.loss, &mut self.random);
-        self.reorder = spec
-            .reorder
-            .and_then(|it| RandomMarks::new(it.share, &mut self.random));
+        self.reorder = spec.reorder.and_then(|it| RandomMarks::new(it.share, &mut self.random));
         if spec.cross != old.cross {
             let random = self.random.branch();
             let around = self.cross_context;
@@ -68,15 +66,7 @@ impl EmulatedLink {
                 None => self.cross_truth_mut().carried_bytes += what.wire_bytes,
                 Some(unit) => {
                     let shape = outlet.packets.get(unit.packet).shape;
-                    self.leave(
-                        PacketUnit {
-                            from: now,
-                            until: now,
-                            ..unit
-                        },
-                        &shape,
-                        outlet,
-                    );
+                    self.leave(PacketUnit { from: now, until: now, ..unit }, &shape, outlet);
                 }
             }
         }

@@ -67,9 +67,6 @@ impl EmulatedLink {
             delay = delay.saturating_add_signed(shift as i64);
         }
         let unit = unit.delayed(delay.saturating_add(late_by.unwrap_or(0)));
-        outlet.departed.push(DepartedUnit {
-            unit,
-            overtaken: late_by.is_some(),
-        });
+        outlet.departed.push(DepartedUnit { unit, overtaken: late_by.is_some() });
     }
 }

@@ -40,14 +40,8 @@ impl PacketDraft {
 
     /// Returns a TCP packet with TTL 64, ACK set, no options.
     pub fn tcp(source: IpAddr, destination: IpAddr, sequence: u32) -> PacketDraft {
-        let transport = DraftTransport::Tcp {
-            sequence,
-            flags: 0x10,
-        };
-        PacketDraft {
-            transport,
-            ..PacketDraft::udp(source, destination)
-        }
+        let transport = DraftTransport::Tcp { sequence, flags: 0x10 };
+        PacketDraft { transport, ..PacketDraft::udp(source, destination) }
     }
 
     /// Returns the length of the IP and transport headers.
@@ -60,19 +54,11 @@ impl PacketDraft {
     }
 
     fn transport_bytes(&self) -> usize {
-        if matches!(self.transport, DraftTransport::Udp) {
-            8
-        } else {
-            20
-        }
+        if matches!(self.transport, DraftTransport::Udp) { 8 } else { 20 }
     }
 
     fn protocol(&self) -> u8 {
-        if matches!(self.transport, DraftTransport::Udp) {
-            UDP
-        } else {
-            TCP
-        }
+        if matches!(self.transport, DraftTransport::Udp) { UDP } else { TCP }
     }
 
     /// Writes `virtio_net_hdr`, headers and `payload` to the front of `out`, with the transport
@@ -106,10 +92,7 @@ impl PacketDraft {
 
     fn write_vnet(&self, out: &mut [u8], payload: usize) {
         out[0] = NEEDS_CHECKSUM;
-        if let Some(size) = self
-            .segment_bytes
-            .filter(|size| payload > usize::from(*size))
-        {
+        if let Some(size) = self.segment_bytes.filter(|size| payload > usize::from(*size)) {
             out[1] = match (self.transport, self.source) {
                 (DraftTransport::Udp, _) => GSO_UDP,
                 (DraftTransport::Tcp { .. }, IpAddr::V4(_)) => GSO_TCP4,

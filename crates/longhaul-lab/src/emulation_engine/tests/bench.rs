@@ -21,12 +21,7 @@ pub fn cases(cases: u32) -> proptest::test_runner::Config {
 }
 
 pub fn hop(name: &str, forward: LinkSpec, reverse: LinkSpec) -> HopSpec {
-    HopSpec {
-        name: name.to_owned(),
-        forward,
-        reverse,
-        ..HopSpec::default()
-    }
+    HopSpec { name: name.to_owned(), forward, reverse, ..HopSpec::default() }
 }
 
 pub fn path(hops: Vec<HopSpec>) -> PathSpec {
@@ -46,18 +41,12 @@ pub fn path(hops: Vec<HopSpec>) -> PathSpec {
 }
 
 pub fn delay(millis: u64) -> LinkSpec {
-    LinkSpec {
-        delay: Duration::from_millis(millis),
-        ..LinkSpec::default()
-    }
+    LinkSpec { delay: Duration::from_millis(millis), ..LinkSpec::default() }
 }
 
 pub fn rate(mbps: u64) -> LinkSpec {
     let rate = Some(Rate::bits_per_second(mbps * 1_000_000));
-    LinkSpec {
-        rate,
-        ..LinkSpec::default()
-    }
+    LinkSpec { rate, ..LinkSpec::default() }
 }
 
 pub fn queue(mut link: LinkSpec, bytes: u64) -> LinkSpec {
@@ -81,10 +70,7 @@ pub fn udp() -> PacketDraft {
 
 pub fn tcp(sequence: u32) -> PacketDraft {
     let (near, far) = near_to_far();
-    PacketDraft {
-        segment_bytes: Some(1448),
-        ..PacketDraft::tcp(near, far, sequence)
-    }
+    PacketDraft { segment_bytes: Some(1448), ..PacketDraft::tcp(near, far, sequence) }
 }
 
 /// A packet that a host received.
@@ -122,11 +108,7 @@ pub fn collect(engine: &mut EmulationEngine, until: Nanos) -> Vec<Arrival> {
     let mut all = vec![];
     while let Some(delivery) = engine.advance(until) {
         let frame = [delivery.header, delivery.payload].concat();
-        all.push(Arrival {
-            host: delivery.host,
-            due: delivery.due,
-            frame,
-        });
+        all.push(Arrival { host: delivery.host, due: delivery.due, frame });
     }
     all
 }

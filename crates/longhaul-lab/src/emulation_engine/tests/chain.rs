@@ -11,10 +11,7 @@ use std::time::Duration;
 fn chain(rates: &[u64]) -> PathSpec {
     let link = |mbps: &u64| match mbps {
         0 => delay(2),
-        mbps => LinkSpec {
-            delay: Duration::from_millis(2),
-            ..rate(*mbps)
-        },
+        mbps => LinkSpec { delay: Duration::from_millis(2), ..rate(*mbps) },
     };
     let hops = rates.iter().map(|mbps| hop("r", link(mbps), delay(1)));
     path(hops.collect())
@@ -42,20 +39,12 @@ fn times(spec: &PathSpec, sent: &[(Nanos, usize)]) -> Vec<Nanos> {
     let mut ends = vec![];
     for (gap, payload) in sent {
         now += gap;
-        send(
-            &mut engine,
-            LabHost::Near,
-            &tcp(sequence),
-            &vec![0; *payload],
-            now,
-        );
+        send(&mut engine, LabHost::Near, &tcp(sequence), &vec![0; *payload], now);
         sequence += *payload as u32;
         ends.push(sequence);
     }
     let arrivals = collect(&mut engine, 900 * SECOND);
-    let each = arrivals
-        .iter()
-        .flat_map(|it| segments(it).into_iter().map(|s| (it.due, s)));
+    let each = arrivals.iter().flat_map(|it| segments(it).into_iter().map(|s| (it.due, s)));
     let last = each.filter(|(_, s)| ends.contains(&(s.sequence + s.payload.len() as u32)));
     let times: Vec<Nanos> = last.map(|(due, _)| due).collect();
     assert_eq!(times.len(), sent.len());

@@ -15,16 +15,9 @@ use proptest::prelude::*;
 use std::time::Duration;
 
 fn link_event(at_ms: u64, to: LinkSpec) -> EventSpec {
-    let change = ChangeSpec::Link {
-        route: "main".to_owned(),
-        hop: 0,
-        forward: true,
-        to: Box::new(to),
-    };
-    EventSpec {
-        at: Duration::from_millis(at_ms),
-        change,
-    }
+    let change =
+        ChangeSpec::Link { route: "main".to_owned(), hop: 0, forward: true, to: Box::new(to) };
+    EventSpec { at: Duration::from_millis(at_ms), change }
 }
 
 #[test]
@@ -71,10 +64,7 @@ fn two_routes(at_ms: u64) -> PathSpec {
     let mut spec = path(main.into());
     spec.routes.insert("short".to_owned(), other.into());
     let change = ChangeSpec::Route("short".to_owned());
-    spec.events = vec![EventSpec {
-        at: Duration::from_millis(at_ms),
-        change,
-    }];
+    spec.events = vec![EventSpec { at: Duration::from_millis(at_ms), change }];
     spec
 }
 
@@ -92,11 +82,7 @@ fn packets_sent_after_a_route_change_take_the_other_route() {
     let order: Vec<u32> = arrivals.iter().map(|it| segments(it)[0].sequence).collect();
     let due: Vec<Nanos> = arrivals.iter().map(|it| (it.due - start) / MS).collect();
     assert_eq!(due, [107, 115, 117, 125]);
-    assert_eq!(
-        order,
-        [2, 0, 3, 1],
-        "those in flight finish on the old route"
-    );
+    assert_eq!(order, [2, 0, 3, 1], "those in flight finish on the old route");
     let truth = engine.truth(start + SECOND);
     assert!(truth.routes[1].active && !truth.routes[0].active);
     assert_eq!(truth.events[0].text, "route short");
@@ -131,13 +117,7 @@ fn a_router_of_two_routes_keeps_its_address() {
     assert_eq!(addresses[1][0].v4, router_ipv4_address(0, 2), "router b");
     let mut engine = EmulationEngine::new(&spec, 0);
     collect(&mut engine, 0);
-    send(
-        &mut engine,
-        LabHost::Near,
-        &PacketDraft { ttl: 1, ..udp() },
-        &[0; 10],
-        MS,
-    );
+    send(&mut engine, LabHost::Near, &PacketDraft { ttl: 1, ..udp() }, &[0; 10], MS);
     let answer = &collect(&mut engine, SECOND)[0];
     assert_eq!(answer.due, 3 * MS);
     assert_eq!(icmp(answer).from, router_ipv4_address(0, 2).octets());
@@ -149,21 +129,12 @@ fn everything(seed: u64) -> PathSpec {
     let busy = LinkSpec {
         jitter: Duration::from_micros(300),
         loss: 0.01,
-        reorder: Some(ReorderSpec {
-            share: 0.02,
-            late_by: Duration::from_millis(2),
-        }),
-        cross: Some(CrossSpec {
-            rate: megabits(40),
-            pattern: CrossPattern::Poisson,
-        }),
+        reorder: Some(ReorderSpec { share: 0.02, late_by: Duration::from_millis(2) }),
+        cross: Some(CrossSpec { rate: megabits(40), pattern: CrossPattern::Poisson }),
         ..queue(rate(100), 60_000)
     };
     let policed = LinkSpec {
-        policer: Some(PolicerSpec {
-            rate: megabits(60),
-            burst: Bytes(50_000),
-        }),
+        policer: Some(PolicerSpec { rate: megabits(60), burst: Bytes(50_000) }),
         ..delay(3)
     };
     let shaped = LinkSpec {
@@ -174,14 +145,7 @@ fn everything(seed: u64) -> PathSpec {
         }),
         ..queue(delay(2), 100_000)
     };
-    let mut narrow = hop(
-        "narrow",
-        LinkSpec {
-            mtu: Some(1000),
-            ..delay(1)
-        },
-        delay(1),
-    );
+    let mut narrow = hop("narrow", LinkSpec { mtu: Some(1000), ..delay(1) }, delay(1));
     narrow.icmp_limit = Some(100);
     let mut spec = path(vec![
         hop("busy", busy.clone(), busy),
@@ -192,10 +156,7 @@ fn everything(seed: u64) -> PathSpec {
         hop("far", shaped, delay(2)),
     ]);
     spec.seed = seed;
-    spec.events = vec![
-        link_event(60, rate(50)),
-        link_event(90, queue(rate(200), 9000)),
-    ];
+    spec.events = vec![link_event(60, rate(50)), link_event(90, queue(rate(200), 9000))];
     spec
 }
 
@@ -214,16 +175,10 @@ fn play_with(
     for (gap, from_far, ttl, size, len) in script {
         now += gap;
         arrivals.extend(look(engine, now));
-        let (host, from, to) = if *from_far {
-            (LabHost::Far, far, near)
-        } else {
-            (LabHost::Near, near, far)
-        };
-        let draft = PacketDraft {
-            ttl: *ttl,
-            segment_bytes: Some(*size),
-            ..PacketDraft::tcp(from, to, 0)
-        };
+        let (host, from, to) =
+            if *from_far { (LabHost::Far, far, near) } else { (LabHost::Near, near, far) };
+        let draft =
+            PacketDraft { ttl: *ttl, segment_bytes: Some(*size), ..PacketDraft::tcp(from, to, 0) };
         send(engine, host, &draft, &vec![0; *len], now);
     }
     arrivals.extend(look(engine, now + 5 * SECOND));
@@ -244,13 +199,7 @@ fn step_by_step(engine: &mut EmulationEngine, until: Nanos) -> Vec<Arrival> {
 }
 
 fn script() -> impl Strategy<Value = Vec<Sent>> {
-    let sent = (
-        0u64..8 * MS,
-        any::<bool>(),
-        1u8..12,
-        100u16..1460,
-        1usize..60_000,
-    );
+    let sent = (0u64..8 * MS, any::<bool>(), 1u8..12, 100u16..1460, 1usize..60_000);
     proptest::collection::vec(sent, 1..60)
 }
 

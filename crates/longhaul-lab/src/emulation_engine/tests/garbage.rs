@@ -19,10 +19,7 @@ fn sound(is_v6: bool, payload: usize) -> Vec<u8> {
     } else {
         near_to_far()
     };
-    let draft = PacketDraft {
-        segment_bytes: Some(500),
-        ..PacketDraft::tcp(near, far, 0)
-    };
+    let draft = PacketDraft { segment_bytes: Some(500), ..PacketDraft::tcp(near, far, 0) };
     let mut bytes = vec![0; payload + 100];
     let len = draft.write(&mut bytes, &vec![0; payload]);
     bytes.truncate(len);
@@ -76,34 +73,16 @@ fn what_is_not_for_this_path_is_counted_and_dropped() {
     let v6 = |text: &str| IpAddr::V6(text.parse::<Ipv6Addr>().expect("an address"));
     let near = IpAddr::V4(ADDRESSES.near_v4);
     let table = [
-        (
-            near,
-            IpAddr::V4(Ipv4Addr::new(224, 0, 0, 251)),
-            "multicast DNS",
-        ),
-        (
-            near,
-            IpAddr::V4(Ipv4Addr::new(10, 77, 1, 9)),
-            "no such router",
-        ),
+        (near, IpAddr::V4(Ipv4Addr::new(224, 0, 0, 251)), "multicast DNS"),
+        (near, IpAddr::V4(Ipv4Addr::new(10, 77, 1, 9)), "no such router"),
         (near, near, "itself"),
-        (
-            IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
-            IpAddr::V4(ADDRESSES.far_v4),
-            "not its address",
-        ),
+        (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V4(ADDRESSES.far_v4), "not its address"),
         (v6("fe80::1"), v6("ff02::2"), "router solicitation"),
         (v6("::"), v6("ff02::16"), "MLD report"),
     ];
     let mut engine = EmulationEngine::new(&one_link(delay(1)), 0);
     for (index, (from, to, name)) in table.iter().enumerate() {
-        send(
-            &mut engine,
-            LabHost::Near,
-            &PacketDraft::udp(*from, *to),
-            &[0; 20],
-            0,
-        );
+        send(&mut engine, LabHost::Near, &PacketDraft::udp(*from, *to), &[0; 20], 0);
         assert_eq!(engine.truth(0).totals.foreign, index as u64 + 1, "{name}");
     }
     assert!(collect(&mut engine, SECOND).is_empty());
@@ -114,13 +93,7 @@ fn what_is_not_for_this_path_is_counted_and_dropped() {
 fn the_packet_space_holds_the_largest_packet() {
     let mut engine = EmulationEngine::new(&one_link(delay(1)), 0);
     assert!(engine.reserve().len() >= 66 * 1024);
-    send(
-        &mut engine,
-        LabHost::Near,
-        &tcp(0),
-        &vec![0; 65_535 - 40],
-        0,
-    );
+    send(&mut engine, LabHost::Near, &tcp(0), &vec![0; 65_535 - 40], 0);
     assert_eq!(collect(&mut engine, SECOND)[0].ip().len(), 65_535);
 }
 
@@ -133,11 +106,7 @@ fn a_path_that_is_full_drops_and_recovers() {
             send(&mut engine, LabHost::Near, &tcp(0), &vec![0; 60_000], now);
         }
         let truth = engine.truth(now);
-        assert!(
-            truth.totals.no_memory >= 60 * (round + 1),
-            "{:?}",
-            truth.totals
-        );
+        assert!(truth.totals.no_memory >= 60 * (round + 1), "{:?}", truth.totals);
         assert!(truth.memory_bytes < 3 << 20);
         assert!(collect(&mut engine, now + SECOND / 2).len() >= 30);
     }

@@ -14,12 +14,7 @@ use std::time::Duration;
 /// Returns four hops of 1 ms each way with the given second hop.
 fn with_second(second: HopSpec) -> PathSpec {
     let plain = |name| hop(name, delay(1), delay(1));
-    let second = HopSpec {
-        name: "r2".to_owned(),
-        forward: delay(1),
-        reverse: delay(1),
-        ..second
-    };
+    let second = HopSpec { name: "r2".to_owned(), forward: delay(1), reverse: delay(1), ..second };
     path(vec![plain("r1"), second, plain("r3"), plain("far")])
 }
 
@@ -38,10 +33,7 @@ fn answer(engine: &mut EmulationEngine, draft: &PacketDraft, now: Nanos) -> Icmp
 
 #[test]
 fn labels_come_behind_a_quote_of_128_bytes_whose_length_is_said() {
-    let spec = with_second(HopSpec {
-        mpls: vec![16_001, 1_048_575],
-        ..HopSpec::default()
-    });
+    let spec = with_second(HopSpec { mpls: vec![16_001, 1_048_575], ..HopSpec::default() });
     for (draft, length) in [(udp(), 32 << 16), (v6_udp(), 16 << 24)] {
         let mut engine = EmulationEngine::new(&spec, 0);
         let said = answer(&mut engine, &PacketDraft { ttl: 2, ..draft }, 0);
@@ -67,19 +59,12 @@ fn labels_come_behind_a_quote_of_128_bytes_whose_length_is_said() {
 
 #[test]
 fn flows_spread_over_ways_side_by_side_and_each_keeps_to_its_own() {
-    let spec = with_second(HopSpec {
-        balance: 4,
-        ..HopSpec::default()
-    });
+    let spec = with_second(HopSpec { balance: 4, ..HopSpec::default() });
     let mut engine = EmulationEngine::new(&spec, 0);
     let mut seen = BTreeSet::new();
     let mut now = 0;
     for source_port in 30_000..30_064 {
-        let flow = PacketDraft {
-            source_port,
-            ttl: 2,
-            ..udp()
-        };
+        let flow = PacketDraft { source_port, ttl: 2, ..udp() };
         let mut again = || {
             now += SECOND;
             answer(&mut engine, &flow, now).from
@@ -107,27 +92,14 @@ fn flows_spread_over_ways_side_by_side_and_each_keeps_to_its_own() {
 
 /// The options of a SYN as Linux sends it: MSS 1460, SACK permitted, timestamps, NOP, window scale
 /// 10.
-const OFFERED: [u8; 20] = [
-    2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 10,
-];
+const OFFERED: [u8; 20] = [2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 10];
 
 /// Sends a SYN with `OFFERED`; its checksum is complete or left to the device.
 fn send_syn(engine: &mut EmulationEngine, host: LabHost, ttl: u8, is_summed: bool, now: Nanos) {
     let (near, far) = near_to_far();
-    let (source, destination) = if host == LabHost::Near {
-        (near, far)
-    } else {
-        (far, near)
-    };
-    let transport = DraftTransport::Tcp {
-        sequence: 1,
-        flags: 2,
-    };
-    let draft = PacketDraft {
-        ttl,
-        transport,
-        ..PacketDraft::tcp(source, destination, 1)
-    };
+    let (source, destination) = if host == LabHost::Near { (near, far) } else { (far, near) };
+    let transport = DraftTransport::Tcp { sequence: 1, flags: 2 };
+    let draft = PacketDraft { ttl, transport, ..PacketDraft::tcp(source, destination, 1) };
     let space = engine.reserve();
     let len = draft.write(space, &OFFERED);
     let tcp = &mut space[30..len];
@@ -210,20 +182,12 @@ fn a_host_that_is_interrupted_now_and_then_gets_what_has_come_until_then() {
     for at in [0, 30_000, 99_000, 150_000, 400_000] {
         send(&mut engine, LabHost::Near, &udp(), &[1; 100], at);
     }
-    let due: Vec<Nanos> = collect(&mut engine, SECOND)
-        .iter()
-        .map(|arrival| arrival.due - MS)
-        .collect();
+    let due: Vec<Nanos> =
+        collect(&mut engine, SECOND).iter().map(|arrival| arrival.due - MS).collect();
     assert_eq!(due, [100_000, 100_000, 100_000, 250_000, 500_000]);
     // The near host does not batch.
     let (near, far) = near_to_far();
-    send(
-        &mut engine,
-        LabHost::Far,
-        &PacketDraft::udp(far, near),
-        &[1],
-        SECOND,
-    );
+    send(&mut engine, LabHost::Far, &PacketDraft::udp(far, near), &[1], SECOND);
     assert_eq!(collect(&mut engine, 2 * SECOND)[0].due - SECOND, MS);
     assert_eq!(engine.packets_held(), 0);
 }

@@ -28,20 +28,11 @@ fn a_packet_takes_exactly_its_delay() {
 #[test]
 fn a_packet_is_on_the_wire_for_its_bytes_and_the_overhead() {
     // (payload, Mbit/s, nanoseconds for payload + 28 of headers + 38 of Ethernet)
-    let table = [
-        (1472, 1000, 12_304),
-        (1472, 100, 123_040),
-        (22, 10, 70_400),
-        (1472, 6250, 1968),
-    ];
+    let table = [(1472, 1000, 12_304), (1472, 100, 123_040), (22, 10, 70_400), (1472, 6250, 1968)];
     for (payload, mbps, expected) in table {
         let mut engine = EmulationEngine::new(&one_link(rate(mbps)), 0);
         send(&mut engine, LabHost::Near, &udp(), &vec![0; payload], 0);
-        assert_eq!(
-            collect(&mut engine, SECOND)[0].due,
-            expected,
-            "{payload} at {mbps}"
-        );
+        assert_eq!(collect(&mut engine, SECOND)[0].due, expected, "{payload} at {mbps}");
     }
 }
 
@@ -71,17 +62,9 @@ const SEGMENT_WIRE_BYTES: u64 = 1526;
 
 #[test]
 fn a_busy_link_delivers_its_rate_to_a_millionth() {
-    for (mbps, step_us) in [
-        (10, 1000),
-        (100, 700),
-        (1000, 130),
-        (6250, 97),
-        (10_000, 300),
-    ] {
+    for (mbps, step_us) in [(10, 1000), (100, 700), (1000, 130), (6250, 97), (10_000, 300)] {
         let (wire, last) = saturate(mbps, step_us * 1000);
-        let ideal = Rate::bits_per_second(mbps * 1_000_000)
-            .time_for(wire)
-            .unwrap_or_default();
+        let ideal = Rate::bits_per_second(mbps * 1_000_000).time_for(wire).unwrap_or_default();
         let error = last as f64 / ideal.as_nanos() as f64 - 1.0;
         assert!(error.abs() < 1e-6, "{mbps} Mbit/s: {error:e}");
     }
@@ -89,11 +72,7 @@ fn a_busy_link_delivers_its_rate_to_a_millionth() {
 
 #[test]
 fn a_slow_link_lets_segments_go_one_by_one_and_a_fast_one_together() {
-    for (mbps, together, due) in [
-        (100, 1, 122_080),
-        (1000, 4, 4 * 12_208),
-        (10_000, 22, 26_857),
-    ] {
+    for (mbps, together, due) in [(100, 1, 122_080), (1000, 4, 4 * 12_208), (10_000, 22, 26_857)] {
         let mut engine = EmulationEngine::new(&one_link(rate(mbps)), 0);
         send(&mut engine, LabHost::Near, &tcp(0), &vec![0; 44 * 1448], 0);
         let arrivals = collect(&mut engine, SECOND);
@@ -137,15 +116,10 @@ fn an_idle_wire_takes_a_packet_whatever_the_queue() {
 fn links_in_series_pass_segments_on_one_by_one() {
     // Twice 1 Gbit/s: the second link sends segment k while the first sends segment k + 1, so the
     // total is one segment time longer than on one link.
-    let hops = vec![
-        hop("r1", rate(1000), delay(0)),
-        hop("far", rate(1000), delay(0)),
-    ];
+    let hops = vec![hop("r1", rate(1000), delay(0)), hop("far", rate(1000), delay(0))];
     let mut engine = EmulationEngine::new(&path(hops), 0);
     send(&mut engine, LabHost::Near, &tcp(0), &vec![0; 44 * 1448], 0);
-    let last = collect(&mut engine, SECOND)
-        .last()
-        .map(|arrival| arrival.due);
+    let last = collect(&mut engine, SECOND).last().map(|arrival| arrival.due);
     assert_eq!(last, Some(45 * 12_208));
 }
 
@@ -156,13 +130,7 @@ fn a_fast_link_behind_a_slow_one_needs_no_queue() {
     let hops = vec![hop("r1", rate(900), delay(0)), hop("far", fast, delay(0))];
     let mut engine = EmulationEngine::new(&path(hops), 0);
     for k in 0..100 {
-        send(
-            &mut engine,
-            LabHost::Near,
-            &tcp(k),
-            &vec![0; 44 * 1448],
-            u64::from(k) * 100_000,
-        );
+        send(&mut engine, LabHost::Near, &tcp(k), &vec![0; 44 * 1448], u64::from(k) * 100_000);
     }
     collect(&mut engine, SECOND);
     let truth = engine.truth(SECOND);
@@ -171,33 +139,16 @@ fn a_fast_link_behind_a_slow_one_needs_no_queue() {
 
 #[test]
 fn jitter_varies_the_delay_within_its_width_and_keeps_order() {
-    let spec = LinkSpec {
-        jitter: Duration::from_millis(3),
-        ..delay(10)
-    };
+    let spec = LinkSpec { jitter: Duration::from_millis(3), ..delay(10) };
     let mut engine = EmulationEngine::new(&one_link(spec), 0);
     for k in 0..2000 {
-        send(
-            &mut engine,
-            LabHost::Near,
-            &tcp(k),
-            &[0; 100],
-            u64::from(k) * MS / 4,
-        );
+        send(&mut engine, LabHost::Near, &tcp(k), &[0; 100], u64::from(k) * MS / 4);
     }
     let arrivals = collect(&mut engine, 2 * SECOND);
     let order: Vec<u32> = arrivals.iter().map(|it| segments(it)[0].sequence).collect();
     assert_eq!(order, (0..2000).collect::<Vec<_>>());
-    let delays: Vec<Nanos> = arrivals
-        .iter()
-        .zip(0..)
-        .map(|(it, k)| it.due - k * MS / 4)
-        .collect();
-    assert!(
-        delays
-            .iter()
-            .all(|delay| (7 * MS..=13 * MS).contains(delay))
-    );
+    let delays: Vec<Nanos> = arrivals.iter().zip(0..).map(|(it, k)| it.due - k * MS / 4).collect();
+    assert!(delays.iter().all(|delay| (7 * MS..=13 * MS).contains(delay)));
     assert!(delays.iter().any(|delay| *delay > 11 * MS));
 }
 
@@ -207,14 +158,7 @@ fn many_rated_links_behind_a_narrow_one_only_add_their_own_time() {
     // equal packets: each link adds one packet's time, the narrow one spaces them.
     let hops = (0..43).map(|k| {
         let link = if k == 20 { rate(100) } else { rate(1000) };
-        hop(
-            &format!("r{k}"),
-            LinkSpec {
-                delay: Duration::from_millis(1),
-                ..link
-            },
-            delay(1),
-        )
+        hop(&format!("r{k}"), LinkSpec { delay: Duration::from_millis(1), ..link }, delay(1))
     });
     let mut engine = EmulationEngine::new(&path(hops.collect()), 0);
     for k in 0..100 {
@@ -223,11 +167,7 @@ fn many_rated_links_behind_a_narrow_one_only_add_their_own_time() {
     let arrivals = collect(&mut engine, SECOND);
     let first = 43 * MS + 42 * 12_208 + 122_080;
     for (k, arrival) in (0..).zip(&arrivals) {
-        assert!(
-            arrival.due.abs_diff(first + k * 122_080) <= 43,
-            "packet {k}: {}",
-            arrival.due
-        );
+        assert!(arrival.due.abs_diff(first + k * 122_080) <= 43, "packet {k}: {}", arrival.due);
     }
     let truth = engine.truth(SECOND);
     assert_eq!(truth.routes[0].hops[42].forward.left.packets, 100);

@@ -14,10 +14,7 @@ use std::time::Duration;
 fn long_path() -> PathSpec {
     let hops = (1..=43).map(|k| {
         let forward = if k % 7 == 0 {
-            LinkSpec {
-                delay: Duration::from_millis(1),
-                ..rate(10_000_000)
-            }
+            LinkSpec { delay: Duration::from_millis(1), ..rate(10_000_000) }
         } else {
             delay(1)
         };
@@ -35,10 +32,7 @@ fn ttl_ends_at_each_router_in_turn_and_the_answer_takes_the_way_back() {
     for is_v6 in [false, true] {
         let mut engine = EmulationEngine::new(&long_path(), 0);
         for ttl in 1..=43u8 {
-            let draft = PacketDraft {
-                ttl,
-                ..if is_v6 { v6_udp() } else { udp() }
-            };
+            let draft = PacketDraft { ttl, ..if is_v6 { v6_udp() } else { udp() } };
             let now = u64::from(ttl) * SECOND;
             send(&mut engine, LabHost::Near, &draft, &[3; 32], now);
             let arrivals = collect(&mut engine, now + SECOND);
@@ -51,18 +45,8 @@ fn ttl_ends_at_each_router_in_turn_and_the_answer_takes_the_way_back() {
             }
             assert_eq!(arrival.host, LabHost::Near);
             let rtt = arrival.due - now;
-            assert!(
-                rtt.abs_diff(u64::from(ttl) * 3 * MS) < 1000,
-                "TTL {ttl}: {rtt}"
-            );
-            let Icmp {
-                from,
-                ttl: left,
-                kind,
-                code,
-                body,
-                ..
-            } = icmp(arrival);
+            assert!(rtt.abs_diff(u64::from(ttl) * 3 * MS) < 1000, "TTL {ttl}: {rtt}");
+            let Icmp { from, ttl: left, kind, code, body, .. } = icmp(arrival);
             let number = usize::from(ttl);
             if is_v6 {
                 assert_eq!(from, router_ipv6_address(0, number).octets());
@@ -77,11 +61,7 @@ fn ttl_ends_at_each_router_in_turn_and_the_answer_takes_the_way_back() {
         }
         assert_eq!(engine.packets_held(), 0);
         let truth = engine.truth(100 * SECOND);
-        let expired: u64 = truth.routes[0]
-            .hops
-            .iter()
-            .map(|hop| hop.forward.drops.ttl)
-            .sum();
+        let expired: u64 = truth.routes[0].hops.iter().map(|hop| hop.forward.drops.ttl).sum();
         assert_eq!(expired, 42);
         assert_eq!(truth.totals.generated.packets, 42);
         assert_eq!(truth.routes[0].hops[4].forward.entered.packets, 43 - 4);
@@ -100,16 +80,8 @@ fn the_quoted_packet_is_as_it_was_on_the_wire() {
     let mut pseudo = body[12..20].to_vec();
     pseudo.extend_from_slice(&[0, 17, 0, 39]);
     let sum = super::wire::ones_sum(&pseudo) + super::wire::ones_sum(&body[20..]);
-    assert_eq!(
-        (sum & 0xffff) + (sum >> 16),
-        0xffff,
-        "UDP checksum, completed"
-    );
-    assert_eq!(
-        body[20..24],
-        [0x9c, 0x40, 0x14, 0x51],
-        "ports 40000 and 5201"
-    );
+    assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "UDP checksum, completed");
+    assert_eq!(body[20..24], [0x9c, 0x40, 0x14, 0x51], "ports 40000 and 5201");
 }
 
 #[test]
@@ -128,11 +100,7 @@ fn a_super_packet_that_expires_is_answered_once_with_its_first_segment() {
 
 fn echo_request(engine: &mut EmulationEngine, to: IpAddr, now: u64) {
     let is_v4 = to.is_ipv4();
-    let from = if is_v4 {
-        IpAddr::V4(ADDRESSES.near_v4)
-    } else {
-        IpAddr::V6(ADDRESSES.near_v6)
-    };
+    let from = if is_v4 { IpAddr::V4(ADDRESSES.near_v4) } else { IpAddr::V6(ADDRESSES.near_v6) };
     let draft = PacketDraft::udp(from, to);
     let space = engine.reserve();
     let len = draft.write(space, &[0xab; 56]);
@@ -146,10 +114,7 @@ fn echo_request(engine: &mut EmulationEngine, to: IpAddr, now: u64) {
 
 #[test]
 fn a_router_answers_ping_from_its_place() {
-    for to in [
-        IpAddr::V4(router_ipv4_address(0, 5)),
-        IpAddr::V6(router_ipv6_address(0, 5)),
-    ] {
+    for to in [IpAddr::V4(router_ipv4_address(0, 5)), IpAddr::V6(router_ipv6_address(0, 5))] {
         let mut engine = EmulationEngine::new(&long_path(), 0);
         echo_request(&mut engine, to, 0);
         let arrivals = collect(&mut engine, SECOND);
@@ -167,10 +132,7 @@ fn a_router_answers_ping_from_its_place() {
 fn a_closed_port_of_a_router_is_unreachable() {
     let far_end = IpAddr::V4(router_ipv4_address(0, 9));
     let (near, _) = near_to_far();
-    let drafts = [
-        PacketDraft::udp(near, far_end),
-        PacketDraft::tcp(near, far_end, 1),
-    ];
+    let drafts = [PacketDraft::udp(near, far_end), PacketDraft::tcp(near, far_end, 1)];
     for draft in drafts {
         let mut engine = EmulationEngine::new(&long_path(), 0);
         send(&mut engine, LabHost::Near, &draft, &[1; 20], 0);
@@ -186,10 +148,7 @@ fn the_far_host_sees_the_path_from_its_own_end() {
     send(
         &mut engine,
         LabHost::Far,
-        &PacketDraft {
-            ttl: 2,
-            ..PacketDraft::udp(far, near)
-        },
+        &PacketDraft { ttl: 2, ..PacketDraft::udp(far, near) },
         &[0; 8],
         0,
     );
@@ -204,13 +163,7 @@ fn a_silent_router_says_nothing_and_errors_are_not_answered() {
     let mut spec = long_path();
     spec.hops[1].silent = true;
     let mut engine = EmulationEngine::new(&spec, 0);
-    send(
-        &mut engine,
-        LabHost::Near,
-        &PacketDraft { ttl: 2, ..udp() },
-        &[0; 8],
-        0,
-    );
+    send(&mut engine, LabHost::Near, &PacketDraft { ttl: 2, ..udp() }, &[0; 8], 0);
     // A destination unreachable message with TTL 1.
     let space = engine.reserve();
     let len = PacketDraft { ttl: 1, ..udp() }.write(space, &[0; 40]);
@@ -229,13 +182,7 @@ fn a_router_keeps_to_its_icmp_limit_and_takes_its_time() {
     spec.hops[2].icmp_delay = Duration::from_millis(4);
     let mut engine = EmulationEngine::new(&spec, 0);
     for k in 0..100 {
-        send(
-            &mut engine,
-            LabHost::Near,
-            &PacketDraft { ttl: 3, ..udp() },
-            &[0; 8],
-            k * 10 * MS,
-        );
+        send(&mut engine, LabHost::Near, &PacketDraft { ttl: 3, ..udp() }, &[0; 8], k * 10 * MS);
     }
     let arrivals = collect(&mut engine, 10 * SECOND);
     // Two at once, then 20 per second over 0.99 s.
@@ -265,10 +212,7 @@ fn a_packet_too_large_is_told_the_mtu_unless_the_link_is_a_black_hole() {
             continue;
         }
         let answer = icmp(answers[0]);
-        assert_eq!(
-            (answer.kind, answer.code),
-            if is_v6 { (2, 0) } else { (3, 4) }
-        );
+        assert_eq!((answer.kind, answer.code), if is_v6 { (2, 0) } else { (3, 4) });
         assert_eq!(answer.word, 1400);
         assert_eq!(answer.ttl, 255 - 2, "from the router before the link");
     }
@@ -279,20 +223,8 @@ fn segments_within_the_mtu_pass_in_one_super_packet() {
     let mut spec = long_path();
     spec.hops[3].forward.mtu = Some(1488);
     let mut engine = EmulationEngine::new(&spec, 0);
-    let transport = DraftTransport::Tcp {
-        sequence: 0,
-        flags: 0x10,
-    };
-    send(
-        &mut engine,
-        LabHost::Near,
-        &PacketDraft {
-            transport,
-            ..tcp(0)
-        },
-        &vec![0; 20 * 1448],
-        0,
-    );
+    let transport = DraftTransport::Tcp { sequence: 0, flags: 0x10 };
+    send(&mut engine, LabHost::Near, &PacketDraft { transport, ..tcp(0) }, &vec![0; 20 * 1448], 0);
     let arrivals = collect(&mut engine, SECOND);
     assert_eq!(arrivals.len(), 1);
     assert_eq!(segments(&arrivals[0]).len(), 20);

@@ -34,21 +34,13 @@ fn network(ip: &[u8]) -> (usize, u8, u8, u16) {
         assert_eq!(ones_sum(&ip[..20]), 0xffff, "IPv4 header checksum");
         (20, ip[9], ip[8], be16(ip, 4))
     } else {
-        assert_eq!(
-            usize::from(be16(ip, 4)) + 40,
-            ip.len(),
-            "IPv6 payload length"
-        );
+        assert_eq!(usize::from(be16(ip, 4)) + 40, ip.len(), "IPv6 payload length");
         (40, ip[6], ip[7], 0)
     }
 }
 
 fn pseudo_sum(ip: &[u8], header: usize, protocol: u8) -> u32 {
-    let addresses = if header == 20 {
-        &ip[12..20]
-    } else {
-        &ip[8..40]
-    };
+    let addresses = if header == 20 { &ip[12..20] } else { &ip[8..40] };
     let length = (ip.len() - header) as u16;
     let mut bytes = addresses.to_vec();
     bytes.extend_from_slice(&length.to_be_bytes());
@@ -70,11 +62,7 @@ pub fn segments(arrival: &Arrival) -> Vec<Segment> {
     let (bytes, field) = match protocol {
         6 => (usize::from(transport[12] >> 4) * 4, 16),
         17 => {
-            assert_eq!(
-                usize::from(be16(transport, 4)),
-                transport.len(),
-                "UDP length"
-            );
+            assert_eq!(usize::from(be16(transport, 4)), transport.len(), "UDP length");
             (8, 6)
         }
         other => panic!("protocol {other}"),
@@ -84,25 +72,13 @@ pub fn segments(arrival: &Arrival) -> Vec<Segment> {
     assert_eq!(usize::from(frame[6]), header, "checksum start");
     assert_eq!(usize::from(frame[8]), field, "checksum offset");
     let partial = u32::from(be16(transport, field));
-    assert_eq!(
-        partial,
-        pseudo_sum(ip, header, protocol),
-        "pseudo-header sum"
-    );
+    assert_eq!(partial, pseudo_sum(ip, header, protocol), "pseudo-header sum");
     let size = arrival.gso_size();
     if size > 0 {
-        assert_eq!(
-            usize::from(frame[2]),
-            header + bytes,
-            "header length of a super-packet"
-        );
+        assert_eq!(usize::from(frame[2]), header + bytes, "header length of a super-packet");
     }
     let payload = &transport[bytes..];
-    let chunks: Vec<&[u8]> = if size == 0 {
-        vec![payload]
-    } else {
-        payload.chunks(size).collect()
-    };
+    let chunks: Vec<&[u8]> = if size == 0 { vec![payload] } else { payload.chunks(size).collect() };
     let sequence = if protocol == 6 {
         u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]])
     } else {
@@ -110,22 +86,10 @@ pub fn segments(arrival: &Arrival) -> Vec<Segment> {
     };
     let last = chunks.len() - 1;
     let segment = |(index, payload): (usize, &&[u8])| Segment {
-        id: if header == 20 {
-            id.wrapping_add(index as u16)
-        } else {
-            0
-        },
+        id: if header == 20 { id.wrapping_add(index as u16) } else { 0 },
         ttl,
-        sequence: if protocol == 6 {
-            sequence.wrapping_add((index * size) as u32)
-        } else {
-            0
-        },
-        flags: if protocol == 17 {
-            0
-        } else {
-            segment_flags(transport[13], index, last)
-        },
+        sequence: if protocol == 6 { sequence.wrapping_add((index * size) as u32) } else { 0 },
+        flags: if protocol == 17 { 0 } else { segment_flags(transport[13], index, last) },
         payload: payload.to_vec(),
     };
     chunks.iter().enumerate().map(segment).collect()
@@ -145,24 +109,12 @@ pub fn icmp(arrival: &Arrival) -> Icmp {
     let ip = arrival.ip();
     let (header, protocol, ttl, _) = network(ip);
     let message = &ip[header..];
-    let from = if header == 20 {
-        &ip[12..16]
-    } else {
-        &ip[8..24]
-    };
-    let sum = if protocol == 58 {
-        pseudo_sum(ip, header, 58)
-    } else {
-        0
-    };
+    let from = if header == 20 { &ip[12..16] } else { &ip[8..24] };
+    let sum = if protocol == 58 { pseudo_sum(ip, header, 58) } else { 0 };
     assert!(matches!(protocol, 1 | 58), "protocol {protocol}");
     let total = ones_sum(message) + sum;
     assert_eq!((total & 0xffff) + (total >> 16), 0xffff, "ICMP checksum");
-    assert_eq!(
-        arrival.frame[..10],
-        [0; 10],
-        "nothing is left to the device"
-    );
+    assert_eq!(arrival.frame[..10], [0; 10], "nothing is left to the device");
     Icmp {
         from: from.to_vec(),
         ttl,

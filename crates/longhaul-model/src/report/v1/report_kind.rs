@@ -19,10 +19,7 @@ pub struct ListColumns {
 impl ListColumns {
     /// Returns the columns of a kind without a goodput.
     fn of_version(analysis_version: u32) -> ListColumns {
-        ListColumns {
-            analysis_version,
-            ..ListColumns::default()
-        }
+        ListColumns { analysis_version, ..ListColumns::default() }
     }
 }
 

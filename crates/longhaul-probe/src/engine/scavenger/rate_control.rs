@@ -149,9 +149,7 @@ impl ScavengerControl {
         let least = rtt.min(reading.rtt_min.as_secs_f64().max(1e-6));
         self.base.record(now, least);
         let (begun, acked, retransmits) =
-            *self
-                .round
-                .get_or_insert((now, reading.acked_bytes, reading.retransmits));
+            *self.round.get_or_insert((now, reading.acked_bytes, reading.retransmits));
         if now - begun >= rtt.max(MIN_ROUND) {
             let moved = reading.acked_bytes.saturating_sub(acked) as f64;
             let round = ScavengerRound {
@@ -216,16 +214,8 @@ impl ScavengerControl {
     fn adjust_window(&mut self, round: &ScavengerRound, quiet: u32) {
         let target = self.target();
         let gain = target / (2.0 * (self.base.min() + target));
-        self.window *= if round.excess < 2.0 {
-            1.0 + gain * (1.0 - round.excess)
-        } else {
-            0.5
-        };
-        let quiet = if round.excess < QUIET_SHARE {
-            quiet + 1
-        } else {
-            0
-        };
+        self.window *= if round.excess < 2.0 { 1.0 + gain * (1.0 - round.excess) } else { 0.5 };
+        let quiet = if round.excess < QUIET_SHARE { quiet + 1 } else { 0 };
         self.phase = if quiet >= QUIET_ROUNDS {
             ScavengerPhase::Fast
         } else {
@@ -283,17 +273,9 @@ mod tests {
         let mut control =
             ScavengerControl::new(SEGMENT, 1, Some(Duration::from_secs_f64(link.base)));
         let (mut acked, mut lost, mut smoothed) = (0.0f64, 0u64, link.base);
-        let mut window = if other {
-            link.capacity / 8.0 * link.base
-        } else {
-            0.0
-        };
+        let mut window = if other { link.capacity / 8.0 * link.base } else { 0.0 };
         let mut seen = VecDeque::new();
-        let mut ran = Ran {
-            used: 0.0,
-            delay: 0.0,
-            other: 0.0,
-        };
+        let mut ran = Ran { used: 0.0, delay: 0.0, other: 0.0 };
         let mut now = 0.0;
         while now < seconds {
             now += TICK;
@@ -325,11 +307,7 @@ mod tests {
                 lost += 1;
                 window *= 0.7;
             }
-            window += if other {
-                f64::from(SEGMENT) * 20.0 * TICK / link.base
-            } else {
-                0.0
-            };
+            window += if other { f64::from(SEGMENT) * 20.0 * TICK / link.base } else { 0.0 };
             if now > seconds / 2.0 {
                 ran.used += carried * share / (room * seconds / TICK / 2.0);
                 ran.other += carried * (1.0 - share) / (room * seconds / TICK / 2.0);
@@ -355,11 +333,7 @@ mod tests {
             let mut link = link(mbit, base_ms, 600.0);
             let ran = run(&mut link, 60.0, false);
             assert!(ran.used > 0.9, "{mbit} Mbit/s {base_ms} ms: {}", ran.used);
-            assert!(
-                ran.delay < 0.06,
-                "{mbit} Mbit/s {base_ms} ms: {}",
-                ran.delay
-            );
+            assert!(ran.delay < 0.06, "{mbit} Mbit/s {base_ms} ms: {}", ran.delay);
         }
     }
 

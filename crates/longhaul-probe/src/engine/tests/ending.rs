@@ -11,9 +11,7 @@ const BLOCK_BYTES: u64 = 100_000;
 fn open_ended(plan: &ThroughputPlan, sockets: Vec<DataSocket>) -> EndRun {
     let spec = EndSpec {
         heads: DatagramFormat::Numbered(CounterWidth::Bits64),
-        ending: StreamEnding::Open {
-            block_bytes: BLOCK_BYTES,
-        },
+        ending: StreamEnding::Open { block_bytes: BLOCK_BYTES },
         ..spec(TransferRole::Sender, plan)
     };
     EndRun::start(spec, sockets).expect("an end")
@@ -38,15 +36,9 @@ fn read_open(mut far: TcpStream, sent: &AtomicBool) -> u64 {
 
 #[test]
 fn a_stream_that_is_left_open_holds_whole_blocks_and_does_not_end() {
-    let stops = [
-        StopCondition::TimeUs(200_000),
-        StopCondition::Bytes(1_234_567),
-    ];
+    let stops = [StopCondition::TimeUs(200_000), StopCondition::Bytes(1_234_567)];
     for (stop, zero_copy) in stops.map(|stop| [(stop, false), (stop, true)]).concat() {
-        let plan = ThroughputPlan {
-            zero_copy,
-            ..plan(1, stop)
-        };
+        let plan = ThroughputPlan { zero_copy, ..plan(1, stop) };
         let (near, far) = tcp_pairs(&plan).remove(0);
         let all = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&all);
@@ -79,9 +71,7 @@ fn a_block_for_which_there_is_no_room_is_given_up() {
 #[test]
 fn datagrams_are_whole_though_the_bytes_end_within_one() {
     let plan = ThroughputPlan {
-        transport: RunTransport::Udp {
-            rate_bps: 50_000_000,
-        },
+        transport: RunTransport::Udp { rate_bps: 50_000_000 },
         write_bytes: Some(1000),
         ..plan(1, StopCondition::Bytes(5500))
     };

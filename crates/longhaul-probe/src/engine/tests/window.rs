@@ -18,10 +18,7 @@ fn widest(heads: DatagramFormat, asked: u64) -> Option<u64> {
         limit_window(&far, &plan).expect("bounded");
     }
     let start = |role, socket| {
-        let spec = EndSpec {
-            heads,
-            ..spec(role, &plan)
-        };
+        let spec = EndSpec { heads, ..spec(role, &plan) };
         EndRun::start(spec, vec![DataSocket::Tcp(socket)]).expect("an end")
     };
     let receiver = start(TransferRole::Receiver, far);

@@ -17,12 +17,7 @@ pub(super) struct HopSchedule {
 
 impl HopSchedule {
     pub(super) fn new(hops: usize) -> HopSchedule {
-        HopSchedule {
-            hops,
-            round: 0,
-            next: 0,
-            last_probes: vec![None; hops],
-        }
+        HopSchedule { hops, round: 0, next: 0, last_probes: vec![None; hops] }
     }
 
     /// Returns the time of the next probe; `None` if there are no hops.

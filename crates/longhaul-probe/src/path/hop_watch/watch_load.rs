@@ -35,11 +35,7 @@ pub(super) struct WatchLoad {
 
 impl WatchLoad {
     pub(super) fn new(target: &TargetHost, asked: &HopLoadPlan, phase: Duration) -> WatchLoad {
-        let direction = if asked.forward {
-            RunDirection::Forward
-        } else {
-            RunDirection::Reverse
-        };
+        let direction = if asked.forward { RunDirection::Forward } else { RunDirection::Reverse };
         WatchLoad {
             target: target.clone(),
             plan: ThroughputPlan {
@@ -66,19 +62,15 @@ impl WatchLoad {
         let run = move || {
             let mut watch = |progress: &ThroughputProgress| {
                 // The receiver is gone if the watch was stopped.
-                let _ = say.send(LoadMessage::Progress(
-                    epoch.elapsed(),
-                    Box::new(progress.clone()),
-                ));
+                let _ =
+                    say.send(LoadMessage::Progress(epoch.elapsed(), Box::new(progress.clone())));
             };
             let outcome = throughput::run(&target, &plan, &mut watch);
             let _ = say.send(LoadMessage::Finished(Box::new(outcome)));
         };
         let thread = thread::Builder::new().name("load".to_owned()).spawn(run);
         self.messages = Some(words);
-        thread
-            .map(drop)
-            .map_err(|error| format!("cannot start a thread for the load: {error}"))
+        thread.map(drop).map_err(|error| format!("cannot start a thread for the load: {error}"))
     }
 
     /// Processes the run's messages; returns the end of its payload once the run is finished.
@@ -87,11 +79,7 @@ impl WatchLoad {
         epoch: Instant,
         tell: &mut dyn FnMut(Option<&ThroughputProgress>),
     ) -> Result<Option<Duration>, ProbeError> {
-        while let Some(word) = self
-            .messages
-            .as_ref()
-            .and_then(|words| words.try_recv().ok())
-        {
+        while let Some(word) = self.messages.as_ref().and_then(|words| words.try_recv().ok()) {
             match word {
                 LoadMessage::Progress(at, progress) => {
                     self.record_progress(at, &progress);
@@ -163,16 +151,8 @@ mod tests {
     use super::*;
 
     fn load() -> WatchLoad {
-        let asked = HopLoadPlan {
-            phase_us: 8_000_000,
-            streams: 4,
-            forward: false,
-        };
-        WatchLoad::new(
-            &TargetHost::new("192.0.2.1"),
-            &asked,
-            Duration::from_secs(8),
-        )
+        let asked = HopLoadPlan { phase_us: 8_000_000, streams: 4, forward: false };
+        WatchLoad::new(&TargetHost::new("192.0.2.1"), &asked, Duration::from_secs(8))
     }
 
     fn progress(state: SessionState, elapsed: u64) -> ThroughputProgress {

@@ -147,9 +147,8 @@ impl MtuSearchState {
             };
             self.start_size(size);
         }
-        let Some((packet_bytes, size)) = self
-            .current
-            .and_then(|bytes| self.sizes.get(&bytes).map(|size| (bytes, size)))
+        let Some((packet_bytes, size)) =
+            self.current.and_then(|bytes| self.sizes.get(&bytes).map(|size| (bytes, size)))
         else {
             return MtuSearchStep::Done(self.outcome());
         };
@@ -159,27 +158,18 @@ impl MtuSearchState {
             (true, true) => self.next_send,
             (false, _) => size.silent_after,
         };
-        MtuSearchStep::Wait {
-            until: until.min(self.limits.max_time),
-        }
+        MtuSearchStep::Wait { until: until.min(self.limits.max_time) }
     }
 
     fn send(&mut self, packet_bytes: u32, now: Duration) -> MtuSearchStep {
         let number = self.tries.len() as u32;
-        self.tries.push(SizeAttempt {
-            packet_bytes,
-            sent: now,
-            answered: false,
-        });
+        self.tries.push(SizeAttempt { packet_bytes, sent: now, answered: false });
         self.next_send = now + self.limits.gap;
         let patience = now + self.reply_timeout();
         let size = self.sizes.entry(packet_bytes).or_default();
         size.sent += 1;
         size.silent_after = patience;
-        MtuSearchStep::Send {
-            number,
-            packet_bytes,
-        }
+        MtuSearchStep::Send { number, packet_bytes }
     }
 
     /// Records that the destination answered the packet of this number.
@@ -213,12 +203,8 @@ impl MtuSearchState {
         if absurd {
             return;
         }
-        self.hints
-            .extend(told.filter(|mtu| !self.hints.contains(mtu)));
-        let refusal = TooBigReport {
-            mtu_bytes: told,
-            ..refusal
-        };
+        self.hints.extend(told.filter(|mtu| !self.hints.contains(mtu)));
+        let refusal = TooBigReport { mtu_bytes: told, ..refusal };
         if let Some(size) = self.sizes.get_mut(&packet_bytes) {
             let larger = size.refusal.as_ref().is_none_or(|old| old.mtu_bytes < told);
             if larger {
@@ -229,10 +215,7 @@ impl MtuSearchState {
 
     /// Records that this host cannot send packets of this size.
     pub fn record_unsendable(&mut self, number: u32) {
-        let size = self
-            .tries
-            .get(number as usize)
-            .map(|attempt| attempt.packet_bytes);
+        let size = self.tries.get(number as usize).map(|attempt| attempt.packet_bytes);
         if let Some(size) = size.and_then(|size| self.sizes.get_mut(&size)) {
             size.unsendable = true;
         }
@@ -286,11 +269,8 @@ impl MtuSearchState {
     }
 
     fn start_size(&mut self, packet_bytes: u32) {
-        let more = if packet_bytes == self.limits.base_bytes() {
-            BASE_TRIES
-        } else {
-            self.tries_wanted()
-        };
+        let more =
+            if packet_bytes == self.limits.base_bytes() { BASE_TRIES } else { self.tries_wanted() };
         let size = self.sizes.entry(packet_bytes).or_default();
         size.retried = size.sent > 0;
         size.planned_tries = size.sent + more;
@@ -304,11 +284,7 @@ impl MtuSearchState {
             return Some(base);
         }
         let hinted = |low: u32, high: u32| {
-            let inside = self
-                .hints
-                .iter()
-                .copied()
-                .filter(|&hint| hint > low && hint < high);
+            let inside = self.hints.iter().copied().filter(|&hint| hint > low && hint < high);
             inside.filter(|hint| !tried(hint)).max()
         };
         let Some(low) = self.largest_passed() else {
@@ -321,10 +297,7 @@ impl MtuSearchState {
         // Verify the router's MTU, or find out that it is too low.
         let above = Some(low + 1).filter(|above| self.hints.contains(&low) && *above < high);
         let middle = Some(low + (high - low) / 2).filter(|&middle| middle > low);
-        hinted(low, high)
-            .or(above)
-            .or(middle)
-            .or_else(|| self.needs_retry(high).then_some(high))
+        hinted(low, high).or(above).or(middle).or_else(|| self.needs_retry(high).then_some(high))
     }
 
     /// Returns whether packets of this size were lost silently and never retried.
@@ -338,9 +311,8 @@ impl MtuSearchState {
     fn tries_wanted(&self) -> u32 {
         let low = self.largest_passed().unwrap_or(0);
         let passed = self.sizes.range(..=low);
-        let (sent, arrived) = passed.fold((0, 0), |(sent, arrived), (_, size)| {
-            (sent + size.sent, arrived + size.arrived)
-        });
+        let (sent, arrived) = passed
+            .fold((0, 0), |(sent, arrived), (_, size)| (sent + size.sent, arrived + size.arrived));
         let lost = f64::from(sent - arrived.min(sent)) + 0.5;
         let tries = CHANCE_LOSS_PROBABILITY.ln() / (lost / f64::from(sent + 1)).ln();
         (tries.ceil().max(0.0) as u32).clamp(TRIES.0, TRIES.1)

@@ -27,9 +27,7 @@ impl Diamonds<'_> {
     }
 
     fn known(&self) -> Vec<Option<IpAddr>> {
-        (1..=self.widths.len() as u8)
-            .map(|ttl| Some(self.at(ttl, 0)))
-            .collect()
+        (1..=self.widths.len() as u8).map(|ttl| Some(self.at(ttl, 0))).collect()
     }
 
     /// Runs the search to its end; probes that it took, and its time.
@@ -83,21 +81,12 @@ fn stopping_points_are_those_of_the_paper() {
 
 #[test]
 fn diamonds_are_found_whole_with_the_confidence_that_was_asked() {
-    let paths: [&[u16]; 5] = [
-        &[1, 1, 2, 1, 1],
-        &[1, 3, 1, 1],
-        &[1, 1, 5, 1],
-        &[1, 2, 1, 3, 1, 1],
-        &[1, 2, 2, 1, 1],
-    ];
+    let paths: [&[u16]; 5] =
+        [&[1, 1, 2, 1, 1], &[1, 3, 1, 1], &[1, 1, 5, 1], &[1, 2, 1, 3, 1, 1], &[1, 2, 2, 1, 1]];
     for widths in paths {
         let mut whole = 0;
         for seed in 0..200 {
-            let path = Diamonds {
-                widths,
-                seed: mix_bits(seed),
-                loss_ratio: 0.01,
-            };
+            let path = Diamonds { widths, seed: mix_bits(seed), loss_ratio: 0.01 };
             let (search, _, _) = path.search(0.95, MINUTES);
             whole += u32::from(search.addresses() == path.all());
             assert!(search.confidence_ratio() >= 0.95, "{widths:?}");
@@ -108,11 +97,7 @@ fn diamonds_are_found_whole_with_the_confidence_that_was_asked() {
 
 #[test]
 fn links_carry_the_flows_that_took_them() {
-    let path = Diamonds {
-        widths: &[1, 2, 1],
-        seed: 5,
-        loss_ratio: 0.0,
-    };
+    let path = Diamonds { widths: &[1, 2, 1], seed: 5, loss_ratio: 0.0 };
     let (search, _, _) = path.search(0.95, MINUTES);
     let links = search.links();
     assert_eq!(links.len(), 4);
@@ -130,11 +115,7 @@ fn links_carry_the_flows_that_took_them() {
 
 #[test]
 fn a_plain_route_costs_six_flows_a_hop() {
-    let path = Diamonds {
-        widths: &[1; 12],
-        seed: 1,
-        loss_ratio: 0.0,
-    };
+    let path = Diamonds { widths: &[1; 12], seed: 1, loss_ratio: 0.0 };
     let (search, probes, time) = path.search(0.95, MINUTES);
     assert_eq!(search.addresses(), path.all());
     assert!(probes <= 12 * 5, "{probes}");
@@ -143,27 +124,15 @@ fn a_plain_route_costs_six_flows_a_hop() {
 
 #[test]
 fn without_time_the_confidence_is_what_was_reached() {
-    let path = Diamonds {
-        widths: &[1, 5, 5, 1],
-        seed: 9,
-        loss_ratio: 0.0,
-    };
+    let path = Diamonds { widths: &[1, 5, 5, 1], seed: 9, loss_ratio: 0.0 };
     let (search, _, time) = path.search(0.99, Duration::from_millis(400));
     assert!(time <= Duration::from_millis(400));
-    assert!(
-        search.confidence_ratio() < 0.9,
-        "{}",
-        search.confidence_ratio()
-    );
+    assert!(search.confidence_ratio() < 0.9, "{}", search.confidence_ratio());
 }
 
 #[test]
 fn a_hop_that_never_answers_keeps_nothing_waiting_for_ever() {
-    let mut path = Diamonds {
-        widths: &[1, 3, 2, 1],
-        seed: 3,
-        loss_ratio: 1.0,
-    };
+    let mut path = Diamonds { widths: &[1, 3, 2, 1], seed: 3, loss_ratio: 1.0 };
     let (search, _, time) = path.search(0.95, MINUTES);
     assert_eq!(search.addresses().len(), 4);
     assert!(time < MINUTES, "{time:?}");

@@ -65,10 +65,7 @@ impl PathRun<'_> {
             source: self.target.bind.address,
             device: self.target.bind.device.clone(),
             port: self.destination_port(protocol),
-            round_trips: RoundTripPlan {
-                protocol,
-                ..self.plan.round_trips.clone()
-            },
+            round_trips: RoundTripPlan { protocol, ..self.plan.round_trips.clone() },
         };
         self.echoes.clear();
         let stop = self.stop;
@@ -89,11 +86,8 @@ impl PathRun<'_> {
     }
 
     pub(super) fn trace_request(&self, trace: &TracePlan, protocol: ProbeProtocol) -> TraceRequest {
-        let most_time = if trace.confidence_ratio.is_some() {
-            MAX_MULTIPATH_TIME
-        } else {
-            MAX_TRACE_TIME
-        };
+        let most_time =
+            if trace.confidence_ratio.is_some() { MAX_MULTIPATH_TIME } else { MAX_TRACE_TIME };
         TraceRequest {
             destination: self.destination(),
             source: self.target.bind.address,
@@ -130,15 +124,12 @@ impl PathRun<'_> {
         match traced {
             Ok(route) => {
                 self.observation.source = Some(route.from.clone());
-                self.observation.route = Some(ObservedRoute {
-                    at_us: begin.as_micros() as u64,
-                    ..route
-                });
+                self.observation.route =
+                    Some(ObservedRoute { at_us: begin.as_micros() as u64, ..route });
             }
-            Err(error) => self.record_missing(
-                PathPart::Route,
-                missing_reasons::describe_path_error(&error),
-            ),
+            Err(error) => {
+                self.record_missing(PathPart::Route, missing_reasons::describe_path_error(&error))
+            }
         }
     }
 

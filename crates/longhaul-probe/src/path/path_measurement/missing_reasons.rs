@@ -48,10 +48,7 @@ pub(super) fn describe_server_error(error: &ProbeError) -> String {
 
 /// Describes a part that requires longhaul on the target, which did not take part.
 pub(super) fn describe_missing_server(what: &str, error: &ProbeError) -> String {
-    format!(
-        "{what} requires `longhaul serve` on the target: {}",
-        describe_server_error(error)
-    )
+    format!("{what} requires `longhaul serve` on the target: {}", describe_server_error(error))
 }
 
 /// Describes an unanswered series of probes.
@@ -89,12 +86,7 @@ mod tests {
             source: io::ErrorKind::ConnectionRefused.into(),
         };
         let text = describe_missing_server("the return route", &error);
-        for part in [
-            "the return route",
-            "cannot connect to far",
-            "refused",
-            "longhaul serve",
-        ] {
+        for part in ["the return route", "cannot connect to far", "refused", "longhaul serve"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
@@ -103,9 +95,6 @@ mod tests {
     fn who_denies_is_named() {
         let router = "192.0.2.1".parse().expect("an address");
         let text = describe_unanswered_probes(ProbeProtocol::Tcp, Some((router, "prohibited")));
-        assert_eq!(
-            text,
-            "TCP probes are not answered: 192.0.2.1 reports prohibited"
-        );
+        assert_eq!(text, "TCP probes are not answered: 192.0.2.1 reports prohibited");
     }
 }

@@ -84,10 +84,8 @@ impl PathRun<'_> {
         // No TCP port is open on this host; the port in the plan belongs to the server.
         match far.trace_reverse(self.plan.protocol, None, asked) {
             Ok(route) => self.observation.route_reverse = Some(ObservedRoute { at_us, ..route }),
-            Err(error) => self.record_missing(
-                PathPart::Reverse,
-                missing_reasons::describe_server_error(&error),
-            ),
+            Err(error) => self
+                .record_missing(PathPart::Reverse, missing_reasons::describe_server_error(&error)),
         }
     }
 
@@ -120,8 +118,7 @@ impl PathRun<'_> {
         match watched {
             Ok(watched) => {
                 self.observation.hop_load = Some(watched.watch);
-                self.responder
-                    .get_or_insert(watched.outcome.responder.clone());
+                self.responder.get_or_insert(watched.outcome.responder.clone());
                 self.load = Some((watched.plan, watched.outcome));
             }
             Err(error) => self.record_missing(PathPart::Load, describe_watch_error(&error)),
@@ -130,11 +127,7 @@ impl PathRun<'_> {
 
     fn interface(&self) -> Option<String> {
         let bound = self.target.bind.device.clone();
-        bound.or_else(|| {
-            kernel_route::query_route(self.destination())
-                .ok()?
-                .interface
-        })
+        bound.or_else(|| kernel_route::query_route(self.destination()).ok()?.interface)
     }
 }
 

@@ -24,11 +24,7 @@ fn plan() -> PathPlan {
         reverse: true,
         mtu: false,
         options: true,
-        load: Some(HopLoadPlan {
-            phase_us: 2_000_000,
-            streams: 1,
-            forward: true,
-        }),
+        load: Some(HopLoadPlan { phase_us: 2_000_000, streams: 1, forward: true }),
     }
 }
 
@@ -78,16 +74,9 @@ fn a_look_that_is_stopped_names_everything_that_it_left_out() {
     let (_listener, target) = mute();
     let stop = AtomicBool::new(true);
     let outcome = run(&target, &plan(), &stop, &mut |_| {}).expect("an address");
-    let missing: Vec<&str> = outcome
-        .observation
-        .missing
-        .iter()
-        .map(|gap| gap.what.as_str())
-        .collect();
-    assert_eq!(
-        missing,
-        ["round_trips", "route", "options", "reverse", "load"]
-    );
+    let missing: Vec<&str> =
+        outcome.observation.missing.iter().map(|gap| gap.what.as_str()).collect();
+    assert_eq!(missing, ["round_trips", "route", "options", "reverse", "load"]);
     assert_eq!(outcome.observation.round_trips, None);
 }
 

@@ -21,11 +21,7 @@ pub(super) fn split_extensions(message: &[u8], v4: bool) -> Option<(&[u8], Optio
         (false, 1 | 3) => usize::from(len_v6) * 8,
         _ => return Some((body, None)),
     };
-    let at = if quoted_bytes == 0 {
-        PRE_RFC4884_OFFSET
-    } else {
-        quoted_bytes
-    };
+    let at = if quoted_bytes == 0 { PRE_RFC4884_OFFSET } else { quoted_bytes };
     match body.get(at..) {
         Some(extensions) if is_valid_extension(extensions, quoted_bytes == 0) => {
             Some((&body[..at], Some(extensions)))
@@ -68,9 +64,5 @@ pub(super) fn parse_mpls_stack(extensions: &[u8]) -> Vec<MplsLabel> {
 
 /// Parses a label (RFC 3032): 20 bits of label, 3 of traffic class, the bottom bit, 8 of TTL.
 fn parse_mpls_label(entry: u32) -> MplsLabel {
-    MplsLabel {
-        label: entry >> 12,
-        traffic_class: (entry >> 9 & 7) as u8,
-        ttl: entry as u8,
-    }
+    MplsLabel { label: entry >> 12, traffic_class: (entry >> 9 & 7) as u8, ttl: entry as u8 }
 }

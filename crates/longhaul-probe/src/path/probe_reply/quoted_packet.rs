@@ -91,10 +91,7 @@ pub struct ProbeMark {
 impl ProbeMark {
     pub(super) fn parse(payload: &[u8]) -> Option<ProbeMark> {
         let mark = payload.get(..MARK_BYTES)?;
-        Some(ProbeMark {
-            tag: read_u32_at(mark, 2)?,
-            key: read_u16_at(mark, 6)?,
-        })
+        Some(ProbeMark { tag: read_u32_at(mark, 2)?, key: read_u16_at(mark, 6)? })
     }
 }
 
@@ -147,11 +144,7 @@ pub enum QuotedTransport {
 impl QuotedPacket {
     /// Parses a packet with its IP header and at least eight bytes of transport header.
     pub(super) fn from_packet(packet: &[u8], v4: bool) -> Option<QuotedPacket> {
-        let head = if v4 {
-            IpHeader::parse_v4(packet)?
-        } else {
-            IpHeader::parse_v6(packet)?
-        };
+        let head = if v4 { IpHeader::parse_v4(packet)? } else { IpHeader::parse_v6(packet)? };
         let rest = packet.get(head.bytes..)?;
         let (transport, payload) = match head.protocol {
             1 | 58 => (parse_quoted_echo(rest)?, rest.get(8..)),
@@ -181,11 +174,7 @@ impl QuotedPacket {
         } else {
             (QuotedTransport::Hidden, Some(bytes))
         };
-        Some(QuotedPacket {
-            ip: None,
-            transport,
-            mark: payload.and_then(ProbeMark::parse),
-        })
+        Some(QuotedPacket { ip: None, transport, mark: payload.and_then(ProbeMark::parse) })
     }
 }
 

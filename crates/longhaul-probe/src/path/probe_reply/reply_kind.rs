@@ -25,19 +25,12 @@ pub enum ReplyKind {
 impl ReplyKind {
     /// Classifies an ICMP or ICMPv6 error; `rest` holds the last four bytes of its header.
     pub(super) fn from_icmp(v4: bool, kind: u8, code: u8, rest: u32) -> Option<ReplyKind> {
-        if v4 {
-            classify_icmp_v4(kind, code, rest)
-        } else {
-            classify_icmp_v6(kind, code, rest)
-        }
+        if v4 { classify_icmp_v4(kind, code, rest) } else { classify_icmp_v6(kind, code, rest) }
     }
 
     /// Returns whether this is an ICMP error, which hosts limit to a few per second.
     pub const fn is_error(self) -> bool {
-        !matches!(
-            self,
-            ReplyKind::EchoReply | ReplyKind::SynAck | ReplyKind::Reset
-        )
+        !matches!(self, ReplyKind::EchoReply | ReplyKind::SynAck | ReplyKind::Reset)
     }
 
     /// Returns the name used in reports.
@@ -67,9 +60,7 @@ fn classify_icmp_v4(kind: u8, code: u8, rest: u32) -> Option<ReplyKind> {
         (3, 1 | 7 | 8 | 12) => ReplyKind::HostUnreachable,
         (3, 2) => ReplyKind::ProtocolUnreachable,
         (3, 3) => ReplyKind::PortUnreachable,
-        (3, 4) => ReplyKind::TooBig {
-            mtu_bytes: rest & 0xffff,
-        },
+        (3, 4) => ReplyKind::TooBig { mtu_bytes: rest & 0xffff },
         (3, 9 | 10 | 13 | 14 | 15) => ReplyKind::Prohibited,
         (3, _) => ReplyKind::Unreachable,
         (12, _) => ReplyKind::ParameterProblem,

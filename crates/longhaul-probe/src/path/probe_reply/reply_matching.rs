@@ -11,22 +11,14 @@ use longhaul_model::report::v1::path::ProbeProtocol;
 /// can be read must be the flow's.
 pub fn match_probe_key(flow: &ProbeFlow, reply: &ProbeReply) -> Option<u16> {
     match &reply.reference {
-        ReplyReference::Echo {
-            identifier,
-            sequence,
-            mark,
-        } => {
+        ReplyReference::Echo { identifier, sequence, mark } => {
             let fits = flow.protocol == ProbeProtocol::Icmp
                 && reply.from == flow.destination
                 && *identifier == flow.source_id
                 && tagged_key(flow, *mark) == Some(*sequence);
             fits.then_some(*sequence)
         }
-        ReplyReference::Segment {
-            source_port,
-            destination_port,
-            acknowledged,
-        } => {
+        ReplyReference::Segment { source_port, destination_port, acknowledged } => {
             let fits = flow.protocol == ProbeProtocol::Tcp
                 && reply.from == flow.destination
                 && (*source_port, *destination_port) == (flow.destination_id, flow.source_id);
@@ -37,8 +29,7 @@ pub fn match_probe_key(flow: &ProbeFlow, reply: &ProbeReply) -> Option<u16> {
 }
 
 fn tagged_key(flow: &ProbeFlow, mark: Option<ProbeMark>) -> Option<u16> {
-    mark.filter(|mark| mark.tag == flow.tag)
-        .map(|mark| mark.key)
+    mark.filter(|mark| mark.tag == flow.tag).map(|mark| mark.key)
 }
 
 fn key_from_sequence(flow: &ProbeFlow, sequence: u32) -> Option<u16> {
@@ -62,38 +53,19 @@ fn match_quoted_key(flow: &ProbeFlow, quote: &QuotedPacket) -> Option<u16> {
     let translated = quote.ip.is_some_and(|ip| ip.source != flow.source);
     let near_fits = |near: u16| near == flow.source_id || translated;
     match (&quote.transport, flow.protocol) {
-        (
-            QuotedTransport::Icmp {
-                identifier,
-                sequence,
-                ..
-            },
-            ProbeProtocol::Icmp,
-        ) => {
+        (QuotedTransport::Icmp { identifier, sequence, .. }, ProbeProtocol::Icmp) => {
             let known = tagged.is_some() || *identifier == flow.source_id;
             let same = tagged.is_none_or(|key| key == *sequence);
             (known && same && near_fits(*identifier)).then_some(*sequence)
         }
-        (
-            QuotedTransport::Udp {
-                source_port,
-                destination_port,
-                checksum,
-            },
-            ProbeProtocol::Udp,
-        ) => {
+        (QuotedTransport::Udp { source_port, destination_port, checksum }, ProbeProtocol::Udp) => {
             let fits = near_fits(*source_port) && *destination_port == flow.destination_id;
             let short = || match_short_udp(quote.ip.as_ref()?, translated, *checksum);
             tagged.or_else(short).filter(|_| fits)
         }
         (QuotedTransport::Hidden, ProbeProtocol::Udp) => tagged,
         (
-            QuotedTransport::Tcp {
-                source_port,
-                destination_port,
-                sequence,
-                ..
-            },
+            QuotedTransport::Tcp { source_port, destination_port, sequence, .. },
             ProbeProtocol::Tcp,
         ) => {
             let fits = near_fits(*source_port) && *destination_port == flow.destination_id;
@@ -161,11 +133,7 @@ pub fn find_rewritten_fields(flow: &ProbeFlow, key: u16, reply: &ProbeReply) -> 
         QuotedTransport::Udp { source_port, .. } => {
             note(*source_port != flow.source_id, "source_port");
         }
-        QuotedTransport::Tcp {
-            source_port,
-            options,
-            ..
-        } => {
+        QuotedTransport::Tcp { source_port, options, .. } => {
             note(*source_port != flow.source_id, "source_port");
             if let Some(options) = options {
                 found.extend(find_changed_options(&flow.syn_options(), options));

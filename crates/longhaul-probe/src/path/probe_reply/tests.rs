@@ -173,11 +173,8 @@ fn labels_are_read_where_the_length_says_and_at_the_old_place() {
         let told = if v6 { [16, 0, 0, 0] } else { [0, 32, 0, 0] };
         for rest in [told, [0; 4]] {
             let reply = exceeded(v6, rest, &quoted).expect("an answer");
-            let labels: Vec<_> = reply
-                .mpls
-                .iter()
-                .map(|l| (l.label, l.traffic_class, l.ttl))
-                .collect();
+            let labels: Vec<_> =
+                reply.mpls.iter().map(|l| (l.label, l.traffic_class, l.ttl)).collect();
             assert_eq!(labels, [(24_015, 5, 254), (16, 0, 1)]);
             assert_eq!(reply_matching::match_probe_key(&flow, &reply), Some(12));
         }
@@ -224,11 +221,7 @@ fn the_words_of_unreachables_are_those_of_their_codes() {
         (4, "port_unreachable"),
     ];
     for (code, word) in words_v6 {
-        let reply = parse_icmp(
-            &message(1, code, [0; 4], &quoted_v6),
-            address(true, 5),
-            None,
-        );
+        let reply = parse_icmp(&message(1, code, [0; 4], &quoted_v6), address(true, 5), None);
         assert_eq!(reply.expect("an answer").kind.as_str(), word);
     }
 }
@@ -260,16 +253,8 @@ fn other_ports_without_another_address_are_a_forgery() {
         let flow = flow(protocol, v6);
         let head = if v6 { 40 } else { 20 };
         // Source port or identifier; destination port; and the address of the destination.
-        let near = if protocol == ProbeProtocol::Icmp {
-            head + 4
-        } else {
-            head
-        };
-        let far = if protocol == ProbeProtocol::Icmp {
-            near
-        } else {
-            head + 2
-        };
+        let near = if protocol == ProbeProtocol::Icmp { head + 4 } else { head };
+        let far = if protocol == ProbeProtocol::Icmp { near } else { head + 2 };
         for at in [near, far, head - 1] {
             let mut packet = flow.packet(3, 900);
             packet[at] ^= 0x10;
@@ -309,10 +294,7 @@ fn the_far_end_answers_syns_echoes_and_nothing_else() {
         segment.extend([0x50, 0x12, 0, 0, 0, 0, 0, 0]);
         let reply = parse_tcp(&segment, address(v6, 9), None).expect("an answer");
         assert_eq!(
-            (
-                reply.kind,
-                reply_matching::match_probe_key(&tcp_flow, &reply)
-            ),
+            (reply.kind, reply_matching::match_probe_key(&tcp_flow, &reply)),
             (ReplyKind::SynAck, Some(31))
         );
         // From elsewhere, or for another number's sequence: nobody's.
@@ -328,10 +310,7 @@ fn the_far_end_answers_syns_echoes_and_nothing_else() {
         let mut echo = echo_flow.transport(77);
         echo[0] = if v6 { 129 } else { 0 };
         let reply = parse_icmp(&echo, address(v6, 9), Some(60)).expect("an answer");
-        assert_eq!(
-            reply_matching::match_probe_key(&echo_flow, &reply),
-            Some(77)
-        );
+        assert_eq!(reply_matching::match_probe_key(&echo_flow, &reply), Some(77));
         // The payload is not what was sent.
         echo[11] ^= 1;
         let forged = parse_icmp(&echo, address(v6, 9), Some(60)).expect("an echo");

@@ -40,15 +40,9 @@ impl ClockPair {
 
     fn read(epoch: Instant) -> ClockPair {
         let before = epoch.elapsed();
-        let wall = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let after = epoch.elapsed();
-        ClockPair {
-            monotonic: after,
-            wall,
-            uncertainty: after.saturating_sub(before),
-        }
+        ClockPair { monotonic: after, wall, uncertainty: after.saturating_sub(before) }
     }
 
     /// Returns the wall clock minus the monotonic clock.
@@ -97,10 +91,7 @@ mod tests {
         let sent = moment(Duration::from_millis(10), 0);
         let read = moment(Duration::from_millis(41), 0);
         let stamp = WALL + Duration::from_millis(40);
-        assert_eq!(
-            stamp_to_monotonic(stamp, &sent, &read),
-            Some(Duration::from_millis(40))
-        );
+        assert_eq!(stamp_to_monotonic(stamp, &sent, &read), Some(Duration::from_millis(40)));
     }
 
     #[test]

@@ -54,20 +54,13 @@ impl ConnectProber {
         if self.in_progress >= MAX_CONCURRENT {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let (way, to, timeout, tell) = (
-            self.way.clone(),
-            self.to,
-            self.timeout,
-            self.result_sender.clone(),
-        );
+        let (way, to, timeout, tell) =
+            (self.way.clone(), self.to, self.timeout, self.result_sender.clone());
         let connect = move || {
             // The receiver is gone if the series is over.
             let _ = tell.send(connect_once(&way, to, timeout, number));
         };
-        thread::Builder::new()
-            .name("connect".to_owned())
-            .stack_size(128 << 10)
-            .spawn(connect)?;
+        thread::Builder::new().name("connect".to_owned()).stack_size(128 << 10).spawn(connect)?;
         self.in_progress += 1;
         Ok(())
     }
@@ -124,11 +117,7 @@ fn connect_once(
             })
         }
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            Some(EchoEvent::Measured {
-                number,
-                rtt: took,
-                by_kernel: false,
-            })
+            Some(EchoEvent::Measured { number, rtt: took, by_kernel: false })
         }
         Err(_) => None,
     }

@@ -28,11 +28,7 @@ pub(in crate::path) enum EchoEvent {
     /// Transmit timestamp (wall clock) of the packet.
     Transmitted { number: u32, stamp: Duration },
     /// A router reports that the packet is too big.
-    TooBig {
-        number: u32,
-        by: IpAddr,
-        mtu_bytes: Option<u32>,
-    },
+    TooBig { number: u32, by: IpAddr, mtu_bytes: Option<u32> },
     /// A router or host reports that the packet is undeliverable.
     Unreachable { by: IpAddr, word: &'static str },
     /// Claims to belong to our packets, but matches none.
@@ -114,9 +110,9 @@ impl EchoClassifier {
             (EchoClassifier::Tcp, IpAddr::V6(_)) => {
                 probe_reply::parse_tcp(bytes, from, arrival.ttl)
             }
-            (EchoClassifier::Udp, _) => flows
-                .first()
-                .and_then(|flow| parse_echo_service(flow, arrival, bytes)),
+            (EchoClassifier::Udp, _) => {
+                flows.first().and_then(|flow| parse_echo_service(flow, arrival, bytes))
+            }
         }
     }
 }
@@ -159,15 +155,10 @@ fn classify_reply(
         ReplyKind::PortUnreachable | ReplyKind::ProtocolUnreachable if of_far_end => {
             EchoEvent::Answer { number, stamp, ttl }
         }
-        ReplyKind::TooBig { mtu_bytes } => EchoEvent::TooBig {
-            number,
-            by,
-            mtu_bytes: Some(mtu_bytes),
-        },
-        kind => EchoEvent::Unreachable {
-            by,
-            word: kind.as_str(),
-        },
+        ReplyKind::TooBig { mtu_bytes } => {
+            EchoEvent::TooBig { number, by, mtu_bytes: Some(mtu_bytes) }
+        }
+        kind => EchoEvent::Unreachable { by, word: kind.as_str() },
     }
 }
 
@@ -175,11 +166,9 @@ fn classify_reply(
 fn claims_our_flow(flow: &ProbeFlow, reply: &ProbeReply) -> bool {
     match &reply.reference {
         ReplyReference::Echo { identifier, .. } => *identifier == flow.source_id,
-        ReplyReference::Segment {
-            source_port,
-            destination_port,
-            ..
-        } => (*source_port, *destination_port) == (flow.destination_id, flow.source_id),
+        ReplyReference::Segment { source_port, destination_port, .. } => {
+            (*source_port, *destination_port) == (flow.destination_id, flow.source_id)
+        }
         ReplyReference::Quote(quote) => match quote.transport {
             QuotedTransport::Icmp { identifier, .. } => identifier == flow.source_id,
             QuotedTransport::Udp { source_port, .. } | QuotedTransport::Tcp { source_port, .. } => {
@@ -193,9 +182,7 @@ fn claims_our_flow(flow: &ProbeFlow, reply: &ProbeReply) -> bool {
 /// Returns the number of the last packet sent with this key; `latest` is the last packet of all.
 fn recover_probe_number(key: u16, latest: u32) -> Option<u32> {
     let keys = u32::from(KEYS);
-    let residue = u32::from(key)
-        .checked_sub(1)
-        .filter(|residue| *residue < keys)?;
+    let residue = u32::from(key).checked_sub(1).filter(|residue| *residue < keys)?;
     let back = (latest % keys + keys - residue) % keys;
     latest.checked_sub(back)
 }

@@ -172,9 +172,7 @@ impl EchoSocket {
 
     /// Sends the packet of this number, in the requested size if possible.
     pub(in crate::path) fn send(&mut self, number: u32, packet_bytes: u32) -> io::Result<()> {
-        let bytes = self
-            .packet_bytes(packet_bytes)
-            .saturating_sub(self.ip_header_bytes()) as usize;
+        let bytes = self.packet_bytes(packet_bytes).saturating_sub(self.ip_header_bytes()) as usize;
         let flow = self.flows[number as usize % self.flows.len()];
         // Trailing zeros do not change the checksum of a message.
         let padded = |mut message: Vec<u8>, bytes: usize| {
@@ -254,17 +252,8 @@ fn open_ping(way: &EchoSocketConfig, flow: ProbeFlow) -> io::Result<EchoSocket> 
     way.bind_socket(&socket, 0)?;
     socket.connect(SocketAddr::new(way.destination, 0))?;
     let near = socket.local_address()?.port();
-    let flow = ProbeFlow {
-        source_id: near,
-        destination_id: constant_checksum(&flow),
-        ..flow
-    };
-    Ok(EchoSocket::new(
-        socket,
-        None,
-        vec![flow],
-        EchoClassifier::Ping,
-    ))
+    let flow = ProbeFlow { source_id: near, destination_id: constant_checksum(&flow), ..flow };
+    Ok(EchoSocket::new(socket, None, vec![flow], EchoClassifier::Ping))
 }
 
 fn open_raw_icmp(way: &EchoSocketConfig, flow: ProbeFlow) -> io::Result<EchoSocket> {
@@ -275,12 +264,7 @@ fn open_raw_icmp(way: &EchoSocketConfig, flow: ProbeFlow) -> io::Result<EchoSock
         destination_id: constant_checksum(&flow),
         ..flow
     };
-    Ok(EchoSocket::new(
-        socket,
-        None,
-        vec![flow],
-        EchoClassifier::AllIcmp,
-    ))
+    Ok(EchoSocket::new(socket, None, vec![flow], EchoClassifier::AllIcmp))
 }
 
 /// Returns a checksum other than zero and all ones, which are equivalent in a checksum.
@@ -296,10 +280,7 @@ fn open_udp(way: &EchoSocketConfig, flow: ProbeFlow) -> io::Result<EchoSocket> {
     Ok(EchoSocket::new(
         socket,
         None,
-        vec![ProbeFlow {
-            source_id: near,
-            ..flow
-        }],
+        vec![ProbeFlow { source_id: near, ..flow }],
         EchoClassifier::Udp,
     ))
 }
@@ -313,11 +294,8 @@ fn open_tcp(way: &EchoSocketConfig, flow: ProbeFlow) -> io::Result<EchoSocket> {
     let (held, first) = reserve_ports(way, flow.source, way.flows.max(1))?;
     let last = first + (held.len() as u16 - 1);
     let listener = ProbeSocket::all_tcp(way.family(), first..=last)?;
-    let flows = (first..=last).map(|near| ProbeFlow {
-        source_id: near,
-        destination_id: far,
-        ..flow
-    });
+    let flows =
+        (first..=last).map(|near| ProbeFlow { source_id: near, destination_id: far, ..flow });
     let mut courier = EchoSocket::new(sender, Some(listener), flows.collect(), EchoClassifier::Tcp);
     courier.reserved_ports = held;
     Ok(courier)

@@ -58,16 +58,9 @@ impl RttClock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerTiming {
     /// Read by this program, with the kernel's receive timestamp if available.
-    Read {
-        moment: ClockPair,
-        stamp: Option<Duration>,
-    },
+    Read { moment: ClockPair, stamp: Option<Duration> },
     /// The whole round trip was already measured, with this clock.
-    Measured {
-        moment: ClockPair,
-        rtt: Duration,
-        clock: RttClock,
-    },
+    Measured { moment: ClockPair, rtt: Duration, clock: RttClock },
 }
 
 /// Classification of an answer.
@@ -170,11 +163,7 @@ impl EchoSeriesState {
 
     /// Records that the next probe is sent now.
     pub fn record_sent(&mut self, moment: ClockPair) {
-        self.probes.push(SentEcho {
-            sent: moment,
-            transmitted: None,
-            answer: None,
-        });
+        self.probes.push(SentEcho { sent: moment, transmitted: None, answer: None });
     }
 
     /// Records the kernel's transmit timestamp of a probe; it was read at `read`.
@@ -223,14 +212,8 @@ impl EchoSeriesState {
         if self.due().is_some() {
             return None;
         }
-        let waiting = self
-            .probes
-            .iter()
-            .rev()
-            .find(|probe| probe.answer.is_none());
-        Some(waiting.map_or(Duration::ZERO, |probe| {
-            probe.sent.monotonic + self.schedule.timeout
-        }))
+        let waiting = self.probes.iter().rev().find(|probe| probe.answer.is_none());
+        Some(waiting.map_or(Duration::ZERO, |probe| probe.sent.monotonic + self.schedule.timeout))
     }
 
     /// Returns whether nothing remains to be sent or awaited.
@@ -243,9 +226,7 @@ impl EchoSeriesState {
         let Some(first) = self.schedule.give_up_after.filter(|_| self.answered == 0) else {
             return;
         };
-        let last = first
-            .checked_sub(1)
-            .and_then(|last| self.probes.get(last as usize));
+        let last = first.checked_sub(1).and_then(|last| self.probes.get(last as usize));
         let silent = last.is_some_and(|probe| now >= probe.sent.monotonic + self.schedule.timeout);
         self.gave_up |= silent;
     }
@@ -273,16 +254,10 @@ impl EchoSeriesState {
 
     /// Returns the clock of most answers.
     fn clock(&self) -> RttClock {
-        let mut clocks: Vec<RttClock> = self
-            .probes
-            .iter()
-            .filter_map(|probe| probe.rtt().map(|(_, clock)| clock))
-            .collect();
+        let mut clocks: Vec<RttClock> =
+            self.probes.iter().filter_map(|probe| probe.rtt().map(|(_, clock)| clock)).collect();
         clocks.sort_unstable();
-        clocks
-            .get(clocks.len() / 2)
-            .copied()
-            .unwrap_or(RttClock::User)
+        clocks.get(clocks.len() / 2).copied().unwrap_or(RttClock::User)
     }
 
     /// Returns the results of the series.
@@ -302,12 +277,9 @@ impl EchoSeriesState {
 
 fn time_answer(sent: &ClockPair, came: AnswerTiming, ttl: Option<u8>) -> EchoAnswer {
     match came {
-        AnswerTiming::Measured { moment, rtt, clock } => EchoAnswer {
-            at: moment.monotonic,
-            by_kernel: false,
-            measured: Some((rtt, clock)),
-            ttl,
-        },
+        AnswerTiming::Measured { moment, rtt, clock } => {
+            EchoAnswer { at: moment.monotonic, by_kernel: false, measured: Some((rtt, clock)), ttl }
+        }
         AnswerTiming::Read { moment, stamp } => {
             let placed = stamp.and_then(|stamp| stamp_to_monotonic(stamp, sent, &moment));
             EchoAnswer {

@@ -81,9 +81,7 @@ fn connecting_times_a_listener_and_a_refusal() {
             epoch: Instant::now(),
             unreachable: None,
         };
-        running
-            .run(&AtomicBool::new(false), &mut |_| {})
-            .expect("threads");
+        running.run(&AtomicBool::new(false), &mut |_| {}).expect("threads");
         running.series.echoes(ProbeProtocol::Tcp, 60)
     };
     let heard = connect(&listening);

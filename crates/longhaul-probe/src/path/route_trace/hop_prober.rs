@@ -71,10 +71,7 @@ impl HopProber {
     /// Creates a prober without raw-socket privileges.
     #[cfg(test)]
     pub(super) fn without_privilege(asked: &TraceRequest) -> Result<HopProber, PathError> {
-        Ok(HopProber::with_socket(
-            TraceSocket::open_unprivileged(asked)?,
-            asked,
-        ))
+        Ok(HopProber::with_socket(TraceSocket::open_unprivileged(asked)?, asked))
     }
 
     fn with_socket(outlet: TraceSocket, asked: &TraceRequest) -> HopProber {
@@ -99,15 +96,8 @@ impl HopProber {
     pub fn send_flow(&mut self, flow: u16, ttl: u8) -> Result<u16, PathError> {
         self.drop_expired();
         let number = probe_packet::probe_key(self.sent);
-        let probe = InFlightProbe {
-            ttl,
-            flow,
-            at: Instant::now(),
-            wall: wall_clock(),
-        };
-        let sent = self
-            .socket
-            .send(&self.socket.flow.sibling_flow(flow), ttl, number);
+        let probe = InFlightProbe { ttl, flow, at: Instant::now(), wall: wall_clock() };
+        let sent = self.socket.send(&self.socket.flow.sibling_flow(flow), ttl, number);
         sent.map_err(|source| self.path_error("send probes", source))?;
         self.sent += 1;
         self.in_flight.insert(number, probe);
@@ -181,11 +171,7 @@ impl HopProber {
             self.discard();
             return None;
         };
-        let probe = if is_ambiguous(&reply) {
-            self.only_probe()
-        } else {
-            self.find_probe(&reply)
-        };
+        let probe = if is_ambiguous(&reply) { self.only_probe() } else { self.find_probe(&reply) };
         let Some((number, sent)) = probe else {
             if self.is_for_our_flow(&reply) {
                 self.discard();
@@ -284,9 +270,7 @@ fn quoted_ttl(reply: &ProbeReply) -> Option<u8> {
 
 /// Returns the wall clock, which the kernel also uses for timestamps.
 fn wall_clock() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Send and receive times of a probe, by two clocks.
@@ -321,28 +305,17 @@ mod tests {
 
     fn times(waited: u64, left: u64, came: Option<u64>, now: u64) -> ProbeTimes {
         let ms = Duration::from_millis;
-        ProbeTimes {
-            waited: ms(waited),
-            left: ms(left),
-            came: came.map(ms),
-            now: ms(now),
-        }
+        ProbeTimes { waited: ms(waited), left: ms(left), came: came.map(ms), now: ms(now) }
     }
 
     #[test]
     fn a_clock_set_in_between_and_an_answer_before_its_probe_give_no_wrong_time() {
         let ms = Duration::from_millis;
         // The kernel's timestamp excludes the time that the answer waited to be read.
-        assert_eq!(
-            times(30, 1000, Some(1020), 1030).rtt(),
-            Some((ms(20), true))
-        );
+        assert_eq!(times(30, 1000, Some(1020), 1030).rtt(), Some((ms(20), true)));
         // The wall clock was set back by 400 ms, or forward by 5 s.
         assert_eq!(times(30, 1000, Some(620), 630).rtt(), Some((ms(30), false)));
-        assert_eq!(
-            times(30, 1000, Some(6020), 6030).rtt(),
-            Some((ms(30), false))
-        );
+        assert_eq!(times(30, 1000, Some(6020), 6030).rtt(), Some((ms(30), false)));
         // No stamp.
         assert_eq!(times(30, 1000, None, 1030).rtt(), Some((ms(30), false)));
         // The answer arrived before the probe was sent.

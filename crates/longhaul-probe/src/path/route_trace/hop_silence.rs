@@ -36,9 +36,7 @@ pub(super) fn find_rate_limited_hops(hops: &[&[ProbeFate]]) -> Vec<bool> {
 fn skips_probes(fates: &[ProbeFate]) -> bool {
     let refused = fates.iter().filter(|fate| !fate.answered);
     refused.into_iter().any(|refused| {
-        fates
-            .iter()
-            .any(|fate| fate.answered && fate.at.abs_diff(refused.at) <= LIMIT_PERIOD)
+        fates.iter().any(|fate| fate.answered && fate.at.abs_diff(refused.at) <= LIMIT_PERIOD)
     })
 }
 
@@ -75,15 +73,7 @@ mod tests {
         for looping in ["abcbcbc", "abcdbcdbcd", "abcbcbc****"] {
             assert!(is_loop(&path(looping)), "{looping}");
         }
-        for fine in [
-            "",
-            "abcdef",
-            "aabbcc",
-            "abbbbbbbbb",
-            "abcbc",
-            "ab*b*b*",
-            "abcbcbcd",
-        ] {
+        for fine in ["", "abcdef", "aabbcc", "abbbbbbbbb", "abcbc", "ab*b*b*", "abcbcbcd"] {
             assert!(!is_loop(&path(fine)), "{fine}");
         }
     }
@@ -108,9 +98,6 @@ mod tests {
             [true, false, false, true, false]
         );
         // No later hop answered all probes: it may be loss.
-        assert_eq!(
-            find_rate_limited_hops(&[&whole, &limited, &limited]),
-            [false; 3]
-        );
+        assert_eq!(find_rate_limited_hops(&[&whole, &limited, &limited]), [false; 3]);
     }
 }

@@ -132,12 +132,7 @@ impl RouteTracer {
         let far = !self.destination_probed;
         self.destination_probed = true;
         self.last_sent = Some(now);
-        self.pending.push(PendingHopProbe {
-            number,
-            ttl,
-            at: now,
-            to_destination: far,
-        });
+        self.pending.push(PendingHopProbe { number, ttl, at: now, to_destination: far });
         if !far {
             let index = usize::from(ttl) - 1;
             if self.hops.len() <= index {
@@ -161,21 +156,14 @@ impl RouteTracer {
             return;
         }
         let hop = &mut self.hops[usize::from(probe.ttl) - 1];
-        hop.outcomes.push(ProbeFate {
-            at: probe.at,
-            answered: true,
-        });
+        hop.outcomes.push(ProbeFate { at: probe.at, answered: true });
         hop.record_answer(echo);
         if final_answer {
-            self.destination_ttl = Some(
-                self.destination_ttl
-                    .map_or(probe.ttl, |end| end.min(probe.ttl)),
-            );
+            self.destination_ttl =
+                Some(self.destination_ttl.map_or(probe.ttl, |end| end.min(probe.ttl)));
         } else if is_unreachable_error(echo.kind) {
-            self.unreachable_ttl = Some(
-                self.unreachable_ttl
-                    .map_or(probe.ttl, |at| at.min(probe.ttl)),
-            );
+            self.unreachable_ttl =
+                Some(self.unreachable_ttl.map_or(probe.ttl, |at| at.min(probe.ttl)));
         } else {
             self.looping = hop_silence::is_loop(&self.hop_addresses());
         }
@@ -189,10 +177,7 @@ impl RouteTracer {
 
     /// Returns the number of hops of the route, without those past the destination.
     fn route_length(&self) -> usize {
-        let most = self
-            .destination_ttl
-            .or(self.unreachable_ttl)
-            .unwrap_or(self.max_hops);
+        let most = self.destination_ttl.or(self.unreachable_ttl).unwrap_or(self.max_hops);
         self.hops.len().min(usize::from(most))
     }
 
@@ -207,11 +192,7 @@ impl RouteTracer {
             .map(|((hop, rate_limited), ttl)| ObservedHop {
                 ttl,
                 sent: hop.sent,
-                answers: hop
-                    .answers
-                    .iter()
-                    .map(|(_, answer)| answer.clone())
-                    .collect(),
+                answers: hop.answers.iter().map(|(_, answer)| answer.clone()).collect(),
                 rate_limited,
             })
             .collect();
@@ -225,11 +206,9 @@ impl RouteTracer {
 
     /// Uses the destination's answer to the first probe if the last hop's own probes were lost.
     fn add_destination_answer(&self, hops: &mut [ObservedHop]) {
-        let (None, Some(far), Some(distance)) = (
-            self.destination_ttl,
-            &self.destination_answer,
-            self.distance(),
-        ) else {
+        let (None, Some(far), Some(distance)) =
+            (self.destination_ttl, &self.destination_answer, self.distance())
+        else {
             return;
         };
         if let Some(hop) = hops.get_mut(usize::from(distance) - 1)
@@ -277,10 +256,9 @@ impl RouteTracer {
         self.pending.retain(|probe| {
             let waits = now < probe.at + timeout;
             if !waits && !probe.to_destination {
-                hops[usize::from(probe.ttl) - 1].outcomes.push(ProbeFate {
-                    at: probe.at,
-                    answered: false,
-                });
+                hops[usize::from(probe.ttl) - 1]
+                    .outcomes
+                    .push(ProbeFate { at: probe.at, answered: false });
             }
             waits
         });
@@ -295,15 +273,11 @@ impl RouteTracer {
             return None;
         }
         let patience = self.reply_timeout();
-        let busy = self
-            .pending
-            .iter()
-            .filter(|probe| now < probe.at + patience);
+        let busy = self.pending.iter().filter(|probe| now < probe.at + patience);
         if busy.count() >= self.window(now) {
             return None;
         }
-        self.next_undiscovered_ttl()
-            .or_else(|| self.next_repeated_ttl(now))
+        self.next_undiscovered_ttl().or_else(|| self.next_repeated_ttl(now))
     }
 
     fn window(&self, now: Duration) -> usize {
@@ -322,10 +296,7 @@ impl RouteTracer {
     /// Returns the last TTL that is worth a probe.
     fn last_useful_ttl(&self) -> u8 {
         let mut limit = self.max_hops;
-        for known in [self.destination_ttl, self.unreachable_ttl]
-            .into_iter()
-            .flatten()
-        {
+        for known in [self.destination_ttl, self.unreachable_ttl].into_iter().flatten() {
             limit = limit.min(known);
         }
         // Probe beyond the expected distance only if the destination is not there.
@@ -382,9 +353,7 @@ impl RouteTracer {
     fn is_over(&self) -> bool {
         self.pending.is_empty()
             && self.next_undiscovered_ttl().is_none()
-            && self
-                .repeated_hops()
-                .all(|(_, hop, _)| hop.sent >= self.probes)
+            && self.repeated_hops().all(|(_, hop, _)| hop.sent >= self.probes)
     }
 
     /// Returns the next time at which the state can change without an answer.

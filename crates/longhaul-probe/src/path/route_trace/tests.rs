@@ -4,10 +4,7 @@ use super::*;
 use longhaul_sys::probe_socket::{IpFamily, ProbeSocket};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
-const LOOPBACK: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::LOCALHOST),
-    IpAddr::V6(Ipv6Addr::LOCALHOST),
-];
+const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 /// Ends a test that hangs.
 const HUNG: Duration = Duration::from_secs(120);
@@ -36,11 +33,7 @@ fn traced(asked: &TraceRequest) -> Option<ObservedRoute> {
         Err(error) => {
             let told = error.to_string();
             assert!(told.contains("this requires root"), "{told}");
-            assert!(
-                error
-                    .hint()
-                    .is_some_and(|hint| hint.contains("trace with UDP"))
-            );
+            assert!(error.hint().is_some_and(|hint| hint.contains("trace with UDP")));
             assert_eq!(error.exit_code(), 5);
             None
         }
@@ -150,8 +143,7 @@ fn forged_and_garbled_answers_are_counted_and_not_believed() {
     // A datagram with the tag of nobody, to the port that the probes came from: the far end may
     // send what it likes there, and it is no answer.
     let liar = UdpSocket::bind((LOOPBACK[0], 0)).expect("a port");
-    liar.send_to(b"an answer, honestly", (flow.source, flow.source_id))
-        .expect("send");
+    liar.send_to(b"an answer, honestly", (flow.source, flow.source_id)).expect("send");
     let Ok(packets) = ProbeSocket::raw_packets(IpFamily::V4) else {
         return;
     };

@@ -86,11 +86,7 @@ impl TraceSocket {
         let (way, flow) = way.map_err(|source| {
             PathError::from_io_error(what, asked.destination, source, Some(right))
         })?;
-        Ok(TraceSocket {
-            way,
-            flow,
-            buffer: vec![0; MAX_REPLY_BYTES],
-        })
+        Ok(TraceSocket { way, flow, buffer: vec![0; MAX_REPLY_BYTES] })
     }
 
     /// Returns whether several flows can be sent.
@@ -166,10 +162,7 @@ impl TraceSocket {
 }
 
 fn into_arrival(arrival: &ProbeArrival, reply: Option<ProbeReply>) -> TraceArrival {
-    TraceArrival {
-        reply: reply.filter(|_| !arrival.truncated),
-        at: arrival.at,
-    }
+    TraceArrival { reply: reply.filter(|_| !arrival.truncated), at: arrival.at }
 }
 
 fn arrival_bytes<'a>(arrival: &ProbeArrival, buffer: &'a [u8]) -> &'a [u8] {
@@ -193,11 +186,7 @@ fn parse_tcp_segment(arrival: &ProbeArrival, buffer: &[u8]) -> Option<ProbeReply
 }
 
 fn parse_ping_reply(arrival: &ProbeArrival, buffer: &[u8]) -> Option<ProbeReply> {
-    probe_reply::parse_icmp(
-        arrival_bytes(arrival, buffer),
-        arrival.from?.ip(),
-        arrival.ttl,
-    )
+    probe_reply::parse_icmp(arrival_bytes(arrival, buffer), arrival.from?.ip(), arrival.ttl)
 }
 
 fn parse_queued_icmp(arrival: &ProbeArrival, buffer: &[u8], echo: bool) -> Option<ProbeReply> {
@@ -225,10 +214,7 @@ fn bind_to_device(socket: ProbeSocket, asked: &TraceRequest) -> io::Result<Probe
 
 /// Returns the source address of packets to the destination.
 fn find_source_address(asked: &TraceRequest) -> io::Result<IpAddr> {
-    let socket = bind_to_device(
-        ProbeSocket::udp(IpFamily::of_address(asked.destination))?,
-        asked,
-    )?;
+    let socket = bind_to_device(ProbeSocket::udp(IpFamily::of_address(asked.destination))?, asked)?;
     if let Some(source) = asked.source {
         socket.bind(SocketAddr::new(source, 0))?;
     }
@@ -286,12 +272,7 @@ fn open_raw(asked: &TraceRequest) -> io::Result<(TraceTransport, ProbeFlow)> {
         }
         ProbeProtocol::Icmp | ProbeProtocol::Udp => None,
     };
-    let way = TraceTransport::RawPackets {
-        packets,
-        icmp,
-        tcp,
-        _held: held,
-    };
+    let way = TraceTransport::RawPackets { packets, icmp, tcp, _held: held };
     Ok((way, build_flow(asked, source, near)?))
 }
 

@@ -8,12 +8,7 @@ use longhaul_model::report::v1::capture::CapturePlan;
 use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
 
 fn captured(far: bool) -> ThroughputPlan {
-    let capture = CapturePlan {
-        snap_bytes: None,
-        packets: 100,
-        last: false,
-        far,
-    };
+    let capture = CapturePlan { snap_bytes: None, packets: 100, last: false, far };
     ThroughputPlan {
         capture: Some(capture),
         ..plan(RunDirection::Forward, StopCondition::TimeUs(500_000))
@@ -26,11 +21,7 @@ fn a_far_end_that_knows_no_captures_is_asked_for_none_and_the_run_goes_on() {
         let mut pair = Pair::new(captured(true), 5);
         pair.speak(Side::Responder, ProtocolVersions { least: 1, most });
         pair.drive(BOUND);
-        assert_eq!(
-            pair.closed()[0],
-            Some(SessionEnd::Finished),
-            "version {most}"
-        );
+        assert_eq!(pair.closed()[0], Some(SessionEnd::Finished), "version {most}");
         assert!(pair.said_all());
     }
 }
@@ -46,11 +37,7 @@ fn ends(far: bool) -> Vec<Option<SessionEnd>> {
     for after in 0..=count {
         let mut pair = Pair::new(captured(far), 5);
         let bytes = Base64Bytes(vec![0; 10]);
-        pair.inject_after(
-            after,
-            Side::Responder,
-            ControlMessage::Capture(CapturePart { bytes }),
-        );
+        pair.inject_after(after, Side::Responder, ControlMessage::Capture(CapturePart { bytes }));
         pair.drive(BOUND);
         if pair.injected() {
             ends.push(pair.closed()[0].clone());
@@ -68,27 +55,14 @@ fn a_capture_that_nobody_asked_for_ends_the_session() {
     let unasked = ends(false);
     // Behind the last message the session is over, and what comes then is not read.
     let (_, unasked) = unasked.split_last().expect("places");
-    assert!(
-        unasked.iter().any(|it| is_violation(it.as_ref())),
-        "{unasked:?}"
-    );
-    assert!(
-        !unasked.contains(&Some(SessionEnd::Finished)),
-        "asked for none: {unasked:?}"
-    );
+    assert!(unasked.iter().any(|it| is_violation(it.as_ref())), "{unasked:?}");
+    assert!(!unasked.contains(&Some(SessionEnd::Finished)), "asked for none: {unasked:?}");
 }
 
 #[test]
 fn a_capture_behind_the_results_comes_too_late() {
     let asked = ends(true);
-    let first_good = asked
-        .iter()
-        .position(|it| *it == Some(SessionEnd::Finished));
+    let first_good = asked.iter().position(|it| *it == Some(SessionEnd::Finished));
     let first_good = first_good.expect("a place for captures");
-    assert!(
-        asked[first_good..]
-            .iter()
-            .any(|it| is_violation(it.as_ref())),
-        "{asked:?}"
-    );
+    assert!(asked[first_good..].iter().any(|it| is_violation(it.as_ref())), "{asked:?}");
 }

@@ -196,9 +196,7 @@ impl Pair {
     }
 
     pub fn closed(&self) -> [Option<SessionEnd>; 2] {
-        self.machines
-            .each_ref()
-            .map(|machine| machine.closed.clone())
+        self.machines.each_ref().map(|machine| machine.closed.clone())
     }
 
     pub fn session(&mut self, side: Side) -> &mut Session {
@@ -240,18 +238,9 @@ impl Pair {
     }
 
     fn next_event(&self) -> Option<Duration> {
-        let deadlines = self
-            .machines
-            .iter()
-            .filter_map(|m| m.session.next_deadline());
-        let arrivals = self
-            .machines
-            .iter()
-            .filter_map(|m| Some(m.inbox.front()?.0));
-        let running = self
-            .machines
-            .iter()
-            .any(|m| m.went_at.is_some() && m.closed.is_none());
+        let deadlines = self.machines.iter().filter_map(|m| m.session.next_deadline());
+        let arrivals = self.machines.iter().filter_map(|m| Some(m.inbox.front()?.0));
+        let running = self.machines.iter().any(|m| m.went_at.is_some() && m.closed.is_none());
         let poll = running.then(|| self.now + Duration::from_millis(20));
         deadlines.chain(arrivals).chain(poll).min()
     }
@@ -259,8 +248,7 @@ impl Pair {
     fn arrived(&mut self, side: usize) -> Option<SessionInput> {
         let inbox = &mut self.machines[side].inbox;
         let due = inbox.front().is_some_and(|(at, _)| *at <= self.now);
-        due.then(|| inbox.pop_front().map(|(_, input)| input))
-            .flatten()
+        due.then(|| inbox.pop_front().map(|(_, input)| input)).flatten()
     }
 
     fn feed(&mut self, side: usize, input: SessionInput) {
@@ -300,11 +288,7 @@ impl Pair {
                     SessionRequest::Arm(_) => SessionReply::Armed,
                     _ => SessionReply::Failed("made of straw".to_owned()),
                 };
-                self.post(
-                    1,
-                    self.now + self.work,
-                    SessionInput::Answer(Box::new(answer)),
-                );
+                self.post(1, self.now + self.work, SessionInput::Answer(Box::new(answer)));
             }
             SessionAction::Answer(answer) => self.answers.push(*answer),
             SessionAction::Result(_) => self.machines[side].results += 1,
@@ -340,11 +324,7 @@ impl Pair {
                     self.post(side, self.now, SessionInput::Cut("cut".to_owned()));
                 }
                 Fault::Garbage if first => {
-                    self.post(
-                        1 - side,
-                        at,
-                        SessionInput::Garbage("not a message".to_owned()),
-                    );
+                    self.post(1 - side, at, SessionInput::Garbage("not a message".to_owned()));
                 }
                 _ => {}
             }
@@ -363,10 +343,9 @@ impl Pair {
 
     fn in_version(&self, side: usize, message: ControlMessage) -> ControlMessage {
         match message {
-            ControlMessage::Hello(hello) => ControlMessage::Hello(HelloMessage {
-                versions: self.spoken[side],
-                ..hello
-            }),
+            ControlMessage::Hello(hello) => {
+                ControlMessage::Hello(HelloMessage { versions: self.spoken[side], ..hello })
+            }
             other => other,
         }
     }
@@ -409,19 +388,11 @@ impl Pair {
         for &forward in directions {
             for index in 0..self.plan.streams {
                 let end = StreamEnd::default();
-                let result = StreamResult {
-                    forward,
-                    index,
-                    end,
-                };
+                let result = StreamResult { forward, index, end };
                 results.push(ControlMessage::Stream(Box::new(result)));
             }
             let (end, caveats) = (EndObservation::default(), Vec::new());
-            let result = DirectionResult {
-                forward,
-                end,
-                caveats,
-            };
+            let result = DirectionResult { forward, end, caveats };
             results.push(ControlMessage::End(Box::new(result)));
         }
         assert_eq!(self.machines[1].session.role(), SessionRole::Server);

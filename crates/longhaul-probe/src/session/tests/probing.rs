@@ -11,12 +11,7 @@ use longhaul_model::report::v1::available::{TrainPlan, TrainPurpose, TrainSchedu
 use std::time::Duration;
 
 fn bounds() -> ProbeBounds {
-    ProbeBounds {
-        flows: 1,
-        most_bytes: 1_000_000,
-        most_time_us: 30_000_000,
-        dscp: None,
-    }
+    ProbeBounds { flows: 1, most_bytes: 1_000_000, most_time_us: 30_000_000, dscp: None }
 }
 
 fn train(packets: u32) -> TrainPlan {
@@ -80,10 +75,7 @@ fn cut_at_every_message(fault: Fault, side: Side) {
             return;
         }
         for (end, closed) in ["initiator", "responder"].iter().zip(pair.closed()) {
-            assert!(
-                closed.is_some(),
-                "{end} hangs: {fault:?} of {side:?} after {message}"
-            );
+            assert!(closed.is_some(), "{end} hangs: {fault:?} of {side:?} after {message}");
         }
     }
 }
@@ -113,10 +105,8 @@ fn work_that_does_not_end_is_given_up_and_named() {
         let named = matches!(
             closed,
             Some(
-                SessionEnd::TimedOut {
-                    step: SessionState::Working,
-                    ..
-                } | SessionEnd::PeerTimedOut { .. }
+                SessionEnd::TimedOut { step: SessionState::Working, .. }
+                    | SessionEnd::PeerTimedOut { .. }
             )
         );
         assert!(named, "{closed:?}");
@@ -126,10 +116,7 @@ fn work_that_does_not_end_is_given_up_and_named() {
 #[test]
 fn the_agreed_time_ends_a_session_of_many_asks() {
     let asks = vec![SessionRequest::Options; 1000];
-    let brief = ProbeBounds {
-        most_time_us: 3_000_000,
-        ..bounds()
-    };
+    let brief = ProbeBounds { most_time_us: 3_000_000, ..bounds() };
     let mut pair = Pair::probing(brief, asks, 5);
     pair.drive(BOUND);
     assert!(pair.now() < Duration::from_secs(6), "{:?}", pair.now());
@@ -170,10 +157,7 @@ fn messages_of_bulk_runs_are_violations_among_probes() {
         wait_us: None,
     });
     // After hello, proof, probe and a few pings the responder times the path.
-    for (after, extra) in [
-        (5, prepare),
-        (13, ControlMessage::Ping(ClockPing { number: 0 })),
-    ] {
+    for (after, extra) in [(5, prepare), (13, ControlMessage::Ping(ClockPing { number: 0 }))] {
         let name = extra.name();
         let mut pair = Pair::probing(bounds(), asks(), 5);
         pair.inject_after(after, Side::Initiator, extra);

@@ -24,10 +24,7 @@ pub fn read_detector_points(
     let mut points = Vec::new();
     for slots in RANGES_SLOTS {
         let begin_us = now_us.saturating_sub(slots.saturating_mul(slot_us));
-        let range = TimeRange {
-            begin_us,
-            end_us: i64::MAX,
-        };
+        let range = TimeRange { begin_us, end_us: i64::MAX };
         let found = archive.series(pair, quantity, range, ingest_limits::MAX_SERIES_POINTS)?;
         points = flatten_series(found);
         if build_samples(&points, options.slot_us).len() >= ENOUGH_SAMPLES {

@@ -55,11 +55,7 @@ impl EventEvidence {
     ) -> Result<EventEvidence, StoreError> {
         let mut gathered = EventEvidence::default();
         let own = &file.agent.name;
-        for kind in [
-            ReportKind::Path,
-            ReportKind::Throughput,
-            ReportKind::Available,
-        ] {
+        for kind in [ReportKind::Path, ReportKind::Throughput, ReportKind::Available] {
             for id in find_nearest_runs(archive, event, Some(&event.pair), kind)? {
                 gathered.add_run(archive, &id, event, own)?;
             }
@@ -112,11 +108,7 @@ impl EventEvidence {
         };
         macro_rules! taken {
             ($into:ident, $report:ident) => {
-                self.$into.push(DatedReport {
-                    at_us,
-                    forward,
-                    report: *$report,
-                })
+                self.$into.push(DatedReport { at_us, forward, report: *$report })
             };
         }
         match report {
@@ -160,32 +152,20 @@ impl EventEvidence {
             // Runs store their plans, from which changes of the file are visible.
             plan_changes: Vec::new(),
             base_rate: self.base_rate,
-            open_events: self
-                .earlier
-                .iter()
-                .filter(|earlier| earlier.id != event.id)
-                .collect(),
+            open_events: self.earlier.iter().filter(|earlier| earlier.id != event.id).collect(),
         }
     }
 }
 
 /// Audits come from the agent's own host.
 fn find_audited_end(audit: &DatedReport<HostReport>) -> HostRole {
-    if audit.forward {
-        HostRole::Sender
-    } else {
-        HostRole::Receiver
-    }
+    if audit.forward { HostRole::Sender } else { HostRole::Receiver }
 }
 
 fn borrow_reports<R>(taken: &[DatedReport<R>]) -> Vec<EvidenceReport<'_, R>> {
     taken
         .iter()
-        .map(|it| EvidenceReport {
-            at_us: it.at_us,
-            report: &it.report,
-            forward: it.forward,
-        })
+        .map(|it| EvidenceReport { at_us: it.at_us, report: &it.report, forward: it.forward })
         .collect()
 }
 
@@ -207,11 +187,8 @@ fn find_nearest_runs(
         let runs = archive.runs(&filter)?;
         Ok(runs.into_iter().map(|run| run.id).collect())
     };
-    let mut ids = list(
-        begin.saturating_sub(MAX_DISTANCE_DAYS * DAY_US),
-        begin + 1,
-        REPORTS_BEFORE,
-    )?;
+    let mut ids =
+        list(begin.saturating_sub(MAX_DISTANCE_DAYS * DAY_US), begin + 1, REPORTS_BEFORE)?;
     // The archive lists the newest runs first. To find those right after the event, the range grows
     // until it contains enough runs.
     let mut span_us = (end - begin).max(60_000_000);
@@ -249,10 +226,7 @@ fn read_rtt_points(
     event: &ChangeEvent,
     span: TimeRange,
 ) -> Result<Vec<SeriesPoint>, StoreError> {
-    let back = HostPair {
-        from: event.pair.to.clone(),
-        to: event.pair.from.clone(),
-    };
+    let back = HostPair { from: event.pair.to.clone(), to: event.pair.from.clone() };
     for pair in [&event.pair, &back] {
         let series = archive.series(pair, PathQuantity::RttFloor, span, RTT_POINTS)?;
         let middle = |it: &longhaul_model::report::v1::series::SeriesBucket| SeriesPoint {
@@ -274,10 +248,7 @@ fn read_earlier_events(
     event: &ChangeEvent,
 ) -> Result<Vec<ChangeEvent>, StoreError> {
     let filter = EventFilter {
-        range: TimeRange {
-            begin_us: i64::MIN,
-            end_us: event.between_us[0].saturating_add(1),
-        },
+        range: TimeRange { begin_us: i64::MIN, end_us: event.between_us[0].saturating_add(1) },
         pair: Some(event.pair.clone()),
         state: None,
         limit: EVENTS_MAX,

@@ -20,9 +20,5 @@ pub fn build_case_text(
         ..EventExplanation::default()
     };
     let time_factor = file.detect.time_factor.unwrap_or(1);
-    Ok(format_operator_report(
-        event,
-        &explained,
-        &gathered.as_evidence(event, time_factor),
-    ))
+    Ok(format_operator_report(event, &explained, &gathered.as_evidence(event, time_factor)))
 }

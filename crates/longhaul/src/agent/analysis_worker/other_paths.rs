@@ -31,20 +31,14 @@ impl OtherPaths {
     pub fn elsewhere(&self) -> Vec<OtherPathChange<'_>> {
         self.changed
             .iter()
-            .map(|(event, route)| OtherPathChange {
-                event,
-                route: route.as_ref(),
-            })
+            .map(|(event, route)| OtherPathChange { event, route: route.as_ref() })
             .collect()
     }
 
     pub fn steady(&self) -> Vec<UnchangedPath<'_>> {
         self.unchanged
             .iter()
-            .map(|(pair, route)| UnchangedPath {
-                pair,
-                route: route.as_ref(),
-            })
+            .map(|(pair, route)| UnchangedPath { pair, route: route.as_ref() })
             .collect()
     }
 }
@@ -68,15 +62,10 @@ pub fn find_other_paths(
         let route = route(&other.pair)?;
         others.changed.push((other, route));
     }
-    let known: HashSet<HostPair> = others
-        .changed
-        .iter()
-        .map(|(it, _)| it.pair.clone())
-        .collect();
+    let known: HashSet<HostPair> = others.changed.iter().map(|(it, _)| it.pair.clone()).collect();
     let pairs = archive.pairs()?;
-    let rest = pairs
-        .into_iter()
-        .filter(|pair| !is_same_path(pair, &event.pair) && !known.contains(pair));
+    let rest =
+        pairs.into_iter().filter(|pair| !is_same_path(pair, &event.pair) && !known.contains(pair));
     for pair in rest.take(PAIRS_MAX) {
         if has_values_around(archive, event, &pair)? {
             let route = route(&pair)?;
@@ -120,18 +109,12 @@ fn has_values_around(
     pair: &HostPair,
 ) -> Result<bool, StoreError> {
     let [begin, end] = event.between_us;
-    let range = TimeRange {
-        begin_us: begin.saturating_sub(STEADY_HISTORY_US),
-        end_us: i64::MAX,
-    };
+    let range = TimeRange { begin_us: begin.saturating_sub(STEADY_HISTORY_US), end_us: i64::MAX };
     let series = archive.series(pair, event.quantity, range, MAX_STEADY_POINTS)?;
     let times = series.points.iter().map(|it| it.at_us);
     let mut times = times.chain(series.buckets.iter().map(|it| it.at_us));
     let (before, after) = times.by_ref().fold((0, 0), |(before, after), at| {
-        (
-            before + u32::from(at <= begin),
-            after + u32::from(at >= end),
-        )
+        (before + u32::from(at <= begin), after + u32::from(at >= end))
     });
     Ok(before > 1 && after > 1)
 }
@@ -154,9 +137,5 @@ fn read_latest_route(
         return Ok(None);
     };
     let seen = report.observation;
-    Ok(if pair.to == own {
-        seen.route_reverse
-    } else {
-        seen.route
-    })
+    Ok(if pair.to == own { seen.route_reverse } else { seen.route })
 }

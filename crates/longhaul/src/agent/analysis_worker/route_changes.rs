@@ -39,11 +39,7 @@ impl RouteChangeHistory {
     pub fn load(path: PathBuf) -> RouteChangeHistory {
         // An unreadable file restarts the count.
         let changes = agent_folder::load_json(&path, FILE_BYTES_MAX);
-        RouteChangeHistory {
-            path,
-            changes: changes.unwrap_or_default(),
-            latest: HashMap::new(),
-        }
+        RouteChangeHistory { path, changes: changes.unwrap_or_default(), latest: HashMap::new() }
     }
 
     /// Compares the routes of a path run with the previous ones.
@@ -98,20 +94,13 @@ impl RouteChangeHistory {
         pair: &HostPair,
     ) -> Result<Option<RouteChangeBaseRate>, StoreError> {
         let begin_us = clocks::read_wall_us() - MONTH_US;
-        let times = self
-            .changes
-            .get(&format_pair_key(pair))
-            .into_iter()
-            .flatten();
+        let times = self.changes.get(&format_pair_key(pair)).into_iter().flatten();
         let times: Vec<i64> = times.copied().filter(|at| *at > begin_us).collect();
         if times.is_empty() {
             return Ok(None);
         }
         let mut events = archive.events(&EventFilter {
-            range: TimeRange {
-                begin_us,
-                end_us: i64::MAX,
-            },
+            range: TimeRange { begin_us, end_us: i64::MAX },
             pair: Some(pair.clone()),
             state: None,
             limit: EVENTS_MAX,

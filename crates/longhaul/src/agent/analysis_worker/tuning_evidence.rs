@@ -81,10 +81,7 @@ fn describe_setting(setting: &TransferSetting) -> String {
     );
     let control = setting.congestion_control.as_ref();
     let control = control.map_or_else(String::new, |name| format!(", {name}"));
-    format!(
-        "{} with {window}{control}",
-        count_of(u64::from(setting.streams), "stream")
-    )
+    format!("{} with {window}{control}", count_of(u64::from(setting.streams), "stream"))
 }
 
 #[cfg(test)]
@@ -96,17 +93,10 @@ mod tests {
     const SCAN: &str = include_str!("../../../../../fixtures/reports/scan-guided.json");
 
     fn event(after: f64) -> ChangeEvent {
-        let level = |median| QuantityLevel {
-            median,
-            deviation: 0.0,
-            samples: 10,
-        };
+        let level = |median| QuantityLevel { median, deviation: 0.0, samples: 10 };
         ChangeEvent {
             id: "goodput-1".to_owned(),
-            pair: HostPair {
-                from: "a".to_owned(),
-                to: "b".to_owned(),
-            },
+            pair: HostPair { from: "a".to_owned(), to: "b".to_owned() },
             quantity: PathQuantity::Goodput,
             state: EventState::Confirmed,
             between_us: [0, 10],

@@ -24,9 +24,7 @@ impl RetryBackoff {
 
     /// Records a failure. Returns the next delay: between half and all of the full delay.
     pub fn next_delay(&mut self) -> Duration {
-        let full = FIRST_DELAY
-            .saturating_mul(1 << self.failures.min(16))
-            .min(MAX_DELAY);
+        let full = FIRST_DELAY.saturating_mul(1 << self.failures.min(16)).min(MAX_DELAY);
         self.failures = self.failures.saturating_add(1);
         let half_ms = (full.as_millis() / 2) as u64;
         let chance_ms = draw_number(self.seed, &[u64::from(self.failures)]) % (half_ms + 1);
@@ -48,10 +46,7 @@ mod tests {
         let waits: Vec<Duration> = (0..40).map(|_| backoff.next_delay()).collect();
         assert!(waits[0] >= FIRST_DELAY / 2 && waits[0] <= FIRST_DELAY);
         for (number, wait) in waits.iter().enumerate().skip(9) {
-            assert!(
-                *wait >= MAX_DELAY / 2 && *wait <= MAX_DELAY,
-                "{number}: {wait:?}"
-            );
+            assert!(*wait >= MAX_DELAY / 2 && *wait <= MAX_DELAY, "{number}: {wait:?}");
         }
         backoff.reset();
         assert!(backoff.next_delay() <= FIRST_DELAY);

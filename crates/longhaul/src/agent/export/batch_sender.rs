@@ -96,9 +96,8 @@ impl BatchSender {
             return Ok(NO_DESTINATION_POLL);
         }
         let items = self.max_items;
-        let outgoing = self
-            .with_archive(move |archive| archive.next_outgoing(items, MAX_BATCH_BYTES))
-            .await?;
+        let outgoing =
+            self.with_archive(move |archive| archive.next_outgoing(items, MAX_BATCH_BYTES)).await?;
         let Some(outgoing) = outgoing else {
             return Ok(EMPTY_POLL);
         };
@@ -107,8 +106,7 @@ impl BatchSender {
             return Ok(Duration::ZERO);
         };
         self.log_rejected(&refused);
-        self.with_archive(move |archive| archive.acknowledge(up_to, &refused))
-            .await?;
+        self.with_archive(move |archive| archive.acknowledge(up_to, &refused)).await?;
         self.max_items = (self.max_items * 2).min(MAX_BATCH_ITEMS);
         Ok(Duration::ZERO)
     }
@@ -188,9 +186,7 @@ impl BatchSender {
                     |error: tokio::task::JoinError| DeliveryError::Temporary(error.to_string());
                 stored.await.map_err(gone)?
             }
-            _ => Err(DeliveryError::Temporary(
-                "no collector or database is configured".to_owned(),
-            )),
+            _ => Err(DeliveryError::Temporary("no collector or database is configured".to_owned())),
         }
     }
 
@@ -216,10 +212,7 @@ impl BatchSender {
 
     /// Counts the backlog if the last count is old enough.
     async fn count_backlog(&mut self) {
-        if self
-            .counted_at
-            .is_some_and(|at| at.elapsed() < BACKLOG_INTERVAL)
-        {
+        if self.counted_at.is_some_and(|at| at.elapsed() < BACKLOG_INTERVAL) {
             return;
         }
         self.counted_at = Some(Instant::now());
@@ -278,9 +271,8 @@ impl BatchSender {
     fn record_failure(&mut self, why: String) -> Duration {
         if self.logged_error.as_ref() != Some(&why) {
             let whereto = self.destination_name();
-            self.log.warn(&format!(
-                "cannot send to {whereto}: {why}; results are kept in the archive"
-            ));
+            self.log
+                .warn(&format!("cannot send to {whereto}: {why}; results are kept in the archive"));
             self.logged_error = Some(why);
         }
         self.backoff.next_delay()
@@ -288,10 +280,7 @@ impl BatchSender {
 
     fn record_success(&mut self) {
         if self.backoff.failures() > 0 {
-            self.log.info(&format!(
-                "{} accepts results again",
-                self.destination_name()
-            ));
+            self.log.info(&format!("{} accepts results again", self.destination_name()));
         }
         self.backoff.reset();
         self.logged_error = None;

@@ -55,11 +55,7 @@ pub struct ReportedRun {
 
 impl From<&OutgoingRun> for ReportedRun {
     fn from(run: &OutgoingRun) -> Self {
-        ReportedRun {
-            pairs: run.pairs.clone(),
-            near: run.near.clone(),
-            report: run.report.clone(),
-        }
+        ReportedRun { pairs: run.pairs.clone(), near: run.near.clone(), report: run.report.clone() }
     }
 }
 
@@ -124,28 +120,17 @@ pub fn parse_batch(bytes: &[u8]) -> Result<ResultBatch, String> {
         serde_json::from_slice(bytes).map_err(|error| format!("it is not valid JSON: {error}"))?;
     check_schema(&value)?;
     let missing = |key: &str| format!("`{key}` is missing or invalid");
-    let agent = value["agent"]
-        .as_str()
-        .ok_or_else(|| missing("agent"))?
-        .to_owned();
-    let sent_us = value["sent_us"]
-        .as_i64()
-        .ok_or_else(|| missing("sent_us"))?;
+    let agent = value["agent"].as_str().ok_or_else(|| missing("agent"))?.to_owned();
+    let sent_us = value["sent_us"].as_i64().ok_or_else(|| missing("sent_us"))?;
     let Value::Array(items) = value["items"].take() else {
         return Err(missing("items"));
     };
     if items.len() > MAX_ITEMS {
         let count = items.len();
-        return Err(format!(
-            "it has {count} items; at most {MAX_ITEMS} are allowed"
-        ));
+        return Err(format!("it has {count} items; at most {MAX_ITEMS} are allowed"));
     }
     let items = items.into_iter().map(parse_item).collect::<Option<_>>();
-    Ok(ResultBatch {
-        agent,
-        sent_us,
-        items: items.ok_or("an item has no valid `place`")?,
-    })
+    Ok(ResultBatch { agent, sent_us, items: items.ok_or("an item has no valid `place`")? })
 }
 
 fn check_schema(value: &Value) -> Result<(), String> {
@@ -169,14 +154,9 @@ fn parse_item(mut value: Value) -> Option<BatchItem> {
     } else if let Some(event) = take("event") {
         serde_json::from_value(event).map(BatchPayload::Event)
     } else {
-        Err(serde_json::Error::custom(
-            "it is neither a run nor a planned run nor an event",
-        ))
+        Err(serde_json::Error::custom("it is neither a run nor a planned run nor an event"))
     };
-    Some(BatchItem {
-        place,
-        item: item.map_err(|error| format!("the item is invalid: {error}")),
-    })
+    Some(BatchItem { place, item: item.map_err(|error| format!("the item is invalid: {error}")) })
 }
 
 fn build_planned(wire: WirePlannedRun) -> Result<BatchPayload, serde_json::Error> {

@@ -37,11 +37,8 @@ impl CollectorClient {
     pub fn new(section: &CollectorSection, folder: &Path) -> Result<CollectorClient, String> {
         // Fails if the process has installed a provider before, which is always the same one.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let token = section
-            .token_file
-            .as_ref()
-            .map(|file| read_token(&folder.join(file)))
-            .transpose()?;
+        let token =
+            section.token_file.as_ref().map(|file| read_token(&folder.join(file))).transpose()?;
         let mut http = reqwest::Client::builder()
             .https_only(true)
             .redirect(reqwest::redirect::Policy::none())
@@ -63,10 +60,7 @@ impl CollectorClient {
 
     /// Returns host and port for messages.
     pub fn display_host(&self) -> String {
-        let port = self
-            .url
-            .port()
-            .map_or_else(String::new, |port| format!(":{port}"));
+        let port = self.url.port().map_or_else(String::new, |port| format!(":{port}"));
         format!("{}{port}", self.url.host_str().unwrap_or_default())
     }
 
@@ -101,9 +95,7 @@ impl CollectorClient {
 
     async fn read_response(&self, response: Response) -> Result<BatchResponse, DeliveryError> {
         let status = response.status();
-        let body = read_body(response)
-            .await
-            .map_err(DeliveryError::Temporary)?;
+        let body = read_body(response).await.map_err(DeliveryError::Temporary)?;
         if status == StatusCode::OK {
             return BatchResponse::parse(&body)
                 .map_err(|why| DeliveryError::Temporary(format!("cannot read its answer: {why}")));
@@ -128,15 +120,11 @@ fn compress_batch(text: &str) -> std::io::Result<Vec<u8>> {
 
 async fn read_body(mut response: Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
-    while let Some(piece) = response
-        .chunk()
-        .await
-        .map_err(|error| super::format_error_chain(&error.without_url()))?
+    while let Some(piece) =
+        response.chunk().await.map_err(|error| super::format_error_chain(&error.without_url()))?
     {
         if body.len() + piece.len() > MAX_RESPONSE_BYTES {
-            return Err(format!(
-                "its answer is longer than {MAX_RESPONSE_BYTES} bytes"
-            ));
+            return Err(format!("its answer is longer than {MAX_RESPONSE_BYTES} bytes"));
         }
         body.extend_from_slice(&piece);
     }
@@ -152,10 +140,7 @@ fn parse_error_response(body: &[u8]) -> (bool, String) {
         (Some(text), None) => text.to_owned(),
         (None, _) => String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned(),
     };
-    (
-        error["code"].is_string(),
-        batch_wire::sanitize_reason(&text),
-    )
+    (error["code"].is_string(), batch_wire::sanitize_reason(&text))
 }
 
 /// Returns the first line of the token file as an `Authorization` header value.
@@ -174,11 +159,7 @@ fn read_certificates(file: &Path) -> Result<Vec<Certificate>, String> {
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(format!("{}: it contains no certificate", file.display())),
-        Err(error) => Err(format!(
-            "{}: {}",
-            file.display(),
-            super::format_error_chain(&error)
-        )),
+        Err(error) => Err(format!("{}: {}", file.display(), super::format_error_chain(&error))),
     }
 }
 

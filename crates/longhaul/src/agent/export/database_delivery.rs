@@ -22,10 +22,7 @@ pub fn deliver_to_database(
                 places.insert(run_id, sent.place);
             }
             Ok(None) => {}
-            Err(why) => refused.push(RefusedEntry {
-                place: sent.place,
-                why,
-            }),
+            Err(why) => refused.push(RefusedEntry { place: sent.place, why }),
         }
     }
     let landed = database.receive(&delivery).map_err(|error| match error {

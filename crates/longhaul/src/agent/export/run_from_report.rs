@@ -26,11 +26,7 @@ pub fn build_run(came: ReportedRun, near: &str) -> Result<IncomingRun, String> {
     run.readings = match &far {
         Some(far) => extract_points(&report, Some(near), Some(far))
             .into_iter()
-            .map(|(pair, quantity, point)| SeriesReading {
-                pair,
-                quantity,
-                point,
-            })
+            .map(|(pair, quantity, point)| SeriesReading { pair, quantity, point })
             .collect(),
         None => Vec::new(),
     };
@@ -42,10 +38,7 @@ pub fn build_run(came: ReportedRun, near: &str) -> Result<IncomingRun, String> {
 /// Returns the other host of a run that `near` started, or `None` if the run concerns one host.
 fn find_far_end<'a>(pairs: &'a [HostPair], near: &str) -> Result<Option<&'a str>, String> {
     if pairs.len() > MAX_PAIRS {
-        return Err(format!(
-            "the run has {} pairs; at most 2 are allowed",
-            pairs.len()
-        ));
+        return Err(format!("the run has {} pairs; at most 2 are allowed", pairs.len()));
     }
     let mut far = None;
     for pair in pairs {

@@ -53,10 +53,7 @@ fn a_collector_that_was_away_gets_all_of_it() {
             OutboxLimit::default(),
             stopped,
         );
-        until("it is counted", || {
-            state.read_counters().to_send.is_some_and(|it| it > 0)
-        })
-        .await;
+        until("it is counted", || state.read_counters().to_send.is_some_and(|it| it > 0)).await;
         assert!(waits(&here) > 0);
         let second = place.collector(at).await;
         let there = place.archive("there");
@@ -73,19 +70,13 @@ fn what_is_refused_stands_aside_and_stops_nothing() {
         let collector = place.collector(on_loopback()).await;
         let mut here = place.archive("here");
         here.enable_outbox(true);
-        here.append_runs(&[run("of-tomorrow", "2199-01-01T00:00:00Z")])
-            .expect("a run");
+        here.append_runs(&[run("of-tomorrow", "2199-01-01T00:00:00Z")]).expect("a run");
         drop(here);
         let here = measured(&place);
         let (_stop, stopped) = watch::channel(false);
         let state = place.sender(collector.at, "dtn2.token");
-        let _forwarder = spawn_export(
-            state,
-            place.0.join("here"),
-            QUIET,
-            OutboxLimit::default(),
-            stopped,
-        );
+        let _forwarder =
+            spawn_export(state, place.0.join("here"), QUIET, OutboxLimit::default(), stopped);
         let there = place.archive("there");
         until("all is there", || holds_all(&there)).await;
         until("nothing waits", || waits(&here) == 0).await;
@@ -104,17 +95,12 @@ fn whom_the_collector_does_not_know_keeps_everything() {
         let place = Place::new();
         let collector = place.collector(on_loopback()).await;
         let here = measured(&place);
-        let outgoing = here
-            .next_outgoing(10, u64::MAX)
-            .expect("read")
-            .expect("some");
+        let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
         let state = place.sender(collector.at, "wrong.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
         let way = CollectorClient::new(section, &place.0).expect("a way");
-        let answer = way
-            .send_batch("dtn2", read_wall_us(), Arc::new(outgoing.items))
-            .await;
+        let answer = way.send_batch("dtn2", read_wall_us(), Arc::new(outgoing.items)).await;
         let Err(DeliveryError::Temporary(why)) = answer else {
             panic!("{answer:?}");
         };
@@ -130,19 +116,14 @@ fn an_answer_that_was_lost_costs_nothing() {
         let place = Place::new();
         let collector = place.collector(on_loopback()).await;
         let here = measured(&place);
-        let outgoing = here
-            .next_outgoing(10, u64::MAX)
-            .expect("read")
-            .expect("some");
+        let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
         let items = Arc::new(outgoing.items);
         let state = place.sender(collector.at, "dtn2.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
         let way = CollectorClient::new(section, &place.0).expect("a way");
         for (new, already) in [(2, 0), (0, 2), (0, 2)] {
-            let answer = way
-                .send_batch("dtn2", read_wall_us(), Arc::clone(&items))
-                .await;
+            let answer = way.send_batch("dtn2", read_wall_us(), Arc::clone(&items)).await;
             let answer = answer.expect("taken");
             assert_eq!((answer.new, answer.already), (new, already));
             assert_eq!(answer.refused, []);
@@ -166,10 +147,7 @@ fn whoever_speaks_no_tls_is_not_answered_and_keeps_nobody_out() {
         assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
         // One that says nothing holds a place, and no more.
         let _silent = TcpStream::connect(collector.at).await.expect("connects");
-        let outgoing = here
-            .next_outgoing(10, u64::MAX)
-            .expect("read")
-            .expect("some");
+        let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
         let state = place.sender(collector.at, "dtn2.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
@@ -191,13 +169,8 @@ fn a_collector_that_nobody_vouches_for_gets_nothing() {
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
         let way = CollectorClient::new(section, &other.0).expect("a way");
-        let outgoing = here
-            .next_outgoing(10, u64::MAX)
-            .expect("read")
-            .expect("some");
-        let answer = way
-            .send_batch("dtn2", read_wall_us(), Arc::new(outgoing.items))
-            .await;
+        let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
+        let answer = way.send_batch("dtn2", read_wall_us(), Arc::new(outgoing.items)).await;
         let Err(DeliveryError::Temporary(why)) = answer else {
             panic!("{answer:?}");
         };
@@ -216,8 +189,7 @@ fn a_spool_beyond_its_bound_is_told_until_the_collector_takes_some() {
         let mut here = place.archive("here");
         here.enable_outbox(true);
         let old = |number: usize| run(&format!("run-{number:03}"), "2026-01-31T12:00:00Z");
-        here.append_runs(&(0..400).map(old).collect::<Vec<_>>())
-            .expect("runs");
+        here.append_runs(&(0..400).map(old).collect::<Vec<_>>()).expect("runs");
         let (_stop, stopped) = watch::channel(false);
         let spool = OutboxLimit::default();
         let state = place.sender(at, "dtn2.token");
@@ -234,10 +206,7 @@ fn a_spool_beyond_its_bound_is_told_until_the_collector_takes_some() {
 fn a_database_gets_the_same() {
     let place = Place::new();
     let here = measured(&place);
-    let outgoing = here
-        .next_outgoing(10, u64::MAX)
-        .expect("read")
-        .expect("some");
+    let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
     let mut there = place.archive("there");
     for new in [2, 0] {
         let answer = database_delivery::deliver_to_database(&mut there, "dtn2", &outgoing.items)

@@ -23,9 +23,5 @@ pub async fn run_notify_command(command: &[String], notice: &EventNotice) -> Res
         let _ = input.write_all(notice.to_json().as_bytes()).await;
     }
     let status = child.wait().await.map_err(|e| format!("{program}: {e}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("{program} failed with {status}"))
-    }
+    if status.success() { Ok(()) } else { Err(format!("{program} failed with {status}")) }
 }

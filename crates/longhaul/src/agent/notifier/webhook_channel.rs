@@ -20,22 +20,13 @@ pub async fn post_notice(
         .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(|error| format_error_chain(&error))?;
-    let mut request = web
-        .post(&to.url)
-        .header("content-type", "application/json")
-        .body(notice.to_json());
+    let mut request =
+        web.post(&to.url).header("content-type", "application/json").body(notice.to_json());
     if let Some(token) = &to.token_file {
         request = request.bearer_auth(read_secret(folder, token)?);
     }
     // The URL may contain a secret, so errors omit it.
-    let answer = request
-        .send()
-        .await
-        .map_err(|error| format_error_chain(&error.without_url()))?;
+    let answer = request.send().await.map_err(|error| format_error_chain(&error.without_url()))?;
     let status = answer.status();
-    if status.is_success() {
-        Ok(())
-    } else {
-        Err(format!("the server answered {status}"))
-    }
+    if status.is_success() { Ok(()) } else { Err(format!("the server answered {status}")) }
 }

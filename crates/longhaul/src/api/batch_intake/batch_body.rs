@@ -45,10 +45,7 @@ pub async fn read_body(request: Request) -> Result<(BodyEncoding, Vec<u8>), ApiE
             "cut_off",
             "the connection ended before the end of the batch",
         )),
-        Err(_late) => Err(ApiError::unavailable(
-            "too_slow",
-            "the batch took too long to arrive",
-        )),
+        Err(_late) => Err(ApiError::unavailable("too_slow", "the batch took too long to arrive")),
     }
 }
 
@@ -64,16 +61,11 @@ fn is_length_error(error: &axum::Error) -> bool {
 }
 
 fn parse_encoding(headers: &HeaderMap) -> Result<BodyEncoding, ApiError> {
-    match headers
-        .get(header::CONTENT_ENCODING)
-        .map(HeaderValue::as_bytes)
-    {
+    match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
         None | Some(b"identity") => Ok(BodyEncoding::Identity),
         Some(b"gzip") => Ok(BodyEncoding::Gzip),
-        Some(_) => Err(
-            ApiError::bad_request("the Content-Encoding of the batch is not supported")
-                .hint("use Content-Encoding gzip, or none"),
-        ),
+        Some(_) => Err(ApiError::bad_request("the Content-Encoding of the batch is not supported")
+            .hint("use Content-Encoding gzip, or none")),
     }
 }
 

@@ -84,10 +84,7 @@ impl CheckedBatch {
     }
 
     fn reject(&mut self, place: i64, why: &str) {
-        self.rejected.push(RefusedEntry {
-            place,
-            why: sanitize_reason(why),
-        });
+        self.rejected.push(RefusedEntry { place, why: sanitize_reason(why) });
     }
 }
 
@@ -132,10 +129,7 @@ fn check_planned(row: &PlannedEntry, sender: &AuthenticatedAgent) -> Result<(), 
     if !is_id_of_agent(&row.planned.id, &sender.name) {
         return Err("its id does not belong to this agent".to_owned());
     }
-    row.planned
-        .pair
-        .as_ref()
-        .map_or(Ok(()), |pair| check_pair_end(pair, sender))
+    row.planned.pair.as_ref().map_or(Ok(()), |pair| check_pair_end(pair, sender))
 }
 
 /// Returns whether the agent's schedule made this id: name, start time, sequence number.
@@ -177,9 +171,7 @@ fn check_not_future(at_us: i64, now_us: i64) -> Result<(), String> {
     let ahead_us = at_us.saturating_sub(now_us);
     if ahead_us > MAX_FUTURE_US {
         let seconds = ahead_us / 1_000_000;
-        return Err(format!(
-            "its time is {seconds} s in the future: the sender's clock was wrong"
-        ));
+        return Err(format!("its time is {seconds} s in the future: the sender's clock was wrong"));
     }
     Ok(())
 }

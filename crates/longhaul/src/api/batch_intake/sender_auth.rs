@@ -40,10 +40,7 @@ pub struct SenderAuth {
 
 impl SenderAuth {
     pub fn new(state: Arc<SharedState>) -> SenderAuth {
-        SenderAuth {
-            state,
-            cache: Mutex::new(None),
-        }
+        SenderAuth { state, cache: Mutex::new(None) }
     }
 
     /// Returns the agent that sent these headers.
@@ -62,11 +59,9 @@ impl SenderAuth {
             Some(known) => Ok(known.clone()),
             None if tokens.unreadable.is_empty() => {
                 let text = "the batch has no token, or an unknown one";
-                Err(
-                    ApiError::new(StatusCode::UNAUTHORIZED, "no_token", text).hint(
-                        "set it in [[api.agent]] of the collector and in [collector] of the agent",
-                    ),
-                )
+                Err(ApiError::new(StatusCode::UNAUTHORIZED, "no_token", text).hint(
+                    "set it in [[api.agent]] of the collector and in [collector] of the agent",
+                ))
             }
             None => {
                 let names = tokens.unreadable.join(", ");
@@ -103,10 +98,7 @@ fn hash_token(token: &str) -> TokenDigest {
 fn read_tokens(file: &WatchFile, folder: &Path) -> AgentTokens {
     let mut tokens = AgentTokens::default();
     for sender in &file.api.senders {
-        let known = AuthenticatedAgent {
-            name: sender.name.clone(),
-            relay: sender.relay,
-        };
+        let known = AuthenticatedAgent { name: sender.name.clone(), relay: sender.relay };
         match read_first_line(&folder.join(&sender.token_file)) {
             Some(token) => {
                 tokens.by_digest.entry(hash_token(&token)).or_insert(known);
@@ -121,10 +113,7 @@ fn read_tokens(file: &WatchFile, folder: &Path) -> AgentTokens {
 fn read_first_line(file: &Path) -> Option<String> {
     let mut text = String::new();
     let opened = File::open(file).ok()?;
-    opened
-        .take(MAX_TOKEN_BYTES)
-        .read_to_string(&mut text)
-        .ok()?;
+    opened.take(MAX_TOKEN_BYTES).read_to_string(&mut text).ok()?;
     let line = text.lines().next()?.trim();
     (!line.is_empty()).then(|| line.to_owned())
 }

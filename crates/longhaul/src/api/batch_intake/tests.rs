@@ -43,10 +43,8 @@ impl Place {
             let file = folder.join(format!("{name}.token"));
             std::fs::write(file, format!("of {name}\nnot this")).expect("a token");
         }
-        let here = WatchFileContext {
-            agent: None,
-            check_secret: &|_: &Path| SecretFileState::Private,
-        };
+        let here =
+            WatchFileContext { agent: None, check_secret: &|_: &Path| SecretFileState::Private };
         let text = format!(
             "[agent]\nname = \"collector\"\n[[host]]\nname = \"x\"\n[[target]]\nhost = \"x\"\n\
              [[measure]]\nname = \"m\"\nkind = \"path\"\nevery = \"1 h\"\n[api]\n{agents}"
@@ -59,11 +57,7 @@ impl Place {
         let at = listener.local_addr().expect("an address");
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(api::serve_api(state, listener, stopped));
-        Place {
-            folder,
-            at,
-            _stop: stop,
-        }
+        Place { folder, at, _stop: stop }
     }
 
     fn archive(&self) -> Archive {
@@ -85,18 +79,12 @@ impl Place {
         let answer = String::from_utf8_lossy(&answer);
         let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
         let status = head.split(' ').nth(1).and_then(|it| it.parse().ok());
-        (
-            status.expect("a status"),
-            serde_json::from_str(body).unwrap_or_default(),
-        )
+        (status.expect("a status"), serde_json::from_str(body).unwrap_or_default())
     }
 
     async fn post(&self, token: &str, batch: &Value) -> (u16, Value) {
         let body = batch.to_string();
-        let head = format!(
-            "Authorization: Bearer {token}\r\nContent-Length: {}\r\n",
-            body.len()
-        );
+        let head = format!("Authorization: Bearer {token}\r\nContent-Length: {}\r\n", body.len());
         self.raw(&head, body.as_bytes()).await
     }
 
@@ -104,15 +92,12 @@ impl Place {
     async fn one(&self, agent: &str, item: Value) -> Option<String> {
         let mut item = item;
         item["place"] = json!(7);
-        let (status, answer) = self
-            .post(&format!("of {agent}"), &batch(agent, &json!([item])))
-            .await;
+        let (status, answer) =
+            self.post(&format!("of {agent}"), &batch(agent, &json!([item]))).await;
         assert_eq!(status, 200, "{answer}");
         let refused = answer["refused"].as_array().expect("a list");
         assert!(refused.iter().all(|it| it["place"] == 7), "{answer}");
-        refused
-            .first()
-            .map(|it| it["why"].as_str().expect("a reason").to_owned())
+        refused.first().map(|it| it["why"].as_str().expect("a reason").to_owned())
     }
 }
 
@@ -163,24 +148,14 @@ fn nobody_is_let_in_without_a_token_of_an_agent() {
         let none = batch("dtn2", &json!([]));
         for token in ["", "of nobody", "not this", "of dtn2x"] {
             let (status, answer) = place.post(token, &none).await;
-            assert_eq!(
-                (status, &answer["error"]["code"]),
-                (401, &json!("no_token")),
-                "{token}"
-            );
+            assert_eq!((status, &answer["error"]["code"]), (401, &json!("no_token")), "{token}");
         }
         assert_eq!(place.post("of dtn2", &none).await.0, 200);
         let (status, answer) = place.post("of dtn2", &batch("hub", &json!([]))).await;
-        assert_eq!(
-            (status, &answer["error"]["code"]),
-            (403, &json!("other_agent"))
-        );
+        assert_eq!((status, &answer["error"]["code"]), (403, &json!("other_agent")));
         let closed = Place::with("").await;
         let (status, answer) = closed.post("of dtn2", &none).await;
-        assert_eq!(
-            (status, &answer["error"]["code"]),
-            (403, &json!("no_collector"))
-        );
+        assert_eq!((status, &answer["error"]["code"]), (403, &json!("no_collector")));
     });
 }
 
@@ -193,14 +168,8 @@ fn an_agent_speaks_for_itself_alone_and_a_relay_for_others() {
         assert_eq!(place.one("dtn2", run("own", &own)).await, None);
         for (item, why) in [
             (run("a", &others), "neither end"),
-            (
-                run("b", &json!([{ "from": "dtn2", "to": "dtn2" }])),
-                "the same host",
-            ),
-            (
-                run("c", &json!([own[0], { "from": "dtn2", "to": "slac" }])),
-                "different peers",
-            ),
+            (run("b", &json!([{ "from": "dtn2", "to": "dtn2" }])), "the same host"),
+            (run("c", &json!([own[0], { "from": "dtn2", "to": "slac" }])), "different peers"),
             (run("d", &json!([own[0], own[0], own[0]])), "3 pairs"),
             (planned("slac-1-1", &Value::Null), "its id"),
             (planned("dtn2-1-1", &others[0]), "neither end"),
@@ -215,10 +184,7 @@ fn an_agent_speaks_for_itself_alone_and_a_relay_for_others() {
         let refused = place.one("dtn2", near.clone()).await.expect("refused");
         assert!(refused.contains("may not send"), "{refused}");
         assert_eq!(place.one("hub", near).await, None);
-        assert_eq!(
-            place.one("hub", planned("slac-1-1", &others[0])).await,
-            None
-        );
+        assert_eq!(place.one("hub", planned("slac-1-1", &others[0])).await, None);
         let pairs = place.archive().pairs().expect("pairs");
         assert_eq!(pairs.len(), 3, "{pairs:?}");
     });
@@ -230,30 +196,18 @@ fn values_follow_from_the_report_and_times_lie_in_the_past() {
         let place = Place::with(TWO).await;
         let own = json!([{ "from": "dtn2", "to": "cern" }]);
         let run_at = |id: &str, at: &str| json!({ "run": { "pairs": own, "report": report(id, at), "readings": [9.9], "at_us": 5 } });
-        assert_eq!(
-            place.one("dtn2", run_at("a", "2026-01-31T12:00:00Z")).await,
-            None
-        );
+        assert_eq!(place.one("dtn2", run_at("a", "2026-01-31T12:00:00Z")).await, None);
         let pair = longhaul_model::report::v1::series::HostPair {
             from: "dtn2".to_owned(),
             to: "cern".to_owned(),
         };
         let quantity = longhaul_model::report::v1::quantity::PathQuantity::Goodput;
-        let series = place
-            .archive()
-            .series(&pair, quantity, TimeRange::ALL, 10)
-            .expect("a series");
+        let series = place.archive().series(&pair, quantity, TimeRange::ALL, 10).expect("a series");
         let told: ThroughputReport = serde_json::from_str(FIXTURE).expect("a report");
         assert_eq!(series.points.len(), 1);
-        assert_eq!(
-            series.points[0].value as u64,
-            told.analysis.goodput_bps.expect("goodput")
-        );
+        assert_eq!(series.points[0].value as u64, told.analysis.goodput_bps.expect("goodput"));
         assert_eq!(series.points[0].at_us, 1_769_860_800_000_000);
-        for (at, why) in [
-            ("2199-01-01T00:00:00Z", "future"),
-            ("yesterday", "invalid start time"),
-        ] {
+        for (at, why) in [("2199-01-01T00:00:00Z", "future"), ("yesterday", "invalid start time")] {
             let refused = place.one("dtn2", run_at("b", at)).await.expect("refused");
             assert!(refused.contains(why), "{refused}");
         }
@@ -268,37 +222,13 @@ fn values_follow_from_the_report_and_times_lie_in_the_past() {
 fn a_late_batch_makes_no_event_less_sure_and_takes_nobody_elses() {
     whole(async {
         let place = Place::with(TWO).await;
-        let state = || {
-            place
-                .archive()
-                .event("e")
-                .expect("read")
-                .expect("an event")
-                .state
-        };
-        assert_eq!(
-            place
-                .one("dtn2", event("e", EventState::Confirmed, "dtn2"))
-                .await,
-            None
-        );
-        assert_eq!(
-            place
-                .one("dtn2", event("e", EventState::Suspected, "dtn2"))
-                .await,
-            None
-        );
+        let state = || place.archive().event("e").expect("read").expect("an event").state;
+        assert_eq!(place.one("dtn2", event("e", EventState::Confirmed, "dtn2")).await, None);
+        assert_eq!(place.one("dtn2", event("e", EventState::Suspected, "dtn2")).await, None);
         assert_eq!(state(), EventState::Confirmed);
-        assert_eq!(
-            place
-                .one("dtn2", event("e", EventState::Recovered, "dtn2"))
-                .await,
-            None
-        );
+        assert_eq!(place.one("dtn2", event("e", EventState::Recovered, "dtn2")).await, None);
         assert_eq!(state(), EventState::Recovered);
-        let refused = place
-            .one("hub", event("e", EventState::Recovered, "slac"))
-            .await;
+        let refused = place.one("hub", event("e", EventState::Recovered, "slac")).await;
         assert!(refused.expect("refused").contains("another pair"));
     });
 }
@@ -327,28 +257,13 @@ fn what_is_too_large_or_no_batch_is_refused_whole() {
             bomb.write_all(&vec![b' '; 1 << 20]).expect("packed");
         }
         let bomb = bomb.finish().expect("packed");
-        let packed = format!(
-            "{token}Content-Encoding: gzip\r\nContent-Length: {}\r\n",
-            bomb.len()
-        );
+        let packed = format!("{token}Content-Encoding: gzip\r\nContent-Length: {}\r\n", bomb.len());
         for (head, body, status) in [
             (packed, bomb.as_slice(), 413),
-            (
-                format!("{token}Content-Length: 999999999999\r\n"),
-                b"{".as_slice(),
-                413,
-            ),
+            (format!("{token}Content-Length: 999999999999\r\n"), b"{".as_slice(), 413),
             (format!("{token}Content-Length: 2\r\n"), b"{}", 400),
-            (
-                format!("{token}Content-Length: 2\r\nContent-Encoding: gzip\r\n"),
-                b"{}",
-                400,
-            ),
-            (
-                format!("{token}Content-Length: 2\r\nContent-Encoding: br\r\n"),
-                b"{}",
-                400,
-            ),
+            (format!("{token}Content-Length: 2\r\nContent-Encoding: gzip\r\n"), b"{}", 400),
+            (format!("{token}Content-Length: 2\r\nContent-Encoding: br\r\n"), b"{}", 400),
         ] {
             let (found, answer) = place.raw(&head, body).await;
             assert_eq!(found, status, "{head} {answer}");

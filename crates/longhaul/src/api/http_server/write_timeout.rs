@@ -25,11 +25,7 @@ impl<S> WriteTimeoutStream<S> {
     }
 
     fn with_timeout(stream: S, stall: Duration) -> Self {
-        WriteTimeoutStream {
-            stream,
-            timer: None,
-            stall,
-        }
+        WriteTimeoutStream { stream, timer: None, stall }
     }
 
     fn check_progress<T>(

@@ -26,9 +26,7 @@ impl MetricsPage {
         stored: Option<&MetricsSnapshot>,
         started_us: i64,
     ) -> MetricsPage {
-        let mut page = MetricsPage {
-            registry: Registry::with_prefix("longhaul"),
-        };
+        let mut page = MetricsPage { registry: Registry::with_prefix("longhaul") };
         page.add_program(started_us);
         page.add_runs(figures);
         page.add_sending(figures);
@@ -74,17 +72,9 @@ impl MetricsPage {
     fn add_runs(&mut self, figures: &AgentCounters) {
         let tally = figures.runs;
         for (name, help, value) in [
-            (
-                "runs_planned",
-                "Runs that came due or were requested",
-                tally.planned,
-            ),
+            ("runs_planned", "Runs that came due or were requested", tally.planned),
             ("runs_done", "Runs with a result", tally.done),
-            (
-                "runs_failed",
-                "Runs that started but gave no result",
-                tally.failed,
-            ),
+            ("runs_failed", "Runs that started but gave no result", tally.failed),
         ] {
             self.add_counter(name, &format!("{help}, since the agent started"), value);
         }
@@ -113,22 +103,14 @@ impl MetricsPage {
             self.add_gauge("set_aside_items", help, set_aside as f64);
         }
         for (name, help, value) in [
-            (
-                "notices",
-                "Notifications of events that were delivered",
-                figures.notified,
-            ),
+            ("notices", "Notifications of events that were delivered", figures.notified),
             (
                 "notices_failed",
                 "Notifications of events that could not be delivered",
                 figures.notices_failed,
             ),
             ("reloads", "Reloads of the watch file", figures.reloads),
-            (
-                "reloads_refused",
-                "Reloads with an invalid watch file",
-                figures.reloads_refused,
-            ),
+            ("reloads_refused", "Reloads with an invalid watch file", figures.reloads_refused),
         ] {
             self.add_counter(name, &format!("{help}, since the agent started"), value);
         }
@@ -143,10 +125,7 @@ impl MetricsPage {
             self.registry.register("archive_bytes", help, size);
         }
         let events = Family::<MetricLabels, FloatGauge>::default();
-        for (state, count) in [
-            ("suspected", stored.suspected),
-            ("confirmed", stored.confirmed),
-        ] {
+        for (state, count) in [("suspected", stored.suspected), ("confirmed", stored.confirmed)] {
             let labels = vec![("state", state.to_owned())];
             events.get_or_create(&labels).set(count as f64);
         }
@@ -164,25 +143,18 @@ impl MetricsPage {
                 let Some(point) = cell.newest else {
                     continue;
                 };
-                let mut labels: MetricLabels = vec![
-                    ("from", cell.pair.from.clone()),
-                    ("to", cell.pair.to.clone()),
-                ];
+                let mut labels: MetricLabels =
+                    vec![("from", cell.pair.from.clone()), ("to", cell.pair.to.clone())];
                 values.get_or_create(&labels).set(point.value);
                 labels.push(("quantity", quantity.word().to_owned()));
                 newest.get_or_create(&labels).set(point.at_us as f64 / 1e6);
             }
-            let help = format!(
-                "Newest {} of a pair, {}",
-                quantity.title(),
-                describe_unit(*quantity)
-            );
-            self.registry
-                .register(format_metric_name(*quantity), help, values);
+            let help =
+                format!("Newest {} of a pair, {}", quantity.title(), describe_unit(*quantity));
+            self.registry.register(format_metric_name(*quantity), help, values);
         }
         let help = "Start of the run with the newest value of a pair, seconds since 1970";
-        self.registry
-            .register("newest_timestamp_seconds", help, newest);
+        self.registry.register("newest_timestamp_seconds", help, newest);
         let help = "Pairs whose values are not exported, because there are too many";
         self.add_gauge("pairs_left_out", help, left_out as f64);
     }

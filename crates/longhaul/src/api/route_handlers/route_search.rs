@@ -44,9 +44,7 @@ fn spread_indices(count: usize) -> Vec<usize> {
         return (0..count).collect();
     }
     let last = count - 1;
-    (0..MAX_SPREAD_RUNS)
-        .map(|it| it * last / (MAX_SPREAD_RUNS - 1))
-        .collect()
+    (0..MAX_SPREAD_RUNS).map(|it| it * last / (MAX_SPREAD_RUNS - 1)).collect()
 }
 
 /// Returns neighbours that differ and have runs between them; the latest last.
@@ -57,11 +55,7 @@ fn find_gaps(found: &BTreeMap<usize, PathReport>) -> Vec<(usize, usize)> {
 }
 
 fn hides_change(found: &BTreeMap<usize, PathReport>, (before, after): (usize, usize)) -> bool {
-    let route = |index| {
-        found
-            .get(&index)
-            .and_then(|it| it.observation.route.as_ref())
-    };
+    let route = |index| found.get(&index).and_then(|it| it.observation.route.as_ref());
     let Some((here, there)) = route(before).zip(route(after)) else {
         return false;
     };
@@ -78,10 +72,7 @@ mod tests {
         assert_eq!(spread_indices(3), [0, 1, 2]);
         assert!(spread_indices(0).is_empty());
         let many = spread_indices(52_560);
-        assert_eq!(
-            (many.len(), many[0], many[MAX_SPREAD_RUNS - 1]),
-            (MAX_SPREAD_RUNS, 0, 52_559)
-        );
+        assert_eq!((many.len(), many[0], many[MAX_SPREAD_RUNS - 1]), (MAX_SPREAD_RUNS, 0, 52_559));
         assert!(many.windows(2).all(|two| two[0] < two[1]));
     }
 }

@@ -39,9 +39,7 @@ fn pairs_and_their_newest_values_are_told() {
 fn a_series_comes_as_points_or_in_buckets_that_keep_the_extremes() {
     let scene = Scene::new();
     let ask = |points: u32| {
-        scene.json(&format!(
-            "/api/v1/series?{PAIR}&quantity=goodput&points={points}"
-        ))
+        scene.json(&format!("/api/v1/series?{PAIR}&quantity=goodput&points={points}"))
     };
     let whole = ask(1000);
     assert_eq!(whole["points"].as_array().map(Vec::len), Some(100));
@@ -52,9 +50,8 @@ fn a_series_comes_as_points_or_in_buckets_that_keep_the_extremes() {
     assert!(buckets.iter().any(|it| it["max"] == 9e9), "{few}");
     let begin = BEGIN_US + 10 * HOUR_US;
     let end = BEGIN_US + 13 * HOUR_US;
-    let part = scene.json(&format!(
-        "/api/v1/series?{PAIR}&quantity=goodput&begin_us={begin}&end_us={end}"
-    ));
+    let part = scene
+        .json(&format!("/api/v1/series?{PAIR}&quantity=goodput&begin_us={begin}&end_us={end}"));
     assert_eq!(part["points"].as_array().map(Vec::len), Some(3));
     let never = scene.json("/api/v1/series?from=a&to=b&quantity=hops");
     assert_eq!(never["points"], json!([]));
@@ -86,16 +83,8 @@ fn events_are_listed_shown_and_put_into_a_case() {
     assert_eq!(event["quantity"], "goodput");
     let case = scene.get("/api/v1/events/e-1/case");
     assert_eq!(case.status, 200);
-    assert!(
-        case.head.contains("content-type: text/plain"),
-        "{}",
-        case.head
-    );
-    assert!(
-        case.body.contains("slac") && case.body.contains("fell"),
-        "{}",
-        case.body
-    );
+    assert!(case.head.contains("content-type: text/plain"), "{}", case.head);
+    assert!(case.body.contains("slac") && case.body.contains("fell"), "{}", case.body);
     assert!(case.body.lines().all(|line| line.chars().count() <= 78));
     for path in ["/api/v1/events/e-2", "/api/v1/events/e-2/case"] {
         let answer = scene.get(path);
@@ -134,9 +123,7 @@ fn planned_runs_are_counted_and_the_newest_come_first() {
     let ids = |query: &str| -> Vec<String> {
         let planned = scene.json(&format!("/api/v1/planned?{query}"));
         let rows = planned["rows"].as_array().expect("rows");
-        rows.iter()
-            .map(|it| it["id"].as_str().unwrap_or("").to_owned())
-            .collect()
+        rows.iter().map(|it| it["id"].as_str().unwrap_or("").to_owned()).collect()
     };
     assert_eq!(ids(&range), ["p-2", "p-1", "p-0"]);
     assert_eq!(ids(&format!("{range}&limit=2")), ["p-2", "p-1"]);
@@ -156,10 +143,7 @@ fn hosts_have_their_place_and_their_audit() {
         rows.iter().find(|it| it["host"] == name).cloned()
     };
     let far = row("cesnet").expect("the far host");
-    assert_eq!(
-        (&far["place"], &far["latitude"]),
-        (&json!("Prague"), &json!(50.08))
-    );
+    assert_eq!((&far["place"], &far["latitude"]), (&json!("Prague"), &json!(50.08)));
     assert!(row("slac").is_some(), "the agent's own");
     let mut audited = hosts.as_array().into_iter().flatten();
     let audit = audited.find_map(|it| it["audit_run_id"].as_str());
@@ -184,11 +168,7 @@ fn metrics_are_open_metrics_with_the_figures() {
         "longhaul_goodput_bps{from=\"slac\",to=\"cesnet\"} 100000099.0",
         "longhaul_pairs_left_out 0.0",
     ] {
-        assert!(
-            answer.body.lines().any(|it| it == line),
-            "{line} in {}",
-            answer.body
-        );
+        assert!(answer.body.lines().any(|it| it == line), "{line} in {}", answer.body);
     }
     assert!(answer.body.ends_with("# EOF\n"));
 }
@@ -217,15 +197,6 @@ fn the_page_is_served_with_its_policy_and_other_addresses_lead_to_it() {
 #[test]
 fn what_is_asked_for_compressed_comes_compressed() {
     let scene = Scene::new();
-    let answer = scene.ask(
-        "GET",
-        "/api/v1/openapi.json",
-        &["accept-encoding: gzip"],
-        "",
-    );
-    assert!(
-        answer.head.contains("content-encoding: gzip"),
-        "{}",
-        answer.head
-    );
+    let answer = scene.ask("GET", "/api/v1/openapi.json", &["accept-encoding: gzip"], "");
+    assert!(answer.head.contains("content-encoding: gzip"), "{}", answer.head);
 }

@@ -33,22 +33,14 @@ fn the_published_description_is_that_of_the_program() {
 fn every_address_is_described_with_its_failures_and_without_null() {
     let document: Value = serde_json::from_str(openapi::document_text()).expect("JSON");
     let paths = document["paths"].as_object().expect("paths");
-    for path in [
-        "/api/v1/about",
-        "/api/v1/series",
-        "/api/v1/runs/{id}",
-        "/api/v1/live",
-        "/metrics",
-    ] {
+    for path in ["/api/v1/about", "/api/v1/series", "/api/v1/runs/{id}", "/api/v1/live", "/metrics"]
+    {
         assert!(paths.contains_key(path), "{path}");
     }
     for (path, methods) in paths {
         for (method, operation) in methods.as_object().into_iter().flatten() {
             for status in ["400", "401", "503"] {
-                assert!(
-                    operation["responses"].get(status).is_some(),
-                    "{method} {path}: {status}"
-                );
+                assert!(operation["responses"].get(status).is_some(), "{method} {path}: {status}");
             }
         }
     }
@@ -60,31 +52,18 @@ fn every_address_is_described_with_its_failures_and_without_null() {
 fn the_manual_lists_every_address_and_every_metric() {
     let manual = text("docs/api.md");
     let document: Value = serde_json::from_str(openapi::document_text()).expect("JSON");
-    for path in document["paths"]
-        .as_object()
-        .into_iter()
-        .flat_map(|it| it.keys())
-    {
-        assert!(
-            manual.contains(&format!("`{path}`")),
-            "docs/api.md does not list {path}"
-        );
+    for path in document["paths"].as_object().into_iter().flat_map(|it| it.keys()) {
+        assert!(manual.contains(&format!("`{path}`")), "docs/api.md does not list {path}");
     }
     for name in names(&Scene::new().get("/metrics").body) {
-        assert!(
-            manual.contains(&format!("`{name}`")),
-            "docs/api.md does not list {name}"
-        );
+        assert!(manual.contains(&format!("`{name}`")), "docs/api.md does not list {name}");
     }
 }
 
 /// Every family with its suffix, as a query names it.
 fn names(metrics: &str) -> BTreeSet<String> {
     let samples = metrics.lines().filter(|line| !line.starts_with('#'));
-    samples
-        .filter_map(|line| line.split(['{', ' ']).next())
-        .map(str::to_owned)
-        .collect()
+    samples.filter_map(|line| line.split(['{', ' ']).next()).map(str::to_owned).collect()
 }
 
 #[test]

@@ -10,10 +10,7 @@ fn every_parameter_is_held_to_what_it_may_be() {
     let scene = Scene::new();
     let long = "x".repeat(300);
     for (query, why) in [
-        (
-            "/api/v1/series?from=slac&quantity=goodput",
-            "both from and to",
-        ),
+        ("/api/v1/series?from=slac&quantity=goodput", "both from and to"),
         ("/api/v1/series?quantity=goodput", "from and to are missing"),
         ("/api/v1/grid", "quantity is missing"),
         ("/api/v1/grid?quantity=speed", "one of goodput"),
@@ -21,31 +18,13 @@ fn every_parameter_is_held_to_what_it_may_be() {
         (&format!("{SERIES}&points=4294967296"), "from 2 to 100000"),
         (&format!("{SERIES}&points=many"), "a whole number"),
         (&format!("{SERIES}&begin_us=-1"), "a whole number from 0"),
-        (
-            &format!("{SERIES}&end_us=99999999999999999999"),
-            "a whole number from 0",
-        ),
-        (
-            &format!("{SERIES}&begin_us=5&end_us=5"),
-            "the range is empty",
-        ),
+        (&format!("{SERIES}&end_us=99999999999999999999"), "a whole number from 0"),
+        (&format!("{SERIES}&begin_us=5&end_us=5"), "the range is empty"),
         (&format!("{SERIES}&from=other"), "is repeated"),
-        (
-            &format!("{SERIES}&colour=red"),
-            "unknown parameter \\\"colour\\\"",
-        ),
-        (
-            "/api/v1/series?from=a%00b&to=c&quantity=loss",
-            "control characters",
-        ),
-        (
-            "/api/v1/series?from=%1b%5b2J&to=c&quantity=loss",
-            "control characters",
-        ),
-        (
-            &format!("/api/v1/series?from={long}&to=c&quantity=loss"),
-            "too long",
-        ),
+        (&format!("{SERIES}&colour=red"), "unknown parameter \\\"colour\\\""),
+        ("/api/v1/series?from=a%00b&to=c&quantity=loss", "control characters"),
+        ("/api/v1/series?from=%1b%5b2J&to=c&quantity=loss", "control characters"),
+        (&format!("/api/v1/series?from={long}&to=c&quantity=loss"), "too long"),
         ("/api/v1/series?from=&to=c&quantity=loss", "it is empty"),
         ("/api/v1/events?state=open", "one of suspected"),
         ("/api/v1/runs?kind=%27%20OR%201=1--", "one of throughput"),
@@ -71,30 +50,16 @@ fn no_address_leads_out_of_the_page_or_the_archive() {
         "/..%2f..%2fetc%2fpasswd",
     ] {
         let answer = scene.get(path);
-        assert!(
-            !answer.body.contains("root:") && !answer.body.contains("[package]"),
-            "{path}"
-        );
+        assert!(!answer.body.contains("root:") && !answer.body.contains("[package]"), "{path}");
     }
-    for path in [
-        "/api/v1/runs/..%2f..%2fetc%2fpasswd",
-        "/api/v1/nothing",
-        "/api",
-        "/api/v2/about",
-    ] {
+    for path in ["/api/v1/runs/..%2f..%2fetc%2fpasswd", "/api/v1/nothing", "/api", "/api/v2/about"]
+    {
         let answer = scene.get(path);
-        assert_eq!(
-            (answer.status, answer.code().as_str()),
-            (404, "not_found"),
-            "{path}"
-        );
+        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
     }
     let long = format!("/api/v1/pairs?x={}", "y".repeat(10_000));
     assert_eq!(scene.get(&long).status, 414);
-    assert_eq!(
-        scene.ask("DELETE", "/api/v1/pairs", &[], "").code(),
-        "bad_method"
-    );
+    assert_eq!(scene.ask("DELETE", "/api/v1/pairs", &[], "").code(), "bad_method");
     assert_eq!(scene.ask("POST", "/", &[], "x").code(), "read_only");
 }
 
@@ -136,11 +101,7 @@ fn with_a_token_nothing_of_the_api_is_told_without_it() {
         format!("authorization: {TOKEN}"),
     ] {
         let answer = ask(&header);
-        assert_eq!(
-            (answer.status, answer.code().as_str()),
-            (401, "no_token"),
-            "{header}"
-        );
+        assert_eq!((answer.status, answer.code().as_str()), (401, "no_token"), "{header}");
     }
     let right = format!("authorization: Bearer {TOKEN}");
     assert_eq!(ask(&right).status, 200);
@@ -162,10 +123,7 @@ fn a_token_file_that_is_gone_lets_nobody_in() {
     *scene.desk.file.write() = std::sync::Arc::new((*file).clone());
     let right = format!("authorization: Bearer {TOKEN}");
     let answer = scene.ask("GET", "/api/v1/about", &[&right], "");
-    assert_eq!(
-        (answer.status, answer.code().as_str()),
-        (503, "token_unreadable")
-    );
+    assert_eq!((answer.status, answer.code().as_str()), (503, "token_unreadable"));
 }
 
 #[test]
@@ -173,10 +131,7 @@ fn large_and_broken_requests_end_in_an_error() {
     let scene = Scene::new();
     let json = "content-type: application/json";
     let body = format!("{{\"measure\": \"{}\"}}", "x".repeat(100_000));
-    assert_eq!(
-        scene.ask("POST", "/api/v1/runs", &[json], &body).status,
-        413
-    );
+    assert_eq!(scene.ask("POST", "/api/v1/runs", &[json], &body).status, 413);
     let many: Vec<String> = (0..400).map(|it| format!("x-{it}: y\r\n")).collect();
     let many = many.concat();
     let raw = format!("GET / HTTP/1.1\r\nhost: {}\r\n{many}\r\n", scene.at);

@@ -15,17 +15,10 @@ fn order(scene: &Scene, measure: &str, headers: &[&str]) -> Answer {
 fn what_can_be_asked_for_is_listed() {
     let scene = Scene::new();
     let jobs = scene.json("/api/v1/jobs?from=slac&to=cesnet");
-    let names: Vec<&str> = jobs
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|it| it["measure"].as_str())
-        .collect();
+    let names: Vec<&str> =
+        jobs.as_array().into_iter().flatten().filter_map(|it| it["measure"].as_str()).collect();
     assert_eq!(names, ["bulk", "route"]);
-    assert_eq!(
-        (&jobs[0]["heavy"], &jobs[0]["kind"]),
-        (&json!(true), &json!("throughput"))
-    );
+    assert_eq!((&jobs[0]["heavy"], &jobs[0]["kind"]), (&json!(true), &json!("throughput")));
     assert_eq!(scene.json("/api/v1/jobs?from=slac&to=nobody"), json!([]));
 }
 
@@ -43,11 +36,7 @@ fn an_order_is_queued_or_refused_with_the_reason() {
         ("a\nb", 400, "bad_request"),
     ] {
         let answer = order(&scene, measure, &[]);
-        assert_eq!(
-            (answer.status, answer.code().as_str()),
-            (status, code),
-            "{measure:?}"
-        );
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{measure:?}");
     }
 }
 
@@ -58,11 +47,7 @@ fn bodies_that_are_no_orders_are_refused() {
         (&[JSON][..], "{", 400),
         (&[JSON], "[]", 400),
         (&[JSON], "{\"measure\": 7}", 400),
-        (
-            &[JSON],
-            "{\"measure\":\"bulk\",\"from\":\"a\",\"to\":\"b\",\"now\":true}",
-            400,
-        ),
+        (&[JSON], "{\"measure\":\"bulk\",\"from\":\"a\",\"to\":\"b\",\"now\":true}", 400),
         (&["content-type: text/plain"], "{}", 415),
         (&[], "{}", 415),
     ] {
@@ -76,10 +61,7 @@ fn bodies_that_are_no_orders_are_refused() {
 fn another_site_cannot_ask_in_the_name_of_a_browser() {
     let scene = Scene::new();
     let own = format!("origin: http://{}", scene.at);
-    assert_eq!(
-        order(&scene, "bulk", &[&own, "sec-fetch-site: same-origin"]).status,
-        202
-    );
+    assert_eq!(order(&scene, "bulk", &[&own, "sec-fetch-site: same-origin"]).status, 202);
     for headers in [
         &["origin: http://evil.example"][..],
         &["origin: null"],
@@ -87,11 +69,7 @@ fn another_site_cannot_ask_in_the_name_of_a_browser() {
         &["sec-fetch-site: same-site", &own],
     ] {
         let answer = order(&scene, "bulk", headers);
-        assert_eq!(
-            (answer.status, answer.code().as_str()),
-            (403, "foreign_origin"),
-            "{headers:?}"
-        );
+        assert_eq!((answer.status, answer.code().as_str()), (403, "foreign_origin"), "{headers:?}");
     }
     let rebound = ["host: evil.example", "origin: http://evil.example"];
     assert_eq!(order(&scene, "bulk", &rebound).status, 421);

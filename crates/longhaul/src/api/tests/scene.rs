@@ -60,18 +60,12 @@ pub struct Scene {
 }
 
 pub fn pair() -> HostPair {
-    HostPair {
-        from: "slac".to_owned(),
-        to: "cesnet".to_owned(),
-    }
+    HostPair { from: "slac".to_owned(), to: "cesnet".to_owned() }
 }
 
 /// The other direction, with one value of each quantity.
 fn back() -> HostPair {
-    HostPair {
-        from: "cesnet".to_owned(),
-        to: "slac".to_owned(),
-    }
+    HostPair { from: "cesnet".to_owned(), to: "slac".to_owned() }
 }
 
 impl Scene {
@@ -94,10 +88,7 @@ impl Scene {
         fs::write(folder.join("token"), format!("{TOKEN}\n")).expect("a token file");
         fill(&folder.join("archive.sqlite3"));
         let look = |_: &Path| SecretFileState::Private;
-        let here = WatchFileContext {
-            agent: None,
-            check_secret: &look,
-        };
+        let here = WatchFileContext { agent: None, check_secret: &look };
         let file = watch_file::parse_watch_file("watch.toml", &format!("{FILE}{more}"), &here);
         let file = Arc::new(file.expect("the file is right"));
         let archive = folder.join("archive.sqlite3");
@@ -117,13 +108,7 @@ impl Scene {
         let at = listener.local_addr().expect("an address");
         runtime.spawn(crate::api::serve_api(Arc::clone(&state), listener, stopped));
         runtime.spawn(take(orders));
-        Scene {
-            at,
-            desk: state,
-            folder,
-            runtime,
-            stop,
-        }
+        Scene { at, desk: state, folder, runtime, stop }
     }
 
     pub fn stop(&self) {
@@ -148,10 +133,7 @@ impl Scene {
     }
 
     pub fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
-        let mut lines = vec![
-            format!("{method} {path} HTTP/1.1"),
-            "connection: close".to_owned(),
-        ];
+        let mut lines = vec![format!("{method} {path} HTTP/1.1"), "connection: close".to_owned()];
         if !headers.iter().any(|it| it.starts_with("host:")) {
             lines.push(format!("host: {}", self.at));
         }
@@ -209,11 +191,7 @@ impl Answer {
         let chunked = head.contains("transfer-encoding: chunked");
         Answer {
             status: status.unwrap_or(0),
-            body: if chunked {
-                joined(body)
-            } else {
-                body.to_owned()
-            },
+            body: if chunked { joined(body) } else { body.to_owned() },
             head,
         }
     }
@@ -226,10 +204,7 @@ impl Answer {
     pub fn code(&self) -> String {
         let body = self.json();
         let error = &body["error"];
-        assert!(
-            error["text"].as_str().is_some_and(|it| !it.is_empty()),
-            "{body}"
-        );
+        assert!(error["text"].as_str().is_some_and(|it| !it.is_empty()), "{body}");
         error["code"].as_str().unwrap_or_default().to_owned()
     }
 }
@@ -265,14 +240,7 @@ async fn take(mut orders: mpsc::Receiver<JobRequest>) {
 
 fn figures() -> AgentCounters {
     AgentCounters {
-        runs: ScheduleCounts {
-            planned: 10,
-            done: 6,
-            failed: 1,
-            missed: 2,
-            waiting: 0,
-            running: 1,
-        },
+        runs: ScheduleCounts { planned: 10, done: 6, failed: 1, missed: 2, waiting: 0, running: 1 },
         missed: vec![("locked".to_owned(), 2)],
         bytes_today: 12_345,
         to_send: Some(3),
@@ -311,39 +279,27 @@ fn fill(path: &Path) {
         run.readings = vec![SeriesReading {
             pair: pair(),
             quantity: PathQuantity::Goodput,
-            point: SeriesPoint {
-                at_us,
-                value: if hour == 50 { 9e9 } else { 1e8 + hour as f64 },
-            },
+            point: SeriesPoint { at_us, value: if hour == 50 { 9e9 } else { 1e8 + hour as f64 } },
         }];
         if hour == 0 {
-            run.readings
-                .extend(PathQuantity::ALL.map(|quantity| SeriesReading {
-                    pair: back(),
-                    quantity,
-                    point: SeriesPoint { at_us, value: 0.5 },
-                }));
+            run.readings.extend(PathQuantity::ALL.map(|quantity| SeriesReading {
+                pair: back(),
+                quantity,
+                point: SeriesPoint { at_us, value: 0.5 },
+            }));
         }
         runs.push(run);
     }
     for name in ["path-slac-cesnet-change.json", "host-judged.json"] {
         let mut run = IncomingRun::from_json(report(name), BEGIN_US).expect("a report");
-        run.pairs = if name.starts_with("path") {
-            vec![pair()]
-        } else {
-            vec![]
-        };
+        run.pairs = if name.starts_with("path") { vec![pair()] } else { vec![] };
         runs.push(run);
     }
     archive.append_runs(&runs).expect("stored");
     archive.add_planned(&planned()).expect("planned");
-    let missed = PlannedOutcome::Missed {
-        reason: "locked".to_owned(),
-    };
+    let missed = PlannedOutcome::Missed { reason: "locked".to_owned() };
     archive.record_outcome("p-1", &missed).expect("settled");
-    let done = PlannedOutcome::Done {
-        run_id: "run-000".to_owned(),
-    };
+    let done = PlannedOutcome::Done { run_id: "run-000".to_owned() };
     archive.record_outcome("p-0", &done).expect("settled");
     archive.put_event(&event()).expect("stored");
 }
@@ -359,11 +315,7 @@ fn planned() -> Vec<PlannedRun> {
 }
 
 pub fn event() -> ChangeEvent {
-    let level = |median| QuantityLevel {
-        median,
-        deviation: 1e6,
-        samples: 40,
-    };
+    let level = |median| QuantityLevel { median, deviation: 1e6, samples: 40 };
     ChangeEvent {
         id: "e-1".to_owned(),
         pair: pair(),

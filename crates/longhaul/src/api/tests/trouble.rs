@@ -17,10 +17,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
 fn run<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a run-time").block_on(future)
 }
 
@@ -33,17 +31,11 @@ struct Nowhere {
 impl Nowhere {
     fn new(name: &str) -> Nowhere {
         let name = format!("longhaul-trouble-{name}-{}", std::process::id());
-        Nowhere {
-            folder: std::env::temp_dir().join(name),
-            opened: Arc::default(),
-        }
+        Nowhere { folder: std::env::temp_dir().join(name), opened: Arc::default() }
     }
 
     fn open(&self) -> ArchiveOpener {
-        let (path, opened) = (
-            self.folder.join("archive.sqlite3"),
-            Arc::clone(&self.opened),
-        );
+        let (path, opened) = (self.folder.join("archive.sqlite3"), Arc::clone(&self.opened));
         Arc::new(move || {
             opened.fetch_add(1, Ordering::Relaxed);
             Archive::open(&path).map(|it| Box::new(it) as Box<dyn HistoryStore>)
@@ -95,20 +87,14 @@ fn a_connection_is_used_again_unless_it_failed_or_a_question_panicked() {
     let readers = ArchivePool::with_limits(place.open(), 1, Duration::from_secs(60));
     run(async {
         for _ in 0..3 {
-            readers
-                .query(|archive| archive.pairs())
-                .await
-                .expect("it answers");
+            readers.query(|archive| archive.pairs()).await.expect("it answers");
         }
         assert_eq!(place.opened(), 1);
         let failed: Result<(), ApiError> = readers.query(|_| Err(gone())).await;
         assert_eq!(failed.expect_err("it fails").code, "archive_failed");
         let broken: Result<(), ApiError> = readers.query(|_| panic!("a defect, on purpose")).await;
         assert_eq!(broken.expect_err("it panics").code, "defect");
-        readers
-            .query(|archive| archive.pairs())
-            .await
-            .expect("it answers again");
+        readers.query(|archive| archive.pairs()).await.expect("it answers again");
         assert_eq!(place.opened(), 3);
     });
 }
@@ -119,15 +105,11 @@ async fn defect() -> &'static str {
 
 #[test]
 fn a_defect_in_a_handler_becomes_an_answer() {
-    let router = Router::new()
-        .route("/", get(defect))
-        .layer(from_fn(limit_request));
+    let router = Router::new().route("/", get(defect)).layer(from_fn(limit_request));
     let (_stop, stopped) = watch::channel(false);
     let answer = run(async {
         let (mut here, there) = tokio::io::duplex(4096);
-        tokio::spawn(crate::api::http_server::serve_connection(
-            there, router, stopped,
-        ));
+        tokio::spawn(crate::api::http_server::serve_connection(there, router, stopped));
         let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
         here.write_all(request.as_bytes()).await.expect("it reads");
         let mut answer = String::new();

@@ -68,12 +68,7 @@ pub struct AvailableArgs {
     #[arg(short = 'R', long, help_heading = "Probes", group = "direction")]
     pub reverse: bool,
     /// Measure both directions, one after the other (the default)
-    #[arg(
-        long,
-        visible_alias = "bidir",
-        help_heading = "Probes",
-        group = "direction"
-    )]
+    #[arg(long, visible_alias = "bidir", help_heading = "Probes", group = "direction")]
     pub both: bool,
     /// Maximum bytes in each direction, with headers [default: by mode]
     #[arg(long, value_name = "SIZE", value_parser = value_parsers::accept_size(10_000..=plan_limits::MAX_PROBE_BYTES), help_heading = "Probes")]

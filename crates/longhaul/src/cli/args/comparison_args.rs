@@ -38,12 +38,7 @@ met.";
 #[derive(Debug, Clone, Default, Args)]
 pub struct ReportOutputArgs {
     /// Print JSON
-    #[arg(
-        short = 'J',
-        long,
-        help_heading = "Output",
-        conflicts_with = "markdown"
-    )]
+    #[arg(short = 'J', long, help_heading = "Output", conflicts_with = "markdown")]
     pub json: bool,
     /// Print Markdown, for an issue or an email
     #[arg(long, help_heading = "Output")]

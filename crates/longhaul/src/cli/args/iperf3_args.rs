@@ -52,9 +52,7 @@ const ALIASES: [(&str, &str); 17] = [
 ];
 
 /// Options of `test` that a server has as well.
-const SHARED: [&str; 8] = [
-    "host", "port", "bind", "bind_dev", "ipv4", "ipv6", "json", "token",
-];
+const SHARED: [&str; 8] = ["host", "port", "bind", "bind_dev", "ipv4", "ipv6", "json", "token"];
 
 /// Options of iperf3 that are not supported, and what to use instead.
 const UNSUPPORTED: [(&[&str], &str); 8] = [
@@ -74,15 +72,9 @@ const UNSUPPORTED: [(&[&str], &str); 8] = [
         &["--json-stream", "--json-stream-full-output", "--extra-data"],
         "use -J, which prints one JSON object at the end",
     ),
-    (
-        &["--get-server-output"],
-        "leave it out; the report contains the results of both ends",
-    ),
+    (&["--get-server-output"], "leave it out; the report contains the results of both ends"),
     (&["-F", "--file"], "use `longhaul copy` to transfer files"),
-    (
-        &["--sctp", "-X", "--xbind", "--nstreams", "-m", "--mptcp"],
-        "use TCP, or UDP with -u",
-    ),
+    (&["--sctp", "-X", "--xbind", "--nstreams", "-m", "--mptcp"], "use TCP, or UDP with -u"),
     (
         &[
             "-L",
@@ -117,19 +109,14 @@ impl FromArgMatches for Iperf3Args {
         if matches.get_flag("server") {
             let serve = ServeArgs::from_arg_matches(matches)?;
             let [ipv4, ipv6] = ["ipv4", "ipv6"].map(|name| matches.get_flag(name));
-            return Ok(Iperf3Args::Server(Box::new(adapt_server(
-                serve, ipv4, ipv6,
-            ))));
+            return Ok(Iperf3Args::Server(Box::new(adapt_server(serve, ipv4, ipv6))));
         }
         let mut test = TestArgs::from_arg_matches(matches)?;
         let json_interval_us = test.interval.take();
         if let Some(tos) = matches.get_one::<u8>("tos") {
             test.dscp = Some(tos >> 2);
         }
-        Ok(Iperf3Args::Client {
-            test: Box::new(adapt_client(test)),
-            json_interval_us,
-        })
+        Ok(Iperf3Args::Client { test: Box::new(adapt_client(test)), json_interval_us })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -141,18 +128,11 @@ impl FromArgMatches for Iperf3Args {
 impl Args for Iperf3Args {
     fn augment_args(command: Command) -> Command {
         let shared = |arg: &Arg| SHARED.contains(&arg.get_id().as_str());
-        let mut command = TestArgs::augment_args(command).mut_args(|arg| {
-            if shared(&arg) {
-                arg
-            } else {
-                arg.conflicts_with("server")
-            }
-        });
+        let mut command = TestArgs::augment_args(command)
+            .mut_args(|arg| if shared(&arg) { arg } else { arg.conflicts_with("server") });
         let serve = ServeArgs::augment_args(Command::new("serve"));
         for arg in serve.get_arguments() {
-            let known = command
-                .get_arguments()
-                .any(|other| other.get_id() == arg.get_id());
+            let known = command.get_arguments().any(|other| other.get_id() == arg.get_id());
             if !known {
                 command = command.arg(arg.clone().help_heading("Server").conflicts_with("host"));
             }
@@ -247,11 +227,8 @@ fn adapt_client(mut test: TestArgs) -> TestArgs {
 /// Allows clients without a token what iperf3 allows every client, unless there is another proof.
 fn adapt_server(mut serve: ServeArgs, ipv4: bool, ipv6: bool) -> ServeArgs {
     if serve.bind.is_none() && ipv4 != ipv6 {
-        serve.bind = Some(if ipv4 {
-            Ipv4Addr::UNSPECIFIED.into()
-        } else {
-            Ipv6Addr::UNSPECIFIED.into()
-        });
+        serve.bind =
+            Some(if ipv4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() });
     }
     if serve.one_off {
         serve.max_sessions = 1;
@@ -313,9 +290,8 @@ pub fn add_replacement(mut error: Error) -> Error {
     if let (ErrorKind::UnknownArgument, Some(ContextValue::String(option))) =
         (error.kind(), error.get(ContextKind::InvalidArg))
         && error.get(ContextKind::Usage).is_some_and(is_own)
-        && let Some((_, instead)) = UNSUPPORTED
-            .iter()
-            .find(|(names, _)| names.contains(&option.as_str()))
+        && let Some((_, instead)) =
+            UNSUPPORTED.iter().find(|(names, _)| names.contains(&option.as_str()))
     {
         let tip = ContextValue::StyledStrs(vec![(*instead).into()]);
         error.insert(ContextKind::Suggested, tip);
@@ -363,11 +339,7 @@ impl Iperf3UserArgs {
         };
         let password = password_prompt::read_password()
             .map_err(|error| CommandFailure::new(USAGE, error).hint(Some("set IPERF3_PASSWORD")))?;
-        let padding = if self.pkcs1 {
-            TokenPadding::Pkcs1
-        } else {
-            TokenPadding::Oaep
-        };
+        let padding = if self.pkcs1 { TokenPadding::Pkcs1 } else { TokenPadding::Oaep };
         LoginCredentials::new(key, user, &password, padding)
             .map(Some)
             .map_err(|error| CommandFailure::from_error(USAGE, &error))

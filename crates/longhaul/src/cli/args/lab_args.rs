@@ -52,12 +52,7 @@ pub enum LabCommand {
         #[arg(value_name = "NAME")]
         name: String,
         /// Write the ground truth to this file, as JSON
-        #[arg(
-            long,
-            value_name = "FILE",
-            env = "LONGHAUL_LAB_TRUTH",
-            hide_env_values = true
-        )]
+        #[arg(long, value_name = "FILE", env = "LONGHAUL_LAB_TRUTH", hide_env_values = true)]
         truth: Option<PathBuf>,
     },
 }
@@ -92,12 +87,7 @@ pub struct LabRunArgs {
     #[command(flatten)]
     pub laying: LabSetupArgs,
     /// Write the ground truth to this file, as JSON
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "LONGHAUL_LAB_TRUTH",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE", env = "LONGHAUL_LAB_TRUTH", hide_env_values = true)]
     pub truth: Option<PathBuf>,
     /// Make this TCP port of the near host reachable on 127.0.0.1; may be repeated
     #[arg(long, value_name = "PORT")]

@@ -57,20 +57,10 @@ pub struct ServeArgs {
     #[arg(long, help_heading = "Access", conflicts_with = "anonymous")]
     pub token_only: bool,
     /// Private RSA key (PEM) for the credentials of iperf3 clients
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "iperf3_users",
-        help_heading = "Access"
-    )]
+    #[arg(long, value_name = "FILE", requires = "iperf3_users", help_heading = "Access")]
     pub iperf3_key: Option<PathBuf>,
     /// Authorized users of iperf3: name, comma, SHA-256 of `{name}password`
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "iperf3_key",
-        help_heading = "Access"
-    )]
+    #[arg(long, value_name = "FILE", requires = "iperf3_key", help_heading = "Access")]
     pub iperf3_users: Option<PathBuf>,
     /// Maximum clock skew of iperf3 clients, and the time to reject replays [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_run_time, requires = "iperf3_key", help_heading = "Access")]

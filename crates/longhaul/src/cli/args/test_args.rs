@@ -213,10 +213,6 @@ impl TestArgs {
 
     /// Returns the output format of the run.
     pub fn output_format(&self) -> TestFormat {
-        if self.output.form.json {
-            TestFormat::Json
-        } else {
-            self.format
-        }
+        if self.output.form.json { TestFormat::Json } else { self.format }
     }
 }

@@ -114,13 +114,7 @@ pub struct TuneArgs {
     )]
     pub repeats: u32,
     /// Seed of the random order
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        help_heading = "Grid",
-        requires = "grid"
-    )]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Grid", requires = "grid")]
     pub seed: u64,
 
     #[command(flatten)]

@@ -29,11 +29,7 @@ pub fn plan_available(args: &AvailableArgs) -> AvailablePlan {
         reverse: !args.forward && !by_tcp,
         packet_bytes: args.packet_bytes.unwrap_or(DEFAULT_PACKET_BYTES),
         most_bytes: args.bytes.unwrap_or(most_bytes) + shaper_search_bytes(args),
-        most_time_us: if by_tcp {
-            TCP_TIME_US
-        } else {
-            most.most_time_us
-        },
+        most_time_us: if by_tcp { TCP_TIME_US } else { most.most_time_us },
         // Seeded by the kernel's random numbers. Every JSON reader holds 53 bits exactly.
         seed: RandomState::new().hash_one(0_u8) >> 11,
         dscp: args.dscp,

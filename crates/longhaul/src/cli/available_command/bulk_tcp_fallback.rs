@@ -42,10 +42,7 @@ pub fn measure_bulk_tcp(
         dscp: plan.dscp,
     };
     let outcome = send_bulk(target, &asked, &mut |sample| {
-        progress.draw_line(&format!(
-            "forward: {} by TCP",
-            format_probe_bytes(sample.bytes)
-        ));
+        progress.draw_line(&format!("forward: {} by TCP", format_probe_bytes(sample.bytes)));
     })?;
     let mut caveats = Vec::new();
     if let Some(why) = &outcome.ended_early {

@@ -30,9 +30,7 @@ pub fn check_capture_paths(args: &TestCaptureArgs) -> Result<(), CommandFailure>
             return Err(already_exists_failure(file));
         }
     }
-    let folder = near
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = near.parent().filter(|folder| !folder.as_os_str().is_empty());
     match folder {
         Some(folder) if !folder.is_dir() => {
             let text = format!("cannot write the capture: no folder {}", folder.display());
@@ -125,12 +123,8 @@ fn prepare_capture_files(
     report: &mut ThroughputReport,
 ) -> (Vec<CaptureFile>, Vec<ReportCaveat>) {
     let id = report.run.id.clone();
-    let comments = |end: &str| {
-        vec![
-            format!("longhaul run {id}"),
-            format!("captured at the {end} end"),
-        ]
-    };
+    let comments =
+        |end: &str| vec![format!("longhaul run {id}"), format!("captured at the {end} end")];
     let (mut made, mut caveats) = (Vec::new(), Vec::new());
     if let Some(mut captured) = captures.client {
         let bytes = captured.write_file(comments("near"), MAX_FILE_BYTES);
@@ -185,11 +179,7 @@ fn note_capture_file(report: &mut ThroughputReport, made: &CaptureFile) {
 fn capture_entry_mut(report: &mut ThroughputReport, near: bool) -> Option<&mut CaptureResult> {
     let forward = report.observation.forward;
     let ends = &mut report.observation.ends;
-    let end = if forward == near {
-        &mut ends.sender
-    } else {
-        &mut ends.receiver
-    };
+    let end = if forward == near { &mut ends.sender } else { &mut ends.receiver };
     end.capture.as_mut()
 }
 

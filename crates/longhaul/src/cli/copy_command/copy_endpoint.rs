@@ -31,10 +31,7 @@ pub fn parse_copy_endpoint(text: &str) -> Result<CopyEndpoint, String> {
         return Ok(CopyEndpoint::Local(PathBuf::from(text)));
     };
     let (host, name) = (&text[..colon], &text[colon + 1..]);
-    Ok(CopyEndpoint::Remote {
-        host: value_parsers::parse_host(host)?,
-        name: name.to_owned(),
-    })
+    Ok(CopyEndpoint::Remote { host: value_parsers::parse_host(host)?, name: name.to_owned() })
 }
 
 #[cfg(test)]

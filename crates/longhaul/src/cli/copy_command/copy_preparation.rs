@@ -48,10 +48,7 @@ pub fn prepare_copy(args: &CopyArgs) -> Result<PreparedCopy, CommandFailure> {
         remote_path: name.to_owned(),
         overwrite: args.overwrite,
         direct: args.direct,
-        streams: args
-            .streams
-            .or(from.map(|it| it.streams))
-            .unwrap_or(DEFAULT_STREAMS),
+        streams: args.streams.or(from.map(|it| it.streams)).unwrap_or(DEFAULT_STREAMS),
         window_bytes: args.window.or(from.and_then(|it| it.window_bytes)),
         congestion_control: args
             .congestion_control
@@ -61,12 +58,7 @@ pub fn prepare_copy(args: &CopyArgs) -> Result<PreparedCopy, CommandFailure> {
         dry_network: args.dry_net,
     };
     let plan = plan_copy(args, &request, tuned.is_some());
-    Ok(PreparedCopy {
-        to_stdout: !forward && *near == CopyEndpoint::Stream,
-        peer,
-        request,
-        plan,
-    })
+    Ok(PreparedCopy { to_stdout: !forward && *near == CopyEndpoint::Stream, peer, request, plan })
 }
 
 /// Returns the direction, the local end, and the host and name of the remote end.

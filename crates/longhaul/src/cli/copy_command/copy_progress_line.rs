@@ -29,10 +29,7 @@ impl CopyProgressLine {
     }
 
     pub fn show(&mut self, now: &CopyProgress) {
-        let due = self
-            .recent
-            .back()
-            .is_none_or(|(last, _)| now.elapsed >= *last + UPDATE_INTERVAL);
+        let due = self.recent.back().is_none_or(|(last, _)| now.elapsed >= *last + UPDATE_INTERVAL);
         if !self.enabled || !due {
             return;
         }
@@ -46,11 +43,7 @@ impl CopyProgressLine {
             .and_then(|(at, bytes)| Rate::over(now.bytes - bytes, now.elapsed.saturating_sub(*at)));
         let line = format_copy_progress(now, speed);
         // If stderr is closed, the line is lost and the copy continues.
-        let _ = write!(
-            anstream::stderr(),
-            "\r{}",
-            paint(FAINT, format!("{line:<78}"))
-        );
+        let _ = write!(anstream::stderr(), "\r{}", paint(FAINT, format!("{line:<78}")));
     }
 
     /// Clears the line for the text that follows.

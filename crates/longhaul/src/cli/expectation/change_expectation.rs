@@ -44,10 +44,7 @@ impl FromStr for ChangeExpectation {
             .iter()
             .find(|(sign, _)| rest.starts_with(sign))
             .filter(|(_, relation)| {
-                !matches!(
-                    relation,
-                    ComparisonOperator::Equal | ComparisonOperator::Unequal
-                )
+                !matches!(relation, ComparisonOperator::Equal | ComparisonOperator::Unequal)
             })
             .ok_or("expected one of >= <= > <")?;
         let name = name.trim();
@@ -86,9 +83,7 @@ impl ChangeExpectation {
     /// Returns `None` if the condition holds for every pair of hosts with this quantity, otherwise
     /// the value found. A change that was not measured or cannot be determined is a miss.
     pub fn describe_miss(&self, changes: &[QuantityChange]) -> Option<String> {
-        let ours = changes
-            .iter()
-            .filter(|change| change.quantity == self.quantity);
+        let ours = changes.iter().filter(|change| change.quantity == self.quantity);
         let mut any = false;
         for change in ours {
             any = true;
@@ -108,9 +103,8 @@ impl ChangeExpectation {
 
     fn measured_value(&self, change: &QuantityChange) -> Option<f64> {
         let by_ratio = change.change_interval_ratio;
-        let interval = by_ratio
-            .map(|ends| ends.map(|ratio| ratio - 1.0))
-            .or(change.difference_interval);
+        let interval =
+            by_ratio.map(|ends| ends.map(|ratio| ratio - 1.0)).or(change.difference_interval);
         match self.statistic {
             ChangeStatistic::Change => change.change_ratio.map(|r| r - 1.0).or(change.difference),
             ChangeStatistic::Low => interval.map(|[low, _]| low),
@@ -131,11 +125,8 @@ impl ChangeExpectation {
 
     fn describe_found(&self, change: &QuantityChange, found: f64) -> String {
         let as_ratio = self.statistic != ChangeStatistic::P && change.quantity.unit() != "count";
-        let found = if as_ratio {
-            format!("{:+.2} %", found * 100.0)
-        } else {
-            format!("{found:.4}")
-        };
+        let found =
+            if as_ratio { format!("{:+.2} %", found * 100.0) } else { format!("{found:.4}") };
         format!("found {found} ({} > {})", change.pair.from, change.pair.to)
     }
 }
@@ -153,10 +144,7 @@ mod tests {
     use longhaul_model::report::v1::series::HostPair;
 
     fn fell() -> Vec<QuantityChange> {
-        let pair = HostPair {
-            from: String::from("a"),
-            to: String::from("b"),
-        };
+        let pair = HostPair { from: String::from("a"), to: String::from("b") };
         let before = [100e6, 101e6, 99e6, 102e6, 98e6, 100e6];
         let after = before.map(|bps| bps * 0.9);
         quantity_change::compare_quantity(&pair, PathQuantity::Goodput, &before, &after)

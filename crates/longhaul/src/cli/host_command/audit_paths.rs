@@ -26,18 +26,12 @@ pub struct AuditPaths {
 pub fn load_audit_paths(args: &HostArgs) -> Result<AuditPaths, CommandFailure> {
     if let (Some(rtt_us), Some(rate_bps)) = (args.rtt, args.rate) {
         let path = AuditPath {
-            name: args
-                .prove
-                .clone()
-                .unwrap_or_else(|| String::from("as given")),
+            name: args.prove.clone().unwrap_or_else(|| String::from("as given")),
             rtt_us,
             rate_bps,
             origin: String::from(OPTION_ORIGIN),
         };
-        return Ok(AuditPaths {
-            paths: vec![path],
-            latest: None,
-        });
+        return Ok(AuditPaths { paths: vec![path], latest: None });
     }
     // Without an archive there are no paths yet.
     let Some(archive) =
@@ -45,9 +39,7 @@ pub fn load_audit_paths(args: &HostArgs) -> Result<AuditPaths, CommandFailure> {
     else {
         return Ok(AuditPaths::default());
     };
-    Ok(collect_audit_paths(
-        &archive.recent_reports(None, MAX_RUNS)?,
-    ))
+    Ok(collect_audit_paths(&archive.recent_reports(None, MAX_RUNS)?))
 }
 
 /// Collects the paths to each peer from the runs, newest first.
@@ -65,14 +57,9 @@ fn collect_audit_paths(runs: &[ThroughputReport]) -> AuditPaths {
         };
         seen[place].add_run(run);
     }
-    let latest = runs
-        .first()
-        .and_then(|run| run.run.responder.address.as_deref());
+    let latest = runs.first().and_then(|run| run.run.responder.address.as_deref());
     AuditPaths {
-        paths: seen
-            .into_iter()
-            .filter_map(PeerSummary::into_path)
-            .collect(),
+        paths: seen.into_iter().filter_map(PeerSummary::into_path).collect(),
         latest: latest.and_then(|address| address.parse().ok()),
     }
 }
@@ -113,18 +100,10 @@ impl PeerSummary {
                 continue;
             };
             let loaded = analysis.rtt_us.map(|rtt| rtt.min);
-            keep_better(
-                &mut self.rtt_us,
-                observation.idle_rtt_us.or(loaded),
-                id,
-                |new, old| new < old,
-            );
-            keep_better(
-                &mut self.goodput_bps,
-                analysis.goodput_bps,
-                id,
-                |new, old| new > old,
-            );
+            keep_better(&mut self.rtt_us, observation.idle_rtt_us.or(loaded), id, |new, old| {
+                new < old
+            });
+            keep_better(&mut self.goodput_bps, analysis.goodput_bps, id, |new, old| new > old);
             self.path_limited |= is_path_limiter(analysis.limited_by);
             let ends = [&observation.ends.sender, &observation.ends.receiver];
             let speeds = ends.map(|end| end.host.interface.as_ref().and_then(|i| i.speed_bps));
@@ -136,9 +115,7 @@ impl PeerSummary {
         let (rtt_us, by) = self.rtt_us?;
         let (goodput_bps, at) = self.goodput_bps?;
         // A run limited by a window says nothing about the capacity of the path.
-        let beyond = self
-            .speed_bps
-            .filter(|bps| !self.path_limited && *bps > goodput_bps);
+        let beyond = self.speed_bps.filter(|bps| !self.path_limited && *bps > goodput_bps);
         Some(AuditPath {
             name: self.name,
             rtt_us,
@@ -168,10 +145,7 @@ fn keep_better(
 
 /// Returns true for limiters between the hosts.
 fn is_path_limiter(limiter: Limiter) -> bool {
-    matches!(
-        limiter,
-        Limiter::PathCapacity | Limiter::Shaper | Limiter::Policer | Limiter::Loss
-    )
+    matches!(limiter, Limiter::PathCapacity | Limiter::Shaper | Limiter::Policer | Limiter::Loss)
 }
 
 #[cfg(test)]
@@ -197,11 +171,8 @@ mod tests {
             run("1", "other", Limiter::PathCapacity, 5_000_000),
         ];
         let known = collect_audit_paths(&runs);
-        let rates: Vec<(&str, u64)> = known
-            .paths
-            .iter()
-            .map(|path| (path.name.as_str(), path.rate_bps))
-            .collect();
+        let rates: Vec<(&str, u64)> =
+            known.paths.iter().map(|path| (path.name.as_str(), path.rate_bps)).collect();
         assert_eq!(rates, [("far", 9_000_000), ("other", 5_000_000)]);
         assert_eq!(known.paths[0].origin, "3, 2");
         assert!(known.latest.is_some());
@@ -210,10 +181,7 @@ mod tests {
     #[test]
     fn a_path_that_was_never_full_has_the_rate_of_the_interfaces() {
         let mut only = run("1", "far", Limiter::ReceiveWindow, 3_000_000);
-        for end in [
-            &mut only.observation.ends.sender,
-            &mut only.observation.ends.receiver,
-        ] {
+        for end in [&mut only.observation.ends.sender, &mut only.observation.ends.receiver] {
             end.host.interface.get_or_insert_default().speed_bps = Some(1_000_000_000);
         }
         let known = collect_audit_paths(&[only]);

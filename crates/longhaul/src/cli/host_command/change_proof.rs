@@ -43,10 +43,7 @@ struct ProofRun<'a> {
 }
 
 pub fn proof_target(args: &HostArgs, host: &str) -> Result<TargetHost, CommandFailure> {
-    let local = LocalArgs {
-        bind_dev: args.interface.clone(),
-        ..LocalArgs::default()
-    };
+    let local = LocalArgs { bind_dev: args.interface.clone(), ..LocalArgs::default() };
     option_resolution::build_target(host, args.port, &local, &args.token, args.connect_timeout)
 }
 
@@ -67,9 +64,7 @@ pub fn prove_changes(
         args,
         id,
         target,
-        time_us: args
-            .time
-            .unwrap_or(usual_us.clamp(MIN_TIME_US, MAX_TIME_US)),
+        time_us: args.time.unwrap_or(usual_us.clamp(MIN_TIME_US, MAX_TIME_US)),
         stop: register_revert_signals()?,
         result: ProofResult::default(),
     };
@@ -98,9 +93,8 @@ pub fn refuse_second_apply(journal: &std::path::Path) -> Result<(), CommandFailu
         "cannot test changes: settings of an earlier --apply are in force (journal {})",
         journal.display()
     );
-    Err(CommandFailure::new(USAGE, text).hint(Some(
-        "restore the previous values first: `longhaul host --revert`",
-    )))
+    Err(CommandFailure::new(USAGE, text)
+        .hint(Some("restore the previous values first: `longhaul host --revert`")))
 }
 
 /// Registers a flag for SIGINT, SIGTERM and SIGHUP, so that settings are reverted before the exit.
@@ -119,17 +113,11 @@ impl ProofRun<'_> {
     /// Measures before, after, after, before, …, so that a drifting path favours neither.
     fn measure(&mut self, guard: &mut RevertGuard) -> Result<(), CommandFailure> {
         let covers = |forward: bool| {
-            let mut changed = self
-                .result
-                .changes
-                .iter()
-                .filter(|change| is_setting_written(change));
+            let mut changed =
+                self.result.changes.iter().filter(|change| is_setting_written(change));
             changed.any(|change| find_affected_direction(&change.name).covers(forward))
         };
-        let ways: Vec<bool> = [true, false]
-            .into_iter()
-            .filter(|way| covers(*way))
-            .collect();
+        let ways: Vec<bool> = [true, false].into_iter().filter(|way| covers(*way)).collect();
         let settings: Vec<WantedSetting> = self
             .result
             .changes
@@ -159,11 +147,7 @@ impl ProofRun<'_> {
 
     fn run_trial(&mut self, changed: bool, forward: bool) -> Result<(), CommandFailure> {
         let plan = ThroughputPlan {
-            direction: if forward {
-                RunDirection::Forward
-            } else {
-                RunDirection::Reverse
-            },
+            direction: if forward { RunDirection::Forward } else { RunDirection::Reverse },
             stop: StopCondition::TimeUs(self.time_us),
             ..ThroughputPlan::default()
         };
@@ -177,10 +161,8 @@ impl ProofRun<'_> {
         };
         let ended = match probe_attempt::run_probe(&self.target, &plan, &self.stop, &mut |_| {}) {
             ProbeEnding::Measured(outcome) => {
-                let part = ParentRun {
-                    id: self.id.to_owned(),
-                    index: self.result.trials.len() as u32,
-                };
+                let part =
+                    ParentRun { id: self.id.to_owned(), index: self.result.trials.len() as u32 };
                 let mut run = report_archiving::build_throughput_report(plan, *outcome, Some(part));
                 self.archive_trial(&mut run);
                 trial.run_id = Some(run.run.id.clone());
@@ -196,10 +178,7 @@ impl ProofRun<'_> {
             }
             ProbeEnding::Interrupted => {
                 trial.error = Some(String::from("interrupted"));
-                Err(CommandFailure::new(
-                    INTERRUPTED,
-                    "the test runs were interrupted",
-                ))
+                Err(CommandFailure::new(INTERRUPTED, "the test runs were interrupted"))
             }
         };
         self.print_trial(&trial);
@@ -220,11 +199,7 @@ impl ProofRun<'_> {
             return;
         }
         let state = if trial.changed { "after" } else { "before" };
-        let way = if trial.forward {
-            "sending"
-        } else {
-            "receiving"
-        };
+        let way = if trial.forward { "sending" } else { "receiving" };
         let found = match (trial.goodput_bps, &trial.error) {
             (Some(bps), _) => format_rate(bps),
             (None, Some(error)) => error.clone(),
@@ -278,25 +253,14 @@ impl ProofRun<'_> {
 
 /// Records for each written change whether it was reverted.
 fn mark_reverted(changes: &mut [SettingChange], stays: impl Fn(&SettingChange) -> bool) {
-    for change in changes
-        .iter_mut()
-        .filter(|change| is_setting_written(change))
-    {
+    for change in changes.iter_mut().filter(|change| is_setting_written(change)) {
         change.reverted = !stays(change);
     }
 }
 
 /// Returns whether the changes are in force, for each run.
 fn trial_order(pairs: u32) -> Vec<bool> {
-    (0..pairs)
-        .flat_map(|pair| {
-            if pair % 2 == 0 {
-                [false, true]
-            } else {
-                [true, false]
-            }
-        })
-        .collect()
+    (0..pairs).flat_map(|pair| if pair % 2 == 0 { [false, true] } else { [true, false] }).collect()
 }
 
 #[cfg(test)]

@@ -52,11 +52,7 @@ pub struct RevertGuard<'a> {
 
 impl<'a> RevertGuard<'a> {
     pub fn new(journal: &'a Path, interface: Option<&'a str>) -> Self {
-        RevertGuard {
-            journal,
-            interface,
-            pending: false,
-        }
+        RevertGuard { journal, interface, pending: false }
     }
 
     pub fn apply(
@@ -115,9 +111,9 @@ pub fn revert_failure(journal: &Path, changes: &[SettingChange]) -> Option<Comma
         let text = format!("{} should be `{}`: {why}", change.name, change.before);
         fail.causes.push(text);
     }
-    Some(fail.hint(Some(
-        "run `longhaul host --revert` as root on the host where they were applied",
-    )))
+    Some(
+        fail.hint(Some("run `longhaul host --revert` as root on the host where they were applied")),
+    )
 }
 
 /// Returns true if the setting has the wanted value.

@@ -36,11 +36,7 @@ pub fn read_reports(file: &Path, args: &ImportArgs) -> Result<Vec<ImportedReport
         one.import_caveats.extend(flaw.clone());
         let told = one.started.map(|started| (started, "text"));
         let Some((started, time_from)) = told.or(args.at.map(|at| (at, "user"))) else {
-            let why = format!(
-                "result {} ({}) has no start time",
-                index + 1,
-                one.observation.tool
-            );
+            let why = format!("result {} ({}) has no start time", index + 1, one.observation.tool);
             let hint = "give the time with `--at 2004-02-22T10:00:00Z` (UTC), or a date";
             return Err(import_failure(&name, why, hint));
         };
@@ -65,19 +61,12 @@ fn import_failure(name: &str, why: String, hint: &str) -> CommandFailure {
 fn read_content(file: &Path, name: &str) -> Result<Vec<u8>, CommandFailure> {
     let mut bytes = Vec::new();
     let read = if name == "-" {
-        std::io::stdin()
-            .lock()
-            .take(MAX_FILE_BYTES + 1)
-            .read_to_end(&mut bytes)
+        std::io::stdin().lock().take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)
     } else {
         File::open(file).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
     };
     read.map_err(|error| {
-        import_failure(
-            name,
-            error.to_string(),
-            "check the name and its permissions",
-        )
+        import_failure(name, error.to_string(), "check the name and its permissions")
     })?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         let why = format!("larger than {} MiB", MAX_FILE_BYTES >> 20);
@@ -104,11 +93,7 @@ fn decode_import_text(
     };
     if text.contains('\0') {
         let why = "not a text file: it contains NUL bytes".to_owned();
-        return Err(import_failure(
-            name,
-            why,
-            "give the output of the program, decompressed",
-        ));
+        return Err(import_failure(name, why, "give the output of the program, decompressed"));
     }
     let broken = text.contains(char::REPLACEMENT_CHARACTER);
     let flaw = "some bytes are not UTF-8 and were replaced".to_owned();
@@ -163,9 +148,5 @@ fn longest_duration_us(seen: &ImportedObservation) -> u64 {
 fn content_run_id(started: Timestamp, plan: &ImportPlan) -> String {
     let of = format!("{} {} {}", plan.content_sha256, plan.format, plan.index);
     let hash = ring::digest::digest(&ring::digest::SHA256, of.as_bytes());
-    format!(
-        "{}-{}",
-        started.strftime("%Y%m%dT%H%M%SZ"),
-        &encode_hex(hash.as_ref())[..6]
-    )
+    format!("{}-{}", started.strftime("%Y%m%dT%H%M%SZ"), &encode_hex(hash.as_ref())[..6])
 }

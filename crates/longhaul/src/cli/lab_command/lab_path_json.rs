@@ -10,10 +10,7 @@ pub fn path_json(path: &PathSpec) -> Value {
     let direction = |forward| {
         let narrow = path_limits::find_narrow_link(path, forward);
         object_of_present([
-            (
-                "path_mtu_bytes",
-                Some(json!(path_limits::find_path_mtu(path, forward))),
-            ),
+            ("path_mtu_bytes", Some(json!(path_limits::find_path_mtu(path, forward)))),
             ("capacity_bps", narrow.map(|n| json!(n.rate.as_bps()))),
             ("narrow_link_hop", narrow.map(|n| json!(n.hop + 1))),
             (
@@ -23,21 +20,15 @@ pub fn path_json(path: &PathSpec) -> Value {
         ])
     };
     let hops = |hops: &[HopSpec]| hops.iter().map(hop_json).collect::<Value>();
-    let routes: Map<String, Value> = path
-        .routes
-        .iter()
-        .map(|(name, route)| (name.clone(), hops(route)))
-        .collect();
+    let routes: Map<String, Value> =
+        path.routes.iter().map(|(name, route)| (name.clone(), hops(route))).collect();
     object_of_present([
         ("key", Some(json!(path.key))),
         ("name", Some(json!(path.name))),
         ("near_city", path.near.city.as_ref().map(|c| json!(c))),
         ("far_city", path.far.city.as_ref().map(|c| json!(c))),
         ("rtt_us", Some(micros_json(path_limits::compute_rtt(path)))),
-        (
-            "bdp_bytes",
-            path_limits::compute_bdp_bytes(path).map(|n| json!(n)),
-        ),
+        ("bdp_bytes", path_limits::compute_bdp_bytes(path).map(|n| json!(n))),
         ("forward", Some(direction(true))),
         ("reverse", Some(direction(false))),
         ("near_sysctl", Some(json!(path.near.sysctl))),
@@ -46,10 +37,7 @@ pub fn path_json(path: &PathSpec) -> Value {
         ("hops", Some(hops(&path.hops))),
         ("routes", Some(Value::Object(routes))),
         ("events", Some(json!(path.events.len()))),
-        (
-            "begin_at_us",
-            (!path.begin_at.is_zero()).then(|| micros_json(path.begin_at)),
-        ),
+        ("begin_at_us", (!path.begin_at.is_zero()).then(|| micros_json(path.begin_at))),
     ])
 }
 
@@ -81,8 +69,7 @@ fn link_json(link: &LinkSpec) -> Value {
         ),
         (
             "policer",
-            link.policer
-                .map(|p| json!({"rate_bps": p.rate.as_bps(), "burst_bytes": p.burst.0})),
+            link.policer.map(|p| json!({"rate_bps": p.rate.as_bps(), "burst_bytes": p.burst.0})),
         ),
         (
             "shaper",
@@ -118,8 +105,6 @@ fn micros_json(time: Duration) -> Value {
 
 /// Returns an object without the absent fields.
 fn object_of_present<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let present = fields
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let present = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Value::Object(present.collect())
 }

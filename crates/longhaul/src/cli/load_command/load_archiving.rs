@@ -19,20 +19,13 @@ pub fn archive_load_report(args: &LoadArgs, plan: LoadPlan, outcome: LoadOutcome
     let mut observation = outcome.observation;
     let mut caveats = outcome.caveats;
     for (index, part) in (0u32..).zip(outcome.runs) {
-        let part_of = ParentRun {
-            id: run.id.clone(),
-            index,
-        };
+        let part_of = ParentRun { id: run.id.clone(), index };
         let mut report =
             report_archiving::build_throughput_report(part.plan, part.outcome, Some(part_of));
         report_archiving::archive_report(&args.output, &mut report);
         let phase = observation.phases.get_mut(part.phase);
         let flow = phase.and_then(|phase| {
-            if part.competitor {
-                phase.competitor.as_mut()
-            } else {
-                phase.load.as_mut()
-            }
+            if part.competitor { phase.competitor.as_mut() } else { phase.load.as_mut() }
         });
         if let Some(flow) = flow {
             flow.limited_by = report.analysis.limited_by;
@@ -45,9 +38,8 @@ pub fn archive_load_report(args: &LoadArgs, plan: LoadPlan, outcome: LoadOutcome
     }
     let conclusion = conclude_load(&plan, &observation);
     caveats.extend(conclusion.caveats);
-    let mut report = run
-        .report(plan, observation, conclusion.analysis)
-        .with_notes(conclusion.findings, caveats);
+    let mut report =
+        run.report(plan, observation, conclusion.analysis).with_notes(conclusion.findings, caveats);
     report_archiving::archive_report(&args.output, &mut report);
     report
 }

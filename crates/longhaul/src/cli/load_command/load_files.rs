@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Fails before a long run if the plots cannot be written.
 pub fn check_load_plots(pictures: &[PathBuf]) -> Result<(), CommandFailure> {
-    pictures
-        .iter()
-        .try_for_each(|path| plot::check_figure_path(path))
+    pictures.iter().try_for_each(|path| plot::check_figure_path(path))
 }
 
 /// Writes every requested file.
@@ -22,12 +20,8 @@ pub fn write_load_files(
         std::fs::write(path, render::load_text::load_csv::render_load_csv(load)).map_err(|e| {
             let mut fail = CommandFailure::new(HOST, format!("cannot write {}", path.display()));
             fail.causes.push(e.to_string());
-            fail.hint(Some(
-                "write it elsewhere with `longhaul report show last --csv FILE`",
-            ))
+            fail.hint(Some("write it elsewhere with `longhaul report show last --csv FILE`"))
         })?;
     }
-    pictures
-        .iter()
-        .try_for_each(|path| plot::write_load_figure(load, path))
+    pictures.iter().try_for_each(|path| plot::write_load_figure(load, path))
 }

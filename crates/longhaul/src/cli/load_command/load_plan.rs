@@ -48,35 +48,18 @@ fn plan_load_steps(args: &LoadArgs) -> Vec<LoadStep> {
         baseline: false,
     };
     let pairs = |setting| {
-        let kinds: &[bool] = if args.scavenger {
-            &[false, true]
-        } else {
-            &[false]
-        };
+        let kinds: &[bool] = if args.scavenger { &[false, true] } else { &[false] };
         kinds.iter().map(move |scavenger| load(setting, *scavenger))
     };
     let loads: Vec<LoadStep> = settings().flat_map(pairs).collect();
     if !args.competitor {
         return loads;
     }
-    let baseline = LoadStep {
-        competitor: true,
-        baseline: true,
-        ..load((1, None), false)
-    };
-    let baseline = LoadStep {
-        window_bytes: None,
-        congestion_control: None,
-        ..baseline
-    };
-    let beside = loads.iter().map(|step| LoadStep {
-        competitor: true,
-        ..step.clone()
-    });
-    let mut steps: Vec<LoadStep> = std::iter::once(baseline.clone())
-        .chain(beside)
-        .chain([baseline])
-        .collect();
+    let baseline = LoadStep { competitor: true, baseline: true, ..load((1, None), false) };
+    let baseline = LoadStep { window_bytes: None, congestion_control: None, ..baseline };
+    let beside = loads.iter().map(|step| LoadStep { competitor: true, ..step.clone() });
+    let mut steps: Vec<LoadStep> =
+        std::iter::once(baseline.clone()).chain(beside).chain([baseline]).collect();
     if args.scavenger {
         // These measure the cost of yielding without a competitor.
         steps.extend(loads);
@@ -90,10 +73,7 @@ pub fn parse_rates(text: &str) -> Result<RateList, String> {
         UNLIMITED => Ok(None),
         rate => value_parsers::parse_rate(rate).map(Some),
     };
-    let mut rates = text
-        .split(',')
-        .map(one)
-        .collect::<Result<Vec<Option<u64>>, String>>()?;
+    let mut rates = text.split(',').map(one).collect::<Result<Vec<Option<u64>>, String>>()?;
     // Unlimited comes last.
     rates.sort_by_key(|rate| rate.unwrap_or(u64::MAX));
     rates.dedup();
@@ -151,24 +131,14 @@ mod tests {
         assert_eq!(names(&["--scavenger"]), ["plain", "yields"]);
         assert_eq!(
             names(&["--competitor", "--scavenger"]),
-            [
-                "alone",
-                "beside",
-                "yields beside",
-                "alone",
-                "plain",
-                "yields"
-            ]
+            ["alone", "beside", "yields beside", "alone", "plain", "yields"]
         );
         assert!(!asked(&["-R"]).forward);
     }
 
     #[test]
     fn rates_are_refused_with_what_would_be_right() {
-        assert_eq!(
-            parse_rates("max,1M,1M"),
-            Ok(RateList(vec![Some(1_000_000), None]))
-        );
+        assert_eq!(parse_rates("max,1M,1M"), Ok(RateList(vec![Some(1_000_000), None])));
         for text in ["", "fast", "1M,,2M", "10"] {
             assert!(parse_rates(text).is_err(), "{text}");
         }

@@ -49,10 +49,7 @@ impl<'a> LoadProgress<'a> {
             None => (LoadRunProgress::default(), true),
             Some(last) => {
                 let changed = last.step != now.step;
-                (
-                    last.clone(),
-                    changed || now.elapsed >= last.elapsed + UPDATE_INTERVAL,
-                )
+                (last.clone(), changed || now.elapsed >= last.elapsed + UPDATE_INTERVAL)
             }
         };
         if !self.lines || !due {

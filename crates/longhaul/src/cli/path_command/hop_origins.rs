@@ -25,11 +25,7 @@ impl HopOrigins {
             Ok(folder) => folder.open_all(),
             Err(failure) => (Vec::new(), vec![failure.message]),
         };
-        HopOrigins {
-            names: ReverseLookups::new(wanted),
-            address_data: databases,
-            unusable,
-        }
+        HopOrigins { names: ReverseLookups::new(wanted), address_data: databases, unusable }
     }
 
     /// Requests the names of all hops, without waiting.
@@ -61,9 +57,7 @@ impl HopOrigins {
             });
         }
         let caveats = self.unusable.into_iter();
-        caveats
-            .map(|why| ReportCaveat::new("address_data_unusable", why))
-            .collect()
+        caveats.map(|why| ReportCaveat::new("address_data_unusable", why)).collect()
     }
 
     fn annotate_route(&self, route: &mut ObservedRoute) {

@@ -28,9 +28,7 @@ pub fn load_path_history(
         .unwrap_or_default();
     let known = known.iter().filter_map(KnownRoute::of).collect();
     let capacity = load.and_then(|load| {
-        let estimated = archive
-            .as_ref()
-            .and_then(|a| capacity_from_estimate(a, args, load));
+        let estimated = archive.as_ref().and_then(|a| capacity_from_estimate(a, args, load));
         estimated.or_else(|| run.and_then(capacity_from_load))
     });
     (known, capacity)
@@ -42,16 +40,9 @@ fn capacity_from_estimate(
     args: &PathArgs,
     load: &HopLoadPlan,
 ) -> Option<PathCapacityEstimate> {
-    let latest = archive
-        .recent_reports::<AvailableReport>(Some(&args.host), 1)
-        .ok()?
-        .pop()?;
+    let latest = archive.recent_reports::<AvailableReport>(Some(&args.host), 1).ok()?.pop()?;
     let analysis = latest.analysis;
-    let estimate = if load.forward {
-        analysis.forward?
-    } else {
-        analysis.reverse?
-    };
+    let estimate = if load.forward { analysis.forward? } else { analysis.reverse? };
     Some(PathCapacityEstimate {
         bps: estimate.capacity_bps?,
         interval_bps: estimate.capacity_interval_bps,
@@ -62,8 +53,5 @@ fn capacity_from_estimate(
 fn capacity_from_load(run: &ThroughputReport) -> Option<PathCapacityEstimate> {
     let by_the_path = run.analysis.limited_by == Limiter::PathCapacity;
     let bps = run.analysis.goodput_bps.filter(|_| by_the_path)?;
-    Some(PathCapacityEstimate {
-        bps,
-        interval_bps: run.analysis.goodput_interval_bps,
-    })
+    Some(PathCapacityEstimate { bps, interval_bps: run.analysis.goodput_interval_bps })
 }

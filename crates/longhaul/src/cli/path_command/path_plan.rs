@@ -111,25 +111,13 @@ mod tests {
     #[test]
     fn options_with_optional_values_have_their_defaults() {
         let plan = asked(&["--alternatives", "--load", "-R", "--no-mtu"]).expect("a plan");
-        assert_eq!(
-            plan.trace.and_then(|trace| trace.confidence_ratio),
-            Some(0.95)
-        );
+        assert_eq!(plan.trace.and_then(|trace| trace.confidence_ratio), Some(0.95));
         let load = plan.load.expect("a load");
-        assert_eq!(
-            (load.phase_us, load.streams, load.forward),
-            (8_000_000, 4, false)
-        );
+        assert_eq!((load.phase_us, load.streams, load.forward), (8_000_000, 4, false));
         assert!(!plan.mtu);
         let plan = asked(&["--alternatives=0.99", "--load=4s", "-P", "8"]).expect("a plan");
-        assert_eq!(
-            plan.trace.and_then(|trace| trace.confidence_ratio),
-            Some(0.99)
-        );
-        assert_eq!(
-            plan.load.map(|l| (l.phase_us, l.streams)),
-            Some((4_000_000, 8))
-        );
+        assert_eq!(plan.trace.and_then(|trace| trace.confidence_ratio), Some(0.99));
+        assert_eq!(plan.load.map(|l| (l.phase_us, l.streams)), Some((4_000_000, 8)));
     }
 
     #[test]

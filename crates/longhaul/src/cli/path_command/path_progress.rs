@@ -59,11 +59,7 @@ impl PathProgressLines {
             }
             overwrite_line("");
             // If stderr is closed, the lines are lost and the measurement continues.
-            let _ = writeln!(
-                anstream::stderr(),
-                "\r{}",
-                paint(FAINT, format_hop_line(hop))
-            );
+            let _ = writeln!(anstream::stderr(), "\r{}", paint(FAINT, format_hop_line(hop)));
             self.shown += 1;
         }
     }
@@ -119,11 +115,7 @@ fn format_round_trips(echoes: &[ProbeEcho]) -> String {
     let answered = echoes.iter().filter(|echo| echo.rtt_ns.is_some()).count();
     let last = echoes.iter().rev().find_map(|echo| echo.rtt_ns);
     let last = or_absent(last, |rtt| format!("{} ms", format_ms(rtt)));
-    let last = if answered == 0 {
-        ABSENT.to_owned()
-    } else {
-        last
-    };
+    let last = if answered == 0 { ABSENT.to_owned() } else { last };
     format!("RTT: {answered} answered, last {last}")
 }
 
@@ -133,16 +125,9 @@ mod tests {
 
     #[test]
     fn round_trips_are_counted_as_they_come() {
-        let echo = |rtt_ns| ProbeEcho {
-            at_us: 0,
-            rtt_ns,
-            ttl: None,
-        };
+        let echo = |rtt_ns| ProbeEcho { at_us: 0, rtt_ns, ttl: None };
         let echoes = [echo(Some(1_500_000)), echo(None)];
-        assert_eq!(
-            format_round_trips(&echoes),
-            "RTT: 1 answered, last 1.500 ms"
-        );
+        assert_eq!(format_round_trips(&echoes), "RTT: 1 answered, last 1.500 ms");
         assert_eq!(format_round_trips(&[]), "RTT: 0 answered, last -");
     }
 }

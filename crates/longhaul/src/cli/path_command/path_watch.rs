@@ -63,12 +63,8 @@ pub fn run(
         round_interval: Duration::from_micros(plan.round_trips.interval_us),
         most_rounds: args.count,
     };
-    let title = format!(
-        "{} ({}) by {}",
-        args.host,
-        outcome.observation.address,
-        protocol_name(protocol)
-    );
+    let title =
+        format!("{} ({}) by {}", args.host, outcome.observation.address, protocol_name(protocol));
     let mut screen = WatchScreen::open(args, title)?;
     let ended = watch.run_rounds(&mut screen, stop);
     drop(screen);
@@ -90,10 +86,7 @@ fn open_hop_prober(
 ) -> Result<(HopProber, ProbeProtocol), CommandFailure> {
     let address = &outcome.observation.address;
     let destination: IpAddr = address.parse().map_err(|_| {
-        CommandFailure::new(
-            crate::command_failure::BUG,
-            format!("{address} is not an address"),
-        )
+        CommandFailure::new(crate::command_failure::BUG, format!("{address} is not an address"))
     })?;
     let mut asked = TraceRequest {
         destination,
@@ -113,9 +106,7 @@ fn open_hop_prober(
         Ok(prober) => Ok((prober, plan.protocol)),
         Err(why @ PathError::Privilege { .. }) if plan.protocol != ProbeProtocol::Udp => {
             let text = format!("{why}; hops are probed by UDP instead");
-            outcome
-                .caveats
-                .push(ReportCaveat::new("protocol_replaced", text));
+            outcome.caveats.push(ReportCaveat::new("protocol_replaced", text));
             asked.protocol = ProbeProtocol::Udp;
             asked.port = None;
             let prober = HopProber::new(&asked).map_err(|e| path_failure(&e))?;
@@ -176,8 +167,7 @@ impl PathWatch {
     }
 
     fn is_last_round(&self) -> bool {
-        self.most_rounds
-            .is_some_and(|most| self.state.rounds >= most)
+        self.most_rounds.is_some_and(|most| self.state.rounds >= most)
     }
 
     fn is_over(&self) -> bool {
@@ -204,11 +194,8 @@ impl PathWatch {
     /// Receives answers until the next probe or the next check for keys is due.
     fn receive_answers(&mut self, probe_at: Duration) -> Result<(), CommandFailure> {
         let look = Instant::now() + POLL_INTERVAL;
-        let until = if self.state.next_ttl().is_some() {
-            look.min(self.begin + probe_at)
-        } else {
-            look
-        };
+        let until =
+            if self.state.next_ttl().is_some() { look.min(self.begin + probe_at) } else { look };
         while let Some(echo) = self.prober.poll(until).map_err(|e| path_failure(&e))? {
             self.record_answer(echo);
             if Instant::now() >= until {
@@ -288,11 +275,6 @@ impl PathWatch {
                 rewritten: echo.rewritten.clone(),
             })
         });
-        ObservedHop {
-            ttl,
-            sent,
-            answers: answers.collect(),
-            rate_limited: false,
-        }
+        ObservedHop { ttl, sent, answers: answers.collect(), rate_limited: false }
     }
 }

@@ -68,22 +68,14 @@ impl ReverseLookups {
 
     /// Returns the name if it is known by now.
     pub fn get(&self, address: IpAddr) -> Option<String> {
-        let found = self
-            .results
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let found = self.results.0.lock().unwrap_or_else(PoisonError::into_inner);
         found.get(&address).cloned().flatten()
     }
 
     /// Waits up to `patience` for all requested names. Returns the number of missing answers.
     pub fn wait(&self, patience: Duration) -> usize {
         let deadline = Instant::now() + patience;
-        let mut found = self
-            .results
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.results.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let open = self.requested.len() - found.len();
             let left = deadline.saturating_duration_since(Instant::now());
@@ -105,10 +97,7 @@ fn resolve_queued(
     resolver: ReverseResolver,
 ) {
     loop {
-        let next = waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .recv();
+        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(address) = next else {
             return;
         };

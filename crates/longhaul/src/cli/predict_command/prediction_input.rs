@@ -75,22 +75,15 @@ fn input_from_options(args: &PredictArgs) -> Result<PredictionInput, CommandFail
             auto_window_bytes: Some(DEFAULT_AUTO_WINDOW_BYTES),
             ..PredictionHosts::default()
         },
-        windows_bytes: setting_lists::parse_windows(DEFAULT_WINDOWS)
-            .map_err(bug)?
-            .0,
-        streams: setting_lists::parse_stream_counts(DEFAULT_STREAM_COUNTS)
-            .map_err(bug)?
-            .0,
+        windows_bytes: setting_lists::parse_windows(DEFAULT_WINDOWS).map_err(bug)?.0,
+        streams: setting_lists::parse_stream_counts(DEFAULT_STREAM_COUNTS).map_err(bug)?.0,
         congestion_controls: vec![String::from("cubic")],
         loss_ratios: vec![0.0],
         buffers_bytes: vec![pipe as u64],
         time_us: DEFAULT_TIME_US,
         scan_id: None,
     };
-    let place = |host: &str| RunParty {
-        host: host.to_owned(),
-        ..RunParty::default()
-    };
+    let place = |host: &str| RunParty { host: host.to_owned(), ..RunParty::default() };
     Ok(PredictionInput {
         plan,
         observation: PredictionObservation::default(),
@@ -128,13 +121,9 @@ fn find_scan(
 ) -> Result<(ScanReport, Vec<ThroughputReport>), CommandFailure> {
     let path = command_output::archive_path(args)?;
     let archive = Archive::open_existing(&path)?.ok_or_else(|| {
-        CommandFailure::new(
-            ARCHIVE,
-            format!("cannot find the archive {}", path.display()),
+        CommandFailure::new(ARCHIVE, format!("cannot find the archive {}", path.display())).hint(
+            Some("create one with `longhaul tune HOST`, or name another with `--archive FILE`"),
         )
-        .hint(Some(
-            "create one with `longhaul tune HOST`, or name another with `--archive FILE`",
-        ))
     })?;
     let id = match wanted {
         "last" => find_last_scan(&archive)?,
@@ -145,9 +134,7 @@ fn find_scan(
             USAGE,
             format!("cannot predict run {id}: it is not a scan"),
         )
-        .hint(Some(
-            "list the runs and their kinds with `longhaul report list`",
-        )));
+        .hint(Some("list the runs and their kinds with `longhaul report list`")));
     };
     let runs = archive.throughput_parts(&scan.run.id)?;
     Ok((*scan, runs))

@@ -21,10 +21,8 @@ pub fn load_archived_runs(
 ) -> Result<RecordRuns, CommandFailure> {
     let file = command_output::archive_path(args)?;
     let archive = Archive::open_existing(&file)?.ok_or_else(|| {
-        let fail = CommandFailure::new(
-            ARCHIVE,
-            format!("cannot find the archive {}", file.display()),
-        );
+        let fail =
+            CommandFailure::new(ARCHIVE, format!("cannot find the archive {}", file.display()));
         fail.hint(Some(
             "create one with `longhaul record HOST`, or name another with `--archive FILE`",
         ))
@@ -45,13 +43,9 @@ pub fn load_archived_runs(
 }
 
 fn wrong_kind_failure(id: &str, kind: ReportKind) -> CommandFailure {
-    let fail = CommandFailure::new(
-        USAGE,
-        format!("cannot use `{id}`: it is not a {} run", kind.word()),
-    );
-    fail.hint(Some(
-        "list the runs and their kinds with `longhaul report list`",
-    ))
+    let fail =
+        CommandFailure::new(USAGE, format!("cannot use `{id}`: it is not a {} run", kind.word()));
+    fail.hint(Some("list the runs and their kinds with `longhaul report list`"))
 }
 
 fn find_nearest_path_run(
@@ -63,9 +57,8 @@ fn find_nearest_path_run(
         return Ok(None);
     };
     let looks = archive.recent_reports::<PathReport>(Some(&run.responder.host), MAX_PATH_RUNS)?;
-    let between_the_same = looks
-        .into_iter()
-        .filter(|path| path.run.initiator.host == run.initiator.host);
+    let between_the_same =
+        looks.into_iter().filter(|path| path.run.initiator.host == run.initiator.host);
     let timed = between_the_same.filter_map(|path| {
         let apart = begun(&path.run.started_at)?.abs_diff(at);
         Some((apart, path))

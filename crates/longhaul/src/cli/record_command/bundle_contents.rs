@@ -26,12 +26,7 @@ pub fn write_bundle_files(
     folder: &mut BundleFolder,
     of: &BundleContents,
 ) -> Result<(), CommandFailure> {
-    add_json(
-        folder,
-        RECORD,
-        "the record: figures, legs, rules",
-        to_string_pretty(of.record),
-    )?;
+    add_json(folder, RECORD, "the record: figures, legs, rules", to_string_pretty(of.record))?;
     let mut texts = write_transfer(folder, of)?;
     texts.extend(write_path(folder, of)?);
     texts.extend(copy_captures(folder, of)?);
@@ -50,10 +45,7 @@ pub fn write_bundle_files(
     let html = render::record_text::record_page::build_record_page(
         &render::record_text::record_page::RecordPageParts {
             record: of.record,
-            runs: (
-                of.evidence.runs.transfer.run(),
-                of.evidence.runs.path.as_ref(),
-            ),
+            runs: (of.evidence.runs.transfer.run(), of.evidence.runs.path.as_ref()),
             commands,
             settings,
             texts,
@@ -97,10 +89,7 @@ fn write_imported(
 /// Returns the printed command line without terminal control characters, if there is one.
 fn imported_command_line(run: &ImportedReport) -> Option<String> {
     let command = run.observation.command.as_deref()?;
-    Some(format!(
-        "{}\n",
-        render::capture_text::sanitize_shown(command)
-    ))
+    Some(format!("{}\n", render::capture_text::sanitize_shown(command)))
 }
 
 fn write_measured(
@@ -132,24 +121,11 @@ fn write_path(
     let Some(path) = &of.evidence.runs.path else {
         return Ok(None);
     };
-    add_json(
-        folder,
-        "path.json",
-        "the path measurement as archived",
-        to_string_pretty(path),
-    )?;
+    add_json(folder, "path.json", "the path measurement as archived", to_string_pretty(path))?;
     let text = strip_styles(&render::path_text::build_path_document(path).text());
-    folder.add(
-        "path.txt",
-        "routes in both directions, path MTU",
-        text.as_bytes(),
-    )?;
+    folder.add("path.txt", "routes in both directions, path MTU", text.as_bytes())?;
     let series = render::record_text::round_trip_lines::render_round_trips(path);
-    folder.add(
-        "round-trips.txt",
-        "all RTT probes, in both directions",
-        series.as_bytes(),
-    )?;
+    folder.add("round-trips.txt", "all RTT probes, in both directions", series.as_bytes())?;
     Ok(Some(("Routes".to_owned(), text)))
 }
 
@@ -223,11 +199,7 @@ fn attachment_name(number: u32, file: &Path) -> String {
         && extension.bytes().all(|b| b.is_ascii_alphanumeric())
         // No types that a browser would execute.
         && !["html", "htm", "xhtml", "svg", "xml", "js"].contains(&extension.as_str());
-    if plain {
-        format!("attached-{number}.{extension}")
-    } else {
-        format!("attached-{number}.bin")
-    }
+    if plain { format!("attached-{number}.{extension}") } else { format!("attached-{number}.bin") }
 }
 
 /// Draws the figures as SVG, with captions.
@@ -269,14 +241,7 @@ mod tests {
         let name = |file: &str| attachment_name(3, Path::new(file));
         assert_eq!(name("/tmp/serve.LOG"), "attached-3.log");
         assert_eq!(name("x.pcapng"), "attached-3.pcapng");
-        for file in [
-            "../../x",
-            "a.html",
-            "a.svg",
-            "a.b/../..",
-            "a.\u{202e}txt",
-            ".",
-        ] {
+        for file in ["../../x", "a.html", "a.svg", "a.b/../..", "a.\u{202e}txt", "."] {
             assert_eq!(name(file), "attached-3.bin", "{file}");
         }
     }

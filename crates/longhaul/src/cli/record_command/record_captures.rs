@@ -23,12 +23,7 @@ impl RecordCapture {
     pub fn read(role: &'static str, file: PathBuf) -> Result<RecordCapture, CommandFailure> {
         let (reading, says) = capture_command::read_capture(&file)?;
         let (extract, _) = capture_command::format_first_packets(&file, SHOWN_PACKETS)?;
-        Ok(RecordCapture {
-            role,
-            text: format!("{says}\nfirst packets\n{extract}"),
-            file,
-            reading,
-        })
+        Ok(RecordCapture { role, text: format!("{says}\nfirst packets\n{extract}"), file, reading })
     }
 }
 

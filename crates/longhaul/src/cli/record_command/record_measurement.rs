@@ -28,12 +28,9 @@ fn read_written_captures(args: &TestArgs) -> Result<Vec<RecordCapture>, CommandF
     let far = capture_command::capture_files::far_capture_path(near);
     let far = Some(far).filter(|_| !args.capture.capture_near);
     let both = [("initiator", Some(near.clone())), ("responder", far)];
-    let written = both
-        .into_iter()
-        .filter_map(|(role, file)| Some((role, file.filter(|it| it.is_file())?)));
-    written
-        .map(|(role, file)| RecordCapture::read(role, file))
-        .collect()
+    let written =
+        both.into_iter().filter_map(|(role, file)| Some((role, file.filter(|it| it.is_file())?)));
+    written.map(|(role, file)| RecordCapture::read(role, file)).collect()
 }
 
 pub fn measure_for_record(args: &TestArgs) -> Result<RecordEvidence, CommandFailure> {
@@ -68,10 +65,7 @@ pub fn measure_for_record(args: &TestArgs) -> Result<RecordEvidence, CommandFail
     let host = observe_host(None, address.and_then(|it| it.parse().ok()));
     Ok(RecordEvidence {
         captures: read_written_captures(args)?,
-        runs: RecordRuns {
-            transfer: RecordTransfer::Measured(Box::new(throughput)),
-            path,
-        },
+        runs: RecordRuns { transfer: RecordTransfer::Measured(Box::new(throughput)), path },
         host: Some(host),
     })
 }

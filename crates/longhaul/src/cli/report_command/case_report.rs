@@ -77,10 +77,7 @@ fn resolve_case_periods(args: &CaseArgs, archive: &Archive) -> Result<CasePeriod
         return Ok(CasePeriods {
             hosts,
             before: make_period(at_us.saturating_sub(args.span), at_us),
-            after: make_period(
-                at_us,
-                at_us.saturating_add(args.span).min(now_us.max(at_us + 1)),
-            ),
+            after: make_period(at_us, at_us.saturating_add(args.span).min(now_us.max(at_us + 1))),
             event: None,
         });
     }
@@ -109,24 +106,17 @@ fn periods_around_event(
     }
     let [begin, end] = event.between_us;
     let end = end.max(begin.saturating_add(1));
-    let near = TimeRange {
-        begin_us: begin.saturating_sub(span_us),
-        end_us: end.saturating_add(span_us),
-    };
+    let near =
+        TimeRange { begin_us: begin.saturating_sub(span_us), end_us: end.saturating_add(span_us) };
     let mut from = near.begin_us;
-    let mut until = near
-        .end_us
-        .min(Timestamp::now().as_microsecond().max(end + 1));
+    let mut until = near.end_us.min(Timestamp::now().as_microsecond().max(end + 1));
     let same = |other: &&ChangeEvent| {
         other.id != event.id
             && other.pair == event.pair
             && other.quantity == event.quantity
             && other.state != EventState::Withdrawn
     };
-    for other in event_reports::query_events(archive, near, MAX_EVENTS)?
-        .iter()
-        .filter(same)
-    {
+    for other in event_reports::query_events(archive, near, MAX_EVENTS)?.iter().filter(same) {
         if other.between_us[1] <= begin {
             from = from.max(other.between_us[1]);
         } else if other.between_us[0] >= end {
@@ -147,10 +137,7 @@ fn make_period(begin_us: i64, end_us: i64) -> TimePeriod {
 }
 
 fn read_case_events(archive: &Archive, span: TimePeriod) -> Result<Vec<ChangeEvent>, StoreError> {
-    let range = TimeRange {
-        begin_us: span.begin_us,
-        end_us: span.end_us,
-    };
+    let range = TimeRange { begin_us: span.begin_us, end_us: span.end_us };
     event_reports::query_events(archive, range, MAX_EVENTS)
 }
 
@@ -166,17 +153,11 @@ fn is_relevant_path(path: &PathCase, event: Option<&ChangeEvent>) -> bool {
 /// Fails with the names of requested hosts that were never measured.
 fn require_measured_hosts(asked: &CasePeriods, paths: &[PathCase]) -> Result<(), CommandFailure> {
     let has = |host: &&String| {
-        let mut ends = paths
-            .iter()
-            .flat_map(|path| [&path.pair.from, &path.pair.to]);
+        let mut ends = paths.iter().flat_map(|path| [&path.pair.from, &path.pair.to]);
         ends.any(|end| end == *host)
     };
-    let missing: Vec<&str> = asked
-        .hosts
-        .iter()
-        .filter(|host| !has(host))
-        .map(String::as_str)
-        .collect();
+    let missing: Vec<&str> =
+        asked.hosts.iter().filter(|host| !has(host)).map(String::as_str).collect();
     if missing.is_empty() && !paths.is_empty() {
         return Ok(());
     }
@@ -185,7 +166,5 @@ fn require_measured_hosts(asked: &CasePeriods, paths: &[PathCase]) -> Result<(),
         ARCHIVE,
         format!("cannot compare: no runs to {clean} in either period"),
     )
-    .hint(Some(
-        "list the paths and times (UTC) of all runs with `longhaul report site`",
-    )))
+    .hint(Some("list the paths and times (UTC) of all runs with `longhaul report site`")))
 }

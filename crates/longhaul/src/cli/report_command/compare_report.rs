@@ -39,17 +39,10 @@ fn report_missed_changes(args: &CompareArgs, changes: &[QuantityChange]) -> Exit
     for expectation in &args.expect {
         if let Some(found) = expectation.describe_miss(changes) {
             missed = true;
-            let text = format!(
-                "{} expected {expectation}; {found}\n",
-                paint(ERROR, "missed:")
-            );
+            let text = format!("{} expected {expectation}; {found}\n", paint(ERROR, "missed:"));
             // The exit code has the result as well.
             let _ = anstream::stderr().write_all(text.as_bytes());
         }
     }
-    if missed {
-        ExitCode::from(EXPECTATION_MISSED)
-    } else {
-        ExitCode::SUCCESS
-    }
+    if missed { ExitCode::from(EXPECTATION_MISSED) } else { ExitCode::SUCCESS }
 }

@@ -16,10 +16,7 @@ const MAX_EVENTS: u32 = 10_000;
 
 pub fn list_found_events(args: &EventsArgs) -> Result<ExitCode, CommandFailure> {
     let begin = period_begin(args.since, args.days)?;
-    let range = TimeRange {
-        begin_us: begin.as_microsecond(),
-        end_us: i64::MAX,
-    };
+    let range = TimeRange { begin_us: begin.as_microsecond(), end_us: i64::MAX };
     let mut events = match open_archive(&args.archive)? {
         Some(archive) => query_events(&archive, range, MAX_EVENTS)?,
         None => Vec::new(),
@@ -67,17 +64,12 @@ fn ambiguous_event_failure(id: &str, found: &[ChangeEvent]) -> CommandFailure {
         return CommandFailure::new(ARCHIVE, format!("cannot find event {id}"))
             .hint(Some("list all events with `longhaul report events`"));
     }
-    let text = format!(
-        "cannot choose an event: the ids of {} begin with {id}",
-        found.len()
-    );
+    let text = format!("cannot choose an event: the ids of {} begin with {id}", found.len());
     CommandFailure::new(USAGE, text).hint(Some("give more letters of the id"))
 }
 
 fn open_archive(args: &ArchiveArgs) -> Result<Option<Archive>, CommandFailure> {
-    Ok(Archive::open_existing(&command_output::archive_path(
-        args,
-    )?)?)
+    Ok(Archive::open_existing(&command_output::archive_path(args)?)?)
 }
 
 /// Reads up to `most` events of all pairs.
@@ -86,10 +78,5 @@ pub fn query_events(
     range: TimeRange,
     most: u32,
 ) -> Result<Vec<ChangeEvent>, StoreError> {
-    archive.events(&EventFilter {
-        range,
-        pair: None,
-        state: None,
-        limit: most,
-    })
+    archive.events(&EventFilter { range, pair: None, state: None, limit: most })
 }

@@ -61,32 +61,22 @@ pub fn write_report_files(
 }
 
 fn to_json(shape: &impl Serialize, pretty: bool) -> Result<String, CommandFailure> {
-    let text = if pretty {
-        serde_json::to_string_pretty(shape)
-    } else {
-        serde_json::to_string(shape)
-    };
-    text.map(|text| text + "\n")
-        .map_err(|e| CommandFailure::from_error(BUG, &e))
+    let text =
+        if pretty { serde_json::to_string_pretty(shape) } else { serde_json::to_string(shape) };
+    text.map(|text| text + "\n").map_err(|e| CommandFailure::from_error(BUG, &e))
 }
 
 fn report_format(file: &Path) -> Result<ReportFormat, CommandFailure> {
-    let extension = file
-        .extension()
-        .and_then(|e| e.to_str())
-        .unwrap_or_default();
+    let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default();
     match extension.to_ascii_lowercase().as_str() {
         "html" | "htm" => Ok(ReportFormat::Html),
         "md" | "markdown" => Ok(ReportFormat::Markdown),
         "txt" => Ok(ReportFormat::Text),
         "json" => Ok(ReportFormat::Json),
-        _ => Err(CommandFailure::new(
-            USAGE,
-            format!("cannot write a report to {}", file.display()),
-        )
-        .hint(Some(
-            "use a file name that ends in .html, .md, .txt or .json",
-        ))),
+        _ => {
+            Err(CommandFailure::new(USAGE, format!("cannot write a report to {}", file.display()))
+                .hint(Some("use a file name that ends in .html, .md, .txt or .json")))
+        }
     }
 }
 
@@ -100,9 +90,7 @@ pub fn open_existing_archive(
             crate::command_failure::ARCHIVE,
             format!("cannot find the archive {}", path.display()),
         )
-        .hint(Some(
-            "create one with `longhaul test HOST`, or name another with `--archive FILE`",
-        ))
+        .hint(Some("create one with `longhaul test HOST`, or name another with `--archive FILE`"))
     })
 }
 
@@ -112,7 +100,5 @@ pub const LONGHAUL_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Sanitizes and shortens user or file input for an error message.
 pub fn sanitize_input(text: &str) -> String {
     let start = text.chars().take(200);
-    start
-        .map(|c| longhaul_import::control_chars::replace_control_char(c, '?'))
-        .collect()
+    start.map(|c| longhaul_import::control_chars::replace_control_char(c, '?')).collect()
 }

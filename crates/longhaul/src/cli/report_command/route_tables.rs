@@ -18,13 +18,9 @@ const MAX_TRACES: u32 = 50_000;
 pub fn run(args: &RoutesArgs) -> Result<ExitCode, CommandFailure> {
     let path = command_output::archive_path(&args.archive)?;
     let archive = Archive::open_existing(&path)?.ok_or_else(|| {
-        CommandFailure::new(
-            ARCHIVE,
-            format!("cannot find the archive {}", path.display()),
+        CommandFailure::new(ARCHIVE, format!("cannot find the archive {}", path.display())).hint(
+            Some("create one with `longhaul path HOST`, or name another with `--archive FILE`"),
         )
-        .hint(Some(
-            "create one with `longhaul path HOST`, or name another with `--archive FILE`",
-        ))
     })?;
     let since = report_archiving::format_rfc3339(period_begin(args.since, args.days)?);
     let mut tables = Vec::with_capacity(args.hosts.len());
@@ -44,10 +40,7 @@ pub fn run(args: &RoutesArgs) -> Result<ExitCode, CommandFailure> {
 
 fn show_route_tables(args: &RoutesArgs, tables: &[TraceTable]) -> Result<(), CommandFailure> {
     if args.json {
-        let hosts = tables
-            .iter()
-            .map(render::routes_text::routes_json::table_to_json)
-            .collect();
+        let hosts = tables.iter().map(render::routes_text::routes_json::table_to_json).collect();
         command_output::print_json(&serde_json::Value::Array(hosts))
     } else if args.csv {
         command_output::print_text(&render::routes_text::routes_csv::render_traces_csv(tables))
@@ -62,9 +55,7 @@ pub fn period_begin(moment: Option<Timestamp>, days: u16) -> Result<Timestamp, C
         return Ok(moment);
     }
     let hours = i64::from(days) * 24;
-    Timestamp::now()
-        .checked_sub(hours.hours())
-        .map_err(|e| CommandFailure::from_error(BUG, &e))
+    Timestamp::now().checked_sub(hours.hours()).map_err(|e| CommandFailure::from_error(BUG, &e))
 }
 
 /// Returns the failure if the period has no trace, with the latest trace as a hint.
@@ -79,9 +70,7 @@ fn no_route_failure(host: &str, since: &str, reports: &[PathReport]) -> CommandF
                 ARCHIVE,
                 format!("cannot show routes to {host}: none was traced since {since}"),
             )
-            .hint(Some(format!(
-                "show the latest trace, of {at}, with `--since {day}`"
-            )))
+            .hint(Some(format!("show the latest trace, of {at}, with `--since {day}`")))
         }
         None => CommandFailure::new(
             ARCHIVE,

@@ -39,10 +39,7 @@ impl RunCollection {
         period: TimePeriod,
     ) -> Result<RunCollection, CommandFailure> {
         let mut gathered = RunCollection::default();
-        let range = TimeRange {
-            begin_us: period.begin_us,
-            end_us: period.end_us,
-        };
+        let range = TimeRange { begin_us: period.begin_us, end_us: period.end_us };
         let mut known = BTreeSet::new();
         let pairs = archive.pairs()?;
         let agent = find_agent_host(&pairs);
@@ -79,11 +76,7 @@ impl RunCollection {
             }
             if let Some(report) = archive.report(&entry.id)? {
                 let near = initiating_host(&report, pair, agent).to_owned();
-                let far = if near == pair.from {
-                    &pair.to
-                } else {
-                    &pair.from
-                };
+                let far = if near == pair.from { &pair.to } else { &pair.from };
                 self.runs.extend(prepare_run(report, near, far.clone()));
             }
         }
@@ -112,8 +105,7 @@ impl RunCollection {
         for entry in self.spread_evenly(&entries) {
             if let Some(report) = archive.report(&entry.id)? {
                 let (near, far) = (&entry.initiator_host, &entry.responder_host);
-                self.runs
-                    .extend(prepare_run(report, near.clone(), far.clone()));
+                self.runs.extend(prepare_run(report, near.clone(), far.clone()));
             }
         }
         Ok(())
@@ -150,14 +142,8 @@ impl RunCollection {
             let turned = usize::from(run.near > run.far);
             paths.entry(order_pair(&run.near, &run.far)).or_default()[turned] += 1;
         }
-        for series in self
-            .series
-            .iter()
-            .filter(|s| !s.points.is_empty() || !s.buckets.is_empty())
-        {
-            paths
-                .entry(order_pair(&series.pair.from, &series.pair.to))
-                .or_default();
+        for series in self.series.iter().filter(|s| !s.points.is_empty() || !s.buckets.is_empty()) {
+            paths.entry(order_pair(&series.pair.from, &series.pair.to)).or_default();
         }
         let mut found: Vec<ArchivedPath> = paths
             .into_iter()
@@ -167,10 +153,7 @@ impl RunCollection {
                     None if begun[1] > begun[0] => (second, first),
                     _ => (first, second),
                 };
-                let pair = HostPair {
-                    from: from.to_owned(),
-                    to: to.to_owned(),
-                };
+                let pair = HostPair { from: from.to_owned(), to: to.to_owned() };
                 ArchivedPath::new(pair, &self.runs, &self.series_of(from, to))
             })
             .collect();
@@ -181,15 +164,9 @@ impl RunCollection {
     }
 
     fn series_of(&self, from: &str, to: &str) -> Vec<QuantitySeries> {
-        let pair = HostPair {
-            from: from.to_owned(),
-            to: to.to_owned(),
-        };
+        let pair = HostPair { from: from.to_owned(), to: to.to_owned() };
         let back = reverse_pair(&pair);
-        let ours = self
-            .series
-            .iter()
-            .filter(|s| s.pair == pair || s.pair == back);
+        let ours = self.series.iter().filter(|s| s.pair == pair || s.pair == back);
         ours.cloned().collect()
     }
 }
@@ -202,12 +179,7 @@ fn order_pair<'a>(from: &'a str, to: &'a str) -> [&'a str; 2] {
 }
 
 fn run_filter(range: TimeRange, pair: Option<&HostPair>) -> RunFilter {
-    RunFilter {
-        range,
-        pair: pair.cloned(),
-        kind: None,
-        limit: MAX_LISTED_RUNS,
-    }
+    RunFilter { range, pair: pair.cloned(), kind: None, limit: MAX_LISTED_RUNS }
 }
 
 /// Returns the host that is an end of every pair: the agent that owns the archive.
@@ -254,13 +226,7 @@ pub fn prepare_run(mut report: AnyReport, near: String, far: String) -> Option<A
     }
     let run = report.run();
     let began: Timestamp = run.started_at.parse().ok()?;
-    Some(ArchivedRun {
-        at_us: began.as_microsecond(),
-        run_id: run.id.clone(),
-        near,
-        far,
-        report,
-    })
+    Some(ArchivedRun { at_us: began.as_microsecond(), run_id: run.id.clone(), near, far, report })
 }
 
 /// Removes single samples, which are most of a report and not used here.

@@ -32,20 +32,13 @@ pub struct RunSetReader<'a> {
 
 impl<'a> RunSetReader<'a> {
     pub fn new(args: &'a CompareArgs) -> RunSetReader<'a> {
-        RunSetReader {
-            args,
-            archive: None,
-        }
+        RunSetReader { args, archive: None }
     }
 
     /// Reads one set of comma-separated items.
     pub fn read(&mut self, text: &str) -> Result<RunSet, CommandFailure> {
         let mut runs = Vec::new();
-        let items: Vec<&str> = text
-            .split(',')
-            .map(str::trim)
-            .filter(|t| !t.is_empty())
-            .collect();
+        let items: Vec<&str> = text.split(',').map(str::trim).filter(|t| !t.is_empty()).collect();
         if items.is_empty() || items.len() > MAX_ITEMS {
             return Err(CommandFailure::new(
                 USAGE,
@@ -59,23 +52,16 @@ impl<'a> RunSetReader<'a> {
                     ARCHIVE,
                     format!("cannot find runs for {}", sanitize_input(item)),
                 )
-                .hint(Some(
-                    "list the runs and their hosts with `longhaul report list`",
-                )));
+                .hint(Some("list the runs and their hosts with `longhaul report list`")));
             }
             runs.extend(found);
         }
-        Ok(RunSet {
-            text: sanitize_input(text),
-            runs,
-        })
+        Ok(RunSet { text: sanitize_input(text), runs })
     }
 
     fn read_item(&mut self, item: &str) -> Result<Vec<ArchivedRun>, CommandFailure> {
         let path = Path::new(item);
-        let named = path
-            .extension()
-            .is_some_and(|e| e.eq_ignore_ascii_case("json"));
+        let named = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
         if named || item.contains('/') {
             return read_report_file(path);
         }
@@ -104,11 +90,8 @@ impl<'a> RunSetReader<'a> {
         host: &str,
         period: TimePeriod,
     ) -> Result<Vec<ArchivedRun>, CommandFailure> {
-        let hosts: Vec<String> = Some(host)
-            .filter(|h| !h.is_empty())
-            .map(str::to_owned)
-            .into_iter()
-            .collect();
+        let hosts: Vec<String> =
+            Some(host).filter(|h| !h.is_empty()).map(str::to_owned).into_iter().collect();
         let gathered = RunCollection::read(self.archive()?, &hosts, period)?;
         let mut runs = gathered.runs;
         // Probes of a scan use the scan's settings and are not samples of the path.
@@ -141,9 +124,7 @@ impl<'a> RunSetReader<'a> {
 
     fn archive(&mut self) -> Result<&Archive, CommandFailure> {
         if self.archive.is_none() {
-            self.archive = Some(super::report_output::open_existing_archive(
-                &self.args.archive,
-            )?);
+            self.archive = Some(super::report_output::open_existing_archive(&self.args.archive)?);
         }
         self.archive.as_ref().ok_or_else(|| {
             let path = command_output::archive_path(&self.args.archive);
@@ -163,21 +144,14 @@ fn run_from_report(report: AnyReport) -> Option<ArchivedRun> {
 /// Reads one report, a list of reports, or one report per line.
 fn read_report_file(path: &Path) -> Result<Vec<ArchivedRun>, CommandFailure> {
     let failed = |why: String| {
-        let mut fail = CommandFailure::new(
-            USAGE,
-            format!("cannot read reports from {}", path.display()),
-        );
+        let mut fail =
+            CommandFailure::new(USAGE, format!("cannot read reports from {}", path.display()));
         fail.causes.push(why);
-        fail.hint(Some(
-            "write such a file with `longhaul report show ID --json > FILE`",
-        ))
+        fail.hint(Some("write such a file with `longhaul report show ID --json > FILE`"))
     };
     let about = std::fs::metadata(path).map_err(|e| failed(e.to_string()))?;
     if !about.is_file() || about.len() > MAX_FILE_BYTES {
-        return Err(failed(format!(
-            "not a regular file of at most {} MiB",
-            MAX_FILE_BYTES >> 20
-        )));
+        return Err(failed(format!("not a regular file of at most {} MiB", MAX_FILE_BYTES >> 20)));
     }
     let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
     let mut reports = Vec::new();

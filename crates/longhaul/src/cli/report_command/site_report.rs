@@ -13,10 +13,7 @@ use serde_json::json;
 use std::process::ExitCode;
 
 /// The period of everything in the archive.
-pub const ALL_TIME: TimePeriod = TimePeriod {
-    begin_us: 0,
-    end_us: i64::MAX,
-};
+pub const ALL_TIME: TimePeriod = TimePeriod { begin_us: 0, end_us: i64::MAX };
 
 pub fn run(args: &SiteArgs) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.written)?;
@@ -50,8 +47,5 @@ fn measured_period(gathered: &RunCollection) -> Option<TimePeriod> {
         points.chain(series.buckets.iter().map(|bucket| bucket.at_us))
     });
     let times = || runs.clone().chain(values.clone());
-    Some(TimePeriod {
-        begin_us: times().min()?,
-        end_us: times().max()?.saturating_add(1),
-    })
+    Some(TimePeriod { begin_us: times().min()?, end_us: times().max()?.saturating_add(1) })
 }

@@ -203,10 +203,7 @@ impl<'a> ActiveScan<'a> {
     }
 
     fn part_of(&self, wanted: &ProbeRequest) -> ParentRun {
-        ParentRun {
-            id: self.entry.id.clone(),
-            index: wanted.index,
-        }
+        ParentRun { id: self.entry.id.clone(), index: wanted.index }
     }
 
     fn add_result(&mut self, wanted: &ProbeRequest, at_us: u64, mut report: ThroughputReport) {
@@ -253,10 +250,7 @@ impl<'a> ActiveScan<'a> {
     }
 
     fn note_cut_off(&mut self, wanted: &ProbeRequest, at_us: u64, begun: Instant) {
-        let why = self
-            .last_failure
-            .as_ref()
-            .map_or_else(String::new, |fail| fail.message.clone());
+        let why = self.last_failure.as_ref().map_or_else(String::new, |fail| fail.message.clone());
         self.push_failed(wanted, at_us, begun, why);
     }
 

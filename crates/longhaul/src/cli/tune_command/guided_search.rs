@@ -53,9 +53,7 @@ fn search_direction(
         search = search.expecting(found.goodput_bps);
     }
     replay_probes(course, &mut search, forward);
-    course
-        .progress
-        .print_direction_budget(&plan.budget, forward);
+    course.progress.print_direction_budget(&plan.budget, forward);
     loop {
         let probe = match search.next(course.budget_spent(Some(forward))) {
             SearchStep::Probe(probe) => probe,
@@ -83,9 +81,7 @@ fn direction_budget(plan: &ScanPlan, elsewhere: SearchSpent, ways_left: usize) -
         budget: ScanBudget {
             probes: u32::try_from(left.div_ceil(ways)).unwrap_or(u32::MAX),
             time_us: budget.time_us.saturating_sub(time_us) / ways,
-            bytes: budget
-                .bytes
-                .map(|bytes| bytes.saturating_sub(elsewhere.bytes) / ways),
+            bytes: budget.bytes.map(|bytes| bytes.saturating_sub(elsewhere.bytes) / ways),
         },
         ..plan.clone()
     }
@@ -111,11 +107,7 @@ fn next_request(course: &ActiveScan<'_>, probe: SearchProbe, forward: bool) -> P
 /// then, so that each cell gets its reason back.
 fn replay_probes(course: &mut ActiveScan<'_>, search: &mut SettingSearch, forward: bool) {
     let mut spent = SearchSpent::default();
-    for run in course
-        .runs
-        .iter()
-        .filter(|run| run.observation.forward == forward)
-    {
+    for run in course.runs.iter().filter(|run| run.observation.forward == forward) {
         let own = |cell: &&mut ScanCell| cell.run_id.as_ref() == Some(&run.run.id);
         let Some(cell) = course.observation.cells.iter_mut().find(own) else {
             continue;
@@ -149,19 +141,9 @@ mod tests {
     #[test]
     fn two_directions_share_the_budget_and_the_second_gets_what_is_left() {
         let first = direction_budget(&plan(), SearchSpent::default(), 2).budget;
-        assert_eq!(
-            (first.probes, first.time_us, first.bytes),
-            (8, 300, Some(500))
-        );
-        let spent = SearchSpent {
-            probes: 5,
-            bytes: 900,
-            time: Duration::from_micros(100),
-        };
+        assert_eq!((first.probes, first.time_us, first.bytes), (8, 300, Some(500)));
+        let spent = SearchSpent { probes: 5, bytes: 900, time: Duration::from_micros(100) };
         let second = direction_budget(&plan(), spent, 1).budget;
-        assert_eq!(
-            (second.probes, second.time_us, second.bytes),
-            (10, 500, Some(100))
-        );
+        assert_eq!((second.probes, second.time_us, second.bytes), (10, 500, Some(100)));
     }
 }

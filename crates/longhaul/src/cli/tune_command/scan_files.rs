@@ -12,9 +12,7 @@ pub fn write_scan_files(files: &ScanFilesArgs, scan: &ScanReport) -> Result<(), 
         std::fs::write(path, render::scan_text::scan_csv::render_scan_csv(scan)).map_err(|e| {
             let mut fail = CommandFailure::new(HOST, format!("cannot write {}", path.display()));
             fail.causes.push(e.to_string());
-            fail.hint(Some(
-                "write it elsewhere with `longhaul report show last --csv FILE`",
-            ))
+            fail.hint(Some("write it elsewhere with `longhaul report show last --csv FILE`"))
         })?;
     }
     for (paths, figure) in [

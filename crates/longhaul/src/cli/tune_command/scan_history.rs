@@ -74,21 +74,14 @@ fn resume_or_register(
     let mut archive = Archive::open(&command_output::archive_path(&args.output.archive)?)?;
     let target = format!("{} port {}", args.host, args.port);
     let since = report_archiving::format_rfc3339(Timestamp::now() - MAX_RESUME_AGE);
-    let unfinished = if args.fresh {
-        None
-    } else {
-        archive.find_unfinished_scan(&target, plan, &since)?
-    };
+    let unfinished =
+        if args.fresh { None } else { archive.find_unfinished_scan(&target, plan, &since)? };
     if let Some(begun) = unfinished {
         let parts = archive.throughput_parts(&begun.id)?;
         let began = begun.started_at.parse::<Timestamp>();
         let here = parts.iter().all(|part| run_has_rtt(part, idle_rtt));
         if let (Ok(began), false, true) = (began, parts.is_empty(), here) {
-            return Ok(Some(ScanHistory {
-                entry: begun,
-                started_at: began,
-                parts,
-            }));
+            return Ok(Some(ScanHistory { entry: begun, started_at: began, parts }));
         }
     }
     archive.begin_scan(fresh, &target, plan)?;
@@ -127,10 +120,7 @@ pub fn recall_setting(
         let mut directions = scan.analysis.directions.iter();
         let direction = directions.find(|d| d.forward == forward)?;
         let choice = direction.recommended.as_ref()?;
-        Some(RememberedSetting {
-            setting: choice.setting.clone(),
-            goodput_bps: choice.goodput_bps,
-        })
+        Some(RememberedSetting { setting: choice.setting.clone(), goodput_bps: choice.goodput_bps })
     };
     let found = scans.iter().filter(fits).find_map(recommended)?;
     is_allowed_setting(plan, &found.setting).then_some(found)
@@ -148,20 +138,14 @@ pub fn recommended_setting(
         .recent_reports::<ScanReport>(Some(&peer.host), MAX_SCANS)
         .ok()?;
     let since = report_archiving::format_rfc3339(Timestamp::now() - MAX_RESULT_AGE);
-    let mut recent = scans
-        .iter()
-        .filter(|scan| scan.run.started_at >= since)
-        .peekable();
+    let mut recent = scans.iter().filter(|scan| scan.run.started_at >= since).peekable();
     recent.peek()?;
     let idle_rtt = throughput::measure_connect_rtt(peer).ok()?;
     let mut of_path = recent.filter(|scan| scan_has_rtt(scan, idle_rtt));
     of_path.find_map(|scan| {
         let mut directions = scan.analysis.directions.iter();
         let direction = directions.find(|it| it.forward == forward)?;
-        direction
-            .recommended
-            .as_ref()
-            .map(|choice| choice.setting.clone())
+        direction.recommended.as_ref().map(|choice| choice.setting.clone())
     })
 }
 

@@ -25,33 +25,19 @@ const DEFAULT_CONTROL: &str = "default";
 /// Builds the plan from the options.
 pub fn plan_scan(args: &TuneArgs) -> Result<ScanPlan, CommandFailure> {
     let direction = scan_direction(args);
-    let ways = if direction == RunDirection::Both {
-        2
-    } else {
-        1
-    };
+    let ways = if direction == RunDirection::Both { 2 } else { 1 };
     let budget = if args.grid {
         // The grid determines the number of probes.
-        ScanBudget {
-            probes: u32::MAX,
-            time_us: u64::MAX,
-            bytes: None,
-        }
+        ScanBudget { probes: u32::MAX, time_us: u64::MAX, bytes: None }
     } else {
         ScanBudget {
             probes: args.budget_probes.unwrap_or(DEFAULT_BUDGET_PROBES * ways),
-            time_us: args
-                .budget_time
-                .unwrap_or(DEFAULT_BUDGET_TIME_US * u64::from(ways)),
+            time_us: args.budget_time.unwrap_or(DEFAULT_BUDGET_TIME_US * u64::from(ways)),
             bytes: args.budget_bytes,
         }
     };
     let mut plan = ScanPlan {
-        search: if args.grid {
-            SearchMode::Grid
-        } else {
-            SearchMode::Guided
-        },
+        search: if args.grid { SearchMode::Grid } else { SearchMode::Guided },
         direction,
         windows_bytes: scan_windows(args),
         streams: scan_streams(args),
@@ -177,9 +163,8 @@ pub fn scan_target(args: &TuneArgs) -> Result<TargetHost, CommandFailure> {
 
 /// Parses `8x1M` or `4xauto`: streams times window.
 pub fn parse_setting(text: &str) -> Result<TransferSetting, String> {
-    let (streams, window) = text
-        .split_once(['x', 'X'])
-        .ok_or("expected streams x window, such as 8x1M or 4xauto")?;
+    let (streams, window) =
+        text.split_once(['x', 'X']).ok_or("expected streams x window, such as 8x1M or 4xauto")?;
     let part = |name: &str, why: String| format!("{name}: {why}");
     let window = window.trim();
     Ok(TransferSetting {

@@ -42,11 +42,7 @@ impl ScanProgress {
         ScanProgress {
             prints_statements: !args.output.quiet,
             prints_probes: !args.output.quiet && !args.output.form.json && terminal,
-            search: if args.grid {
-                SearchMode::Grid
-            } else {
-                SearchMode::Guided
-            },
+            search: if args.grid { SearchMode::Grid } else { SearchMode::Guided },
             both: args.bidir,
             total: 0,
             done: 0,
@@ -126,11 +122,7 @@ impl ScanProgress {
 
     /// Updates the line of the current probe.
     pub fn update_probe(&mut self, wanted: &ProbeRequest, progress: &ThroughputProgress) {
-        let flow = if wanted.forward {
-            &progress.forward
-        } else {
-            &progress.reverse
-        };
+        let flow = if wanted.forward { &progress.forward } else { &progress.reverse };
         let Some(flow) = flow.as_ref().filter(|_| self.prints_probes) else {
             return;
         };
@@ -144,11 +136,7 @@ impl ScanProgress {
         };
         // The server's counters are up to a second old; the line keeps its rate until they change.
         let fresh = flow.received_at > before.received_at;
-        let rate = if fresh {
-            rate_between(&before, flow)
-        } else {
-            shown
-        };
+        let rate = if fresh { rate_between(&before, flow) } else { shown };
         let elapsed = format!(
             "{:>4.1} of {:.0} s",
             progress.elapsed.as_secs_f64(),
@@ -182,10 +170,7 @@ impl ScanProgress {
             SearchMode::Grid => "about",
             SearchMode::Guided => "at most",
         };
-        format!(
-            "  {most} {} left",
-            setting_format::format_span(left.as_micros() as u64)
-        )
+        format!("  {most} {} left", setting_format::format_span(left.as_micros() as u64))
     }
 
     /// Overwrites the line. Spaces instead of an escape sequence: dumb terminals have none.
@@ -216,8 +201,7 @@ impl ScanProgress {
             (None, goodput) => format!(
                 "{:>14}  {}, RTT {}",
                 or_absent(goodput, format_rate),
-                cell.limited_by
-                    .map_or(ABSENT, setting_format::limiter_label),
+                cell.limited_by.map_or(ABSENT, setting_format::limiter_label),
                 or_absent(cell.loaded_rtt_us, format_micros)
             ),
         };
@@ -259,12 +243,8 @@ fn format_cell_label(index: u32, setting: &str, forward: bool, both: bool) -> St
 }
 
 fn rate_between(before: &PayloadProgress, now: &PayloadProgress) -> Option<Rate> {
-    let bytes = now
-        .received_bytes?
-        .saturating_sub(before.received_bytes.unwrap_or(0));
-    let time = now
-        .received_at?
-        .saturating_sub(before.received_at.unwrap_or_default());
+    let bytes = now.received_bytes?.saturating_sub(before.received_bytes.unwrap_or(0));
+    let time = now.received_at?.saturating_sub(before.received_at.unwrap_or_default());
     Rate::over(bytes, time)
 }
 
@@ -280,11 +260,7 @@ fn describe_grid(plan: &ScanPlan) -> String {
     let each = scan_plan::probe_time_us(plan);
     let cells =
         plan.windows_bytes.len() * plan.streams.len() * plan.congestion_controls.len().max(1);
-    let ways = if plan.direction == RunDirection::Both {
-        " in both directions"
-    } else {
-        ""
-    };
+    let ways = if plan.direction == RunDirection::Both { " in both directions" } else { "" };
     let repeats = match plan.repeats {
         1 => String::new(),
         repeats => format!(", {repeats} times each"),
@@ -292,11 +268,7 @@ fn describe_grid(plan: &ScanPlan) -> String {
     let watch = probes.saturating_sub(
         cells as u64
             * u64::from(plan.repeats)
-            * if plan.direction == RunDirection::Both {
-                2
-            } else {
-                1
-            },
+            * if plan.direction == RunDirection::Both { 2 } else { 1 },
     );
     let watch = match watch {
         0 => String::new(),

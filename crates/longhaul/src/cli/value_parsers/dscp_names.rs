@@ -26,8 +26,7 @@ fn find_dscp_name(name: &str) -> Option<u8> {
         _ => {}
     }
     let digit = |range: std::ops::RangeInclusive<u8>, c: Option<&u8>| {
-        c.map(|c| c.wrapping_sub(b'0'))
-            .filter(|n| range.contains(n))
+        c.map(|c| c.wrapping_sub(b'0')).filter(|n| range.contains(n))
     };
     let bytes = name.as_bytes();
     match (name.get(..2)?, bytes.len()) {

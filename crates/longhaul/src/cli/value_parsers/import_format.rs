@@ -29,10 +29,7 @@ mod tests {
         }
         let refused = parse_import_format("netperf").expect_err("not known");
         assert!(refused.contains("iperf3-json"), "{refused}");
-        assert_eq!(
-            parse_host_name("far.example.net"),
-            Ok("far.example.net".into())
-        );
+        assert_eq!(parse_host_name("far.example.net"), Ok("far.example.net".into()));
         for bad in ["", " ", "\u{1b}[2J", &"x".repeat(256)] {
             assert!(parse_host_name(bad).is_err(), "{bad:?}");
         }

@@ -33,10 +33,7 @@ mod tests {
             let root = parse_served_folder(text).expect("a folder");
             assert_eq!((root.path, root.writable), (PathBuf::from(path), writable));
         }
-        assert_eq!(
-            parse_served_folder("/a/b/").map(|root| root.name),
-            Ok("b".to_owned())
-        );
+        assert_eq!(parse_served_folder("/a/b/").map(|root| root.name), Ok("b".to_owned()));
         assert!(parse_served_folder("").is_err());
     }
 }

@@ -35,9 +35,7 @@ pub fn parse_windows(text: &str) -> Result<WindowList, String> {
     let sizes = if sized.is_empty() {
         Vec::new()
     } else {
-        parse_list(&sized.join(","), |t| {
-            parse_size(t, 1, plan_limits::MAX_BUFFER_BYTES)
-        })?
+        parse_list(&sized.join(","), |t| parse_size(t, 1, plan_limits::MAX_BUFFER_BYTES))?
     };
     let first = (!auto.is_empty()).then_some(None);
     let all = first.into_iter().chain(sizes.into_iter().map(Some));
@@ -65,10 +63,7 @@ pub fn parse_loss_ratios(text: &str) -> Result<LossRatios, String> {
         }
         check_range(value, 0.0, MAX_LOSS_RATIO, f64::to_string)
     };
-    let mut values = text
-        .split(',')
-        .map(one)
-        .collect::<Result<Vec<f64>, String>>()?;
+    let mut values = text.split(',').map(one).collect::<Result<Vec<f64>, String>>()?;
     values.sort_by(f64::total_cmp);
     values.dedup();
     check_cell_count(values.len() as u64)?;
@@ -124,9 +119,7 @@ fn parse_range(
         return Err(format!("{text}: the range is backwards"));
     }
     if first == 0 || step == Some(0) {
-        return Err(format!(
-            "{text}: a range from 0 or with steps of 0 does not grow"
-        ));
+        return Err(format!("{text}: a range from 0 or with steps of 0 does not grow"));
     }
     if let Some(step) = step {
         check_cell_count((last - first) / step + 1 + values.len() as u64)?;
@@ -163,20 +156,10 @@ mod tests {
         let kib = |n: u64| Some(n << 10);
         assert_eq!(
             parse_windows("64K-512K,auto,4M"),
-            Ok(WindowList(vec![
-                None,
-                kib(64),
-                kib(128),
-                kib(256),
-                kib(512),
-                kib(4096)
-            ]))
+            Ok(WindowList(vec![None, kib(64), kib(128), kib(256), kib(512), kib(4096)]))
         );
         assert_eq!(parse_windows("auto"), Ok(WindowList(vec![None])));
-        assert_eq!(
-            parse_windows("64K").unwrap(),
-            parse_windows("64KiB,64K").unwrap()
-        );
+        assert_eq!(parse_windows("64K").unwrap(), parse_windows("64KiB,64K").unwrap());
     }
 
     #[test]
@@ -217,20 +200,13 @@ mod tests {
         assert!(parse_windows(&text).unwrap_err().contains("at most 4096"));
         assert_eq!(check_grid_size(&[64, 64]), Ok(4096));
         for lengths in [&[64usize, 65][..], &[usize::MAX, 2]] {
-            assert!(
-                check_grid_size(lengths)
-                    .unwrap_err()
-                    .contains("at most 4096")
-            );
+            assert!(check_grid_size(lengths).unwrap_err().contains("at most 4096"));
         }
     }
 
     #[test]
     fn losses_are_probabilities_that_a_transfer_survives() {
-        assert_eq!(
-            parse_loss_ratios("0.001,0,1e-6,0"),
-            Ok(LossRatios(vec![0.0, 1e-6, 0.001]))
-        );
+        assert_eq!(parse_loss_ratios("0.001,0,1e-6,0"), Ok(LossRatios(vec![0.0, 1e-6, 0.001])));
         for text in ["", "x", "nan", "inf", "-1", "0.6", "1%"] {
             assert!(parse_loss_ratios(text).is_err(), "{text}");
         }

@@ -30,10 +30,7 @@ pub fn resolve_moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     }
     if let Ok(time) = text.parse::<DateTime>() {
         // A date alone is parsed as its midnight.
-        return time
-            .to_zoned(TimeZone::UTC)
-            .map(|zoned| zoned.timestamp())
-            .map_err(|_| wrong());
+        return time.to_zoned(TimeZone::UTC).map(|zoned| zoned.timestamp()).map_err(|_| wrong());
     }
     let ago = text.strip_suffix("ago").unwrap_or(text).trim();
     let ago = parse_span(ago).ok_or_else(wrong)?;
@@ -53,24 +50,15 @@ pub fn resolve_period(text: &str, now: Timestamp) -> Result<TimePeriod, String> 
         None => resolve_day(text.trim(), now).ok_or(EXPECTED_PERIOD)?,
     };
     if begin >= end {
-        return Err(format!(
-            "the end ({end}) is before the start ({begin}); expected FROM..TO"
-        ));
+        return Err(format!("the end ({end}) is before the start ({begin}); expected FROM..TO"));
     }
-    Ok(TimePeriod {
-        begin_us: begin.as_microsecond(),
-        end_us: end.as_microsecond(),
-    })
+    Ok(TimePeriod { begin_us: begin.as_microsecond(), end_us: end.as_microsecond() })
 }
 
 /// Parses a length of time: days and weeks as well as the units of durations.
 pub fn parse_span_us(text: &str) -> Result<i64, String> {
-    let wrong = || {
-        format!(
-            "`{}`: expected a length such as 90 min, 2h, 3d, 1w",
-            shorten_input(text)
-        )
-    };
+    let wrong =
+        || format!("`{}`: expected a length such as 90 min, 2h, 3d, 1w", shorten_input(text));
     let span = parse_span(text.trim()).ok_or_else(wrong)?;
     match span.total(jiff::Unit::Microsecond) {
         Ok(us) if us >= 1.0 => Ok(us as i64),
@@ -137,22 +125,9 @@ mod tests {
             ("2003-06-11 22:45", "2003-06-11T22:45:00Z"),
             ("2003-06-11T15:45:00-07:00", "2003-06-11T22:45:00Z"),
         ] {
-            assert_eq!(
-                resolve_moment(text, now()),
-                Ok(expected.parse().unwrap()),
-                "{text}"
-            );
+            assert_eq!(resolve_moment(text, now()), Ok(expected.parse().unwrap()), "{text}");
         }
-        for text in [
-            "",
-            "soon",
-            "2",
-            "h",
-            "-2h",
-            "2003-13-01",
-            "9999999999d",
-            "\u{1b}[2J",
-        ] {
+        for text in ["", "soon", "2", "h", "-2h", "2003-13-01", "9999999999d", "\u{1b}[2J"] {
             let wrong = resolve_moment(text, now()).unwrap_err();
             assert!(!wrong.contains('\u{1b}'), "{wrong:?}");
         }

@@ -8,30 +8,17 @@ use longhaul_model::report::v1::scan::HistogramBin;
 const HOUR_US: i64 = 3_600_000_000;
 
 fn pair(from: &str, to: &str) -> HostPair {
-    HostPair {
-        from: from.to_owned(),
-        to: to.to_owned(),
-    }
+    HostPair { from: from.to_owned(), to: to.to_owned() }
 }
 
 fn series(pair: HostPair, quantity: PathQuantity, values: &[f64]) -> QuantitySeries {
-    let points = (0..).zip(values).map(|(hour, &value)| SeriesPoint {
-        at_us: hour * HOUR_US,
-        value,
-    });
-    QuantitySeries {
-        pair,
-        quantity,
-        points: points.collect(),
-        buckets: Vec::new(),
-    }
+    let points =
+        (0..).zip(values).map(|(hour, &value)| SeriesPoint { at_us: hour * HOUR_US, value });
+    QuantitySeries { pair, quantity, points: points.collect(), buckets: Vec::new() }
 }
 
 fn case(series: Vec<QuantitySeries>) -> (CaseReport, PathCase) {
-    let period = |begin, end| TimePeriod {
-        begin_us: begin * HOUR_US,
-        end_us: end * HOUR_US,
-    };
+    let period = |begin, end| TimePeriod { begin_us: begin * HOUR_US, end_us: end * HOUR_US };
     let path = PathCase {
         pair: pair("slac", "<cesnet>"),
         run_counts: [2, 2],
@@ -77,21 +64,14 @@ fn a_case_has_a_figure_for_what_was_measured_and_none_for_what_was_not() {
         series(there, PathQuantity::Available, &[]),
     ]);
     let figures = draw_case_figures(&case, &path);
-    let titles: Vec<String> = figures
-        .iter()
-        .map(|(svg, _)| texts(svg)[0].clone())
-        .collect();
+    let titles: Vec<String> = figures.iter().map(|(svg, _)| texts(svg)[0].clone()).collect();
     assert_eq!(titles, ["Throughput", "Min RTT of each run"]);
     let times = |svg: &str| {
         let texts = texts(svg).into_iter();
         let times = texts.filter(|it| it.contains(':')).collect::<Vec<_>>();
         (times.first().cloned(), times.last().cloned())
     };
-    assert_eq!(
-        times(&figures[0].0),
-        times(&figures[1].0),
-        "one axis of time"
-    );
+    assert_eq!(times(&figures[0].0), times(&figures[1].0), "one axis of time");
     let (svg, caption) = &figures[0];
     assert!(caption.starts_with("Throughput: "), "{caption}");
     let texts = texts(svg);
@@ -119,20 +99,13 @@ fn an_asymmetry_is_shown_over_time_and_as_a_histogram() {
     let mut path = PathAsymmetry {
         pair: pair("slac", "daresbury"),
         period: None,
-        matched: vec![
-            matched(0, 9_000_000, 3_000_000),
-            matched(1, 9_100_000, 3_000_000),
-        ],
+        matched: vec![matched(0, 9_000_000, 3_000_000), matched(1, 9_100_000, 3_000_000)],
         unmatched_run_counts: [0, 0],
         median_ratio: Some(3.0),
         median_interval_ratio: None,
         p_value: None,
         verdict: AsymmetryVerdict::CannotTell,
-        histogram: vec![HistogramBin {
-            from_ratio: 0.5,
-            to_ratio: 0.6,
-            cells: 2,
-        }],
+        histogram: vec![HistogramBin { from_ratio: 0.5, to_ratio: 0.6, cells: 2 }],
         causes: Vec::new(),
     };
     assert!((median_asymmetry(&path) - 0.5).abs() < 1e-12);

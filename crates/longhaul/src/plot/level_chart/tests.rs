@@ -9,12 +9,7 @@ const MINUTE_US: i64 = 60_000_000;
 fn points(values: &[f64]) -> Vec<SeriesPoint> {
     let at = |number: usize| number as i64 * MINUTE_US;
     let values = values.iter().enumerate();
-    values
-        .map(|(number, &value)| SeriesPoint {
-            at_us: at(number),
-            value,
-        })
-        .collect()
+    values.map(|(number, &value)| SeriesPoint { at_us: at(number), value }).collect()
 }
 
 fn drawn(
@@ -22,10 +17,7 @@ fn drawn(
     upward: ValueAxis,
     periods: Vec<(&'static str, TimePeriod)>,
 ) -> Option<FigureSheet> {
-    let lines = vec![ChartLine {
-        name: String::from("goodput"),
-        points,
-    }];
+    let lines = vec![ChartLine { name: String::from("goodput"), points }];
     draw_level_chart(&LevelChart {
         title: "Throughput",
         lines,
@@ -62,10 +54,7 @@ fn later_is_further_right_and_more_is_higher_from_nought_on() {
     assert!(dots.windows(2).all(|two| two[0].0 < two[1].0), "{dots:?}");
     let heights = [dots[2].1 - dots[1].1, dots[1].1 - dots[0].1];
     assert!((heights[0] - heights[1]).abs() < 1e-6, "{dots:?}");
-    assert!(
-        (dots[2].1 - (HEIGHT - BOTTOM)).abs() < 1e-6,
-        "0 on the axis"
-    );
+    assert!((dots[2].1 - (HEIGHT - BOTTOM)).abs() < 1e-6, "0 on the axis");
     let texts = texts(&sheet);
     for word in ["Throughput", "goodput", "Mbit/s", "UTC", "00:01:00"] {
         assert!(texts.iter().any(|it| it == word), "{word}: {texts:?}");
@@ -101,14 +90,8 @@ fn periods_are_shaded_as_far_as_the_axis_goes() {
     let shaded: Vec<_> = shaded.collect();
     let dots = dots(&sheet);
     assert_eq!(shaded.len(), 2);
-    assert!(
-        (shaded[0].1 - dots[1].0).abs() < 1e-6,
-        "{shaded:?} {dots:?}"
-    );
-    assert!(
-        (shaded[1].0 - dots[2].0).abs() < 1e-6,
-        "{shaded:?} {dots:?}"
-    );
+    assert!((shaded[0].1 - dots[1].0).abs() < 1e-6, "{shaded:?} {dots:?}");
+    assert!((shaded[1].0 - dots[2].0).abs() < 1e-6, "{shaded:?} {dots:?}");
     let out_of_sight = vec![("before", period(-9 * MINUTE_US, -8 * MINUTE_US))];
     let sheet = drawn(&points, ValueAxis::Rate, out_of_sight).expect("points");
     assert!(!texts(&sheet).iter().any(|it| it == "before"));

@@ -35,28 +35,13 @@ impl TimeAxis {
     /// Draws the seconds below the last panel.
     pub fn draw_labels(self, sheet: &mut FigureSheet, below: f64) {
         let seconds = self.until_us as f64 / 1e6;
-        for tick in round_ticks(seconds)
-            .into_iter()
-            .filter(|tick| *tick <= seconds)
-        {
+        for tick in round_ticks(seconds).into_iter().filter(|tick| *tick <= seconds) {
             let x = self.at((tick * 1e6) as u64);
             sheet.line(&[(x, below), (x, below + 5.0)], GREY, 1.0);
-            sheet.text(
-                (x, below + 16.0),
-                format!("{tick}"),
-                13.0,
-                BLACK,
-                TextAnchor::Middle,
-            );
+            sheet.text((x, below + 16.0), format!("{tick}"), 13.0, BLACK, TextAnchor::Middle);
         }
         let middle = f64::midpoint(self.from, self.to);
-        sheet.text(
-            (middle, below + 34.0),
-            "seconds",
-            13.0,
-            GREY,
-            TextAnchor::Middle,
-        );
+        sheet.text((middle, below + 34.0), "seconds", 13.0, GREY, TextAnchor::Middle);
     }
 }
 
@@ -79,10 +64,7 @@ impl ValueScale {
             log: false,
             low: 0.0,
             high,
-            ticks: values
-                .into_iter()
-                .map(|bps| (bps, unit.format_tick(bps)))
-                .collect(),
+            ticks: values.into_iter().map(|bps| (bps, unit.format_tick(bps))).collect(),
         }
     }
 
@@ -131,12 +113,7 @@ impl ValueScale {
             high,
             ticks: values
                 .into_iter()
-                .map(|percent| {
-                    (
-                        percent / 100.0,
-                        format!("{}", (percent * 1e6).round() / 1e6),
-                    )
-                })
+                .map(|percent| (percent / 100.0, format!("{}", (percent * 1e6).round() / 1e6)))
                 .collect(),
         }
     }
@@ -161,12 +138,7 @@ pub struct ChartPanel {
 
 impl ChartPanel {
     pub fn new((time, top, high): (TimeAxis, f64, f64), scale: ValueScale) -> ChartPanel {
-        ChartPanel {
-            time,
-            top,
-            bottom: top + high,
-            scale,
-        }
+        ChartPanel { time, top, bottom: top + high, scale }
     }
 
     pub fn at(&self, at_us: u64, value: f64) -> (f64, f64) {
@@ -182,23 +154,11 @@ impl ChartPanel {
         for (value, label) in &self.scale.ticks {
             let y = self.height(*value);
             sheet.line(&[(from, y), (to, y)], FAINT, 1.0);
-            sheet.text(
-                (from - 8.0, y),
-                label.as_str(),
-                13.0,
-                BLACK,
-                TextAnchor::Right,
-            );
+            sheet.text((from - 8.0, y), label.as_str(), 13.0, BLACK, TextAnchor::Right);
         }
         sheet.line(&[(from, self.bottom), (to, self.bottom)], GREY, 1.0);
         let left = (from - 62.0, f64::midpoint(self.top, self.bottom));
-        sheet.text(
-            left,
-            self.scale.name.as_str(),
-            13.0,
-            GREY,
-            TextAnchor::Rotated,
-        );
+        sheet.text(left, self.scale.name.as_str(), 13.0, GREY, TextAnchor::Rotated);
     }
 
     /// Draws a dashed level at a time across the panel, with its name.

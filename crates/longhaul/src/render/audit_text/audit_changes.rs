@@ -16,11 +16,7 @@ pub fn write_changes(
     }
     page.gap();
     page.heading(3, "CHANGES");
-    let kept = observation
-        .changes
-        .iter()
-        .filter(|change| is_in_force(change))
-        .count();
+    let kept = observation.changes.iter().filter(|change| is_in_force(change)).count();
     for change in &observation.changes {
         write_change(page, change);
     }
@@ -33,9 +29,7 @@ pub fn write_changes(
     if kept > 0 {
         let settings = count_of(kept as u64, "setting");
         page.gap();
-        page.paragraph(format!(
-            "{settings} in force until the next boot; to revert:"
-        ));
+        page.paragraph(format!("{settings} in force until the next boot; to revert:"));
         page.command("longhaul host --revert");
     }
 }
@@ -65,10 +59,7 @@ fn write_effects(page: &mut ReportDocument, directions: &[ChangeEffect]) {
     if directions.is_empty() {
         return;
     }
-    let greatest = directions
-        .iter()
-        .map(|d| d.before_bps.max(d.after_bps))
-        .max();
+    let greatest = directions.iter().map(|d| d.before_bps.max(d.after_bps)).max();
     let unit = RateUnit::for_max(greatest.unwrap_or(0));
     let mut table = DocumentTable::new([
         left("this host"),
@@ -86,13 +77,8 @@ fn write_effects(page: &mut ReportDocument, directions: &[ChangeEffect]) {
             unit.number(effect.before_bps),
             unit.number(effect.after_bps),
             format!("{gain:.2}×"),
-            or_absent(effect.gain_interval_ratio, |[low, high]| {
-                format!("{low:.2} to {high:.2}")
-            }),
-            format!(
-                "{} -> {}",
-                effect.limited_by_before, effect.limited_by_after
-            ),
+            or_absent(effect.gain_interval_ratio, |[low, high]| format!("{low:.2} to {high:.2}")),
+            format!("{} -> {}", effect.limited_by_before, effect.limited_by_after),
         ]);
     }
     page.table(table);
@@ -100,10 +86,7 @@ fn write_effects(page: &mut ReportDocument, directions: &[ChangeEffect]) {
 
 fn capitalize_first(text: &str) -> String {
     let mut letters = text.chars();
-    letters
-        .next()
-        .map(|first| first.to_uppercase().chain(letters).collect())
-        .unwrap_or_default()
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// Renders the result of `--revert`.
@@ -114,16 +97,8 @@ pub fn build_reverted_document(changes: &[SettingChange]) -> ReportDocument {
         return page;
     }
     for change in changes {
-        let value = change
-            .before
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
-        let outcome = if change.reverted {
-            "reverted"
-        } else {
-            "NOT REVERTED"
-        };
+        let value = change.before.split_whitespace().collect::<Vec<_>>().join(" ");
+        let outcome = if change.reverted { "reverted" } else { "NOT REVERTED" };
         page.paragraph(format!("{}: {value}: {outcome}", change.name));
         if let Some(why) = &change.error {
             page.item("   ", why);

@@ -34,12 +34,7 @@ pub fn write_verdicts(
         "could not be checked",
         &of(AuditGrade::Unknown).collect::<Vec<_>>(),
     );
-    write_folded(
-        page,
-        AuditGrade::Good,
-        "passed",
-        &of(AuditGrade::Good).collect::<Vec<_>>(),
-    );
+    write_folded(page, AuditGrade::Good, "passed", &of(AuditGrade::Good).collect::<Vec<_>>());
 }
 
 fn grade_mark(grade: AuditGrade) -> (&'static str, Style) {
@@ -73,11 +68,7 @@ fn write_verdict(page: &mut ReportDocument, verdict: &AuditVerdict, several: boo
 }
 
 fn write_remedy(page: &mut ReportDocument, remedy: &AuditRemedy) {
-    let by = if remedy.name.is_some() {
-        " (--apply sets it)"
-    } else {
-        ""
-    };
+    let by = if remedy.name.is_some() { " (--apply sets it)" } else { "" };
     page.item("        -> ", format!("{}{by}", remedy.text));
     if let Some(command) = &remedy.command {
         page.command(command);

@@ -6,10 +6,7 @@ use longhaul_model::report::v1::available::{
 use longhaul_model::report::v1::{ReportKind, RunInfo, RunParty, SCHEMA};
 
 fn party(host: &str) -> RunParty {
-    RunParty {
-        host: host.to_owned(),
-        ..RunParty::default()
-    }
+    RunParty { host: host.to_owned(), ..RunParty::default() }
 }
 
 fn shown(estimate: AvailableEstimate) -> String {
@@ -38,11 +35,7 @@ fn shown(estimate: AvailableEstimate) -> String {
             shaper_time_us: None,
         },
         observation: AvailableObservation::default(),
-        analysis: AvailableAnalysis {
-            version: 1,
-            forward: Some(estimate),
-            reverse: None,
-        },
+        analysis: AvailableAnalysis { version: 1, forward: Some(estimate), reverse: None },
         findings: Vec::new(),
         caveats: Vec::new(),
     };
@@ -103,10 +96,7 @@ fn both_figures_stand_with_interval_layer_and_payload() {
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(flat.contains(part), "{part} is not in\n{text}");
     }
-    assert!(
-        text.lines().all(|line| line.chars().count() <= WIDTH),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
 }
 
 #[test]
@@ -117,10 +107,7 @@ fn what_cannot_be_told_is_said_and_no_number_stands_in_its_place() {
         (EstimateVerdict::Disturbed, "no estimate"),
         (EstimateVerdict::NoAnswer, "nothing arrived"),
     ] {
-        let text = shown(AvailableEstimate {
-            verdict,
-            ..AvailableEstimate::default()
-        });
+        let text = shown(AvailableEstimate { verdict, ..AvailableEstimate::default() });
         assert!(text.contains(part), "{text}");
         assert!(!text.contains("bit/s"), "{text}");
     }

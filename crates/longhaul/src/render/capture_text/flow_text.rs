@@ -11,10 +11,7 @@ use longhaul_model::units::Bytes;
 use std::fmt::Write;
 
 pub fn write_flow(page: &mut ReportDocument, flow: &CapturedFlow) {
-    page.heading(
-        3,
-        format!("{} {} > {}", flow.protocol, flow.opener, flow.listener),
-    );
+    page.heading(3, format!("{} {} > {}", flow.protocol, flow.opener, flow.listener));
     match &flow.handshake {
         Some(handshake) => self::write_handshake(page, handshake),
         None if flow.protocol == "tcp" => {
@@ -54,10 +51,7 @@ fn write_handshake(page: &mut ReportDocument, handshake: &TcpHandshake) {
     }
     let time =
         |us: Option<u64>, what: &str| us.map(|us| format!("{what} after {} ms", format_millis(us)));
-    let times = [
-        time(handshake.answered_us, "SYN-ACK"),
-        time(handshake.acknowledged_us, "ACK"),
-    ];
+    let times = [time(handshake.answered_us, "SYN-ACK"), time(handshake.acknowledged_us, "ACK")];
     let times: Vec<String> = times.into_iter().flatten().collect();
     if !times.is_empty() {
         page.fact("handshake", times.join(", "));
@@ -66,9 +60,7 @@ fn write_handshake(page: &mut ReportDocument, handshake: &TcpHandshake) {
 
 fn describe_offer(offer: &HandshakeOffer) -> String {
     let mss = offer.mss_bytes.map(|mss| format!("MSS {mss} B"));
-    let shift = offer
-        .window_shift
-        .map(|shift| format!("window scale {shift}"));
+    let shift = offer.window_shift.map(|shift| format!("window scale {shift}"));
     let has = |there: bool, name: &str| there.then(|| name.to_owned());
     let parts = [
         mss,
@@ -82,11 +74,8 @@ fn describe_offer(offer: &HandshakeOffer) -> String {
 }
 
 fn write_flow_direction(page: &mut ReportDocument, label: &str, way: &FlowDirection) {
-    let mut text = format!(
-        "{}, {} of payload",
-        count_of(way.packets, "packet"),
-        Bytes(way.payload_bytes)
-    );
+    let mut text =
+        format!("{}, {} of payload", count_of(way.packets, "packet"), Bytes(way.payload_bytes));
     if way.largest_payload_bytes > 0 {
         let _ = write!(
             text,
@@ -134,11 +123,7 @@ fn describe_windows(tcp: &TcpFlowDirection) -> String {
         bytes(tcp.largest_window_bytes)
     );
     if tcp.zero_window_packets > 0 {
-        let _ = write!(
-            text,
-            ", zero windows: {}",
-            format_grouped(tcp.zero_window_packets)
-        );
+        let _ = write!(text, ", zero windows: {}", format_grouped(tcp.zero_window_packets));
     }
     text
 }

@@ -52,11 +52,7 @@ fn write_packet(
         Some(since) => ("", since),
         None => ("-", first_ns - packet.at_ns),
     };
-    let time = format!(
-        "{sign}{}.{:06}",
-        since_ns / 1_000_000_000,
-        since_ns / 1000 % 1_000_000
-    );
+    let time = format!("{sign}{}.{:06}", since_ns / 1_000_000_000, since_ns / 1000 % 1_000_000);
     let what = match &packet.transport {
         PacketTransport::Udp => format!("UDP, {} B", packet.payload_bytes),
         PacketTransport::Tcp(segment) => describe_segment(packet, segment, firsts),
@@ -119,9 +115,7 @@ fn list_options(options: &TcpHeaderOptions) -> Vec<String> {
         options.mss_bytes.map(|mss| format!("mss {mss}")),
         options.sack_permitted.then(|| "sackOK".to_owned()),
         options.window_shift.map(|shift| format!("wscale {shift}")),
-        options
-            .timestamps
-            .map(|(own, echoed)| format!("ts {own} ecr {echoed}")),
+        options.timestamps.map(|(own, echoed)| format!("ts {own} ecr {echoed}")),
         (options.sack_blocks > 0).then(|| format!("sack {}", options.sack_blocks)),
     ];
     parts.into_iter().flatten().collect()

@@ -65,11 +65,7 @@ pub fn write_html(document: &ReportDocument) -> String {
         page.part(part);
     }
     page.close();
-    let title = if document.title.is_empty() {
-        "longhaul"
-    } else {
-        &document.title
-    };
+    let title = if document.title.is_empty() { "longhaul" } else { &document.title };
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" \
@@ -128,11 +124,7 @@ impl HtmlText {
 
     fn part(&mut self, part: &DocumentPart) {
         match part {
-            DocumentPart::Fact {
-                label,
-                value,
-                style,
-            } => {
+            DocumentPart::Fact { label, value, style } => {
                 self.open("dl");
                 self.element("dt", "", label);
                 self.element("dd", style_class(*style), value);
@@ -144,9 +136,7 @@ impl HtmlText {
             }
             DocumentPart::Text { lead, text, style } if lead.starts_with([' ', '-']) => {
                 self.open("ul");
-                let lead = Some(lead.trim())
-                    .filter(|lead| *lead != "-")
-                    .unwrap_or_default();
+                let lead = Some(lead.trim()).filter(|lead| *lead != "-").unwrap_or_default();
                 let text = format!("{lead} {text}");
                 self.element("li", style_class(*style), text.trim_start());
             }
@@ -187,22 +177,15 @@ impl HtmlText {
             Some((_, ColumnAlign::Right)) => " class=\"n\"",
             _ => "",
         };
-        let short = if table.rows.len() <= MAX_SHORT_TABLE_ROWS {
-            " short"
-        } else {
-            ""
-        };
-        self.push(format_args!(
-            "<div class=\"wide{short}\"><table>\n<thead><tr>"
-        ));
+        let short = if table.rows.len() <= MAX_SHORT_TABLE_ROWS { " short" } else { "" };
+        self.push(format_args!("<div class=\"wide{short}\"><table>\n<thead><tr>"));
         for (at, (title, _)) in table.columns.iter().enumerate() {
             self.push(format_args!("<th{}>{}</th>", class(at), escape_html(title)));
         }
         self.html.push_str("</tr></thead>\n<tbody>\n");
         for (place, row) in table.rows.iter().enumerate() {
             let mark = table.marked.contains(&place);
-            self.html
-                .push_str(if mark { "<tr class=\"mark\">" } else { "<tr>" });
+            self.html.push_str(if mark { "<tr class=\"mark\">" } else { "<tr>" });
             for (at, cell) in row.iter().enumerate() {
                 self.push(format_args!("<td{}>{}</td>", class(at), escape_html(cell)));
             }

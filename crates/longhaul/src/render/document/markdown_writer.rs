@@ -13,10 +13,7 @@ fn push_formatted(text: &mut String, part: Arguments<'_>) {
 pub fn write_markdown(document: &ReportDocument) -> String {
     let mut text = format!("# {}\n", escape_line(&document.title));
     if !document.subtitle.is_empty() {
-        push_formatted(
-            &mut text,
-            format_args!("\n{}\n", escape_line(&document.subtitle)),
-        );
+        push_formatted(&mut text, format_args!("\n{}\n", escape_line(&document.subtitle)));
     }
     let mut in_list = false;
     for part in &document.parts {
@@ -30,10 +27,7 @@ pub fn write_markdown(document: &ReportDocument) -> String {
         in_list = item.is_some();
     }
     if !document.foot.is_empty() {
-        push_formatted(
-            &mut text,
-            format_args!("\n---\n\n{}\n", escape_line(&document.foot)),
-        );
+        push_formatted(&mut text, format_args!("\n---\n\n{}\n", escape_line(&document.foot)));
     }
     text
 }
@@ -44,26 +38,18 @@ fn format_list_item(part: &DocumentPart) -> Option<String> {
         DocumentPart::Fact { label, value, .. } if label.is_empty() => {
             Some(format!("  - {}", escape_line(value)))
         }
-        DocumentPart::Fact {
-            label,
-            value,
-            style,
-        } => {
+        DocumentPart::Fact { label, value, style } => {
             let (label, value) = (escape_line(label), escape_line(value));
             Some(match *style {
                 STRONG => format!("- **{label}:** **{value}**"),
                 _ => format!("- **{label}:** {value}"),
             })
         }
-        DocumentPart::Picture { label, picture } => Some(format!(
-            "- **{}:** {}",
-            escape_line(label),
-            escape_line(picture)
-        )),
+        DocumentPart::Picture { label, picture } => {
+            Some(format!("- **{}:** {}", escape_line(label), escape_line(picture)))
+        }
         DocumentPart::Text { lead, text, .. } if lead.starts_with([' ', '-']) => {
-            let lead = Some(lead.trim())
-                .filter(|lead| *lead != "-")
-                .unwrap_or_default();
+            let lead = Some(lead.trim()).filter(|lead| *lead != "-").unwrap_or_default();
             let text = format!("{lead} {text}");
             Some(format!("- {}", escape_line(text.trim_start())))
         }
@@ -77,16 +63,8 @@ fn write_part(text: &mut String, part: &DocumentPart) {
             let marks = "#".repeat(usize::from(*level).clamp(2, 6));
             push_formatted(text, format_args!("\n{marks} {}\n", escape_line(title)));
         }
-        DocumentPart::Text {
-            lead,
-            text: told,
-            style,
-        } => {
-            let mark = if matches!(*style, CAVEAT | ERROR) {
-                "> "
-            } else {
-                ""
-            };
+        DocumentPart::Text { lead, text: told, style } => {
+            let mark = if matches!(*style, CAVEAT | ERROR) { "> " } else { "" };
             let line = escape_line(&format!("{lead}{told}"));
             push_formatted(text, format_args!("\n{mark}{line}\n"));
         }
@@ -109,10 +87,7 @@ fn write_table(text: &mut String, table: &DocumentTable) {
         format!("| {} |\n", cells.join(" | "))
     };
     text.push('\n');
-    text.push_str(&row(&mut table
-        .columns
-        .iter()
-        .map(|(title, _)| escape_cell(title))));
+    text.push_str(&row(&mut table.columns.iter().map(|(title, _)| escape_cell(title))));
     let rules = table.columns.iter().map(|(_, align)| match align {
         ColumnAlign::Left => String::from(":--"),
         ColumnAlign::Right => String::from("--:"),
@@ -122,11 +97,7 @@ fn write_table(text: &mut String, table: &DocumentTable) {
         let strong = table.marked.contains(&place);
         let written = cells.iter().enumerate().map(|(at, text)| {
             let text = escape_cell(text);
-            if strong && at == 0 && !text.trim().is_empty() {
-                format!("**{text}**")
-            } else {
-                text
-            }
+            if strong && at == 0 && !text.trim().is_empty() { format!("**{text}**") } else { text }
         });
         text.push_str(&row(&mut written.into_iter()));
         for (_, detail) in table.details.iter().filter(|(row, _)| *row == place) {
@@ -137,11 +108,7 @@ fn write_table(text: &mut String, table: &DocumentTable) {
 
 fn escape_cell(text: &str) -> String {
     let text = escape_markup(text);
-    if text.is_empty() {
-        String::from(" ")
-    } else {
-        text
-    }
+    if text.is_empty() { String::from(" ") } else { text }
 }
 
 /// Escapes text at the start of a line as [`escape_markup`] does, and also prevents lists, rules and

@@ -66,19 +66,17 @@ fn write_part(page: &mut TextPage, part: &DocumentPart) {
         DocumentPart::Text { lead, text, style } => {
             page.hanging_paragraph_styled(&sanitize_text(lead), &sanitize_text(text), *style);
         }
-        DocumentPart::Fact {
-            label,
-            value,
-            style,
-        } => page.label_line_styled(&sanitize_text(label), &sanitize_text(value), *style),
+        DocumentPart::Fact { label, value, style } => {
+            page.label_line_styled(&sanitize_text(label), &sanitize_text(value), *style)
+        }
         DocumentPart::Picture { label, picture } => {
             let label = paint(FAINT, format!("{:<LABEL$}", sanitize_text(label)));
             page.line(&format!("{label}{}", sanitize_text(picture)));
         }
         DocumentPart::Table(table) => write_table(page, table),
-        DocumentPart::Verbatim(text) => text
-            .lines()
-            .for_each(|line| page.line(&sanitize_text(line))),
+        DocumentPart::Verbatim(text) => {
+            text.lines().for_each(|line| page.line(&sanitize_text(line)))
+        }
         DocumentPart::Command(_) | DocumentPart::Drawing { .. } => {}
     }
 }
@@ -89,11 +87,8 @@ fn sanitize_text(text: &str) -> String {
 }
 
 fn write_table(page: &mut TextPage, table: &DocumentTable) {
-    let rows: Vec<Vec<String>> = table
-        .rows
-        .iter()
-        .map(|row| row.iter().map(|cell| sanitize_text(cell)).collect())
-        .collect();
+    let rows: Vec<Vec<String>> =
+        table.rows.iter().map(|row| row.iter().map(|cell| sanitize_text(cell)).collect()).collect();
     let wanted = natural_widths(table, &rows);
     // Words of a last column may continue on the next line.
     let foldable = match (table.columns.last(), wanted.last()) {
@@ -104,11 +99,7 @@ fn write_table(page: &mut TextPage, table: &DocumentTable) {
     let fits = |gap: &usize| least <= available_width(table, *gap);
     let gap = GAPS.into_iter().find(fits).unwrap_or(GAPS[1]);
     let widths = shrink_widths(table, wanted, available_width(table, gap));
-    let head: Vec<String> = table
-        .columns
-        .iter()
-        .map(|(title, _)| sanitize_text(title))
-        .collect();
+    let head: Vec<String> = table.columns.iter().map(|(title, _)| sanitize_text(title)).collect();
     page.line(&paint(FAINT, format_row(table, &head, (&widths, gap))));
     for (place, row) in rows.into_iter().enumerate() {
         for row in fold_row(table, row, &widths) {
@@ -134,11 +125,7 @@ fn fold_row(table: &DocumentTable, mut row: Vec<String>, widths: &[usize]) -> Ve
     let parts = wrap_text(&last, *width).into_iter().zip(0..);
     parts
         .map(|(part, number)| {
-            let mut line = if number == 0 {
-                row.clone()
-            } else {
-                empty.clone()
-            };
+            let mut line = if number == 0 { row.clone() } else { empty.clone() };
             line.push(part);
             line
         })

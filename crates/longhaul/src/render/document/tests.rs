@@ -5,12 +5,8 @@ use proptest::prelude::*;
 fn everywhere(said: &str) -> ReportDocument {
     let own = || said.to_owned();
     let row = vec![own(), own()];
-    let mut document = ReportDocument {
-        title: own(),
-        subtitle: own(),
-        foot: own(),
-        parts: Vec::new(),
-    };
+    let mut document =
+        ReportDocument { title: own(), subtitle: own(), foot: own(), parts: Vec::new() };
     document.heading(2, own());
     document.paragraph(own());
     document.note(own());
@@ -34,10 +30,7 @@ fn names_from_elsewhere_do_nothing_in_any_form() {
     for text in [document.text(), document.markdown(), document.html()] {
         // The program's own colours are put away on the way out where they are not wanted.
         let text = anstream::adapter::strip_str(&text).to_string();
-        assert!(
-            !text.contains('\u{1b}') && !text.contains('\u{202e}'),
-            "{text}"
-        );
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
     }
     let html = document.html();
     assert!(!html.contains("<img"), "{html}");
@@ -48,30 +41,17 @@ fn names_from_elsewhere_do_nothing_in_any_form() {
         let open = line.replace("\\]", "");
         assert!(!open.contains("](") && !open.contains("@all"), "{line}");
     }
-    assert_eq!(
-        markdown
-            .lines()
-            .filter(|line| line.starts_with("# "))
-            .count(),
-        1
-    );
+    assert_eq!(markdown.lines().filter(|line| line.starts_with("# ")).count(), 1);
 }
 
 #[test]
 fn a_table_fits_80_columns_by_cutting_words_and_never_numbers() {
     let mut document = ReportDocument::default();
     let mut table = DocumentTable::new([left("path"), left("why"), right("before")]);
-    table.row(vec![
-        "p".repeat(90),
-        "w".repeat(60),
-        String::from("250 Mbit/s"),
-    ]);
+    table.row(vec!["p".repeat(90), "w".repeat(60), String::from("250 Mbit/s")]);
     document.table(table);
     let text = anstream::adapter::strip_str(&document.text()).to_string();
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("250 Mbit/s") && text.contains('…'), "{text}");
 }
 
@@ -80,10 +60,7 @@ fn words_of_a_last_column_without_room_go_below_it() {
     let mut document = ReportDocument::default();
     let why = "the capacity of the path; the window that the receiver grants";
     let mut table = DocumentTable::new([right("before"), left("limited by")]);
-    table.row(vec![
-        "258.3 Mbit/s, and more of it".to_owned(),
-        why.to_owned(),
-    ]);
+    table.row(vec!["258.3 Mbit/s, and more of it".to_owned(), why.to_owned()]);
     document.table(table);
     let text = anstream::adapter::strip_str(&document.text()).to_string();
     let lines: Vec<&str> = text.lines().collect();
@@ -98,10 +75,7 @@ fn words_of_a_last_column_without_room_go_below_it() {
 
 #[test]
 fn numbers_stay_readable_in_markdown() {
-    assert_eq!(
-        markdown_writer::escape_line("fell by 40 %, p 0.002"),
-        "fell by 40 %, p 0.002"
-    );
+    assert_eq!(markdown_writer::escape_line("fell by 40 %, p 0.002"), "fell by 40 %, p 0.002");
     assert_eq!(markdown_writer::escape_line("-40 %"), "\\-40 %");
     assert_eq!(markdown_writer::escape_line("1. first"), "1\\. first");
     assert_eq!(markdown_writer::escape_line("route: same"), "route: same");

@@ -15,11 +15,7 @@ pub fn build_end(ways: &[DirectionView]) -> Value {
     let streams = ways.iter().flat_map(|way| {
         let each = way.observation.streams.iter();
         each.map(|stream| {
-            if way.is_udp() {
-                build_udp_stream(way, stream)
-            } else {
-                build_tcp_stream(way, stream)
-            }
+            if way.is_udp() { build_udp_stream(way, stream) } else { build_tcp_stream(way, stream) }
         })
     });
     end.insert("streams".to_owned(), streams.collect());
@@ -32,14 +28,8 @@ pub fn build_end(ways: &[DirectionView]) -> Value {
         end.insert(format!("sum_received{suffix}"), Value::Object(received));
     }
     if let Some(way) = ways.first() {
-        end.insert(
-            "cpu_utilization_percent".to_owned(),
-            build_cpu_utilization(way),
-        );
-        for (name, side) in [
-            ("sender", sender_end as EndSelector),
-            ("receiver", receiver_end),
-        ] {
+        end.insert("cpu_utilization_percent".to_owned(), build_cpu_utilization(way));
+        for (name, side) in [("sender", sender_end as EndSelector), ("receiver", receiver_end)] {
             let mut streams = way.observation.streams.iter();
             let control = streams.find_map(|stream| side(stream).congestion_control.as_ref());
             if let Some(control) = control.filter(|_| !way.is_udp()) {
@@ -115,21 +105,13 @@ fn build_tcp_stream(way: &DirectionView, stream: &ObservedStream) -> Value {
 fn build_udp_stream(way: &DirectionView, stream: &ObservedStream) -> Value {
     let mut one = build_byte_count(way, stream, sender_end);
     insert_losses(&mut one, &stream.receiver.udp.unwrap_or_default());
-    insert_if_some(
-        &mut one,
-        "out_of_order",
-        stream.receiver.udp.and_then(|udp| udp.out_of_order),
-    );
+    insert_if_some(&mut one, "out_of_order", stream.receiver.udp.and_then(|udp| udp.out_of_order));
     json!({"udp": add_socket(one, way, stream)})
 }
 
 fn insert_losses(one: &mut Map<String, Value>, udp: &UdpCounts) {
     let sent = udp.datagrams + udp.lost;
-    let percent = if sent > 0 {
-        100.0 * udp.lost as f64 / sent as f64
-    } else {
-        0.0
-    };
+    let percent = if sent > 0 { 100.0 * udp.lost as f64 / sent as f64 } else { 0.0 };
     let jitter_ms = udp.jitter_ns.map_or(0.0, |ns| ns as f64 / 1e6);
     one.insert("jitter_ms".to_owned(), json!(jitter_ms));
     one.insert("lost_packets".to_owned(), json!(udp.lost));
@@ -153,9 +135,7 @@ fn build_sums(way: &DirectionView) -> (Map<String, Value>, Map<String, Value>) {
         let packets: Option<u64> = streams.iter().map(|s| s.sender.calls).sum();
         insert_if_some(&mut sent, "packets", packets);
     } else {
-        let own = streams
-            .iter()
-            .map(|s| Some(last_tcp_info(&s.sender)?.retransmitted_segments));
+        let own = streams.iter().map(|s| Some(last_tcp_info(&s.sender)?.retransmitted_segments));
         let far = &way.observation.ends.sender.protocol;
         let resent = own.sum::<Option<u64>>().filter(|_| !streams.is_empty());
         insert_if_some(
@@ -170,11 +150,7 @@ fn build_sums(way: &DirectionView) -> (Map<String, Value>, Map<String, Value>) {
 /// Returns the sender's bytes with the receiver's losses, as iperf3 combines them.
 fn build_udp_sum(way: &DirectionView, sent: &Map<String, Value>) -> Value {
     let mut one = sent.clone();
-    let all = way
-        .observation
-        .streams
-        .iter()
-        .filter_map(|s| s.receiver.udp);
+    let all = way.observation.streams.iter().filter_map(|s| s.receiver.udp);
     insert_losses(&mut one, &add_up_udp(all));
     Value::Object(one)
 }
@@ -188,10 +164,7 @@ fn add_up_udp(all: impl Iterator<Item = UdpCounts>) -> UdpCounts {
         lost: all.iter().map(|udp| udp.lost).sum(),
         out_of_order: all.iter().map(|udp| udp.out_of_order).sum(),
         duplicates: all.iter().map(|udp| udp.duplicates).sum(),
-        jitter_ns: jitters
-            .iter()
-            .sum::<u64>()
-            .checked_div(jitters.len() as u64),
+        jitter_ns: jitters.iter().sum::<u64>().checked_div(jitters.len() as u64),
     }
 }
 
@@ -200,11 +173,8 @@ fn build_cpu_utilization(way: &DirectionView) -> Value {
     let lasted = way.observation.elapsed_us.max(1) as f64;
     let share = |us: Option<u64>| us.map_or(0.0, |us| 100.0 * us as f64 / lasted);
     let ends = &way.observation.ends;
-    let (host, remote) = if way.sends() {
-        (&ends.sender, &ends.receiver)
-    } else {
-        (&ends.receiver, &ends.sender)
-    };
+    let (host, remote) =
+        if way.sends() { (&ends.sender, &ends.receiver) } else { (&ends.receiver, &ends.sender) };
     let mut all = Map::new();
     let mut tell = |name: &str, end: &EndObservation| {
         let (user, system) = (share(end.cpu_user_us), share(end.cpu_system_us));

@@ -11,25 +11,17 @@ const MIN_LAST_INTERVAL_US: u64 = 100_000;
 
 /// Returns all intervals of all directions; a single one if `interval_us` is 0.
 pub fn build_intervals(ways: &[DirectionView], interval_us: u64) -> Vec<Value> {
-    let streams = || {
-        ways.iter()
-            .flat_map(|way| way.observation.streams.iter().map(move |s| way.own_end(s)))
-    };
+    let streams =
+        || ways.iter().flat_map(|way| way.observation.streams.iter().map(move |s| way.own_end(s)));
     let begin = streams().map(|end| end.started_us).min().unwrap_or(0);
-    let lasted = streams()
-        .map(|end| end.started_us + end.duration_us)
-        .max()
-        .unwrap_or(0);
+    let lasted = streams().map(|end| end.started_us + end.duration_us).max().unwrap_or(0);
     let lasted = lasted.saturating_sub(begin);
     let whole = lasted.checked_div(interval_us).unwrap_or(0);
     let mut edges: Vec<u64> = (0..=whole).map(|i| i * interval_us).collect();
     if lasted - whole * interval_us >= MIN_LAST_INTERVAL_US || edges.len() < 2 {
         edges.push(lasted);
     }
-    edges
-        .windows(2)
-        .map(|pair| build_interval(ways, begin, (pair[0], pair[1])))
-        .collect()
+    edges.windows(2).map(|pair| build_interval(ways, begin, (pair[0], pair[1]))).collect()
 }
 
 fn build_interval(ways: &[DirectionView], begin: u64, (from, to): (u64, u64)) -> Value {
@@ -107,11 +99,7 @@ fn bytes_by(end: &StreamEnd, at_us: u64) -> u64 {
     }
     let point = |sample: &StreamSample| (sample.at_us, sample.bytes);
     let before = end.samples.iter().rev().map(point).find(|p| p.0 <= at_us);
-    let after = end
-        .samples
-        .iter()
-        .map(point)
-        .find(|p| p.0 > at_us && p.0 <= stopped);
+    let after = end.samples.iter().map(point).find(|p| p.0 > at_us && p.0 <= stopped);
     let (from, low) = before.unwrap_or((end.started_us, 0));
     let (to, high) = after.unwrap_or((stopped, end.bytes));
     let share = at_us.saturating_sub(from) as f64 / to.saturating_sub(from).max(1) as f64;

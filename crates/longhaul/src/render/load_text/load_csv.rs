@@ -16,9 +16,7 @@ pub fn render_load_csv(load: &LoadReport) -> String {
         let at_us = probe.echo.at_us;
         let phase = find_phase_at(observation, at_us);
         let flow_rate = |pick: fn(&LoadPhase) -> Option<&LoadFlow>| {
-            let rate = phase
-                .and_then(pick)
-                .and_then(|flow| compute_rate_at(flow, at_us));
+            let rate = phase.and_then(pick).and_then(|flow| compute_rate_at(flow, at_us));
             format_cell(rate)
         };
         let _ = writeln!(
@@ -46,19 +44,10 @@ fn format_cell(value: Option<impl ToString>) -> String {
 
 /// Returns the rate between the counts around a time.
 pub fn compute_rate_at(flow: &LoadFlow, at_us: u64) -> Option<u64> {
-    let before = flow
-        .series
-        .partition_point(|p| p.at_us <= at_us.saturating_sub(SPAN_US / 2));
-    let after = flow
-        .series
-        .partition_point(|p| p.at_us < at_us + SPAN_US / 2);
+    let before = flow.series.partition_point(|p| p.at_us <= at_us.saturating_sub(SPAN_US / 2));
+    let after = flow.series.partition_point(|p| p.at_us < at_us + SPAN_US / 2);
     let low = flow.series.get(before.saturating_sub(1))?;
     let high = flow.series.get(after).or(flow.series.last())?;
     let time = high.at_us.checked_sub(low.at_us).filter(|time| *time > 0)?;
-    Some(
-        high.bytes
-            .saturating_sub(low.bytes)
-            .saturating_mul(8_000_000)
-            / time,
-    )
+    Some(high.bytes.saturating_sub(low.bytes).saturating_mul(8_000_000) / time)
 }

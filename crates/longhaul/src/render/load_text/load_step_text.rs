@@ -28,11 +28,9 @@ pub fn describe_step(step: &LoadStep) -> String {
 pub fn describe_step_result(result: &LoadStepResult) -> String {
     let mut parts = Vec::new();
     if let Some(rise) = result.rise_ns {
-        let interval = result
-            .rise_interval_ns
-            .map_or_else(String::new, |[low, high]| {
-                format!(" ({} to {})", format_nanos(low), format_nanos(high))
-            });
+        let interval = result.rise_interval_ns.map_or_else(String::new, |[low, high]| {
+            format!(" ({} to {})", format_nanos(low), format_nanos(high))
+        });
         let grew = match result.grew.as_deref() {
             Some("both") => " in both directions".to_owned(),
             Some(way) => format!(" {way}"),
@@ -41,11 +39,7 @@ pub fn describe_step_result(result: &LoadStepResult) -> String {
         parts.push(format!("RTT +{}{interval}{grew}", format_nanos(rise)));
     }
     if let (Some(delay), Some(bytes)) = (result.queue_delay_ns, result.queue_bytes) {
-        parts.push(format!(
-            "queue up to {}, {}",
-            format_nanos(delay),
-            Bytes(bytes)
-        ));
+        parts.push(format!("queue up to {}, {}", format_nanos(delay), Bytes(bytes)));
     }
     if let Some(trips) = result.round_trips_per_minute {
         parts.push(format!("{trips} RPM"));
@@ -54,9 +48,8 @@ pub fn describe_step_result(result: &LoadStepResult) -> String {
         parts.push(format!("queue drained in {}", format_micros(back)));
     }
     if let (Some(kept), Some(bps)) = (result.competitor_kept_ratio, result.competitor_bps) {
-        let interval = result
-            .competitor_kept_interval_ratio
-            .map_or_else(String::new, |[low, high]| {
+        let interval =
+            result.competitor_kept_interval_ratio.map_or_else(String::new, |[low, high]| {
                 format!(" ({} to {})", format_percent(low), format_percent(high))
             });
         parts.push(format!(

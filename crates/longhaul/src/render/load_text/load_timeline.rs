@@ -41,9 +41,7 @@ pub fn draw_timeline(page: &mut ReportDocument, report: &LoadReport) {
     if observation.probes.len() < MIN_PROBES {
         return;
     }
-    let axis = TimelineAxis {
-        until_us: last.echo.at_us + 1,
-    };
+    let axis = TimelineAxis { until_us: last.echo.at_us + 1 };
     page.gap();
     let mut line = |label: &str, values: &[u64], top: String| {
         let values: Vec<f64> = values.iter().map(|value| *value as f64).collect();
@@ -51,10 +49,7 @@ pub fn draw_timeline(page: &mut ReportDocument, report: &LoadReport) {
         page.styled_fact("", format!("█ = {top}"), FAINT);
     };
     for (label, pick) in [
-        (
-            "load",
-            (|phase| phase.load.as_ref()) as fn(&LoadPhase) -> Option<&LoadFlow>,
-        ),
+        ("load", (|phase| phase.load.as_ref()) as fn(&LoadPhase) -> Option<&LoadFlow>),
         ("competitor", |phase| phase.competitor.as_ref()),
     ] {
         let rates = column_rates(observation, &axis, pick);
@@ -99,11 +94,7 @@ fn column_round_trips(observation: &LoadObservation, axis: &TimelineAxis) -> Vec
 
 fn column_losses(observation: &LoadObservation, axis: &TimelineAxis) -> String {
     let mut columns = vec![' '; COLUMNS];
-    for probe in observation
-        .probes
-        .iter()
-        .filter(|p| p.echo.rtt_ns.is_none())
-    {
+    for probe in observation.probes.iter().filter(|p| p.echo.rtt_ns.is_none()) {
         columns[axis.column(probe.echo.at_us)] = 'x';
     }
     columns.into_iter().collect()

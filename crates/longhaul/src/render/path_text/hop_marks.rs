@@ -52,11 +52,8 @@ impl UsedMarks {
 /// Returns further remarks on an answer.
 pub fn list_remarks(answer: &HopReply, ttl: u8) -> Vec<String> {
     let mut remarks = Vec::new();
-    let labels: Vec<String> = answer
-        .mpls
-        .iter()
-        .map(|label| format!("{} (TTL {})", label.label, label.ttl))
-        .collect();
+    let labels: Vec<String> =
+        answer.mpls.iter().map(|label| format!("{} (TTL {})", label.label, label.ttl)).collect();
     if !labels.is_empty() {
         remarks.push(format!("MPLS {}", labels.join(" ")));
     }
@@ -96,9 +93,7 @@ fn describe_odd_kind(kind: &str) -> Option<String> {
 /// Estimates the hops of an answer from the next initial TTL that hosts use; `None` if that would
 /// be a guess.
 fn estimate_hops_back(reply_ttl: u8) -> Option<u8> {
-    let begin = [64, 128, 255]
-        .into_iter()
-        .find(|begin| reply_ttl <= *begin)?;
+    let begin = [64, 128, 255].into_iter().find(|begin| reply_ttl <= *begin)?;
     let hops = begin - reply_ttl + 1;
     (hops < 64).then_some(hops)
 }

@@ -51,10 +51,7 @@ pub fn write_route_heading(
         parts.push(format!("{answers} discarded"));
     }
     if let Some(confidence) = route.confidence_ratio {
-        parts.push(format!(
-            "confidence in alternatives {}",
-            format_percent(confidence)
-        ));
+        parts.push(format!("confidence in alternatives {}", format_percent(confidence)));
     }
     page.faint(parts.join(", "));
 }
@@ -147,13 +144,7 @@ impl HopTable {
         };
         let link = delay.and_then(|delay| delay.link_ns);
         let [min, median, max] = format_times(&first.rtts_ns);
-        let figures = [
-            format_loss(hop),
-            min,
-            median,
-            max,
-            or_absent(link, format_ms),
-        ];
+        let figures = [format_loss(hop), min, median, max, or_absent(link, format_ms)];
         self.add_answer(name, first, figures, hop.ttl);
         for (place, other) in others.iter().enumerate() {
             let last = place + 1 == others.len();
@@ -165,11 +156,8 @@ impl HopTable {
 
     fn add_answer(&mut self, hop: String, answer: &HopReply, figures: [String; 5], ttl: u8) {
         let network = answer.autonomous_system.map(|number| format!("AS{number}"));
-        let (shown, below) = if self.networks {
-            (Some(network.unwrap_or_default()), None)
-        } else {
-            (None, network)
-        };
+        let (shown, below) =
+            if self.networks { (Some(network.unwrap_or_default()), None) } else { (None, network) };
         let (name, long) = if self.names {
             (Some(answer.name.clone().unwrap_or_default()), None)
         } else {
@@ -177,8 +165,7 @@ impl HopTable {
         };
         let head = [hop, answer.address.clone()].into_iter().chain(shown);
         let times = if self.links { 5 } else { 4 };
-        self.table
-            .row(head.chain(name).chain(figures.into_iter().take(times)));
+        self.table.row(head.chain(name).chain(figures.into_iter().take(times)));
         let mut parts: Vec<String> = long.into_iter().chain(below).collect();
         parts.extend(answer.place.clone());
         parts.extend(hop_marks::list_remarks(answer, ttl));
@@ -224,11 +211,5 @@ fn format_other_figures(
         0 => "other flows".to_owned(),
         flows => count_of(flows, "flow"),
     };
-    [
-        String::new(),
-        String::new(),
-        String::new(),
-        text,
-        String::new(),
-    ]
+    [String::new(), String::new(), String::new(), text, String::new()]
 }

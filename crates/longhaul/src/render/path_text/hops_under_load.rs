@@ -28,19 +28,11 @@ pub fn write_hops_under_load(
 }
 
 fn write_hop_watch(page: &mut ReportDocument, watch: &HopWatch) {
-    let way = if watch.forward {
-        "client sends"
-    } else {
-        "server sends"
-    };
+    let way = if watch.forward { "client sends" } else { "server sends" };
     let time = watch.load_until_us.saturating_sub(watch.load_from_us);
-    let bytes = watch
-        .load_bytes
-        .map_or_else(String::new, |bytes| format!(", {} received", Bytes(bytes)));
-    page.heading(
-        3,
-        format!("UNDER LOAD: {way} for {}{bytes}", format_micros(time)),
-    );
+    let bytes =
+        watch.load_bytes.map_or_else(String::new, |bytes| format!(", {} received", Bytes(bytes)));
+    page.heading(3, format!("UNDER LOAD: {way} for {}{bytes}", format_micros(time)));
     let mut table = DocumentTable::new([
         right("hop"),
         left("address"),
@@ -66,10 +58,7 @@ fn has_answer(hop: &WatchedHop) -> bool {
 
 fn format_hop_cells(hop: &WatchedHop, watch: &HopWatch) -> [String; 5] {
     let within = |from: u64, until: u64| {
-        let inside = hop
-            .echoes
-            .iter()
-            .filter(move |echo| (from..until).contains(&echo.at_us));
+        let inside = hop.echoes.iter().filter(move |echo| (from..until).contains(&echo.at_us));
         let mut rtts: Vec<u64> = inside.filter_map(|echo| echo.rtt_ns).collect();
         rtts.sort_unstable();
         rtts
@@ -81,13 +70,7 @@ fn format_hop_cells(hop: &WatchedHop, watch: &HopWatch) -> [String; 5] {
     let [before, median, after] =
         [before.first(), median, after.first()].map(|rtt| or_absent(rtt.copied(), format_ms));
     let address = hop.address.as_deref().unwrap_or(ABSENT);
-    [
-        hop.ttl.to_string(),
-        address.to_owned(),
-        before,
-        median,
-        after,
-    ]
+    [hop.ttl.to_string(), address.to_owned(), before, median, after]
 }
 
 fn write_narrow_link(page: &mut ReportDocument, link: &NarrowLink, told: bool) {
@@ -107,9 +90,6 @@ fn write_narrow_link(page: &mut ReportDocument, link: &NarrowLink, told: bool) {
         let interval = interval.map_or_else(String::new, |[low, high]| {
             format!(" ({} to {})", format_rate(low), format_rate(high))
         });
-        page.fact(
-            "",
-            format!("path capacity {}{interval}", format_rate(capacity)),
-        );
+        page.fact("", format!("path capacity {}{interval}", format_rate(capacity)));
     }
 }

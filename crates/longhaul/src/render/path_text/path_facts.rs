@@ -30,11 +30,7 @@ fn write_rtt_series(
     echoes: &RoundTripSeries,
     rtt: Option<PathRtt>,
 ) {
-    let what = format!(
-        "{} packets of {} B",
-        protocol_name(echoes.protocol),
-        echoes.packet_bytes
-    );
+    let what = format!("{} packets of {} B", protocol_name(echoes.protocol), echoes.packet_bytes);
     let Some(rtt) = rtt else {
         let sent = format_grouped(u64::from(echoes.sent));
         page.strong_fact(label, format!("no answer to {sent} {what}"));
@@ -87,10 +83,7 @@ pub fn write_route_change(page: &mut ReportDocument, change: Option<&RouteDiffer
         Some(number) => format!("route {number}"),
         None => "the previous route".to_owned(),
     };
-    let mut parts = vec![format!(
-        "{}, compared with {other}",
-        describe_change_kind(change.kind)
-    )];
+    let mut parts = vec![format!("{}, compared with {other}", describe_change_kind(change.kind))];
     if change.kind != RouteChangeKind::Same {
         parts.extend(change.ranges.iter().copied().map(describe_hop_range));
     }
@@ -149,9 +142,7 @@ pub fn write_symmetry(
 fn list_unshared_hops(route: &ObservedRoute, other: &ObservedRoute) -> String {
     let networks = |route: &ObservedRoute| -> BTreeSet<String> {
         let answers = route.hops.iter().flat_map(|hop| &hop.answers);
-        answers
-            .flat_map(|answer| network_keys(answer.autonomous_system, &answer.address))
-            .collect()
+        answers.flat_map(|answer| network_keys(answer.autonomous_system, &answer.address)).collect()
     };
     let met = networks(other);
     let apart = route.hops.iter().filter(|hop| {
@@ -170,11 +161,7 @@ fn list_unshared_hops(route: &ObservedRoute, other: &ObservedRoute) -> String {
         }
     }
     let texts = ranges.iter().map(|[first, last]| {
-        if first == last {
-            first.to_string()
-        } else {
-            format!("{first}-{last}")
-        }
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
     });
     texts.collect::<Vec<_>>().join(", ")
 }
@@ -214,29 +201,20 @@ pub fn write_mtu_and_options(
 }
 
 fn write_path_mtu(page: &mut ReportDocument, mtu: &PathMtu, search: Option<&MtuSearch>) {
-    page.strong_fact(
-        "path MTU",
-        format!("{} B", format_grouped(mtu.bytes.into())),
-    );
+    page.strong_fact("path MTU", format!("{} B", format_grouped(mtu.bytes.into())));
     let mut parts = Vec::new();
     if let Some(search) = search {
-        parts.push(format!(
-            "interface {} B",
-            format_grouped(search.local_bytes.into())
-        ));
+        parts.push(format!("interface {} B", format_grouped(search.local_bytes.into())));
     }
     if let Some(refused) = mtu.refused_bytes {
-        parts.push(format!(
-            "{} B did not arrive",
-            format_grouped(refused.into())
-        ));
+        parts.push(format!("{} B did not arrive", format_grouped(refused.into())));
     }
     let probes = search.map(|search| search.probes.as_slice());
     let told = probes.unwrap_or_default().iter().find_map(|probe| {
         let by = probe.refused_by.as_ref()?;
-        let fits = probe.refused_mtu_bytes.map_or_else(String::new, |bytes| {
-            format!(", MTU {} B", format_grouped(bytes.into()))
-        });
+        let fits = probe
+            .refused_mtu_bytes
+            .map_or_else(String::new, |bytes| format!(", MTU {} B", format_grouped(bytes.into())));
         Some(format!("reported by {by}{fits}"))
     });
     parts.extend(told);
@@ -262,20 +240,15 @@ fn write_tcp_options(page: &mut ReportDocument, options: &PathTcpOptions) {
     let names = |options: TcpOptions| {
         let set = option_states(options).into_iter().filter(|(_, set)| *set);
         let names: Vec<&str> = set.map(|(name, _)| name).collect();
-        if names.is_empty() {
-            "none".to_owned()
-        } else {
-            names.join(", ")
-        }
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
     for (label, in_force, mss) in [
         ("TCP options", options.here, options.mss_here_bytes),
         ("at the server", options.there, options.mss_there_bytes),
     ] {
         if let Some(in_force) = in_force {
-            let mss = mss.map_or_else(String::new, |mss| {
-                format!("; MSS {} B", format_grouped(mss.into()))
-            });
+            let mss = mss
+                .map_or_else(String::new, |mss| format!("; MSS {} B", format_grouped(mss.into())));
             page.fact(label, format!("{}{mss}", names(in_force)));
         }
     }

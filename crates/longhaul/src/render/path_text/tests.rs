@@ -80,14 +80,8 @@ fn alternatives_stand_under_their_hop_with_their_flows() {
     let address = "2001:db8:a1b2:c3d4:e5f6:1234:5678:9a41";
     let drawn = text.lines().find(|line| line.contains(address));
     let drawn = drawn.expect("the alternative");
-    assert!(
-        drawn.starts_with(" ├ ") && drawn.ends_with("flows"),
-        "{drawn}"
-    );
-    assert!(
-        text.contains(" └   2001:db8:a1b2:c3d4:e5f6:1234:5678:9a42"),
-        "{text}"
-    );
+    assert!(drawn.starts_with(" ├ ") && drawn.ends_with("flows"), "{drawn}");
+    assert!(text.contains(" └   2001:db8:a1b2:c3d4:e5f6:1234:5678:9a42"), "{text}");
     assert!(text.contains("AS4200000005"), "{text}");
     assert!(text.contains("black hole"), "{text}");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -8,28 +8,20 @@ use longhaul_model::report::v1::predict::PredictionCell;
 type PredictionCsvField = (&'static str, fn(&PredictionCell) -> String);
 
 const FIELDS: [PredictionCsvField; 14] = [
-    ("congestion_control", |c| {
-        format_optional(c.setting.congestion_control.as_ref())
-    }),
+    ("congestion_control", |c| format_optional(c.setting.congestion_control.as_ref())),
     ("loss_ratio", |c| c.loss_ratio.to_string()),
     ("buffer_bytes", |c| c.buffer_bytes.to_string()),
     ("window_bytes", |c| format_optional(c.setting.window_bytes)),
     ("streams", |c| c.setting.streams.to_string()),
     ("predicted_bps", |c| c.goodput_bps.to_string()),
     ("limited_by", |c| c.limited_by.to_string()),
-    ("bound_bps", |c| {
-        format_optional(c.bounds.first().map(|b| b.rate_bps))
-    }),
-    ("bound", |c| {
-        format_optional(c.bounds.first().map(|b| b.limiter.word()))
-    }),
+    ("bound_bps", |c| format_optional(c.bounds.first().map(|b| b.rate_bps))),
+    ("bound", |c| format_optional(c.bounds.first().map(|b| b.limiter.word()))),
     ("queue_bytes", |c| c.queue_bytes.to_string()),
     ("made_loss_ratio", |c| c.made_loss_ratio.to_string()),
     ("measured_bps", |c| format_optional(c.measured_bps)),
     // A ratio instead of a signed difference, so that no field starts with a sign.
-    ("measured_over_predicted", |c| {
-        format_optional(c.disagreement_ratio.map(|ratio| 1.0 + ratio))
-    }),
+    ("measured_over_predicted", |c| format_optional(c.disagreement_ratio.map(|ratio| 1.0 + ratio))),
     ("meaning", |c| format_optional(c.meaning.as_ref())),
 ];
 

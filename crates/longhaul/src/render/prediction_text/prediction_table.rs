@@ -18,10 +18,7 @@ pub fn write_prediction_table(
     sheet: &PredictionSheet,
 ) {
     let all = sheet.cells.iter();
-    let greatest = all
-        .map(|c| c.goodput_bps.max(lowest_bound(c)))
-        .max()
-        .unwrap_or(0);
+    let greatest = all.map(|c| c.goodput_bps.max(lowest_bound(c))).max().unwrap_or(0);
     let unit = RateUnit::for_max(greatest);
     for streams in plan.streams.chunks(ACROSS) {
         let across = streams.iter().map(|n| {
@@ -53,22 +50,14 @@ fn add_window_rows(
         let letter = limiter_letter(c.limited_by);
         format!("{}{letter}", unit.short(c.goodput_bps))
     });
-    table.row(
-        [setting_format::format_window(window)]
-            .into_iter()
-            .chain(goodput),
-    );
+    table.row([setting_format::format_window(window)].into_iter().chain(goodput));
     let differ =
         |c: &PredictionCell| (c.goodput_bps as f64) < REACHED_RATIO * lowest_bound(c) as f64;
     if !found.iter().any(|c| differ(c)) {
         return;
     }
     let bounds = found.iter().map(|c| {
-        if differ(c) {
-            format!("{} ", unit.short(lowest_bound(c)))
-        } else {
-            "= ".to_owned()
-        }
+        if differ(c) { format!("{} ", unit.short(lowest_bound(c))) } else { "= ".to_owned() }
     });
     table.row([String::from("  bound")].into_iter().chain(bounds));
 }
@@ -90,19 +79,9 @@ pub fn limiter_letter(limiter: Limiter) -> char {
 
 /// Returns the meaning of the letters used.
 fn format_legend(sheet: &PredictionSheet) -> String {
-    let names = [
-        ('w', "window"),
-        ('p', "path is full"),
-        ('l', "loss"),
-        ('c', "CPU"),
-        ('r', "ramp"),
-    ];
-    let there = |mark: char| {
-        sheet
-            .cells
-            .iter()
-            .any(|c| limiter_letter(c.limited_by) == mark)
-    };
+    let names =
+        [('w', "window"), ('p', "path is full"), ('l', "loss"), ('c', "CPU"), ('r', "ramp")];
+    let there = |mark: char| sheet.cells.iter().any(|c| limiter_letter(c.limited_by) == mark);
     let told: Vec<String> = names
         .iter()
         .filter(|(mark, _)| there(*mark))

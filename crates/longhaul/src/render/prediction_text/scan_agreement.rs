@@ -14,20 +14,12 @@ const MAX_LISTED_CELLS: usize = 64;
 
 /// Writes the measured cells, if there are any.
 pub fn write_measured_cells(page: &mut ReportDocument, sheet: &PredictionSheet) {
-    let measured: Vec<&PredictionCell> = sheet
-        .cells
-        .iter()
-        .copied()
-        .filter(|c| c.measured_bps.is_some())
-        .collect();
+    let measured: Vec<&PredictionCell> =
+        sheet.cells.iter().copied().filter(|c| c.measured_bps.is_some()).collect();
     if measured.is_empty() {
         return;
     }
-    let greatest = measured
-        .iter()
-        .filter_map(|c| c.measured_bps)
-        .max()
-        .unwrap_or(0);
+    let greatest = measured.iter().filter_map(|c| c.measured_bps).max().unwrap_or(0);
     let unit = RateUnit::for_max(greatest);
     let mut table = DocumentTable::new([
         left("setting"),
@@ -83,10 +75,7 @@ fn write_meanings(page: &mut ReportDocument, mut cells: Vec<&PredictionCell>) {
     for cell in cells.iter().take(MAX_MEANINGS) {
         let setting = setting_format::format_setting(&cell.setting);
         let meaning = cell.meaning.as_deref().unwrap_or_default();
-        page.item(
-            "  ",
-            format!("{setting}, {}: {meaning}", format_difference(cell)),
-        );
+        page.item("  ", format!("{setting}, {}: {meaning}", format_difference(cell)));
     }
     if cells.len() > MAX_MEANINGS {
         let more = cells.len() - MAX_MEANINGS;

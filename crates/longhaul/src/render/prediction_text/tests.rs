@@ -38,23 +38,12 @@ fn observation() -> PredictionObservation {
         congestion_control: Some(String::from("cubic")),
         pacing_bps: None,
     };
-    let measured = |setting, goodput_bps, limited_by| MeasuredSetting {
-        setting,
-        goodput_bps,
-        limited_by,
-    };
+    let measured =
+        |setting, goodput_bps, limited_by| MeasuredSetting { setting, goodput_bps, limited_by };
     PredictionObservation {
         measured: vec![
-            measured(
-                setting(Some(64 << 10), 1),
-                1_500_000,
-                Limiter::ReceiveWindow,
-            ),
-            measured(
-                setting(Some(64 << 10), 8),
-                24_000_000,
-                Limiter::ReceiveWindow,
-            ),
+            measured(setting(Some(64 << 10), 1), 1_500_000, Limiter::ReceiveWindow),
+            measured(setting(Some(64 << 10), 8), 24_000_000, Limiter::ReceiveWindow),
             measured(setting(None, 4), 200_000_000, Limiter::Loss),
         ],
     }
@@ -62,10 +51,7 @@ fn observation() -> PredictionObservation {
 
 fn sample() -> PredictionReport {
     let (plan, observation) = (plan(), observation());
-    let place = |host: &str| RunParty {
-        host: host.to_owned(),
-        ..RunParty::default()
-    };
+    let place = |host: &str| RunParty { host: host.to_owned(), ..RunParty::default() };
     PredictionReport {
         schema: SCHEMA.to_owned(),
         kind: ReportKind::Predict,
@@ -94,20 +80,11 @@ fn the_page_fits_and_says_what_the_disagreements_mean() {
         assert!(plain.chars().count() <= 80, "{plain}");
     }
     let plain = anstream::adapter::strip_str(&text).to_string();
-    for part in [
-        "cubic, no loss",
-        "bbr, 0.0001",
-        "32 str.",
-        "a clip",
-        "rank correlation",
-        "64 MiB",
-    ] {
+    for part in ["cubic, no loss", "bbr, 0.0001", "32 str.", "a clip", "rank correlation", "64 MiB"]
+    {
         assert!(plain.contains(part), "{part}:\n{plain}");
     }
-    assert!(
-        plain.contains("8 x 64 KiB") && !plain.contains("8 x 64 KiB cubic,"),
-        "{plain}"
-    );
+    assert!(plain.contains("8 x 64 KiB") && !plain.contains("8 x 64 KiB cubic,"), "{plain}");
 }
 
 #[test]
@@ -118,9 +95,5 @@ fn every_cell_is_a_line_of_csv() {
     let columns = text.lines().next().unwrap().split(',').count();
     let plain = text.lines().filter(|line| !line.contains('"'));
     assert!(plain.clone().count() > 90);
-    assert!(
-        plain
-            .into_iter()
-            .all(|line| line.split(',').count() == columns)
-    );
+    assert!(plain.into_iter().all(|line| line.split(',').count() == columns));
 }

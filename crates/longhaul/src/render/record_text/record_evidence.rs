@@ -10,24 +10,17 @@ use std::fmt::Write;
 /// Returns both ends of a run in one direction: initiator, then responder.
 fn initiator_and_responder(seen: &ThroughputObservation) -> [&EndObservation; 2] {
     let ends = &seen.ends;
-    if seen.forward {
-        [&ends.sender, &ends.receiver]
-    } else {
-        [&ends.receiver, &ends.sender]
-    }
+    if seen.forward { [&ends.sender, &ends.receiver] } else { [&ends.receiver, &ends.sender] }
 }
 
 /// Renders the command lines of both ends with their versions.
 pub fn render_commands(run: &ThroughputReport) -> String {
     let mut text = String::new();
     let (near, far) = (&run.run.initiator, &run.run.responder);
-    let parties = [
-        ("client", near, Some(&run.run.longhaul)),
-        ("server", far, far.longhaul.as_ref()),
-    ];
-    for ((role, party, version), end) in parties
-        .into_iter()
-        .zip(initiator_and_responder(&run.observation))
+    let parties =
+        [("client", near, Some(&run.run.longhaul)), ("server", far, far.longhaul.as_ref())];
+    for ((role, party, version), end) in
+        parties.into_iter().zip(initiator_and_responder(&run.observation))
     {
         let told = end.program.as_ref();
         let version = told.map(|it| &it.longhaul).or(version);
@@ -56,17 +49,11 @@ pub fn render_responder_output(run: &ThroughputReport) -> String {
         }
         _ => text.push_str("no log reported (add one with --attach)\n"),
     }
-    let _ = writeln!(
-        text,
-        "\ncounted by the server, {} bytes in total:",
-        format_grouped(far.bytes)
-    );
+    let _ =
+        writeln!(text, "\ncounted by the server, {} bytes in total:", format_grouped(far.bytes));
     for stream in &seen.streams {
-        let (end, calls) = if seen.forward {
-            (&stream.receiver, "reads")
-        } else {
-            (&stream.sender, "writes")
-        };
+        let (end, calls) =
+            if seen.forward { (&stream.receiver, "reads") } else { (&stream.sender, "writes") };
         let _ = writeln!(
             text,
             "  stream {}: {} bytes in {:.6} s, starting at {:.6} s{}",
@@ -92,12 +79,8 @@ pub fn render_responder_output(run: &ThroughputReport) -> String {
 
 /// Describes the calls and their time, if the end reports them.
 fn describe_calls(end: &StreamEnd, calls: &str) -> String {
-    let counted = end
-        .calls
-        .map(|n| format!("; {} {calls}", format_grouped(n)));
-    let within = end
-        .blocked_us
-        .map(|us| format!(", {:.6} s blocked in them", to_seconds(us)));
+    let counted = end.calls.map(|n| format!("; {} {calls}", format_grouped(n)));
+    let within = end.blocked_us.map(|us| format!(", {:.6} s blocked in them", to_seconds(us)));
     [counted, within].into_iter().flatten().collect()
 }
 
@@ -119,18 +102,9 @@ pub fn render_configuration(end: &EndObservation, read: Option<&host::AuditObser
     for (name, value) in [
         ("net.ipv4.tcp_rmem", host.tcp_rmem_bytes.map(triple)),
         ("net.ipv4.tcp_wmem", host.tcp_wmem_bytes.map(triple)),
-        (
-            "net.core.rmem_max",
-            host.rmem_max_bytes.map(|it| it.to_string()),
-        ),
-        (
-            "net.core.wmem_max",
-            host.wmem_max_bytes.map(|it| it.to_string()),
-        ),
-        (
-            "net.ipv4.tcp_congestion_control",
-            host.congestion_control.clone(),
-        ),
+        ("net.core.rmem_max", host.rmem_max_bytes.map(|it| it.to_string())),
+        ("net.core.wmem_max", host.wmem_max_bytes.map(|it| it.to_string())),
+        ("net.ipv4.tcp_congestion_control", host.congestion_control.clone()),
     ] {
         line(name, value.as_deref().unwrap_or("could not be read"));
     }

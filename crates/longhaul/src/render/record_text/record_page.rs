@@ -23,18 +23,11 @@ pub struct RecordPageParts<'a> {
 pub fn build_record_page(parts: &RecordPageParts) -> ReportDocument {
     let record = parts.record;
     let sub = match record.analysis.mark_bit_m_per_s {
-        Some(made) => format!(
-            "{}, {}",
-            format_mark(made),
-            describe_class(&record.analysis)
-        ),
+        Some(made) => format!("{}, {}", format_mark(made), describe_class(&record.analysis)),
         None => "no score: the distance is unknown".to_owned(),
     };
-    let mut body = ReportDocument {
-        title: record_title(record),
-        subtitle: sub,
-        ..ReportDocument::default()
-    };
+    let mut body =
+        ReportDocument { title: record_title(record), subtitle: sub, ..ReportDocument::default() };
     write_about(record, &mut body);
     for (label, value) in list_figures(record) {
         body.fact(label, value);
@@ -68,11 +61,7 @@ pub fn build_record_page(parts: &RecordPageParts) -> ReportDocument {
 
 fn write_about(record: &SpeedRecord, body: &mut ReportDocument) {
     let about = &record.about;
-    let facts = [
-        ("Team", &about.team),
-        ("Contact", &about.contact),
-        ("Note", &about.note),
-    ];
+    let facts = [("Team", &about.team), ("Contact", &about.contact), ("Note", &about.note)];
     for (label, value) in facts {
         if let Some(value) = value {
             body.fact(label, value);
@@ -111,21 +100,12 @@ fn write_distance(record: &SpeedRecord, body: &mut ReportDocument) {
             ]
         })
         .collect();
-    let mut sum = vec![
-        "total".to_owned(),
-        String::new(),
-        String::new(),
-        String::new(),
-    ];
+    let mut sum = vec!["total".to_owned(), String::new(), String::new(), String::new()];
     let totals = [found.distance_mm, found.distance_sphere_mm];
     sum.extend(totals.map(|it| it.map_or_else(String::new, number)));
     rows.push(sum);
     let last = rows.len() - 1;
-    body.table(DocumentTable {
-        rows,
-        marked: vec![last],
-        ..DocumentTable::new(columns)
-    });
+    body.table(DocumentTable { rows, marked: vec![last], ..DocumentTable::new(columns) });
     let text = "Each leg is the geodesic between the points that represent its cities; the sphere has \
                 the earth's mean radius, 6371.0088 km. The score is calculated from the distance on WGS84.";
     body.faint(text);
@@ -134,12 +114,7 @@ fn write_distance(record: &SpeedRecord, body: &mut ReportDocument) {
 fn write_rules(record: &SpeedRecord, body: &mut ReportDocument) {
     body.heading(2, format!("Rules: {}", record.analysis.rules));
     body.note(&record.analysis.standing);
-    let columns = [
-        left("rule"),
-        left("verdict"),
-        left("evidence"),
-        left("source"),
-    ];
+    let columns = [left("rule"), left("verdict"), left("evidence"), left("source")];
     let checks = &record.analysis.checks;
     let rows = checks.iter().map(|check| {
         let clause = check.clause.as_ref();
@@ -148,11 +123,7 @@ fn write_rules(record: &SpeedRecord, body: &mut ReportDocument) {
             format!("{}{clause}", check.rule),
             check.verdict.label().to_owned(),
             check.text.clone(),
-            format!(
-                "{}: {}",
-                replace_underscores(&check.confidence),
-                check.source
-            ),
+            format!("{}: {}", replace_underscores(&check.confidence), check.source),
         ]
     });
     let failed = checks.iter().zip(0..);
@@ -170,12 +141,7 @@ fn write_rules(record: &SpeedRecord, body: &mut ReportDocument) {
 fn write_files(files: &[ManifestEntry], body: &mut ReportDocument) {
     body.heading(2, "Files");
     let columns = [left("file"), right("bytes"), left("contents")];
-    let rows = files
-        .iter()
-        .map(|it| vec![it.name.clone(), it.bytes.to_string(), it.about.clone()]);
-    body.table(DocumentTable {
-        rows: rows.collect(),
-        ..DocumentTable::new(columns)
-    });
+    let rows = files.iter().map(|it| vec![it.name.clone(), it.bytes.to_string(), it.about.clone()]);
+    body.table(DocumentTable { rows: rows.collect(), ..DocumentTable::new(columns) });
     body.faint("manifest.json has the SHA-256 sums of all files and of this page.");
 }

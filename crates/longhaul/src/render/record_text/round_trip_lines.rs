@@ -10,11 +10,7 @@ pub fn render_round_trips(path: &PathReport) -> String {
     let mut text = String::new();
     for (way, echoes, rtt) in [
         ("from the client", &seen.round_trips, &found.rtt),
-        (
-            "from the server",
-            &seen.round_trips_reverse,
-            &found.rtt_reverse,
-        ),
+        ("from the server", &seen.round_trips_reverse, &found.rtt_reverse),
     ] {
         match echoes {
             Some(echoes) => write_round_trips(&mut text, way, echoes, rtt.as_ref()),

@@ -22,23 +22,13 @@ pub fn write_routes(page: &mut ReportDocument, table: &TraceTable, several: bool
 }
 
 fn format_title(word: &str, table: &TraceTable, several: bool) -> String {
-    if several {
-        format!("{word} to {}", table.host)
-    } else {
-        word.to_owned()
-    }
+    if several { format!("{word} to {}", table.host) } else { word.to_owned() }
 }
 
 fn write_route_head(page: &mut ReportDocument, route: &DistinctRoute) {
     let hops = count_of(route.route.hops.len() as u64, "hop");
-    let floor = or_absent(route.rtt_min_ns, |ns| {
-        format!("{} ms", format_millis(ns / 1000))
-    });
-    let open = if route.route.reached {
-        ""
-    } else {
-        ", destination not reached"
-    };
+    let floor = or_absent(route.rtt_min_ns, |ns| format!("{} ms", format_millis(ns / 1000)));
+    let open = if route.route.reached { "" } else { ", destination not reached" };
     page.paragraph(format!(
         "{:<3} {hops}{open}, min RTT {floor}, {}",
         route.number,
@@ -71,9 +61,7 @@ pub fn write_changes(page: &mut ReportDocument, table: &TraceTable, several: boo
     page.heading(3, format_title("CHANGES", table, several));
     let left_out = changed.len().saturating_sub(MAX_CHANGES);
     if left_out > 0 {
-        page.paragraph(format!(
-            "({left_out} earlier changes omitted; --csv lists all)"
-        ));
+        page.paragraph(format!("({left_out} earlier changes omitted; --csv lists all)"));
     }
     for (trace, change) in &changed[left_out..] {
         let first = format!("{}  ", format_minute(&trace.at));
@@ -83,11 +71,8 @@ pub fn write_changes(page: &mut ReportDocument, table: &TraceTable, several: boo
 
 fn describe_change(trace: &TraceEntry, change: &RouteDifference) -> String {
     let other = or_absent(change.other_number, |n| n.to_string());
-    let mut parts = vec![format!(
-        "{other} -> {}: {}",
-        trace.number,
-        describe_change_kind(change.kind)
-    )];
+    let mut parts =
+        vec![format!("{other} -> {}: {}", trace.number, describe_change_kind(change.kind))];
     parts.extend(change.ranges.iter().copied().map(describe_hop_range));
     parts.extend(change.rtt_step_ns.and_then(describe_rtt_step));
     parts.join("; ")

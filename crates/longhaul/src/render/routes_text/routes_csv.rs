@@ -23,10 +23,7 @@ fn push_trace(text: &mut String, host: &str, trace: &TraceEntry) {
     let change = trace.change.as_ref();
     let spans = |side: fn(&ChangedHops) -> Option<[u8; 2]>| {
         let ranges = change.map(|c| c.ranges.as_slice()).unwrap_or_default();
-        let spans: Vec<String> = ranges
-            .iter()
-            .map(|range| format_hop_range(side(range)))
-            .collect();
+        let spans: Vec<String> = ranges.iter().map(|range| format_hop_range(side(range))).collect();
         spans.join(" ")
     };
     let _ = write!(

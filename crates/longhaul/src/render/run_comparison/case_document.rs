@@ -15,10 +15,7 @@ use longhaul_model::report::v1::quantity::PathQuantity;
 /// Builds the document; `number_format` adds drawings.
 pub fn build_case_document(case: &CaseReport, figures: bool) -> ReportDocument {
     let title = match case.paths.as_slice() {
-        [path] => format!(
-            "{}: before and after",
-            change_format::format_pair(&path.pair)
-        ),
+        [path] => format!("{}: before and after", change_format::format_pair(&path.pair)),
         paths => format!("{} paths: before and after", paths.len()),
     };
     let mut document = ReportDocument {
@@ -108,10 +105,7 @@ fn add_path(document: &mut ReportDocument, case: &CaseReport, path: &PathCase, f
 fn add_causes(document: &mut ReportDocument, path: &PathCase) {
     document.heading(3, "Findings");
     if path.findings.is_empty() {
-        let sure = path
-            .changes
-            .iter()
-            .any(|c| change_format::is_significant(c.verdict));
+        let sure = path.changes.iter().any(|c| change_format::is_significant(c.verdict));
         document.paragraph(if sure {
             "Significant change; the measurements show no cause."
         } else {
@@ -189,11 +183,7 @@ fn add_settings(document: &mut ReportDocument, path: &PathCase) {
         left("limited by"),
     ]);
     for case in &path.settings {
-        let way = if case.pair == path.pair {
-            ""
-        } else {
-            ", reverse"
-        };
+        let way = if case.pair == path.pair { "" } else { ", reverse" };
         table.rows.push(vec![
             format!("{}{way}", change_format::format_setting(&case.setting)),
             format!("{}/{}", case.run_counts[0], case.run_counts[1]),

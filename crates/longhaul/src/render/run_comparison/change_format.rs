@@ -30,11 +30,7 @@ pub fn format_moment(us: i64) -> String {
 
 pub fn format_period(period: TimePeriod) -> String {
     let begin = format_moment(period.begin_us);
-    format!(
-        "{} to {}",
-        begin.trim_end_matches(" UTC"),
-        format_moment(period.end_us)
-    )
+    format!("{} to {}", begin.trim_end_matches(" UTC"), format_moment(period.end_us))
 }
 
 /// Formats the median of a sample.
@@ -45,11 +41,7 @@ pub fn format_level(quantity: PathQuantity, level: Option<&QuantityLevel>) -> St
 /// Formats the number of values on each side: `12/9`.
 pub fn format_counts(change: &QuantityChange) -> String {
     let of = |level: Option<&QuantityLevel>| level.map_or(0, |level| level.samples);
-    format!(
-        "{}/{}",
-        of(change.before.as_ref()),
-        of(change.after.as_ref())
-    )
+    format!("{}/{}", of(change.before.as_ref()), of(change.after.as_ref()))
 }
 
 /// Formats the size of a change: `-40 %`, `+0.3 pt` (percentage points), `-4`.
@@ -73,9 +65,7 @@ pub fn format_change_interval(change: &QuantityChange) -> String {
     let by_difference = change.difference_interval;
     let by_difference = by_difference.map(|ends| ends.map(|value| value * factor));
     let ends = by_ratio.or(by_difference);
-    or_absent(ends, |[low, high]| {
-        format!("{} to {}", format_signed(low), format_signed(high))
-    })
+    or_absent(ends, |[low, high]| format!("{} to {}", format_signed(low), format_signed(high)))
 }
 
 /// Returns the short name of a quantity, for the first column of a table.
@@ -129,16 +119,12 @@ pub const fn is_significant(verdict: ChangeVerdict) -> bool {
 
 /// Formats a setting: `8 x 1 MiB cubic`.
 pub fn format_setting(setting: &TransferSetting) -> String {
-    let window = setting
-        .window_bytes
-        .map_or_else(|| String::from("auto"), |bytes| Bytes(bytes).to_string());
-    let control = setting
-        .congestion_control
-        .as_ref()
-        .map_or_else(String::new, |name| format!(" {name}"));
-    let paced = setting
-        .pacing_bps
-        .map_or_else(String::new, |bps| format!(" paced {}", format_rate(bps)));
+    let window =
+        setting.window_bytes.map_or_else(|| String::from("auto"), |bytes| Bytes(bytes).to_string());
+    let control =
+        setting.congestion_control.as_ref().map_or_else(String::new, |name| format!(" {name}"));
+    let paced =
+        setting.pacing_bps.map_or_else(String::new, |bps| format!(" paced {}", format_rate(bps)));
     format!("{} x {window}{control}{paced}", setting.streams)
 }
 
@@ -155,12 +141,7 @@ mod tests {
 
     #[test]
     fn numbers_have_the_digits_that_mean_something() {
-        for (number, text) in [
-            (-40.2, "-40"),
-            (5.23, "+5.2"),
-            (0.04, "+0.04"),
-            (0.0001, "0"),
-        ] {
+        for (number, text) in [(-40.2, "-40"), (5.23, "+5.2"), (0.04, "+0.04"), (0.0001, "0")] {
             assert_eq!(format_signed(number), text);
         }
         assert_eq!(format_probability(Some(0.00001)), "<0.0001");
@@ -171,10 +152,7 @@ mod tests {
     #[test]
     fn moments_have_seconds_where_they_matter() {
         assert_eq!(format_moment(1_055_371_500_000_000), "2003-06-11 22:45 UTC");
-        assert_eq!(
-            format_moment(1_055_371_512_000_000),
-            "2003-06-11 22:45:12 UTC"
-        );
+        assert_eq!(format_moment(1_055_371_512_000_000), "2003-06-11 22:45:12 UTC");
         assert!(format_moment(i64::MAX).contains("out of range"));
     }
 }

@@ -28,11 +28,7 @@ pub fn build_comparison_document(comparison: &ComparisonReport) -> ReportDocumen
             document.heading(3, change_format::format_pair(pair));
         }
         let mut table = new_change_table();
-        for change in comparison
-            .changes
-            .iter()
-            .filter(|change| change.pair == **pair)
-        {
+        for change in comparison.changes.iter().filter(|change| change.pair == **pair) {
             push_change_row(
                 &mut table,
                 change_format::quantity_label(change.quantity).to_owned(),
@@ -62,11 +58,7 @@ fn describe_side(side: &ComparisonSide) -> String {
 
 /// Describes the first change in one line.
 fn describe_change(change: &QuantityChange) -> String {
-    let what = format!(
-        "{} {}",
-        change.quantity.title(),
-        change_format::format_pair(&change.pair)
-    );
+    let what = format!("{} {}", change.quantity.title(), change_format::format_pair(&change.pair));
     let p = change_format::format_probability(change.p_adjusted);
     match change.verdict {
         ChangeVerdict::Fell | ChangeVerdict::Rose => format!(

@@ -8,10 +8,7 @@ use longhaul_model::report::v1::case::{RouteCase, TracedRoute};
 use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind, RouteDifference};
 
 pub fn add_route_comparison(document: &mut ReportDocument, case: &RouteCase) {
-    document.heading(
-        3,
-        format!("Route {}", change_format::format_pair(&case.pair)),
-    );
+    document.heading(3, format!("Route {}", change_format::format_pair(&case.pair)));
     let seen = |route: Option<&TracedRoute>| {
         route.map_or_else(|| String::from("not traced"), describe_traced_route)
     };
@@ -35,11 +32,7 @@ pub fn add_route_comparison(document: &mut ReportDocument, case: &RouteCase) {
 fn describe_traced_route(traced: &TracedRoute) -> String {
     let route = &traced.route;
     let [of_it, all] = traced.run_counts;
-    let end = if route.reached {
-        ""
-    } else {
-        ", destination not reached"
-    };
+    let end = if route.reached { "" } else { ", destination not reached" };
     format!(
         "{}{end}; seen in {of_it} of {}, shown as of {}",
         format_plural(route.hops.len(), "hop"),
@@ -61,18 +54,10 @@ fn describe_difference(
         .iter()
         .map(|range| match (range.other, range.here) {
             (Some([first, last]), Some(_)) if first == last => {
-                format!(
-                    "{} is replaced by {}",
-                    format_hops(range.other),
-                    format_hops(range.here)
-                )
+                format!("{} is replaced by {}", format_hops(range.other), format_hops(range.here))
             }
             (Some(_), Some(_)) => {
-                format!(
-                    "{} are replaced by {}",
-                    format_hops(range.other),
-                    format_hops(range.here)
-                )
+                format!("{} are replaced by {}", format_hops(range.other), format_hops(range.here))
             }
             (Some(_), None) => format!("{} removed", format_hops(range.other)),
             (None, _) => format!("{} added", format_hops(range.here)),
@@ -127,9 +112,7 @@ fn build_route_table(
             table.marked.push(place);
         }
         let mark = if differs { "*" } else { "" };
-        table
-            .rows
-            .push(vec![mark.to_owned(), format_hop(old), format_hop(new)]);
+        table.rows.push(vec![mark.to_owned(), format_hop(old), format_hop(new)]);
     }
     table
 }
@@ -139,8 +122,9 @@ fn format_hop(hop: Option<&ObservedHop>) -> String {
     let Some(hop) = hop else {
         return String::new();
     };
-    let name = hop.answers.first().map_or("(silent)", |answer| {
-        answer.name.as_deref().unwrap_or(&answer.address)
-    });
+    let name = hop
+        .answers
+        .first()
+        .map_or("(silent)", |answer| answer.name.as_deref().unwrap_or(&answer.address));
     format!("{:>2} {name}", hop.ttl)
 }

@@ -101,11 +101,7 @@ fn build_link_table(site: &SiteReport) -> DocumentTable {
 fn add_narrow_links(document: &mut ReportDocument, site: &SiteReport) {
     let told = |path: &SitePath| {
         let link = path.narrow_link.as_ref()?;
-        Some(format!(
-            "{}: {}",
-            change_format::format_pair(&path.pair),
-            link.text
-        ))
+        Some(format!("{}: {}", change_format::format_pair(&path.pair), link.text))
     };
     let lines: Vec<String> = site.paths.iter().filter_map(told).collect();
     document.heading(2, "Narrow links");

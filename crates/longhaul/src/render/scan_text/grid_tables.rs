@@ -29,9 +29,7 @@ pub fn write_grid(page: &mut ReportDocument, cells: &[ScanCell], conclusion: &Sc
         let of_it = |curve: &&GoodputCurve| curve.congestion_control == *control;
         let curves: Vec<&GoodputCurve> = conclusion.curves.iter().filter(of_it).collect();
         page.gap();
-        let name = control
-            .as_deref()
-            .map_or_else(String::new, |name| format!(", {name}"));
+        let name = control.as_deref().map_or_else(String::new, |name| format!(", {name}"));
         page.heading(3, format!("goodput in {}{name}: streams across", unit.name));
         for streams in streams_of(&curves).chunks(ACROSS) {
             write_grid_table(page, &curves, streams, conclusion, unit);
@@ -65,9 +63,7 @@ fn write_grid_table(
     let across = streams.iter().map(|n| right(format!("{n} ")));
     let mut table = DocumentTable::new([left("window")].into_iter().chain(across));
     for curve in curves {
-        let cells = streams
-            .iter()
-            .map(|streams| format_cell(curve, *streams, conclusion, unit));
+        let cells = streams.iter().map(|streams| format_cell(curve, *streams, conclusion, unit));
         let window = setting_format::format_window(curve.window_bytes);
         table.row([window].into_iter().chain(cells));
     }
@@ -83,9 +79,7 @@ fn format_cell(
     let point = curve.points.iter().find(|point| point.streams == streams);
     let text = point.map_or_else(|| ABSENT.to_owned(), |point| unit.short(point.goodput_bps));
     let is = |choice: &Option<SettingChoice>| {
-        choice
-            .as_ref()
-            .is_some_and(|c| is_setting_of(&c.setting, curve, streams))
+        choice.as_ref().is_some_and(|c| is_setting_of(&c.setting, curve, streams))
     };
     let mark = match (is(&conclusion.recommended), is(&conclusion.best)) {
         (true, _) => '*',
@@ -118,11 +112,7 @@ fn draw_curves(page: &mut ReportDocument, curves: &[&GoodputCurve], greatest: u6
         let most = curve.points.iter().max_by_key(|point| point.goodput_bps);
         let most = most.map_or_else(String::new, |point| {
             let streams = count_of(u64::from(point.streams), "stream");
-            format!(
-                "max {} {}, {streams}",
-                unit.short(point.goodput_bps),
-                unit.name
-            )
+            format!("max {} {}, {streams}", unit.short(point.goodput_bps), unit.name)
         });
         let window = setting_format::format_window(curve.window_bytes);
         page.picture(window, format!("{bars}  {most}"));

@@ -38,9 +38,7 @@ fn add_probe(
     unit: RateUnit,
 ) {
     let mark = choice_mark(cell, conclusion);
-    let limiter = cell
-        .limited_by
-        .map_or(ABSENT, setting_format::limiter_label);
+    let limiter = cell.limited_by.map_or(ABSENT, setting_format::limiter_label);
     table.row([
         format!("{}{mark}", cell.index + 1),
         setting_format::format_setting(&cell.setting),

@@ -16,25 +16,14 @@ pub fn write_recommendation(page: &mut ReportDocument, host: &str, conclusion: &
         return;
     };
     page.strong_fact("recommended", format_headline(choice, conclusion));
-    page.command(setting_format::format_test_command(
-        host,
-        &choice.setting,
-        conclusion.forward,
-    ));
+    page.command(setting_format::format_test_command(host, &choice.setting, conclusion.forward));
     let unit = RateUnit::for_max(max_goodput(conclusion));
     page.fact("result", describe_choice(choice, unit));
     if let Some(bytes) = choice.least_window_bytes {
-        let each = if choice.setting.streams > 1 {
-            " per stream"
-        } else {
-            ""
-        };
+        let each = if choice.setting.streams > 1 { " per stream" } else { "" };
         page.fact(
             "BDP",
-            format!(
-                "{}{each} (goodput x idle RTT): smallest useful window",
-                Bytes(bytes)
-            ),
+            format!("{}{each} (goodput x idle RTT): smallest useful window", Bytes(bytes)),
         );
     }
     let beside = [
@@ -69,10 +58,7 @@ fn format_headline(choice: &SettingChoice, conclusion: &ScanConclusion) -> Strin
     let setting = setting_format::describe_setting(&choice.setting);
     match &conclusion.default {
         Some(default) if default.setting == choice.setting => {
-            format!(
-                "the default, {setting}: {}",
-                format_rate(choice.goodput_bps)
-            )
+            format!("the default, {setting}: {}", format_rate(choice.goodput_bps))
         }
         Some(default) => format!(
             "{setting}: {}, {} the default",
@@ -91,12 +77,7 @@ fn max_goodput(conclusion: &ScanConclusion) -> u64 {
 
 fn format_interval(of: Option<[u64; 2]>, unit: RateUnit) -> String {
     of.map_or_else(String::new, |[low, high]| {
-        format!(
-            ", 95 % interval {} to {} {}",
-            unit.short(low),
-            unit.short(high),
-            unit.name
-        )
+        format!(", 95 % interval {} to {} {}", unit.short(low), unit.short(high), unit.name)
     })
 }
 
@@ -106,10 +87,7 @@ fn describe_choice(choice: &SettingChoice, unit: RateUnit) -> String {
     let (rtt, resent) = (choice.loaded_rtt_us, choice.retransmitted_ratio);
     let probes = count_of(u64::from(choice.probes), "probe");
     let parts = [
-        Some(format!(
-            "{goodput}{}",
-            format_interval(choice.goodput_interval_bps, unit)
-        )),
+        Some(format!("{goodput}{}", format_interval(choice.goodput_interval_bps, unit))),
         rtt.map(|us| format!("RTT under load {}", format_micros(us))),
         resent.map(|ratio| format!("{} retransmitted", format_percent(ratio))),
         (choice.probes > 1).then(|| format!("median of {probes}")),

@@ -26,57 +26,33 @@ const FIELDS: [ScanCsvField; 29] = [
     ("index", |_, cell| cell.index.to_string()),
     ("direction", |_, cell| direction_word(cell).to_owned()),
     ("streams", |_, cell| cell.setting.streams.to_string()),
-    ("window_bytes", |_, cell| {
-        format_optional(cell.setting.window_bytes)
-    }),
+    ("window_bytes", |_, cell| format_optional(cell.setting.window_bytes)),
     ("congestion_control_asked", |_, cell| {
         format_optional(cell.setting.congestion_control.as_ref())
     }),
-    ("pacing_bps", |_, cell| {
-        format_optional(cell.setting.pacing_bps)
-    }),
+    ("pacing_bps", |_, cell| format_optional(cell.setting.pacing_bps)),
     ("sentinel", |_, cell| cell.sentinel.to_string()),
     ("at_us", |_, cell| cell.at_us.to_string()),
     ("duration_us", |_, cell| cell.duration_us.to_string()),
     ("goodput_bps", |_, cell| format_optional(cell.goodput_bps)),
-    ("goodput_low_bps", |_, cell| {
-        format_optional(cell.goodput_interval_bps.map(|[low, _]| low))
-    }),
+    ("goodput_low_bps", |_, cell| format_optional(cell.goodput_interval_bps.map(|[low, _]| low))),
     ("goodput_high_bps", |_, cell| {
         format_optional(cell.goodput_interval_bps.map(|[_, high]| high))
     }),
     ("limited_by", |_, cell| format_optional(cell.limited_by)),
-    ("confidence_ratio", |_, cell| {
-        format_optional(cell.confidence_ratio)
-    }),
-    ("next_limit", |_, cell| {
-        format_optional(cell.next_limit.as_ref().map(|bound| bound.limiter))
-    }),
+    ("confidence_ratio", |_, cell| format_optional(cell.confidence_ratio)),
+    ("next_limit", |_, cell| format_optional(cell.next_limit.as_ref().map(|bound| bound.limiter))),
     ("next_limit_bps", |_, cell| {
         format_optional(cell.next_limit.as_ref().map(|bound| bound.rate_bps))
     }),
     ("idle_rtt_us", |_, cell| format_optional(cell.idle_rtt_us)),
-    ("loaded_rtt_us", |_, cell| {
-        format_optional(cell.loaded_rtt_us)
-    }),
-    ("data_segments_sent", |_, cell| {
-        format_optional(cell.data_segments_sent)
-    }),
-    ("retransmitted_segments", |_, cell| {
-        format_optional(cell.retransmitted_segments)
-    }),
-    ("receiver_bytes", |_, cell| {
-        format_optional(cell.receiver_bytes)
-    }),
-    ("granted_send_bytes", |_, cell| {
-        format_optional(cell.granted_send_bytes)
-    }),
-    ("granted_receive_bytes", |_, cell| {
-        format_optional(cell.granted_receive_bytes)
-    }),
-    ("congestion_control", |_, cell| {
-        format_optional(cell.congestion_control.as_ref())
-    }),
+    ("loaded_rtt_us", |_, cell| format_optional(cell.loaded_rtt_us)),
+    ("data_segments_sent", |_, cell| format_optional(cell.data_segments_sent)),
+    ("retransmitted_segments", |_, cell| format_optional(cell.retransmitted_segments)),
+    ("receiver_bytes", |_, cell| format_optional(cell.receiver_bytes)),
+    ("granted_send_bytes", |_, cell| format_optional(cell.granted_send_bytes)),
+    ("granted_receive_bytes", |_, cell| format_optional(cell.granted_receive_bytes)),
+    ("congestion_control", |_, cell| format_optional(cell.congestion_control.as_ref())),
     ("run_id", |_, cell| format_optional(cell.run_id.as_ref())),
     ("remark", |_, cell| format_remark(cell)),
 ];

@@ -24,10 +24,8 @@ pub fn format_setting(setting: &TransferSetting) -> String {
 
 /// Describes a setting for a sentence: `8 streams, window 1 MiB, bbr`.
 pub fn describe_setting(setting: &TransferSetting) -> String {
-    let mut parts = vec![super::super::number_format::count_of(
-        u64::from(setting.streams),
-        "stream",
-    )];
+    let mut parts =
+        vec![super::super::number_format::count_of(u64::from(setting.streams), "stream")];
     parts.push(match setting.window_bytes {
         Some(bytes) => format!("window {}", Bytes(bytes)),
         None => "autotuned window".to_owned(),
@@ -56,9 +54,7 @@ pub fn format_test_command(host: &str, setting: &TransferSetting, forward: bool)
         Some(format!("longhaul test {host}")),
         (!forward).then(|| "-R".to_owned()),
         (setting.streams != 1).then(|| format!("-P {}", setting.streams)),
-        setting
-            .window_bytes
-            .map(|bytes| format!("-w {}", format_option_size(bytes))),
+        setting.window_bytes.map(|bytes| format!("-w {}", format_option_size(bytes))),
         control.map(|name| format!("-C {name}")),
         setting.pacing_bps.map(|bps| format!("--pacing {bps}")),
     ];
@@ -118,12 +114,7 @@ mod tests {
             format_test_command("far", &TransferSetting::default(), true),
             "longhaul test far"
         );
-        for (bytes, text) in [
-            (1 << 30, "1G"),
-            (3 << 20, "3M"),
-            (65_537, "65537"),
-            (0, "0"),
-        ] {
+        for (bytes, text) in [(1 << 30, "1G"), (3 << 20, "3M"), (65_537, "65537"), (0, "0")] {
             assert_eq!(format_option_size(bytes), text);
         }
     }

@@ -15,11 +15,7 @@ use longhaul_model::units::Bytes;
 
 /// Formats a measurement: `bulk slac > cesnet`; an audit has no peer.
 pub fn format_measurement(measure: &str, from: &str, to: &str) -> String {
-    if from == to {
-        format!("{measure} {from}")
-    } else {
-        format!("{measure} {from} > {to}")
-    }
+    if from == to { format!("{measure} {from}") } else { format!("{measure} {from} > {to}") }
 }
 
 /// Formats a text after its time, wrapped and aligned.
@@ -47,10 +43,7 @@ pub fn summarize_report(report: &AnyReport) -> String {
 fn summarize_throughput(report: &ThroughputReport) -> String {
     let analysis = &report.analysis;
     let goodput = or_absent(analysis.goodput_bps, format_rate);
-    format!(
-        "{goodput}, limited by {}",
-        name_limiter(analysis.limited_by)
-    )
+    format!("{goodput}, limited by {}", name_limiter(analysis.limited_by))
 }
 
 fn summarize_scan(report: &ScanReport) -> String {
@@ -59,11 +52,8 @@ fn summarize_scan(report: &ScanReport) -> String {
         return "no setting found".to_owned();
     };
     let window = or_absent(best.setting.window_bytes, |bytes| Bytes(bytes).to_string());
-    let window = if window == ABSENT {
-        "autotuned windows".to_owned()
-    } else {
-        format!("{window} windows")
-    };
+    let window =
+        if window == ABSENT { "autotuned windows".to_owned() } else { format!("{window} windows") };
     format!(
         "best: {}, {window}: {}",
         count_of(u64::from(best.setting.streams), "stream"),
@@ -111,23 +101,13 @@ fn summarize_load(report: &LoadReport) -> String {
     let median = |ns: u64| format!("{} ms", format_millis(ns / 1000));
     let idle = report.analysis.idle.map(|it| median(it.rtt_median_ns));
     let mut steps = report.analysis.steps.iter();
-    let loaded = steps
-        .find_map(|step| step.delays)
-        .map(|it| median(it.rtt_median_ns));
-    format!(
-        "RTT {} idle, {} under load",
-        or_absent(idle, |it| it),
-        or_absent(loaded, |it| it)
-    )
+    let loaded = steps.find_map(|step| step.delays).map(|it| median(it.rtt_median_ns));
+    format!("RTT {} idle, {} under load", or_absent(idle, |it| it), or_absent(loaded, |it| it))
 }
 
 /// Formats an event: `throughput a > b fell from 400 Mbit/s to 200 Mbit/s: confirmed`.
 pub fn format_event_headline(event: &ChangeEvent) -> String {
-    let way = if event.after.median < event.before.median {
-        "fell"
-    } else {
-        "rose"
-    };
+    let way = if event.after.median < event.before.median { "fell" } else { "rose" };
     replace_controls(&format!(
         "{} {way} from {} to {}: {}",
         format_measurement(event.quantity.title(), &event.pair.from, &event.pair.to),
@@ -143,10 +123,9 @@ pub fn describe_event(event: &ChangeEvent) -> String {
     match event.causes.as_slice() {
         [] if event.state == EventState::Confirmed => format!("{told}, no cause found yet"),
         [] => told,
-        [first, ..] => replace_controls(&format!(
-            "{told}. Likely cause {}: {}",
-            first.cause, first.summary
-        )),
+        [first, ..] => {
+            replace_controls(&format!("{told}. Likely cause {}: {}", first.cause, first.summary))
+        }
     }
 }
 
@@ -172,9 +151,7 @@ fn format_value(quantity: PathQuantity, value: f64) -> String {
 
 /// Replaces control characters, because names of hosts and readings are untrusted.
 fn replace_controls(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -186,12 +163,7 @@ mod tests {
         let text = "word ".repeat(40);
         let lines = format_timed_line("11:32:58Z", &text);
         assert!(lines.lines().all(|line| line.chars().count() <= 80));
-        assert!(
-            lines
-                .lines()
-                .skip(1)
-                .all(|line| line.starts_with("          word"))
-        );
+        assert!(lines.lines().skip(1).all(|line| line.starts_with("          word")));
     }
 
     #[test]

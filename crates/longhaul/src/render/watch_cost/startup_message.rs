@@ -29,10 +29,7 @@ impl StartupMessage<'_> {
         page.fact("archive", self.archive.display().to_string());
         page.fact("jobs", self.jobs.to_string());
         let next = self.next.iter();
-        page.facts(
-            "next",
-            next.map(|(due_us, who)| format!("{}  {who}", format_moment(*due_us))),
-        );
+        page.facts("next", next.map(|(due_us, who)| format!("{}  {who}", format_moment(*due_us))));
         if self.missed > 0 {
             let runs = count_of(self.missed, "run");
             page.fact(
@@ -49,9 +46,8 @@ impl StartupMessage<'_> {
 
     pub fn json(&self) -> Value {
         let next = self.next.iter();
-        let next: Vec<Value> = next
-            .map(|(due_us, who)| json!({ "due_us": due_us, "run": who }))
-            .collect();
+        let next: Vec<Value> =
+            next.map(|(due_us, who)| json!({ "due_us": due_us, "run": who })).collect();
         json!({
             "event": "watching", "longhaul": env!("CARGO_PKG_VERSION"), "agent": self.agent,
             "page": self.page, "archive": self.archive,

@@ -90,10 +90,7 @@ impl RunSchedule {
         slot: Option<usize>,
     ) -> QueueRank {
         self.sequence += 1;
-        let rank = QueueRank {
-            since_us,
-            sequence: self.sequence,
-        };
+        let rank = QueueRank { since_us, sequence: self.sequence };
         let run = WaitingRun {
             id,
             job: Arc::clone(job),
@@ -112,21 +109,15 @@ impl RunSchedule {
     /// Puts a refused run back into the queue, to retry a little later.
     pub(super) fn requeue_refused(&mut self, mut run: WaitingRun, now: ClockTimes) {
         let wait = (MIN_RETRY_US << run.refusals.min(8)).min(MAX_RETRY_US);
-        let chance = draw_up_to(
-            wait,
-            self.seed,
-            &[hash_text(&run.id), u64::from(run.refusals)],
-        );
+        let chance = draw_up_to(wait, self.seed, &[hash_text(&run.id), u64::from(run.refusals)]);
         run.refusals += 1;
         run.retry_us = now.steady_us + wait + chance;
         run.waits_for = MissedReason::FarEndBusy;
         self.sequence += 1;
         let slot = run.slot.map(|index| &self.slots[index]);
         let since_us = slot.and_then(|slot| slot.waiting_since_us);
-        let rank = QueueRank {
-            since_us: since_us.unwrap_or(now.steady_us),
-            sequence: self.sequence,
-        };
+        let rank =
+            QueueRank { since_us: since_us.unwrap_or(now.steady_us), sequence: self.sequence };
         if let Some(index) = run.slot {
             self.slots[index].waiting = Some(rank);
             self.slots[index].waiting_since_us = Some(rank.since_us);
@@ -137,19 +128,12 @@ impl RunSchedule {
     /// Gives up waiting runs whose time has expired.
     pub(super) fn expire_waiting_runs(&mut self, now: ClockTimes) {
         let old = |it: &WaitingRun| it.expires_us.is_some_and(|at| at <= now.steady_us);
-        let ranks: Vec<QueueRank> = self
-            .waiting
-            .iter()
-            .filter(|(_, it)| old(it))
-            .map(|(rank, _)| *rank)
-            .collect();
+        let ranks: Vec<QueueRank> =
+            self.waiting.iter().filter(|(_, it)| old(it)).map(|(rank, _)| *rank).collect();
         for rank in ranks {
             if let Some(run) = self.waiting.remove(&rank) {
-                let reason = if run.requested {
-                    MissedReason::WaitedTooLong
-                } else {
-                    run.waits_for
-                };
+                let reason =
+                    if run.requested { MissedReason::WaitedTooLong } else { run.waits_for };
                 self.miss_run(&run.id, reason);
             }
         }
@@ -198,10 +182,7 @@ impl RunSchedule {
         if self.stopping {
             return Some(StartDecision::Miss(MissedReason::Stopping));
         }
-        let backoff = job
-            .target
-            .as_ref()
-            .and_then(|far| self.target_backoffs.get(far));
+        let backoff = job.target.as_ref().and_then(|far| self.target_backoffs.get(far));
         if !run.requested && backoff.is_some_and(|it| now.steady_us < it.until_us) {
             return Some(StartDecision::Miss(MissedReason::TargetFailing));
         }

@@ -47,11 +47,7 @@ pub(super) struct RunInProgress {
 impl RunInProgress {
     pub fn new(run: WaitingRun, reserved: BudgetReservation, now: ClockTimes) -> Self {
         let lost_us = now.steady_us + 2 * run.job.max_duration_us + LOST_MARGIN_US;
-        RunInProgress {
-            run,
-            reserved,
-            lost_us,
-        }
+        RunInProgress { run, reserved, lost_us }
     }
 
     pub fn key(&self) -> &JobKey {
@@ -98,17 +94,12 @@ impl RunSchedule {
         self.counts.failed += 1;
         self.notes.push(ScheduleNote::Failed(Arc::clone(&run.id)));
         if let Some(far) = &run.job.target {
-            self.target_backoffs
-                .entry(Arc::clone(far))
-                .or_default()
-                .record_failure(now);
+            self.target_backoffs.entry(Arc::clone(far)).or_default().record_failure(now);
         }
     }
 
     fn handle_refusal(&mut self, run: WaitingRun, now: ClockTimes) {
-        let replaced = run
-            .slot
-            .is_some_and(|index| self.slots[index].waiting.is_some());
+        let replaced = run.slot.is_some_and(|index| self.slots[index].waiting.is_some());
         if self.stopping {
             self.miss_run(&run.id, MissedReason::Stopping);
         } else if replaced {

@@ -29,8 +29,7 @@ impl ClockTimes {
 
     /// Returns the wall-clock time that corresponds to a steady time.
     pub(super) fn wall_at_steady(self, steady_us: i64) -> i64 {
-        self.wall_us
-            .saturating_add(steady_us.saturating_sub(self.steady_us))
+        self.wall_us.saturating_add(steady_us.saturating_sub(self.steady_us))
     }
 }
 

@@ -127,7 +127,6 @@ impl RunSchedule {
 
     pub(super) fn miss_run(&mut self, id: &RunId, reason: MissedReason) {
         self.counts.missed += 1;
-        self.notes
-            .push(ScheduleNote::Missed(Arc::clone(id), reason));
+        self.notes.push(ScheduleNote::Missed(Arc::clone(id), reason));
     }
 }

@@ -132,10 +132,7 @@ pub struct RetainSection {
 
 impl Default for RetainSection {
     fn default() -> Self {
-        RetainSection {
-            runs: Duration::from_secs(400 * DAY_S),
-            hourly: None,
-        }
+        RetainSection { runs: Duration::from_secs(400 * DAY_S), hourly: None }
     }
 }
 
@@ -158,8 +155,7 @@ impl WatchFileReader<'_, '_> {
         if named.is_some_and(|name| hosts.iter().all(|host| host.name != name)) {
             let what = format!("unknown host {} in --agent", quote_value(&name));
             let known = hosts.iter().map(|host| host.name.as_str());
-            self.document
-                .add("agent", what, suggest_known(&name, known));
+            self.document.add("agent", what, suggest_known(&name, known));
         }
         Some(AgentSection {
             host: self.resolve_own_host(&keys, &name, hosts, links),
@@ -216,12 +212,10 @@ impl WatchFileReader<'_, '_> {
             return usual;
         };
         let of_ip = |ip: IpAddr| SocketAddr::from((ip, DEFAULT_PAGE_PORT));
-        text.parse()
-            .or_else(|_| text.parse().map(of_ip))
-            .unwrap_or_else(|_| {
-                let advice = "write an address and a port, such as \"127.0.0.1:5280\"";
-                self.document.reject("agent.listen", "is invalid", advice);
-                usual
-            })
+        text.parse().or_else(|_| text.parse().map(of_ip)).unwrap_or_else(|_| {
+            let advice = "write an address and a port, such as \"127.0.0.1:5280\"";
+            self.document.reject("agent.listen", "is invalid", advice);
+            usual
+        })
     }
 }

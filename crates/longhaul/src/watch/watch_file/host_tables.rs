@@ -130,8 +130,7 @@ impl WatchFileReader<'_, '_> {
         for (index, link) in links.iter().enumerate() {
             if names.insert(&link.name, index).is_some() {
                 let at = format!("link.{index}.name");
-                self.document
-                    .reject(&at, "is repeated", "give each link its own name");
+                self.document.reject(&at, "is repeated", "give each link its own name");
             }
         }
     }
@@ -144,8 +143,7 @@ impl WatchFileReader<'_, '_> {
             if let Some(first) = names.insert(&keys.name, index) {
                 let line = self.document.line(&format!("host.{first}.name"));
                 let why = format!("is already the name of the host in line {line}");
-                self.document
-                    .reject(&format!("{at}.name"), &why, "give each host its own name");
+                self.document.reject(&format!("{at}.name"), &why, "give each host its own name");
             }
             self.check_secret(&format!("{at}.token_file"), keys.token_file.as_deref());
             built.push(WatchHost {
@@ -203,8 +201,7 @@ impl WatchFileReader<'_, '_> {
                     let advice = format!("{}; declare it as [[link]]", suggest_known(name, known));
                     let advice = advice.trim_start_matches("; ");
                     let what = format!("unknown link {}", quote_value(name));
-                    self.document
-                        .add(&format!("{at}.links.{number}"), what, advice);
+                    self.document.add(&format!("{at}.links.{number}"), what, advice);
                 }
             }
         }
@@ -237,16 +234,12 @@ impl WatchFileReader<'_, '_> {
         targets: &[TargetKeys],
         hosts: &[WatchHost],
     ) -> Vec<HostSet> {
-        let by_name: HashMap<&str, usize> = hosts
-            .iter()
-            .enumerate()
-            .map(|(index, host)| (host.name.as_str(), index))
-            .collect();
+        let by_name: HashMap<&str, usize> =
+            hosts.iter().enumerate().map(|(index, host)| (host.name.as_str(), index)).collect();
         let mut sets = Vec::new();
-        for (word, kind, listed) in [
-            ("group", HostSetKind::Group, groups),
-            ("mesh", HostSetKind::Mesh, meshes),
-        ] {
+        for (word, kind, listed) in
+            [("group", HostSetKind::Group, groups), ("mesh", HostSetKind::Mesh, meshes)]
+        {
             for (index, keys) in listed.iter().enumerate() {
                 let at = format!("{word}.{index}");
                 sets.push(HostSet {
@@ -285,8 +278,7 @@ impl WatchFileReader<'_, '_> {
             let line = self.document.line(&first.at);
             let why = format!("is already declared in line {line}");
             let advice = "give each group, mesh and target its own name";
-            self.document
-                .reject(&format!("{}.{key}", set.at), &why, advice);
+            self.document.reject(&format!("{}.{key}", set.at), &why, advice);
         }
     }
 
@@ -346,8 +338,7 @@ impl WatchFileReader<'_, '_> {
             if set.hosts.len() < 2 {
                 let what = "the mesh has fewer than two hosts";
                 let advice = "list two or more, or make it a group";
-                self.document
-                    .add(&format!("{}.hosts", set.at), what, advice);
+                self.document.add(&format!("{}.hosts", set.at), what, advice);
             }
         }
     }

@@ -40,46 +40,28 @@ pub(super) struct MeasureKeys {
     kind: KindWord,
     #[serde(deserialize_with = "config_values::duration::<_, _, 1, MAX_EVERY_S>")]
     every: Duration,
-    #[serde(
-        default,
-        deserialize_with = "config_values::duration::<_, _, 0, 86_400>"
-    )]
+    #[serde(default, deserialize_with = "config_values::duration::<_, _, 0, 86_400>")]
     jitter: Option<Duration>,
     #[serde(default, deserialize_with = "config_values::texts")]
     groups: Option<Vec<String>>,
     directions: Option<MeasureDirections>,
-    #[serde(
-        default,
-        deserialize_with = "config_values::bytes::<_, _, u64, 1000, MAX_DAY_BYTES>"
-    )]
+    #[serde(default, deserialize_with = "config_values::bytes::<_, _, u64, 1000, MAX_DAY_BYTES>")]
     bytes_per_day: Option<u64>,
-    #[serde(
-        default,
-        deserialize_with = "config_values::whole::<_, _, u32, 1, 1000>"
-    )]
+    #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 1, 1000>")]
     count: Option<u32>,
     protocol: Option<MeasureProtocol>,
     mode: Option<AvailableEffort>,
     #[serde(default, deserialize_with = "config_values::duration::<_, _, 1, 3600>")]
     time: Option<Duration>,
-    #[serde(
-        default,
-        deserialize_with = "config_values::whole::<_, _, u32, 1, MAX_STREAMS>"
-    )]
+    #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 1, MAX_STREAMS>")]
     streams: Option<u32>,
-    #[serde(
-        default,
-        deserialize_with = "config_values::bytes::<_, _, u64, 1, MAX_BUFFER_BYTES>"
-    )]
+    #[serde(default, deserialize_with = "config_values::bytes::<_, _, u64, 1, MAX_BUFFER_BYTES>")]
     window: Option<u64>,
     #[serde(default, deserialize_with = "config_values::line")]
     congestion_control: Option<String>,
     #[serde(default, deserialize_with = "interface_rate")]
     rate: Option<Rate>,
-    #[serde(
-        default,
-        deserialize_with = "config_values::whole::<_, _, u32, 2, 100>"
-    )]
+    #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 2, 100>")]
     probes: Option<u32>,
     scavenger: Option<bool>,
 }
@@ -218,10 +200,7 @@ impl MeasureKind {
 
     /// Returns whether one run measures both directions.
     pub fn covers_both_ways(&self) -> bool {
-        matches!(
-            self,
-            MeasureKind::Path { .. } | MeasureKind::Available { .. }
-        )
+        matches!(self, MeasureKind::Path { .. } | MeasureKind::Available { .. })
     }
 
     /// Returns the maximum duration of a run.
@@ -235,9 +214,9 @@ impl MeasureKind {
                 }
                 MeasureKind::Throughput { time, .. } => *time,
                 MeasureKind::Tune { time, probes, .. } => (*time + BETWEEN_PROBES) * *probes,
-                MeasureKind::Load {
-                    time, scavenger, ..
-                } => (*time + LOAD_IDLE_TIME) * if *scavenger { 2 } else { 1 },
+                MeasureKind::Load { time, scavenger, .. } => {
+                    (*time + LOAD_IDLE_TIME) * if *scavenger { 2 } else { 1 }
+                }
                 MeasureKind::Host => AUDIT_TIME,
                 MeasureKind::Shaper => {
                     let trains = budget_of_mode(available::AvailableMode::Careful).most_time_us;
@@ -269,12 +248,9 @@ impl MeasureKind {
             MeasureKind::Tune { time, probes, .. } => {
                 path.bytes_in(*time).saturating_mul(u64::from(*probes))
             }
-            MeasureKind::Load {
-                time,
-                rate,
-                scavenger,
-                ..
-            } => slower(*rate).bytes_in(*time) * if *scavenger { 2 } else { 1 },
+            MeasureKind::Load { time, rate, scavenger, .. } => {
+                slower(*rate).bytes_in(*time) * if *scavenger { 2 } else { 1 }
+            }
             MeasureKind::Host => 0,
             MeasureKind::Shaper => path.bytes_in(SHAPER_TIME),
         }
@@ -335,15 +311,11 @@ fn choose_jitter(
 ) -> Duration {
     let most = keys.every / 2;
     if keys.jitter.is_some_and(|own| own > most) {
-        let advice = format!(
-            "write at most half of `every`, {}",
-            format_long_duration(most)
-        );
+        let advice = format!("write at most half of `every`, {}", format_long_duration(most));
         document.reject(&format!("{at}.jitter"), "is too large", advice);
     }
     // The agent's jitter applies to all measurements, so short intervals reduce it.
-    keys.jitter
-        .map_or(usual.min(keys.every / 4), |own| own.min(most))
+    keys.jitter.map_or(usual.min(keys.every / 4), |own| own.min(most))
 }
 
 fn choose_directions(
@@ -434,9 +406,9 @@ fn build_kind(keys: &MeasureKeys, at: &str, document: &ConfigDocument<'_>) -> Me
             count: keys.count.unwrap_or(10),
             protocol: keys.protocol.unwrap_or(MeasureProtocol::Icmp),
         },
-        KindWord::Available => MeasureKind::Available {
-            mode: keys.mode.unwrap_or(AvailableEffort::Light),
-        },
+        KindWord::Available => {
+            MeasureKind::Available { mode: keys.mode.unwrap_or(AvailableEffort::Light) }
+        }
         KindWord::Throughput => MeasureKind::Throughput {
             time: time_or(10),
             streams: keys.streams,

@@ -81,10 +81,7 @@ pub struct DatabaseSection {
     )]
     pub spool_bytes: u64,
     /// The retention of runs and values in the database; absent: this agent deletes nothing there.
-    #[serde(
-        default,
-        deserialize_with = "config_values::duration::<_, _, DAY_S, MAX_RETAIN_S>"
-    )]
+    #[serde(default, deserialize_with = "config_values::duration::<_, _, DAY_S, MAX_RETAIN_S>")]
     pub retain: Option<Duration>,
 }
 
@@ -151,10 +148,9 @@ impl WatchFileReader<'_, '_> {
                 format!("cannot read {name}: {why}"),
                 "write the token into this file, readable by the agent's user".to_owned(),
             ),
-            SecretFileState::Empty => (
-                format!("{name} is empty"),
-                "write the token into its first line".to_owned(),
-            ),
+            SecretFileState::Empty => {
+                (format!("{name} is empty"), "write the token into its first line".to_owned())
+            }
             SecretFileState::Open(mode) => (
                 format!("{name} can be read by other users (mode {mode:03o})"),
                 format!("run `chmod 600 {}`", name.trim_matches('`')),
@@ -188,8 +184,7 @@ impl WatchFileReader<'_, '_> {
             self.check_secret("notify.webhook.token_file", webhook.token_file.as_deref());
             if webhook.token_file.is_some() && webhook.url.starts_with("http://") {
                 let what = "would send the token unencrypted";
-                self.document
-                    .add(at, what, "use https, or remove token_file");
+                self.document.add(at, what, "use https, or remove token_file");
             }
         }
         if let Some(words) = &section.command {
@@ -214,8 +209,7 @@ impl WatchFileReader<'_, '_> {
         }
         if self.document.has("collector") {
             let advice = "remove [collector] or [database]: results go to one destination";
-            self.document
-                .add("database", "conflicts with [collector]", advice);
+            self.document.add("database", "conflicts with [collector]", advice);
         }
         if section.urls.is_empty() || section.urls.len() > MAX_URLS {
             let what = format!("{} URLs are given", section.urls.len());
@@ -246,11 +240,7 @@ impl WatchFileReader<'_, '_> {
         self.check_secret("api.token_file", keys.token_file.as_deref());
         self.check_secret("api.key", keys.key.as_deref());
         for (here, there, advice) in [
-            (
-                "key",
-                "certificate",
-                "name the PEM file with the key of the certificate",
-            ),
+            ("key", "certificate", "name the PEM file with the key of the certificate"),
             (
                 "certificate",
                 "key",
@@ -286,8 +276,7 @@ impl WatchFileReader<'_, '_> {
             self.check_secret(&format!("{at}.token_file"), Some(&sender.token_file));
             if !names.insert(&sender.name) {
                 let advice = "declare each agent once, with a token of its own";
-                self.document
-                    .reject(&format!("{at}.name"), "is repeated", advice);
+                self.document.reject(&format!("{at}.name"), "is repeated", advice);
             }
         }
     }
@@ -305,10 +294,7 @@ mod tests {
              kind = \"path\"\nevery = \"10 min\"\n{section}"
         );
         let look = |_: &std::path::Path| SecretFileState::Private;
-        let here = WatchFileContext {
-            agent: None,
-            check_secret: &look,
-        };
+        let here = WatchFileContext { agent: None, check_secret: &look };
         parse_watch_file("watch.toml", &text, &here)
     }
 

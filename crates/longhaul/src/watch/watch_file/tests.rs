@@ -10,10 +10,7 @@ const EXAMPLE: &str = include_str!("../../../../../contrib/watch.toml");
 
 fn read_as(text: &str, agent: Option<&str>) -> Result<WatchFile, Vec<String>> {
     let look = |_: &Path| SecretFileState::Private;
-    let here = WatchFileContext {
-        agent,
-        check_secret: &look,
-    };
+    let here = WatchFileContext { agent, check_secret: &look };
     parse_watch_file("w", text, &here)
         .map_err(|problems| problems.to_string().lines().map(str::to_owned).collect())
 }
@@ -54,10 +51,7 @@ fn the_example_holds_what_it_says() {
 #[test]
 fn each_mistake_is_told_with_its_line_key_and_remedy() {
     for (lines, told) in [
-        (
-            "kind = \"path\"",
-            "w:10: measure.m.every: missing; write the interval",
-        ),
+        ("kind = \"path\"", "w:10: measure.m.every: missing; write the interval"),
         (
             "kind = \"path\"\nevry = \"1 h\"",
             "w:13: measure.m.evry: unknown key; did you mean `every`?",
@@ -66,14 +60,8 @@ fn each_mistake_is_told_with_its_line_key_and_remedy() {
             "kind = \"path\"\nevery = 0.5",
             "w:13: measure.m.every: `0.5` is out of range; allowed: 1 s to 366 d",
         ),
-        (
-            "kind = \"path\"\nevery = \"1 fortnight\"",
-            "`1 fortnight` is not a duration",
-        ),
-        (
-            "kind = \"path\"\nevery = [1]",
-            "w:13: measure.m.every: a list has no unit",
-        ),
+        ("kind = \"path\"\nevery = \"1 fortnight\"", "`1 fortnight` is not a duration"),
+        ("kind = \"path\"\nevery = [1]", "w:13: measure.m.every: a list has no unit"),
         (
             "kind = \"paht\"\nevery = \"1 h\"",
             "w:12: measure.m.kind: unknown kind `paht`; did you mean `path`?",
@@ -82,10 +70,7 @@ fn each_mistake_is_told_with_its_line_key_and_remedy() {
             "kind = \"path\"\nevery = \"1 h\"\nstreams = 4",
             "w:14: measure.m.streams: does not apply to kind `path`; options of `path`: count, protocol",
         ),
-        (
-            "kind = \"host\"\nevery = \"1 h\"\ntime = \"5 s\"",
-            "`host` has no options",
-        ),
+        ("kind = \"host\"\nevery = \"1 h\"\ntime = \"5 s\"", "`host` has no options"),
         (
             "kind = \"path\"\nevery = \"1 h\"\ndirections = \"forward\"",
             "remove it: one run covers everything",
@@ -139,11 +124,8 @@ fn runs_on_a_shared_link_add_up() {
 #[test]
 fn a_mesh_says_how_often_its_pairs_can_have_their_turn() {
     let hosts: Vec<String> = (0..20).map(|n| format!("\"h{n}\"")).collect();
-    let each = hosts
-        .iter()
-        .map(|name| format!("[[host]]\nname = {name}\n"))
-        .collect::<Vec<_>>()
-        .concat();
+    let each =
+        hosts.iter().map(|name| format!("[[host]]\nname = {name}\n")).collect::<Vec<_>>().concat();
     let text = |every: &str| {
         format!(
             "[agent]\n{each}[[mesh]]\nname = \"m\"\nhosts = [{}]\n\
@@ -163,19 +145,13 @@ fn a_mesh_says_how_often_its_pairs_can_have_their_turn() {
 fn secrets_in_addresses_are_refused_and_not_repeated() {
     let text = small("[notify.webhook]\nurl = \"https://me:hunter2@hooks.example.net\"\n");
     let problems = read(&text).expect_err("a secret").join("\n");
-    assert!(
-        problems.contains("put user and password into a token file"),
-        "{problems}"
-    );
+    assert!(problems.contains("put user and password into a token file"), "{problems}");
     assert!(!problems.contains("hunter2"), "{problems}");
 }
 
 #[test]
 fn more_problems_than_anybody_reads_are_counted() {
-    let many = (0..150)
-        .map(|n| format!("k{n} = 1\n"))
-        .collect::<Vec<_>>()
-        .concat();
+    let many = (0..150).map(|n| format!("k{n} = 1\n")).collect::<Vec<_>>().concat();
     let problems = read(&format!("{many}[agent]\nname = \"a\"\n")).expect_err("unknown keys");
     assert_eq!(problems.len(), 101);
     assert!(problems[100].ends_with("50 more"), "{}", problems[100]);
@@ -184,10 +160,7 @@ fn more_problems_than_anybody_reads_are_counted() {
 /// Whatever the text: an answer, each problem on a line of the file, in one line.
 fn survives(text: &str) -> Result<(), TestCaseError> {
     let look = |_: &Path| SecretFileState::Unreadable("gone".to_owned());
-    let here = WatchFileContext {
-        agent: None,
-        check_secret: &look,
-    };
+    let here = WatchFileContext { agent: None, check_secret: &look };
     let lines = text.matches('\n').count() + 1;
     if let Err(problems) = parse_watch_file("w", text, &here) {
         prop_assert!(!problems.list.is_empty());

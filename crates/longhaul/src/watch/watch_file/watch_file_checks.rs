@@ -64,11 +64,7 @@ fn check_targets(
         return;
     }
     let advice = "name a group with hosts other than the agent's own";
-    document.add(
-        &format!("{}.groups", measure.at),
-        "there is no host to measure",
-        advice,
-    );
+    document.add(&format!("{}.groups", measure.at), "there is no host to measure", advice);
 }
 
 fn check_interval(measure: &MeasureConfig, document: &ConfigDocument<'_>) {
@@ -77,20 +73,13 @@ fn check_interval(measure: &MeasureConfig, document: &ConfigDocument<'_>) {
     if needs <= measure.every {
         return;
     }
-    let both = if runs == 2 {
-        ", one for each direction"
-    } else {
-        ""
-    };
+    let both = if runs == 2 { ", one for each direction" } else { "" };
     let what = format!(
         "{} is shorter than its runs: {runs} x {} s{both}",
         format_long_duration(measure.every),
         format_seconds(measure.kind.min_duration())
     );
-    let advice = format!(
-        "write at least {} s, or shorten the run",
-        format_seconds(needs)
-    );
+    let advice = format!("write at least {} s, or shorten the run", format_seconds(needs));
     document.add(&format!("{}.every", measure.at), what, advice);
 }
 
@@ -108,10 +97,9 @@ fn check_budget(
     let Some(most) = most.filter(|_| measure.kind != MeasureKind::Host) else {
         return;
     };
-    for (at, budget) in [
-        (measure.at.as_str(), measure.bytes_per_day),
-        ("agent", file.agent.bytes_per_day),
-    ] {
+    for (at, budget) in
+        [(measure.at.as_str(), measure.bytes_per_day), ("agent", file.agent.bytes_per_day)]
+    {
         if let Some(budget) = budget.filter(|budget| *budget < most) {
             let what = format!(
                 "{} is less than one run of `{}` can send, {}",
@@ -127,9 +115,7 @@ fn check_budget(
 
 /// Heavy runs lock host, interface and link, so their durations add up.
 fn check_resource_shares(file: &WatchFile, document: &ConfigDocument<'_>) {
-    if let Some(busiest) = watch_forecast::compute_shares(file)
-        .first()
-        .filter(|it| it.share > 1.0)
+    if let Some(busiest) = watch_forecast::compute_shares(file).first().filter(|it| it.share > 1.0)
     {
         let heaviest = busiest
             .measures
@@ -150,10 +136,7 @@ fn format_share(share: &ResourceShare) -> String {
         .iter()
         .map(|(name, runs, lasts_us)| {
             let lasts = Duration::from_micros((*lasts_us).unsigned_abs());
-            format!(
-                "`{name}` {runs:.0} runs a day x {} s",
-                format_seconds(lasts)
-            )
+            format!("`{name}` {runs:.0} runs a day x {} s", format_seconds(lasts))
         })
         .collect();
     format!(
@@ -170,11 +153,7 @@ fn check_mesh_cycle(file: &WatchFile, document: &ConfigDocument<'_>) {
         return;
     };
     let cycle = Duration::from_micros(turns.cycle_us.unsigned_abs());
-    let heavy: Vec<&MeasureConfig> = file
-        .measures
-        .iter()
-        .filter(|it| it.kind.is_heavy())
-        .collect();
+    let heavy: Vec<&MeasureConfig> = file.measures.iter().filter(|it| it.kind.is_heavy()).collect();
     let share = |it: &MeasureConfig| cycle.as_secs_f64() / it.every.as_secs_f64();
     let asked: f64 = heavy.iter().map(|it| share(it)).sum();
     let quickest = heavy.iter().min_by_key(|it| it.every);

@@ -51,10 +51,7 @@ impl World {
     fn fate(&mut self, packet_bytes: u32) -> Vec<(Duration, Event)> {
         let mut events = Vec::new();
         if let Some(mtu) = self.forged {
-            let lie = TooBigReport {
-                by: "liar".into(),
-                mtu_bytes: Some(mtu),
-            };
+            let lie = TooBigReport { by: "liar".into(), mtu_bytes: Some(mtu) };
             events.push((self.rtt / 4, Event::Refused(lie)));
         }
         if self.deaf || self.chance() < self.loss {
@@ -62,10 +59,7 @@ impl World {
         }
         match self.hops.iter().find(|hop| hop.mtu < packet_bytes) {
             Some(Hop { mtu, speaks: true }) => {
-                let word = TooBigReport {
-                    by: "router".into(),
-                    mtu_bytes: Some(*mtu),
-                };
+                let word = TooBigReport { by: "router".into(), mtu_bytes: Some(*mtu) };
                 events.push((self.rtt / 2, Event::Refused(word)));
             }
             Some(Hop { speaks: false, .. }) => {}
@@ -100,10 +94,7 @@ fn run(limits: MtuSearchLimits, world: &mut World) -> Ran {
     let end = loop {
         match search.step(now) {
             MtuSearchStep::Done(end) => break end,
-            MtuSearchStep::Send {
-                number,
-                packet_bytes,
-            } => {
+            MtuSearchStep::Send { number, packet_bytes } => {
                 let fate = world.fate(packet_bytes).into_iter();
                 under_way.extend(fate.map(|(after, event)| (now + after, number, event)));
             }
@@ -123,34 +114,20 @@ fn run(limits: MtuSearchLimits, world: &mut World) -> Ran {
             }
         }
     };
-    Ran {
-        end,
-        took: now,
-        low: search.largest_passed(),
-        tries: search.tries.len() as u32,
-        search,
-    }
+    Ran { end, took: now, low: search.largest_passed(), tries: search.tries.len() as u32, search }
 }
 
 #[test]
 fn a_path_as_wide_as_the_interface_costs_a_handful_of_packets() {
     let ran = run(limits(1500), &mut World { ..QUIET });
     assert_eq!((ran.end, ran.low), (MtuSearchOutcome::Found, Some(1500)));
-    assert!(
-        ran.tries <= 6 && ran.took < ms(400),
-        "{} in {:?}",
-        ran.tries,
-        ran.took
-    );
+    assert!(ran.tries <= 6 && ran.took < ms(400), "{} in {:?}", ran.tries, ran.took);
     assert_eq!(ran.search.smallest_failed(), None);
 }
 
 #[test]
 fn a_router_that_speaks_is_believed_and_checked() {
-    let mut world = World {
-        hops: vec![hop(1500, true), hop(1400, true)],
-        ..QUIET
-    };
+    let mut world = World { hops: vec![hop(1500, true), hop(1400, true)], ..QUIET };
     let ran = run(limits(9000), &mut world);
     assert_eq!(
         (ran.end, ran.low, ran.search.smallest_failed()),
@@ -169,10 +146,7 @@ fn a_router_that_speaks_is_believed_and_checked() {
 #[test]
 fn where_larger_packets_vanish_the_edge_is_found_to_the_byte() {
     for mtu in [577, 1000, 1280, 1400, 1492, 1499] {
-        let mut world = World {
-            hops: vec![hop(mtu, false)],
-            ..QUIET
-        };
+        let mut world = World { hops: vec![hop(mtu, false)], ..QUIET };
         let ran = run(limits(1500), &mut world);
         assert_eq!(
             (ran.end, ran.low, ran.search.smallest_failed()),
@@ -181,24 +155,13 @@ fn where_larger_packets_vanish_the_edge_is_found_to_the_byte() {
         assert!(ran.took < ms(6000), "{mtu}: {:?}", ran.took);
         let silent = ran.search.result();
         assert!(silent.probes.iter().all(|probe| probe.refused_by.is_none()));
-        assert!(
-            silent
-                .probes
-                .iter()
-                .all(|probe| probe.arrived > 0 || probe.sent >= 3)
-        );
+        assert!(silent.probes.iter().all(|probe| probe.arrived > 0 || probe.sent >= 3));
     }
 }
 
 #[test]
 fn a_far_end_that_never_answers_ends_the_search_soon() {
-    let ran = run(
-        limits(1500),
-        &mut World {
-            deaf: true,
-            ..QUIET
-        },
-    );
+    let ran = run(limits(1500), &mut World { deaf: true, ..QUIET });
     assert_eq!((ran.end, ran.low), (MtuSearchOutcome::NoAnswer, None));
     assert!(ran.took <= ms(1400), "{:?}", ran.took);
 }
@@ -206,68 +169,35 @@ fn a_far_end_that_never_answers_ends_the_search_soon() {
 #[test]
 fn absurd_refusals_change_nothing() {
     for lie in [0, 1, 67, 1500, 9000, u32::MAX] {
-        let mut world = World {
-            forged: Some(lie),
-            ..QUIET
-        };
+        let mut world = World { forged: Some(lie), ..QUIET };
         let ran = run(limits(1500), &mut world);
-        assert_eq!(
-            (ran.end, ran.low),
-            (MtuSearchOutcome::Found, Some(1500)),
-            "{lie}"
-        );
+        assert_eq!((ran.end, ran.low), (MtuSearchOutcome::Found, Some(1500)), "{lie}");
     }
 }
 
 #[test]
 fn a_lie_that_could_be_true_is_found_out_by_what_arrives() {
     for lie in [68, 600, 1000, 1399] {
-        let mut open = World {
-            forged: Some(lie),
-            ..QUIET
-        };
+        let mut open = World { forged: Some(lie), ..QUIET };
         assert_eq!(run(limits(1500), &mut open).low, Some(1500), "{lie}");
-        let mut narrow = World {
-            forged: Some(lie),
-            hops: vec![hop(1400, true)],
-            ..QUIET
-        };
+        let mut narrow = World { forged: Some(lie), hops: vec![hop(1400, true)], ..QUIET };
         assert_eq!(run(limits(1500), &mut narrow).low, Some(1400), "{lie}");
     }
 }
 
 #[test]
 fn no_word_below_the_least_mtu_of_ipv6_is_believed() {
-    let six = MtuSearchLimits {
-        is_ipv6: true,
-        ..limits(1500)
-    };
-    let mut world = World {
-        forged: Some(600),
-        hops: vec![hop(1300, true)],
-        ..QUIET
-    };
+    let six = MtuSearchLimits { is_ipv6: true, ..limits(1500) };
+    let mut world = World { forged: Some(600), hops: vec![hop(1300, true)], ..QUIET };
     let ran = run(six, &mut world);
     assert_eq!((ran.end, ran.low), (MtuSearchOutcome::Found, Some(1300)));
-    let ran = run(
-        six,
-        &mut World {
-            hops: vec![hop(1200, true)],
-            ..QUIET
-        },
-    );
+    let ran = run(six, &mut World { hops: vec![hop(1200, true)], ..QUIET });
     assert_eq!((ran.end, ran.low), (MtuSearchOutcome::NoAnswer, None));
 }
 
 #[test]
 fn a_path_narrower_than_the_first_size_is_found_where_a_router_says_so() {
-    let ran = run(
-        limits(1500),
-        &mut World {
-            hops: vec![hop(296, true)],
-            ..QUIET
-        },
-    );
+    let ran = run(limits(1500), &mut World { hops: vec![hop(296, true)], ..QUIET });
     assert_eq!((ran.end, ran.low), (MtuSearchOutcome::Found, Some(296)));
 }
 
@@ -277,10 +207,7 @@ fn what_this_host_does_not_send_has_failed_without_a_word() {
     let mut now = Duration::ZERO;
     let end = loop {
         match search.step(now) {
-            MtuSearchStep::Send {
-                number,
-                packet_bytes,
-            } if packet_bytes > 1480 => {
+            MtuSearchStep::Send { number, packet_bytes } if packet_bytes > 1480 => {
                 search.record_unsendable(number);
             }
             MtuSearchStep::Send { number, .. } => search.record_answer(number, now + ms(1)),

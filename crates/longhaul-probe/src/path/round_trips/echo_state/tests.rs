@@ -8,28 +8,16 @@ fn ms(time: u64) -> Duration {
 }
 
 fn moment(at: Duration) -> ClockPair {
-    ClockPair {
-        monotonic: at,
-        wall: WALL + at,
-        uncertainty: Duration::from_micros(1),
-    }
+    ClockPair { monotonic: at, wall: WALL + at, uncertainty: Duration::from_micros(1) }
 }
 
 fn schedule(probes: u32) -> EchoSchedule {
-    EchoSchedule {
-        probes,
-        interval: ms(100),
-        timeout: ms(1000),
-        give_up_after: None,
-    }
+    EchoSchedule { probes, interval: ms(100), timeout: ms(1000), give_up_after: None }
 }
 
 /// Read half a millisecond after it came.
 fn came(at: Duration) -> AnswerTiming {
-    AnswerTiming::Read {
-        moment: moment(at + Duration::from_micros(500)),
-        stamp: Some(WALL + at),
-    }
+    AnswerTiming::Read { moment: moment(at + Duration::from_micros(500)), stamp: Some(WALL + at) }
 }
 
 fn sent(probes: u32) -> EchoSeriesState {
@@ -57,10 +45,7 @@ fn a_series_whose_probes_are_all_answered_is_over_at_once() {
     let mut series = sent(2);
     for number in 0..2 {
         let at = ms(100 * u64::from(number) + 30);
-        assert_eq!(
-            series.record_answer(number, came(at), Some(60)),
-            AnswerVerdict::Accepted
-        );
+        assert_eq!(series.record_answer(number, came(at), Some(60)), AnswerVerdict::Accepted);
     }
     assert!(series.is_over(ms(131)));
     let echoes = series.echoes(ProbeProtocol::Icmp, 84);
@@ -72,22 +57,10 @@ fn a_series_whose_probes_are_all_answered_is_over_at_once() {
 #[test]
 fn a_second_answer_is_a_duplicate_and_an_overtaken_one_is_reordered() {
     let mut series = sent(3);
-    assert_eq!(
-        series.record_answer(1, came(ms(210)), None),
-        AnswerVerdict::Accepted
-    );
-    assert_eq!(
-        series.record_answer(0, came(ms(220)), None),
-        AnswerVerdict::Accepted
-    );
-    assert_eq!(
-        series.record_answer(0, came(ms(221)), None),
-        AnswerVerdict::Duplicate
-    );
-    assert_eq!(
-        series.record_answer(2, came(ms(240)), None),
-        AnswerVerdict::Accepted
-    );
+    assert_eq!(series.record_answer(1, came(ms(210)), None), AnswerVerdict::Accepted);
+    assert_eq!(series.record_answer(0, came(ms(220)), None), AnswerVerdict::Accepted);
+    assert_eq!(series.record_answer(0, came(ms(221)), None), AnswerVerdict::Duplicate);
+    assert_eq!(series.record_answer(2, came(ms(240)), None), AnswerVerdict::Accepted);
     let echoes = series.echoes(ProbeProtocol::Icmp, 84);
     assert_eq!((echoes.duplicates, echoes.reordered), (1, 1));
 }
@@ -95,14 +68,8 @@ fn a_second_answer_is_a_duplicate_and_an_overtaken_one_is_reordered() {
 #[test]
 fn answers_that_are_late_or_to_nothing_are_thrown_away() {
     let mut series = sent(1);
-    assert_eq!(
-        series.record_answer(7, came(ms(10)), None),
-        AnswerVerdict::Discarded
-    );
-    assert_eq!(
-        series.record_answer(0, came(ms(1001)), None),
-        AnswerVerdict::Discarded
-    );
+    assert_eq!(series.record_answer(7, came(ms(10)), None), AnswerVerdict::Discarded);
+    assert_eq!(series.record_answer(0, came(ms(1001)), None), AnswerVerdict::Discarded);
     let echoes = series.echoes(ProbeProtocol::Icmp, 84);
     assert_eq!(echoes.discarded, 2);
     assert_eq!(echoes.echoes[0].rtt_ns, None);
@@ -124,10 +91,7 @@ fn a_wall_clock_set_back_under_way_leaves_the_round_trip_to_the_monotonic_one() 
     let mut read = moment(ms(31));
     read.wall -= Duration::from_secs(3600);
     let stamp = Some(WALL + ms(30));
-    let came = AnswerTiming::Read {
-        moment: read,
-        stamp,
-    };
+    let came = AnswerTiming::Read { moment: read, stamp };
     assert_eq!(series.record_answer(0, came, None), AnswerVerdict::Accepted);
     let echoes = series.echoes(ProbeProtocol::Icmp, 84);
     assert_eq!(echoes.clock, "user");
@@ -136,10 +100,7 @@ fn a_wall_clock_set_back_under_way_leaves_the_round_trip_to_the_monotonic_one() 
 
 #[test]
 fn a_silent_far_end_is_given_up_after_its_first_probes() {
-    let mut series = EchoSeriesState::new(EchoSchedule {
-        give_up_after: Some(2),
-        ..schedule(50)
-    });
+    let mut series = EchoSeriesState::new(EchoSchedule { give_up_after: Some(2), ..schedule(50) });
     while let Some(due) = series.due().filter(|&due| due <= ms(1100)) {
         series.record_sent(moment(due));
         assert!(!series.is_over(due.min(ms(1099))));
@@ -153,10 +114,7 @@ fn a_silent_far_end_is_given_up_after_its_first_probes() {
 
 #[test]
 fn an_answered_series_is_never_given_up() {
-    let mut series = EchoSeriesState::new(EchoSchedule {
-        give_up_after: Some(1),
-        ..schedule(5)
-    });
+    let mut series = EchoSeriesState::new(EchoSchedule { give_up_after: Some(1), ..schedule(5) });
     series.record_sent(moment(ms(0)));
     series.record_answer(0, came(ms(20)), None);
     series.record_sent(moment(ms(100)));
@@ -192,12 +150,7 @@ fn what_nobody_may_ask_is_held_to_a_bound() {
 
 /// What may come, at any time and about any probe.
 fn any_events() -> impl Strategy<Value = Vec<(u32, u64, i64, bool)>> {
-    let event = (
-        0..30_u32,
-        0..4_000_000_u64,
-        -2_000_000_i64..2_000_000,
-        any::<bool>(),
-    );
+    let event = (0..30_u32, 0..4_000_000_u64, -2_000_000_i64..2_000_000, any::<bool>());
     proptest::collection::vec(event, 0..120)
 }
 

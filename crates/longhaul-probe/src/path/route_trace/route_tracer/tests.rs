@@ -13,17 +13,10 @@ struct Truth {
 }
 
 const fn hop(rtt_ms: u64) -> Truth {
-    Truth {
-        rtt_ms,
-        silent: false,
-        limit: None,
-    }
+    Truth { rtt_ms, silent: false, limit: None }
 }
 
-const SILENT: Truth = Truth {
-    silent: true,
-    ..hop(0)
-};
+const SILENT: Truth = Truth { silent: true, ..hop(0) };
 
 /// The last hop is the far end.
 struct Path {
@@ -73,23 +66,11 @@ impl Path {
             sent_at: now,
             rtt,
             kernel_time: true,
-            address: if is_last && self.arrives {
-                DESTINATION
-            } else {
-                (self.address)(index)
-            },
+            address: if is_last && self.arrives { DESTINATION } else { (self.address)(index) },
             reply_ttl: Some(60),
             quoted_ttl: is_last.then(|| ttl - index as u8),
-            kind: if is_last {
-                self.last
-            } else {
-                ReplyKind::TimeExceeded
-            },
-            mpls: vec![MplsLabel {
-                label: 17,
-                traffic_class: 0,
-                ttl: 1,
-            }],
+            kind: if is_last { self.last } else { ReplyKind::TimeExceeded },
+            mpls: vec![MplsLabel { label: 17, traffic_class: 0, ttl: 1 }],
             rewritten: Vec::new(),
         };
         Some((now + rtt, echo))
@@ -143,12 +124,7 @@ impl Path {
 }
 
 fn asked() -> TracePlan {
-    TracePlan {
-        most_hops: 64,
-        probes: 3,
-        timeout_us: 2_000_000,
-        confidence_ratio: None,
-    }
+    TracePlan { most_hops: 64, probes: 3, timeout_us: 2_000_000, confidence_ratio: None }
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -156,33 +132,17 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// 43 hops to 440 ms, some silent.
 fn long() -> Vec<Truth> {
     let silent = [8, 16, 23, 24, 31];
-    (1..=43)
-        .map(|ttl| {
-            if silent.contains(&ttl) {
-                SILENT
-            } else {
-                hop(ttl * 440 / 43)
-            }
-        })
-        .collect()
+    (1..=43).map(|ttl| if silent.contains(&ttl) { SILENT } else { hop(ttl * 440 / 43) }).collect()
 }
 
 #[test]
 fn a_long_route_with_silent_hops_is_traced_whole_in_a_few_seconds() {
     let (tracer, sends, time) = path(long()).trace(&asked(), MINUTE);
     let seen = tracer.snapshot();
-    assert_eq!(
-        (seen.hops.len(), seen.reached, seen.ended_by),
-        (43, true, "reached")
-    );
+    assert_eq!((seen.hops.len(), seen.reached, seen.ended_by), (43, true, "reached"));
     for hop in &seen.hops {
         let silent = [8, 16, 23, 24, 31].contains(&hop.ttl);
-        assert_eq!(
-            (hop.sent, hop.answers.is_empty()),
-            (3, silent),
-            "{}",
-            hop.ttl
-        );
+        assert_eq!((hop.sent, hop.answers.is_empty()), (3, silent), "{}", hop.ttl);
         assert!(!hop.rate_limited);
         if !silent {
             assert_eq!(hop.answers[0].rtts_ns.len(), 3);
@@ -191,10 +151,7 @@ fn a_long_route_with_silent_hops_is_traced_whole_in_a_few_seconds() {
     assert_eq!(seen.hops[42].answers[0].kind, "port_unreachable");
     assert!(time < Duration::from_secs(7), "{time:?}");
     // Few run past the end, where answers are counted.
-    assert!(
-        sends.iter().filter(|(ttl, _)| *ttl > 43).count() <= 1,
-        "{sends:?}"
-    );
+    assert!(sends.iter().filter(|(ttl, _)| *ttl > 43).count() <= 1, "{sends:?}");
 }
 
 #[test]
@@ -202,16 +159,10 @@ fn no_hop_is_asked_faster_than_its_gap_and_no_window_is_overrun() {
     let (_, sends, _) = path(long()).trace(&asked(), MINUTE);
     for ttl in 1..=43 {
         let times: Vec<_> = sends.iter().filter(|(to, _)| *to == ttl).collect();
-        let spaced = times
-            .windows(2)
-            .all(|pair| pair[1].1 >= pair[0].1 + HOP_GAP);
+        let spaced = times.windows(2).all(|pair| pair[1].1 >= pair[0].1 + HOP_GAP);
         assert!(spaced, "{ttl}: {times:?}");
     }
-    assert!(
-        sends
-            .windows(2)
-            .all(|pair| pair[1].1 >= pair[0].1 + SEND_GAP)
-    );
+    assert!(sends.windows(2).all(|pair| pair[1].1 >= pair[0].1 + SEND_GAP));
 }
 
 #[test]
@@ -221,10 +172,7 @@ fn thirty_silent_hops_and_no_far_end_end_as_silent() {
     let seen = tracer.snapshot();
     assert_eq!((seen.reached, seen.ended_by), (false, "silent"));
     assert_eq!(seen.hops.len(), 2 + SILENT_GAP);
-    assert!(
-        sends.iter().any(|(ttl, _)| *ttl == 64),
-        "the far end is tried"
-    );
+    assert!(sends.iter().any(|(ttl, _)| *ttl == 64), "the far end is tried");
     assert!(time < Duration::from_secs(8), "{time:?}");
 }
 
@@ -244,12 +192,7 @@ fn a_limit_of_answers_is_not_called_loss() {
     let mut path = path(hops);
     path.tokens[2] = 1.0;
     let (tracer, _, _) = path.trace(&asked(), MINUTE);
-    let limited: Vec<bool> = tracer
-        .snapshot()
-        .hops
-        .iter()
-        .map(|hop| hop.rate_limited)
-        .collect();
+    let limited: Vec<bool> = tracer.snapshot().hops.iter().map(|hop| hop.rate_limited).collect();
     assert_eq!(limited, [false, false, true, false, false, false]);
 }
 
@@ -261,11 +204,7 @@ fn a_far_end_that_limits_errors_as_linux_does_answers_all_probes() {
         path.hops[3].limit = Some(1.0);
         (path.burst[3], path.tokens[3]) = (6.0, 6.0);
         let (tracer, _, _) = path.trace(&asked(), MINUTE);
-        assert_eq!(
-            tracer.snapshot().hops[3].answers[0].rtts_ns.len(),
-            3,
-            "{rtt_ms}"
-        );
+        assert_eq!(tracer.snapshot().hops[3].answers[0].rtts_ns.len(), 3, "{rtt_ms}");
     }
 }
 
@@ -276,10 +215,7 @@ fn a_router_without_a_way_on_ends_the_trace() {
     barred.arrives = false;
     let (tracer, sends, _) = barred.trace(&asked(), MINUTE);
     let seen = tracer.snapshot();
-    assert_eq!(
-        (seen.reached, seen.ended_by, seen.hops.len()),
-        (false, "unreachable", 3)
-    );
+    assert_eq!((seen.reached, seen.ended_by, seen.hops.len()), (false, "unreachable", 3));
     assert_eq!(seen.hops[2].answers[0].kind, "net_unreachable");
     assert!(sends.len() < 20);
 }

@@ -18,13 +18,8 @@ fn some_pair() -> impl Strategy<Value = HostPair> {
 
 fn some_run() -> impl Strategy<Value = OutboxItem> {
     let pairs = prop::collection::vec(some_pair(), 0..3);
-    (
-        pairs,
-        prop::option::of(name()),
-        any::<String>(),
-        any::<i64>(),
-    )
-        .prop_map(|(pairs, near, report, at_us)| {
+    (pairs, prop::option::of(name()), any::<String>(), any::<i64>()).prop_map(
+        |(pairs, near, report, at_us)| {
             OutboxItem::Run(OutgoingRun {
                 id: "is in the report".to_owned(),
                 at_us,
@@ -32,7 +27,8 @@ fn some_run() -> impl Strategy<Value = OutboxItem> {
                 pairs,
                 near,
             })
-        })
+        },
+    )
 }
 
 fn some_planned() -> impl Strategy<Value = OutboxItem> {
@@ -44,12 +40,7 @@ fn some_planned() -> impl Strategy<Value = OutboxItem> {
     let pair = prop::option::of(some_pair());
     (name(), any::<i64>(), name(), pair, outcome).prop_map(
         |(id, due_us, measurement, pair, outcome)| {
-            let planned = PlannedRun {
-                id,
-                due_us,
-                measurement,
-                pair,
-            };
+            let planned = PlannedRun { id, due_us, measurement, pair };
             OutboxItem::Planned(PlannedEntry { planned, outcome })
         },
     )
@@ -65,11 +56,7 @@ fn some_event() -> impl Strategy<Value = OutboxItem> {
     let median = (-1_000_000i32..1_000_000).prop_map(|it| f64::from(it) / 8.0);
     (name(), some_pair(), state, median, any::<[i64; 2]>()).prop_map(
         |(id, pair, state, median, between_us)| {
-            let level = QuantityLevel {
-                median,
-                deviation: 0.5,
-                samples: 9,
-            };
+            let level = QuantityLevel { median, deviation: 0.5, samples: 9 };
             OutboxItem::Event(Box::new(ChangeEvent {
                 id,
                 pair,
@@ -163,9 +150,7 @@ fn an_item_that_cannot_be_read_is_named_and_the_others_are_taken() {
 
 #[test]
 fn a_batch_that_is_none_says_why() {
-    let many: Vec<Value> = (0..=MAX_ITEMS)
-        .map(|place| json!({ "place": place }))
-        .collect();
+    let many: Vec<Value> = (0..=MAX_ITEMS).map(|place| json!({ "place": place })).collect();
     let batch = |schema: &str, items: Value| {
         json!({ "schema": schema, "agent": "a", "sent_us": 1, "items": items }).to_string()
     };

@@ -102,18 +102,12 @@ impl Collector {
 }
 
 pub(super) fn read(text: &str) -> Arc<WatchFile> {
-    let here = WatchFileContext {
-        agent: None,
-        check_secret: &|_: &Path| SecretFileState::Private,
-    };
+    let here = WatchFileContext { agent: None, check_secret: &|_: &Path| SecretFileState::Private };
     Arc::new(parse_watch_file("watch.toml", text, &here).expect("a right file"))
 }
 
 pub(super) fn pair() -> HostPair {
-    HostPair {
-        from: "dtn2".to_owned(),
-        to: "cern".to_owned(),
-    }
+    HostPair { from: "dtn2".to_owned(), to: "cern".to_owned() }
 }
 
 pub(super) fn run(id: &str, started_at: &str) -> IncomingRun {
@@ -137,11 +131,7 @@ pub(super) fn planned(number: usize) -> PlannedRun {
 }
 
 pub(super) fn event() -> ChangeEvent {
-    let level = QuantityLevel {
-        median: 2.0,
-        deviation: 0.1,
-        samples: 9,
-    };
+    let level = QuantityLevel { median: 2.0, deviation: 0.1, samples: 9 };
     ChangeEvent {
         id: "e".to_owned(),
         pair: pair(),
@@ -166,31 +156,17 @@ pub(super) fn event() -> ChangeEvent {
 pub(super) fn measured(place: &Place) -> Archive {
     let mut archive = place.archive("here");
     archive.enable_outbox(true);
-    archive
-        .add_planned(&[planned(1), planned(2), planned(3)])
-        .expect("plans");
-    let runs = [
-        run("a", "2026-01-31T12:00:00Z"),
-        run("bb", "2026-01-31T13:00:00Z"),
-    ];
+    archive.add_planned(&[planned(1), planned(2), planned(3)]).expect("plans");
+    let runs = [run("a", "2026-01-31T12:00:00Z"), run("bb", "2026-01-31T13:00:00Z")];
     archive.append_runs(&runs).expect("runs");
-    let missed = PlannedOutcome::Missed {
-        reason: "budget".to_owned(),
-    };
-    archive
-        .record_outcome("dtn2-1-3", &missed)
-        .expect("settled");
+    let missed = PlannedOutcome::Missed { reason: "budget".to_owned() };
+    archive.record_outcome("dtn2-1-3", &missed).expect("settled");
     archive.put_event(&event()).expect("an event");
     archive
 }
 
 pub(super) fn holds_all(archive: &Archive) -> bool {
-    let filter = RunFilter {
-        range: TimeRange::ALL,
-        pair: Some(pair()),
-        kind: None,
-        limit: 10,
-    };
+    let filter = RunFilter { range: TimeRange::ALL, pair: Some(pair()), kind: None, limit: 10 };
     let counts = archive.planned_counts(TimeRange::ALL).expect("counts");
     let series = archive.series(&pair(), PathQuantity::Goodput, TimeRange::ALL, 10);
     archive.runs(&filter).expect("runs").len() == 2

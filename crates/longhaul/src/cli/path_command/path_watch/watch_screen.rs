@@ -54,19 +54,11 @@ impl WatchScreen {
             })?;
             return Ok(WatchScreen::Table(Box::new(LiveTable {
                 terminal,
-                view: TableView {
-                    title,
-                    names: !args.no_names,
-                    ..TableView::default()
-                },
+                view: TableView { title, names: !args.no_names, ..TableView::default() },
                 drawn: None,
             })));
         }
-        Ok(if output.form.json || output.quiet {
-            WatchScreen::Nothing
-        } else {
-            WatchScreen::Lines
-        })
+        Ok(if output.form.json || output.quiet { WatchScreen::Nothing } else { WatchScreen::Lines })
     }
 
     /// Redraws when due, and handles keys.
@@ -113,10 +105,7 @@ impl WatchScreen {
             return Ok(());
         };
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
-        let mut text = format!(
-            "{now} round {}: last, min, avg, max ms, loss\n",
-            state.rounds
-        );
+        let mut text = format!("{now} round {}: last, min, avg, max ms, loss\n", state.rounds);
         let shown = usize::from(state.last_ttl()).min(state.hops.len());
         for (place, hop) in state.hops[..shown].iter().enumerate() {
             text += watch_table::format_plain_hop(place + 1, hop, &hop_label(hop, false, origins))
@@ -139,9 +128,7 @@ fn hop_label(hop: &WatchHopStats, names: bool, origins: &HopOrigins) -> String {
 fn terminal_failure(error: &io::Error) -> CommandFailure {
     let mut fail = CommandFailure::new(HOST, "cannot use the terminal");
     fail.causes.push(error.to_string());
-    fail.hint(Some(
-        "print plain lines with `longhaul path HOST --watch | cat`",
-    ))
+    fail.hint(Some("print plain lines with `longhaul path HOST --watch | cat`"))
 }
 
 /// Handles a key.
@@ -178,10 +165,7 @@ mod tests {
         };
         let none = KeyModifiers::NONE;
         assert_eq!(hit(KeyCode::Char('p'), none), (UserRequest::Continue, true));
-        assert_eq!(
-            hit(KeyCode::Char('p'), none),
-            (UserRequest::Continue, false)
-        );
+        assert_eq!(hit(KeyCode::Char('p'), none), (UserRequest::Continue, false));
         assert_eq!(hit(KeyCode::Char('x'), none).0, UserRequest::Continue);
         assert_eq!(hit(KeyCode::Char('c'), none).0, UserRequest::Continue);
         let control = hit(KeyCode::Char('c'), KeyModifiers::CONTROL);

@@ -203,11 +203,7 @@ impl WatchState {
 
     fn push_echo(&mut self, sent: Duration, rtt_ns: Option<u64>) {
         if self.echoes.len() < MAX_ECHOES {
-            self.echoes.push(ProbeEcho {
-                at_us: sent.as_micros() as u64,
-                rtt_ns,
-                ttl: None,
-            });
+            self.echoes.push(ProbeEcho { at_us: sent.as_micros() as u64, rtt_ns, ttl: None });
         }
     }
 
@@ -215,10 +211,7 @@ impl WatchState {
     pub fn reset(&mut self) {
         for hop in &mut self.hops {
             let addresses = std::mem::take(&mut hop.addresses);
-            *hop = WatchHopStats {
-                addresses,
-                ..WatchHopStats::default()
-            };
+            *hop = WatchHopStats { addresses, ..WatchHopStats::default() };
         }
         self.echoes.clear();
     }
@@ -240,12 +233,7 @@ mod tests {
     }
 
     fn answer(ttl: u8, rtt_ms: u64, reached: bool) -> WatchAnswer {
-        WatchAnswer {
-            ttl,
-            address: IpAddr::from([192, 0, 2, ttl]),
-            rtt_ns: rtt_ms * MS,
-            reached,
-        }
+        WatchAnswer { ttl, address: IpAddr::from([192, 0, 2, ttl]), rtt_ns: rtt_ms * MS, reached }
     }
 
     /// Runs one round over `hops` hops, the last of which is the target.

@@ -51,16 +51,11 @@ pub fn draw_watch_table(
     who: HopLabel<'_>,
 ) {
     let rows = [1, 1].map(Constraint::Length);
-    let rows = rows
-        .into_iter()
-        .chain([Constraint::Fill(1), Constraint::Length(1)]);
+    let rows = rows.into_iter().chain([Constraint::Fill(1), Constraint::Length(1)]);
     let [title, _, table, keys] = Layout::vertical(rows).areas(frame.area());
     let pause = if state.paused { "PAUSED  " } else { "" };
     let round = Line::raw(format!("{pause}round {}", state.rounds)).right_aligned();
-    frame.render_widget(
-        Line::raw(view.title.as_str()).style(Style::new().bold()),
-        title,
-    );
+    frame.render_widget(Line::raw(view.title.as_str()).style(Style::new().bold()), title);
     frame.render_widget(round.style(Style::new().bold()), title);
     frame.render_widget(build_hop_table(state, view, who, table), table);
     frame.render_widget(Line::raw(KEYS).style(Style::new().dim()), keys);
@@ -82,42 +77,26 @@ fn build_hop_table(
     let build_row = |(place, (hop, label)): (usize, (&WatchHopStats, &String))| {
         let loss = or_absent(hop.loss_ratio(), |ratio| format!("{:.1} %", ratio * 100.0));
         let mut cells = vec![(place + 1).to_string(), label.clone(), loss];
-        cells.extend(
-            times
-                .iter()
-                .map(|(_, read)| or_absent(read(hop), format_ms)),
-        );
+        cells.extend(times.iter().map(|(_, read)| or_absent(read(hop), format_ms)));
         align_row(cells, format_history_bars(&hop.history, history))
     };
-    let first = hops
-        .len()
-        .saturating_sub(usize::from(area.height).saturating_sub(1));
+    let first = hops.len().saturating_sub(usize::from(area.height).saturating_sub(1));
     let rows = hops.iter().zip(&labels).enumerate();
     let rows = rows.skip(view.scroll.min(first)).map(build_row);
     let mut head = vec!["hop", if view.names { "name" } else { "address" }, "loss"];
     head.extend(times.iter().map(|(name, _)| *name));
-    let head = align_row(
-        head.into_iter().map(str::to_owned).collect(),
-        "history".to_owned(),
-    );
-    let widths = [TTL, label, LOSS]
-        .into_iter()
-        .chain(times.iter().map(|_| TIME));
-    let widths = widths
-        .chain([history])
-        .map(|width| Constraint::Length(width as u16));
+    let head = align_row(head.into_iter().map(str::to_owned).collect(), "history".to_owned());
+    let widths = [TTL, label, LOSS].into_iter().chain(times.iter().map(|_| TIME));
+    let widths = widths.chain([history]).map(|width| Constraint::Length(width as u16));
     Table::new(rows, widths).header(head.style(Style::new().bold()))
 }
 
 /// Aligns all cells to the right, except for the label in the second one and the history.
 fn align_row(cells: Vec<String>, history: String) -> Row<'static> {
-    let cells = cells
-        .into_iter()
-        .enumerate()
-        .map(|(place, text)| match place {
-            1 => Line::raw(text),
-            _ => Line::raw(text).right_aligned(),
-        });
+    let cells = cells.into_iter().enumerate().map(|(place, text)| match place {
+        1 => Line::raw(text),
+        _ => Line::raw(text).right_aligned(),
+    });
     Row::new(cells.chain([Line::raw(history)]))
 }
 
@@ -171,12 +150,7 @@ mod tests {
                 };
                 let rtt_ns = u64::from(ttl) * 10_200_000;
                 let reached = ttl == hops;
-                let heard = WatchAnswer {
-                    ttl,
-                    address,
-                    rtt_ns,
-                    reached,
-                };
+                let heard = WatchAnswer { ttl, address, rtt_ns, reached };
                 if ttl <= hops && ttl != 2 {
                     state.record_answer(&heard, now + Duration::from_nanos(rtt_ns));
                 }
@@ -196,9 +170,7 @@ mod tests {
 
     fn picture(state: &WatchState, view: &TableView, (width, height): (u16, u16)) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
-        terminal
-            .draw(|frame| draw_watch_table(frame, state, view, &who))
-            .expect("a picture");
+        terminal.draw(|frame| draw_watch_table(frame, state, view, &who)).expect("a picture");
         let buffer = terminal.backend().buffer();
         (0..height)
             .map(|y| {
@@ -211,29 +183,15 @@ mod tests {
     #[test]
     fn a_table_of_80_by_24_shows_hops_figures_and_keys() {
         let state = watched(5, 3, false);
-        let view = TableView {
-            title: "far (192.0.2.5) by ICMP".to_owned(),
-            ..TableView::default()
-        };
+        let view =
+            TableView { title: "far (192.0.2.5) by ICMP".to_owned(), ..TableView::default() };
         let lines = picture(&state, &view, (80, 24));
-        assert!(
-            lines[0].starts_with("far (192.0.2.5) by ICMP"),
-            "{lines:#?}"
-        );
+        assert!(lines[0].starts_with("far (192.0.2.5) by ICMP"), "{lines:#?}");
         assert!(lines[0].ends_with("round 3"), "{lines:#?}");
         let head = ["loss", "last", "min", "avg", "max", "jitter", "history"];
-        assert!(
-            head.iter().all(|word| lines[2].contains(word)),
-            "{lines:#?}"
-        );
-        assert!(
-            lines[3].contains("192.0.2.1") && lines[3].contains("10.2"),
-            "{lines:#?}"
-        );
-        assert!(
-            lines[4].contains('*') && lines[4].contains("100.0 %"),
-            "{lines:#?}"
-        );
+        assert!(head.iter().all(|word| lines[2].contains(word)), "{lines:#?}");
+        assert!(lines[3].contains("192.0.2.1") && lines[3].contains("10.2"), "{lines:#?}");
+        assert!(lines[4].contains('*') && lines[4].contains("100.0 %"), "{lines:#?}");
         assert!(lines[7].contains("51.0"), "{lines:#?}");
         assert!(lines[23].starts_with("q quit"), "{lines:#?}");
     }
@@ -242,15 +200,9 @@ mod tests {
     fn long_addresses_and_names_leave_room_for_times_and_history() {
         let state = watched(5, 30, true);
         for names in [false, true] {
-            let view = TableView {
-                names,
-                ..TableView::default()
-            };
+            let view = TableView { names, ..TableView::default() };
             let lines = picture(&state, &view, (80, 24));
-            assert!(
-                lines[2].contains("last") && lines[2].contains("history"),
-                "{lines:#?}"
-            );
+            assert!(lines[2].contains("last") && lines[2].contains("history"), "{lines:#?}");
             assert!(lines[3].contains('▁'), "{lines:#?}");
             if !names {
                 assert!(lines[3].contains("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ff01"));
@@ -264,10 +216,7 @@ mod tests {
     fn more_hops_than_lines_can_be_scrolled() {
         let state = watched(43, 1, false);
         let at = |scroll| {
-            let view = TableView {
-                scroll,
-                ..TableView::default()
-            };
+            let view = TableView { scroll, ..TableView::default() };
             picture(&state, &view, (80, 24))
         };
         assert!(at(0)[3].starts_with("  1 "));
@@ -289,9 +238,6 @@ mod tests {
         let history = VecDeque::from([Some(10), Some(20), None, Some(10)]);
         assert_eq!(format_history_bars(&history, 10), "▁█ ▁");
         assert_eq!(format_history_bars(&history, 2), " ▁");
-        assert_eq!(
-            format_history_bars(&VecDeque::from([Some(1000), Some(1001)]), 4),
-            "▁▁"
-        );
+        assert_eq!(format_history_bars(&VecDeque::from([Some(1000), Some(1001)]), 4), "▁▁");
     }
 }

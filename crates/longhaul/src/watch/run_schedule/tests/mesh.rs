@@ -24,9 +24,7 @@ fn mesh(hosts: usize, extra: &str) -> String {
 
 fn files(hosts: usize, extra: &str) -> Vec<WatchFile> {
     let text = mesh(hosts, extra);
-    (0..hosts)
-        .map(|n| read(&text, Some(&format!("h{n}"))).expect("the file is right"))
-        .collect()
+    (0..hosts).map(|n| read(&text, Some(&format!("h{n}"))).expect("the file is right")).collect()
 }
 
 proptest! {
@@ -89,10 +87,7 @@ fn play(files: &[WatchFile], off_us: i64, until_us: i64) -> HashMap<(String, Str
         .map(|(n, file)| RunSchedule::with_turns(file, turns.as_ref(), n as u64))
         .collect();
     let off = |n: usize| draw_number(9, &[n as u64]) as i64 % (off_us + 1);
-    let now = |n: usize, us: i64| ClockTimes {
-        wall_us: BEGIN_US + us + off(n),
-        steady_us: us,
-    };
+    let now = |n: usize, us: i64| ClockTimes { wall_us: BEGIN_US + us + off(n), steady_us: us };
     let mut agenda: BinaryHeap<Reverse<(i64, usize, Option<RunId>)>> =
         (0..agents.len()).map(|n| Reverse((0, n, None))).collect();
     let mut held: HashMap<PathResource, RunId> = HashMap::new();
@@ -109,9 +104,7 @@ fn play(files: &[WatchFile], off_us: i64, until_us: i64) -> HashMap<(String, Str
                 assert_eq!(before, None, "{need} is in use at {us}");
             }
             let key = &start.job.key;
-            *runs
-                .entry((key.from.to_string(), key.to.to_string()))
-                .or_insert(0) += 1;
+            *runs.entry((key.from.to_string(), key.to.to_string())).or_insert(0) += 1;
             agenda.push(Reverse((us + start.job.max_duration_us, n, Some(start.id))));
         }
         if let Some(next) = agents[n].next_at() {
@@ -138,8 +131,5 @@ fn two_heavy_measurements_of_a_mesh_share_the_turns() {
                     [[measure]]\nname = \"load\"\nkind = \"load\"\nevery = \"2 h\"\n";
     let runs = play(&files(7, measures), 0, 6 * 3600 * SECOND_US);
     assert_eq!(runs.len(), 7 * 6);
-    assert!(
-        runs.values().all(|runs| (7..=11).contains(runs)),
-        "{runs:?}"
-    );
+    assert!(runs.values().all(|runs| (7..=11).contains(runs)), "{runs:?}");
 }

@@ -61,10 +61,7 @@ pub struct Play {
 
 pub fn read(text: &str, agent: Option<&str>) -> Option<WatchFile> {
     let look = |_: &Path| SecretFileState::Private;
-    let here = WatchFileContext {
-        agent,
-        check_secret: &look,
-    };
+    let here = WatchFileContext { agent, check_secret: &look };
     parse_watch_file("w", text, &here).ok()
 }
 
@@ -103,11 +100,7 @@ fn text_of(seed: u64, slower: u64) -> String {
     }
     let names: Vec<String> = (0..hosts).map(|host| format!("\"h{host}\"")).collect();
     let form = ["group", "mesh"][pick(2) as usize];
-    let _ = writeln!(
-        text,
-        "[[{form}]]\nname = \"g\"\nhosts = [{}]",
-        names.join(", ")
-    );
+    let _ = writeln!(text, "[[{form}]]\nname = \"g\"\nhosts = [{}]", names.join(", "));
     for measure in 0..=pick(4) {
         let kinds = ["path", "available", "throughput", "tune", "load", "host"];
         let kind = kinds[pick(6) as usize];
@@ -124,10 +117,7 @@ impl Play {
     pub fn new(file: &WatchFile, seed: u64) -> Self {
         Play {
             schedule: RunSchedule::new(file, seed),
-            now: ClockTimes {
-                wall_us: BEGIN_US,
-                steady_us: 0,
-            },
+            now: ClockTimes { wall_us: BEGIN_US, steady_us: 0 },
             states: HashMap::new(),
             ended: 0,
             under_way: BTreeMap::new(),
@@ -229,8 +219,7 @@ impl Play {
         let share = 1 + draw_number(self.seed, &[self.drawn]) % u64::from(self.lasting.max(1));
         let lasts = start.job.max_duration_us * share as i64 / 100;
         let at = self.now.steady_us + lasts.max(1);
-        self.under_way
-            .insert((at, Arc::clone(&start.id)), Arc::clone(&start.job));
+        self.under_way.insert((at, Arc::clone(&start.id)), Arc::clone(&start.job));
         self.starts.push((Arc::clone(&start.job), self.now.wall_us));
     }
 
@@ -242,9 +231,7 @@ impl Play {
         } else if chance < self.failing.saturating_add(self.busy) {
             AttemptOutcome::Refused
         } else {
-            AttemptOutcome::Done {
-                sent_bytes: 1_000_000,
-            }
+            AttemptOutcome::Done { sent_bytes: 1_000_000 }
         }
     }
 

@@ -13,10 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 const BEGIN_US: i64 = 1_790_000_000 * SECOND_US;
 
 fn at(us: i64) -> ClockTimes {
-    ClockTimes {
-        wall_us: BEGIN_US + us,
-        steady_us: us,
-    }
+    ClockTimes { wall_us: BEGIN_US + us, steady_us: us }
 }
 
 /// An agent that measures so many hosts.
@@ -33,10 +30,7 @@ fn star(hosts: usize, agent: &str, measure: &str) -> String {
 fn schedule(hosts: usize, agent: &str, measure: &str) -> RunSchedule {
     let file = read(&star(hosts, agent, measure), None).expect("the file is right");
     let mut schedule = RunSchedule::new(&file, 1);
-    assert!(
-        schedule.start_due(at(0)).is_empty(),
-        "nothing was due before the first look"
-    );
+    assert!(schedule.start_due(at(0)).is_empty(), "nothing was due before the first look");
     schedule
 }
 
@@ -47,10 +41,7 @@ fn run(
     mut outcome: impl FnMut(&RunStart) -> AttemptOutcome,
 ) -> Vec<RunStart> {
     let mut started = Vec::new();
-    while let Some(next) = schedule
-        .next_at()
-        .filter(|next| *next <= BEGIN_US + until_us)
-    {
+    while let Some(next) = schedule.next_at().filter(|next| *next <= BEGIN_US + until_us) {
         let now = at(next - BEGIN_US);
         for start in schedule.start_due(now) {
             schedule.finish_run(&start.id, outcome(&start), now);
@@ -93,14 +84,8 @@ fn after_sleep_the_latest_of_each_is_late_and_the_others_are_missed_asleep() {
     for start in &woken {
         *each.entry(start.job.key.clone()).or_default() += 1;
     }
-    assert!(
-        each.values().all(|runs| *runs == 1) && each.len() == 3,
-        "{each:?}"
-    );
-    assert_eq!(
-        reasons(&schedule.take_notes()),
-        BTreeMap::from([(MissedReason::Asleep, 3 * 47)])
-    );
+    assert!(each.values().all(|runs| *runs == 1) && each.len() == 3, "{each:?}");
+    assert_eq!(reasons(&schedule.take_notes()), BTreeMap::from([(MissedReason::Asleep, 3 * 47)]));
 }
 
 #[test]
@@ -109,16 +94,8 @@ fn without_catching_up_all_that_nobody_saw_is_missed() {
     let mut schedule = schedule(3, "catch_up = \"none\"", measure);
     run(&mut schedule, 20 * MINUTE_US, done);
     schedule.take_notes();
-    assert_eq!(
-        schedule
-            .start_due(at(20 * MINUTE_US + 8 * 60 * MINUTE_US))
-            .len(),
-        0
-    );
-    assert_eq!(
-        reasons(&schedule.take_notes()),
-        BTreeMap::from([(MissedReason::Asleep, 3 * 48)])
-    );
+    assert_eq!(schedule.start_due(at(20 * MINUTE_US + 8 * 60 * MINUTE_US)).len(), 0);
+    assert_eq!(reasons(&schedule.take_notes()), BTreeMap::from([(MissedReason::Asleep, 3 * 48)]));
 }
 
 #[test]
@@ -134,16 +111,10 @@ fn a_clock_that_is_set_forward_is_told_from_sleep_and_one_set_back_repeats_nothi
     assert_eq!(schedule.start_due(ahead).len(), 1);
     let missed = reasons(&schedule.take_notes());
     assert_eq!(missed, BTreeMap::from([(MissedReason::ClockStepped, 5)]));
-    let back = ClockTimes {
-        wall_us: BEGIN_US,
-        steady_us: 15 * MINUTE_US + 2 * SECOND_US,
-    };
+    let back = ClockTimes { wall_us: BEGIN_US, steady_us: 15 * MINUTE_US + 2 * SECOND_US };
     assert!(schedule.start_due(back).is_empty());
     let next = schedule.next_at().expect("a next run");
-    assert!(
-        next > BEGIN_US && next <= BEGIN_US + 10 * MINUTE_US,
-        "an hour is not skipped"
-    );
+    assert!(next > BEGIN_US && next <= BEGIN_US + 10 * MINUTE_US, "an hour is not skipped");
     assert_eq!(reasons(&schedule.take_notes()), BTreeMap::new());
 }
 
@@ -153,9 +124,7 @@ fn budgets_hold_and_begin_anew_at_midnight() {
     let measure = "kind = \"throughput\"\nevery = \"1 h\"\ndirections = \"forward\"\n\
                    bytes_per_day = \"4 GB\"";
     let mut schedule = schedule(1, "", measure);
-    let spend = |_: &RunStart| AttemptOutcome::Done {
-        sent_bytes: 1_250_000_000,
-    };
+    let spend = |_: &RunStart| AttemptOutcome::Done { sent_bytes: 1_250_000_000 };
     let started = run(&mut schedule, 4 * DAY_US, spend);
     let mut days: BTreeMap<i64, usize> = BTreeMap::new();
     for start in &started {
@@ -174,9 +143,7 @@ fn bytes_that_were_not_sent_are_free_again() {
     let measure = "kind = \"throughput\"\nevery = \"1 h\"\ndirections = \"forward\"\n\
                    bytes_per_day = \"2 GB\"";
     let mut schedule = schedule(1, "", measure);
-    let little = |_: &RunStart| AttemptOutcome::Done {
-        sent_bytes: 10_000_000,
-    };
+    let little = |_: &RunStart| AttemptOutcome::Done { sent_bytes: 10_000_000 };
     run(&mut schedule, 10 * 60 * MINUTE_US, little);
     assert_eq!(schedule.run_counts().missed, 0);
     assert_eq!(schedule.run_counts().done, 10);
@@ -198,15 +165,8 @@ fn a_failing_target_is_left_alone_and_tried_again() {
     let longest = tries.windows(2).map(|two| two[1] - two[0]).max();
     assert!(longest <= Some(61 * MINUTE_US), "{longest:?}");
     let missed = reasons(&schedule.take_notes());
-    assert_eq!(
-        missed.keys().collect::<Vec<_>>(),
-        [&MissedReason::TargetFailing]
-    );
-    assert_eq!(
-        schedule.run_counts().done,
-        300,
-        "the other target does not suffer"
-    );
+    assert_eq!(missed.keys().collect::<Vec<_>>(), [&MissedReason::TargetFailing]);
+    assert_eq!(schedule.run_counts().done, 300, "the other target does not suffer");
 }
 
 #[test]
@@ -219,10 +179,7 @@ fn a_busy_far_end_is_asked_again_until_the_next_run_is_due() {
     });
     assert!(asked > 5, "{asked}");
     let missed = reasons(&schedule.take_notes());
-    assert_eq!(
-        missed.keys().collect::<Vec<_>>(),
-        [&MissedReason::FarEndBusy]
-    );
+    assert_eq!(missed.keys().collect::<Vec<_>>(), [&MissedReason::FarEndBusy]);
 }
 
 #[test]
@@ -241,14 +198,9 @@ fn no_pair_starves_where_there_is_not_time_for_all() {
     }
     let (least, most) = (each.values().min(), each.values().max());
     assert_eq!(each.len(), 16);
-    let even = least
-        .zip(most)
-        .is_some_and(|(least, most)| 10 * least >= 9 * most);
+    let even = least.zip(most).is_some_and(|(least, most)| 10 * least >= 9 * most);
     assert!(even, "{each:?}");
-    assert!(
-        play.schedule.run_counts().missed > 100,
-        "there was not time for all"
-    );
+    assert!(play.schedule.run_counts().missed > 100, "there was not time for all");
 }
 
 #[test]
@@ -296,18 +248,9 @@ fn more_light_runs_than_there_is_time_for_cost_no_heavy_one() {
     for _ in 0..5_000 {
         play.step().expect("never beside each other");
     }
-    let number = |heavy| {
-        play.starts
-            .iter()
-            .filter(|(job, _)| job.heavy == heavy)
-            .count()
-    };
+    let number = |heavy| play.starts.iter().filter(|(job, _)| job.heavy == heavy).count();
     let seconds = (play.now.steady_us) / SECOND_US;
-    assert!(
-        20 * number(true) as i64 >= seconds - 40,
-        "{seconds} {}",
-        number(true)
-    );
+    assert!(20 * number(true) as i64 >= seconds - 40, "{seconds} {}", number(true));
     assert!(number(false) > 100);
 }
 
@@ -319,31 +262,16 @@ fn a_run_that_is_asked_for_goes_through_the_queue_once() {
     let Ok(RequestedRun::Queued(id)) = schedule.request_run(&key, now) else {
         panic!("not queued");
     };
-    assert_eq!(
-        schedule.request_run(&key, now),
-        Ok(RequestedRun::AlreadyQueued(id.clone()))
-    );
+    assert_eq!(schedule.request_run(&key, now), Ok(RequestedRun::AlreadyQueued(id.clone())));
     let started = schedule.start_due(now);
     assert_eq!(started.len(), 1);
     assert_eq!((&started[0].id, started[0].requested), (&id, true));
-    let unknown = crate::watch::measure_jobs::JobKey {
-        measure: "other".into(),
-        ..key.clone()
-    };
-    assert_eq!(
-        schedule.request_run(&unknown, now),
-        Err(RunRequestError::Unknown)
-    );
+    let unknown = crate::watch::measure_jobs::JobKey { measure: "other".into(), ..key.clone() };
+    assert_eq!(schedule.request_run(&unknown, now), Err(RunRequestError::Unknown));
     schedule.stop(now);
-    assert_eq!(
-        schedule.request_run(&key, now),
-        Err(RunRequestError::Stopping)
-    );
+    assert_eq!(schedule.request_run(&key, now), Err(RunRequestError::Stopping));
     assert!(schedule.finish_run(&id, AttemptOutcome::Done { sent_bytes: 1 }, now));
-    assert!(
-        !schedule.finish_run(&id, AttemptOutcome::Done { sent_bytes: 1 }, now),
-        "only once"
-    );
+    assert!(!schedule.finish_run(&id, AttemptOutcome::Done { sent_bytes: 1 }, now), "only once");
 }
 
 #[test]
@@ -362,11 +290,7 @@ fn a_reload_loses_no_run_that_waits_or_runs() {
     assert_eq!(schedule.run_counts(), before);
     let end = AttemptOutcome::Done { sent_bytes: 5 };
     assert!(schedule.finish_run(&running[0].id, end, now));
-    assert_eq!(
-        schedule.start_due(now).len(),
-        1,
-        "what waited is made, though its job is gone"
-    );
+    assert_eq!(schedule.start_due(now).len(), 1, "what waited is made, though its job is gone");
 }
 
 #[test]
@@ -390,10 +314,7 @@ fn an_agent_goes_on_where_an_earlier_one_ended() {
     let started = schedule.start_due(at(0));
     assert_eq!(started.len(), 2, "the latest of each is made late");
     let missed = reasons(&schedule.take_notes());
-    assert!(
-        (10..=12).contains(&missed[&MissedReason::Asleep]),
-        "{missed:?}"
-    );
+    assert!((10..=12).contains(&missed[&MissedReason::Asleep]), "{missed:?}");
     // Nobody has planned yet: nothing is late.
     let mut first = RunSchedule::new(&file, 1).resume_from(None);
     assert!(first.start_due(at(0)).is_empty());
