@@ -1,6 +1,8 @@
 //! The token buckets that a run can reveal: a shaper and a policer.
 //!
 //! Source: [`super::shaper_fit`], [`super::policer_fit`]. Units: bit/s, bytes, microseconds.
+//! Error: that of the two fits.
+//! Wrong when: the two fits are; both state when that is.
 //! Error, and wrong when: see there.
 
 /// A token bucket as seen from the receiver.

@@ -9,7 +9,7 @@ mod bulk_tcp_fallback;
 use super::args::AvailableArgs;
 use super::report_command::report_output;
 use super::{command_output, option_resolution, report_archiving};
-use crate::cli::report_archiving::ReportedRun;
+use crate::cli::report_archiving::RunEnvelope;
 use crate::command_failure::{CommandFailure, PEER};
 use crate::render::available_text::build_available_document;
 use available_progress::AvailableProgress;
@@ -66,7 +66,7 @@ pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
     let conclusion = conclude_available(&seen.plan, &seen.observation, &history);
     let mut caveats = seen.caveats;
     caveats.extend(conclusion.caveats);
-    let mut report = ReportedRun::new(started, begun.elapsed(), seen.initiator, seen.responder)
+    let mut report = RunEnvelope::new(started, begun.elapsed(), seen.initiator, seen.responder)
         .report(seen.plan, seen.observation, conclusion.analysis)
         .with_notes(conclusion.findings, caveats);
     report_archiving::archive_report(&args.output, &mut report);

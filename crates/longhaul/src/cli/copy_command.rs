@@ -10,7 +10,7 @@ mod copy_progress_line;
 use super::args::CopyArgs;
 use super::report_command::report_output;
 use super::{interrupt, report_archiving};
-use crate::cli::report_archiving::{ReportedRun, timestamp_of};
+use crate::cli::report_archiving::{RunEnvelope, timestamp_of};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER};
 use crate::render::copy_text::build_copy_document;
 use copy_preparation::PreparedCopy;
@@ -46,7 +46,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
 
 fn archive_copy(args: &CopyArgs, asked: &PreparedCopy, outcome: CopyOutcome) -> CopyReport {
     let (analysis, findings) = conclude_copy(&asked.plan, &outcome.observation);
-    let mut report = ReportedRun::new(
+    let mut report = RunEnvelope::new(
         timestamp_of(outcome.started_at),
         outcome.duration,
         outcome.initiator,

@@ -11,7 +11,7 @@ mod host_setting_changes;
 use super::args::HostArgs;
 use super::report_command::report_output;
 use super::{command_output, report_archiving};
-use crate::cli::report_archiving::ReportedRun;
+use crate::cli::report_archiving::RunEnvelope;
 use crate::command_failure::{CommandFailure, HOST, USAGE};
 use crate::render;
 use crate::render::audit_text::build_audit_document;
@@ -69,7 +69,7 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
     caveats.extend(unwritten_caveat(&observation.changes));
     let own = describe_this_host(&observation.host);
     let responder = proven.responder.unwrap_or_else(|| own.clone());
-    let run = ReportedRun { id, ..ReportedRun::new(started, began.elapsed(), own, responder) };
+    let run = RunEnvelope { id, ..RunEnvelope::new(started, began.elapsed(), own, responder) };
     let mut report = run.report(plan, observation, analysis).with_notes(findings, caveats);
     report_archiving::archive_report(&args.output, &mut report);
     report_output::write_report(&args.output.form, &report, |_| {

@@ -16,7 +16,7 @@ mod reverse_lookups;
 use super::args::PathArgs;
 use super::report_command::report_output;
 use super::{interrupt, report_archiving};
-use crate::cli::report_archiving::{ReportedRun, timestamp_of};
+use crate::cli::report_archiving::{RunEnvelope, timestamp_of};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER};
 use crate::render::path_text::build_path_document;
 use hop_origins::HopOrigins;
@@ -72,7 +72,7 @@ fn archive_path_report(
     mut outcome: PathOutcome,
     origins: HopOrigins,
 ) -> PathReport {
-    let run = ReportedRun::new(
+    let run = RunEnvelope::new(
         timestamp_of(outcome.started_at),
         outcome.duration,
         outcome.initiator.clone(),

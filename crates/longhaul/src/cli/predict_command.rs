@@ -5,7 +5,7 @@ mod prediction_input;
 use super::args::PredictArgs;
 use super::report_archiving;
 use super::report_command::report_output;
-use crate::cli::report_archiving::ReportedRun;
+use crate::cli::report_archiving::RunEnvelope;
 use crate::command_failure::{CommandFailure, HOST};
 use crate::render::prediction_text::build_prediction_document;
 use crate::{plot, render};
@@ -40,7 +40,7 @@ fn build_prediction(
     began: Instant,
 ) -> PredictionReport {
     let analysis = predict_goodput(&asked.plan, &asked.observation);
-    ReportedRun::new(started, began.elapsed(), asked.initiator, asked.responder)
+    RunEnvelope::new(started, began.elapsed(), asked.initiator, asked.responder)
         .report(asked.plan, asked.observation, analysis)
         .with_notes(Vec::new(), asked.caveats)
 }

@@ -32,9 +32,9 @@ pub fn build_throughput_report(
         command: Some(invocation::redacted_command_line()),
         log: Vec::new(),
     });
-    let run = ReportedRun {
+    let run = RunEnvelope {
         part_of,
-        ..ReportedRun::new(started, outcome.duration, outcome.initiator, outcome.responder)
+        ..RunEnvelope::new(started, outcome.duration, outcome.initiator, outcome.responder)
     };
     run.report(plan, observation, conclusion.analysis).with_notes(conclusion.findings, caveats)
 }
@@ -46,7 +46,7 @@ fn initiator_end_mut(observation: &mut ThroughputObservation) -> &mut EndObserva
 
 /// The header of a report by this program. All commands make their reports from one.
 #[derive(Debug, Clone)]
-pub struct ReportedRun {
+pub struct RunEnvelope {
     pub id: String,
     pub started: Timestamp,
     pub duration: Duration,
@@ -55,15 +55,15 @@ pub struct ReportedRun {
     pub part_of: Option<ParentRun>,
 }
 
-impl ReportedRun {
+impl RunEnvelope {
     /// Returns the header of a run of its own, with a new id.
     pub fn new(
         started: Timestamp,
         duration: Duration,
         initiator: RunParty,
         responder: RunParty,
-    ) -> ReportedRun {
-        ReportedRun {
+    ) -> RunEnvelope {
+        RunEnvelope {
             id: generate_run_id(started),
             started,
             duration,

@@ -18,7 +18,7 @@ mod scan_progress;
 use super::args::TuneArgs;
 use super::report_command::report_output;
 use super::{interrupt, report_archiving};
-use crate::cli::report_archiving::ReportedRun;
+use crate::cli::report_archiving::RunEnvelope;
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
 use crate::render;
 use crate::render::scan_text::build_scan_document;
@@ -110,7 +110,7 @@ fn build_scan_report(course: ActiveScan<'_>, stopped_by: &str) -> ScanReport {
     let conclusion = conclude_scan(&plan, &observation, &runs, stopped_by);
     caveats.extend(conclusion.caveats);
     let first = &runs[0].run;
-    let run = ReportedRun {
+    let run = RunEnvelope {
         id: begun.id,
         started: began,
         duration: Timestamp::now().duration_since(began).unsigned_abs(),

@@ -1,7 +1,7 @@
 //! Turns a file from another program into reports.
 
 use crate::cli::args::ImportArgs;
-use crate::cli::report_archiving::ReportedRun;
+use crate::cli::report_archiving::RunEnvelope;
 use crate::command_failure::{CommandFailure, USAGE};
 use jiff::Timestamp;
 use longhaul_analysis::imported::conclude_imported;
@@ -124,9 +124,9 @@ fn build_imported_report(
     let near = party(near, None);
     let far = party(far, one.observation.far_address.clone());
     let lasted = Duration::from_micros(longest_duration_us(&one.observation));
-    ReportedRun {
+    RunEnvelope {
         id: content_run_id(started, &plan),
-        ..ReportedRun::new(started, lasted, near, far)
+        ..RunEnvelope::new(started, lasted, near, far)
     }
     .report(plan, one.observation, analysis)
     .with_notes(Vec::new(), caveats)

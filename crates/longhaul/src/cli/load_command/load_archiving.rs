@@ -2,7 +2,7 @@
 
 use crate::cli::args::LoadArgs;
 use crate::cli::report_archiving;
-use crate::cli::report_archiving::{ReportedRun, timestamp_of};
+use crate::cli::report_archiving::{RunEnvelope, timestamp_of};
 use longhaul_analysis::load::conclude_load;
 use longhaul_model::report::v1::load::LoadPlan;
 use longhaul_model::report::v1::{LoadReport, ParentRun, ReportCaveat};
@@ -10,7 +10,7 @@ use longhaul_probe::load_run::LoadOutcome;
 
 /// Builds the report, and archives it and its runs unless `--no-save` is given.
 pub fn archive_load_report(args: &LoadArgs, plan: LoadPlan, outcome: LoadOutcome) -> LoadReport {
-    let run = ReportedRun::new(
+    let run = RunEnvelope::new(
         timestamp_of(outcome.started_at),
         outcome.duration,
         outcome.initiator,
