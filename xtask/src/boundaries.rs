@@ -29,6 +29,25 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
         Some(&["serde", "serde_json", "toml", "geographiclib-rs", "ring", "pem", "data-encoding"]),
     ),
     allow(
+        "longhaul-report",
+        &[
+            "longhaul-model",
+            "longhaul-analysis",
+            "longhaul-history",
+            "longhaul-import",
+            "longhaul-record",
+        ],
+        Some(&[
+            "serde_json",
+            "thiserror",
+            "anstyle",
+            "jiff",
+            "plotters",
+            "epaint_default_fonts",
+            "png",
+        ]),
+    ),
+    allow(
         "longhaul-config",
         &["longhaul-model"],
         Some(&["serde", "serde_path_to_error", "toml", "strsim"]),
@@ -68,6 +87,7 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
             "longhaul-import",
             "longhaul-capture",
             "longhaul-record",
+            "longhaul-report",
             "longhaul-config",
             "longhaul-probe",
             "longhaul-copy",

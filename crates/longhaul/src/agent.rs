@@ -1,6 +1,6 @@
 //! The agent behind `longhaul watch`.
 //!
-//! - [`startup`]: startup; [`event_loop`]: event loop; [`watch_file_reload`]: a changed watch file; [`lifecycle`]:
+//! - [`startup`], [`startup_message`]: startup; [`event_loop`]: event loop; [`watch_file_reload`]: a changed watch file; [`lifecycle`]:
 //!   lifecycle
 //! - [`pending_runs`]: planned runs that have not ended; [`archive_writer`]: the archive writer thread
 //! - [`run_tasks`]: runs as tasks; [`process_runner`]: runs as processes; [`run_command`]: command line of a run
@@ -34,6 +34,7 @@ pub mod shared_archive;
 pub mod shared_state;
 mod spool_recovery;
 mod startup;
+mod startup_message;
 mod watch_file_reload;
 
 pub use analysis_worker::build_case_text;

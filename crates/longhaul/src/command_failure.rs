@@ -8,11 +8,12 @@
 //! hint: start `longhaul serve` on that host: nothing listens on this port
 //! ```
 
-use crate::render::style::{ERROR, FAINT, HINT, paint};
 use longhaul_config::ConfigProblems;
 use longhaul_iperf3::client_run::Iperf3RunError;
 use longhaul_lab::lab_error::{LabError, LabErrorKind};
 use longhaul_probe::probe_error::{ProbeError, ServeError};
+use longhaul_report::plot::FigureError;
+use longhaul_report::style::{ERROR, FAINT, HINT, paint};
 use longhaul_store::StoreError;
 use std::error::Error;
 use std::io;
@@ -103,7 +104,9 @@ impl From<Iperf3RunError> for CommandFailure {
     fn from(error: Iperf3RunError) -> Self {
         match error {
             Iperf3RunError::Probe(error) => error.into(),
-            test => CommandFailure::from_error(test.exit_code(), &test).hint(test.hint()),
+            test @ Iperf3RunError::Test { .. } => {
+                CommandFailure::from_error(test.exit_code(), &test).hint(test.hint())
+            }
         }
     }
 }
@@ -130,6 +133,17 @@ impl From<LabError> for CommandFailure {
             LabErrorKind::Internal => BUG,
         };
         CommandFailure::from_error(code, &error).hint(error.hint.clone())
+    }
+}
+
+impl From<FigureError> for CommandFailure {
+    fn from(error: FigureError) -> Self {
+        let code = match error {
+            FigureError::UnknownFormat(_) | FigureError::NotReplaceable { .. } => USAGE,
+            FigureError::Write { .. } => HOST,
+            FigureError::Paint(_) => BUG,
+        };
+        CommandFailure::from_error(code, &error).hint(error.hint())
     }
 }
 

@@ -1,10 +1,10 @@
 //! The log of the agent: one line per event, as text for people or as JSON for programs.
 
-use crate::render::watch_cost::agent_lines;
 use crate::watch::measure_jobs::JobKey;
 use jiff::Timestamp;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_report::summary_lines;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -16,7 +16,7 @@ pub struct AgentLog {
 impl AgentLog {
     /// Logs a run whose result is in the archive.
     pub fn run_finished(self, key: &JobKey, planned_id: &str, report: &AnyReport) {
-        let result = agent_lines::summarize_report(report);
+        let result = summary_lines::summarize_report(report);
         let value = json!({
             "event": "run", "measurement": *key.measure, "from": *key.from, "to": *key.to,
             "planned": planned_id, "run": report.run().id, "result": result,
@@ -59,7 +59,7 @@ impl AgentLog {
             "before": event.before.median, "after": event.after.median,
             "causes": event.causes.iter().map(|it| &it.cause).collect::<Vec<_>>(),
         });
-        self.write_line(&agent_lines::describe_event(event), value);
+        self.write_line(&summary_lines::describe_event(event), value);
     }
 
     /// Logs something that went well.
@@ -83,13 +83,13 @@ impl AgentLog {
             write_json(value)
         } else {
             let now = Timestamp::now().strftime("%H:%M:%SZ").to_string();
-            write_text(&agent_lines::format_timed_line(&now, text))
+            write_text(&summary_lines::format_timed_line(&now, text))
         };
     }
 }
 
 fn format_job_key(key: &JobKey) -> String {
-    agent_lines::format_measurement(&key.measure, &key.from, &key.to)
+    summary_lines::format_measurement(&key.measure, &key.from, &key.to)
 }
 
 fn write_json(mut value: Value) -> std::io::Result<()> {

@@ -25,7 +25,7 @@ pub async fn run_retention(state: Arc<SharedState>, log: AgentLog) {
                 log_removed(shared, " in the database", log);
             }
             Ok(Err(error)) => {
-                log.warn(&format!("cannot delete expired data: {error}; retrying in a day"))
+                log.warn(&format!("cannot delete expired data: {error}; retrying in a day"));
             }
             // The runtime is shutting down.
             Err(_) => return,

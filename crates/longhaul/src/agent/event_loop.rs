@@ -57,7 +57,7 @@ impl EventLoop {
         let file = self.state.file();
         for start in starts {
             let key = &start.job.key;
-            let name = crate::render::watch_cost::agent_lines::format_measurement(
+            let name = longhaul_report::summary_lines::format_measurement(
                 &key.measure,
                 &key.from,
                 &key.to,

@@ -85,7 +85,7 @@ fn log_running_runs(running: &RunningAgent) {
     if !names.is_empty() {
         agent.log.info(&format!(
             "stopping; waiting for {} for up to {} s (stop again to end now): {}",
-            crate::render::number_format::count_of(names.len() as u64, "run"),
+            longhaul_report::number_format::count_of(names.len() as u64, "run"),
             RUNS_GRACE.as_secs(),
             names.join(", ")
         ));

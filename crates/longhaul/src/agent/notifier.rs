@@ -83,7 +83,7 @@ impl EventNotice {
 
     /// Returns the event as one line.
     pub fn title(&self) -> String {
-        crate::render::watch_cost::agent_lines::format_event_headline(&self.event)
+        longhaul_report::summary_lines::format_event_headline(&self.event)
     }
 
     pub fn to_json(&self) -> String {

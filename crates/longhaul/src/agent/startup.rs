@@ -239,7 +239,7 @@ fn announce_startup(
     let file = agent.state.file();
     let scheme = if file.api.tls.is_some() { "https" } else { "http" };
     let page = format!("{scheme}://{}/", page.unwrap_or(file.agent.listen));
-    let begun = crate::render::watch_cost::startup_message::StartupMessage {
+    let begun = super::startup_message::StartupMessage {
         agent: &file.agent.name,
         page: &page,
         archive,
@@ -258,11 +258,8 @@ fn list_next_runs(agent: &EventLoop) -> Vec<(i64, String)> {
     let now_us = agent.clocks.now().wall_us;
     let due = |job: &Arc<crate::watch::measure_jobs::MeasureJob>| {
         let key = &job.key;
-        let who = crate::render::watch_cost::agent_lines::format_measurement(
-            &key.measure,
-            &key.from,
-            &key.to,
-        );
+        let who =
+            longhaul_report::summary_lines::format_measurement(&key.measure, &key.from, &key.to);
         (job.due_us(job.first_after(now_us)), who)
     };
     let mut next: Vec<_> = agent.schedule.jobs().map(due).collect();

@@ -15,7 +15,7 @@ pub fn reload_watch_file(origin: &WatchFileSource<'_>, agent: &mut EventLoop) {
         Ok(Ok(file)) => apply_watch_file(agent, file),
         Ok(Err(problems)) => reject_watch_file(agent, &problems.to_string()),
         Err(fail) => {
-            reject_watch_file(agent, &format!("{}: {}", fail.message, fail.causes.join(": ")))
+            reject_watch_file(agent, &format!("{}: {}", fail.message, fail.causes.join(": ")));
         }
     }
     ServiceManager::ready("watching");

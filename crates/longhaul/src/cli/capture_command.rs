@@ -7,13 +7,15 @@ pub mod capture_files;
 use super::args::{CaptureArgs, CaptureCommand};
 use super::command_output;
 use crate::command_failure::{CommandFailure, EXPECTATION_MISSED, HOST, USAGE};
-use crate::render;
 use jiff::Timestamp;
 use longhaul_analysis::capture_analysis::CaptureAnalyser;
 use longhaul_capture::anonymise;
 use longhaul_capture::capture_reader::{CaptureDamage, CaptureReadError, CaptureReader};
 use longhaul_model::decoded_packet::DecodedPacket;
 use longhaul_model::report::v1::capture::{CaptureReading, SCHEMA};
+use longhaul_report::document::ReportDocument;
+use longhaul_report::number_format::{count_of, format_grouped};
+use longhaul_report::style::CAVEAT;
 use serde_json::json;
 use std::fs::File;
 use std::io::Write;
@@ -35,7 +37,7 @@ fn show_capture(file: &Path, as_json: bool) -> Result<ExitCode, CommandFailure> 
     if as_json {
         command_output::print_json(&json!(reading))?;
     } else {
-        command_output::print_document(&render::capture_text::build_capture_document(
+        command_output::print_document(&longhaul_report::capture_text::build_capture_document(
             &printable_file_name(file),
             &reading,
         ))?;
@@ -91,7 +93,8 @@ fn print_first_packets(file: &Path, most: u64) -> Result<ExitCode, CommandFailur
 /// Returns the analysis of a capture, and its text.
 pub fn read_capture(file: &Path) -> Result<(CaptureReading, String), CommandFailure> {
     let reading = analyse_capture(open_capture(file)?);
-    let text = render::capture_text::build_capture_document(&printable_file_name(file), &reading);
+    let text =
+        longhaul_report::capture_text::build_capture_document(&printable_file_name(file), &reading);
     Ok((reading, text.text()))
 }
 
@@ -108,7 +111,7 @@ pub fn format_first_packets(file: &Path, most: u64) -> Result<(String, bool), Co
     let started = packets.iter().flatten().next();
     let started = started.and_then(|packet| format_packet_time(packet.at_ns));
     let damage = input.damage().map(CaptureDamage::to_string);
-    let extract = render::capture_text::build_packet_document(
+    let extract = longhaul_report::capture_text::build_packet_document(
         &packets,
         started.as_deref(),
         damage.as_deref(),
@@ -133,11 +136,7 @@ fn anonymise_capture(from: &Path, to: &Path, overwrite: bool) -> Result<ExitCode
     let done = anonymise::copy_anonymised(&mut input, &mut copy).map_err(failed)?;
     copy.flush().map_err(failed)?;
     let damage = input.damage().map(CaptureDamage::to_string);
-    let told = render::capture_text::build_anonymised_copy_document(
-        &printable_file_name(to),
-        done,
-        damage.as_deref(),
-    );
+    let told = build_anonymised_copy_document(&printable_file_name(to), done, damage.as_deref());
     command_output::print_document(&told)?;
     Ok(damage_exit_code(damage.is_some()))
 }
@@ -166,5 +165,29 @@ fn open_capture(file: &Path) -> Result<CaptureReader<'static>, CommandFailure> {
 
 /// Returns the file name, sanitized for display.
 fn printable_file_name(file: &Path) -> String {
-    render::capture_text::sanitize_shown(&file.to_string_lossy())
+    longhaul_report::capture_text::sanitize_shown(&file.to_string_lossy())
+}
+
+/// Renders the result of an anonymised copy.
+fn build_anonymised_copy_document(
+    name: &str,
+    done: anonymise::AnonymisedCounts,
+    damage: Option<&str>,
+) -> ReportDocument {
+    let mut page = ReportDocument::default();
+    let left_out = match done.omitted {
+        0 => String::new(),
+        count => format!("; {} omitted, not plain TCP or UDP over IP", format_grouped(count)),
+    };
+    let text = format!("{}, headers only{left_out}", count_of(done.packets, "packet"));
+    page.item(format!("{name}: "), &text);
+    page.paragraph(
+        "addresses are replaced one to one and keep their common prefixes; the key was discarded; \
+         times, sizes, ports and TCP options are unchanged",
+    );
+    if let Some(damage) = damage {
+        let text = format!("the original is damaged: {damage}; everything before it is copied");
+        page.styled_item("caveat: ", &text, CAVEAT);
+    }
+    page
 }

@@ -2,8 +2,8 @@
 
 use super::args::ArchiveArgs;
 use crate::command_failure::{ARCHIVE, CommandFailure};
-use crate::render::document::ReportDocument;
 use etcetera::BaseStrategy;
+use longhaul_report::document::ReportDocument;
 use serde_json::Value;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;

@@ -12,12 +12,12 @@ use super::report_command::report_output;
 use super::{interrupt, report_archiving};
 use crate::cli::report_archiving::{RunEnvelope, timestamp_of};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER};
-use crate::render::copy_text::build_copy_document;
 use copy_preparation::PreparedCopy;
 use copy_progress_line::CopyProgressLine;
 use longhaul_analysis::copy_analysis::conclude_copy;
 use longhaul_copy::{CopyError, CopyOutcome};
 use longhaul_model::report::v1::CopyReport;
+use longhaul_report::copy_text::build_copy_document;
 use std::io::Write;
 use std::process::ExitCode;
 

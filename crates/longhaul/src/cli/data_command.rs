@@ -4,8 +4,8 @@ use super::address_data::{AddressDataFolder, AddressDatabase, find_address_facts
 use super::args::{ArchiveArgs, DataCommand};
 use super::{command_output, report_archiving};
 use crate::command_failure::CommandFailure;
-use crate::render::document::ReportDocument;
 use jiff::Timestamp;
+use longhaul_report::document::ReportDocument;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -4,9 +4,9 @@
 use super::args::DemoArgs;
 use super::watch_command::TIME_FACTOR_VARIABLE;
 use crate::command_failure::{CommandFailure, HOST};
-use crate::render::number_format;
-use crate::render::scan_text::setting_format::limiter_label;
 use longhaul_model::report::v1::AnyReport;
+use longhaul_report::number_format;
+use longhaul_report::scan_text::setting_format::limiter_label;
 use longhaul_store::Archive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};

@@ -2,10 +2,10 @@
 
 pub mod change_expectation;
 
-use crate::render::number_format::{format_grouped, format_micros, format_percent, format_rate};
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::units::{Rate, parse_duration};
+use longhaul_report::number_format::{format_grouped, format_micros, format_percent, format_rate};
 use std::fmt;
 use std::str::FromStr;
 

@@ -13,8 +13,6 @@ use super::report_command::report_output;
 use super::{command_output, report_archiving};
 use crate::cli::report_archiving::RunEnvelope;
 use crate::command_failure::{CommandFailure, HOST, USAGE};
-use crate::render;
-use crate::render::audit_text::build_audit_document;
 use change_proof::ProofResult;
 use host_setting_changes::RevertGuard;
 use jiff::Timestamp;
@@ -23,6 +21,7 @@ use longhaul_model::report::v1::host::{AuditPlan, SettingChange};
 use longhaul_model::report::v1::{HostReport, ReportCaveat, RunParty};
 use longhaul_model::units::Rate;
 use longhaul_probe::host::observe_host_with_buffer;
+use longhaul_report::audit_text::build_audit_document;
 use serde_json::json;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::process::ExitCode;
@@ -127,7 +126,9 @@ fn revert_changes(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
     if args.output.form.json {
         command_output::print_json(&json!({ "reverted": changes }))?;
     } else {
-        command_output::print_document(&render::audit_text::build_reverted_document(&changes))?;
+        command_output::print_document(&longhaul_report::audit_text::build_reverted_document(
+            &changes,
+        ))?;
     }
     host_setting_changes::revert_failure(&journal, &changes).map_or(Ok(ExitCode::SUCCESS), Err)
 }

@@ -7,7 +7,6 @@ mod import_reader;
 use super::args::ImportArgs;
 use super::command_output;
 use crate::command_failure::{BUG, CommandFailure};
-use crate::render;
 use longhaul_model::report::v1::{AnyReport, ImportedReport};
 use longhaul_store::{AppendOutcome, Archive, StoreError};
 use serde_json::{Value, json};
@@ -30,7 +29,9 @@ pub fn run(args: &ImportArgs) -> Result<ExitCode, CommandFailure> {
         command_output::print_json(&Value::Array(rows.collect()))?;
     } else {
         let rows: Vec<_> = states.into_iter().zip(&reports).collect();
-        command_output::print_document(&render::imported_text::build_import_document(&rows))?;
+        command_output::print_document(&longhaul_report::imported_text::build_import_document(
+            &rows,
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,11 +3,11 @@
 use super::args::{LabBackendArg, LabCommand, LabExecArgs, LabRunArgs, LabSetupArgs, LabUpArgs};
 use super::command_output;
 use crate::command_failure::{CommandFailure, HOST};
-use crate::render::style::{CAVEAT, paint};
 use longhaul_lab::emulation_engine::LabHost;
 use longhaul_lab::lab_run::{self, LabRunRequest};
 use longhaul_lab::lab_runtime::LabBackend;
 use longhaul_lab::{path_catalogue, path_description, persistent_lab};
+use longhaul_report::style::{CAVEAT, paint};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn lab_up(args: &LabUpArgs) -> Result<ExitCode, CommandFailure> {
     let spec = path_catalogue::load_path(&args.path.path, &args.path.edits())?;
     let standing =
         persistent_lab::start_lab(&spec, choose_backend(&args.laying), args.laying.dispersion)?;
-    command_output::print_document(&crate::render::run_list::build_lab_started_document(
+    command_output::print_document(&super::run_list::build_lab_started_document(
         &standing.key,
         &standing.name,
     ))?;
@@ -116,9 +116,7 @@ fn lab_list(as_json: bool) -> Result<ExitCode, CommandFailure> {
             .iter()
             .map(|s| (s.key.clone(), format!("running, pid {}, {}", s.pid, s.backend)))
             .collect();
-        command_output::print_document(&crate::render::run_list::build_lab_list(
-            shipped, &standing,
-        ))?;
+        command_output::print_document(&super::run_list::build_lab_list(shipped, &standing))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -12,10 +12,10 @@ use super::args::LoadArgs;
 use super::report_command::report_output;
 use super::{interrupt, option_resolution};
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
-use crate::render::load_text::build_load_document;
 use load_progress::LoadProgress;
 use longhaul_model::report::v1::LoadReport;
 use longhaul_probe::load_run;
+use longhaul_report::load_text::build_load_document;
 use std::process::ExitCode;
 
 pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {

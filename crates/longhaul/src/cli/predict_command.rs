@@ -7,11 +7,11 @@ use super::report_archiving;
 use super::report_command::report_output;
 use crate::cli::report_archiving::RunEnvelope;
 use crate::command_failure::{CommandFailure, HOST};
-use crate::render::prediction_text::build_prediction_document;
-use crate::{plot, render};
 use jiff::Timestamp;
 use longhaul_analysis::predict::predict_goodput;
 use longhaul_model::report::v1::PredictionReport;
+use longhaul_report::plot;
+use longhaul_report::prediction_text::build_prediction_document;
 use prediction_input::PredictionInput;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -52,7 +52,7 @@ fn write_prediction_files(
     if let Some(path) = &args.csv {
         std::fs::write(
             path,
-            render::prediction_text::prediction_csv::render_prediction_csv(report),
+            longhaul_report::prediction_text::prediction_csv::render_prediction_csv(report),
         )
         .map_err(|e| {
             let mut fail = CommandFailure::new(HOST, format!("cannot write {}", path.display()));
@@ -61,7 +61,7 @@ fn write_prediction_files(
         })?;
     }
     match &args.plot {
-        Some(path) => plot::write_prediction_figure(report, path),
+        Some(path) => Ok(plot::write_prediction_figure(report, path)?),
         None => Ok(()),
     }
 }

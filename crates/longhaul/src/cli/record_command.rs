@@ -18,8 +18,6 @@ use super::command_output;
 use super::report_archiving;
 use super::report_command::report_output;
 use crate::command_failure::{BUG, CommandFailure, EXPECTATION_MISSED, HOST, USAGE};
-use crate::render;
-use crate::render::record_text::build_record_document;
 use bundle_contents::BundleContents;
 use jiff::Timestamp;
 use longhaul_model::report::v1::host;
@@ -33,6 +31,7 @@ use longhaul_record::speed_record::RuleSet;
 use longhaul_record::{
     RecordError, RecordErrorKind, bundle_verification, claim_check, claims_file, rule_sets,
 };
+use longhaul_report::record_text::build_record_document;
 use record_captures::RecordCapture;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -158,10 +157,9 @@ fn run_verify(args: &RecordVerifyArgs) -> Result<ExitCode, CommandFailure> {
             "signed_by": found.signed_by,
         }))?;
     } else {
-        command_output::print_document(&render::record_text::build_verification_document(
-            &args.folder,
-            &found,
-        ))?;
+        command_output::print_document(
+            &longhaul_report::record_text::build_verification_document(&args.folder, &found),
+        )?;
     }
     Ok(if found.differs.is_empty() {
         ExitCode::SUCCESS
@@ -189,7 +187,7 @@ fn check_claims(files: &[PathBuf], as_json: bool) -> Result<ExitCode, CommandFai
     if as_json {
         command_output::print_json(&json!(all))?;
     } else {
-        command_output::print_document(&render::claim_text::build_claims_document(&all))?;
+        command_output::print_document(&longhaul_report::claim_text::build_claims_document(&all))?;
     }
     Ok(if all.iter().any(CheckedClaim::has_wrong_figure) {
         ExitCode::from(EXPECTATION_MISSED)

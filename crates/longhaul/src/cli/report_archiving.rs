@@ -2,7 +2,6 @@
 
 use super::args::OutputArgs;
 use super::{command_output, invocation};
-use crate::render::style::{CAVEAT, HINT, paint};
 use jiff::Timestamp;
 use longhaul_analysis::throughput::conclude_throughput;
 use longhaul_model::report::v1::observation::{EndObservation, ProgramInfo, ThroughputObservation};
@@ -11,6 +10,7 @@ use longhaul_model::report::v1::{
     ParentRun, Report, ReportCaveat, ReportContent, RunInfo, RunParty, ThroughputReport,
 };
 use longhaul_probe::throughput::ThroughputOutcome;
+use longhaul_report::style::{CAVEAT, HINT, paint};
 use longhaul_store::Archive;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;

@@ -17,7 +17,6 @@ mod site_report;
 use super::args::{ArchiveArgs, ReportCommand, ReportOutputArgs, ScanFilesArgs};
 use super::{command_output, load_command, tune_command};
 use crate::command_failure::{CommandFailure, USAGE};
-use crate::render;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_store::{Archive, RunEntry};
 use serde_json::{Value, json};
@@ -57,7 +56,7 @@ fn list_archived_runs(
     } else if entries.is_empty() {
         command_output::print_text(&format!("no runs in {} yet\n", path.display()))?;
     } else {
-        command_output::print_text(&render::run_list::build_run_list(&entries).text())?;
+        command_output::print_text(&super::run_list::build_run_list(&entries).text())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -71,7 +70,7 @@ fn show_run(
     report_output::check_output_files(written)?;
     let archive = report_output::open_existing_archive(args)?;
     let report = archive.find(id)?;
-    report_output::write_report(written, &report, |_| render::build_document(&report))?;
+    report_output::write_report(written, &report, |_| longhaul_report::build_document(&report))?;
     let curves = !files.plot_curves.is_empty() || !files.plot_asymmetry.is_empty();
     match &report {
         AnyReport::Scan(scan) => tune_command::scan_files::write_scan_files(files, scan)?,

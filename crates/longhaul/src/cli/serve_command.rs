@@ -3,8 +3,6 @@
 use super::args::ServeArgs;
 use super::{invocation, option_resolution};
 use crate::command_failure::{CommandFailure, HOST, USAGE};
-use crate::render::number_format::{count_of, format_rate};
-use crate::render::style::{COMMAND, FAINT, STRONG, paint};
 use jiff::Timestamp;
 use longhaul_copy::{FilesHandler, FilesRoot};
 use longhaul_iperf3::users::DEFAULT_SKEW;
@@ -14,6 +12,8 @@ use longhaul_probe::measurement_server::{
     AnonymousLimits, MeasurementServer, ServeEvent, ServeOptions,
 };
 use longhaul_probe::secure::AuthToken;
+use longhaul_report::number_format::{count_of, format_rate};
+use longhaul_report::style::{COMMAND, FAINT, STRONG, paint};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;

@@ -1,13 +1,10 @@
 //! `longhaul test HOST`: measures throughput, then analyses, archives and shows the result.
 
 use super::args::{TestArgs, TestFormat};
+use super::progress_lines::{DirectionProgress, ProgressPrinter, RunProgress};
 use super::report_command::report_output;
 use super::{capture_command, command_output, option_resolution, report_archiving};
 use crate::command_failure::{CommandFailure, EXPECTATION_MISSED};
-use crate::render::iperf3_report_json;
-use crate::render::progress_lines::{DirectionProgress, ProgressPrinter, RunProgress};
-use crate::render::style::{CAVEAT, paint};
-use crate::render::throughput_text::build_throughput_document;
 use longhaul_iperf3::client_run::{self, LoginCredentials};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, ThroughputReport};
@@ -15,6 +12,9 @@ use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::throughput::{
     self, PayloadProgress, TargetHost, ThroughputOutcome, ThroughputProgress,
 };
+use longhaul_report::iperf3_report_json;
+use longhaul_report::style::{CAVEAT, paint};
+use longhaul_report::throughput_text::build_throughput_document;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;

@@ -20,14 +20,13 @@ use super::report_command::report_output;
 use super::{interrupt, report_archiving};
 use crate::cli::report_archiving::RunEnvelope;
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
-use crate::render;
-use crate::render::scan_text::build_scan_document;
 use active_scan::{ActiveScan, ScanHalt};
 use jiff::Timestamp;
 use longhaul_analysis::scan::conclude_scan;
 use longhaul_model::report::v1::ScanReport;
 use longhaul_model::report::v1::scan::SearchMode;
 use longhaul_probe::throughput;
+use longhaul_report::scan_text::build_scan_document;
 use std::process::ExitCode;
 
 /// Reasons for the end of a scan that can be resumed.
@@ -81,7 +80,7 @@ fn abort_scan(course: ActiveScan<'_>, halt: ScanHalt) -> Result<ExitCode, Comman
     let args = course.args;
     let probes = course.runs.len();
     let hint = if course.is_archiving() {
-        let probes = render::number_format::count_of(probes as u64, "finished probe");
+        let probes = longhaul_report::number_format::count_of(probes as u64, "finished probe");
         format!("run the same command again to resume the scan ({probes} archived)")
     } else {
         "run the same command again for a new scan; nothing was archived".to_owned()

@@ -5,7 +5,6 @@ use super::args::WatchArgs;
 use super::command_output;
 use crate::agent;
 use crate::command_failure::{CommandFailure, USAGE};
-use crate::render;
 use crate::watch::watch_file::{
     self, FILE_BYTES_MAX, SecretFileState, WatchFile, WatchFileContext,
 };
@@ -34,13 +33,13 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, CommandFailure> {
         Ok(file) => {
             let costs = build_forecast(&file);
             if args.json {
-                command_output::print_json(&render::watch_cost::watch_cost_to_json(
+                command_output::print_json(&crate::watch_cost::watch_cost_to_json(
                     &path.display().to_string(),
                     &file,
                     &costs,
                 ))?;
             } else {
-                command_output::print_document(&render::watch_cost::build_watch_cost_document(
+                command_output::print_document(&crate::watch_cost::build_watch_cost_document(
                     &file, &costs,
                 ))?;
             }
@@ -122,7 +121,7 @@ fn check_secret_file(path: &Path) -> SecretFileState {
 
 fn watch_file_failure(problems: &ConfigProblems) -> CommandFailure {
     let number = problems.list.len() + problems.left_out;
-    let what = render::number_format::count_of(number as u64, "problem");
+    let what = longhaul_report::number_format::count_of(number as u64, "problem");
     let mut fail = CommandFailure::new(USAGE, format!("{what} in {}\n{problems}", problems.file));
     fail.hint = Some("see docs/watch-file.md for all keys".to_owned());
     fail

@@ -1,13 +1,13 @@
 //! Evidence from a search for better settings that an event requested.
 
 use super::event_evidence::DatedReport;
-use crate::render::number_format::{count_of, format_rate};
 use longhaul_history::event::EventExplanation;
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::scan::{SettingChoice, TransferSetting};
 use longhaul_model::report::v1::{FindingAdvice, ReportFinding, ScanReport};
 use longhaul_model::units::Bytes;
+use longhaul_report::number_format::{count_of, format_rate};
 
 /// The minimum ratio of the found setting's goodput to that of the runs since the event.
 const MIN_GAIN: f64 = 1.1;

@@ -1,10 +1,10 @@
 //! Progress on stderr: first the budget, then one line that is updated in place.
 
 use crate::cli::args::AvailableArgs;
-use crate::render::available_text::format_probe_bytes;
-use crate::render::number_format::{count_of, format_micros};
-use crate::render::text_page::{WIDTH, wrap_text};
 use longhaul_model::report::v1::available::{AvailablePlan, DirectionProbing};
+use longhaul_report::available_text::format_probe_bytes;
+use longhaul_report::number_format::{count_of, format_micros};
+use longhaul_report::text_page::{WIDTH, wrap_text};
 use std::io::{IsTerminal, Write};
 
 pub struct AvailableProgress {

@@ -4,7 +4,6 @@
 use super::available_progress::AvailableProgress;
 use super::{AvailableMeasurement, saturating_micros};
 use crate::command_failure::CommandFailure;
-use crate::render::available_text::format_probe_bytes;
 use longhaul_model::report::v1::available::{
     AvailableObservation, AvailablePlan, DirectionProbing, ProbeTrain, TrainPurpose,
 };
@@ -13,6 +12,7 @@ use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_probe::path::{EchoSeriesRequest, measure_round_trips};
 use longhaul_probe::probing::{BulkOutcome, BulkRequest, send_bulk};
 use longhaul_probe::throughput::TargetHost;
+use longhaul_report::available_text::format_probe_bytes;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 

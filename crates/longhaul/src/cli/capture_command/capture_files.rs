@@ -5,11 +5,11 @@
 
 use crate::cli::args::TestCaptureArgs;
 use crate::command_failure::{CommandFailure, HOST, USAGE};
-use crate::render::style::{CAVEAT, paint};
 use longhaul_capture::rewrite_capture;
 use longhaul_model::report::v1::capture::CaptureResult;
 use longhaul_model::report::v1::{ReportCaveat, ThroughputReport};
 use longhaul_probe::throughput::RunCaptures;
+use longhaul_report::style::{CAVEAT, paint};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

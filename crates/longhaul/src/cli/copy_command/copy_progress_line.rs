@@ -1,10 +1,10 @@
 //! Progress of a copy on stderr, on a terminal: bytes, rate and remaining time in one line.
 
 use crate::cli::args::CopyArgs;
-use crate::render::number_format::format_rate;
-use crate::render::style::{FAINT, paint};
 use longhaul_copy::CopyProgress;
 use longhaul_model::units::{Bytes, Rate, format_duration};
+use longhaul_report::number_format::format_rate;
+use longhaul_report::style::{FAINT, paint};
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;

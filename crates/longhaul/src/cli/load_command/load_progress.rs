@@ -1,12 +1,12 @@
 //! Progress of the loads on stderr: first the total duration, then one line per second.
 
 use crate::cli::args::LoadArgs;
-use crate::render::load_text::load_step_text;
-use crate::render::number_format::{ABSENT, count_of, format_micros, format_rate, or_absent};
-use crate::render::style::{FAINT, paint};
 use longhaul_model::report::v1::load::LoadPlan;
 use longhaul_model::units::{Rate, format_duration};
 use longhaul_probe::load_run::LoadRunProgress;
+use longhaul_report::load_text::load_step_text;
+use longhaul_report::number_format::{ABSENT, count_of, format_micros, format_rate, or_absent};
+use longhaul_report::style::{FAINT, paint};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
 //! Progress of a path measurement on stderr: hops as they answer, and a status line.
 
 use crate::cli::args::PathArgs;
-use crate::render::number_format::{ABSENT, or_absent};
-use crate::render::path_text::format_ms;
-use crate::render::style::{FAINT, paint};
-use crate::render::text_page::WIDTH;
 use longhaul_model::report::v1::path::{ObservedHop, ObservedRoute, ProbeEcho};
 use longhaul_probe::path::{PathPart, PathProgress};
+use longhaul_report::number_format::{ABSENT, or_absent};
+use longhaul_report::path_text::format_ms;
+use longhaul_report::style::{FAINT, paint};
+use longhaul_report::text_page::WIDTH;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 

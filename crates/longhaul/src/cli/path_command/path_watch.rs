@@ -12,7 +12,6 @@ use super::path_plan::MIN_ROUND_US;
 use super::{archive_path_report, show_path_report};
 use crate::cli::args::PathArgs;
 use crate::command_failure::CommandFailure;
-use crate::render::path_text::protocol_name;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::path::{
     HopReply, ObservedHop, ObservedRoute, PathObservation, PathPlan, ProbeProtocol,
@@ -21,6 +20,7 @@ use longhaul_model::report::v1::path::{
 use longhaul_probe::path::route_trace::{HopEcho, HopProber, TraceRequest};
 use longhaul_probe::path::{self, PathError, PathOutcome};
 use longhaul_probe::throughput::TargetHost;
+use longhaul_report::path_text::protocol_name;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::process::ExitCode;

@@ -2,14 +2,13 @@
 
 use super::RecordEvidence;
 use crate::command_failure::{BUG, CommandFailure};
-use crate::plot;
-use crate::render;
 use anstream::adapter::strip_str;
 use longhaul_model::report::v1::{ImportedReport, ThroughputReport};
 use longhaul_record::bundle_folder::BundleFolder;
 use longhaul_record::bundle_verification::{IMPORTED, RECORD, THROUGHPUT};
 use longhaul_record::record_assembly::RecordTransfer;
 use longhaul_record::speed_record::SpeedRecord;
+use longhaul_report::plot;
 use serde_json::{Error, to_string_pretty};
 use std::path::{Path, PathBuf};
 
@@ -32,7 +31,7 @@ pub fn write_bundle_files(
     texts.extend(copy_captures(folder, of)?);
     let (commands, settings) = match &of.evidence.runs.transfer {
         RecordTransfer::Measured(run) => (
-            Some(render::record_text::record_evidence::render_commands(run)),
+            Some(longhaul_report::record_text::record_evidence::render_commands(run)),
             write_settings(folder, of, run)?,
         ),
         RecordTransfer::Imported(run) => (imported_command_line(run), Vec::new()),
@@ -42,8 +41,8 @@ pub fn write_bundle_files(
     }
     copy_attachments(folder, of)?;
     let drawings = write_drawings(folder, of)?;
-    let html = render::record_text::record_page::build_record_page(
-        &render::record_text::record_page::RecordPageParts {
+    let html = longhaul_report::record_text::record_page::build_record_page(
+        &longhaul_report::record_text::record_page::RecordPageParts {
             record: of.record,
             runs: (of.evidence.runs.transfer.run(), of.evidence.runs.path.as_ref()),
             commands,
@@ -80,7 +79,7 @@ fn write_imported(
         "the transfer as imported from another program",
         to_string_pretty(run),
     )?;
-    let text = strip_styles(&render::imported_text::build_imported_document(run).text());
+    let text = strip_styles(&longhaul_report::imported_text::build_imported_document(run).text());
     let about = "the transfer as printed by another program";
     folder.add("imported.txt", about, text.as_bytes())?;
     Ok(vec![(about.to_owned(), text)])
@@ -89,7 +88,7 @@ fn write_imported(
 /// Returns the printed command line without terminal control characters, if there is one.
 fn imported_command_line(run: &ImportedReport) -> Option<String> {
     let command = run.observation.command.as_deref()?;
-    Some(format!("{}\n", render::capture_text::sanitize_shown(command)))
+    Some(format!("{}\n", longhaul_report::capture_text::sanitize_shown(command)))
 }
 
 fn write_measured(
@@ -102,8 +101,9 @@ fn write_measured(
         "the transfer as archived: what both ends counted",
         to_string_pretty(run),
     )?;
-    let near = strip_styles(&render::throughput_text::build_throughput_document(run).text());
-    let far = render::record_text::record_evidence::render_responder_output(run);
+    let near =
+        strip_styles(&longhaul_report::throughput_text::build_throughput_document(run).text());
+    let far = longhaul_report::record_text::record_evidence::render_responder_output(run);
     let mut chapters = Vec::new();
     for (role, text) in [("initiator", near), ("responder", far)] {
         let name = format!("output-{role}.txt");
@@ -122,9 +122,9 @@ fn write_path(
         return Ok(None);
     };
     add_json(folder, "path.json", "the path measurement as archived", to_string_pretty(path))?;
-    let text = strip_styles(&render::path_text::build_path_document(path).text());
+    let text = strip_styles(&longhaul_report::path_text::build_path_document(path).text());
     folder.add("path.txt", "routes in both directions, path MTU", text.as_bytes())?;
-    let series = render::record_text::round_trip_lines::render_round_trips(path);
+    let series = longhaul_report::record_text::round_trip_lines::render_round_trips(path);
     folder.add("round-trips.txt", "all RTT probes, in both directions", series.as_bytes())?;
     Ok(Some(("Routes".to_owned(), text)))
 }
@@ -143,7 +143,7 @@ fn write_settings(
     let mut settings = Vec::new();
     for (role, end) in [("initiator", near), ("responder", far)] {
         let read = of.evidence.host.as_ref().filter(|_| role == "initiator");
-        let text = render::record_text::record_evidence::render_configuration(end, read);
+        let text = longhaul_report::record_text::record_evidence::render_configuration(end, read);
         let name = format!("configuration-{role}.txt");
         folder.add(&name, &format!("settings of the {role}"), text.as_bytes())?;
         settings.push((format!("Settings of the {role}"), text));

@@ -7,9 +7,9 @@ use super::record_captures::RecordCapture;
 use crate::cli::args::{PathArgs, TestArgs, TestFormat};
 use crate::cli::{capture_command, path_command, test_command};
 use crate::command_failure::{CommandFailure, USAGE};
-use crate::render::style::{CAVEAT, paint};
 use longhaul_probe::host::observe_host;
 use longhaul_record::record_assembly::{RecordRuns, RecordTransfer};
+use longhaul_report::style::{CAVEAT, paint};
 use std::io::Write;
 use std::time::Duration;
 

@@ -5,10 +5,10 @@ use super::run_collection::RunCollection;
 use super::site_report::ALL_TIME;
 use crate::cli::args::AsymmetryArgs;
 use crate::command_failure::{ARCHIVE, CommandFailure};
-use crate::render::run_comparison;
 use longhaul_history::report_comparison::direction_asymmetry;
 use longhaul_model::report::v1::SCHEMA;
 use longhaul_model::report::v1::asymmetry::AsymmetryReport;
+use longhaul_report::run_comparison;
 use serde_json::json;
 use std::process::ExitCode;
 

@@ -4,7 +4,6 @@ use super::route_tables::period_begin;
 use crate::cli::args::{ArchiveArgs, EventsArgs};
 use crate::cli::command_output;
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
-use crate::render;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_store::history_store::{EventFilter, HistoryStore, TimeRange};
 use longhaul_store::{Archive, StoreError};
@@ -31,7 +30,7 @@ pub fn list_found_events(args: &EventsArgs) -> Result<ExitCode, CommandFailure> 
         let since = crate::cli::report_archiving::format_rfc3339(begin);
         command_output::print_text(&format!("no lasting changes since {since}\n"))?;
     } else {
-        command_output::print_document(&render::event_text::build_event_list(&events))?;
+        command_output::print_document(&longhaul_report::event_text::build_event_list(&events))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -44,7 +43,7 @@ pub fn show_event(id: &str, as_json: bool, args: &ArchiveArgs) -> Result<ExitCod
     if as_json {
         command_output::print_json(&json!(event))?;
     } else {
-        command_output::print_document(&render::event_text::build_event_document(&event))?;
+        command_output::print_document(&longhaul_report::event_text::build_event_document(&event))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,8 +3,8 @@
 use crate::cli::args::ReportOutputArgs;
 use crate::cli::command_output;
 use crate::command_failure::{BUG, CommandFailure, USAGE};
-use crate::plot;
-use crate::render::document::ReportDocument;
+use longhaul_report::document::ReportDocument;
+use longhaul_report::plot;
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -21,7 +21,7 @@ enum ReportFormat {
 pub fn check_output_files(args: &ReportOutputArgs) -> Result<(), CommandFailure> {
     args.output.iter().try_for_each(|file| {
         report_format(file)?;
-        plot::check_replaceable(file)
+        Ok(plot::check_replaceable(file)?)
     })
 }
 

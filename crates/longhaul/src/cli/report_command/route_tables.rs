@@ -3,7 +3,6 @@
 use crate::cli::args::RoutesArgs;
 use crate::cli::{command_output, report_archiving};
 use crate::command_failure::{ARCHIVE, BUG, CommandFailure};
-use crate::render;
 use jiff::{Timestamp, ToSpan};
 use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_analysis::path::trace_table::{self, TraceTable};
@@ -40,12 +39,15 @@ pub fn run(args: &RoutesArgs) -> Result<ExitCode, CommandFailure> {
 
 fn show_route_tables(args: &RoutesArgs, tables: &[TraceTable]) -> Result<(), CommandFailure> {
     if args.json {
-        let hosts = tables.iter().map(render::routes_text::routes_json::table_to_json).collect();
+        let hosts =
+            tables.iter().map(longhaul_report::routes_text::routes_json::table_to_json).collect();
         command_output::print_json(&serde_json::Value::Array(hosts))
     } else if args.csv {
-        command_output::print_text(&render::routes_text::routes_csv::render_traces_csv(tables))
+        command_output::print_text(&longhaul_report::routes_text::routes_csv::render_traces_csv(
+            tables,
+        ))
     } else {
-        command_output::print_document(&render::routes_text::build_route_document(tables))
+        command_output::print_document(&longhaul_report::routes_text::build_route_document(tables))
     }
 }
 

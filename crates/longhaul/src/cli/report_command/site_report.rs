@@ -4,11 +4,11 @@ use super::report_output;
 use super::run_collection::RunCollection;
 use crate::cli::args::SiteArgs;
 use crate::command_failure::CommandFailure;
-use crate::render::run_comparison;
 use longhaul_history::report_comparison::site_summary;
 use longhaul_model::report::v1::SCHEMA;
 use longhaul_model::report::v1::comparison::TimePeriod;
 use longhaul_model::report::v1::site::{SitePath, SiteReport};
+use longhaul_report::run_comparison;
 use serde_json::json;
 use std::process::ExitCode;
 

@@ -2,18 +2,20 @@
 
 use crate::cli::args::ScanFilesArgs;
 use crate::command_failure::{CommandFailure, HOST};
-use crate::plot::{self, ScanFigure};
-use crate::render;
 use longhaul_model::report::v1::ScanReport;
+use longhaul_report::plot::{self, ScanFigure};
 
 /// Writes every requested file.
 pub fn write_scan_files(files: &ScanFilesArgs, scan: &ScanReport) -> Result<(), CommandFailure> {
     if let Some(path) = &files.csv {
-        std::fs::write(path, render::scan_text::scan_csv::render_scan_csv(scan)).map_err(|e| {
-            let mut fail = CommandFailure::new(HOST, format!("cannot write {}", path.display()));
-            fail.causes.push(e.to_string());
-            fail.hint(Some("write it elsewhere with `longhaul report show last --csv FILE`"))
-        })?;
+        std::fs::write(path, longhaul_report::scan_text::scan_csv::render_scan_csv(scan)).map_err(
+            |e| {
+                let mut fail =
+                    CommandFailure::new(HOST, format!("cannot write {}", path.display()));
+                fail.causes.push(e.to_string());
+                fail.hint(Some("write it elsewhere with `longhaul report show last --csv FILE`"))
+            },
+        )?;
     }
     for (paths, figure) in [
         (&files.plot, ScanFigure::HeatMap),

@@ -3,14 +3,14 @@
 use super::active_scan::ProbeRequest;
 use super::scan_plan;
 use crate::cli::args::TuneArgs;
-use crate::render::number_format::{ABSENT, count_of, format_micros, format_rate, or_absent};
-use crate::render::scan_text::setting_format;
-use crate::render::style::{CAVEAT, FAINT, paint};
-use crate::render::text_page::{WIDTH, wrap_text};
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::scan::{ScanBudget, ScanCell, ScanPlan, SearchMode};
 use longhaul_model::units::{Bytes, Rate};
 use longhaul_probe::throughput::{PayloadProgress, ThroughputProgress};
+use longhaul_report::number_format::{ABSENT, count_of, format_micros, format_rate, or_absent};
+use longhaul_report::scan_text::setting_format;
+use longhaul_report::style::{CAVEAT, FAINT, paint};
+use longhaul_report::text_page::{WIDTH, wrap_text};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! Draws the live table from the state alone, so that tests can check it.
 
 use super::watch_state::{WatchHopStats, WatchState};
-use crate::render::number_format::{ABSENT, or_absent};
-use crate::render::path_text::format_ms;
+use longhaul_report::number_format::{ABSENT, or_absent};
+use longhaul_report::path_text::format_ms;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;

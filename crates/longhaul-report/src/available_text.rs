@@ -1,0 +1,191 @@
+//! A report of kind `available` as text: one block per direction.
+
+mod available_labels;
+
+use crate::document::ReportDocument;
+use crate::number_format::{RateUnit, count_of, format_micros, format_percent, format_rate};
+pub use available_labels::format_probe_bytes;
+
+use longhaul_model::report::v1::AvailableReport;
+use longhaul_model::report::v1::available::{
+    AvailableEstimate, AvailablePlan, DirectionProbing, FallbackMethod, MethodEstimate,
+    TokenBucketEstimate, TokenBucketKind,
+};
+
+/// Size of the headers of a TCP data segment: IP, TCP and timestamps.
+const TCP_HEADERS_BYTES: u64 = 52;
+
+pub fn build_available_document(report: &AvailableReport) -> ReportDocument {
+    let mut page = ReportDocument::for_run(&report.run);
+    page.fact("test", describe_plan(&report.plan));
+    let seen = [
+        ("forward (client sends)", &report.analysis.forward, &report.observation.forward),
+        ("reverse (server sends)", &report.analysis.reverse, &report.observation.reverse),
+    ];
+    for (heading, estimate, probing) in seen {
+        if let Some(estimate) = estimate {
+            page.gap();
+            page.heading(3, heading);
+            write_direction(&mut page, &report.plan, estimate, probing.as_ref());
+        }
+    }
+    page.conclude(&report.findings, &report.caveats)
+}
+
+fn describe_plan(plan: &AvailablePlan) -> String {
+    let mut parts = vec![match plan.uncooperative {
+        None => format!(
+            "{}, IP packets of {}",
+            plan.mode.word(),
+            count_of(u64::from(plan.packet_bytes), "byte")
+        ),
+        Some(FallbackMethod::TcpBulk) => "bulk TCP to a host without longhaul".to_owned(),
+        Some(FallbackMethod::TcpReset) => "TCP resets from a host without longhaul".to_owned(),
+        Some(FallbackMethod::IcmpEcho) => "ICMP echo to a host without longhaul".to_owned(),
+    }];
+    parts.push(format!(
+        "up to {} and {} per direction",
+        available_labels::format_probe_bytes(plan.most_bytes),
+        format_micros(plan.most_time_us)
+    ));
+    if let Some(us) = plan.shaper_time_us {
+        parts.push(format!("token bucket search of {}", format_micros(us)));
+    }
+    if let Some(dscp) = plan.dscp {
+        parts.push(format!("DSCP {dscp}"));
+    }
+    parts.join(", ")
+}
+
+fn write_direction(
+    page: &mut ReportDocument,
+    plan: &AvailablePlan,
+    estimate: &AvailableEstimate,
+    probing: Option<&DirectionProbing>,
+) {
+    page.strong_fact("verdict", available_labels::describe_verdict(estimate));
+    if let Some(bps) = estimate.capacity_bps {
+        let figure = format_rate_interval(bps, estimate.capacity_interval_bps);
+        let prefix = available_labels::capacity_prefix(estimate.verdict);
+        page.fact("capacity", format!("{prefix}{figure}"));
+    }
+    if let Some(bps) = estimate.available_bps {
+        let varies = |spread| format!("; varies by {} between trains", format_rate(spread));
+        let spread = estimate.available_spread_bps.map_or_else(String::new, varies);
+        let figure = format_rate_interval(bps, estimate.available_interval_bps);
+        page.fact("available", format!("{figure}{spread}"));
+        page.fact("as TCP payload", format_payload_rate(plan, bps));
+    }
+    if let Some(bps) = estimate.tracked_bps {
+        page.fact("tracked", format_rate_interval(bps, estimate.tracked_interval_bps));
+    }
+    page.facts("methods", estimate.methods.iter().map(describe_method));
+    write_resolution(page, estimate, probing);
+    if let Some(bucket) = &estimate.bucket {
+        page.fact("token bucket", describe_bucket(bucket));
+    }
+    let flags: Vec<_> =
+        estimate.flags.iter().map(|flag| available_labels::flag_label(flag)).collect();
+    if !flags.is_empty() {
+        page.fact("note", flags.join("; "));
+    }
+    page.fact("cost", describe_cost(estimate, probing));
+}
+
+/// Formats a rate and its interval in the same unit.
+fn format_rate_interval(bps: u64, interval: Option<[u64; 2]>) -> String {
+    let Some([low, high]) = interval else {
+        return format!("{} at the IP layer", format_rate(bps));
+    };
+    let unit = RateUnit::for_max(bps.max(1));
+    format!(
+        "{} {} at the IP layer ({} to {})",
+        unit.short(bps),
+        unit.name,
+        unit.short(low),
+        unit.short(high)
+    )
+}
+
+/// Formats the TCP payload rate that fits into a rate of IP packets.
+fn format_payload_rate(plan: &AvailablePlan, bps: u64) -> String {
+    let packet = u64::from(plan.packet_bytes).max(TCP_HEADERS_BYTES + 1);
+    let payload = u128::from(bps) * u128::from(packet - TCP_HEADERS_BYTES) / u128::from(packet);
+    let payload = u64::try_from(payload).unwrap_or(u64::MAX);
+    format!("{} (with timestamps, in packets of {packet} bytes)", format_rate(payload))
+}
+
+fn describe_method(method: &MethodEstimate) -> String {
+    let name = available_labels::method_label(&method.name);
+    let said = match method.available_bps {
+        Some(bps) => format_rate_interval(bps, method.interval_bps),
+        None => "no estimate".to_owned(),
+    };
+    match &method.invalid {
+        Some(why) => format!("{name}: {said}; not used: {why}"),
+        None => format!("{name}: {said}; weight {}", format_percent(method.weight_ratio)),
+    }
+}
+
+fn write_resolution(
+    page: &mut ReportDocument,
+    estimate: &AvailableEstimate,
+    probing: Option<&DirectionProbing>,
+) {
+    let mut parts = Vec::new();
+    if let Some(bps) = estimate.resolution_bps {
+        parts.push(format!("limit of these hosts: {}", format_rate(bps)));
+    }
+    if let Some(ns) = estimate.batching_ns {
+        parts.push(format!(
+            "packets reach the receiver in batches, {:.0} µs apart",
+            ns as f64 / 1e3
+        ));
+    }
+    if let Some(clock) = probing.map(|probing| probing.receive_clock.as_str())
+        && !clock.is_empty()
+    {
+        parts.push(format!("receive timestamps from the {}", available_labels::clock_label(clock)));
+    }
+    if !parts.is_empty() {
+        page.fact("resolution", parts.join("; "));
+    }
+}
+
+fn describe_bucket(bucket: &TokenBucketEstimate) -> String {
+    let kind = match bucket.kind {
+        TokenBucketKind::Shaper => "shaper (queues the excess)",
+        TokenBucketKind::Policer => "policer (drops the excess)",
+    };
+    format!(
+        "{kind}: {} for the first {}, then {}; confidence {}",
+        format_rate(bucket.peak_bps),
+        available_labels::format_probe_bytes(bucket.burst_bytes),
+        format_rate(bucket.sustained_bps),
+        format_percent(bucket.confidence_ratio)
+    )
+}
+
+fn describe_cost(estimate: &AvailableEstimate, probing: Option<&DirectionProbing>) -> String {
+    let mut parts = vec![
+        available_labels::format_probe_bytes(estimate.probe_bytes),
+        format_micros(estimate.duration_us),
+    ];
+    if let Some(probing) = probing {
+        if !probing.trains.is_empty() {
+            parts.push(count_of(probing.trains.len() as u64, "train"));
+        }
+        let spoilt = probing.trains.iter().filter(|t| t.spoilt.is_some()).count();
+        if spoilt > 0 {
+            parts.push(format!("{spoilt} unusable"));
+        }
+        if let Some(dropped) = probing.overflowed.filter(|dropped| *dropped > 0) {
+            parts.push(format!("{dropped} dropped by the receiver's kernel"));
+        }
+    }
+    parts.push(format!("{} lost", format_percent(estimate.loss_ratio)));
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

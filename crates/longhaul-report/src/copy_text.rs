@@ -1,0 +1,156 @@
+//! A report of a copy as text: the files, the rate, and the bottleneck.
+
+use super::capture_text::sanitize_shown;
+use crate::document::ReportDocument;
+use crate::number_format::{count_of, format_micros, format_percent, format_rate};
+use longhaul_model::report::v1::CopyReport;
+use longhaul_model::report::v1::copy::CopyTimeSplit;
+use longhaul_model::units::Bytes;
+
+/// Width of a full bar.
+const BAR: usize = 30;
+
+/// Summarizes the result in a few words.
+pub fn summarize_copy(report: &CopyReport) -> String {
+    let bytes = Bytes(report.observation.bytes);
+    match report.analysis.goodput_bps {
+        Some(bps) => format!("{bytes} copied at {}", format_rate(bps)),
+        None => format!("{bytes} copied"),
+    }
+}
+
+/// Renders the whole report.
+pub fn build_copy_document(report: &CopyReport) -> ReportDocument {
+    let mut page = ReportDocument::for_run(&report.run);
+    let plan = &report.plan;
+    let way = if plan.forward { "client to server" } else { "server to client" };
+    page.fact(
+        "copy",
+        format!("{} to {}, {way}", format_source(&plan.source), format_source(&plan.target)),
+    );
+    page.fact("settings", describe_setting(report));
+    page.gap();
+    write_result(&mut page, report);
+    if let Some(split) = &report.analysis.split {
+        page.gap();
+        page.heading(3, "time spent per stage");
+        write_time_split(&mut page, split);
+    }
+    page.findings(&report.findings);
+    if report.findings.is_empty() && plan.dry.is_none() {
+        page.gap();
+        let why =
+            report.analysis.evidence.first().map_or("no data was transferred", String::as_str);
+        page.fact("limited by", format!("unknown: {}", sanitize_shown(why)));
+    }
+    page.caveats(&report.caveats);
+    page
+}
+
+/// Formats a path; the copied folder itself has an empty one.
+fn format_source(typed: &str) -> String {
+    match typed {
+        "" => ".".to_owned(),
+        name => sanitize_shown(name),
+    }
+}
+
+fn describe_setting(report: &CopyReport) -> String {
+    let plan = &report.plan;
+    let mut parts = vec![count_of(u64::from(plan.streams), "stream")];
+    parts.extend(plan.window_bytes.map(|bytes| format!("{} buffers", Bytes(bytes))));
+    parts.extend(plan.congestion_control.as_deref().map(sanitize_shown));
+    let from = match plan.setting_from.as_str() {
+        "tune" => "tuned",
+        "option" => "as requested",
+        _ => "defaults",
+    };
+    parts.push(from.to_owned());
+    if plan.direct {
+        parts.push("direct I/O".to_owned());
+    }
+    parts.join(", ")
+}
+
+fn write_result(page: &mut ReportDocument, report: &CopyReport) {
+    let (seen, analysis) = (&report.observation, &report.analysis);
+    match report.plan.dry.as_deref() {
+        Some("disk") => {
+            let speeds =
+                [("source", analysis.source_disk_bps), ("target", analysis.target_disk_bps)];
+            for (whose, bps) in speeds {
+                if let Some(bps) = bps {
+                    page.strong_fact(format!("{whose} disk"), format_speed(bps));
+                }
+            }
+            page.fact("", "dry run: no data was sent or kept");
+            return;
+        }
+        Some(_) => {
+            if let Some(bps) = analysis.goodput_bps {
+                page.strong_fact("network", format_speed(bps));
+            }
+            page.fact("", "dry run: no file was read or written");
+            return;
+        }
+        None => {}
+    }
+    let mut what = vec![count_of(seen.files, "file")];
+    if seen.folders > 0 {
+        what.push(count_of(seen.folders, "folder"));
+    }
+    page.strong_fact("copied", format!("{}, {}", what.join(", "), Bytes(seen.bytes)));
+    if let Some(sum) = &seen.blake3 {
+        page.fact("BLAKE3", sanitize_shown(sum));
+    }
+    if let Some(bps) = analysis.goodput_bps.filter(|_| seen.sent_bytes > 0) {
+        page.strong_fact("goodput", format_speed(bps));
+    }
+    page.fact("sent", describe_sent(report));
+    page.fact("time", describe_times(report));
+}
+
+/// Formats a speed both as a network rate and as a disk rate.
+fn format_speed(bps: u64) -> String {
+    format!("{} ({}/s)", format_rate(bps), Bytes(bps / 8))
+}
+
+fn describe_sent(report: &CopyReport) -> String {
+    let seen = &report.observation;
+    let mut parts = vec![Bytes(seen.sent_bytes).to_string()];
+    if seen.held_bytes > 0 {
+        parts.push(format!("{} kept from an earlier run", Bytes(seen.held_bytes)));
+    }
+    if seen.hole_bytes > 0 {
+        parts.push(format!("{} in holes", Bytes(seen.hole_bytes)));
+    }
+    if seen.skipped_files > 0 {
+        parts.push(format!("{} already present", count_of(seen.skipped_files, "file")));
+    }
+    parts.join("; ")
+}
+
+fn describe_times(report: &CopyReport) -> String {
+    let (seen, analysis) = (&report.observation, &report.analysis);
+    let mut text =
+        format!("setup {}, data {}", format_micros(seen.setup_us), format_micros(seen.data_us));
+    if let (Some(startup), Some(bps)) = (analysis.startup_us, analysis.asymptotic_bps) {
+        let start =
+            format!("; model: startup {}, then {}", format_micros(startup), format_rate(bps));
+        text.push_str(&start);
+    }
+    text
+}
+
+fn write_time_split(page: &mut ReportDocument, split: &CopyTimeSplit) {
+    for (name, share) in [
+        ("source disk", split.source_disk_ratio),
+        ("source CPU", split.source_cpu_ratio),
+        ("network", split.network_ratio),
+        ("target disk", split.target_disk_ratio),
+        ("target CPU", split.target_cpu_ratio),
+    ] {
+        let bar = "#".repeat((share * BAR as f64).round() as usize);
+        page.fact(name, format!("{:>5}  {bar}", format_percent(share)));
+    }
+}

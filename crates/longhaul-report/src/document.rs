@@ -1,0 +1,303 @@
+//! A report for people as a list of parts, written as text of 80 columns, as Markdown or as HTML.
+//!
+//! Parts hold plain text. Each writer sanitizes and escapes untrusted names: [`plain_text_writer`],
+//! [`markdown_writer`], [`html_writer`].
+
+mod html_writer;
+mod markdown_writer;
+mod plain_text_writer;
+
+use super::number_format::format_rate;
+use super::style::{CAVEAT, FAINT, STRONG};
+use anstyle::Style;
+use longhaul_model::report::v1::{FindingAdvice, ReportCaveat, ReportFinding, RunInfo, RunParty};
+use std::collections::BTreeMap;
+
+/// The maximum number of caveats of one kind that are shown in full.
+const MAX_SAME_CAVEATS: usize = 2;
+/// The prefix by which the analysis marks findings about the `reverse` half of a run.
+const REVERSE_PREFIX: &str = "Other direction: ";
+
+/// The parts of a report, in order.
+#[derive(Debug, Default)]
+pub struct ReportDocument {
+    pub title: String,
+    /// Stands beside the title, such as the time of a run.
+    pub subtitle: String,
+    /// The last line: the program and the source of the data.
+    pub foot: String,
+    pub parts: Vec<DocumentPart>,
+}
+
+/// A part of a report. The style `STRONG` marks the number to quote, `FAINT` secondary detail,
+/// `CAVEAT` and `ERROR` limitations and problems.
+#[derive(Debug)]
+pub enum DocumentPart {
+    /// A blank line.
+    Gap,
+    /// Level 2 for a section, 3 for a subsection.
+    Heading(u8, String),
+    /// A paragraph after `lead`. A lead that begins with a space or a dash makes it a list item.
+    Text {
+        lead: String,
+        text: String,
+        style: Style,
+    },
+    /// A label with its value; without a label, the value continues the fact above.
+    Fact {
+        label: String,
+        value: String,
+        style: Style,
+    },
+    /// A drawing of block characters after its label.
+    Picture {
+        label: String,
+        picture: String,
+    },
+    /// A command to paste, which is never wrapped.
+    Command(String),
+    Table(DocumentTable),
+    /// Preformatted lines.
+    Verbatim(String),
+    /// A drawing of this program as SVG; text and Markdown omit it.
+    Drawing {
+        svg: String,
+        caption: String,
+    },
+}
+
+/// The alignment of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnAlign {
+    Left,
+    /// For numbers, so that their digits line up.
+    Right,
+}
+
+pub type TableColumn = (String, ColumnAlign);
+
+/// Returns a column of text.
+pub fn left(title: impl Into<String>) -> TableColumn {
+    (title.into(), ColumnAlign::Left)
+}
+
+/// Returns a column of numbers.
+pub fn right(title: impl Into<String>) -> TableColumn {
+    (title.into(), ColumnAlign::Right)
+}
+
+#[derive(Debug, Default)]
+pub struct DocumentTable {
+    pub columns: Vec<TableColumn>,
+    pub rows: Vec<Vec<String>>,
+    /// Indices of highlighted rows.
+    pub marked: Vec<usize>,
+    /// Texts below a row, with its index, in order.
+    pub details: Vec<(usize, String)>,
+}
+
+impl DocumentTable {
+    pub fn new(columns: impl IntoIterator<Item = TableColumn>) -> DocumentTable {
+        DocumentTable { columns: columns.into_iter().collect(), ..DocumentTable::default() }
+    }
+
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Adds a text below the last row.
+    pub fn detail(&mut self, text: impl Into<String>) {
+        let row = self.rows.len().saturating_sub(1);
+        self.details.push((row, text.into()));
+    }
+}
+
+impl ReportDocument {
+    /// Returns the document of a run, with hosts and time as title.
+    pub fn for_run(run: &RunInfo) -> ReportDocument {
+        let (near, far) = (format_party(&run.initiator), format_party(&run.responder));
+        ReportDocument {
+            title: format!("{near} -> {far}"),
+            subtitle: run.started_at.replace('T', " ").replace('Z', " UTC"),
+            foot: format!("run {}, longhaul {}", run.id, run.longhaul),
+            parts: Vec::new(),
+        }
+    }
+
+    pub fn gap(&mut self) {
+        self.parts.push(DocumentPart::Gap);
+    }
+
+    pub fn heading(&mut self, level: u8, text: impl Into<String>) {
+        self.parts.push(DocumentPart::Heading(level, text.into()));
+    }
+
+    pub fn paragraph(&mut self, text: impl Into<String>) {
+        self.styled_item("", text, Style::new());
+    }
+
+    /// Adds secondary detail, such as the method.
+    pub fn faint(&mut self, text: impl Into<String>) {
+        self.styled_item("", text, FAINT);
+    }
+
+    /// Adds a limitation of the statements.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.styled_item("note: ", text, CAVEAT);
+    }
+
+    pub fn list(&mut self, items: impl IntoIterator<Item = String>) {
+        for item in items {
+            self.item("- ", item);
+        }
+    }
+
+    pub fn item(&mut self, lead: impl Into<String>, text: impl Into<String>) {
+        self.styled_item(lead, text, Style::new());
+    }
+
+    pub fn styled_item(&mut self, lead: impl Into<String>, text: impl Into<String>, style: Style) {
+        self.parts.push(DocumentPart::Text { lead: lead.into(), text: text.into(), style });
+    }
+
+    pub fn fact(&mut self, label: impl Into<String>, value: impl Into<String>) {
+        self.styled_fact(label, value, Style::new());
+    }
+
+    /// Adds the fact to quote.
+    pub fn strong_fact(&mut self, label: impl Into<String>, value: impl Into<String>) {
+        self.styled_fact(label, value, STRONG);
+    }
+
+    pub fn styled_fact(
+        &mut self,
+        label: impl Into<String>,
+        value: impl Into<String>,
+        style: Style,
+    ) {
+        self.parts.push(DocumentPart::Fact { label: label.into(), value: value.into(), style });
+    }
+
+    /// Adds facts under one label.
+    pub fn facts(&mut self, label: &str, values: impl IntoIterator<Item = String>) {
+        for (place, value) in values.into_iter().enumerate() {
+            self.fact(if place == 0 { label } else { "" }, value);
+        }
+    }
+
+    pub fn picture(&mut self, label: impl Into<String>, picture: impl Into<String>) {
+        self.parts.push(DocumentPart::Picture { label: label.into(), picture: picture.into() });
+    }
+
+    pub fn command(&mut self, command: impl Into<String>) {
+        self.parts.push(DocumentPart::Command(command.into()));
+    }
+
+    pub fn table(&mut self, table: DocumentTable) {
+        self.parts.push(DocumentPart::Table(table));
+    }
+
+    pub fn verbatim(&mut self, text: impl Into<String>) {
+        self.parts.push(DocumentPart::Verbatim(text.into()));
+    }
+
+    pub fn drawing(&mut self, (svg, caption): (String, String)) {
+        self.parts.push(DocumentPart::Drawing { svg, caption });
+    }
+
+    /// Adds findings: each with the cause, the evidence, and the advice.
+    pub fn findings<'f>(&mut self, findings: impl IntoIterator<Item = &'f ReportFinding>) {
+        for finding in findings {
+            self.gap();
+            let summary = finding.summary.trim_start_matches(REVERSE_PREFIX);
+            self.item("  ", format!("{}: {summary}", finding.cause));
+            for support in &finding.supports {
+                self.item("    evidence ", support);
+            }
+            for contradiction in &finding.contradicts {
+                self.item("    against  ", contradiction);
+            }
+            for advice in &finding.advice {
+                self.item("    -> ", describe_advice(advice));
+                if let Some(command) = &advice.command {
+                    self.command(command);
+                }
+            }
+        }
+    }
+
+    /// Adds the caveats; many of one kind are shortened.
+    pub fn caveats(&mut self, caveats: &[ReportCaveat]) {
+        if !caveats.is_empty() {
+            self.gap();
+        }
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for caveat in caveats {
+            let count = counts.entry(&caveat.code).or_default();
+            *count += 1;
+            if *count <= MAX_SAME_CAVEATS {
+                let text = format!("{} [{}]", caveat.text, caveat.code);
+                self.styled_item("caveat: ", text, CAVEAT);
+            }
+        }
+        for (code, count) in counts {
+            if count > MAX_SAME_CAVEATS {
+                let more = count - MAX_SAME_CAVEATS;
+                let text = format!("{more} more [{code}]; --json lists all");
+                self.styled_item("caveat: ", text, CAVEAT);
+            }
+        }
+    }
+
+    /// Adds findings and caveats, with which the documents of most runs end.
+    #[must_use]
+    pub fn conclude(mut self, findings: &[ReportFinding], caveats: &[ReportCaveat]) -> Self {
+        self.findings(findings);
+        self.caveats(caveats);
+        self
+    }
+
+    pub fn text(&self) -> String {
+        plain_text_writer::write_plain_text(self)
+    }
+
+    pub fn markdown(&self) -> String {
+        markdown_writer::write_markdown(self)
+    }
+
+    pub fn html(&self) -> String {
+        html_writer::write_html(self)
+    }
+}
+
+/// Formats a host name, with the address if it differs.
+fn format_party(party: &RunParty) -> String {
+    match &party.address {
+        Some(address) if *address != party.host => format!("{} ({address})", party.host),
+        _ => party.host.clone(),
+    }
+}
+
+/// Returns the findings about the first half of a run, or about its `reverse`.
+pub fn select_findings(findings: &[ReportFinding], reverse: bool) -> Vec<&ReportFinding> {
+    findings
+        .iter()
+        .filter(|finding| finding.summary.starts_with(REVERSE_PREFIX) == reverse)
+        .collect()
+}
+
+fn describe_advice(advice: &FindingAdvice) -> String {
+    let text = advice.text.trim_end_matches('.');
+    let place = match advice.place.as_str() {
+        "initiator" => "client",
+        "responder" => "server",
+        place => place,
+    };
+    match advice.expected_bps {
+        Some(expected) => format!("{place}: {text} (expected: about {}).", format_rate(expected)),
+        None => format!("{place}: {text}."),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! Writes a document as text of 80 columns.
+
+use super::{ColumnAlign, DocumentPart, DocumentTable, ReportDocument};
+use crate::style::{FAINT, STRONG, paint};
+use crate::text_page::{LABEL, TextPage, WIDTH, wrap_text};
+use longhaul_import::control_chars::replace_control_char;
+
+/// Gaps between columns; the first one that lets the table fit is used.
+const GAPS: [usize; 2] = [2, 1];
+/// The minimum width to which a text column is narrowed.
+const MIN_COLUMN_WIDTH: usize = 8;
+/// Indent of a command that follows no text.
+const COMMAND_INDENT: usize = 2;
+/// The minimum width for the words of a last column, below which columns move closer.
+const MIN_LAST_WIDTH: usize = 24;
+/// Indent of the texts below a row.
+const DETAIL_INDENT: &str = "      ";
+
+pub fn write_plain_text(document: &ReportDocument) -> String {
+    let mut page = TextPage::default();
+    write_title(&mut page, document);
+    let mut indent = COMMAND_INDENT;
+    for part in &document.parts {
+        match part {
+            DocumentPart::Command(command) => page.command(indent, &sanitize_text(command)),
+            part => write_part(&mut page, part),
+        }
+        indent = match part {
+            DocumentPart::Text { lead, .. } => lead.chars().count().max(COMMAND_INDENT),
+            DocumentPart::Fact { .. } => LABEL,
+            _ => indent,
+        };
+    }
+    if !document.foot.is_empty() {
+        page.blank();
+        page.hanging_paragraph_styled("", &sanitize_text(&document.foot), FAINT);
+    }
+    page.finish()
+}
+
+/// Writes the title, with the subtitle at the right or below.
+fn write_title(page: &mut TextPage, document: &ReportDocument) {
+    let title = sanitize_text(&document.title);
+    let subtitle = sanitize_text(&document.subtitle);
+    let used = title.chars().count() + subtitle.chars().count();
+    let gap = WIDTH.saturating_sub(used);
+    if !subtitle.is_empty() && gap >= 2 {
+        let title = paint(STRONG, &title);
+        page.line(&format!("{title}{:gap$}{}", "", paint(FAINT, &subtitle)));
+        return;
+    }
+    for (text, style) in [(title, STRONG), (subtitle, FAINT)] {
+        if !text.is_empty() {
+            page.hanging_paragraph_styled("", &text, style);
+        }
+    }
+}
+
+fn write_part(page: &mut TextPage, part: &DocumentPart) {
+    match part {
+        DocumentPart::Gap => page.blank(),
+        DocumentPart::Heading(_, text) => {
+            page.blank();
+            page.hanging_paragraph_styled("", &sanitize_text(text), STRONG);
+        }
+        DocumentPart::Text { lead, text, style } => {
+            page.hanging_paragraph_styled(&sanitize_text(lead), &sanitize_text(text), *style);
+        }
+        DocumentPart::Fact { label, value, style } => {
+            page.label_line_styled(&sanitize_text(label), &sanitize_text(value), *style);
+        }
+        DocumentPart::Picture { label, picture } => {
+            let label = paint(FAINT, format!("{:<LABEL$}", sanitize_text(label)));
+            page.line(&format!("{label}{}", sanitize_text(picture)));
+        }
+        DocumentPart::Table(table) => write_table(page, table),
+        DocumentPart::Verbatim(text) => {
+            text.lines().for_each(|line| page.line(&sanitize_text(line)));
+        }
+        DocumentPart::Command(_) | DocumentPart::Drawing { .. } => {}
+    }
+}
+
+/// Replaces characters that would control a terminal.
+fn sanitize_text(text: &str) -> String {
+    text.chars().map(|c| replace_control_char(c, '?')).collect()
+}
+
+fn write_table(page: &mut TextPage, table: &DocumentTable) {
+    let rows: Vec<Vec<String>> =
+        table.rows.iter().map(|row| row.iter().map(|cell| sanitize_text(cell)).collect()).collect();
+    let wanted = natural_widths(table, &rows);
+    // Words of a last column may continue on the next line.
+    let foldable = match (table.columns.last(), wanted.last()) {
+        (Some((_, ColumnAlign::Left)), Some(last)) => last.saturating_sub(MIN_LAST_WIDTH),
+        _ => 0,
+    };
+    let least = wanted.iter().sum::<usize>() - foldable;
+    let fits = |gap: &usize| least <= available_width(table, *gap);
+    let gap = GAPS.into_iter().find(fits).unwrap_or(GAPS[1]);
+    let widths = shrink_widths(table, wanted, available_width(table, gap));
+    let head: Vec<String> = table.columns.iter().map(|(title, _)| sanitize_text(title)).collect();
+    page.line(&paint(FAINT, format_row(table, &head, (&widths, gap))));
+    for (place, row) in rows.into_iter().enumerate() {
+        for row in fold_row(table, row, &widths) {
+            page.line(&format_row(table, &row, (&widths, gap)));
+        }
+        for (_, text) in table.details.iter().filter(|(row, _)| *row == place) {
+            page.hanging_paragraph_styled(DETAIL_INDENT, &sanitize_text(text), FAINT);
+        }
+    }
+}
+
+/// Splits a row into lines: the last column is wrapped if it is too wide.
+fn fold_row(table: &DocumentTable, mut row: Vec<String>, widths: &[usize]) -> Vec<Vec<String>> {
+    let of_words = matches!(table.columns.last(), Some((_, ColumnAlign::Left)));
+    let (Some(last), Some(width)) = (row.pop(), widths.last()) else {
+        return vec![row];
+    };
+    if !of_words || row.len() + 1 != widths.len() || last.chars().count() <= *width {
+        row.push(last);
+        return vec![row];
+    }
+    let empty = vec![String::new(); row.len()];
+    let parts = wrap_text(&last, *width).into_iter().zip(0..);
+    parts
+        .map(|(part, number)| {
+            let mut line = if number == 0 { row.clone() } else { empty.clone() };
+            line.push(part);
+            line
+        })
+        .collect()
+}
+
+fn available_width(table: &DocumentTable, gap: usize) -> usize {
+    WIDTH - gap * table.columns.len().saturating_sub(1)
+}
+
+/// Returns the width of the widest cell of each column.
+fn natural_widths(table: &DocumentTable, rows: &[Vec<String>]) -> Vec<usize> {
+    let width = |text: &str| text.chars().count();
+    let columns = table.columns.iter().enumerate();
+    let widest = columns.map(|(at, (title, _))| {
+        let cells = rows.iter().filter_map(|row| row.get(at));
+        let widest = cells.map(|cell| width(cell)).max().unwrap_or(0);
+        widest.max(width(title))
+    });
+    widest.collect()
+}
+
+/// Narrows the widest text columns until the table fits.
+fn shrink_widths(table: &DocumentTable, mut widths: Vec<usize>, room: usize) -> Vec<usize> {
+    while widths.iter().sum::<usize>() > room {
+        let texts = widths.iter_mut().zip(&table.columns);
+        let left = texts.filter(|(width, (_, align))| {
+            *align == ColumnAlign::Left && **width > MIN_COLUMN_WIDTH
+        });
+        let Some((widest, _)) = left.max_by_key(|(width, _)| **width) else {
+            break;
+        };
+        *widest -= 1;
+    }
+    widths
+}
+
+fn format_row(table: &DocumentTable, cells: &[String], (widths, gap): (&[usize], usize)) -> String {
+    let mut line = String::new();
+    for (place, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        if place > 0 {
+            line.push_str(&" ".repeat(gap));
+        }
+        let cell = truncate_cell(cell, *width);
+        let room = " ".repeat(width.saturating_sub(cell.chars().count()));
+        let (before, after) = match table.columns[place].1 {
+            ColumnAlign::Left => ("", room.as_str()),
+            ColumnAlign::Right => (room.as_str(), ""),
+        };
+        line.extend([before, cell.as_str(), after]);
+    }
+    line.trim_end().to_owned()
+}
+
+fn truncate_cell(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    kept + "…"
+}

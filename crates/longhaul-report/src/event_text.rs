@@ -1,0 +1,59 @@
+//! Events: lasting changes of watched paths.
+
+use crate::document::ReportDocument;
+use crate::summary_lines;
+use longhaul_history::event::{format_quantity, format_time_span};
+use longhaul_model::report::v1::event::{ChangeEvent, QuantityLevel};
+use longhaul_model::report::v1::quantity::PathQuantity;
+
+/// Renders a list of events, each with the id that selects it.
+pub fn build_event_list(events: &[ChangeEvent]) -> ReportDocument {
+    let mut page = ReportDocument::default();
+    for (number, event) in events.iter().enumerate() {
+        if number > 0 {
+            page.gap();
+        }
+        page.heading(3, format!("{}  {}", event.id, format_time_span(event.between_us)));
+        page.item("  ", summary_lines::describe_event(event));
+    }
+    page
+}
+
+/// Renders one event with all details.
+pub fn build_event_document(event: &ChangeEvent) -> ReportDocument {
+    let mut page = ReportDocument::default();
+    page.heading(3, &event.id);
+    page.gap();
+    page.strong_fact("change", summary_lines::format_event_headline(event));
+    page.fact("when", format_time_span(event.between_us));
+    page.fact("before", describe_level(event.quantity, &event.before));
+    page.fact("after", describe_level(event.quantity, &event.after));
+    page.fact("score", format!("{:.1} (threshold 1)", event.score));
+    if let Some(by) = &event.recovered_by {
+        page.fact("recovered by", by);
+    }
+    if let Some(scope) = &event.scope {
+        page.fact("other paths", scope);
+    }
+    if !event.follow_ups.is_empty() {
+        page.fact("follow-up runs", event.follow_ups.join(", "));
+    }
+    page.findings(&event.causes);
+    if !event.unchanged.is_empty() {
+        page.gap();
+        page.paragraph("  unchanged");
+    }
+    for sentence in &event.unchanged {
+        page.item("    - ", sentence);
+    }
+    page
+}
+
+fn describe_level(quantity: PathQuantity, level: &QuantityLevel) -> String {
+    format!(
+        "median {0}, MAD {2}, {1}",
+        format_quantity(quantity, level.median),
+        super::number_format::count_of(u64::from(level.samples), "value"),
+        format_quantity(quantity, level.deviation)
+    )
+}

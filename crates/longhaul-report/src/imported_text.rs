@@ -1,0 +1,224 @@
+//! Results of other programs, as text.
+
+use super::capture_text::sanitize_shown;
+use crate::document::{DocumentTable, ReportDocument, left, right};
+use crate::number_format::{
+    ABSENT, format_grouped, format_millis, format_percent, format_rate, format_seconds, or_absent,
+};
+use crate::style::CAVEAT;
+use longhaul_model::report::v1::ImportedReport;
+use longhaul_model::report::v1::imported::{
+    ImportedHop, ImportedObservation, ImportedPings, ImportedStream, ImportedTransfer,
+};
+
+/// The maximum number of rows in a table; `--json` has all.
+const MAX_ROWS: usize = 40;
+
+/// Renders the state of each imported result.
+pub fn build_import_document(rows: &[(&str, &ImportedReport)]) -> ReportDocument {
+    let mut page = ReportDocument::default();
+    for (state, report) in rows {
+        let run = &report.run;
+        let result = summarize_import(report);
+        page.paragraph(format!("{}  {state}", run.id));
+        let ends = format!(
+            "{} to {}",
+            sanitize_shown(&run.initiator.host),
+            sanitize_shown(&run.responder.host)
+        );
+        page.item("  ", format!("{}: {result}, {ends}", report.observation.tool));
+        for caveat in &report.caveats {
+            page.styled_item("  caveat: ", sanitize_shown(&caveat.text), CAVEAT);
+        }
+    }
+    page
+}
+
+/// Summarizes the result in a few words.
+pub fn summarize_import(report: &ImportedReport) -> String {
+    let seen = &report.observation;
+    if let Some(bps) = report.analysis.goodput_bps {
+        return match report.analysis.streams {
+            Some(streams) => format!(
+                "{}, {}",
+                format_rate(bps),
+                super::number_format::count_of(u64::from(streams), "stream")
+            ),
+            None => format_rate(bps),
+        };
+    }
+    if let Some(pings) = &seen.pings {
+        let least = or_absent(report.analysis.rtt_min_us, format_millis);
+        let answered = or_absent(pings.received_packets, format_grouped);
+        return format!("min RTT {least} ms, {answered} answers");
+    }
+    match seen.hops.len() {
+        0 => "no summary values".to_owned(),
+        hops => super::number_format::count_of(hops as u64, "hop"),
+    }
+}
+
+/// Renders the whole report.
+pub fn build_imported_document(report: &ImportedReport) -> ReportDocument {
+    let (run, plan, seen) = (&report.run, &report.plan, &report.observation);
+    let mut page = ReportDocument {
+        title: format!("imported: {}", summarize_import(report)),
+        ..ReportDocument::default()
+    };
+    page.fact("run", format!("{}, {}", run.id, run.started_at));
+    let time = match plan.time_from.as_str() {
+        "text" => "as printed",
+        _ => "given at import",
+    };
+    page.fact("time", time);
+    page.fact("from", sanitize_shown(&run.initiator.host));
+    page.fact("to", sanitize_shown(&run.responder.host));
+    let version = seen.tool_version.as_deref().unwrap_or_default();
+    page.fact("measured by", sanitize_shown(&format!("{} {version}", seen.tool)).trim());
+    let file = plan.file.as_deref().unwrap_or("standard input");
+    let result = plan.index + 1;
+    page.fact("file", sanitize_shown(&format!("{file}, result {result} ({})", plan.format)));
+    if let Some(command) = &seen.command {
+        page.fact("command", sanitize_shown(command));
+    }
+    write_transfers(&mut page, report);
+    write_streams(&mut page, &seen.streams);
+    if let Some(pings) = &seen.pings {
+        write_pings(&mut page, pings);
+    }
+    write_hops(&mut page, &seen.hops);
+    write_printed(&mut page, seen);
+    page.gap();
+    page.fact("missing", sanitize_shown(&seen.missing.join("; ")));
+    page.caveats(&report.caveats);
+    page
+}
+
+fn write_transfers(page: &mut ReportDocument, report: &ImportedReport) {
+    let (seen, analysis) = (&report.observation, &report.analysis);
+    if let Some(bps) = analysis.goodput_bps {
+        let by = match analysis.counted_by.as_deref() {
+            Some("either") | None => "by an unspecified end",
+            Some("sender") => "by the sender",
+            Some(_) => "by the receiver",
+        };
+        page.gap();
+        page.strong_fact("rate", format!("{}, counted {by}", format_mbit(bps)));
+    }
+    for (label, transfer) in
+        [("sender", &seen.sender), ("receiver", &seen.receiver), ("total", &seen.either)]
+    {
+        if let Some(transfer) = transfer {
+            page.fact(label, describe_transfer(transfer));
+        }
+    }
+    if let Some(sum) = analysis.sum_of_streams_bps {
+        page.fact("sum of streams", format_mbit(sum));
+    }
+    if !seen.intervals.is_empty() {
+        let count = format_grouped(seen.intervals.len() as u64);
+        page.fact("intervals", format!("{count} interval readings (`--json` lists all)"));
+    }
+}
+
+fn describe_transfer(transfer: &ImportedTransfer) -> String {
+    let mut parts = Vec::new();
+    parts.extend(transfer.bytes.map(|it| format!("{} bytes", format_grouped(it))));
+    parts.extend(transfer.duration_us.map(|us| format!("{} s", format_seconds(us))));
+    parts.extend(transfer.printed_bps.map(|bps| format!("{} as printed", format_mbit(bps))));
+    let again = transfer.retransmitted_packets;
+    parts.extend(again.map(|it| format!("{} retransmits", format_grouped(it))));
+    let lost = transfer.lost_datagrams;
+    parts.extend(lost.map(|it| format!("{} datagrams lost", format_grouped(it))));
+    if parts.is_empty() {
+        parts.push(ABSENT.to_owned());
+    }
+    parts.join(", ")
+}
+
+fn write_streams(page: &mut ReportDocument, streams: &[ImportedStream]) {
+    if streams.is_empty() {
+        return;
+    }
+    let mut table = DocumentTable::new([
+        left("stream"),
+        right("seconds"),
+        right("bytes"),
+        right("Mbit/s printed"),
+        right("retr"),
+    ]);
+    for stream in streams.iter().take(MAX_ROWS) {
+        let ends = [&stream.receiver, &stream.sender, &stream.either];
+        let Some(transfer) = ends.into_iter().flatten().next() else {
+            continue;
+        };
+        let again = stream.sender.as_ref().or(stream.either.as_ref());
+        let again = again.and_then(|it| it.retransmitted_packets);
+        table.row([
+            stream.name.clone(),
+            or_absent(transfer.duration_us, format_seconds),
+            or_absent(transfer.bytes, format_grouped),
+            or_absent(transfer.printed_bps, |bps| format!("{:.3}", bps as f64 / 1e6)),
+            or_absent(again, format_grouped),
+        ]);
+    }
+    page.gap();
+    page.table(table);
+    write_omitted_rows(page, streams.len());
+}
+
+fn write_omitted_rows(page: &mut ReportDocument, rows: usize) {
+    if rows > MAX_ROWS {
+        page.paragraph(format!("and {} more (`--json` lists all)", rows - MAX_ROWS));
+    }
+}
+
+fn write_pings(page: &mut ReportDocument, pings: &ImportedPings) {
+    page.gap();
+    let sent = or_absent(pings.sent_packets, format_grouped);
+    let received = or_absent(pings.received_packets, format_grouped);
+    page.fact("echo requests", format!("{sent} sent, {received} answered"));
+    let figures = [pings.rtt_min_us, pings.rtt_mean_us, pings.rtt_max_us];
+    let figures = figures.map(|it| or_absent(it, format_millis));
+    page.fact("RTT", format!("{} ms (min / mean / max)", figures.join(" / ")));
+}
+
+fn write_hops(page: &mut ReportDocument, hops: &[ImportedHop]) {
+    if hops.is_empty() {
+        return;
+    }
+    let mut table =
+        DocumentTable::new([right("hop"), left("host"), right("RTT ms"), right("loss")]);
+    for hop in hops.iter().take(MAX_ROWS) {
+        let least = hop.rtt_min_us.or(hop.rtts_us.iter().min().copied());
+        let bounded = hop.bounded_packets.filter(|_| least.is_none());
+        let rtt = bounded.map_or_else(|| or_absent(least, format_millis), |_| "<1".to_owned());
+        let address = hop.addresses.first().map(String::as_str);
+        let who = match (hop.host.as_deref(), address) {
+            (Some(host), Some(address)) => format!("{host} ({address})"),
+            (host, address) => host.or(address).unwrap_or(ABSENT).to_owned(),
+        };
+        let loss = or_absent(hop.loss_ratio, format_percent);
+        table.row([hop.ttl_index.to_string(), who, rtt, loss]);
+    }
+    page.gap();
+    page.table(table);
+    write_omitted_rows(page, hops.len());
+}
+
+fn write_printed(page: &mut ReportDocument, seen: &ImportedObservation) {
+    if seen.printed.is_empty() {
+        return;
+    }
+    page.gap();
+    let pairs = seen.printed.iter().take(MAX_ROWS);
+    let pairs =
+        pairs.map(|it| format!("{} {}", sanitize_shown(&it.name), sanitize_shown(&it.text)));
+    let pairs: Vec<String> = pairs.collect();
+    page.fact("other output", pairs.join("; "));
+}
+
+/// Formats a rate with three decimals, as programs print it.
+fn format_mbit(bps: u64) -> String {
+    format!("{:.3} Mbit/s", bps as f64 / 1e6)
+}

@@ -1,0 +1,87 @@
+//! A load report as text: the effect of each load, a timeline, and findings.
+//!
+//! - [`load_step_text`]: descriptions of loads; [`load_timeline`]: the timeline
+//! - [`load_csv`]: one CSV line per probe
+
+pub mod load_csv;
+pub mod load_step_text;
+mod load_timeline;
+
+use crate::document::{DocumentTable, ReportDocument, left, right};
+use crate::number_format::{count_of, format_micros, format_percent, format_rate, or_absent};
+use longhaul_model::report::v1::LoadReport;
+use longhaul_model::report::v1::load::ProbeDelays;
+
+/// Renders the report, from the plan to the caveats.
+pub fn build_load_document(report: &LoadReport) -> ReportDocument {
+    let mut page = ReportDocument::for_run(&report.run);
+    page.fact("test", describe_plan(report));
+    if let Some(idle) = &report.analysis.idle {
+        page.fact("idle path", describe_idle(idle));
+    }
+    if !report.analysis.steps.is_empty() {
+        page.gap();
+        page.table(build_step_table(report));
+    }
+    load_timeline::draw_timeline(&mut page, report);
+    if let Some(scavenger) = &report.analysis.scavenger {
+        page.gap();
+        let verdict = if scavenger.yields { "yields" } else { "does not yield" };
+        page.fact("scavenger", format!("{verdict}: {}", scavenger.text));
+    }
+    page.conclude(&report.findings, &report.caveats)
+}
+
+fn describe_plan(report: &LoadReport) -> String {
+    let plan = &report.plan;
+    let way = if plan.forward { "forward (client sends)" } else { "reverse (server sends)" };
+    format!(
+        "{} of {}, {way}; probes every {}",
+        count_of(plan.steps.len() as u64, "load"),
+        format_micros(plan.load_us),
+        format_micros(plan.probe_interval_us)
+    )
+}
+
+fn describe_idle(idle: &ProbeDelays) -> String {
+    format!(
+        "RTT median {}, min {}, max {}; {} of {} lost",
+        format_nanos(idle.rtt_median_ns),
+        format_nanos(idle.rtt_min_ns),
+        format_nanos(idle.rtt_max_ns),
+        format_percent(idle.loss_ratio),
+        count_of(u64::from(idle.probes), "probe")
+    )
+}
+
+/// Returns a row for each load, with the effect on the queue below it.
+fn build_step_table(report: &LoadReport) -> DocumentTable {
+    let mut table = DocumentTable::new([
+        left("load"),
+        right("goodput"),
+        right("RTT"),
+        right("p95"),
+        right("lost"),
+    ]);
+    for result in &report.analysis.steps {
+        let step = report.plan.steps.get(result.step as usize);
+        let delays = result.delays.as_ref();
+        table.row([
+            or_absent(step, load_step_text::describe_step),
+            or_absent(result.goodput_bps.or(result.competitor_bps), format_rate),
+            or_absent(delays, |d| format_nanos(d.rtt_median_ns)),
+            or_absent(delays, |d| format_nanos(d.rtt_p95_ns)),
+            or_absent(delays, |d| format_percent(d.loss_ratio)),
+        ]);
+        let detail = load_step_text::describe_step_result(result);
+        if !detail.is_empty() {
+            table.detail(detail);
+        }
+    }
+    table
+}
+
+/// Formats nanoseconds in the unit that fits.
+pub fn format_nanos(ns: u64) -> String {
+    format_micros(ns / 1000)
+}

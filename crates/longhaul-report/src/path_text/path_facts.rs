@@ -1,0 +1,273 @@
+//! Measurements of a path besides its hops: RTTs, changes, path MTU, TCP options.
+
+use super::{format_ms, protocol_name};
+use crate::document::ReportDocument;
+use crate::number_format::{count_of, format_grouped, format_percent};
+use longhaul_model::report::v1::observation::TcpOptions;
+use longhaul_model::report::v1::path::{
+    ChangedHops, MtuSearch, ObservedRoute, PathAnalysis, PathMtu, PathObservation, PathRtt,
+    PathTcpOptions, RoundTripSeries, RouteChangeKind, RouteDifference,
+};
+use std::collections::BTreeSet;
+
+/// Writes the RTTs from here, and those measured by the peer.
+pub fn write_round_trips(
+    page: &mut ReportDocument,
+    observation: &PathObservation,
+    analysis: &PathAnalysis,
+) {
+    if let Some(echoes) = &observation.round_trips {
+        write_rtt_series(page, "RTT", echoes, analysis.rtt);
+    }
+    if let Some(echoes) = &observation.round_trips_reverse {
+        write_rtt_series(page, "RTT from server", echoes, analysis.rtt_reverse);
+    }
+}
+
+fn write_rtt_series(
+    page: &mut ReportDocument,
+    label: &str,
+    echoes: &RoundTripSeries,
+    rtt: Option<PathRtt>,
+) {
+    let what = format!("{} packets of {} B", protocol_name(echoes.protocol), echoes.packet_bytes);
+    let Some(rtt) = rtt else {
+        let sent = format_grouped(u64::from(echoes.sent));
+        page.strong_fact(label, format!("no answer to {sent} {what}"));
+        return;
+    };
+    // All values have the precision of the mean.
+    let decimals = if rtt.avg_ns >= 10_000_000 { 1 } else { 3 };
+    let ms = |ns: u64| format!("{:.decimals$}", ns as f64 / 1e6);
+    let spread = format!(
+        "min {}, median {}, mean {}, max {}, stddev {} ms",
+        ms(rtt.min_ns),
+        ms(rtt.median_ns),
+        ms(rtt.avg_ns),
+        ms(rtt.max_ns),
+        ms(rtt.stddev_ns)
+    );
+    page.strong_fact(label, &spread);
+    let clock = match echoes.clock.as_str() {
+        "kernel" => ", kernel timestamps",
+        "kernel_receive" => ", kernel receive timestamps",
+        _ => "",
+    };
+    let (answered, sent) = (rtt.answered, rtt.sent);
+    page.fact("", format!("{answered} of {sent} {what} answered{clock}"));
+    let [low, high] = rtt.loss_interval_ratio;
+    let lost = match rtt.loss_ratio {
+        0.0 => "none lost".to_owned(),
+        ratio => format!("{} lost", format_percent(ratio)),
+    };
+    let (low, high) = (format_percent(low), format_percent(high));
+    let mut parts = vec![format!("{lost} (95 % interval {low} to {high})")];
+    for (number, noun) in [
+        (rtt.duplicates, "duplicate"),
+        (rtt.reordered, "reordered answer"),
+        (echoes.discarded, "invalid answer"),
+    ] {
+        if number > 0 {
+            parts.push(count_of(u64::from(number), noun));
+        }
+    }
+    page.fact("", parts.join(", "));
+}
+
+/// Writes the difference from the previous route.
+pub fn write_route_change(page: &mut ReportDocument, change: Option<&RouteDifference>) {
+    let Some(change) = change else {
+        return;
+    };
+    let other = match change.other_number {
+        Some(number) => format!("route {number}"),
+        None => "the previous route".to_owned(),
+    };
+    let mut parts = vec![format!("{}, compared with {other}", describe_change_kind(change.kind))];
+    if change.kind != RouteChangeKind::Same {
+        parts.extend(change.ranges.iter().copied().map(describe_hop_range));
+    }
+    if let Some(step) = change.rtt_step_ns {
+        let sign = if step < 0 { "-" } else { "+" };
+        parts.push(format!("RTT {sign}{} ms", format_ms(step.unsigned_abs())));
+    }
+    page.fact("change", parts.join("; "));
+    if let Some(run) = &change.other_run {
+        page.fact("", format!("previous run: {run}"));
+    }
+}
+
+fn describe_change_kind(kind: RouteChangeKind) -> &'static str {
+    match kind {
+        RouteChangeKind::Same => "none",
+        RouteChangeKind::SilentHop => "none visible: some hops silent in one of the two",
+        RouteChangeKind::Stutter => "none, except for a hop that answers at two TTLs",
+        RouteChangeKind::LastOctet => "other interfaces of the same routers (last octet)",
+        RouteChangeKind::SameAs => "other routers of the same autonomous system",
+        RouteChangeKind::OneHop => "one hop differs",
+        RouteChangeKind::SeveralHops => "several hops differ",
+        RouteChangeKind::EndNotReached => "destination not reached",
+    }
+}
+
+fn describe_hop_range(range: ChangedHops) -> String {
+    let hops = |range: Option<[u8; 2]>| match range {
+        Some([first, last]) if first == last => format!("hop {first}"),
+        Some([first, last]) => format!("hops {first}-{last}"),
+        None => "none".to_owned(),
+    };
+    format!("before: {1}, now: {0}", hops(range.here), hops(range.other))
+}
+
+/// Writes how similar the two directions are, and the reverse hops without a counterpart on the
+/// forward route.
+pub fn write_symmetry(
+    page: &mut ReportDocument,
+    observation: &PathObservation,
+    analysis: &PathAnalysis,
+) {
+    if let Some(symmetry) = &analysis.symmetry {
+        page.fact("symmetry", &symmetry.text);
+    }
+    if let (Some(there), Some(back)) = (&observation.route, &observation.route_reverse) {
+        let own = list_unshared_hops(back, there);
+        if !own.is_empty() {
+            let text = format!("return hops {own} use networks that are not on the forward path");
+            page.fact("", &text);
+        }
+    }
+}
+
+/// Returns the TTLs of `route` whose answers share no network with `other`, as ranges.
+fn list_unshared_hops(route: &ObservedRoute, other: &ObservedRoute) -> String {
+    let networks = |route: &ObservedRoute| -> BTreeSet<String> {
+        let answers = route.hops.iter().flat_map(|hop| &hop.answers);
+        answers.flat_map(|answer| network_keys(answer.autonomous_system, &answer.address)).collect()
+    };
+    let met = networks(other);
+    let apart = route.hops.iter().filter(|hop| {
+        let mut answers = hop.answers.iter();
+        !hop.answers.is_empty()
+            && answers.all(|answer| {
+                let keys = network_keys(answer.autonomous_system, &answer.address);
+                keys.iter().all(|key| !met.contains(key))
+            })
+    });
+    let mut ranges: Vec<[u8; 2]> = Vec::new();
+    for hop in apart {
+        match ranges.last_mut() {
+            Some([_, last]) if last.checked_add(1) == Some(hop.ttl) => *last = hop.ttl,
+            _ => ranges.push([hop.ttl, hop.ttl]),
+        }
+    }
+    let texts = ranges.iter().map(|[first, last]| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the keys that two nearby routers share: AS, and /24 or /64.
+fn network_keys(autonomous_system: Option<u32>, address: &str) -> Vec<String> {
+    use std::net::IpAddr;
+    let network = match address.parse() {
+        Ok(IpAddr::V4(a)) => format!("{:x}", a.to_bits() >> 8),
+        Ok(IpAddr::V6(a)) => format!("{:x}/64", a.to_bits() >> 64),
+        Err(_) => address.to_owned(),
+    };
+    let number = autonomous_system.map(|number| format!("AS{number}"));
+    number.into_iter().chain([network]).collect()
+}
+
+/// Writes path MTU and TCP options.
+pub fn write_mtu_and_options(
+    page: &mut ReportDocument,
+    observation: &PathObservation,
+    analysis: &PathAnalysis,
+) {
+    let (search, options) = (&observation.mtu, &observation.options);
+    if analysis.path_mtu.is_some() || search.is_some() || options.is_some() {
+        page.gap();
+    }
+    match (&analysis.path_mtu, search) {
+        (Some(mtu), search) => write_path_mtu(page, mtu, search.as_ref()),
+        (None, Some(_)) => {
+            page.fact("path MTU", "unknown: no packet of any size was answered");
+        }
+        (None, None) => {}
+    }
+    if let Some(options) = options {
+        write_tcp_options(page, options);
+    }
+}
+
+fn write_path_mtu(page: &mut ReportDocument, mtu: &PathMtu, search: Option<&MtuSearch>) {
+    page.strong_fact("path MTU", format!("{} B", format_grouped(mtu.bytes.into())));
+    let mut parts = Vec::new();
+    if let Some(search) = search {
+        parts.push(format!("interface {} B", format_grouped(search.local_bytes.into())));
+    }
+    if let Some(refused) = mtu.refused_bytes {
+        parts.push(format!("{} B did not arrive", format_grouped(refused.into())));
+    }
+    let probes = search.map(|search| search.probes.as_slice());
+    let told = probes.unwrap_or_default().iter().find_map(|probe| {
+        let by = probe.refused_by.as_ref()?;
+        let fits = probe
+            .refused_mtu_bytes
+            .map_or_else(String::new, |bytes| format!(", MTU {} B", format_grouped(bytes.into())));
+        Some(format!("reported by {by}{fits}"))
+    });
+    parts.extend(told);
+    if mtu.black_hole {
+        parts.push("larger packets are dropped without an ICMP error: black hole".to_owned());
+    }
+    if !parts.is_empty() {
+        page.fact("", parts.join("; "));
+    }
+}
+
+/// Returns the options by name, and whether each is in force.
+fn option_states(options: TcpOptions) -> [(&'static str, bool); 4] {
+    [
+        ("timestamps", options.timestamps),
+        ("selective acknowledgements", options.sack),
+        ("window scaling", options.window_scaling),
+        ("ECN", options.ecn),
+    ]
+}
+
+fn write_tcp_options(page: &mut ReportDocument, options: &PathTcpOptions) {
+    let names = |options: TcpOptions| {
+        let set = option_states(options).into_iter().filter(|(_, set)| *set);
+        let names: Vec<&str> = set.map(|(name, _)| name).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    };
+    for (label, in_force, mss) in [
+        ("TCP options", options.here, options.mss_here_bytes),
+        ("at the server", options.there, options.mss_there_bytes),
+    ] {
+        if let Some(in_force) = in_force {
+            let mss = mss
+                .map_or_else(String::new, |mss| format!("; MSS {} B", format_grouped(mss.into())));
+            page.fact(label, format!("{}{mss}", names(in_force)));
+        }
+    }
+    if let (Some(here), Some(there), Some(got)) =
+        (options.offered_here, options.offered_there, options.here)
+    {
+        let lost = option_states(here)
+            .into_iter()
+            .zip(option_states(there))
+            .zip(option_states(got))
+            .filter(|(((name, a), (_, b)), (_, got))| *name != "ECN" && *a && *b && !got)
+            .map(|(((name, _), _), _)| name);
+        let lost: Vec<&str> = lost.collect();
+        if !lost.is_empty() {
+            let text = format!(
+                "offered by both ends but not negotiated: {}; a middlebox strips it",
+                lost.join(", ")
+            );
+            page.fact("", &text);
+        }
+    }
+}

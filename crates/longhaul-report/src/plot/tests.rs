@@ -1,0 +1,317 @@
+//! Figures of scans with known cells: their content, and that files are written completely.
+
+use super::*;
+use longhaul_analysis::scan::{build_failed_cell, conclude_scan, order_cells};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::plan::{self, RunDirection};
+use longhaul_model::report::v1::scan::{
+    ScanAnalysis, ScanBudget, ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
+};
+use longhaul_model::report::v1::{ReportKind, RunInfo, RunParty, SCHEMA, predict};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+/// The path of the drawn scans: 622 Mbit/s, 160 ms.
+const CAPACITY_BPS: f64 = 622e6;
+const RTT_S: f64 = 0.16;
+
+fn run(initiator: &str, responder: &str) -> RunInfo {
+    let party = |host: &str| RunParty { host: host.to_owned(), ..RunParty::default() };
+    RunInfo {
+        id: String::from("01jd5r3x8k9m2"),
+        started_at: String::from("2026-11-22T02:00:00Z"),
+        duration_us: 1,
+        longhaul: String::from("0.1.0"),
+        initiator: party(initiator),
+        responder: party(responder),
+        part_of: None,
+    }
+}
+
+fn grid(windows: u32, streams: &[u32], direction: RunDirection) -> ScanPlan {
+    ScanPlan {
+        search: SearchMode::Grid,
+        direction,
+        windows_bytes: (0..windows).map(|i| (i > 0).then(|| 32_768 << i)).collect(),
+        streams: streams.to_vec(),
+        congestion_controls: vec![None],
+        repeats: 2,
+        seed: 7,
+        present: None,
+        budget: ScanBudget { probes: 1000, time_us: 1, bytes: None },
+        probe: plan::ThroughputPlan::default(),
+    }
+}
+
+/// Limited by the window, then by the path; reverse is slower; every tenth probe is higher.
+fn goodput_bps(setting: &TransferSetting, forward: bool, index: u32) -> u64 {
+    let streams = f64::from(setting.streams);
+    let window = setting.window_bytes.unwrap_or(6 << 20) as f64;
+    let path = CAPACITY_BPS * (1.0 - 1.0 / (1.0 + 3.0 * streams));
+    let wobble = 1.0 + 0.03 * f64::from(index % 5) / 5.0;
+    let way = if forward { 1.0 } else { 0.72 };
+    ((streams * window * 8.0 / RTT_S).min(path) * wobble * way) as u64
+}
+
+fn scan(
+    plan: ScanPlan,
+    hosts: (&str, &str),
+    keep: impl Fn(&TransferSetting) -> bool,
+) -> ScanReport {
+    let cells = order_cells(&plan).into_iter().filter(|s| keep(&s.setting)).map(|slot| {
+        let goodput = goodput_bps(&slot.setting, slot.forward, slot.index);
+        let at_us = u64::from(slot.index) * 10_000_000;
+        let blank = build_failed_cell(
+            slot.index,
+            slot.setting,
+            slot.forward,
+            slot.sentinel,
+            at_us,
+            1,
+            String::new(),
+        );
+        ScanCell {
+            error: None,
+            goodput_bps: Some(goodput),
+            limited_by: Some(Limiter::PathCapacity),
+            idle_rtt_us: Some(160_000),
+            ..blank
+        }
+    });
+    let observation = ScanObservation { cells: cells.collect() };
+    let concluded = conclude_scan(&plan, &observation, &[], "grid_done");
+    ScanReport {
+        schema: SCHEMA.to_owned(),
+        kind: ReportKind::Scan,
+        run: run(hosts.0, hosts.1),
+        plan,
+        observation,
+        analysis: concluded.analysis,
+        findings: concluded.findings,
+        caveats: concluded.caveats,
+    }
+}
+
+fn six_by_six(direction: RunDirection) -> ScanReport {
+    scan(grid(6, &[1, 2, 4, 8, 16, 32], direction), ("near", "far"), |_| true)
+}
+
+fn prediction() -> PredictionReport {
+    let plan = grid(4, &[1, 2, 4, 8, 16], RunDirection::Forward);
+    let mut cells = Vec::new();
+    for slot in order_cells(&ScanPlan { repeats: 1, ..plan }).into_iter().filter(|s| !s.sentinel) {
+        let predicted = goodput_bps(&slot.setting, true, 0);
+        cells.push(predict::PredictionCell {
+            loss_ratio: 0.0,
+            buffer_bytes: 1 << 20,
+            bounds: Vec::new(),
+            formulas: Vec::new(),
+            goodput_bps: predicted,
+            limited_by: Limiter::PathCapacity,
+            queue_bytes: 0,
+            made_loss_ratio: 0.0,
+            measured_bps: (slot.setting.streams != 4).then(|| predicted * 9 / 10),
+            disagreement_ratio: None,
+            meaning: None,
+            setting: slot.setting,
+        });
+    }
+    PredictionReport {
+        schema: SCHEMA.to_owned(),
+        kind: ReportKind::Predict,
+        run: run("near", "far"),
+        plan: predict::PredictionPlan {
+            path: predict::PredictionPath {
+                capacity_bps: CAPACITY_BPS as u64,
+                rtt_us: 160_000,
+                mss_bytes: 1448,
+                header_bytes: 52,
+                origin: String::from("asked"),
+            },
+            hosts: predict::PredictionHosts::default(),
+            windows_bytes: Vec::new(),
+            streams: Vec::new(),
+            congestion_controls: Vec::new(),
+            loss_ratios: Vec::new(),
+            buffers_bytes: Vec::new(),
+            time_us: 1,
+            scan_id: Some(String::from("01jd5r3x8k9m2")),
+        },
+        observation: predict::PredictionObservation::default(),
+        analysis: predict::PredictionAnalysis { cells, ..predict::PredictionAnalysis::default() },
+        findings: Vec::new(),
+        caveats: Vec::new(),
+    }
+}
+
+/// Returns every figure of every form that a scan may have.
+fn gallery() -> Vec<(&'static str, FigureSheet)> {
+    let both = six_by_six(RunDirection::Both);
+    let streams = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48];
+    let wide = scan(grid(8, &streams, RunDirection::Forward), ("near", "far"), |_| true);
+    let holes = scan(grid(6, &[1, 2, 4, 8, 16, 32], RunDirection::Forward), ("near", "far"), |s| {
+        s.streams * 3 % 7 != 5 || s.window_bytes > Some(1 << 19)
+    });
+    let window = scan(grid(1, &[1, 2, 4, 8, 16], RunDirection::Forward), ("near", "far"), |_| true);
+    let one = scan(grid(1, &[1], RunDirection::Forward), ("near", "far"), |_| true);
+    let none = scan(grid(2, &[1, 2], RunDirection::Both), ("near", "far"), |_| false);
+    vec![
+        ("heat-both", heat_map::draw_heat_map(&both)),
+        ("curves-both", goodput_curves::draw_goodput_curves(&both)),
+        ("asymmetry", asymmetry_histogram::draw_scan_asymmetry(&both)),
+        ("heat-wide", heat_map::draw_heat_map(&wide)),
+        ("curves-wide", goodput_curves::draw_goodput_curves(&wide)),
+        ("heat-holes", heat_map::draw_heat_map(&holes)),
+        ("heat-one-window", heat_map::draw_heat_map(&window)),
+        ("curves-one-window", goodput_curves::draw_goodput_curves(&window)),
+        ("heat-one", heat_map::draw_heat_map(&one)),
+        ("curves-one", goodput_curves::draw_goodput_curves(&one)),
+        ("asymmetry-one", asymmetry_histogram::draw_scan_asymmetry(&one)),
+        ("heat-none", heat_map::draw_heat_map(&none)),
+        ("curves-none", goodput_curves::draw_goodput_curves(&none)),
+        ("predicted", prediction_curves::draw_prediction(&prediction())),
+    ]
+}
+
+fn texts(svg: &str) -> Vec<String> {
+    let document = roxmltree::Document::parse(svg).expect("an SVG is XML");
+    let texts = document.descendants().filter(|n| n.has_tag_name("text"));
+    texts.filter_map(|n| n.text()).map(|t| t.trim().to_owned()).collect()
+}
+
+#[test]
+fn every_figure_is_an_svg_and_a_png_of_its_size() {
+    for (name, sheet) in gallery() {
+        let svg = sheet.svg().expect(name);
+        assert!(texts(&svg).len() >= 3, "{name} has title, explanation and source");
+        let png = sheet.png().expect(name);
+        let image = png::Decoder::new(std::io::Cursor::new(&png)).read_info().expect(name);
+        let size = (image.info().width, image.info().height);
+        let doubled = (sheet.width * 2, sheet.height * 2);
+        assert!(size == doubled || size == (sheet.width, sheet.height), "{name}: {size:?}");
+    }
+}
+
+#[test]
+fn marks_lie_on_their_sheet() {
+    let inside = |sheet: &FigureSheet, (x, y): (f64, f64)| {
+        (0.0..=f64::from(sheet.width)).contains(&x) && (0.0..=f64::from(sheet.height)).contains(&y)
+    };
+    for (name, sheet) in gallery() {
+        for mark in &sheet.marks {
+            let points = match mark {
+                figure_sheet::FigureMark::Fill { from, to, .. }
+                | figure_sheet::FigureMark::Frame { from, to, .. } => {
+                    vec![*from, *to]
+                }
+                figure_sheet::FigureMark::Line { points, .. } => points.clone(),
+                figure_sheet::FigureMark::Dot { at, .. }
+                | figure_sheet::FigureMark::Text { at, .. } => vec![*at],
+            };
+            assert!(points.iter().all(|p| inside(&sheet, *p)), "{name}: {mark:?}");
+        }
+    }
+}
+
+#[test]
+fn a_heat_map_holds_every_cell_and_names_the_best_and_the_recommended() {
+    let scan = six_by_six(RunDirection::Forward);
+    let texts = texts(&heat_map::draw_heat_map(&scan).svg().unwrap());
+    let unit = figure_frame::AxisUnit::for_rate(CAPACITY_BPS);
+    let mut wanted = BTreeSet::new();
+    for curve in &scan.analysis.directions[0].curves {
+        wanted.extend(curve.points.iter().map(|p| unit.format_value(p.goodput_bps as f64)));
+        assert!(texts.contains(&figure_frame::format_window_size(curve.window_bytes)));
+    }
+    assert!(wanted.len() > 10);
+    for value in wanted {
+        assert!(texts.contains(&value), "{value} is missing");
+    }
+    assert!(texts.iter().any(|t| t == "best" || t == "best, use"));
+    assert!(texts.iter().any(|t| t == "use" || t == "best, use"));
+    assert!(texts.iter().any(|t| t.contains("01jd5r3x8k9m2") && t.contains("2026-11-22")));
+}
+
+#[test]
+fn host_names_are_text_and_nothing_else() {
+    let hostile = "<script>&\"'\u{1b}[31m]]>";
+    let plan = grid(2, &[1, 2], RunDirection::Both);
+    let scan = scan(plan, (hostile, "far"), |_| true);
+    for sheet in [
+        heat_map::draw_heat_map(&scan),
+        goodput_curves::draw_goodput_curves(&scan),
+        asymmetry_histogram::draw_scan_asymmetry(&scan),
+    ] {
+        let svg = sheet.svg().unwrap();
+        assert!(texts(&svg).iter().any(|t| t.contains("<script>&\"'?[31m]]> to far")), "{svg}");
+        assert!(!svg.contains("<script") && !svg.contains('\u{1b}'));
+    }
+}
+
+#[test]
+fn a_report_without_conclusions_still_gives_a_figure() {
+    let mut scan = six_by_six(RunDirection::Both);
+    scan.analysis = ScanAnalysis::default();
+    for sheet in [
+        heat_map::draw_heat_map(&scan),
+        goodput_curves::draw_goodput_curves(&scan),
+        asymmetry_histogram::draw_scan_asymmetry(&scan),
+    ] {
+        let svg = sheet.svg().unwrap();
+        assert!(texts(&svg).iter().any(|t| t.starts_with("No ")));
+    }
+}
+
+/// A folder of the test, removed with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path =
+            std::env::temp_dir().join(format!("longhaul-plot-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // The test no longer needs it.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_figure_replaces_a_file_whole_and_leaves_nothing_beside_it() {
+    let folder = Folder::new("replace");
+    let to = folder.0.join("heat.SVG");
+    fs::write(&to, "an older figure").unwrap();
+    write_scan_figure(&six_by_six(RunDirection::Forward), &to, ScanFigure::HeatMap).unwrap();
+    assert!(fs::read_to_string(&to).unwrap().starts_with("<svg"));
+    let png = folder.0.join("p.png");
+    write_prediction_figure(&prediction(), &png).unwrap();
+    assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG\r\n"));
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
+}
+
+#[test]
+fn nothing_but_a_regular_file_is_replaced_and_the_extension_says_the_format() {
+    let folder = Folder::new("refuse");
+    let taken = folder.0.join("folder.png");
+    fs::create_dir(&taken).unwrap();
+    let link = folder.0.join("link.svg");
+    std::os::unix::fs::symlink(folder.0.join("elsewhere.svg"), &link).unwrap();
+    let unknown = folder.0.join("heat.pdf");
+    for (to, hint) in [(&taken, "another file"), (&link, "another file"), (&unknown, ".png")] {
+        let fail = write_scan_figure(&six_by_six(RunDirection::Forward), to, ScanFigure::Curves)
+            .unwrap_err();
+        assert!(!matches!(fail, FigureError::Write { .. }));
+        assert!(fail.hint().unwrap().contains(hint));
+    }
+    assert!(!folder.0.join("elsewhere.svg").exists());
+    let nowhere = folder.0.join("absent").join("heat.svg");
+    let fail = write_scan_figure(&six_by_six(RunDirection::Forward), &nowhere, ScanFigure::Curves)
+        .unwrap_err();
+    assert!(std::error::Error::source(&fail).is_some());
+}

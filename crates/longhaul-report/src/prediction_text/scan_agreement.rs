@@ -1,0 +1,104 @@
+//! A scan compared with its prediction: cells, the worst disagreements, and the overall agreement.
+
+use super::{PredictionSheet, prediction_table};
+use crate::document::{DocumentTable, ReportDocument, left, right};
+use crate::number_format::{ABSENT, RateUnit, or_absent};
+use crate::scan_text::setting_format;
+use longhaul_model::report::v1::PredictionReport;
+use longhaul_model::report::v1::predict::PredictionCell;
+
+/// The maximum number of disagreements explained.
+const MAX_MEANINGS: usize = 6;
+/// The maximum number of measured cells listed.
+const MAX_LISTED_CELLS: usize = 64;
+
+/// Writes the measured cells, if there are any.
+pub fn write_measured_cells(page: &mut ReportDocument, sheet: &PredictionSheet) {
+    let measured: Vec<&PredictionCell> =
+        sheet.cells.iter().copied().filter(|c| c.measured_bps.is_some()).collect();
+    if measured.is_empty() {
+        return;
+    }
+    let greatest = measured.iter().filter_map(|c| c.measured_bps).max().unwrap_or(0);
+    let unit = RateUnit::for_max(greatest);
+    let mut table = DocumentTable::new([
+        left("setting"),
+        right("measured"),
+        right("predicted"),
+        right("measured is"),
+        left(""),
+    ]);
+    let rate = |bps: u64| format!("{} {}", unit.short(bps), unit.name);
+    for cell in measured.iter().take(MAX_LISTED_CELLS) {
+        table.row([
+            format!(
+                "{} x {}",
+                cell.setting.streams,
+                setting_format::format_window(cell.setting.window_bytes)
+            ),
+            or_absent(cell.measured_bps, rate),
+            rate(cell.goodput_bps),
+            format_difference(cell),
+            prediction_table::limiter_letter(cell.limited_by).to_string(),
+        ]);
+    }
+    page.gap();
+    page.table(table);
+    if measured.len() > MAX_LISTED_CELLS {
+        let more = measured.len() - MAX_LISTED_CELLS;
+        page.paragraph(format!("and {more} more cells; `--csv FILE` writes all"));
+    }
+    write_meanings(page, measured);
+}
+
+/// Formats a disagreement: `12 % less`, `3 % more`.
+fn format_difference(cell: &PredictionCell) -> String {
+    let Some(ratio) = cell.disagreement_ratio else {
+        return ABSENT.to_owned();
+    };
+    let percent = (100.0 * ratio.abs()).round();
+    match percent {
+        0.0 => String::from("the same"),
+        _ if ratio < 0.0 => format!("{percent:.0} % less"),
+        _ => format!("{percent:.0} % more"),
+    }
+}
+
+fn write_meanings(page: &mut ReportDocument, mut cells: Vec<&PredictionCell>) {
+    let size = |c: &&PredictionCell| c.disagreement_ratio.unwrap_or(0.0).abs();
+    cells.retain(|c| c.meaning.is_some());
+    cells.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    if cells.is_empty() {
+        return;
+    }
+    page.gap();
+    for cell in cells.iter().take(MAX_MEANINGS) {
+        let setting = setting_format::format_setting(&cell.setting);
+        let meaning = cell.meaning.as_deref().unwrap_or_default();
+        page.item("  ", format!("{setting}, {}: {meaning}", format_difference(cell)));
+    }
+    if cells.len() > MAX_MEANINGS {
+        let more = cells.len() - MAX_MEANINGS;
+        page.faint(format!("  and {more} more that disagree"));
+    }
+}
+
+/// Writes the last line: the overall agreement of the prediction with the scan.
+pub fn write_agreement(page: &mut ReportDocument, report: &PredictionReport) {
+    let Some(agreement) = &report.analysis.agreement else {
+        return;
+    };
+    let ranks = match agreement.rank_correlation {
+        Some(ratio) => format!("rank correlation {ratio:.2} (Spearman)"),
+        None => String::from("too few distinct cells for a rank correlation"),
+    };
+    page.gap();
+    page.fact(
+        "agreement",
+        format!(
+            "{} measured cells: {ranks}; median error of the prediction {:.0} %",
+            agreement.cells,
+            100.0 * agreement.median_error_ratio
+        ),
+    );
+}

@@ -1,0 +1,130 @@
+//! Comparison of two routes.
+
+use super::change_format;
+use crate::document::{DocumentTable, ReportDocument, left};
+use longhaul_analysis::path::path_format::{format_hops, format_plural};
+use longhaul_history::event::hops_beside;
+use longhaul_model::report::v1::case::{RouteCase, TracedRoute};
+use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind, RouteDifference};
+
+pub fn add_route_comparison(document: &mut ReportDocument, case: &RouteCase) {
+    document.heading(3, format!("Route {}", change_format::format_pair(&case.pair)));
+    let seen = |route: Option<&TracedRoute>| {
+        route.map_or_else(|| String::from("not traced"), describe_traced_route)
+    };
+    document.fact("before", seen(case.before.as_ref()));
+    document.fact("after", seen(case.after.as_ref()));
+    match (&case.before, &case.after, &case.change) {
+        (Some(before), Some(after), Some(change)) => {
+            document.paragraph(describe_difference(before, after, change));
+            if change.kind > RouteChangeKind::SilentHop {
+                document.table(build_route_table(before, after, change));
+            }
+        }
+        (Some(one), None, _) | (None, Some(one), _) => {
+            let lines = one.route.hops.iter().map(|hop| format_hop(Some(hop)));
+            document.verbatim(lines.collect::<Vec<_>>().join("\n"));
+        }
+        _ => {}
+    }
+}
+
+fn describe_traced_route(traced: &TracedRoute) -> String {
+    let route = &traced.route;
+    let [of_it, all] = traced.run_counts;
+    let end = if route.reached { "" } else { ", destination not reached" };
+    format!(
+        "{}{end}; seen in {of_it} of {}, shown as of {}",
+        format_plural(route.hops.len(), "hop"),
+        format_plural(all as usize, "trace"),
+        change_format::format_moment(traced.at_us)
+    )
+}
+
+fn describe_difference(
+    before: &TracedRoute,
+    after: &TracedRoute,
+    change: &RouteDifference,
+) -> String {
+    if change.kind <= RouteChangeKind::SilentHop {
+        return String::from("Same route before and after, as far as hops answered.");
+    }
+    let parts: Vec<String> = change
+        .ranges
+        .iter()
+        .map(|range| match (range.other, range.here) {
+            (Some([first, last]), Some(_)) if first == last => {
+                format!("{} is replaced by {}", format_hops(range.other), format_hops(range.here))
+            }
+            (Some(_), Some(_)) => {
+                format!("{} are replaced by {}", format_hops(range.other), format_hops(range.here))
+            }
+            (Some(_), None) => format!("{} removed", format_hops(range.other)),
+            (None, _) => format!("{} added", format_hops(range.here)),
+        })
+        .collect();
+    let same_ends = describe_same_ends(before, after, change);
+    format!(
+        "{} before, {} after. {}{same_ends}",
+        format_plural(before.route.hops.len(), "hop"),
+        format_plural(after.route.hops.len(), "hop"),
+        if parts.is_empty() {
+            String::from("Only the answers of one router differ.")
+        } else {
+            format!("Differences: {}.", parts.join(", "))
+        }
+    )
+}
+
+/// Describes the number of equal hops at both ends of the route.
+fn describe_same_ends(
+    before: &TracedRoute,
+    after: &TracedRoute,
+    change: &RouteDifference,
+) -> String {
+    let first = change.ranges.first().and_then(|range| range.other);
+    let last = change.ranges.last();
+    let length = |traced: &TracedRoute| traced.route.hops.last().map_or(0, |hop| hop.ttl);
+    let (Some([first, _]), Some(last)) = (first, last) else {
+        return String::new();
+    };
+    let behind = |range: Option<[u8; 2]>, route: &TracedRoute| {
+        range.map(|[_, last]| length(route).saturating_sub(last))
+    };
+    let after_change = behind(last.other, before).or_else(|| behind(last.here, after));
+    let (head, tail) = (first.saturating_sub(1), after_change.unwrap_or(0));
+    format!(
+        " Unchanged: {} at the start, {} at the end.",
+        format_plural(usize::from(head), "hop"),
+        format_plural(usize::from(tail), "hop")
+    )
+}
+
+fn build_route_table(
+    before: &TracedRoute,
+    after: &TracedRoute,
+    change: &RouteDifference,
+) -> DocumentTable {
+    let mut table = DocumentTable::new([left(""), left("before"), left("after")]);
+    let rows = hops_beside(&before.route, &after.route, &change.ranges);
+    for (place, (differs, old, new)) in rows.into_iter().enumerate() {
+        if differs {
+            table.marked.push(place);
+        }
+        let mark = if differs { "*" } else { "" };
+        table.rows.push(vec![mark.to_owned(), format_hop(old), format_hop(new)]);
+    }
+    table
+}
+
+/// Formats a hop: `4 router.example.net`.
+fn format_hop(hop: Option<&ObservedHop>) -> String {
+    let Some(hop) = hop else {
+        return String::new();
+    };
+    let name = hop
+        .answers
+        .first()
+        .map_or("(silent)", |answer| answer.name.as_deref().unwrap_or(&answer.address));
+    format!("{:>2} {name}", hop.ttl)
+}

@@ -1,0 +1,174 @@
+//! Reports and events in one line each.
+
+use crate::number_format::{
+    ABSENT, count_of, format_micros, format_millis, format_percent, format_rate, or_absent,
+};
+use crate::text_page::TextPage;
+use longhaul_analysis::throughput::limiter_text::name_limiter;
+use longhaul_model::report::v1::available::AvailableEstimate;
+use longhaul_model::report::v1::event::{ChangeEvent, EventState};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::{
+    AnyReport, AvailableReport, LoadReport, PathReport, ScanReport, ThroughputReport,
+};
+use longhaul_model::units::Bytes;
+
+/// Formats a measurement: `bulk slac > cesnet`; an audit has no peer.
+pub fn format_measurement(measure: &str, from: &str, to: &str) -> String {
+    if from == to { format!("{measure} {from}") } else { format!("{measure} {from} > {to}") }
+}
+
+/// Formats a text after its time, wrapped and aligned.
+pub fn format_timed_line(time: &str, text: &str) -> String {
+    let mut page = TextPage::default();
+    page.hanging_paragraph(&format!("{time} "), text);
+    page.finish()
+}
+
+/// Summarizes the result of a run in a few words.
+pub fn summarize_report(report: &AnyReport) -> String {
+    match report {
+        AnyReport::Throughput(it) => summarize_throughput(it),
+        AnyReport::Scan(it) => summarize_scan(it),
+        AnyReport::Path(it) => summarize_path(it),
+        AnyReport::Available(it) => summarize_available(it),
+        AnyReport::Load(it) => summarize_load(it),
+        AnyReport::Host(it) => count_of(it.findings.len() as u64, "finding"),
+        AnyReport::Predict(_) => "predicted".to_owned(),
+        AnyReport::Imported(it) => crate::imported_text::summarize_import(it),
+        AnyReport::Copy(it) => crate::copy_text::summarize_copy(it),
+    }
+}
+
+fn summarize_throughput(report: &ThroughputReport) -> String {
+    let analysis = &report.analysis;
+    let goodput = or_absent(analysis.goodput_bps, format_rate);
+    format!("{goodput}, limited by {}", name_limiter(analysis.limited_by))
+}
+
+fn summarize_scan(report: &ScanReport) -> String {
+    let mut directions = report.analysis.directions.iter();
+    let Some(best) = directions.find_map(|it| it.recommended.as_ref()) else {
+        return "no setting found".to_owned();
+    };
+    let window = or_absent(best.setting.window_bytes, |bytes| Bytes(bytes).to_string());
+    let window =
+        if window == ABSENT { "autotuned windows".to_owned() } else { format!("{window} windows") };
+    format!(
+        "best: {}, {window}: {}",
+        count_of(u64::from(best.setting.streams), "stream"),
+        format_rate(best.goodput_bps)
+    )
+}
+
+fn summarize_path(report: &PathReport) -> String {
+    let rtt = report.analysis.rtt.filter(|rtt| rtt.answered > 0);
+    let rtt = rtt.map_or_else(
+        || "no answer".to_owned(),
+        |rtt| {
+            let lost = if rtt.loss_ratio > 0.0 {
+                format!(", {} lost", format_percent(rtt.loss_ratio))
+            } else {
+                String::new()
+            };
+            format!("RTT {} ms{lost}", format_millis(rtt.min_ns / 1000))
+        },
+    );
+    match &report.observation.route {
+        Some(route) => format!("{rtt}, {}", count_of(route.hops.len() as u64, "hop")),
+        None => rtt,
+    }
+}
+
+fn summarize_available(report: &AvailableReport) -> String {
+    let one = |estimate: &AvailableEstimate| match (estimate.available_bps, estimate.capacity_bps) {
+        (Some(free), Some(all)) => {
+            format!("{} of {} available", format_rate(free), format_rate(all))
+        }
+        (Some(free), None) => format!("{} available", format_rate(free)),
+        (None, Some(all)) => format!("capacity {}", format_rate(all)),
+        (None, None) => "no estimate".to_owned(),
+    };
+    let there = report.analysis.forward.as_ref().map(one);
+    let back = report.analysis.reverse.as_ref().map(one);
+    match (there, back) {
+        (Some(there), Some(back)) => format!("{there}; reverse {back}"),
+        (one, other) => one.or(other).unwrap_or_else(|| "no estimate".to_owned()),
+    }
+}
+
+fn summarize_load(report: &LoadReport) -> String {
+    let median = |ns: u64| format!("{} ms", format_millis(ns / 1000));
+    let idle = report.analysis.idle.map(|it| median(it.rtt_median_ns));
+    let mut steps = report.analysis.steps.iter();
+    let loaded = steps.find_map(|step| step.delays).map(|it| median(it.rtt_median_ns));
+    format!("RTT {} idle, {} under load", or_absent(idle, |it| it), or_absent(loaded, |it| it))
+}
+
+/// Formats an event: `throughput a > b fell from 400 Mbit/s to 200 Mbit/s: confirmed`.
+pub fn format_event_headline(event: &ChangeEvent) -> String {
+    let way = if event.after.median < event.before.median { "fell" } else { "rose" };
+    replace_controls(&format!(
+        "{} {way} from {} to {}: {}",
+        format_measurement(event.quantity.title(), &event.pair.from, &event.pair.to),
+        format_value(event.quantity, event.before.median),
+        format_value(event.quantity, event.after.median),
+        state_label(event.state),
+    ))
+}
+
+/// Formats an event with its most likely cause.
+pub fn describe_event(event: &ChangeEvent) -> String {
+    let told = format_event_headline(event);
+    match event.causes.as_slice() {
+        [] if event.state == EventState::Confirmed => format!("{told}, no cause found yet"),
+        [] => told,
+        [first, ..] => {
+            replace_controls(&format!("{told}. Likely cause {}: {}", first.cause, first.summary))
+        }
+    }
+}
+
+const fn state_label(state: EventState) -> &'static str {
+    match state {
+        EventState::Suspected => "suspected",
+        EventState::Confirmed => "confirmed",
+        EventState::Withdrawn => "withdrawn (not confirmed)",
+        EventState::Recovered => "recovered",
+    }
+}
+
+fn format_value(quantity: PathQuantity, value: f64) -> String {
+    match quantity {
+        PathQuantity::Goodput | PathQuantity::Available | PathQuantity::Capacity => {
+            format_rate(value as u64)
+        }
+        PathQuantity::RttFloor => format_micros(value as u64),
+        PathQuantity::Loss | PathQuantity::Retransmits => format_percent(value),
+        PathQuantity::Hops => format!("{value:.0}"),
+    }
+}
+
+/// Replaces control characters, because names of hosts and readings are untrusted.
+fn replace_controls(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_fits_80_columns_and_continues_under_its_text() {
+        let text = "word ".repeat(40);
+        let lines = format_timed_line("11:32:58Z", &text);
+        assert!(lines.lines().all(|line| line.chars().count() <= 80));
+        assert!(lines.lines().skip(1).all(|line| line.starts_with("          word")));
+    }
+
+    #[test]
+    fn an_audit_is_of_one_host() {
+        assert_eq!(format_measurement("audit", "a", "a"), "audit a");
+        assert_eq!(format_measurement("bulk", "a", "b"), "bulk a > b");
+    }
+}

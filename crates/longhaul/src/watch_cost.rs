@@ -1,0 +1,159 @@
+//! The cost of a watch file as text and JSON.
+
+use crate::watch::watch_file::{CatchUpPolicy, WatchFile};
+use crate::watch::watch_forecast::{MeasureForecast, MeshForecast, ResourceShare, WatchForecast};
+use longhaul_config::config_values::format_long_duration;
+use longhaul_model::units::Bytes;
+use longhaul_report::document::{DocumentTable, ReportDocument, left, right};
+use longhaul_report::number_format::{count_of, format_grouped, format_percent};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The number of busiest parts shown.
+const SHARES_SHOWN: usize = 3;
+
+pub fn build_watch_cost_document(file: &WatchFile, costs: &WatchForecast) -> ReportDocument {
+    let mut page = ReportDocument::default();
+    page.heading(3, format!("watch file of {}: valid", file.agent.name));
+    page.fact(
+        "targets",
+        format!(
+            "{}, {} (each direction counts)",
+            count_of(costs.targets as u64, "host"),
+            count_of(costs.pairs as u64, "pair")
+        ),
+    );
+    page.fact(
+        "per day",
+        format!(
+            "{} runs, up to {}{}",
+            format_count(costs.runs_per_day),
+            Bytes(costs.bytes_per_day),
+            describe_budget(file.agent.bytes_per_day)
+        ),
+    );
+    let shares = costs.shares.iter().take(SHARES_SHOWN);
+    page.facts("busiest", shares.map(describe_share));
+    if let Some(turns) = &costs.mesh {
+        page.fact("mesh", describe_mesh(turns));
+    }
+    if let Some((name, length_us)) = &costs.longest_round {
+        page.fact("longest round", format!("{} of heavy runs, `{name}`", format_span(*length_us)));
+    }
+    page.fact("after a gap", describe_catch_up(file.agent.catch_up));
+    page.fact("page and API", file.agent.listen.to_string());
+    page.gap();
+    write_measures(&mut page, &costs.measures);
+    for warning in &costs.warnings {
+        page.gap();
+        page.styled_item("note: ", warning, longhaul_report::style::CAVEAT);
+    }
+    page
+}
+
+fn describe_budget(most: Option<u64>) -> String {
+    most.map_or_else(|| ", no budget".to_owned(), |most| format!(" of a budget of {}", Bytes(most)))
+}
+
+fn describe_share(share: &ResourceShare) -> String {
+    let busy = format_percent(share.share);
+    format!("{}: {busy} of the time", share.resource)
+}
+
+fn describe_mesh(turns: &MeshForecast) -> String {
+    format!(
+        "{} agents in turn: {} rounds of {} (minimum {}), full cycle {}",
+        turns.agents,
+        format_grouped(u64::from(turns.rounds)),
+        format_span(turns.turn_us),
+        format_grouped(u64::from(turns.min_rounds)),
+        format_span(turns.cycle_us)
+    )
+}
+
+const fn describe_catch_up(rule: CatchUpPolicy) -> &'static str {
+    match rule {
+        CatchUpPolicy::Latest => "the latest run of each is made late, older runs are skipped",
+        CatchUpPolicy::None => "runs due while no agent was running are skipped",
+    }
+}
+
+fn write_measures(page: &mut ReportDocument, measures: &[MeasureForecast]) {
+    let mut table = DocumentTable::new([
+        left("measurement"),
+        left("kind"),
+        right("every"),
+        right("lasts"),
+        right("runs/day"),
+        right("bytes/day"),
+        left(""),
+    ]);
+    for it in measures {
+        table.row([
+            it.name.clone(),
+            it.kind.to_string(),
+            format_span(it.every_us),
+            format_span(it.max_duration_us),
+            format_count(it.runs_per_day),
+            Bytes(it.bytes_per_day).to_string(),
+            String::from(if it.heavy { "heavy" } else { "" }),
+        ]);
+    }
+    page.table(table);
+}
+
+/// Formats a number of runs: integral from ten on, and never zero for rare runs.
+fn format_count(number: f64) -> String {
+    if number >= 9.95 {
+        format_grouped(number.round() as u64)
+    } else {
+        format!("{number:.1}").trim_end_matches(".0").to_owned()
+    }
+}
+
+fn format_span(us: i64) -> String {
+    format_long_duration(Duration::from_micros(us.unsigned_abs()))
+}
+
+/// Returns the cost of a watch file as JSON.
+pub fn watch_cost_to_json(path: &str, file: &WatchFile, costs: &WatchForecast) -> Value {
+    let measures: Vec<Value> = costs.measures.iter().map(measure_to_json).collect();
+    let shares = costs.shares.iter().take(SHARES_SHOWN);
+    let shares: Vec<Value> = shares
+        .map(|it| json!({ "part": it.resource.to_string(), "share_ratio": it.share }))
+        .collect();
+    let turns = costs.mesh.map(|it| {
+        json!({
+            "agents": it.agents, "rounds": it.rounds, "least_rounds": it.min_rounds,
+            "turn_us": it.turn_us, "cycle_us": it.cycle_us,
+        })
+    });
+    let longest = costs
+        .longest_round
+        .as_ref()
+        .map(|(name, length_us)| json!({ "measure": name, "duration_us": length_us }));
+    json!({
+        "file": path,
+        "problems": [],
+        "agent": file.agent.name,
+        "targets": costs.targets,
+        "pairs": costs.pairs,
+        "runs_per_day": costs.runs_per_day,
+        "bytes_per_day": costs.bytes_per_day,
+        "budget_bytes_per_day": file.agent.bytes_per_day,
+        "measures": measures,
+        "busiest": shares,
+        "mesh": turns,
+        "longest_round": longest,
+        "warnings": costs.warnings,
+    })
+}
+
+fn measure_to_json(it: &MeasureForecast) -> Value {
+    json!({
+        "name": it.name, "kind": it.kind, "heavy": it.heavy, "every_us": it.every_us,
+        "runs": it.runs, "lasts_us": it.max_duration_us, "runs_per_day": it.runs_per_day,
+        "bytes_per_day": it.bytes_per_day, "most_bytes": it.max_bytes,
+        "budget_bytes_per_day": it.budget_bytes,
+    })
+}
