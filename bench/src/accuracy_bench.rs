@@ -17,7 +17,7 @@ pub fn tabulate_accuracy() -> BenchOutcome {
         fill_table("Accuracy of the methods", longhaul_accuracy::evaluate_estimators(SEED)),
         fill_table(
             "Accuracy of capacity and available bandwidth",
-            longhaul_accuracy::available(SEED, PATHS),
+            longhaul_accuracy::evaluate_available(SEED, PATHS),
         ),
     ])
 }
@@ -29,7 +29,7 @@ fn fill_table(title: &str, rows: Vec<longhaul_accuracy::AccuracyRow>) -> Markdow
     let percent = |ratio: f64| format!("{:.2} %", 100.0 * ratio);
     for row in rows {
         table.row(vec![
-            row.method.to_owned(),
+            row.method,
             row.cases.to_string(),
             row.answered.to_string(),
             percent(row.median_error_ratio),

@@ -9,20 +9,17 @@ mod abing_spruce;
 #[cfg(test)]
 mod accuracy_gates;
 mod busy_receiver;
-mod path_classes;
 pub mod simulated_path;
 pub mod simulated_traffic;
 
-use super::AccuracyRow;
+use super::{AccuracyRow, ErrorTally};
 use busy_receiver::evaluate_busy_receiver;
 use longhaul_analysis::available_bandwidth::{self, PriorPathFacts, ProbeSchedule};
-use longhaul_analysis::stats::quantile::{quantile, sort_finite};
 use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailableMode, AvailableObservation, AvailablePlan, DirectionProbing,
     TokenBucketEstimate,
 };
 use longhaul_model::splitmix::SplitMix64;
-use path_classes::PATH_CLASSES;
 use simulated_path::{SimulatedBucket, SimulatedLink, SimulatedPath};
 use simulated_traffic::TrafficPattern;
 
@@ -31,60 +28,39 @@ const LINE_RATIOS: [f64; 3] = [2.5, 10.0, 100.0];
 /// The maximum line rate of a simulated sender, unless the link is faster than 10 Gbit/s.
 const MAX_LINE_BPS: f64 = 25e9;
 const BATCHING_S: [f64; 3] = [0.0, 50e-6, 125e-6];
+const BATCHING_NAMES: [&str; 3] = ["0 µs", "50 µs", "125 µs"];
 const TRAFFIC: [TrafficPattern; 3] =
     [TrafficPattern::Poisson, TrafficPattern::Bursty, TrafficPattern::HeavyTailed];
-
-/// Collects the errors of one row.
-#[derive(Default)]
-struct ErrorTally {
-    cases: usize,
-    errors: Vec<f64>,
-    intervals: usize,
-    held: usize,
-}
-
-impl ErrorTally {
-    fn add(&mut self, value: Option<u64>, interval: Option<[u64; 2]>, truth: f64, unit: f64) {
-        self.cases += 1;
-        self.errors.extend(value.map(|bps| (bps as f64 - truth).abs() / unit));
-        if let Some([low, high]) = interval {
-            self.intervals += 1;
-            self.held += usize::from((low as f64..=high as f64).contains(&truth));
-        }
-    }
-
-    fn row(self, method: &'static str) -> AccuracyRow {
-        let errors = sort_finite(self.errors);
-        AccuracyRow {
-            method,
-            cases: self.cases,
-            answered: errors.len(),
-            median_error_ratio: quantile(&errors, 0.5).unwrap_or(0.0),
-            p90_error_ratio: quantile(&errors, 0.9).unwrap_or(0.0),
-            coverage_ratio: (self.intervals > 0).then(|| self.held as f64 / self.intervals as f64),
-        }
-    }
-}
+const TRAFFIC_NAMES: [&str; 3] = ["Poisson", "bursty", "heavy-tailed"];
+/// The capacities of paths with one loaded link.
+const CAPACITIES: [(f64, &str); 6] = [
+    (1e7, "10 Mbit/s"),
+    (5e7, "50 Mbit/s"),
+    (1e8, "100 Mbit/s"),
+    (3e8, "300 Mbit/s"),
+    (1e9, "1 Gbit/s"),
+    (1e10, "10 Gbit/s"),
+];
 
 /// Evaluates all estimators, with at least `cases` cases in each row.
 pub fn evaluate_available(seed: u64, cases: usize) -> Vec<AccuracyRow> {
     let mut found = Vec::new();
     let (mut abing, mut spruce) = (ErrorTally::default(), ErrorTally::default());
-    for class in &PATH_CLASSES {
+    for (capacity_bps, rate) in CAPACITIES {
         let mut capacity = ErrorTally::default();
-        for (batching_s, names) in BATCHING_S.iter().zip(class.names) {
-            for (traffic, name) in TRAFFIC.iter().zip(names) {
+        for (batching_s, batches) in BATCHING_S.into_iter().zip(BATCHING_NAMES) {
+            for (traffic, pattern) in TRAFFIC.into_iter().zip(TRAFFIC_NAMES) {
                 let mut available = ErrorTally::default();
                 for case in 0..cases {
-                    let path =
-                        build_one_hop_path(class.capacity_bps, *batching_s, *traffic, seed, case);
+                    let path = build_one_hop_path(capacity_bps, batching_s, traffic, seed, case);
                     tally_rival_formulas(&path, seed, &mut abing, &mut spruce);
                     tally_direction(path, AvailableMode::Quick, &mut available, &mut capacity);
                 }
+                let name = format!("available, {rate}, batches {batches}, {pattern}");
                 found.push(available.row(name));
             }
         }
-        found.push(capacity.row(class.capacity_name));
+        found.push(capacity.row(format!("capacity, {rate}")));
     }
     found.extend(evaluate_busy_receiver(seed, cases));
     found.extend(evaluate_light_mode(seed, cases));
@@ -195,12 +171,7 @@ fn tally_rival_formulas(
 
 /// Evaluates light mode, with all batching and traffic together.
 fn evaluate_light_mode(seed: u64, cases: usize) -> Vec<AccuracyRow> {
-    let names = [
-        "available, light mode, 10 Mbit/s",
-        "available, light mode, 100 Mbit/s",
-        "available, light mode, 1 Gbit/s",
-    ];
-    let row = |(name, capacity_bps): (&'static str, f64)| {
+    let row = |(capacity_bps, rate): (f64, &str)| {
         let (mut available, mut capacity) = (ErrorTally::default(), ErrorTally::default());
         for (batching_s, traffic) in BATCHING_S.iter().flat_map(|b| TRAFFIC.map(|t| (b, t))) {
             for case in 0..cases {
@@ -208,9 +179,9 @@ fn evaluate_light_mode(seed: u64, cases: usize) -> Vec<AccuracyRow> {
                 tally_direction(path, AvailableMode::Light, &mut available, &mut capacity);
             }
         }
-        available.row(name)
+        available.row(format!("available, light mode, {rate}"))
     };
-    names.into_iter().zip([1e7, 1e8, 1e9]).map(row).collect()
+    [CAPACITIES[0], CAPACITIES[2], CAPACITIES[4]].map(row).to_vec()
 }
 
 /// Capacities and loads of consecutive links.
@@ -218,26 +189,14 @@ type HopLoads = &'static [(f64, f64)];
 
 /// The errors with several loaded links, and the number of runs that report several loaded links.
 fn evaluate_several_hops(seed: u64, cases: usize) -> Vec<AccuracyRow> {
-    let paths: [(HopLoads, &'static str, &'static str); 4] = [
-        (
-            &[(100e6, 0.5), (100e6, 0.5)],
-            "available, two loaded hops",
-            "several hops told, two loaded hops",
-        ),
-        (
-            &[(155e6, 0.7), (100e6, 0.1)],
-            "available, tight hop first",
-            "several hops told, tight hop first",
-        ),
-        (
-            &[(100e6, 0.1), (155e6, 0.7)],
-            "available, tight hop last",
-            "several hops told, tight hop last",
-        ),
-        (&[(100e6, 0.5)], "available, one loaded hop", "several hops told, one loaded hop"),
+    let paths: [(HopLoads, &str); 4] = [
+        (&[(100e6, 0.5), (100e6, 0.5)], "two loaded hops"),
+        (&[(155e6, 0.7), (100e6, 0.1)], "tight hop first"),
+        (&[(100e6, 0.1), (155e6, 0.7)], "tight hop last"),
+        (&[(100e6, 0.5)], "one loaded hop"),
     ];
     let mut found = Vec::new();
-    for (hops, name, told_name) in paths {
+    for (hops, name) in paths {
         let (mut available, mut told) = (ErrorTally::default(), ErrorTally::default());
         for case in 0..cases {
             let mut path =
@@ -247,10 +206,10 @@ fn evaluate_several_hops(seed: u64, cases: usize) -> Vec<AccuracyRow> {
             let (truth, capacity) = (path.truth_bps(), path.capacity_bps());
             available.add(estimate.available_bps, estimate.available_interval_bps, truth, capacity);
             let flagged = estimate.flags.iter().any(|f| f == "multi_hop");
-            told.add(flagged.then_some(0), None, 0.0, 1.0);
+            told.add_error(flagged.then_some(0.0));
         }
-        found.push(available.row(name));
-        found.push(told.row(told_name));
+        found.push(available.row(format!("available, {name}")));
+        found.push(told.row(format!("several hops told, {name}")));
     }
     found
 }
@@ -311,7 +270,7 @@ fn evaluate_buckets(seed: u64, cases: usize) -> Vec<AccuracyRow> {
         tally_bucket_errors(found.as_ref(), 59.3e6, 4800.0, &mut rate, &mut burst);
     }
     let mut rows = vec![rate.row("bucket of 4.8 kB, rate"), burst.row("bucket of 4.8 kB, burst")];
-    for (draw, drops, [rate_name, burst_name]) in SHAPER_CASES {
+    for (draw, drops, name) in SHAPER_CASES {
         let (mut rate, mut burst) = (ErrorTally::default(), ErrorTally::default());
         let mut rng = SplitMix64::new(seed);
         for case in 0..cases as u64 {
@@ -319,7 +278,7 @@ fn evaluate_buckets(seed: u64, cases: usize) -> Vec<AccuracyRow> {
             let found = simulate_direction(&mut path, &plan_shaper_probing(case)).bucket;
             tally_bucket_errors(found.as_ref(), true_rate, true_bytes, &mut rate, &mut burst);
         }
-        rows.extend([rate.row(rate_name), burst.row(burst_name)]);
+        rows.extend([rate.row(format!("{name}, rate")), burst.row(format!("{name}, burst"))]);
     }
     rows
 }
@@ -327,11 +286,11 @@ fn evaluate_buckets(seed: u64, cases: usize) -> Vec<AccuracyRow> {
 /// Draws a path with a bucket that drops or queues, and returns its rate and its size in bytes.
 type DrawBucketPath = fn(&mut SplitMix64, bool) -> (SimulatedPath, f64, f64);
 
-const SHAPER_CASES: [(DrawBucketPath, bool, [&str; 2]); 4] = [
-    (draw_middle_bucket, false, ["shaper of milliseconds, rate", "shaper of milliseconds, burst"]),
-    (draw_middle_bucket, true, ["policer of milliseconds, rate", "policer of milliseconds, burst"]),
-    (draw_large_bucket, false, ["shaper of seconds, rate", "shaper of seconds, burst"]),
-    (draw_large_bucket, true, ["policer of seconds, rate", "policer of seconds, burst"]),
+const SHAPER_CASES: [(DrawBucketPath, bool, &str); 4] = [
+    (draw_middle_bucket, false, "shaper of milliseconds"),
+    (draw_middle_bucket, true, "policer of milliseconds"),
+    (draw_large_bucket, false, "shaper of seconds"),
+    (draw_large_bucket, true, "policer of seconds"),
 ];
 
 /// The plan of `available --shaper`.

@@ -7,7 +7,7 @@
 //! congested.
 
 use super::rate_series::draw_noise;
-use super::{AccuracyRow, CASES, summarize_errors};
+use super::{AccuracyRow, CASES, ErrorTally};
 use longhaul_analysis::stats::quantile::{median, sort_finite};
 use longhaul_analysis::stats::{sample_change, sign_test};
 use longhaul_model::splitmix::SplitMix64;
@@ -62,22 +62,14 @@ fn evaluate_change_size(
     rng: &mut SplitMix64,
     correlation: f64,
 ) -> AccuracyRow {
-    let (mut errors, mut held, mut intervals) = (Vec::new(), 0usize, 0usize);
+    let mut tally = ErrorTally::default();
     for _ in 0..CASES {
         let ratio = rng.between(0.5, 2.0);
-        let Some(found) = draw_change(rng, ratio, correlation) else {
-            continue;
-        };
-        if let Some([low, high]) = found.interval {
-            intervals += 1;
-            held += usize::from((low..=high).contains(&ratio.ln()));
-        }
-        errors.push((found.shift.exp() / ratio - 1.0).abs());
+        let found = draw_change(rng, ratio, correlation);
+        tally.add_interval(found.as_ref().and_then(|found| found.interval), ratio.ln());
+        tally.add_error(found.map(|found| (found.shift.exp() / ratio - 1.0).abs()));
     }
-    AccuracyRow {
-        coverage_ratio: Some(held as f64 / intervals.max(1) as f64),
-        ..summarize_errors(method, errors)
-    }
+    tally.row(method)
 }
 
 /// Cases in which a change is reported although there is none; every answer is an error.
@@ -86,44 +78,37 @@ fn evaluate_false_alarms(
     rng: &mut SplitMix64,
     correlation: f64,
 ) -> AccuracyRow {
-    let said = (0..CASES).filter(|_| {
+    let errors = (0..CASES).map(|_| {
         let found = draw_change(rng, 1.0, correlation);
-        found.and_then(|f| f.p).is_some_and(|p| p < sample_change::LEVEL)
+        found.and_then(|f| f.p).filter(|p| *p < sample_change::LEVEL).map(|_| 1.0)
     });
-    summarize_errors(method, said.map(|_| 1.0).collect())
+    ErrorTally::of(errors).row(method)
 }
 
 fn evaluate_detection_power(rng: &mut SplitMix64) -> AccuracyRow {
-    let mut errors = Vec::new();
-    for _ in 0..CASES {
+    let errors = (0..CASES).map(|_| {
         let before = draw_values(rng, FOUND_VALUES, (20.0, 0.05), 0.0);
         let after = draw_values(rng, FOUND_VALUES, (20.0 + FOUND_RATIO.ln(), 0.05), 0.0);
         let told = sample_change::compare_samples(&before, &after)
             .filter(|c| c.p.is_some_and(|p| p < sample_change::LEVEL));
-        errors.extend(told.map(|c| (c.shift.exp() / FOUND_RATIO - 1.0).abs()));
-    }
-    summarize_errors("change of 15 %, 8 values each, 5 % noise", errors)
+        told.map(|c| (c.shift.exp() / FOUND_RATIO - 1.0).abs())
+    });
+    ErrorTally::of(errors).row("change of 15 %, 8 values each, 5 % noise")
 }
 
 /// Evaluates the ratio of two directions, from pairs of runs.
 fn evaluate_direction_ratio(rng: &mut SplitMix64) -> AccuracyRow {
-    let (mut errors, mut held, mut intervals) = (Vec::new(), 0usize, 0usize);
+    let mut tally = ErrorTally::default();
     for _ in 0..CASES {
         let (ratio, scatter) = (rng.between(0.4, 2.5), rng.between(0.01, 0.05));
         let count = 6 + rng.below(55);
         let forward = draw_values(rng, count, (20.0 + ratio.ln(), scatter), 0.0);
         let reverse = draw_values(rng, count, (20.0, scatter), 0.0);
         let ratios = sort_finite(forward.iter().zip(&reverse).map(|(f, r)| f - r));
-        if let Some([low, high]) = sign_test::median_interval(&ratios) {
-            intervals += 1;
-            held += usize::from((low..=high).contains(&ratio.ln()));
-        }
-        errors.extend(median(ratios).map(|middle| (middle.exp() / ratio - 1.0).abs()));
+        tally.add_interval(sign_test::median_interval(&ratios), ratio.ln());
+        tally.add_error(median(ratios).map(|middle| (middle.exp() / ratio - 1.0).abs()));
     }
-    AccuracyRow {
-        coverage_ratio: Some(held as f64 / intervals.max(1) as f64),
-        ..summarize_errors("asymmetry of two directions", errors)
-    }
+    tally.row("asymmetry of two directions")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! Wrong when: real stages share cores and disks; here each has its own.
 
-use super::{AccuracyRow, summarize_errors};
+use super::{AccuracyRow, ErrorTally};
 use longhaul_analysis::copy_analysis::split_copy_time;
 use longhaul_model::report::v1::copy::{CopyEndCounts, CopyObservation, CopyStage, CopyTimeSplit};
 use longhaul_model::splitmix::SplitMix64;
@@ -152,10 +152,9 @@ impl CopyPipeline {
 
 /// The distance of the slow stage's share from 100 %.
 pub(super) fn evaluate_slow_stage(seed: u64) -> AccuracyRow {
-    let mut errors = Vec::new();
-    for case in 0..CASES {
+    let errors = (0..CASES).map(|case| {
         let (pipeline, share) = CopyPipeline::draw(&mut SplitMix64::new(seed ^ (case as u64) << 8));
-        errors.extend(split_copy_time(&pipeline.run(300)).map(|split| (1.0 - share(&split)).abs()));
-    }
-    AccuracyRow { cases: CASES, ..summarize_errors("copy, share of its slow stage", errors) }
+        split_copy_time(&pipeline.run(300)).map(|split| (1.0 - share(&split)).abs())
+    });
+    ErrorTally::of(errors).row("copy, share of its slow stage")
 }

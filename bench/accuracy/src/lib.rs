@@ -17,7 +17,7 @@ mod scan_accuracy;
 pub mod synthetic_series;
 mod tuning_accuracy;
 
-pub use available_accuracy::evaluate_available as available;
+pub use available_accuracy::evaluate_available;
 pub use tuning_accuracy::{StrategyAccuracy, evaluate_guided_search, evaluate_rival_strategies};
 
 use longhaul_analysis::limit::run_reading::read_run;
@@ -41,7 +41,7 @@ const TRANSFERS: usize = 120;
 /// The errors of one method over many cases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccuracyRow {
-    pub method: &'static str,
+    pub method: String,
     pub cases: usize,
     /// The number of cases in which the method gave a value.
     pub answered: usize,
@@ -51,34 +51,72 @@ pub struct AccuracyRow {
     pub coverage_ratio: Option<f64>,
 }
 
+/// Collects the errors of one row.
+#[derive(Debug, Default)]
+struct ErrorTally {
+    cases: usize,
+    errors: Vec<f64>,
+    intervals: usize,
+    held: usize,
+}
+
+impl ErrorTally {
+    /// Creates it from the error of each case, `None` for a case without an answer.
+    fn of(errors: impl IntoIterator<Item = Option<f64>>) -> ErrorTally {
+        let mut tally = ErrorTally::default();
+        errors.into_iter().for_each(|error| tally.add_error(error));
+        tally
+    }
+
+    fn add_error(&mut self, error: Option<f64>) {
+        self.cases += 1;
+        self.errors.extend(error);
+    }
+
+    fn add_interval(&mut self, interval: Option<[f64; 2]>, truth: f64) {
+        if let Some([low, high]) = interval {
+            self.intervals += 1;
+            self.held += usize::from((low..=high).contains(&truth));
+        }
+    }
+
+    /// Adds a rate or size with its interval; the error is a share of `unit`.
+    fn add(&mut self, value: Option<u64>, interval: Option<[u64; 2]>, truth: f64, unit: f64) {
+        self.add_error(value.map(|value| (value as f64 - truth).abs() / unit));
+        self.add_interval(interval.map(convert_interval), truth);
+    }
+
+    fn row(self, method: impl Into<String>) -> AccuracyRow {
+        let errors = sort_finite(self.errors);
+        AccuracyRow {
+            method: method.into(),
+            cases: self.cases,
+            answered: errors.len(),
+            median_error_ratio: quantile(&errors, 0.5).unwrap_or(0.0),
+            p90_error_ratio: quantile(&errors, 0.9).unwrap_or(0.0),
+            coverage_ratio: (self.intervals > 0).then(|| self.held as f64 / self.intervals as f64),
+        }
+    }
+}
+
+fn convert_interval(interval: [u64; 2]) -> [f64; 2] {
+    interval.map(|value| value as f64)
+}
+
 /// Evaluates all estimators except those of available bandwidth and tuning, in a fixed order.
 pub fn evaluate_estimators(seed: u64) -> Vec<AccuracyRow> {
+    let rng = |part: u64| SplitMix64::new(seed ^ part);
     let mut rows = vec![
-        evaluate_steady_goodput("steady goodput, white noise", &mut SplitMix64::new(seed), 0.0),
-        evaluate_steady_goodput(
-            "steady goodput, correlation 0.5",
-            &mut SplitMix64::new(seed ^ 1),
-            0.5,
-        ),
-        evaluate_steady_goodput(
-            "steady goodput, correlation 0.8",
-            &mut SplitMix64::new(seed ^ 2),
-            0.8,
-        ),
-        evaluate_ramp_end(&mut SplitMix64::new(seed ^ 3)),
+        evaluate_steady_goodput("steady goodput, white noise", &mut rng(0), 0.0),
+        evaluate_steady_goodput("steady goodput, correlation 0.5", &mut rng(1), 0.5),
+        evaluate_steady_goodput("steady goodput, correlation 0.8", &mut rng(2), 0.8),
+        evaluate_ramp_end(&mut rng(3)),
     ];
-    rows.extend(evaluate_shapers(&mut SplitMix64::new(seed ^ 4)));
-    rows.push(evaluate_false_shapers(&mut SplitMix64::new(seed ^ 5)));
-    rows.push(evaluate_policers(
-        "policer rate",
-        &mut SplitMix64::new(seed ^ 6),
-        LossCase::draw_policed,
-    ));
-    rows.push(evaluate_policers(
-        "policer, random loss instead",
-        &mut SplitMix64::new(seed ^ 7),
-        LossCase::draw_random,
-    ));
+    rows.extend(evaluate_shapers(&mut rng(4)));
+    rows.push(evaluate_false_shapers(&mut rng(5)));
+    rows.push(evaluate_policers("policer rate", &mut rng(6), LossCase::draw_policed));
+    let random = LossCase::draw_random;
+    rows.push(evaluate_policers("policer, random loss instead", &mut rng(7), random));
     rows.extend(scan_accuracy::evaluate_scans(seed ^ 8));
     rows.extend(prediction_accuracy::evaluate_prediction());
     rows.extend(narrow_link_accuracy::evaluate_narrow_link(seed ^ 9));
@@ -95,14 +133,12 @@ fn evaluate_policers(
     draw: fn(&mut SplitMix64) -> LossCase,
 ) -> AccuracyRow {
     let plan = ThroughputPlan::default();
-    let mut errors = Vec::new();
-    for _ in 0..TRANSFERS {
+    let errors = (0..TRANSFERS).map(|_| {
         let case = draw(rng);
         let found = read_run(&plan, &case.observation).policer;
-        errors
-            .extend(found.map(|p| case.rate_bps.map_or(1.0, |bps| (p.rate_bps / bps - 1.0).abs())));
-    }
-    AccuracyRow { cases: TRANSFERS, ..summarize_errors(method, errors) }
+        found.map(|p| case.rate_bps.map_or(1.0, |bps| (p.rate_bps / bps - 1.0).abs()))
+    });
+    ErrorTally::of(errors).row(method)
 }
 
 /// The error of the goodput and the coverage of its interval; ramps of 0 to 15 samples, some dips.
@@ -111,82 +147,57 @@ fn evaluate_steady_goodput(
     rng: &mut SplitMix64,
     correlation: f64,
 ) -> AccuracyRow {
-    let (mut errors, mut held, mut intervals) = (Vec::new(), 0usize, 0usize);
+    let mut tally = ErrorTally::default();
     for _ in 0..CASES {
         let case = RateCase::draw(rng, correlation);
         let arrivals = RunArrivals::from_rates(&case.rates_bps, STEP_US);
         let found = measure_goodput(&arrivals, ramp_detection::find_steady_span(&arrivals, None));
-        let truth = case.truth_bps;
-        if let Some([low, high]) = found.interval_bps {
-            intervals += 1;
-            held += usize::from((low as f64..=high as f64).contains(&truth));
-        }
-        errors.extend(found.bps.map(|bps| (bps as f64 / truth - 1.0).abs()));
+        tally.add_interval(found.interval_bps.map(convert_interval), case.truth_bps);
+        tally.add_error(found.bps.map(|bps| (bps as f64 / case.truth_bps - 1.0).abs()));
     }
-    AccuracyRow {
-        coverage_ratio: Some(held as f64 / intervals.max(1) as f64),
-        ..summarize_errors(method, errors)
-    }
+    tally.row(method)
 }
 
 /// The distance of the estimated end of the ramp from the true one, in samples.
 fn evaluate_ramp_end(rng: &mut SplitMix64) -> AccuracyRow {
-    let mut errors = Vec::new();
-    for _ in 0..CASES {
+    let errors = (0..CASES).map(|_| {
         let case = RateCase::draw(rng, 0.3);
-        let found = ramp_detection::find_steady_span(
-            &RunArrivals::from_rates(&case.rates_bps, STEP_US),
-            None,
-        );
+        let arrivals = RunArrivals::from_rates(&case.rates_bps, STEP_US);
+        let found = ramp_detection::find_steady_span(&arrivals, None);
         let truth = case.ramp_samples as f64;
-        errors.extend(found.map(|s| (s.from_us as f64 / STEP_US as f64 - truth).abs()));
-    }
-    summarize_errors("ramp end (samples)", errors)
+        found.map(|s| (s.from_us as f64 / STEP_US as f64 - truth).abs())
+    });
+    ErrorTally::of(errors).row("ramp end (samples)")
 }
 
 fn evaluate_shapers(rng: &mut SplitMix64) -> [AccuracyRow; 3] {
-    let (mut peak, mut sustained, mut burst) = (Vec::new(), Vec::new(), Vec::new());
+    let mut tallies = <[ErrorTally; 3]>::default();
     for _ in 0..CASES {
         let case = BucketCase::draw(rng);
-        let Some(found) =
-            shaper_fit::find_shaper(&RunArrivals::from_rates(&case.rates_bps, STEP_US))
-        else {
-            continue;
-        };
-        peak.push((found.peak_bps / case.peak_bps - 1.0).abs());
-        sustained.push((found.sustained_bps / case.sustained_bps - 1.0).abs());
-        burst.push((found.burst_bytes / case.burst_bytes - 1.0).abs());
+        let found = shaper_fit::find_shaper(&RunArrivals::from_rates(&case.rates_bps, STEP_US));
+        let ratios = found.map(|found| {
+            [
+                found.peak_bps / case.peak_bps,
+                found.sustained_bps / case.sustained_bps,
+                found.burst_bytes / case.burst_bytes,
+            ]
+        });
+        for (at, tally) in tallies.iter_mut().enumerate() {
+            tally.add_error(ratios.map(|ratios| (ratios[at] - 1.0).abs()));
+        }
     }
-    [
-        summarize_errors("shaper peak", peak),
-        summarize_errors("shaper sustained", sustained),
-        summarize_errors("shaper burst", burst),
-    ]
+    let [peak, sustained, burst] = tallies;
+    [peak.row("shaper peak"), sustained.row("shaper sustained"), burst.row("shaper burst")]
 }
 
 /// Shapers reported on paths without one; each counts as an error of 1.
 fn evaluate_false_shapers(rng: &mut SplitMix64) -> AccuracyRow {
-    let mut errors = Vec::new();
-    for _ in 0..CASES {
+    let errors = (0..CASES).map(|_| {
         let case = RateCase::draw(rng, 0.5);
-        errors.extend(
-            shaper_fit::find_shaper(&RunArrivals::from_rates(&case.rates_bps, STEP_US))
-                .map(|_| 1.0),
-        );
-    }
-    summarize_errors("shaper, none there", errors)
-}
-
-fn summarize_errors(method: &'static str, errors: Vec<f64>) -> AccuracyRow {
-    let errors = sort_finite(errors);
-    AccuracyRow {
-        method,
-        cases: CASES,
-        answered: errors.len(),
-        median_error_ratio: quantile(&errors, 0.5).unwrap_or(0.0),
-        p90_error_ratio: quantile(&errors, 0.9).unwrap_or(0.0),
-        coverage_ratio: None,
-    }
+        let arrivals = RunArrivals::from_rates(&case.rates_bps, STEP_US);
+        shaper_fit::find_shaper(&arrivals).map(|_| 1.0)
+    });
+    ErrorTally::of(errors).row("shaper, none there")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Probes during a load whose queue is known: sawtooth, cross traffic, host noise, clock drift.
 
-use super::{AccuracyRow, summarize_errors};
+use super::{AccuracyRow, ErrorTally, convert_interval};
 use longhaul_analysis::load::conclude_load;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::load::{
@@ -130,39 +130,37 @@ fn build_load_flow(from_us: u64, until_us: u64, capacity_bps: f64) -> LoadFlow {
     }
 }
 
+const ROWS: [&str; 5] = [
+    "load, rise of the round trip",
+    "load, delay of the full queue",
+    "load, bytes in the queue",
+    "load, recovery",
+    "load, direction told wrongly",
+];
+
 /// Errors of the RTT rise, the queue size and the recovery, and wrongly reported directions.
 pub fn evaluate_load(seed: u64) -> Vec<AccuracyRow> {
     let mut rng = SplitMix64::new(seed);
-    let (mut rises, mut delays, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut recoveries, mut wrong, mut held, mut intervals) = (Vec::new(), Vec::new(), 0, 0);
+    let mut tallies = <[ErrorTally; 5]>::default();
     for _ in 0..CASES {
         let case = draw_load_case(&mut rng);
         let found = conclude_load(&case.plan, &case.observation).analysis;
-        let Some(result) = found.steps.first() else {
-            continue;
+        let result = found.steps.first();
+        let off = |value: Option<Option<u64>>, truth: f64| {
+            value.flatten().map(|v| (v as f64 / truth - 1.0).abs())
         };
-        let off = |value: Option<u64>, truth: f64| value.map(|v| (v as f64 / truth - 1.0).abs());
-        rises.extend(off(result.rise_ns, case.middle_ns));
-        delays.extend(off(result.queue_delay_ns, case.full_ns));
-        sizes.extend(off(result.queue_bytes, case.full_ns / 8e9 * case.capacity_bps));
-        recoveries.extend(off(result.recovery_us, case.drains_us));
-        if result.grew.as_deref() != Some("forward") {
-            wrong.push(1.0);
+        let errors = [
+            off(result.map(|r| r.rise_ns), case.middle_ns),
+            off(result.map(|r| r.queue_delay_ns), case.full_ns),
+            off(result.map(|r| r.queue_bytes), case.full_ns / 8e9 * case.capacity_bps),
+            off(result.map(|r| r.recovery_us), case.drains_us),
+            result.filter(|r| r.grew.as_deref() != Some("forward")).map(|_| 1.0),
+        ];
+        for (tally, error) in tallies.iter_mut().zip(errors) {
+            tally.add_error(error);
         }
-        if let Some([low, high]) = result.rise_interval_ns {
-            intervals += 1;
-            held += usize::from((low as f64..=high as f64).contains(&case.middle_ns));
-        }
+        let interval = result.and_then(|r| r.rise_interval_ns);
+        tallies[0].add_interval(interval.map(convert_interval), case.middle_ns);
     }
-    let of = |method, errors| AccuracyRow { cases: CASES, ..summarize_errors(method, errors) };
-    vec![
-        AccuracyRow {
-            coverage_ratio: Some(held as f64 / f64::from(intervals.max(1))),
-            ..of("load, rise of the round trip", rises)
-        },
-        of("load, delay of the full queue", delays),
-        of("load, bytes in the queue", sizes),
-        of("load, recovery", recoveries),
-        of("load, direction told wrongly", wrong),
-    ]
+    ROWS.into_iter().zip(tallies).map(|(name, tally)| tally.row(name)).collect()
 }

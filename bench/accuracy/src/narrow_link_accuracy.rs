@@ -7,7 +7,7 @@
 
 pub mod hop_case;
 
-use super::{AccuracyRow, summarize_errors};
+use super::{AccuracyRow, ErrorTally};
 use hop_case::{HopCase, QueueLocation};
 use longhaul_analysis::path::conclude_path;
 use longhaul_model::report::v1::path::{NarrowLink, PathPlan, ProbeProtocol};
@@ -36,49 +36,29 @@ pub fn evaluate_narrow_link(seed: u64) -> Vec<AccuracyRow> {
         .flat_map(|after| std::iter::repeat_n(QueueLocation::Forward(after), CASES))
         .map(|queue| classify_answer(&mut rng, queue))
         .collect();
-    let width = placed.iter().filter_map(|answer| match answer {
+    let width = placed.iter().map(|answer| match answer {
         NarrowLinkAnswer::Right(width) => Some(*width),
         _ => None,
     });
-    let wrong = placed.iter().filter(|a| **a == NarrowLinkAnswer::WrongLink);
-    let quiet = |queue| move |rng: &mut SplitMix64| has_verdict(rng, queue, "none");
-    let back = |rng: &mut SplitMix64| {
-        let after = rng.below(8) as u8;
-        has_verdict(rng, QueueLocation::Return(after), "return_path")
+    let wrong = placed.iter().map(|a| (*a == NarrowLinkAnswer::WrongLink).then_some(1.0));
+    // The cases with the expected verdict count as answered, without an error.
+    let mut expected = |method: &str, says: &dyn Fn(&mut SplitMix64) -> bool| {
+        ErrorTally::of((0..OTHERS).map(|_| says(&mut rng).then_some(0.0))).row(method)
     };
     vec![
-        build_counted_row("narrow link, right or in the span", placed.len(), width),
-        build_counted_row("narrow link, a wrong one named", placed.len(), wrong.map(|_| 1.0)),
-        count_expected_verdicts(
-            "narrow link, a policer: no queue",
-            &mut rng,
-            quiet(QueueLocation::Policer),
-        ),
-        count_expected_verdicts(
-            "narrow link, no limit: no queue",
-            &mut rng,
-            quiet(QueueLocation::None),
-        ),
-        count_expected_verdicts("narrow link, queue on the way back", &mut rng, back),
+        ErrorTally::of(width).row("narrow link, right or in the span"),
+        ErrorTally::of(wrong).row("narrow link, a wrong one named"),
+        expected("narrow link, a policer: no queue", &|rng| {
+            has_verdict(rng, QueueLocation::Policer, "none")
+        }),
+        expected("narrow link, no limit: no queue", &|rng| {
+            has_verdict(rng, QueueLocation::None, "none")
+        }),
+        expected("narrow link, queue on the way back", &|rng| {
+            let after = rng.below(8) as u8;
+            has_verdict(rng, QueueLocation::Return(after), "return_path")
+        }),
     ]
-}
-
-fn build_counted_row(
-    method: &'static str,
-    cases: usize,
-    errors: impl Iterator<Item = f64>,
-) -> AccuracyRow {
-    AccuracyRow { cases, ..summarize_errors(method, errors.collect()) }
-}
-
-/// Counts the cases with the expected verdict as answered, without an error.
-fn count_expected_verdicts(
-    method: &'static str,
-    rng: &mut SplitMix64,
-    said: impl Fn(&mut SplitMix64) -> bool,
-) -> AccuracyRow {
-    let right = (0..OTHERS).filter(|_| said(rng)).map(|_| 0.0);
-    build_counted_row(method, OTHERS, right.collect::<Vec<_>>().into_iter())
 }
 
 fn has_verdict(rng: &mut SplitMix64, queue: QueueLocation, verdict: &str) -> bool {

@@ -4,9 +4,8 @@
 //! Units: ratios of the simulator's goodput. Wrong when: the simulator differs from a kernel; the
 //! lab's scans show it.
 
-use super::AccuracyRow;
+use super::{AccuracyRow, ErrorTally};
 use longhaul_analysis::predict::predict_goodput;
-use longhaul_analysis::stats::quantile::{quantile, sort_finite};
 use longhaul_model::report::v1::predict::{
     PredictionCell, PredictionHosts, PredictionObservation, PredictionPath, PredictionPlan,
 };
@@ -27,17 +26,10 @@ struct SimulatorCell {
 /// Evaluates the round model, and the lowest analytic bound alone.
 pub fn evaluate_prediction() -> [AccuracyRow; 2] {
     let references = load_simulator_cells();
-    let row = |method, of: fn(&PredictionCell) -> f64| {
-        let errors = references.iter().map(|r| (of(&r.predicted) / r.goodput_bps - 1.0).abs());
-        let errors = sort_finite(errors);
-        AccuracyRow {
-            method,
-            cases: references.len(),
-            answered: errors.len(),
-            median_error_ratio: quantile(&errors, 0.5).unwrap_or(0.0),
-            p90_error_ratio: quantile(&errors, 0.9).unwrap_or(0.0),
-            coverage_ratio: None,
-        }
+    let row = |method: &str, of: fn(&PredictionCell) -> f64| {
+        let errors = references.iter();
+        ErrorTally::of(errors.map(|r| Some((of(&r.predicted) / r.goodput_bps - 1.0).abs())))
+            .row(method)
     };
     [
         row("prediction, round model against ns-3", |c| c.goodput_bps as f64),

@@ -1,13 +1,13 @@
 //! Synthetic scans of a path with known goodput for every setting, steady or with one step.
 
-use super::{AccuracyRow, summarize_errors};
+use super::{AccuracyRow, ErrorTally, convert_interval};
 use longhaul_analysis::scan::{self, ScanSlot};
 use longhaul_analysis::stats::quantile::{quantile, sort_finite};
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::plan;
 use longhaul_model::report::v1::scan::{
     ScanAnalysis, ScanBudget, ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
 };
-use longhaul_model::report::v1::{plan, scan as shape};
 use longhaul_model::splitmix::SplitMix64;
 
 /// The number of scans in each row.
@@ -112,26 +112,18 @@ fn simulate_scan(
 
 /// Compares with the true quantile of the measurements; the error is that of the value.
 fn evaluate_top_tenth(rng: &mut SplitMix64) -> AccuracyRow {
-    let (mut errors, mut held, mut intervals) = (Vec::new(), 0usize, 0usize);
+    let mut tally = ErrorTally::default();
     for seed in 0..SCANS {
         let path = ScanPathCase::draw(rng);
         let plan = build_grid_plan(&path, 2, seed as u64);
         let truth = compute_true_quantile(&path, &plan, rng);
         let found = simulate_scan(&path, &plan, (1.0, 1.0), rng);
-        let Some(top) = found.directions.first().and_then(|d| d.top_tenth.clone()) else {
-            continue;
-        };
-        errors.push((top.goodput_bps as f64 / truth - 1.0).abs());
-        if let Some([low, high]) = top.goodput_interval_bps {
-            intervals += 1;
-            held += usize::from((low as f64..=high as f64).contains(&truth));
-        }
+        let top = found.directions.first().and_then(|d| d.top_tenth.as_ref());
+        let interval = top.and_then(|top| top.goodput_interval_bps);
+        tally.add_interval(interval.map(convert_interval), truth);
+        tally.add_error(top.map(|top| (top.goodput_bps as f64 / truth - 1.0).abs()));
     }
-    AccuracyRow {
-        cases: SCANS,
-        coverage_ratio: Some(held as f64 / intervals.max(1) as f64),
-        ..summarize_errors("scan, top tenth", errors)
-    }
+    tally.row("scan, top tenth")
 }
 
 fn compute_true_quantile(path: &ScanPathCase, plan: &ScanPlan, rng: &mut SplitMix64) -> f64 {
@@ -145,32 +137,28 @@ fn compute_true_quantile(path: &ScanPathCase, plan: &ScanPlan, rng: &mut SplitMi
 
 /// The share of the best setting's true goodput that the recommended setting loses.
 fn evaluate_recommendation(rng: &mut SplitMix64) -> AccuracyRow {
-    let mut errors = Vec::new();
-    for seed in 0..SCANS {
+    let errors = (0..SCANS).map(|seed| {
         let path = ScanPathCase::draw(rng);
         let plan = build_grid_plan(&path, 3, seed as u64);
         let found = simulate_scan(&path, &plan, (1.0, 1.0), rng);
-        let chosen: Option<&shape::SettingChoice> =
-            found.directions.first().and_then(|d| d.recommended.as_ref());
+        let chosen = found.directions.first().and_then(|d| d.recommended.as_ref());
         let truths = scan::order_cells(&plan);
         let best = truths.iter().map(|s| path.truth_bps(&s.setting)).fold(0.0, f64::max);
-        errors.extend(chosen.map(|c| 1.0 - path.truth_bps(&c.setting) / best));
-    }
-    AccuracyRow { cases: SCANS, ..summarize_errors("scan, regret of the recommended", errors) }
+        chosen.map(|c| 1.0 - path.truth_bps(&c.setting) / best)
+    });
+    ErrorTally::of(errors).row("scan, regret of the recommended")
 }
 
 /// Answered: scans with a reported change. The error is that of its position, as a share of the
 /// scan.
 fn evaluate_scan_steps(method: &'static str, rng: &mut SplitMix64, level: f64) -> AccuracyRow {
-    let mut errors = Vec::new();
-    for seed in 0..SCANS {
+    let errors = (0..SCANS).map(|seed| {
         let path = ScanPathCase::draw(rng);
         let plan = build_grid_plan(&path, 1 + (seed % 3) as u32, seed as u64);
         let at = rng.between(0.3, 0.7);
         let found = simulate_scan(&path, &plan, (at, level), rng);
         let all = scan::order_cells(&plan).len() as f64;
-        let place = found.regimes.get(1).map(|r| f64::from(r.first_cell) / all);
-        errors.extend(place.map(|place| (place - at).abs()));
-    }
-    AccuracyRow { cases: SCANS, ..summarize_errors(method, errors) }
+        found.regimes.get(1).map(|r| (f64::from(r.first_cell) / all - at).abs())
+    });
+    ErrorTally::of(errors).row(method)
 }
