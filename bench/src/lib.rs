@@ -6,11 +6,10 @@
 //! - [`verdict_bench`]: the fault matrix, and the correctness of the verdicts
 //! - [`accuracy_bench`]: error and interval coverage of each method against ground truth
 //! - [`tune_bench`]: the guided search against whole grids, and predictions against measurements
-//! - [`path_bench`]: available bandwidth, shapers, narrow links, routes and loads on emulated paths
+//! - [`path_bench`]: available bandwidth, the cost of light mode, and routes on emulated paths
 //! - [`policing`]: the policer detector on labelled captures
 //! - [`mod@detect_bench`]: level changes in annotated and in generated series
 //! - [`archive`]: inserts and queries of an agent's archive, and of a fleet's
-//! - [`agent_bench`]: a mesh of agents and one agent with many targets, in virtual time
 //! - [`agent_days`]: an agent's events and diagnoses on paths with a known change
 //! - [`incident_replay`]: an agent's diagnoses of the incidents of June 2003
 //! - [`interop_bench`]: longhaul on iperf3's protocol against iperf3 itself
@@ -25,7 +24,6 @@
 #![forbid(unsafe_code)]
 
 mod accuracy_bench;
-mod agent_bench;
 mod agent_days;
 mod archive;
 mod bench_cases;
@@ -70,7 +68,6 @@ pub enum BenchName {
     Tune,
     Path,
     Policing,
-    Agent,
     Detect,
     Archive,
     Fleet,
@@ -161,7 +158,6 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
         BenchName::Tune => tune_bench::run_all(only, keep, arguments.jobs),
         BenchName::Path => path_bench::run_all(&longhaul()?, only),
         BenchName::Policing => policing::judge_captures(data, only),
-        BenchName::Agent => agent_bench::run_all(),
         BenchName::Detect => detect_bench::run_all(data),
         BenchName::Archive => archive::run_all(),
         BenchName::Fleet => archive::bench_fleet_archive(),

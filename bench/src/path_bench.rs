@@ -1,20 +1,14 @@
 //! The accuracy of path measurements: on emulated paths, with real sockets, against their truth.
 //!
-//! - [`available_bench`]: available bandwidth and capacity by rate, load and pattern of cross traffic,
-//!   and by receive batching; the cost of light mode
-//! - [`shaper_bench`]: the three parameters of a shaper
-//! - [`narrow_link_bench`]: the narrow link by its position
-//! - [`trace_bench`]: routes, compared with mtr and scamper if installed
-//! - [`load_bench`]: the queue under load, and the share that a scavenger leaves to others
+//! - [`available_bench`]: available bandwidth and capacity by rate, load and pattern of cross traffic;
+//!   the cost of light mode
+//! - [`trace_bench`]: routes, compared with mtr if installed
 //! - [`path_site`]: a path file, and longhaul on it
 //!
-//! All of it takes about 25 minutes. Wrong when: the machine is too busy to keep the lab's timing.
+//! All of it takes about 20 minutes. Wrong when: the machine is too busy to keep the lab's timing.
 
 mod available_bench;
-mod load_bench;
-mod narrow_link_bench;
 mod path_site;
-mod shaper_bench;
 mod trace_bench;
 
 use crate::BenchOutcome;
@@ -26,11 +20,7 @@ type PathBenchRun = fn(&PathTestbed) -> BenchOutcome;
 /// The parts by name, cheapest first.
 const PARTS: &[(&str, PathBenchRun)] = &[
     ("light", available_bench::judge_light_mode),
-    ("batching", available_bench::judge_batching),
     ("trace", trace_bench::judge_traces),
-    ("load", load_bench::judge_loads),
-    ("shaper", shaper_bench::judge_shapers),
-    ("narrow", narrow_link_bench::judge_narrow_link),
     ("available", available_bench::judge_available),
 ];
 

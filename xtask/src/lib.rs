@@ -51,7 +51,7 @@ pub const CHORES: &[(&str, &str)] = &[
     ("fuzz", "the parsers under arbitrary bytes, for a bounded time"),
     (
         BENCH,
-        "throughput | cost | lab | verdicts | accuracy | tune | path | policing | agent | detect | \
+        "throughput | cost | lab | verdicts | accuracy | tune | path | policing | detect | \
          archive | fleet | days | seeds | interop | matrix | copy [OPTIONS]; --help lists options",
     ),
 ];

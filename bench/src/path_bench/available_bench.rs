@@ -11,7 +11,6 @@ use std::time::Duration;
 const RATES_MBPS: [u32; 4] = [10, 50, 100, 300];
 const LOADS_PERCENT: [u32; 3] = [0, 30, 60];
 const PATTERNS: [&str; 2] = ["poisson", "onoff"];
-const BATCHES_US: [u32; 3] = [0, 50, 125];
 const REPEATS: u32 = 5;
 /// The maximum number of attempts to get the wanted runs on a path with accurate timing …
 const MAX_ATTEMPTS: u32 = 3 * REPEATS;
@@ -33,7 +32,6 @@ struct AvailableCell {
     mbps: u32,
     load: u32,
     pattern: &'static str,
-    batch_us: u32,
 }
 
 /// The results of one cell's runs against the truth.
@@ -62,8 +60,7 @@ impl AvailableCell {
             narrow.insert("cross".to_owned(), cross.into());
         }
         let wide = |name| make_hop(name, &[("delay", "0.5 ms"), ("rate", "10 Gbit/s")]);
-        let batch = format!("far.batch={} us", self.batch_us);
-        ground.site("available", vec![wide("access"), narrow, wide("far")], &[&batch])
+        ground.site("available", vec![wide("access"), narrow, wide("far")])
     }
 
     /// Adds the results of the runs. Each run has its own path: bursts of cross traffic are so long
@@ -73,13 +70,11 @@ impl AvailableCell {
         let words = "available far --forward";
         let capacity = f64::from(self.mbps) * 1e6 * IP_BYTES / WIRE_BYTES;
         let mut site = self.site(ground)?;
-        let sets = site.sets.clone();
         for seed in 1..=MAX_ATTEMPTS {
             if into.runs == REPEATS {
                 break;
             }
-            site.sets.clone_from(&sets);
-            site.sets.push(format!("seed={seed}"));
+            site.seed = Some(seed);
             let seen = ground.run_reports(&site, words, 1, LIMIT)?;
             if is_late(&seen.truth) && seed + REPEATS <= MAX_ATTEMPTS + into.runs {
                 into.late += 1;
@@ -176,21 +171,16 @@ impl AvailableTally {
     }
 }
 
-fn new_table(title: &str, first: &str) -> MarkdownTable {
-    let results = "estimated | median error, of capacity | covered | capacity, median error | \
-                   covered | left out: lab late";
-    MarkdownTable::new(title, &format!("{first} | {results}"))
-}
-
 /// Tests rates, loads and patterns; the gates apply to each rate.
 pub fn judge_available(ground: &PathTestbed) -> BenchOutcome {
-    let title = "Available bandwidth on emulated paths";
-    let mut table = new_table(title, "Mbit/s | load | pattern");
+    let columns = "Mbit/s | load | pattern | estimated | median error, of capacity | covered | \
+                   capacity, median error | covered | left out: lab late";
+    let mut table = MarkdownTable::new("Available bandwidth on emulated paths", columns);
     let mut missed = Vec::new();
     for mbps in RATES_MBPS {
         let mut all = AvailableTally::default();
         for (load, pattern) in list_loads() {
-            let cell = AvailableCell { mbps, load, pattern, batch_us: 0 };
+            let cell = AvailableCell { mbps, load, pattern };
             let mut own = AvailableTally::default();
             if let Err(why) = cell.run(ground, &mut own) {
                 missed.push(format!("{mbps} Mbit/s, {load} % {pattern}: {why}"));
@@ -212,34 +202,13 @@ fn list_loads() -> Vec<(u32, &'static str)> {
     all.filter(|(load, pattern)| *load > 0 || *pattern == PATTERNS[0]).collect()
 }
 
-/// Tests a far host that receives its packets in batches.
-pub fn judge_batching(ground: &PathTestbed) -> BenchOutcome {
-    let mut table = new_table("Available bandwidth with receive batching", "batches, us | Mbit/s");
-    let mut missed = Vec::new();
-    for batch_us in BATCHES_US {
-        for mbps in [100, 300] {
-            let cell = AvailableCell { mbps, load: 30, pattern: PATTERNS[0], batch_us };
-            let mut own = AvailableTally::default();
-            let what = format!("{batch_us} us at {mbps} Mbit/s");
-            if let Err(why) = cell.run(ground, &mut own) {
-                missed.push(format!("{what}: {why}"));
-            }
-            let mut row = vec![batch_us.to_string(), mbps.to_string()];
-            row.extend(own.cells());
-            table.row(row);
-            missed.extend(own.missed(&what));
-        }
-    }
-    BenchOutcome::new(&[table], missed)
-}
-
 /// Measures the cost of light mode.
 pub fn judge_light_mode(ground: &PathTestbed) -> BenchOutcome {
     let columns = "Mbit/s | way | verdict | probes, bytes | time, ms | capacity, Mbit/s";
     let mut table = MarkdownTable::new("The price of light mode", columns);
     let mut missed = Vec::new();
     for rate in [10, 100] {
-        let cell = AvailableCell { mbps: rate, load: 30, pattern: PATTERNS[0], batch_us: 0 };
+        let cell = AvailableCell { mbps: rate, load: 30, pattern: PATTERNS[0] };
         let seen = cell
             .site(ground)
             .and_then(|site| ground.run_reports(&site, "available far --light", 2, LIMIT));

@@ -19,12 +19,11 @@ pub struct PathTestbed<'a> {
     scratch: ScratchFolder,
 }
 
-/// A path to run on: a shipped path or a file, with edits.
+/// A path to run on: a shipped path or a file, and its seed if it is not that of the file.
 #[derive(Debug, Clone, Default)]
 pub struct PathSite {
     pub path: String,
-    pub sets: Vec<String>,
-    pub begin_at: Option<String>,
+    pub seed: Option<u32>,
 }
 
 /// The reports of consecutive runs on one path, and the path's truth.
@@ -40,7 +39,7 @@ impl<'a> PathTestbed<'a> {
     }
 
     /// Returns a path of `hops`, each a table as in a path file, between hosts with large buffers.
-    pub fn site(&self, name: &str, hops: Vec<Table>, sets: &[&str]) -> Result<PathSite, String> {
+    pub fn site(&self, name: &str, hops: Vec<Table>) -> Result<PathSite, String> {
         let mut file = Table::new();
         file.insert("name".to_owned(), name.into());
         file.insert("hops".to_owned(), hops.into());
@@ -60,11 +59,7 @@ impl<'a> PathTestbed<'a> {
         let text =
             toml::to_string(&file).map_err(|e| format!("cannot write the path file: {e}"))?;
         let file = self.scratch.write("path.toml", &text)?;
-        Ok(PathSite {
-            path: file.display().to_string(),
-            sets: sets.iter().map(|&set| set.to_owned()).collect(),
-            begin_at: None,
-        })
+        Ok(PathSite { path: file.display().to_string(), seed: None })
     }
 
     /// Runs longhaul with `words`, none of which contains spaces, `times` times, each for at most
@@ -110,10 +105,7 @@ impl<'a> PathTestbed<'a> {
     fn lab(&self, site: &PathSite) -> Command {
         let mut lab = Command::new(self.longhaul);
         lab.args(["lab", "run", &site.path]);
-        for set in &site.sets {
-            lab.args(["--set", set]);
-        }
-        lab.args(site.begin_at.iter().flat_map(|at| ["--begin-at", at]));
+        lab.args(site.seed.iter().flat_map(|seed| ["--set".to_owned(), format!("seed={seed}")]));
         lab
     }
 }

@@ -1,4 +1,4 @@
-//! Routes of the longest path and of one with load balancers, compared with other tracers.
+//! Routes of the longest path and of one with load balancers, compared with mtr.
 
 use super::path_site::{PathSite, PathTestbed};
 use crate::BenchOutcome;
@@ -33,7 +33,7 @@ pub fn judge_traces(ground: &PathTestbed) -> BenchOutcome {
                 Err(why) => missed.push(format!("{path} {protocol}: {why}")),
             }
         }
-        all.extend(run_other_tracers(ground, &site, path));
+        all.extend(run_mtr(ground, &site, path));
         missed.extend(check_gates(path, &all));
         for it in &all {
             table.row(format_row(it));
@@ -62,37 +62,18 @@ fn run_longhaul(
     })
 }
 
-/// Reads the addresses by TTL from a tracer's output.
-type TracerParser = fn(&str) -> Option<Vec<Option<String>>>;
-
-/// Runs the other installed tracers.
-fn run_other_tracers(
-    ground: &PathTestbed,
-    site: &PathSite,
-    path: &'static str,
-) -> Vec<TracerResult> {
-    let asked: [(&str, &[&str], TracerParser); 2] = [
-        ("mtr", &["mtr", "-n", "-j", "-c", "1", "-m", "64", FAR], read_mtr),
-        (
-            "scamper",
-            &["scamper", "-O", "json", "-c", "trace -P icmp-paris -g 40 -q 2", "-i", FAR],
-            read_scamper,
-        ),
-    ];
-    let installed =
-        asked.into_iter().filter(|(tool, _, _)| program_runner::find_program(tool).is_some());
-    installed
-        .filter_map(|(tool, words, read)| {
-            let began = Instant::now();
-            let text = ground.stdout_of(site, words, LIMIT).ok()?;
-            Some(TracerResult {
-                tool: tool.to_owned(),
-                path,
-                addresses: read(&text)?,
-                seconds: began.elapsed().as_secs_f64(),
-            })
-        })
-        .collect()
+/// Runs mtr if it is installed.
+fn run_mtr(ground: &PathTestbed, site: &PathSite, path: &'static str) -> Option<TracerResult> {
+    program_runner::find_program("mtr")?;
+    let began = Instant::now();
+    let words = ["mtr", "-n", "-j", "-c", "1", "-m", "64", FAR];
+    let text = ground.stdout_of(site, &words, LIMIT).ok()?;
+    Some(TracerResult {
+        tool: "mtr".to_owned(),
+        path,
+        addresses: read_mtr(&text)?,
+        seconds: began.elapsed().as_secs_f64(),
+    })
 }
 
 fn read_mtr(text: &str) -> Option<Vec<Option<String>>> {
@@ -101,19 +82,6 @@ fn read_mtr(text: &str) -> Option<Vec<Option<String>>> {
     let address =
         |hub: &Value| hub["host"].as_str().filter(|host| *host != "???").map(str::to_owned);
     Some(hubs.iter().map(address).collect())
-}
-
-fn read_scamper(text: &str) -> Option<Vec<Option<String>>> {
-    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let trace = lines.into_iter().find(|it| it["type"] == "trace")?;
-    let mut addresses = vec![None; trace["hop_count"].as_u64()?.min(255) as usize];
-    for hop in trace["hops"].as_array()? {
-        let ttl = hop["probe_ttl"].as_u64().unwrap_or(0) as usize;
-        if let Some(place) = ttl.checked_sub(1).and_then(|k| addresses.get_mut(k)) {
-            *place = hop["addr"].as_str().map(str::to_owned);
-        }
-    }
-    Some(addresses)
 }
 
 /// Reports whether it is the router at a TTL of the first route, or the far host; see the lab's
@@ -170,12 +138,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn routes_of_other_tracers_are_read() {
+    fn a_route_of_mtr_is_read() {
         let mtr = r#"{"report": {"hubs": [{"count": 1, "host": "10.77.1.1"}, {"count": 2, "host": "???"}]}}"#;
         assert_eq!(read_mtr(mtr), Some(vec![Some("10.77.1.1".to_owned()), None]));
-        let scamper = "{\"type\":\"cycle-start\"}\n{\"type\":\"trace\", \"hop_count\":3, \
-            \"hops\":[{\"addr\":\"10.77.0.2\", \"probe_ttl\":3}]}";
-        assert_eq!(read_scamper(scamper), Some(vec![None, None, Some(FAR.to_owned())]));
         assert_eq!(read_mtr("none"), None);
     }
 }
