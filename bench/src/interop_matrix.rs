@@ -51,7 +51,7 @@ const PARALLEL_PATHS: usize = 8;
 /// of pairs with longhaul.
 pub fn run_all(longhaul: &Path, only: &str, jobs: Option<u64>) -> Result<BenchOutcome, String> {
     test_requirements::check_namespaces()?;
-    let peers = list_peers(longhaul, true)?;
+    let peers = InteropPeer::list(longhaul, true)?;
     let mut units = list_pairs(&peers);
     units.retain(|unit| unit.title().contains(only));
     let lanes = jobs.map_or(PARALLEL_PATHS, |jobs| jobs as usize);
@@ -60,14 +60,6 @@ pub fn run_all(longhaul: &Path, only: &str, jobs: Option<u64>) -> Result<BenchOu
         text: matrix_page::format_page(&peers, &played),
         missed: list_missed_rows(&played),
     })
-}
-
-/// Returns all available peers, longhaul first; with `install` it installs missing ones if
-/// possible.
-pub fn list_peers(longhaul: &Path, install: bool) -> Result<Vec<InteropPeer>, String> {
-    let mut all = vec![InteropPeer::longhaul(longhaul)?];
-    all.extend(InteropPeer::foreign(install)?);
-    Ok(all)
 }
 
 /// One pair on one path.

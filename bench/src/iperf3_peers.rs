@@ -5,7 +5,9 @@
 
 mod debian_iperf3;
 
-use std::path::PathBuf;
+use debian_iperf3::DebianRelease;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
 use xtask::{program_runner, test_requirements};
 
 /// Names a folder in which the peers are or will be installed.
@@ -15,71 +17,52 @@ pub const FOLDER_VARIABLE: &str = "LONGHAUL_PEERS";
 const DONE_MARKER: &str = "installed";
 
 /// A package of a registry, and the program in it.
-#[derive(Debug)]
-struct PeerPackage {
-    name: &'static str,
-    version: &'static str,
-    program: &'static str,
+#[derive(Debug, Clone, Deserialize)]
+pub struct PeerPackage {
+    package: String,
+    version: String,
+    program: String,
 }
 
-const IPERF3_RS: PeerPackage =
-    PeerPackage { name: "iperf3-rs", version: "1.0.4", program: "iperf3-rs" };
-
-/// The package's program has the name of its peer.
-const RIPERF3: PeerPackage =
-    PeerPackage { name: "riperf3-cli", version: "0.8.0", program: "riperf3" };
-
-/// The program does not report it.
-pub const UIPERF3_VERSION: &str = "0.1.2";
-
-/// A single Python file; its package has no program of its own.
-const UIPERF3: PeerPackage =
-    PeerPackage { name: "uiperf3", version: UIPERF3_VERSION, program: "python" };
-
-/// Returns the newest libiperf with iperf3's command line; with `install` it is installed if
-/// necessary.
-pub fn find_newest_iperf3(install: bool) -> Option<String> {
-    report_if_missing(&IPERF3_RS, install, find_cargo_package(&IPERF3_RS, install))
+/// The origin of a peer.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PeerSource {
+    /// A program of this machine.
+    System(String),
+    Cargo(PeerPackage),
+    /// A module of Python.
+    Pip(PeerPackage),
+    /// iperf3 of another release of Debian.
+    Debian(DebianRelease),
 }
 
-/// Returns an implementation of the protocol in Rust that shares no code with iperf3; with `install`
-/// it is installed if necessary.
-pub fn find_riperf3(install: bool) -> Option<String> {
-    report_if_missing(&RIPERF3, install, find_cargo_package(&RIPERF3, install))
-}
-
-/// Returns the command of a client and server in Python; with `install` it is installed if necessary.
-pub fn find_uiperf3(install: bool) -> Option<Vec<String>> {
-    let python = report_if_missing(&UIPERF3, install, find_pip_package(&UIPERF3, install))?;
-    Some(vec![python, "-m".to_owned(), UIPERF3.name.to_owned()])
-}
-
-/// Returns iperf3 of other Debian releases: a name and its command. With `install` it fetches
-/// missing ones.
-pub fn list_debian_iperf3s(install: bool) -> Vec<(&'static str, Vec<String>)> {
-    let Ok(folder) = peers_folder() else {
-        return Vec::new();
-    };
-    let words = |release: &debian_iperf3::DebianRelease| {
-        if !install {
-            return release.present(&folder);
+impl PeerSource {
+    /// Returns the command of the peer; with `install` it is installed if necessary.
+    pub fn find(&self, install: bool) -> Result<Vec<String>, String> {
+        let peers = peers_folder()?;
+        match self {
+            PeerSource::System(name) => {
+                let program = program_runner::find_program(name).ok_or_else(|| {
+                    format!("there is no {name} here; install it: apt-get install {name}")
+                })?;
+                Ok(vec![path_text(&program)])
+            }
+            PeerSource::Cargo(it) => Ok(vec![path_text(&find_cargo_package(it, &peers, install)?)]),
+            PeerSource::Pip(it) => {
+                let python = path_text(&find_pip_package(it, &peers, install)?);
+                Ok(vec![python, "-m".to_owned(), it.package.clone()])
+            }
+            PeerSource::Debian(release) => match release.present(&peers) {
+                Some(words) => Ok(words),
+                None => require_installation(install).and_then(|()| release.install(&peers)),
+            },
         }
-        let installed = release.install(&folder);
-        installed.inspect_err(|why| eprintln!("{} is left out: {why}", release.name)).ok()
-    };
-    let found = debian_iperf3::RELEASES.iter();
-    found.filter_map(|release| Some((release.name, words(release)?))).collect()
+    }
 }
 
-fn report_if_missing(
-    package: &PeerPackage,
-    install: bool,
-    found: Result<PathBuf, String>,
-) -> Option<String> {
-    if let (true, Err(why)) = (install, &found) {
-        eprintln!("{} is left out: {why}", package.name);
-    }
-    Some(found.ok()?.to_string_lossy().into_owned())
+fn path_text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 fn peers_folder() -> Result<PathBuf, String> {
@@ -89,29 +72,28 @@ fn peers_folder() -> Result<PathBuf, String> {
     }
 }
 
-fn find_cargo_package(package: &PeerPackage, install: bool) -> Result<PathBuf, String> {
-    let root = peers_folder()?;
-    let program = root.join("bin").join(package.program);
+fn find_cargo_package(wanted: &PeerPackage, root: &Path, install: bool) -> Result<PathBuf, String> {
+    let program = root.join("bin").join(&wanted.program);
     if program.is_file() {
         return Ok(program);
     }
     require_installation(install)?;
     let mut cargo = program_runner::cargo_command();
-    cargo.args(["install", "--quiet", "--locked", package.name]);
-    cargo.args(["--version", &format!("={}", package.version), "--root"]);
-    program_runner::show_and_run(cargo.arg(&root))?;
+    cargo.args(["install", "--quiet", "--locked", &wanted.package]);
+    cargo.args(["--version", &format!("={}", wanted.version), "--root"]);
+    program_runner::show_and_run(cargo.arg(root))?;
     Ok(program)
 }
 
-fn find_pip_package(package: &PeerPackage, install: bool) -> Result<PathBuf, String> {
-    let root = peers_folder()?.join(package.name);
-    let program = root.join("bin").join(package.program);
+fn find_pip_package(wanted: &PeerPackage, peers: &Path, install: bool) -> Result<PathBuf, String> {
+    let root = peers.join(&wanted.package);
+    let program = root.join("bin").join(&wanted.program);
     let done = root.join(DONE_MARKER);
     if done.is_file() {
         return Ok(program);
     }
     require_installation(install)?;
-    let wanted = format!("{}=={}", package.name, package.version);
+    let wanted = format!("{}=={}", wanted.package, wanted.version);
     test_requirements::install_python_package(&root, &wanted)?;
     std::fs::write(&done, wanted).map_err(|e| format!("cannot write {}: {e}", done.display()))?;
     Ok(program)

@@ -1,6 +1,6 @@
 //! The pairs of clients and servers, and their command lines.
 
-use crate::iperf3_peers;
+use crate::interop_matrix::interop_peer;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -88,7 +88,7 @@ pub struct InteropPrograms {
 
 impl InteropPrograms {
     pub fn find(longhaul: &Path) -> Result<Self, String> {
-        let newest = iperf3_peers::find_newest_iperf3(true)
+        let newest = interop_peer::find_newest_iperf3()
             .ok_or("without the newest libiperf no gate is held")?;
         Ok(InteropPrograms {
             longhaul: longhaul.to_string_lossy().into_owned(),

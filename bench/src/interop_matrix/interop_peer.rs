@@ -2,7 +2,9 @@
 
 use super::count_check::UncountedBytes;
 use super::option_rows::OptionRow;
-use crate::iperf3_peers;
+use crate::iperf3_peers::PeerSource;
+use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -10,25 +12,74 @@ use xtask::program_runner;
 
 /// The version of Debian 12 and CI.
 const DEBIAN_IPERF3: &str = "iperf3 3.12";
+const NEWEST_IPERF3: &str = "iperf3 3.22";
 const LONGHAUL: &str = "longhaul";
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A program that speaks iperf3's protocol.
-#[derive(Debug, Clone)]
+#[derive(Deserialize)]
+struct PeerFile {
+    peer: Vec<InteropPeer>,
+}
+
+impl PeerFile {
+    fn read() -> Result<PeerFile, String> {
+        let file = include_str!("../peers.toml");
+        toml::from_str(file).map_err(|e| format!("bench/src/peers.toml: {e}"))
+    }
+}
+
+/// Returns the newest libiperf with iperf3's command line, installed if necessary.
+pub fn find_newest_iperf3() -> Option<String> {
+    let found = PeerFile::read().and_then(|file| {
+        let newest = file.peer.into_iter().find(|peer| peer.name == NEWEST_IPERF3);
+        newest.and_then(|peer| peer.source).ok_or("it is not among the peers")?.find(true)
+    });
+    let found = found.inspect_err(|why| eprintln!("{NEWEST_IPERF3} is left out: {why}"));
+    found.ok()?.into_iter().next()
+}
+
+/// A program that speaks iperf3's protocol, as described in `peers.toml`.
+#[derive(Debug, Clone, Deserialize)]
 pub struct InteropPeer {
     /// The name in the table.
     pub name: String,
     /// The version that it reports.
+    #[serde(default)]
     pub version: String,
-    kind: PeerKind,
+    /// Absent for longhaul.
+    source: Option<PeerSource>,
+    /// The words that start it.
+    #[serde(skip)]
+    words: Vec<String>,
+    #[serde(default)]
+    client_words: Vec<String>,
+    #[serde(default)]
+    client_skips: Vec<Vec<String>>,
+    #[serde(default)]
+    server_skips: Vec<Vec<String>>,
+    /// Its options for each row that it supports, if these are not iperf3's.
+    text_rows: Option<BTreeMap<String, Vec<String>>>,
+    /// The time between the end of counting and the message that ends the test.
+    #[serde(default)]
+    early_stop_ms: u64,
+    #[serde(default)]
+    uncounted: UncountedUnits,
 }
 
-#[derive(Debug, Clone)]
-enum PeerKind {
-    /// iperf3's own options and JSON; the words that start it.
-    Iperf3(Vec<String>),
-    /// Four options, ten seconds, text.
-    Uiperf3(Vec<String>),
+/// The bytes that a stream may transfer without counting them.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+struct UncountedUnits {
+    sent: Option<UncountedUnit>,
+    received: Option<UncountedUnit>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum UncountedUnit {
+    /// One write or read.
+    Block,
+    /// The capacity of a send buffer.
+    Buffer,
 }
 
 /// The format in which a peer reports its counts.
@@ -39,57 +90,35 @@ pub enum CountFormat {
 }
 
 impl InteropPeer {
-    /// Debian's iperf3, which every machine of the project has.
-    pub fn debian() -> Result<InteropPeer, String> {
-        let program = program_runner::find_program("iperf3")
-            .ok_or("there is no iperf3 here; install it: apt-get install iperf3")?;
-        InteropPeer::iperf3(DEBIAN_IPERF3, vec![program.to_string_lossy().into_owned()])
-    }
-
-    /// Any program with iperf3's options.
-    pub fn iperf3(name: &str, words: Vec<String>) -> Result<InteropPeer, String> {
-        let version = read_version(&words)?;
-        Ok(InteropPeer { name: name.to_owned(), version, kind: PeerKind::Iperf3(words) })
-    }
-
-    /// `longhaul iperf3`.
-    pub fn longhaul(program: &Path) -> Result<InteropPeer, String> {
-        let program = program.to_string_lossy().into_owned();
-        Ok(InteropPeer {
-            name: LONGHAUL.to_owned(),
-            version: read_version(std::slice::from_ref(&program))?,
-            kind: PeerKind::Iperf3(vec![program, "iperf3".to_owned()]),
-        })
-    }
-
-    fn uiperf3(words: Vec<String>) -> InteropPeer {
-        InteropPeer {
-            name: "uiperf3".to_owned(),
-            version: iperf3_peers::UIPERF3_VERSION.to_owned(),
-            kind: PeerKind::Uiperf3(words),
-        }
-    }
-
-    /// Returns every available foreign peer; with `install` it installs missing ones if possible.
-    pub fn foreign(install: bool) -> Result<Vec<InteropPeer>, String> {
-        let mut all = vec![InteropPeer::debian()?];
-        for (name, words) in iperf3_peers::list_debian_iperf3s(install) {
-            all.push(InteropPeer::iperf3(name, words)?);
-        }
-        let programs = [
-            ("iperf3 3.22", iperf3_peers::find_newest_iperf3(install)),
-            ("riperf3", iperf3_peers::find_riperf3(install)),
-        ];
-        for (name, program) in programs {
-            if let Some(program) = program {
-                all.push(InteropPeer::iperf3(name, vec![program])?);
+    /// Returns longhaul and every other available peer; with `install` it installs missing ones if
+    /// possible.
+    pub fn list(longhaul: &Path, install: bool) -> Result<Vec<InteropPeer>, String> {
+        let mut all = Vec::new();
+        for mut peer in PeerFile::read()?.peer {
+            let (words, role) = match &peer.source {
+                None => (Ok(vec![longhaul.to_string_lossy().into_owned()]), Some("iperf3")),
+                Some(source) => (source.find(install), None),
+            };
+            match words {
+                Ok(words) => peer.words = words,
+                Err(why) if peer.is_debian_iperf3() => return Err(why),
+                Err(why) => {
+                    if install {
+                        eprintln!("{} is left out: {why}", peer.name);
+                    }
+                    continue;
+                }
             }
+            if peer.version.is_empty() {
+                peer.version = read_version(&peer.words)?;
+            }
+            peer.words.extend(role.map(str::to_owned));
+            all.push(peer);
         }
-        all.extend(iperf3_peers::find_uiperf3(install).map(InteropPeer::uiperf3));
         Ok(all)
     }
 
-    /// Reports whether this is Debian's iperf3.
+    /// Reports whether this is Debian's iperf3, which every machine of the project has.
     pub fn is_debian_iperf3(&self) -> bool {
         self.name == DEBIAN_IPERF3
     }
@@ -99,79 +128,48 @@ impl InteropPeer {
     }
 
     pub fn count_format(&self) -> CountFormat {
-        match self.kind {
-            PeerKind::Uiperf3(_) => CountFormat::UiperfText,
-            PeerKind::Iperf3(_) => CountFormat::Json,
-        }
+        if self.text_rows.is_some() { CountFormat::UiperfText } else { CountFormat::Json }
     }
 
     /// Returns the command that starts a server on port 5201.
     pub fn server_command(&self) -> Vec<String> {
-        match &self.kind {
-            PeerKind::Iperf3(words) | PeerKind::Uiperf3(words) => append_words(words, &["-s"]),
-        }
+        append_words(&self.words, &["-s"])
     }
 
     /// Returns the command that starts a client with the options of `row`; `None` if it does not
     /// support one of them.
     pub fn client_command(&self, host: &str, row: OptionRow) -> Option<Vec<String>> {
-        match &self.kind {
-            // It never ends these, not even with its own server.
-            PeerKind::Iperf3(_)
-                if self.name == "iperf3 3.9" && is_limited_by_amount(row) && row.has("-R") =>
-            {
-                None
-            }
-            PeerKind::Iperf3(_) if self.is_longhaul() && !longhaul_supports(row) => None,
-            PeerKind::Iperf3(words) => {
-                let mut words = append_words(words, &["-c", host, "-J"]);
-                if self.is_longhaul() {
-                    words.extend(["--no-save", "--quiet"].map(str::to_owned));
-                }
-                words.extend(row.words().map(str::to_owned));
-                Some(words)
-            }
-            PeerKind::Uiperf3(words) => {
-                let options = list_uiperf3_options(row)?;
-                let mut words = append_words(words, &["-c", host]);
-                words.extend(options);
-                Some(words)
-            }
+        if let Some(rows) = &self.text_rows {
+            let options = rows.get(row.text)?;
+            return Some([append_words(&self.words, &["-c", host]), options.clone()].concat());
         }
+        if row.has_all_of_any(&self.client_skips) {
+            return None;
+        }
+        let mut words = append_words(&self.words, &["-c", host, "-J"]);
+        words.extend(self.client_words.iter().cloned().chain(row.words().map(str::to_owned)));
+        Some(words)
     }
 
-    /// Returns the time between the end of counting and the message that ends the test. The client
-    /// of riperf3 0.8.0 ends its streams, sleeps 100 ms and then sends the message, according to
-    /// its source.
     pub fn early_stop(&self) -> Duration {
-        if self.name == "riperf3" { Duration::from_millis(100) } else { Duration::ZERO }
+        Duration::from_millis(self.early_stop_ms)
     }
 
-    /// Returns the bytes that a stream may transfer without counting them. iperf3 counts whole
-    /// blocks that it reads and writes, and drops the last, partial one; riperf3 does so for
-    /// writes. uiperf3 keeps writing after the end, uncounted, until its socket is full.
     pub fn uncounted_bytes(&self, row: OptionRow, buffer_bytes: f64) -> UncountedBytes {
-        let nothing = UncountedBytes::default();
-        if row.is_udp() {
-            return nothing;
-        }
-        let block = block_bytes(row);
-        match self.kind {
-            PeerKind::Uiperf3(_) => UncountedBytes { sent: buffer_bytes, ..nothing },
-            _ if self.name == "riperf3" => UncountedBytes { sent: block, ..nothing },
-            _ if self.name.starts_with("iperf3") => UncountedBytes { sent: block, received: block },
-            PeerKind::Iperf3(_) => nothing,
+        let bytes = |unit: Option<UncountedUnit>| match unit.filter(|_| !row.is_udp()) {
+            None => 0.0,
+            Some(UncountedUnit::Block) => block_bytes(row),
+            Some(UncountedUnit::Buffer) => buffer_bytes,
+        };
+        UncountedBytes {
+            sent: bytes(self.uncounted.sent),
+            received: bytes(self.uncounted.received),
         }
     }
 
     /// Reports whether the server supports the options of `row`.
     pub fn supports_row(&self, row: OptionRow) -> bool {
-        // It supports one stream, one direction and IPv4, but not omitting. As a sender of
-        // datagrams it writes no headers into them.
-        let beyond = ["-P", "--bidir", "-6", "-O", "--udp-counters-64bit"];
-        let is_small = !beyond.iter().any(|option| row.has(option));
-        let sends_datagrams = row.is_udp() && row.is_reverse();
-        !matches!(self.kind, PeerKind::Uiperf3(_)) || (is_small && !sends_datagrams)
+        !row.has_all_of_any(&self.server_skips)
     }
 }
 
@@ -181,35 +179,6 @@ fn block_bytes(row: OptionRow) -> f64 {
     let asked = row.value("-l").and_then(|text| text.strip_suffix('K'));
     let asked = asked.and_then(|text| text.parse::<f64>().ok());
     asked.map_or(USUAL, |kibibytes| 1024.0 * kibibytes)
-}
-
-fn is_limited_by_amount(row: OptionRow) -> bool {
-    row.has("-n") || row.has("-k")
-}
-
-/// Reports whether `longhaul iperf3` supports the options of `row`.
-fn longhaul_supports(row: OptionRow) -> bool {
-    let beyond = [
-        "-T",
-        "--extra-data",
-        "--get-server-output",
-        "--repeating-payload",
-        "--udp-counters-64bit",
-    ];
-    // It sends evenly, without bursts.
-    !beyond.iter().any(|option| row.has(option)) && !row.text.contains("M/")
-}
-
-/// Returns the options of its four kinds of test; one row uses each of them.
-fn list_uiperf3_options(row: OptionRow) -> Option<Vec<String>> {
-    let words = match row.text {
-        "-t 2" => "",
-        "-t 2 -w 128K -R" | "-t 1 -R" => "-R",
-        "-u -t 2 -b 10M" | "-u -t 1 -b 10M" => "-u",
-        "-u -n 2M -b 20M -R" => "-u -R",
-        _ => return None,
-    };
-    Some(words.split_whitespace().map(str::to_owned).collect())
 }
 
 fn append_words(words: &[String], more: &[&str]) -> Vec<String> {
@@ -225,11 +194,25 @@ fn read_version(words: &[String]) -> Result<String, String> {
     // The parentheses contain build options.
     let first = first.split(" (").next().unwrap_or_default().trim();
     if first.is_empty() {
-        let why = said.stderr.trim();
-        return Err(format!(
-            "`{}` tells no version: {why}",
-            program_runner::format_command(&command)
-        ));
+        let command = program_runner::format_command(&command);
+        return Err(format!("`{command}` tells no version: {}", said.stderr.trim()));
     }
     Ok(first.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_support_the_rows_that_their_descriptions_leave() {
+        let file = PeerFile::read().expect("peers");
+        let supports = |name: &str, text: &'static str| {
+            let peer = file.peer.iter().find(|peer| peer.name == name).expect("a peer");
+            peer.client_command("far", OptionRow { text }).is_some()
+        };
+        assert!(supports("iperf3 3.9", "-n 2M") && !supports("iperf3 3.9", "-n 2M -R"));
+        assert!(supports("longhaul", "-t 2 -b 10M") && !supports("longhaul", "-t 2 -b 10M/10 -R"));
+        assert!(supports("uiperf3", "-t 1 -R") && !supports("uiperf3", "-t 2 -P 3"));
+    }
 }

@@ -31,6 +31,16 @@ impl OptionRow {
         self.words().any(|word| word == option)
     }
 
+    /// Reports whether it has all options of one of the lists; one that begins with `*` may be anywhere
+    /// in a word.
+    pub fn has_all_of_any(self, lists: &[Vec<String>]) -> bool {
+        let has = |option: &String| match option.strip_prefix('*') {
+            Some(part) => self.text.contains(part),
+            None => self.has(option),
+        };
+        lists.iter().any(|options| options.iter().all(has))
+    }
+
     /// Returns the value of an option.
     pub fn value(self, option: &str) -> Option<&'static str> {
         self.words().skip_while(|word| *word != option).nth(1)
@@ -47,11 +57,6 @@ impl OptionRow {
     /// Returns the number of streams in each direction.
     pub fn streams(self) -> f64 {
         self.value("-P").and_then(|text| text.parse().ok()).unwrap_or(1.0)
-    }
-
-    /// Reports whether the far end sends.
-    pub fn is_reverse(self) -> bool {
-        self.has("-R") || self.has("--bidir")
     }
 
     /// Returns the approximate duration of the transfer.

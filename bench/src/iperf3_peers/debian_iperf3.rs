@@ -1,36 +1,21 @@
 //! iperf3 of other Debian releases, each with the libraries of its release, unpacked beside the
 //! build output. The machine's own packages are not changed.
 
+use super::{DONE_MARKER, path_text};
+use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use xtask::program_runner::{self, find_program};
 
 const LIMIT: Duration = Duration::from_secs(300);
-const DONE_MARKER: &str = "installed";
 
 /// A release whose iperf3 is run, and the packages that it needs.
-#[derive(Debug)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct DebianRelease {
-    /// The name in the table.
-    pub name: &'static str,
-    codename: &'static str,
-    packages: &'static [&'static str],
+    codename: String,
+    packages: Vec<String>,
 }
-
-/// The oldest release on Debian's mirrors, and one whose streams have threads.
-pub const RELEASES: [DebianRelease; 2] = [
-    DebianRelease {
-        name: "iperf3 3.9",
-        codename: "bullseye",
-        packages: &["iperf3", "libiperf0", "libssl1.1", "libsctp1", "libc6"],
-    },
-    DebianRelease {
-        name: "iperf3 3.18",
-        codename: "trixie",
-        packages: &["iperf3", "libiperf0", "libssl3t64", "libsctp1", "libc6", "libzstd1", "zlib1g"],
-    },
-];
 
 impl DebianRelease {
     /// Returns the command of its iperf3, if it is installed.
@@ -53,11 +38,8 @@ impl DebianRelease {
         ])
     }
 
-    /// Returns the command of its iperf3, fetched if necessary.
+    /// Fetches its iperf3 and returns the command.
     pub fn install(&self, peers: &Path) -> Result<Vec<String>, String> {
-        if let Some(words) = self.present(peers) {
-            return Ok(words);
-        }
         if find_program("apt-get").is_none() {
             return Err("its packages come by apt-get, which is not here".to_owned());
         }
@@ -77,7 +59,7 @@ impl DebianRelease {
             .into_iter()
             .filter(|file| file.extension().is_some_and(|it| it == "deb"));
         packed.collect::<Vec<_>>().iter().try_for_each(unpack)?;
-        std::fs::write(folder.join(DONE_MARKER), self.codename)
+        std::fs::write(folder.join(DONE_MARKER), &self.codename)
             .map_err(|e| format!("cannot write into {}: {e}", folder.display()))?;
         let missing = || format!("no iperf3 in the packages of {}", self.codename);
         self.present(peers).ok_or_else(missing)
@@ -135,8 +117,4 @@ fn list_entries(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     entries.sort();
     entries
-}
-
-fn path_text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }

@@ -5,7 +5,7 @@
 
 use super::SECONDS;
 use crate::interop_bench::to_owned_words;
-use crate::iperf3_peers;
+use crate::interop_matrix::interop_peer;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -42,7 +42,7 @@ enum ContenderTool {
 pub fn list_classes(longhaul: &Path) -> Vec<PayloadClass> {
     let longhaul = ContenderTool::Longhaul(longhaul.to_string_lossy().into_owned());
     let iperf3 = ContenderTool::Iperf3("iperf3".to_owned());
-    let newest = iperf3_peers::find_newest_iperf3(true).map(ContenderTool::Iperf3);
+    let newest = interop_peer::find_newest_iperf3().map(ContenderTool::Iperf3);
     let mut copy = vec![
         make_contender("longhaul", &longhaul, &[]),
         make_contender("iperf3", &iperf3, &[]),

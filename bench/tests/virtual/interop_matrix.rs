@@ -28,7 +28,7 @@ fn peers_agree_with_the_devices_over_172_ms() {
 /// Plays the slice at one delay: each row ends in time, and both ends count what the devices carried.
 fn play_slice(delay_ms: u32) {
     let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
-    let peers = interop_matrix::list_peers(&longhaul, false).expect("longhaul and Debian's iperf3");
+    let peers = InteropPeer::list(&longhaul, false).expect("longhaul and Debian's iperf3");
     let names: Vec<String> = peers.iter().map(told).collect();
     println!("with {}", names.join(", "));
     let units: Vec<_> = interop_matrix::list_pairs(&peers)
