@@ -1,9 +1,6 @@
-//! Slows down one thing: a pipe, a core, a share of a core, a disk.
+//! Slows down one thing: a pipe, or a core.
 
-use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,10 +9,6 @@ use xtask::program_runner;
 
 /// The block size for feeding and draining pipes, in bytes.
 const BLOCK_BYTES: usize = 256 << 10;
-const CPU: &str = "/sys/fs/cgroup/cpu";
-const BLKIO: &str = "/sys/fs/cgroup/blkio";
-/// The period of the kernel's CPU quota.
-const PERIOD_US: f64 = 100_000.0;
 
 /// Feeds a pipe at a limited rate.
 pub struct PipeFeeder(JoinHandle<std::io::Result<()>>);
@@ -107,63 +100,5 @@ impl SpinningPrograms {
 impl Drop for SpinningPrograms {
     fn drop(&mut self) {
         self.0.iter_mut().for_each(program_runner::kill_child);
-    }
-}
-
-/// A cgroup v1, removed at the end.
-pub struct CgroupV1(PathBuf);
-
-impl CgroupV1 {
-    fn new(base: &str, settings: &[(&str, String)]) -> Result<CgroupV1, String> {
-        let group = CgroupV1(Path::new(base).join(format!("longhaul-copy-{}", std::process::id())));
-        let failed = |what: &Path, e: std::io::Error| {
-            let what = what.display();
-            format!("cannot limit by {what}: {e}; this wants control groups of version 1")
-        };
-        fs::create_dir_all(&group.0).map_err(|e| failed(&group.0, e))?;
-        for (name, value) in settings {
-            let file = group.0.join(name);
-            fs::write(&file, value).map_err(|e| failed(&file, e))?;
-        }
-        Ok(group)
-    }
-
-    /// Creates a group with a share of one core.
-    pub fn with_core_share(share: f64) -> Result<CgroupV1, String> {
-        let quota = (PERIOD_US * share).round().to_string();
-        CgroupV1::new(CPU, &[("cpu.cfs_quota_us", quota)])
-    }
-
-    /// Creates a group that is limited to a rate in each direction on the disk of a folder.
-    pub fn with_slow_disk(folder: &Path, bytes_per_second: u64) -> Result<CgroupV1, String> {
-        let about = fs::metadata(folder)
-            .map_err(|e| format!("cannot look at {}: {e}", folder.display()))?;
-        // As in glibc's `gnu_dev_major` and `gnu_dev_minor`.
-        let device = about.dev();
-        let major = ((device >> 8) & 0xfff) | ((device >> 32) & !0xfff);
-        let minor = (device & 0xff) | ((device >> 12) & !0xff);
-        let limit = format!("{major}:{minor} {bytes_per_second}");
-        let names = ["blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"];
-        CgroupV1::new(BLKIO, &names.map(|name| (name, limit.clone())))
-    }
-
-    /// Returns the command prefix that runs a command in the group.
-    pub fn words(&self) -> Vec<String> {
-        let members = self.0.join("cgroup.procs").display().to_string();
-        let join = "echo $$ > \"$0\" && exec \"$@\"";
-        ["sh", "-c", join, &members].map(str::to_owned).to_vec()
-    }
-}
-
-impl Drop for CgroupV1 {
-    fn drop(&mut self) {
-        // The kernel removes the last members a moment after they end.
-        for _ in 0..100 {
-            if fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        eprintln!("the group {} could not be removed", self.0.display());
     }
 }

@@ -1,9 +1,9 @@
-//! Tests that the verdict follows the slowed part: real ends, one of which has a slow disk,
-//! processor or path.
+//! Tests that the verdict follows the slowed part: real ends, one of which has a slow
+//! pipe, processor or path.
 
 use super::copy_testbed::{CopyTestbed, LIMIT};
 use super::scratch_store::ScratchStore;
-use super::slowdown::{CgroupV1, PipeDrain, PipeFeeder, SpinningPrograms};
+use super::slowdown::{PipeDrain, PipeFeeder, SpinningPrograms};
 use crate::BenchOutcome;
 use crate::markdown_table::MarkdownTable;
 use serde_json::Value;
@@ -56,17 +56,9 @@ pub fn run_timed_proofs(longhaul: &Path) -> Result<Vec<SlowdownProof>, String> {
     ])
 }
 
-/// Runs the proofs that need the machine's own clock; some also need cgroups v1 and a disk that can
-/// be throttled.
+/// Runs the proofs that need the machine's own clock.
 pub fn run_processor_proofs(longhaul: &Path) -> Result<Vec<SlowdownProof>, String> {
-    Ok(vec![
-        prove_shared_core(longhaul, false)?,
-        prove_shared_core(longhaul, true)?,
-        prove_core_quota(longhaul, false)?,
-        prove_core_quota(longhaul, true)?,
-        prove_throttled_disk(longhaul, false)?,
-        prove_throttled_disk(longhaul, true)?,
-    ])
+    Ok(vec![prove_shared_core(longhaul, false)?, prove_shared_core(longhaul, true)?])
 }
 
 fn prove_narrow_path(longhaul: &Path) -> Result<SlowdownProof, String> {
@@ -123,69 +115,15 @@ fn prove_slow_output(longhaul: &Path) -> Result<SlowdownProof, String> {
 
 /// Runs one end on a core shared with busy programs; the other end has a core to itself.
 fn prove_shared_core(longhaul: &Path, target: bool) -> Result<SlowdownProof, String> {
+    let (ground, store) = (CopyTestbed::loopback(longhaul)?, ScratchStore::memory()?);
     let _spinners = SpinningPrograms::start(0, 6)?;
     let (crowd, alone) = (&["taskset", "-c", "0"][..], &["taskset", "-c", "1"][..]);
-    let (near, far, slow) = if target {
-        (alone, crowd, "six busy programs on the target's core")
+    let (ends, slow, expected) = if target {
+        ((alone, crowd), "six busy programs on the target's core", "target_cpu")
     } else {
-        (crowd, alone, "six busy programs on the source's core")
+        ((crowd, alone), "six busy programs on the source's core", "source_cpu")
     };
-    prove_slow_processor(longhaul, slow, (near, far), 256 * MIB)
-}
-
-/// Limits one end to a tenth of a core.
-fn prove_core_quota(longhaul: &Path, target: bool) -> Result<SlowdownProof, String> {
-    let quota = CgroupV1::with_core_share(0.1)?;
-    let into = quota.words();
-    let into: Vec<&str> = into.iter().map(String::as_str).collect();
-    let (near, far, slow) = if target {
-        (&[][..], &into[..], "a tenth of a core for the target")
-    } else {
-        (&into[..], &[][..], "a tenth of a core for the source")
-    };
-    prove_slow_processor(longhaul, slow, (near, far), 64 * MIB)
-}
-
-/// Copies with command prefixes for both ends; `slow` says which end has little processor.
-fn prove_slow_processor(
-    longhaul: &Path,
-    slow: &'static str,
-    ends: (&[&str], &[&str]),
-    bytes: u64,
-) -> Result<SlowdownProof, String> {
-    let (ground, store) = (CopyTestbed::loopback(longhaul)?, ScratchStore::memory()?);
-    let report = copy_in_memory(&ground, &store, ends, bytes)?;
-    let expected = if slow.contains("target") { "target_cpu" } else { "source_cpu" };
-    Ok(make_proof(slow, expected, report))
-}
-
-/// Throttles the disk of one end, past the page cache.
-fn prove_throttled_disk(longhaul: &Path, target: bool) -> Result<SlowdownProof, String> {
-    let ground = CopyTestbed::loopback(longhaul)?;
-    let (memory, disk) = (ScratchStore::memory()?, ScratchStore::disk()?);
-    let throttle = CgroupV1::with_slow_disk(&disk.path("there"), SLOW_BYTES_PER_SECOND)?;
-    let into = throttle.words();
-    let into: Vec<&str> = into.iter().map(String::as_str).collect();
-    let bytes = 64 * MIB;
-    let (slow, expected, report) = if target {
-        let source = memory.file("source", bytes)?.display().to_string();
-        let _far = ground.serve(&disk.empty("there")?, &into)?;
-        // Memory does not support direct reads, so the far end, which writes, uses direct I/O.
-        let words = ["-", "127.0.0.1:copy", "--direct"];
-        let mut copy = ground.copy(&[], &words);
-        let input = std::fs::File::open(&source).map_err(|e| format!("cannot read: {e}"))?;
-        let copy = program_runner::spawn(copy.stdin(input))?;
-        let output = program_runner::wait_with_output(copy, LIMIT)?;
-        let report = parse_report(&output.stdout)
-            .map_err(|why| format!("{why}: {}", output.stderr.trim()))?;
-        ("a target disk of 31 MB/s", "target_disk", report)
-    } else {
-        let source = disk.file("source", bytes)?.display().to_string();
-        let _far = ground.serve(&memory.empty("there")?, &[])?;
-        let words = [source.as_str(), "127.0.0.1:copy"];
-        let report = ground.run_copy(&into, &words)?.report;
-        ("a source disk of 31 MB/s", "source_disk", report)
-    };
+    let report = copy_in_memory(&ground, &store, ends, 256 * MIB)?;
     Ok(make_proof(slow, expected, report))
 }
 
