@@ -25,13 +25,6 @@ impl ChangedEnd {
         }
     }
 
-    fn own_cost(self, reading: &PairReading) -> f64 {
-        match self {
-            ChangedEnd::Client => reading.costs[0],
-            ChangedEnd::Server => reading.costs[1],
-        }
-    }
-
     fn title(self, bed: &TestNetwork) -> String {
         match self {
             ChangedEnd::Server => format!("{} · the server changes", bed.name),
@@ -40,41 +33,31 @@ impl ChangedEnd {
     }
 }
 
-/// The quantities of the gates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum GateQuantity {
-    Goodput,
-    OwnCost,
-    BothCost,
+/// A quantity of the gates.
+#[derive(Debug, Clone, Copy)]
+struct GateQuantity {
+    name: &'static str,
+    better: BetterDirection,
+    of: fn(ChangedEnd, &PairReading) -> f64,
 }
 
-impl GateQuantity {
-    const ALL: [GateQuantity; 3] =
-        [GateQuantity::Goodput, GateQuantity::OwnCost, GateQuantity::BothCost];
-
-    fn of(self, role: ChangedEnd, reading: &PairReading) -> f64 {
-        match self {
-            GateQuantity::Goodput => reading.gigabits,
-            GateQuantity::OwnCost => role.own_cost(reading),
-            GateQuantity::BothCost => reading.cost(),
-        }
-    }
-
-    fn better(self) -> BetterDirection {
-        match self {
-            GateQuantity::Goodput => BetterDirection::More,
-            GateQuantity::OwnCost | GateQuantity::BothCost => BetterDirection::Less,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            GateQuantity::Goodput => "goodput",
-            GateQuantity::OwnCost => "CPU, own end",
-            GateQuantity::BothCost => "CPU, both ends",
-        }
-    }
-}
+const QUANTITIES: [GateQuantity; 3] = [
+    GateQuantity {
+        name: "goodput",
+        better: BetterDirection::More,
+        of: |_, reading| reading.gigabits,
+    },
+    GateQuantity {
+        name: "CPU, own end",
+        better: BetterDirection::Less,
+        of: |role, reading| reading.costs[usize::from(role == ChangedEnd::Server)],
+    },
+    GateQuantity {
+        name: "CPU, both ends",
+        better: BetterDirection::Less,
+        of: |_, reading| reading.cost(),
+    },
+];
 
 /// The results of the turns of one pair.
 type PairColumn = (ToolPair, Vec<Result<PairReading, String>>);
@@ -113,7 +96,7 @@ fn new_table(role: ChangedEnd, bed: &TestNetwork, programs: &InteropPrograms) ->
     let mut columns = vec!["load".to_owned(), unchanged.to_owned()];
     let changing = IPERF3S.into_iter().chain([InteropTool::Longhaul]);
     columns.extend(changing.map(|tool| programs.name(tool)));
-    columns.extend(GateQuantity::ALL.map(|quantity| quantity.name().to_owned()));
+    columns.extend(QUANTITIES.map(|quantity| quantity.name.to_owned()));
     MarkdownTable::new(role.title(bed), &columns.join(" | "))
 }
 
@@ -137,18 +120,22 @@ fn run_in_turn(
 /// Formats the medians of one pair's turns.
 fn format_medians(role: ChangedEnd, readings: &[Result<PairReading, String>]) -> String {
     let repeats = WindowRepeats::new(readings);
-    let of = |quantity: GateQuantity| median(&repeats.each(|reading| quantity.of(role, reading)));
-    let Some(goodput) = of(GateQuantity::Goodput) else {
+    let [goodput, own, both] =
+        QUANTITIES.map(|quantity| median(&repeats.each(|reading| (quantity.of)(role, reading))));
+    let Some(goodput) = goodput else {
         return repeats.why_empty.unwrap_or_else(|| "–".to_owned());
     };
     let digits = if goodput < 10.0 { 3 } else { 1 };
     let dirty = if repeats.clean == 0 { "*" } else { "" };
-    let (own, both) = (of(GateQuantity::OwnCost), of(GateQuantity::BothCost));
     format!("{goodput:.digits$} · {} of {}{dirty}", format_number(own, 3), format_number(both, 3))
 }
 
 /// The comparison of longhaul with one iperf3 in one quantity.
-type PairComparison = (GateQuantity, InteropTool, Option<TurnRatio>);
+struct PairComparison {
+    quantity: GateQuantity,
+    peer: InteropTool,
+    ratio: Option<TurnRatio>,
+}
 
 /// One row: one end stays, the other is each iperf3 and longhaul.
 struct PairComparisonRow {
@@ -168,15 +155,14 @@ impl PairComparisonRow {
             let both = readings(InteropTool::Longhaul).iter().zip(readings(peer));
             let pairs: Vec<(f64, f64)> = both
                 .filter_map(|(own, peer)| Some((own.as_ref().ok()?, peer.as_ref().ok()?)))
-                .map(|(own, peer)| (quantity.of(role, own), quantity.of(role, peer)))
+                .map(|(own, peer)| ((quantity.of)(role, own), (quantity.of)(role, peer)))
                 .collect();
-            (quantity, peer, TurnRatio::of(&pairs))
+            PairComparison { quantity, peer, ratio: TurnRatio::of(&pairs) }
         };
         PairComparisonRow {
             middles: tools.map(|tool| format_medians(role, readings(tool))).collect(),
-            comparisons: GateQuantity::ALL
-                .iter()
-                .flat_map(|&quantity| IPERF3S.map(|peer| comparison(quantity, peer)))
+            comparisons: (0..QUANTITIES.len())
+                .flat_map(|at| IPERF3S.map(|peer| comparison(QUANTITIES[at], peer)))
                 .collect(),
         }
     }
@@ -184,28 +170,26 @@ impl PairComparisonRow {
     fn cells(&self, load: &LoadScenario, staying: &str) -> Vec<String> {
         let mut cells = vec![load.name.to_owned(), staying.to_owned()];
         cells.extend(self.middles.iter().cloned());
-        cells.extend(GateQuantity::ALL.map(|quantity| {
-            let of = self.comparisons.iter().filter(|(other, ..)| *other == quantity);
-            let texts: Vec<String> =
-                of.map(|(_, _, beside)| TurnRatio::text(*beside, quantity.better())).collect();
-            texts.join("; ")
+        cells.extend(self.comparisons.chunks(IPERF3S.len()).map(|of_quantity| {
+            let texts = of_quantity.iter().map(|it| TurnRatio::text(it.ratio, it.quantity.better));
+            texts.collect::<Vec<_>>().join("; ")
         }));
         cells
     }
 
     /// Returns comparisons that are lost or impossible.
     fn behind(&self) -> impl Iterator<Item = &PairComparison> {
-        self.comparisons.iter().filter(|(quantity, _, beside)| {
-            beside.is_none_or(|beside| beside.is_behind(quantity.better()))
-        })
+        self.comparisons
+            .iter()
+            .filter(|it| it.ratio.is_none_or(|ratio| ratio.is_behind(it.quantity.better)))
     }
 
     fn missed(&self, programs: &InteropPrograms) -> Vec<String> {
         self.behind()
-            .map(|(quantity, peer, beside)| {
-                let (what, peer) = (quantity.name(), programs.name(*peer));
-                match beside {
-                    Some(beside) => format!("{what} is {beside} times that of {peer}"),
+            .map(|it| {
+                let (what, peer) = (it.quantity.name, programs.name(it.peer));
+                match it.ratio {
+                    Some(ratio) => format!("{what} is {ratio} times that of {peer}"),
                     None => format!("{what} beside {peer}: too few turns of both"),
                 }
             })
@@ -235,8 +219,8 @@ mod tests {
         rates.map(|(pair, rate)| (pair, turns(rate))).to_vec()
     }
 
-    fn behind(row: &PairComparisonRow) -> Vec<(GateQuantity, InteropTool)> {
-        row.behind().map(|(quantity, peer, _)| (*quantity, *peer)).collect()
+    fn behind(row: &PairComparisonRow) -> Vec<(&'static str, InteropTool)> {
+        row.behind().map(|it| (it.quantity.name, it.peer)).collect()
     }
 
     #[test]
@@ -245,8 +229,8 @@ mod tests {
             behind(&PairComparisonRow::new(ChangedEnd::Server, InteropTool::Debian, &columns(rate)))
         };
         assert_eq!(of(30.0), []);
-        assert_eq!(of(19.0), [(GateQuantity::Goodput, InteropTool::Newest)]);
-        let both = IPERF3S.map(|peer| (GateQuantity::Goodput, peer));
+        assert_eq!(of(19.0), [("goodput", InteropTool::Newest)]);
+        let both = IPERF3S.map(|peer| ("goodput", peer));
         assert_eq!(of(9.0), both);
     }
 

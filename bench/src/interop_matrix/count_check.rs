@@ -12,7 +12,7 @@
 //! - Retransmits pass a device twice and are counted once; datagrams that the receiver reports as
 //!   lost may have been lost behind its device.
 
-use super::device_counters::DeviceCounters;
+use super::device_counters::{DeviceCounters, DeviceTraffic};
 use super::option_rows::OptionRow;
 use super::reported_counts::{ReportedCounts, ReportedDirections};
 
@@ -20,18 +20,20 @@ const TOLERANCE: f64 = 0.02;
 /// The payload of a full segment with timestamps.
 const SEGMENT_BYTES: f64 = 1448.0;
 
-/// The counters of both ends' devices before a row, at its end, and after it.
+/// The readings of both ends before a row, at its end, and after it.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceReadings {
-    pub near: RowCounters,
-    pub far: RowCounters,
+    pub near: RowReadings,
+    pub far: RowReadings,
 }
 
+/// The counters of one end's device, and what the end may not have counted.
 #[derive(Debug, Clone, Copy)]
-pub struct RowCounters {
+pub struct RowReadings {
     pub before: DeviceCounters,
     pub at_end: Option<DeviceCounters>,
     pub after: DeviceCounters,
+    pub uncounted: UncountedBytes,
 }
 
 /// The comparison of a completed row with the devices.
@@ -52,8 +54,6 @@ pub struct CountTolerance {
     pub round_trip_bytes: f64,
     /// The bytes that pass in a tenth of a second.
     pub sample_bytes: f64,
-    pub uncounted_far: UncountedBytes,
-    pub uncounted_near: UncountedBytes,
 }
 
 /// The bytes that each stream of an end may have transferred without counting them.
@@ -70,22 +70,18 @@ pub fn compare_counts(
     devices: &DeviceReadings,
     slack: CountTolerance,
 ) -> CountVerdict {
-    let forward = claims.forward.map(|told| DirectionCheck {
-        name: "to the far end",
-        reported: told,
-        sender_drops: row.streams() * slack.uncounted_near.sent,
-        receiver_drops: row.streams() * slack.uncounted_far.received,
-        sent: DevicePayload::new(devices.near, row, true),
-        received: DevicePayload::new(devices.far, row, false),
-    });
-    let reverse = claims.reverse.map(|told| DirectionCheck {
-        name: "to the near end",
-        reported: told,
-        sender_drops: row.streams() * slack.uncounted_far.sent,
-        receiver_drops: row.streams() * slack.uncounted_near.received,
-        sent: DevicePayload::new(devices.far, row, true),
-        received: DevicePayload::new(devices.near, row, false),
-    });
+    let check = |name, reported: Option<ReportedCounts>, from: RowReadings, to: RowReadings| {
+        reported.map(|reported| DirectionCheck {
+            name,
+            reported,
+            sender_drops: row.streams() * from.uncounted.sent,
+            receiver_drops: row.streams() * to.uncounted.received,
+            sent: DevicePayload::new(from, row, |counters| counters.sent),
+            received: DevicePayload::new(to, row, |counters| counters.received),
+        })
+    };
+    let forward = check("to the far end", claims.forward, devices.near, devices.far);
+    let reverse = check("to the near end", claims.reverse, devices.far, devices.near);
     let mut dropped = 0.0_f64;
     for direction in [forward, reverse].into_iter().flatten() {
         if let Err(why) = direction.check_receiver(row, slack) {
@@ -107,23 +103,19 @@ struct DevicePayload {
 }
 
 impl DevicePayload {
-    fn new(course: RowCounters, row: OptionRow, sent: bool) -> DevicePayload {
+    fn new(
+        readings: RowReadings,
+        row: OptionRow,
+        pick: fn(&DeviceCounters) -> DeviceTraffic,
+    ) -> DevicePayload {
+        let before = pick(&readings.before);
         let payload = |to: DeviceCounters| {
-            let (bytes, packets) = if sent {
-                (
-                    to.sent_bytes - course.before.sent_bytes,
-                    to.sent_packets - course.before.sent_packets,
-                )
-            } else {
-                (
-                    to.received_bytes - course.before.received_bytes,
-                    to.received_packets - course.before.received_packets,
-                )
-            };
-            bytes as f64 - packets as f64 * header_bytes(row)
+            let to = pick(&to);
+            let packets = (to.packets - before.packets) as f64;
+            (to.bytes - before.bytes) as f64 - packets * header_bytes(row)
         };
-        let all = payload(course.after);
-        DevicePayload { at_end: course.at_end.map_or(all, payload).min(all), all }
+        let all = payload(readings.after);
+        DevicePayload { at_end: readings.at_end.map_or(all, payload).min(all), all }
     }
 }
 
@@ -202,29 +194,21 @@ mod tests {
     use super::*;
 
     const ROW: OptionRow = OptionRow { text: "-t 2" };
-    const SLACK: CountTolerance = CountTolerance {
-        buffer_bytes: 50_000.0,
-        round_trip_bytes: 0.0,
-        sample_bytes: 0.0,
-        uncounted_far: UncountedBytes { sent: 0.0, received: 0.0 },
-        uncounted_near: UncountedBytes { sent: 0.0, received: 0.0 },
-    };
+    const SLACK: CountTolerance =
+        CountTolerance { buffer_bytes: 50_000.0, round_trip_bytes: 0.0, sample_bytes: 0.0 };
 
     fn carried(bytes: u64) -> DeviceCounters {
         // Ten packets with their headers.
-        DeviceCounters {
-            received_bytes: bytes + 520,
-            received_packets: 10,
-            sent_bytes: bytes + 520,
-            sent_packets: 10,
-        }
+        let traffic = DeviceTraffic { bytes: bytes + 520, packets: 10 };
+        DeviceCounters { received: traffic, sent: traffic }
     }
 
     fn devices() -> DeviceReadings {
-        let course = RowCounters {
+        let course = RowReadings {
             before: DeviceCounters::default(),
             at_end: Some(carried(900_000)),
             after: carried(1_000_000),
+            uncounted: UncountedBytes::default(),
         };
         DeviceReadings { near: course, far: course }
     }

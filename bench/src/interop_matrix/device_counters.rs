@@ -25,10 +25,15 @@ const TEST_END: u8 = 4;
 /// The counters of a device since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DeviceCounters {
-    pub received_bytes: u64,
-    pub received_packets: u64,
-    pub sent_bytes: u64,
-    pub sent_packets: u64,
+    pub received: DeviceTraffic,
+    pub sent: DeviceTraffic,
+}
+
+/// The traffic of one direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct DeviceTraffic {
+    pub bytes: u64,
+    pub packets: u64,
 }
 
 #[derive(Debug, Default)]
@@ -129,12 +134,9 @@ fn read_counters(pid: u32) -> Option<DeviceCounters> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/net/dev")).ok()?;
     let line = text.lines().find_map(|line| line.trim().strip_prefix(DEVICE))?;
     let fields: Vec<u64> = line.split_whitespace().filter_map(|field| field.parse().ok()).collect();
-    Some(DeviceCounters {
-        received_bytes: *fields.first()?,
-        received_packets: *fields.get(1)?,
-        sent_bytes: *fields.get(8)?,
-        sent_packets: *fields.get(9)?,
-    })
+    let traffic =
+        |at: usize| Some(DeviceTraffic { bytes: *fields.get(at)?, packets: *fields.get(at + 1)? });
+    Some(DeviceCounters { received: traffic(0)?, sent: traffic(8)? })
 }
 
 /// Interpolates the counters at a time between two readings.
@@ -147,11 +149,13 @@ fn interpolate_counters(
     let since = |time: Duration| time.saturating_sub(before.0).as_secs_f64();
     let share = since(at) / since(after.0).max(1e-9);
     let part = |from: u64, to: u64| from + ((to.saturating_sub(from)) as f64 * share) as u64;
+    let traffic = |from: DeviceTraffic, to: DeviceTraffic| DeviceTraffic {
+        bytes: part(from.bytes, to.bytes),
+        packets: part(from.packets, to.packets),
+    };
     Some(DeviceCounters {
-        received_bytes: part(before.1.received_bytes, after.1.received_bytes),
-        received_packets: part(before.1.received_packets, after.1.received_packets),
-        sent_bytes: part(before.1.sent_bytes, after.1.sent_bytes),
-        sent_packets: part(before.1.sent_packets, after.1.sent_packets),
+        received: traffic(before.1.received, after.1.received),
+        sent: traffic(before.1.sent, after.1.sent),
     })
 }
 
@@ -248,7 +252,10 @@ mod tests {
 
     #[test]
     fn counters_between_two_readings_are_on_a_line() {
-        let carried = |bytes| DeviceCounters { received_bytes: bytes, ..DeviceCounters::default() };
+        let carried = |bytes| DeviceCounters {
+            received: DeviceTraffic { bytes, packets: 0 },
+            ..DeviceCounters::default()
+        };
         let at = Duration::from_millis;
         let readings = [(at(10), carried(0)), (at(20), carried(1000))];
         assert_eq!(interpolate_counters(&readings, at(15)), Some(carried(500)));

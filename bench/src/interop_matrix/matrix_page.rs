@@ -64,7 +64,7 @@ fn format_cell(played: &PairResult, notes: &mut Vec<String>) -> String {
     if count > 0 {
         parts.push(format!("†{count} ({:.0} %)", 100.0 * share));
     }
-    let again = played.passed_again().count();
+    let again = played.passed_again();
     if again > 0 {
         parts.push(format!("↻{again}"));
     }

@@ -1,9 +1,9 @@
 //! Runs the rows of one pair on one path, one after the other against one server.
 
-use super::count_check::{self, CountTolerance, CountVerdict, DeviceReadings, RowCounters};
+use super::count_check::{self, CountTolerance, CountVerdict, DeviceReadings, RowReadings};
 use super::device_counters::DeviceCounters;
 use super::interop_path::{FAR_V4, FAR_V6, InteropPath, RATE_BPS};
-use super::interop_peer::CountFormat;
+use super::interop_peer::{CountFormat, InteropPeer};
 use super::option_rows::OptionRow;
 use super::{PairOnPath, reported_counts};
 use std::process::Child;
@@ -24,7 +24,7 @@ pub enum RowOutcome {
     /// As [`CountVerdict::Dropped`].
     Dropped(f64),
     /// The counts disagreed at the first attempt and agreed at the second.
-    PassedAgain(String),
+    PassedAgain,
     Failed(String),
 }
 
@@ -50,12 +50,9 @@ impl PairResult {
         shares.fold((0, 0.0), |(count, most), share| (count + 1, share.max(most)))
     }
 
-    /// Returns the rows whose counts agreed only at the second attempt.
-    pub fn passed_again(&self) -> impl Iterator<Item = (OptionRow, &str)> {
-        self.rows.iter().filter_map(|(row, result)| match result {
-            RowOutcome::PassedAgain(why) => Some((*row, why.as_str())),
-            _ => None,
-        })
+    /// Counts the rows whose counts agreed only at the second attempt.
+    pub fn passed_again(&self) -> usize {
+        self.rows.iter().filter(|(_, result)| *result == RowOutcome::PassedAgain).count()
     }
 
     pub fn failures(&self) -> impl Iterator<Item = (OptionRow, &str)> {
@@ -129,25 +126,14 @@ fn start_server(
 /// Runs a row, twice if the counts disagree: on a busy machine a reader may be late by more than
 /// the tolerance. A hang or an error fails at once.
 fn run_row(lane: &InteropPath, unit: &PairOnPath, row: OptionRow, words: &[String]) -> RowOutcome {
-    let first = attempt_row(lane, unit, row, words);
-    match first {
-        Ok(CountVerdict::Equal) => RowOutcome::Passed,
-        Ok(CountVerdict::Dropped(share)) => RowOutcome::Dropped(share),
-        Ok(CountVerdict::Different(why)) => retry_row(lane, unit, row, words, why),
-        Err(why) => RowOutcome::Failed(why),
-    }
-}
-
-fn retry_row(
-    lane: &InteropPath,
-    unit: &PairOnPath,
-    row: OptionRow,
-    words: &[String],
-    first: String,
-) -> RowOutcome {
-    let listens = lane.wait_for_listener();
-    match listens.and_then(|()| attempt_row(lane, unit, row, words)) {
-        Ok(CountVerdict::Equal | CountVerdict::Dropped(_)) => RowOutcome::PassedAgain(first),
+    let first = match attempt_row(lane, unit, row, words) {
+        Ok(CountVerdict::Equal) => return RowOutcome::Passed,
+        Ok(CountVerdict::Dropped(share)) => return RowOutcome::Dropped(share),
+        Ok(CountVerdict::Different(why)) => why,
+        Err(why) => return RowOutcome::Failed(why),
+    };
+    match lane.wait_for_listener().and_then(|()| attempt_row(lane, unit, row, words)) {
+        Ok(CountVerdict::Equal | CountVerdict::Dropped(_)) => RowOutcome::PassedAgain,
         Ok(CountVerdict::Different(why)) => {
             RowOutcome::Failed(format!("{first}; at a second try {why}"))
         }
@@ -163,7 +149,8 @@ fn attempt_row(
 ) -> Result<CountVerdict, String> {
     lane.near_watch.clear();
     lane.far_watch.clear();
-    let before = (lane.near_watch.now()?, lane.far_watch.now()?);
+    let read = || Ok::<_, String>([lane.near_watch.now()?, lane.far_watch.now()?]);
+    let before = read()?;
     let says = unit.client.count_format();
     let flows = match says {
         CountFormat::UiperfText => UIPERF3_DURATION,
@@ -171,7 +158,7 @@ fn attempt_row(
     };
     let output = program_runner::capture_output(&mut lane.near(words), flows + HANG_TIMEOUT)
         .map_err(|why| describe_hang(&why))?;
-    let after = wait_until_idle(lane, unit.delay.round_trip())?;
+    let after = wait_until_idle(&read, unit.delay.round_trip())?;
     if !output.status.success() {
         let said = reported_counts::parse_reported_counts(says, row, &output.stdout).err();
         let said = said.filter(|_| !output.stdout.trim().is_empty());
@@ -179,25 +166,22 @@ fn attempt_row(
         return Err(format!("{}: {said}", output.status));
     }
     let claims = reported_counts::parse_reported_counts(says, row, &output.stdout)?;
-    let devices = DeviceReadings {
-        near: RowCounters {
-            before: before.0,
-            at_end: lane.near_watch.before_end(unit.client.early_stop()),
-            after: after.0,
-        },
-        far: RowCounters {
-            before: before.1,
-            at_end: lane.far_watch.before_end(Duration::ZERO),
-            after: after.1,
-        },
-    };
     let buffer_bytes = lane.buffer_bytes();
+    let readings = |end: usize, at_end, peer: &InteropPeer| RowReadings {
+        before: before[end],
+        at_end,
+        after: after[end],
+        uncounted: peer.uncounted_bytes(row, buffer_bytes),
+    };
+    let near_end = lane.near_watch.before_end(unit.client.early_stop());
+    let devices = DeviceReadings {
+        near: readings(0, near_end, &unit.client),
+        far: readings(1, lane.far_watch.before_end(Duration::ZERO), &unit.server),
+    };
     let slack = CountTolerance {
         buffer_bytes,
         round_trip_bytes: unit.delay.round_trip().as_secs_f64() * RATE_BPS / 8.0,
         sample_bytes: 0.1 * RATE_BPS / 8.0,
-        uncounted_far: unit.server.uncounted_bytes(row, buffer_bytes),
-        uncounted_near: unit.client.uncounted_bytes(row, buffer_bytes),
     };
     Ok(count_check::compare_counts(row, &claims, &devices, slack))
 }
@@ -210,11 +194,10 @@ fn describe_hang(why: &str) -> String {
 
 /// Returns the counters once no more packets pass.
 fn wait_until_idle(
-    lane: &InteropPath,
+    read: &dyn Fn() -> Result<[DeviceCounters; 2], String>,
     round_trip: Duration,
-) -> Result<(DeviceCounters, DeviceCounters), String> {
+) -> Result<[DeviceCounters; 2], String> {
     let deadline = Instant::now() + IDLE_DEADLINE;
-    let read = || Ok::<_, String>((lane.near_watch.now()?, lane.far_watch.now()?));
     let mut last = read()?;
     loop {
         std::thread::sleep(IDLE_PERIOD + round_trip);
