@@ -16,8 +16,8 @@ use super::markdown_table::MarkdownTable;
 use super::scratch_folder::ScratchFolder;
 use crate::BenchOutcome;
 use crate::parallel_jobs::run_in_parallel;
-pub use emulated_day::read_events;
 use emulated_day::{DayResult, EmulatedDay};
+pub use emulated_day::{add_agent, read_events};
 use std::path::Path;
 
 /// The number of seeds of a full bench.

@@ -9,7 +9,7 @@
 //! - `slac-in2p3`: a route through a shaper with its peak, sustained rate and burst; then it is
 //!   repaired
 
-use super::agent_days::read_events;
+use super::agent_days::{add_agent, read_events};
 use super::markdown_table::MarkdownTable;
 use super::scratch_folder::ScratchFolder;
 use crate::BenchOutcome;
@@ -102,15 +102,13 @@ impl IncidentReplay {
     /// Returns the lab command that replays it, with an agent at its near host.
     pub fn lab(&self, longhaul: &Path, file: &Path) -> Command {
         let mut lab = Command::new(longhaul);
-        lab.env("LONGHAUL_TIME_FACTOR", "144");
         lab.args(["lab", "run", self.path]);
         for set in self.sets {
             lab.args(["--set", set]);
         }
         let port = self.port.to_string();
         lab.args(["--publish", &port, "--"]);
-        lab.args(["timeout", "--signal=TERM", &self.lasts_s.to_string()]);
-        lab.arg(longhaul).arg("watch").arg(file);
+        add_agent(&mut lab, longhaul, self.lasts_s, file);
         lab
     }
 

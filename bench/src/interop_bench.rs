@@ -21,8 +21,8 @@ mod setup_time;
 
 use super::testbed::{AllowedControl, TestNetwork};
 use crate::BenchOutcome;
-pub use interop_pairs::to_owned_words;
-use interop_pairs::{InteropPrograms, SCENARIOS};
+use crate::bench_cases::read_cases;
+use interop_pairs::{InteropPrograms, LoadScenario};
 use std::path::Path;
 
 /// The default number of turns, the fewest that give an interval of the ratios.
@@ -31,12 +31,13 @@ const TURNS: usize = 6;
 /// Runs the tables whose title and the rows whose load contain `only`.
 pub fn run_all(longhaul: &Path, only: &str, turns: Option<u64>) -> Result<BenchOutcome, String> {
     let programs = InteropPrograms::find(longhaul)?;
+    let scenarios: Vec<LoadScenario> = read_cases("load")?;
     let mut outcome = BenchOutcome::default();
     let _allowed = AllowedControl::new()?;
     let turns = turns.map_or(TURNS, |turns| turns as usize);
     for bed in [TestNetwork::loopback()?, TestNetwork::veth(1500)?] {
         let whole_bed = bed.name.contains(only);
-        let loads = SCENARIOS.iter();
+        let loads = scenarios.iter();
         let loads: Vec<_> = loads.filter(|load| whole_bed || load.name.contains(only)).collect();
         if !loads.is_empty() {
             outcome.add(interop_cells::measure_cells(&bed, &programs, &loads, turns));

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use xtask::program_runner;
 
 /// The duration of a day in seconds.
@@ -59,15 +59,11 @@ impl EmulatedDay {
         let path = scratch.write(&format!("day-{seed}.toml"), &self.path_file())?;
         let archive = scratch.path(&format!("day-{seed}.sqlite"));
         let watch = scratch.write(&format!("watch-{seed}.toml"), &self.watch_file(&archive))?;
-        let truth = scratch.path(&format!("truth-{seed}.json"));
         let mut lab = Command::new(longhaul);
-        lab.env("LONGHAUL_LAB_TRUTH", &truth);
-        lab.env("LONGHAUL_TIME_FACTOR", ACCELERATION.to_string());
         lab.args(["lab", "run"]).arg(&path).arg("--");
-        // The agent ends as usual, by a signal, and completes its runs.
-        lab.args(["timeout", "--signal=TERM", &LASTS_S.to_string()]);
-        lab.arg(longhaul).arg("watch").arg(&watch);
-        let began_us = read_now_us()?;
+        add_agent(&mut lab, longhaul, LASTS_S, &watch);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let began_us = since.as_micros() as i64;
         let output =
             program_runner::capture_output(&mut lab, Duration::from_secs(LASTS_S) + MARGIN)?;
         let events = read_events(longhaul, &archive).map_err(|why| {
@@ -137,10 +133,12 @@ fn format_hops(head: &str, sea_ms: u64, (rate, cross): (u64, u64), between: u64)
     text
 }
 
-fn read_now_us() -> Result<i64, String> {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let since = since.map_err(|_| "the clock stands before 1970".to_owned())?;
-    i64::try_from(since.as_micros()).map_err(|e| e.to_string())
+/// Adds an agent, accelerated, that runs for a time; it ends as usual, by a signal, and completes its
+/// runs.
+pub fn add_agent(lab: &mut Command, longhaul: &Path, lasts_s: u64, watch: &Path) {
+    lab.env("LONGHAUL_TIME_FACTOR", ACCELERATION.to_string());
+    lab.args(["timeout", "--signal=TERM", &lasts_s.to_string()]);
+    lab.arg(longhaul).arg("watch").arg(watch);
 }
 
 /// Returns the events of an agent's archive.

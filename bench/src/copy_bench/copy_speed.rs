@@ -58,19 +58,17 @@ const CASES: &[CopySpeedCase] = &[
     make_case("la-geneva, disk", CopyNetwork::Shipped("la-geneva"), true),
 ];
 
-/// Bytes per second of each round, and core seconds per GB.
-#[derive(Default)]
-struct CopyRounds {
-    source: Vec<f64>,
-    target: Vec<f64>,
-    network: Vec<f64>,
-    copy: Vec<f64>,
-    /// The rates of the copy and of the slowest part of the same round.
-    ratios: Vec<(f64, f64)>,
-    rclone: Vec<f64>,
-    disk_cost: Vec<f64>,
-    network_cost: Vec<f64>,
-    copy_cost: Vec<f64>,
+/// The rates of a round in bytes per second, and costs in core seconds per GB.
+#[derive(Debug, Default)]
+struct CopyRound {
+    source: Option<f64>,
+    target: Option<f64>,
+    network: Option<f64>,
+    copy: Option<f64>,
+    rclone: Option<f64>,
+    disk_cost: Option<f64>,
+    network_cost: Option<f64>,
+    copy_cost: Option<f64>,
 }
 
 pub fn measure_speed(
@@ -86,7 +84,7 @@ pub fn measure_speed(
     let mut missed = Vec::new();
     for case in CASES.iter().filter(|case| case.name.contains(only) || "speed".contains(only)) {
         let rounds = case.measure(longhaul, megabytes.unwrap_or(case.megabytes))?;
-        let (row, miss) = rounds.judge(case);
+        let (row, miss) = judge_rounds(case, &rounds);
         eprintln!("| {} |", row.join(" | "));
         table.row(row);
         missed.extend(miss);
@@ -95,7 +93,7 @@ pub fn measure_speed(
 }
 
 impl CopySpeedCase {
-    fn measure(&self, longhaul: &Path, megabytes: u64) -> Result<CopyRounds, String> {
+    fn measure(&self, longhaul: &Path, megabytes: u64) -> Result<Vec<CopyRound>, String> {
         let store = if self.disk { ScratchStore::disk()? } else { ScratchStore::memory()? };
         let ground = match self.way {
             CopyNetwork::Loopback => CopyTestbed::loopback(longhaul)?,
@@ -103,11 +101,41 @@ impl CopySpeedCase {
             CopyNetwork::Described(text) => CopyTestbed::from_text(longhaul, &store, text)?,
         };
         let source = store.file("file", megabytes * 1_000_000)?;
-        let mut rounds = CopyRounds::default();
-        for _ in 0..ROUNDS {
-            rounds.add(self, &ground, (&store, &source))?;
-        }
-        Ok(rounds)
+        (0..ROUNDS).map(|_| self.measure_round(&ground, &store, &source)).collect()
+    }
+
+    fn measure_round(
+        &self,
+        ground: &CopyTestbed,
+        store: &ScratchStore,
+        source: &Path,
+    ) -> Result<CopyRound, String> {
+        let target = format!("{}:", ground.address);
+        let name = source.display().to_string();
+        let run = |dry| -> Result<CopyRunResult, String> {
+            let _far = ground.serve(&store.empty("there")?, &[])?;
+            store.forget(source)?;
+            ground.run_copy(&[], &self.words(&name, &target, dry))
+        };
+        let disk = run(Some("--dry-disk"))?;
+        let network = run(Some("--dry-net"))?;
+        let copy = run(None)?;
+        let gigabytes = copy.count("bytes") as f64 / 1e9;
+        let cost = |run: &CopyRunResult| Some(run.cpu_seconds()? / gigabytes);
+        store.empty("there")?;
+        store.forget(source)?;
+        let rclone = rclone_copy::time_rclone(ground, (store, source), LIMIT)?;
+        store.empty("there")?;
+        Ok(CopyRound {
+            source: disk.rate("source_disk_bps"),
+            target: disk.rate("target_disk_bps"),
+            network: network.rate("goodput_bps"),
+            copy: copy.rate("goodput_bps"),
+            rclone: rclone.map(|time| gigabytes * 1e9 / time.as_secs_f64()),
+            disk_cost: cost(&disk),
+            network_cost: cost(&network),
+            copy_cost: cost(&copy),
+        })
     }
 
     fn words<'a>(&self, source: &'a str, target: &'a str, dry: Option<&'a str>) -> Vec<&'a str> {
@@ -123,80 +151,33 @@ impl CopySpeedCase {
     }
 }
 
-impl CopyRounds {
-    fn add(
-        &mut self,
-        case: &CopySpeedCase,
-        ground: &CopyTestbed,
-        (store, source): (&ScratchStore, &Path),
-    ) -> Result<(), String> {
-        let target = format!("{}:", ground.address);
-        let name = source.display().to_string();
-        let run = |dry| -> Result<CopyRunResult, String> {
-            let _far = ground.serve(&store.empty("there")?, &[])?;
-            store.forget(source)?;
-            ground.run_copy(&[], &case.words(&name, &target, dry))
-        };
-        let disk = run(Some("--dry-disk"))?;
-        let network = run(Some("--dry-net"))?;
-        let copy = run(None)?;
-        let parts = [
-            disk.rate("source_disk_bps"),
-            disk.rate("target_disk_bps"),
-            network.rate("goodput_bps"),
-        ];
-        self.source.extend(parts[0]);
-        self.target.extend(parts[1]);
-        self.network.extend(parts[2]);
-        let rate = copy.rate("goodput_bps");
-        self.copy.extend(rate);
-        let slowest = parts.into_iter().flatten().reduce(f64::min);
-        self.ratios.extend(rate.zip(slowest));
-        let gigabytes = copy.count("bytes") as f64 / 1e9;
-        let cost = |run: &CopyRunResult| Some(run.cpu_seconds()? / gigabytes);
-        self.disk_cost.extend(cost(&disk));
-        self.network_cost.extend(cost(&network));
-        self.copy_cost.extend(cost(&copy));
-        store.empty("there")?;
-        store.forget(source)?;
-        let rclone = rclone_copy::time_rclone(ground, (store, source), LIMIT)?;
-        self.rclone.extend(rclone.map(|time| gigabytes * 1e9 / time.as_secs_f64()));
-        store.empty("there").map(drop)
-    }
-
-    fn judge(&self, case: &CopySpeedCase) -> (Vec<String>, Option<String>) {
-        let gigabytes = |rates: &[f64]| median(rates).map(|rate| rate / 1e9);
-        let (source, target) = (gigabytes(&self.source), gigabytes(&self.target));
-        let (network, copy) = (gigabytes(&self.network), gigabytes(&self.copy));
-        let slowest = [source, target, network].into_iter().flatten().reduce(f64::min);
-        let beside = TurnRatio::of(&self.ratios);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        let alone = median(&self.disk_cost).zip(median(&self.network_cost));
-        // Both ends share these cores: the costs of the parts alone are a lower bound for a copy.
-        let possible = alone.and_then(|(disk, net)| Some(slowest?.min(cores / (disk + net))));
-        let fair = copy.zip(possible).map(|(copy, possible)| copy / possible);
-        let cost = |costs: &[f64]| format_number(median(costs), 2);
-        let row = vec![
-            case.name.to_owned(),
-            format_number(source, 2),
-            format_number(target, 2),
-            format_number(network, 2),
-            format_number(copy, 2),
-            beside.map_or_else(|| "–".to_owned(), |beside| beside.to_string()),
-            format!(
-                "{} / {} / {}",
-                cost(&self.disk_cost),
-                cost(&self.network_cost),
-                cost(&self.copy_cost)
-            ),
-            format_number(fair, 2),
-            format_number(gigabytes(&self.rclone), 2),
-        ];
-        let held = beside.is_some_and(|beside| beside.ratio() >= MIN_RATIO);
-        let miss = (!held).then(|| {
-            let ratio = &row[5];
-            format!("speed: {}: {ratio} of the slowest part alone", case.name)
-        });
-        (row, miss)
-    }
+fn judge_rounds(case: &CopySpeedCase, rounds: &[CopyRound]) -> (Vec<String>, Option<String>) {
+    let middle = |pick: fn(&CopyRound) -> Option<f64>| {
+        median(&rounds.iter().filter_map(pick).collect::<Vec<_>>())
+    };
+    let parts = |round: &CopyRound| [round.source, round.target, round.network];
+    let ratios = rounds.iter().filter_map(|round| {
+        let slowest = parts(round).into_iter().flatten().reduce(f64::min);
+        round.copy.zip(slowest)
+    });
+    let beside = TurnRatio::of(&ratios.collect::<Vec<_>>());
+    let alone = [middle(|it| it.source), middle(|it| it.target), middle(|it| it.network)];
+    let costs =
+        [middle(|it| it.disk_cost), middle(|it| it.network_cost), middle(|it| it.copy_cost)];
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    // Both ends share these cores: the costs of the parts alone are a lower bound for a copy.
+    let slowest = alone.into_iter().flatten().reduce(f64::min);
+    let possible = costs[0].zip(costs[1]).map(|(disk, network)| 1e9 * cores / (disk + network));
+    let possible = slowest.zip(possible).map(|(slowest, possible)| slowest.min(possible));
+    let copy = middle(|it| it.copy);
+    let fair = copy.zip(possible).map(|(copy, possible)| copy / possible);
+    let gigabytes = |rate: Option<f64>| format_number(rate.map(|rate| rate / 1e9), 2);
+    let ratio = beside.map_or_else(|| "–".to_owned(), |beside| beside.to_string());
+    let held = beside.is_some_and(|beside| beside.ratio() >= MIN_RATIO);
+    let miss = (!held).then(|| format!("speed: {}: {ratio} of the slowest part alone", case.name));
+    let mut row = vec![case.name.to_owned()];
+    row.extend(alone.into_iter().chain([copy]).map(gigabytes));
+    let costs = costs.map(|cost| format_number(cost, 2)).join(" / ");
+    row.extend([ratio, costs, format_number(fair, 2), gigabytes(middle(|it| it.rclone))]);
+    (row, miss)
 }

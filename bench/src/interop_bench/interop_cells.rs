@@ -168,7 +168,7 @@ impl PairComparisonRow {
     }
 
     fn cells(&self, load: &LoadScenario, staying: &str) -> Vec<String> {
-        let mut cells = vec![load.name.to_owned(), staying.to_owned()];
+        let mut cells = vec![load.name.clone(), staying.to_owned()];
         cells.extend(self.middles.iter().cloned());
         cells.extend(self.comparisons.chunks(IPERF3S.len()).map(|of_quantity| {
             let texts = of_quantity.iter().map(|it| TurnRatio::text(it.ratio, it.quantity.better));

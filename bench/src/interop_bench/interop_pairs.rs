@@ -1,6 +1,7 @@
 //! The pairs of clients and servers, and their command lines.
 
 use crate::interop_matrix::interop_peer;
+use serde::Deserialize;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -35,47 +36,17 @@ pub const PAIRS: [ToolPair; 8] = [
 ];
 
 /// The load of a pair.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub struct LoadScenario {
-    pub name: &'static str,
+    pub name: String,
     /// The options of every client.
-    pub options: &'static [&'static str],
+    pub options: Vec<String>,
     /// The server sends.
+    #[serde(default)]
     pub reverse: bool,
     /// The payload of each datagram of a UDP run.
     pub datagram_bytes: Option<u64>,
 }
-
-const DATAGRAM_BYTES: u64 = 1448;
-
-const fn tcp_scenario(
-    name: &'static str,
-    options: &'static [&'static str],
-    reverse: bool,
-) -> LoadScenario {
-    LoadScenario { name, options, reverse, datagram_bytes: None }
-}
-
-pub const SCENARIOS: &[LoadScenario] = &[
-    tcp_scenario("TCP", &[], false),
-    tcp_scenario("TCP -P 4", &["-P", "4"], false),
-    tcp_scenario("TCP -R", &["-R"], true),
-    tcp_scenario("TCP -R -P 4", &["-R", "-P", "4"], true),
-    tcp_scenario("TCP -Z", &["-Z"], false),
-    tcp_scenario("TCP -R -Z", &["-R", "-Z"], true),
-    LoadScenario {
-        name: "UDP -b 1G",
-        options: &["-u", "-b", "1G", "-l", "1448"],
-        reverse: false,
-        datagram_bytes: Some(DATAGRAM_BYTES),
-    },
-    LoadScenario {
-        name: "UDP -R -b 1G",
-        options: &["-u", "-b", "1G", "-l", "1448", "-R"],
-        reverse: true,
-        datagram_bytes: Some(DATAGRAM_BYTES),
-    },
-];
 
 /// The paths of the programs, and the versions of the two iperf3s.
 #[derive(Debug)]

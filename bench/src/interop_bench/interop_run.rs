@@ -43,7 +43,8 @@ fn run_once(
     let (near, far) = (CpuGroup::named("near")?, CpuGroup::named("far")?);
     let server = programs.server(pair.1, PORT);
     let mut client = programs.client(pair, bed.address, PORT);
-    client.extend(["-t", SECONDS].iter().chain(scenario.options).map(|&word| word.to_owned()));
+    client.extend(["-t", SECONDS].map(str::to_owned));
+    client.extend(scenario.options.iter().cloned());
     let mut server = far.spawn(&bed.far().enter(), &server, &[])?;
     let client = bench_lab::wait_until_listening(bed.far().pid(), PORT)
         .and_then(|()| near.spawn(&bed.near().enter(), &client, &[]));
