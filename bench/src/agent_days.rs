@@ -14,8 +14,8 @@ mod path_story;
 
 use super::markdown_table::MarkdownTable;
 use super::scratch_folder::ScratchFolder;
-use crate::BenchOutcome;
 use crate::parallel_jobs::run_in_parallel;
+use crate::{BenchOutcome, list_missed};
 use emulated_day::{DayResult, EmulatedDay};
 pub use emulated_day::{add_agent, read_events};
 use std::path::Path;
@@ -77,15 +77,13 @@ fn check_gates(lived: &[DayOutcome]) -> Vec<String> {
     };
     let found = share(|_, lived| lived.is_found());
     let right = share(|day, lived| lived.is_right(&day.story));
-    let gates = [
-        ("events were found on", found, FOUND_RATIO),
-        ("the right cause came first on", right, RIGHT_RATIO),
-    ];
-    let missed = gates.into_iter().filter(|(_, share, least)| share < least);
-    missed
-        .map(|(what, share, least)| {
-            let (share, least) = (100.0 * share, 100.0 * least);
-            format!("{what} {share:.0} % of the days, not {least:.0} %")
-        })
-        .collect()
+    let miss = |what: &str, share: f64, least: f64| {
+        let (percent, least_percent) = (100.0 * share, 100.0 * least);
+        let said = format!("{what} {percent:.0} % of the days, not {least_percent:.0} %");
+        (share >= least, said)
+    };
+    list_missed([
+        miss("events were found on", found, FOUND_RATIO),
+        miss("the right cause came first on", right, RIGHT_RATIO),
+    ])
 }

@@ -57,6 +57,9 @@ use markdown_table::MarkdownTable;
 use std::path::PathBuf;
 use xtask::{TaskResult, program_runner};
 
+/// Shared by both ends of longhaul, so that the limits for anonymous clients do not apply.
+const TOKEN: &str = "bench-of-this-machine";
+
 /// The benches; `xtask::CHORES` lists them too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BenchName {
@@ -127,6 +130,11 @@ impl BenchOutcome {
         self.text.push_str(&other.text);
         self.missed.extend(other.missed);
     }
+}
+
+/// Returns the sentences of the gates that are not held.
+fn list_missed<const N: usize>(gates: [(bool, String); N]) -> Vec<String> {
+    gates.into_iter().filter(|(held, _)| !held).map(|(_, said)| said).collect()
 }
 
 /// Runs a bench and prints its tables.

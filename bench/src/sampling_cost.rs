@@ -10,8 +10,7 @@
 
 use super::markdown_table::{MarkdownTable, format_number};
 use super::testbed::{AllowedControl, TestNetwork};
-use crate::BenchOutcome;
-use crate::bench_lab;
+use crate::{BenchOutcome, TOKEN, bench_lab};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -23,7 +22,6 @@ const STREAMS: [u32; 4] = [1, 8, 32, 128];
 const SECONDS: u32 = 6;
 /// The time into the run at which readings are taken, while all threads still live.
 const READ_AT: Duration = Duration::from_secs(5);
-const TOKEN: &str = "bench-of-this-machine";
 const SAMPLER: &str = "sampler";
 
 /// The CPU time of the samplers and of all threads in nanoseconds, and the peak memory.

@@ -13,7 +13,7 @@ use super::cpu_meter::CpuGroup;
 use super::markdown_table::{MarkdownTable, format_number, median};
 use super::run_window::{self, RunWindow, WindowRepeats, run_at_steady_speed};
 use super::testbed::{AllowedControl, TestNetwork};
-use crate::BenchOutcome;
+use crate::{BenchOutcome, TOKEN};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -32,9 +32,6 @@ const WINDOW: RunWindow = RunWindow {
 };
 /// The time that a far end takes until it listens.
 const FAR_NEEDS: Duration = Duration::from_millis(300);
-/// Shared by both ends of longhaul, so that the limits for anonymous clients do not apply.
-const ENVIRONMENT: [(&str, &str); 1] = [("LONGHAUL_TOKEN", "bench-of-this-machine")];
-
 /// The cost is that of both ends together.
 type ThroughputReading = run_window::WindowReading<1>;
 
@@ -139,10 +136,11 @@ fn run_contender(
     streams: u32,
 ) -> Result<ThroughputReading, String> {
     let group = CpuGroup::new()?;
-    let mut far = group.spawn(&bed.far().enter(), &contender.far(), &ENVIRONMENT)?;
+    let mut far =
+        group.spawn(&bed.far().enter(), &contender.far(), &[("LONGHAUL_TOKEN", TOKEN)])?;
     sleep(FAR_NEEDS);
     let near = contender.near(bed.address, streams);
-    let mut near = group.spawn(&bed.near().enter(), &near, &ENVIRONMENT)?;
+    let mut near = group.spawn(&bed.near().enter(), &near, &[("LONGHAUL_TOKEN", TOKEN)])?;
     let reading = WINDOW.watch(&|| bed.payload_bytes(), [&group]);
     group.clear();
     program_runner::kill_child(&mut near);

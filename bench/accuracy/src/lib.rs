@@ -53,11 +53,12 @@ pub struct AccuracyRow {
 
 /// Collects the errors of one row.
 #[derive(Debug, Default)]
-struct ErrorTally {
-    cases: usize,
-    errors: Vec<f64>,
+pub struct ErrorTally {
+    pub cases: usize,
+    pub errors: Vec<f64>,
     intervals: usize,
-    held: usize,
+    /// The intervals that contain the truth.
+    pub held: usize,
 }
 
 impl ErrorTally {
@@ -81,9 +82,16 @@ impl ErrorTally {
     }
 
     /// Adds a rate or size with its interval; the error is a share of `unit`.
-    fn add(&mut self, value: Option<u64>, interval: Option<[u64; 2]>, truth: f64, unit: f64) {
+    pub fn add(&mut self, value: Option<u64>, interval: Option<[u64; 2]>, truth: f64, unit: f64) {
         self.add_error(value.map(|value| (value as f64 - truth).abs() / unit));
         self.add_interval(interval.map(convert_interval), truth);
+    }
+
+    pub fn merge(&mut self, other: ErrorTally) {
+        self.cases += other.cases;
+        self.errors.extend(other.errors);
+        self.intervals += other.intervals;
+        self.held += other.held;
     }
 
     fn row(self, method: impl Into<String>) -> AccuracyRow {

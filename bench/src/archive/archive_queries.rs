@@ -15,72 +15,69 @@ const REPEATS: usize = 301;
 
 struct ArchiveQuery {
     name: &'static str,
-    gate_ms: Option<f64>,
-    ask: fn(&Archive, &HostPair) -> Result<usize, StoreError>,
+    /// The maximum of the median; infinite without a gate.
+    gate_ms: f64,
+    /// The series of one pair; the grid if there is none.
+    series: Option<SeriesQuery>,
 }
 
+#[derive(Clone, Copy)]
+struct SeriesQuery {
+    quantity: PathQuantity,
+    range: TimeRange,
+    at_most: u32,
+}
+
+const fn grid_query(name: &'static str) -> ArchiveQuery {
+    ArchiveQuery { name, gate_ms: 5.0, series: None }
+}
+
+const fn year_query(
+    name: &'static str,
+    gate_ms: f64,
+    quantity: PathQuantity,
+    at_most: u32,
+) -> ArchiveQuery {
+    ArchiveQuery { name, gate_ms, series: Some(SeriesQuery { quantity, range: YEAR, at_most }) }
+}
+
+const HOURLY: PathQuantity = PathQuantity::RttFloor;
+const MINUTELY: PathQuantity = PathQuantity::Hops;
+const NO_GATE: f64 = f64::INFINITY;
+const WEEK: TimeRange = TimeRange { end_us: BEGIN_US + 168 * HOUR_US, ..YEAR };
+
 const QUERIES: [ArchiveQuery; 7] = [
-    ArchiveQuery {
-        name: "grid of 992 pairs",
-        gate_ms: Some(5.0),
-        ask: |archive, _| archive.grid(PathQuantity::RttFloor).map(|cells| cells.len()),
-    },
-    ArchiveQuery {
-        name: "a year of one pair, by hours, values",
-        gate_ms: Some(20.0),
-        ask: |archive, pair| query_year(archive, pair, PathQuantity::RttFloor, 8760),
-    },
-    ArchiveQuery {
-        name: "a year of one pair, by minutes, as hours",
-        gate_ms: Some(20.0),
-        ask: |archive, _| query_year(archive, &list_mesh_pairs()[0], PathQuantity::Hops, 8760),
-    },
-    ArchiveQuery {
-        name: "a year of one pair, by minutes, in 1000 buckets",
-        gate_ms: None,
-        ask: |archive, _| query_year(archive, &list_mesh_pairs()[0], PathQuantity::Hops, 1000),
-    },
+    grid_query("grid of 992 pairs"),
+    year_query("a year of one pair, by hours, values", 20.0, HOURLY, 8760),
+    year_query("a year of one pair, by minutes, as hours", 20.0, MINUTELY, 8760),
+    year_query("a year of one pair, by minutes, in 1000 buckets", NO_GATE, MINUTELY, 1000),
     ArchiveQuery {
         name: "a week of one pair, by minutes, in 1000 buckets",
-        gate_ms: None,
-        ask: |archive, _| {
-            let range = TimeRange { end_us: BEGIN_US + 168 * HOUR_US, ..YEAR };
-            count_values(archive, &list_mesh_pairs()[0], PathQuantity::Hops, range, 1000)
-        },
+        gate_ms: NO_GATE,
+        series: Some(SeriesQuery { quantity: MINUTELY, range: WEEK, at_most: 1000 }),
     },
-    ArchiveQuery {
-        name: "a year of one pair by hours, values removed",
-        gate_ms: Some(20.0),
-        ask: |archive, pair| query_year(archive, pair, PathQuantity::RttFloor, 8760),
-    },
-    ArchiveQuery {
-        name: "grid of 992 pairs, values removed",
-        gate_ms: Some(5.0),
-        ask: |archive, _| archive.grid(PathQuantity::RttFloor).map(|cells| cells.len()),
-    },
+    year_query("a year of one pair by hours, values removed", 20.0, HOURLY, 8760),
+    grid_query("grid of 992 pairs, values removed"),
 ];
 
 /// The index of the first query that is made after retention.
 const AFTER_RETENTION: usize = 5;
 
-fn query_year(
-    archive: &Archive,
-    pair: &HostPair,
-    quantity: PathQuantity,
-    at_most: u32,
-) -> Result<usize, StoreError> {
-    count_values(archive, pair, quantity, YEAR, at_most)
-}
-
-fn count_values(
-    archive: &Archive,
-    pair: &HostPair,
-    quantity: PathQuantity,
-    range: TimeRange,
-    at_most: u32,
-) -> Result<usize, StoreError> {
-    let series = archive.series(pair, quantity, range, at_most)?;
-    Ok(series.points.len() + series.buckets.len())
+impl ArchiveQuery {
+    /// Returns the number of rows. Only one pair has values per minute.
+    fn count_rows(
+        &self,
+        archive: &Archive,
+        pairs: &[HostPair],
+        at: usize,
+    ) -> Result<usize, StoreError> {
+        let Some(SeriesQuery { quantity, range, at_most }) = self.series else {
+            return archive.grid(HOURLY).map(|cells| cells.len());
+        };
+        let pair = if quantity == MINUTELY { &pairs[0] } else { &pairs[at % pairs.len()] };
+        let series = archive.series(pair, quantity, range, at_most)?;
+        Ok(series.points.len() + series.buckets.len())
+    }
 }
 
 pub fn measure_queries(
@@ -130,12 +127,12 @@ fn time_query(
     let mut rows = 0;
     for number in 0..REPEATS {
         let begin = Instant::now();
-        rows = (question.ask)(archive, &pairs[number * 37 % pairs.len()])
-            .map_err(|e| format_store_error(&e))?;
+        let counted = question.count_rows(archive, &pairs, number * 37);
+        rows = counted.map_err(|e| format_store_error(&e))?;
         times.push(begin.elapsed().as_secs_f64() * 1e3);
     }
     let middle = median(&times).unwrap_or_default();
-    if question.gate_ms.is_some_and(|gate| middle >= gate) {
+    if middle >= question.gate_ms {
         missed.push(format!("{}: {middle:.1} ms", question.name));
     }
     Ok(vec![
@@ -143,6 +140,10 @@ fn time_query(
         rows.to_string(),
         format_number(Some(middle), 2),
         format_number(quantile(&times, 0.95), 2),
-        question.gate_ms.map_or("–".to_owned(), |gate| format!("< {gate:.0}")),
+        if question.gate_ms.is_infinite() {
+            "–".to_owned()
+        } else {
+            format!("< {}", question.gate_ms)
+        },
     ])
 }

@@ -3,8 +3,8 @@
 
 use super::copy_testbed::{CopyRunResult, CopyTestbed, LIMIT};
 use super::scratch_store::{self, ScratchStore};
-use crate::BenchOutcome;
 use crate::markdown_table::MarkdownTable;
+use crate::{BenchOutcome, list_missed};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -186,13 +186,9 @@ pub fn tabulate_resume(longhaul: &Path, bytes: u64) -> Result<BenchOutcome, Stri
 }
 
 fn check_gates(seen: &ResumeResult) -> Vec<String> {
-    let mut missed = Vec::new();
-    if !seen.same {
-        missed.push("resume: the file differs from its source".to_owned());
-    }
-    if seen.sent_ratio() >= MAX_SENT_RATIO {
-        let ratio = seen.sent_ratio();
-        missed.push(format!("resume: {ratio:.3} bytes were sent for each byte"));
-    }
-    missed
+    let ratio = seen.sent_ratio();
+    list_missed([
+        (seen.same, "resume: the file differs from its source".to_owned()),
+        (ratio < MAX_SENT_RATIO, format!("resume: {ratio:.3} bytes were sent for each byte")),
+    ])
 }

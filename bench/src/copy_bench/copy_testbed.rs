@@ -2,6 +2,7 @@
 //! folder, and a near end that copies.
 
 use super::scratch_store::ScratchStore;
+use crate::TOKEN;
 use crate::bench_lab::{self, BenchLab};
 use crate::cpu_meter::read_machine_cpu;
 use crate::testbed::{AllowedControl, TestNamespace};
@@ -12,8 +13,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use xtask::program_runner;
 
-/// Shared by both ends, because anonymous clients may not write.
-const TOKEN: &str = "bench-of-this-machine";
 /// Not the port of the far end that the lab starts.
 const PORT: &str = "5301";
 /// The deadline of the longest copy of this bench.

@@ -1,8 +1,8 @@
 //! Generated throughput series with known steps: hits, false alarms, and detection delay.
 
 use super::{ChangePositions, reference_detectors};
-use crate::BenchOutcome;
 use crate::markdown_table::{MarkdownTable, format_number, median, quantile};
+use crate::{BenchOutcome, list_missed};
 use longhaul_accuracy::synthetic_series::{
     CADENCES, SeriesCadence, SyntheticSeries, draw_series_set,
 };
@@ -138,19 +138,15 @@ fn format_row(cadence: &SeriesCadence, name: &str, tally: &DetectionTally) -> Ve
 }
 
 fn check_gates(cadence: &SeriesCadence, tally: &DetectionTally) -> Vec<String> {
-    let (f1, false_events) = (tally.f1(), tally.false_per_unchanged());
-    let mut missed = Vec::new();
-    if f1 < F1_MIN {
-        let title = cadence.title;
-        missed.push(format!("{title}: F1 {f1:.3}; {F1_MIN} must be"));
-    }
-    if false_events > FALSE_MAX {
-        missed.push(format!(
-            "{}: {false_events:.2} false events in a series without a step; {FALSE_MAX} may be",
-            cadence.title
-        ));
-    }
-    missed
+    let (f1, wrong, title) = (tally.f1(), tally.false_per_unchanged(), cadence.title);
+    let series = "in a series without a step";
+    list_missed([
+        (f1 >= F1_MIN, format!("{title}: F1 {f1:.3}; {F1_MIN} must be")),
+        (
+            wrong <= FALSE_MAX,
+            format!("{title}: {wrong:.2} false events {series}; {FALSE_MAX} may be"),
+        ),
+    ])
 }
 
 /// Analyses series value by value and returns the time until a change is suspected and confirmed.

@@ -7,9 +7,6 @@ use std::process::Command;
 use std::time::Duration;
 use xtask::program_runner;
 
-/// Shared by both ends of longhaul, so that the limits for anonymous clients do not apply.
-pub const TOKEN: &str = "bench-of-this-machine";
-
 /// An implementation of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InteropTool {

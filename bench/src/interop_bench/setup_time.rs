@@ -5,12 +5,12 @@
 //! that have sent payload, and the clock the time of the command. The programs' own figures are not
 //! used.
 
-use super::interop_pairs::{InteropPrograms, InteropTool, TOKEN, ToolPair, to_owned_words};
-use crate::BenchOutcome;
+use super::interop_pairs::{InteropPrograms, InteropTool, ToolPair, to_owned_words};
 use crate::bench_lab::{self, BenchLab, command_at_host};
 use crate::markdown_table::{MarkdownTable, format_number, median};
 use crate::narrow_path::NarrowPath;
 use crate::scratch_folder::ScratchFolder;
+use crate::{BenchOutcome, TOKEN};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::thread::sleep;

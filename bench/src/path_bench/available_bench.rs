@@ -3,8 +3,9 @@
 use super::path_site::{
     PathSite, PathTestbed, find_forward_link, format_mbps, format_percent, make_hop,
 };
-use crate::BenchOutcome;
 use crate::markdown_table::{MarkdownTable, median};
+use crate::{BenchOutcome, list_missed};
+use longhaul_accuracy::ErrorTally;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -37,13 +38,10 @@ struct AvailableCell {
 /// The results of one cell's runs against the truth.
 #[derive(Default)]
 struct AvailableTally {
-    runs: u32,
     /// Runs that were discarded because the lab was late.
     late: u32,
-    errors: Vec<f64>,
-    covered: u32,
-    capacity_errors: Vec<f64>,
-    capacity_covered: u32,
+    available: ErrorTally,
+    capacity: ErrorTally,
 }
 
 impl AvailableCell {
@@ -71,12 +69,13 @@ impl AvailableCell {
         let capacity = f64::from(self.mbps) * 1e6 * IP_BYTES / WIRE_BYTES;
         let mut site = self.site(ground)?;
         for seed in 1..=MAX_ATTEMPTS {
-            if into.runs == REPEATS {
+            if into.available.cases == REPEATS as usize {
                 break;
             }
             site.seed = Some(seed);
             let seen = ground.run_reports(&site, words, 1, LIMIT)?;
-            if is_late(&seen.truth) && seed + REPEATS <= MAX_ATTEMPTS + into.runs {
+            if is_late(&seen.truth) && seed + REPEATS <= MAX_ATTEMPTS + into.available.cases as u32
+            {
                 into.late += 1;
                 continue;
             }
@@ -103,71 +102,55 @@ fn read_carried_bps(truth: &Value) -> f64 {
     bytes.unwrap_or(0.0) * 8e9 / time_ns.max(1.0)
 }
 
-fn interval_covers(interval: &Value, truth: f64) -> bool {
-    let [low, high] = [0, 1].map(|k| interval[k].as_f64());
-    low.is_some_and(|low| low <= truth) && high.is_some_and(|high| truth <= high)
-}
-
 impl AvailableTally {
     fn add(&mut self, estimate: &Value, capacity: f64, available: f64) {
-        self.runs += 1;
-        if let Some(found) = estimate["available_bps"].as_f64() {
-            self.errors.push((found - available).abs() / capacity);
-            self.covered +=
-                u32::from(interval_covers(&estimate["available_interval_bps"], available));
-        }
-        if let Some(found) = estimate["capacity_bps"].as_f64() {
-            self.capacity_errors.push((found / capacity - 1.0).abs());
-            self.capacity_covered +=
-                u32::from(interval_covers(&estimate["capacity_interval_bps"], capacity));
-        }
+        let value = |name: &str| estimate[format!("{name}_bps")].as_u64();
+        let interval = |name: &str| {
+            let ends = &estimate[format!("{name}_interval_bps")];
+            Some([ends[0].as_u64()?, ends[1].as_u64()?])
+        };
+        self.available.add(value("available"), interval("available"), available, capacity);
+        self.capacity.add(value("capacity"), interval("capacity"), capacity, capacity);
     }
 
     fn merge(&mut self, other: AvailableTally) {
-        self.runs += other.runs;
         self.late += other.late;
-        self.errors.extend(other.errors);
-        self.covered += other.covered;
-        self.capacity_errors.extend(other.capacity_errors);
-        self.capacity_covered += other.capacity_covered;
-    }
-
-    fn coverage(&self) -> f64 {
-        f64::from(self.covered) / self.errors.len().max(1) as f64
+        self.available.merge(other.available);
+        self.capacity.merge(other.capacity);
     }
 
     fn cells(&self) -> Vec<String> {
-        let share = |errors: &[f64]| median(errors).map_or_else(|| "–".to_owned(), format_percent);
-        let of = |covered: u32, all: usize| format!("{covered} of {all}");
-        vec![
-            format!("{} of {}", self.errors.len(), self.runs),
-            share(&self.errors),
-            of(self.covered, self.errors.len()),
-            share(&self.capacity_errors),
-            of(self.capacity_covered, self.capacity_errors.len()),
-            self.late.to_string(),
-        ]
+        let mut cells =
+            vec![format!("{} of {}", self.available.errors.len(), self.available.cases)];
+        for tally in [&self.available, &self.capacity] {
+            cells.push(median(&tally.errors).map_or_else(|| "–".to_owned(), format_percent));
+            cells.push(format!("{} of {}", tally.held, tally.errors.len()));
+        }
+        cells.push(self.late.to_string());
+        cells
     }
 
     fn missed(&self, what: &str) -> Vec<String> {
-        let mut missed = Vec::new();
-        match median(&self.errors) {
-            None => missed.push(format!("{what}: no run gave an estimate")),
-            Some(error) if error > MEDIAN_MAX => missed.push(format!(
-                "{what}: median error {} of capacity; at most 10 %",
-                format_percent(error)
-            )),
-            Some(_) => {}
-        }
-        if self.coverage() < COVERAGE_MIN {
-            let coverage = format_percent(self.coverage());
-            missed.push(format!("{what}: intervals cover the truth in {coverage}; at least 80 %"));
-        }
-        if self.errors.len() as f64 <= 0.8 * f64::from(self.runs) {
-            let answered = self.errors.len();
-            missed.push(format!("{what}: {answered} of {} runs gave an estimate", self.runs));
-        }
-        missed
+        let ErrorTally { cases, errors, held, .. } = &self.available;
+        let Some(error) = median(errors) else {
+            return vec![format!("{what}: no run gave an estimate")];
+        };
+        let (answered, coverage) = (errors.len(), *held as f64 / errors.len() as f64);
+        let [error_text, coverage_text] = [error, coverage].map(format_percent);
+        list_missed([
+            (
+                error <= MEDIAN_MAX,
+                format!("{what}: median error {error_text} of capacity; at most 10 %"),
+            ),
+            (
+                coverage >= COVERAGE_MIN,
+                format!("{what}: intervals cover the truth in {coverage_text}; at least 80 %"),
+            ),
+            (
+                answered as f64 > 0.8 * *cases as f64,
+                format!("{what}: {answered} of {cases} runs gave an estimate"),
+            ),
+        ])
     }
 }
 

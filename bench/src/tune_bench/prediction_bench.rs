@@ -2,9 +2,9 @@
 
 use super::tune_testbed::TuneTestbed;
 use super::tuning_paths::TuneFixturePath;
-use crate::BenchOutcome;
 use crate::markdown_table::{MarkdownTable, format_number};
 use crate::parallel_jobs::run_in_parallel;
+use crate::{BenchOutcome, list_missed};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -111,13 +111,12 @@ fn check_gates(
         Err(why) => return vec![format!("{}: no answer: {why}", path.name)],
     };
     let rank = it.rank_correlation.unwrap_or(0.0);
-    let error = 100.0 * it.median_error_ratio;
-    let mut missed = Vec::new();
-    if rank < RANK_CORRELATION_MIN {
-        missed.push(format!("{}: rank correlation {rank:.3}; at least 0.9", path.name));
-    }
-    if it.median_error_ratio > MEDIAN_ERROR_MAX {
-        missed.push(format!("{}: median error {error:.1} %; at most 15 %", path.name));
-    }
-    missed
+    let (name, error) = (&path.name, 100.0 * it.median_error_ratio);
+    list_missed([
+        (rank >= RANK_CORRELATION_MIN, format!("{name}: rank correlation {rank:.3}; at least 0.9")),
+        (
+            it.median_error_ratio <= MEDIAN_ERROR_MAX,
+            format!("{name}: median error {error:.1} %; at most 15 %"),
+        ),
+    ])
 }

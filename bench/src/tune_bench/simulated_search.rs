@@ -1,7 +1,7 @@
 //! The search on 600 simulated paths with known truth, against alternative strategies.
 
-use crate::BenchOutcome;
 use crate::markdown_table::{MarkdownTable, format_number};
+use crate::{BenchOutcome, list_missed};
 use longhaul_accuracy::StrategyAccuracy;
 
 /// The name of this part in `--only`.
@@ -41,13 +41,12 @@ fn format_row(it: &StrategyAccuracy) -> Vec<String> {
 }
 
 fn check_gates(it: &StrategyAccuracy) -> Vec<String> {
-    let gates = [
+    let (good, few) = (100.0 * it.at_least_95, 100.0 * it.share_within_8_probes);
+    let paths = "of simulated paths";
+    list_missed([
         (
             it.at_least_95 >= AT_LEAST_95_MIN,
-            format!(
-                "≥ 95 % of the optimum on {:.1} % of simulated paths; at least 92 %",
-                100.0 * it.at_least_95
-            ),
+            format!("≥ 95 % of the optimum on {good:.1} % {paths}; at least 92 %"),
         ),
         (
             it.mean_probes <= MEAN_PROBES_MAX,
@@ -55,12 +54,7 @@ fn check_gates(it: &StrategyAccuracy) -> Vec<String> {
         ),
         (
             it.share_within_8_probes >= WITHIN_8_PROBES_MIN,
-            format!(
-                "at most 8 probes on {:.1} % of simulated paths; at least 90 %",
-                100.0 * it.share_within_8_probes
-            ),
+            format!("at most 8 probes on {few:.1} % {paths}; at least 90 %"),
         ),
-    ];
-    let missed = gates.into_iter().filter(|(held, _)| !held);
-    missed.map(|(_, said)| said).collect()
+    ])
 }
