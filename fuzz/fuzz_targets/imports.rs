@@ -5,9 +5,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use longhaul_analysis::imported::conclude_imported;
-use longhaul_import::control_chars::is_control_or_bidi;
 use longhaul_import::{FORMATS, ImportedResult, MAX_RESULTS, parse_output};
 use longhaul_model::report::v1::imported::ImportedObservation;
+use longhaul_model::sanitize::is_unsafe_char;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&first, rest)) = bytes.split_first() else {
@@ -28,7 +28,7 @@ fn check(one: &ImportedResult) {
     assert!(one.observation.hops.len() <= 255);
     let texts = texts(&one.observation).into_iter().chain(&one.import_caveats);
     for text in texts {
-        assert!(!text.contains(is_control_or_bidi), "{text:?}");
+        assert!(!text.contains(is_unsafe_char), "{text:?}");
     }
 }
 

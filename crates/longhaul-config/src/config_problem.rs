@@ -1,5 +1,6 @@
 //! Errors of a configuration file: line, key, what is wrong, and advice.
 
+use longhaul_model::sanitize::sanitize_line;
 use std::fmt;
 
 /// The maximum number of listed problems.
@@ -89,10 +90,9 @@ impl fmt::Display for ConfigProblems {
 
 impl std::error::Error for ConfigProblems {}
 
-/// Quotes a value in backticks, without control characters and truncated.
+/// Quotes a value in backticks, sanitized and truncated.
 pub fn quote_value(text: &str) -> String {
-    let clean: String =
-        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_QUOTED_CHARS).collect();
+    let clean = sanitize_line(text, MAX_QUOTED_CHARS);
     let is_long = text.chars().count() > MAX_QUOTED_CHARS;
     format!("`{clean}{}`", if is_long { "…" } else { "" })
 }

@@ -166,7 +166,7 @@ impl ClientCopy<'_> {
             SessionReply::Files(answer) => Ok(answer),
             SessionReply::Failed(what) => Err(CopyError::Server {
                 address: self.control.address(),
-                what: longhaul_probe::program_sanitizer::sanitize_line(&what, 400),
+                what: longhaul_model::sanitize::sanitize_line(&what, 400),
             }),
             other => Err(self.control.unexpected_answer(&other).into()),
         }

@@ -5,14 +5,13 @@
 //! in. The crate knows no clock, disk or store: the caller reads the text and stores the results.
 //!
 //! - [`parse_output`]: output of other programs
-//! - [`printed_numbers`]: numbers, units and words of lines; [`control_chars`]: sanitizes text
+//! - [`printed_numbers`]: numbers, units and words of lines
 //! - [`json_results`]: splits JSON into values and finds the program that wrote them
 //! - [`iperf3_json_output`], [`ntttcp_text`], [`ntttcp_xml`], [`ping`], [`pscheduler`],
 //!   [`traceroute`]: one file for each format
 
 #![forbid(unsafe_code)]
 
-pub mod control_chars;
 mod iperf3_json_output;
 mod json_results;
 mod ntttcp_text;
@@ -24,11 +23,11 @@ mod pscheduler;
 mod tests;
 mod traceroute;
 
-use control_chars::replace_control_char;
 use jiff::Timestamp;
 use longhaul_model::report::v1::imported::{
     ImportedHop, ImportedInterval, ImportedObservation, ImportedStream,
 };
+use longhaul_model::sanitize::sanitize_line;
 
 /// The maximum file size in bytes: an hour of iperf3's JSON with 16 streams. Parsed JSON takes
 /// about ten times that in memory.
@@ -175,6 +174,5 @@ pub fn parse_output(
 
 /// Sanitizes and truncates untrusted text.
 pub fn sanitize_text(text: &str) -> String {
-    let letters = text.trim().chars().take(MAX_TEXT_CHARS);
-    letters.map(|c| replace_control_char(c, '\u{fffd}')).collect()
+    sanitize_line(text, MAX_TEXT_CHARS)
 }

@@ -2,6 +2,7 @@
 //! since the peer is untrusted.
 
 use longhaul_model::report::v1::observation::ProgramInfo;
+use longhaul_model::sanitize::sanitize_line;
 
 /// The maximum number of log lines.
 pub(crate) const MAX_LINES: usize = 64;
@@ -23,17 +24,6 @@ pub(crate) fn sanitize_program(told: ProgramInfo) -> ProgramInfo {
     }
 }
 
-/// Replaces control and bidirectional formatting characters with spaces.
-pub fn sanitize_line(text: &str, most: usize) -> String {
-    let steers = |c: char| {
-        let of_direction = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-            || matches!(c, '\u{2066}'..='\u{2069}');
-        c.is_control() || of_direction
-    };
-    let still = text.chars().map(|c| if steers(c) { ' ' } else { c });
-    still.take(most).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,7 +37,7 @@ mod tests {
         });
         assert_eq!(told.longhaul.len(), MAX_VERSION_CHARS);
         let command = told.command.expect("a command");
-        assert!(command.starts_with("longhaul [2J serve  evres"), "{command}");
+        assert!(command.starts_with("longhaul\u{fffd}[2J serve\u{fffd}\u{fffd}evres"), "{command}");
         assert_eq!(command.chars().count(), MAX_COMMAND_CHARS);
         assert_eq!(told.log.len(), MAX_LINES);
         assert!(told.log.iter().all(|line| line.len() <= MAX_LINE_CHARS));

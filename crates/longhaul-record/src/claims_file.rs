@@ -2,6 +2,7 @@
 
 use crate::published_claim::{ClaimsFile, PublishedClaim};
 use crate::{RecordError, read_limited_text};
+use longhaul_model::sanitize::is_unsafe_char;
 use serde_json::Value;
 use std::path::Path;
 
@@ -56,7 +57,7 @@ fn parse_toml_claims(text: &str) -> Result<Vec<PublishedClaim>, toml::de::Error>
 
 fn has_control_chars(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.contains(char::is_control),
+        Value::String(text) => text.contains(is_unsafe_char),
         Value::Array(all) => all.iter().any(has_control_chars),
         Value::Object(all) => all.values().any(has_control_chars),
         _ => false,

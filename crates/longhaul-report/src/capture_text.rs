@@ -8,9 +8,9 @@ mod packet_lines;
 use crate::document::ReportDocument;
 use crate::number_format::{count_of, format_grouped, format_micros};
 use crate::style::CAVEAT;
+use longhaul_model::sanitize::sanitize_line;
 pub use packet_lines::build_packet_document;
 
-use longhaul_import::control_chars::replace_control_char;
 use longhaul_model::report::v1::capture::{
     CaptureInterface, CaptureReading, CaptureResult, PayloadVariety,
 };
@@ -23,8 +23,7 @@ const MAX_FLOWS: usize = 32;
 
 /// Sanitizes untrusted text for a terminal and limits its length.
 pub fn sanitize_shown(text: &str) -> String {
-    let start = text.chars().take(500);
-    start.map(|c| replace_control_char(c, '\u{fffd}')).collect()
+    sanitize_line(text, 500)
 }
 
 /// Writes the captures of a run into its report.

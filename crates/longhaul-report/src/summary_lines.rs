@@ -11,6 +11,7 @@ use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{
     AnyReport, AvailableReport, LoadReport, PathReport, ScanReport, ThroughputReport,
 };
+use longhaul_model::sanitize::sanitize;
 use longhaul_model::units::Bytes;
 
 /// Formats a measurement: `bulk slac > cesnet`; an audit has no peer.
@@ -108,13 +109,14 @@ fn summarize_load(report: &LoadReport) -> String {
 /// Formats an event: `throughput a > b fell from 400 Mbit/s to 200 Mbit/s: confirmed`.
 pub fn format_event_headline(event: &ChangeEvent) -> String {
     let way = if event.after.median < event.before.median { "fell" } else { "rose" };
-    replace_controls(&format!(
+    sanitize(&format!(
         "{} {way} from {} to {}: {}",
         format_measurement(event.quantity.title(), &event.pair.from, &event.pair.to),
         format_value(event.quantity, event.before.median),
         format_value(event.quantity, event.after.median),
         state_label(event.state),
     ))
+    .into_owned()
 }
 
 /// Formats an event with its most likely cause.
@@ -124,7 +126,8 @@ pub fn describe_event(event: &ChangeEvent) -> String {
         [] if event.state == EventState::Confirmed => format!("{told}, no cause found yet"),
         [] => told,
         [first, ..] => {
-            replace_controls(&format!("{told}. Likely cause {}: {}", first.cause, first.summary))
+            sanitize(&format!("{told}. Likely cause {}: {}", first.cause, first.summary))
+                .into_owned()
         }
     }
 }
@@ -147,11 +150,6 @@ fn format_value(quantity: PathQuantity, value: f64) -> String {
         PathQuantity::Loss | PathQuantity::Retransmits => format_percent(value),
         PathQuantity::Hops => format!("{value:.0}"),
     }
-}
-
-/// Replaces control characters, because names of hosts and readings are untrusted.
-fn replace_controls(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]

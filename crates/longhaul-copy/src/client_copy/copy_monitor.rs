@@ -87,7 +87,7 @@ impl ClientCopy<'_> {
         let address = self.control.address();
         let text = |status: &CopyEndStatus| {
             let what = status.failed.as_deref()?;
-            Some(longhaul_probe::program_sanitizer::sanitize_line(what, 400))
+            Some(longhaul_model::sanitize::sanitize_line(what, 400))
         };
         match (text(near), text(far)) {
             (Some(what), _) if !near.lost => Err(CopyError::Local(what)),

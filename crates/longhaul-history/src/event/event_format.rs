@@ -4,6 +4,7 @@
 //! and to characters that no terminal or mail reader interprets.
 
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_model::units::{Rate, format_duration};
 use std::time::Duration;
 
@@ -11,18 +12,6 @@ use std::time::Duration;
 const MAX_NAME_CHARS: usize = 64;
 /// The maximum length of a note.
 const MAX_NOTE_CHARS: usize = 300;
-
-/// Sanitizes text: Latin letters, digits and signs stay; all else (controls, escapes, newlines,
-/// bidirectional and invisible characters) becomes `?`.
-pub fn sanitize_text(text: &str) -> String {
-    text.chars().map(sanitize_char).collect()
-}
-
-fn sanitize_char(c: char) -> char {
-    // U+00AD is an invisible hyphen.
-    let plain = matches!(c, ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{24f}');
-    if plain { c } else { '?' }
-}
 
 /// Sanitizes and truncates a name or reading from outside, as part of a sentence.
 pub fn sanitize_name(text: &str) -> String {
@@ -36,7 +25,7 @@ pub fn sanitize_note(text: &str) -> String {
 }
 
 fn sanitize_to_length(text: &str, most: usize) -> String {
-    let mut short: String = text.chars().take(most).map(sanitize_char).collect();
+    let mut short = sanitize_line(text, most);
     if text.chars().nth(most).is_some() {
         short.push_str("...");
     }

@@ -10,8 +10,8 @@ use longhaul_model::report::v1::observation::{
     UdpCounts,
 };
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::engine::EngineResult;
-use longhaul_probe::program_sanitizer::sanitize_line;
 use longhaul_probe::session_driver::SessionResults;
 use longhaul_probe::throughput::payload_duration_us;
 use std::time::Duration;

@@ -12,7 +12,6 @@ use super::{RequestHandler, ServerContext, SessionPeer};
 use crate::engine::{self, DataSocket, EngineError, TransferRole as Flow};
 use crate::plan_limits::{ANONYMOUS_CAPTURE_BYTES, MAX_CAPTURE_BYTES};
 use crate::probing::ReverseSurveyor;
-use crate::program_sanitizer::sanitize_line;
 use crate::run_capture::{RunCapture, attach_capture};
 use crate::session::{
     AdmissionRequest, Session, SessionAction, SessionInput, SessionPurpose, SessionRole,
@@ -28,6 +27,7 @@ use crate::wire::{
 };
 use longhaul_capture::capture_refused_caveat;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
+use longhaul_model::sanitize::sanitize_line;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};

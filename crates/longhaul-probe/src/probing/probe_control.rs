@@ -16,6 +16,7 @@ use crate::wire::{
 };
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::{RunTransport, ThroughputPlan};
+use longhaul_model::sanitize::sanitize_line;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -169,11 +170,10 @@ impl ProbeControl {
     }
 
     fn peer_failure(&self, why: &str) -> ProbeError {
-        let visible = why.chars().map(|c| if c.is_control() { ' ' } else { c });
         ProbeError::PeerFailed {
             address: self.address,
             step: SessionState::Working,
-            what: visible.take(300).collect(),
+            what: sanitize_line(why, 300),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{SessionRole, SessionState};
 use crate::wire::{ByeReason, ProtocolVersions};
+use longhaul_model::sanitize::sanitize_line;
 
 /// The reason why a session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,10 +67,8 @@ pub enum SessionEnd {
     },
 }
 
-/// Sanitizes a peer's text: limits its length and replaces control characters.
-fn sanitize_peer_text(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect()
-}
+/// The maximum length of a peer's text.
+const MAX_PEER_TEXT_CHARS: usize = 500;
 
 impl SessionEnd {
     /// Returns the `bye` for the peer; `None` if the peer has sent its own or cannot receive.
@@ -106,15 +105,17 @@ impl SessionEnd {
             ByeReason::Version(theirs) => SessionEnd::VersionDiffers { theirs },
             ByeReason::TokenMissing => SessionEnd::TokenMissing,
             ByeReason::TokenWrong => SessionEnd::TokenWrong,
-            ByeReason::Refused(what) => SessionEnd::PeerRefused { what: sanitize_peer_text(&what) },
+            ByeReason::Refused(what) => {
+                SessionEnd::PeerRefused { what: sanitize_line(&what, MAX_PEER_TEXT_CHARS) }
+            }
             ByeReason::Violation(what) => {
-                SessionEnd::OwnViolation { step, what: sanitize_peer_text(&what) }
+                SessionEnd::OwnViolation { step, what: sanitize_line(&what, MAX_PEER_TEXT_CHARS) }
             }
             ByeReason::Timeout(what) => {
-                SessionEnd::PeerTimedOut { step, what: sanitize_peer_text(&what) }
+                SessionEnd::PeerTimedOut { step, what: sanitize_line(&what, MAX_PEER_TEXT_CHARS) }
             }
             ByeReason::Failed(what) => {
-                SessionEnd::PeerFailure { step, what: sanitize_peer_text(&what) }
+                SessionEnd::PeerFailure { step, what: sanitize_line(&what, MAX_PEER_TEXT_CHARS) }
             }
         }
     }

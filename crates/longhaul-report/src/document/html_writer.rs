@@ -7,7 +7,7 @@
 use super::{ColumnAlign, DocumentPart, DocumentTable, ReportDocument};
 use crate::style::{CAVEAT, ERROR, FAINT, STRONG};
 use anstyle::Style;
-use longhaul_import::control_chars::is_control_or_bidi;
+use longhaul_model::sanitize::{REPLACEMENT, is_unsafe_char};
 use std::fmt::Write;
 
 /// The maximum size of one text; longer text is truncated visibly.
@@ -224,7 +224,7 @@ pub fn escape_html(text: &str) -> String {
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
             '\n' | '\t' => html.push(c),
-            c if is_control_or_bidi(c) => html.push('\u{fffd}'),
+            c if is_unsafe_char(c) => html.push(REPLACEMENT),
             c => html.push(c),
         }
     }
@@ -253,7 +253,7 @@ mod tests {
             let html = escape_html(&text);
             let dangerous = |c: char| matches!(c, '<' | '>' | '"' | '\'');
             prop_assert!(!html.contains(dangerous));
-            prop_assert!(html.chars().all(|c| matches!(c, '\n' | '\t') || !is_control_or_bidi(c)));
+            prop_assert!(html.chars().all(|c| matches!(c, '\n' | '\t') || !is_unsafe_char(c)));
             // Every ampersand starts one of the five entities.
             for part in html.split('&').skip(1) {
                 let known = ["amp;", "lt;", "gt;", "quot;", "#39;"];

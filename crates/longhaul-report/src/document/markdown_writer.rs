@@ -2,7 +2,7 @@
 
 use super::{ColumnAlign, DocumentPart, DocumentTable, ReportDocument};
 use crate::style::{CAVEAT, ERROR, STRONG};
-use longhaul_import::control_chars::replace_control_char;
+use longhaul_model::sanitize::{REPLACEMENT, is_unsafe_char};
 use std::fmt::{Arguments, Write};
 
 /// Appends formatted text; writing to a string cannot fail.
@@ -153,6 +153,7 @@ fn escape_markup(text: &str) -> String {
 fn sanitize_char(c: char) -> char {
     match c {
         '\n' | '\t' | '\r' => ' ',
-        c => replace_control_char(c, '?'),
+        c if is_unsafe_char(c) => REPLACEMENT,
+        c => c,
     }
 }

@@ -3,7 +3,7 @@
 use super::{ColumnAlign, DocumentPart, DocumentTable, ReportDocument};
 use crate::style::{FAINT, STRONG, paint};
 use crate::text_page::{LABEL, TextPage, WIDTH, wrap_text};
-use longhaul_import::control_chars::replace_control_char;
+use longhaul_model::sanitize::sanitize;
 
 /// Gaps between columns; the first one that lets the table fit is used.
 const GAPS: [usize; 2] = [2, 1];
@@ -22,7 +22,7 @@ pub fn write_plain_text(document: &ReportDocument) -> String {
     let mut indent = COMMAND_INDENT;
     for part in &document.parts {
         match part {
-            DocumentPart::Command(command) => page.command(indent, &sanitize_text(command)),
+            DocumentPart::Command(command) => page.command(indent, &sanitize(command)),
             part => write_part(&mut page, part),
         }
         indent = match part {
@@ -33,15 +33,15 @@ pub fn write_plain_text(document: &ReportDocument) -> String {
     }
     if !document.foot.is_empty() {
         page.blank();
-        page.hanging_paragraph_styled("", &sanitize_text(&document.foot), FAINT);
+        page.hanging_paragraph_styled("", &sanitize(&document.foot), FAINT);
     }
     page.finish()
 }
 
 /// Writes the title, with the subtitle at the right or below.
 fn write_title(page: &mut TextPage, document: &ReportDocument) {
-    let title = sanitize_text(&document.title);
-    let subtitle = sanitize_text(&document.subtitle);
+    let title = sanitize(&document.title);
+    let subtitle = sanitize(&document.subtitle);
     let used = title.chars().count() + subtitle.chars().count();
     let gap = WIDTH.saturating_sub(used);
     if !subtitle.is_empty() && gap >= 2 {
@@ -61,34 +61,30 @@ fn write_part(page: &mut TextPage, part: &DocumentPart) {
         DocumentPart::Gap => page.blank(),
         DocumentPart::Heading(_, text) => {
             page.blank();
-            page.hanging_paragraph_styled("", &sanitize_text(text), STRONG);
+            page.hanging_paragraph_styled("", &sanitize(text), STRONG);
         }
         DocumentPart::Text { lead, text, style } => {
-            page.hanging_paragraph_styled(&sanitize_text(lead), &sanitize_text(text), *style);
+            page.hanging_paragraph_styled(&sanitize(lead), &sanitize(text), *style);
         }
         DocumentPart::Fact { label, value, style } => {
-            page.label_line_styled(&sanitize_text(label), &sanitize_text(value), *style);
+            page.label_line_styled(&sanitize(label), &sanitize(value), *style);
         }
         DocumentPart::Picture { label, picture } => {
-            let label = paint(FAINT, format!("{:<LABEL$}", sanitize_text(label)));
-            page.line(&format!("{label}{}", sanitize_text(picture)));
+            let label = paint(FAINT, format!("{:<LABEL$}", sanitize(label)));
+            page.line(&format!("{label}{}", sanitize(picture)));
         }
         DocumentPart::Table(table) => write_table(page, table),
-        DocumentPart::Verbatim(text) => {
-            text.lines().for_each(|line| page.line(&sanitize_text(line)));
-        }
+        DocumentPart::Verbatim(text) => text.lines().for_each(|line| page.line(&sanitize(line))),
         DocumentPart::Command(_) | DocumentPart::Drawing { .. } => {}
     }
 }
 
-/// Replaces characters that would control a terminal.
-fn sanitize_text(text: &str) -> String {
-    text.chars().map(|c| replace_control_char(c, '?')).collect()
-}
-
 fn write_table(page: &mut TextPage, table: &DocumentTable) {
-    let rows: Vec<Vec<String>> =
-        table.rows.iter().map(|row| row.iter().map(|cell| sanitize_text(cell)).collect()).collect();
+    let rows: Vec<Vec<String>> = table
+        .rows
+        .iter()
+        .map(|row| row.iter().map(|cell| sanitize(cell).into_owned()).collect())
+        .collect();
     let wanted = natural_widths(table, &rows);
     // Words of a last column may continue on the next line.
     let foldable = match (table.columns.last(), wanted.last()) {
@@ -99,14 +95,15 @@ fn write_table(page: &mut TextPage, table: &DocumentTable) {
     let fits = |gap: &usize| least <= available_width(table, *gap);
     let gap = GAPS.into_iter().find(fits).unwrap_or(GAPS[1]);
     let widths = shrink_widths(table, wanted, available_width(table, gap));
-    let head: Vec<String> = table.columns.iter().map(|(title, _)| sanitize_text(title)).collect();
+    let head: Vec<String> =
+        table.columns.iter().map(|(title, _)| sanitize(title).into_owned()).collect();
     page.line(&paint(FAINT, format_row(table, &head, (&widths, gap))));
     for (place, row) in rows.into_iter().enumerate() {
         for row in fold_row(table, row, &widths) {
             page.line(&format_row(table, &row, (&widths, gap)));
         }
         for (_, text) in table.details.iter().filter(|(row, _)| *row == place) {
-            page.hanging_paragraph_styled(DETAIL_INDENT, &sanitize_text(text), FAINT);
+            page.hanging_paragraph_styled(DETAIL_INDENT, &sanitize(text), FAINT);
         }
     }
 }

@@ -86,9 +86,9 @@ proptest! {
     fn no_text_escapes_its_place(said in any::<String>()) {
         let document = everywhere(&said);
         let text = anstream::adapter::strip_str(&document.text()).to_string();
-        prop_assert!(text.chars().all(|c| c == '\n' || !longhaul_import::control_chars::is_control_or_bidi(c)));
+        prop_assert!(text.chars().all(|c| c == '\n' || !longhaul_model::sanitize::is_unsafe_char(c)));
         let markdown = document.markdown();
-        prop_assert!(markdown.chars().all(|c| c == '\n' || !longhaul_import::control_chars::is_control_or_bidi(c)));
+        prop_assert!(markdown.chars().all(|c| c == '\n' || !longhaul_model::sanitize::is_unsafe_char(c)));
         let tables = markdown.lines().filter(|line| line.starts_with("| "));
         // Head, rule, one row, and its detail: nothing opens another cell or line.
         prop_assert_eq!(tables.count(), 4);

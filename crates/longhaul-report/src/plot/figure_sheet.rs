@@ -2,6 +2,7 @@
 //!
 //! Coordinates are pixels from the upper left corner; a PNG has twice as many of each.
 
+use longhaul_model::sanitize::sanitize;
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, IntoDrawingArea};
@@ -131,8 +132,8 @@ impl FigureSheet {
         ink: InkColour,
         anchor: TextAnchor,
     ) {
-        // Host names are untrusted: control characters could steer a terminal or break the file.
-        let text = text.into().chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        // Host names are untrusted: unsafe characters could steer a terminal or break the file.
+        let text = sanitize(&text.into()).into_owned();
         self.marks.push(FigureMark::Text { at, text, size, ink, anchor });
     }
 

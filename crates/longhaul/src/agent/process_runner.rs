@@ -7,6 +7,7 @@
 use super::agent_folder;
 use super::finished_run::{self, FinishedRun, ReportReadError, RunOwner};
 use super::run_command::RunCommand;
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::supervise;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -250,8 +251,7 @@ fn format_error_line(said: &str) -> String {
     let told = lines.filter(|line| !line.is_empty() && !line.starts_with("hint:"));
     let parts: Vec<&str> =
         told.map(|line| line.strip_prefix("caused by: ").unwrap_or(line)).collect();
-    let text = parts.join(": ");
-    text.chars().filter(|c| !c.is_control()).take(300).collect()
+    sanitize_line(&parts.join(": "), 300)
 }
 
 #[cfg(test)]

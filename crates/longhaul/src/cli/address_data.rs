@@ -3,7 +3,7 @@
 use super::args::ArchiveArgs;
 use super::command_output;
 use crate::command_failure::{CommandFailure, HOST, USAGE};
-use longhaul_import::control_chars::is_control_or_bidi;
+use longhaul_model::sanitize::sanitize_line;
 use maxminddb::Reader;
 use serde_json::Value;
 use std::fs;
@@ -150,7 +150,7 @@ fn open_database(name: &str, file: &Path) -> Result<AddressDatabase, String> {
 impl AddressDatabase {
     /// Returns the type that the maker gave the database, such as `GeoLite2-ASN`.
     pub fn database_type(&self) -> String {
-        sanitize(&self.reader.metadata().database_type)
+        sanitize_line(&self.reader.metadata().database_type, MAX_TEXT_CHARS)
     }
 
     /// Returns the time at which the database was built, in seconds since 1970.
@@ -181,7 +181,7 @@ pub fn find_address_facts(databases: &[AddressDatabase], address: IpAddr) -> Add
 fn read_facts(record: &Value) -> AddressFacts {
     let text = |pointers: &[&str]| {
         let texts = pointers.iter().filter_map(|pointer| record.pointer(pointer)?.as_str());
-        texts.map(sanitize).find(|text| !text.is_empty())
+        texts.map(|text| sanitize_line(text, MAX_TEXT_CHARS)).find(|text| !text.is_empty())
     };
     let city = text(&["/city/names/en", "/city"]);
     let country =
@@ -203,11 +203,6 @@ fn read_as_number(record: &Value) -> Option<u32> {
         Value::String(text) => text.trim_start_matches("AS").parse().ok(),
         number => number.as_u64().and_then(|number| u32::try_from(number).ok()),
     }
-}
-
-fn sanitize(text: &str) -> String {
-    let fine = text.chars().filter(|c| !is_control_or_bidi(*c));
-    fine.take(MAX_TEXT_CHARS).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Lays out plain text for mail in 78 columns: headings, paragraphs, items.
 
-use super::super::event_format::sanitize_text;
+use longhaul_model::sanitize::sanitize;
 
 /// The columns that every mail reader shows without wrapping.
 const COLUMNS: usize = 78;
@@ -33,7 +33,7 @@ impl MailText {
 
     /// Adds a table row, truncated instead of wrapped.
     pub fn row(&mut self, text: &str) {
-        let line: String = sanitize_text(text).chars().take(COLUMNS).collect();
+        let line: String = sanitize(text).chars().take(COLUMNS).collect();
         self.lines.push(line.trim_end().to_owned());
     }
 
@@ -41,7 +41,7 @@ impl MailText {
     fn push_wrapped(&mut self, text: &str, first: &str, rest: &str) {
         let mut line = first.to_owned();
         let mut empty = true;
-        for word in sanitize_text(text).split_whitespace() {
+        for word in sanitize(text).split_whitespace() {
             let mut word: Vec<char> = word.chars().collect();
             let room = COLUMNS - line.chars().count();
             if !empty && word.len() + 1 > room {

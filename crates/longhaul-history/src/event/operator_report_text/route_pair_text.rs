@@ -6,6 +6,7 @@ use super::mail_text::MailText;
 use longhaul_analysis::path::compare_routes;
 use longhaul_analysis::path::path_format::{format_hop_change, format_plural};
 use longhaul_model::report::v1::path::{ChangedHops, ObservedHop, ObservedRoute, RouteDifference};
+use longhaul_model::sanitize::sanitize;
 
 /// Columns for the name of a hop.
 const NAME_COLUMNS: usize = 32;
@@ -128,7 +129,7 @@ fn format_hop_cell(hop: Option<&ObservedHop>) -> String {
     };
     let name = hop.answers.first().map_or_else(
         || String::from("(silent)"),
-        |answer| event_format::sanitize_text(answer.name.as_ref().unwrap_or(&answer.address)),
+        |answer| sanitize(answer.name.as_ref().unwrap_or(&answer.address)).into_owned(),
     );
     let short: String = if name.chars().count() > NAME_COLUMNS {
         name.chars().take(NAME_COLUMNS - 2).chain("..".chars()).collect()

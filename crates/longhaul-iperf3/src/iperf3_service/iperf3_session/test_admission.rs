@@ -6,9 +6,9 @@ use crate::iperf3_messages::{Iperf3Error, RequestedTest, TestParameters, TestTra
 use crate::server_protocol::{ServerInput, TestFault};
 use crate::{convert_test, map_anonymous_limit};
 use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::measurement_server::{ServeEvent, describe_plan};
 use longhaul_probe::plan_limits::check_anonymous;
-use longhaul_probe::program_sanitizer::sanitize_line;
 
 const MAX_VERSION: usize = 16;
 

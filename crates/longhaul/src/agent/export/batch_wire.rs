@@ -6,6 +6,7 @@
 
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_store::history_store::{PlannedEntry, PlannedOutcome, PlannedRun};
 use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem, OutgoingRun, RefusedEntry};
 use serde::de::Error;
@@ -201,10 +202,9 @@ impl BatchResponse {
     }
 }
 
-/// Truncates a reason from outside and replaces its control characters.
+/// Sanitizes and truncates a reason from outside.
 pub fn sanitize_reason(why: &str) -> String {
-    let plain = why.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut short: String = plain.take(MAX_REASON_BYTES).collect();
+    let mut short = sanitize_line(why, MAX_REASON_BYTES);
     while short.len() > MAX_REASON_BYTES {
         short.pop();
     }

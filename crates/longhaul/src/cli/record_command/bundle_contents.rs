@@ -4,6 +4,7 @@ use super::RecordEvidence;
 use crate::command_failure::{BUG, CommandFailure};
 use anstream::adapter::strip_str;
 use longhaul_model::report::v1::{ImportedReport, ThroughputReport};
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_record::bundle_folder::BundleFolder;
 use longhaul_record::bundle_verification::{IMPORTED, RECORD, THROUGHPUT};
 use longhaul_record::record_assembly::RecordTransfer;
@@ -181,11 +182,7 @@ fn copy_captures(
 fn copy_attachments(folder: &mut BundleFolder, of: &BundleContents) -> Result<(), CommandFailure> {
     for (file, number) in of.attached.iter().zip(1..) {
         let given = file.file_name().unwrap_or_default().to_string_lossy();
-        let given: String = given
-            .chars()
-            .filter(|c| !longhaul_import::control_chars::is_control_or_bidi(*c))
-            .collect();
-        let about = format!("attached: {}", given.chars().take(80).collect::<String>());
+        let about = format!("attached: {}", sanitize_line(&given, 80));
         folder.copy(&attachment_name(number, file), &about, file)?;
     }
     Ok(())

@@ -3,6 +3,7 @@
 use crate::cli::args::ReportOutputArgs;
 use crate::cli::command_output;
 use crate::command_failure::{BUG, CommandFailure, USAGE};
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_report::document::ReportDocument;
 use longhaul_report::plot;
 use serde::Serialize;
@@ -99,6 +100,5 @@ pub const LONGHAUL_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Sanitizes and shortens user or file input for an error message.
 pub fn sanitize_input(text: &str) -> String {
-    let start = text.chars().take(200);
-    start.map(|c| longhaul_import::control_chars::replace_control_char(c, '?')).collect()
+    sanitize_line(text, 200)
 }

@@ -4,6 +4,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan};
 use longhaul_model::report::v1::comparison::TimePeriod;
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_model::units::parse_duration;
 
 const EXPECTED: &str = "expected a time such as 2026-11-21T21:56:00Z, 2026-11-21, yesterday, \
@@ -97,8 +98,7 @@ fn parse_span(text: &str) -> Option<Span> {
 }
 
 fn shorten_input(text: &str) -> String {
-    let clean = text.chars().filter(|c| !c.is_control());
-    clean.take(40).collect()
+    sanitize_line(text, 40)
 }
 
 #[cfg(test)]
