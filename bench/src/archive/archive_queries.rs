@@ -18,11 +18,11 @@ struct ArchiveQuery {
     /// The maximum of the median; infinite without a gate.
     gate_ms: f64,
     /// The series of one pair; the grid if there is none.
-    series: Option<SeriesQuery>,
+    series: Option<PairSeriesQuery>,
 }
 
 #[derive(Clone, Copy)]
-struct SeriesQuery {
+struct PairSeriesQuery {
     quantity: PathQuantity,
     range: TimeRange,
     at_most: u32,
@@ -38,7 +38,7 @@ const fn year_query(
     quantity: PathQuantity,
     at_most: u32,
 ) -> ArchiveQuery {
-    ArchiveQuery { name, gate_ms, series: Some(SeriesQuery { quantity, range: YEAR, at_most }) }
+    ArchiveQuery { name, gate_ms, series: Some(PairSeriesQuery { quantity, range: YEAR, at_most }) }
 }
 
 const HOURLY: PathQuantity = PathQuantity::RttFloor;
@@ -54,7 +54,7 @@ const QUERIES: [ArchiveQuery; 7] = [
     ArchiveQuery {
         name: "a week of one pair, by minutes, in 1000 buckets",
         gate_ms: NO_GATE,
-        series: Some(SeriesQuery { quantity: MINUTELY, range: WEEK, at_most: 1000 }),
+        series: Some(PairSeriesQuery { quantity: MINUTELY, range: WEEK, at_most: 1000 }),
     },
     year_query("a year of one pair by hours, values removed", 20.0, HOURLY, 8760),
     grid_query("grid of 992 pairs, values removed"),
@@ -71,7 +71,7 @@ impl ArchiveQuery {
         pairs: &[HostPair],
         at: usize,
     ) -> Result<usize, StoreError> {
-        let Some(SeriesQuery { quantity, range, at_most }) = self.series else {
+        let Some(PairSeriesQuery { quantity, range, at_most }) = self.series else {
             return archive.grid(HOURLY).map(|cells| cells.len());
         };
         let pair = if quantity == MINUTELY { &pairs[0] } else { &pairs[at % pairs.len()] };
