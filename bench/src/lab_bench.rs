@@ -193,7 +193,7 @@ fn measure_dispersions(
             }) {
                 Ok(spread) => row.extend(format_spread_cells(&spread, right_ns / 1e3)),
                 Err(why) => {
-                    row.extend([why, "–".into(), "–".into(), "–".into(), "–".into(), "–".into()])
+                    row.extend([why, "–".into(), "–".into(), "–".into(), "–".into(), "–".into()]);
                 }
             }
             eprintln!("| {} |", row.join(" | "));

@@ -328,7 +328,7 @@ impl Session {
             SessionInput::Cut(why) => self.close(SessionEnd::Cut { step: self.state, why }),
             SessionInput::Garbage(what) => self.violation(what),
             SessionInput::Failed(what) => {
-                self.close(SessionEnd::OwnFailure { step: self.state, what })
+                self.close(SessionEnd::OwnFailure { step: self.state, what });
             }
             SessionInput::BytesReceived | SessionInput::Tick => {}
         }

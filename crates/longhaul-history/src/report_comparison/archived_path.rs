@@ -137,13 +137,13 @@ impl<'a> ArchivedPath<'a> {
             let at_us = run.at_us;
             match &run.report {
                 AnyReport::Path(report) => {
-                    evidence.paths.push(EvidenceReport { at_us, report, forward })
+                    evidence.paths.push(EvidenceReport { at_us, report, forward });
                 }
                 AnyReport::Throughput(report) if report.run.part_of.is_none() => {
                     evidence.throughput.push(EvidenceReport { at_us, report, forward });
                 }
                 AnyReport::Available(report) => {
-                    evidence.available.push(EvidenceReport { at_us, report, forward })
+                    evidence.available.push(EvidenceReport { at_us, report, forward });
                 }
                 AnyReport::Host(report) => evidence.hosts.push(HostAuditEvidence {
                     at_us,

@@ -128,7 +128,7 @@ impl PathRun<'_> {
                     Some(ObservedRoute { at_us: begin.as_micros() as u64, ..route });
             }
             Err(error) => {
-                self.record_missing(PathPart::Route, missing_reasons::describe_path_error(&error))
+                self.record_missing(PathPart::Route, missing_reasons::describe_path_error(&error));
             }
         }
     }
