@@ -77,6 +77,20 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
         ],
         None,
     ),
+    allow(
+        "longhaul-agent",
+        &[
+            "longhaul-model",
+            "longhaul-analysis",
+            "longhaul-history",
+            "longhaul-report",
+            "longhaul-config",
+            "longhaul-probe",
+            "longhaul-store",
+            "longhaul-clickhouse",
+        ],
+        None,
+    ),
     allow("longhaul-lab", &["longhaul-model", "longhaul-config", "longhaul-sys"], None),
     allow(
         "longhaul",
@@ -88,6 +102,7 @@ const ALLOWED_DEPENDENCIES: &[AllowedDependencies] = &[
             "longhaul-capture",
             "longhaul-record",
             "longhaul-report",
+            "longhaul-agent",
             "longhaul-config",
             "longhaul-probe",
             "longhaul-copy",
@@ -121,20 +136,20 @@ const RESTRICTED_PACKAGES: &[(&str, &[&str])] = &[
     ("libsqlite3-sys", &["longhaul-store"]),
     ("clap", &["longhaul"]),
     ("clickhouse", &["longhaul-clickhouse"]),
-    ("tokio", &["longhaul", "longhaul-clickhouse"]),
-    ("async-std", &["longhaul"]),
-    ("smol", &["longhaul"]),
-    ("futures", &["longhaul"]),
+    ("tokio", &["longhaul-agent", "longhaul-clickhouse"]),
+    ("async-std", &["longhaul-agent"]),
+    ("smol", &["longhaul-agent"]),
+    ("futures", &["longhaul-agent"]),
 ];
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Async runtimes, which no crate below the program may link at any depth.
+/// Async runtimes, which no crate below the agent may link at any depth.
 const ASYNC_RUNTIMES: &[&str] = &["tokio", "async-std", "smol"];
 
-/// The crates that may link one: the program, and a driver that exists only with async
-/// (docs/decisions/0019).
-const ASYNC_CRATES: &[&str] = &["longhaul", "longhaul-clickhouse"];
+/// The crates that may link one: the agent, the program with it, and a driver that exists only with
+/// async (docs/decisions/0019).
+const ASYNC_CRATES: &[&str] = &["longhaul", "longhaul-agent", "longhaul-clickhouse"];
 
 /// Returns a sentence for every manifest entry that the table forbids.
 pub fn find_breaches() -> Result<Vec<String>, String> {
@@ -188,7 +203,7 @@ fn find_async_runtimes(name: &str) -> Result<Vec<String>, String> {
         package.into_iter().any(|package| package == **runtime)
     };
     let runtimes = ASYNC_RUNTIMES.iter().filter(is_linked);
-    let text = "threads below the program, async only in it";
+    let text = "threads below the agent, async only in it";
     Ok(runtimes.map(|runtime| format!("{name}: links {runtime}; {text}")).collect())
 }
 

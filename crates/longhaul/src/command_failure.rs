@@ -8,6 +8,8 @@
 //! hint: start `longhaul serve` on that host: nothing listens on this port
 //! ```
 
+use longhaul_agent::agent_error::AgentError;
+use longhaul_agent::watch_file_reading::WatchFileReadError;
 use longhaul_config::ConfigProblems;
 use longhaul_iperf3::client_run::Iperf3RunError;
 use longhaul_lab::lab_error::{LabError, LabErrorKind};
@@ -151,6 +153,23 @@ impl From<StoreError> for CommandFailure {
     fn from(error: StoreError) -> Self {
         let hint = error.hint();
         CommandFailure::from_error(ARCHIVE, &error).hint(hint)
+    }
+}
+
+impl From<AgentError> for CommandFailure {
+    fn from(error: AgentError) -> Self {
+        let code = match error {
+            AgentError::ArchiveInUse(_) | AgentError::Store(_) => ARCHIVE,
+            AgentError::Folder { .. } | AgentError::Listen { .. } | AgentError::Host(_) => HOST,
+        };
+        CommandFailure::from_error(code, &error).hint(error.hint())
+    }
+}
+
+impl From<WatchFileReadError> for CommandFailure {
+    fn from(error: WatchFileReadError) -> Self {
+        let hint = "see docs/watch-file.md for the format";
+        CommandFailure::from_error(USAGE, &error).hint(Some(hint))
     }
 }
 

@@ -2,20 +2,13 @@
 //! longhaul: measures a long fat path, and reports what limited it.
 //!
 //! - [`cli`]: the command line, one file for each command
-//! - [`longhaul_watch::watch`]: scheduled measurements, in the library of this package
-//! - [`agent`]: the agent of `longhaul watch`; [`api`]: its web page
-//! - [`watch_cost`]: the cost of a watch file
 //! - [`command_failure`]: exit codes, errors, hints
 
-mod agent;
-mod api;
 mod cli;
 mod command_failure;
-mod watch_cost;
 
 use clap::Parser;
 use cli::args::{CliArgs, CliCommand, ColorMode};
-use longhaul_watch::watch;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -80,8 +80,14 @@ fn the_page_fits_and_says_what_the_disagreements_mean() {
         assert!(plain.chars().count() <= 80, "{plain}");
     }
     let plain = anstream::adapter::strip_str(&text).to_string();
-    for part in ["cubic, no loss", "bbr, 0.0001", "32 str.", "a clip", "rank correlation", "64 MiB"]
-    {
+    for part in [
+        "cubic, no loss",
+        "bbr, 0.0001",
+        "32 str.",
+        "clipped windows",
+        "rank correlation",
+        "64 MiB",
+    ] {
         assert!(plain.contains(part), "{part}:\n{plain}");
     }
     assert!(plain.contains("8 x 64 KiB") && !plain.contains("8 x 64 KiB cubic,"), "{plain}");

@@ -44,8 +44,10 @@ pub use watch_args::WatchArgs;
 
 use crate::cli::value_parsers;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use longhaul_agent::PAGE_DIGEST;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,23 +109,22 @@ const HELP_TEMPLATE: &str = "\
 \x1b[1m\x1b[4mOptions:\x1b[0m
 {options}{after-help}";
 
-/// The text of `--version` after the name. build.rs provides all of it except the version.
-const VERSION: &str = concat!(
-    env!("CARGO_PKG_VERSION"),
-    "\ncommit  ",
-    env!("LONGHAUL_COMMIT"),
-    "\ntarget  ",
-    env!("LONGHAUL_TARGET"),
-    "\npage    ",
-    env!("LONGHAUL_PAGE"),
-);
+/// The text of `--version` after the name. build.rs provides commit and target.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "{}\ncommit  {}\ntarget  {}\npage    {PAGE_DIGEST}",
+        env!("CARGO_PKG_VERSION"),
+        env!("LONGHAUL_COMMIT"),
+        env!("LONGHAUL_TARGET")
+    )
+});
 
 /// Measure long fat network paths and report what limits them.
 #[derive(Debug, Parser)]
 #[command(
     name = "longhaul",
     version,
-    long_version = VERSION,
+    long_version = VERSION.as_str(),
     after_help = EXAMPLES,
     help_template = HELP_TEMPLATE,
     max_term_width = 80,

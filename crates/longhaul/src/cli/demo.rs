@@ -2,8 +2,8 @@
 //! path whose route changes.
 
 use super::args::DemoArgs;
-use super::watch_command::TIME_FACTOR_VARIABLE;
 use crate::command_failure::{CommandFailure, HOST};
+use longhaul_agent::watch_file_reading::TIME_FACTOR_VARIABLE;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_report::number_format;
 use longhaul_report::scan_text::setting_format::limiter_label;

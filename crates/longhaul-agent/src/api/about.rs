@@ -4,7 +4,6 @@ use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::QueryParams;
 use super::shape::agent_rows::{About, AgentAbout, ArchiveAbout};
-use crate::cli::report_archiving::format_rfc3339;
 use crate::watch::watch_file::WatchFile;
 use crate::watch::{DAY_US, measure_jobs};
 use axum::Json;
@@ -63,5 +62,6 @@ pub fn find_day_range(now_us: i64) -> TimeRange {
 }
 
 fn format_time(us: i64) -> String {
-    Timestamp::from_microsecond(us).map_or_else(|_| String::new(), format_rfc3339)
+    let moment = Timestamp::from_microsecond(us);
+    moment.map_or_else(|_| String::new(), |it| it.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }

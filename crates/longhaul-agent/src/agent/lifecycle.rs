@@ -1,12 +1,9 @@
 //! Runtime and shutdown of the agent.
 
 use super::service_manager::ServiceManager;
-use super::startup::{AgentSignals, RunningAgent, WatchFileSource, start_agent};
-use crate::cli::args::WatchArgs;
-use crate::command_failure::{CommandFailure, HOST};
+use super::startup::{AgentOptions, AgentSignals, RunningAgent, start_agent};
+use crate::agent_error::AgentError;
 use crate::watch::watch_file::WatchFile;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -18,25 +15,24 @@ const RUNS_GRACE: Duration = Duration::from_secs(60);
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
 /// Runs the agent until it is stopped.
-pub fn run(args: &WatchArgs, path: PathBuf, file: WatchFile) -> Result<ExitCode, CommandFailure> {
-    let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
-    let origin = WatchFileSource { args, path, folder };
+pub fn run(origin: &AgentOptions, file: WatchFile) -> Result<(), AgentError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)
         .thread_name("agent")
         .enable_all()
         .build()
-        .map_err(|e| CommandFailure::from_error(HOST, &e))?;
+        .map_err(AgentError::Host)?;
     let ended = runtime.block_on(async {
-        let running = start_agent(&origin, file).await?;
-        Ok(run_event_loop(&origin, running).await)
+        let running = start_agent(origin, file).await?;
+        run_event_loop(origin, running).await;
+        Ok(())
     });
     // Pending connections to peers are dropped.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
 }
 
-async fn run_event_loop(origin: &WatchFileSource<'_>, mut running: RunningAgent) -> ExitCode {
+async fn run_event_loop(origin: &AgentOptions, mut running: RunningAgent) {
     loop {
         let AgentSignals { reload, stop, interrupt } = &mut running.signals;
         tokio::select! {
@@ -49,7 +45,6 @@ async fn run_event_loop(origin: &WatchFileSource<'_>, mut running: RunningAgent)
         running.event_loop.start_due_runs();
     }
     shut_down(running).await;
-    ExitCode::SUCCESS
 }
 
 /// Shuts down: starts no new runs, and waits for running ones up to a limit or a second signal.

@@ -27,7 +27,7 @@ mod lifecycle;
 mod notifier;
 mod pending_runs;
 mod process_runner;
-mod run_command;
+pub mod run_command;
 mod run_tasks;
 mod service_manager;
 pub mod shared_archive;
@@ -39,6 +39,7 @@ mod watch_file_reload;
 
 pub use analysis_worker::build_case_text;
 pub use lifecycle::run;
+pub use startup::AgentOptions;
 
 use shared_state::SharedState;
 use std::io;

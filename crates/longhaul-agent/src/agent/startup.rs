@@ -18,10 +18,8 @@ use super::run_tasks::RunLauncher;
 use super::service_manager::ServiceManager;
 use super::shared_state::{ArchiveOpener, SharedState};
 use super::spool_recovery;
+use crate::agent_error::AgentError;
 use crate::api::api_tls;
-use crate::cli::args::{ArchiveArgs, WatchArgs};
-use crate::cli::command_output;
-use crate::command_failure::{CommandFailure, HOST};
 use crate::watch::run_schedule::RunSchedule;
 use crate::watch::watch_file::WatchFile;
 use longhaul_store::history_store::{EventFilter, TimeRange};
@@ -42,12 +40,17 @@ const MAX_QUEUED_RUNS: usize = 1024;
 const MAX_NOTIFY_AGE_US: i64 = 7 * 86_400_000_000;
 const MAX_EVENTS: u32 = 1000;
 
-/// The watch file that the agent was started with, and the arguments to read it again.
-pub struct WatchFileSource<'a> {
-    pub args: &'a WatchArgs,
+/// The watch file that the agent was started with, and what else the user chose.
+#[derive(Debug)]
+pub struct AgentOptions {
     pub path: PathBuf,
     /// The folder that relative paths in the file refer to.
     pub folder: PathBuf,
+    /// The name of this host in a file that several hosts share.
+    pub agent: Option<String>,
+    pub archive: PathBuf,
+    /// Log one JSON object per line.
+    pub json: bool,
 }
 
 /// A started agent.
@@ -73,8 +76,8 @@ pub struct AgentSignals {
 }
 
 impl AgentSignals {
-    fn install() -> Result<AgentSignals, CommandFailure> {
-        let take = |kind| signal(kind).map_err(|e| CommandFailure::from_error(HOST, &e));
+    fn install() -> Result<AgentSignals, AgentError> {
+        let take = |kind| signal(kind).map_err(AgentError::Host);
         Ok(AgentSignals {
             reload: take(SignalKind::hangup())?,
             stop: take(SignalKind::terminate())?,
@@ -85,16 +88,16 @@ impl AgentSignals {
 
 /// Starts the agent: its event loop state, the page, and all background tasks.
 pub async fn start_agent(
-    origin: &WatchFileSource<'_>,
+    origin: &AgentOptions,
     file: WatchFile,
-) -> Result<RunningAgent, CommandFailure> {
-    let log = AgentLog { json: origin.args.json };
+) -> Result<RunningAgent, AgentError> {
+    let log = AgentLog { json: origin.json };
     let signals = AgentSignals::install()?;
-    let path = resolve_archive_path(&file, &origin.folder)?;
+    // Runs start in other working directories, so the path must be absolute.
+    let path = std::path::absolute(&origin.archive).map_err(AgentError::Host)?;
     let folder = AgentFolder::acquire(&path)?;
     let listener = bind_page_listener(file.agent.listen).await?;
-    api_tls::check_certificate(&file, &origin.folder)
-        .map_err(|e| CommandFailure::from_error(HOST, &e))?;
+    api_tls::check_certificate(&file, &origin.folder).map_err(AgentError::Host)?;
     if let Some(warning) = api_tls::warn_without_tls(&file) {
         log.warn(&warning);
     }
@@ -133,7 +136,7 @@ struct LeftoverRuns {
 
 /// The inputs from which the agent is built.
 struct AgentBuilder<'a> {
-    origin: &'a WatchFileSource<'a>,
+    origin: &'a AgentOptions,
     archive: &'a Path,
     folder: &'a AgentFolder,
     log: AgentLog,
@@ -144,10 +147,9 @@ impl AgentBuilder<'_> {
         &self,
         file: WatchFile,
         end: watch::Receiver<bool>,
-    ) -> Result<(EventLoop, LoopChannels, LeftoverRuns, std::thread::JoinHandle<()>), CommandFailure>
+    ) -> Result<(EventLoop, LoopChannels, LeftoverRuns, std::thread::JoinHandle<()>), AgentError>
     {
         let (origin, log) = (self.origin, self.log);
-        let thread = |e: io::Error| CommandFailure::from_error(HOST, &e);
         let sends_on = export::has_export_destination(&file);
         let mut archive = open_archive(self.archive, sends_on)?;
         let clocks = AgentClocks::new();
@@ -163,11 +165,11 @@ impl AgentBuilder<'_> {
         let earlier = self.find_leftover_runs(&mut archive)?;
         let ballast = BallastFile::new(self.folder);
         let (writer, archive_thread) =
-            ArchiveWriter::start(Box::new(archive), ballast, log).map_err(thread)?;
+            ArchiveWriter::start(Box::new(archive), ballast, log).map_err(AgentError::Host)?;
         let (finished_sender, finished_runs) = mpsc::channel(MAX_QUEUED_RUNS);
         let (inquiry, analysis_results) =
             AnalysisWorker::start((state.open_archive)()?, Arc::clone(&file), self.folder)
-                .map_err(thread)?;
+                .map_err(AgentError::Host)?;
         let seed = crate::watch::hash_random::hash_text(&file.agent.name);
         let spent = BudgetStore::load(self.folder.file_path("spent.json"));
         let agent = EventLoop {
@@ -185,7 +187,7 @@ impl AgentBuilder<'_> {
             launcher: RunLauncher {
                 outbox_limit: OutboxLimit::default(),
                 runner: ProcessRunner {
-                    program: std::env::current_exe().map_err(thread)?,
+                    program: std::env::current_exe().map_err(AgentError::Host)?,
                     spool: self.folder.spool_path(),
                     end,
                 },
@@ -202,7 +204,7 @@ impl AgentBuilder<'_> {
         Ok((agent, channels, earlier, archive_thread))
     }
 
-    fn find_leftover_runs(&self, archive: &mut Archive) -> Result<LeftoverRuns, CommandFailure> {
+    fn find_leftover_runs(&self, archive: &mut Archive) -> Result<LeftoverRuns, AgentError> {
         let spooled = spool_recovery::list_spooled_runs(&self.folder.spool_path());
         let ids: HashSet<String> = spooled.iter().map(|(_, it)| it.planned_id.clone()).collect();
         let missed = spool_recovery::settle_abandoned_runs(archive, &ids)?;
@@ -211,7 +213,7 @@ impl AgentBuilder<'_> {
 }
 
 /// Requests notifications for events that an earlier process detected but did not deliver.
-fn notify_pending_events(agent: &EventLoop) -> Result<(), CommandFailure> {
+fn notify_pending_events(agent: &EventLoop) -> Result<(), AgentError> {
     let filter = EventFilter {
         range: TimeRange {
             begin_us: agent.clocks.now().wall_us - MAX_NOTIFY_AGE_US,
@@ -268,14 +270,7 @@ fn list_next_runs(agent: &EventLoop) -> Vec<(i64, String)> {
     next
 }
 
-fn resolve_archive_path(file: &WatchFile, folder: &Path) -> Result<PathBuf, CommandFailure> {
-    let named = file.agent.archive.as_ref().map(|path| folder.join(path));
-    let path = command_output::archive_path(&ArchiveArgs { archive: named })?;
-    // Runs start in other working directories, so the path must be absolute.
-    std::path::absolute(&path).map_err(|e| CommandFailure::from_error(HOST, &e))
-}
-
-fn open_archive(path: &Path, sends_on: bool) -> Result<Archive, CommandFailure> {
+fn open_archive(path: &Path, sends_on: bool) -> Result<Archive, AgentError> {
     let mut archive = Archive::open(path)?;
     archive.enable_outbox(sends_on);
     Ok(archive)
@@ -290,20 +285,7 @@ fn make_archive_opener(path: &Path, sends_on: bool) -> ArchiveOpener {
     })
 }
 
-async fn bind_page_listener(address: SocketAddr) -> Result<TcpListener, CommandFailure> {
-    TcpListener::bind(address).await.map_err(|error| {
-        let mut fail =
-            CommandFailure::new(HOST, format!("cannot listen on {address} for page and API"));
-        let hint = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                "choose another `listen` in [agent]: another program uses this port"
-            }
-            io::ErrorKind::AddrNotAvailable => {
-                "change `listen` in [agent]: this host does not have the address"
-            }
-            _ => "change `listen` in [agent]",
-        };
-        fail.causes.push(error.to_string());
-        fail.hint(Some(hint))
-    })
+async fn bind_page_listener(address: SocketAddr) -> Result<TcpListener, AgentError> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|source| AgentError::Listen { address, source })
 }

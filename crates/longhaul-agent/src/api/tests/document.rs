@@ -25,7 +25,7 @@ fn the_published_description_is_that_of_the_program() {
     assert!(
         text("docs/openapi.json") == said,
         "docs/openapi.json is not what the program says; write it with \
-         `LONGHAUL_BLESS=1 cargo test -p longhaul published`, then `npm run types` in web"
+         `LONGHAUL_BLESS=1 cargo test -p longhaul-agent published`, then `npm run types` in web"
     );
 }
 

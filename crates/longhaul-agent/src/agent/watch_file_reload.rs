@@ -1,22 +1,21 @@
 //! Applies a changed watch file without losing a run.
 
 use super::event_loop::EventLoop;
+use super::export::format_error_chain;
 use super::service_manager::ServiceManager;
-use super::startup::WatchFileSource;
-use crate::cli;
+use super::startup::AgentOptions;
 use crate::watch::watch_file::WatchFile;
+use crate::watch_file_reading::read_watch_file;
 use std::sync::Arc;
 
 /// Reads the file again. An invalid file changes nothing.
-pub fn reload_watch_file(origin: &WatchFileSource<'_>, agent: &mut EventLoop) {
+pub fn reload_watch_file(origin: &AgentOptions, agent: &mut EventLoop) {
     ServiceManager::reloading();
-    let name = origin.args.agent.as_deref();
-    match cli::watch_command::read_watch_file(&origin.path, name) {
+    let name = origin.agent.as_deref();
+    match read_watch_file(&origin.path, name) {
         Ok(Ok(file)) => apply_watch_file(agent, file),
         Ok(Err(problems)) => reject_watch_file(agent, &problems.to_string()),
-        Err(fail) => {
-            reject_watch_file(agent, &format!("{}: {}", fail.message, fail.causes.join(": ")));
-        }
+        Err(error) => reject_watch_file(agent, &format_error_chain(&error)),
     }
     ServiceManager::ready("watching");
 }

@@ -4,7 +4,7 @@
 //! The lock is a kernel lock on an open file, so a crash releases it. The ballast file reserves
 //! disk space that is released when the disk is full, so that finished results can still be stored.
 
-use crate::command_failure::{ARCHIVE, CommandFailure, HOST};
+use crate::agent_error::AgentError;
 use longhaul_model::splitmix::SplitMix64;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,26 +28,14 @@ pub struct AgentFolder {
 
 impl AgentFolder {
     /// Locks the folder of this archive. The lock is held as long as the returned value lives.
-    pub fn acquire(archive: &Path) -> Result<AgentFolder, CommandFailure> {
+    pub fn acquire(archive: &Path) -> Result<AgentFolder, AgentError> {
         let path = agent_folder_path(archive);
-        let cannot = |error: io::Error| {
-            let what = format!("cannot use the agent's folder {}", path.display());
-            let mut fail = CommandFailure::new(HOST, what);
-            fail.causes.push(error.to_string());
-            fail.hint(Some("make the folder of the archive writable for the agent's user"))
-        };
+        let cannot = |source| AgentError::Folder { path: path.clone(), source };
         fs::create_dir_all(path.join("spool")).map_err(cannot)?;
         let lock = open_private_file(&path.join("lock")).map_err(cannot)?;
         match lock.try_lock() {
             Ok(()) => Ok(AgentFolder { path, _lock: lock }),
-            Err(TryLockError::WouldBlock) => {
-                let what =
-                    format!("cannot open the archive {}: another agent uses it", archive.display());
-                Err(CommandFailure::new(ARCHIVE, what).hint(Some(
-                    "stop the other agent, or set another `archive` in [agent]: each agent needs an \
-                     archive of its own",
-                )))
-            }
+            Err(TryLockError::WouldBlock) => Err(AgentError::ArchiveInUse(archive.to_owned())),
             Err(TryLockError::Error(error)) => Err(cannot(error)),
         }
     }
@@ -173,7 +161,7 @@ mod tests {
         let archive = at.join("a.sqlite3");
         let first = AgentFolder::acquire(&archive).expect("free");
         let second = AgentFolder::acquire(&archive).expect_err("taken");
-        assert!(second.message.contains("another agent"), "{second:?}");
+        assert!(second.to_string().contains("another agent"), "{second:?}");
         drop(first);
         AgentFolder::acquire(&archive).expect("free again");
         fs::remove_dir_all(&at).expect("clean");

@@ -1,0 +1,19 @@
+#![forbid(unsafe_code)]
+//! The agent of `longhaul watch`: measures by a watch file, detects changes, notifies, and serves a
+//! web page. For a program that runs an agent, or only reads, schedules or forecasts a watch file.
+//!
+//! - [`watch`]: the content of `watch.toml`, and the schedule of its runs
+//! - [`watch_file_reading`]: reads `watch.toml` and looks at its secret files
+//! - [`watch_cost`]: the cost of a watch file
+//! - [`agent`]: the agent; `api`: its web page
+//! - [`agent_error`]: why an agent cannot start
+
+pub mod agent;
+pub mod agent_error;
+mod api;
+pub mod watch;
+pub mod watch_cost;
+pub mod watch_file_reading;
+
+/// A digest of the embedded web page.
+pub const PAGE_DIGEST: &str = env!("LONGHAUL_PAGE");
