@@ -14,13 +14,13 @@
 #![forbid(unsafe_code)]
 
 pub mod client_run;
-pub(crate) mod counter_readings;
+mod counter_readings;
 pub mod iperf3_messages;
 pub mod iperf3_service;
-pub mod sender_observation;
-pub(crate) mod server_output;
+mod sender_observation;
+mod server_output;
 pub mod server_protocol;
-pub(crate) mod server_results;
+mod server_results;
 mod test_to_plan;
 pub mod users;
 
