@@ -112,6 +112,17 @@ impl DocumentTable {
     }
 }
 
+/// Returns an item with its lead as a sentence: `evidence: …`, `→ …`. Markdown and HTML have marks of
+/// their own for items.
+fn format_item(lead: &str, text: &str) -> String {
+    match lead.trim() {
+        "" | "-" => text.to_owned(),
+        "->" => format!("→ {text}"),
+        word if word.ends_with(char::is_alphabetic) => format!("{word}: {text}"),
+        lead => format!("{lead} {text}"),
+    }
+}
+
 impl ReportDocument {
     /// Returns the document of a run, with hosts and time as title.
     pub fn for_run(run: &RunInfo) -> ReportDocument {

@@ -4,14 +4,11 @@
 use crate::document::ReportDocument;
 use crate::number_format::count_of;
 use crate::style::CAVEAT;
-use crate::text_page::wrap_text;
 use longhaul_model::decoded_packet::{
     DecodedPacket, PacketTransport, TcpFlags, TcpHeader, TcpHeaderOptions,
 };
 use std::collections::HashMap;
 use std::net::SocketAddr;
-
-const COLUMNS: usize = 80;
 
 /// First sequence number of each direction.
 type FirstSequences = HashMap<(SocketAddr, SocketAddr), u32>;
@@ -58,11 +55,7 @@ fn write_packet(
         PacketTransport::Tcp(segment) => describe_segment(packet, segment, firsts),
     };
     let text = format!("{} > {} {what}", packet.from, packet.to);
-    let indent = 12;
-    for (number, part) in wrap_text(&text, COLUMNS - indent).iter().enumerate() {
-        let head = if number == 0 { time.as_str() } else { "" };
-        page.paragraph(format!("{head:>10}  {part}"));
-    }
+    page.item(format!("{time:>10}  "), text);
 }
 
 fn describe_segment(

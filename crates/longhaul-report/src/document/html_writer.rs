@@ -4,7 +4,7 @@
 //! Content-Security-Policy also forbids scripts and external resources, as a second line of
 //! defence. The page is readable on a screen and prints on A4 or letter.
 
-use super::{ColumnAlign, DocumentPart, DocumentTable, ReportDocument};
+use super::{ColumnAlign, DocumentPart, DocumentTable, ReportDocument, format_item};
 use crate::style::{CAVEAT, ERROR, FAINT, STRONG};
 use anstyle::Style;
 use longhaul_model::sanitize::{REPLACEMENT, is_unsafe_char};
@@ -136,9 +136,7 @@ impl HtmlText {
             }
             DocumentPart::Text { lead, text, style } if lead.starts_with([' ', '-']) => {
                 self.open("ul");
-                let lead = Some(lead.trim()).filter(|lead| *lead != "-").unwrap_or_default();
-                let text = format!("{lead} {text}");
-                self.element("li", style_class(*style), text.trim_start());
+                self.element("li", style_class(*style), &format_item(lead, text));
             }
             DocumentPart::Text { lead, text, style } => {
                 self.close();

@@ -1,6 +1,6 @@
 //! Writes a document as Markdown (CommonMark with GitHub's tables), for issues and mails.
 
-use super::{ColumnAlign, DocumentPart, DocumentTable, ReportDocument};
+use super::{ColumnAlign, DocumentPart, DocumentTable, ReportDocument, format_item};
 use crate::style::{CAVEAT, ERROR, STRONG};
 use longhaul_model::sanitize::{REPLACEMENT, is_unsafe_char};
 use std::fmt::{Arguments, Write};
@@ -49,9 +49,7 @@ fn format_list_item(part: &DocumentPart) -> Option<String> {
             Some(format!("- **{}:** {}", escape_line(label), escape_line(picture)))
         }
         DocumentPart::Text { lead, text, .. } if lead.starts_with([' ', '-']) => {
-            let lead = Some(lead.trim()).filter(|lead| *lead != "-").unwrap_or_default();
-            let text = format!("{lead} {text}");
-            Some(format!("- {}", escape_line(text.trim_start())))
+            Some(format!("- {}", escape_line(&format_item(lead, text))))
         }
         _ => None,
     }

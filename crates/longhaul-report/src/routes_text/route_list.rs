@@ -3,6 +3,7 @@
 use super::format_minute;
 use crate::document::ReportDocument;
 use crate::number_format::{count_of, format_millis, or_absent};
+use crate::style::FAINT;
 use longhaul_analysis::path::path_format;
 use longhaul_analysis::path::trace_table::{DistinctRoute, TraceEntry, TraceTable};
 use longhaul_model::report::v1::path::{
@@ -29,16 +30,10 @@ fn write_route_head(page: &mut ReportDocument, route: &DistinctRoute) {
     let hops = count_of(route.route.hops.len() as u64, "hop");
     let floor = or_absent(route.rtt_min_ns, |ns| format!("{} ms", format_millis(ns / 1000)));
     let open = if route.route.reached { "" } else { ", destination not reached" };
-    page.paragraph(format!(
-        "{:<3} {hops}{open}, min RTT {floor}, {}",
-        route.number,
-        count_of(u64::from(route.traces), "trace")
-    ));
-    page.faint(format!(
-        "    first seen {}, last {}",
-        format_minute(&route.first_seen),
-        format_minute(&route.last_seen)
-    ));
+    let traces = count_of(u64::from(route.traces), "trace");
+    page.item(format!("{:<3} ", route.number), format!("{hops}{open}, min RTT {floor}, {traces}"));
+    let (first, last) = (format_minute(&route.first_seen), format_minute(&route.last_seen));
+    page.styled_item("    ", format!("first seen {first}, last {last}"), FAINT);
 }
 
 /// Formats a hop without a space, so that lines never break inside it: `3:192.0.2.1`, `4:*`.
