@@ -40,7 +40,7 @@ mod tests {
         assert!(command.starts_with("longhaul\u{fffd}[2J serve\u{fffd}\u{fffd}evres"), "{command}");
         assert_eq!(command.chars().count(), MAX_COMMAND_CHARS);
         assert_eq!(told.log.len(), MAX_LINES);
-        assert!(told.log.iter().all(|line| line.len() <= MAX_LINE_CHARS));
+        assert!(told.log.iter().all(|line| line.chars().count() <= MAX_LINE_CHARS));
         assert!(told.log.iter().all(|line| !line.contains(['\r', '\n'])));
     }
 }

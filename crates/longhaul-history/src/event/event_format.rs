@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn strangers_names_do_nothing() {
         let name = "gw\u{1b}[2J\u{7}\nBcc: all\u{202e}gpj\u{0}\u{85}";
-        assert_eq!(sanitize_name(name), "gw?[2J??Bcc: all?gpj??");
+        assert_eq!(sanitize_name(name), "gw\u{fffd}[2J\u{fffd}\u{fffd}Bcc: all\u{fffd}gpj\u{fffd}");
         assert_eq!(sanitize_note("two\r\nlines  of\ttext"), "two lines of text");
         assert!(sanitize_name(&"a".repeat(9_000)).len() < 70);
     }

@@ -177,7 +177,7 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
         ),
         (
             router("strip = [\"mss\"]"),
-            "a.toml:2: hops.1.strip: unknown strip `mss`; known: sack, window_scale",
+            "a.toml:2: hops.1.strip: unknown entry `mss`; known: sack, window_scale",
         ),
         (
             hop("balance = 2"),

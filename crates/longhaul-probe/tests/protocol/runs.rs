@@ -109,7 +109,7 @@ fn the_far_end_tells_how_it_was_called_and_what_it_logged_of_this_run() {
         let told = end.program.as_ref().expect("told");
         assert!(!told.longhaul.is_empty());
         let command = told.command.as_deref();
-        assert_eq!(command, Some("longhaul serve --token *** [2J"), "on one line");
+        assert_eq!(command, Some("longhaul serve --token ***\u{fffd}[2J"), "on one line");
         let [opened, counted] = told.log.as_slice() else {
             panic!("{direction:?}: {:?}", told.log);
         };

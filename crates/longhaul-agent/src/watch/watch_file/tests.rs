@@ -61,7 +61,7 @@ fn each_mistake_is_told_with_its_line_key_and_remedy() {
             "w:13: measure.m.every: `0.5` is out of range; allowed: 1 s to 366 d",
         ),
         ("kind = \"path\"\nevery = \"1 fortnight\"", "`1 fortnight` is not a duration"),
-        ("kind = \"path\"\nevery = [1]", "w:13: measure.m.every: a list has no unit"),
+        ("kind = \"path\"\nevery = [1]", "w:13: measure.m.every: a list is not allowed here"),
         (
             "kind = \"paht\"\nevery = \"1 h\"",
             "w:12: measure.m.kind: unknown kind `paht`; did you mean `path`?",
