@@ -183,6 +183,15 @@ impl Agent {
         signal::send_signal(self.child.id(), signal).expect("the agent is there");
     }
 
+    /// Returns whether any thread of the agent has a child: the process of a run.
+    pub fn has_child_process(&self) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        threads.into_iter().flatten().flatten().any(|thread| {
+            let children = fs::read_to_string(thread.path().join("children"));
+            children.is_ok_and(|pids| !pids.trim().is_empty())
+        })
+    }
+
     pub fn kill(mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

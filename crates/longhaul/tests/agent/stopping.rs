@@ -8,15 +8,11 @@ use serde_json::Value;
 const LONG: &str = "[[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ntime = \"5 s\"\n\
                     rate = \"5 Mbit/s\"\nevery = \"11 s\"\ndirections = \"forward\"\n";
 
-/// Waits until a process of a run has its file in the spool.
-fn wait_for_spool(folder: &Folder) {
-    let spool = folder.file("archive.sqlite3.agent/spool");
+/// Waits until the agent has started the process of a run. The files in the spool are older than
+/// the process, so they do not show that one is there.
+fn wait_for_run_process(agent: &Agent) {
     let until = std::time::Instant::now() + DEADLINE;
-    let busy = || {
-        let entries = std::fs::read_dir(&spool).into_iter().flatten().flatten();
-        entries.map(|it| it.path()).any(|path| path.extension().is_some_and(|it| it == "report"))
-    };
-    while !busy() {
+    while !agent.has_child_process() {
         assert!(std::time::Instant::now() < until, "no run began");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
@@ -40,7 +36,7 @@ fn an_agent_that_is_told_to_stop_waits_for_its_run() {
     folder.write("watch.toml", &file(far.port, LONG));
     let mut agent = Agent::start(&folder);
     agent.wait_for("watching");
-    wait_for_spool(&folder);
+    wait_for_run_process(&agent);
     if waits_after(&mut agent, ProcessSignal::Terminate) {
         agent.wait_for("run");
     }
@@ -57,7 +53,7 @@ fn told_twice_it_ends_at_once_and_says_what_was_not_made() {
     folder.write("watch.toml", &file(far.port, LONG));
     let mut agent = Agent::start(&folder);
     agent.wait_for("watching");
-    wait_for_spool(&folder);
+    wait_for_run_process(&agent);
     waits_after(&mut agent, ProcessSignal::Interrupt);
     agent.signal(ProcessSignal::Interrupt);
     assert_eq!(agent.ended().code(), Some(0));
@@ -77,7 +73,7 @@ fn a_run_that_outlives_its_agent_is_taken_up_by_the_next_one() {
     folder.write("watch.toml", &file(far.port, LONG));
     let mut agent = Agent::start(&folder);
     agent.wait_for("watching");
-    wait_for_spool(&folder);
+    wait_for_run_process(&agent);
     agent.kill();
     let mut agent = Agent::start(&folder);
     let begun = agent.wait_for("watching");
