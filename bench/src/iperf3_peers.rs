@@ -65,7 +65,8 @@ fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn peers_folder() -> Result<PathBuf, String> {
+/// Returns the folder of the installed peers.
+pub fn peers_folder() -> Result<PathBuf, String> {
     match std::env::var_os(FOLDER_VARIABLE) {
         Some(named) => Ok(PathBuf::from(named)),
         None => Ok(program_runner::target_folder()?.join("peers")),

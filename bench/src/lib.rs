@@ -35,7 +35,7 @@ pub mod dispersion;
 pub mod incident_replay;
 mod interop_bench;
 pub mod interop_matrix;
-mod iperf3_peers;
+pub mod iperf3_peers;
 mod lab_bench;
 mod markdown_table;
 mod narrow_path;

@@ -1,13 +1,15 @@
 //! What ABwE saw on SLAC's paths, seen by `longhaul available`: a capacity, a shaper, a load that
 //! falls, and a link that is replaced.
 
-use crate::lab_report::{assert_near, lab_report, number};
+use crate::deadlines::LoopbackServer;
+use crate::lab_report::{assert_near, lab_report, number, read_report};
 use serde_json::Value;
 
 crate::virtual_tests!(
     the_capacity_to_sdsc_lies_within_its_interval,
     the_shaper_to_lyon_is_found_with_its_three_parameters,
     a_change_of_load_is_told_from_one_of_capacity,
+    a_light_run_keeps_to_its_budget_and_invents_nothing_on_loopback,
 );
 
 /// The forward estimate on a shipped path that begins at a time of its events.
@@ -57,4 +59,16 @@ fn a_change_of_load_is_told_from_one_of_capacity() {
         assert!(off <= 0.15, "{when}: {available} bit/s, truly {truth}");
     }
     assert!(upgraded[0] > 3.0 * t3, "the OC-3: {} bit/s", upgraded[0]);
+}
+
+/// Nothing queues on loopback, so no estimate of what is free there can be right.
+fn a_light_run_keeps_to_its_budget_and_invents_nothing_on_loopback() {
+    let server = LoopbackServer::start();
+    let port = server.port.to_string();
+    let report = read_report(&["available", "127.0.0.1", "-p", &port, "--light"]);
+    for direction in ["forward", "reverse"] {
+        let found = &report["analysis"][direction];
+        assert_ne!(found["verdict"], "estimated", "{found:#}");
+        assert!(found["available_bps"].is_null(), "{found:#}");
+    }
 }

@@ -53,9 +53,9 @@ fn a_server_that_accepts_and_never_answers_is_given_up() {
 }
 
 fn a_client_that_connects_and_never_speaks_is_disconnected() {
-    let lab = Served::new();
-    let server = SocketAddr::from(([127, 0, 0, 1], lab.port));
-    let mut silent = TcpStream::connect(server).expect("a connection");
+    let server = LoopbackServer::start();
+    let address = SocketAddr::from(([127, 0, 0, 1], server.port));
+    let mut silent = TcpStream::connect(address).expect("a connection");
     let began = Instant::now();
     silent.set_read_timeout(Some(HUNG)).expect("a timeout");
     let mut bytes = Vec::new();
@@ -66,13 +66,13 @@ fn a_client_that_connects_and_never_speaks_is_disconnected() {
 }
 
 /// `longhaul serve` on loopback.
-struct Served {
+pub struct LoopbackServer {
     child: Child,
-    port: u16,
+    pub port: u16,
 }
 
-impl Served {
-    fn new() -> Served {
+impl LoopbackServer {
+    pub fn start() -> LoopbackServer {
         let port = 5299;
         let longhaul = program_runner::build_longhaul_for_tests().expect("the program builds");
         let mut serve = Command::new(longhaul);
@@ -80,11 +80,11 @@ impl Served {
         serve.stdout(Stdio::null()).stderr(Stdio::null());
         let child = serve.spawn().expect("the server starts");
         std::thread::sleep(seconds(1));
-        Served { child, port }
+        LoopbackServer { child, port }
     }
 }
 
-impl Drop for Served {
+impl Drop for LoopbackServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -11,10 +11,15 @@ const LIMIT: Duration = Duration::from_secs(200);
 /// `longhaul serve` runs at the far end. `lab` is the path with the options of `longhaul lab run`.
 pub fn lab_report(lab: &[&str], words: &[&str]) -> Value {
     let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
-    let mut command = Command::new(&longhaul);
-    command.args(["lab", "run"]).args(lab).arg("--");
-    command.arg(&longhaul).args(words);
-    command.args(["--json", "--no-save", "--quiet"]);
+    let program = longhaul.to_str().expect("UTF-8");
+    read_report(&[&["lab", "run"], lab, &["--", program], words].concat())
+}
+
+/// Returns the report of a command of longhaul.
+pub fn read_report(words: &[&str]) -> Value {
+    let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
+    let mut command = Command::new(longhaul);
+    command.args(words).args(["--json", "--no-save", "--quiet"]);
     let text =
         xtask::program_runner::capture_stdout(&mut command, LIMIT).expect("the command succeeds");
     serde_json::from_str(&text).expect("the report is JSON")

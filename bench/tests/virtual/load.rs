@@ -61,4 +61,5 @@ fn a_sender_that_yields_leaves_the_competitor_nine_tenths() {
     let it = &report["analysis"]["scavenger"];
     let kept = it["competitor_kept_yielding_ratio"].as_f64();
     assert!(kept >= Some(0.90), "{:#}", report["analysis"]);
+    assert_eq!((&it["plain_step"], &it["yielding_step"]), (&1.into(), &2.into()), "{it:#}");
 }

@@ -18,6 +18,7 @@ mod tune;
 mod verdicts;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use longhaul_bench::iperf3_peers;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -102,9 +103,13 @@ fn run_here(name: &str) {
 
 fn run_in_guest(name: &str, longhaul: &Path) -> Result<(), Failed> {
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    // There is no cargo in the guest to ask for its target folder.
+    let peers = iperf3_peers::peers_folder()?;
     let script = format!(
-        "export LONGHAUL_BIN='{}' RUST_BACKTRACE='{}'\nexec '{}' {IN_GUEST} {name}\n",
+        "export LONGHAUL_BIN='{}' {}='{}' RUST_BACKTRACE='{}'\nexec '{}' {IN_GUEST} {name}\n",
         longhaul.display(),
+        iperf3_peers::FOLDER_VARIABLE,
+        peers.display(),
         std::env::var("RUST_BACKTRACE").unwrap_or_default(),
         own.display(),
     );

@@ -2,7 +2,7 @@
 //! machine's own clock must not assert.
 
 use crate::lab::{StandingLab, TUN};
-use crate::lab_report::{assert_near, number};
+use crate::lab_report::{assert_near, number, read_report};
 use serde_json::Value;
 
 crate::virtual_tests!(
@@ -16,6 +16,7 @@ crate::virtual_tests!(
     datagrams_go_at_the_requested_rate_and_none_is_lost,
     samples_and_intervals_come_as_often_as_requested,
     a_requested_window_is_kept_on_the_wire_of_iperf3,
+    the_connection_of_the_audit_reaches_the_window_it_requests,
 );
 
 /// Not the port of the `longhaul serve` that the lab starts.
@@ -172,4 +173,15 @@ fn a_requested_window_is_kept_on_the_wire_of_iperf3() {
     // The kernel opens a window of at most the buffer that was requested, in each round trip.
     let goodput = number(&report["end"]["sum_received"]["bits_per_second"]);
     assert!(goodput < 1.1 * 102_400.0 * 2.0 * 8.0 / 0.020, "{goodput}");
+}
+
+/// 100 ms at 1 Gbit/s are 12.5 MB, for which the guest has room.
+fn the_connection_of_the_audit_reaches_the_window_it_requests() {
+    let report = read_report(&["host", "--rtt", "100ms", "--rate", "1G"]);
+    let effective = report["observation"]["effective"].as_array().expect("effective values");
+    let window = effective.iter().find(|it| it["what"] == "receive_window");
+    let window = window.unwrap_or_else(|| panic!("no window: {effective:#?}"));
+    let bytes = |key: &str| window[key].as_str().and_then(|it| it.parse::<u64>().ok());
+    assert_eq!(bytes("asked"), Some(12_500_000), "{window:#}");
+    assert!(bytes("got") >= bytes("asked"), "{window:#}");
 }
