@@ -1,4 +1,5 @@
-//! Accuracy of the estimators: synthetic series with known truth, and the errors against it.
+//! Simulated paths and series with known truth, and the errors of estimators against it, for authors
+//! of estimators.
 //!
 //! Deterministic: the same seed always gives the same rows, so that a change of an estimator shows.
 //! Units: ratios of the truth; the ramp's end in sample intervals. `coverage_ratio` is the share of

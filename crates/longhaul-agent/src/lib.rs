@@ -1,6 +1,8 @@
 #![forbid(unsafe_code)]
-//! The agent of `longhaul watch`: measures by a watch file, detects changes, notifies, and serves a
-//! web page. For a program that runs an agent, or only reads, schedules or forecasts a watch file.
+//! The agent of `longhaul watch`, for programs that run one, or only read, schedule or forecast a
+//! watch file.
+//!
+//! It measures by a watch file, detects changes, sends notifications, and serves a web page.
 //!
 //! - [`watch`]: the content of `watch.toml`, and the schedule of its runs
 //! - [`watch_file_reading`]: reads `watch.toml` and looks at its secret files

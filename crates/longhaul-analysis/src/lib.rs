@@ -1,6 +1,8 @@
-//! Conclusions from finished measurements: pure functions from an observation to analysis, findings
-//! and caveats. Nothing here reads the clock, the host or the disk, and the same observation always
-//! gives the same conclusions for a given [`VERSION`].
+//! Pure functions from an observation to analysis, findings and caveats, for programs that have
+//! measurements, whoever made them, and want conclusions.
+//!
+//! Nothing here reads the clock, the host or the disk, and the same observation always gives the
+//! same conclusions for a given [`VERSION`].
 //!
 //! Read in this order: [`throughput`] (the entry: `conclude`), [`limit`] (the limiter of the
 //! transfer), [`diagnose`] (reasons and advice), [`caveats`], [`stats`]. The accuracy of the

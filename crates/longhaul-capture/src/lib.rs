@@ -1,5 +1,8 @@
-//! Packet capture for programs that need the packets of their own connections: from the kernel to a
-//! pcapng file without a disk in between, and from files of any origin back, also from damaged ones.
+//! Packet captures, for programs that need the packets of their own connections or read capture
+//! files.
+//!
+//! Packets go from the kernel to a pcapng file without a disk in between. Files of any origin are
+//! read, damaged ones up to the damage.
 //!
 //! - [`capture_thread`]: the thread that captures during a run; [`bpf_filter`]: the packet filter
 //! - [`packet_buffer`]: the bounded packet buffer

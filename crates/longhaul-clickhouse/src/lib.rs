@@ -1,5 +1,6 @@
 #![forbid(unsafe_code)]
-//! The history store of a fleet: `longhaul_store::HistoryStore` on ClickHouse.
+//! The trait `HistoryStore` of `longhaul-store` on ClickHouse, for programs that fill or read the
+//! shared database of many agents.
 //!
 //! It uses one server, or a cluster of shards and replicas. Values are sorted by series, and every
 //! table keeps one row per key, so every write can be repeated. There are no transactions: see

@@ -1,5 +1,7 @@
-//! Reads configuration files: TOML text in, plain structs that derive `Deserialize` out, or every
-//! error of the file with its line, key, value and advice.
+//! A reader of TOML files for programs whose users write their configuration by hand.
+//!
+//! TOML text becomes plain structs that derive `Deserialize`, or a list of all errors of the file,
+//! each with its line, key, value and advice.
 //!
 //! - [`config_document`]: a TOML document that finds all errors in one pass
 //! - [`config_problem`]: the errors

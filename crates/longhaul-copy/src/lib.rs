@@ -1,5 +1,5 @@
-//! Copies files over a long path on parallel connections and reports what limited them: for programs
-//! that move large files and want to know whether network or disk is slow.
+//! Copies files over a long path on parallel connections and reports what limited them, for programs
+//! that move large files and want to know whether the network or a disk is slow.
 //!
 //! - [`copy_files`]: one copy from the client's side, implemented in `client_copy`
 //! - `server_files`: the server's part of a copy

@@ -1,5 +1,5 @@
-//! Detection, explanation and comparison of changes over many archived measurements, for anyone
-//! who keeps series of throughput, loss or RTT, whatever tool measured them.
+//! Detects, explains and compares changes over many archived measurements, for anyone who keeps
+//! series of throughput, loss or RTT, whatever tool measured them.
 //!
 //! - [`change_detection`]: lasting changes of a series, and events with stable names
 //! - [`event`]: the causes of a change, the next measurements, and a text for the operator

@@ -1,4 +1,5 @@
-//! Parses the output of other programs into plain data: text in, observations or an error out.
+//! Parses the output of iperf3, NTttcp, perfSONAR, ping, traceroute and mtr, for programs that need
+//! their results as plain data.
 //!
 //! A format is recognised by text that its program always prints. All input is untrusted: sizes are
 //! limited, texts are sanitized, and impossible numbers are treated as absent. Nothing is filled

@@ -1,4 +1,4 @@
-//! A client and a server of iperf3's protocol, versions 3.1 to 3.22, for programs that want to
+//! A client and a server of iperf3's protocol, versions 3.1 to 3.22, for programs that
 //! measure with iperf3 peers without running iperf3.
 //!
 //! - [`iperf3_messages`]: the messages on its connections, without sockets or clocks

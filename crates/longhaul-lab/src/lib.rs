@@ -1,4 +1,5 @@
-//! Emulated long paths between network namespaces on this machine, with ground truth.
+//! Emulated long paths between network namespaces on this machine, with ground truth, for tests of
+//! any program that needs a path with known properties.
 //!
 //! - [`path_spec`]: the description of a path
 //! - [`path_file`]: reads a description from TOML

@@ -1,4 +1,5 @@
-//! The data types of longhaul: plans, observations and conclusions.
+//! The data types of longhaul (plans, observations and conclusions), for programs that read or write
+//! its reports.
 //!
 //! - [`decoded_packet`]: decoded packets of a capture
 //! - [`units`]: bytes, rates and durations: parsing, formatting, arithmetic

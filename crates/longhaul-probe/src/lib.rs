@@ -1,4 +1,5 @@
-//! Measurements: sessions, data pump, sampler.
+//! Measurements of throughput, paths and hosts, for programs that measure and keep or show the
+//! results in their own way.
 //!
 //! - [`throughput::run`]: one bulk run against a server, from the client's side
 //! - [`measurement_server`]: the server

@@ -1,5 +1,5 @@
-//! Checks throughput records and puts them into bundles, for people who verify a bundle or a
-//! published claim and measure nothing themselves.
+//! Checks throughput records and puts them into bundles, for programs that verify a bundle or a
+//! published claim and measure nothing.
 //!
 //! - [`record_assembly`]: from runs to a [`speed_record`]; [`imported_transfer`]: runs of other programs
 //! - [`record_conclusion`]: class, distance, score and rules; [`rule_sets`]: rules and earlier marks

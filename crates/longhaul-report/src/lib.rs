@@ -1,8 +1,8 @@
 #![forbid(unsafe_code)]
-//! Formats reports for people and for other programs: as text, Markdown, HTML, figures, and the
-//! JSON of iperf3. For a program that has reports of format v1 and does not measure itself.
+//! Formats reports as text, Markdown, HTML, figures and the JSON of iperf3, for programs that have
+//! reports of format v1 and measure nothing.
 //!
-//! This module computes no statistics: it formats what the report contains, so that text, JSON and
+//! The crate computes no statistics: it formats what the report contains, so that text, JSON and
 //! archive agree. Text fits 80 columns and is readable without colour.
 //!
 //! - [`throughput_text`]: a throughput report; [`stream_table`], [`end_table`], [`verdict_text`]: its parts

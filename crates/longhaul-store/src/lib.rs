@@ -1,6 +1,7 @@
 #![forbid(unsafe_code)]
-//! The archive of finished runs: one SQLite file with one row per report, and the series of
-//! scheduled measurements.
+//! The archive of finished runs, for programs that fill or read one.
+//!
+//! It is one SQLite file with one row per report, and the series of scheduled measurements.
 //!
 //! A row has the report as JSON, unchanged, and a few derived columns for lists. No other crate
 //! uses SQLite. A run is stored before it is shown, so a closed terminal does not lose it. If the

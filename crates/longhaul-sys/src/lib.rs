@@ -1,4 +1,5 @@
-//! Kernel interface: one typed function per system call or option.
+//! One typed function per system call or option of Linux networking, for programs that need typed
+//! access to the kernel without `unsafe` code of their own.
 //!
 //! Contains no decisions, no loops except on EINTR, no logging and no policy; these belong to the
 //! crates above. No public item exposes a `libc` type. Errors are plain [`std::io::Error`]; callers

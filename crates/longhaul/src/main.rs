@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! longhaul: measures a long fat path, and reports what limited it.
+//! The program `longhaul`, which measures long fat paths and reports what limits them, for its users.
 //!
 //! - [`cli`]: the command line, one file for each command
 //! - [`command_failure`]: exit codes, errors, hints
