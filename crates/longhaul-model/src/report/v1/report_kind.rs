@@ -1,4 +1,4 @@
-//! The kinds of reports. One line of [`define_report_kinds`] defines a kind.
+//! The kinds of reports. One line of `define_report_kinds!` defines a kind.
 
 use super::analysis::{Limiter, ThroughputAnalysis};
 use super::observation::ThroughputObservation;
