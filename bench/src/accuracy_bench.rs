@@ -12,14 +12,15 @@ const PATHS: usize = 10;
 
 /// Returns the errors of each method, and those of capacity and available bandwidth as shares of the
 /// capacity.
-pub fn tabulate_accuracy() -> BenchOutcome {
-    BenchOutcome::ungated(&[
+pub fn run_all() -> BenchOutcome {
+    let tables = [
         fill_table("Accuracy of the methods", longhaul_accuracy::evaluate_estimators(SEED)),
         fill_table(
             "Accuracy of capacity and available bandwidth",
             longhaul_accuracy::evaluate_available(SEED, PATHS),
         ),
-    ])
+    ];
+    BenchOutcome::new(&tables, Vec::new())
 }
 
 fn fill_table(title: &str, rows: Vec<longhaul_accuracy::AccuracyRow>) -> MarkdownTable {

@@ -1,6 +1,7 @@
 //! A path that stays up while a bench works at both of its ends, and commands at a host.
 
 use crate::process_tree::{self, DescendantProcess};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,10 +22,10 @@ pub struct BenchLab {
 }
 
 impl BenchLab {
-    /// Sets up a path, given as words of `longhaul lab run`, and waits until both of its ends exist.
-    pub fn set_up(longhaul: &Path, words: &[&str]) -> Result<Self, String> {
+    /// Sets up a shipped path by its name, or a path file, and waits until both of its ends exist.
+    pub fn set_up(longhaul: &Path, path: &str) -> Result<Self, String> {
         let mut command = Command::new(longhaul);
-        command.args(["lab", "run"]).args(words).args(["--", "cat"]);
+        command.args(["lab", "run", path, "--", "cat"]);
         let lab = HeldProcess::start(&mut command)?;
         let wait = |is_end: fn(&DescendantProcess) -> bool| {
             process_tree::wait_for_descendant(lab.pid(), SETUP_DEADLINE, is_end).map(|it| it.pid)
@@ -81,27 +82,23 @@ impl Drop for HeldProcess {
 }
 
 /// Returns a command in the namespaces of the host of `pid`; it ends with this program.
-pub fn command_at_host<W: AsRef<str>>(pid: u32, words: &[W]) -> Command {
+pub fn command_at_host<W: AsRef<OsStr>>(pid: u32, words: &[W]) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "nsenter", "--net", "--mount"]);
     command.args(["--target", &pid.to_string(), "--"]);
-    command.args(words.iter().map(AsRef::as_ref));
+    command.args(words);
     command
 }
 
 /// Waits until a TCP port of the host of `pid` is open.
-pub fn wait_until_listening(pid: u32, port: u16) -> Result<(), String> {
-    let end = format!(":{port:04X}");
+pub fn wait_until_listening(pid: u32) -> Result<(), String> {
     let listens = |table: &str| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{table}"));
+        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
         // Fields: number, local address, remote address, state; 0A is LISTEN.
-        text.unwrap_or_default().lines().any(|line| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            fields.get(1).is_some_and(|local| local.ends_with(&end)) && fields.get(3) == Some(&"0A")
-        })
+        text.lines().any(|line| line.split_whitespace().nth(3) == Some("0A"))
     };
     wait_until(SHORT_DEADLINE, || listens("tcp") || listens("tcp6"))
-        .ok_or_else(|| format!("no server listens on port {port} after 15 s"))
+        .ok_or_else(|| "no server listens after 15 s".to_owned())
 }
 
 /// Waits until a condition holds; `None` if it does not in time.

@@ -22,40 +22,27 @@ pub mod pair_runs;
 pub mod reported_counts;
 
 use crate::BenchOutcome;
-use crate::parallel_jobs::run_in_parallel;
 use interop_path::InteropPath;
 use interop_peer::InteropPeer;
 use pair_runs::{PairResult, run_pair};
 use std::path::Path;
 use std::time::Duration;
-use xtask::test_requirements;
-
-/// The RTT of an emulated path in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PathDelay(pub u32);
-
-impl PathDelay {
-    pub fn round_trip(self) -> Duration {
-        Duration::from_millis(u64::from(self.0))
-    }
-}
+use xtask::parallel_jobs::run_in_parallel;
 
 /// Loopback-like, across a continent, and Los Angeles to Geneva.
-pub const DELAYS: [PathDelay; 3] = [PathDelay(0), PathDelay(50), PathDelay(172)];
-/// The delay at which pairs without longhaul are also tested.
-const COMPARED_DELAY: PathDelay = PathDelay(50);
+pub const RTTS_MS: [u32; 3] = [0, 50, 172];
+/// The RTT at which pairs without longhaul are also tested.
+const COMPARED_RTT_MS: u32 = 50;
 /// The number of paths in use at once. Each carries 50 Mbit/s at most.
 const PARALLEL_PATHS: usize = 8;
 
 /// Runs the matrix for pairs whose `CLIENT -> SERVER, 50 ms` contains `only`; misses are failed rows
 /// of pairs with longhaul.
-pub fn run_all(longhaul: &Path, only: &str, jobs: Option<u64>) -> Result<BenchOutcome, String> {
-    test_requirements::check_namespaces()?;
+pub fn run_all(longhaul: &Path, only: &str) -> Result<BenchOutcome, String> {
     let peers = InteropPeer::list(longhaul, true)?;
     let mut units = list_pairs(&peers);
     units.retain(|unit| unit.title().contains(only));
-    let lanes = jobs.map_or(PARALLEL_PATHS, |jobs| jobs as usize);
-    let played = run_all_pairs(longhaul, &units, &option_rows::list_rows(), lanes)?;
+    let played = run_all_pairs(longhaul, &units, &option_rows::list_rows(), PARALLEL_PATHS)?;
     Ok(BenchOutcome {
         text: matrix_page::format_page(&peers, &played),
         missed: list_missed_rows(&played),
@@ -67,13 +54,17 @@ pub fn run_all(longhaul: &Path, only: &str, jobs: Option<u64>) -> Result<BenchOu
 pub struct PairOnPath {
     pub client: InteropPeer,
     pub server: InteropPeer,
-    pub delay: PathDelay,
+    pub rtt_ms: u32,
 }
 
 impl PairOnPath {
     pub fn title(&self) -> String {
         let (client, server) = (&self.client.name, &self.server.name);
-        format!("{client} -> {server}, {} ms", self.delay.0)
+        format!("{client} -> {server}, {} ms", self.rtt_ms)
+    }
+
+    pub fn round_trip(&self) -> Duration {
+        Duration::from_millis(u64::from(self.rtt_ms))
     }
 
     pub fn has_longhaul(&self) -> bool {
@@ -85,22 +76,22 @@ impl PairOnPath {
 /// others with Debian's iperf3.
 pub fn list_pairs(peers: &[InteropPeer]) -> Vec<PairOnPath> {
     let mut all = Vec::new();
-    for delay in DELAYS {
+    for rtt_ms in RTTS_MS {
         for client in peers {
             all.extend(peers.iter().map(|server| PairOnPath {
                 client: client.clone(),
                 server: server.clone(),
-                delay,
+                rtt_ms,
             }));
         }
     }
     let is_compared = |unit: &PairOnPath| {
         let has_debians = unit.client.is_debian_iperf3() || unit.server.is_debian_iperf3();
-        has_debians && unit.delay == COMPARED_DELAY
+        has_debians && unit.rtt_ms == COMPARED_RTT_MS
     };
     all.retain(|unit| unit.has_longhaul() || is_compared(unit));
     // Longest first, so that no path ends up alone with a long unit.
-    all.sort_by_key(|unit| std::cmp::Reverse((unit.has_longhaul(), unit.delay.0)));
+    all.sort_by_key(|unit| std::cmp::Reverse((unit.has_longhaul(), unit.rtt_ms)));
     all
 }
 
@@ -111,12 +102,12 @@ pub fn run_all_pairs(
     rows: &[&'static str],
     lanes: usize,
 ) -> Result<Vec<PairResult>, String> {
-    let tasks = units.iter().enumerate().map(|task| (0, task));
-    let played = run_in_parallel(tasks.collect(), lanes, |(at, unit)| {
-        let lane = InteropPath::set_up(longhaul, unit.delay, &format!("interop-{at}"));
+    let played = run_in_parallel(units, lanes, |unit| {
+        let lane = InteropPath::set_up(longhaul, unit.rtt_ms);
         let played = lane.map(|lane| run_pair(&lane, unit, rows));
-        let said = played.as_ref().map_or_else(Clone::clone, PairResult::summary);
-        eprintln!("{}: {said}", unit.title());
+        if let Ok(played) = &played {
+            eprintln!("{}: {}/{}", unit.title(), played.passed(), played.rows.len());
+        }
         played
     });
     played.into_iter().collect()

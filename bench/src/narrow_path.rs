@@ -20,45 +20,35 @@ pub struct NarrowPath<'a> {
 
 impl NarrowPath<'_> {
     /// Formats the path as a path file.
-    pub fn path_file(&self) -> Result<String, String> {
+    pub fn path_file(&self) -> String {
         let mut forward = self.link.clone();
         forward.entry("overhead").or_insert(Value::Integer(38));
-        let mut reverse = Table::new();
-        if let Some(rate) = self.link.get("rate") {
-            reverse.insert("rate".to_owned(), rate.clone());
-        }
-        let delay_us = (self.rtt_ms * 500).saturating_sub(ACCESS_US);
-        let narrow = Table::from_iter([
-            ("name".to_owned(), Value::from("narrow")),
-            ("delay".to_owned(), Value::from(format!("{delay_us} us"))),
-            ("forward".to_owned(), Value::Table(forward)),
-            ("reverse".to_owned(), Value::Table(reverse)),
-        ]);
-        let mut access = wide_link("access");
-        access.insert("delay".to_owned(), Value::from(format!("{ACCESS_US} us")));
-        let hops = [access, narrow, wide_link("last")].map(Value::Table).to_vec();
-        let file = Table::from_iter([
-            ("name".to_owned(), Value::from(self.title)),
-            ("mtu".to_owned(), Value::from(1500)),
-            ("near".to_owned(), host_table(self.near)),
-            ("far".to_owned(), host_table(self.far)),
-            ("hops".to_owned(), Value::Array(hops)),
-        ]);
-        toml::to_string(&file).map_err(|e| format!("cannot write the path file: {e}"))
+        let reverse: Table = self
+            .link
+            .get("rate")
+            .map(|rate| ("rate".to_owned(), rate.clone()))
+            .into_iter()
+            .collect();
+        format!(
+            "name = {}\nmtu = 1500\n[near.sysctl]\n{}[far.sysctl]\n{}\
+             [[hops]]\nname = \"access\"\ndelay = \"{ACCESS_US} us\"\n{WIDE}\
+             [[hops]]\nname = \"narrow\"\ndelay = \"{} us\"\nforward = {}\nreverse = {}\n\
+             [[hops]]\nname = \"last\"\n{WIDE}",
+            Value::from(self.title),
+            format_sysctls(self.near),
+            format_sysctls(self.far),
+            (self.rtt_ms * 500).saturating_sub(ACCESS_US),
+            Value::Table(forward),
+            Value::Table(reverse),
+        )
     }
 }
 
-/// Returns a link that is never the narrow one.
-fn wide_link(name: &str) -> Table {
-    Table::from_iter([
-        ("name".to_owned(), Value::from(name)),
-        ("rate".to_owned(), Value::from("10 Gbit/s")),
-        ("queue".to_owned(), Value::from("64 MB")),
-    ])
-}
+/// A link that is never the narrow one.
+const WIDE: &str = "rate = \"10 Gbit/s\"\nqueue = \"64 MB\"\n";
 
-fn host_table(sysctls: &[(&str, &str)]) -> Value {
-    let sysctls = sysctls.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value)));
-    let sysctls = Value::Table(sysctls.collect());
-    Value::Table(Table::from_iter([("sysctl".to_owned(), sysctls)]))
+fn format_sysctls(sysctls: &[(&str, &str)]) -> String {
+    let lines: Vec<String> =
+        sysctls.iter().map(|(name, value)| format!("\"{name}\" = \"{value}\"\n")).collect();
+    lines.concat()
 }

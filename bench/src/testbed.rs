@@ -4,6 +4,7 @@
 //! so that it ends with this program, however it ends. A veth pair disappears with its namespaces.
 //! Nothing needs to be cleaned up.
 
+use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use xtask::TaskResult;
@@ -12,7 +13,7 @@ use xtask::program_runner;
 const LIMIT: Duration = Duration::from_secs(10);
 /// The congestion control of all contenders; the machine's default may pace, which halves the rate
 /// on a veth.
-const CONGESTION_CONTROL: &str = "cubic";
+const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control=cubic";
 
 /// A network namespace and the process that keeps it alive.
 #[derive(Debug)]
@@ -22,33 +23,23 @@ pub struct TestNamespace {
 
 impl TestNamespace {
     pub fn new() -> Result<Self, String> {
-        let holder = Command::new("unshare")
-            .args(["--net", "--", "cat"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|e| format!("cannot start `unshare --net`: {e}"))?;
+        // It prints a line when it has entered its namespace.
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--", "sh", "-c", "echo; exec cat"]);
+        let mut holder =
+            program_runner::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        let entered = holder.stdout.take().map(|mut out| out.read_exact(&mut [0]));
         let namespace = TestNamespace { holder };
-        namespace.wait_until_separate()?;
-        namespace.run(&["ip", "link", "set", "lo", "up"])?;
-        let control = format!("net.ipv4.tcp_congestion_control={CONGESTION_CONTROL}");
-        namespace.run(&["sysctl", "--quiet", "--write", &control])?;
-        Ok(namespace)
-    }
-
-    /// Waits until the holder has entered its namespace, which takes some time after its start.
-    fn wait_until_separate(&self) -> TaskResult {
-        let link = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
-        let ours = link("self");
-        let tries = 500;
-        for _ in 0..tries {
-            let theirs = link(&self.pid().to_string());
-            if theirs.is_some() && theirs != ours {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        if !matches!(entered, Some(Ok(()))) {
+            return Err("`unshare --net` made no namespace; run as root".to_owned());
         }
-        Err("`unshare --net` made no namespace; run as root".to_owned())
+        namespace.run(&["ip", "link", "set", "lo", "up"])?;
+        namespace.run(&["sysctl", "--quiet", "--write", CONGESTION_CONTROL]).map_err(|e| {
+            format!(
+                "{e}; allow it first: sysctl -w net.ipv4.tcp_allowed_congestion_control='cubic …'"
+            )
+        })?;
+        Ok(namespace)
     }
 
     pub fn pid(&self) -> u32 {
@@ -68,8 +59,18 @@ impl TestNamespace {
         program_runner::capture_stdout(&mut command, LIMIT).map(drop)
     }
 
+    /// Returns `InDatagrams` of RFC 4113: datagrams delivered to readers, without those dropped by
+    /// full buffers.
+    pub fn delivered_datagrams(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/net/snmp", self.pid())).ok()?;
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
+        let names = lines.next()?.split_whitespace();
+        let mut pairs = names.zip(lines.next()?.split_whitespace());
+        pairs.find(|(name, _)| *name == "InDatagrams")?.1.parse().ok()
+    }
+
     /// Returns the bytes and packets that `device` has received.
-    pub fn received(&self, device: &str) -> Option<(u64, u64)> {
+    fn received(&self, device: &str) -> Option<(u64, u64)> {
         let text = std::fs::read_to_string(format!("/proc/{}/net/dev", self.pid())).ok()?;
         let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{device}:")))?;
         let mut numbers = line.split_whitespace().map(str::parse::<u64>);
@@ -87,7 +88,7 @@ impl Drop for TestNamespace {
 #[derive(Debug)]
 pub struct TestNetwork {
     pub name: String,
-    near: TestNamespace,
+    pub near: TestNamespace,
     /// `None` if both ends share one namespace.
     far: Option<TestNamespace>,
     /// The address of the far end.
@@ -132,66 +133,13 @@ impl TestNetwork {
         })
     }
 
-    pub fn near(&self) -> &TestNamespace {
-        &self.near
-    }
-
     pub fn far(&self) -> &TestNamespace {
         self.far.as_ref().unwrap_or(&self.near)
-    }
-
-    /// Returns the payload bytes that have arrived at the far end.
-    pub fn payload_bytes(&self) -> Option<u64> {
-        self.payload_bytes_at(self.far())
     }
 
     /// Returns the payload bytes that have arrived at `end`, one of the two ends.
     pub fn payload_bytes_at(&self, end: &TestNamespace) -> Option<u64> {
         let (bytes, packets) = end.received(self.device)?;
         Some(bytes.saturating_sub(packets * self.header_bytes))
-    }
-}
-
-/// The sysctl of the congestion controls that namespaces may use.
-const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
-
-/// Allows `CONGESTION_CONTROL` in namespaces, and restores the old list at the end.
-///
-/// A separate process restores it when a pipe from here closes, so it happens however this program
-/// ends.
-#[derive(Debug)]
-pub struct AllowedControl {
-    keeper: Option<Child>,
-}
-
-impl AllowedControl {
-    pub fn new() -> Result<Self, String> {
-        let before =
-            std::fs::read_to_string(ALLOWED).map_err(|e| format!("cannot read {ALLOWED}: {e}"))?;
-        let before = before.trim();
-        if before.split(' ').any(|name| name == CONGESTION_CONTROL) {
-            return Ok(AllowedControl { keeper: None });
-        }
-        let restore = "cat >/dev/null; printf '%s' \"$0\" > \"$1\"";
-        let keeper = Command::new("setsid")
-            .args(["--wait", "sh", "-c", restore, before, ALLOWED])
-            .stdin(Stdio::piped())
-            .spawn()
-            .map_err(|e| format!("cannot start the keeper of {ALLOWED}: {e}"))?;
-        std::fs::write(ALLOWED, format!("{before} {CONGESTION_CONTROL}"))
-            .map_err(|e| format!("cannot allow {CONGESTION_CONTROL} in namespaces: {e}"))?;
-        Ok(AllowedControl { keeper: Some(keeper) })
-    }
-}
-
-impl Drop for AllowedControl {
-    fn drop(&mut self) {
-        let Some(keeper) = &mut self.keeper else {
-            return;
-        };
-        drop(keeper.stdin.take());
-        if program_runner::wait_with_limit(keeper, LIMIT).is_err() {
-            eprintln!("{ALLOWED} could not be written back");
-        }
     }
 }

@@ -1,55 +1,65 @@
 //! The speed and CPU cost per byte of bulk TCP, compared with other tools.
 //!
-//! The contenders of a cell run in turn, A B C A B C, so that changes of the machine affect all of
-//! them; the table shows medians. Payload is counted by the kernel at the receiving device, in the
-//! same way for all, over a window inside the run.
-//!
-//! Wrong when: the machine has other work. A run with foreign load, or in which the cores changed
-//! their speed ([`run_window`]), is dropped; an asterisk marks cells without a clean run.
+//! A class is defined by the handling of the payload at both ends; programs are compared only within
+//! a class. Wrong when: the machine has other work. A run with foreign load is dropped; an asterisk
+//! marks cells without a clean run.
 
-mod throughput_contenders;
-
-use super::cpu_meter::CpuGroup;
-use super::markdown_table::{MarkdownTable, format_number, median};
-use super::run_window::{self, RunWindow, WindowRepeats, run_at_steady_speed};
-use super::testbed::{AllowedControl, TestNetwork};
-use crate::{BenchOutcome, TOKEN};
+use crate::BenchOutcome;
+use crate::interop_matrix::interop_peer;
+use crate::markdown_table::{MarkdownTable, format_number, median};
+use crate::pair_window::{PayloadPlace, ToolPair, WindowReading, WindowRepeats, run_in_turn};
+use crate::testbed::TestNetwork;
+use serde::Deserialize;
 use std::path::Path;
-use std::thread::sleep;
-use std::time::Duration;
-use throughput_contenders::{ThroughputContender, list_contenders};
-use xtask::program_runner;
 
 const STREAMS: [u32; 4] = [1, 2, 4, 8];
-const REPETITIONS: usize = 3;
-/// The maximum time for connecting and warming up.
-const START_MAX: Duration = Duration::from_secs(4);
-const WINDOW: RunWindow = RunWindow {
-    start_max: START_MAX,
-    started_bytes: 50_000_000,
-    warm_up: Duration::from_millis(500),
-    lasts: Duration::from_millis(1600),
-};
-/// The time that a far end takes until it listens.
-const FAR_NEEDS: Duration = Duration::from_millis(300);
-/// The cost is that of both ends together.
-type ThroughputReading = run_window::WindowReading<1>;
+const REPETITIONS: u32 = 3;
+
+#[derive(Deserialize)]
+struct ContenderFile {
+    contender: Vec<ThroughputContender>,
+}
+
+/// A contender of `contenders.toml`.
+#[derive(Debug, Clone, Deserialize)]
+struct ThroughputContender {
+    class: String,
+    name: String,
+    far: String,
+    near: String,
+}
+
+impl ThroughputContender {
+    fn pair(&self, address: &str, streams: u32) -> ToolPair {
+        let fill =
+            |word: &str| word.replace("ADDRESS", address).replace("STREAMS", &streams.to_string());
+        let command = |text: &str| text.split(' ').map(fill).collect();
+        ToolPair { near: command(&self.near), far: command(&self.far) }
+    }
+}
+
+/// Returns all contenders, with the paths of longhaul and of the newest libiperf.
+fn read_contenders(longhaul: &str, newest: &str) -> Result<Vec<ThroughputContender>, String> {
+    let text = include_str!("contenders.toml");
+    let text = text.replace("LONGHAUL", longhaul).replace("NEWEST", newest);
+    let file: Result<ContenderFile, _> = toml::from_str(&text);
+    file.map(|file| file.contender).map_err(|e| format!("bench/src/contenders.toml: {e}"))
+}
 
 /// Measures every cell and returns one table for each bed and class whose title contains `only`.
-pub fn measure_throughput(longhaul: &Path, only: &str) -> Result<BenchOutcome, String> {
-    let _allowed = AllowedControl::new()?;
-    let beds = [TestNetwork::loopback()?, TestNetwork::veth(1500)?, TestNetwork::veth(9000)?];
+pub fn run_all(longhaul: &Path, only: &str) -> Result<BenchOutcome, String> {
+    let [_, newest, longhaul] = interop_peer::find_compared_tools(longhaul)?;
+    let contenders = read_contenders(longhaul.program(), newest.program())?;
     let mut tables = Vec::new();
-    let contenders = list_contenders(longhaul)?;
-    for bed in &beds {
+    for bed in [TestNetwork::loopback()?, TestNetwork::veth(1500)?, TestNetwork::veth(9000)?] {
         for class in contenders.chunk_by(|a, b| a.class == b.class) {
             let title = format!("{} · {}", bed.name, class[0].class);
             if title.contains(only) {
-                tables.push(measure_class(bed, title, class));
+                tables.push(measure_class(&bed, title, class));
             }
         }
     }
-    Ok(BenchOutcome::ungated(&tables))
+    Ok(BenchOutcome::new(&tables, Vec::new()))
 }
 
 fn measure_class(
@@ -57,93 +67,63 @@ fn measure_class(
     title: String,
     contenders: &[ThroughputContender],
 ) -> MarkdownTable {
+    let columns = STREAMS.map(|streams| {
+        let pairs: Vec<ToolPair> =
+            contenders.iter().map(|it| it.pair(bed.address, streams)).collect();
+        let readings = run_in_turn(bed, &pairs, PayloadPlace::default(), REPETITIONS);
+        readings.iter().map(|it| WindowRepeats::new(it)).collect::<Vec<_>>()
+    });
     let mut table =
         MarkdownTable::new(title, "Gbit/s · CPU s/GB (clean runs) | 1 stream | 2 | 4 | 8");
-    let columns: Vec<Vec<ThroughputCell>> =
-        STREAMS.iter().map(|&n| measure_cell(bed, contenders, n)).collect();
     for (index, contender) in contenders.iter().enumerate() {
-        let cells = columns.iter().map(|column| column[index].text());
+        let cells = columns.iter().map(|column| format_cell(&column[index]));
         table.row(std::iter::once(contender.name.clone()).chain(cells).collect());
     }
-    if contenders.len() > 1 {
-        let ratios = columns.iter().map(|column| format_ratio(column));
-        table.row(std::iter::once("**longhaul / best peer**".to_owned()).chain(ratios).collect());
-    }
+    let ratios = columns.iter().map(|column| format_ratio(column));
+    table.row(std::iter::once("**longhaul / best peer**".to_owned()).chain(ratios).collect());
     table
 }
 
-/// The results of one contender in one cell.
-struct ThroughputCell {
-    gigabits: Option<f64>,
-    cost: Option<f64>,
-    clean: usize,
-    why_empty: Option<String>,
+fn median_gigabits(cell: &WindowRepeats) -> Option<f64> {
+    median(&cell.each(|reading| reading.gigabits))
 }
 
-impl ThroughputCell {
-    fn new(readings: &[Result<ThroughputReading, String>]) -> Self {
-        let repeats = WindowRepeats::new(readings);
-        ThroughputCell {
-            gigabits: median(&repeats.each(|reading| reading.gigabits)),
-            cost: median(&repeats.each(ThroughputReading::cost)),
-            clean: repeats.clean,
-            why_empty: repeats.why_empty,
-        }
-    }
+fn median_cost(cell: &WindowRepeats) -> Option<f64> {
+    median(&cell.each(WindowReading::cost))
+}
 
-    fn text(&self) -> String {
-        if self.gigabits.is_none() {
-            return self.why_empty.clone().unwrap_or_else(|| "–".to_owned());
-        }
-        let dirty = if self.clean == 0 { "*" } else { "" };
-        let (rate, cost) = (format_number(self.gigabits, 1), format_number(self.cost, 3));
-        format!("{rate} · {cost} ({}){dirty}", self.clean)
-    }
+fn format_cell(cell: &WindowRepeats) -> String {
+    let Some(gigabits) = median_gigabits(cell) else {
+        return cell.why_empty.clone().unwrap_or_else(|| "–".to_owned());
+    };
+    let dirty = if cell.clean == 0 { "*" } else { "" };
+    format!("{gigabits:.1} · {} ({}){dirty}", format_number(median_cost(cell), 3), cell.clean)
 }
 
 /// Returns the first contender against the best of the others, in speed and in cost.
-fn format_ratio(column: &[ThroughputCell]) -> String {
-    let best = |pick: fn(&ThroughputCell) -> Option<f64>, better: fn(f64, f64) -> f64| {
-        column[1..].iter().filter_map(pick).reduce(better)
+fn format_ratio(column: &[WindowRepeats]) -> String {
+    let over = |own: Option<f64>, peer: Option<f64>| {
+        format_number(own.zip(peer).map(|(own, peer)| own / peer), 2)
     };
-    let over = |own: Option<f64>, peer: Option<f64>| Some(own? / peer?);
-    let speed = over(column[0].gigabits, best(|cell| cell.gigabits, f64::max));
-    let cost = over(column[0].cost, best(|cell| cell.cost, f64::min));
-    format!("**{}x · {}x**", format_number(speed, 2), format_number(cost, 2))
+    let peers = &column[1..];
+    let speed = peers.iter().filter_map(median_gigabits).reduce(f64::max);
+    let cost = peers.iter().filter_map(median_cost).reduce(f64::min);
+    let (speed, cost) =
+        (over(median_gigabits(&column[0]), speed), over(median_cost(&column[0]), cost));
+    format!("**{speed}x · {cost}x**")
 }
 
-fn measure_cell(
-    bed: &TestNetwork,
-    contenders: &[ThroughputContender],
-    streams: u32,
-) -> Vec<ThroughputCell> {
-    let mut readings: Vec<Vec<Result<ThroughputReading, String>>> =
-        vec![Vec::new(); contenders.len()];
-    for _ in 0..REPETITIONS {
-        for (contender, readings) in contenders.iter().zip(&mut readings) {
-            let reading = run_at_steady_speed(|| run_contender(bed, contender, streams));
-            eprintln!("{} · {} · {streams} streams: {reading:?}", bed.name, contender.name);
-            readings.push(reading);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_begins_with_longhaul() {
+        let all = read_contenders("longhaul", "newest").expect("contenders");
+        let classes: Vec<&str> =
+            all.chunk_by(|a, b| a.class == b.class).map(|it| &*it[0].far).collect();
+        assert_eq!(classes, ["longhaul serve"; 3]);
+        let pair = all[3].pair("10.77.1.2", 8);
+        assert_eq!(pair.near.join(" "), "nuttcp -t -T4 -N8 10.77.1.2");
     }
-    readings.iter().map(|readings| ThroughputCell::new(readings)).collect()
-}
-
-/// Performs one run: far end, near end, warm-up, window.
-fn run_contender(
-    bed: &TestNetwork,
-    contender: &ThroughputContender,
-    streams: u32,
-) -> Result<ThroughputReading, String> {
-    let group = CpuGroup::new()?;
-    let mut far =
-        group.spawn(&bed.far().enter(), &contender.far(), &[("LONGHAUL_TOKEN", TOKEN)])?;
-    sleep(FAR_NEEDS);
-    let near = contender.near(bed.address, streams);
-    let mut near = group.spawn(&bed.near().enter(), &near, &[("LONGHAUL_TOKEN", TOKEN)])?;
-    let reading = WINDOW.watch(&|| bed.payload_bytes(), [&group]);
-    group.clear();
-    program_runner::kill_child(&mut near);
-    program_runner::kill_child(&mut far);
-    reading
 }

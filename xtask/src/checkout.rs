@@ -1,6 +1,12 @@
 //! The checkout: its root and its text files.
 
+use crate::program_runner;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The built page, which is committed and embedded by the next build of the program.
+pub const BUILT_PAGE: &str = "web/dist/page";
 
 /// Returns the folder of the workspace manifest.
 pub fn find_root() -> PathBuf {
@@ -17,56 +23,29 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    pub fn is_rust(&self) -> bool {
-        self.extension() == Some("rs")
-    }
-
-    pub fn is_markdown(&self) -> bool {
-        self.extension() == Some("md")
+    /// Reports whether the file has this extension.
+    pub fn has_extension(&self, extension: &str) -> bool {
+        Path::new(&self.path).extension().is_some_and(|it| it == extension)
     }
 
     /// Reports whether this is test code: a test file, or a file in a test folder.
     pub fn is_test(&self) -> bool {
         self.path.contains("/tests/") || self.path.ends_with("tests.rs")
     }
-
-    fn extension(&self) -> Option<&str> {
-        Path::new(&self.path).extension()?.to_str()
-    }
 }
 
-/// Returns every text file of the project below `find_root`, without build output, the version store and
-/// leftovers of fuzzers.
+/// Returns every text file of the project at `root` that git does not ignore, without the built page.
 pub fn list_files(root: &Path) -> Result<Vec<SourceFile>, String> {
-    let mut found = Vec::new();
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let entries = std::fs::read_dir(&folder)
-            .map_err(|e| format!("cannot list {}: {e}", folder.display()))?;
-        for entry in entries {
-            let path = entry.map_err(|e| format!("cannot list {}: {e}", folder.display()))?.path();
-            let relative = relative_path(root, &path);
-            if path.is_dir() {
-                if !is_foreign_folder(&relative) {
-                    folders.push(path);
-                }
-            } else if relative == ".git" {
-                // The pointer of a worktree.
-            } else if let Ok(text) = std::fs::read_to_string(&path) {
-                found.push(SourceFile { path: relative, text });
-            }
-        }
-    }
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(found)
-}
-
-fn relative_path(root: &Path, path: &Path) -> String {
-    let path = path.strip_prefix(root).unwrap_or(path);
-    path.to_string_lossy().replace('\\', "/")
-}
-
-fn is_foreign_folder(folder: &str) -> bool {
-    matches!(folder, ".git" | "web/dist/page" | "fuzz/corpus" | "fuzz/artifacts" | "fuzz/coverage")
-        || folder.split('/').any(|part| part == "target" || part == "node_modules")
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let listed = program_runner::capture_stdout(&mut git, Duration::from_secs(60))?;
+    let paths = listed.split_terminator('\0').filter(|path| !path.starts_with(BUILT_PAGE));
+    // A file that is no text, or that was removed, is left out.
+    let read = |path: &str| {
+        let text = std::fs::read_to_string(root.join(path)).ok()?;
+        Some(SourceFile { path: path.to_owned(), text })
+    };
+    let mut files: Vec<SourceFile> = paths.filter_map(read).collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
 }

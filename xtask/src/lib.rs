@@ -5,12 +5,10 @@
 //! - [`tidy`]: checks of the source that no compiler makes
 //! - [`boundaries`]: allowed dependencies between crates
 //! - [`names`]: measures of names, comments and size
-//! - [`test_requirements`]: programs and kernel features that the tests use, and their installation
-//! - [`fuzz`]: fuzzes the parsers of external input
 //! - [`page_checks`]: builds and tests the web page, and fuzzes the API
 //! - [`clickhouse`]: the fleet database for tests and benches
 //! - [`virtual_time`]: Linux guests with a virtual clock
-//! - [`checkout`], [`program_runner`]: the checkout, and running programs in it
+//! - [`checkout`], [`program_runner`], [`parallel_jobs`]: the checkout, and running programs in it
 
 #![forbid(unsafe_code)]
 
@@ -18,83 +16,93 @@ pub mod boundaries;
 pub mod checkout;
 pub mod ci;
 pub mod clickhouse;
-pub mod fuzz;
 pub mod names;
 pub mod page_checks;
+pub mod parallel_jobs;
 pub mod program_runner;
 pub mod test_programs;
-pub mod test_requirements;
 pub mod tidy;
 pub mod virtual_time;
+
+use clap::{Parser, ValueEnum};
+use program_runner::run_script;
 
 /// The result of a task: nothing, or a sentence that says what went wrong.
 pub type TaskResult = Result<(), String>;
 
-/// The task that runs a bench; its description lists the benches.
-const BENCH: &str = "bench";
+/// A development task.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Development tasks of longhaul")]
+pub enum DevelopmentTask {
+    /// The tests that a change needs
+    Test,
+    /// Those, and the slow ones: everything CI runs
+    TestAll,
+    /// The checks of form
+    Tidy,
+    /// Measures of names, comments and size, with their limits
+    Names,
+    /// Which crate may depend on what
+    Boundaries,
+    /// The programs that the tests need; installs them as root with apt-get
+    Needs,
+    /// The kernel of tests in virtual time; builds it as root with apt-get
+    Kernel,
+    /// The database of a fleet, for its tests: an embedded engine, and servers
+    Clickhouse,
+    /// Builds the page; commit web/dist/page with the change of its sources
+    Page,
+    /// The page's own checks, and every page in a browser
+    PageTest,
+    /// The page in the program, before its API, in a browser
+    PageInProgram,
+    /// The API under schemathesis
+    ApiTest,
+    /// The parsers under arbitrary bytes, for a bounded time
+    Fuzz,
+    /// A bench, in a release build: other builds give meaningless figures
+    #[command(disable_help_flag = true)]
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+}
 
-/// The tasks and their names, as `cargo xtask` shows them; docs are checked against this list.
-pub const CHORES: &[(&str, &str)] = &[
-    ("test", "the tests that a change needs"),
-    ("test-all", "those, and the slow ones: everything CI runs"),
-    ("tidy", "the checks of form"),
-    ("names", "measures of names, comments and size, with their limits"),
-    ("boundaries", "which crate may depend on what"),
-    ("needs", "what the tests need; installs it as root with apt-get"),
-    ("kernel", "the kernel of tests in virtual time; builds it as root with apt-get"),
-    ("clickhouse", "the database of a fleet, for its tests: an embedded engine, and servers"),
-    ("page", "builds the page; commit web/dist/page with the change of its sources"),
-    ("page-test", "the page's own checks, and every page in a browser"),
-    ("page-in-program", "the page in the program, before its API, in a browser"),
-    ("page-many", "how soon a path of a million values is drawn, moved and zoomed"),
-    ("api-test", "the API under schemathesis [EXAMPLES for each address]"),
-    ("fuzz", "the parsers under arbitrary bytes, for a bounded time"),
-    (
-        BENCH,
-        "throughput | cost | lab | verdicts | accuracy | tune | path | policing | detect | \
-         archive | fleet | days | seeds | interop | matrix | copy [OPTIONS]; --help lists options",
-    ),
-];
+/// The benches, which `bench/` runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BenchName {
+    Throughput,
+    Interop,
+    Matrix,
+    Verdicts,
+    Tune,
+    Copy,
+    Accuracy,
+    Detect,
+}
 
-/// Runs the task that `words` name.
-pub fn dispatch_task(words: &[String]) -> TaskResult {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["test"] => ci::run_tests(),
-        ["test-all"] => ci::run_all_tests(),
-        ["tidy"] => tidy::run(),
-        ["names"] => names::run(),
-        ["boundaries"] => boundaries::run(),
-        ["needs"] => test_requirements::ensure_test_programs(),
-        ["kernel"] => virtual_time::guest_kernel::ensure_kernel(),
-        ["clickhouse"] => clickhouse::ensure_clickhouse(),
-        ["page"] => page_checks::build_page(),
-        ["page-test"] => page_checks::check_page(),
-        ["page-in-program"] => page_checks::test_embedded_page(),
-        ["page-many"] => page_checks::time_large_path(),
-        ["api-test"] => page_checks::api_fuzzing::run(None),
-        ["api-test", examples] => page_checks::api_fuzzing::run(Some(examples)),
-        ["fuzz"] => fuzz::run(),
-        [BENCH, rest @ ..] => run_bench(rest),
-        _ => Err(format_usage()),
+impl DevelopmentTask {
+    pub fn run(self) -> TaskResult {
+        match self {
+            DevelopmentTask::Test => ci::run_tests(),
+            DevelopmentTask::TestAll => ci::run_all_tests(),
+            DevelopmentTask::Tidy => tidy::run(),
+            DevelopmentTask::Names => names::run(),
+            DevelopmentTask::Boundaries => boundaries::run(),
+            DevelopmentTask::Needs => run_script("requirements.sh", &["programs"]),
+            DevelopmentTask::Kernel => virtual_time::guest_kernel::ensure_kernel(),
+            DevelopmentTask::Clickhouse => clickhouse::ensure_clickhouse(),
+            DevelopmentTask::Page => page_checks::build_page(),
+            DevelopmentTask::PageTest => {
+                page_checks::compare_page().and_then(|()| page_checks::check_built_page())
+            }
+            DevelopmentTask::PageInProgram => page_checks::test_embedded_page(),
+            DevelopmentTask::ApiTest => page_checks::api_fuzzing::run(),
+            DevelopmentTask::Fuzz => run_script("fuzz.sh", &[]),
+            DevelopmentTask::Bench { words } => {
+                let run = "run --quiet --release --package longhaul-bench --".split(' ');
+                program_runner::show_and_run(program_runner::cargo_command().args(run).args(words))
+            }
+        }
     }
-}
-
-/// Runs a bench in a release build; other builds give meaningless figures.
-fn run_bench(words: &[&str]) -> TaskResult {
-    let run = "run --quiet --release --package longhaul-bench --";
-    program_runner::show_and_run(program_runner::cargo_command().args(run.split(' ')).args(words))
-}
-
-/// Returns the names of the benches.
-pub fn list_benches() -> impl Iterator<Item = &'static str> {
-    let description = CHORES.iter().find(|(name, _)| *name == BENCH);
-    let names = description.map_or("", |(_, text)| text.split(" [").next().unwrap_or(text));
-    names.split(" | ")
-}
-
-fn format_usage() -> String {
-    let lines: Vec<String> =
-        CHORES.iter().map(|(name, what)| format!("  cargo xtask {name:<15} {what}")).collect();
-    format!("name a chore\n{}", lines.join("\n"))
 }

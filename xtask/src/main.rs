@@ -1,10 +1,10 @@
 //! `cargo xtask`: the command for all development tasks.
 
+use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match xtask::dispatch_task(&words) {
+    match xtask::DevelopmentTask::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");

@@ -20,54 +20,40 @@ const QUESTION_WORDS: [&str; 9] =
 /// File names that every folder may have.
 const COMMON_FILES: [&str; 3] = ["lib.rs", "main.rs", "mod.rs"];
 
-/// A declared name that is not test code.
+/// A name or a text that is not test code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeclaredItem {
-    pub path: String,
-    pub line: usize,
-    pub name: String,
-    pub kind: ItemKind,
-}
-
-/// A string literal that is not test code.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TextLiteral {
+pub struct CensusEntry {
     pub path: String,
     pub line: usize,
     pub text: String,
+    pub kind: EntryKind,
 }
 
-/// A named field of a struct.
+/// The kinds of entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeclaredField {
-    pub path: String,
-    pub line: usize,
-    /// The struct.
-    pub owner: String,
-    pub name: String,
-    pub type_text: String,
-}
-
-/// The kinds of items that are measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ItemKind {
+pub enum EntryKind {
     Type,
     FreeFunction,
+    /// A string literal.
+    Literal,
+    /// A named field of the struct `owner`.
+    Field {
+        owner: String,
+        type_text: String,
+    },
 }
 
-/// All items and lines of the workspace.
+/// All names, texts and lines of the workspace.
 #[derive(Debug, Default)]
 pub struct CodeCensus {
-    pub items: Vec<DeclaredItem>,
-    pub texts: Vec<TextLiteral>,
-    pub fields: Vec<DeclaredField>,
+    pub entries: Vec<CensusEntry>,
     /// Lines of code by crate, without blank lines, comments and tests.
     pub code_lines: BTreeMap<String, usize>,
     /// Files that are not tests.
-    pub files: Vec<String>,
-    pub doc_paragraphs: usize,
+    files: Vec<String>,
+    doc_paragraphs: usize,
     /// Those that begin with a question word.
-    pub riddles: usize,
+    riddles: usize,
 }
 
 /// One measure with its limit, both in percent.
@@ -103,7 +89,8 @@ pub fn run() -> TaskResult {
 impl CodeCensus {
     /// Reads all Rust files of the checkout.
     pub fn read(files: &[SourceFile]) -> Result<CodeCensus, String> {
-        let files: Vec<&SourceFile> = files.iter().filter(|file| file.is_rust()).collect();
+        let files: Vec<&SourceFile> =
+            files.iter().filter(|file| file.has_extension("rs")).collect();
         let mut parsed = Vec::new();
         for file in &files {
             let tree = syn::parse_file(&file.text).map_err(|e| format!("{}: {e}", file.path))?;
@@ -128,9 +115,7 @@ impl CodeCensus {
             !text.is_empty() && !text.starts_with("//") && !in_tests(index + 1)
         });
         *self.code_lines.entry(crate_name(&file.path)).or_default() += lines.count();
-        self.items.extend(visitor.items);
-        self.texts.extend(visitor.texts);
-        self.fields.extend(visitor.fields);
+        self.entries.extend(visitor.entries);
         self.files.push(file.path.clone());
     }
 
@@ -157,42 +142,40 @@ impl CodeCensus {
 
     /// Returns the measures of names and comments, with their limits.
     pub fn measures(&self) -> Vec<NameMeasure> {
-        let names = |kind: ItemKind| -> Vec<&str> {
-            let of_kind = self.items.iter().filter(|item| item.kind == kind);
-            of_kind.map(|item| item.name.as_str()).collect()
+        let names = |kind: EntryKind| -> Vec<&str> {
+            let of_kind = self.entries.iter().filter(|entry| entry.kind == kind);
+            of_kind.map(|entry| entry.text.as_str()).collect()
         };
-        let types = names(ItemKind::Type);
-        let functions = names(ItemKind::FreeFunction);
+        let types = names(EntryKind::Type);
+        let functions = names(EntryKind::FreeFunction);
         let basenames: Vec<&str> = self
             .files
             .iter()
             .filter_map(|path| path.rsplit('/').next())
             .filter(|name| !COMMON_FILES.contains(name))
             .collect();
-        let measure = |name, count: usize, of: usize, max_percent| NameMeasure {
-            name,
-            percent: 100.0 * count as f64 / of.max(1) as f64,
-            max_percent,
-        };
         let one_word_types = types.iter().filter(|name| words_in_type(name) == 1).count();
         let one_word_functions = functions.iter().filter(|name| !name.contains('_')).count();
+        let riddles = "doc comments that begin with a question word";
+        let one_word = "free functions with a name of one word";
         vec![
-            measure("type names of one word", one_word_types, types.len(), 30.0),
-            measure("types that share their name", shared(&types), types.len(), 20.0),
-            measure(
-                "free functions with a name of one word",
-                one_word_functions,
-                functions.len(),
-                25.0,
+            NameMeasure::new("type names of one word", one_word_types, types.len(), 30.0),
+            NameMeasure::new("types that share their name", shared(&types), types.len(), 20.0),
+            NameMeasure::new(one_word, one_word_functions, functions.len(), 25.0),
+            NameMeasure::new(riddles, self.riddles, self.doc_paragraphs, 4.0),
+            NameMeasure::new(
+                "files that share their name",
+                shared(&basenames),
+                basenames.len(),
+                15.0,
             ),
-            measure(
-                "doc comments that begin with a question word",
-                self.riddles,
-                self.doc_paragraphs,
-                4.0,
-            ),
-            measure("files that share their name", shared(&basenames), basenames.len(), 15.0),
         ]
+    }
+}
+
+impl NameMeasure {
+    fn new(name: &'static str, count: usize, of: usize, max_percent: f64) -> NameMeasure {
+        NameMeasure { name, percent: 100.0 * count as f64 / of.max(1) as f64, max_percent }
     }
 }
 
@@ -211,10 +194,8 @@ fn words_in_type(name: &str) -> usize {
 }
 
 fn crate_name(path: &str) -> String {
-    let mut parts = path.split('/');
-    let first = parts.next().unwrap_or_default();
-    let name = if first == "crates" { parts.next() } else { None };
-    name.unwrap_or(first).to_owned()
+    let inner = path.strip_prefix("crates/").unwrap_or(path);
+    inner.split('/').next().unwrap_or(inner).to_owned()
 }
 
 fn is_test_file(path: &str, test_modules: &BTreeSet<String>) -> bool {
@@ -229,11 +210,10 @@ fn is_test_file(path: &str, test_modules: &BTreeSet<String>) -> bool {
 }
 
 /// Collects what one file declares.
+#[derive(Default)]
 struct FileVisitor {
     path: String,
-    items: Vec<DeclaredItem>,
-    texts: Vec<TextLiteral>,
-    fields: Vec<DeclaredField>,
+    entries: Vec<CensusEntry>,
     /// Files or folders, without extension, of modules with `#[cfg(test)]`.
     test_modules: Vec<String>,
     test_lines: Vec<RangeInclusive<usize>>,
@@ -241,35 +221,20 @@ struct FileVisitor {
 
 impl FileVisitor {
     fn visit(path: &str, tree: &syn::File) -> FileVisitor {
-        let mut visitor = FileVisitor {
-            path: path.to_owned(),
-            items: Vec::new(),
-            texts: Vec::new(),
-            fields: Vec::new(),
-            test_modules: Vec::new(),
-            test_lines: Vec::new(),
-        };
+        let mut visitor = FileVisitor { path: path.to_owned(), ..FileVisitor::default() };
         visitor.visit_file(tree);
         visitor
     }
 
-    fn declare(&mut self, kind: ItemKind, name: &syn::Ident) {
-        let line = name.span().start().line;
+    fn add(&mut self, kind: EntryKind, text: String, place: &impl Spanned) {
+        let line = place.span().start().line;
         if !self.test_lines.iter().any(|range| range.contains(&line)) {
-            self.items.push(DeclaredItem {
-                path: self.path.clone(),
-                line,
-                name: name.to_string(),
-                kind,
-            });
+            self.entries.push(CensusEntry { path: self.path.clone(), line, text, kind });
         }
     }
 
-    fn add_text(&mut self, literal: &syn::LitStr) {
-        let line = literal.span().start().line;
-        if !self.test_lines.iter().any(|range| range.contains(&line)) {
-            self.texts.push(TextLiteral { path: self.path.clone(), line, text: literal.value() });
-        }
+    fn declare(&mut self, kind: EntryKind, name: &syn::Ident) {
+        self.add(kind, name.to_string(), name);
     }
 
     /// Collects the string literals in the arguments of a macro.
@@ -279,7 +244,7 @@ impl FileVisitor {
                 TokenTree::Group(group) => self.add_macro_texts(group.stream()),
                 TokenTree::Literal(literal) => {
                     if let syn::Lit::Str(text) = syn::Lit::new(literal) {
-                        self.add_text(&text);
+                        self.visit_lit_str(&text);
                     }
                 }
                 TokenTree::Ident(_) | TokenTree::Punct(_) => {}
@@ -310,7 +275,7 @@ impl<'a> Visit<'a> for FileVisitor {
 
     fn visit_item_fn(&mut self, function: &'a syn::ItemFn) {
         self.note_test(&function.attrs, function);
-        self.declare(ItemKind::FreeFunction, &function.sig.ident);
+        self.declare(EntryKind::FreeFunction, &function.sig.ident);
         visit::visit_item_fn(self, function);
     }
 
@@ -320,23 +285,19 @@ impl<'a> Visit<'a> for FileVisitor {
     }
 
     fn visit_item_struct(&mut self, item: &'a syn::ItemStruct) {
-        self.declare(ItemKind::Type, &item.ident);
+        self.declare(EntryKind::Type, &item.ident);
         for field in &item.fields {
             if let Some(name) = &field.ident {
-                self.fields.push(DeclaredField {
-                    path: self.path.clone(),
-                    line: name.span().start().line,
-                    owner: item.ident.to_string(),
-                    name: name.to_string(),
-                    type_text: field.ty.to_token_stream().to_string(),
-                });
+                let owner = item.ident.to_string();
+                let type_text = field.ty.to_token_stream().to_string();
+                self.declare(EntryKind::Field { owner, type_text }, name);
             }
         }
         visit::visit_item_struct(self, item);
     }
 
     fn visit_lit_str(&mut self, literal: &'a syn::LitStr) {
-        self.add_text(literal);
+        self.add(EntryKind::Literal, literal.value(), literal);
     }
 
     /// Doc comments are not texts for people.
@@ -347,12 +308,12 @@ impl<'a> Visit<'a> for FileVisitor {
     }
 
     fn visit_item_enum(&mut self, item: &'a syn::ItemEnum) {
-        self.declare(ItemKind::Type, &item.ident);
+        self.declare(EntryKind::Type, &item.ident);
         visit::visit_item_enum(self, item);
     }
 
     fn visit_item_trait(&mut self, item: &'a syn::ItemTrait) {
-        self.declare(ItemKind::Type, &item.ident);
+        self.declare(EntryKind::Type, &item.ident);
         visit::visit_item_trait(self, item);
     }
 }
@@ -388,7 +349,7 @@ mod tests {
         let census =
             census(&[("crates/a/src/lib.rs", text), ("crates/a/tests/b.rs", "struct Row;")]);
         assert_eq!(census.code_lines["a"], 2);
-        assert_eq!(census.items.len(), 1, "{:?}", census.items);
+        assert_eq!(census.entries.len(), 1, "{:?}", census.entries);
     }
 
     #[test]
@@ -398,7 +359,7 @@ mod tests {
             ("crates/a/src/bed.rs", "struct Row;"),
             ("crates/a/src/bed/more.rs", "struct Row;"),
         ]);
-        assert_eq!(census.items, []);
+        assert_eq!(census.entries, []);
     }
 
     #[test]

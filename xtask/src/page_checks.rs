@@ -7,19 +7,19 @@
 pub mod api_fuzzing;
 pub mod fixture_agent;
 
-use crate::program_runner::{self, show_and_run};
-use crate::{TaskResult, checkout, test_requirements};
+use crate::TaskResult;
+use crate::checkout::{self, BUILT_PAGE};
+use crate::program_runner::{self, run_script, show_and_run};
 use fixture_agent::FixtureAgent;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// The built page, which is committed and embedded by the next build of the program.
-const BUILT_PAGE: &str = "web/dist/page";
-
 /// Builds the page.
 pub fn build_page() -> TaskResult {
-    install_npm_packages()?;
+    run_script("requirements.sh", &["node"])?;
+    // Exactly the versions of the lock file.
+    show_and_run(npm_command().args(["ci", "--no-audit", "--no-fund"]))?;
     show_and_run(npm_command().args(["run", "build"]))
 }
 
@@ -38,12 +38,6 @@ pub fn compare_page() -> TaskResult {
     ))
 }
 
-/// Compares the page with the committed one and runs all its checks.
-pub fn check_page() -> TaskResult {
-    compare_page()?;
-    check_built_page()
-}
-
 /// Checks types, markup, units, the generated types, and every page of the last build in a browser.
 pub fn check_built_page() -> TaskResult {
     for script in ["types:check", "check", "test"] {
@@ -56,34 +50,12 @@ pub fn check_built_page() -> TaskResult {
 pub fn test_embedded_page() -> TaskResult {
     let program = program_runner::build_longhaul_for_tests()?;
     let standing = FixtureAgent::new(&program)?;
-    let shots = program_runner::target_folder()?.join("page-in-program");
     show_and_run(
         npm_command()
             .args(["run", "e2e:program"])
             .env("CHROMIUM", find_browser()?)
-            .env("LONGHAUL_AGENT", standing.address())
-            .env("LONGHAUL_SHOTS", &shots),
-    )?;
-    println!("page: screenshots are in {}", shots.display());
-    Ok(())
-}
-
-/// Measures the time to draw, move and zoom a path with a million values in the program.
-pub fn time_large_path() -> TaskResult {
-    let program = program_runner::build_longhaul_for_tests()?;
-    let standing = FixtureAgent::with_many(&program)?;
-    show_and_run(
-        npm_command()
-            .args(["run", "e2e:many"])
-            .env("CHROMIUM", find_browser()?)
             .env("LONGHAUL_AGENT", standing.address()),
     )
-}
-
-/// Installs exactly the versions of the lock file.
-fn install_npm_packages() -> TaskResult {
-    test_requirements::ensure_node()?;
-    show_and_run(npm_command().args(["ci", "--no-audit", "--no-fund"]))
 }
 
 fn npm_command() -> Command {
@@ -92,22 +64,12 @@ fn npm_command() -> Command {
     npm
 }
 
-/// Returns `CHROMIUM`, or the path at which packages install it.
+/// Returns `CHROMIUM`, or the browser that is installed.
 fn find_browser() -> Result<PathBuf, String> {
-    if let Some(named) = std::env::var_os("CHROMIUM") {
-        return Ok(PathBuf::from(named));
-    }
-    let found = ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find_map(program_runner::find_program);
-    let found = found.ok_or(
-        "no browser for the tests of the page: apt-get install chromium, or set CHROMIUM=FILE",
-    )?;
-    let mut version = Command::new(&found);
-    version.arg("--version");
-    println!(
-        "page: {}",
-        program_runner::capture_stdout(&mut version, Duration::from_secs(60))?.trim()
-    );
-    Ok(found)
+    let named = std::env::var_os("CHROMIUM").map(PathBuf::from);
+    let found = named.or_else(|| program_runner::find_program("chromium"));
+    found.ok_or_else(|| {
+        "no browser for the tests of the page: apt-get install chromium, or set CHROMIUM=FILE"
+            .into()
+    })
 }

@@ -37,6 +37,20 @@ pub fn show_and_run(command: &mut Command) -> TaskResult {
     Err(format!("`{}` ended with {status}", format_command(command)))
 }
 
+/// Runs a script of the folder `scripts` on the caller's terminal.
+pub fn run_script(name: &str, words: &[&str]) -> TaskResult {
+    let script = checkout::find_root().join("scripts").join(name);
+    show_and_run(Command::new(script).args(words))
+}
+
+/// Ensures a Python package in a virtual environment of its own, and returns the environment: the
+/// folder `name` of the target folder.
+pub fn install_python_package(name: &str, package: &str) -> Result<PathBuf, String> {
+    let folder = target_folder()?.join(name);
+    run_script("requirements.sh", &["python", &folder.to_string_lossy(), package])?;
+    Ok(folder)
+}
+
 /// The output and exit status of a program.
 #[derive(Debug)]
 pub struct ProgramOutput {

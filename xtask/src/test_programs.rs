@@ -3,15 +3,12 @@
 //! No test asserts anything that a busy machine can change, so more of them run at a time than the
 //! machine has cores: many wait for a deadline or for a process.
 
-use crate::TaskResult;
+use crate::parallel_jobs::run_in_parallel;
 use crate::program_runner::{self, cargo_command, format_command};
 use serde_json::Value;
-use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// The number of programs that run at once.
@@ -34,31 +31,21 @@ pub struct TestProgram {
 }
 
 impl TestProgram {
-    /// Leaves out the tests that `rules` name; `None` if nothing remains. A rule is a package or
-    /// program, and the name of a module or nothing.
-    pub fn without(mut self, rules: &[(&str, &str)]) -> Option<TestProgram> {
-        for module in self.modules(rules) {
-            if module.is_empty() {
-                return None;
-            }
-            self.filter.extend(["--skip".to_owned(), format!("{module}::")]);
-        }
-        Some(self)
-    }
-
-    /// Keeps only the tests that `rules` name; `None` if there are none.
-    pub fn only(mut self, rules: &[(&str, &str)]) -> Option<TestProgram> {
-        let modules = self.modules(rules);
-        let wanted = modules.iter().filter(|module| !module.is_empty());
-        self.filter.extend(wanted.map(|module| format!("{module}::")));
-        (!modules.is_empty()).then_some(self)
-    }
-
-    /// Returns the modules that the rules for this program name.
-    fn modules<'a>(&self, rules: &[(&str, &'a str)]) -> Vec<&'a str> {
+    /// Keeps the tests that `rules` name, or all others; `None` if nothing remains. A rule is a package
+    /// or program, and the name of a module or nothing.
+    pub fn select(mut self, rules: &[(&str, &str)], named: bool) -> Option<TestProgram> {
         let package = self.name.split("::").next();
         let of_this = |rule: &&(&str, &str)| rule.0 == self.name || Some(rule.0) == package;
-        rules.iter().filter(of_this).map(|rule| rule.1).collect()
+        let modules: Vec<&str> = rules.iter().filter(of_this).map(|rule| rule.1).collect();
+        let is_whole = modules.is_empty() || modules.contains(&"");
+        if is_whole && modules.is_empty() == named {
+            return None;
+        }
+        for module in modules.into_iter().filter(|module| !module.is_empty()) {
+            let skip = (!named).then(|| "--skip".to_owned());
+            self.filter.extend(skip.into_iter().chain([format!("{module}::")]));
+        }
+        Some(self)
     }
 
     fn run(&self, shared_program: &Path) -> Result<Duration, String> {
@@ -118,35 +105,13 @@ fn parse_test_program(line: &str) -> Option<TestProgram> {
 pub fn run_all(mut programs: Vec<TestProgram>) -> Result<Vec<(String, Duration)>, String> {
     let longhaul = program_runner::target_folder()?.join("debug/longhaul");
     programs.sort_by_key(|it| !LONGEST_PROGRAMS.contains(&it.name.as_str()));
-    let waiting = Mutex::new(VecDeque::from(programs));
-    let ended = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..PARALLEL_PROGRAMS {
-            scope.spawn(|| {
-                let next = || lock_mutex(&waiting).pop_front();
-                while let Some(program) = next() {
-                    let outcome = program.run(&longhaul);
-                    lock_mutex(&ended).push((program.name, outcome));
-                }
-            });
-        }
-    });
-    let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let failed: Vec<&str> = (ended.iter())
-        .filter_map(|(_, outcome)| outcome.as_ref().err().map(String::as_str))
-        .collect();
-    fail_with(&failed)?;
-    let times = ended.into_iter().filter_map(|(name, it)| Some((name, it.ok()?)));
-    Ok(times.collect())
-}
-
-fn fail_with(failed: &[&str]) -> TaskResult {
-    if failed.is_empty() {
-        return Ok(());
+    let outcomes = run_in_parallel(&programs, PARALLEL_PROGRAMS, |program| program.run(&longhaul));
+    let failed: Vec<&str> =
+        outcomes.iter().filter_map(|outcome| outcome.as_ref().err().map(String::as_str)).collect();
+    if !failed.is_empty() {
+        return Err(failed.join("; "));
     }
-    Err(failed.join("; "))
-}
-
-fn lock_mutex<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    let times =
+        programs.into_iter().zip(outcomes).map(|(program, time)| Some((program.name, time.ok()?)));
+    Ok(times.flatten().collect())
 }

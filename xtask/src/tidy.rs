@@ -8,7 +8,7 @@ pub mod docs;
 
 use crate::TaskResult;
 use crate::checkout::{self, SourceFile};
-use crate::names::{CodeCensus, ItemKind};
+use crate::names::{CodeCensus, EntryKind};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -86,9 +86,7 @@ pub fn find_breaches(root: &Path) -> Result<Vec<FormBreach>, String> {
     let files = checkout::list_files(root)?;
     let census = CodeCensus::read(&files)?;
     let mut breaches: Vec<FormBreach> = files.iter().flat_map(check_file).collect();
-    breaches.extend(check_type_names(&census));
-    breaches.extend(check_texts(&census));
-    breaches.extend(check_report_integers(&census));
+    breaches.extend(check_entries(&census));
     breaches.extend(docs::check_pages(&files));
     breaches.sort();
     Ok(breaches)
@@ -96,7 +94,7 @@ pub fn find_breaches(root: &Path) -> Result<Vec<FormBreach>, String> {
 
 fn check_file(file: &SourceFile) -> Vec<FormBreach> {
     let mut breaches = check_machine_paths(file);
-    if file.is_rust() {
+    if file.has_extension("rs") {
         breaches.extend(check_module_name(file));
         if !file.is_test() && !file.path.ends_with("build.rs") {
             breaches.extend(check_header(file));
@@ -147,55 +145,51 @@ fn check_header(file: &SourceFile) -> Vec<FormBreach> {
         .collect()
 }
 
-/// Checks that a type is found by its name: unique in the workspace, and not a bare participle.
-fn check_type_names(census: &CodeCensus) -> Vec<FormBreach> {
+/// Checks every name and text of the code.
+fn check_entries(census: &CodeCensus) -> Vec<FormBreach> {
     let mut first: BTreeMap<&str, &str> = BTreeMap::new();
     let mut breaches = Vec::new();
-    for item in census.items.iter().filter(|item| item.kind == ItemKind::Type) {
-        if PARTICIPLES.contains(&item.name.as_str()) {
-            let text = format!("`{}` is a bare participle", item.name);
-            breaches.push(FormBreach::new(&item.path, item.line, text));
-        }
-        if let Some(other) = first.insert(&item.name, &item.path) {
-            let text = format!("`{}` is the name of a type in {other} too", item.name);
-            breaches.push(FormBreach::new(&item.path, item.line, text));
-        }
+    for entry in &census.entries {
+        let texts = match &entry.kind {
+            EntryKind::Type => {
+                let other = first.insert(&entry.text, &entry.path);
+                check_type_name(&entry.text, other)
+            }
+            EntryKind::Literal if entry.path.starts_with("crates/") => check_literal(&entry.text),
+            EntryKind::Field { owner, type_text } if entry.path.starts_with(REPORT_FOLDER) => {
+                check_report_field(&entry.text, owner, type_text).into_iter().collect()
+            }
+            EntryKind::FreeFunction | EntryKind::Literal | EntryKind::Field { .. } => Vec::new(),
+        };
+        breaches.extend(texts.into_iter().map(|it| FormBreach::new(&entry.path, entry.line, it)));
     }
     breaches
 }
 
-/// Checks texts for people against the words to avoid.
-fn check_texts(census: &CodeCensus) -> Vec<FormBreach> {
-    let mut breaches = Vec::new();
-    for literal in census.texts.iter().filter(|it| it.path.starts_with("crates/")) {
-        let words: Vec<&str> = literal.text.split(|c: char| !c.is_alphabetic()).collect();
-        let text = format!(" {} ", words.join(" ").to_lowercase());
-        for (avoided, instead) in AVOIDED_WORDS {
-            if text.contains(&format!(" {avoided} ")) {
-                let text = format!("`{avoided}` in a text: say {instead}");
-                breaches.push(FormBreach::new(&literal.path, literal.line, text));
-            }
-        }
-    }
-    breaches
+/// Checks that a type is found by its name: unique in the workspace, and not a bare participle.
+fn check_type_name(name: &str, other: Option<&str>) -> Vec<String> {
+    let is_participle = PARTICIPLES.contains(&name);
+    let participle = is_participle.then(|| format!("`{name}` is a bare participle"));
+    let shared = other.map(|other| format!("`{name}` is the name of a type in {other} too"));
+    participle.into_iter().chain(shared).collect()
+}
+
+/// Checks a text for people against the words to avoid.
+fn check_literal(text: &str) -> Vec<String> {
+    let words: Vec<&str> = text.split(|c: char| !c.is_alphabetic()).collect();
+    let text = format!(" {} ", words.join(" ").to_lowercase());
+    let avoided = AVOIDED_WORDS.iter().filter(|(word, _)| text.contains(&format!(" {word} ")));
+    avoided.map(|(word, instead)| format!("`{word}` in a text: say {instead}")).collect()
 }
 
 /// Checks that the name of an integer in a report gives its unit.
-fn check_report_integers(census: &CodeCensus) -> Vec<FormBreach> {
-    let fields = census.fields.iter().filter(|it| it.path.starts_with(REPORT_FOLDER));
-    let unnamed = fields.filter(|field| {
-        let integer = ["u64", "u32", "u16", "u8", "i64", "i32"];
-        integer.iter().any(|it| field.type_text.contains(it))
-            && !field.type_text.contains("Map <")
-            && !field.name.split('_').any(|part| UNITS.split(' ').any(|unit| unit == part))
-            && !UNIT_IN_PARENT.contains(&field.owner.as_str())
-    });
-    unnamed
-        .map(|field| {
-            let text = format!("`{}` is an integer without a unit in its name", field.name);
-            FormBreach::new(&field.path, field.line, text)
-        })
-        .collect()
+fn check_report_field(name: &str, owner: &str, type_text: &str) -> Option<String> {
+    let integers = ["u64", "u32", "u16", "u8", "i64", "i32"];
+    let unnamed = integers.iter().any(|it| type_text.contains(it))
+        && !type_text.contains("Map <")
+        && !name.split('_').any(|part| UNITS.split(' ').any(|unit| unit == part))
+        && !UNIT_IN_PARENT.contains(&owner);
+    unnamed.then(|| format!("`{name}` is an integer without a unit in its name"))
 }
 
 #[cfg(test)]
@@ -210,9 +204,7 @@ mod tests {
         let file = file(path, text);
         let census = CodeCensus::read(std::slice::from_ref(&file)).expect("Rust");
         let mut found = check_file(&file);
-        found.extend(check_type_names(&census));
-        found.extend(check_texts(&census));
-        found.extend(check_report_integers(&census));
+        found.extend(check_entries(&census));
         found.iter().map(ToString::to_string).collect()
     }
 

@@ -12,6 +12,6 @@
 //! Wrong when: the result depends on processor time (computing takes none) or on several cores.
 
 pub mod guest_kernel;
-pub mod virtual_time_guest;
+mod virtual_time_guest;
 
-pub use virtual_time_guest::VirtualTimeGuest;
+pub use virtual_time_guest::run_in_guest;

@@ -17,7 +17,6 @@ use busy_receiver::evaluate_busy_receiver;
 use longhaul_analysis::available_bandwidth::{self, PriorPathFacts, ProbeSchedule};
 use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailableMode, AvailableObservation, AvailablePlan, DirectionProbing,
-    TokenBucketEstimate,
 };
 use longhaul_model::splitmix::SplitMix64;
 use simulated_path::{SimulatedBucket, SimulatedLink, SimulatedPath};
@@ -27,11 +26,12 @@ const LOADS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.85];
 const LINE_RATIOS: [f64; 3] = [2.5, 10.0, 100.0];
 /// The maximum line rate of a simulated sender, unless the link is faster than 10 Gbit/s.
 const MAX_LINE_BPS: f64 = 25e9;
-const BATCHING_S: [f64; 3] = [0.0, 50e-6, 125e-6];
-const BATCHING_NAMES: [&str; 3] = ["0 µs", "50 µs", "125 µs"];
-const TRAFFIC: [TrafficPattern; 3] =
-    [TrafficPattern::Poisson, TrafficPattern::Bursty, TrafficPattern::HeavyTailed];
-const TRAFFIC_NAMES: [&str; 3] = ["Poisson", "bursty", "heavy-tailed"];
+const BATCHING_S: [(f64, &str); 3] = [(0.0, "0 µs"), (50e-6, "50 µs"), (125e-6, "125 µs")];
+const TRAFFIC: [(TrafficPattern, &str); 3] = [
+    (TrafficPattern::Poisson, "Poisson"),
+    (TrafficPattern::Bursty, "bursty"),
+    (TrafficPattern::HeavyTailed, "heavy-tailed"),
+];
 /// The capacities of paths with one loaded link.
 const CAPACITIES: [(f64, &str); 6] = [
     (1e7, "10 Mbit/s"),
@@ -48,8 +48,8 @@ pub fn evaluate_available(seed: u64, cases: usize) -> Vec<AccuracyRow> {
     let (mut abing, mut spruce) = (ErrorTally::default(), ErrorTally::default());
     for (capacity_bps, rate) in CAPACITIES {
         let mut capacity = ErrorTally::default();
-        for (batching_s, batches) in BATCHING_S.into_iter().zip(BATCHING_NAMES) {
-            for (traffic, pattern) in TRAFFIC.into_iter().zip(TRAFFIC_NAMES) {
+        for (batching_s, batches) in BATCHING_S {
+            for (traffic, pattern) in TRAFFIC {
                 let mut available = ErrorTally::default();
                 for case in 0..cases {
                     let path = build_one_hop_path(capacity_bps, batching_s, traffic, seed, case);
@@ -173,9 +173,11 @@ fn tally_rival_formulas(
 fn evaluate_light_mode(seed: u64, cases: usize) -> Vec<AccuracyRow> {
     let row = |(capacity_bps, rate): (f64, &str)| {
         let (mut available, mut capacity) = (ErrorTally::default(), ErrorTally::default());
-        for (batching_s, traffic) in BATCHING_S.iter().flat_map(|b| TRAFFIC.map(|t| (b, t))) {
+        let kinds =
+            BATCHING_S.iter().flat_map(|(batching_s, _)| TRAFFIC.map(|it| (*batching_s, it.0)));
+        for (batching_s, traffic) in kinds {
             for case in 0..cases {
-                let path = build_one_hop_path(capacity_bps, *batching_s, traffic, seed, case);
+                let path = build_one_hop_path(capacity_bps, batching_s, traffic, seed, case);
                 tally_direction(path, AvailableMode::Light, &mut available, &mut capacity);
             }
         }
@@ -200,7 +202,7 @@ fn evaluate_several_hops(seed: u64, cases: usize) -> Vec<AccuracyRow> {
         let (mut available, mut told) = (ErrorTally::default(), ErrorTally::default());
         for case in 0..cases {
             let mut path =
-                build_multi_hop_path(hops, TRAFFIC[case % 3], seed ^ (case as u64 * 104_729));
+                build_multi_hop_path(hops, TRAFFIC[case % 3].0, seed ^ (case as u64 * 104_729));
             let estimate =
                 simulate_direction(&mut path, &build_available_plan(AvailableMode::Quick, 11));
             let (truth, capacity) = (path.truth_bps(), path.capacity_bps());
@@ -234,18 +236,18 @@ pub fn build_seed_path(seed: u64) -> SimulatedPath {
 }
 
 /// A token bucket that takes seconds to empty.
-pub fn draw_large_bucket(rng: &mut SplitMix64, drops: bool) -> (SimulatedPath, f64, f64) {
+pub fn draw_large_bucket(rng: &mut SplitMix64, drops: bool) -> SimulatedPath {
     let peak = rng.between(3e7, 1.2e8);
     let rate = peak / rng.between(1.4, 3.0);
     let bytes = rng.between(1.0, 3.0) * (peak - rate) / 8.0;
     let seed = rng.below(1 << 30) as u64;
     let link = SimulatedLink::new(peak, 0.02, TrafficPattern::Poisson, seed);
     let link = link.with_bucket(SimulatedBucket::new(rate, bytes, drops));
-    (SimulatedPath::new(1e9, vec![link], 0.0, seed), rate, bytes)
+    SimulatedPath::new(1e9, vec![link], 0.0, seed)
 }
 
 /// A bucket of a few packets with a short queue, in front of a slower link with cross traffic.
-pub fn draw_middle_bucket(rng: &mut SplitMix64, drops: bool) -> (SimulatedPath, f64, f64) {
+pub fn draw_middle_bucket(rng: &mut SplitMix64, drops: bool) -> SimulatedPath {
     let narrow = rng.between(2e7, 2e8);
     let rate = narrow / rng.between(1.5, 2.5);
     let bytes = rng.between(0.015, 0.06) * narrow / 8.0;
@@ -256,35 +258,43 @@ pub fn draw_middle_bucket(rng: &mut SplitMix64, drops: bool) -> (SimulatedPath, 
         SimulatedLink::new(1.8 * narrow, 0.0, TrafficPattern::Poisson, seed).with_bucket(tokens),
         SimulatedLink::new(narrow, rng.between(0.0, 0.2), TrafficPattern::Poisson, seed + 1),
     ];
-    (SimulatedPath::new(1e9, links, 0.0, seed), rate, bytes)
+    SimulatedPath::new(1e9, links, 0.0, seed)
 }
 
 fn evaluate_buckets(seed: u64, cases: usize) -> Vec<AccuracyRow> {
-    let (mut rate, mut burst) = (ErrorTally::default(), ErrorTally::default());
-    for case in 0..cases as u64 {
-        let found = simulate_direction(
-            &mut build_seed_path(seed ^ case),
-            &build_available_plan(AvailableMode::Quick, case),
-        )
-        .bucket;
-        tally_bucket_errors(found.as_ref(), 59.3e6, 4800.0, &mut rate, &mut burst);
-    }
-    let mut rows = vec![rate.row("bucket of 4.8 kB, rate"), burst.row("bucket of 4.8 kB, burst")];
+    let cases = 0..cases as u64;
+    let seeds = cases.clone().map(|case| {
+        (build_seed_path(seed ^ case), build_available_plan(AvailableMode::Quick, case))
+    });
+    let mut rows = evaluate_bucket("bucket of 4.8 kB", seeds).to_vec();
     for (draw, drops, name) in SHAPER_CASES {
-        let (mut rate, mut burst) = (ErrorTally::default(), ErrorTally::default());
         let mut rng = SplitMix64::new(seed);
-        for case in 0..cases as u64 {
-            let (mut path, true_rate, true_bytes) = draw(&mut rng, drops);
-            let found = simulate_direction(&mut path, &plan_shaper_probing(case)).bucket;
-            tally_bucket_errors(found.as_ref(), true_rate, true_bytes, &mut rate, &mut burst);
-        }
-        rows.extend([rate.row(format!("{name}, rate")), burst.row(format!("{name}, burst"))]);
+        let drawn = cases.clone().map(|case| (draw(&mut rng, drops), plan_shaper_probing(case)));
+        rows.extend(evaluate_bucket(name, drawn));
     }
     rows
 }
 
-/// Draws a path with a bucket that drops or queues, and returns its rate and its size in bytes.
-type DrawBucketPath = fn(&mut SplitMix64, bool) -> (SimulatedPath, f64, f64);
+/// The errors of the rate and of the size of the bucket of each path.
+fn evaluate_bucket(
+    name: &str,
+    cases: impl Iterator<Item = (SimulatedPath, AvailablePlan)>,
+) -> [AccuracyRow; 2] {
+    let (mut rate, mut burst) = (ErrorTally::default(), ErrorTally::default());
+    for (mut path, plan) in cases {
+        let (rate_bps, bytes) = path.links[0].bucket_truth();
+        let found = simulate_direction(&mut path, &plan).bucket;
+        let found = found.as_ref();
+        let interval = found.and_then(|b| b.sustained_interval_bps);
+        rate.add(found.map(|b| b.sustained_bps), interval, rate_bps, rate_bps);
+        let interval = found.and_then(|b| b.burst_interval_bytes);
+        burst.add(found.map(|b| b.burst_bytes), interval, bytes, bytes);
+    }
+    [rate.row(format!("{name}, rate")), burst.row(format!("{name}, burst"))]
+}
+
+/// Draws a path whose first link has a bucket that drops or queues.
+type DrawBucketPath = fn(&mut SplitMix64, bool) -> SimulatedPath;
 
 const SHAPER_CASES: [(DrawBucketPath, bool, &str); 4] = [
     (draw_middle_bucket, false, "shaper of milliseconds"),
@@ -300,19 +310,4 @@ pub fn plan_shaper_probing(seed: u64) -> AvailablePlan {
         shaper_time_us: Some(12_000_000),
         ..build_available_plan(AvailableMode::Quick, seed)
     }
-}
-
-fn tally_bucket_errors(
-    found: Option<&TokenBucketEstimate>,
-    rate_bps: f64,
-    bytes: f64,
-    rate: &mut ErrorTally,
-    burst: &mut ErrorTally,
-) {
-    let (bps, interval) =
-        (found.map(|b| b.sustained_bps), found.and_then(|b| b.sustained_interval_bps));
-    rate.add(bps, interval, rate_bps, rate_bps);
-    let (size, interval) =
-        (found.map(|b| b.burst_bytes), found.and_then(|b| b.burst_interval_bytes));
-    burst.add(size, interval, bytes, bytes);
 }

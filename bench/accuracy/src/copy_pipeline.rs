@@ -124,31 +124,25 @@ impl CopyPipeline {
             write: rng.between(50.0, 300.0),
         };
         let slow = rng.between(4000.0, 9000.0);
-        let share: fn(&CopyTimeSplit) -> f64 = match rng.below(5) {
-            0 => {
-                drawn.read = slow;
-                |split| split.source_disk_ratio
-            }
-            1 => {
-                drawn.source_hash = slow;
-                |split| split.source_cpu_ratio
-            }
-            2 => {
-                drawn.network = slow;
-                |split| split.network_ratio
-            }
-            3 => {
-                drawn.target_hash = slow;
-                |split| split.target_cpu_ratio
-            }
-            _ => {
-                drawn.write = slow;
-                |split| split.target_disk_ratio
-            }
-        };
-        (drawn, share)
+        let stage = &STAGES[rng.below(STAGES.len())];
+        *(stage.time)(&mut drawn) = slow;
+        (drawn, stage.share)
     }
 }
+
+/// A stage: its time for one block, and its share of the time of a copy.
+struct PipelineStage {
+    time: fn(&mut CopyPipeline) -> &mut f64,
+    share: fn(&CopyTimeSplit) -> f64,
+}
+
+const STAGES: [PipelineStage; 5] = [
+    PipelineStage { time: |it| &mut it.read, share: |split| split.source_disk_ratio },
+    PipelineStage { time: |it| &mut it.source_hash, share: |split| split.source_cpu_ratio },
+    PipelineStage { time: |it| &mut it.network, share: |split| split.network_ratio },
+    PipelineStage { time: |it| &mut it.target_hash, share: |split| split.target_cpu_ratio },
+    PipelineStage { time: |it| &mut it.write, share: |split| split.target_disk_ratio },
+];
 
 /// The distance of the slow stage's share from 100 %.
 pub(super) fn evaluate_slow_stage(seed: u64) -> AccuracyRow {

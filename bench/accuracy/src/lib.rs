@@ -16,10 +16,8 @@ mod prediction_accuracy;
 mod rate_series;
 mod scan_accuracy;
 pub mod synthetic_series;
-mod tuning_accuracy;
 
 pub use available_accuracy::evaluate_available;
-pub use tuning_accuracy::{StrategyAccuracy, evaluate_guided_search, evaluate_rival_strategies};
 
 use longhaul_analysis::limit::run_reading::read_run;
 use longhaul_analysis::limit::shaper_fit;
@@ -112,7 +110,7 @@ fn convert_interval(interval: [u64; 2]) -> [f64; 2] {
     interval.map(|value| value as f64)
 }
 
-/// Evaluates all estimators except those of available bandwidth and tuning, in a fixed order.
+/// Evaluates all estimators except those of available bandwidth, in a fixed order.
 pub fn evaluate_estimators(seed: u64) -> Vec<AccuracyRow> {
     let rng = |part: u64| SplitMix64::new(seed ^ part);
     let mut rows = vec![

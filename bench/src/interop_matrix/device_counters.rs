@@ -63,7 +63,7 @@ impl HostObserver {
         // The thread enters the host permanently, so it is a separate one.
         let opened = std::thread::spawn(move || {
             netns::enter_namespace(&net, NamespaceKind::Net)?;
-            PacketRing::open(&build_filter())
+            PacketRing::open(&STATE_FILTER)
         });
         let ring = opened.join().map_err(|_| "the watch panicked".to_owned())?;
         let ring = ring.map_err(|e| failed("hear the packets", e))?;
@@ -159,40 +159,15 @@ fn interpolate_counters(
     })
 }
 
-/// Matches short TCP packets with PSH: state bytes and few others. Codes from `linux/bpf_common.h`.
-fn build_filter() -> [BpfInstruction; 18] {
-    let load_byte = |at| filter_instruction(0x30, at, 0, 0);
-    let load_half = |at| filter_instruction(0x28, at, 0, 0);
-    let equal = |value, no| filter_instruction(0x15, value, 0, no);
-    let above = |value, yes| filter_instruction(0x25, value, yes, 0);
-    let push = |no| filter_instruction(0x45, 8, 0, no);
-    let keep = |bytes| filter_instruction(0x06, bytes, 0, 0);
-    [
-        load_byte(0),
-        filter_instruction(0x54, 0xf0, 0, 0),
-        equal(0x40, 7),
-        load_byte(9),
-        equal(6, 12),
-        load_half(2),
-        above(100, 10),
-        load_byte(33),
-        push(8),
-        keep(128),
-        // Not version 4, so version 6; its flags are at 53.
-        load_byte(6),
-        equal(6, 5),
-        load_half(4),
-        above(80, 3),
-        load_byte(53),
-        push(1),
-        keep(128),
-        keep(0),
-    ]
-}
-
-const fn filter_instruction(code: u16, k: u32, jt: u8, jf: u8) -> BpfInstruction {
-    BpfInstruction { code, jt, jf, k }
-}
+/// Matches packets with the length of one byte behind TCP timestamps, over IPv4 and IPv6. Codes from
+/// `linux/bpf_common.h`.
+const STATE_FILTER: [BpfInstruction; 5] = [
+    BpfInstruction { code: 0x80, jt: 0, jf: 0, k: 0 },
+    BpfInstruction { code: 0x15, jt: 2, jf: 0, k: 53 },
+    BpfInstruction { code: 0x15, jt: 1, jf: 0, k: 73 },
+    BpfInstruction { code: 0x06, jt: 0, jf: 0, k: 0 },
+    BpfInstruction { code: 0x06, jt: 0, jf: 0, k: 128 },
+];
 
 /// Returns the single byte that the client sends on a connection to the server's port.
 fn parse_state_byte(packet: &[u8]) -> Option<u8> {

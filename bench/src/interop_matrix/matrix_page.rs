@@ -1,9 +1,9 @@
 //! The matrix as a page of Markdown.
 
+use super::RTTS_MS;
 use super::interop_peer::InteropPeer;
 use super::option_rows::list_rows;
 use super::pair_runs::PairResult;
-use super::{DELAYS, PathDelay};
 use crate::markdown_table::MarkdownTable;
 use longhaul_history::event;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,9 +11,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Formats the page: the participants, the cells, and a note for each failure.
 pub fn format_page(peers: &[InteropPeer], played: &[PairResult]) -> String {
     let mut notes = Vec::new();
-    let tables: String = DELAYS
+    let tables: String = RTTS_MS
         .iter()
-        .filter_map(|&delay| format_table(peers, played, delay, &mut notes))
+        .filter_map(|&rtt_ms| format_table(peers, played, rtt_ms, &mut notes))
         .map(|table| table.markdown())
         .collect();
     let notes: Vec<String> =
@@ -33,17 +33,17 @@ pub fn format_page(peers: &[InteropPeer], played: &[PairResult]) -> String {
 fn format_table(
     peers: &[InteropPeer],
     played: &[PairResult],
-    delay: PathDelay,
+    rtt_ms: u32,
     notes: &mut Vec<String>,
 ) -> Option<MarkdownTable> {
     let here: Vec<&PairResult> =
-        played.iter().filter(|played| played.unit.delay == delay).collect();
+        played.iter().filter(|played| played.unit.rtt_ms == rtt_ms).collect();
     if here.is_empty() {
         return None;
     }
     let servers = peers.iter().map(|peer| format!(" | server {}", peer.name));
     let columns = format!("client{}", servers.collect::<String>());
-    let mut table = MarkdownTable::new(format!("{} ms", delay.0), &columns);
+    let mut table = MarkdownTable::new(format!("{rtt_ms} ms"), &columns);
     for client in peers {
         let cells = peers.iter().map(|server| {
             let found = here.iter().find(|played| {

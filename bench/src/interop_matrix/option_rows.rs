@@ -3,17 +3,12 @@
 //! Source: the client rows of `test_commands.sh` of iperf 3.22, shortened to two seconds, at rates
 //! that the path carries without loss. Left out: SCTP, which many kernels lack.
 
-use super::PathDelay;
 use std::time::Duration;
 
 /// Returns the options after `iperf3 -c HOST -J` of each row.
 pub fn list_rows() -> Vec<&'static str> {
     include_str!("option_rows.txt").lines().collect()
 }
-
-/// The rows of a test that takes seconds, not minutes.
-pub const QUICK_ROWS: &[&str] =
-    &["-t 1 -P 2", "-t 1 -R", "-t 1 --bidir", "-n 2M", "-u -t 1 -b 10M", "-u -t 1 -b 5M -P 2 -R"];
 
 /// The properties of a row that the checks use.
 #[derive(Debug, Clone, Copy)]
@@ -54,16 +49,24 @@ impl OptionRow {
         self.has("-6")
     }
 
+    /// Returns the size of one write or read of a TCP row.
+    pub fn block_bytes(self) -> f64 {
+        let asked = self.value("-l").and_then(|text| text.strip_suffix('K'));
+        asked
+            .and_then(|text| text.parse().ok())
+            .map_or(131_072.0, |kibibytes: f64| 1024.0 * kibibytes)
+    }
+
     /// Returns the number of streams in each direction.
     pub fn streams(self) -> f64 {
         self.value("-P").and_then(|text| text.parse().ok()).unwrap_or(1.0)
     }
 
     /// Returns the approximate duration of the transfer.
-    pub fn transfer_time(self, delay: PathDelay) -> Duration {
+    pub fn transfer_time(self, round_trip: Duration) -> Duration {
         let seconds = |option| self.value(option).and_then(|text| text.parse().ok());
         let asked: u64 = seconds("-t").unwrap_or(4) + seconds("-O").unwrap_or(0);
         // A small window fills a long path for a small share of the time.
-        Duration::from_secs(asked) + 10 * delay.round_trip()
+        Duration::from_secs(asked) + 10 * round_trip
     }
 }

@@ -1,9 +1,9 @@
 //! Runs the rows of one pair on one path, one after the other against one server.
 
-use super::count_check::{self, CountTolerance, CountVerdict, DeviceReadings, RowReadings};
+use super::count_check::{self, CountTolerance, DeviceReadings, RowReadings};
 use super::device_counters::DeviceCounters;
 use super::interop_path::{FAR_V4, FAR_V6, InteropPath, RATE_BPS};
-use super::interop_peer::{CountFormat, InteropPeer};
+use super::interop_peer::InteropPeer;
 use super::option_rows::OptionRow;
 use super::{PairOnPath, reported_counts};
 use std::process::Child;
@@ -12,8 +12,6 @@ use xtask::program_runner;
 
 /// The time beyond the transfer after which a row counts as hanging.
 const HANG_TIMEOUT: Duration = Duration::from_secs(20);
-/// uiperf3 always takes ten seconds.
-const UIPERF3_DURATION: Duration = Duration::from_secs(11);
 const IDLE_PERIOD: Duration = Duration::from_millis(60);
 const IDLE_DEADLINE: Duration = Duration::from_secs(4);
 
@@ -21,7 +19,7 @@ const IDLE_DEADLINE: Duration = Duration::from_secs(4);
 #[derive(Debug, Clone, PartialEq)]
 pub enum RowOutcome {
     Passed,
-    /// As [`CountVerdict::Dropped`].
+    /// The sender counted bytes that never left, as a share of those that did.
     Dropped(f64),
     /// The counts disagreed at the first attempt and agreed at the second.
     PassedAgain,
@@ -62,12 +60,6 @@ impl PairResult {
         })
     }
 
-    pub fn summary(&self) -> String {
-        let failures: Vec<String> =
-            self.failures().map(|(row, why)| format!("\n  {}: {why}", row.text)).collect();
-        format!("{}/{}{}", self.passed(), self.rows.len(), failures.concat())
-    }
-
     /// Returns one sentence for each failed row.
     pub fn describe_failures(&self) -> Vec<String> {
         let title = self.unit.title();
@@ -85,9 +77,6 @@ pub fn run_pair(lane: &InteropPath, unit: &PairOnPath, rows: &[&'static str]) ->
         let Some(words) = unit.client.client_command(host, row) else {
             continue;
         };
-        if !unit.server.supports_row(row) {
-            continue;
-        }
         let result = match start_server(&mut server, lane, unit) {
             Ok(()) => run_row(lane, unit, row, &words),
             Err(why) => RowOutcome::Failed(why),
@@ -117,7 +106,7 @@ fn start_server(
 ) -> Result<(), String> {
     let ended = |server: &mut PeerServer| !matches!(server.0.try_wait(), Ok(None));
     if server.as_mut().is_none_or(ended) {
-        let mut command = lane.far(&unit.server.server_command());
+        let mut command = lane.far(&unit.server.server());
         *server = Some(PeerServer(program_runner::spawn_silent(&mut command)?));
     }
     lane.wait_for_listener()
@@ -126,52 +115,47 @@ fn start_server(
 /// Runs a row, twice if the counts disagree: on a busy machine a reader may be late by more than
 /// the tolerance. A hang or an error fails at once.
 fn run_row(lane: &InteropPath, unit: &PairOnPath, row: OptionRow, words: &[String]) -> RowOutcome {
-    let first = match attempt_row(lane, unit, row, words) {
-        Ok(CountVerdict::Equal) => return RowOutcome::Passed,
-        Ok(CountVerdict::Dropped(share)) => return RowOutcome::Dropped(share),
-        Ok(CountVerdict::Different(why)) => why,
+    let attempt = || attempt_row(lane, unit, row, words);
+    let first = match attempt() {
+        Ok(Ok(share)) if share > 0.0 => return RowOutcome::Dropped(share),
+        Ok(Ok(_)) => return RowOutcome::Passed,
+        Ok(Err(why)) => why,
         Err(why) => return RowOutcome::Failed(why),
     };
-    match lane.wait_for_listener().and_then(|()| attempt_row(lane, unit, row, words)) {
-        Ok(CountVerdict::Equal | CountVerdict::Dropped(_)) => RowOutcome::PassedAgain,
-        Ok(CountVerdict::Different(why)) => {
-            RowOutcome::Failed(format!("{first}; at a second try {why}"))
-        }
+    match lane.wait_for_listener().and_then(|()| attempt()) {
+        Ok(Ok(_)) => RowOutcome::PassedAgain,
+        Ok(Err(why)) => RowOutcome::Failed(format!("{first}; at a second try {why}")),
         Err(why) => RowOutcome::Failed(why),
     }
 }
 
+/// Runs a row once and compares its counts; fails if it hangs or ends with an error.
 fn attempt_row(
     lane: &InteropPath,
     unit: &PairOnPath,
     row: OptionRow,
     words: &[String],
-) -> Result<CountVerdict, String> {
+) -> Result<Result<f64, String>, String> {
     lane.near_watch.clear();
     lane.far_watch.clear();
     let read = || Ok::<_, String>([lane.near_watch.now()?, lane.far_watch.now()?]);
     let before = read()?;
-    let says = unit.client.count_format();
-    let flows = match says {
-        CountFormat::UiperfText => UIPERF3_DURATION,
-        CountFormat::Json => row.transfer_time(unit.delay),
-    };
-    let output = program_runner::capture_output(&mut lane.near(words), flows + HANG_TIMEOUT)
+    let limit = row.transfer_time(unit.round_trip()) + HANG_TIMEOUT;
+    let output = program_runner::capture_output(&mut lane.near(words), limit)
         .map_err(|why| describe_hang(&why))?;
-    let after = wait_until_idle(&read, unit.delay.round_trip())?;
+    let after = wait_until_idle(&read, unit.round_trip())?;
     if !output.status.success() {
-        let said = reported_counts::parse_reported_counts(says, row, &output.stdout).err();
+        let said = reported_counts::parse_reported_counts(row, &output.stdout).err();
         let said = said.filter(|_| !output.stdout.trim().is_empty());
         let said = said.unwrap_or_else(|| reported_counts::shorten_output(&output.stderr));
         return Err(format!("{}: {said}", output.status));
     }
-    let claims = reported_counts::parse_reported_counts(says, row, &output.stdout)?;
-    let buffer_bytes = lane.buffer_bytes();
+    let claims = reported_counts::parse_reported_counts(row, &output.stdout)?;
     let readings = |end: usize, at_end, peer: &InteropPeer| RowReadings {
         before: before[end],
         at_end,
         after: after[end],
-        uncounted: peer.uncounted_bytes(row, buffer_bytes),
+        uncounted: peer.uncounted_bytes(row),
     };
     let near_end = lane.near_watch.before_end(unit.client.early_stop());
     let devices = DeviceReadings {
@@ -179,8 +163,8 @@ fn attempt_row(
         far: readings(1, lane.far_watch.before_end(Duration::ZERO), &unit.server),
     };
     let slack = CountTolerance {
-        buffer_bytes,
-        round_trip_bytes: unit.delay.round_trip().as_secs_f64() * RATE_BPS / 8.0,
+        buffer_bytes: lane.window_bytes as f64,
+        round_trip_bytes: unit.round_trip().as_secs_f64() * RATE_BPS / 8.0,
         sample_bytes: 0.1 * RATE_BPS / 8.0,
     };
     Ok(count_check::compare_counts(row, &claims, &devices, slack))

@@ -1,6 +1,5 @@
 //! Reads the reported byte counts of both ends from the client's output.
 
-use super::interop_peer::CountFormat;
 use super::option_rows::OptionRow;
 use serde_json::Value;
 
@@ -24,19 +23,8 @@ pub struct ReportedDirections {
     pub reverse: Option<ReportedCounts>,
 }
 
-/// Reads the client's output.
-pub fn parse_reported_counts(
-    says: CountFormat,
-    row: OptionRow,
-    output: &str,
-) -> Result<ReportedDirections, String> {
-    match says {
-        CountFormat::Json => parse_json_counts(row, output),
-        CountFormat::UiperfText => parse_text_counts(row, output),
-    }
-}
-
-fn parse_json_counts(row: OptionRow, output: &str) -> Result<ReportedDirections, String> {
+/// Reads the client's output, which is JSON.
+pub fn parse_reported_counts(row: OptionRow, output: &str) -> Result<ReportedDirections, String> {
     let whole: Value = serde_json::from_str(output)
         .map_err(|error| format!("no JSON ({error}): {}", shorten_output(output)))?;
     if let Some(error) = whole["error"].as_str() {
@@ -94,34 +82,6 @@ fn read_omitted_bytes(whole: &Value, ending: &str) -> f64 {
     left_out.filter_map(|sum| sum["bytes"].as_f64()).sum()
 }
 
-/// Parses `… 12.3 MBytes … sender`: first this end's count, then the far end's, in either
-/// direction.
-fn parse_text_counts(row: OptionRow, output: &str) -> Result<ReportedDirections, String> {
-    let count = |who: &str| {
-        let line = output.lines().find(|line| line.trim_end().ends_with(who))?;
-        let before = line.split("Bytes").next()?;
-        let mut words = before.split_whitespace().rev();
-        let last = words.next()?;
-        let (number, factor) = match last {
-            "K" => (words.next()?, 1024.0),
-            "M" => (words.next()?, 1024.0 * 1024.0),
-            "G" => (words.next()?, 1024.0 * 1024.0 * 1024.0),
-            plain => (plain, 1.0),
-        };
-        Some(number.parse::<f64>().ok()? * factor)
-    };
-    let (own, other) = (count("sender"), count("receiver"));
-    if own.is_none() {
-        return Err(format!("no total: {}", shorten_output(output)));
-    }
-    let told = |sent, received| ReportedCounts { sent, received, ..ReportedCounts::default() };
-    Ok(if row.has("-R") {
-        ReportedDirections { forward: None, reverse: Some(told(other, own)) }
-    } else {
-        ReportedDirections { forward: Some(told(own, other)), reverse: None }
-    })
-}
-
 /// Returns the first 160 characters of a program's output, on one line.
 pub fn shorten_output(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -139,7 +99,7 @@ mod tests {
     fn both_ends_of_a_json_are_read() {
         let text = r#"{"end":{"sum_sent":{"bytes":1000,"retransmits":2},"sum_received":{"bytes":900},
             "sum_sent_bidir_reverse":{"bytes":70},"sum_received_bidir_reverse":{"bytes":60}}}"#;
-        let claims = parse_reported_counts(CountFormat::Json, BOTH, text).expect("claims");
+        let claims = parse_reported_counts(BOTH, text).expect("claims");
         let told = |sent, received, retransmits| {
             Some(ReportedCounts {
                 sent: Some(sent),
@@ -156,28 +116,16 @@ mod tests {
     fn omitted_seconds_are_part_of_what_passed() {
         let text = r#"{"intervals":[{"sum":{"bytes":5,"omitted":true}},{"sum":{"bytes":7,"omitted":false}}],
             "end":{"sum_sent":{"bytes":7},"sum_received":{"bytes":6}}}"#;
-        let claims = parse_reported_counts(CountFormat::Json, FORWARD, text).expect("claims");
+        let claims = parse_reported_counts(FORWARD, text).expect("claims");
         let told = claims.forward.expect("forward");
         assert_eq!((told.sent, told.received), (Some(12.0), Some(11.0)));
     }
 
     #[test]
     fn an_error_and_an_empty_end_are_no_claims() {
-        let error =
-            parse_reported_counts(CountFormat::Json, FORWARD, r#"{"error":"the server is busy"}"#);
+        let error = parse_reported_counts(FORWARD, r#"{"error":"the server is busy"}"#);
         assert_eq!(error, Err("the server is busy".to_owned()));
-        assert!(parse_reported_counts(CountFormat::Json, FORWARD, r#"{"end":{}}"#).is_err());
-        assert!(parse_reported_counts(CountFormat::Json, FORWARD, "").is_err());
-    }
-
-    #[test]
-    fn the_text_of_uiperf3_is_read() {
-        let text = "  0.00-10.00  sec  57.3 MBytes  48.1 Mbits/sec  sender\n  \
-                    0.00-10.05  sec   512  KBytes  47.0 Mbits/sec  receiver\n";
-        let claims = parse_reported_counts(CountFormat::UiperfText, OptionRow { text: "-R" }, text)
-            .expect("claims");
-        let told = claims.reverse.expect("reverse");
-        assert_eq!(told.received, Some(57.3 * 1024.0 * 1024.0));
-        assert_eq!(told.sent, Some(512.0 * 1024.0));
+        assert!(parse_reported_counts(FORWARD, r#"{"end":{}}"#).is_err());
+        assert!(parse_reported_counts(FORWARD, "").is_err());
     }
 }

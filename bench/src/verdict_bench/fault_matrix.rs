@@ -1,6 +1,5 @@
 //! The fault matrix of fixtures/verdicts.toml, expanded into cells.
 
-use crate::narrow_path::NarrowPath;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Table;
@@ -8,9 +7,6 @@ use xtask::checkout;
 
 /// The file of the matrix, relative to the root of the checkout.
 const FILE: &str = "fixtures/verdicts.toml";
-/// The autotuning limits on every path of the matrix.
-const RECEIVE_BUFFER: &str = "4096 131072 67108864";
-const SEND_BUFFER: &str = "4096 65536 67108864";
 
 /// The maximum RTT of the quick cells: the ramp of longer RTTs takes too long for a test.
 const SHORT_MS: u64 = 40;
@@ -22,31 +18,15 @@ pub const QUICK_PARTS: [[&str; 2]; 3] = [
     ["small send buffer", "too short a run"],
 ];
 
-/// All cells, case by case.
-#[derive(Debug, Clone)]
-pub struct FaultMatrix {
-    pub cells: Vec<FaultCell>,
-}
-
 /// One case at one RTT.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct FaultCell {
-    pub case: String,
+    pub case: MatrixCase,
     pub rtt_ms: u64,
     pub seconds: u64,
-    /// The verdicts that are right.
-    pub limited_by: Vec<String>,
-    pub finding: Option<String>,
-    /// No fault is created.
-    pub clean: bool,
-    /// Must be right, whatever the other cells are.
-    pub strict: bool,
-    /// The far end shares its core with a program that uses nearly all of it.
-    pub starve_far: bool,
     /// The options of `longhaul test`.
-    pub test: Vec<String>,
-    pub expect_mbps: Option<f64>,
-    link: Table,
+    pub test: String,
+    pub link: Table,
 }
 
 #[derive(Deserialize)]
@@ -63,16 +43,21 @@ struct MatrixRtt {
 }
 
 /// A case; maps have one entry for each RTT in ms.
-#[derive(Deserialize)]
-struct MatrixCase {
-    name: String,
-    limited_by: Vec<String>,
-    finding: Option<String>,
+#[derive(Debug, Clone, Deserialize)]
+pub struct MatrixCase {
+    pub name: String,
+    /// The verdicts that are right.
+    pub limited_by: Vec<String>,
+    pub finding: Option<String>,
+    /// No fault is created.
     #[serde(default)]
-    clean: bool,
+    pub clean: bool,
+    /// Must be right, whatever the other cells are.
     #[serde(default)]
-    strict: bool,
-    starve: Option<String>,
+    pub strict: bool,
+    /// The far end shares its core with a program that uses nearly all of it.
+    #[serde(default)]
+    pub starve_far: bool,
     #[serde(flatten)]
     change: CaseChange,
     #[serde(default)]
@@ -82,7 +67,7 @@ struct MatrixCase {
 }
 
 /// The link and the options of a case, or its differences at one RTT.
-#[derive(Deserialize, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
 struct CaseChange {
     #[serde(default)]
     link: Table,
@@ -90,36 +75,31 @@ struct CaseChange {
     test: Vec<String>,
 }
 
-impl FaultMatrix {
-    pub fn read() -> Result<Self, String> {
-        let file = checkout::find_root().join(FILE);
-        let text =
-            std::fs::read_to_string(&file).map_err(|e| format!("cannot read {FILE}: {e}"))?;
-        Self::parse(&text).map_err(|why| format!("{FILE}: {why}"))
-    }
+/// Returns all cells, case by case.
+pub fn read_fault_cells() -> Result<Vec<FaultCell>, String> {
+    let file = checkout::find_root().join(FILE);
+    let text = std::fs::read_to_string(&file).map_err(|e| format!("cannot read {FILE}: {e}"))?;
+    parse_fault_cells(&text).map_err(|why| format!("{FILE}: {why}"))
+}
 
-    fn parse(text: &str) -> Result<Self, String> {
-        let file: MatrixFile = toml::from_str(text).map_err(|e| e.to_string())?;
-        let of_case = |case| file.rtt.iter().map(move |rtt| make_cell(case, rtt));
-        let cells = file.case.iter().flat_map(of_case);
-        Ok(FaultMatrix { cells: cells.collect() })
-    }
+fn parse_fault_cells(text: &str) -> Result<Vec<FaultCell>, toml::de::Error> {
+    let file: MatrixFile = toml::from_str(text)?;
+    let of_case = |case| file.rtt.iter().map(move |rtt| make_cell(case, rtt));
+    Ok(file.case.iter().flat_map(of_case).collect())
+}
 
-    /// Returns one cell of each strict case and of the clean path, alternating between the short
-    /// RTTs.
-    pub fn quick_cells(mut self) -> Vec<FaultCell> {
-        self.cells.retain(|cell| (cell.strict || cell.clean) && cell.rtt_ms <= SHORT_MS);
-        let cases = self.cells.chunk_by(|a, b| a.case == b.case);
-        let chosen = cases.enumerate().map(|(turn, of_case)| &of_case[(turn + 1) % of_case.len()]);
-        chosen.cloned().collect()
-    }
+/// Picks one cell of each strict case and of the clean path, alternating between the short RTTs.
+pub fn pick_quick_cells(mut cells: Vec<FaultCell>) -> Vec<FaultCell> {
+    cells.retain(|cell| (cell.case.strict || cell.case.clean) && cell.rtt_ms <= SHORT_MS);
+    let cases = cells.chunk_by(|a, b| a.case.name == b.case.name);
+    let chosen = cases.enumerate().map(|(turn, of_case)| &of_case[(turn + 1) % of_case.len()]);
+    chosen.cloned().collect()
 }
 
 fn make_cell(case: &MatrixCase, rtt: &MatrixRtt) -> FaultCell {
-    let key = rtt.ms.to_string();
     let mut link = rtt.link.clone();
     let mut test = Vec::new();
-    for change in std::iter::once(&case.change).chain(case.at.get(&key)) {
+    for change in std::iter::once(&case.change).chain(case.at.get(&rtt.ms.to_string())) {
         link.extend(change.link.clone());
         test.extend(change.test.iter().cloned());
     }
@@ -127,37 +107,22 @@ fn make_cell(case: &MatrixCase, rtt: &MatrixRtt) -> FaultCell {
         test.extend(["-t".to_owned(), rtt.seconds.to_string()]);
     }
     FaultCell {
-        case: case.name.clone(),
+        case: case.clone(),
         rtt_ms: rtt.ms,
         seconds: rtt.seconds,
-        limited_by: case.limited_by.clone(),
-        finding: case.finding.clone(),
-        clean: case.clean,
-        strict: case.strict,
-        starve_far: case.starve.as_deref() == Some("far"),
-        test,
-        expect_mbps: case.expect_mbps.get(&key).copied(),
+        test: test.join(" "),
         link,
     }
 }
 
 impl FaultCell {
-    /// Returns the name of the cell's path file.
-    pub fn key(&self) -> String {
-        format!("{}-{}ms", self.case.replace(' ', "-"), self.rtt_ms)
+    pub fn title(&self) -> String {
+        format!("{}, {} ms", self.case.name, self.rtt_ms)
     }
 
-    /// Formats the path of this cell.
-    pub fn path_file(&self) -> Result<String, String> {
-        let buffers = [("net.ipv4.tcp_rmem", RECEIVE_BUFFER), ("net.ipv4.tcp_wmem", SEND_BUFFER)];
-        let narrow = NarrowPath {
-            title: &format!("{}, {} ms", self.case, self.rtt_ms),
-            rtt_ms: self.rtt_ms,
-            link: &self.link,
-            near: &buffers,
-            far: &buffers,
-        };
-        narrow.path_file()
+    /// Returns the goodput that the fault leaves, if it is known.
+    pub fn expect_mbps(&self) -> Option<f64> {
+        self.case.expect_mbps.get(&self.rtt_ms.to_string()).copied()
     }
 }
 
@@ -167,20 +132,20 @@ mod tests {
 
     #[test]
     fn every_case_runs_at_every_round_trip_time() {
-        let matrix = FaultMatrix::read().expect("the matrix of the checkout");
-        assert_eq!(matrix.cells.len(), 33);
-        assert!(matrix.cells.iter().all(|cell| !cell.limited_by.is_empty()));
+        let cells = read_fault_cells().expect("the matrix of the checkout");
+        assert_eq!(cells.len(), 33);
+        assert!(cells.iter().all(|cell| !cell.case.limited_by.is_empty()));
     }
 
     #[test]
     fn in_turn_every_strict_case_and_the_clean_path_come_once() {
-        let matrix = FaultMatrix::read().expect("the matrix of the checkout");
-        let wanted = |cell: &&FaultCell| cell.strict || cell.clean;
+        let cells = read_fault_cells().expect("the matrix of the checkout");
+        let wanted = |cell: &&FaultCell| cell.case.strict || cell.case.clean;
         let mut cases: Vec<String> =
-            matrix.cells.iter().filter(wanted).map(|it| it.case.clone()).collect();
+            cells.iter().filter(wanted).map(|it| it.case.name.clone()).collect();
         cases.dedup();
-        let chosen = matrix.quick_cells();
-        assert!(chosen.iter().map(|cell| &cell.case).eq(&cases));
+        let chosen = pick_quick_cells(cells);
+        assert!(chosen.iter().map(|cell| &cell.case.name).eq(&cases));
         let mut tested = QUICK_PARTS.as_flattened().to_vec();
         tested.sort_unstable();
         cases.sort();
@@ -208,15 +173,11 @@ mod tests {
             link = { loss = 0.5 }
             at = { 40 = { link = { loss = 0.25 }, test = ["-n", "1K"] } }
         "#;
-        let cells = FaultMatrix::parse(text).expect("a good matrix").cells;
+        let cells = parse_fault_cells(text).expect("a good matrix");
         let loss = |cell: &FaultCell| cell.link.get("loss").and_then(toml::Value::as_float);
         assert_eq!(cells.iter().map(loss).collect::<Vec<_>>(), [Some(0.5), Some(0.25)]);
-        assert_eq!(cells[0].test, ["-P", "2", "-t", "5"]);
-        assert_eq!(cells[1].test, ["-P", "2", "-n", "1K"]);
-        let file = cells[0].path_file().expect("a path file");
-        assert!(
-            file.contains("delay = \"900 us\"") && file.contains("queue = \"500 kB\""),
-            "{file}"
-        );
+        assert_eq!(cells[0].test, "-P 2 -t 5");
+        assert_eq!(cells[1].test, "-P 2 -n 1K");
+        assert_eq!(cells[0].link["queue"].as_str(), Some("500 kB"));
     }
 }

@@ -1,9 +1,12 @@
 //! Copies of files between real ends: what they say held them, and what kills cost. Needs root.
 
-use longhaul_bench::copy_bench::copy_resume::{self, MAX_SENT_RATIO, ResumePlan};
-use longhaul_bench::copy_bench::copy_testbed::CopyTestbed;
-use longhaul_bench::copy_bench::scratch_store::ScratchStore;
-use longhaul_bench::copy_bench::slowdown_proof;
+mod copy_resume;
+mod paced_pipe;
+mod slowdown_proof;
+
+use copy_resume::{MAX_SENT_RATIO, ResumePlan};
+use longhaul_bench::copy_testbed::CopyTestbed;
+use longhaul_bench::scratch_folder::ScratchFolder;
 
 crate::virtual_tests!(
     the_verdict_follows_whatever_is_slow,
@@ -17,7 +20,7 @@ const SHORT: &str = "name = \"short\"\nmtu = 9000\n\
 
 fn the_verdict_follows_whatever_is_slow() {
     let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
-    let proofs = slowdown_proof::run_timed_proofs(&longhaul).expect("every copy ends well");
+    let proofs = slowdown_proof::run_slowdown_proofs(&longhaul).expect("every copy ends well");
     assert_eq!(proofs.len(), 3);
     for proof in proofs {
         let split = &proof.report["analysis"]["split"];
@@ -27,13 +30,12 @@ fn the_verdict_follows_whatever_is_slow() {
 
 fn a_copy_that_is_killed_at_both_ends_is_taken_up_each_time() {
     let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
-    let store = ScratchStore::memory().expect("a file system in memory");
-    let path = store.path("short.toml");
-    std::fs::write(&path, SHORT).expect("a path file");
+    let store = ScratchFolder::in_memory().expect("a file system in memory");
+    let path = store.write("short.toml", SHORT).expect("a path file");
     let path = path.to_str().expect("plain");
     let ground = CopyTestbed::path(&longhaul, path).expect("the path comes up");
     let course = ResumePlan { bytes: 160_000_000, kills: 2, options: &["-P", "2", "-w", "1M"] };
-    let seen = copy_resume::run_resumes(&ground, (&store, &store), course).expect("it ends well");
+    let seen = copy_resume::run_resumes(&ground, &store, course).expect("it ends well");
     assert!(seen.same, "{seen:?}");
     assert!(seen.held_bytes > seen.bytes / 2, "{seen:?}");
     assert!(seen.sent_bytes > seen.bytes, "headers count: {seen:?}");

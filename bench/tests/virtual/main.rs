@@ -18,12 +18,11 @@ mod tune;
 mod verdicts;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use longhaul_bench::iperf3_peers;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use xtask::program_runner;
-use xtask::virtual_time::VirtualTimeGuest;
+use xtask::virtual_time;
 
 /// A named test.
 type VirtualTest = (&'static str, fn());
@@ -103,18 +102,14 @@ fn run_here(name: &str) {
 
 fn run_in_guest(name: &str, longhaul: &Path) -> Result<(), Failed> {
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
-    // There is no cargo in the guest to ask for its target folder.
-    let peers = iperf3_peers::peers_folder()?;
     let script = format!(
-        "export LONGHAUL_BIN='{}' {}='{}' RUST_BACKTRACE='{}'\nexec '{}' {IN_GUEST} {name}\n",
+        "export LONGHAUL_BIN='{}' RUST_BACKTRACE='{}'\nexec '{}' {IN_GUEST} {name}\n",
         longhaul.display(),
-        iperf3_peers::FOLDER_VARIABLE,
-        peers.display(),
         std::env::var("RUST_BACKTRACE").unwrap_or_default(),
         own.display(),
     );
     let began = Instant::now();
-    let outcome = VirtualTimeGuest::new(&name.replace("::", "-"))?.run(&script, LIMIT)?;
+    let outcome = virtual_time::run_in_guest(&name.replace("::", "-"), &script, LIMIT)?;
     eprintln!("{name}: {} s of wall time", began.elapsed().as_secs());
     if outcome.status == 0 {
         return Ok(());

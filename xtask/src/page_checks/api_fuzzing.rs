@@ -2,11 +2,10 @@
 //! description.
 
 use super::fixture_agent::FixtureAgent;
+use crate::TaskResult;
 use crate::program_runner::{self, show_and_run};
-use crate::{TaskResult, test_requirements};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 /// Pinned, so that a new version of the tool does not change CI results.
 const TOOL: &str = "schemathesis>=4,<5";
@@ -15,8 +14,8 @@ const EXAMPLES: &str = "25";
 /// A fixed seed, so that the examples are always the same.
 const SEED: &str = "280";
 
-/// Fuzzes the agent's API with `examples` for each address, or CI's default.
-pub fn run(examples: Option<&str>) -> TaskResult {
+/// Fuzzes the agent's API.
+pub fn run() -> TaskResult {
     let program = program_runner::build_longhaul_for_tests()?;
     let mut standing = FixtureAgent::new(&program)?;
     let outcome = show_and_run(
@@ -30,7 +29,7 @@ pub fn run(examples: Option<&str>) -> TaskResult {
             // A range that ends before it begins is refused; a schema cannot express that.
             .args(["--exclude-checks", "positive_data_acceptance"])
             .args(["--phases", "examples,coverage,fuzzing"])
-            .args(["--max-examples", examples.unwrap_or(EXAMPLES)])
+            .args(["--max-examples", EXAMPLES])
             .args(["--seed", SEED, "--generation-deterministic"])
             .args(["--request-timeout", "30", "--no-color"]),
     );
@@ -45,17 +44,6 @@ fn ensure_schemathesis() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os("SCHEMATHESIS") {
         return Ok(PathBuf::from(named));
     }
-    let folder = program_runner::target_folder()?.join("schemathesis");
-    let tool = folder.join("bin/schemathesis");
-    if is_runnable(&tool) {
-        return Ok(tool);
-    }
-    test_requirements::install_python_package(&folder, TOOL)?;
-    Ok(tool)
-}
-
-fn is_runnable(tool: &PathBuf) -> bool {
-    let mut version = Command::new(tool);
-    version.arg("--version");
-    program_runner::capture_stdout(&mut version, Duration::from_secs(60)).is_ok()
+    let folder = program_runner::install_python_package("schemathesis", TOOL)?;
+    Ok(folder.join("bin/schemathesis"))
 }

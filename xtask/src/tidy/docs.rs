@@ -2,61 +2,43 @@
 
 use super::FormBreach;
 use crate::checkout::SourceFile;
-use crate::{CHORES, list_benches};
+use crate::{BenchName, DevelopmentTask};
+use clap::{CommandFactory, ValueEnum};
 
-/// Pages that every user or developer expects.
-const REQUIRED_PAGES: &[&str] = &[
-    "README.md",
-    "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "LICENSE-MIT",
-    "LICENSE-APACHE",
-    "docs/benchmarks.md",
-    "docs/protocol.md",
-    "docs/report-v1.md",
-    "docs/vocabulary.md",
-];
+/// Folders whose files pages name.
+const FOLDERS: &[&str] =
+    &["crates/", "xtask/", "bench/", "scripts/", "docs/", "fixtures/", "fuzz/"];
 
 /// Returns all breaches in the Markdown pages.
 pub fn check_pages(files: &[SourceFile]) -> Vec<FormBreach> {
-    let missing = REQUIRED_PAGES.iter().filter(|page| !exists(files, page));
-    let missing = missing.map(|page| FormBreach::new(page, 0, "this page is missing"));
-    missing
-        .chain(check_links(files))
-        .chain(check_paths(files))
-        .chain(check_commands(files))
-        .collect()
+    let targets = make_targets(files);
+    let lines = prose(files).flat_map(|(file, line, text)| {
+        let faults = check_line(files, &targets, &file.path, text);
+        faults.into_iter().map(move |why| FormBreach::new(&file.path, line, why))
+    });
+    lines.collect()
 }
 
-/// Checks that relative links lead to files or folders of the checkout.
-fn check_links(files: &[SourceFile]) -> Vec<FormBreach> {
-    prose(files)
-        .flat_map(|(file, line, text)| links(text).map(move |link| (file, line, link)))
-        .filter(|(_, _, link)| !link.contains("://") && !link.starts_with(['#', '<']))
-        .filter_map(|(file, line, link)| {
-            let target = resolve(&file.path, link.split('#').next().unwrap_or(link));
-            let why = format!("`{link}` leads nowhere");
-            (!exists(files, &target)).then(|| FormBreach::new(&file.path, line, why))
-        })
-        .collect()
-}
-
-/// Checks that paths in backticks exist.
-fn check_paths(files: &[SourceFile]) -> Vec<FormBreach> {
-    const FOLDERS: &[&str] = &["crates/", "xtask/", "docs/", "fixtures/", "fuzz/"];
-    prose(files)
-        .flat_map(|(file, line, text)| code_spans(text).map(move |span| (file, line, span)))
-        .filter(|(_, _, span)| FOLDERS.iter().any(|folder| span.starts_with(folder)))
-        .filter(|(_, _, span)| !span.contains([' ', '*', '{']) && !exists(files, span))
-        .map(|(file, line, span)| {
-            FormBreach::new(&file.path, line, format!("there is no `{span}`"))
-        })
-        .collect()
+/// Checks that relative links lead to files or folders of the checkout, that paths in backticks exist,
+/// and tasks, benches and make targets.
+fn check_line(files: &[SourceFile], targets: &[&str], page: &str, text: &str) -> Vec<String> {
+    let leads_nowhere = |link: &&str| {
+        let is_relative = !link.contains("://") && !link.starts_with(['#', '<']);
+        is_relative && !exists(files, &resolve(page, link.split('#').next().unwrap_or(link)))
+    };
+    let is_missing = |span: &&str| {
+        FOLDERS.iter().any(|folder| span.starts_with(folder))
+            && !span.contains([' ', '*', '{'])
+            && !exists(files, span)
+    };
+    let links = links(text).filter(leads_nowhere).map(|link| format!("`{link}` leads nowhere"));
+    let paths = code_spans(text).filter(is_missing).map(|span| format!("there is no `{span}`"));
+    let commands = code_spans(text).filter_map(|span| unknown_command(span, targets));
+    links.chain(paths).chain(commands).collect()
 }
 
 fn prose(files: &[SourceFile]) -> impl Iterator<Item = (&SourceFile, usize, &str)> {
-    let pages = files.iter().filter(|file| file.is_markdown());
+    let pages = files.iter().filter(|file| file.has_extension("md"));
     pages.flat_map(|file| file.text.lines().enumerate().map(move |(i, text)| (file, i + 1, text)))
 }
 
@@ -85,30 +67,18 @@ fn resolve(page: &str, link: &str) -> String {
     parts.join("/")
 }
 
-/// Checks that tasks, benches and make targets exist.
-fn check_commands(files: &[SourceFile]) -> Vec<FormBreach> {
-    let targets = make_targets(files);
-    prose(files)
-        .flat_map(|(file, line, text)| code_spans(text).map(move |span| (file, line, span)))
-        .filter_map(|(file, line, span)| {
-            let why = unknown_command(span, &targets)?;
-            Some(FormBreach::new(&file.path, line, why))
-        })
-        .collect()
-}
-
 fn unknown_command(span: &str, targets: &[&str]) -> Option<String> {
     let words: Vec<&str> = span.split_whitespace().collect();
     match words.as_slice() {
         ["cargo", "xtask", "bench", name, ..]
-            if is_name(name) && list_benches().all(|bench| bench != *name) =>
+            if is_name(name) && BenchName::from_str(name, false).is_err() =>
         {
             Some(format!("there is no bench `{name}`"))
         }
         ["cargo", "xtask", name, ..]
-            if is_name(name) && !CHORES.iter().any(|(chore, _)| chore == name) =>
+            if is_name(name) && DevelopmentTask::command().find_subcommand(name).is_none() =>
         {
-            Some(format!("there is no chore `{name}`"))
+            Some(format!("there is no task `{name}`"))
         }
         ["make", target, ..] if is_name(target) && !targets.contains(target) => {
             Some(format!("the Makefile has no target `{target}`"))
@@ -153,9 +123,7 @@ mod tests {
             ("docs/a.md", "[up](../README.md#x)"),
         ]
         .map(|(path, text)| SourceFile { path: path.to_owned(), text: text.to_owned() });
-        let lines =
-            |breaches: Vec<FormBreach>| breaches.iter().map(|it| it.line).collect::<Vec<_>>();
-        assert_eq!(lines(check_links(&files)), [1]);
-        assert_eq!(lines(check_commands(&files)), [3]);
+        let lines: Vec<usize> = check_pages(&files).iter().map(|it| it.line).collect();
+        assert_eq!(lines, [1, 3]);
     }
 }

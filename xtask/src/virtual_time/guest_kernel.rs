@@ -1,22 +1,19 @@
 //! The kernel of the guests: given by `LONGHAUL_VT_KERNEL`, or built once from Debian's package of
 //! the Linux sources and cached in the target folder.
 
-use crate::program_runner::{self, show_and_run};
-use crate::{TaskResult, checkout, test_requirements};
+use crate::program_runner::{self, find_program, show_and_run};
+use crate::{TaskResult, checkout};
 use std::fs;
-use std::io::{BufReader, BufWriter};
+use std::io::{self, BufReader, BufWriter};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Names a prebuilt kernel: an executable, or one compressed by xz.
 pub const KERNEL_VARIABLE: &str = "LONGHAUL_VT_KERNEL";
-const SOURCES: &str = "linux-source-6.12";
-const CONFIG: &str = include_str!("kernel.config");
 const SHIM: &str = include_str!("xsave.c");
-/// Debian packages that the build needs besides a C compiler.
-const BUILD_TOOLS: [&str; 6] = ["flex", "bison", "bc", "libelf-dev", "xz-utils", "rsync"];
 
 /// A kernel and the library that it is started with.
 #[derive(Debug, Clone)]
@@ -39,8 +36,7 @@ impl GuestKernel {
         if !executable.is_file() {
             return Err(format!(
                 "there is no kernel for virtual time: run `cargo xtask kernel` as root on Debian 12 \
-                 (it builds one from {SOURCES} in about five CPU minutes), or name one with \
-                 {KERNEL_VARIABLE}=FILE"
+                 (it builds one in about five CPU minutes), or name one with {KERNEL_VARIABLE}=FILE"
             ));
         }
         let shim = build_shim(&folder)?;
@@ -50,11 +46,13 @@ impl GuestKernel {
 
 /// Finds a kernel, or builds one if possible.
 pub fn ensure_kernel() -> TaskResult {
-    let found = GuestKernel::find();
-    if found.is_ok() || !test_requirements::can_install() {
-        return found.map(|kernel| println!("kernel: {}", kernel.executable.display()));
+    if GuestKernel::find().is_ok() {
+        return Ok(());
     }
-    build_kernel(&cache_folder()?)?;
+    if find_program("apt-get").is_some() {
+        let script = checkout::find_root().join("xtask/src/virtual_time/build-kernel.sh");
+        show_and_run(Command::new(script).arg(cache_folder()?))?;
+    }
     GuestKernel::find().map(drop)
 }
 
@@ -70,33 +68,23 @@ fn unpack_kernel(given: &Path, folder: &Path) -> Result<PathBuf, String> {
     if given.extension().is_none_or(|it| it != "xz") {
         return Ok(given.to_owned());
     }
-    let cannot = |e: String| format!("cannot unpack {KERNEL_VARIABLE}={}: {e}", given.display());
     let modified = |path: &Path| fs::metadata(path).and_then(|it| it.modified()).ok();
     let unpacked = folder.join("linux-given");
     if modified(&unpacked).is_some_and(|it| Some(it) > modified(given)) {
         return Ok(unpacked);
     }
-    let packed = fs::File::open(given).map_err(|e| cannot(e.to_string()))?;
-    write_executable(&unpacked, |file| {
-        lzma_rs::xz_decompress(&mut BufReader::new(packed), file).map_err(|e| format!("{e:?}"))
-    })
-    .map_err(cannot)?;
+    let partial = folder.join(format!("linux-given.{}.partial", std::process::id()));
+    let unpack = || -> io::Result<()> {
+        let mut packed = BufReader::new(fs::File::open(given)?);
+        let mut file = BufWriter::new(fs::File::create(&partial)?);
+        lzma_rs::xz_decompress(&mut packed, &mut file)
+            .map_err(|e| io::Error::other(format!("{e:?}")))?;
+        file.into_inner()?;
+        fs::set_permissions(&partial, fs::Permissions::from_mode(0o755))?;
+        fs::rename(&partial, &unpacked)
+    };
+    unpack().map_err(|e| format!("cannot unpack {KERNEL_VARIABLE}={}: {e}", given.display()))?;
     Ok(unpacked)
-}
-
-/// Writes an executable atomically.
-fn write_executable(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<fs::File>) -> TaskResult,
-) -> TaskResult {
-    let partial = path.with_extension(format!("{}.partial", std::process::id()));
-    let file = fs::File::create(&partial).map_err(|e| e.to_string())?;
-    let mut file = BufWriter::new(file);
-    write(&mut file)?;
-    file.into_inner().map_err(|e| e.to_string())?;
-    fs::set_permissions(&partial, fs::Permissions::from_mode(0o755))
-        .and_then(|()| fs::rename(&partial, path))
-        .map_err(|e| e.to_string())
 }
 
 /// Compiles the library that lets the kernel run on processors with AMX.
@@ -109,39 +97,7 @@ fn build_shim(folder: &Path) -> Result<PathBuf, String> {
     fs::write(&source, SHIM).map_err(|e| format!("cannot write {}: {e}", source.display()))?;
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-shared", "-fPIC", "-o"]);
-    program_runner::capture_stdout(compiler.arg(&partial).arg(&source), test_requirements::MINUTE)?;
+    program_runner::capture_stdout(compiler.arg(&partial).arg(&source), Duration::from_secs(60))?;
     fs::rename(&partial, &library).map_err(|e| e.to_string())?;
     Ok(library)
-}
-
-/// Builds the kernel from Debian's package of its sources; needs root and apt-get.
-fn build_kernel(folder: &Path) -> TaskResult {
-    println!("kernel: building from {SOURCES}, about five CPU minutes, once");
-    test_requirements::install_packages(&BUILD_TOOLS)?;
-    let sources = folder.join("sources");
-    let _ = fs::remove_dir_all(&sources);
-    fs::create_dir_all(&sources).map_err(|e| e.to_string())?;
-    fs::write(sources.join("fragment"), CONFIG).map_err(|e| e.to_string())?;
-    let script = format!(
-        "set -e
-         apt-get download {SOURCES}
-         dpkg-deb --extract {SOURCES}_*.deb package
-         tar --extract --file package/usr/src/{SOURCES}.tar.xz
-         cd {SOURCES}
-         make -s ARCH=um defconfig
-         scripts/kconfig/merge_config.sh -m .config ../fragment >/dev/null
-         make -s ARCH=um olddefconfig
-         make -s ARCH=um -j\"$(nproc)\" linux
-         strip -o ../../linux.partial linux
-         mv ../../linux.partial ../../linux"
-    );
-    let mut shell = Command::new("sh");
-    shell.current_dir(&sources).args(["-c", &script]);
-    show_and_run(&mut shell)?;
-    fs::remove_dir_all(&sources).map_err(|e| format!("cannot remove {}: {e}", sources.display()))
-}
-
-/// Returns the script with which a guest starts, in the checkout.
-pub fn find_init_script() -> PathBuf {
-    checkout::find_root().join("xtask/src/virtual_time/init.sh")
 }

@@ -64,7 +64,8 @@ fn long_looks_find_buckets_and_tell_them_apart() {
     for (drops, kind) in [(false, TokenBucketKind::Shaper), (true, TokenBucketKind::Policer)] {
         let draws: [DrawBucketPath; 2] = [draw_large_bucket, draw_middle_bucket];
         for draw in draws {
-            let (mut path, rate, bytes) = draw(&mut SplitMix64::new(5), drops);
+            let mut path = draw(&mut SplitMix64::new(5), drops);
+            let (rate, bytes) = path.links[0].bucket_truth();
             let found = simulate_direction(&mut path, &plan_shaper_probing(5));
             let bucket = found.bucket.expect("a bucket");
             assert_eq!(bucket.kind, kind, "{bucket:?}");

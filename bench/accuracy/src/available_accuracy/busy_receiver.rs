@@ -18,7 +18,7 @@ pub fn evaluate_busy_receiver(seed: u64, cases: usize) -> Vec<AccuracyRow> {
         for (load, late_s) in BUSY_LOADS.iter().flat_map(|l| LATE_S.map(|s| (*l, s))) {
             for case in 0..cases {
                 let seed = seed.wrapping_mul(1_000_003) ^ (case as u64 * 7919);
-                let link = SimulatedLink::new(capacity_bps, load, TRAFFIC[case % 3], seed);
+                let link = SimulatedLink::new(capacity_bps, load, TRAFFIC[case % 3].0, seed);
                 let line_bps = LINE_RATIOS[1 + case % 2] * capacity_bps;
                 let mut path = SimulatedPath::new(line_bps, vec![link], 0.0, seed ^ 0x63);
                 path.late_s = late_s;

@@ -29,9 +29,9 @@ pub struct SimulatedLink {
 /// A token bucket, counted in bits.
 #[derive(Debug, Clone, Copy)]
 pub struct SimulatedBucket {
-    pub rate_bps: f64,
-    pub most_bits: f64,
-    pub drops: bool,
+    rate_bps: f64,
+    most_bits: f64,
+    drops: bool,
     /// The maximum amount of queued data, in bits.
     queue_bits: f64,
     level: f64,
@@ -100,6 +100,12 @@ impl SimulatedLink {
     #[must_use]
     pub fn with_bucket(self, tokens: SimulatedBucket) -> SimulatedLink {
         SimulatedLink { bucket: Some(tokens), ..self }
+    }
+
+    /// Returns the rate in bit/s and the size in bytes of its bucket, which it must have.
+    pub fn bucket_truth(&self) -> (f64, f64) {
+        let bucket = self.bucket.expect("a link with a bucket");
+        (bucket.rate_bps, bucket.most_bits / 8.0)
     }
 
     fn advance(&mut self, to: f64) {
@@ -313,8 +319,8 @@ impl SimulatedPath {
 
     /// The average free capacity of the link with the least, from the first probe to the last.
     pub fn truth_bps(&self) -> f64 {
-        let seconds = self.ended - self.began.unwrap_or(self.ended);
-        let free = self.links.iter().map(|l| l.capacity_bps - l.counted_bits / seconds.max(1e-9));
+        let seconds = self.seconds().max(1e-9);
+        let free = self.links.iter().map(|l| l.capacity_bps - l.counted_bits / seconds);
         free.fold(f64::MAX, f64::min)
     }
 

@@ -1,0 +1,98 @@
+//! Copies between real ends, with a slow pipe or path. Computing takes no virtual time, so no
+//! processor is slow.
+
+use super::paced_pipe::{PipeDrain, PipeFeeder};
+use longhaul_bench::copy_testbed::{CopyTestbed, LIMIT};
+use longhaul_bench::scratch_folder::ScratchFolder;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use xtask::program_runner;
+
+const MIB: u64 = 1 << 20;
+/// The rate of the slow part in bytes per second.
+const SLOW_BYTES_PER_SECOND: u64 = 30 * MIB;
+/// A path that carries 25 MB/s.
+const NARROW_PATH_FILE: &str = "name = \"narrow\"\nmtu = 1500\n\
+    [[hops]]\nname = \"narrow\"\ndelay = \"10 ms\"\nrate = \"200 Mbit/s\"\nqueue = \"2 MB\"\n\
+    [[hops]]\nname = \"last\"\nrate = \"10 Gbit/s\"\nqueue = \"8 MB\"\n";
+
+/// The slowed part, and the report.
+#[derive(Debug)]
+pub struct SlowdownProof {
+    pub slow: &'static str,
+    pub expected: &'static str,
+    pub report: Value,
+}
+
+impl SlowdownProof {
+    pub fn limited_by(&self) -> &str {
+        self.report["analysis"]["limited_by"].as_str().unwrap_or("nothing")
+    }
+
+    pub fn holds(&self) -> bool {
+        self.limited_by() == self.expected
+    }
+}
+
+/// Runs a copy for each slow part.
+pub fn run_slowdown_proofs(longhaul: &Path) -> Result<Vec<SlowdownProof>, String> {
+    Ok(vec![
+        prove_narrow_path(longhaul)?,
+        prove_slow_input(longhaul)?,
+        prove_slow_output(longhaul)?,
+    ])
+}
+
+fn prove_narrow_path(longhaul: &Path) -> Result<SlowdownProof, String> {
+    let store = ScratchFolder::in_memory()?;
+    let path = store.write("path.toml", NARROW_PATH_FILE)?;
+    let ground = CopyTestbed::path(longhaul, &path.to_string_lossy())?;
+    let source = store.fill_file("source", 48 * MIB)?;
+    let _far = ground.serve(&store.empty("there")?)?;
+    let target = format!("{}:copy", ground.address);
+    let report = ground.run_copy(&[&source.to_string_lossy(), &target])?.report;
+    Ok(make_proof("a path of 200 Mbit/s", "network", report))
+}
+
+/// Limits the rate of standard input.
+fn prove_slow_input(longhaul: &Path) -> Result<SlowdownProof, String> {
+    let (ground, store) = (CopyTestbed::loopback(longhaul)?, ScratchFolder::in_memory()?);
+    let _far = ground.serve(&store.empty("there")?)?;
+    let mut copy = ground.copy(&["-", "127.0.0.1:copy", "--no-save", "--json"]);
+    let mut copy = program_runner::spawn(copy.stdin(Stdio::piped()))?;
+    let fed = PipeFeeder::start(copy.stdin.take(), SLOW_BYTES_PER_SECOND, 48 * MIB);
+    let output = program_runner::wait_with_output(copy, LIMIT)?;
+    fed.end()?;
+    Ok(make_proof("standard input of 31 MB/s", "source_disk", parse_report(&output.stdout)?))
+}
+
+/// Limits the rate of standard output; the report is then in the archive.
+fn prove_slow_output(longhaul: &Path) -> Result<SlowdownProof, String> {
+    let (ground, store) = (CopyTestbed::loopback(longhaul)?, ScratchFolder::in_memory()?);
+    let folder = store.empty("there")?;
+    let served = store.fill_file("there/file", 48 * MIB)?;
+    let _far = ground.serve(&folder)?;
+    let archive = store.path("archive.sqlite3").display().to_string();
+    let mut copy = ground.copy(&["127.0.0.1:file", "-", "--archive", &archive]);
+    let mut copy = program_runner::spawn(&mut copy)?;
+    let drained = PipeDrain::start(copy.stdout.take(), SLOW_BYTES_PER_SECOND);
+    let output = program_runner::wait_with_output(copy, LIMIT)?;
+    let bytes = drained.end()?;
+    if !output.status.success() || bytes != 48 * MIB {
+        let why = output.stderr.trim();
+        return Err(format!("{bytes} bytes of {} came: {why}", served.display()));
+    }
+    let mut show = Command::new(longhaul);
+    show.args(["report", "show", "last", "--json", "--archive", &archive]);
+    let report = parse_report(&program_runner::capture_stdout(&mut show, LIMIT)?)?;
+    Ok(make_proof("standard output of 31 MB/s", "target_disk", report))
+}
+
+fn make_proof(slow: &'static str, expected: &'static str, report: Value) -> SlowdownProof {
+    SlowdownProof { slow, expected, report }
+}
+
+fn parse_report(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|e| format!("no report: {e}: {}", text.trim()))
+}
