@@ -13,7 +13,6 @@
 mod daily_season;
 pub mod event_tracking;
 pub mod level_shifts;
-pub mod plateau_rule;
 pub mod quantity_scale;
 mod rank_split;
 pub mod report_points;
