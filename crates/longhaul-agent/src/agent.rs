@@ -7,7 +7,7 @@
 //! - [`finished_run`]: reads the report of a run; [`spool_recovery`]: recovers runs of an earlier process
 //! - [`analysis_worker`]: detection and diagnosis; [`follow_ups`]: follow-up measurements; [`notifier`]:
 //!   notifications
-//! - [`export`]: sends results to a collector or database; [`shared_archive`]: the shared database
+//! - [`export`]: sends results to a collector or database; [`shared_database`]: the shared database
 //! - [`agent_folder`]: files of the agent; [`budget_store`]: used budgets; [`daily_retention`]: deletes expired data
 //! - [`clocks`]: clocks; [`agent_log`]: log; [`service_manager`]: systemd notifications
 //! - [`shared_state`]: state shared by agent and API
@@ -30,7 +30,7 @@ mod process_runner;
 pub mod run_command;
 mod run_tasks;
 mod service_manager;
-pub mod shared_archive;
+mod shared_database;
 pub mod shared_state;
 mod spool_recovery;
 mod startup;
@@ -40,18 +40,3 @@ mod watch_file_reload;
 pub use analysis_worker::build_case_text;
 pub use lifecycle::run;
 pub use startup::AgentOptions;
-
-use shared_state::SharedState;
-use std::io;
-use std::sync::Arc;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-
-/// Serves the page and its API until `stop` is true.
-async fn serve_page(
-    state: Arc<SharedState>,
-    listener: TcpListener,
-    stop: watch::Receiver<bool>,
-) -> io::Result<()> {
-    crate::api::serve_api(state, listener, stop).await
-}

@@ -37,7 +37,6 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-use crate::agent::shared_archive;
 use crate::agent::shared_state::SharedState;
 use axum::body::Bytes;
 use std::io;
@@ -61,7 +60,7 @@ struct ApiState {
 impl ApiState {
     fn new(state: Arc<SharedState>, own: SocketAddr, stop: watch::Receiver<bool>) -> Arc<ApiState> {
         Arc::new(ApiState {
-            archive: archive_pool::ArchivePool::new(shared_archive::choose_page_archive(&state)),
+            archive: archive_pool::ArchivePool::new(Arc::clone(&state.open_archive)),
             access: access_control::AccessControl::new(Arc::clone(&state), own),
             traces: route_handlers::TraceCache::default(),
             update_texts: broadcast::Sender::new(live_updates::MAX_LAG),

@@ -7,12 +7,13 @@
 //! - [`watch`]: the content of `watch.toml`, and the schedule of its runs
 //! - [`watch_file_reading`]: reads `watch.toml` and looks at its secret files
 //! - [`watch_cost`]: the cost of a watch file
-//! - [`agent`]: the agent; `api`: its web page
+//! - [`agent`]: the agent; `api`: its web page; `secret_file`: secrets in files
 //! - [`agent_error`]: why an agent cannot start
 
 pub mod agent;
 pub mod agent_error;
 mod api;
+mod secret_file;
 pub mod watch;
 pub mod watch_cost;
 pub mod watch_file_reading;

@@ -108,31 +108,6 @@ SELECT quantity, sender, receiver, intDiv(at_us, 3600000000) AS hour,
 FROM value
 GROUP BY quantity, sender, receiver, hour;
 
--- Hours whose values are removed: counted once, exactly, and closed to late values.
--- shard: cityHash64(sender, receiver)
-CREATE TABLE closed_hour (
-    quantity  LowCardinality(String),
-    sender    LowCardinality(String),
-    receiver  LowCardinality(String),
-    hour      Int64 CODEC(DoubleDelta, ZSTD(1)),
-    samples   UInt32 CODEC(T64, ZSTD(1)),
-    least     Float64 CODEC(Gorilla, ZSTD(1)),
-    middle    Float64 CODEC(Gorilla, ZSTD(1)),
-    most      Float64 CODEC(Gorilla, ZSTD(1)),
-    earliness UInt64 CODEC(Delta, ZSTD(1))
-) ENGINE = ReplacingMergeTree(earliness)
-PARTITION BY intDiv(hour, 720)
-ORDER BY (quantity, sender, receiver, hour)
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
-
--- Each removal of old values: before this hour some may be closed, after it none is.
--- shard: before_hour
-CREATE TABLE closing (
-    before_hour Int64
-) ENGINE = ReplacingMergeTree
-ORDER BY before_hour
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
-
 -- Runs that are due. State 0: waiting; 1: missed, `told` says why; 2: done, `told` is the run. The
 -- greater `standing` stays: done before missed before waiting, and of two alike the earlier.
 -- shard: cityHash64(id)

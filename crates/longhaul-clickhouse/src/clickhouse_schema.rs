@@ -6,7 +6,6 @@
 use crate::connection_options::SqlDialect;
 use crate::database_client::DatabaseClient;
 use crate::table_rows::SchemaStepRow;
-use crate::{request_error, server_version};
 use clickhouse::sql::Identifier;
 use longhaul_store::StoreError;
 
@@ -17,6 +16,10 @@ const SCHEMA_STEPS: &[&str] = &[include_str!("../schema/0001-watched.sql")];
 const COUNT_STEP_TABLES: &str = "SELECT toUInt64(count()) FROM system.tables \
                         WHERE database = ? AND name = 'schema_step'";
 
+/// Year and release of the oldest supported ClickHouse: the first long-term release with every
+/// setting of [`crate::endpoint`]; `lightweight_deletes_sync` was added in 24.4.
+pub const MIN_VERSION: (u32, u32) = (24, 8);
+
 /// Checks the server's version and applies missing schema steps.
 pub fn prepare_schema(client: &DatabaseClient) -> Result<(), StoreError> {
     let doing = "read the version of the server";
@@ -26,9 +29,8 @@ pub fn prepare_schema(client: &DatabaseClient) -> Result<(), StoreError> {
         answer.collect().await
     })?;
     let version = String::from_utf8_lossy(&version).trim().to_owned();
-    if client.is_current() && !server_version::is_supported(&version) {
-        let (year, release) = server_version::MIN_VERSION;
-        return Err(old_server_error(client, &version, year, release));
+    if client.options.dialect == SqlDialect::Current && !is_supported(&version) {
+        return Err(old_server_error(client, &version));
     }
     let done = read_schema_step(client)?;
     let known = SCHEMA_STEPS.len() as u32;
@@ -44,7 +46,18 @@ pub fn prepare_schema(client: &DatabaseClient) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn old_server_error(client: &DatabaseClient, version: &str, year: u32, release: u32) -> StoreError {
+/// Returns true if a version string of the server is at least [`MIN_VERSION`], and false if it cannot
+/// be parsed.
+fn is_supported(version: &str) -> bool {
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    match (parts.next(), parts.next()) {
+        (Some(Ok(year)), Some(Ok(release))) => (year, release) >= MIN_VERSION,
+        _ => false,
+    }
+}
+
+fn old_server_error(client: &DatabaseClient, version: &str) -> StoreError {
+    let (year, release) = MIN_VERSION;
     StoreError::Database {
         doing: "use the server",
         at: client.location(),
@@ -103,30 +116,8 @@ fn apply_schema_step(client: &DatabaseClient, step: u32, text: &str) -> Result<(
             at.query_raw(statement).execute().await
         })?;
     }
-    client.request("store the schema step", |at| async move {
-        let mut insert = at.insert::<SchemaStepRow>("schema_step").await?;
-        insert.write(&SchemaStepRow { step }).await?;
-        insert.end().await
-    })
-}
-
-/// Returns the disk usage of one replica of each shard, or `None` if the user lacks the permission.
-pub fn read_disk_bytes(client: &DatabaseClient) -> Result<Option<u64>, StoreError> {
-    let from = match &client.options.cluster {
-        Some(cluster) => format!("cluster('{}', system.parts)", cluster.replace('\'', "\\'")),
-        None => String::from("system.parts"),
-    };
-    let sql =
-        &format!("SELECT toUInt64(sum(bytes_on_disk)) FROM {from} WHERE active AND database = ?");
-    let asked = client.request("read the size of the tables", |at| async move {
-        let query = at.query(sql).bind(&client.options.database);
-        query.fetch_one().await
-    });
-    match asked {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if request_error::is_access_denied(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let row = [SchemaStepRow { step }];
+    client.insert::<SchemaStepRow>("store the schema step", "schema_step", &row)
 }
 
 /// Rewrites statements for the cluster and dialect in use.
@@ -265,6 +256,16 @@ fn strip_column_codec(line: &str) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        for version in ["24.8.1.2684", "24.10.1", "26.9.2.1", "100.1"] {
+            assert!(is_supported(version), "{version}");
+        }
+        for version in ["24.7.9", "24.3.2", "9.8", "18.16.1", "24", "", "x.y"] {
+            assert!(!is_supported(version), "{version}");
+        }
+    }
+
     fn written(cluster: Option<&str>, dialect: SqlDialect) -> Vec<String> {
         let writer = StatementRewriter { database: "fleet", cluster, dialect };
         writer.statements(SCHEMA_STEPS[0])
@@ -273,7 +274,7 @@ mod tests {
     #[test]
     fn without_a_cluster_statements_go_as_they_stand() {
         let plain = written(None, SqlDialect::Current);
-        assert_eq!(plain.len(), 13);
+        assert_eq!(plain.len(), 11);
         assert!(plain[0].starts_with("CREATE TABLE IF NOT EXISTS pair ("));
         assert!(plain.iter().all(|it| !it.contains("--") && !it.contains(';')));
     }
@@ -281,7 +282,7 @@ mod tests {
     #[test]
     fn a_cluster_gets_replicas_under_distributed_tables() {
         let all = written(Some("fleet"), SqlDialect::Current);
-        assert_eq!(all.len(), 24);
+        assert_eq!(all.len(), 20);
         let report = all.iter().find(|it| it.contains(" report_local ")).unwrap();
         assert!(report.contains("report_local ON CLUSTER `fleet` ("));
         assert!(report.contains(

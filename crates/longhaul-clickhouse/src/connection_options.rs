@@ -16,14 +16,12 @@ pub struct ClickHouseOptions {
     /// replicated, and distributed over its shards. None: a single server.
     pub cluster: Option<String>,
     pub dialect: SqlDialect,
-    /// Compresses requests with LZ4.
-    pub compressed: bool,
 }
 
 /// The SQL features that the server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SqlDialect {
-    /// ClickHouse [`crate::server_version::MIN_VERSION`] or later.
+    /// ClickHouse [`crate::clickhouse_schema::MIN_VERSION`] or later.
     Current,
     /// The server of 2018 that Debian packages: without codecs, data skipping indices, TTL and
     /// lightweight deletes. Only for cluster tests, because its columns and retention differ from
@@ -40,7 +38,6 @@ impl Default for ClickHouseOptions {
             password: None,
             cluster: None,
             dialect: SqlDialect::Current,
-            compressed: true,
         }
     }
 }

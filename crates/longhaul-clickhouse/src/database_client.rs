@@ -4,11 +4,11 @@
 //! (docs/decisions/0019). Every write is idempotent: a write without an answer is repeated, at
 //! another server if necessary.
 
-use crate::connection_options::{ClickHouseOptions, SqlDialect};
+use crate::connection_options::ClickHouseOptions;
 use crate::endpoint::DatabaseEndpoint;
 use crate::request_error::RequestError;
-use clickhouse::Client;
 use clickhouse::error::Error;
+use clickhouse::{Client, RowWrite};
 use longhaul_store::StoreError;
 use std::cell::Cell;
 use std::future::Future;
@@ -55,10 +55,6 @@ impl DatabaseClient {
         })
     }
 
-    pub fn is_current(&self) -> bool {
-        self.options.dialect == SqlDialect::Current
-    }
-
     /// Runs a request against the database.
     pub fn request<T, F>(
         &self,
@@ -71,16 +67,23 @@ impl DatabaseClient {
         self.request_within(ANSWER_TIMEOUT, doing, |endpoint| work(endpoint.http.clone()))
     }
 
-    /// Runs a request with the timeout of a retention step.
-    pub fn request_slow<T, F>(
+    /// Inserts rows into a table.
+    pub fn insert<T: RowWrite>(
         &self,
         doing: &'static str,
-        work: impl Fn(Client) -> F,
-    ) -> Result<T, StoreError>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        self.request_within(RETENTION_STEP_TIMEOUT, doing, |endpoint| work(endpoint.http.clone()))
+        table: &str,
+        rows: &[T::Value<'_>],
+    ) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.request(doing, |at| async move {
+            let mut insert = at.insert::<T>(table).await?;
+            for row in rows {
+                insert.write(row).await?;
+            }
+            insert.end().await
+        })
     }
 
     /// Runs a request that does not need the database to exist.
@@ -99,7 +102,7 @@ impl DatabaseClient {
 
     /// Makes one more attempt than there are URLs, because a kept-alive connection may have been
     /// closed.
-    fn request_within<T, F>(
+    pub fn request_within<T, F>(
         &self,
         deadline: Duration,
         doing: &'static str,

@@ -78,11 +78,10 @@ impl DatabaseEndpoint {
 }
 
 fn build_client(url: &str, options: &ClickHouseOptions) -> Client {
-    let compression = if options.compressed { Compression::Lz4 } else { Compression::None };
     let mut http = Client::default()
         .with_url(url)
         .with_user(&options.user)
-        .with_compression(compression)
+        .with_compression(Compression::Lz4)
         .with_validation(options.dialect == SqlDialect::Current);
     if let Some(password) = &options.password {
         http = http.with_password(password);

@@ -93,15 +93,8 @@ impl RequestError {
     }
 }
 
-/// Returns true if the user lacks a permission.
-pub fn is_access_denied(error: &StoreError) -> bool {
-    let said = std::error::Error::source(error).map(ToString::to_string);
-    let code = said.as_deref().and_then(parse_error_code);
-    code.is_some_and(|code| ACCESS_DENIED_CODES.contains(&code))
-}
-
 /// Parses the number in `Code: 516. DB::Exception: ...`.
-pub fn parse_error_code(words: &str) -> Option<u32> {
+fn parse_error_code(words: &str) -> Option<u32> {
     let rest = words.split("Code: ").nth(1)?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()

@@ -1,7 +1,7 @@
-//! Table rows, as the driver writes and reads them. Field names are column names.
+//! Table rows, as the driver writes them. Field names are column names.
 
 use clickhouse::Row;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 #[derive(Debug, Row, Serialize)]
 pub struct PairInsertRow<'a> {
@@ -37,22 +37,6 @@ pub struct RunInsertRow<'a> {
     pub earliness: u64,
 }
 
-/// The columns of a run in a list.
-#[derive(Debug, Row, Deserialize)]
-pub struct RunListRow {
-    pub id: String,
-    pub at_us: i64,
-    pub started_at: String,
-    pub kind: String,
-    pub initiator_host: String,
-    pub responder_host: String,
-    pub responder_address: Option<String>,
-    pub streams: Option<u32>,
-    pub goodput_bps: Option<u64>,
-    pub limited_by: Option<String>,
-    pub analysis_version: u32,
-}
-
 #[derive(Debug, Row, Serialize)]
 pub struct ValueInsertRow<'a> {
     pub quantity: &'a str,
@@ -62,15 +46,15 @@ pub struct ValueInsertRow<'a> {
     pub value: f64,
 }
 
-#[derive(Debug, Clone, Row, Serialize, Deserialize)]
-pub struct PlannedRunRow {
-    pub id: String,
+#[derive(Debug, Row, Serialize)]
+pub struct PlannedInsertRow<'a> {
+    pub id: &'a str,
     pub due_us: i64,
-    pub measurement: String,
-    pub sender: String,
-    pub receiver: String,
+    pub measurement: &'a str,
+    pub sender: &'a str,
+    pub receiver: &'a str,
     pub state: u8,
-    pub told: String,
+    pub told: &'a str,
     pub standing: u64,
 }
 
@@ -86,11 +70,6 @@ pub struct EventInsertRow<'a> {
     pub end_us: i64,
     pub event: &'a str,
     pub version: u64,
-}
-
-#[derive(Debug, Row, Serialize)]
-pub struct ClosingHourRow {
-    pub before_hour: i64,
 }
 
 #[derive(Debug, Row, Serialize)]

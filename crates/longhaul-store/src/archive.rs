@@ -4,13 +4,14 @@
 //! other for up to [`LOCK_WAIT`].
 
 use crate::archive_schema;
-use crate::archived_report;
 use crate::sqlite::name_ids::NameIds;
 use crate::store_error::StoreError;
+use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::report::v1::{
     AnyReport, ListColumns, Report, ReportContent, ReportKind, RunInfo,
 };
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -48,21 +49,66 @@ pub enum AppendOutcome {
     AlreadyStored,
 }
 
-/// One row of the run list, from the derived columns.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The columns of a run list, in the order that [`read_run_entry`] reads.
+pub(crate) const RUN_COLUMNS: &str = "id, started_at, kind, initiator_host, responder_host, \
+     responder_address, streams, goodput_bps, limited_by, analysis_version, \
+     (SELECT count(*) FROM run part WHERE part.part_of = run.id)";
+
+/// One run in a list.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RunRow))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunEntry {
     pub id: String,
+    /// UTC, RFC 3339.
     pub started_at: String,
+    /// May be another word if a later version of longhaul wrote the archive.
+    #[cfg_attr(feature = "schema", schema(value_type = ReportKind))]
     pub kind: String,
     pub initiator_host: String,
     pub responder_host: String,
+    #[serde(skip)]
     pub responder_address: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
+    #[serde(skip)]
     pub analysis_version: u32,
-    /// The number of probes of this run that are runs of their own.
+    /// The number of probes that are runs of their own; absent: none.
+    #[serde(skip_serializing_if = "is_zero")]
     pub parts: u32,
+    /// The requested pair, or the pair of a live update.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pair: Option<HostPair>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl RunEntry {
+    /// Returns the row of a report, without its parts.
+    pub fn from_report(report: &AnyReport, pair: Option<HostPair>) -> RunEntry {
+        let run = report.run();
+        let derived = report.list_columns();
+        RunEntry {
+            id: run.id.clone(),
+            started_at: run.started_at.clone(),
+            kind: report.kind().word().to_owned(),
+            initiator_host: run.initiator.host.clone(),
+            responder_host: run.responder.host.clone(),
+            responder_address: run.responder.address.clone(),
+            streams: derived.streams,
+            goodput_bps: derived.goodput_bps,
+            limited_by: derived.limited_by.map(str::to_owned),
+            analysis_version: derived.analysis_version,
+            parts: 0,
+            pair,
+        }
+    }
 }
 
 /// Inserts a report with its list columns; returns 0 if the id is taken.
@@ -155,10 +201,9 @@ impl Archive {
         if self.insert(report, &text)? > 0 {
             return Ok(AppendOutcome::New);
         }
-        if self.report_json(id)? == text {
-            Ok(AppendOutcome::AlreadyStored)
-        } else {
-            Err(StoreError::IdTaken { id: id.clone() })
+        match self.report_json(id)? {
+            Some(stored) if stored == text => Ok(AppendOutcome::AlreadyStored),
+            _ => Err(StoreError::IdTaken { id: id.clone() }),
         }
     }
 
@@ -167,34 +212,28 @@ impl Archive {
         Report<P, O, A>: ReportContent,
     {
         let run = &report.run;
-        let sql = |e| StoreError::from_sqlite("store the run", &self.path, e);
-        let transaction = self.connection.transaction().map_err(sql)?;
         let derived = report.list_columns();
-        let inserted =
-            insert_run(&transaction, run, report.kind, &derived, text, false).map_err(sql)?;
-        if inserted > 0 {
-            transaction.execute("DELETE FROM begun WHERE id = ?1", [&run.id]).map_err(sql)?;
-        }
-        transaction.commit().map_err(sql)?;
-        Ok(inserted)
+        self.write("store the run", |to| {
+            let inserted = insert_run(to, run, report.kind, &derived, text, false)?;
+            if inserted > 0 {
+                to.execute("DELETE FROM begun WHERE id = ?1", [&run.id])?;
+            }
+            Ok(inserted)
+        })
     }
 
     /// Returns the latest runs, newest first, at most `limit`. Probes of a listed run are counted
     /// in its entry and not listed themselves.
     pub fn list(&self, limit: u32) -> Result<Vec<RunEntry>, StoreError> {
-        let sql = |e| StoreError::from_sqlite("list the runs", &self.path, e);
-        let mut statement = self
-            .connection
-            .prepare(
-                "SELECT id, started_at, kind, initiator_host, responder_host, responder_address, \
-                 streams, goodput_bps, limited_by, analysis_version, \
-                 (SELECT count(*) FROM run part WHERE part.part_of = run.id) \
+        self.read("list the runs", |from| {
+            from.prepare(&format!(
+                "SELECT {RUN_COLUMNS} \
                  FROM run WHERE part_of IS NULL OR part_of NOT IN (SELECT id FROM run) \
                  ORDER BY started_at DESC, id DESC LIMIT ?1",
-            )
-            .map_err(sql)?;
-        let rows = statement.query_map([limit], read_run_entry).map_err(sql)?;
-        rows.collect::<Result<_, _>>().map_err(sql)
+            ))?
+            .query_map([limit], read_run_entry)?
+            .collect()
+        })
     }
 
     /// Returns the run that `wanted` identifies: an id, a unique prefix of one, or `last`.
@@ -204,22 +243,22 @@ impl Archive {
         } else {
             self.find_by_prefix(wanted)?
         };
-        let id = id.ok_or_else(|| StoreError::NoSuchRun { wanted: wanted.to_owned() })?;
-        archived_report::parse_report(&id, &self.report_json(&id)?)
+        let report = id.map(|id| self.report(&id)).transpose()?.flatten();
+        report.ok_or_else(|| StoreError::NoSuchRun { wanted: wanted.to_owned() })
     }
 
     fn find_by_prefix(&self, prefix: &str) -> Result<Option<String>, StoreError> {
         // Compares as text, not as a pattern, so that `%` has no special meaning; the bounds avoid
         // a scan of an archive with millions of runs.
-        let (count, exact, first): (u64, Option<String>, Option<String>) = self
-            .connection
-            .query_row(
-                "SELECT count(*), max(CASE WHEN id = ?1 THEN id END), min(id) FROM run \
-                 WHERE id >= ?1 AND id <= ?2 AND substr(id, 1, length(?1)) = ?1 AND ?1 <> ''",
-                [prefix, &format!("{prefix}{}", char::MAX)],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
-            )
-            .map_err(|e| StoreError::from_sqlite("look up the run", &self.path, e))?;
+        let (count, exact, first): (u64, Option<String>, Option<String>) =
+            self.read("look up the run", |from| {
+                from.query_row(
+                    "SELECT count(*), max(CASE WHEN id = ?1 THEN id END), min(id) FROM run \
+                     WHERE id >= ?1 AND id <= ?2 AND substr(id, 1, length(?1)) = ?1 AND ?1 <> ''",
+                    [prefix, &format!("{prefix}{}", char::MAX)],
+                    |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+                )
+            })?;
         match (count, exact, first) {
             (_, Some(id), _) | (1, None, Some(id)) => Ok(Some(id)),
             (2.., None, Some(example)) => {
@@ -230,12 +269,11 @@ impl Archive {
     }
 
     /// Returns the stored report of exactly this id, unchanged.
-    pub(crate) fn report_json(&self, id: &str) -> Result<String, StoreError> {
-        self.connection
-            .query_row("SELECT report FROM run WHERE id = ?1", [id], |row| row.get(0))
-            .optional()
-            .map_err(|e| StoreError::from_sqlite("read the run", &self.path, e))?
-            .ok_or_else(|| StoreError::NoSuchRun { wanted: id.to_owned() })
+    pub(crate) fn report_json(&self, id: &str) -> Result<Option<String>, StoreError> {
+        self.read("read the run", |from| {
+            from.query_row("SELECT report FROM run WHERE id = ?1", [id], |row| row.get(0))
+                .optional()
+        })
     }
 }
 
@@ -291,5 +329,6 @@ pub(crate) fn read_run_entry(row: &Row<'_>) -> Result<RunEntry, rusqlite::Error>
         limited_by: row.get(8)?,
         analysis_version: row.get(9)?,
         parts: row.get(10)?,
+        pair: None,
     })
 }

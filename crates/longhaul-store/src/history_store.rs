@@ -1,4 +1,4 @@
-//! The interface between an agent and its archive, independent of the database.
+//! What an agent stores and queries.
 //!
 //! Times are microseconds since 1970-01-01T00:00:00Z by the clock of the measuring host, in any
 //! order. Names of hosts, measurements and reasons come from the agent's file. Values are in the
@@ -7,118 +7,19 @@
 //!
 //! Every write is idempotent, so a sender without an answer repeats it. After `Ok` the data
 //! survives a crash of the process and a power failure. After an error nothing was written, with
-//! the exceptions that [`HistoryStore::retain`] names.
+//! the exceptions that [`Archive::retain`](crate::Archive::retain) names.
 
 pub mod ingest_limits;
 pub mod time_buckets;
 
-use crate::archive::RunEntry;
 use crate::archived_report;
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::{HostPair, QuantitySeries, SeriesPoint};
+use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{AnyReport, ListColumns, ReportKind, RunInfo};
+use serde::Serialize;
 use std::time::Duration;
-
-/// An archive that is written on a schedule and read at the same time.
-///
-/// Each value is one connection: the agent has one for writing, and every reader opens its own.
-pub trait HistoryStore: Send {
-    /// Stores finished runs with their values, all or none. A run that is already watched is not
-    /// changed. A run that was stored by another command becomes watched: its report stays, and its
-    /// pairs, values and planned run are added.
-    fn append_runs(&mut self, runs: &[IncomingRun]) -> Result<IngestResult, StoreError>;
-
-    /// Stores planned runs and returns the number of new ones. A known id is not changed.
-    fn add_planned(&mut self, planned: &[PlannedRun]) -> Result<u64, StoreError>;
-
-    /// Stores the outcome of a planned run. A done run stays done; a missed one becomes done if its
-    /// result arrives later; of two reasons the first one is kept.
-    ///
-    /// Returns [`StoreError::NoSuchPlanned`] if no run is planned under this id.
-    fn record_outcome(
-        &mut self,
-        planned_id: &str,
-        outcome: &PlannedOutcome,
-    ) -> Result<(), StoreError>;
-
-    /// Stores a delivery of another agent. Any part of it may have been delivered before.
-    ///
-    /// A database without transactions stores the parts one after the other; after an error the
-    /// sender repeats the delivery, which completes it.
-    fn receive(&mut self, delivery: &AgentDelivery) -> Result<IngestResult, StoreError> {
-        let planned = delivery.planned.iter().map(|row| row.planned.clone());
-        self.add_planned(&planned.collect::<Vec<_>>())?;
-        let landed = self.append_runs(&delivery.runs)?;
-        for row in &delivery.planned {
-            if let Some(outcome) = &row.outcome {
-                self.record_outcome(&row.planned.id, outcome)?;
-            }
-        }
-        for event in &delivery.events {
-            self.put_event(event)?;
-        }
-        Ok(landed)
-    }
-
-    /// Returns planned runs, sorted by due time, earliest first.
-    fn planned(&self, filter: &PlannedRunFilter) -> Result<Vec<PlannedEntry>, StoreError>;
-
-    /// Returns the number of runs due in a range, by outcome. The counts add up to the total.
-    fn planned_counts(&self, range: TimeRange) -> Result<PlannedRunCounts, StoreError>;
-
-    /// Returns the values of one quantity of one pair, in time order; nothing for an unknown pair.
-    ///
-    /// Returns at most `at_most` points and buckets together; `at_most` is clamped to 2 and
-    /// [`ingest_limits::MAX_SERIES_POINTS`]. Single values are returned if they are few enough and still stored;
-    /// hourly buckets where only those are stored; otherwise buckets of equal length with the exact
-    /// `min` and `max`. The median of a bucket is exact up to an hour; above that it is the median
-    /// of the hourly medians, weighted by their samples.
-    fn series(
-        &self,
-        pair: &HostPair,
-        quantity: PathQuantity,
-        range: TimeRange,
-        at_most: u32,
-    ) -> Result<QuantitySeries, StoreError>;
-
-    /// Returns the latest value of every known pair, sorted by name.
-    fn grid(&self, quantity: PathQuantity) -> Result<Vec<GridPair>, StoreError>;
-
-    /// Returns every pair that has values or planned runs, sorted by name.
-    fn pairs(&self) -> Result<Vec<HostPair>, StoreError>;
-
-    /// Returns the report with exactly this id.
-    fn report(&self, run_id: &str) -> Result<Option<AnyReport>, StoreError>;
-
-    /// Returns runs, newest first.
-    fn runs(&self, filter: &RunFilter) -> Result<Vec<RunEntry>, StoreError>;
-
-    /// Stores an event and replaces an earlier one with the same id.
-    fn put_event(&mut self, event: &ChangeEvent) -> Result<(), StoreError>;
-
-    /// Returns the event with exactly this id.
-    fn event(&self, id: &str) -> Result<Option<ChangeEvent>, StoreError>;
-
-    /// Returns events, the latest change first.
-    fn events(&self, filter: &EventFilter) -> Result<Vec<ChangeEvent>, StoreError>;
-
-    /// Deletes data older than `keep`. Single values are deleted after their hour has been
-    /// aggregated into the hourly series, which is kept for `hours`. Events are kept, and so are
-    /// runs that are not watched, such as one that a person started.
-    ///
-    /// Works in steps, each of them consistent, so that others can write in between. The next call
-    /// completes what an error interrupted.
-    fn retain(
-        &mut self,
-        now_us: i64,
-        keep: &RetentionPolicy,
-    ) -> Result<RetentionResult, StoreError>;
-
-    /// Returns the kind and size of the archive.
-    fn about(&self) -> Result<StoreInfo, StoreError>;
-}
 
 /// A time span, including its start and excluding its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,10 +30,6 @@ pub struct TimeRange {
 
 impl TimeRange {
     pub const ALL: TimeRange = TimeRange { begin_us: i64::MIN, end_us: i64::MAX };
-
-    pub fn contains(self, at_us: i64) -> bool {
-        (self.begin_us..self.end_us).contains(&at_us)
-    }
 }
 
 /// One value of a run for a series.
@@ -237,15 +134,13 @@ pub struct PlannedRun {
 }
 
 /// The outcome of a planned run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Outcome))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PlannedOutcome {
-    Done {
-        run_id: String,
-    },
-    /// The reason is one of a small set of words, so that it can be counted.
-    Missed {
-        reason: String,
-    },
+    Done { run_id: String },
+    // The reason is one of a small set of words, so that it can be counted.
+    Missed { reason: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -255,42 +150,62 @@ pub struct PlannedEntry {
     pub outcome: Option<PlannedOutcome>,
 }
 
+/// The state of a planned run.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlannedRunState {
+    Waiting,
+    Done,
+    Missed,
+}
+
 /// A filter for planned runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedRunFilter {
     pub range: TimeRange,
     pub pair: Option<HostPair>,
-    /// Only runs without an outcome.
-    pub waiting: bool,
+    pub state: Option<PlannedRunState>,
     pub limit: u32,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The number of runs due in the range, for all pairs, by outcome.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedCounts))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct PlannedRunCounts {
+    /// The sum of `done`, `missed` and `waiting`.
+    pub planned: u64,
     pub done: u64,
     pub missed: u64,
-    /// Runs without an outcome.
     pub waiting: u64,
-    /// Missed runs by reason, the most frequent first; the sum is `missed`.
-    pub reasons: Vec<(String, u64)>,
+    /// Missed runs by reason, the most frequent first.
+    pub reasons: Vec<MissedRunCount>,
 }
 
-impl PlannedRunCounts {
-    pub fn planned(&self) -> u64 {
-        self.done + self.missed + self.waiting
-    }
+/// The number of missed runs with one reason.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = MissedFor))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MissedRunCount {
+    pub reason: String,
+    pub runs: u64,
 }
 
 /// A pair in the grid.
-#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = GridCell))]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GridPair {
     pub pair: HostPair,
-    /// By the start time of the run, not by its arrival.
-    pub newest: Option<SeriesPoint>,
-    /// Median of the hourly medians of the seven days before the latest hour, which is excluded.
-    /// May lag behind the values by some batches.
+    /// The newest value, in the unit of the quantity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Start of the run with this value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_us: Option<i64>,
+    /// Median of the hourly medians of the last seven days.
+    // The latest hour is excluded. May lag behind the values by some batches.
+    #[serde(rename = "median_7d", skip_serializing_if = "Option::is_none")]
     pub weekly_median: Option<f64>,
-    /// Events of this quantity that are suspected or confirmed, and not recovered.
+    /// Suspected or confirmed events of this quantity that have not recovered.
     pub open_events: u32,
 }
 
@@ -353,16 +268,6 @@ pub struct RetentionResult {
     pub hours: u64,
     pub reports: u64,
     pub planned: u64,
-    /// Expired reports that are kept because they still wait in the outbox.
-    pub kept_to_send: u64,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoreInfo {
-    /// The name of the database.
-    pub kind: &'static str,
-    /// Size on disk, if known.
-    pub bytes: Option<u64>,
 }
 
 /// Returns true if an event is suspected or confirmed, and not recovered.

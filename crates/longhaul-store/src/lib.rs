@@ -9,8 +9,8 @@
 //!
 //! - [`archive`]: open, append, list, read
 //! - [`scan_archive`]: unfinished scans, their probes, and earlier scans
-//! - [`history_store`]: the trait for the history of an agent
-//! - [`sqlite`]: the implementation of that trait on the same file
+//! - [`history_store`]: what an agent stores and queries
+//! - [`sqlite`]: the history of an agent, in the same file
 //! - [`archived_report`]: JSON and derived columns of each kind of report
 //! - [`archive_schema`]: schema steps of an archive file
 //! - [`store_error`]: errors by what the user can do
@@ -24,6 +24,5 @@ pub mod sqlite;
 pub mod store_error;
 
 pub use archive::{AppendOutcome, Archive, RunEntry};
-pub use history_store::HistoryStore;
 pub use scan_archive::UnfinishedScan;
 pub use store_error::StoreError;

@@ -4,7 +4,7 @@ use crate::archive::Archive;
 use crate::archived_report;
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::{ReportContent, ThroughputReport, scan};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, Params, params};
 
 /// A scan that was started and has no report yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,13 +24,10 @@ impl Archive {
         plan: &scan::ScanPlan,
     ) -> Result<(), StoreError> {
         let plan = serialize_plan(&begun.id, plan)?;
-        self.connection
-            .execute(
-                "INSERT INTO begun VALUES (?1, ?2, ?3, ?4)",
-                params![begun.id, begun.started_at, target, plan],
-            )
-            .map(drop)
-            .map_err(|e| StoreError::from_sqlite("record the start of the scan", &self.path, e))
+        self.write("record the start of the scan", |to| {
+            let row = params![begun.id, begun.started_at, target, plan];
+            to.execute("INSERT INTO begun VALUES (?1, ?2, ?3, ?4)", row).map(drop)
+        })
     }
 
     /// Returns the latest unfinished scan to `target` with exactly this plan that started at or
@@ -42,8 +39,8 @@ impl Archive {
         since: &str,
     ) -> Result<Option<UnfinishedScan>, StoreError> {
         let plan = serialize_plan("of an unfinished scan", plan)?;
-        self.connection
-            .query_row(
+        self.read("find an unfinished scan", |from| {
+            from.query_row(
                 "SELECT id, started_at FROM begun \
                  WHERE target = ?1 AND plan = ?2 AND started_at >= ?3 \
                  ORDER BY started_at DESC, id DESC LIMIT 1",
@@ -51,25 +48,16 @@ impl Archive {
                 |row| Ok(UnfinishedScan { id: row.get(0)?, started_at: row.get(1)? }),
             )
             .optional()
-            .map_err(|e| StoreError::from_sqlite("find an unfinished scan", &self.path, e))
+        })
     }
 
     /// Returns the finished probes of a scan or a proof, by index.
     pub fn throughput_parts(&self, id: &str) -> Result<Vec<ThroughputReport>, StoreError> {
-        let sql = |e| StoreError::from_sqlite("read the probes", &self.path, e);
-        let mut statement = self
-            .connection
-            .prepare("SELECT id, report FROM run WHERE part_of = ?1 ORDER BY part_index, id")
-            .map_err(sql)?;
-        let rows = statement
-            .query_map([id], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
-            .map_err(sql)?;
-        let mut found = Vec::new();
-        for row in rows {
-            let (id, text) = row.map_err(sql)?;
-            found.extend(ThroughputReport::from_any(archived_report::parse_report(&id, &text)?));
-        }
-        Ok(found)
+        self.query_reports(
+            "read the probes",
+            "SELECT id, report FROM run WHERE part_of = ?1 ORDER BY part_index, id",
+            [id],
+        )
     }
 
     /// Returns the latest reports of a kind, to one responder or to all, newest first, at most
@@ -79,22 +67,28 @@ impl Archive {
         responder_host: Option<&str>,
         limit: u32,
     ) -> Result<Vec<R>, StoreError> {
-        let sql = |e| StoreError::from_sqlite("read earlier runs", &self.path, e);
-        let mut statement = self
-            .connection
-            .prepare(
-                "SELECT id, report FROM run WHERE kind = ?1 AND (?2 IS NULL OR responder_host = ?2) \
-                 ORDER BY started_at DESC, id DESC LIMIT ?3",
-            )
-            .map_err(sql)?;
-        let rows = statement
-            .query_map(params![R::KIND.word(), responder_host, limit], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-            })
-            .map_err(sql)?;
+        self.query_reports(
+            "read earlier runs",
+            "SELECT id, report FROM run WHERE kind = ?1 AND (?2 IS NULL OR responder_host = ?2) \
+             ORDER BY started_at DESC, id DESC LIMIT ?3",
+            params![R::KIND.word(), responder_host, limit],
+        )
+    }
+
+    /// Returns the reports of one kind that a query of ids and reports finds.
+    fn query_reports<R: ReportContent>(
+        &self,
+        doing: &'static str,
+        query: &str,
+        values: impl Params,
+    ) -> Result<Vec<R>, StoreError> {
+        let rows = self.read(doing, |from| {
+            from.prepare(query)?
+                .query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<rusqlite::Result<Vec<(String, String)>>>()
+        })?;
         let mut found = Vec::new();
-        for row in rows {
-            let (id, text) = row.map_err(sql)?;
+        for (id, text) in rows {
             found.extend(R::from_any(archived_report::parse_report(&id, &text)?));
         }
         Ok(found)

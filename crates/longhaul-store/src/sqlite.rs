@@ -27,9 +27,9 @@ mod tests;
 use crate::archive::{Archive, RunEntry};
 use crate::archived_report;
 use crate::history_store::{
-    AgentDelivery, EventFilter, GridPair, HistoryStore, IncomingRun, IngestResult, PlannedEntry,
-    PlannedOutcome, PlannedRun, PlannedRunCounts, PlannedRunFilter, RetentionPolicy,
-    RetentionResult, RunFilter, StoreInfo, TimeRange, ingest_limits,
+    AgentDelivery, EventFilter, GridPair, IncomingRun, IngestResult, PlannedEntry, PlannedOutcome,
+    PlannedRun, PlannedRunCounts, PlannedRunFilter, RetentionPolicy, RetentionResult, RunFilter,
+    TimeRange, ingest_limits,
 };
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::AnyReport;
@@ -40,22 +40,30 @@ use name_ids::NameIds;
 use outbox::OutboxWriter;
 use rusqlite::{Transaction, TransactionBehavior};
 
-impl HistoryStore for Archive {
-    fn append_runs(&mut self, runs: &[IncomingRun]) -> Result<IngestResult, StoreError> {
+impl Archive {
+    /// Stores finished runs with their values, all or none. A run that is already watched is not
+    /// changed. A run that was stored by another command becomes watched: its report stays, and its
+    /// pairs, values and planned run are added.
+    pub fn append_runs(&mut self, runs: &[IncomingRun]) -> Result<IngestResult, StoreError> {
         ingest_limits::check_runs(runs)?;
         self.write_with_names("store the runs", |to, outbox, names| {
             run_ingest::ingest_runs(to, runs, outbox, names)
         })
     }
 
-    fn add_planned(&mut self, due: &[PlannedRun]) -> Result<u64, StoreError> {
+    /// Stores planned runs and returns the number of new ones. A known id is not changed.
+    pub fn add_planned(&mut self, due: &[PlannedRun]) -> Result<u64, StoreError> {
         ingest_limits::check_planned(due)?;
         self.write_with_names("store planned runs", |to, outbox, names| {
             planned_table::insert_planned(to, due, outbox, names)
         })
     }
 
-    fn record_outcome(
+    /// Stores the outcome of a planned run. A done run stays done; a missed one becomes done if its
+    /// result arrives later; of two reasons the first one is kept.
+    ///
+    /// Returns [`StoreError::NoSuchPlanned`] if no run is planned under this id.
+    pub fn record_outcome(
         &mut self,
         planned_id: &str,
         outcome: &PlannedOutcome,
@@ -74,7 +82,8 @@ impl HistoryStore for Archive {
         })
     }
 
-    fn receive(&mut self, delivery: &AgentDelivery) -> Result<IngestResult, StoreError> {
+    /// Stores a delivery of another agent. Any part of it may have been delivered before.
+    pub fn receive(&mut self, delivery: &AgentDelivery) -> Result<IngestResult, StoreError> {
         let texts = delivery.validate()?;
         self.write_with_names("store the batch of an agent", |to, outbox, names| {
             let planned: Vec<PlannedRun> =
@@ -93,15 +102,39 @@ impl HistoryStore for Archive {
         })
     }
 
-    fn planned(&self, filter: &PlannedRunFilter) -> Result<Vec<PlannedEntry>, StoreError> {
-        self.read("list planned runs", |from| planned_table::list_planned(from, filter))
+    /// Returns planned runs, sorted by due time, earliest first.
+    pub fn planned(&self, filter: &PlannedRunFilter) -> Result<Vec<PlannedEntry>, StoreError> {
+        self.read("list planned runs", |from| planned_table::list_planned(from, filter, "ASC"))
     }
 
-    fn planned_counts(&self, range: TimeRange) -> Result<PlannedRunCounts, StoreError> {
+    /// Returns the latest due time of a planned run.
+    pub fn last_planned_us(&self) -> Result<Option<i64>, StoreError> {
+        self.read("find the last planned run", |from| {
+            from.query_row("SELECT max(due_us) FROM planned", [], |row| row.get(0))
+        })
+    }
+
+    /// Returns planned runs, sorted by due time, latest first.
+    pub fn latest_planned(
+        &self,
+        filter: &PlannedRunFilter,
+    ) -> Result<Vec<PlannedEntry>, StoreError> {
+        self.read("list planned runs", |from| planned_table::list_planned(from, filter, "DESC"))
+    }
+
+    /// Returns the number of runs due in a range, by outcome. The counts add up to the total.
+    pub fn planned_counts(&self, range: TimeRange) -> Result<PlannedRunCounts, StoreError> {
         self.read("count planned runs", |from| planned_table::count_planned(from, range))
     }
 
-    fn series(
+    /// Returns the values of one quantity of one pair, in time order; nothing for an unknown pair.
+    ///
+    /// Returns at most `at_most` points and buckets together; `at_most` is clamped to 2 and
+    /// [`ingest_limits::MAX_SERIES_POINTS`]. Single values are returned if they are few enough and still stored;
+    /// hourly buckets where only those are stored; otherwise buckets of equal length with the exact
+    /// `min` and `max`. The median of a bucket is exact up to an hour; above that it is the median
+    /// of the hourly medians, weighted by their samples.
+    pub fn series(
         &self,
         pair: &HostPair,
         quantity: PathQuantity,
@@ -119,71 +152,81 @@ impl HistoryStore for Archive {
         Ok(QuantitySeries { pair: pair.clone(), quantity, points, buckets })
     }
 
-    fn grid(&self, quantity: PathQuantity) -> Result<Vec<GridPair>, StoreError> {
+    /// Returns the latest value of every known pair, sorted by name.
+    pub fn grid(&self, quantity: PathQuantity) -> Result<Vec<GridPair>, StoreError> {
         self.read("read the grid", |from| history_queries::read_grid(from, quantity))
     }
 
-    fn pairs(&self) -> Result<Vec<HostPair>, StoreError> {
+    /// Returns every pair that has values or planned runs, sorted by name.
+    pub fn pairs(&self) -> Result<Vec<HostPair>, StoreError> {
         self.read("list the pairs", name_ids::list_pairs)
     }
 
-    fn report(&self, run_id: &str) -> Result<Option<AnyReport>, StoreError> {
-        match self.report_json(run_id) {
-            Ok(text) => archived_report::parse_report(run_id, &text).map(Some),
-            Err(StoreError::NoSuchRun { .. }) => Ok(None),
-            Err(other) => Err(other),
-        }
+    /// Returns the report with exactly this id.
+    pub fn report(&self, run_id: &str) -> Result<Option<AnyReport>, StoreError> {
+        let text = self.report_json(run_id)?;
+        text.map(|text| archived_report::parse_report(run_id, &text)).transpose()
     }
 
-    fn runs(&self, filter: &RunFilter) -> Result<Vec<RunEntry>, StoreError> {
+    /// Returns runs, newest first.
+    pub fn runs(&self, filter: &RunFilter) -> Result<Vec<RunEntry>, StoreError> {
         self.read("list the runs", |from| history_queries::list_runs(from, filter))
     }
 
-    fn put_event(&mut self, event: &ChangeEvent) -> Result<(), StoreError> {
+    /// Stores an event and replaces an earlier one with the same id.
+    pub fn put_event(&mut self, event: &ChangeEvent) -> Result<(), StoreError> {
         let text = serialize_event(event)?;
         let outbox = self.outbox_writer();
         self.write("store the event", |to| event_table::put_event(to, event, &text, outbox))
     }
 
-    fn event(&self, id: &str) -> Result<Option<ChangeEvent>, StoreError> {
+    /// Returns the event with exactly this id.
+    pub fn event(&self, id: &str) -> Result<Option<ChangeEvent>, StoreError> {
         let text = self.read("read the event", |from| event_table::read_event_json(from, id))?;
         text.map(|text| event_table::parse_event(&text)).transpose()
     }
 
-    fn events(&self, filter: &EventFilter) -> Result<Vec<ChangeEvent>, StoreError> {
+    /// Returns events, the latest change first.
+    pub fn events(&self, filter: &EventFilter) -> Result<Vec<ChangeEvent>, StoreError> {
         let texts =
             self.read("list the events", |from| event_table::list_event_json(from, filter))?;
         texts.iter().map(|text| event_table::parse_event(text)).collect()
     }
 
-    fn retain(
+    /// Deletes data older than `keep`. Single values are deleted after their hour has been
+    /// aggregated into the hourly series, which is kept for `hours`. Events are kept, and so are
+    /// runs that are not watched, such as one that a person started.
+    ///
+    /// Works in steps, each of them consistent, so that others can write in between. The next call
+    /// completes what an error interrupted.
+    pub fn retain(
         &mut self,
         now_us: i64,
         keep: &RetentionPolicy,
     ) -> Result<RetentionResult, StoreError> {
         let mut removed = RetentionResult::default();
         retention::expire_values(self, now_us, keep.values, &mut removed)?;
-        retention::expire_hours(self, now_us, keep.hours.max(keep.values), &mut removed)?;
-        retention::expire_reports(self, now_us, keep.reports, &mut removed)?;
-        retention::expire_planned(self, now_us, keep.planned, &mut removed)?;
+        removed.hours = retention::expire_hours(self, now_us, keep.hours.max(keep.values))?;
+        removed.reports = retention::expire_reports(self, now_us, keep.reports)?;
+        removed.planned = retention::expire_planned(self, now_us, keep.planned)?;
         Ok(removed)
     }
 
-    fn about(&self) -> Result<StoreInfo, StoreError> {
-        let bytes: i64 = self.read("read the header", |from| {
+    /// Returns the size of the archive on disk.
+    pub fn disk_bytes(&self) -> Result<u64, StoreError> {
+        self.read("read the header", |from| {
             from.query_row(
                 "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
                 [],
                 |row| row.get(0),
             )
-        })?;
-        Ok(StoreInfo { kind: "SQLite", bytes: u64::try_from(bytes).ok() })
+        })
     }
 }
 
 impl AgentDelivery {
     /// Checks all limits and returns the JSON of the events.
-    fn validate(&self) -> Result<Vec<String>, StoreError> {
+    pub fn validate(&self) -> Result<Vec<String>, StoreError> {
         ingest_limits::check_runs(&self.runs)?;
         for row in &self.planned {
             ingest_limits::check_planned(std::slice::from_ref(&row.planned))?;
@@ -203,7 +246,7 @@ fn serialize_event(event: &ChangeEvent) -> Result<String, StoreError> {
 
 impl Archive {
     /// Runs `work` in one transaction that takes the write lock immediately.
-    fn write<T>(
+    pub(crate) fn write<T>(
         &mut self,
         doing: &'static str,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
@@ -233,7 +276,7 @@ impl Archive {
     }
 
     /// Runs `work` on a consistent snapshot.
-    fn read<T>(
+    pub(crate) fn read<T>(
         &self,
         doing: &'static str,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,

@@ -7,10 +7,10 @@
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{AnyReport, PathReport};
+use longhaul_store::Archive;
 use longhaul_store::history_store::{
     IncomingRun, PlannedRun, RetentionPolicy, RunFilter, SeriesReading, TimeRange, time_buckets,
 };
-use longhaul_store::{Archive, HistoryStore};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -132,7 +132,7 @@ fn holds_batches_up_to(file: &Path, next: u64) {
     assert!([said, with_one_more].contains(&runs), "{said}: {runs}");
     let counts = archive.planned_counts(TimeRange::ALL).expect("counts");
     let to_send = archive.backlog(0).expect("outbox").items;
-    assert_eq!(to_send, runs + counts.planned(), "what is stored is in the outbox");
+    assert_eq!(to_send, runs + counts.planned, "what is stored is in the outbox");
     assert_eq!(counts.done, runs, "what is stored is settled");
     let series =
         archive.series(&pair(), PathQuantity::RttFloor, TimeRange::ALL, 100_000).expect("series");

@@ -17,38 +17,36 @@ impl AgentLog {
     /// Logs a run whose result is in the archive.
     pub fn run_finished(self, key: &JobKey, planned_id: &str, report: &AnyReport) {
         let result = summary_lines::summarize_report(report);
-        let value = json!({
-            "event": "run", "measurement": *key.measure, "from": *key.from, "to": *key.to,
-            "planned": planned_id, "run": report.run().id, "result": result,
-        });
-        self.write_line(&format!("{}  {result}", format_job_key(key)), value);
+        let value = json!({ "planned": planned_id, "run": report.run().id, "result": result });
+        self.write_job_line("run", key, &result, value);
     }
 
     pub fn run_failed(self, key: &JobKey, planned_id: &str, why: &str) {
-        let value = json!({
-            "event": "failed", "measurement": *key.measure, "from": *key.from, "to": *key.to,
-            "planned": planned_id, "why": why,
-        });
-        self.write_line(&format!("{}  failed: {why}", format_job_key(key)), value);
+        let value = json!({ "planned": planned_id, "why": why });
+        self.write_job_line("failed", key, &format!("failed: {why}"), value);
     }
 
     pub fn run_refused(self, key: &JobKey, planned_id: &str, why: &str) {
-        let value = json!({
-            "event": "refused", "measurement": *key.measure, "from": *key.from, "to": *key.to,
-            "planned": planned_id, "why": why,
-        });
-        let text = format!("{}  server busy, run will be retried: {why}", format_job_key(key));
-        self.write_line(&text, value);
+        let value = json!({ "planned": planned_id, "why": why });
+        let text = format!("server busy, run will be retried: {why}");
+        self.write_job_line("refused", key, &text, value);
     }
 
     /// Logs missed runs of one job with the same reason.
     pub fn runs_missed(self, key: &JobKey, runs: usize, word: &str, why: &str) {
-        let value = json!({
-            "event": "missed", "measurement": *key.measure, "from": *key.from, "to": *key.to,
-            "runs": runs, "reason": word,
-        });
         let times = if runs == 1 { String::new() } else { format!(" {runs} times") };
-        self.write_line(&format!("{}  skipped{times}: {why}", format_job_key(key)), value);
+        let value = json!({ "runs": runs, "reason": word });
+        self.write_job_line("missed", key, &format!("skipped{times}: {why}"), value);
+    }
+
+    /// Logs a line about a job; `value` has the further fields of its JSON.
+    fn write_job_line(self, event: &str, key: &JobKey, text: &str, mut value: Value) {
+        value["event"] = json!(event);
+        value["measurement"] = json!(*key.measure);
+        value["from"] = json!(*key.from);
+        value["to"] = json!(*key.to);
+        let name = summary_lines::format_measurement(&key.measure, &key.from, &key.to);
+        self.write_line(&format!("{name}  {text}"), value);
     }
 
     /// Logs an event that is new or has changed.
@@ -86,10 +84,6 @@ impl AgentLog {
             write_text(&summary_lines::format_timed_line(&now, text))
         };
     }
-}
-
-fn format_job_key(key: &JobKey) -> String {
-    summary_lines::format_measurement(&key.measure, &key.from, &key.to)
 }
 
 fn write_json(mut value: Value) -> std::io::Result<()> {

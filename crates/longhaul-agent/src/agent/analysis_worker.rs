@@ -31,7 +31,7 @@ use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::quantity::{PathQuantity, QuantityScale};
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::{EventFilter, TimeRange, is_event_open};
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 pub use operator_report::build_case_text;
 use route_changes::RouteChangeHistory;
 use std::collections::HashMap;
@@ -94,7 +94,7 @@ pub struct AnalysisWorker {
 
 impl AnalysisWorker {
     pub fn start(
-        archive: Box<dyn HistoryStore>,
+        archive: Archive,
         file: Arc<WatchFile>,
         folder: &AgentFolder,
     ) -> io::Result<(AnalysisWorker, mpsc::Receiver<AnalysisResult>)> {
@@ -129,7 +129,7 @@ impl AnalysisWorker {
 
 /// The state of the analysis thread.
 struct AnalysisThread {
-    archive: Box<dyn HistoryStore>,
+    archive: Archive,
     file: Arc<WatchFile>,
     results: mpsc::Sender<AnalysisResult>,
     /// The number of explanations per event.
@@ -169,7 +169,7 @@ impl AnalysisThread {
     }
 
     fn analyze_run(&mut self, look: &RunStored) -> Result<(), StoreError> {
-        self.reroutes.record_run(&*self.archive, look)?;
+        self.reroutes.record_run(&self.archive, look)?;
         let file = Arc::clone(&self.file);
         let followed = file.detect.quantities.as_deref();
         let mut news = Vec::new();
@@ -197,13 +197,8 @@ impl AnalysisThread {
     ) -> Result<(), StoreError> {
         let options = build_detector_options(&self.file.detect, quantity);
         let now_us = clocks::read_wall_us();
-        let points = detector_series::read_detector_points(
-            &*self.archive,
-            pair,
-            quantity,
-            &options,
-            now_us,
-        )?;
+        let points =
+            detector_series::read_detector_points(&self.archive, pair, quantity, &options, now_us)?;
         let begin_us = points.first().map_or(now_us, |point| point.at_us);
         let filter = EventFilter {
             range: TimeRange { begin_us, end_us: i64::MAX },
@@ -261,8 +256,8 @@ impl AnalysisThread {
         }
         *self.explanations.entry(event.id.clone()).or_insert(0) += 1;
         let time_factor = self.file.detect.time_factor.unwrap_or(1);
-        let base_rate = self.reroutes.base_rate(&*self.archive, &event.pair)?;
-        let mut gathered = EventEvidence::collect(&*self.archive, &event, &self.file)?;
+        let base_rate = self.reroutes.base_rate(&self.archive, &event.pair)?;
+        let mut gathered = EventEvidence::collect(&self.archive, &event, &self.file)?;
         gathered.base_rate = base_rate;
         let evidence = gathered.as_evidence(&event, time_factor);
         let mut explained = explain_event(&event, &evidence);

@@ -7,7 +7,7 @@
 use super::agent_folder::BallastFile;
 use super::agent_log::AgentLog;
 use longhaul_store::history_store::{IncomingRun, IngestResult, PlannedOutcome, PlannedRun};
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub struct ArchiveWriter {
 
 impl ArchiveWriter {
     pub fn start(
-        archive: Box<dyn HistoryStore>,
+        archive: Archive,
         ballast: BallastFile,
         log: AgentLog,
     ) -> std::io::Result<(ArchiveWriter, JoinHandle<()>)> {
@@ -122,7 +122,7 @@ impl ArchiveWriter {
 
 /// The state of the writer thread.
 struct WriterThread {
-    archive: Box<dyn HistoryStore>,
+    archive: Archive,
     ballast: BallastFile,
     log: AgentLog,
     updates: Arc<Mutex<VecDeque<PlanUpdate>>>,
@@ -233,9 +233,9 @@ impl WriterThread {
     /// Writes; if the disk is full, releases the ballast file and tries again.
     fn write_with_ballast<T>(
         &mut self,
-        mut write: impl FnMut(&mut dyn HistoryStore) -> Result<T, StoreError>,
+        mut write: impl FnMut(&mut Archive) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let first = write(&mut *self.archive);
+        let first = write(&mut self.archive);
         let Err(error @ StoreError::Full { .. }) = first else {
             return first;
         };
@@ -244,7 +244,7 @@ impl WriterThread {
         if !self.disk_full.swap(true, Ordering::Relaxed) {
             self.log.warn(&format!("{error}; no run starts until disk space is freed"));
         }
-        if freed { write(&mut *self.archive) } else { Err(error) }
+        if freed { write(&mut self.archive) } else { Err(error) }
     }
 }
 

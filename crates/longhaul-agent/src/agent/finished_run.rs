@@ -9,6 +9,9 @@ use longhaul_store::StoreError;
 use longhaul_store::history_store::{IncomingRun, SeriesReading};
 use serde::{Deserialize, Serialize};
 
+/// The maximum number of quoted characters of an invalid time.
+const MAX_TIME_CHARS: usize = 40;
+
 /// The caveat code of a report that its own program could not store.
 const NOT_ARCHIVED: &str = "not_archived";
 
@@ -76,7 +79,7 @@ pub enum ReportReadError {
     Empty,
     #[error(transparent)]
     Unreadable(#[from] StoreError),
-    #[error("the report has an invalid start time: `{0}`")]
+    #[error("the report has an invalid start time: {0:?}")]
     Time(String),
 }
 
@@ -91,21 +94,29 @@ pub fn read_report(written: &[u8], owner: &RunOwner) -> Result<FinishedRun, Repo
     if remove_not_archived(&mut report) {
         watched = IncomingRun::from_report(&report, 0)?;
     }
-    let began = &report.run().started_at;
-    let began: Timestamp = began.parse().map_err(|_| ReportReadError::Time(began.clone()))?;
-    watched.at_us = began.as_microsecond();
+    fill_run(&mut watched, &report, &owner.agent, owner.target.as_deref())?;
     watched.pairs = owner.pairs(watched.kind);
-    watched.readings = collect_readings(&report, owner);
     watched.planned_id = Some(owner.planned_id.clone());
     Ok(FinishedRun { report, watched })
 }
 
-fn collect_readings(report: &AnyReport, owner: &RunOwner) -> Vec<SeriesReading> {
-    let placed = extract_points(report, Some(&owner.agent), owner.target.as_deref());
-    placed
+/// Adds the start time and the series values of a run that `near` started.
+pub fn fill_run(
+    run: &mut IncomingRun,
+    report: &AnyReport,
+    near: &str,
+    far: Option<&str>,
+) -> Result<(), ReportReadError> {
+    let began = &report.run().started_at;
+    let began: Timestamp = began
+        .parse()
+        .map_err(|_| ReportReadError::Time(began.chars().take(MAX_TIME_CHARS).collect()))?;
+    run.at_us = began.as_microsecond();
+    run.readings = extract_points(report, Some(near), far)
         .into_iter()
         .map(|(pair, quantity, point)| SeriesReading { pair, quantity, point })
-        .collect()
+        .collect();
+    Ok(())
 }
 
 /// Removes the caveat that the run was not archived, because the agent archives it now.

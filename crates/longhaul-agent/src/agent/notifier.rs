@@ -77,10 +77,6 @@ pub struct EventNotice {
 }
 
 impl EventNotice {
-    fn key(&self, channel_kind: NotifyChannel) -> String {
-        format_notice_key(&self.event, channel_kind)
-    }
-
     /// Returns the event as one line.
     pub fn title(&self) -> String {
         longhaul_report::summary_lines::format_event_headline(&self.event)
@@ -217,7 +213,7 @@ async fn run_channel(
     shared: NotifyContext,
 ) {
     while let Some(notice) = notices.recv().await {
-        let key = notice.key(channel_kind);
+        let key = format_notice_key(&notice.event, channel_kind);
         let mut waits = RETRY_DELAYS.iter();
         loop {
             shared.delivery_log.lock().set_state(&key, Some(DeliveryState::Trying));
@@ -251,31 +247,18 @@ async fn attempt_delivery(
 ) -> Result<(), String> {
     let notify = Arc::clone(&shared.notify.borrow());
     let told = async {
-        match channel_kind {
-            NotifyChannel::Webhook => match &notify.webhook {
-                Some(webhook) => {
-                    webhook_channel::post_notice(webhook, &shared.folder, notice).await
-                }
-                None => Ok(()),
-            },
-            NotifyChannel::Program => match &notify.command {
-                Some(command) => command_channel::run_notify_command(command, notice).await,
-                None => Ok(()),
-            },
+        match (channel_kind, &notify.webhook, &notify.command) {
+            (NotifyChannel::Webhook, Some(webhook), _) => {
+                webhook_channel::post_notice(webhook, &shared.folder, notice).await
+            }
+            (NotifyChannel::Program, _, Some(command)) => {
+                command_channel::run_notify_command(command, notice).await
+            }
+            // The channel has been removed from the watch file.
+            _ => Ok(()),
         }
     };
     timeout(ATTEMPT_TIMEOUT, told)
         .await
         .unwrap_or_else(|_| Err(format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs())))
-}
-
-/// Returns the first line of a secret file.
-fn read_secret(folder: &Path, file: &Path) -> Result<String, String> {
-    let path = folder.join(file);
-    let text = super::agent_folder::read_small_file(&path, 4096).ok().flatten().unwrap_or_default();
-    let line = text.lines().next().unwrap_or_default().trim();
-    if line.is_empty() {
-        return Err(format!("cannot read a secret from {}", path.display()));
-    }
-    Ok(line.to_owned())
 }

@@ -7,6 +7,7 @@
 use super::agent_folder;
 use super::finished_run::{self, FinishedRun, ReportReadError, RunOwner};
 use super::run_command::RunCommand;
+use super::run_tasks::RunOutcome;
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::supervise;
 use std::ffi::OsStr;
@@ -29,20 +30,6 @@ const STDERR_TAIL_BYTES: u64 = 4096;
 const PREALLOCATED_BYTES: usize = 512 << 10;
 /// The maximum size of a report.
 const MAX_REPORT_BYTES: u64 = 64 << 20;
-
-/// The outcome of a run's process.
-#[derive(Debug)]
-pub enum ProcessOutcome {
-    Finished(Box<FinishedRun>),
-    /// The server is busy.
-    Refused(String),
-    /// There is no report; contains the reason.
-    Failed(String),
-    /// The disk is full; the process was not started.
-    DiskFull,
-    /// The agent stopped and terminated the process.
-    Stopped,
-}
 
 /// The three spool files of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,10 +124,10 @@ impl ProcessRunner {
         command: RunCommand,
         owner: &RunOwner,
         lasts: Duration,
-    ) -> ProcessOutcome {
+    ) -> Result<FinishedRun, RunOutcome> {
         let files = SpoolFiles::new(&self.spool, &owner.planned_id);
         let ended = self.run_process(&files, &command, owner, lasts).await;
-        if !matches!(ended, ProcessOutcome::Finished(_)) {
+        if ended.is_err() {
             files.remove();
         }
         ended
@@ -152,12 +139,13 @@ impl ProcessRunner {
         command: &RunCommand,
         owner: &RunOwner,
         lasts: Duration,
-    ) -> ProcessOutcome {
-        let (report, said) = match files.create(owner) {
-            Ok(made) => made,
-            Err(error) if is_disk_full(&error) => return ProcessOutcome::DiskFull,
-            Err(error) => return ProcessOutcome::Failed(format!("cannot use the spool: {error}")),
-        };
+    ) -> Result<FinishedRun, RunOutcome> {
+        let (report, said) = files.create(owner).map_err(|error| {
+            if is_disk_full(&error) {
+                return RunOutcome::DiskFull;
+            }
+            RunOutcome::Failed(format!("cannot use the spool: {error}"))
+        })?;
         let child = tokio::process::Command::new(&self.program)
             .args(&command.arguments)
             .env("NO_COLOR", "1")
@@ -167,17 +155,10 @@ impl ProcessRunner {
             // Ctrl-C in the terminal must reach only the agent, which then ends its runs in order.
             .process_group(0)
             .spawn();
-        let child = match child {
-            Ok(child) => child,
-            Err(error) => {
-                let program = self.program.display();
-                return ProcessOutcome::Failed(format!("cannot start {program}: {error}"));
-            }
-        };
-        let status = match self.wait_for_exit(child, lasts + DEADLINE_MARGIN).await {
-            Ok(status) => status,
-            Err(ended) => return ended,
-        };
+        let child = child.map_err(|error| {
+            RunOutcome::Failed(format!("cannot start {}: {error}", self.program.display()))
+        })?;
+        let status = self.wait_for_exit(child, lasts + DEADLINE_MARGIN).await?;
         classify_exit(files, owner, status)
     }
 
@@ -186,9 +167,9 @@ impl ProcessRunner {
         &mut self,
         mut child: Child,
         most: Duration,
-    ) -> Result<ExitStatus, ProcessOutcome> {
+    ) -> Result<ExitStatus, RunOutcome> {
         let lost =
-            |error: io::Error| ProcessOutcome::Failed(format!("cannot wait for the run: {error}"));
+            |error: io::Error| RunOutcome::Failed(format!("cannot wait for the run: {error}"));
         let stopped = tokio::select! {
             status = child.wait() => return status.map_err(lost),
             () = tokio::time::sleep(most) => false,
@@ -205,8 +186,8 @@ impl ProcessRunner {
         match ended {
             // It may have written its report.
             Ok(status) if !stopped => status.map_err(lost),
-            _ if stopped => Err(ProcessOutcome::Stopped),
-            _ => Err(ProcessOutcome::Failed(format!(
+            _ if stopped => Err(RunOutcome::Stopped),
+            _ => Err(RunOutcome::Failed(format!(
                 "the run did not end within {} s and was killed",
                 most.as_secs()
             ))),
@@ -214,23 +195,25 @@ impl ProcessRunner {
     }
 }
 
-fn classify_exit(files: &SpoolFiles, owner: &RunOwner, status: ExitStatus) -> ProcessOutcome {
-    match files.read_finished_run(owner) {
-        Ok(finished) => ProcessOutcome::Finished(Box::new(finished)),
-        Err(ReportReadError::Empty) => {
-            let said = files.read_stderr_tail();
-            let why = format_error_line(&said);
-            if is_server_busy(&said) {
-                return ProcessOutcome::Refused(why);
-            }
-            ProcessOutcome::Failed(if why.is_empty() {
-                format!("the run ended with {status} and without a message")
-            } else {
-                why
-            })
+fn classify_exit(
+    files: &SpoolFiles,
+    owner: &RunOwner,
+    status: ExitStatus,
+) -> Result<FinishedRun, RunOutcome> {
+    files.read_finished_run(owner).map_err(|error| {
+        let ReportReadError::Empty = error else {
+            return RunOutcome::Failed(format!("cannot read the report of the run: {error}"));
+        };
+        let said = files.read_stderr_tail();
+        let why = format_error_line(&said);
+        if is_server_busy(&said) {
+            RunOutcome::Refused(why)
+        } else if why.is_empty() {
+            RunOutcome::Failed(format!("the run ended with {status} and without a message"))
+        } else {
+            RunOutcome::Failed(why)
         }
-        Err(error) => ProcessOutcome::Failed(format!("cannot read the report of the run: {error}")),
-    }
+    })
 }
 
 fn is_disk_full(error: &io::Error) -> bool {

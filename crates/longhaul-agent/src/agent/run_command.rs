@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The command line of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunCommand {
     pub arguments: Vec<OsString>,
 }
@@ -22,7 +22,7 @@ pub fn build_run_command(
     folder: &Path,
     archive: &Path,
 ) -> Option<RunCommand> {
-    let mut line = CommandArguments::default();
+    let mut line = RunCommand::default();
     match &job.target {
         None => line.add("host"),
         Some(name) => {
@@ -33,17 +33,12 @@ pub fn build_run_command(
     }
     line.add("--json");
     line.add_option("--archive", archive);
-    Some(RunCommand { arguments: line.words })
+    Some(line)
 }
 
-#[derive(Debug, Default)]
-struct CommandArguments {
-    words: Vec<OsString>,
-}
-
-impl CommandArguments {
+impl RunCommand {
     fn add(&mut self, word: impl Into<OsString>) {
-        self.words.push(word.into());
+        self.arguments.push(word.into());
     }
 
     fn add_option(&mut self, name: &str, value: impl Into<OsString>) {
@@ -62,7 +57,7 @@ impl CommandArguments {
     }
 }
 
-fn add_measurement(work: &MeasureKind, back: bool, line: &mut CommandArguments) {
+fn add_measurement(work: &MeasureKind, back: bool, line: &mut RunCommand) {
     match work {
         MeasureKind::Path { count, protocol } => {
             line.add("path");
@@ -82,7 +77,15 @@ fn add_measurement(work: &MeasureKind, back: bool, line: &mut CommandArguments) 
             line.add("--shaper");
             line.add(if back { "--reverse" } else { "--forward" });
         }
-        MeasureKind::Throughput { .. } => add_throughput(work, back, line),
+        MeasureKind::Throughput { time, streams, window_bytes, congestion_control, rate } => {
+            line.add("test");
+            line.add_duration("--time", *time);
+            line.add_optional("--streams", streams.as_ref());
+            line.add_optional("--window", window_bytes.as_ref());
+            line.add_optional("--congestion-control", congestion_control.as_ref());
+            line.add_optional("--bitrate", rate.map(Rate::as_bps).as_ref());
+            add_reverse(back, line);
+        }
         MeasureKind::Tune { time, probes, congestion_control } => {
             line.add("tune");
             line.add_duration("--time", *time);
@@ -107,27 +110,13 @@ fn add_measurement(work: &MeasureKind, back: bool, line: &mut CommandArguments) 
     }
 }
 
-fn add_throughput(work: &MeasureKind, back: bool, line: &mut CommandArguments) {
-    let MeasureKind::Throughput { time, streams, window_bytes, congestion_control, rate } = work
-    else {
-        return;
-    };
-    line.add("test");
-    line.add_duration("--time", *time);
-    line.add_optional("--streams", streams.as_ref());
-    line.add_optional("--window", window_bytes.as_ref());
-    line.add_optional("--congestion-control", congestion_control.as_ref());
-    line.add_optional("--bitrate", rate.map(Rate::as_bps).as_ref());
-    add_reverse(back, line);
-}
-
-fn add_reverse(back: bool, line: &mut CommandArguments) {
+fn add_reverse(back: bool, line: &mut RunCommand) {
     if back {
         line.add("--reverse");
     }
 }
 
-fn add_target(far: &WatchHost, folder: &Path, line: &mut CommandArguments) {
+fn add_target(far: &WatchHost, folder: &Path, line: &mut RunCommand) {
     line.add_option("--port", far.port.to_string());
     if let Some(token) = &far.token_file {
         line.add_option("--token-file", PathBuf::from(folder).join(token));

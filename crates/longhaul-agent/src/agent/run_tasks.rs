@@ -4,7 +4,7 @@
 use super::archive_writer::ArchiveWriter;
 use super::export::OutboxLimit;
 use super::finished_run::{FinishedRun, RunOwner, count_sent_bytes};
-use super::process_runner::{ProcessOutcome, ProcessRunner, SpoolFiles};
+use super::process_runner::{ProcessRunner, SpoolFiles};
 use super::run_command;
 use crate::watch::measure_jobs::MeasureJob;
 use crate::watch::run_schedule::{AttemptOutcome, MissedReason, RunStart};
@@ -32,11 +32,15 @@ pub enum RunOutcome {
     Stored(Box<StoredRun>),
     /// The archive does not accept the report now, so it stays in the spool; contains the reason.
     Spooled(Box<AnyReport>, String),
+    /// The server is busy.
     Refused(String),
+    /// There is no report; contains the reason.
     Failed(String),
+    /// The disk is full; the process was not started.
     DiskFull,
     /// The outbox exceeds its limit.
     OutboxFull,
+    /// The agent stopped and terminated the process.
     Stopped,
 }
 
@@ -112,11 +116,8 @@ impl RunLauncher {
         };
         let lasts = Duration::from_micros(start.job.max_duration_us.unsigned_abs());
         match self.runner.clone().run(command, owner, lasts).await {
-            ProcessOutcome::Finished(finished) => self.store_run(*finished, owner).await,
-            ProcessOutcome::Refused(why) => RunOutcome::Refused(why),
-            ProcessOutcome::Failed(why) => RunOutcome::Failed(why),
-            ProcessOutcome::DiskFull => RunOutcome::DiskFull,
-            ProcessOutcome::Stopped => RunOutcome::Stopped,
+            Ok(finished) => self.store_run(finished, owner).await,
+            Err(outcome) => outcome,
         }
     }
 

@@ -10,8 +10,7 @@ use crate::watch::run_schedule::{RequestedRun, RunRequestError, ScheduleCounts};
 use crate::watch::watch_file::WatchFile;
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::history_store::HistoryStore;
-use longhaul_store::{StoreError, history_store::PlannedEntry};
+use longhaul_store::{Archive, StoreError, history_store::PlannedEntry};
 use parking_lot::RwLock;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ pub const MAX_QUEUED_UPDATES: usize = 256;
 pub const MAX_QUEUED_REQUESTS: usize = 32;
 
 /// Opens another connection to the archive. Each thread has its own.
-pub type ArchiveOpener = Arc<dyn Fn() -> Result<Box<dyn HistoryStore>, StoreError> + Send + Sync>;
+pub type ArchiveOpener = Arc<dyn Fn() -> Result<Archive, StoreError> + Send + Sync>;
 
 /// An update for the page. It is already in the archive.
 #[derive(Debug, Clone)]

@@ -8,8 +8,8 @@ use super::finished_run::RunOwner;
 use super::process_runner::SpoolFiles;
 use super::run_tasks::{RunFinished, RunLauncher, RunOutcome};
 use crate::watch::run_schedule::MissedReason;
-use longhaul_store::history_store::{PlannedOutcome, PlannedRunFilter, TimeRange};
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::history_store::{PlannedOutcome, PlannedRunFilter, PlannedRunState, TimeRange};
+use longhaul_store::{Archive, StoreError};
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
@@ -18,77 +18,27 @@ use tokio::time::Instant;
 
 /// The poll interval.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// The maximum wait. No run takes longer, so the file of such a process is left alone.
+/// The maximum wait for a process. No run takes longer, so the file of such a process is left alone.
 const MAX_WAIT: Duration = Duration::from_secs(2 * 3600);
-/// The number of planned runs per query.
-const ROWS_PER_QUERY: u32 = 10_000;
-const HOUR_US: i64 = 3_600_000_000;
-
-/// Returns the due time of the last run in the archive that an earlier process planned, or `None`.
-pub fn find_last_planned_us(
-    archive: &dyn HistoryStore,
-    now_us: i64,
-) -> Result<Option<i64>, StoreError> {
-    let mut span_us = HOUR_US;
-    while span_us <= now_us {
-        let range = TimeRange { begin_us: now_us - span_us, end_us: i64::MAX };
-        if let Some(newest) = find_latest_due_us(archive, range)? {
-            return Ok(Some(newest));
-        }
-        span_us = span_us.saturating_mul(8);
-    }
-    Ok(None)
-}
-
-/// Returns the latest due time in the range. The archive returns the earliest rows first.
-fn find_latest_due_us(
-    archive: &dyn HistoryStore,
-    mut range: TimeRange,
-) -> Result<Option<i64>, StoreError> {
-    let mut newest = None;
-    loop {
-        let filter = PlannedRunFilter { range, pair: None, waiting: false, limit: ROWS_PER_QUERY };
-        let rows = archive.planned(&filter)?;
-        let Some(last) = rows.last() else {
-            return Ok(newest);
-        };
-        newest = Some(last.planned.due_us);
-        if rows.len() < ROWS_PER_QUERY as usize {
-            return Ok(newest);
-        }
-        range.begin_us = last.planned.due_us + 1;
-    }
-}
 
 /// Marks planned runs as missed unless they are in the spool. Returns their number.
 pub fn settle_abandoned_runs(
-    archive: &mut dyn HistoryStore,
+    archive: &mut Archive,
     spooled: &HashSet<String>,
 ) -> Result<u64, StoreError> {
-    let mut range = TimeRange::ALL;
+    let waiting = archive.planned(&PlannedRunFilter {
+        range: TimeRange::ALL,
+        pair: None,
+        state: Some(PlannedRunState::Waiting),
+        limit: u32::MAX,
+    })?;
     let mut settled = 0;
-    loop {
-        let rows = archive.planned(&PlannedRunFilter {
-            range,
-            pair: None,
-            waiting: true,
-            limit: ROWS_PER_QUERY,
-        })?;
-        let rows_read = rows.len();
-        let last_us = rows.last().map(|row| row.planned.due_us);
-        for row in rows {
-            if spooled.contains(&row.planned.id) {
-                continue;
-            }
-            let reason = MissedReason::AgentStopped.word().to_owned();
-            archive.record_outcome(&row.planned.id, &PlannedOutcome::Missed { reason })?;
-            settled += 1;
-        }
-        match last_us {
-            Some(last_us) if rows_read == ROWS_PER_QUERY as usize => range.begin_us = last_us + 1,
-            _ => return Ok(settled),
-        }
+    for row in waiting.into_iter().filter(|row| !spooled.contains(&row.planned.id)) {
+        let reason = MissedReason::AgentStopped.word().to_owned();
+        archive.record_outcome(&row.planned.id, &PlannedOutcome::Missed { reason })?;
+        settled += 1;
     }
+    Ok(settled)
 }
 
 /// Lists the spooled runs with their owners, and deletes files without an owner.
@@ -118,11 +68,13 @@ pub fn list_spooled_runs(spool: &Path) -> Vec<(SpoolFiles, RunOwner)> {
 /// Recovers the spooled runs until all have ended.
 pub async fn recover_spool(launcher: RunLauncher, mut left: Vec<(SpoolFiles, RunOwner)>) {
     let until = Instant::now() + MAX_WAIT;
-    while !left.is_empty() && Instant::now() < until {
+    while !left.is_empty() {
         let mut rest = Vec::new();
         for (files, owner) in left {
             if files.is_running() {
-                rest.push((files, owner));
+                if Instant::now() < until {
+                    rest.push((files, owner));
+                }
                 continue;
             }
             let outcome = recover_run(&launcher, &files, &owner).await;

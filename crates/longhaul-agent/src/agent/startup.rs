@@ -22,8 +22,8 @@ use crate::agent_error::AgentError;
 use crate::api::api_tls;
 use crate::watch::run_schedule::RunSchedule;
 use crate::watch::watch_file::WatchFile;
+use longhaul_store::Archive;
 use longhaul_store::history_store::{EventFilter, TimeRange};
-use longhaul_store::{Archive, HistoryStore};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
@@ -111,7 +111,7 @@ pub async fn start_agent(
     let (stop, stopped) = watch::channel(false);
     let spool = agent.launcher.outbox_limit.clone();
     export::spawn_export(Arc::clone(&state), path, log, spool, stopped.clone());
-    let page = tokio::spawn(super::serve_page(state, listener, stopped));
+    let page = tokio::spawn(crate::api::serve_api(state, listener, stopped));
     agent.start_due_runs();
     notify_pending_events(&agent)?;
     Ok(RunningAgent {
@@ -150,22 +150,18 @@ impl AgentBuilder<'_> {
     ) -> Result<(EventLoop, LoopChannels, LeftoverRuns, std::thread::JoinHandle<()>), AgentError>
     {
         let (origin, log) = (self.origin, self.log);
-        let sends_on = export::has_export_destination(&file);
-        let mut archive = open_archive(self.archive, sends_on)?;
+        let open_archive = make_archive_opener(self.archive, export::has_export_destination(&file));
+        let mut archive = open_archive()?;
         let clocks = AgentClocks::new();
         let now = clocks.now();
         let file = Arc::new(file);
-        let (state, orders) = SharedState::new(
-            make_archive_opener(self.archive, sends_on),
-            Arc::clone(&file),
-            origin.folder.clone(),
-            now.wall_us,
-        );
-        let last_planned_us = spool_recovery::find_last_planned_us(&archive, now.wall_us)?;
+        let (state, orders) =
+            SharedState::new(open_archive, Arc::clone(&file), origin.folder.clone(), now.wall_us);
+        let last_planned_us = archive.last_planned_us()?;
         let earlier = self.find_leftover_runs(&mut archive)?;
         let ballast = BallastFile::new(self.folder);
         let (writer, archive_thread) =
-            ArchiveWriter::start(Box::new(archive), ballast, log).map_err(AgentError::Host)?;
+            ArchiveWriter::start(archive, ballast, log).map_err(AgentError::Host)?;
         let (finished_sender, finished_runs) = mpsc::channel(MAX_QUEUED_RUNS);
         let (inquiry, analysis_results) =
             AnalysisWorker::start((state.open_archive)()?, Arc::clone(&file), self.folder)
@@ -270,18 +266,12 @@ fn list_next_runs(agent: &EventLoop) -> Vec<(i64, String)> {
     next
 }
 
-fn open_archive(path: &Path, sends_on: bool) -> Result<Archive, AgentError> {
-    let mut archive = Archive::open(path)?;
-    archive.enable_outbox(sends_on);
-    Ok(archive)
-}
-
 fn make_archive_opener(path: &Path, sends_on: bool) -> ArchiveOpener {
     let path = path.to_owned();
     Arc::new(move || {
         let mut archive = Archive::open(&path)?;
         archive.enable_outbox(sends_on);
-        Ok(Box::new(archive) as Box<dyn HistoryStore>)
+        Ok(archive)
     })
 }
 

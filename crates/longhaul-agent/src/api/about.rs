@@ -24,19 +24,19 @@ pub async fn about(
 ) -> Result<Json<About>, ApiError> {
     params.reject_rest()?;
     let today = find_day_range(read_now_us());
-    let (archive, counts) = shared
+    let (bytes, counts) = shared
         .archive
-        .query(move |archive| Ok((archive.about()?, archive.planned_counts(today)?)))
+        .query(move |archive| Ok((archive.disk_bytes()?, archive.planned_counts(today)?)))
         .await?;
     let file = shared.state.file();
     Ok(Json(About {
         longhaul: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: format_time(shared.state.started_us),
-        archive: ArchiveAbout { kind: archive.kind.to_owned(), bytes: archive.bytes },
+        archive: ArchiveAbout { kind: "SQLite".to_owned(), bytes: Some(bytes) },
         agent: AgentAbout {
             name: file.agent.name.clone(),
             targets: count_targets(&file),
-            planned_today: counts.planned(),
+            planned_today: counts.planned,
             missed_today: counts.missed,
             takes_orders: shared.access.authorize_run_request(&headers).is_ok(),
         },

@@ -1,4 +1,4 @@
-//! Access control: bearer tokens, and `Host` and `WatchFileSource` checks.
+//! Access control: bearer tokens, and `Host` and `Origin` checks.
 //!
 //! Without a token the agent listens only on loopback (the watch file enforces this), and every
 //! program on this host may read. Browsers on this host run untrusted code. Therefore the `Host`
@@ -9,24 +9,19 @@
 
 use super::api_error::ApiError;
 use crate::agent::shared_state::SharedState;
+use crate::secret_file::{self, SecretDigest, hash_secret};
 use crate::watch::watch_file::WatchFile;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
-use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
-use std::io::Read;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
-
-/// The maximum size of a token line.
-const MAX_TOKEN_BYTES: u64 = 4096;
 
 /// The access policy of the current watch file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum AccessPolicy {
     Loopback,
-    Token([u8; SHA256_OUTPUT_LEN]),
+    Token(SecretDigest),
     /// The token file is unreadable, so access is denied to all.
     Closed(String),
 }
@@ -140,7 +135,7 @@ fn check_same_origin(headers: &HeaderMap) -> Result<(), ApiError> {
     .hint("send the request from the agent's own page, or from a program"))
 }
 
-fn check_bearer_token(headers: &HeaderMap, kept: &[u8; SHA256_OUTPUT_LEN]) -> Result<(), ApiError> {
+fn check_bearer_token(headers: &HeaderMap, kept: &SecretDigest) -> Result<(), ApiError> {
     let refused = |text: &str| {
         Err(ApiError::new(StatusCode::UNAUTHORIZED, "no_token", text)
             .hint("send `Authorization: Bearer TOKEN`; the agent's operator has the token"))
@@ -150,39 +145,24 @@ fn check_bearer_token(headers: &HeaderMap, kept: &[u8; SHA256_OUTPUT_LEN]) -> Re
     };
     let sent = sent.as_bytes();
     let scheme = sent.get(..7).is_some_and(|it| it.eq_ignore_ascii_case(b"bearer "));
-    if scheme && equal_in_constant_time(&hash_token(sent[7..].trim_ascii()), kept) {
+    if scheme && equal_in_constant_time(&hash_secret(sent[7..].trim_ascii()), kept) {
         return Ok(());
     }
     refused("this token is not valid for this agent")
 }
 
 /// Compares two hashes in constant time.
-fn equal_in_constant_time(one: &[u8; SHA256_OUTPUT_LEN], other: &[u8; SHA256_OUTPUT_LEN]) -> bool {
+fn equal_in_constant_time(one: &SecretDigest, other: &SecretDigest) -> bool {
     let differing = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
     std::hint::black_box(differing) == 0
-}
-
-fn hash_token(token: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
-    let mut kept = [0; SHA256_OUTPUT_LEN];
-    kept.copy_from_slice(digest(&SHA256, token).as_ref());
-    kept
 }
 
 fn load_policy(state: &SharedState, file: &WatchFile) -> AccessPolicy {
     let Some(path) = &file.api.token_file else {
         return AccessPolicy::Loopback;
     };
-    let path = state.folder.join(path);
-    match read_first_line(&path) {
-        Ok(line) if line.is_empty() => AccessPolicy::Closed(format!("{} is empty", path.display())),
-        Ok(line) => AccessPolicy::Token(hash_token(&line)),
+    match secret_file::read_secret(&state.folder.join(path)) {
+        Ok(token) => AccessPolicy::Token(hash_secret(token.as_bytes())),
         Err(error) => AccessPolicy::Closed(format!("cannot read {}: {error}", path.display())),
     }
-}
-
-fn read_first_line(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    std::fs::File::open(path)?.take(MAX_TOKEN_BYTES).read_to_end(&mut text)?;
-    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    Ok(line.trim_ascii().to_vec())
 }

@@ -1,11 +1,11 @@
 //! Error responses: status, a stable code, a sentence, and a hint.
 
 use super::shape::{ErrorBody, ErrorText};
+use crate::agent::export::format_error_chain;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use longhaul_store::StoreError;
-use std::error::Error;
 
 /// An error response. All of it is sent to the client, so it must not contain secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,18 +65,6 @@ impl From<StoreError> for ApiError {
         };
         ApiError { status, code, text: format_error_chain(&error), hint: error.hint() }
     }
-}
-
-/// Formats the error and its causes as one sentence.
-fn format_error_chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }
 
 impl IntoResponse for ApiError {

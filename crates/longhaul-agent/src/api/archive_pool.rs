@@ -5,7 +5,7 @@
 
 use super::api_error::ApiError;
 use crate::agent::shared_state::ArchiveOpener;
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct ArchivePool {
     open: ArchiveOpener,
-    idle: Arc<Mutex<Vec<Box<dyn HistoryStore>>>>,
+    idle: Arc<Mutex<Vec<Archive>>>,
     permits: Arc<Semaphore>,
     timeout: Duration,
 }
@@ -45,7 +45,7 @@ impl ArchivePool {
     pub async fn query<T, Q>(&self, question: Q) -> Result<T, ApiError>
     where
         T: Send + 'static,
-        Q: FnOnce(&dyn HistoryStore) -> Result<T, StoreError> + Send + 'static,
+        Q: FnOnce(&Archive) -> Result<T, StoreError> + Send + 'static,
     {
         let answer = tokio::time::timeout(self.timeout, self.run_query(question));
         answer.await.unwrap_or_else(|_| Err(self.timeout_error()))
@@ -54,7 +54,7 @@ impl ArchivePool {
     async fn run_query<T, Q>(&self, question: Q) -> Result<T, ApiError>
     where
         T: Send + 'static,
-        Q: FnOnce(&dyn HistoryStore) -> Result<T, StoreError> + Send + 'static,
+        Q: FnOnce(&Archive) -> Result<T, StoreError> + Send + 'static,
     {
         let place = Arc::clone(&self.permits).acquire_owned().await;
         let place = place.map_err(|_| ApiError::internal("reading the archive"))?;
@@ -63,7 +63,7 @@ impl ArchivePool {
             let _held = place;
             let known = idle.lock().pop();
             let reader = known.map_or_else(|| open(), Ok)?;
-            let answer = question(reader.as_ref());
+            let answer = question(&reader);
             // A failed connection may stay broken, so it is not reused.
             if answer.is_ok() {
                 let mut idle = idle.lock();

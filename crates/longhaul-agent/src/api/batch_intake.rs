@@ -24,7 +24,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use batch_checks::CheckedBatch;
 use longhaul_store::history_store::AgentDelivery;
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 use parking_lot::Mutex;
 use sender_auth::{AuthenticatedAgent, SenderAuth};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ struct BatchIntake {
     senders: SenderAuth,
     permits: Arc<Semaphore>,
     /// The connection that writes batches, one at a time.
-    archive: Mutex<Option<Box<dyn HistoryStore>>>,
+    archive: Mutex<Option<Archive>>,
 }
 
 /// Returns the route of batches, which has its own limits, timeout and tokens.
@@ -101,18 +101,18 @@ impl BatchIntake {
 
     fn archive_connection<'a>(
         &self,
-        held: &'a mut Option<Box<dyn HistoryStore>>,
-    ) -> Result<&'a mut dyn HistoryStore, StoreError> {
+        held: &'a mut Option<Archive>,
+    ) -> Result<&'a mut Archive, StoreError> {
         let archive = match held.take() {
             Some(archive) => archive,
             None => (self.state.open_archive)()?,
         };
-        Ok(held.insert(archive).as_mut())
+        Ok(held.insert(archive))
     }
 
     fn store(
         &self,
-        archive: &mut dyn HistoryStore,
+        archive: &mut Archive,
         sender: &AuthenticatedAgent,
         batch: ResultBatch,
         now_us: i64,

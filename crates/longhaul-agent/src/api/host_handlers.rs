@@ -10,7 +10,7 @@ use axum::extract::State;
 use longhaul_model::report::v1::host::AuditGrade;
 use longhaul_model::report::v1::{AnyReport, HostReport, ReportKind};
 use longhaul_store::history_store::{RunFilter, TimeRange};
-use longhaul_store::{HistoryStore, RunEntry, StoreError};
+use longhaul_store::{Archive, RunEntry, StoreError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,10 +30,7 @@ pub async fn hosts(
     Ok(Json(rows.await?))
 }
 
-fn build_host_rows(
-    archive: &dyn HistoryStore,
-    file: &WatchFile,
-) -> Result<Vec<HostRow>, StoreError> {
+fn build_host_rows(archive: &Archive, file: &WatchFile) -> Result<Vec<HostRow>, StoreError> {
     let entries = archive.runs(&RunFilter {
         range: TimeRange::ALL,
         pair: None,
@@ -53,15 +50,17 @@ fn build_host_rows(
             .or_else(|| own.then(|| newest.remove(&read_hostname()?)).flatten());
         let (latitude, longitude) = host.location.position.unzip();
         let row = HostRow {
+            host: host.name.clone(),
             place: host.location.city.clone(),
             latitude,
             longitude,
-            ..new_host_row(&host.name)
+            ..HostRow::default()
         };
         rows.push(add_audit(archive, row, audit)?);
     }
     for (name, audit) in newest {
-        rows.push(add_audit(archive, new_host_row(&name), Some(audit))?);
+        let row = HostRow { host: name, ..HostRow::default() };
+        rows.push(add_audit(archive, row, Some(audit))?);
     }
     Ok(rows)
 }
@@ -72,21 +71,8 @@ fn read_hostname() -> Option<String> {
     Some(name.trim().to_owned())
 }
 
-fn new_host_row(name: &str) -> HostRow {
-    HostRow {
-        host: name.to_owned(),
-        audit_run_id: None,
-        audit_at_us: None,
-        limits: None,
-        advice: None,
-        place: None,
-        latitude: None,
-        longitude: None,
-    }
-}
-
 fn add_audit(
-    archive: &dyn HistoryStore,
+    archive: &Archive,
     row: HostRow,
     audit: Option<RunEntry>,
 ) -> Result<HostRow, StoreError> {

@@ -7,13 +7,14 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::http_server::wait_for_stop;
-use super::shape::run_rows::{PlannedRow, RunRow};
+use super::shape::run_rows::PlannedRow;
 use crate::agent::shared_state::LiveUpdate;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
+use longhaul_store::RunEntry;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -66,7 +67,7 @@ async fn format_update(shared: &ApiState, news: LiveUpdate) -> Option<Bytes> {
             let read = shared.archive.query(move |archive| archive.report(&id)).await;
             let report = read.ok().flatten()?;
             let pair = pairs.into_iter().next();
-            ("run", serde_json::to_string(&RunRow::of_report(&report, pair)))
+            ("run", serde_json::to_string(&RunEntry::from_report(&report, pair)))
         }
         LiveUpdate::Event(event) => ("event", serde_json::to_string(&*event)),
         LiveUpdate::Planned(row) => {

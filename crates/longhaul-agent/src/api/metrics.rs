@@ -15,7 +15,7 @@ use axum::response::IntoResponse;
 use longhaul_model::report::v1::event;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_store::history_store::{EventFilter, GridPair, TimeRange};
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 use std::sync::Arc;
 
 /// The maximum number of pairs with exported values.
@@ -26,8 +26,7 @@ const OPENMETRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 /// The archive data of one scrape.
 pub struct MetricsSnapshot {
-    kind: &'static str,
-    bytes: Option<u64>,
+    bytes: u64,
     grids: Vec<(PathQuantity, Vec<GridPair>)>,
     /// The number of open events, by state.
     suspected: u64,
@@ -50,22 +49,17 @@ pub async fn metrics(
     Ok(([(CONTENT_TYPE, OPENMETRICS_TYPE)], text))
 }
 
-fn read_snapshot(archive: &dyn HistoryStore) -> Result<MetricsSnapshot, StoreError> {
-    let about = archive.about()?;
+fn read_snapshot(archive: &Archive) -> Result<MetricsSnapshot, StoreError> {
     let grid = |quantity| Ok((quantity, archive.grid(quantity)?));
     Ok(MetricsSnapshot {
-        kind: about.kind,
-        bytes: about.bytes,
+        bytes: archive.disk_bytes()?,
         grids: PathQuantity::ALL.into_iter().map(grid).collect::<Result<_, StoreError>>()?,
         suspected: count_open_events(archive, event::EventState::Suspected)?,
         confirmed: count_open_events(archive, event::EventState::Confirmed)?,
     })
 }
 
-fn count_open_events(
-    archive: &dyn HistoryStore,
-    state: event::EventState,
-) -> Result<u64, StoreError> {
+fn count_open_events(archive: &Archive, state: event::EventState) -> Result<u64, StoreError> {
     let events = archive.events(&EventFilter {
         range: TimeRange::ALL,
         pair: None,

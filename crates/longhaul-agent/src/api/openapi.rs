@@ -4,9 +4,9 @@
 //! described as nullable.
 
 use super::shape::ErrorBody;
-use super::shape::run_rows::PlannedRunState;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use longhaul_store::history_store::PlannedRunState;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 use utoipa::OpenApi;

@@ -19,7 +19,7 @@ use longhaul_model::report::v1::path::{PathAnalysis, PathObservation};
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::report::v1::{AnyReport, PathReport, ReportKind};
 use longhaul_store::history_store::{RunFilter, TimeRange};
-use longhaul_store::{HistoryStore, RunEntry, StoreError};
+use longhaul_store::{Archive, RunEntry, StoreError};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct TraceCache {
 impl TraceCache {
     fn read_trace(
         &self,
-        archive: &dyn HistoryStore,
+        archive: &Archive,
         id: &str,
     ) -> Result<Option<Arc<PathReport>>, StoreError> {
         let kept = || self.traces.lock();
@@ -104,7 +104,7 @@ pub async fn routes(
 }
 
 fn build_route_rows(
-    archive: &dyn HistoryStore,
+    archive: &Archive,
     file: &WatchFile,
     memory: &TraceCache,
     pair: &HostPair,

@@ -3,14 +3,14 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::{self, QueryParams, QueryRange};
-use super::shape::run_rows::{RunRow, StoredReport};
+use super::shape::run_rows::StoredReport;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use longhaul_model::report::v1::ReportKind;
-use longhaul_store::StoreError;
 use longhaul_store::history_store::RunFilter;
+use longhaul_store::{RunEntry, StoreError};
 use std::sync::Arc;
 
 const DEFAULT_LIMIT: u32 = 100;
@@ -25,11 +25,11 @@ const MAX_LIMIT: u32 = 5000;
         ("kind" = Option<ReportKind>, Query, description = "Only runs of this kind"),
         ("limit" = Option<u32>, Query, description = "Max number of runs; default 100", minimum = 1, maximum = 5000),
     ),
-    responses((status = 200, description = "Runs that began in the range", body = Vec<RunRow>)))]
+    responses((status = 200, description = "Runs that began in the range", body = Vec<RunEntry>)))]
 pub async fn runs(
     State(shared): State<Arc<ApiState>>,
     mut params: QueryParams,
-) -> Result<Json<Vec<RunRow>>, ApiError> {
+) -> Result<Json<Vec<RunEntry>>, ApiError> {
     let kinds = ReportKind::ALL.iter().map(|kind| (kind.word(), *kind));
     let kinds: Vec<(&str, ReportKind)> = kinds.collect();
     let filter = RunFilter {
@@ -41,7 +41,7 @@ pub async fn runs(
     params.reject_rest()?;
     let pair = filter.pair.clone();
     let entries = shared.archive.query(move |archive| archive.runs(&filter)).await?;
-    let row = |entry| RunRow::of_entry(entry, pair.clone());
+    let row = |entry| RunEntry { pair: pair.clone(), ..entry };
     Ok(Json(entries.into_iter().map(row).collect()))
 }
 

@@ -3,11 +3,12 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::{QueryParams, QueryRange};
-use super::shape::series_rows::GridCell;
 use axum::Json;
 use axum::extract::State;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, QuantitySeries};
+use longhaul_store::Archive;
+use longhaul_store::history_store::GridPair;
 use longhaul_store::history_store::ingest_limits::MAX_SERIES_POINTS;
 use std::sync::Arc;
 
@@ -22,22 +23,22 @@ pub async fn pairs(
     params: QueryParams,
 ) -> Result<Json<Vec<HostPair>>, ApiError> {
     params.reject_rest()?;
-    let pairs = shared.archive.query(|archive| archive.pairs()).await?;
+    let pairs = shared.archive.query(Archive::pairs).await?;
     Ok(Json(pairs))
 }
 
 /// The newest value of one quantity for every pair.
 #[utoipa::path(get, path = "/api/v1/grid", tag = "mesh",
     params(("quantity" = PathQuantity, Query, description = "Quantity")),
-    responses((status = 200, description = "Pairs with their newest value", body = Vec<GridCell>)))]
+    responses((status = 200, description = "Pairs with their newest value", body = Vec<GridPair>)))]
 pub async fn grid(
     State(shared): State<Arc<ApiState>>,
     mut params: QueryParams,
-) -> Result<Json<Vec<GridCell>>, ApiError> {
+) -> Result<Json<Vec<GridPair>>, ApiError> {
     let quantity = params.quantity()?;
     params.reject_rest()?;
     let cells = shared.archive.query(move |archive| archive.grid(quantity)).await?;
-    Ok(Json(cells.into_iter().map(GridCell::from).collect()))
+    Ok(Json(cells))
 }
 
 /// Time series of one quantity of one pair: single values if they are few enough, otherwise buckets

@@ -1,7 +1,8 @@
 //! The engine of ClickHouse in a process of its own, for as long as these tests run.
 
 use longhaul_clickhouse::ClickHouseOptions;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -33,6 +34,23 @@ pub fn options() -> ClickHouseOptions {
         database: format!("fleet-{number}"),
         ..ClickHouseOptions::default()
     }
+}
+
+/// What the database answers to a query, as another program would ask it.
+pub fn ask(options: &ClickHouseOptions, sql: &str) -> String {
+    let address = options.urls[0].trim_start_matches("http://");
+    let mut to = TcpStream::connect(address).expect("a connection");
+    let (database, length) = (&options.database, sql.len());
+    let head = format!(
+        "POST /?database={database} HTTP/1.1\r\nHost: db\r\nConnection: close\r\n\
+         Content-Length: {length}\r\n\r\n{sql}"
+    );
+    to.write_all(head.as_bytes()).expect("asked");
+    let mut answer = String::new();
+    to.read_to_string(&mut answer).expect("answered");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{sql}: {answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    body.trim().to_owned()
 }
 
 fn python() -> PathBuf {

@@ -6,17 +6,15 @@
 
 mod fleet;
 
-use fleet::{Fleet, PASSWORD, wait_for};
-use longhaul_clickhouse::{ClickHouseOptions, SqlDialect, open_history_store};
+use fleet::{Fleet, PASSWORD, ask, wait_for};
+use longhaul_clickhouse::{ClickHouseOptions, ClickHouseSink, SqlDialect};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{AnyReport, ThroughputReport};
+use longhaul_store::StoreError;
 use longhaul_store::history_store::{
-    AgentDelivery, IncomingRun, PlannedEntry, PlannedOutcome, PlannedRun, PlannedRunFilter,
-    RunFilter, SeriesReading, TimeRange,
+    AgentDelivery, IncomingRun, PlannedEntry, PlannedOutcome, PlannedRun, SeriesReading,
 };
-use longhaul_store::{HistoryStore, StoreError};
-use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -51,7 +49,6 @@ fn run(number: i64) -> IncomingRun {
         quantity: PathQuantity::Goodput,
         point: SeriesPoint { at_us, value: number as f64 },
     }];
-    run.planned_id = Some(planned(number).id);
     run
 }
 
@@ -65,7 +62,7 @@ fn planned(number: i64) -> PlannedRun {
 }
 
 /// As an agent does: says it again until it is heard. Returns how often that was.
-fn store(archive: &mut dyn HistoryStore, batch: i64) -> u32 {
+fn store(archive: &mut ClickHouseSink, batch: i64) -> u32 {
     let numbers = batch * RUNS..(batch + 1) * RUNS;
     let done = |number: i64| PlannedEntry {
         planned: planned(number),
@@ -97,31 +94,26 @@ fn told(error: &StoreError) -> String {
     format!("{error}: {}", cause.unwrap_or_default())
 }
 
-fn connect(options: ClickHouseOptions) -> Box<dyn HistoryStore> {
-    open_history_store(options).unwrap_or_else(|error| panic!("{}", told(&error)))
+fn connect(options: ClickHouseOptions) -> ClickHouseSink {
+    ClickHouseSink::open(options).unwrap_or_else(|error| panic!("{}", told(&error)))
 }
 
-fn ids(archive: &dyn HistoryStore) -> Result<BTreeSet<String>, StoreError> {
-    let filter = RunFilter { range: TimeRange::ALL, pair: None, kind: None, limit: 100_000 };
-    let runs = archive.runs(&filter)?;
-    Ok(runs.into_iter().map(|entry| entry.id).collect())
+/// The number of listed runs; `None` while nobody answers.
+fn count_runs(options: &ClickHouseOptions) -> Option<i64> {
+    ask(options, "SELECT uniqExact(id) FROM run WHERE sender = ''")?.parse().ok()
 }
 
-fn has_everything(archive: &dyn HistoryStore) -> Result<bool, StoreError> {
-    let range = TimeRange::ALL;
-    let series = archive.series(&pair(), PathQuantity::Goodput, range, 100_000)?;
-    let expected: Vec<f64> = (0..BATCHES * RUNS).map(|it| it as f64).collect();
-    let values: Vec<f64> = series.points.iter().map(|it| it.value).collect();
-    let counts = archive.planned_counts(TimeRange::ALL)?;
-    let all = (BATCHES * RUNS) as u64;
-    let settled = (counts.done, counts.missed, counts.waiting) == (all, 0, 0);
+fn has_everything(options: &ClickHouseOptions) -> bool {
+    let all = BATCHES * RUNS;
+    let values: Vec<String> = (0..all).map(|it| it.to_string()).collect();
+    let found = ask(options, "SELECT value FROM value FINAL ORDER BY at_us");
+    let settled = ask(options, "SELECT state, count() FROM planned FINAL GROUP BY state");
     // Each table is copied for itself: a run may be there before its report is.
-    for number in [0, KILLED_AT * RUNS, BATCHES * RUNS - 1] {
-        if archive.report(&format!("run-{number:06}"))?.is_none() {
-            return Ok(false);
-        }
-    }
-    Ok(values == expected && settled && ids(archive)?.len() as u64 == all)
+    let reports = ask(options, "SELECT uniqExact(id) FROM report");
+    found == Some(values.join("\n"))
+        && settled == Some(format!("2\t{all}"))
+        && reports == Some(all.to_string())
+        && count_runs(options) == Some(all)
 }
 
 #[test]
@@ -141,64 +133,49 @@ fn a_killed_replica_costs_no_result_and_catches_up() {
             killed.store(true, SeqCst);
         });
         for batch in 0..BATCHES {
-            store(archive.as_mut(), batch);
+            store(&mut archive, batch);
             *landed.lock().expect("a count") += 1;
             if batch == KILLED_AT + 2 {
                 wait_for("the kill", || killed.load(SeqCst));
                 // In the middle of it, whichever replica answers: somebody reads.
-                assert!(!ids(archive.as_ref()).expect("an answer").is_empty());
+                assert!(count_runs(&both).is_some_and(|count| count > 0));
             }
         }
     });
     drop(archive);
     // What the dead one alone had is away for as long as it is; the rest is not.
     let mut alone = connect(both.clone());
-    assert!(
-        ids(alone.as_ref()).expect("an answer").len() as i64 >= (BATCHES - KILLED_AT - 3) * RUNS
-    );
-    settles_as_ever(alone.as_mut());
+    let count = count_runs(&both).expect("an answer");
+    assert!(count >= (BATCHES - KILLED_AT - 3) * RUNS, "{count}");
+    settles_as_ever(&mut alone, &both);
     assert_eq!(other.len(), 1);
     dying[0].start();
-    let back = connect(first);
-    wait_for("what was missed by the killed one", || {
-        has_everything(back.as_ref()).unwrap_or(false)
-    });
-    wait_for("what the killed one had alone", || has_everything(alone.as_ref()).unwrap_or(false));
-    let grid = back.grid(PathQuantity::Goodput).expect("the grid");
-    assert_eq!(grid.len(), 1);
-    let newest = grid[0].newest.map(|it| it.value);
-    assert_eq!(newest, Some((BATCHES * RUNS - 1) as f64));
+    wait_for("what was missed by the killed one", || has_everything(&first));
+    let newest = "SELECT argMaxMerge(newest_value) FROM newest";
+    assert_eq!(ask(&first, newest), Some((BATCHES * RUNS - 1).to_string()));
 }
 
 /// A wrong password and a server that is too old are told as what they are.
 fn strangers_are_turned_away(fleet: &Fleet) {
     let wrong =
         ClickHouseOptions { password: Some(String::from("battery-staple")), ..fleet.options(&[0]) };
-    let Err(error) = open_history_store(wrong) else { panic!("a wrong password is taken") };
+    let Err(error) = ClickHouseSink::open(wrong) else { panic!("a wrong password is taken") };
     let text = format!("{} {:?}", told(&error), error);
     assert!(!text.contains("battery-staple") && !text.contains(PASSWORD), "{text}");
     assert!(error.hint().is_some_and(|it| it.contains("password_file")), "{text}");
     let modern = ClickHouseOptions { dialect: SqlDialect::Current, ..fleet.options(&[0]) };
-    let Err(error) = open_history_store(modern) else { panic!("a server of 2018 is taken") };
+    let Err(error) = ClickHouseSink::open(modern) else { panic!("a server of 2018 is taken") };
     let text = told(&error);
     assert!(text.contains("18.16") && text.contains("24.8"), "{text}");
 }
 
 /// A done run stays done, whatever is said of it with one replica down.
-fn settles_as_ever(archive: &mut dyn HistoryStore) {
-    let last = planned(BATCHES * RUNS - 1).id;
+fn settles_as_ever(archive: &mut ClickHouseSink, options: &ClickHouseOptions) {
+    let last = planned(BATCHES * RUNS - 1);
+    let sql = format!("SELECT state FROM planned FINAL WHERE id = '{}'", last.id);
     let reason = String::from("late");
-    archive.record_outcome(&last, &PlannedOutcome::Missed { reason }).expect("settled");
-    let filter = PlannedRunFilter {
-        range: TimeRange {
-            begin_us: MIDNIGHT_US + (BATCHES * RUNS - 1) * MINUTE_US,
-            end_us: i64::MAX,
-        },
-        pair: Some(pair()),
-        waiting: false,
-        limit: 10,
-    };
-    let rows = archive.planned(&filter).expect("an answer");
-    assert_eq!(rows.len(), 1);
-    assert!(matches!(rows[0].outcome, Some(PlannedOutcome::Done { .. })));
+    let late = PlannedEntry { planned: last, outcome: Some(PlannedOutcome::Missed { reason }) };
+    let delivery = AgentDelivery { planned: vec![late], ..AgentDelivery::default() };
+    archive.receive(&delivery).expect("settled");
+    assert_eq!(ask(options, &sql).as_deref(), Some("2"));
 }

@@ -4,7 +4,7 @@ use super::name_ids;
 use super::outbox::OutboxWriter;
 use crate::history_store::{self, EventFilter};
 use crate::store_error::StoreError;
-use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use rusqlite::{OptionalExtension, Transaction, params};
 
 pub fn put_event(
@@ -42,24 +42,19 @@ pub fn list_event_json(
     from: &Transaction<'_>,
     filter: &EventFilter,
 ) -> rusqlite::Result<Vec<String>> {
-    let pair = match &filter.pair {
-        Some(pair) => match name_ids::find_pair(from, pair)? {
-            Some(id) => Some(id),
-            None => return Ok(Vec::new()),
-        },
-        None => None,
-    };
     from.prepare_cached(
         "SELECT event FROM event \
-         WHERE end_us >= ?1 AND begin_us < ?2 AND (?3 IS NULL OR pair = ?3) \
-         AND (?4 IS NULL OR state = ?4) ORDER BY end_us DESC, id DESC LIMIT ?5",
+         WHERE end_us >= ?1 AND begin_us < ?2 AND (?3 IS NULL OR pair = \
+             (SELECT id FROM pair WHERE sender = ?3 AND receiver = ?4)) \
+         AND (?5 IS NULL OR state = ?5) ORDER BY end_us DESC, id DESC LIMIT ?6",
     )?
     .query_map(
         params![
             filter.range.begin_us,
             filter.range.end_us,
-            pair,
-            filter.state.map(longhaul_model::report::v1::event::EventState::word),
+            filter.pair.as_ref().map(|pair| &pair.from),
+            filter.pair.as_ref().map(|pair| &pair.to),
+            filter.state.map(EventState::word),
             filter.limit
         ],
         |row| row.get(0),

@@ -2,10 +2,11 @@
 
 use super::hourly_series::{self, CLOSED, COUNTED};
 use super::name_ids;
-use crate::archive::{self, RunEntry};
+use crate::archive::{self, RUN_COLUMNS, RunEntry};
 use crate::history_store::ingest_limits::TIME_END_US;
 use crate::history_store::time_buckets::{self, BucketBuilder, HOUR_US};
 use crate::history_store::{GridPair, RunFilter, TimeRange};
+use longhaul_model::report::v1::ReportKind;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesBucket, SeriesPoint};
 use rusqlite::{Row, Transaction, params};
@@ -186,11 +187,10 @@ pub fn read_grid(
          ORDER BY sender, receiver",
     )?
     .query_map([quantity.word()], |row| {
-        let newest: Option<(i64, f64)> =
-            row.get::<_, Option<i64>>(2)?.zip(row.get::<_, Option<f64>>(3)?);
         Ok(GridPair {
             pair: HostPair { from: row.get(0)?, to: row.get(1)? },
-            newest: newest.map(|(at_us, value)| SeriesPoint { at_us, value }),
+            at_us: row.get(2)?,
+            value: row.get(3)?,
             weekly_median: row.get(4)?,
             open_events: row.get(5)?,
         })
@@ -198,13 +198,8 @@ pub fn read_grid(
     .collect()
 }
 
-/// The columns of a run list, in the order that [`archive::read_run_entry`] reads.
-const RUN_COLUMNS: &str = "id, started_at, kind, initiator_host, responder_host, responder_address, \
-     streams, goodput_bps, limited_by, analysis_version, \
-     (SELECT count(*) FROM run part WHERE part.part_of = run.id)";
-
 pub fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec<RunEntry>> {
-    let kind = filter.kind.map(longhaul_model::report::v1::ReportKind::word);
+    let kind = filter.kind.map(ReportKind::word);
     if let Some(pair) = &filter.pair {
         let Some(pair) = name_ids::find_pair(from, pair)? else {
             return Ok(Vec::new());

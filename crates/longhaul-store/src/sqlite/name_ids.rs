@@ -55,10 +55,9 @@ impl NameIds {
 
 /// Returns the id of a pair and inserts the pair if it is new.
 pub fn find_or_insert_pair(to: &Transaction<'_>, pair: &HostPair) -> rusqlite::Result<i64> {
-    if let Some(id) = self::find_pair(to, pair)? {
-        return Ok(id);
-    }
-    to.prepare_cached("INSERT INTO pair (sender, receiver) VALUES (?1, ?2) RETURNING id")?
+    to.prepare_cached("INSERT OR IGNORE INTO pair (sender, receiver) VALUES (?1, ?2)")?
+        .execute([&pair.from, &pair.to])?;
+    to.prepare_cached("SELECT id FROM pair WHERE sender = ?1 AND receiver = ?2")?
         .query_row([&pair.from, &pair.to], |row| row.get(0))
 }
 
@@ -75,10 +74,12 @@ pub fn find_series(
     pair: &HostPair,
     quantity: PathQuantity,
 ) -> rusqlite::Result<Option<i64>> {
-    match self::find_pair(from, pair)? {
-        Some(pair) => find_series_of_pair(from, pair, quantity),
-        None => Ok(None),
-    }
+    from.prepare_cached(
+        "SELECT series.id FROM series JOIN pair ON pair.id = series.pair \
+         WHERE sender = ?1 AND receiver = ?2 AND quantity = ?3",
+    )?
+    .query_row([&*pair.from, &*pair.to, quantity.word()], |row| row.get(0))
+    .optional()
 }
 
 /// Returns all pairs, sorted by name.
@@ -93,19 +94,8 @@ fn find_or_insert_series(
     pair: i64,
     quantity: PathQuantity,
 ) -> rusqlite::Result<i64> {
-    if let Some(id) = find_series_of_pair(to, pair, quantity)? {
-        return Ok(id);
-    }
-    to.prepare_cached("INSERT INTO series (pair, quantity) VALUES (?1, ?2) RETURNING id")?
+    to.prepare_cached("INSERT OR IGNORE INTO series (pair, quantity) VALUES (?1, ?2)")?
+        .execute((pair, quantity.word()))?;
+    to.prepare_cached("SELECT id FROM series WHERE quantity = ?2 AND pair = ?1")?
         .query_row((pair, quantity.word()), |row| row.get(0))
-}
-
-fn find_series_of_pair(
-    from: &Transaction<'_>,
-    pair: i64,
-    quantity: PathQuantity,
-) -> rusqlite::Result<Option<i64>> {
-    from.prepare_cached("SELECT id FROM series WHERE quantity = ?2 AND pair = ?1")?
-        .query_row((pair, quantity.word()), |row| row.get(0))
-        .optional()
 }

@@ -83,6 +83,7 @@ pub struct OutboxEntry {
     pub item: OutboxItem,
 }
 
+/// An item to send, or one that was received.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OutboxItem {
     Run(OutgoingRun),
@@ -91,15 +92,14 @@ pub enum OutboxItem {
 }
 
 /// A run without its values, which follow from its report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutgoingRun {
-    pub id: String,
-    pub at_us: i64,
+    pub pairs: Vec<HostPair>,
+    /// Name of the host that started the run; absent: the sending agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near: Option<String>,
     /// As JSON on one line.
     pub report: String,
-    pub pairs: Vec<HostPair>,
-    /// Name of the host that started it; absent: the agent itself.
-    pub near: Option<String>,
 }
 
 /// The next items to send.
@@ -127,15 +127,6 @@ pub struct OutboxBacklog {
     pub held_bytes: u64,
     /// Items that the receiver rejected.
     pub set_aside: u64,
-}
-
-/// A rejected item.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RejectedItem {
-    /// `run`, `planned_table`, `event`.
-    pub kind: &'static str,
-    pub id: String,
-    pub why: String,
 }
 
 impl Archive {
@@ -187,21 +178,6 @@ impl Archive {
         })
     }
 
-    /// Returns rejected items, at most `limit`.
-    pub fn list_rejected(&self, limit: u32) -> Result<Vec<RejectedItem>, StoreError> {
-        self.read("list the refused items", |from| {
-            from.prepare_cached("SELECT kind, id, why FROM set_aside ORDER BY at_us LIMIT ?1")?
-                .query_map([limit], |row| {
-                    Ok(RejectedItem {
-                        kind: kind_word(row.get(0)?),
-                        id: row.get(1)?,
-                        why: row.get(2)?,
-                    })
-                })?
-                .collect()
-        })
-    }
-
     /// Returns the size of the outbox; `before_us` is the cutoff of retention.
     pub fn backlog(&self, before_us: i64) -> Result<OutboxBacklog, StoreError> {
         self.read("count the outbox", |from| {
@@ -220,14 +196,6 @@ impl Archive {
                 })
             })
         })
-    }
-}
-
-fn kind_word(kind: i64) -> &'static str {
-    match kind {
-        RUN => "run",
-        PLANNED => "planned",
-        _ => "event",
     }
 }
 
@@ -304,5 +272,5 @@ fn read_run(from: &Transaction<'_>, row: OutboxRow) -> rusqlite::Result<Option<O
         )?
         .query_map((row.at_us, &row.id), |row| Ok(HostPair { from: row.get(0)?, to: row.get(1)? }))?
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Some(OutgoingRun { id: row.id, at_us: row.at_us, report, pairs, near: row.near }))
+    Ok(Some(OutgoingRun { pairs, near: row.near, report }))
 }

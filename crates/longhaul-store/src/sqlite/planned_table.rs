@@ -1,9 +1,10 @@
 //! Planned runs and their outcomes.
 
-use super::name_ids::{self, NameIds};
+use super::name_ids::NameIds;
 use super::outbox::OutboxWriter;
 use crate::history_store::{
-    PlannedEntry, PlannedOutcome, PlannedRun, PlannedRunCounts, PlannedRunFilter, TimeRange,
+    MissedRunCount, PlannedEntry, PlannedOutcome, PlannedRun, PlannedRunCounts, PlannedRunFilter,
+    PlannedRunState, TimeRange,
 };
 use longhaul_model::report::v1::series::HostPair;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
@@ -64,23 +65,31 @@ pub fn record_outcome(
     to.prepare_cached("SELECT 1 FROM planned WHERE id = ?1")?.exists([id])
 }
 
+/// Returns planned runs by due time; `order` is `ASC` or `DESC`.
 pub fn list_planned(
     from: &Transaction<'_>,
     filter: &PlannedRunFilter,
+    order: &str,
 ) -> rusqlite::Result<Vec<PlannedEntry>> {
-    let pair = match &filter.pair {
-        Some(pair) => match name_ids::find_pair(from, pair)? {
-            Some(id) => Some(id),
-            None => return Ok(Vec::new()),
-        },
-        None => None,
-    };
+    let state = filter.state.map(|state| match state {
+        PlannedRunState::Waiting => WAITING,
+        PlannedRunState::Done => DONE,
+        PlannedRunState::Missed => MISSED,
+    });
     from.prepare_cached(&format!(
-        "{SELECT} WHERE due_us >= ?1 AND due_us < ?2 AND (?3 IS NULL OR planned.pair = ?3) \
-         AND (NOT ?4 OR state = 0) ORDER BY due_us, planned.id LIMIT ?5"
+        "{SELECT} WHERE due_us >= ?1 AND due_us < ?2 \
+         AND (?3 IS NULL OR sender = ?3 AND receiver = ?4) AND (?5 IS NULL OR state = ?5) \
+         ORDER BY due_us {order}, planned.id {order} LIMIT ?6"
     ))?
     .query_map(
-        params![filter.range.begin_us, filter.range.end_us, pair, filter.waiting, filter.limit],
+        params![
+            filter.range.begin_us,
+            filter.range.end_us,
+            filter.pair.as_ref().map(|pair| &pair.from),
+            filter.pair.as_ref().map(|pair| &pair.to),
+            state,
+            filter.limit
+        ],
         read_planned_row,
     )?
     .collect()
@@ -128,12 +137,8 @@ pub fn count_planned(
              WHERE due_us >= ?1 AND due_us < ?2 AND state = 2 \
              GROUP BY reason ORDER BY runs DESC, reason",
         )?
-        .query_map(bounds, |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<rusqlite::Result<Vec<(String, u64)>>>()?;
-    Ok(PlannedRunCounts {
-        done: of_state(DONE)?,
-        missed: of_state(MISSED)?,
-        waiting: of_state(WAITING)?,
-        reasons,
-    })
+        .query_map(bounds, |row| Ok(MissedRunCount { reason: row.get(0)?, runs: row.get(1)? }))?
+        .collect::<rusqlite::Result<_>>()?;
+    let (done, missed, waiting) = (of_state(DONE)?, of_state(MISSED)?, of_state(WAITING)?);
+    Ok(PlannedRunCounts { planned: done + missed + waiting, done, missed, waiting, reasons })
 }

@@ -93,27 +93,31 @@ fn close_hour(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<
     Ok(values as u64)
 }
 
-/// Deletes closed hours.
-pub fn expire_hours(
+/// Repeats a step until it deletes nothing. Returns the number of deleted rows.
+fn repeat_step(
     archive: &mut Archive,
-    now_us: i64,
-    keep: Duration,
-    removed: &mut RetentionResult,
-) -> Result<(), StoreError> {
-    let hour = RetentionPolicy::cutoff_us(now_us, keep).div_euclid(HOUR_US);
+    doing: &'static str,
+    step: impl Fn(&Transaction<'_>) -> rusqlite::Result<usize>,
+) -> Result<u64, StoreError> {
+    let mut deleted = 0;
     loop {
-        let gone = archive.write("remove old hours", |to| {
-            to.prepare_cached(
-                "DELETE FROM hour WHERE (series, hour) IN (SELECT series, hour FROM hour \
-                 WHERE series IN (SELECT id FROM series) AND hour < ?1 AND state = 2 LIMIT ?2)",
-            )?
-            .execute((hour, STEP_ROWS))
-        })?;
-        if gone == 0 {
-            return Ok(());
+        match archive.write(doing, &step)? {
+            0 => return Ok(deleted),
+            rows => deleted += rows as u64,
         }
-        removed.hours += gone as u64;
     }
+}
+
+/// Deletes closed hours and returns their number.
+pub fn expire_hours(archive: &mut Archive, now_us: i64, keep: Duration) -> Result<u64, StoreError> {
+    let hour = RetentionPolicy::cutoff_us(now_us, keep).div_euclid(HOUR_US);
+    repeat_step(archive, "remove old hours", |to| {
+        to.prepare_cached(
+            "DELETE FROM hour WHERE (series, hour) IN (SELECT series, hour FROM hour \
+             WHERE series IN (SELECT id FROM series) AND hour < ?1 AND state = 2 LIMIT ?2)",
+        )?
+        .execute((hour, STEP_ROWS))
+    })
 }
 
 struct DeletedReports {
@@ -121,29 +125,22 @@ struct DeletedReports {
     notes: usize,
 }
 
-/// Deletes expired reports of watched runs that are not waiting in the outbox.
+/// Deletes expired reports of watched runs that are not waiting in the outbox, and returns their
+/// number.
 pub fn expire_reports(
     archive: &mut Archive,
     now_us: i64,
     keep: Duration,
-    removed: &mut RetentionResult,
-) -> Result<(), StoreError> {
+) -> Result<u64, StoreError> {
     let before = RetentionPolicy::cutoff_us(now_us, keep);
+    let mut reports = 0;
     loop {
         let step = archive.write("remove old reports", |to| delete_reports(to, before))?;
         if step.notes == 0 {
-            break;
+            return Ok(reports);
         }
-        removed.reports += step.runs;
+        reports += step.runs;
     }
-    removed.kept_to_send = archive.read("count reports to be sent", |from| {
-        from.query_row(
-            "SELECT count(*) FROM outbox WHERE kind = 0 AND at_us < ?1",
-            [before],
-            |row| row.get(0),
-        )
-    })?;
-    Ok(())
 }
 
 /// Deletes a run with the first of its pairs, together with its parts; the rows of the other pairs
@@ -170,26 +167,20 @@ fn delete_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<Deleted
     Ok(reports)
 }
 
-/// Deletes expired planned runs that have an outcome; those without one are kept.
+/// Deletes expired planned runs that have an outcome and returns their number; those without one
+/// are kept.
 pub fn expire_planned(
     archive: &mut Archive,
     now_us: i64,
     keep: Duration,
-    removed: &mut RetentionResult,
-) -> Result<(), StoreError> {
+) -> Result<u64, StoreError> {
     let before = RetentionPolicy::cutoff_us(now_us, keep);
-    loop {
-        let gone = archive.write("remove old planned runs", |to| {
-            to.prepare_cached(
-                "DELETE FROM planned WHERE rowid IN (SELECT rowid FROM planned \
-                 WHERE due_us < ?1 AND state <> 0 AND NOT EXISTS \
-                 (SELECT 1 FROM outbox WHERE kind = 1 AND id = planned.id) LIMIT ?2)",
-            )?
-            .execute((before, STEP_ROWS))
-        })?;
-        if gone == 0 {
-            return Ok(());
-        }
-        removed.planned += gone as u64;
-    }
+    repeat_step(archive, "remove old planned runs", |to| {
+        to.prepare_cached(
+            "DELETE FROM planned WHERE rowid IN (SELECT rowid FROM planned \
+             WHERE due_us < ?1 AND state <> 0 AND NOT EXISTS \
+             (SELECT 1 FROM outbox WHERE kind = 1 AND id = planned.id) LIMIT ?2)",
+        )?
+        .execute((before, STEP_ROWS))
+    })
 }

@@ -1,5 +1,5 @@
 use crate::archive::Archive;
-use crate::history_store::{HistoryStore, IncomingRun, RunFilter, TimeRange};
+use crate::history_store::{IncomingRun, RunFilter, TimeRange};
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::AnyReport;
 use std::path::PathBuf;

@@ -2,8 +2,8 @@
 
 use crate::{MIDNIGHT_US, Place, pair, planned, report, watched};
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_store::Archive;
 use longhaul_store::history_store::{IngestResult, RetentionPolicy, RunFilter, TimeRange};
-use longhaul_store::{Archive, HistoryStore};
 use std::time::Duration;
 
 fn values(archive: &Archive) -> usize {

@@ -1,12 +1,12 @@
 //! What strangers may send.
 
-use crate::suite::{MIDNIGHT_US, Place, geneva, pair, points, run};
+use crate::place::{MIDNIGHT_US, Place, geneva, pair, points, run};
 use crate::written::event;
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_store::StoreError;
 use longhaul_store::history_store::{
     AgentDelivery, IncomingRun, PlannedEntry, PlannedOutcome, PlannedRun, TimeRange,
 };
-use longhaul_store::{HistoryStore, StoreError};
 
 const NAMES: [&str; 7] = [
     "'; DROP TABLE run; --",
@@ -18,7 +18,9 @@ const NAMES: [&str; 7] = [
     "\\x00\\'",
 ];
 
-pub fn names_are_kept_letter_for_letter(place: &dyn Place) {
+#[test]
+fn names_are_kept_letter_for_letter() {
+    let place = Place::new();
     let mut archive = place.open();
     let mut expected = Vec::new();
     for (number, name) in NAMES.into_iter().enumerate() {
@@ -54,7 +56,9 @@ fn is_refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, why: &str) {
 
 type Spoil<'a> = &'a dyn Fn(&mut IncomingRun);
 
-pub fn what_is_beyond_the_limits_is_refused_with_its_whole_batch(place: &dyn Place) {
+#[test]
+fn what_is_beyond_the_limits_is_refused_with_its_whole_batch() {
+    let place = Place::new();
     let mut archive = place.open();
     let long = "x".repeat(1 << 20);
     let cases: [(Spoil, &str); 10] = [
@@ -75,12 +79,14 @@ pub fn what_is_beyond_the_limits_is_refused_with_its_whole_batch(place: &dyn Pla
         let batch = [run("good", MIDNIGHT_US, 1.0), spoilt];
         is_refused(archive.append_runs(&batch), why);
     }
-    assert_eq!(points(archive.as_ref()), []);
+    assert_eq!(points(&archive), []);
     assert_eq!(archive.report("good").unwrap(), None);
 }
 
-pub fn an_event_or_plan_beyond_the_limits_is_refused(place: &dyn Place) {
-    let mut archive: Box<dyn HistoryStore> = place.open();
+#[test]
+fn an_event_or_plan_beyond_the_limits_is_refused() {
+    let place = Place::new();
+    let mut archive = place.open();
     let mut long = event("long", MIDNIGHT_US);
     long.unchanged = vec!["x".repeat(1 << 20)];
     is_refused(archive.put_event(&long), "1 MiB");
@@ -100,7 +106,9 @@ pub fn an_event_or_plan_beyond_the_limits_is_refused(place: &dyn Place) {
     assert_eq!(archive.pairs().unwrap(), []);
 }
 
-pub fn what_another_agent_sends_may_come_twice_and_out_of_order(place: &dyn Place) {
+#[test]
+fn what_another_agent_sends_may_come_twice_and_out_of_order() {
+    let place = Place::new();
     let mut archive = place.open();
     let planned = PlannedRun {
         id: "planned-a".to_owned(),
@@ -120,8 +128,8 @@ pub fn what_another_agent_sends_may_come_twice_and_out_of_order(place: &dyn Plac
     for delivery in [&older, &newer, &older] {
         assert_eq!(archive.receive(delivery).unwrap().new, 0);
     }
-    assert_eq!(points(archive.as_ref()).len(), 1);
+    assert_eq!(points(&archive).len(), 1);
     let counts = archive.planned_counts(TimeRange::ALL).unwrap();
-    assert_eq!((counts.planned(), counts.done), (1, 1));
+    assert_eq!((counts.planned, counts.done), (1, 1));
     assert!(archive.event("e").unwrap().is_some());
 }

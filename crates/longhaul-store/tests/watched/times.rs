@@ -1,8 +1,9 @@
 //! Series: order, lateness, buckets, retention.
 
-use crate::suite::{DAY_US, HOUR_US, MIDNIGHT_US, Place, geneva, goodput, hour, points, run, runs};
+use crate::place::{DAY_US, HOUR_US, MIDNIGHT_US, Place, geneva, goodput, hour, points, run, runs};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::QuantitySeries;
+use longhaul_store::Archive;
 use longhaul_store::history_store::{
     PlannedOutcome, PlannedRun, PlannedRunFilter, RetentionPolicy, RunFilter, TimeRange,
 };
@@ -20,20 +21,24 @@ fn samples(series: &QuantitySeries) -> u64 {
     bucketed + series.points.len() as u64
 }
 
-pub fn few_values_come_as_they_are_and_in_order(place: &dyn Place) {
+#[test]
+fn few_values_come_as_they_are_and_in_order() {
+    let place = Place::new();
     let mut archive = place.open();
     let mut values = every(60_000_000, 50);
     values.reverse();
     archive.append_runs(&runs(&values)).unwrap();
     values.reverse();
-    assert_eq!(points(archive.as_ref()), values);
+    assert_eq!(points(&archive), values);
     let range = TimeRange { begin_us: values[10].0, end_us: values[20].0 };
-    let part = goodput(archive.as_ref(), range, 1000);
+    let part = goodput(&archive, range, 1000);
     assert_eq!(part.points.len(), 10, "the end is not part of the range");
     assert_eq!(part.points[0].at_us, values[10].0);
 }
 
-pub fn batches_in_any_order_give_the_same_series(place: &dyn Place) {
+#[test]
+fn batches_in_any_order_give_the_same_series() {
+    let place = Place::new();
     let mut archive = place.open();
     let values = every(600_000_000, 300);
     // Three interleaved parts, the last first, each overlapping the next.
@@ -44,8 +49,8 @@ pub fn batches_in_any_order_give_the_same_series(place: &dyn Place) {
             .collect();
         archive.append_runs(&runs(&mine)).unwrap();
     }
-    assert_eq!(points(archive.as_ref()), values);
-    let hourly = goodput(archive.as_ref(), TimeRange::ALL, 60);
+    assert_eq!(points(&archive), values);
+    let hourly = goodput(&archive, TimeRange::ALL, 60);
     assert_eq!(hourly.buckets.len(), 50);
     for (bucket, group) in hourly.buckets.iter().zip(values.chunks(6)) {
         let mut sorted: Vec<f64> = group.iter().map(|(_, value)| *value).collect();
@@ -55,7 +60,9 @@ pub fn batches_in_any_order_give_the_same_series(place: &dyn Place) {
     }
 }
 
-pub fn a_late_batch_corrects_its_hour(place: &dyn Place) {
+#[test]
+fn a_late_batch_corrects_its_hour() {
+    let place = Place::new();
     let mut archive = place.open();
     let minute = 60_000_000;
     let early = [(MIDNIGHT_US, 4.0), (MIDNIGHT_US + minute, 8.0)];
@@ -65,9 +72,8 @@ pub fn a_late_batch_corrects_its_hour(place: &dyn Place) {
         let at_us = MIDNIGHT_US + i * HOUR_US;
         archive.append_runs(&runs(&[(at_us, 1.0), (at_us + minute, 1.0)])).unwrap();
     }
-    let first =
-        |archive: &dyn longhaul_store::HistoryStore| goodput(archive, TimeRange::ALL, 6).buckets[0];
-    assert_eq!(first(archive.as_ref()), hour(0, 2, [4.0, 6.0, 8.0]));
+    let first = |archive: &Archive| goodput(archive, TimeRange::ALL, 6).buckets[0];
+    assert_eq!(first(&archive), hour(0, 2, [4.0, 6.0, 8.0]));
     let late = [
         (MIDNIGHT_US + 2 * minute, 10.0),
         (MIDNIGHT_US + 3 * minute, 1.0),
@@ -75,19 +81,21 @@ pub fn a_late_batch_corrects_its_hour(place: &dyn Place) {
     ];
     let landed = archive.append_runs(&runs(&late)).unwrap();
     assert_eq!((landed.new, landed.late_values), (3, 0));
-    assert_eq!(first(archive.as_ref()), hour(0, 5, [1.0, 8.0, 10.0]));
+    assert_eq!(first(&archive), hour(0, 5, [1.0, 8.0, 10.0]));
     archive.append_runs(&runs(&late)).unwrap();
-    assert_eq!(first(archive.as_ref()), hour(0, 5, [1.0, 8.0, 10.0]));
+    assert_eq!(first(&archive), hour(0, 5, [1.0, 8.0, 10.0]));
 }
 
-pub fn many_values_become_buckets_that_keep_extremes(place: &dyn Place) {
+#[test]
+fn many_values_become_buckets_that_keep_extremes() {
+    let place = Place::new();
     let mut archive = place.open();
     let mut values = every(300_000_000, 3000);
     values[1234].1 = -5.0;
     values[2345].1 = 5000.0;
     archive.append_runs(&runs(&values)).unwrap();
     for at_most in [2, 3, 10, 99, 250, 251, 700, 2999] {
-        let series = goodput(archive.as_ref(), TimeRange::ALL, at_most);
+        let series = goodput(&archive, TimeRange::ALL, at_most);
         let buckets = &series.buckets;
         assert!(buckets.len() <= at_most as usize, "{at_most}");
         assert_eq!(samples(&series), 3000, "{at_most}");
@@ -97,10 +105,12 @@ pub fn many_values_become_buckets_that_keep_extremes(place: &dyn Place) {
         assert!(buckets.is_sorted_by_key(|it| it.at_us));
         assert!(buckets.iter().all(|it| it.min <= it.median && it.median <= it.max));
     }
-    assert_eq!(goodput(archive.as_ref(), TimeRange::ALL, 3000).points.len(), 3000);
+    assert_eq!(goodput(&archive, TimeRange::ALL, 3000).points.len(), 3000);
 }
 
-pub fn neighbouring_ranges_share_no_value_and_lose_none(place: &dyn Place) {
+#[test]
+fn neighbouring_ranges_share_no_value_and_lose_none() {
+    let place = Place::new();
     let mut archive = place.open();
     archive.append_runs(&runs(&every(210_000_000, 600))).unwrap();
     let keep =
@@ -116,14 +126,16 @@ pub fn neighbouring_ranges_share_no_value_and_lose_none(place: &dyn Place) {
                     begin_us: MIDNIGHT_US + cut[0] * 3_600_000,
                     end_us: MIDNIGHT_US + cut[1] * 3_600_000,
                 };
-                samples(&goodput(archive.as_ref(), range, at_most))
+                samples(&goodput(&archive, range, at_most))
             })
             .sum();
         assert_eq!(total, 600, "{at_most}");
     }
 }
 
-pub fn a_clock_that_goes_back_leaves_the_newest_value_in_place(place: &dyn Place) {
+#[test]
+fn a_clock_that_goes_back_leaves_the_newest_value_in_place() {
+    let place = Place::new();
     let mut archive = place.open();
     // A day ahead, then set right.
     for (at_us, value) in
@@ -132,16 +144,18 @@ pub fn a_clock_that_goes_back_leaves_the_newest_value_in_place(place: &dyn Place
         archive.append_runs(&runs(&[(at_us, value)])).unwrap();
     }
     let grid = archive.grid(PathQuantity::Goodput).unwrap();
-    assert_eq!(grid[0].newest.unwrap().value, 2.0);
-    let values: Vec<f64> = points(archive.as_ref()).iter().map(|it| it.1).collect();
+    assert_eq!(grid[0].value.unwrap(), 2.0);
+    let values: Vec<f64> = points(&archive).iter().map(|it| it.1).collect();
     assert_eq!(values, [1.0, 3.0, 2.0]);
 }
 
-pub fn old_values_go_and_their_hours_stay(place: &dyn Place) {
+#[test]
+fn old_values_go_and_their_hours_stay() {
+    let place = Place::new();
     let mut archive = place.open();
     let values = every(600_000_000, 6 * 72);
     archive.append_runs(&runs(&values)).unwrap();
-    let before = goodput(archive.as_ref(), TimeRange::ALL, 100).buckets;
+    let before = goodput(&archive, TimeRange::ALL, 100).buckets;
     assert_eq!(before.len(), 72);
     let keep = RetentionPolicy { values: DAY, ..RetentionPolicy::FOR_EVER };
     // Half past: the hour that is cut stays whole.
@@ -149,36 +163,40 @@ pub fn old_values_go_and_their_hours_stay(place: &dyn Place) {
     let removed = archive.retain(now_us, &keep).unwrap();
     assert_eq!((removed.values, removed.closed_hours), (288, 48));
     assert_eq!((removed.reports, removed.planned), (0, 0));
-    assert_eq!(goodput(archive.as_ref(), TimeRange::ALL, 100).buckets, before);
-    let both = goodput(archive.as_ref(), TimeRange::ALL, 1000);
+    assert_eq!(goodput(&archive, TimeRange::ALL, 100).buckets, before);
+    let both = goodput(&archive, TimeRange::ALL, 1000);
     assert_eq!(both.buckets, before[..48]);
     let kept: Vec<_> = both.points.iter().map(|it| (it.at_us, it.value)).collect();
     assert_eq!(kept, values[288..]);
     assert_eq!(archive.retain(now_us, &keep).unwrap().values, 0);
     let grid = archive.grid(PathQuantity::Goodput).unwrap();
-    assert_eq!(grid[0].newest.unwrap().value, values[431].1);
+    assert_eq!(grid[0].value.unwrap(), values[431].1);
 }
 
-pub fn hours_of_old_values_go_when_they_are_old_too(place: &dyn Place) {
+#[test]
+fn hours_of_old_values_go_when_they_are_old_too() {
+    let place = Place::new();
     let mut archive = place.open();
     let values = every(600_000_000, 6 * 72);
     archive.append_runs(&runs(&values)).unwrap();
-    let before = goodput(archive.as_ref(), TimeRange::ALL, 100).buckets;
+    let before = goodput(&archive, TimeRange::ALL, 100).buckets;
     let now_us = MIDNIGHT_US + 72 * HOUR_US;
     // Hours are never forgotten before their values.
     for (hours, gone, left) in [(2 * DAY, 24, 24), (Duration::ZERO, 24, 48)] {
         let keep = RetentionPolicy { values: DAY, hours, ..RetentionPolicy::FOR_EVER };
         assert_eq!(archive.retain(now_us, &keep).unwrap().hours, gone);
-        let both = goodput(archive.as_ref(), TimeRange::ALL, 1000);
+        let both = goodput(&archive, TimeRange::ALL, 1000);
         assert_eq!(both.buckets, before[left..48]);
         assert_eq!(both.points.len(), 6 * 24);
         assert_eq!(archive.retain(now_us, &keep).unwrap().hours, 0);
     }
     let grid = archive.grid(PathQuantity::Goodput).unwrap();
-    assert_eq!(grid[0].newest.unwrap().value, values[431].1);
+    assert_eq!(grid[0].value.unwrap(), values[431].1);
 }
 
-pub fn a_closed_hour_is_not_counted_twice(place: &dyn Place) {
+#[test]
+fn a_closed_hour_is_not_counted_twice() {
+    let place = Place::new();
     let mut archive = place.open();
     let old = runs(&[(MIDNIGHT_US, 1.0), (MIDNIGHT_US + 1, 2.0), (MIDNIGHT_US + 2, 3.0)]);
     archive.append_runs(&old).unwrap();
@@ -194,15 +212,17 @@ pub fn a_closed_hour_is_not_counted_twice(place: &dyn Place) {
     let older = runs(&[(MIDNIGHT_US - DAY_US, 7.0)]);
     assert_eq!(archive.append_runs(&older).unwrap().late_values, 0);
     archive.retain(MIDNIGHT_US + 3 * DAY_US, &keep).unwrap();
-    let series = goodput(archive.as_ref(), TimeRange::ALL, 1000);
+    let series = goodput(&archive, TimeRange::ALL, 1000);
     assert_eq!(series.points, []);
     assert_eq!(series.buckets, [hour(-24, 1, [7.0; 3]), hour(0, 3, [1.0, 2.0, 3.0])]);
 }
 
-pub fn retention_takes_what_is_old_of_runs_and_plans(place: &dyn Place) {
+#[test]
+fn retention_takes_what_is_old_of_runs_and_plans() {
+    let place = Place::new();
     let mut archive = place.open();
     let mut with_two = run("two-pairs", MIDNIGHT_US, 1.0);
-    with_two.pairs.push(crate::suite::pair("geneva", "losangeles"));
+    with_two.pairs.push(crate::place::pair("geneva", "losangeles"));
     let mut without = run("no-pair", MIDNIGHT_US, 1.0);
     (without.pairs, without.readings) = (vec![], vec![]);
     let young = run("young", MIDNIGHT_US + 5 * DAY_US, 1.0);
@@ -220,16 +240,16 @@ pub fn retention_takes_what_is_old_of_runs_and_plans(place: &dyn Place) {
     let keep = RetentionPolicy { reports: 2 * DAY, planned: 2 * DAY, ..RetentionPolicy::FOR_EVER };
     let removed = archive.retain(MIDNIGHT_US + 5 * DAY_US, &keep).unwrap();
     assert_eq!((removed.reports, removed.planned), (2, 2));
-    assert_eq!((removed.values, removed.kept_to_send), (0, 0));
+    assert_eq!(removed.values, 0);
     let filter = RunFilter { range: TimeRange::ALL, pair: None, kind: None, limit: 10 };
     let left = archive.runs(&filter).unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].id, "young");
     assert_eq!(archive.report("no-pair").unwrap(), None);
-    let filter = PlannedRunFilter { range: TimeRange::ALL, pair: None, waiting: false, limit: 10 };
+    let filter = PlannedRunFilter { range: TimeRange::ALL, pair: None, state: None, limit: 10 };
     // What was never settled is not forgotten.
     let left = archive.planned(&filter).unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].planned.id, "waiting");
-    assert_eq!(points(archive.as_ref()).len(), 2, "values have their own time");
+    assert_eq!(points(&archive).len(), 2, "values have their own time");
 }

@@ -1,29 +1,31 @@
 //! Runs, planned runs and events: written once, however often they are said.
 
-use crate::suite::{DAY_US, HOUR_US, MIDNIGHT_US, Place, geneva, goodput, pair, points, run, runs};
+use crate::place::{DAY_US, HOUR_US, MIDNIGHT_US, Place, geneva, goodput, pair, points, run, runs};
 use longhaul_model::report::v1::ReportKind;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_store::history_store::{
     EventFilter, IncomingRun, IngestResult, PlannedOutcome, PlannedRun, PlannedRunCounts,
-    PlannedRunFilter, RunFilter, TimeRange,
+    PlannedRunFilter, PlannedRunState, RunFilter, TimeRange,
 };
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 
 const ANY_RUN: RunFilter = RunFilter { range: TimeRange::ALL, pair: None, kind: None, limit: 100 };
 
 const ANY_PLANNED: PlannedRunFilter =
-    PlannedRunFilter { range: TimeRange::ALL, pair: None, waiting: false, limit: 100 };
+    PlannedRunFilter { range: TimeRange::ALL, pair: None, state: None, limit: 100 };
 
 const ANY_EVENT: EventFilter =
     EventFilter { range: TimeRange::ALL, pair: None, state: None, limit: 100 };
 
-fn ids(archive: &dyn HistoryStore, filter: &RunFilter) -> Vec<String> {
+fn ids(archive: &Archive, filter: &RunFilter) -> Vec<String> {
     let runs = archive.runs(filter).expect("a list");
     runs.into_iter().map(|entry| entry.id).collect()
 }
 
-pub fn a_batch_said_twice_changes_nothing(place: &dyn Place) {
+#[test]
+fn a_batch_said_twice_changes_nothing() {
+    let place = Place::new();
     let mut archive = place.open();
     let values = [(MIDNIGHT_US, 1.0), (MIDNIGHT_US + 1, 2.0), (MIDNIGHT_US + 2, 3.0)];
     let batch = runs(&values);
@@ -36,11 +38,13 @@ pub fn a_batch_said_twice_changes_nothing(place: &dyn Place) {
     // A part of it, and within one batch twice.
     let landed = archive.append_runs(&[batch[1].clone(), batch[1].clone()]);
     assert_eq!(landed.unwrap().already_stored, 2);
-    assert_eq!(points(archive.as_ref()), values);
-    assert_eq!(ids(archive.as_ref(), &ANY_RUN).len(), 3);
+    assert_eq!(points(&archive), values);
+    assert_eq!(ids(&archive, &ANY_RUN).len(), 3);
 }
 
-pub fn a_run_under_a_taken_id_is_named_and_the_rest_lands(place: &dyn Place) {
+#[test]
+fn a_run_under_a_taken_id_is_named_and_the_rest_lands() {
+    let place = Place::new();
     let mut archive = place.open();
     archive.append_runs(&[run("a", MIDNIGHT_US, 1.0)]).unwrap();
     let mut other = run("a", MIDNIGHT_US + 1, 2.0);
@@ -50,30 +54,34 @@ pub fn a_run_under_a_taken_id_is_named_and_the_rest_lands(place: &dyn Place) {
         IngestResult { new: 1, differing: vec!["a".to_owned()], ..IngestResult::default() };
     assert_eq!(landed.unwrap(), expected);
     let values = [(MIDNIGHT_US, 1.0), (MIDNIGHT_US + 2, 3.0)];
-    assert_eq!(points(archive.as_ref()), values);
+    assert_eq!(points(&archive), values);
 }
 
-pub fn what_is_written_is_there_for_the_next_connection(place: &dyn Place) {
+#[test]
+fn what_is_written_is_there_for_the_next_connection() {
+    let place = Place::new();
     let mut archive = place.open();
     let reader = place.open();
     let run = run("a", MIDNIGHT_US, 1.0);
     archive.append_runs(std::slice::from_ref(&run)).unwrap();
     archive.put_event(&event("e", MIDNIGHT_US)).unwrap();
-    assert_eq!(points(reader.as_ref()).len(), 1);
+    assert_eq!(points(&reader).len(), 1);
     drop((archive, reader));
     let archive = place.open();
     let report = archive.report("a").unwrap().expect("the report");
     assert_eq!(IncomingRun::from_report(&report, MIDNIGHT_US).unwrap().report, run.report);
     assert!(archive.event("e").unwrap().is_some());
-    assert_ne!(archive.about().unwrap().bytes, Some(0));
+    assert_ne!(archive.disk_bytes().unwrap(), 0);
 }
 
-pub fn an_empty_archive_answers_with_nothing(place: &dyn Place) {
+#[test]
+fn an_empty_archive_answers_with_nothing() {
+    let place = Place::new();
     let archive = place.open();
     assert_eq!(archive.pairs().unwrap(), []);
     assert_eq!(archive.grid(PathQuantity::Loss).unwrap(), []);
-    assert_eq!(points(archive.as_ref()), []);
-    assert_eq!(goodput(archive.as_ref(), TimeRange::ALL, 0).points, []);
+    assert_eq!(points(&archive), []);
+    assert_eq!(goodput(&archive, TimeRange::ALL, 0).points, []);
     assert_eq!(archive.runs(&ANY_RUN).unwrap(), []);
     assert_eq!(archive.events(&ANY_EVENT).unwrap(), []);
     assert_eq!(archive.event("e").unwrap(), None);
@@ -83,7 +91,9 @@ pub fn an_empty_archive_answers_with_nothing(place: &dyn Place) {
     assert_eq!(counts, PlannedRunCounts::default());
 }
 
-pub fn runs_are_found_by_pair_kind_and_time(place: &dyn Place) {
+#[test]
+fn runs_are_found_by_pair_kind_and_time() {
+    let place = Place::new();
     let mut archive = place.open();
     let mut back = run("back", MIDNIGHT_US + HOUR_US, 2.0);
     back.pairs = vec![];
@@ -92,22 +102,22 @@ pub fn runs_are_found_by_pair_kind_and_time(place: &dyn Place) {
     let mut forth = run("forth", MIDNIGHT_US, 1.0);
     forth.run.started_at = String::from("2026-11-22T00:00:00Z");
     archive.append_runs(&[forth, back]).unwrap();
-    assert_eq!(ids(archive.as_ref(), &ANY_RUN), ["back", "forth"]);
+    assert_eq!(ids(&archive, &ANY_RUN), ["back", "forth"]);
     let of_pair = RunFilter { pair: Some(geneva()), ..ANY_RUN };
-    assert_eq!(ids(archive.as_ref(), &of_pair), ["forth"]);
+    assert_eq!(ids(&archive, &of_pair), ["forth"]);
     let range = TimeRange { begin_us: MIDNIGHT_US, end_us: MIDNIGHT_US + HOUR_US };
     for pair in [None, Some(geneva())] {
         let in_range = RunFilter { range, pair, ..ANY_RUN };
-        assert_eq!(ids(archive.as_ref(), &in_range), ["forth"]);
+        assert_eq!(ids(&archive, &in_range), ["forth"]);
     }
     for (kind, count) in [(ReportKind::Throughput, 2), (ReportKind::Path, 0)] {
         let of_kind = RunFilter { kind: Some(kind), ..ANY_RUN };
-        assert_eq!(ids(archive.as_ref(), &of_kind).len(), count);
+        assert_eq!(ids(&archive, &of_kind).len(), count);
     }
     let newest = RunFilter { limit: 1, ..ANY_RUN };
-    assert_eq!(ids(archive.as_ref(), &newest), ["back"]);
+    assert_eq!(ids(&archive, &newest), ["back"]);
     let of_nobody = RunFilter { pair: Some(pair("nobody", "geneva")), ..ANY_RUN };
-    assert_eq!(ids(archive.as_ref(), &of_nobody).len(), 0);
+    assert_eq!(ids(&archive, &of_nobody).len(), 0);
 }
 
 fn due(number: i64) -> PlannedRun {
@@ -127,7 +137,9 @@ fn done(run_id: &str) -> PlannedOutcome {
     PlannedOutcome::Done { run_id: run_id.to_owned() }
 }
 
-pub fn planned_runs_end_as_done_or_missed_and_add_up(place: &dyn Place) {
+#[test]
+fn planned_runs_end_as_done_or_missed_and_add_up() {
+    let place = Place::new();
     let mut archive = place.open();
     let ten: Vec<PlannedRun> = (0..10).map(due).collect();
     assert_eq!(archive.add_planned(&ten[..7]).unwrap(), 7);
@@ -151,15 +163,16 @@ pub fn planned_runs_end_as_done_or_missed_and_add_up(place: &dyn Place) {
     }
     let counts = archive.planned_counts(TimeRange::ALL).unwrap();
     assert_eq!((counts.done, counts.missed, counts.waiting), (3, 3, 4));
-    assert_eq!(counts.planned(), 10);
-    let reasons = [("budget".to_owned(), 2), ("unreachable".to_owned(), 1)];
-    assert_eq!(counts.reasons, reasons);
-    planned_rows_tell_outcomes(archive.as_ref());
+    assert_eq!(counts.planned, 10);
+    let reasons: Vec<(&str, u64)> =
+        counts.reasons.iter().map(|it| (it.reason.as_str(), it.runs)).collect();
+    assert_eq!(reasons, [("budget", 2), ("unreachable", 1)]);
+    planned_rows_tell_outcomes(&archive);
     let unknown = archive.record_outcome("nobody", &missed("budget"));
     assert!(matches!(unknown, Err(StoreError::NoSuchPlanned { .. })));
 }
 
-fn planned_rows_tell_outcomes(archive: &dyn HistoryStore) {
+fn planned_rows_tell_outcomes(archive: &Archive) {
     let rows = archive.planned(&ANY_PLANNED).unwrap();
     let numbers: Vec<PlannedRun> = rows.iter().map(|row| row.planned.clone()).collect();
     assert_eq!(numbers, (0..10).map(due).collect::<Vec<_>>());
@@ -171,12 +184,16 @@ fn planned_rows_tell_outcomes(archive: &dyn HistoryStore) {
     let part = PlannedRunFilter {
         range: TimeRange { begin_us: MIDNIGHT_US + 2 * HOUR_US, end_us: MIDNIGHT_US + 9 * HOUR_US },
         pair: Some(geneva()),
-        waiting: true,
+        state: Some(PlannedRunState::Waiting),
         limit: 5,
     };
     let waiting = archive.planned(&part).unwrap();
     let waiting: Vec<&str> = waiting.iter().map(|row| row.planned.id.as_str()).collect();
     assert_eq!(waiting, ["planned-6", "planned-8"]);
+    let done = PlannedRunFilter { state: Some(PlannedRunState::Done), limit: 2, ..ANY_PLANNED };
+    let latest = archive.latest_planned(&done).unwrap();
+    let latest: Vec<&str> = latest.iter().map(|row| row.planned.id.as_str()).collect();
+    assert_eq!(latest, ["planned-5", "planned-1"]);
 }
 
 pub fn event(id: &str, at_us: i64) -> ChangeEvent {
@@ -201,19 +218,21 @@ pub fn event(id: &str, at_us: i64) -> ChangeEvent {
     }
 }
 
-fn open_events(archive: &dyn HistoryStore) -> u32 {
+fn open_events(archive: &Archive) -> u32 {
     let grid = archive.grid(PathQuantity::Goodput).unwrap();
     grid.iter().map(|cell| cell.open_events).sum()
 }
 
-pub fn an_event_is_one_entry_however_often_it_is_said(place: &dyn Place) {
+#[test]
+fn an_event_is_one_entry_however_often_it_is_said() {
+    let place = Place::new();
     let mut archive = place.open();
     let mut first = event("first", MIDNIGHT_US);
     let later = event("later", MIDNIGHT_US + DAY_US);
     for event in [&first, &later, &first] {
         archive.put_event(event).unwrap();
     }
-    assert_eq!(open_events(archive.as_ref()), 2);
+    assert_eq!(open_events(&archive), 2);
     first.state = EventState::Confirmed;
     first.between_us[0] += 60_000_000;
     archive.put_event(&first).unwrap();
@@ -233,10 +252,12 @@ pub fn an_event_is_one_entry_however_often_it_is_said(place: &dyn Place) {
     first.state = EventState::Recovered;
     first.recovered_by = Some("later".to_owned());
     archive.put_event(&first).unwrap();
-    assert_eq!(open_events(archive.as_ref()), 1);
+    assert_eq!(open_events(&archive), 1);
 }
 
-pub fn the_grid_has_every_pair_with_its_newest_value(place: &dyn Place) {
+#[test]
+fn the_grid_has_every_pair_with_its_newest_value() {
+    let place = Place::new();
     let mut archive = place.open();
     // Nine days, every hour another value, the last one far off.
     let mut values: Vec<(i64, f64)> =
@@ -251,10 +272,10 @@ pub fn the_grid_has_every_pair_with_its_newest_value(place: &dyn Place) {
     let grid = archive.grid(PathQuantity::Goodput).unwrap();
     let ways: Vec<&str> = grid.iter().map(|cell| cell.pair.from.as_str()).collect();
     assert_eq!(ways, ["geneva", "losangeles"]);
-    assert_eq!((grid[0].newest, grid[0].weekly_median), (None, None));
-    assert_eq!(grid[1].newest.unwrap().value, 7.0);
+    assert_eq!((grid[0].value, grid[0].weekly_median), (None, None));
+    assert_eq!(grid[1].value.unwrap(), 7.0);
     assert_eq!(grid[1].weekly_median, Some(101.0));
     // Of another quantity nothing is known.
     let grid = archive.grid(PathQuantity::Loss).unwrap();
-    assert!(grid.iter().all(|cell| cell.newest.is_none()));
+    assert!(grid.iter().all(|cell| cell.value.is_none()));
 }

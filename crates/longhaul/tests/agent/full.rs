@@ -2,7 +2,6 @@
 //! when there is room again.
 
 use crate::stage::*;
-use longhaul_store::HistoryStore;
 use longhaul_sys::signal::ProcessSignal;
 use serde_json::Value;
 use std::fs::File;

@@ -4,7 +4,6 @@
 use crate::stage::*;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::HistoryStore;
 use longhaul_store::history_store::{RunFilter, TimeRange};
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;

@@ -3,7 +3,6 @@
 use crate::stage::*;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::HistoryStore;
 use longhaul_store::history_store::TimeRange;
 use longhaul_sys::signal::ProcessSignal;
 

@@ -1,7 +1,7 @@
 //! A far end, an agent with a file of its own, and what it says.
 
+use longhaul_store::Archive;
 use longhaul_store::history_store::{PlannedEntry, PlannedOutcome, PlannedRunFilter, TimeRange};
-use longhaul_store::{Archive, HistoryStore};
 use longhaul_sys::signal::{self, ProcessSignal};
 use serde_json::Value;
 use std::fs;
@@ -237,7 +237,7 @@ pub fn archive(folder: &Folder) -> Archive {
 
 pub fn planned(archive: &Archive) -> Vec<PlannedEntry> {
     let filter =
-        PlannedRunFilter { range: TimeRange::ALL, pair: None, waiting: false, limit: 100_000 };
+        PlannedRunFilter { range: TimeRange::ALL, pair: None, state: None, limit: 100_000 };
     archive.planned(&filter).expect("rows")
 }
 

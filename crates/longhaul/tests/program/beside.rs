@@ -1,7 +1,7 @@
 //! `longhaul report case`, `site`, `asymmetry` and `compare` on archives that the tests fill.
 
 use crate::support::{Folder, fixture, golden, reported};
-use longhaul_store::{Archive, HistoryStore, history_store::IncomingRun};
+use longhaul_store::{Archive, history_store::IncomingRun};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,10 +4,10 @@ use crate::support::{Folder, HUNG, free_port};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{AnyReport, ThroughputReport};
+use longhaul_store::Archive;
 use longhaul_store::history_store::{
     IncomingRun, PlannedOutcome, PlannedRun, PlannedRunFilter, RunFilter, SeriesReading, TimeRange,
 };
-use longhaul_store::{Archive, HistoryStore};
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -179,7 +179,7 @@ fn holds_all(here: &Archive, there: &Archive, runs: usize) {
     let filter = PlannedRunFilter {
         range: TimeRange::ALL,
         pair: Some(pair()),
-        waiting: false,
+        state: None,
         limit: u32::MAX,
     };
     let planned = there.planned(&filter).expect("planned runs");
@@ -214,7 +214,7 @@ fn senders_and_collectors_that_are_killed_lose_and_double_nothing() {
     }
     let sender = Agent::start(&folder, "here");
     until("all is sent", &folder, || here.backlog(0).expect("a backlog").items == 0);
-    assert_eq!(here.list_rejected(10).expect("a list"), []);
+    assert_eq!(here.backlog(0).expect("a backlog").set_aside, 0);
     holds_all(&here, &there, KILLS * RUNS);
     sender.kill();
     collector.kill();

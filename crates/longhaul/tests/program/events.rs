@@ -2,7 +2,7 @@
 
 use crate::support::{Folder, golden, reported};
 use longhaul_model::report::v1::event::ChangeEvent;
-use longhaul_store::{Archive, HistoryStore};
+use longhaul_store::Archive;
 use serde_json::{Value, json};
 
 /// 2003-06-11 21:45 UTC.

@@ -5,7 +5,7 @@ use longhaul_history::change_detection::series_sample::{self, build_samples};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, QuantitySeries, SeriesPoint};
 use longhaul_store::history_store::{TimeRange, ingest_limits};
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 
 /// The ranges that are tried, in slots: a little more than a week, two months, more than a year.
 const RANGES_SLOTS: [i64; 3] = [1_100, 10_000, 60_000];
@@ -14,7 +14,7 @@ const ENOUGH_SAMPLES: usize = series_sample::MAX_SERIES_SAMPLES * 9 / 10;
 
 /// Returns the values of the shortest range with enough samples, or of the longest range.
 pub fn read_detector_points(
-    archive: &dyn HistoryStore,
+    archive: &Archive,
     pair: &HostPair,
     quantity: PathQuantity,
     options: &DetectionOptions,

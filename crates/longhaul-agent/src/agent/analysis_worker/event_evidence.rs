@@ -14,7 +14,7 @@ use longhaul_model::report::v1::{
     AnyReport, AvailableReport, HostReport, PathReport, ReportKind, ScanReport, ThroughputReport,
 };
 use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange};
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 
 /// The number of reports of one kind before and after the event.
 const REPORTS_BEFORE: u32 = 8;
@@ -49,7 +49,7 @@ pub struct EventEvidence {
 
 impl EventEvidence {
     pub fn collect(
-        archive: &dyn HistoryStore,
+        archive: &Archive,
         event: &ChangeEvent,
         file: &WatchFile,
     ) -> Result<EventEvidence, StoreError> {
@@ -87,7 +87,7 @@ impl EventEvidence {
 
     fn add_run(
         &mut self,
-        archive: &dyn HistoryStore,
+        archive: &Archive,
         id: &str,
         event: &ChangeEvent,
         own: &str,
@@ -171,7 +171,7 @@ fn borrow_reports<R>(taken: &[DatedReport<R>]) -> Vec<EvidenceReport<'_, R>> {
 
 /// Returns the ids of the runs nearest to the event before and after it, and of those within it.
 fn find_nearest_runs(
-    archive: &dyn HistoryStore,
+    archive: &Archive,
     event: &ChangeEvent,
     pair: Option<&HostPair>,
     kind: ReportKind,
@@ -207,7 +207,7 @@ fn find_nearest_runs(
 }
 
 fn read_period_us(
-    archive: &dyn HistoryStore,
+    archive: &Archive,
     event: &ChangeEvent,
     span: TimeRange,
 ) -> Result<i64, StoreError> {
@@ -222,7 +222,7 @@ fn read_period_us(
 
 /// Returns RTT values of the event's direction, or else of the reverse one: an RTT covers both.
 fn read_rtt_points(
-    archive: &dyn HistoryStore,
+    archive: &Archive,
     event: &ChangeEvent,
     span: TimeRange,
 ) -> Result<Vec<SeriesPoint>, StoreError> {
@@ -244,7 +244,7 @@ fn read_rtt_points(
 
 /// Returns earlier events of the series that were open at the time of this one.
 fn read_earlier_events(
-    archive: &dyn HistoryStore,
+    archive: &Archive,
     event: &ChangeEvent,
 ) -> Result<Vec<ChangeEvent>, StoreError> {
     let filter = EventFilter {

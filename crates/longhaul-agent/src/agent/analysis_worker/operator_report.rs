@@ -4,11 +4,11 @@ use super::event_evidence::EventEvidence;
 use crate::watch::watch_file::WatchFile;
 use longhaul_history::event::{EventExplanation, format_operator_report};
 use longhaul_model::report::v1::event::ChangeEvent;
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 
 /// Builds the text from the stored causes of the event and the evidence around it.
 pub fn build_case_text(
-    archive: &dyn HistoryStore,
+    archive: &Archive,
     event: &ChangeEvent,
     file: &WatchFile,
 ) -> Result<String, StoreError> {

@@ -6,7 +6,7 @@ use longhaul_model::report::v1::path::ObservedRoute;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::report::v1::{AnyReport, ReportKind};
 use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange};
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 use std::collections::HashSet;
 
 /// The maximum number of other paths that are checked.
@@ -45,7 +45,7 @@ impl OtherPaths {
 
 /// `own` is the name of the agent.
 pub fn find_other_paths(
-    archive: &dyn HistoryStore,
+    archive: &Archive,
     event: &ChangeEvent,
     own: &str,
 ) -> Result<OtherPaths, StoreError> {
@@ -80,7 +80,7 @@ fn is_same_path(one: &HostPair, other: &HostPair) -> bool {
 }
 
 fn find_simultaneous_events(
-    archive: &dyn HistoryStore,
+    archive: &Archive,
     event: &ChangeEvent,
 ) -> Result<Vec<ChangeEvent>, StoreError> {
     let [begin, end] = event.between_us;
@@ -104,7 +104,7 @@ fn find_simultaneous_events(
 
 /// Returns whether the pair was measured before and after the event.
 fn has_values_around(
-    archive: &dyn HistoryStore,
+    archive: &Archive,
     event: &ChangeEvent,
     pair: &HostPair,
 ) -> Result<bool, StoreError> {
@@ -120,7 +120,7 @@ fn has_values_around(
 }
 
 fn read_latest_route(
-    archive: &dyn HistoryStore,
+    archive: &Archive,
     pair: &HostPair,
     own: &str,
 ) -> Result<Option<ObservedRoute>, StoreError> {

@@ -13,7 +13,7 @@ use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::{EventFilter, TimeRange};
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
@@ -43,11 +43,7 @@ impl RouteChangeHistory {
     }
 
     /// Compares the routes of a path run with the previous ones.
-    pub fn record_run(
-        &mut self,
-        archive: &dyn HistoryStore,
-        look: &RunStored,
-    ) -> Result<(), StoreError> {
+    pub fn record_run(&mut self, archive: &Archive, look: &RunStored) -> Result<(), StoreError> {
         let of_path = |(_, quantity): &(HostPair, PathQuantity)| *quantity == PathQuantity::Hops;
         if !look.updated_series.iter().any(of_path) {
             return Ok(());
@@ -90,7 +86,7 @@ impl RouteChangeHistory {
 
     pub fn base_rate(
         &self,
-        archive: &dyn HistoryStore,
+        archive: &Archive,
         pair: &HostPair,
     ) -> Result<Option<RouteChangeBaseRate>, StoreError> {
         let begin_us = clocks::read_wall_us() - MONTH_US;

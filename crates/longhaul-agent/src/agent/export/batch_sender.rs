@@ -6,12 +6,12 @@ use super::collector_client::CollectorClient;
 use super::{DeliveryError, OutboxLimit, database_delivery, format_error_chain};
 use crate::agent::agent_log::AgentLog;
 use crate::agent::clocks::read_wall_us;
-use crate::agent::shared_archive;
+use crate::agent::shared_database::{self, ClickHouseSink};
 use crate::agent::shared_state::SharedState;
 use crate::watch::hash_random;
 use crate::watch::watch_file::WatchFile;
 use longhaul_store::sqlite::outbox::{OutboxBacklog, OutgoingBatch, RefusedEntry};
-use longhaul_store::{Archive, HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,13 +31,7 @@ const BACKLOG_INTERVAL: Duration = Duration::from_secs(10);
 /// The receiver of batches.
 enum ExportDestination {
     Collector(CollectorClient),
-    Database(Arc<Mutex<Box<dyn HistoryStore>>>),
-}
-
-/// A destination and the watch file that it was created from.
-struct ResolvedDestination {
-    file: Arc<WatchFile>,
-    destination: Result<Option<ExportDestination>, String>,
+    Database(Arc<Mutex<ClickHouseSink>>),
 }
 
 pub struct BatchSender {
@@ -46,7 +40,9 @@ pub struct BatchSender {
     archive: Option<Arc<Mutex<Archive>>>,
     log: AgentLog,
     outbox_limit: OutboxLimit,
-    resolved: Option<ResolvedDestination>,
+    /// The destination, and the watch file that it was created from.
+    destination: Result<Option<ExportDestination>, String>,
+    resolved_file: Option<Arc<WatchFile>>,
     backoff: RetryBackoff,
     /// The maximum number of items in the next batch.
     max_items: u32,
@@ -69,7 +65,8 @@ impl BatchSender {
             archive: None,
             log,
             outbox_limit: spool,
-            resolved: None,
+            destination: Ok(None),
+            resolved_file: None,
             backoff: RetryBackoff::new(seed),
             max_items: MAX_BATCH_ITEMS,
             logged_error: None,
@@ -92,7 +89,7 @@ impl BatchSender {
     /// Sends one batch. Returns the delay before the next one.
     async fn send_next_batch(&mut self) -> Result<Duration, String> {
         let file = self.refresh_destination().await;
-        if !self.has_destination()? {
+        if self.destination.as_ref().map_err(String::clone)?.is_none() {
             return Ok(NO_DESTINATION_POLL);
         }
         let items = self.max_items;
@@ -140,27 +137,16 @@ impl BatchSender {
     /// Returns the current watch file; reopens the destination if the file has changed.
     async fn refresh_destination(&mut self) -> Arc<WatchFile> {
         let file = self.state.file();
-        let known = self.resolved.as_ref();
-        let fails = known.is_some_and(|held| held.destination.is_err());
+        let is_current = self.resolved_file.as_ref().is_some_and(|it| Arc::ptr_eq(it, &file));
         // An unreadable token file, for example, may have been fixed in the meantime.
-        if fails || known.is_none_or(|held| !Arc::ptr_eq(&held.file, &file)) {
+        if !is_current || self.destination.is_err() {
             let (named, folder) = (Arc::clone(&file), self.state.folder.clone());
             let made = tokio::task::spawn_blocking(move || open_destination(&named, &folder)).await;
-            self.resolved = Some(ResolvedDestination {
-                file: Arc::clone(&file),
-                destination: made.unwrap_or_else(|error| Err(error.to_string())),
-            });
+            self.destination = made.unwrap_or_else(|error| Err(error.to_string()));
+            self.resolved_file = Some(Arc::clone(&file));
             self.counted_at = None;
         }
         file
-    }
-
-    fn has_destination(&self) -> Result<bool, String> {
-        match self.resolved.as_ref().map(|held| &held.destination) {
-            Some(Ok(destination)) => Ok(destination.is_some()),
-            Some(Err(why)) => Err(why.clone()),
-            None => Ok(false),
-        }
     }
 
     async fn deliver(
@@ -172,15 +158,17 @@ impl BatchSender {
             return Ok(BatchResponse::default());
         }
         let items = Arc::new(outgoing.items);
-        match self.resolved.as_ref().map(|held| &held.destination) {
-            Some(Ok(Some(ExportDestination::Collector(way)))) => {
+        match &self.destination {
+            Ok(Some(ExportDestination::Collector(way))) => {
                 way.send_batch(agent, read_wall_us(), items).await
             }
-            Some(Ok(Some(ExportDestination::Database(database)))) => {
+            Ok(Some(ExportDestination::Database(database))) => {
                 let (agent, database) = (agent.to_owned(), Arc::clone(database));
                 let stored = tokio::task::spawn_blocking(move || {
                     let mut database = database.lock();
-                    database_delivery::deliver_to_database(database.as_mut(), &agent, &items)
+                    database_delivery::deliver_items(&agent, &items, |delivery| {
+                        database.receive(delivery)
+                    })
                 });
                 let gone =
                     |error: tokio::task::JoinError| DeliveryError::Temporary(error.to_string());
@@ -216,7 +204,7 @@ impl BatchSender {
             return;
         }
         self.counted_at = Some(Instant::now());
-        if !matches!(self.has_destination(), Ok(true) | Err(_)) {
+        if matches!(self.destination, Ok(None)) {
             self.publish_backlog(None);
             return;
         }
@@ -257,11 +245,10 @@ impl BatchSender {
     }
 
     fn destination_name(&self) -> String {
-        match self.resolved.as_ref().map(|held| &held.destination) {
-            Some(Ok(Some(ExportDestination::Collector(way)))) => {
+        match &self.destination {
+            Ok(Some(ExportDestination::Collector(way))) => {
                 format!("the collector {}", way.display_host())
             }
-            Some(Ok(Some(ExportDestination::Database(_)))) => "the database".to_owned(),
             _ if self.state.file().database.is_some() => "the database".to_owned(),
             _ => "the collector".to_owned(),
         }
@@ -293,7 +280,7 @@ fn open_destination(
     folder: &std::path::Path,
 ) -> Result<Option<ExportDestination>, String> {
     if let Some(section) = &file.database {
-        let database = shared_archive::open_shared_archive(section, folder)
+        let database = shared_database::open_database(section, folder)
             .map_err(|error| format_error_chain(&error))?;
         let database = Arc::new(Mutex::new(database));
         return Ok(Some(ExportDestination::Database(database)));

@@ -4,11 +4,10 @@
 //! accepted.
 //! docs/collector.md describes both bodies.
 
-use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_store::history_store::{PlannedEntry, PlannedOutcome, PlannedRun};
-use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem, OutgoingRun, RefusedEntry};
+use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem, RefusedEntry};
 use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,31 +32,7 @@ pub struct ResultBatch {
 #[derive(Debug, PartialEq)]
 pub struct BatchItem {
     pub place: i64,
-    pub item: Result<BatchPayload, String>,
-}
-
-#[derive(Debug, PartialEq)]
-pub enum BatchPayload {
-    Run(ReportedRun),
-    Planned(PlannedEntry),
-    Event(Box<ChangeEvent>),
-}
-
-/// A run without series values; these are derived from its report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReportedRun {
-    pub pairs: Vec<HostPair>,
-    /// Name of the host that started the run; absent: the sending agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub near: Option<String>,
-    /// The report as JSON.
-    pub report: String,
-}
-
-impl From<&OutgoingRun> for ReportedRun {
-    fn from(run: &OutgoingRun) -> Self {
-        ReportedRun { pairs: run.pairs.clone(), near: run.near.clone(), report: run.report.clone() }
-    }
+    pub item: Result<OutboxItem, String>,
 }
 
 /// The result of a batch.
@@ -93,7 +68,7 @@ pub fn encode_batch(agent: &str, sent_us: i64, items: &[OutboxEntry]) -> String 
 
 fn encode_item(sent: &OutboxEntry) -> Value {
     match &sent.item {
-        OutboxItem::Run(run) => json!({ "place": sent.place, "run": ReportedRun::from(run) }),
+        OutboxItem::Run(run) => json!({ "place": sent.place, "run": run }),
         OutboxItem::Planned(row) => {
             let planned = row.planned.clone();
             let (run, missed) = match row.outcome.clone() {
@@ -149,25 +124,25 @@ fn parse_item(mut value: Value) -> Option<BatchItem> {
     let place = value["place"].as_i64()?;
     let mut take = |key: &str| Some(value[key].take()).filter(Value::is_object);
     let item = if let Some(run) = take("run") {
-        serde_json::from_value(run).map(BatchPayload::Run)
+        serde_json::from_value(run).map(OutboxItem::Run)
     } else if let Some(planned) = take("planned") {
         serde_json::from_value(planned).and_then(build_planned)
     } else if let Some(event) = take("event") {
-        serde_json::from_value(event).map(BatchPayload::Event)
+        serde_json::from_value(event).map(OutboxItem::Event)
     } else {
         Err(serde_json::Error::custom("it is neither a run nor a planned run nor an event"))
     };
     Some(BatchItem { place, item: item.map_err(|error| format!("the item is invalid: {error}")) })
 }
 
-fn build_planned(wire: WirePlannedRun) -> Result<BatchPayload, serde_json::Error> {
+fn build_planned(wire: WirePlannedRun) -> Result<OutboxItem, serde_json::Error> {
     let outcome = match (wire.run, wire.missed) {
         (Some(run_id), None) => Some(PlannedOutcome::Done { run_id }),
         (None, Some(reason)) => Some(PlannedOutcome::Missed { reason }),
         (None, None) => None,
         _ => return Err(serde_json::Error::custom("it is both done and missed")),
     };
-    Ok(BatchPayload::Planned(PlannedEntry {
+    Ok(OutboxItem::Planned(PlannedEntry {
         planned: PlannedRun {
             id: wire.id,
             due_us: wire.due_us,

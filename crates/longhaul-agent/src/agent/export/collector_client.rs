@@ -2,14 +2,15 @@
 
 use super::DeliveryError;
 use super::batch_wire::{self, BatchResponse};
+use crate::secret_file;
 use crate::watch::watch_file::CollectorSection;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul_store::sqlite::outbox::OutboxEntry;
 use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reqwest::{Certificate, Response, StatusCode, Url};
-use std::fs::File;
-use std::io::{Read, Write};
+use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +22,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
 /// The response lists every rejected item, so it may be long.
 const MAX_RESPONSE_BYTES: usize = 2 << 20;
-const SECRET_BYTES_MAX: u64 = 4096;
-const CA_BYTES_MAX: u64 = 4 << 20;
 
 /// A client for one collector.
 #[derive(Debug, Clone)]
@@ -145,8 +144,8 @@ fn parse_error_response(body: &[u8]) -> (bool, String) {
 
 /// Returns the first line of the token file as an `Authorization` header value.
 fn read_token(file: &Path) -> Result<HeaderValue, String> {
-    let text = read_text_file(file, SECRET_BYTES_MAX)?;
-    let line = text.lines().next().unwrap_or_default().trim();
+    let line =
+        secret_file::read_secret(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let mut value = HeaderValue::try_from(format!("Bearer {line}"))
         .map_err(|_| format!("{}: the first line is not a valid token", file.display()))?;
     value.set_sensitive(true);
@@ -154,22 +153,10 @@ fn read_token(file: &Path) -> Result<HeaderValue, String> {
 }
 
 fn read_certificates(file: &Path) -> Result<Vec<Certificate>, String> {
-    let text = read_text_file(file, CA_BYTES_MAX)?;
-    let found = Certificate::from_pem_bundle(text.as_bytes());
-    match found {
+    let text = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    match Certificate::from_pem_bundle(&text) {
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(format!("{}: it contains no certificate", file.display())),
         Err(error) => Err(format!("{}: {}", file.display(), super::format_error_chain(&error))),
     }
-}
-
-fn read_text_file(file: &Path, bytes_max: u64) -> Result<String, String> {
-    let shown = file.display();
-    let mut text = String::new();
-    let opened = File::open(file).map_err(|error| format!("{shown}: {error}"))?;
-    opened
-        .take(bytes_max)
-        .read_to_string(&mut text)
-        .map_err(|error| format!("{shown}: {error}"))?;
-    Ok(text)
 }

@@ -1,17 +1,17 @@
 //! Writes batches into a database that several agents share.
 
-use super::batch_wire::{BatchResponse, ReportedRun};
+use super::batch_wire::BatchResponse;
 use super::{DeliveryError, format_error_chain, run_from_report};
-use longhaul_store::history_store::{AgentDelivery, ingest_limits};
+use longhaul_store::StoreError;
+use longhaul_store::history_store::{AgentDelivery, IngestResult, ingest_limits};
 use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem, RefusedEntry};
-use longhaul_store::{HistoryStore, StoreError};
 use std::collections::HashMap;
 
-/// Stores the items. Invalid items are rejected one by one.
-pub fn deliver_to_database(
-    database: &mut dyn HistoryStore,
+/// Stores the items with `receive`. Invalid items are rejected one by one.
+pub fn deliver_items(
     agent: &str,
     items: &[OutboxEntry],
+    receive: impl FnOnce(&AgentDelivery) -> Result<IngestResult, StoreError>,
 ) -> Result<BatchResponse, DeliveryError> {
     let mut delivery = AgentDelivery::default();
     let mut refused = Vec::new();
@@ -25,7 +25,7 @@ pub fn deliver_to_database(
             Err(why) => refused.push(RefusedEntry { place: sent.place, why }),
         }
     }
-    let landed = database.receive(&delivery).map_err(|error| match error {
+    let landed = receive(&delivery).map_err(|error| match error {
         StoreError::Refused { .. } => DeliveryError::Rejected(format_error_chain(&error)),
         _ => DeliveryError::Temporary(format_error_chain(&error)),
     })?;
@@ -53,7 +53,7 @@ fn add_item(
     match item {
         OutboxItem::Run(sent) => {
             let near = sent.near.as_deref().unwrap_or(agent);
-            let run = run_from_report::build_run(ReportedRun::from(sent), near)?;
+            let run = run_from_report::build_run(sent.clone(), near)?;
             ingest_limits::check_run(&run).map_err(|error| format_error_chain(&error))?;
             let id = run.run.id.clone();
             delivery.runs.push(run);

@@ -3,33 +3,24 @@
 //! Series values are not sent. They are derived from the report here, so that an agent cannot claim
 //! a value that its report does not contain.
 
-use super::batch_wire::ReportedRun;
-use jiff::Timestamp;
-use longhaul_history::change_detection::report_points::extract_points;
+use crate::agent::finished_run;
 use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::history_store::{IncomingRun, SeriesReading};
+use longhaul_store::history_store::IncomingRun;
+use longhaul_store::sqlite::outbox::OutgoingRun;
 
 /// Both directions of one pair of hosts; a run never covers more.
 const MAX_PAIRS: usize = 2;
 
 /// Returns the run with its values; `near` is the host that started it.
-pub fn build_run(came: ReportedRun, near: &str) -> Result<IncomingRun, String> {
+pub fn build_run(came: OutgoingRun, near: &str) -> Result<IncomingRun, String> {
     let far = find_far_end(&came.pairs, near)?.map(str::to_owned);
     let (mut run, report) = IncomingRun::parse_json(came.report, 0)
         .map_err(|error| super::format_error_chain(&error))?;
-    let began = &run.run.started_at;
-    let began: Timestamp = began.parse().map_err(|_| {
-        let began: String = began.chars().take(40).collect();
-        format!("the report has an invalid start time: {began:?}")
-    })?;
-    run.at_us = began.as_microsecond();
-    run.readings = match &far {
-        Some(far) => extract_points(&report, Some(near), Some(far))
-            .into_iter()
-            .map(|(pair, quantity, point)| SeriesReading { pair, quantity, point })
-            .collect(),
-        None => Vec::new(),
-    };
+    finished_run::fill_run(&mut run, &report, near, far.as_deref())
+        .map_err(|error| error.to_string())?;
+    if far.is_none() {
+        run.readings.clear();
+    }
     run.pairs = came.pairs;
     run.near = Some(near.to_owned());
     Ok(run)

@@ -1,7 +1,8 @@
 //! Sends a POST request with the event and its text as JSON.
 
-use super::{ATTEMPT_TIMEOUT, EventNotice, read_secret};
+use super::{ATTEMPT_TIMEOUT, EventNotice};
 use crate::agent::export::format_error_chain;
+use crate::secret_file;
 use crate::watch::watch_file::WebhookConfig;
 use reqwest::redirect::Policy;
 use std::path::Path;
@@ -23,7 +24,10 @@ pub async fn post_notice(
     let mut request =
         web.post(&to.url).header("content-type", "application/json").body(notice.to_json());
     if let Some(token) = &to.token_file {
-        request = request.bearer_auth(read_secret(folder, token)?);
+        let path = folder.join(token);
+        let secret = secret_file::read_secret(&path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        request = request.bearer_auth(secret);
     }
     // The URL may contain a secret, so errors omit it.
     let answer = request.send().await.map_err(|error| format_error_chain(&error.without_url()))?;

@@ -1,13 +1,13 @@
 //! Checks the items of a batch.
 
 use super::sender_auth::AuthenticatedAgent;
-use crate::agent::export::batch_wire::{BatchItem, BatchPayload, ReportedRun, sanitize_reason};
+use crate::agent::export::batch_wire::{BatchItem, sanitize_reason};
 use crate::agent::export::{format_error_chain, run_from_report};
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::{AgentDelivery, IncomingRun, PlannedEntry, ingest_limits};
-use longhaul_store::sqlite::outbox::RefusedEntry;
-use longhaul_store::{HistoryStore, StoreError};
+use longhaul_store::sqlite::outbox::{OutboxItem, OutgoingRun, RefusedEntry};
+use longhaul_store::{Archive, StoreError};
 use std::collections::HashMap;
 
 /// The maximum time in the future. Beyond it the sender's clock was wrong, and the value would stay
@@ -30,18 +30,18 @@ impl CheckedBatch {
         came: BatchItem,
         sender: &AuthenticatedAgent,
         now_us: i64,
-        archive: &dyn HistoryStore,
+        archive: &Archive,
     ) -> Result<(), StoreError> {
         let place = came.place;
         let checked = match came.item {
-            Ok(BatchPayload::Run(came)) => check_run(came, sender, now_us).map(|run| {
+            Ok(OutboxItem::Run(came)) => check_run(came, sender, now_us).map(|run| {
                 self.places.insert(run.run.id.clone(), place);
                 self.delivery.runs.push(run);
             }),
-            Ok(BatchPayload::Planned(row)) => {
+            Ok(OutboxItem::Planned(row)) => {
                 check_planned(&row, sender).map(|()| self.delivery.planned.push(row))
             }
-            Ok(BatchPayload::Event(event)) => match check_event(&event, sender, now_us) {
+            Ok(OutboxItem::Event(event)) => match check_event(&event, sender, now_us) {
                 Ok(()) => self.add_event(*event, archive)?,
                 Err(why) => Err(why),
             },
@@ -57,7 +57,7 @@ impl CheckedBatch {
     fn add_event(
         &mut self,
         event: ChangeEvent,
-        archive: &dyn HistoryStore,
+        archive: &Archive,
     ) -> Result<Result<(), String>, StoreError> {
         let same = |it: &ChangeEvent| it.pair == event.pair && it.quantity == event.quantity;
         let held = archive.event(&event.id)?;
@@ -97,7 +97,7 @@ const fn rank_state(state: EventState) -> u8 {
 }
 
 fn check_run(
-    came: ReportedRun,
+    came: OutgoingRun,
     sender: &AuthenticatedAgent,
     now_us: i64,
 ) -> Result<IncomingRun, String> {

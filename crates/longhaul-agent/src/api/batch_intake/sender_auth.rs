@@ -2,20 +2,14 @@
 
 use crate::agent::shared_state::SharedState;
 use crate::api::api_error::ApiError;
+use crate::secret_file::{self, SecretDigest, hash_secret};
 use crate::watch::watch_file::WatchFile;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
-use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-
-const MAX_TOKEN_BYTES: u64 = 4096;
-
-type TokenDigest = [u8; SHA256_OUTPUT_LEN];
 
 /// An authenticated agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +22,7 @@ pub struct AuthenticatedAgent {
 /// The tokens of one watch file.
 #[derive(Debug, Default)]
 struct AgentTokens {
-    by_digest: HashMap<TokenDigest, AuthenticatedAgent>,
+    by_digest: HashMap<SecretDigest, AuthenticatedAgent>,
     /// Agents with an unreadable token file.
     unreadable: Vec<String>,
 }
@@ -54,7 +48,8 @@ impl SenderAuth {
         let token = headers
             .get(AUTHORIZATION)
             .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        let known = token.and_then(|token| tokens.by_digest.get(&hash_token(token.trim())));
+        let known =
+            token.and_then(|token| tokens.by_digest.get(&hash_secret(token.trim().as_bytes())));
         match known {
             Some(known) => Ok(known.clone()),
             None if tokens.unreadable.is_empty() => {
@@ -89,31 +84,16 @@ impl SenderAuth {
     }
 }
 
-fn hash_token(token: &str) -> TokenDigest {
-    let mut bytes = [0; SHA256_OUTPUT_LEN];
-    bytes.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-    bytes
-}
-
 fn read_tokens(file: &WatchFile, folder: &Path) -> AgentTokens {
     let mut tokens = AgentTokens::default();
     for sender in &file.api.senders {
         let known = AuthenticatedAgent { name: sender.name.clone(), relay: sender.relay };
-        match read_first_line(&folder.join(&sender.token_file)) {
-            Some(token) => {
-                tokens.by_digest.entry(hash_token(&token)).or_insert(known);
+        match secret_file::read_secret(&folder.join(&sender.token_file)) {
+            Ok(token) => {
+                tokens.by_digest.entry(hash_secret(token.as_bytes())).or_insert(known);
             }
-            None => tokens.unreadable.push(known.name),
+            Err(_) => tokens.unreadable.push(known.name),
         }
     }
     tokens
-}
-
-/// Returns the token, or `None` if the file does not exist or is empty.
-fn read_first_line(file: &Path) -> Option<String> {
-    let mut text = String::new();
-    let opened = File::open(file).ok()?;
-    opened.take(MAX_TOKEN_BYTES).read_to_string(&mut text).ok()?;
-    let line = text.lines().next()?.trim();
-    (!line.is_empty()).then(|| line.to_owned())
 }

@@ -8,8 +8,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::event::EventState;
+use longhaul_store::Archive;
 use longhaul_store::history_store::TimeRange;
-use longhaul_store::{Archive, HistoryStore};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -51,7 +51,7 @@ impl Place {
         );
         let file = Arc::new(parse_watch_file("watch.toml", &text, &here).expect("a right file"));
         let path = folder.join("archive");
-        let open = move || Ok(Box::new(Archive::open(&path)?) as Box<dyn HistoryStore>);
+        let open = move || Archive::open(&path);
         let (state, _) = SharedState::new(Arc::new(open), file, folder.clone(), read_wall_us());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
         let at = listener.local_addr().expect("an address");

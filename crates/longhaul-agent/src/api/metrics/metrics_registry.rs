@@ -117,13 +117,11 @@ impl MetricsPage {
     }
 
     fn add_archive(&mut self, stored: &MetricsSnapshot) {
-        if let Some(bytes) = stored.bytes {
-            let size = Family::<MetricLabels, FloatGauge>::default();
-            let labels = vec![("kind", stored.kind.to_owned())];
-            size.get_or_create(&labels).set(bytes as f64);
-            let help = "Size of the archive on disk in bytes";
-            self.registry.register("archive_bytes", help, size);
-        }
+        let size = Family::<MetricLabels, FloatGauge>::default();
+        let labels = vec![("kind", "SQLite".to_owned())];
+        size.get_or_create(&labels).set(stored.bytes as f64);
+        let help = "Size of the archive on disk in bytes";
+        self.registry.register("archive_bytes", help, size);
         let events = Family::<MetricLabels, FloatGauge>::default();
         for (state, count) in [("suspected", stored.suspected), ("confirmed", stored.confirmed)] {
             let labels = vec![("state", state.to_owned())];
@@ -140,14 +138,14 @@ impl MetricsPage {
             let values = Family::<MetricLabels, FloatGauge>::default();
             left_out = left_out.max(cells.len().saturating_sub(MAX_PAIRS));
             for cell in cells.iter().take(MAX_PAIRS) {
-                let Some(point) = cell.newest else {
+                let Some((value, at_us)) = cell.value.zip(cell.at_us) else {
                     continue;
                 };
                 let mut labels: MetricLabels =
                     vec![("from", cell.pair.from.clone()), ("to", cell.pair.to.clone())];
-                values.get_or_create(&labels).set(point.value);
+                values.get_or_create(&labels).set(value);
                 labels.push(("quantity", quantity.word().to_owned()));
-                newest.get_or_create(&labels).set(point.at_us as f64 / 1e6);
+                newest.get_or_create(&labels).set(at_us as f64 / 1e6);
             }
             let help =
                 format!("Newest {} of a pair, {}", quantity.title(), describe_unit(*quantity));

@@ -36,7 +36,7 @@ pub struct AgentAbout {
 }
 
 /// A host of the watch file, or one with an audit in the archive.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct HostRow {
     pub host: String,
     /// Its newest audit.

@@ -1,40 +1,9 @@
-//! Pairs and their values over time.
+//! Routes of a pair over time.
 
 use longhaul_analysis::path::trace_table::TraceEntry;
 use longhaul_model::report::v1::path::{self, ChangedHops, RouteChangeKind};
-use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::history_store;
 use serde::Serialize;
 use utoipa::ToSchema;
-
-/// A pair in the grid.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct GridCell {
-    pub pair: HostPair,
-    /// The newest value, in the unit of the quantity.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<f64>,
-    /// Start of the run with this value.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub at_us: Option<i64>,
-    /// Median of the hourly medians of the last seven days.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub median_7d: Option<f64>,
-    /// Suspected or confirmed events of this quantity that have not recovered.
-    pub open_events: u32,
-}
-
-impl From<history_store::GridPair> for GridCell {
-    fn from(cell: history_store::GridPair) -> Self {
-        GridCell {
-            pair: cell.pair,
-            value: cell.newest.map(|point| point.value),
-            at_us: cell.newest.map(|point| point.at_us),
-            median_7d: cell.weekly_median,
-            open_events: cell.open_events,
-        }
-    }
-}
 
 /// A stretch of time in which all traces have the same route.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]

@@ -7,9 +7,7 @@ use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_store::Archive;
-use longhaul_store::history_store::{
-    HistoryStore, IncomingRun, PlannedOutcome, PlannedRun, SeriesReading,
-};
+use longhaul_store::history_store::{IncomingRun, PlannedOutcome, PlannedRun, SeriesReading};
 use serde_json::Value;
 use std::fs;
 use std::net::SocketAddr;
@@ -92,9 +90,7 @@ impl Scene {
         let file = watch_file::parse_watch_file("watch.toml", &format!("{FILE}{more}"), &here);
         let file = Arc::new(file.expect("the file is right"));
         let archive = folder.join("archive.sqlite3");
-        let open = Arc::new(move || -> Result<Box<dyn HistoryStore>, _> {
-            Archive::open(&archive).map(|it| Box::new(it) as Box<dyn HistoryStore>)
-        });
+        let open = Arc::new(move || -> Result<Archive, _> { Archive::open(&archive) });
         let (state, orders) = SharedState::new(open, file, folder.clone(), BEGIN_US);
         *state.counters.write() = figures();
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::routing::get;
-use longhaul_store::{Archive, HistoryStore, StoreError};
+use longhaul_store::{Archive, StoreError};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,7 +38,7 @@ impl Nowhere {
         let (path, opened) = (self.folder.join("archive.sqlite3"), Arc::clone(&self.opened));
         Arc::new(move || {
             opened.fetch_add(1, Ordering::Relaxed);
-            Archive::open(&path).map(|it| Box::new(it) as Box<dyn HistoryStore>)
+            Archive::open(&path)
         })
     }
 
@@ -71,12 +71,12 @@ fn an_archive_that_does_not_answer_costs_its_own_question_only() {
         assert_eq!(fault.status, StatusCode::SERVICE_UNAVAILABLE);
         assert!(fault.text.contains("within 0.5 s"), "{}", fault.text);
         // Its place is still taken.
-        let next = readers.query(|archive| archive.pairs()).await;
+        let next = readers.query(Archive::pairs).await;
         assert_eq!(next.expect_err("no place").code, "archive_busy");
         free.send(()).expect("it waits");
-        let mut answered = readers.query(|archive| archive.pairs()).await;
+        let mut answered = readers.query(Archive::pairs).await;
         while answered.is_err() {
-            answered = readers.query(|archive| archive.pairs()).await;
+            answered = readers.query(Archive::pairs).await;
         }
     });
 }
@@ -87,14 +87,14 @@ fn a_connection_is_used_again_unless_it_failed_or_a_question_panicked() {
     let readers = ArchivePool::with_limits(place.open(), 1, Duration::from_secs(60));
     run(async {
         for _ in 0..3 {
-            readers.query(|archive| archive.pairs()).await.expect("it answers");
+            readers.query(Archive::pairs).await.expect("it answers");
         }
         assert_eq!(place.opened(), 1);
         let failed: Result<(), ApiError> = readers.query(|_| Err(gone())).await;
         assert_eq!(failed.expect_err("it fails").code, "archive_failed");
         let broken: Result<(), ApiError> = readers.query(|_| panic!("a defect, on purpose")).await;
         assert_eq!(broken.expect_err("it panics").code, "defect");
-        readers.query(|archive| archive.pairs()).await.expect("it answers again");
+        readers.query(Archive::pairs).await.expect("it answers again");
         assert_eq!(place.opened(), 3);
     });
 }

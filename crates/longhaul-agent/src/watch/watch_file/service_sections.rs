@@ -58,8 +58,7 @@ pub struct CollectorSection {
     pub spool_bytes: u64,
 }
 
-/// A ClickHouse database that agents share, to which results are sent and from which the page
-/// reads.
+/// A ClickHouse database that agents share, to which results are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseSection {

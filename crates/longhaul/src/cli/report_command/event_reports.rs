@@ -5,7 +5,7 @@ use crate::cli::args::{ArchiveArgs, EventsArgs};
 use crate::cli::command_output;
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
-use longhaul_store::history_store::{EventFilter, HistoryStore, TimeRange};
+use longhaul_store::history_store::{EventFilter, TimeRange};
 use longhaul_store::{Archive, StoreError};
 use serde_json::json;
 use std::process::ExitCode;

@@ -13,7 +13,7 @@ use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, QuantitySeries};
 use longhaul_model::report::v1::{AnyReport, ReportCaveat};
 use longhaul_store::history_store::{RunFilter, TimeRange};
-use longhaul_store::{Archive, HistoryStore, RunEntry, StoreError};
+use longhaul_store::{Archive, RunEntry, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of listed runs, the newest.

@@ -10,9 +10,7 @@ use longhaul_history::report_comparison::ArchivedRun;
 use longhaul_history::report_comparison::run_set_comparison::RunSet;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::comparison::TimePeriod;
-use longhaul_store::history_store::{
-    HistoryStore, IncomingRun, PlannedOutcome, PlannedRunFilter, TimeRange,
-};
+use longhaul_store::history_store::{IncomingRun, PlannedOutcome, PlannedRunFilter, TimeRange};
 use longhaul_store::{Archive, StoreError};
 use serde_json::Value;
 use std::path::Path;
@@ -105,7 +103,7 @@ impl<'a> RunSetReader<'a> {
         let planned = archive.planned(&PlannedRunFilter {
             range: TimeRange::ALL,
             pair: None,
-            waiting: false,
+            state: None,
             limit: MAX_PLANNED_RUNS,
         })?;
         let mut found = Vec::new();

@@ -7,10 +7,10 @@ use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::report::v1::{AnyReport, ThroughputReport};
+use longhaul_store::Archive;
 use longhaul_store::history_store::{
     IncomingRun, PlannedOutcome, PlannedRun, RunFilter, TimeRange,
 };
-use longhaul_store::{Archive, HistoryStore};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ impl Place {
 
     pub(super) fn desk(&self, archive: &str, text: &str) -> Arc<SharedState> {
         let path = self.0.join(archive);
-        let open = move || Ok(Box::new(Archive::open(&path)?) as Box<dyn HistoryStore>);
+        let open = move || Archive::open(&path);
         SharedState::new(Arc::new(open), read(text), self.0.clone(), read_wall_us()).0
     }
 

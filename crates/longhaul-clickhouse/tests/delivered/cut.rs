@@ -1,12 +1,10 @@
 //! A connection that ends while a batch is stored: nothing is lost, nothing is there twice.
 
-use crate::embedded;
-use crate::suite::{HOUR_US, MIDNIGHT_US, geneva, goodput, points, runs};
-use longhaul_clickhouse::{ClickHouseOptions, open_history_store};
-use longhaul_store::history_store::{
-    IncomingRun, PlannedOutcome, PlannedRun, PlannedRunFilter, RunFilter, TimeRange,
-};
-use longhaul_store::{HistoryStore, StoreError};
+use crate::embedded::{self, ask};
+use crate::place::{HOUR_US, MIDNIGHT_US, event, open, planned, runs};
+use longhaul_clickhouse::ClickHouseOptions;
+use longhaul_store::StoreError;
+use longhaul_store::history_store::{AgentDelivery, PlannedOutcome};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -75,41 +73,35 @@ fn carry(mut from: TcpStream, mut to: TcpStream, mut passes: impl FnMut(&[u8]) -
     let _ = to.shutdown(Shutdown::Both);
 }
 
-fn batch() -> Vec<IncomingRun> {
+fn delivery() -> AgentDelivery {
     let values: Vec<(i64, f64)> =
         (0..6).map(|i| (MIDNIGHT_US + i * HOUR_US / 3, i as f64)).collect();
-    let mut batch = runs(&values);
-    batch[2].planned_id = Some(String::from("planned"));
-    batch
-}
-
-fn due() -> PlannedRun {
-    PlannedRun {
-        id: String::from("planned"),
-        due_us: MIDNIGHT_US,
-        measurement: String::from("light"),
-        pair: Some(geneva()),
+    let runs = runs(&values);
+    let run_id = runs[2].run.id.clone();
+    AgentDelivery {
+        planned: vec![planned("planned", Some(PlannedOutcome::Done { run_id }))],
+        runs,
+        events: vec![event("e", MIDNIGHT_US)],
     }
 }
 
-fn is_whole(archive: &dyn HistoryStore, what: &str) {
-    let expected: Vec<(i64, f64)> =
-        batch().iter().map(|run| (run.at_us, run.readings[0].point.value)).collect();
-    assert_eq!(points(archive), expected, "{what}");
-    let hours = goodput(archive, TimeRange::ALL, 2).buckets;
-    let samples: Vec<u32> = hours.iter().map(|it| it.samples).collect();
-    assert_eq!(samples, [3, 3], "{what}");
-    let filter = RunFilter { range: TimeRange::ALL, pair: Some(geneva()), kind: None, limit: 100 };
-    let listed = archive.runs(&filter).expect("a list");
-    assert_eq!(listed.len(), batch().len(), "{what}");
-    for entry in listed {
-        assert!(archive.report(&entry.id).expect("a report").is_some(), "{what}");
+fn assert_whole(options: &ClickHouseOptions, what: &str) {
+    let runs = delivery().runs;
+    let values = runs.iter().map(|run| format!("{}\t{}", run.at_us, run.readings[0].point.value));
+    let values: Vec<String> = values.collect();
+    let found = ask(options, "SELECT at_us, value FROM value FINAL ORDER BY at_us");
+    assert_eq!(found, values.join("\n"), "{what}");
+    let ids: Vec<&str> = runs.iter().map(|run| run.run.id.as_str()).collect();
+    for sql in [
+        "SELECT id FROM report FINAL ORDER BY at_us",
+        "SELECT id FROM run FINAL WHERE sender = '' ORDER BY at_us",
+        "SELECT id FROM run FINAL WHERE sender = 'losangeles' ORDER BY at_us",
+    ] {
+        assert_eq!(ask(options, sql), ids.join("\n"), "{what}: {sql}");
     }
-    let filter = PlannedRunFilter { range: TimeRange::ALL, pair: None, waiting: false, limit: 100 };
-    let planned = archive.planned(&filter).expect("a plan");
-    let run_id = batch()[2].run.id.clone();
-    assert_eq!(planned.len(), 1, "{what}");
-    assert_eq!(planned[0].outcome, Some(PlannedOutcome::Done { run_id }), "{what}");
+    let planned = ask(options, "SELECT state, told FROM planned FINAL");
+    assert_eq!(planned, format!("2\t{}", ids[2]), "{what}");
+    assert_eq!(ask(options, "SELECT id FROM event FINAL"), "e", "{what}");
 }
 
 fn cut_at_every_insert(lost: Lost) {
@@ -117,21 +109,19 @@ fn cut_at_every_insert(lost: Lost) {
         let direct = embedded::options();
         let line = Line::to(&direct.urls[0], lost);
         let through = ClickHouseOptions { urls: vec![line.url.clone()], ..direct.clone() };
-        let mut cut = open_history_store(through).expect("the line is whole");
-        cut.add_planned(&[due()]).expect("planned");
+        let mut cut = open(&through);
         line.left.store(inserts, ORDER);
-        let stored = cut.append_runs(&batch());
-        let mut archive = open_history_store(direct).expect("the database itself");
+        let stored = cut.receive(&delivery());
         if stored.is_ok() {
-            is_whole(archive.as_ref(), "never cut");
-            assert!(inserts > 4, "pairs, values, outcomes, lines, reports: {inserts}");
+            assert_whole(&direct, "never cut");
+            assert!(inserts > 5, "pairs, plans, values, lines, reports, events: {inserts}");
             return;
         }
         assert!(matches!(stored, Err(StoreError::Database { .. })), "{stored:?}");
         // Whoever did not hear that it is there says it again.
-        let again = archive.append_runs(&batch()).expect("stored");
+        let again = open(&direct).receive(&delivery()).expect("stored");
         assert_eq!(again.new + again.already_stored, 6, "{lost:?} at {inserts}");
-        is_whole(archive.as_ref(), &format!("{lost:?} at {inserts}"));
+        assert_whole(&direct, &format!("{lost:?} at {inserts}"));
     }
 }
 

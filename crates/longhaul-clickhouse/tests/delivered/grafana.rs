@@ -1,30 +1,22 @@
 //! The dashboard in contrib/: every query of it finds something in an archive that has something.
 
-use crate::embedded;
-use crate::opening::say;
-use crate::suite::{HOUR_US, MIDNIGHT_US, geneva, runs};
-use crate::written::event;
-use longhaul_clickhouse::{ClickHouseOptions, open_history_store};
-use longhaul_store::history_store::{PlannedOutcome, PlannedRun};
+use crate::embedded::{self, ask};
+use crate::place::{HOUR_US, MIDNIGHT_US, event, geneva, missed, open, planned, runs};
+use longhaul_clickhouse::ClickHouseOptions;
+use longhaul_store::history_store::AgentDelivery;
 use serde_json::Value;
 
 const DASHBOARD: &str = include_str!("../../../../contrib/grafana/clickhouse.json");
 
 fn filled() -> ClickHouseOptions {
     let options = embedded::options();
-    let mut archive = open_history_store(options.clone()).expect("a database");
-    let due = PlannedRun {
-        id: String::from("planned"),
-        due_us: MIDNIGHT_US,
-        measurement: String::from("bulk"),
-        pair: Some(geneva()),
-    };
-    archive.add_planned(&[due]).expect("planned");
-    let reason = String::from("budget");
-    archive.record_outcome("planned", &PlannedOutcome::Missed { reason }).expect("settled");
     let values: Vec<(i64, f64)> = (0..6).map(|i| (MIDNIGHT_US + i * HOUR_US, 2.0)).collect();
-    archive.append_runs(&runs(&values)).expect("stored");
-    archive.put_event(&event("change", MIDNIGHT_US)).expect("stored");
+    let delivery = AgentDelivery {
+        runs: runs(&values),
+        planned: vec![planned("planned", missed("budget"))],
+        events: vec![event("change", MIDNIGHT_US)],
+    };
+    open(&options).receive(&delivery).expect("stored");
     options
 }
 
@@ -57,9 +49,8 @@ fn every_query_of_the_dashboard_finds_what_is_there() {
     let queries: Vec<&str> = panels.chain(names).chain(notes).collect();
     assert_eq!(queries.len(), 14);
     for query in queries {
-        let answer = say(&options, &replaced(query));
-        let (_, rows) = answer.split_once("\r\n\r\n").expect("an answer");
-        assert!(!rows.trim().is_empty(), "nothing for {query}");
+        let rows = ask(&options, &replaced(query));
+        assert!(!rows.is_empty(), "nothing for {query}");
         assert!(!rows.contains("nan"), "{query}: {rows}");
     }
 }

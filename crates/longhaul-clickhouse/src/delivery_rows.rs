@@ -1,0 +1,235 @@
+//! Inserts what an agent delivers, in any order, and any number of times.
+//!
+//! ClickHouse has no transactions, so the order of writing replaces them: pairs, planned runs,
+//! values, rows of the run list, and the report last. A run whose report is stored is complete.
+//! After an interrupted insert the sender repeats the run, which changes nothing that was written.
+
+use crate::database_client::DatabaseClient;
+use crate::row_version;
+use crate::table_rows::{
+    EventInsertRow, PairInsertRow, PlannedInsertRow, ReportInsertRow, RunInsertRow, ValueInsertRow,
+};
+use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::series::HostPair;
+use longhaul_store::StoreError;
+use longhaul_store::history_store::{
+    self, AgentDelivery, IncomingRun, IngestResult, PlannedEntry, PlannedOutcome,
+};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// The maximum number of ids in one query.
+const MAX_IDS_PER_QUERY: usize = 500;
+
+/// The maximum size of the reports in one request.
+const MAX_REPORT_BYTES_PER_INSERT: usize = 16 << 20;
+
+/// The maximum number of pairs to remember; beyond it some are written again.
+const MAX_KNOWN_PAIRS: usize = 1_000_000;
+
+/// The name that means "no pair", and that the list of all runs uses; no real name is empty.
+const NO_NAME: &str = "";
+
+/// The states of a planned run; a later one outranks an earlier one.
+const WAITING: u8 = 0;
+const MISSED: u8 = 1;
+const DONE: u8 = 2;
+
+/// Inserts the pairs that this connection has not inserted before.
+pub fn insert_pairs(
+    client: &DatabaseClient,
+    known: &mut HashSet<HostPair>,
+    delivery: &AgentDelivery,
+) -> Result<(), StoreError> {
+    let of_runs = delivery.runs.iter().flat_map(pairs_of);
+    let of_plans = delivery.planned.iter().filter_map(|row| row.planned.pair.as_ref());
+    let of_events = delivery.events.iter().map(|event| &event.pair);
+    let all = of_runs.chain(of_plans).chain(of_events);
+    let new: BTreeSet<&HostPair> = all.filter(|pair| !known.contains(*pair)).collect();
+    let rows: Vec<PairInsertRow> =
+        new.iter().map(|pair| PairInsertRow { sender: &pair.from, receiver: &pair.to }).collect();
+    client.insert::<PairInsertRow<'_>>("store the pairs", "pair", &rows)?;
+    if known.len() + new.len() > MAX_KNOWN_PAIRS {
+        known.clear();
+    }
+    known.extend(new.into_iter().cloned());
+    Ok(())
+}
+
+fn pairs_of(run: &IncomingRun) -> impl Iterator<Item = &HostPair> {
+    run.pairs.iter().chain(run.readings.iter().map(|it| &it.pair))
+}
+
+/// Stores planned runs with their outcomes.
+///
+/// An outcome is another row of the same key with a higher version. Two writers that settle the
+/// same run in any order therefore produce the same result.
+pub fn insert_planned(client: &DatabaseClient, rows: &[PlannedEntry]) -> Result<(), StoreError> {
+    let rows: Vec<PlannedInsertRow> = rows.iter().map(build_planned_row).collect();
+    client.insert::<PlannedInsertRow<'_>>("store planned runs", "planned", &rows)
+}
+
+fn build_planned_row(row: &PlannedEntry) -> PlannedInsertRow<'_> {
+    let PlannedEntry { planned, outcome } = row;
+    let (state, told) = match outcome {
+        None => (WAITING, ""),
+        Some(PlannedOutcome::Missed { reason }) => (MISSED, reason.as_str()),
+        Some(PlannedOutcome::Done { run_id }) => (DONE, run_id.as_str()),
+    };
+    let pair = planned.pair.as_ref();
+    PlannedInsertRow {
+        id: &planned.id,
+        due_us: planned.due_us,
+        measurement: &planned.measurement,
+        sender: pair.map_or(NO_NAME, |pair| &pair.from),
+        receiver: pair.map_or(NO_NAME, |pair| &pair.to),
+        state,
+        told,
+        standing: row_version::compute_standing(state),
+    }
+}
+
+/// Stores runs whose ids are not taken.
+pub fn insert_runs(
+    client: &DatabaseClient,
+    runs: &[IncomingRun],
+) -> Result<IngestResult, StoreError> {
+    let stored = read_stored_reports(client, runs)?;
+    let mut landed = IngestResult::default();
+    let mut new = Vec::new();
+    for run in runs {
+        match stored.get(&run.run.id) {
+            None => new.push(run),
+            Some(report) if *report == run.report => landed.already_stored += 1,
+            Some(_) => landed.differing.push(run.run.id.clone()),
+        }
+    }
+    landed.new = new.len() as u64;
+    insert_values(client, &new)?;
+    insert_run_rows(client, &new)?;
+    insert_reports(client, &new)?;
+    Ok(landed)
+}
+
+/// Returns the stored reports of those runs that are stored, by id.
+fn read_stored_reports(
+    client: &DatabaseClient,
+    runs: &[IncomingRun],
+) -> Result<HashMap<String, String>, StoreError> {
+    let mut found = HashMap::new();
+    for runs in runs.chunks(MAX_IDS_PER_QUERY) {
+        let stored: Vec<(String, String)> = client.request("find the runs", |at| async move {
+            let sql = format!(
+                "SELECT id, report FROM report WHERE id IN ({}) \
+                 ORDER BY id, earliness DESC LIMIT 1 BY id",
+                vec!["?"; runs.len()].join(", ")
+            );
+            let query = runs.iter().fold(at.query(&sql), |query, run| query.bind(&run.run.id));
+            query.fetch_all().await
+        })?;
+        found.extend(stored);
+    }
+    Ok(found)
+}
+
+fn insert_values(client: &DatabaseClient, new: &[&IncomingRun]) -> Result<(), StoreError> {
+    let readings = new.iter().flat_map(|run| &run.readings);
+    let mut rows: Vec<ValueInsertRow> = readings
+        .map(|reading| ValueInsertRow {
+            quantity: reading.quantity.word(),
+            sender: &reading.pair.from,
+            receiver: &reading.pair.to,
+            at_us: reading.point.at_us,
+            value: reading.point.value,
+        })
+        .collect();
+    rows.sort_by_key(|row| (row.quantity, row.sender, row.receiver, row.at_us));
+    client.insert::<ValueInsertRow<'_>>("store the values", "value", &rows)
+}
+
+fn insert_run_rows(client: &DatabaseClient, new: &[&IncomingRun]) -> Result<(), StoreError> {
+    let earliness = row_version::compute_earliness();
+    let mut rows = Vec::new();
+    for run in new {
+        let pairs: BTreeSet<&HostPair> = pairs_of(run).collect();
+        for pair in pairs {
+            rows.push(build_run_row(run, &pair.from, &pair.to, earliness));
+        }
+        rows.push(build_run_row(run, NO_NAME, NO_NAME, earliness));
+    }
+    client.insert::<RunInsertRow<'_>>("store the list of runs", "run", &rows)
+}
+
+fn build_run_row<'a>(
+    run: &'a IncomingRun,
+    sender: &'a str,
+    receiver: &'a str,
+    earliness: u64,
+) -> RunInsertRow<'a> {
+    let of = &run.run;
+    RunInsertRow {
+        sender,
+        receiver,
+        at_us: run.at_us,
+        id: &of.id,
+        near: run.near.as_deref().unwrap_or(NO_NAME),
+        started_at: &of.started_at,
+        kind: run.kind.word(),
+        initiator_host: &of.initiator.host,
+        responder_host: &of.responder.host,
+        responder_address: of.responder.address.as_deref(),
+        streams: run.list_columns.streams,
+        goodput_bps: run.list_columns.goodput_bps,
+        limited_by: run.list_columns.limited_by,
+        analysis_version: run.list_columns.analysis_version,
+        part_of: of.part_of.as_ref().map(|whole| whole.id.as_str()),
+        earliness,
+    }
+}
+
+fn insert_reports(client: &DatabaseClient, new: &[&IncomingRun]) -> Result<(), StoreError> {
+    let earliness = row_version::compute_earliness();
+    let mut rows = Vec::with_capacity(new.len());
+    for run in new {
+        let (id, report) = (&run.run.id, &run.report);
+        rows.push(ReportInsertRow { id, at_us: run.at_us, report, earliness });
+    }
+    let mut rest = rows.as_slice();
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = rest.iter().take_while(|row| {
+            bytes += row.report.len();
+            bytes <= MAX_REPORT_BYTES_PER_INSERT
+        });
+        // A report above the limit is sent alone.
+        let (now, later) = rest.split_at(fits.count().max(1));
+        client.insert::<ReportInsertRow<'_>>("store the runs", "report", now)?;
+        rest = later;
+    }
+    Ok(())
+}
+
+/// Stores an event and replaces an earlier one with the same id; `text` is its JSON.
+pub fn insert_event(
+    client: &DatabaseClient,
+    event: &ChangeEvent,
+    text: &str,
+) -> Result<(), StoreError> {
+    let id = &event.id;
+    let before: u64 = client.request("read the event", |at| async move {
+        at.query("SELECT max(version) FROM event WHERE id = ?").bind(id).fetch_one().await
+    })?;
+    let row = EventInsertRow {
+        id,
+        sender: &event.pair.from,
+        receiver: &event.pair.to,
+        quantity: event.quantity.word(),
+        state: event.state.word(),
+        is_open: u8::from(history_store::is_event_open(event)),
+        begin_us: event.between_us[0],
+        end_us: event.between_us[1],
+        event: text,
+        // The version increases even if another writer's clock is ahead.
+        version: row_version::now_us().max(before.saturating_add(1)),
+    };
+    client.insert::<EventInsertRow<'_>>("store the event", "event", &[row])
+}
