@@ -5,9 +5,7 @@ use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_store::Archive;
-use longhaul_store::history_store::{
-    HistoryStore, IncomingRun, PlannedOutcome, PlannedRun, SeriesReading,
-};
+use longhaul_store::history_store::{IncomingRun, PlannedOutcome, PlannedRun, SeriesReading};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -1,11 +1,8 @@
-//! The agent's folder next to the archive: lock, spool of running runs, ballast file, and
-//! notification log.
+//! The agent's folder next to the archive: lock, spool of running runs, and notification log.
 //!
-//! The lock is a kernel lock on an open file, so a crash releases it. The ballast file reserves
-//! disk space that is released when the disk is full, so that finished results can still be stored.
+//! The lock is a kernel lock on an open file, so a crash releases it.
 
 use crate::agent_error::AgentError;
-use longhaul_model::splitmix::SplitMix64;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
@@ -13,11 +10,6 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-/// Space for the results of some runs and for the write-ahead log of the archive.
-pub const BALLAST_BYTES: usize = 16 << 20;
-/// Bytes per write.
-const CHUNK_BYTES: usize = 1 << 20;
 
 /// The folder of one agent, locked.
 #[derive(Debug)]
@@ -99,51 +91,6 @@ pub fn save_json(path: &Path, value: &impl Serialize) {
     }
 }
 
-/// Reserved space on the disk of the archive.
-#[derive(Debug)]
-pub struct BallastFile {
-    path: PathBuf,
-}
-
-impl BallastFile {
-    pub fn new(folder: &AgentFolder) -> Self {
-        BallastFile { path: folder.spool_path().join("ballast") }
-    }
-
-    /// Creates the file if necessary. Returns whether the space is reserved.
-    pub fn ensure(&self) -> bool {
-        let whole = |it: fs::Metadata| it.len() >= BALLAST_BYTES as u64;
-        if fs::metadata(&self.path).is_ok_and(whole) {
-            return true;
-        }
-        let made = self.create();
-        if made.is_err() {
-            // A partial file would only take space from results.
-            let _ = fs::remove_file(&self.path);
-        }
-        made.is_ok()
-    }
-
-    fn create(&self) -> io::Result<()> {
-        let mut file = open_private_file(&self.path)?;
-        // Sparse or compressible content would not reserve space.
-        let mut random = SplitMix64::new(0);
-        let mut piece = Vec::with_capacity(CHUNK_BYTES);
-        while piece.len() < CHUNK_BYTES {
-            piece.extend_from_slice(&random.next_u64().to_le_bytes());
-        }
-        for _ in 0..BALLAST_BYTES / CHUNK_BYTES {
-            file.write_all(&piece)?;
-        }
-        file.sync_all()
-    }
-
-    /// Releases the space. Returns whether any was reserved.
-    pub fn release(&self) -> bool {
-        fs::remove_file(&self.path).is_ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,18 +111,6 @@ mod tests {
         assert!(second.to_string().contains("another agent"), "{second:?}");
         drop(first);
         AgentFolder::acquire(&archive).expect("free again");
-        fs::remove_dir_all(&at).expect("clean");
-    }
-
-    #[test]
-    fn the_ballast_is_made_given_up_and_made_again() {
-        let at = place("ballast");
-        let folder = AgentFolder::acquire(&at.join("a.sqlite3")).expect("free");
-        let ballast = BallastFile::new(&folder);
-        assert!(ballast.ensure() && ballast.ensure());
-        assert!(ballast.release());
-        assert!(!ballast.release(), "it is gone already");
-        assert!(ballast.ensure());
         fs::remove_dir_all(&at).expect("clean");
     }
 

@@ -1,10 +1,9 @@
 //! The archive writer: a thread with its own connection.
 //!
 //! Writes plans and outcomes in order and retries until the archive accepts them. A full disk costs
-//! no finished result: the ballast file is released, and no run starts until there is space for a
-//! new one.
+//! no finished result: reports wait in the spool, where their space is allocated before a run, and
+//! no run starts until the archive accepts writes again.
 
-use super::agent_folder::BallastFile;
 use super::agent_log::AgentLog;
 use longhaul_store::history_store::{IncomingRun, IngestResult, PlannedOutcome, PlannedRun};
 use longhaul_store::{Archive, StoreError};
@@ -14,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The maximum number of queued tasks; there are never more running runs.
@@ -23,8 +22,6 @@ const MAX_QUEUED_TASKS: usize = 1024;
 const MAX_WAITING_UPDATES: usize = 100_000;
 /// The delay after a failed write.
 const WRITE_RETRY: Duration = Duration::from_secs(1);
-/// The delay between attempts to create the ballast file again.
-const BALLAST_RETRY: Duration = Duration::from_secs(10);
 const IDLE_WAIT: Duration = Duration::from_secs(3600);
 
 /// A change of a planned run.
@@ -54,23 +51,15 @@ pub struct ArchiveWriter {
 impl ArchiveWriter {
     pub fn start(
         archive: Archive,
-        ballast: BallastFile,
         log: AgentLog,
     ) -> std::io::Result<(ArchiveWriter, JoinHandle<()>)> {
         let (tasks, taken) = sync_channel(MAX_QUEUED_TASKS);
-        let full = !ballast.ensure();
-        let writer = ArchiveWriter {
-            tasks,
-            updates: Arc::default(),
-            disk_full: Arc::new(AtomicBool::new(full)),
-        };
+        let writer = ArchiveWriter { tasks, updates: Arc::default(), disk_full: Arc::default() };
         let thread_state = WriterThread {
             archive,
-            ballast,
             log,
             updates: Arc::clone(&writer.updates),
             disk_full: Arc::clone(&writer.disk_full),
-            ballast_tried_at: Instant::now(),
         };
         let thread = thread::Builder::new()
             .name("archive".to_owned())
@@ -123,12 +112,9 @@ impl ArchiveWriter {
 /// The state of the writer thread.
 struct WriterThread {
     archive: Archive,
-    ballast: BallastFile,
     log: AgentLog,
     updates: Arc<Mutex<VecDeque<PlanUpdate>>>,
     disk_full: Arc<AtomicBool>,
-    /// The time of the last attempt to create the ballast file.
-    ballast_tried_at: Instant,
 }
 
 impl WriterThread {
@@ -148,52 +134,27 @@ impl WriterThread {
                 Ok(WriteTask::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Ok(WriteTask::WriteUpdates) | Err(RecvTimeoutError::Timeout) => {}
             }
-            self.retry_ballast();
-            wait = self.next_timeout();
-        }
-    }
-
-    fn next_timeout(&self) -> Duration {
-        if !self.updates.lock().is_empty() {
-            WRITE_RETRY
-        } else if self.disk_full.load(Ordering::Relaxed) {
-            BALLAST_RETRY
-        } else {
-            IDLE_WAIT
-        }
-    }
-
-    fn retry_ballast(&mut self) {
-        let full = self.disk_full.load(Ordering::Relaxed);
-        if !full || self.ballast_tried_at.elapsed() < BALLAST_RETRY {
-            return;
-        }
-        self.ballast_tried_at = Instant::now();
-        if self.ballast.ensure() {
-            self.disk_full.store(false, Ordering::Relaxed);
-            self.log.info("disk space is available again; runs resume");
+            wait = if self.updates.lock().is_empty() { IDLE_WAIT } else { WRITE_RETRY };
         }
     }
 
     fn store_run(&mut self, run: IncomingRun) -> Result<IngestResult, StoreError> {
         let runs = [run];
-        self.write_with_ballast(|archive| archive.append_runs(&runs))
+        self.write(|archive| archive.append_runs(&runs))
     }
 
     /// Writes the notes, oldest first, until all are written or a write fails.
     fn write_updates(&mut self) -> Result<(), StoreError> {
         loop {
-            let Some(next) = self.next_write() else {
-                return Ok(());
-            };
-            let (count, done) = match next {
-                PendingWrite::Planned(planned) => {
-                    let done =
-                        self.write_with_ballast(|archive| archive.add_planned(&planned).map(drop));
-                    (planned.len(), done)
+            let first = self.updates.lock().front().cloned();
+            let (count, done) = match first {
+                None => return Ok(()),
+                Some(PlanUpdate::Planned(_)) => {
+                    let planned = self.leading_plans();
+                    (planned.len(), self.write(|archive| archive.add_planned(&planned).map(drop)))
                 }
-                PendingWrite::Ended(id, outcome) => {
-                    (1, self.write_with_ballast(|archive| archive.record_outcome(&id, &outcome)))
+                Some(PlanUpdate::Ended(id, outcome)) => {
+                    (1, self.write(|archive| archive.record_outcome(&id, &outcome)))
                 }
             };
             match done {
@@ -208,47 +169,33 @@ impl WriterThread {
         }
     }
 
-    /// Combines consecutive plans into one write.
-    fn next_write(&self) -> Option<PendingWrite> {
+    /// Returns the plans before the first outcome, to be stored in one write.
+    fn leading_plans(&self) -> Vec<PlannedRun> {
         let notes = self.updates.lock();
-        let planned: Vec<PlannedRun> = notes
-            .iter()
-            .map_while(|note| match note {
-                PlanUpdate::Planned(planned) => Some(planned.clone()),
-                PlanUpdate::Ended(..) => None,
-            })
-            .take(10_000)
-            .collect();
-        if !planned.is_empty() {
-            return Some(PendingWrite::Planned(planned));
-        }
-        match notes.front()? {
-            PlanUpdate::Ended(id, outcome) => {
-                Some(PendingWrite::Ended(id.clone(), outcome.clone()))
-            }
-            PlanUpdate::Planned(_) => None,
-        }
+        let plans = notes.iter().map_while(|note| match note {
+            PlanUpdate::Planned(planned) => Some(planned.clone()),
+            PlanUpdate::Ended(..) => None,
+        });
+        plans.take(10_000).collect()
     }
 
-    /// Writes; if the disk is full, releases the ballast file and tries again.
-    fn write_with_ballast<T>(
+    /// Writes, and records whether the disk has space.
+    fn write<T>(
         &mut self,
-        mut write: impl FnMut(&mut Archive) -> Result<T, StoreError>,
+        write: impl FnOnce(&mut Archive) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let first = write(&mut self.archive);
-        let Err(error @ StoreError::Full { .. }) = first else {
-            return first;
-        };
-        self.ballast_tried_at = Instant::now();
-        let freed = self.ballast.release();
-        if !self.disk_full.swap(true, Ordering::Relaxed) {
-            self.log.warn(&format!("{error}; no run starts until disk space is freed"));
+        let written = write(&mut self.archive);
+        match &written {
+            Err(error @ StoreError::Full { .. })
+                if !self.disk_full.swap(true, Ordering::Relaxed) =>
+            {
+                self.log.warn(&format!("{error}; no run starts until disk space is freed"));
+            }
+            Ok(_) if self.disk_full.swap(false, Ordering::Relaxed) => {
+                self.log.info("disk space is available again; runs resume");
+            }
+            _ => {}
         }
-        if freed { write(&mut self.archive) } else { Err(error) }
+        written
     }
-}
-
-enum PendingWrite {
-    Planned(Vec<PlannedRun>),
-    Ended(String, PlannedOutcome),
 }

@@ -58,7 +58,8 @@ pub fn list_spooled_runs(spool: &Path) -> Vec<(SpoolFiles, RunOwner)> {
             continue;
         };
         let of_a_run = path.extension().is_some_and(|it| it == "report" || it == "said");
-        if of_a_run && !kept.contains(&path) {
+        // Earlier versions reserved space with a file of this name.
+        if path.ends_with("ballast") || of_a_run && !kept.contains(&path) {
             let _ = fs::remove_file(path);
         }
     }

@@ -1,6 +1,6 @@
 //! Startup of the agent: checks its requirements, recovers earlier runs and starts all tasks.
 
-use super::agent_folder::{AgentFolder, BallastFile};
+use super::agent_folder::AgentFolder;
 use super::agent_log::AgentLog;
 use super::analysis_worker::AnalysisWorker;
 use super::archive_writer::ArchiveWriter;
@@ -159,9 +159,8 @@ impl AgentBuilder<'_> {
             SharedState::new(open_archive, Arc::clone(&file), origin.folder.clone(), now.wall_us);
         let last_planned_us = archive.last_planned_us()?;
         let earlier = self.find_leftover_runs(&mut archive)?;
-        let ballast = BallastFile::new(self.folder);
         let (writer, archive_thread) =
-            ArchiveWriter::start(archive, ballast, log).map_err(AgentError::Host)?;
+            ArchiveWriter::start(archive, log).map_err(AgentError::Host)?;
         let (finished_sender, finished_runs) = mpsc::channel(MAX_QUEUED_RUNS);
         let (inquiry, analysis_results) =
             AnalysisWorker::start((state.open_archive)()?, Arc::clone(&file), self.folder)

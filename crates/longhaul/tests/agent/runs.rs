@@ -47,7 +47,7 @@ fn a_run_lands_with_its_values_and_settles_what_was_planned() {
     // Nothing is left of runs that ended.
     let spool = std::fs::read_dir(folder.file("archive.sqlite3.agent/spool")).expect("a folder");
     let names: Vec<_> = spool.map(|it| it.expect("an entry").file_name()).collect();
-    assert_eq!(names, ["ballast"], "{names:?}");
+    assert!(names.is_empty(), "{names:?}");
 }
 
 #[test]
