@@ -117,17 +117,10 @@ fn format_span(us: i64) -> String {
 
 /// Returns the cost of a watch file as JSON.
 pub fn watch_cost_to_json(path: &str, file: &WatchFile, costs: &WatchForecast) -> Value {
-    let measures: Vec<Value> = costs.measures.iter().map(measure_to_json).collect();
     let shares = costs.shares.iter().take(SHARES_SHOWN);
     let shares: Vec<Value> = shares
         .map(|it| json!({ "part": it.resource.to_string(), "share_ratio": it.share }))
         .collect();
-    let turns = costs.mesh.map(|it| {
-        json!({
-            "agents": it.agents, "rounds": it.rounds, "least_rounds": it.min_rounds,
-            "turn_us": it.turn_us, "cycle_us": it.cycle_us,
-        })
-    });
     let longest = costs
         .longest_round
         .as_ref()
@@ -141,19 +134,10 @@ pub fn watch_cost_to_json(path: &str, file: &WatchFile, costs: &WatchForecast) -
         "runs_per_day": costs.runs_per_day,
         "bytes_per_day": costs.bytes_per_day,
         "budget_bytes_per_day": file.agent.bytes_per_day,
-        "measures": measures,
+        "measures": costs.measures,
         "busiest": shares,
-        "mesh": turns,
+        "mesh": costs.mesh,
         "longest_round": longest,
         "warnings": costs.warnings,
-    })
-}
-
-fn measure_to_json(it: &MeasureForecast) -> Value {
-    json!({
-        "name": it.name, "kind": it.kind, "heavy": it.heavy, "every_us": it.every_us,
-        "runs": it.runs, "lasts_us": it.max_duration_us, "runs_per_day": it.runs_per_day,
-        "bytes_per_day": it.bytes_per_day, "most_bytes": it.max_bytes,
-        "budget_bytes_per_day": it.budget_bytes,
     })
 }

@@ -234,7 +234,7 @@ fn announce_startup(
     earlier: &LeftoverRuns,
 ) {
     let file = agent.state.file();
-    let scheme = if file.api.tls.is_some() { "https" } else { "http" };
+    let scheme = if file.api.tls_files().is_some() { "https" } else { "http" };
     let page = format!("{scheme}://{}/", page.unwrap_or(file.agent.listen));
     let begun = super::startup_message::StartupMessage {
         agent: &file.agent.name,

@@ -55,7 +55,7 @@ pub fn check_certificate(file: &WatchFile, folder: &Path) -> io::Result<()> {
 /// Returns a warning if other hosts reach the agent without TLS.
 pub fn warn_without_tls(file: &WatchFile) -> Option<String> {
     let listen = file.agent.listen;
-    (!listen.ip().is_loopback() && file.api.tls.is_none()).then(|| {
+    (!listen.ip().is_loopback() && file.api.tls_files().is_none()).then(|| {
         format!(
             "page and API on {listen} use plain HTTP, which exposes tokens and results on the \
              network; set certificate and key in [api], or put a TLS proxy in front"
@@ -74,10 +74,10 @@ pub async fn accept_tls(
 }
 
 fn build_acceptor(file: &WatchFile, folder: &Path) -> io::Result<Option<TlsAcceptor>> {
-    let Some(tls) = &file.api.tls else {
+    let Some((certificate, key)) = file.api.tls_files() else {
         return Ok(None);
     };
-    let (chain, key) = (folder.join(&tls.certificate), folder.join(&tls.key));
+    let (chain, key) = (folder.join(certificate), folder.join(key));
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&chain)
         .and_then(Iterator::collect)
         .map_err(|error| build_tls_error(&chain, "the certificates", &error))?;

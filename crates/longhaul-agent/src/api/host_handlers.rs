@@ -48,12 +48,11 @@ fn build_host_rows(archive: &Archive, file: &WatchFile) -> Result<Vec<HostRow>, 
             .remove(&host.name)
             .or_else(|| newest.remove(&host.address))
             .or_else(|| own.then(|| newest.remove(&read_hostname()?)).flatten());
-        let (latitude, longitude) = host.location.position.unzip();
         let row = HostRow {
             host: host.name.clone(),
-            place: host.location.city.clone(),
-            latitude,
-            longitude,
+            place: host.city.clone(),
+            latitude: host.latitude,
+            longitude: host.longitude,
             ..HostRow::default()
         };
         rows.push(add_audit(archive, row, audit)?);

@@ -28,6 +28,7 @@ impl MeshRounds {
     }
 
     /// Returns every pair with its round.
+    #[cfg(test)]
     pub fn pair_rounds(&self) -> impl Iterator<Item = ((usize, usize), u32)> {
         let hosts = |key: u64| ((key >> 32) as usize, (key & 0xffff_ffff) as usize);
         self.turns.iter().map(move |(key, turn)| (hosts(*key), *turn))

@@ -16,21 +16,19 @@ mod tests;
 pub mod watch_file_checks;
 
 pub use agent_sections::{AgentSection, CatchUpPolicy, DetectSection, RetainSection};
-pub use host_tables::{HostLocation, HostSet, HostSetKind, SharedLink, WatchHost};
+pub use host_tables::{HostSet, HostSetKind, SharedLink, WatchHost};
 pub use measure_tables::{
     AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind, MeasureProtocol,
 };
 pub use service_sections::{
     ApiSection, BUILD_WITH_CLICKHOUSE, CollectorSection, DatabaseSection, NotifySection,
-    SenderConfig, TlsFiles, WebhookConfig,
+    SenderConfig, WebhookConfig,
 };
 
-use agent_sections::AgentKeys;
-use host_tables::{HostKeys, HostSetKeys, TargetKeys};
+use host_tables::TargetKeys;
 use longhaul_config::{ConfigDocument, ConfigProblems, ConfigRules};
 use measure_tables::MeasureKeys;
 use serde::Deserialize;
-use service_sections::ApiKeys;
 use std::path::Path;
 
 /// The maximum size of a watch file in bytes.
@@ -62,15 +60,15 @@ const RULES: ConfigRules = ConfigRules {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileKeys {
-    agent: AgentKeys,
+    agent: AgentSection,
     #[serde(default)]
-    host: Vec<HostKeys>,
+    host: Vec<WatchHost>,
     #[serde(default)]
     link: Vec<SharedLink>,
     #[serde(default)]
-    group: Vec<HostSetKeys>,
+    group: Vec<HostSet>,
     #[serde(default)]
-    mesh: Vec<HostSetKeys>,
+    mesh: Vec<HostSet>,
     #[serde(default)]
     target: Vec<TargetKeys>,
     #[serde(default)]
@@ -84,7 +82,7 @@ struct FileKeys {
     #[serde(default)]
     retain: RetainSection,
     #[serde(default)]
-    api: ApiKeys,
+    api: ApiSection,
 }
 
 /// A checked watch file, for one agent.
@@ -154,7 +152,7 @@ pub fn parse_watch_file(
 
 impl WatchFileReader<'_, '_> {
     /// Builds the file, even if there are problems, to find more of them.
-    fn build_file(&self, keys: FileKeys, named: Option<&str>) -> Option<WatchFile> {
+    fn build_file(&self, mut keys: FileKeys, named: Option<&str>) -> Option<WatchFile> {
         for (key, count) in [
             ("host", keys.host.len()),
             ("link", keys.link.len()),
@@ -170,12 +168,14 @@ impl WatchFileReader<'_, '_> {
             }
         }
         self.check_links(&keys.link);
-        let mut hosts = self.build_hosts(&keys.host, &keys.link);
-        let agent = self.build_agent(keys.agent, named, &mut hosts, &keys.link);
-        let mut sets = self.build_host_sets(&keys.group, &keys.mesh, &keys.target, &hosts);
-        self.join_named_groups(&keys.host, &mut sets);
+        self.complete_hosts(&mut keys.host, &keys.link);
+        let mut hosts = keys.host;
+        let declared = hosts.len();
+        let agent = self.complete_agent(keys.agent, named, &mut hosts, &keys.link);
+        let mut sets = self.build_host_sets(keys.group, keys.mesh, keys.target, &hosts);
+        self.join_named_groups(&hosts[..declared], &mut sets);
         let listen = agent.as_ref().map(|agent| agent.listen);
-        let api = self.build_api(keys.api, listen);
+        self.check_api(&keys.api, listen);
         self.check_notify(&keys.notify);
         keys.collector.iter().for_each(|it| self.check_collector(it));
         keys.database.iter().for_each(|it| self.check_database(it));
@@ -196,7 +196,7 @@ impl WatchFileReader<'_, '_> {
             collector: keys.collector,
             database: keys.database,
             retain,
-            api,
+            api: keys.api,
         };
         watch_file_checks::check_watch_file(&file, self.document);
         Some(file)

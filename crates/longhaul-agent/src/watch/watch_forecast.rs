@@ -7,6 +7,7 @@ use super::measure_jobs::{
 use super::mesh_rounds;
 use super::path_resources::{PathResource, ResourceTable};
 use super::watch_file::{MeasureConfig, MeasureDirections, MeasureKind, WatchFile};
+use serde::Serialize;
 
 /// The forecast for one agent.
 #[derive(Debug, Clone)]
@@ -27,7 +28,7 @@ pub struct WatchForecast {
     pub warnings: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MeasureForecast {
     pub name: String,
     pub kind: &'static str,
@@ -35,12 +36,15 @@ pub struct MeasureForecast {
     pub every_us: i64,
     /// Runs per interval.
     pub runs: u64,
+    #[serde(rename = "lasts_us")]
     pub max_duration_us: i64,
     pub runs_per_day: f64,
     pub bytes_per_day: u64,
-    pub budget_bytes: Option<u64>,
     /// The maximum number of bytes that one run sends.
+    #[serde(rename = "most_bytes")]
     pub max_bytes: u64,
+    #[serde(rename = "budget_bytes_per_day")]
+    pub budget_bytes: Option<u64>,
 }
 
 /// The share of time for which heavy runs lock a resource.
@@ -52,10 +56,11 @@ pub struct ResourceShare {
     pub measures: Vec<(String, f64, i64)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct MeshForecast {
     pub agents: usize,
     pub rounds: u32,
+    #[serde(rename = "least_rounds")]
     pub min_rounds: u32,
     pub turn_us: i64,
     pub cycle_us: i64,

@@ -1,7 +1,7 @@
 //! `[agent]`, `[detect]` and `[retain]`.
 
 use super::WatchFileReader;
-use super::host_tables::{DEFAULT_PORT, HostLocation, SharedLink, WatchHost};
+use super::host_tables::{SharedLink, WatchHost};
 use longhaul_config::{config_values, quote_value, suggest_known};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::units::Rate;
@@ -35,15 +35,20 @@ pub enum CatchUpPolicy {
     None,
 }
 
-/// `[agent]` as written.
-#[derive(Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct AgentKeys {
+pub struct AgentSection {
     #[serde(deserialize_with = "config_values::name")]
-    name: Option<String>,
-    archive: Option<PathBuf>,
-    #[serde(deserialize_with = "config_values::line")]
-    listen: Option<String>,
+    pub name: String,
+    /// Index of the agent's host.
+    #[serde(skip)]
+    pub host: usize,
+    pub archive: Option<PathBuf>,
+    #[serde(rename = "listen", deserialize_with = "config_values::line")]
+    listen_text: Option<String>,
+    /// Listen address of page and API.
+    #[serde(skip)]
+    pub listen: SocketAddr,
     #[serde(deserialize_with = "config_values::name")]
     interface: Option<String>,
     #[serde(deserialize_with = "config_values::texts")]
@@ -51,12 +56,14 @@ pub(super) struct AgentKeys {
     #[serde(deserialize_with = "interface_rate")]
     rate: Option<Rate>,
     #[serde(deserialize_with = "config_values::bytes::<_, _, u64, 1000, MAX_DAY_BYTES>")]
-    bytes_per_day: Option<u64>,
-    catch_up: CatchUpPolicy,
+    pub bytes_per_day: Option<u64>,
+    pub catch_up: CatchUpPolicy,
+    /// The maximum random delay of a run.
     #[serde(deserialize_with = "config_values::duration::<_, _, 0, DAY_S>")]
-    jitter: Duration,
+    pub jitter: Duration,
+    /// The maximum number of concurrent light runs.
     #[serde(deserialize_with = "config_values::whole::<_, _, u32, 1, 256>")]
-    light_at_once: u32,
+    pub light_at_once: u32,
     #[serde(deserialize_with = "config_values::line")]
     city: Option<String>,
     #[serde(deserialize_with = "config_values::degrees::<_, 90>")]
@@ -65,12 +72,14 @@ pub(super) struct AgentKeys {
     longitude: Option<f64>,
 }
 
-impl Default for AgentKeys {
+impl Default for AgentSection {
     fn default() -> Self {
-        AgentKeys {
-            name: None,
+        AgentSection {
+            name: String::new(),
+            host: 0,
             archive: None,
-            listen: None,
+            listen_text: None,
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PAGE_PORT)),
             interface: None,
             links: Vec::new(),
             rate: None,
@@ -83,22 +92,6 @@ impl Default for AgentKeys {
             longitude: None,
         }
     }
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct AgentSection {
-    pub name: String,
-    /// Index of the agent's host.
-    pub host: usize,
-    pub archive: Option<PathBuf>,
-    /// Listen address of page and API.
-    pub listen: SocketAddr,
-    pub bytes_per_day: Option<u64>,
-    pub catch_up: CatchUpPolicy,
-    /// The maximum random delay of a run.
-    pub jitter: Duration,
-    /// The maximum number of concurrent light runs.
-    pub light_at_once: u32,
 }
 
 /// Options of event detection; absent: the default of the detector.
@@ -137,58 +130,43 @@ impl Default for RetainSection {
 }
 
 impl WatchFileReader<'_, '_> {
-    /// Builds `[agent]`; adds its host if the file does not declare it. `named` overrides the name
-    /// of the file.
-    pub(super) fn build_agent(
+    /// Completes `[agent]`; adds its host if the file does not declare it. `named` overrides the
+    /// name of the file.
+    pub(super) fn complete_agent(
         &self,
-        keys: AgentKeys,
+        mut agent: AgentSection,
         named: Option<&str>,
         hosts: &mut Vec<WatchHost>,
         links: &[SharedLink],
     ) -> Option<AgentSection> {
-        if named.is_none() && !self.document.has("agent.name") {
+        if let Some(name) = named {
+            agent.name = name.to_owned();
+            if hosts.iter().all(|host| host.name != name) {
+                let what = format!("unknown host {} in --agent", quote_value(name));
+                let known = hosts.iter().map(|host| host.name.as_str());
+                self.document.add("agent", what, suggest_known(name, known));
+            }
+        } else if agent.name.is_empty() {
             let advice =
                 "name this host here, or use --agent NAME if several agents share the file";
             self.document.add("agent.name", "missing", advice);
+            return None;
         }
-        let name = named.map(str::to_owned).or(keys.name.clone())?;
-        if named.is_some_and(|name| hosts.iter().all(|host| host.name != name)) {
-            let what = format!("unknown host {} in --agent", quote_value(&name));
-            let known = hosts.iter().map(|host| host.name.as_str());
-            self.document.add("agent", what, suggest_known(&name, known));
-        }
-        Some(AgentSection {
-            host: self.resolve_own_host(&keys, &name, hosts, links),
-            listen: self.parse_listen(keys.listen.as_deref()),
-            archive: keys.archive,
-            bytes_per_day: keys.bytes_per_day,
-            catch_up: keys.catch_up,
-            jitter: keys.jitter,
-            light_at_once: keys.light_at_once,
-            name,
-        })
+        agent.host = self.resolve_own_host(&agent, hosts, links);
+        self.parse_listen(&mut agent);
+        Some(agent)
     }
 
     /// Returns the index of the agent's host, and applies the keys of `[agent]` to it.
     fn resolve_own_host(
         &self,
-        keys: &AgentKeys,
-        name: &str,
+        keys: &AgentSection,
         hosts: &mut Vec<WatchHost>,
         links: &[SharedLink],
     ) -> usize {
-        let index = hosts.iter().position(|host| host.name == name);
+        let index = hosts.iter().position(|host| host.name == keys.name);
         let index = index.unwrap_or_else(|| {
-            hosts.push(WatchHost {
-                name: name.to_owned(),
-                address: name.to_owned(),
-                port: DEFAULT_PORT,
-                token_file: None,
-                links: Vec::new(),
-                interface: None,
-                rate: None,
-                location: HostLocation::default(),
-            });
+            hosts.push(WatchHost::of_name(&keys.name));
             hosts.len() - 1
         });
         let host = &mut hosts[index];
@@ -199,23 +177,25 @@ impl WatchFileReader<'_, '_> {
         }
         host.interface = keys.interface.clone().or(host.interface.take());
         host.rate = keys.rate.or(host.rate);
-        let city = &mut host.location.city;
-        *city = keys.city.clone().or(city.take());
-        let position = self.check_position("agent", keys.latitude, keys.longitude);
-        host.location.position = position.or(host.location.position);
+        host.city = keys.city.clone().or(host.city.take());
+        self.check_position("agent", keys.latitude, keys.longitude);
+        if keys.latitude.is_some() {
+            (host.latitude, host.longitude) = (keys.latitude, keys.longitude);
+        }
         index
     }
 
-    fn parse_listen(&self, text: Option<&str>) -> SocketAddr {
-        let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PAGE_PORT));
-        let Some(text) = text else {
-            return usual;
+    fn parse_listen(&self, agent: &mut AgentSection) {
+        let Some(text) = &agent.listen_text else {
+            return;
         };
         let of_ip = |ip: IpAddr| SocketAddr::from((ip, DEFAULT_PAGE_PORT));
-        text.parse().or_else(|_| text.parse().map(of_ip)).unwrap_or_else(|_| {
-            let advice = "write an address and a port, such as \"127.0.0.1:5280\"";
-            self.document.reject("agent.listen", "is invalid", advice);
-            usual
-        })
+        match text.parse().or_else(|_| text.parse().map(of_ip)) {
+            Ok(listen) => agent.listen = listen,
+            Err(_) => {
+                let advice = "write an address and a port, such as \"127.0.0.1:5280\"";
+                self.document.reject("agent.listen", "is invalid", advice);
+            }
+        }
     }
 }

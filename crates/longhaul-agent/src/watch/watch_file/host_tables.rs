@@ -11,50 +11,64 @@ use std::path::PathBuf;
 /// The default port of `longhaul serve`.
 pub(super) const DEFAULT_PORT: u16 = 5201;
 
-/// A host as written.
-#[derive(Deserialize)]
+/// A host that can be measured.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct HostKeys {
+pub struct WatchHost {
     #[serde(deserialize_with = "config_values::name")]
-    name: String,
+    pub name: String,
+    /// The name, if the file has no address.
     #[serde(default, deserialize_with = "config_values::line")]
-    address: Option<String>,
+    pub address: String,
     #[serde(
         default = "default_port",
         deserialize_with = "config_values::whole::<_, _, u16, 1, 65_535>"
     )]
-    port: u16,
-    token_file: Option<PathBuf>,
+    pub port: u16,
+    pub token_file: Option<PathBuf>,
     #[serde(default, deserialize_with = "config_values::texts")]
     groups: Vec<String>,
-    #[serde(default, deserialize_with = "config_values::texts")]
-    links: Vec<String>,
+    #[serde(default, rename = "links", deserialize_with = "config_values::texts")]
+    link_names: Vec<String>,
+    /// Indices of declared links on all paths to this host.
+    #[serde(skip)]
+    pub links: Vec<usize>,
+    /// Hosts with the same interface name share it.
     #[serde(default, deserialize_with = "config_values::name")]
-    interface: Option<String>,
+    pub interface: Option<String>,
+    /// Rate of the interface.
     #[serde(default, deserialize_with = "interface_rate")]
-    rate: Option<Rate>,
+    pub rate: Option<Rate>,
     #[serde(default, deserialize_with = "config_values::line")]
-    city: Option<String>,
+    pub city: Option<String>,
     #[serde(default, deserialize_with = "config_values::degrees::<_, 90>")]
-    latitude: Option<f64>,
+    pub latitude: Option<f64>,
     #[serde(default, deserialize_with = "config_values::degrees::<_, 180>")]
-    longitude: Option<f64>,
+    pub longitude: Option<f64>,
+}
+
+impl WatchHost {
+    /// Returns a host of which only the name is known.
+    pub(super) fn of_name(name: &str) -> WatchHost {
+        WatchHost {
+            name: name.to_owned(),
+            address: name.to_owned(),
+            port: DEFAULT_PORT,
+            token_file: None,
+            groups: Vec::new(),
+            link_names: Vec::new(),
+            links: Vec::new(),
+            interface: None,
+            rate: None,
+            city: None,
+            latitude: None,
+            longitude: None,
+        }
+    }
 }
 
 fn default_port() -> u16 {
     DEFAULT_PORT
-}
-
-/// A group or mesh as written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct HostSetKeys {
-    #[serde(deserialize_with = "config_values::name")]
-    name: String,
-    #[serde(default, deserialize_with = "config_values::line")]
-    title: Option<String>,
-    #[serde(default, deserialize_with = "config_values::texts")]
-    hosts: Vec<String>,
 }
 
 /// A single target as written.
@@ -65,29 +79,6 @@ pub(super) struct TargetKeys {
     host: String,
     #[serde(default, deserialize_with = "config_values::line")]
     title: Option<String>,
-}
-
-/// A host that can be measured.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WatchHost {
-    pub name: String,
-    pub address: String,
-    pub port: u16,
-    pub token_file: Option<PathBuf>,
-    /// Indices of declared links on all paths to this host.
-    pub links: Vec<usize>,
-    /// Hosts with the same interface name share it.
-    pub interface: Option<String>,
-    /// Rate of the interface.
-    pub rate: Option<Rate>,
-    pub location: HostLocation,
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct HostLocation {
-    pub city: Option<String>,
-    /// Degrees north and east.
-    pub position: Option<(f64, f64)>,
 }
 
 /// A link that several paths share. It carries one heavy run at a time.
@@ -103,9 +94,10 @@ pub struct SharedLink {
 }
 
 /// The kind of a set, which determines the measured pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostSetKind {
     /// Every agent measures each host of the set.
+    #[default]
     Group,
     /// Every host of the set runs an agent, and one of the two hosts measures each pair.
     Mesh,
@@ -113,14 +105,23 @@ pub enum HostSetKind {
     Target,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+/// A group or mesh, or a single target.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HostSet {
+    #[serde(deserialize_with = "config_values::name")]
     pub name: String,
+    #[serde(default, deserialize_with = "config_values::line")]
     pub title: Option<String>,
+    #[serde(default, rename = "hosts", deserialize_with = "config_values::texts")]
+    host_names: Vec<String>,
+    #[serde(skip)]
     pub kind: HostSetKind,
     /// Indices of hosts, without duplicates.
+    #[serde(skip)]
     pub hosts: Vec<usize>,
     /// Its place in the file, for problems: `mesh.0`.
+    #[serde(skip)]
     pub(super) at: String,
 }
 
@@ -135,41 +136,30 @@ impl WatchFileReader<'_, '_> {
         }
     }
 
-    pub(super) fn build_hosts(&self, hosts: &[HostKeys], links: &[SharedLink]) -> Vec<WatchHost> {
-        let mut names: HashMap<&str, usize> = HashMap::new();
-        let mut built = Vec::with_capacity(hosts.len());
-        for (index, keys) in hosts.iter().enumerate() {
+    /// Checks the hosts, and resolves the names of their links.
+    pub(super) fn complete_hosts(&self, hosts: &mut [WatchHost], links: &[SharedLink]) {
+        let mut names: HashMap<String, usize> = HashMap::new();
+        for (index, host) in hosts.iter_mut().enumerate() {
             let at = format!("host.{index}");
-            if let Some(first) = names.insert(&keys.name, index) {
+            if let Some(first) = names.insert(host.name.clone(), index) {
                 let line = self.document.line(&format!("host.{first}.name"));
                 let why = format!("is already the name of the host in line {line}");
                 self.document.reject(&format!("{at}.name"), &why, "give each host its own name");
             }
-            self.check_secret(&format!("{at}.token_file"), keys.token_file.as_deref());
-            built.push(WatchHost {
-                name: keys.name.clone(),
-                address: self.check_address(keys, &at),
-                port: keys.port,
-                token_file: keys.token_file.clone(),
-                links: self.find_links(&keys.links, &at, links),
-                interface: keys.interface.clone(),
-                rate: keys.rate,
-                location: HostLocation {
-                    city: keys.city.clone(),
-                    position: self.check_position(&at, keys.latitude, keys.longitude),
-                },
-            });
+            self.check_secret(&format!("{at}.token_file"), host.token_file.as_deref());
+            host.address = self.check_address(host, &at);
+            host.links = self.find_links(&host.link_names, &at, links);
+            self.check_position(&at, host.latitude, host.longitude);
         }
-        built
     }
 
     /// Returns the host name or address; checks only its characters.
-    fn check_address(&self, keys: &HostKeys, at: &str) -> String {
-        let Some(text) = &keys.address else {
-            return keys.name.clone();
-        };
-        let inner = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-        let bare = inner.unwrap_or(text);
+    fn check_address(&self, host: &WatchHost, at: &str) -> String {
+        if host.address.is_empty() {
+            return host.name.clone();
+        }
+        let inner = host.address.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        let bare = inner.unwrap_or(&host.address);
         let is_legal = |c: char| c.is_alphanumeric() || "-_.:%".contains(c);
         if bare.is_empty()
             || bare.len() > 253
@@ -208,14 +198,9 @@ impl WatchFileReader<'_, '_> {
         found
     }
 
-    pub(super) fn check_position(
-        &self,
-        at: &str,
-        latitude: Option<f64>,
-        longitude: Option<f64>,
-    ) -> Option<(f64, f64)> {
+    pub(super) fn check_position(&self, at: &str, latitude: Option<f64>, longitude: Option<f64>) {
         if latitude.is_some() == longitude.is_some() {
-            return latitude.zip(longitude);
+            return;
         }
         for (here, there) in [("latitude", "longitude"), ("longitude", "latitude")] {
             let [here_at, there_at] = [here, there].map(|key| format!("{at}.{key}"));
@@ -224,43 +209,36 @@ impl WatchFileReader<'_, '_> {
                 self.document.add(&here_at, what, "set both or neither");
             }
         }
-        None
     }
 
     pub(super) fn build_host_sets(
         &self,
-        groups: &[HostSetKeys],
-        meshes: &[HostSetKeys],
-        targets: &[TargetKeys],
+        groups: Vec<HostSet>,
+        meshes: Vec<HostSet>,
+        targets: Vec<TargetKeys>,
         hosts: &[WatchHost],
     ) -> Vec<HostSet> {
         let by_name: HashMap<&str, usize> =
             hosts.iter().enumerate().map(|(index, host)| (host.name.as_str(), index)).collect();
+        let targets = targets.into_iter().map(|TargetKeys { host, title }| HostSet {
+            host_names: vec![host.clone()],
+            name: host,
+            title,
+            kind: HostSetKind::Target,
+            hosts: Vec::new(),
+            at: String::new(),
+        });
         let mut sets = Vec::new();
-        for (word, kind, listed) in
-            [("group", HostSetKind::Group, groups), ("mesh", HostSetKind::Mesh, meshes)]
-        {
-            for (index, keys) in listed.iter().enumerate() {
+        for (word, key, kind, listed) in [
+            ("group", "hosts", HostSetKind::Group, groups),
+            ("mesh", "hosts", HostSetKind::Mesh, meshes),
+            ("target", "host", HostSetKind::Target, targets.collect()),
+        ] {
+            for (index, set) in listed.into_iter().enumerate() {
                 let at = format!("{word}.{index}");
-                sets.push(HostSet {
-                    name: keys.name.clone(),
-                    title: keys.title.clone(),
-                    kind,
-                    hosts: self.find_members(&keys.hosts, &format!("{at}.hosts"), &by_name),
-                    at,
-                });
+                let hosts = self.find_members(&set.host_names, &format!("{at}.{key}"), &by_name);
+                sets.push(HostSet { kind, hosts, at, ..set });
             }
-        }
-        for (index, keys) in targets.iter().enumerate() {
-            let at = format!("target.{index}");
-            let host = std::slice::from_ref(&keys.host);
-            sets.push(HostSet {
-                name: keys.host.clone(),
-                title: keys.title.clone(),
-                kind: HostSetKind::Target,
-                hosts: self.find_members(host, &format!("{at}.host"), &by_name),
-                at,
-            });
         }
         self.refuse_repeated_sets(&sets);
         sets
@@ -309,7 +287,7 @@ impl WatchFileReader<'_, '_> {
     }
 
     /// Adds hosts to the sets that their `groups` name, and checks that every mesh has pairs.
-    pub(super) fn join_named_groups(&self, hosts: &[HostKeys], sets: &mut [HostSet]) {
+    pub(super) fn join_named_groups(&self, hosts: &[WatchHost], sets: &mut [HostSet]) {
         for (index, host) in hosts.iter().enumerate() {
             for (number, name) in host.groups.iter().enumerate() {
                 let place = sets

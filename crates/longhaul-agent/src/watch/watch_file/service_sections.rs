@@ -96,30 +96,22 @@ fn default_user() -> String {
     "default".to_owned()
 }
 
-/// `[api]` as written.
-#[derive(Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct ApiKeys {
-    token_file: Option<PathBuf>,
-    certificate: Option<PathBuf>,
-    key: Option<PathBuf>,
-    agent: Vec<SenderConfig>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApiSection {
     pub token_file: Option<PathBuf>,
-    /// Present: page and API use TLS.
-    pub tls: Option<TlsFiles>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
     /// Agents that send their results here.
+    #[serde(rename = "agent")]
     pub senders: Vec<SenderConfig>,
 }
 
-/// Certificate and key files, both PEM.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    pub certificate: PathBuf,
-    pub key: PathBuf,
+impl ApiSection {
+    /// Returns the files of certificate and key, both PEM, if page and API use TLS.
+    pub fn tls_files(&self) -> Option<(&Path, &Path)> {
+        self.certificate.as_deref().zip(self.key.as_deref())
+    }
 }
 
 /// An agent that sends its results here.
@@ -228,7 +220,7 @@ impl WatchFileReader<'_, '_> {
         self.check_secret("database.password_file", section.password_file.as_deref());
     }
 
-    pub(super) fn build_api(&self, keys: ApiKeys, listen: Option<SocketAddr>) -> ApiSection {
+    pub(super) fn check_api(&self, section: &ApiSection, listen: Option<SocketAddr>) {
         if let Some(listen) = listen.filter(|it| !it.ip().is_loopback())
             && !self.document.has("api.token_file")
         {
@@ -236,8 +228,8 @@ impl WatchFileReader<'_, '_> {
             let advice = "set token_file in [api], or listen on 127.0.0.1";
             self.document.add("agent.listen", what, advice);
         }
-        self.check_secret("api.token_file", keys.token_file.as_deref());
-        self.check_secret("api.key", keys.key.as_deref());
+        self.check_secret("api.token_file", section.token_file.as_deref());
+        self.check_secret("api.key", section.key.as_deref());
         for (here, there, advice) in [
             ("key", "certificate", "name the PEM file with the key of the certificate"),
             (
@@ -251,15 +243,7 @@ impl WatchFileReader<'_, '_> {
                 self.document.add(&here, "missing", advice);
             }
         }
-        self.check_senders(&keys.agent);
-        ApiSection {
-            token_file: keys.token_file,
-            tls: keys
-                .certificate
-                .zip(keys.key)
-                .map(|(certificate, key)| TlsFiles { certificate, key }),
-            senders: keys.agent,
-        }
+        self.check_senders(&section.senders);
     }
 
     fn check_senders(&self, senders: &[SenderConfig]) {
