@@ -216,14 +216,7 @@ fn finish_result(one: &mut ImportedResult) {
     };
     let printed = text(&["Total Bytes(MEG)", "Bytes(MEG)"]);
     if let Some(printed) = printed {
-        total.bytes = convert_megabytes(&printed, total);
-        if total.bytes.is_none() {
-            one.import_caveats.push(format!(
-                "`{printed}` megabytes match the printed rate neither as 10^6 nor as 2^20 bytes"
-            ));
-        }
-        total.rounding_bytes =
-            Some(half_unit_of_last_digit(&printed, 1e6)).filter(|bytes| *bytes > 0);
+        set_megabytes(&mut total, &printed, &mut one.import_caveats);
     }
     let sends = one.observation.sender.is_some();
     for place in
@@ -241,9 +234,24 @@ fn finish_result(one: &mut ImportedResult) {
     one.add_missing("time series, round trips, congestion windows");
 }
 
+/// Sets the bytes of a transfer from its printed megabytes.
+pub(crate) fn set_megabytes(
+    total: &mut ImportedTransfer,
+    printed: &str,
+    caveats: &mut Vec<String>,
+) {
+    total.bytes = convert_megabytes(printed, *total);
+    total.rounding_bytes = Some(half_unit_of_last_digit(printed, 1e6)).filter(|bytes| *bytes > 0);
+    if total.bytes.is_none() {
+        caveats.push(format!(
+            "`{printed}` megabytes match the printed rate neither as 10^6 nor as 2^20 bytes"
+        ));
+    }
+}
+
 /// Converts megabytes to bytes. `MEG` is 10^6 bytes in one version and 2^20 in another; the printed
 /// rate decides.
-pub(crate) fn convert_megabytes(text: &str, total: ImportedTransfer) -> Option<u64> {
+fn convert_megabytes(text: &str, total: ImportedTransfer) -> Option<u64> {
     let bits = total.printed_bps? as f64 * total.duration_us? as f64 / 1e6;
     let fits = |bytes: &u64| (*bytes as f64 * 8.0 / bits - 1.0).abs() < 0.01;
     [1e6, 1_048_576.0].into_iter().filter_map(|unit| parse_scaled(text, unit)).find(fits)

@@ -4,7 +4,7 @@
 //! and other lines around them. It is parsed as a stream of events, so a truncated file gives what
 //! it has. NTttcp does not escape names: parsing stops where its XML is malformed.
 
-use crate::ntttcp_text::convert_megabytes;
+use crate::ntttcp_text::set_megabytes;
 use crate::printed_numbers::{half_unit_of_last_digit, parse_scaled, parse_whole};
 use crate::{ImportFormat, ImportedResult, MAX_RESULTS, MAX_TEXT_CHARS, sanitize_text};
 use longhaul_model::report::v1::imported::{ImportedStream, ImportedTransfer, PrintedFigure};
@@ -276,14 +276,7 @@ impl PartialNtttcpResult {
         self.total.printed_bps =
             self.total.printed_bps.or(self.bytes_per_second.and_then(|it| it.checked_mul(8)));
         if let Some(printed) = self.megabytes.take() {
-            self.total.bytes = convert_megabytes(&printed, self.total);
-            self.total.rounding_bytes =
-                Some(half_unit_of_last_digit(&printed, 1e6)).filter(|bytes| *bytes > 0);
-            if self.total.bytes.is_none() {
-                self.result.import_caveats.push(format!(
-                    "`{printed}` megabytes match the printed rate neither as 10^6 nor as 2^20 bytes"
-                ));
-            }
+            set_megabytes(&mut self.total, &printed, &mut self.result.import_caveats);
         }
         if self.result.observation.protocol.as_deref() == Some("udp") {
             self.total.retransmitted_packets = None;
