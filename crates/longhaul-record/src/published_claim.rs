@@ -4,26 +4,23 @@
 //! The number of printed digits is part of the claim. docs/claims.md has an example of each field.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// A published result of a transfer. Every field except the name may be absent.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedClaim {
     pub name: String,
     /// The publication.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// As printed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<ClaimedTransfer>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<ClaimedDistance>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<ClaimedMark>,
     /// RTT of the idle path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<ClaimedWindow>,
@@ -39,22 +36,18 @@ pub struct ClaimsFile {
 }
 
 /// One transfer, in the printed figures.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimedTransfer {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<String>,
     /// The rate with the most printed digits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
     /// The rates of all of its streams.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffers: Option<ClaimedBuffers>,
 }
 
@@ -66,6 +59,7 @@ pub struct ClaimedBuffers {
     pub size: String,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimedDistance {
@@ -78,34 +72,30 @@ pub struct ClaimedDistance {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<String>,
     /// The point that represents a city: `airport`, or other words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub points: Option<String>,
 }
 
 /// The leg from one city to the next.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimedLeg {
     pub from: String,
     pub to: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<String>,
 }
 
 /// Rate times distance, as in the Land Speed Record.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimedMark {
     pub value: String,
     /// The factors that the mark was computed from; absent: those of the transfer and the distance.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<String>,
     /// The mark that it claims to beat, and the gain.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<String>,
 }
 
@@ -146,6 +136,7 @@ impl CheckedClaim {
 pub const SCHEMA: &str = "longhaul.claim-check/1";
 
 /// One comparison of figures.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimCheck {
     /// A stable word for what was compared.
@@ -154,7 +145,6 @@ pub struct ClaimCheck {
     /// One sentence that includes the figures.
     pub text: String,
     /// A change that would make the figures agree.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 

@@ -6,6 +6,7 @@
 use longhaul_model::report::v1::capture::PayloadVariety;
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The value of [`SpeedRecord::schema`].
 pub const SCHEMA: &str = "longhaul.record/2";
@@ -35,26 +36,23 @@ pub fn format_kilometres(mm: u64) -> String {
 }
 
 /// Information from the participants; not used in any computation.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordAbout {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 /// The measurement, and the way of the data.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RecordObservation {
     /// Id of the throughput run in the archive.
     pub throughput_run: String,
     /// Id of the path run; absent: there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_run: Option<String>,
     pub started_at: String,
     pub initiator: RunParty,
@@ -64,7 +62,6 @@ pub struct RecordObservation {
     /// `tcp` or `udp`.
     pub transport: String,
     /// 4 or 6; absent: the addresses do not tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip_version: Option<u8>,
     pub streams: u32,
     /// Payload read by the receiver, and the time from its first byte to its last.
@@ -73,20 +70,15 @@ pub struct RecordObservation {
     /// Both ends are the same machine, whatever is between them.
     pub same_host: bool,
     /// Copied from the run; absent: unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_boot: Option<bool>,
     /// Payload in a capture of the transfer; absent: no capture, or only headers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<CapturedPayload>,
     /// Minimum RTT of the idle path, and how it was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_ns: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_by: Option<String>,
     /// In the direction of the data; each leg connects two adjacent stops. Empty: no distance is known.
     pub stops: Vec<RecordStop>,
     /// Routers that answered; absent: the route was not traced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_hops: Option<u32>,
 }
 
@@ -110,26 +102,21 @@ pub struct RecordStop {
 }
 
 /// Conclusions about the record.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordAnalysis {
     pub version: u32,
     /// `ipv4_single_stream`, `ipv4_multiple_streams`, `ipv6_single_stream`, …
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// All bytes over the whole time, for display; the mark is not computed from it.
     pub goodput_bps: u64,
     pub legs: Vec<RecordLeg>,
     /// Sum of the legs, on the ellipsoid and on the sphere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_mm: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_sphere_mm: Option<u64>,
     /// Bits times metres per second, computed from the integers above.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark_bit_m_per_s: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub light: Option<FibreLimit>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<BestKnownMark>,
     /// Name and version of the rule set, and the known status of its contest.
     pub rules: String,
@@ -169,10 +156,10 @@ pub struct BestKnownMark {
 }
 
 /// One rule, and whether the measurement shows that it holds.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleCheck {
     /// Number of the clause in the source; absent: unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clause: Option<String>,
     pub rule: String,
     pub verdict: RuleVerdict,
@@ -224,16 +211,15 @@ pub struct RuleSet {
     pub rules: Vec<ContestRule>,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContestRule {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clause: Option<String>,
     pub text: String,
     /// The check that applies.
     pub check: RuleKind,
     /// Minimum or maximum, in the unit of the check: seconds, metres, hops, a ratio.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     pub source: String,
     pub confidence: String,
@@ -264,6 +250,7 @@ pub struct MarkHistory {
     pub marks: Vec<PastMark>,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PastMark {
@@ -273,9 +260,7 @@ pub struct PastMark {
     /// Empty: the class is unknown.
     pub classes: Vec<String>,
     pub mark_bit_m_per_s: f64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<String>,
     pub source: String,
     pub confidence: String,
@@ -298,18 +283,15 @@ pub enum LegsFileStop {
     Place(StopLocation),
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StopLocation {
     pub city: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub airport: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latitude: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longitude: Option<f64>,
     /// Description of the coordinates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point: Option<String>,
 }
 
@@ -317,6 +299,7 @@ pub struct StopLocation {
 pub const MANIFEST_SCHEMA: &str = "longhaul.manifest/1";
 
 /// The list of all files of a bundle.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BundleManifest {
@@ -324,7 +307,6 @@ pub struct BundleManifest {
     pub files: Vec<ManifestEntry>,
     /// Ed25519 key in hexadecimal; the signature is a separate file beside this manifest. Absent:
     /// unsigned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_key: Option<String>,
 }
 

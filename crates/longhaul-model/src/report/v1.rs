@@ -34,6 +34,7 @@ pub use report_kind::{
 };
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The value of [`Report::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "longhaul.report/1";
@@ -87,6 +88,7 @@ where
 }
 
 /// One execution of a plan.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunInfo {
     /// Unique; sorts by start time.
@@ -100,7 +102,6 @@ pub struct RunInfo {
     pub initiator: RunParty,
     pub responder: RunParty,
     /// The larger run that this one is a probe of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part_of: Option<ParentRun>,
 }
 
@@ -114,17 +115,14 @@ pub struct ParentRun {
 }
 
 /// One of the two peers of a run.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunParty {
     /// The name that the user gave, or the host's own name.
     pub host: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longhaul: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
 }
 
@@ -172,6 +170,7 @@ impl ReportFinding {
 }
 
 /// A remedy, with its place and its expected effect.
+#[skip_serializing_none]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Advice))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FindingAdvice {
@@ -179,10 +178,8 @@ pub struct FindingAdvice {
     pub place: String,
     pub text: String,
     /// A command to paste, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Expected goodput after the change, if it can be predicted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_bps: Option<u64>,
 }
 

@@ -2,29 +2,25 @@
 //! can be analysed again.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use std::fmt;
 
 /// Conclusions about one direction of a run.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThroughputAnalysis {
     pub version: u32,
     /// Payload rate at the receiver over the steady part; the number to quote.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
     /// 95 % confidence interval of the steady goodput (low, high); absent with too little data.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_interval_bps: Option<[u64; 2]>,
     /// Payload rate at the receiver over the whole run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_goodput_bps: Option<u64>,
     /// The steady part; absent if the run never left its ramp.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<SteadySpan>,
     /// Time from the first byte to the steady part.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ramp_us: Option<u64>,
     /// RTT under load, over the steady part, streams weighted by bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_us: Option<LoadedRtt>,
     pub limited_by: Limiter,
     /// Share of the byte-weighted time that supports `limited_by`.
@@ -34,11 +30,9 @@ pub struct ThroughputAnalysis {
     /// Upper bounds of the goodput, one for each limit that can be computed, lowest first.
     pub bounds: Vec<RateBound>,
     /// The limit that would apply next if the present one were removed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_limit: Option<RateBound>,
     pub totals: RunTotals,
     pub streams: Vec<StreamTotals>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<Box<ThroughputAnalysis>>,
 }
 
@@ -117,56 +111,42 @@ pub struct RateBound {
 }
 
 /// Sums over the streams, and the byte counts of both ends.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunTotals {
     pub sender_bytes: u64,
     pub receiver_bytes: u64,
     /// Bytes that the sender's kernel accepted and the receiver had not read when counting ended.
     pub undelivered_bytes: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_segments_sent: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmitted_segments: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_segment_bytes: Option<u64>,
     /// Packets of every kind, acknowledgements included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_sent: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_received: Option<u64>,
     pub stream_errors: u64,
     /// CPU microseconds per 10^9 payload bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_cpu_us_per_gb: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_cpu_us_per_gb: Option<u64>,
     /// Cycles per payload byte, in thousandths.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_millicycles_per_byte: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_millicycles_per_byte: Option<u64>,
     /// UDP only: datagrams lost over datagrams sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_ratio: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_us: Option<u64>,
 }
 
 /// One row of the per-stream table.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StreamTotals {
     pub index: u32,
     pub bytes: u64,
     pub duration_us: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
     /// Writes per second at the sender, in thousandths.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes_per_1000s: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmitted_segments: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwnd_max_bytes: Option<u64>,
 }

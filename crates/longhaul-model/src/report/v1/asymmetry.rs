@@ -5,6 +5,7 @@ use super::scan::HistogramBin;
 use super::series::HostPair;
 use super::{ReportCaveat, ReportFinding};
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// Report on the two directions of paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,24 +45,21 @@ impl AsymmetryVerdict {
 }
 
 /// The two directions of one path.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathAsymmetry {
     /// The pair in the forward direction.
     pub pair: HostPair,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<TimePeriod>,
     /// In time order.
     pub matched: Vec<MatchedRuns>,
     /// Forward and reverse runs without a partner.
     pub unmatched_run_counts: [u32; 2],
     /// Median of forward / reverse over the matched runs; absent: no run matched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_ratio: Option<f64>,
     /// 95 % confidence interval; absent with fewer than six matched runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_interval_ratio: Option<[f64; 2]>,
     /// Sign test: the probability of a result this one-sided if the directions were equal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
     pub verdict: AsymmetryVerdict,
     /// Matched runs by their (forward - reverse) / (forward + reverse).

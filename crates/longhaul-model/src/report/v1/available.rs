@@ -3,8 +3,10 @@
 //! All rates count IP packets, including the headers of layer 3 and above.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The requested measurement.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AvailablePlan {
@@ -19,13 +21,10 @@ pub struct AvailablePlan {
     pub most_time_us: u64,
     /// Seed of all random processes of the probes.
     pub seed: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
     /// The method for a peer that does not run longhaul; absent: the peer cooperates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncooperative: Option<FallbackMethod>,
     /// Also search for a large token bucket, for at most this long at full rate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shaper_time_us: Option<u64>,
 }
 
@@ -59,20 +58,19 @@ pub enum FallbackMethod {
     IcmpEcho,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AvailableObservation {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
     /// Both ends are the same host, without a link between them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<DirectionProbing>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<DirectionProbing>,
 }
 
 /// The probes of one direction.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DirectionProbing {
     /// IP bytes of all probes sent.
@@ -80,13 +78,11 @@ pub struct DirectionProbing {
     /// Time from the first probe to the last.
     pub duration_us: u64,
     /// Speed of the sender's interface, if the kernel reports it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_bps: Option<u64>,
     /// Source of the receive timestamps: `hardware`, `kernel`, `user`.
     pub receive_clock: String,
     pub trains: Vec<ProbeTrain>,
     /// Datagrams that the receiver's kernel dropped because its buffer was full.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflowed: Option<u64>,
     /// Rates measured by TCP, if the peer does not cooperate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -122,6 +118,7 @@ pub enum TrainSchedule {
 }
 
 /// A train of datagrams.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeTrain {
     pub index: u32,
@@ -129,7 +126,6 @@ pub struct ProbeTrain {
     /// Size of each packet, IP header included.
     pub packet_bytes: u32,
     /// Requested rate; absent: as fast as the sender can, or at random times.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
     /// Packets sent in one call; only the last packet of each call has an exact send time.
     pub micro_burst_packets: u32,
@@ -142,10 +138,8 @@ pub struct ProbeTrain {
     /// One entry per packet; absent: lost.
     pub received_ns: Vec<Option<u64>>,
     /// The change of the receiver's wall clock against its monotonic clock during the train.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_step_ns: Option<i64>,
     /// The reason why the train cannot be used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spoilt: Option<String>,
 }
 
@@ -163,55 +157,45 @@ pub enum TrainPurpose {
 }
 
 /// A reading of TCP_INFO, for a peer that does not cooperate.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSample {
     pub at_us: u64,
     pub bytes: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_bps: Option<u64>,
     #[serde(default)]
     pub application_limited: bool,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AvailableAnalysis {
     pub version: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<AvailableEstimate>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<AvailableEstimate>,
 }
 
 /// The estimate for one direction. A value that cannot be determined is absent, and `verdict` gives
 /// the reason.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AvailableEstimate {
     pub verdict: EstimateVerdict,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_interval_bps: Option<[u64; 2]>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_interval_bps: Option<[u64; 2]>,
     /// Variation of the available bandwidth at the time scale of a train.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_spread_bps: Option<u64>,
     /// The value tracked over this and earlier runs (see docs/methods).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracked_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracked_interval_bps: Option<[u64; 2]>,
     /// The estimate and weight of each method.
     pub methods: Vec<MethodEstimate>,
     /// Time between the batches in which the receiver gets its packets; absent: no batching seen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batching_ns: Option<u64>,
     /// The highest capacity that these hosts can measure, given the observed time resolution.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution_bps: Option<u64>,
     pub probe_bytes: u64,
     pub duration_us: u64,
@@ -219,7 +203,6 @@ pub struct AvailableEstimate {
     /// `multi_hop`, `unstable`, `policed`, `bursty`, `time_slotted`, `sender_limited`, …
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<TokenBucketEstimate>,
 }
 
@@ -255,32 +238,29 @@ impl EstimateVerdict {
 }
 
 /// The estimate of one method for the available bandwidth.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MethodEstimate {
     /// `empty_queue`, `rate_sweep`, `tcp_share`, `echo`.
     pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_bps: Option<[u64; 2]>,
     /// Weight in the fused estimate.
     pub weight_ratio: f64,
     /// The reason why the method is not used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
 }
 
 /// A token bucket on the path: `burst_bytes` pass at the peak rate, the rest at the sustained rate.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TokenBucketEstimate {
     pub kind: TokenBucketKind,
     pub peak_bps: u64,
     pub sustained_bps: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sustained_interval_bps: Option<[u64; 2]>,
     /// IP bytes.
     pub burst_bytes: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_interval_bytes: Option<[u64; 2]>,
     pub confidence_ratio: f64,
 }

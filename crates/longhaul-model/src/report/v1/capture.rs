@@ -1,16 +1,17 @@
 //! Captures: the plan, the result of a run's capture, and the analysis of a capture file.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The value of [`CaptureReading::schema`].
 pub const SCHEMA: &str = "longhaul.capture/1";
 
 /// The capture of a run: packets of the run's own streams, at this end.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapturePlan {
     /// Bytes kept of each packet, from its IP header on; absent: only the headers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snap_bytes: Option<u32>,
     /// Maximum number of packets.
     pub packets: u64,
@@ -23,18 +24,16 @@ pub struct CapturePlan {
 }
 
 /// The result of the capture at one end.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CaptureResult {
     /// File name without folder; absent: no file was written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Packets in the file.
     pub packets: u64,
     /// Size of the file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_bytes: Option<u64>,
     /// Maximum bytes kept of each packet; absent: only the headers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snap_bytes: Option<u32>,
     /// The capture filter, in the syntax of pcap-filter(7).
     pub filter: String,
@@ -42,30 +41,26 @@ pub struct CaptureResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<String>,
     /// Packets that the kernel dropped because its buffer was full.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_packets: Option<u64>,
     /// Packets seen and left out because the limit was reached. Absent when the first packets are
     /// kept, because counting stops at the limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out_packets: Option<u64>,
     /// The limit was reached: the run has more packets than the file.
     #[serde(default)]
     pub limited: bool,
     /// CPU time and running time of the capturing thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_us: Option<u64>,
 }
 
 /// The analysis of a capture file.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CaptureReading {
     pub schema: String,
     /// `pcapng` or `pcap`.
     pub format: String,
     /// Program and comments that the file names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comments: Vec<String>,
@@ -75,40 +70,34 @@ pub struct CaptureReading {
     /// Packets among these that are not TCP or UDP over IP, or cannot be decoded.
     pub other_packets: u64,
     /// Time of the first packet (UTC, RFC 3339), and the time from it to the last one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
     pub duration_us: u64,
     /// Position and kind of the damage; everything before it is analysed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
     pub flows: Vec<CapturedFlow>,
     /// Packets of flows beyond the maximum number of flows.
     pub left_out_packets: u64,
     /// Absent: too little payload was captured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<PayloadVariety>,
 }
 
 /// An interface named in a capture file.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CaptureInterface {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Number of the link type in the file.
     pub link_type_number: u16,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snap_bytes: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     /// Counters of the capturing program: packets received, and packets dropped because its buffer
     /// was full.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_packets: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_packets: Option<u64>,
 }
 
 /// One flow, in both directions.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapturedFlow {
     /// `tcp` or `udp`.
@@ -121,7 +110,6 @@ pub struct CapturedFlow {
     pub started_us: u64,
     pub duration_us: u64,
     /// Absent: the start of the connection is not in the capture.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake: Option<TcpHandshake>,
     /// From the opener to the listener.
     pub forward: FlowDirection,
@@ -129,31 +117,27 @@ pub struct CapturedFlow {
 }
 
 /// The handshake of a TCP connection.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TcpHandshake {
     pub opener: HandshakeOffer,
     /// Absent: the answer was not captured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener: Option<HandshakeOffer>,
     /// The options in force: both ends offered them. Absent without an answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreed: Option<NegotiatedOptions>,
     /// Time from the first packet to its answer, at the capture point: the RTT if captured at the
     /// opener, the processing time of the listener's kernel if captured at the listener. Absent if
     /// either was retransmitted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_us: Option<u64>,
     /// Time from the answer to the opener's acknowledgement: the RTT if captured at the listener.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_us: Option<u64>,
 }
 
 /// The options and the window that one end offered in its first packet.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HandshakeOffer {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_shift: Option<u8>,
     pub sack: bool,
     pub timestamps: bool,
@@ -171,6 +155,7 @@ pub struct NegotiatedOptions {
 }
 
 /// The packets of one direction of a flow.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FlowDirection {
     pub packets: u64,
@@ -180,13 +165,13 @@ pub struct FlowDirection {
     pub payload_bytes: u64,
     /// Largest payload of one packet; exceeds the MSS if the interface splits or merges segments.
     pub largest_payload_bytes: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpFlowDirection>,
     /// Packets marked "congestion experienced".
     pub marked_packets: u64,
 }
 
 /// The TCP analysis of one direction of a flow.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TcpFlowDirection {
     /// Payload by sequence number, each byte counted once.
@@ -202,16 +187,12 @@ pub struct TcpFlowDirection {
     /// Bytes that the peer acknowledged but the capture does not contain.
     pub unseen_bytes: u64,
     /// RTT from a packet of this direction to its acknowledgement, at the capture point.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<CapturedRtt>,
     /// RTT by timestamps: from a value to its first echo.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp_rtt: Option<CapturedRtt>,
     /// Largest and smallest window advertised by the sender of this direction, scaling applied.
     /// Absent: the scale is unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest_window_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_window_bytes: Option<u64>,
     /// The number of zero windows advertised.
     pub zero_window_packets: u64,

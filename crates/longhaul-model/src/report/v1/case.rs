@@ -9,8 +9,10 @@ use super::series::{HostPair, QuantitySeries};
 use super::site::BestSetting;
 use super::{ReportCaveat, ReportFinding};
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The report on a case.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CaseReport {
     pub schema: String,
@@ -20,13 +22,13 @@ pub struct CaseReport {
     pub before: TimePeriod,
     pub after: TimePeriod,
     /// The event that determined the periods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<String>,
     pub paths: Vec<PathCase>,
     pub caveats: Vec<ReportCaveat>,
 }
 
 /// One path of a case.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathCase {
     /// The forward direction: towards the requested host.
@@ -40,7 +42,6 @@ pub struct PathCase {
     /// Settings of the bulk runs, and their limiters.
     pub settings: Vec<SettingCase>,
     /// The recommendation of the latest scan in the later period, forward.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommended: Option<BestSetting>,
     /// Lasting changes that an agent found in or between the periods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -59,15 +60,13 @@ pub struct PathCase {
 }
 
 /// Routes of one direction: the most frequent one of each period.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouteCase {
     pub pair: HostPair,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<TracedRoute>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<TracedRoute>,
     /// The later route compared with the earlier one; absent if either is absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<RouteDifference>,
 }
 
@@ -83,6 +82,7 @@ pub struct TracedRoute {
 }
 
 /// One setting of bulk runs in one direction.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SettingCase {
     pub pair: HostPair,
@@ -90,13 +90,9 @@ pub struct SettingCase {
     /// Runs with this setting in the earlier and in the later period.
     pub run_counts: [u32; 2],
     /// Median goodput of each period; absent: no run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_bps: Option<u64>,
     /// The limiter of most of its runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_limited_by: Option<Limiter>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_limited_by: Option<Limiter>,
 }

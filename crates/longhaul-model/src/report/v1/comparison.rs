@@ -6,6 +6,7 @@ use super::event::QuantityLevel;
 use super::quantity::PathQuantity;
 use super::series::HostPair;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The conclusion about a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,38 +38,29 @@ impl ChangeVerdict {
 }
 
 /// One quantity of one pair, before and after.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QuantityChange {
     pub pair: HostPair,
     pub quantity: PathQuantity,
     /// Absent: no value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<QuantityLevel>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<QuantityLevel>,
     /// Later / earlier: the median ratio of all pairs of values. Only for rates and RTTs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_ratio: Option<f64>,
     /// 95 % confidence interval; absent: too few values to bound it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_interval_ratio: Option<[f64; 2]>,
     /// Later - earlier, in the unit of the quantity: the median difference of all pairs of values.
     /// Only for shares and counts, which may be zero.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference_interval: Option<[f64; 2]>,
     /// Probability of a difference this large between equal samples, for this test alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
     /// The p-value adjusted by Holm for all tests of one table; the verdict depends on it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_adjusted: Option<f64>,
     /// `rank_sum_exact` or `rank_sum_normal`; absent: no test was possible.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Autocorrelation of the values, if it weakened the evidence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<f64>,
     pub verdict: ChangeVerdict,
 }
@@ -87,6 +79,7 @@ impl TimePeriod {
 }
 
 /// One side of a comparison.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComparisonSide {
     /// As the user specified it.
@@ -94,7 +87,6 @@ pub struct ComparisonSide {
     /// In time order.
     pub run_ids: Vec<String>,
     /// From the start of the first run to just after the start of the last one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<TimePeriod>,
 }
 

@@ -5,8 +5,10 @@
 //! second.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The requested copy.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CopyPlan {
     /// As typed, without the host; `-` is standard input or output.
@@ -16,9 +18,7 @@ pub struct CopyPlan {
     pub forward: bool,
     pub streams: u32,
     /// Requested send and receive buffers of both ends; absent: sized by the kernel.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     /// Origin of the setting: `option`, `tune` (an earlier scan of this path), `default`.
     pub setting_from: String,
@@ -29,11 +29,11 @@ pub struct CopyPlan {
     pub overwrite: bool,
     /// `disk`: only the disks, without sending; `network`: only the network, without touching
     /// files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dry: Option<String>,
 }
 
 /// The measured copy.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CopyObservation {
     pub files: u64,
@@ -48,7 +48,6 @@ pub struct CopyObservation {
     pub hole_bytes: u64,
     /// Files that the target already had, with the same length and time.
     pub skipped_files: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
     /// Time for the session, the listing and the check of an earlier run's blocks, until the first
     /// block was requested.
@@ -56,7 +55,6 @@ pub struct CopyObservation {
     /// Time from then until the last file had its final name.
     pub data_us: u64,
     /// BLAKE3 of the whole file, in hexadecimal; absent: more than one file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blake3: Option<String>,
     pub source: CopyEndCounts,
     pub target: CopyEndCounts,
@@ -66,6 +64,7 @@ pub struct CopyObservation {
 }
 
 /// Counters of one end of the copy.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CopyEndCounts {
     /// Running time of its threads.
@@ -82,14 +81,13 @@ pub struct CopyEndCounts {
     /// Time for syncing to disk and renaming files.
     pub sync_us: u64,
     /// CPU time of the whole process during the copy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_us: Option<u64>,
     /// TCP counters of all sockets of the source.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<CopyTcpTimes>,
 }
 
 /// The work of one stage, summed over its threads.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CopyStage {
     pub threads: u32,
@@ -102,7 +100,6 @@ pub struct CopyStage {
     /// Time waiting for the next stage.
     pub blocked_us: u64,
     /// Time runnable without a core.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_wait_us: Option<u64>,
 }
 
@@ -152,6 +149,7 @@ impl CopyLimiter {
 }
 
 /// Conclusions about the copy.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CopyAnalysis {
     pub version: u32,
@@ -159,21 +157,15 @@ pub struct CopyAnalysis {
     /// The numbers that support the verdict, one sentence each.
     pub evidence: Vec<String>,
     /// Absent: nothing was transferred, or the copy was too short.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<CopyTimeSplit>,
     /// Bytes sent over the network in this run, divided by the time of the data phase.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
     /// The rate after startup, which a longer copy would approach.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asymptotic_bps: Option<u64>,
     /// Time of this run beyond its bytes at that rate: session, listing, ramp.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_us: Option<u64>,
     /// Rate of each disk alone, in a dry run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_disk_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_disk_bps: Option<u64>,
 }
 

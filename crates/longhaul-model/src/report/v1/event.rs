@@ -4,6 +4,7 @@ use super::ReportFinding;
 use super::quantity::PathQuantity;
 use super::series::HostPair;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The state of an event.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = State))]
@@ -44,6 +45,7 @@ pub struct QuantityLevel {
 }
 
 /// One change. Its id is stable when later values shift its time a little.
+#[skip_serializing_none]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Event))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangeEvent {
@@ -57,7 +59,6 @@ pub struct ChangeEvent {
     pub before: QuantityLevel,
     pub after: QuantityLevel,
     /// `after` / `before`; absent if `before` is zero.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_ratio: Option<f64>,
     /// Strength of the evidence; the threshold is 1.
     pub score: f64,
@@ -66,7 +67,6 @@ pub struct ChangeEvent {
     /// Time of the agent's first announcement.
     pub announced_at_us: i64,
     /// The event that brought the level back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_by: Option<String>,
     /// Causes, the most likely first; empty: no cause was found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -75,7 +75,6 @@ pub struct ChangeEvent {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchanged: Vec<String>,
     /// Other paths that changed at the same time, and what they share.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
     /// Run ids of follow-up measurements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -2,21 +2,21 @@
 
 use super::observation;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeMap;
 
 /// The requested audit.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuditPlan {
     /// The paths that the audit considers.
     pub paths: Vec<AuditPath>,
     /// Absent: the interface of the default route, or towards the peer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// Apply the advice.
     pub apply: bool,
     /// The peer for measuring the effect.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prove_with: Option<String>,
 }
 
@@ -62,22 +62,20 @@ pub struct EffectiveSetting {
 }
 
 /// A setting that was changed.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingChange {
     /// Name of the reading.
     pub name: String,
     /// The interface of the setting; absent for settings of the host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// The exact value before the change.
     pub before: String,
     /// The intended value.
     pub wanted: String,
     /// The value read back after writing; absent: it was not written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
     /// The reason why it was not written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// True: restored to `before`.
     #[serde(default)]
@@ -85,32 +83,30 @@ pub struct SettingChange {
 }
 
 /// One run of the before/after measurement.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProofTrial {
     /// True: with the changes in force.
     pub changed: bool,
     /// True: this host sends.
     pub forward: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<super::analysis::Limiter>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 /// Conclusions from the readings.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AuditAnalysis {
     pub version: u32,
     /// One verdict per rule, the worst first.
     pub verdicts: Vec<AuditVerdict>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<ChangeProof>,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditVerdict {
     /// The stable name of the rule.
@@ -119,10 +115,8 @@ pub struct AuditVerdict {
     /// The finding and its meaning for this host, with the numbers.
     pub text: String,
     /// The most demanding path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Maximum rate of one stream on that path with this setting.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<AuditRemedy>,
@@ -143,15 +137,13 @@ pub enum AuditGrade {
 }
 
 /// A way to fix the setting.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRemedy {
     /// The reading to change; absent: longhaul itself cannot change it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// A command to paste, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     pub text: String,
 }
@@ -165,6 +157,7 @@ pub struct ChangeProof {
     pub text: String,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangeEffect {
     /// True: this host sends.
@@ -172,21 +165,19 @@ pub struct ChangeEffect {
     pub before_bps: u64,
     pub after_bps: u64,
     /// 95 % confidence interval of after / before; absent with too few runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain_interval_ratio: Option<[f64; 2]>,
     pub limited_by_before: super::analysis::Limiter,
     pub limited_by_after: super::analysis::Limiter,
 }
 
 /// The changes made by `--apply`, kept in a separate file until `--revert` has restored them.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeJournal {
     pub schema: String,
     /// Id of the boot in which it was written: sysctls do not survive a reboot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
     /// The network namespace in which it was written: most settings belong to it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub net_namespace: Option<String>,
     /// UTC, RFC 3339.
     pub applied_at: String,

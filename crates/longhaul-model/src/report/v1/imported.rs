@@ -4,14 +4,15 @@
 //! rates are kept beside the rate computed from bytes and time.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The origin of the text.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportPlan {
     /// `iperf3_json`, `ntttcp_text`, `ntttcp_xml`, `ping`, `pscheduler`, `traceroute`.
     pub format: String,
     /// File name without folder; absent: standard input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// SHA-256 of the whole file, in hexadecimal.
     pub content_sha256: String,
@@ -22,41 +23,31 @@ pub struct ImportPlan {
 }
 
 /// The parsed content of the text.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ImportedObservation {
     /// `iperf3`, `iperf`, `ntttcp`, `ping`, `pscheduler`, `traceroute`, `mtr`.
     pub tool: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_version: Option<String>,
     /// As printed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The end that started, and the end that answered, as printed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_address: Option<String>,
     /// `tcp`, `udp`, `sctp`, `icmp`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// True: the near end is the sender. Absent: unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<bool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<ImportedStream>,
     /// Totals of all streams, as printed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<ImportedTransfer>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver: Option<ImportedTransfer>,
     /// A total that the text does not attribute to an end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub either: Option<ImportedTransfer>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<ImportedInterval>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pings: Option<ImportedPings>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<ImportedHop>,
@@ -68,69 +59,51 @@ pub struct ImportedObservation {
 }
 
 /// One stream, as each end printed it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ImportedStream {
     /// The stream's number in the text.
     pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<ImportedTransfer>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver: Option<ImportedTransfer>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub either: Option<ImportedTransfer>,
 }
 
 /// Bytes, time and rate of one transfer.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ImportedTransfer {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Rounding error of the printed bytes, in either direction; absent: printed exactly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounding_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_us: Option<u64>,
     /// The rate as printed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed_bps: Option<u64>,
     /// Rounding error of the printed rate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounding_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmitted_packets: Option<u64>,
     /// UDP datagrams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_datagrams: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_us: Option<u64>,
     /// Minimum and mean RTT of TCP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_mean_us: Option<u64>,
 }
 
 /// One interval of a run.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ImportedInterval {
     /// Name of the stream; absent: the sum of all streams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
     pub started_us: u64,
     pub duration_us: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmitted_packets: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwnd_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rttvar_us: Option<u64>,
     /// The other program excludes this interval from the total.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -138,32 +111,27 @@ pub struct ImportedInterval {
 }
 
 /// Echo replies and their RTTs.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ImportedPings {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_packets: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_packets: Option<u64>,
     /// RTTs printed as a number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rtts_us: Vec<u64>,
     /// Replies printed with an upper bound only, such as `<1 ms`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounded_packets: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_mean_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_max_us: Option<u64>,
 }
 
 /// One hop of a route.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ImportedHop {
     /// From 1.
     pub ttl_index: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// Every address that answered at this TTL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -171,19 +139,12 @@ pub struct ImportedHop {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rtts_us: Vec<u64>,
     /// Replies printed with an upper bound only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounded_packets: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered_packets: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_packets: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_ratio: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_mean_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_max_us: Option<u64>,
 }
 
@@ -195,25 +156,20 @@ pub struct PrintedFigure {
 }
 
 /// Conclusions from the text.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ImportedAnalysis {
     pub version: u32,
     /// The number of streams, if the text gives it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
     /// Computed from bytes and time if both were printed, otherwise the printed rate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
     /// The end that counted: `receiver`, `sender`, or `either`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_by: Option<String>,
     /// Sum of the printed rates of the streams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum_of_streams_bps: Option<u64>,
     /// The printed bytes minus those computed from the printed rate and time, or minus those of the
     /// other end. Absent: no comparison is possible.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_bytes: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_us: Option<u64>,
 }

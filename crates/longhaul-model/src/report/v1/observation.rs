@@ -6,9 +6,11 @@
 
 use super::capture::CaptureResult;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeMap;
 
 /// One direction of a run; a run in both directions has the other one in `reverse`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThroughputObservation {
     /// True: the initiator is the sender.
@@ -16,22 +18,26 @@ pub struct ThroughputObservation {
     /// Time from the first payload byte at the receiver to the last, over all streams.
     pub elapsed_us: u64,
     /// Minimum RTT on the control connection before the load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
     /// Half-width of the uncertainty of the common time line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_us: Option<u64>,
     /// Both ends are the same machine, with nothing between them.
     #[serde(default)]
     pub same_host: bool,
     /// Both ends run under the same boot of one kernel, whatever is between them, for example two
     /// namespaces and an emulated path. Absent: unknown for at least one end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_boot: Option<bool>,
     pub streams: Vec<ObservedStream>,
     pub ends: BothEnds,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<Box<ThroughputObservation>>,
+}
+
+impl ThroughputObservation {
+    /// Returns the ends of the initiator and of the responder.
+    pub fn initiator_and_responder(&self) -> [&EndObservation; 2] {
+        let BothEnds { sender, receiver } = &self.ends;
+        if self.forward { [sender, receiver] } else { [receiver, sender] }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,11 +55,10 @@ pub struct ObservedStream {
 }
 
 /// The readings of one stream at one end.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StreamEnd {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
     /// Payload bytes: accepted by the kernel (sender), read by the application (receiver).
     pub bytes: u64,
@@ -61,40 +66,29 @@ pub struct StreamEnd {
     pub started_us: u64,
     pub duration_us: u64,
     /// Writes or reads that moved bytes; for UDP, datagrams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
     /// Time spent in blocking writes or reads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_us: Option<u64>,
     /// CPU time of the stream's thread (user and system).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_us: Option<u64>,
     /// Core that the thread was pinned to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<SocketBuffer>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<SocketBuffer>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<TcpOptions>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp: Option<UdpCounts>,
     /// The reason why this stream ended early.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<StreamSample>,
 }
 
 /// The requested and the actual size of a socket buffer.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketBuffer {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_bytes: Option<u64>,
     /// Bytes usable for payload: half of `stored_bytes`, because Linux stores twice the granted
     /// size (socket(7)).
@@ -104,6 +98,7 @@ pub struct SocketBuffer {
 }
 
 /// TCP options in force on the connection (TCPI_OPT_*).
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpOptions {
     pub timestamps: bool,
@@ -111,46 +106,40 @@ pub struct TcpOptions {
     pub window_scaling: bool,
     pub ecn: bool,
     /// Window shift of this end's advertisements, and of the peer's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_window_shift: Option<u8>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_window_shift: Option<u8>,
 }
 
 /// Datagram accounting at the receiver of a UDP stream.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UdpCounts {
     pub datagrams: u64,
     pub lost: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_order: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicates: Option<u64>,
     /// Interarrival jitter, RFC 3550 section 6.4.1, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_ns: Option<u64>,
 }
 
 /// One sample of a stream's counters at one end.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StreamSample {
     pub at_us: u64,
     pub bytes: u64,
     pub blocked_us: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_us: Option<u64>,
     /// Time runnable without a core (schedstat).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_wait_us: Option<u64>,
     /// Unacknowledged or unsent bytes at the sender (SIOCOUTQ), unread bytes at the receiver
     /// (SIOCINQ).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpReading>,
 }
 
 /// TCP_INFO, in bytes and microseconds; a field is absent if the kernel is too old to report it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TcpReading {
     pub rtt_us: u64,
@@ -160,77 +149,51 @@ pub struct TcpReading {
     pub mss_bytes: u64,
     pub cwnd_bytes: u64,
     /// Absent while the kernel has no value yet ("infinite").
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssthresh_bytes: Option<u64>,
     pub unacked_bytes: u64,
     pub lost_segments: u64,
     pub retransmitted_segments: u64,
     pub reordering_segments: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_us: Option<u64>,
     /// Absent: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_bps: Option<u64>,
     /// The last delivery rate sample was limited by the application.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app_limited: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_acked: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_received: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments_out: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments_in: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_segments_out: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_segments_in: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsent_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_window_limited_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_buffer_limited_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_retransmitted: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dsack_duplicates: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reordering_seen: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_order_segments: Option<u64>,
     /// The peer's advertised window, as known to this sender.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_window_bytes: Option<u64>,
     /// The window this end advertises.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_window_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_us: Option<u64>,
 }
 
 /// The readings of one end during the run: host, CPU, counters.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EndObservation {
     pub host: HostFacts,
     /// Sum over the streams.
     pub bytes: u64,
     /// CPU time of the whole process during the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_user_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_system_us: Option<u64>,
     /// CPU cycles of the process during the run, if hardware counters exist.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u64>,
     /// Per core, during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -243,20 +206,18 @@ pub struct EndObservation {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub interface: BTreeMap<String, u64>,
     /// The capture of this end; for a run in both directions only in the forward one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<CaptureResult>,
     /// The program at this end; for a run in both directions only in the forward one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramInfo>,
 }
 
 /// Information that the program at one end reports about itself: bounded text, not measured.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProgramInfo {
     /// Its version.
     pub longhaul: String,
     /// Command line without secrets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Log lines of this run, each with the time since its session began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -264,6 +225,7 @@ pub struct ProgramInfo {
 }
 
 /// The CPU time of one core during the run.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CoreUsage {
     pub index: u32,
@@ -272,44 +234,36 @@ pub struct CoreUsage {
     pub softirq_us: u64,
     pub steal_us: u64,
     /// Maximum utilization in any sample interval, in thousandths.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busiest_permille: Option<u32>,
 }
 
 /// Properties of an end host that affect throughput. Absent: could not be read.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostFacts {
     pub name: String,
     pub kernel: String,
     pub cores: u32,
     /// `net.ipv4.tcp_rmem`: min, default, max.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_rmem_bytes: Option<[u64; 3]>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_wmem_bytes: Option<[u64; 3]>,
     /// `net.core.rmem_max`; some kernels hide it inside a network namespace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rmem_max_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wmem_max_bytes: Option<u64>,
     /// `net.ipv4.tcp_mem` in bytes: low, pressure, high; only in the initial namespace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_mem_bytes: Option<[u64; 3]>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     /// Other sysctls that affect TCP, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<HostInterface>,
 }
 
 /// The interface that the run used.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostInterface {
     pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu_bytes: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_bps: Option<u64>,
 }

@@ -3,20 +3,20 @@
 
 use super::observation::TcpOptions;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The requested measurement.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathPlan {
     /// The protocol of the trace.
     pub protocol: ProbeProtocol,
     /// Destination port of UDP and TCP probes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// RTT probes to the peer.
     pub round_trips: RoundTripPlan,
     /// Absent: the route is not traced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TracePlan>,
     /// The peer, a longhaul, traces and probes the reverse path.
     pub reverse: bool,
@@ -25,7 +25,6 @@ pub struct PathPlan {
     /// Check which TCP options survive the path.
     pub options: bool,
     /// Absent: hops are not measured under load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<HopLoadPlan>,
 }
 
@@ -83,6 +82,7 @@ pub struct RoundTripPlan {
     pub timeout_us: u64,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TracePlan {
@@ -92,7 +92,6 @@ pub struct TracePlan {
     /// Timeout after which an answer is ignored.
     pub timeout_us: u64,
     /// Requested probability of finding all next hops of a load balancer; absent: only one flow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_ratio: Option<f64>,
 }
 
@@ -108,26 +107,19 @@ pub struct HopLoadPlan {
 }
 
 /// The measured path.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PathObservation {
     pub address: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips: Option<RoundTripSeries>,
     /// RTTs that the peer measured towards this host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips_reverse: Option<RoundTripSeries>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<ObservedRoute>,
     /// The route from the peer to this host, traced by the peer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route_reverse: Option<ObservedRoute>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<MtuSearch>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<PathTcpOptions>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hop_load: Option<HopWatch>,
     /// Parts that could not be measured, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -161,18 +153,18 @@ pub struct RoundTripSeries {
     pub discarded: u32,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeEcho {
     /// Send time since the start of the series.
     pub at_us: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<u64>,
     /// TTL of the answer on arrival.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u8>,
 }
 
 /// The hops of one trace.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObservedRoute {
     pub from: String,
@@ -195,7 +187,6 @@ pub struct ObservedRoute {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<HopLink>,
     /// Achieved probability that all alternatives were found; absent: not requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_ratio: Option<f64>,
     pub probes_sent: u32,
     /// Answers that match no probe.
@@ -216,24 +207,20 @@ pub struct ObservedHop {
 }
 
 /// The answers of one address at one TTL.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HopReply {
     pub address: String,
     /// Reverse DNS name, if it was looked up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autonomous_system: Option<u32>,
     /// City and country, if imported data or a rule gives them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
     /// RTTs of the traced flow; empty: only another flow reached this address.
     pub rtts_ns: Vec<u64>,
     /// TTL in the IP header of the answer on arrival.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_ttl: Option<u8>,
     /// Remaining TTL of the probe, as quoted: above 1 behind a tunnel that hides hops.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted_ttl: Option<u8>,
     /// `time_exceeded`, `echo_reply`, `port_unreachable`, `host_unreachable`,
     /// `net_unreachable`, `prohibited`, `syn_ack`, `reset`, …
@@ -273,6 +260,7 @@ pub struct MtuSearch {
     pub probes: Vec<MtuProbe>,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MtuProbe {
     pub packet_bytes: u32,
@@ -280,32 +268,26 @@ pub struct MtuProbe {
     pub sent: u32,
     pub arrived: u32,
     /// The router that reported the packet as too big, and the MTU it gave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_by: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_mtu_bytes: Option<u32>,
 }
 
 /// TCP options, as received by each end.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PathTcpOptions {
     /// Options in force at this end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub here: Option<TcpOptions>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub there: Option<TcpOptions>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_here_bytes: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_there_bytes: Option<u32>,
     /// Options that each host would offer with its settings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_here: Option<TcpOptions>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_there: Option<TcpOptions>,
 }
 
 /// RTTs to each hop before, during and after our own load.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HopWatch {
     /// Start and end of the load since the start of the measurement.
@@ -313,62 +295,52 @@ pub struct HopWatch {
     pub load_until_us: u64,
     pub forward: bool,
     /// Payload of the load that arrived, and its run in the archive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     pub hops: Vec<WatchedHop>,
     /// One-way delay changes to the peer and back, if the peer runs longhaul.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<EndDelay>,
     /// Maximum queue length in bytes of this host's own interface under load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_backlog_bytes: Option<u64>,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedHop {
     pub ttl: u8,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     pub echoes: Vec<ProbeEcho>,
 }
 
 /// One probe of the peer that carries four timestamps.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndDelay {
     pub at_us: u64,
     /// Receive time at the peer minus send time here, and likewise for the reverse direction; both
     /// include the unknown clock offset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_ns: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse_ns: Option<i64>,
 }
 
 /// Conclusions about the path.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PathAnalysis {
     pub version: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<PathRtt>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_reverse: Option<PathRtt>,
     /// Conclusions about each hop, by TTL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopDelay>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_mtu: Option<PathMtu>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrow_link: Option<NarrowLink>,
     /// The number of this route among the routes of this path in the archive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route_number: Option<u32>,
     /// Difference from the previous route in the archive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route_change: Option<RouteDifference>,
     /// Comparison of forward and reverse route by router and autonomous system, if both are known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symmetry: Option<RouteSymmetry>,
 }
 
@@ -389,69 +361,62 @@ pub struct PathRtt {
     pub reordered: u32,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HopDelay {
     pub ttl: u8,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_ns: Option<u64>,
     /// Minimum RTT that the link before this hop adds; absent if unknown: a hop that answers more
     /// slowly than a later one gives no information about the link.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_ns: Option<u64>,
     /// `answers`, `silent`, `rate_limited`, `slow_answers`, `stutter`, `tunnel`.
     pub state: String,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathMtu {
     /// Size of the largest IP packet that arrived.
     pub bytes: u32,
     /// Size of the smallest packet that never arrived.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_bytes: Option<u32>,
     /// Larger packets are dropped without an ICMP message.
     pub black_hole: bool,
 }
 
 /// The place where the queue grew under load.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NarrowLink {
     /// `link` (one), `span` (between two hops that are not neighbours), `own_host`, `return_path`,
     /// `none` (no queue grew), `cannot_tell`.
     pub verdict: String,
     /// TTL of the last hop without the queue and of the first hop with it; 0 is this host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ttl: Option<u8>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_ttl: Option<u8>,
     /// The increase of the RTT there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rise_ns: Option<u64>,
     /// Capacity of the path, from an estimate of available bandwidth or a bulk run, if one exists;
     /// never that of a link in the middle alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_interval_bps: Option<[u64; 2]>,
     pub confidence_ratio: f64,
     pub text: String,
 }
 
 /// The difference between two routes, in the terms of SLAC's tables.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouteDifference {
     /// The most severe difference.
     pub kind: RouteChangeKind,
     /// Number and run of the other route.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_number: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_run: Option<String>,
     /// Hops that differ, as TTL ranges of this route and of the other; an empty range means no
     /// hops.
     pub ranges: Vec<ChangedHops>,
     /// Minimum RTT to the peer, this route minus the other.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_step_ns: Option<i64>,
 }
 
@@ -469,14 +434,13 @@ pub enum RouteChangeKind {
     EndNotReached,
 }
 
+#[skip_serializing_none]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = HopRange))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedHops {
     /// First and last TTL in this route; absent: no hops of this route correspond.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_items = 2, max_items = 2))]
     pub here: Option<[u8; 2]>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_items = 2, max_items = 2))]
     pub other: Option<[u8; 2]>,
 }

@@ -2,8 +2,10 @@
 
 use super::capture::CapturePlan;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The complete plan. Both ends follow the same plan.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThroughputPlan {
@@ -13,34 +15,23 @@ pub struct ThroughputPlan {
     pub streams: u32,
     pub stop: StopCondition,
     /// Time excluded from the steady part; absent: found from the data.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_us: Option<u64>,
     /// Requested SO_SNDBUF; absent: autotuned by the kernel.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_buffer_bytes: Option<u64>,
     /// Requested SO_RCVBUF; absent: autotuned by the kernel.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_buffer_bytes: Option<u64>,
     /// Bytes per write; absent: chosen by the engine. For UDP the payload of a datagram.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_bytes: Option<u64>,
     /// Absent: the sender's default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     /// The kernel's pacing limit for each stream (SO_MAX_PACING_RATE).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_bps: Option<u64>,
     /// Write rate limit of the application, all streams together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_rate_bps: Option<u64>,
     /// Read rate limit of the application, all streams together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_rate_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
     /// The sender yields to other flows: it keeps the queue below a small delay and marks its
     /// packets as lower effort (RFC 8622) unless `dscp` is set. Omitted when false, so that peers
@@ -55,10 +46,8 @@ pub struct ThroughputPlan {
     /// Sampling interval; on paths with a longer RTT at least one RTT.
     pub interval_us: u64,
     /// Start at this wall-clock time (microseconds since 1970, UTC).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_at_us: Option<u64>,
     /// Capture of the run's own streams; absent: no capture.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<CapturePlan>,
 }
 

@@ -3,8 +3,10 @@
 use super::analysis::{Limiter, RateBound};
 use super::scan::TransferSetting;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The path, hosts and settings of the prediction.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PredictionPlan {
@@ -20,7 +22,6 @@ pub struct PredictionPlan {
     /// Duration of the transfer, ramp included.
     pub time_us: u64,
     /// The scan to compare with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scan_id: Option<String>,
 }
 
@@ -37,16 +38,14 @@ pub struct PredictionPath {
 }
 
 /// Limits of the hosts; absent: no limit known.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PredictionHosts {
     /// Window of a stream with autotuned buffers: half of tcp_rmem's max, or of tcp_wmem's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_window_bytes: Option<u64>,
     /// Maximum buffer that the kernel grants on request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted_most_bytes: Option<u64>,
     /// Maximum rate of the slower end's CPU, all streams together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processor_bps: Option<u64>,
 }
 
@@ -63,14 +62,15 @@ pub struct MeasuredSetting {
     pub limited_by: Limiter,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PredictionAnalysis {
     pub version: u32,
     pub cells: Vec<PredictionCell>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<PredictionAgreement>,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictionCell {
     pub setting: TransferSetting,
@@ -89,22 +89,19 @@ pub struct PredictionCell {
     /// Share of the segments dropped by the full queue in the steady part.
     pub made_loss_ratio: f64,
     /// Median of the measurements of this setting.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_bps: Option<u64>,
     /// (measured - predicted) / predicted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disagreement_ratio: Option<f64>,
     /// Explanation of the disagreement; absent if it is negligible.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meaning: Option<String>,
 }
 
 /// The agreement of the prediction with the whole scan.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictionAgreement {
     pub cells: u32,
     /// Spearman's rank correlation; absent with fewer than three cells, or if all are equal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank_correlation: Option<f64>,
     /// Median of |measured - predicted| / measured.
     pub median_error_ratio: f64,

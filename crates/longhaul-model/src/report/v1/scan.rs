@@ -8,8 +8,10 @@
 use super::analysis::{Limiter, RateBound};
 use super::plan::{self, RunDirection};
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The requested scan.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScanPlan {
@@ -27,7 +29,6 @@ pub struct ScanPlan {
     /// Seed of the shuffled order.
     pub seed: u64,
     /// The start of a guided search and the reference for its result: the setting in use now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<TransferSetting>,
     pub budget: ScanBudget,
     /// Common settings of all probes; the cell's setting and direction replace these.
@@ -42,28 +43,26 @@ pub enum SearchMode {
 }
 
 /// Limits of a scan, which ends before it would exceed any of them.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanBudget {
     pub probes: u32,
     /// Wall time of the whole scan.
     pub time_us: u64,
     /// Payload of all probes together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 
 /// The tunable parameters of a transfer.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TransferSetting {
     /// Requested send and receive buffers of both ends; absent: autotuned by the kernel.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_bytes: Option<u64>,
     pub streams: u32,
     /// Absent: the sender's default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     /// Pacing limit of each stream.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_bps: Option<u64>,
 }
 
@@ -86,6 +85,7 @@ pub struct ScanObservation {
 }
 
 /// One probe.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScanCell {
     /// Position in the scan, from 0.
@@ -97,52 +97,36 @@ pub struct ScanCell {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sentinel: bool,
     /// The reason why a guided search chose it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Report of the run; absent if it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// Start of the probe since the start of the scan.
     pub at_us: u64,
     pub duration_us: u64,
     /// The reason why there is no result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Payload read by the receiver, ramp included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_bytes: Option<u64>,
     /// Goodput of the steady part, from the run's own analysis, as are the following fields.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_interval_bps: Option<[u64; 2]>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Limiter>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_ratio: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_limit: Option<RateBound>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded_rtt_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_segments_sent: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmitted_segments: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u64>,
     /// Minimum that this end's kernel granted to any stream, if a window was requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted_send_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted_receive_bytes: Option<u64>,
     /// The congestion control that the sender's kernel used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
 }
 
 /// Conclusions from the cells.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ScanAnalysis {
     pub version: u32,
@@ -155,7 +139,6 @@ pub struct ScanAnalysis {
     /// The reason why the scan ended: `settled`, `grid_done`, `probes`, `time`, `bytes`,
     /// `far_end_gone`, `interrupted`, `application`, `policed`, `shaped`.
     pub stopped_by: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asymmetry: Option<ScanAsymmetry>,
     /// Periods of the scan in which the path did not change, in time order; with more than one, the
     /// path changed, and nothing was averaged over a change.
@@ -164,23 +147,19 @@ pub struct ScanAnalysis {
 }
 
 /// Conclusions about one direction.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ScanConclusion {
     pub forward: bool,
     /// The setting with the highest goodput.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best: Option<SettingChoice>,
     /// The smallest setting within 3 % of the best.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommended: Option<SettingChoice>,
     /// One stream with kernel defaults.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<SettingChoice>,
     /// The setting in use before, if one was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<SettingChoice>,
     /// The top tenth of the cells: SLAC's "maximum".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_tenth: Option<TopTenth>,
     /// Goodput over streams, one curve for each window and congestion control.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -191,53 +170,49 @@ pub struct ScanConclusion {
 }
 
 /// A setting and its result.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SettingChoice {
     pub setting: TransferSetting,
     /// Median of its probes.
     pub goodput_bps: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_interval_bps: Option<[u64; 2]>,
     pub probes: u32,
     pub limited_by: Limiter,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded_rtt_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmitted_ratio: Option<f64>,
     /// Goodput times idle RTT, divided by the number of streams: the minimum that each stream must
     /// have in flight, so a smaller window is not enough.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_window_bytes: Option<u64>,
     /// Reports of its probes.
     pub run_ids: Vec<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopTenth {
     /// 90th percentile of the measurements.
     pub goodput_bps: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_interval_bps: Option<[u64; 2]>,
     pub cells: u32,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoodputCurve {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     /// By increasing number of streams.
     pub points: Vec<CurvePoint>,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
     pub streams: u32,
     /// Median of its repeats.
     pub goodput_bps: u64,
     /// Minimum and maximum of its repeats; absent with only one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range_bps: Option<[u64; 2]>,
     pub repeats: u32,
     /// The limiter of most repeats.
@@ -245,6 +220,7 @@ pub struct CurvePoint {
 }
 
 /// A kernel setting that must be changed.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeededSysctl {
     /// `sender` or `receiver`.
@@ -253,20 +229,19 @@ pub struct NeededSysctl {
     /// A sysctl's dotted name.
     pub name: String,
     /// Absent: could not be read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is: Option<String>,
     pub wanted: String,
     pub why: String,
 }
 
 /// (forward - reverse) / (forward + reverse), as SLAC defined it in 2000.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScanAsymmetry {
     pub cells: Vec<AsymmetryCell>,
     pub median_ratio: f64,
     pub histogram: Vec<HistogramBin>,
     /// The limiters of the two directions, if they differ, in a sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }
 
@@ -289,6 +264,7 @@ pub struct HistogramBin {
     pub cells: u32,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathRegime {
     pub first_cell: u32,
@@ -296,11 +272,8 @@ pub struct PathRegime {
     pub from_us: u64,
     pub to_us: u64,
     /// Goodput of the setting that was measured in all regimes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentinel_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
     /// Difference from the previous regime, in a sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
 }

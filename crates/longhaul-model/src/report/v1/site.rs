@@ -7,8 +7,10 @@ use super::path::NarrowLink;
 use super::scan::{TopTenth, TransferSetting};
 use super::series::{HostPair, SeriesPoint};
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The summary of an archive.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SiteReport {
     pub schema: String,
@@ -16,7 +18,6 @@ pub struct SiteReport {
     pub kind: String,
     pub longhaul: String,
     /// Period of the runs considered; absent: there are none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<TimePeriod>,
     /// Sorted by name.
     pub paths: Vec<SitePath>,
@@ -24,6 +25,7 @@ pub struct SiteReport {
 }
 
 /// One direction of one path.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SitePath {
     pub pair: HostPair,
@@ -34,33 +36,24 @@ pub struct SitePath {
     /// Bulk runs with a goodput, probes of scans included.
     pub bulk_run_count: u32,
     /// 90th percentile of the goodput of the bulk runs; absent with fewer than ten of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_tenth: Option<TopTenth>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub greatest_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best: Option<BestSetting>,
     /// The limiter of most bulk runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Limiter>,
     /// Minimum of all RTTs, and median of the minimum of each run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_median_us: Option<u64>,
     /// The latest estimate of each.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bps: Option<SeriesPoint>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_bps: Option<SeriesPoint>,
     /// From the latest measurement under load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrow_link: Option<NarrowLink>,
 }
 
 /// The best setting on a path.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BestSetting {
     pub setting: TransferSetting,
@@ -68,6 +61,5 @@ pub struct BestSetting {
     /// The number of runs with this setting.
     pub repeats: u32,
     /// The scan that recommends it; absent: the setting with the best median among plain runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scan_id: Option<String>,
 }
