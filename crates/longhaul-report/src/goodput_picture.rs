@@ -57,7 +57,7 @@ pub fn draw_shares(shares: &[f64]) -> String {
 }
 
 /// Returns the payload of one stream at a time, interpolated between samples.
-fn bytes_at(samples: &[StreamSample], at_us: f64) -> f64 {
+pub fn bytes_at(samples: &[StreamSample], at_us: f64) -> f64 {
     let after = samples.partition_point(|sample| (sample.at_us as f64) < at_us);
     let point = |sample: &StreamSample| (sample.at_us as f64, sample.bytes as f64);
     let (from, to) = match (after.checked_sub(1), samples.get(after)) {

@@ -1,10 +1,11 @@
 //! Figures of scans, predictions and loads, as SVG or PNG by the file's extension.
 //!
 //! Read in this order: [`write_scan_figure()`]; [`mod@figure_file`] (writes figure files), [`figure_sheet`] (marks and how
-//! they are painted), [`figure_frame`] (title, source, numbers), [`figure_colours`], [`stream_axes`]; then one file for
-//! each figure.
+//! they are painted), [`figure_frame`] (title, source, numbers), [`figure_colours`], [`chart_panel`] (axes);
+//! then one file for each figure.
 
 mod asymmetry_histogram;
+mod chart_panel;
 mod comparison_figures;
 mod figure_colours;
 mod figure_file;
@@ -16,7 +17,8 @@ mod heat_map;
 mod level_chart;
 mod load_chart;
 mod prediction_curves;
-mod stream_axes;
+mod scan_panels;
+mod stream_curves;
 
 #[cfg(test)]
 mod tests;

@@ -16,11 +16,11 @@ use longhaul_model::report::v1::predict::{PredictionCell, PredictionPlan};
 use longhaul_model::units::Bytes;
 
 /// The cells of one table, which differ only in window and streams.
-struct PredictionSheet<'a> {
+pub struct PredictionSheet<'a> {
     congestion_control: &'a str,
     loss_ratio: f64,
     buffer_bytes: u64,
-    cells: Vec<&'a PredictionCell>,
+    pub cells: Vec<&'a PredictionCell>,
 }
 
 pub fn build_prediction_document(report: &PredictionReport) -> ReportDocument {
@@ -57,15 +57,11 @@ fn write_facts(page: &mut ReportDocument, plan: &PredictionPlan) {
     );
     let hosts = &plan.hosts;
     let mut known = Vec::new();
-    if let Some(bytes) = hosts.auto_window_bytes {
-        known.push(format!("autotuning up to {}", Bytes(bytes)));
-    }
+    known.extend(hosts.auto_window_bytes.map(|bytes| format!("autotuning up to {}", Bytes(bytes))));
     if let Some(bytes) = hosts.granted_most_bytes {
         known.push(format!("max {} granted", Bytes(bytes)));
     }
-    if let Some(bps) = hosts.processor_bps {
-        known.push(format!("CPU limit {}", format_rate(bps)));
-    }
+    known.extend(hosts.processor_bps.map(|bps| format!("CPU limit {}", format_rate(bps))));
     if known.is_empty() {
         known.push(String::from("no known limits"));
     }
@@ -80,10 +76,10 @@ fn write_facts(page: &mut ReportDocument, plan: &PredictionPlan) {
 }
 
 /// Returns the tables, in the order of the report.
-fn group_cells(report: &PredictionReport) -> Vec<PredictionSheet<'_>> {
+pub fn group_cells(report: &PredictionReport) -> Vec<PredictionSheet<'_>> {
     let mut all: Vec<PredictionSheet> = Vec::new();
     for cell in &report.analysis.cells {
-        let name = cell.setting.congestion_control.as_deref().unwrap_or("");
+        let name = cell.setting.congestion_control.as_deref().unwrap_or("default");
         let same = |s: &PredictionSheet| {
             s.congestion_control == name
                 && s.loss_ratio.total_cmp(&cell.loss_ratio).is_eq()
@@ -103,7 +99,7 @@ fn group_cells(report: &PredictionReport) -> Vec<PredictionSheet<'_>> {
     all
 }
 
-fn format_heading(plan: &PredictionPlan, sheet: &PredictionSheet) -> String {
+pub fn format_heading(plan: &PredictionPlan, sheet: &PredictionSheet) -> String {
     let queue_us = sheet.buffer_bytes as f64 * 8e6 / plan.path.capacity_bps.max(1) as f64;
     let loss = match sheet.loss_ratio {
         0.0 => String::from("no loss"),

@@ -1,8 +1,7 @@
-//! The common parts of figures: title, panels, source, and number formats.
+//! The common parts of figures: title, source, and number formats.
 
 use super::figure_sheet::{BLACK, FigureSheet, GREY, TextAnchor};
 use longhaul_model::report::v1::RunInfo;
-use longhaul_model::units::Bytes;
 
 /// The height above the first panel, and below the last one.
 pub const HEAD: f64 = 64.0;
@@ -10,8 +9,15 @@ pub const FOOT: f64 = 40.0;
 pub const MARGIN: f64 = 24.0;
 const MAX_NAME_LETTERS: usize = 40;
 
-/// Draws the title, the subtitle, and the line with the source of the figure.
-pub fn draw_figure_frame(sheet: &mut FigureSheet, title: &str, under: &str, run: &RunInfo) {
+/// Returns a sheet with the title, the subtitle, and the line with the source of the figure.
+pub fn begin_figure(
+    width: f64,
+    height: f64,
+    title: &str,
+    under: &str,
+    run: &RunInfo,
+) -> FigureSheet {
+    let mut sheet = FigureSheet::new(width, height);
     sheet.text((MARGIN, 24.0), title, 22.0, BLACK, TextAnchor::Left);
     sheet.text((MARGIN, 48.0), under, 14.0, GREY, TextAnchor::Left);
     let date = run.started_at.get(..16).unwrap_or(&run.started_at).replace('T', " ");
@@ -21,7 +27,13 @@ pub fn draw_figure_frame(sheet: &mut FigureSheet, title: &str, under: &str, run:
         shorten_name(&run.longhaul)
     );
     let foot = f64::from(sheet.height) - 16.0;
-    sheet.text((MARGIN, foot), source, 13.0, GREY, TextAnchor::Left);
+    sheet.faint_label((MARGIN, foot), source, TextAnchor::Left);
+    sheet
+}
+
+/// Draws the reason why a figure is empty.
+pub fn draw_note(sheet: &mut FigureSheet, text: &str) {
+    sheet.heading((MARGIN, HEAD + 20.0), text);
 }
 
 /// Returns `near to far` for one direction.
@@ -40,16 +52,11 @@ pub fn shorten_name(name: &str) -> String {
     format!("{kept}…")
 }
 
-/// Formats the window of a row or a line.
-pub fn format_window_size(bytes: Option<u64>) -> String {
-    bytes.map_or_else(|| String::from("auto"), |bytes| Bytes(bytes).to_string())
-}
-
 /// The rate unit of a whole figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AxisUnit {
     pub name: &'static str,
-    bps: f64,
+    pub bps: f64,
 }
 
 impl AxisUnit {
@@ -72,12 +79,6 @@ impl AxisUnit {
             v if v >= 9.995 => format!("{v:.1}"),
             v => format!("{v:.2}"),
         }
-    }
-
-    /// Formats an axis value with as few digits as it needs.
-    pub fn format_tick(self, bps: f64) -> String {
-        let value = (bps / self.bps * 1e6).round() / 1e6;
-        format!("{value}")
     }
 }
 

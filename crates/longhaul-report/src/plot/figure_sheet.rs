@@ -137,6 +137,21 @@ impl FigureSheet {
         self.marks.push(FigureMark::Text { at, text, size, ink, anchor });
     }
 
+    /// Draws the name of a panel.
+    pub fn heading(&mut self, at: (f64, f64), text: impl Into<String>) {
+        self.text(at, text, 16.0, BLACK, TextAnchor::Left);
+    }
+
+    /// Draws a label.
+    pub fn label(&mut self, at: (f64, f64), text: impl Into<String>, anchor: TextAnchor) {
+        self.text(at, text, 13.0, BLACK, anchor);
+    }
+
+    /// Draws the name of an axis, or another secondary label.
+    pub fn faint_label(&mut self, at: (f64, f64), text: impl Into<String>, anchor: TextAnchor) {
+        self.text(at, text, 13.0, GREY, anchor);
+    }
+
     /// Returns the figure as SVG text.
     pub fn svg(&self) -> Result<String, PaintError> {
         embed_font()?;

@@ -1,8 +1,10 @@
 //! Goodput of one run over time, of all streams together, with its steady level.
 
+use super::chart_panel::{AxisScale, ChartPanel};
 use super::figure_colours;
-use super::figure_frame::{self, AxisUnit, FOOT, HEAD, MARGIN, round_ticks};
-use super::figure_sheet::{BLACK, FAINT, FigureSheet, GREY, TextAnchor};
+use super::figure_frame::{self, FOOT, HEAD, MARGIN};
+use super::figure_sheet::{FigureSheet, GREY};
+use crate::goodput_picture::bytes_at;
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::observation::StreamSample;
 use std::collections::BTreeMap;
@@ -15,48 +17,29 @@ const BOTTOM: f64 = 50.0;
 const MAX_STEPS: u64 = 200;
 
 pub fn draw_goodput_chart(run: &ThroughputReport) -> FigureSheet {
-    let mut sheet = FigureSheet::new(WIDTH, HEIGHT);
     let ends = figure_frame::describe_ends(&run.run, run.observation.forward);
-    figure_frame::draw_figure_frame(&mut sheet, "Goodput over the run", &ends, &run.run);
+    let title = "Goodput over the run";
+    let mut sheet = figure_frame::begin_figure(WIDTH, HEIGHT, title, &ends, &run.run);
     let points = goodput_steps(run);
     let Some(&(until_us, _)) = points.last() else {
-        let nothing = (MARGIN, HEAD + 20.0);
-        sheet.text(nothing, "No samples were taken.", 16.0, BLACK, TextAnchor::Left);
+        figure_frame::draw_note(&mut sheet, "No samples were taken.");
         return sheet;
     };
     let most = points.iter().map(|(_, bps)| *bps).fold(0.0, f64::max);
-    let ticks = round_ticks(most);
-    let highest = ticks.last().copied().unwrap_or(1.0);
-    let (left, right) = (MARGIN + LEFT, WIDTH - MARGIN);
-    let (top, bottom) = (HEAD, HEIGHT - FOOT - BOTTOM);
-    let x = |us: f64| left + us / until_us as f64 * (right - left);
-    let y = |bps: f64| bottom - bps / highest * (bottom - top);
-    let unit = AxisUnit::for_rate(highest);
-    for tick in &ticks {
-        sheet.line(&[(left, y(*tick)), (right, y(*tick))], FAINT, 1.0);
-        let at = (left - 8.0, y(*tick));
-        sheet.text(at, unit.format_tick(*tick), 13.0, BLACK, TextAnchor::Right);
-    }
-    for second in figure_frame::round_ticks(until_us as f64 / 1e6) {
-        let at = x(second * 1e6);
-        if at <= right {
-            sheet.line(&[(at, bottom), (at, bottom + 5.0)], GREY, 1.0);
-            let text = (at, bottom + 16.0);
-            sheet.text(text, format!("{second}"), 13.0, BLACK, TextAnchor::Middle);
-        }
-    }
-    sheet.line(&[(left, bottom), (right, bottom)], GREY, 1.0);
-    let line: Vec<(f64, f64)> = points.iter().map(|(us, bps)| (x(*us as f64), y(*bps))).collect();
-    sheet.line(&line, figure_colours::viridis_colour(0.4), 2.0);
+    let panel = ChartPanel {
+        from: (MARGIN + LEFT, HEAD),
+        to: (WIDTH - MARGIN, HEIGHT - FOOT - BOTTOM),
+        across: AxisScale::seconds(until_us),
+        up: AxisScale::rates("goodput", most),
+    };
+    panel.draw(&mut sheet);
+    let line = points.iter().map(|(us, bps)| panel.at(*us as f64, *bps));
+    let ink = figure_colours::viridis_colour(0.4);
+    sheet.line(&line.collect::<Vec<_>>(), ink, 2.0);
     if let Some(bps) = run.analysis.goodput_bps {
-        let level = y((bps as f64).min(highest));
-        sheet.dashes((left, level), (right, level), GREY);
+        let (_, y) = panel.at(0.0, bps as f64);
+        sheet.dashes((panel.from.0, y), (panel.to.0, y), GREY);
     }
-    let middle = f64::midpoint(left, right);
-    sheet.text((middle, bottom + 36.0), "seconds", 13.0, GREY, TextAnchor::Middle);
-    let aside = (MARGIN + 8.0, f64::midpoint(top, bottom));
-    let title = format!("goodput, {}", unit.name);
-    sheet.text(aside, title, 13.0, GREY, TextAnchor::Rotated);
     sheet
 }
 
@@ -72,7 +55,7 @@ fn goodput_steps(run: &ThroughputReport) -> Vec<(u64, f64)> {
     let mut bytes: BTreeMap<u64, f64> = BTreeMap::new();
     for step in 0..=steps {
         let at_us = until_us * step / steps;
-        bytes.insert(at_us, samples().map(|s| interpolate_bytes(s, at_us as f64)).sum());
+        bytes.insert(at_us, samples().map(|s| bytes_at(s, at_us as f64)).sum());
     }
     let moments: Vec<(u64, f64)> = bytes.into_iter().collect();
     let rate = |pair: &[(u64, f64)]| {
@@ -80,18 +63,4 @@ fn goodput_steps(run: &ThroughputReport) -> Vec<(u64, f64)> {
         (pair[1].0, (pair[1].1 - pair[0].1).max(0.0) * 8e6 / span_us)
     };
     moments.windows(2).map(rate).collect()
-}
-
-/// Interpolates the payload of one stream between its neighbouring samples.
-fn interpolate_bytes(samples: &[StreamSample], at_us: f64) -> f64 {
-    let after = samples.partition_point(|sample| (sample.at_us as f64) < at_us);
-    let point = |sample: &StreamSample| (sample.at_us as f64, sample.bytes as f64);
-    let Some(next) = samples.get(after).map(point) else {
-        return samples.last().map_or(0.0, |last| last.bytes as f64);
-    };
-    let before = after.checked_sub(1).map_or((0.0, 0.0), |i| point(&samples[i]));
-    if next.0 <= before.0 {
-        return next.1;
-    }
-    before.1 + (next.1 - before.1) * (at_us - before.0) / (next.0 - before.0)
 }

@@ -1,10 +1,12 @@
 //! Goodput by windows (rows) and streams (columns): a colour and a number for each cell.
 
 use super::figure_colours;
-use super::figure_frame::{self, AxisUnit, FOOT, HEAD, MARGIN, format_window_size};
-use super::figure_sheet::{BLACK, FAINT, FigureSheet, GREY, TextAnchor};
+use super::figure_frame::{self, AxisUnit, FOOT, HEAD, MARGIN};
+use super::figure_sheet::{BLACK, FAINT, FigureSheet, TextAnchor};
+use super::scan_panels::{ScanPanel, list_scan_panels};
+use crate::scan_text::setting_format::format_window;
 use longhaul_model::report::v1::ScanReport;
-use longhaul_model::report::v1::scan::{GoodputCurve, ScanConclusion, TransferSetting};
+use longhaul_model::report::v1::scan::TransferSetting;
 use std::collections::BTreeSet;
 
 const CELL: (f64, f64) = (72.0, 40.0);
@@ -18,14 +20,6 @@ const PANEL_HEAD: f64 = 34.0;
 const PANEL_FOOT: f64 = 58.0;
 /// The maximum number of rows or columns; the rest of a larger grid is left out.
 const MAX_LINES: usize = 48;
-const MAX_PANELS: usize = 6;
-
-/// The panel of one direction and congestion control.
-struct HeatPanel<'a> {
-    found: &'a ScanConclusion,
-    control: Option<&'a str>,
-    curves: Vec<&'a GoodputCurve>,
-}
 
 struct HeatGrid {
     windows: Vec<Option<u64>>,
@@ -36,28 +30,23 @@ struct HeatGrid {
 }
 
 pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
-    let panels = list_heat_panels(scan);
+    let panels = list_scan_panels(scan);
     let grid = build_heat_grid(scan, &panels);
     let across = grid.cell.0 * grid.streams.len() as f64;
     let down = grid.cell.1 * grid.windows.len() as f64;
     let panel_height = PANEL_HEAD + down + PANEL_FOOT;
     let width = (LEFT + across + LEGEND + 2.0 * MARGIN).max(640.0);
     let height = HEAD + panel_height * panels.len().max(1) as f64 + FOOT;
-    let mut sheet = FigureSheet::new(width, height);
+    let title = "Goodput by window and streams";
     let under =
         "best: highest goodput; use: smallest setting within 3 % of it; empty: not measured";
-    figure_frame::draw_figure_frame(&mut sheet, "Goodput by window and streams", under, &scan.run);
+    let mut sheet = figure_frame::begin_figure(width, height, title, under, &scan.run);
     if panels.is_empty() {
-        sheet.text((MARGIN, HEAD + 20.0), "No probe succeeded.", 16.0, BLACK, TextAnchor::Left);
+        figure_frame::draw_note(&mut sheet, "No probe succeeded.");
     }
     for (index, panel) in panels.iter().enumerate() {
         let top = HEAD + panel_height * index as f64;
-        let named = panel
-            .control
-            .map_or(String::new(), |name| format!(", {}", figure_frame::shorten_name(name)));
-        let title =
-            format!("{}{named}", figure_frame::describe_ends(&scan.run, panel.found.forward));
-        sheet.text((MARGIN, top + 14.0), title, 16.0, BLACK, TextAnchor::Left);
+        sheet.heading((MARGIN, top + 14.0), panel.title.as_str());
         let corner = (MARGIN + LEFT, top + PANEL_HEAD);
         draw_heat_axes(&mut sheet, &grid, corner);
         draw_heat_cells(&mut sheet, &grid, panel, corner);
@@ -66,23 +55,8 @@ pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
     sheet
 }
 
-fn list_heat_panels(scan: &ScanReport) -> Vec<HeatPanel<'_>> {
-    let mut panels = Vec::new();
-    for found in &scan.analysis.directions {
-        let controls: BTreeSet<Option<&str>> =
-            found.curves.iter().map(|c| c.congestion_control.as_deref()).collect();
-        for control in controls {
-            let of_it = |c: &&GoodputCurve| c.congestion_control.as_deref() == control;
-            let curves = found.curves.iter().filter(of_it).collect();
-            panels.push(HeatPanel { found, control, curves });
-        }
-    }
-    panels.truncate(MAX_PANELS);
-    panels
-}
-
 /// Builds the grid. All panels share rows, columns and colours, so that they are comparable.
-fn build_heat_grid(scan: &ScanReport, panels: &[HeatPanel]) -> HeatGrid {
+fn build_heat_grid(scan: &ScanReport, panels: &[ScanPanel]) -> HeatGrid {
     let curves = || panels.iter().flat_map(|p| &p.curves);
     let points = || curves().flat_map(|c| &c.points);
     let mut windows: BTreeSet<Option<u64>> = scan.plan.windows_bytes.iter().copied().collect();
@@ -105,27 +79,22 @@ fn draw_heat_axes(sheet: &mut FigureSheet, grid: &HeatGrid, (left, top): (f64, f
     let bottom = top + high * grid.windows.len() as f64;
     for (row, bytes) in grid.windows.iter().enumerate() {
         let y = top + high * (row as f64 + 0.5);
-        sheet.text((left - 8.0, y), format_window_size(*bytes), 14.0, BLACK, TextAnchor::Right);
+        sheet.label((left - 8.0, y), format_window(*bytes), TextAnchor::Right);
     }
     for (column, streams) in grid.streams.iter().enumerate() {
         let x = left + wide * (column as f64 + 0.5);
-        sheet.text((x, bottom + 14.0), streams.to_string(), 14.0, BLACK, TextAnchor::Middle);
+        sheet.label((x, bottom + 14.0), streams.to_string(), TextAnchor::Middle);
     }
     let middle = left + wide * grid.streams.len() as f64 / 2.0;
-    sheet.text((middle, bottom + 36.0), "streams", 14.0, GREY, TextAnchor::Middle);
-    sheet.text(
-        (MARGIN + 8.0, f64::midpoint(top, bottom)),
-        "window",
-        14.0,
-        GREY,
-        TextAnchor::Rotated,
-    );
+    sheet.faint_label((middle, bottom + 36.0), "streams", TextAnchor::Middle);
+    let aside = (MARGIN + 8.0, f64::midpoint(top, bottom));
+    sheet.faint_label(aside, "window", TextAnchor::Rotated);
 }
 
 fn draw_heat_cells(
     sheet: &mut FigureSheet,
     grid: &HeatGrid,
-    panel: &HeatPanel,
+    panel: &ScanPanel,
     (left, top): (f64, f64),
 ) {
     let (wide, high) = grid.cell;
@@ -147,13 +116,8 @@ fn draw_heat_cells(
             let word = cell_label(panel, *bytes, *streams);
             let shift = if word.is_some() { 6.0 } else { 0.0 };
             let ink = figure_colours::contrasting_colour(ground);
-            sheet.text(
-                (middle.0, middle.1 - shift),
-                grid.unit.format_value(bps),
-                14.0,
-                ink,
-                TextAnchor::Middle,
-            );
+            let at = (middle.0, middle.1 - shift);
+            sheet.text(at, grid.unit.format_value(bps), 14.0, ink, TextAnchor::Middle);
             if let Some(word) = word {
                 sheet.text((middle.0, middle.1 + 10.0), word, 12.0, ink, TextAnchor::Middle);
                 marked.push((from, to));
@@ -166,7 +130,7 @@ fn draw_heat_cells(
     }
 }
 
-fn cell_label(panel: &HeatPanel, window_bytes: Option<u64>, streams: u32) -> Option<&'static str> {
+fn cell_label(panel: &ScanPanel, window_bytes: Option<u64>, streams: u32) -> Option<&'static str> {
     let here = |s: &TransferSetting| {
         (s.window_bytes, s.streams, s.congestion_control.as_deref())
             == (window_bytes, streams, panel.control)
@@ -193,7 +157,7 @@ fn draw_legend(sheet: &mut FigureSheet, grid: &HeatGrid, (left, top): (f64, f64)
         let share = f64::from(quarter) / 4.0;
         let y = top + high * (1.0 - share);
         let text = grid.unit.format_value(grid.most_bps * share);
-        sheet.text((left + 22.0, y), text, 13.0, BLACK, TextAnchor::Left);
+        sheet.label((left + 22.0, y), text, TextAnchor::Left);
     }
-    sheet.text((left, top - 16.0), grid.unit.name, 13.0, GREY, TextAnchor::Left);
+    sheet.faint_label((left, top - 16.0), grid.unit.name, TextAnchor::Left);
 }

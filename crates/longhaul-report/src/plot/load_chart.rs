@@ -1,14 +1,10 @@
 //! Loads and their effects on one time axis: goodput, round trips and losses, in panels below each
 //! other, with the time of each load shaded.
-//!
-//! [`chart_panel`] has the axes.
 
-mod chart_panel;
-
+use super::chart_panel::{AxisScale, ChartPanel};
 use super::figure_frame::{self, FOOT, HEAD, MARGIN};
-use super::figure_sheet::{BLACK, FigureSheet, GREY, InkColour, TextAnchor};
-use crate::load_text::load_step_text;
-use chart_panel::{ChartPanel, TimeAxis, ValueScale};
+use super::figure_sheet::{FigureSheet, GREY, InkColour, TextAnchor};
+use crate::load_text::{format_nanos, load_step_text};
 use longhaul_model::report::v1::LoadReport;
 use longhaul_model::report::v1::load::{LoadFlow, LoadPhase, LoadProbe};
 
@@ -22,6 +18,7 @@ const TIME_LABELS: f64 = 44.0;
 /// The average width of a letter in the names of loads.
 const LETTER: f64 = 6.6;
 
+const SHADE: InkColour = InkColour(0xf1, 0xf1, 0xf5);
 const LOAD: InkColour = InkColour(0x0b, 0x62, 0x9b);
 const OTHER: InkColour = InkColour(0xd5, 0x5e, 0x00);
 const PROBE: InkColour = InkColour(0x3b, 0x6e, 0x3b);
@@ -36,42 +33,53 @@ const MAX_LINEAR_RATIO: f64 = 12.0;
 
 pub fn draw_load_chart(load: &LoadReport) -> FigureSheet {
     let height = HEAD + NAMES + 3.0 * PANEL + 2.0 * GAP + TIME_LABELS + FOOT;
-    let mut sheet = FigureSheet::new(WIDTH, height);
     let title =
         format!("Effect of load: {}", figure_frame::describe_ends(&load.run, load.plan.forward));
     let under = "goodput at the receiver, RTT of probes, and lost probes; loads are shaded";
-    figure_frame::draw_figure_frame(&mut sheet, &title, under, &load.run);
+    let mut sheet = figure_frame::begin_figure(WIDTH, height, &title, under, &load.run);
     let observation = &load.observation;
     let phases = observation.phases.iter().map(|p| p.until_us);
     let probes = observation.probes.last().map(|p| p.echo.at_us);
-    let time = TimeAxis {
-        from: MARGIN + LEFT,
-        to: WIDTH - MARGIN,
-        until_us: phases.chain(probes).max().unwrap_or(0).max(1),
-    };
-    let top = |number: u32| HEAD + NAMES + f64::from(number) * (PANEL + GAP);
-    for number in 0..3 {
-        for phase in observation.phases.iter().filter(|p| p.step.is_some()) {
-            time.shade(&mut sheet, (top(number), PANEL), phase.from_us, phase.until_us);
+    let until_us = phases.chain(probes).max().unwrap_or(0).max(1);
+    let panel = |number: u32, up: AxisScale| {
+        let top = HEAD + NAMES + f64::from(number) * (PANEL + GAP);
+        ChartPanel {
+            from: (MARGIN + LEFT, top),
+            to: (WIDTH - MARGIN, top + PANEL),
+            across: AxisScale::seconds(until_us),
+            up,
         }
+    };
+    let lines = list_rate_lines(load);
+    let most = lines.iter().flat_map(|line| &line.points).map(|(_, bps)| *bps).fold(0.0, f64::max);
+    let bins = count_losses(&load.observation.probes, until_us);
+    let most_lost = bins.iter().map(LossBin::share).fold(0.0, f64::max);
+    let goodput = panel(0, AxisScale::rates("goodput", most));
+    let rtt = panel(1, rtt_scale(&load.observation.probes));
+    let loss = panel(2, AxisScale::from_zero("lost probes, %", most_lost.max(0.01), 0.01));
+    for panel in [&goodput, &rtt, &loss] {
+        for phase in observation.phases.iter().filter(|p| p.step.is_some()) {
+            panel.shade(&mut sheet, phase.from_us as f64, phase.until_us as f64, SHADE);
+        }
+        panel.draw_values(&mut sheet);
     }
-    draw_load_names(&mut sheet, load, time);
-    draw_goodput_panel(&mut sheet, load, time, top(0));
-    draw_rtt_panel(&mut sheet, load, time, top(1));
-    draw_loss_panel(&mut sheet, load, time, top(2));
-    time.draw_labels(&mut sheet, top(2) + PANEL);
+    draw_load_names(&mut sheet, load, &goodput);
+    draw_goodput(&mut sheet, &goodput, &lines);
+    draw_round_trips(&mut sheet, &rtt, load);
+    draw_losses(&mut sheet, &loss, &bins);
+    loss.draw_labels_below(&mut sheet);
     sheet
 }
 
 /// Draws the name of each load if there is room for it, otherwise its number.
-fn draw_load_names(sheet: &mut FigureSheet, load: &LoadReport, time: TimeAxis) {
+fn draw_load_names(sheet: &mut FigureSheet, load: &LoadReport, panel: &ChartPanel) {
     for phase in &load.observation.phases {
         let Some((number, step)) =
             phase.step.and_then(|n| Some((n, load.plan.steps.get(n as usize)?)))
         else {
             continue;
         };
-        let (from, to) = (time.at(phase.from_us), time.at(phase.until_us));
+        let [from, to] = [phase.from_us, phase.until_us].map(|us| panel.at(us as f64, 0.0).0);
         let name = load_step_text::describe_step(step);
         let fits = name.chars().count() as f64 * LETTER < to - from + 20.0;
         let text = if fits { name } else { (number + 1).to_string() };
@@ -80,30 +88,33 @@ fn draw_load_names(sheet: &mut FigureSheet, load: &LoadReport, time: TimeAxis) {
     }
 }
 
-fn draw_goodput_panel(sheet: &mut FigureSheet, load: &LoadReport, time: TimeAxis, top: f64) {
-    let flows = |pick: fn(&LoadPhase) -> Option<&LoadFlow>| {
-        let flows = load.observation.phases.iter().filter_map(pick);
-        flows.map(rate_steps).collect::<Vec<_>>()
+/// The rate of a load or of its competitor over time.
+struct RateLine {
+    points: Vec<(u64, f64)>,
+    ink: InkColour,
+}
+
+fn list_rate_lines(load: &LoadReport) -> Vec<RateLine> {
+    let line = |flow: &LoadFlow, ink| RateLine { points: rate_steps(flow), ink };
+    let lines_of = |phase: &LoadPhase| {
+        let (own, other) = (phase.load.as_ref(), phase.competitor.as_ref());
+        let own = own.map(|flow| line(flow, LOAD));
+        own.into_iter().chain(other.map(|flow| line(flow, OTHER))).collect::<Vec<_>>()
     };
-    let own = flows(|phase| phase.load.as_ref());
-    let other = flows(|phase| phase.competitor.as_ref());
-    let lines = || own.iter().chain(&other).flatten();
-    let most = lines().map(|(_, bps)| *bps).fold(0.0, f64::max);
-    let panel = ChartPanel::new((time, top, PANEL), ValueScale::rates(most));
-    panel.draw(sheet);
-    for (lines, ink) in [(&own, LOAD), (&other, OTHER)] {
-        for line in lines {
-            let points: Vec<(f64, f64)> = line.iter().map(|(t, v)| panel.at(*t, *v)).collect();
-            if points.len() > 1 {
-                sheet.line(&points, ink, 2.0);
-            }
-        }
+    load.observation.phases.iter().flat_map(lines_of).collect()
+}
+
+fn draw_goodput(sheet: &mut FigureSheet, panel: &ChartPanel, lines: &[RateLine]) {
+    for line in lines.iter().filter(|line| line.points.len() > 1) {
+        let points = line.points.iter().map(|(us, bps)| panel.at(*us as f64, *bps));
+        sheet.line(&points.collect::<Vec<_>>(), line.ink, 2.0);
     }
-    let mut x = time.to - 8.0;
+    let mut x = panel.to.0 - 8.0;
     let y = HEAD - 4.0;
-    for (name, ink, there) in [("competitor", OTHER, !other.is_empty()), ("load", LOAD, true)] {
+    let competes = lines.iter().any(|line| line.ink == OTHER);
+    for (name, ink, there) in [("competitor", OTHER, competes), ("load", LOAD, true)] {
         if there {
-            sheet.text((x, y), name, 13.0, BLACK, TextAnchor::Right);
+            sheet.label((x, y), name, TextAnchor::Right);
             x -= name.len() as f64 * 7.0 + 8.0;
             sheet.line(&[(x - 22.0, y), (x, y)], ink, 3.0);
             x -= 42.0;
@@ -130,63 +141,74 @@ fn rate_steps(flow: &LoadFlow) -> Vec<(u64, f64)> {
     line
 }
 
-fn draw_rtt_panel(sheet: &mut FigureSheet, load: &LoadReport, time: TimeAxis, top: f64) {
-    let answered = || {
-        let probes = load.observation.probes.iter();
-        probes.filter_map(|p| Some((p.echo.at_us, p.echo.rtt_ns? as f64)))
-    };
-    let (least, most) = answered()
-        .fold((f64::INFINITY, 0.0f64), |(low, high), (_, ns)| (low.min(ns), high.max(ns)));
-    let scale = if least.is_finite() && most > MAX_LINEAR_RATIO * least.max(1.0) {
-        ValueScale::times_log(least, most)
+/// Returns a scale of nanoseconds, logarithmic if a linear one would hide the idle path.
+fn rtt_scale(probes: &[LoadProbe]) -> AxisScale {
+    let answered = || probes.iter().filter_map(|probe| probe.echo.rtt_ns).map(|ns| ns as f64);
+    let least = answered().fold(f64::INFINITY, f64::min);
+    let most = answered().fold(0.0, f64::max);
+    if least.is_finite() && most > MAX_LINEAR_RATIO * least.max(1.0) {
+        AxisScale::logarithmic("RTT, ms (log scale)", least, most, 1e6)
     } else {
-        ValueScale::times(most)
-    };
-    let panel = ChartPanel::new((time, top, PANEL), scale);
-    panel.draw(sheet);
-    for (at_us, ns) in answered() {
-        sheet.dot(panel.at(at_us, ns), 1.2, PROBE, true);
+        AxisScale::from_zero("RTT, ms", most, 1e6)
     }
-    for probe in lost_probes(&load.observation.probes) {
-        let x = time.at(probe.echo.at_us);
-        sheet.line(&[(x, top), (x, top + 7.0)], LOST, 1.0);
+}
+
+fn draw_round_trips(sheet: &mut FigureSheet, panel: &ChartPanel, load: &LoadReport) {
+    for LoadProbe { echo, .. } in &load.observation.probes {
+        match echo.rtt_ns {
+            Some(ns) => sheet.dot(panel.at(echo.at_us as f64, ns as f64), 1.2, PROBE, true),
+            None => {
+                let ((x, _), top) = (panel.at(echo.at_us as f64, 0.0), panel.from.1);
+                sheet.line(&[(x, top), (x, top + 7.0)], LOST, 1.0);
+            }
+        }
     }
     if let Some(idle) = &load.analysis.idle {
-        panel.draw_level(sheet, idle.rtt_median_ns as f64, "idle");
+        let name = format!("idle {}", format_nanos(idle.rtt_median_ns));
+        panel.draw_level(sheet, idle.rtt_median_ns as f64, &name, TextAnchor::Right);
     }
 }
 
-fn lost_probes(probes: &[LoadProbe]) -> impl Iterator<Item = &LoadProbe> {
-    probes.iter().filter(|p| p.echo.rtt_ns.is_none())
+/// The probes of one column of the loss panel.
+#[derive(Clone, Default)]
+struct LossBin {
+    from_us: f64,
+    until_us: f64,
+    sent: u32,
+    lost: u32,
 }
 
-fn draw_loss_panel(sheet: &mut FigureSheet, load: &LoadReport, time: TimeAxis, top: f64) {
-    let mut bins = vec![(0u32, 0u32); BINS];
-    let bin = |at_us: u64| {
-        let place = u128::from(at_us) * BINS as u128 / u128::from(time.until_us);
-        (place as usize).min(BINS - 1)
-    };
-    for probe in &load.observation.probes {
-        let (sent, lost) = &mut bins[bin(probe.echo.at_us)];
-        *sent += 1;
-        *lost += u32::from(probe.echo.rtt_ns.is_none());
+impl LossBin {
+    fn share(&self) -> f64 {
+        f64::from(self.lost) / f64::from(self.sent.max(1))
     }
-    let share = |(sent, lost): &(u32, u32)| f64::from(*lost) / f64::from((*sent).max(1));
-    let most = bins.iter().map(share).fold(0.0, f64::max);
-    let panel = ChartPanel::new((time, top, PANEL), ValueScale::shares(most));
-    panel.draw(sheet);
-    let edge = |number: usize| {
-        let place = u128::from(time.until_us) * number as u128 / BINS as u128;
-        place as u64
+}
+
+fn count_losses(probes: &[LoadProbe], until_us: u64) -> Vec<LossBin> {
+    let width_us = until_us as f64 / BINS as f64;
+    let bin = |number: usize| LossBin {
+        from_us: number as f64 * width_us,
+        until_us: (number + 1) as f64 * width_us,
+        ..LossBin::default()
     };
-    for (number, counts) in bins.iter().enumerate().filter(|(_, c)| c.1 > 0) {
-        let (left, high) = panel.at(edge(number), share(counts));
-        let (right, low) = panel.at(edge(number + 1), 0.0);
+    let mut bins: Vec<LossBin> = (0..BINS).map(bin).collect();
+    for LoadProbe { echo, .. } in probes {
+        let bin = &mut bins[((echo.at_us as f64 / width_us) as usize).min(BINS - 1)];
+        bin.sent += 1;
+        bin.lost += u32::from(echo.rtt_ns.is_none());
+    }
+    bins
+}
+
+fn draw_losses(sheet: &mut FigureSheet, panel: &ChartPanel, bins: &[LossBin]) {
+    for bin in bins.iter().filter(|bin| bin.lost > 0) {
+        let (left, high) = panel.at(bin.from_us, bin.share());
+        let (right, low) = panel.at(bin.until_us, 0.0);
         sheet.fill((left + 0.5, high), (right - 0.5, low), LOST);
     }
-    if most <= 0.0 {
-        let middle = f64::midpoint(time.from, time.to);
-        let at = (middle, top + PANEL / 2.0);
-        sheet.text(at, "no probe lost", 14.0, GREY, TextAnchor::Middle);
+    if bins.iter().all(|bin| bin.lost == 0) {
+        let ((left, top), (right, bottom)) = (panel.from, panel.to);
+        let at = (f64::midpoint(left, right), f64::midpoint(top, bottom));
+        sheet.faint_label(at, "no probe lost", TextAnchor::Middle);
     }
 }

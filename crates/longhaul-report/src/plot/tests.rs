@@ -222,7 +222,9 @@ fn a_heat_map_holds_every_cell_and_names_the_best_and_the_recommended() {
     let mut wanted = BTreeSet::new();
     for curve in &scan.analysis.directions[0].curves {
         wanted.extend(curve.points.iter().map(|p| unit.format_value(p.goodput_bps as f64)));
-        assert!(texts.contains(&figure_frame::format_window_size(curve.window_bytes)));
+        assert!(
+            texts.contains(&crate::scan_text::setting_format::format_window(curve.window_bytes))
+        );
     }
     assert!(wanted.len() > 10);
     for value in wanted {
