@@ -28,12 +28,7 @@ pub fn sanitize_shown(text: &str) -> String {
 
 /// Writes the captures of a run into its report.
 pub fn write_captures(page: &mut ReportDocument, observation: &ThroughputObservation) {
-    let ends = &observation.ends;
-    let (near, far) = if observation.forward {
-        (&ends.sender, &ends.receiver)
-    } else {
-        (&ends.receiver, &ends.sender)
-    };
+    let [near, far] = observation.initiator_and_responder();
     let line = |end: &EndObservation, whose: &str| {
         end.capture.as_ref().map(|it| describe_capture(it, whose))
     };

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::observation::{ObservedStream, StreamEnd, ThroughputObservation};
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 
 /// iperf3 uses file descriptors as socket numbers: the control connection is about 3.
@@ -54,56 +54,68 @@ pub fn to_iperf3_json(report: &ThroughputReport, interval_us: u64) -> Value {
         .as_deref()
         .map(|observation| DirectionView { observation, first: u64::from(report.plan.streams) });
     let ways: Vec<DirectionView> = std::iter::once(forward).chain(reverse).collect();
-    json!({
+    let mut json = json!({
         "start": build_start(report, &ways),
         "intervals": interval_objects::build_intervals(&ways, interval_us),
         "end": end_object::build_end(&ways),
-    })
+    });
+    remove_nulls(&mut json);
+    json
+}
+
+/// Removes members without a value.
+fn remove_nulls(json: &mut Value) {
+    match json {
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            members.values_mut().for_each(remove_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
+        _ => {}
+    }
+}
+
+/// Adds the members of another object.
+fn add_members(mut to: Value, more: Value) -> Value {
+    if let (Value::Object(to), Value::Object(more)) = (&mut to, more) {
+        to.extend(more);
+    }
+    to
 }
 
 fn build_start(report: &ThroughputReport, ways: &[DirectionView]) -> Value {
     let plan = &report.plan;
     let observation = &report.observation;
-    let (own, far) = if observation.forward {
-        (&observation.ends.sender, &observation.ends.receiver)
-    } else {
-        (&observation.ends.receiver, &observation.ends.sender)
-    };
+    let [own, far] = observation.initiator_and_responder();
     let connected = ways.iter().flat_map(|way| {
         let streams = way.observation.streams.iter();
         streams.map(|stream| build_connection(way.socket(stream), way.own_end(stream)))
     });
-    let kernel = &own.host.kernel;
     let far_name = match report.run.responder.host.as_str() {
         "" => &far.host.name,
         name => name,
     };
-    let mut start = json!({
+    let began = report.run.started_at.parse::<Timestamp>().ok();
+    let first = observation.streams.first().map(|stream| ways[0].own_end(stream));
+    let asked = plan.send_buffer_bytes.max(plan.receive_buffer_bytes);
+    json!({
         "connected": connected.collect::<Vec<_>>(),
         "version": format!("iperf 3 (shape; longhaul {})", report.run.longhaul),
-        "system_info": format!("Linux {} {kernel}", own.host.name),
-        "connecting_to": {"host": far_name, "port": peer_port(ways)},
+        "system_info": format!("Linux {} {}", own.host.name, own.host.kernel),
+        "connecting_to": {
+            "host": far_name,
+            "port": first.and_then(|end| parse_address(end.peer.as_ref())).map(|it| it.port()),
+        },
         "test_start": build_test_start(report),
-    });
-    if let Ok(began) = report.run.started_at.parse::<Timestamp>() {
-        start["timestamp"] = json!({
+        "timestamp": began.map(|began| json!({
             "time": began.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(),
             "timesecs": began.as_second(),
-        });
-    }
-    let first = observation.streams.first().map(|stream| ways[0].own_end(stream));
-    if let Some(mss) = first.and_then(|end| end.mss_bytes) {
-        start["tcp_mss_default"] = json!(mss);
-    }
-    if let Some(buffer) = first.and_then(|end| end.send_buffer) {
-        start["sndbuf_actual"] = json!(buffer.stored_bytes);
-    }
-    if let Some(buffer) = first.and_then(|end| end.receive_buffer) {
-        start["rcvbuf_actual"] = json!(buffer.stored_bytes);
-    }
-    let asked = plan.send_buffer_bytes.max(plan.receive_buffer_bytes);
-    start["sock_bufsize"] = json!(asked.unwrap_or(0));
-    start
+        })),
+        "tcp_mss_default": first.and_then(|end| end.mss_bytes),
+        "sndbuf_actual": first.and_then(|end| end.send_buffer).map(|it| it.stored_bytes),
+        "rcvbuf_actual": first.and_then(|end| end.receive_buffer).map(|it| it.stored_bytes),
+        "sock_bufsize": asked.unwrap_or(0),
+    })
 }
 
 fn parse_address(text: Option<&String>) -> Option<SocketAddr> {
@@ -111,21 +123,14 @@ fn parse_address(text: Option<&String>) -> Option<SocketAddr> {
 }
 
 fn build_connection(socket: u64, own: &StreamEnd) -> Value {
-    let mut one = Map::new();
-    one.insert("socket".to_owned(), json!(socket));
-    for (side, text) in [("local", &own.local), ("remote", &own.peer)] {
-        if let Some(address) = parse_address(text.as_ref()) {
-            one.insert(format!("{side}_host"), json!(address.ip().to_string()));
-            one.insert(format!("{side}_port"), json!(address.port()));
-        }
-    }
-    Value::Object(one)
-}
-
-fn peer_port(ways: &[DirectionView]) -> Option<u16> {
-    let way = ways.first()?;
-    let stream = way.observation.streams.first()?;
-    Some(parse_address(way.own_end(stream).peer.as_ref())?.port())
+    let [local, remote] = [&own.local, &own.peer].map(|text| parse_address(text.as_ref()));
+    json!({
+        "socket": socket,
+        "local_host": local.map(|it| it.ip().to_string()),
+        "local_port": local.map(|it| it.port()),
+        "remote_host": remote.map(|it| it.ip().to_string()),
+        "remote_port": remote.map(|it| it.port()),
+    })
 }
 
 fn build_test_start(report: &ThroughputReport) -> Value {
@@ -162,21 +167,14 @@ fn json_number(value: f64) -> Value {
 }
 
 /// Returns the bytes of a span with their rate.
-fn build_span(from_s: f64, to_s: f64, bytes: u64) -> Map<String, Value> {
+fn build_span(from_s: f64, to_s: f64, bytes: u64) -> Value {
     let seconds = (to_s - from_s).max(0.0);
     let rate = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-    let mut one = Map::new();
-    for (name, value) in [("start", from_s), ("end", to_s), ("seconds", seconds)] {
-        one.insert(name.to_owned(), json_number(value));
-    }
-    one.insert("bytes".to_owned(), json!(bytes));
-    one.insert("bits_per_second".to_owned(), json!(rate));
-    one
-}
-
-/// Inserts a value, unless it is absent.
-fn insert_if_some(one: &mut Map<String, Value>, name: &str, value: Option<u64>) {
-    if let Some(value) = value {
-        one.insert(name.to_owned(), json!(value));
-    }
+    json!({
+        "start": json_number(from_s),
+        "end": json_number(to_s),
+        "seconds": json_number(seconds),
+        "bytes": bytes,
+        "bits_per_second": rate,
+    })
 }

@@ -1,9 +1,9 @@
 //! The `build_end` object: totals of a run at both ends.
 
-use super::{DirectionView, MICROS, build_span, insert_if_some};
+use super::{DirectionView, MICROS, add_members, build_span};
 use longhaul_analysis::throughput::run_totals::last_tcp_info;
 use longhaul_model::report::v1::observation::{
-    EndObservation, ObservedStream, StreamEnd, TcpReading, UdpCounts,
+    EndObservation, ObservedStream, StreamEnd, UdpCounts,
 };
 use serde_json::{Map, Value, json};
 
@@ -11,30 +11,29 @@ use serde_json::{Map, Value, json};
 const FAR_RETRANSMITS: &str = "iperf3.retransmits";
 
 pub fn build_end(ways: &[DirectionView]) -> Value {
-    let mut end = Map::new();
     let streams = ways.iter().flat_map(|way| {
         let each = way.observation.streams.iter();
         each.map(|stream| {
             if way.is_udp() { build_udp_stream(way, stream) } else { build_tcp_stream(way, stream) }
         })
     });
-    end.insert("streams".to_owned(), streams.collect());
+    let mut end = Map::from_iter([("streams".to_owned(), streams.collect())]);
     for (way, suffix) in ways.iter().zip(["", "_bidir_reverse"]) {
         let (sent, received) = build_sums(way);
         if way.is_udp() {
-            end.insert(format!("sum{suffix}"), build_udp_sum(way, &sent));
+            // The sender's bytes with the receiver's losses, as iperf3 combines them.
+            let sum = add_members(sent.clone(), build_losses(&add_up_udp(way)));
+            end.insert(format!("sum{suffix}"), sum);
         }
-        end.insert(format!("sum_sent{suffix}"), Value::Object(sent));
-        end.insert(format!("sum_received{suffix}"), Value::Object(received));
+        end.insert(format!("sum_sent{suffix}"), sent);
+        end.insert(format!("sum_received{suffix}"), received);
     }
     if let Some(way) = ways.first() {
         end.insert("cpu_utilization_percent".to_owned(), build_cpu_utilization(way));
         for (name, side) in [("sender", sender_end as EndSelector), ("receiver", receiver_end)] {
-            let mut streams = way.observation.streams.iter();
+            let mut streams = way.observation.streams.iter().filter(|_| !way.is_udp());
             let control = streams.find_map(|stream| side(stream).congestion_control.as_ref());
-            if let Some(control) = control.filter(|_| !way.is_udp()) {
-                end.insert(format!("{name}_tcp_congestion"), json!(control));
-            }
+            end.insert(format!("{name}_tcp_congestion"), json!(control));
         }
     }
     Value::Object(end)
@@ -60,111 +59,83 @@ fn common_duration_s(way: &DirectionView, side: EndSelector) -> f64 {
     to.unwrap_or(0).saturating_sub(from) as f64 / MICROS
 }
 
-fn build_byte_count(
+/// Returns the bytes of one end of a stream, with members that only this end has.
+fn build_stream_end(
     way: &DirectionView,
     stream: &ObservedStream,
     side: EndSelector,
-) -> Map<String, Value> {
-    build_span(0.0, common_duration_s(way, side), side(stream).bytes)
-}
-
-fn add_socket(mut one: Map<String, Value>, way: &DirectionView, stream: &ObservedStream) -> Value {
-    insert_if_some(&mut one, "socket", Some(way.socket(stream)));
-    one.insert("sender".to_owned(), json!(way.sends()));
-    Value::Object(one)
+    more: Value,
+) -> Value {
+    let one = build_span(0.0, common_duration_s(way, side), side(stream).bytes);
+    let one = add_members(one, json!({"socket": way.socket(stream), "sender": way.sends()}));
+    add_members(one, more)
 }
 
 fn build_tcp_stream(way: &DirectionView, stream: &ObservedStream) -> Value {
-    let mut sent = build_byte_count(way, stream, sender_end);
     let tcp = || stream.sender.samples.iter().filter_map(|s| s.tcp.as_ref());
     let trips: Vec<u64> = tcp().map(|t| t.rtt_us).filter(|us| *us > 0).collect();
-    insert_if_some(
-        &mut sent,
-        "retransmits",
-        last_tcp_info(&stream.sender).map(|t| t.retransmitted_segments),
-    );
-    insert_if_some(&mut sent, "max_snd_cwnd", tcp().map(|t| t.cwnd_bytes).max());
-    insert_if_some(
-        &mut sent,
-        "max_snd_wnd",
-        tcp().filter_map(|t: &TcpReading| t.peer_window_bytes).max(),
-    );
-    insert_if_some(&mut sent, "max_rtt", trips.iter().max().copied());
-    insert_if_some(&mut sent, "min_rtt", trips.iter().min().copied());
-    insert_if_some(
-        &mut sent,
-        "mean_rtt",
-        trips.iter().sum::<u64>().checked_div(trips.len() as u64),
-    );
+    let sent = json!({
+        "retransmits": last_tcp_info(&stream.sender).map(|t| t.retransmitted_segments),
+        "max_snd_cwnd": tcp().map(|t| t.cwnd_bytes).max(),
+        "max_snd_wnd": tcp().filter_map(|t| t.peer_window_bytes).max(),
+        "max_rtt": trips.iter().max(),
+        "min_rtt": trips.iter().min(),
+        "mean_rtt": trips.iter().sum::<u64>().checked_div(trips.len() as u64),
+    });
     json!({
-        "sender": add_socket(sent, way, stream),
-        "receiver": add_socket(build_byte_count(way, stream, receiver_end), way, stream),
+        "sender": build_stream_end(way, stream, sender_end, sent),
+        "receiver": build_stream_end(way, stream, receiver_end, Value::Null),
     })
 }
 
 fn build_udp_stream(way: &DirectionView, stream: &ObservedStream) -> Value {
-    let mut one = build_byte_count(way, stream, sender_end);
-    insert_losses(&mut one, &stream.receiver.udp.unwrap_or_default());
-    insert_if_some(&mut one, "out_of_order", stream.receiver.udp.and_then(|udp| udp.out_of_order));
-    json!({"udp": add_socket(one, way, stream)})
+    let udp = stream.receiver.udp.unwrap_or_default();
+    let late = json!({"out_of_order": udp.out_of_order});
+    let more = add_members(build_losses(&udp), late);
+    json!({"udp": build_stream_end(way, stream, sender_end, more)})
 }
 
-fn insert_losses(one: &mut Map<String, Value>, udp: &UdpCounts) {
+fn build_losses(udp: &UdpCounts) -> Value {
     let sent = udp.datagrams + udp.lost;
     let percent = if sent > 0 { 100.0 * udp.lost as f64 / sent as f64 } else { 0.0 };
-    let jitter_ms = udp.jitter_ns.map_or(0.0, |ns| ns as f64 / 1e6);
-    one.insert("jitter_ms".to_owned(), json!(jitter_ms));
-    one.insert("lost_packets".to_owned(), json!(udp.lost));
-    one.insert("packets".to_owned(), json!(sent));
-    one.insert("lost_percent".to_owned(), json!(percent));
+    json!({
+        "jitter_ms": udp.jitter_ns.map_or(0.0, |ns| ns as f64 / 1e6),
+        "lost_packets": udp.lost,
+        "packets": sent,
+        "lost_percent": percent,
+    })
 }
 
 /// Returns the totals sent and received by all streams of a direction.
-fn build_sums(way: &DirectionView) -> (Map<String, Value>, Map<String, Value>) {
+fn build_sums(way: &DirectionView) -> (Value, Value) {
     let streams = &way.observation.streams;
-    let sum = |side: EndSelector| {
+    let sum = |side: EndSelector, more: Value| {
         let bytes = streams.iter().map(|stream| side(stream).bytes).sum();
-        let mut one = build_span(0.0, common_duration_s(way, side), bytes);
-        one.insert("sender".to_owned(), json!(way.sends()));
-        one
+        let one = build_span(0.0, common_duration_s(way, side), bytes);
+        add_members(add_members(one, json!({"sender": way.sends()})), more)
     };
-    let (mut sent, mut received) = (sum(sender_end), sum(receiver_end));
     if way.is_udp() {
-        let all = streams.iter().filter_map(|s| s.receiver.udp);
-        insert_losses(&mut received, &add_up_udp(all));
         let packets: Option<u64> = streams.iter().map(|s| s.sender.calls).sum();
-        insert_if_some(&mut sent, "packets", packets);
-    } else {
-        let own = streams.iter().map(|s| Some(last_tcp_info(&s.sender)?.retransmitted_segments));
-        let far = &way.observation.ends.sender.protocol;
-        let resent = own.sum::<Option<u64>>().filter(|_| !streams.is_empty());
-        insert_if_some(
-            &mut sent,
-            "retransmits",
-            resent.or_else(|| far.get(FAR_RETRANSMITS).copied()),
-        );
+        let received = sum(receiver_end, build_losses(&add_up_udp(way)));
+        return (sum(sender_end, json!({"packets": packets})), received);
     }
-    (sent, received)
-}
-
-/// Returns the sender's bytes with the receiver's losses, as iperf3 combines them.
-fn build_udp_sum(way: &DirectionView, sent: &Map<String, Value>) -> Value {
-    let mut one = sent.clone();
-    let all = way.observation.streams.iter().filter_map(|s| s.receiver.udp);
-    insert_losses(&mut one, &add_up_udp(all));
-    Value::Object(one)
+    let own = streams.iter().map(|s| Some(last_tcp_info(&s.sender)?.retransmitted_segments));
+    let far = &way.observation.ends.sender.protocol;
+    let resent = own.sum::<Option<u64>>().filter(|_| !streams.is_empty());
+    let resent = resent.or_else(|| far.get(FAR_RETRANSMITS).copied());
+    (sum(sender_end, json!({"retransmits": resent})), sum(receiver_end, Value::Null))
 }
 
 /// Adds up counts; jitter is the mean of the streams that have one.
-fn add_up_udp(all: impl Iterator<Item = UdpCounts>) -> UdpCounts {
-    let all: Vec<UdpCounts> = all.collect();
+fn add_up_udp(way: &DirectionView) -> UdpCounts {
+    let streams = way.observation.streams.iter();
+    let all: Vec<UdpCounts> = streams.filter_map(|s| s.receiver.udp).collect();
     let jitters: Vec<u64> = all.iter().filter_map(|udp| udp.jitter_ns).collect();
     UdpCounts {
         datagrams: all.iter().map(|udp| udp.datagrams).sum(),
         lost: all.iter().map(|udp| udp.lost).sum(),
-        out_of_order: all.iter().map(|udp| udp.out_of_order).sum(),
-        duplicates: all.iter().map(|udp| udp.duplicates).sum(),
         jitter_ns: jitters.iter().sum::<u64>().checked_div(jitters.len() as u64),
+        ..UdpCounts::default()
     }
 }
 
@@ -172,9 +143,7 @@ fn add_up_udp(all: impl Iterator<Item = UdpCounts>) -> UdpCounts {
 fn build_cpu_utilization(way: &DirectionView) -> Value {
     let lasted = way.observation.elapsed_us.max(1) as f64;
     let share = |us: Option<u64>| us.map_or(0.0, |us| 100.0 * us as f64 / lasted);
-    let ends = &way.observation.ends;
-    let (host, remote) =
-        if way.sends() { (&ends.sender, &ends.receiver) } else { (&ends.receiver, &ends.sender) };
+    let [host, remote] = way.observation.initiator_and_responder();
     let mut all = Map::new();
     let mut tell = |name: &str, end: &EndObservation| {
         let (user, system) = (share(end.cpu_user_us), share(end.cpu_system_us));

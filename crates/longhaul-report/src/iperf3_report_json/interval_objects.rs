@@ -1,9 +1,7 @@
 //! The `intervals` array, from this end's samples.
 
-use super::{DirectionView, MICROS, build_span, insert_if_some};
-use longhaul_model::report::v1::observation::{
-    ObservedStream, StreamEnd, StreamSample, TcpReading,
-};
+use super::{DirectionView, MICROS, add_members, build_span};
+use longhaul_model::report::v1::observation::{StreamEnd, StreamSample, TcpReading};
 use serde_json::{Map, Value, json};
 
 /// The minimum length of an incomplete interval at the end of a run.
@@ -28,27 +26,31 @@ fn build_interval(ways: &[DirectionView], begin: u64, (from, to): (u64, u64)) ->
     let mut streams = Vec::new();
     let mut interval = Map::new();
     for (way, name) in ways.iter().zip(["sum", "sum_bidir_reverse"]) {
+        let span = |bytes: u64, resent: Option<u64>| {
+            let one = build_span(from as f64 / MICROS, to as f64 / MICROS, bytes);
+            let resent = resent.filter(|_| way.sends());
+            let more = json!({"omitted": false, "sender": way.sends(), "retransmits": resent});
+            add_members(one, more)
+        };
         let (mut bytes, mut resent) = (0, Some(0));
         for stream in &way.observation.streams {
             let part = StreamIntervalPart::between(way.own_end(stream), begin + from, begin + to);
             bytes += part.bytes;
             resent = resent.zip(part.resent).map(|(sum, more)| sum + more);
-            streams.push(part.to_json(way, stream, (from, to)));
+            let tcp = part.tcp.filter(|_| way.sends());
+            let more = json!({
+                "socket": way.socket(stream),
+                "snd_cwnd": tcp.map(|tcp| tcp.cwnd_bytes),
+                "snd_wnd": tcp.and_then(|tcp| tcp.peer_window_bytes),
+                "rtt": tcp.map(|tcp| tcp.rtt_us),
+                "rttvar": tcp.map(|tcp| tcp.rttvar_us),
+            });
+            streams.push(add_members(span(part.bytes, part.resent), more));
         }
-        let mut sum = build_span(from as f64 / MICROS, to as f64 / MICROS, bytes);
-        if way.sends() {
-            insert_if_some(&mut sum, "retransmits", resent);
-        }
-        interval.insert(name.to_owned(), finish_sum(sum, way.sends()));
+        interval.insert(name.to_owned(), span(bytes, resent));
     }
     interval.insert("streams".to_owned(), Value::Array(streams));
     Value::Object(interval)
-}
-
-fn finish_sum(mut one: Map<String, Value>, sends: bool) -> Value {
-    one.insert("omitted".to_owned(), json!(false));
-    one.insert("sender".to_owned(), json!(sends));
-    Value::Object(one)
 }
 
 /// The counts of one end of a stream in one interval.
@@ -70,24 +72,6 @@ impl<'a> StreamIntervalPart<'a> {
             resent: last(to).map(|now| resent(now).saturating_sub(last(from).map_or(0, resent))),
             tcp: last(to),
         }
-    }
-
-    fn to_json(
-        &self,
-        way: &DirectionView,
-        stream: &ObservedStream,
-        (from, to): (u64, u64),
-    ) -> Value {
-        let mut one = build_span(from as f64 / MICROS, to as f64 / MICROS, self.bytes);
-        insert_if_some(&mut one, "socket", Some(way.socket(stream)));
-        if let (true, Some(tcp)) = (way.sends(), self.tcp) {
-            insert_if_some(&mut one, "retransmits", self.resent);
-            insert_if_some(&mut one, "snd_cwnd", Some(tcp.cwnd_bytes));
-            insert_if_some(&mut one, "snd_wnd", tcp.peer_window_bytes);
-            insert_if_some(&mut one, "rtt", Some(tcp.rtt_us));
-            insert_if_some(&mut one, "rttvar", Some(tcp.rttvar_us));
-        }
-        finish_sum(one, way.sends())
     }
 }
 

@@ -4,14 +4,8 @@ use crate::number_format::format_grouped;
 use crate::throughput_text::describe_plan;
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::host;
-use longhaul_model::report::v1::observation::{EndObservation, StreamEnd, ThroughputObservation};
+use longhaul_model::report::v1::observation::{EndObservation, StreamEnd};
 use std::fmt::Write;
-
-/// Returns both ends of a run in one direction: initiator, then responder.
-fn initiator_and_responder(seen: &ThroughputObservation) -> [&EndObservation; 2] {
-    let ends = &seen.ends;
-    if seen.forward { [&ends.sender, &ends.receiver] } else { [&ends.receiver, &ends.sender] }
-}
 
 /// Renders the command lines of both ends with their versions.
 pub fn render_commands(run: &ThroughputReport) -> String {
@@ -20,7 +14,7 @@ pub fn render_commands(run: &ThroughputReport) -> String {
     let parties =
         [("client", near, Some(&run.run.longhaul)), ("server", far, far.longhaul.as_ref())];
     for ((role, party, version), end) in
-        parties.into_iter().zip(initiator_and_responder(&run.observation))
+        parties.into_iter().zip(run.observation.initiator_and_responder())
     {
         let told = end.program.as_ref();
         let version = told.map(|it| &it.longhaul).or(version);
@@ -36,7 +30,7 @@ pub fn render_commands(run: &ThroughputReport) -> String {
 /// Renders the responder's log of this run and its counters.
 pub fn render_responder_output(run: &ThroughputReport) -> String {
     let seen = &run.observation;
-    let [_, far] = initiator_and_responder(seen);
+    let [_, far] = seen.initiator_and_responder();
     let mut text = String::new();
     match &far.program {
         Some(told) if !told.log.is_empty() => {
