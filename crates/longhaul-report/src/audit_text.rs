@@ -39,9 +39,7 @@ fn write_setup(page: &mut ReportDocument, observation: &AuditObservation) {
     let host = &observation.host;
     let reading = |name: &str| observation.readings.get(name);
     let mut parts = vec![host.kernel.clone(), count_of(u64::from(host.cores), "core")];
-    if let Some(name) = reading("interface.name") {
-        parts.push(format!("interface {name}"));
-    }
+    parts.extend(reading("interface.name").map(|name| format!("interface {name}")));
     let speed = reading("interface.speed_bps").and_then(|text| text.parse().ok());
     parts.extend(speed.map(format_rate));
     parts.extend(reading("interface.mtu").map(|mtu| format!("MTU {mtu} bytes")));

@@ -101,6 +101,13 @@ impl DocumentTable {
         DocumentTable { columns: columns.into_iter().collect(), ..DocumentTable::default() }
     }
 
+    /// Returns a table with a line for each of `rows`, still without columns.
+    pub fn from_rows<R: Copy>(rows: impl IntoIterator<Item = R>) -> ColumnwiseTable<R> {
+        let rows: Vec<R> = rows.into_iter().collect();
+        let lines = rows.iter().map(|_| Vec::new()).collect();
+        ColumnwiseTable { rows, table: DocumentTable { rows: lines, ..DocumentTable::default() } }
+    }
+
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
@@ -109,6 +116,56 @@ impl DocumentTable {
     pub fn detail(&mut self, text: impl Into<String>) {
         let row = self.rows.len().saturating_sub(1);
         self.details.push((row, text.into()));
+    }
+}
+
+/// A table that is filled column by column, with one line for each row of data.
+pub struct ColumnwiseTable<R> {
+    rows: Vec<R>,
+    table: DocumentTable,
+}
+
+impl<R: Copy> ColumnwiseTable<R> {
+    /// Adds a column of texts.
+    #[must_use]
+    pub fn text(self, title: impl Into<String>, cell: impl Fn(R) -> String) -> Self {
+        self.column(left(title), cell)
+    }
+
+    /// Adds a column of numbers.
+    #[must_use]
+    pub fn number(self, title: impl Into<String>, cell: impl Fn(R) -> String) -> Self {
+        self.column(right(title), cell)
+    }
+
+    fn column(mut self, column: TableColumn, cell: impl Fn(R) -> String) -> Self {
+        self.table.columns.push(column);
+        for (line, row) in self.table.rows.iter_mut().zip(&self.rows) {
+            line.push(cell(*row));
+        }
+        self
+    }
+
+    /// Highlights rows.
+    #[must_use]
+    pub fn mark_rows(mut self, is_marked: impl Fn(R) -> bool) -> Self {
+        let rows = self.rows.iter().zip(0..).filter(|(row, _)| is_marked(**row));
+        self.table.marked = rows.map(|(_, number)| number).collect();
+        self
+    }
+
+    /// Adds texts below rows.
+    #[must_use]
+    pub fn details<T: IntoIterator<Item = String>>(mut self, texts: impl Fn(R) -> T) -> Self {
+        let rows = self.rows.iter().zip(0..);
+        let details =
+            rows.flat_map(|(row, number)| texts(*row).into_iter().map(move |it| (number, it)));
+        self.table.details = details.collect();
+        self
+    }
+
+    pub fn finish(self) -> DocumentTable {
+        self.table
     }
 }
 
@@ -189,8 +246,8 @@ impl ReportDocument {
         self.parts.push(DocumentPart::Fact { label: label.into(), value: value.into(), style });
     }
 
-    /// Adds facts under one label.
-    pub fn facts(&mut self, label: &str, values: impl IntoIterator<Item = String>) {
+    /// Adds facts under one label; nothing without a value.
+    pub fn facts(&mut self, label: &str, values: impl IntoIterator<Item: Into<String>>) {
         for (place, value) in values.into_iter().enumerate() {
             self.fact(if place == 0 { label } else { "" }, value);
         }

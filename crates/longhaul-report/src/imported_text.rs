@@ -1,7 +1,7 @@
 //! Results of other programs, as text.
 
 use super::capture_text::sanitize_shown;
-use crate::document::{DocumentTable, ReportDocument, left, right};
+use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{
     ABSENT, format_grouped, format_millis, format_percent, format_rate, format_seconds, or_absent,
 };
@@ -78,9 +78,7 @@ pub fn build_imported_document(report: &ImportedReport) -> ReportDocument {
     let file = plan.file.as_deref().unwrap_or("standard input");
     let result = plan.index + 1;
     page.fact("file", sanitize_shown(&format!("{file}, result {result} ({})", plan.format)));
-    if let Some(command) = &seen.command {
-        page.fact("command", sanitize_shown(command));
-    }
+    page.facts("command", seen.command.as_deref().map(sanitize_shown));
     write_transfers(&mut page, report);
     write_streams(&mut page, &seen.streams);
     if let Some(pings) = &seen.pings {
@@ -108,13 +106,9 @@ fn write_transfers(page: &mut ReportDocument, report: &ImportedReport) {
     for (label, transfer) in
         [("sender", &seen.sender), ("receiver", &seen.receiver), ("total", &seen.either)]
     {
-        if let Some(transfer) = transfer {
-            page.fact(label, describe_transfer(transfer));
-        }
+        page.facts(label, transfer.as_ref().map(describe_transfer));
     }
-    if let Some(sum) = analysis.sum_of_streams_bps {
-        page.fact("sum of streams", format_mbit(sum));
-    }
+    page.facts("sum of streams", analysis.sum_of_streams_bps.map(format_mbit));
     if !seen.intervals.is_empty() {
         let count = format_grouped(seen.intervals.len() as u64);
         page.fact("intervals", format!("{count} interval readings (`--json` lists all)"));
@@ -140,28 +134,23 @@ fn write_streams(page: &mut ReportDocument, streams: &[ImportedStream]) {
     if streams.is_empty() {
         return;
     }
-    let mut table = DocumentTable::new([
-        left("stream"),
-        right("seconds"),
-        right("bytes"),
-        right("Mbit/s printed"),
-        right("retr"),
-    ]);
-    for stream in streams.iter().take(MAX_ROWS) {
-        let ends = [&stream.receiver, &stream.sender, &stream.either];
-        let Some(transfer) = ends.into_iter().flatten().next() else {
-            continue;
-        };
+    let find_transfer =
+        |stream: &ImportedStream| stream.receiver.or(stream.sender).or(stream.either);
+    let transfer = |stream: &ImportedStream| find_transfer(stream).unwrap_or_default();
+    let resent = |stream: &ImportedStream| {
         let again = stream.sender.as_ref().or(stream.either.as_ref());
-        let again = again.and_then(|it| it.retransmitted_packets);
-        table.row([
-            stream.name.clone(),
-            or_absent(transfer.duration_us, format_seconds),
-            or_absent(transfer.bytes, format_grouped),
-            or_absent(transfer.printed_bps, |bps| format!("{:.3}", bps as f64 / 1e6)),
-            or_absent(again, format_grouped),
-        ]);
-    }
+        or_absent(again.and_then(|it| it.retransmitted_packets), format_grouped)
+    };
+    let mbit = |bps| format!("{:.3}", bps as f64 / 1e6);
+    let table = DocumentTable::from_rows(
+        streams.iter().take(MAX_ROWS).filter(|it| find_transfer(it).is_some()),
+    )
+    .text("stream", |it| it.name.clone())
+    .number("seconds", |it| or_absent(transfer(it).duration_us, format_seconds))
+    .number("bytes", |it| or_absent(transfer(it).bytes, format_grouped))
+    .number("Mbit/s printed", |it| or_absent(transfer(it).printed_bps, mbit))
+    .number("retr", resent)
+    .finish();
     page.gap();
     page.table(table);
     write_omitted_rows(page, streams.len());
@@ -187,20 +176,21 @@ fn write_hops(page: &mut ReportDocument, hops: &[ImportedHop]) {
     if hops.is_empty() {
         return;
     }
-    let mut table =
-        DocumentTable::new([right("hop"), left("host"), right("RTT ms"), right("loss")]);
-    for hop in hops.iter().take(MAX_ROWS) {
+    let rtt = |hop: &ImportedHop| {
         let least = hop.rtt_min_us.or(hop.rtts_us.iter().min().copied());
         let bounded = hop.bounded_packets.filter(|_| least.is_none());
-        let rtt = bounded.map_or_else(|| or_absent(least, format_millis), |_| "<1".to_owned());
-        let address = hop.addresses.first().map(String::as_str);
-        let who = match (hop.host.as_deref(), address) {
-            (Some(host), Some(address)) => format!("{host} ({address})"),
-            (host, address) => host.or(address).unwrap_or(ABSENT).to_owned(),
-        };
-        let loss = or_absent(hop.loss_ratio, format_percent);
-        table.row([hop.ttl_index.to_string(), who, rtt, loss]);
-    }
+        bounded.map_or_else(|| or_absent(least, format_millis), |_| "<1".to_owned())
+    };
+    let host = |hop: &ImportedHop| match (&hop.host, hop.addresses.first()) {
+        (Some(host), Some(address)) => format!("{host} ({address})"),
+        (host, address) => or_absent(host.as_ref().or(address), String::clone),
+    };
+    let table = DocumentTable::from_rows(hops.iter().take(MAX_ROWS))
+        .number("hop", |hop| hop.ttl_index.to_string())
+        .text("host", host)
+        .number("RTT ms", rtt)
+        .number("loss", |hop| or_absent(hop.loss_ratio, format_percent))
+        .finish();
     page.gap();
     page.table(table);
     write_omitted_rows(page, hops.len());

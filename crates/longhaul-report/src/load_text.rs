@@ -7,18 +7,16 @@ pub mod load_csv;
 pub mod load_step_text;
 mod load_timeline;
 
-use crate::document::{DocumentTable, ReportDocument, left, right};
+use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{count_of, format_micros, format_percent, format_rate, or_absent};
 use longhaul_model::report::v1::LoadReport;
-use longhaul_model::report::v1::load::ProbeDelays;
+use longhaul_model::report::v1::load::{LoadStepResult, ProbeDelays};
 
 /// Renders the report, from the plan to the caveats.
 pub fn build_load_document(report: &LoadReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
     page.fact("test", describe_plan(report));
-    if let Some(idle) = &report.analysis.idle {
-        page.fact("idle path", describe_idle(idle));
-    }
+    page.facts("idle path", report.analysis.idle.as_ref().map(describe_idle));
     if !report.analysis.steps.is_empty() {
         page.gap();
         page.table(build_step_table(report));
@@ -56,29 +54,18 @@ fn describe_idle(idle: &ProbeDelays) -> String {
 
 /// Returns a row for each load, with the effect on the queue below it.
 fn build_step_table(report: &LoadReport) -> DocumentTable {
-    let mut table = DocumentTable::new([
-        left("load"),
-        right("goodput"),
-        right("RTT"),
-        right("p95"),
-        right("lost"),
-    ]);
-    for result in &report.analysis.steps {
-        let step = report.plan.steps.get(result.step as usize);
-        let delays = result.delays.as_ref();
-        table.row([
-            or_absent(step, load_step_text::describe_step),
-            or_absent(result.goodput_bps.or(result.competitor_bps), format_rate),
-            or_absent(delays, |d| format_nanos(d.rtt_median_ns)),
-            or_absent(delays, |d| format_nanos(d.rtt_p95_ns)),
-            or_absent(delays, |d| format_percent(d.loss_ratio)),
-        ]);
-        let detail = load_step_text::describe_step_result(result);
-        if !detail.is_empty() {
-            table.detail(detail);
-        }
-    }
-    table
+    let results = &report.analysis.steps;
+    let step = |it: &LoadStepResult| report.plan.steps.get(it.step as usize);
+    DocumentTable::from_rows(results)
+        .text("load", |it| or_absent(step(it), load_step_text::describe_step))
+        .number("goodput", |it| or_absent(it.goodput_bps.or(it.competitor_bps), format_rate))
+        .number("RTT", |it| or_absent(it.delays, |d| format_nanos(d.rtt_median_ns)))
+        .number("p95", |it| or_absent(it.delays, |d| format_nanos(d.rtt_p95_ns)))
+        .number("lost", |it| or_absent(it.delays, |d| format_percent(d.loss_ratio)))
+        .details(|it| {
+            Some(load_step_text::describe_step_result(it)).filter(|text| !text.is_empty())
+        })
+        .finish()
 }
 
 /// Formats nanoseconds in the unit that fits.

@@ -1,6 +1,6 @@
 //! The changes of an audit: written and reverted settings, and their effect.
 
-use crate::document::{DocumentTable, ReportDocument, left, right};
+use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{RateUnit, count_of, or_absent};
 use longhaul_model::report::v1::host::{
     AuditObservation, ChangeEffect, ChangeProof, SettingChange,
@@ -61,27 +61,22 @@ fn write_effects(page: &mut ReportDocument, directions: &[ChangeEffect]) {
     }
     let greatest = directions.iter().map(|d| d.before_bps.max(d.after_bps)).max();
     let unit = RateUnit::for_max(greatest.unwrap_or(0));
-    let mut table = DocumentTable::new([
-        left("this host"),
-        right(format!("before {}", unit.name)),
-        right("after"),
-        right("gain"),
-        left("95 % interval"),
-        left("limited by"),
-    ]);
-    for effect in directions {
-        let way = if effect.forward { "sends" } else { "receives" };
-        let gain = effect.after_bps as f64 / effect.before_bps.max(1) as f64;
-        table.row([
-            way.to_owned(),
-            unit.number(effect.before_bps),
-            unit.number(effect.after_bps),
-            format!("{gain:.2}×"),
-            or_absent(effect.gain_interval_ratio, |[low, high]| format!("{low:.2} to {high:.2}")),
-            format!("{} -> {}", effect.limited_by_before, effect.limited_by_after),
-        ]);
-    }
-    page.table(table);
+    let gain = |effect: &ChangeEffect| {
+        format!("{:.2}×", effect.after_bps as f64 / effect.before_bps.max(1) as f64)
+    };
+    let way = |effect: &ChangeEffect| if effect.forward { "sends" } else { "receives" };
+    page.table(
+        DocumentTable::from_rows(directions)
+            .text("this host", |it| way(it).to_owned())
+            .number(format!("before {}", unit.name), |it| unit.number(it.before_bps))
+            .number("after", |it| unit.number(it.after_bps))
+            .number("gain", gain)
+            .text("95 % interval", |it| {
+                or_absent(it.gain_interval_ratio, |[low, high]| format!("{low:.2} to {high:.2}"))
+            })
+            .text("limited by", |it| format!("{} -> {}", it.limited_by_before, it.limited_by_after))
+            .finish(),
+    );
 }
 
 fn capitalize_first(text: &str) -> String {

@@ -41,9 +41,7 @@ pub fn describe_step_result(result: &LoadStepResult) -> String {
     if let (Some(delay), Some(bytes)) = (result.queue_delay_ns, result.queue_bytes) {
         parts.push(format!("queue up to {}, {}", format_nanos(delay), Bytes(bytes)));
     }
-    if let Some(trips) = result.round_trips_per_minute {
-        parts.push(format!("{trips} RPM"));
-    }
+    parts.extend(result.round_trips_per_minute.map(|trips| format!("{trips} RPM")));
     if let Some(back) = result.recovery_us {
         parts.push(format!("queue drained in {}", format_micros(back)));
     }

@@ -1,8 +1,8 @@
 //! Hops before, during and after load, and the narrow link.
 
 use super::format_ms;
-use crate::document::{DocumentTable, ReportDocument, left, right};
-use crate::number_format::{ABSENT, format_micros, format_percent, format_rate, or_absent};
+use crate::document::{DocumentTable, ReportDocument};
+use crate::number_format::{format_micros, format_percent, format_rate, or_absent};
 use longhaul_model::report::v1::path::{
     HopWatch, NarrowLink, PathAnalysis, PathObservation, WatchedHop,
 };
@@ -33,17 +33,27 @@ fn write_hop_watch(page: &mut ReportDocument, watch: &HopWatch) {
     let bytes =
         watch.load_bytes.map_or_else(String::new, |bytes| format!(", {} received", Bytes(bytes)));
     page.heading(3, format!("UNDER LOAD: {way} for {}{bytes}", format_micros(time)));
-    let mut table = DocumentTable::new([
-        right("hop"),
-        left("address"),
-        right("idle min"),
-        right("under load"),
-        right("after"),
-    ]);
-    for hop in watch.hops.iter().filter(|hop| has_answer(hop)) {
-        table.row(format_hop_cells(hop, watch));
-    }
-    page.table(table);
+    let within = |hop: &WatchedHop, from: u64, until: u64| {
+        let inside = hop.echoes.iter().filter(|echo| (from..until).contains(&echo.at_us));
+        let mut rtts: Vec<u64> = inside.filter_map(|echo| echo.rtt_ns).collect();
+        rtts.sort_unstable();
+        rtts
+    };
+    let (from, until) = (watch.load_from_us, watch.load_until_us);
+    let under_load = |hop: &WatchedHop| {
+        let rtts = within(hop, from, until);
+        or_absent(rtts.get(rtts.len().saturating_sub(1) / 2).copied(), format_ms)
+    };
+    let min = |rtts: Vec<u64>| or_absent(rtts.first().copied(), format_ms);
+    page.table(
+        DocumentTable::from_rows(watch.hops.iter().filter(|hop| has_answer(hop)))
+            .number("hop", |hop| hop.ttl.to_string())
+            .text("address", |hop| or_absent(hop.address.clone(), |it| it))
+            .number("idle min", |hop| min(within(hop, 0, from)))
+            .number("under load", under_load)
+            .number("after", |hop| min(within(hop, until, u64::MAX)))
+            .finish(),
+    );
     let mut notes = vec!["median under load, min before and after, in ms".to_owned()];
     if let Some(bytes) = watch.own_backlog_bytes {
         notes.push(format!("max local queue {}", Bytes(bytes)));
@@ -54,23 +64,6 @@ fn write_hop_watch(page: &mut ReportDocument, watch: &HopWatch) {
 
 fn has_answer(hop: &WatchedHop) -> bool {
     hop.echoes.iter().any(|echo| echo.rtt_ns.is_some())
-}
-
-fn format_hop_cells(hop: &WatchedHop, watch: &HopWatch) -> [String; 5] {
-    let within = |from: u64, until: u64| {
-        let inside = hop.echoes.iter().filter(move |echo| (from..until).contains(&echo.at_us));
-        let mut rtts: Vec<u64> = inside.filter_map(|echo| echo.rtt_ns).collect();
-        rtts.sort_unstable();
-        rtts
-    };
-    let before = within(0, watch.load_from_us);
-    let under = within(watch.load_from_us, watch.load_until_us);
-    let after = within(watch.load_until_us, u64::MAX);
-    let median = under.get(under.len().saturating_sub(1) / 2);
-    let [before, median, after] =
-        [before.first(), median, after.first()].map(|rtt| or_absent(rtt.copied(), format_ms));
-    let address = hop.address.as_deref().unwrap_or(ABSENT);
-    [hop.ttl.to_string(), address.to_owned(), before, median, after]
 }
 
 fn write_narrow_link(page: &mut ReportDocument, link: &NarrowLink, told: bool) {

@@ -1,7 +1,7 @@
 //! A scan compared with its prediction: cells, the worst disagreements, and the overall agreement.
 
 use super::{PredictionSheet, prediction_table};
-use crate::document::{DocumentTable, ReportDocument, left, right};
+use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{ABSENT, RateUnit, or_absent};
 use crate::scan_text::setting_format;
 use longhaul_model::report::v1::PredictionReport;
@@ -21,27 +21,20 @@ pub fn write_measured_cells(page: &mut ReportDocument, sheet: &PredictionSheet) 
     }
     let greatest = measured.iter().filter_map(|c| c.measured_bps).max().unwrap_or(0);
     let unit = RateUnit::for_max(greatest);
-    let mut table = DocumentTable::new([
-        left("setting"),
-        right("measured"),
-        right("predicted"),
-        right("measured is"),
-        left(""),
-    ]);
     let rate = |bps: u64| format!("{} {}", unit.short(bps), unit.name);
-    for cell in measured.iter().take(MAX_LISTED_CELLS) {
-        table.row([
-            format!(
-                "{} x {}",
-                cell.setting.streams,
-                setting_format::format_window(cell.setting.window_bytes)
-            ),
-            or_absent(cell.measured_bps, rate),
-            rate(cell.goodput_bps),
-            format_difference(cell),
-            prediction_table::limiter_letter(cell.limited_by).to_string(),
-        ]);
-    }
+    let setting = |cell: &PredictionCell| {
+        let window = setting_format::format_window(cell.setting.window_bytes);
+        format!("{} x {window}", cell.setting.streams)
+    };
+    let limiter =
+        |cell: &PredictionCell| prediction_table::limiter_letter(cell.limited_by).to_string();
+    let table = DocumentTable::from_rows(measured.iter().copied().take(MAX_LISTED_CELLS))
+        .text("setting", setting)
+        .number("measured", |cell| or_absent(cell.measured_bps, rate))
+        .number("predicted", |cell| rate(cell.goodput_bps))
+        .number("measured is", format_difference)
+        .text("", limiter)
+        .finish();
     page.gap();
     page.table(table);
     if measured.len() > MAX_LISTED_CELLS {

@@ -1,9 +1,11 @@
 //! A record as one HTML page: the claim, its basis, and all evidence.
 
 use super::{describe_class, list_figures, record_title, replace_underscores};
-use crate::document::{DocumentTable, ReportDocument, left, right};
+use crate::document::{DocumentTable, ReportDocument};
 use longhaul_model::report::v1::{PathReport, RunInfo};
-use longhaul_record::speed_record::{ManifestEntry, RuleVerdict, SpeedRecord, format_mark};
+use longhaul_record::speed_record::{
+    ManifestEntry, RecordLeg, RecordStop, RuleCheck, RuleVerdict, SpeedRecord, format_mark,
+};
 
 /// The content of the page.
 pub struct RecordPageParts<'a> {
@@ -63,9 +65,7 @@ fn write_about(record: &SpeedRecord, body: &mut ReportDocument) {
     let about = &record.about;
     let facts = [("Team", &about.team), ("Contact", &about.contact), ("Note", &about.note)];
     for (label, value) in facts {
-        if let Some(value) = value {
-            body.fact(label, value);
-        }
+        body.facts(label, value);
     }
 }
 
@@ -75,37 +75,22 @@ fn write_distance(record: &SpeedRecord, body: &mut ReportDocument) {
         return;
     }
     body.heading(2, "Distance");
-    let columns = [
-        left("from"),
-        left("point"),
-        left("to"),
-        left("point"),
-        right("WGS84, km"),
-        right("sphere, km"),
-    ];
     let number = |mm: u64| format!("{:.3}", mm as f64 / 1e6);
-    let ends = seen.stops.windows(2);
-    let mut rows: Vec<Vec<String>> = found
-        .legs
-        .iter()
-        .zip(ends)
-        .map(|(leg, ends)| {
-            vec![
-                leg.from.clone(),
-                ends[0].point.clone(),
-                leg.to.clone(),
-                ends[1].point.clone(),
-                number(leg.length_mm),
-                number(leg.sphere_mm),
-            ]
-        })
-        .collect();
-    let mut sum = vec!["total".to_owned(), String::new(), String::new(), String::new()];
+    let legs: Vec<_> = found.legs.iter().zip(seen.stops.windows(2)).collect();
+    let mut table = DocumentTable::from_rows(&legs)
+        .text("from", |(leg, _): &(&RecordLeg, _)| leg.from.clone())
+        .text("point", |(_, ends): &(_, &[RecordStop])| ends[0].point.clone())
+        .text("to", |(leg, _)| leg.to.clone())
+        .text("point", |(_, ends)| ends[1].point.clone())
+        .number("WGS84, km", |(leg, _)| number(leg.length_mm))
+        .number("sphere, km", |(leg, _)| number(leg.sphere_mm))
+        .finish();
     let totals = [found.distance_mm, found.distance_sphere_mm];
-    sum.extend(totals.map(|it| it.map_or_else(String::new, number)));
-    rows.push(sum);
-    let last = rows.len() - 1;
-    body.table(DocumentTable { rows, marked: vec![last], ..DocumentTable::new(columns) });
+    let totals = totals.map(|it| it.map_or_else(String::new, number));
+    let blanks = ["total", "", "", ""].map(str::to_owned);
+    table.marked.push(table.rows.len());
+    table.row(blanks.into_iter().chain(totals));
+    body.table(table);
     let text = "Each leg is the geodesic between the points that represent its cities; the sphere has \
                 the earth's mean radius, 6371.0088 km. The score is calculated from the distance on WGS84.";
     body.faint(text);
@@ -114,34 +99,32 @@ fn write_distance(record: &SpeedRecord, body: &mut ReportDocument) {
 fn write_rules(record: &SpeedRecord, body: &mut ReportDocument) {
     body.heading(2, format!("Rules: {}", record.analysis.rules));
     body.note(&record.analysis.standing);
-    let columns = [left("rule"), left("verdict"), left("evidence"), left("source")];
-    let checks = &record.analysis.checks;
-    let rows = checks.iter().map(|check| {
+    let rule = |check: &RuleCheck| {
         let clause = check.clause.as_ref();
         let clause = clause.map_or_else(String::new, |it| format!(" (clause {it})"));
-        vec![
-            format!("{}{clause}", check.rule),
-            check.verdict.label().to_owned(),
-            check.text.clone(),
-            format!("{}: {}", replace_underscores(&check.confidence), check.source),
-        ]
-    });
-    let failed = checks.iter().zip(0..);
-    let failed: Vec<usize> = failed
-        .filter(|(check, _)| check.verdict == RuleVerdict::Fails)
-        .map(|(_, place)| place)
-        .collect();
-    body.table(DocumentTable {
-        rows: rows.collect(),
-        marked: failed,
-        ..DocumentTable::new(columns)
-    });
+        format!("{}{clause}", check.rule)
+    };
+    let checks = &record.analysis.checks;
+    let table = DocumentTable::from_rows(checks)
+        .text("rule", rule)
+        .text("verdict", |check| check.verdict.label().to_owned())
+        .text("evidence", |check| check.text.clone())
+        .text("source", |check| {
+            format!("{}: {}", replace_underscores(&check.confidence), check.source)
+        })
+        .mark_rows(|check| check.verdict == RuleVerdict::Fails)
+        .finish();
+    body.table(table);
 }
 
 fn write_files(files: &[ManifestEntry], body: &mut ReportDocument) {
     body.heading(2, "Files");
-    let columns = [left("file"), right("bytes"), left("contents")];
-    let rows = files.iter().map(|it| vec![it.name.clone(), it.bytes.to_string(), it.about.clone()]);
-    body.table(DocumentTable { rows: rows.collect(), ..DocumentTable::new(columns) });
+    body.table(
+        DocumentTable::from_rows(files)
+            .text("file", |file| file.name.clone())
+            .number("bytes", |file| file.bytes.to_string())
+            .text("contents", |file| file.about.clone())
+            .finish(),
+    );
     body.faint("manifest.json has the SHA-256 sums of all files and of this page.");
 }

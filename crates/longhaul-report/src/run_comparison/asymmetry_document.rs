@@ -1,7 +1,7 @@
 //! Comparison of the two directions of paths.
 
 use super::change_format;
-use crate::document::{DocumentTable, ReportDocument, left, right};
+use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{count_of, format_micros, format_rate};
 use crate::plot;
 use longhaul_model::report::v1::asymmetry::{AsymmetryReport, AsymmetryVerdict, PathAsymmetry};
@@ -88,37 +88,27 @@ pub fn build_histogram(bins: &[HistogramBin]) -> Option<DocumentTable> {
     let most = bins.iter().map(|bin| bin.cells).max().unwrap_or(0).max(1);
     let filled = |bin: &HistogramBin| bin.cells > 0;
     let (first, last) = (bins.iter().position(filled)?, bins.iter().rposition(filled)?);
-    let mut table = DocumentTable::new([right("asymmetry"), right("number"), left("")]);
-    for bin in &bins[first..=last] {
+    let bar = |bin: &HistogramBin| {
         let long = (u64::from(bin.cells) * BAR).div_ceil(u64::from(most));
-        table.row([
-            format!("{:+.1} to {:+.1}", bin.from_ratio, bin.to_ratio),
-            bin.cells.to_string(),
-            "█".repeat(long as usize),
-        ]);
-    }
+        "█".repeat(long as usize)
+    };
+    let table = DocumentTable::from_rows(&bins[first..=last])
+        .number("asymmetry", |bin| format!("{:+.1} to {:+.1}", bin.from_ratio, bin.to_ratio))
+        .number("number", |bin| bin.cells.to_string())
+        .text("", bar)
+        .finish();
     Some(table)
 }
 
 fn build_run_table(path: &PathAsymmetry) -> DocumentTable {
-    let mut table = DocumentTable::new([
-        left("when"),
-        right("forward"),
-        right("reverse"),
-        right("ratio"),
-        right("apart"),
-    ]);
     let hidden = path.matched.len().saturating_sub(MAX_ROWS);
-    for matched in &path.matched[hidden..] {
-        table.rows.push(vec![
-            change_format::format_moment(matched.at_us),
-            format_rate(matched.forward_bps),
-            format_rate(matched.reverse_bps),
-            format!("{:.2}", matched.forward_by_reverse_ratio),
-            format_time_apart(matched.apart_us),
-        ]);
-    }
-    table
+    DocumentTable::from_rows(&path.matched[hidden..])
+        .text("when", |it| change_format::format_moment(it.at_us))
+        .number("forward", |it| format_rate(it.forward_bps))
+        .number("reverse", |it| format_rate(it.reverse_bps))
+        .number("ratio", |it| format!("{:.2}", it.forward_by_reverse_ratio))
+        .number("apart", |it| format_time_apart(it.apart_us))
+        .finish()
 }
 
 /// Formats the time between two runs; runs of one report have none.

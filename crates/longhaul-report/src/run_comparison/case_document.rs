@@ -2,9 +2,10 @@
 
 use super::change_format::{self, METHOD_NOTE};
 use super::route_comparison;
-use crate::document::{DocumentTable, ReportDocument, left, right};
+use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{ABSENT, format_rate, or_absent};
 use crate::plot;
+use crate::scan_text::setting_format::format_setting;
 use crate::summary_lines;
 use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_model::report::v1::case::{CaseReport, PathCase, SettingCase};
@@ -25,9 +26,7 @@ pub fn build_case_document(case: &CaseReport, figures: bool) -> ReportDocument {
     };
     document.fact("before", change_format::format_period(case.before));
     document.fact("after", change_format::format_period(case.after));
-    if let Some(event) = &case.event_id {
-        document.fact("event", event);
-    }
+    document.facts("event", &case.event_id);
     document.caveats(&case.caveats);
     add_summary(&mut document, case);
     for path in &case.paths {
@@ -39,35 +38,25 @@ pub fn build_case_document(case: &CaseReport, figures: bool) -> ReportDocument {
 /// Adds the throughput of every path, which comes first.
 fn add_summary(document: &mut ReportDocument, case: &CaseReport) {
     document.heading(2, "Throughput before and after");
-    let mut table = DocumentTable::new([
-        left("path"),
-        right("before"),
-        right("after"),
-        right("runs"),
-        right("change"),
-        left("verdict"),
-    ]);
     let goodputs = case.paths.iter().flat_map(|path| {
         let ours = path.changes.iter();
         ours.filter(|change| change.quantity == PathQuantity::Goodput)
     });
-    for change in goodputs {
-        if change_format::is_significant(change.verdict) {
-            table.marked.push(table.rows.len());
-        }
-        let p = match change.p_adjusted {
-            Some(p) => format!(", p {}", change_format::format_probability(Some(p))),
-            None => String::new(),
-        };
-        table.rows.push(vec![
-            change_format::format_pair(&change.pair),
-            change_format::format_level(change.quantity, change.before.as_ref()),
-            change_format::format_level(change.quantity, change.after.as_ref()),
-            change_format::format_counts(change),
-            change_format::format_change(change),
-            format!("{}{p}", change_format::verdict_label(change.verdict)),
-        ]);
-    }
+    let verdict = |change: &QuantityChange| {
+        let p = change.p_adjusted.map_or_else(String::new, |p| {
+            format!(", p {}", change_format::format_probability(Some(p)))
+        });
+        format!("{}{p}", change_format::verdict_label(change.verdict))
+    };
+    let table = DocumentTable::from_rows(goodputs)
+        .text("path", |change| change_format::format_pair(&change.pair))
+        .number("before", |it| change_format::format_level(it.quantity, it.before.as_ref()))
+        .number("after", |it| change_format::format_level(it.quantity, it.after.as_ref()))
+        .number("runs", change_format::format_counts)
+        .number("change", change_format::format_change)
+        .text("verdict", verdict)
+        .mark_rows(|it| change_format::is_significant(it.verdict))
+        .finish();
     if table.rows.is_empty() {
         document.paragraph("The archive has no bulk run in either period.");
     } else {
@@ -120,18 +109,10 @@ fn add_causes(document: &mut ReportDocument, path: &PathCase) {
 }
 
 fn build_changes(path: &PathCase, forward: bool) -> DocumentTable {
-    let mut table = new_change_table();
     let ours = path.changes.iter();
-    for change in
-        ours.filter(|change| (change.pair == path.pair) == forward && !is_zero_loss(change))
-    {
-        push_change_row(
-            &mut table,
-            change_format::quantity_label(change.quantity).to_owned(),
-            change,
-        );
-    }
-    table
+    build_change_table(
+        ours.filter(|change| (change.pair == path.pair) == forward && !is_zero_loss(change)),
+    )
 }
 
 /// Returns true if there is no loss before and after, which needs no row.
@@ -142,32 +123,20 @@ fn is_zero_loss(change: &QuantityChange) -> bool {
     share && both && !change_format::is_significant(change.verdict)
 }
 
-/// Returns a table with the columns of changes and their tests.
-pub fn new_change_table() -> DocumentTable {
-    DocumentTable::new([
-        left("quantity"),
-        right("before"),
-        right("after"),
-        right("values"),
-        right("change"),
-        right("95 %"),
-        right("p"),
-    ])
-}
-
-pub fn push_change_row(table: &mut DocumentTable, what: String, change: &QuantityChange) {
-    if change_format::is_significant(change.verdict) {
-        table.marked.push(table.rows.len());
-    }
-    table.rows.push(vec![
-        what,
-        change_format::format_level(change.quantity, change.before.as_ref()),
-        change_format::format_level(change.quantity, change.after.as_ref()),
-        change_format::format_counts(change),
-        change_format::format_change(change),
-        change_format::format_change_interval(change),
-        change_format::format_probability(change.p_adjusted),
-    ]);
+/// Returns a table of changes and their tests.
+pub fn build_change_table<'c>(changes: impl Iterator<Item = &'c QuantityChange>) -> DocumentTable {
+    let quantity =
+        |change: &QuantityChange| change_format::quantity_label(change.quantity).to_owned();
+    DocumentTable::from_rows(changes)
+        .text("quantity", quantity)
+        .number("before", |it| change_format::format_level(it.quantity, it.before.as_ref()))
+        .number("after", |it| change_format::format_level(it.quantity, it.after.as_ref()))
+        .number("values", change_format::format_counts)
+        .number("change", change_format::format_change)
+        .number("95 %", change_format::format_change_interval)
+        .number("p", |it| change_format::format_probability(it.p_adjusted))
+        .mark_rows(|it| change_format::is_significant(it.verdict))
+        .finish()
 }
 
 fn add_settings(document: &mut ReportDocument, path: &PathCase) {
@@ -175,24 +144,19 @@ fn add_settings(document: &mut ReportDocument, path: &PathCase) {
         return;
     }
     document.heading(3, "Settings of bulk runs");
-    let mut table = DocumentTable::new([
-        left("streams x window"),
-        right("runs"),
-        right("before"),
-        right("after"),
-        left("limited by"),
-    ]);
-    for case in &path.settings {
+    let setting = |case: &SettingCase| {
         let way = if case.pair == path.pair { "" } else { ", reverse" };
-        table.rows.push(vec![
-            format!("{}{way}", change_format::format_setting(&case.setting)),
-            format!("{}/{}", case.run_counts[0], case.run_counts[1]),
-            or_absent(case.before_bps, format_rate),
-            or_absent(case.after_bps, format_rate),
-            describe_limiters(case),
-        ]);
-    }
-    document.table(table);
+        format!("{}{way}", format_setting(&case.setting))
+    };
+    document.table(
+        DocumentTable::from_rows(&path.settings)
+            .text("streams x window", setting)
+            .number("runs", |it| format!("{}/{}", it.run_counts[0], it.run_counts[1]))
+            .number("before", |it| or_absent(it.before_bps, format_rate))
+            .number("after", |it| or_absent(it.after_bps, format_rate))
+            .text("limited by", describe_limiters)
+            .finish(),
+    );
     let in_both = |case: &SettingCase| case.run_counts.iter().all(|runs| *runs > 0);
     let only_once = path.settings.iter().filter(|case| !in_both(case)).count();
     if only_once > 0 && only_once < path.settings.len() {
@@ -209,7 +173,7 @@ fn add_settings(document: &mut ReportDocument, path: &PathCase) {
     if let Some(best) = &path.recommended {
         document.paragraph(format!(
             "A scan in the later period recommends {}, with {} (run {}).",
-            change_format::format_setting(&best.setting),
+            format_setting(&best.setting),
             format_rate(best.goodput_bps),
             best.scan_id.as_deref().unwrap_or(ABSENT)
         ));

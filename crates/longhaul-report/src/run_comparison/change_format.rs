@@ -1,14 +1,12 @@
 //! Formatting of values, changes and periods.
 
-use crate::number_format::{ABSENT, format_rate, or_absent};
+use crate::number_format::{ABSENT, or_absent};
 use jiff::Timestamp;
 use longhaul_history::event::format_quantity;
 use longhaul_model::report::v1::comparison::{ChangeVerdict, QuantityChange, TimePeriod};
 use longhaul_model::report::v1::event::QuantityLevel;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::scan::TransferSetting;
 use longhaul_model::report::v1::series::HostPair;
-use longhaul_model::units::Bytes;
 
 /// Formats a pair: `near > far`.
 pub fn format_pair(pair: &HostPair) -> String {
@@ -115,17 +113,6 @@ pub const fn verdict_label(verdict: ChangeVerdict) -> &'static str {
 /// Returns true if the change is significant.
 pub const fn is_significant(verdict: ChangeVerdict) -> bool {
     matches!(verdict, ChangeVerdict::Fell | ChangeVerdict::Rose)
-}
-
-/// Formats a setting: `8 x 1 MiB cubic`.
-pub fn format_setting(setting: &TransferSetting) -> String {
-    let window =
-        setting.window_bytes.map_or_else(|| String::from("auto"), |bytes| Bytes(bytes).to_string());
-    let control =
-        setting.congestion_control.as_ref().map_or_else(String::new, |name| format!(" {name}"));
-    let paced =
-        setting.pacing_bps.map_or_else(String::new, |bps| format!(" paced {}", format_rate(bps)));
-    format!("{} x {window}{control}{paced}", setting.streams)
 }
 
 /// Description of the tests, shown below every table with verdicts.

@@ -1,6 +1,6 @@
 //! Comparison of two sets of runs.
 
-use super::case_document::{new_change_table, push_change_row};
+use super::case_document::build_change_table;
 use super::change_format::{self, METHOD_NOTE};
 use crate::document::ReportDocument;
 use crate::number_format::count_of;
@@ -27,15 +27,8 @@ pub fn build_comparison_document(comparison: &ComparisonReport) -> ReportDocumen
         if pairs.len() > 1 {
             document.heading(3, change_format::format_pair(pair));
         }
-        let mut table = new_change_table();
-        for change in comparison.changes.iter().filter(|change| change.pair == **pair) {
-            push_change_row(
-                &mut table,
-                change_format::quantity_label(change.quantity).to_owned(),
-                change,
-            );
-        }
-        document.table(table);
+        let of_pair = comparison.changes.iter().filter(|change| change.pair == **pair);
+        document.table(build_change_table(of_pair));
     }
     if pairs.is_empty() {
         document.paragraph("The two sets have no values to compare.");

@@ -1,8 +1,8 @@
 //! Comparison of two routes.
 
 use super::change_format;
-use crate::document::{DocumentTable, ReportDocument, left};
-use longhaul_analysis::path::path_format::{format_hops, format_plural};
+use crate::document::{DocumentTable, ReportDocument};
+use longhaul_analysis::path::path_format::{format_hop_change, format_plural};
 use longhaul_history::event::hops_beside;
 use longhaul_model::report::v1::case::{RouteCase, TracedRoute};
 use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind, RouteDifference};
@@ -49,20 +49,7 @@ fn describe_difference(
     if change.kind <= RouteChangeKind::SilentHop {
         return String::from("Same route before and after, as far as hops answered.");
     }
-    let parts: Vec<String> = change
-        .ranges
-        .iter()
-        .map(|range| match (range.other, range.here) {
-            (Some([first, last]), Some(_)) if first == last => {
-                format!("{} is replaced by {}", format_hops(range.other), format_hops(range.here))
-            }
-            (Some(_), Some(_)) => {
-                format!("{} are replaced by {}", format_hops(range.other), format_hops(range.here))
-            }
-            (Some(_), None) => format!("{} removed", format_hops(range.other)),
-            (None, _) => format!("{} added", format_hops(range.here)),
-        })
-        .collect();
+    let parts: Vec<String> = change.ranges.iter().map(format_hop_change).collect();
     let same_ends = describe_same_ends(before, after, change);
     format!(
         "{} before, {} after. {}{same_ends}",
@@ -105,16 +92,12 @@ fn build_route_table(
     after: &TracedRoute,
     change: &RouteDifference,
 ) -> DocumentTable {
-    let mut table = DocumentTable::new([left(""), left("before"), left("after")]);
-    let rows = hops_beside(&before.route, &after.route, &change.ranges);
-    for (place, (differs, old, new)) in rows.into_iter().enumerate() {
-        if differs {
-            table.marked.push(place);
-        }
-        let mark = if differs { "*" } else { "" };
-        table.rows.push(vec![mark.to_owned(), format_hop(old), format_hop(new)]);
-    }
-    table
+    DocumentTable::from_rows(hops_beside(&before.route, &after.route, &change.ranges))
+        .text("", |(differs, _, _)| if differs { "*" } else { "" }.to_owned())
+        .text("before", |(_, old, _)| format_hop(old))
+        .text("after", |(_, _, new)| format_hop(new))
+        .mark_rows(|(differs, _, _)| differs)
+        .finish()
 }
 
 /// Formats a hop: `4 router.example.net`.

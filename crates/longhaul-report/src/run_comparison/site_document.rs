@@ -1,8 +1,11 @@
 //! All paths of an archive on one page.
 
 use super::change_format;
-use crate::document::{DocumentTable, ReportDocument, left, right};
+use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{ABSENT, RateUnit, format_millis, format_rate, or_absent};
+use crate::scan_text::setting_format::format_setting;
+use longhaul_analysis::throughput::limiter_text::name_limiter;
+use longhaul_model::report::v1::series::SeriesPoint;
 use longhaul_model::report::v1::site::{SitePath, SiteReport};
 
 pub fn build_site_document(site: &SiteReport) -> ReportDocument {
@@ -44,58 +47,39 @@ pub fn build_site_document(site: &SiteReport) -> ReportDocument {
 fn build_throughput_table(site: &SiteReport) -> DocumentTable {
     let greatest = site.paths.iter().filter_map(|path| path.greatest_bps).max();
     let unit = RateUnit::for_max(greatest.unwrap_or(0));
-    let mut table = DocumentTable::new([
-        left("path"),
-        right("runs"),
-        right("maximum"),
-        right("median"),
-        left("best setting"),
-        right("last measured"),
-    ]);
-    for path in &site.paths {
-        let maximum = match (&path.top_tenth, path.greatest_bps) {
-            (Some(top), _) => format!("{} {}", unit.short(top.goodput_bps), unit.name),
-            (None, Some(bps)) => format!("*{} {}", unit.short(bps), unit.name),
-            (None, None) => ABSENT.to_owned(),
-        };
-        let best = path.best.as_ref();
-        table.rows.push(vec![
-            change_format::format_pair(&path.pair),
-            path.bulk_run_count.to_string(),
-            maximum,
-            or_absent(path.median_bps, |bps| unit.short(bps)),
-            or_absent(best, |best| change_format::format_setting(&best.setting)),
-            change_format::format_moment(path.last_at_us - path.last_at_us.rem_euclid(60_000_000))
-                .trim_end_matches(" UTC")
-                .to_owned(),
-        ]);
-    }
-    table
+    let maximum = |path: &SitePath| match (&path.top_tenth, path.greatest_bps) {
+        (Some(top), _) => format!("{} {}", unit.short(top.goodput_bps), unit.name),
+        (None, Some(bps)) => format!("*{} {}", unit.short(bps), unit.name),
+        (None, None) => ABSENT.to_owned(),
+    };
+    let last_minute = |path: &SitePath| {
+        let at_us = path.last_at_us - path.last_at_us.rem_euclid(60_000_000);
+        change_format::format_moment(at_us).trim_end_matches(" UTC").to_owned()
+    };
+    DocumentTable::from_rows(&site.paths)
+        .text("path", |path| change_format::format_pair(&path.pair))
+        .number("runs", |path| path.bulk_run_count.to_string())
+        .number("maximum", maximum)
+        .number("median", |path| or_absent(path.median_bps, |bps| unit.short(bps)))
+        .text("best setting", |path| {
+            or_absent(path.best.as_ref(), |best| format_setting(&best.setting))
+        })
+        .number("last measured", last_minute)
+        .finish()
 }
 
 fn build_link_table(site: &SiteReport) -> DocumentTable {
-    let mut table = DocumentTable::new([
-        left("path"),
-        right("RTT ms"),
-        right("median"),
-        right("capacity"),
-        right("available"),
-        left("mostly limited by"),
-    ]);
-    for path in &site.paths {
-        table.rows.push(vec![
-            change_format::format_pair(&path.pair),
-            or_absent(path.rtt_min_us, format_millis),
-            or_absent(path.rtt_median_us, format_millis),
-            or_absent(path.capacity_bps, |point| format_rate(point.value as u64)),
-            or_absent(path.available_bps, |point| format_rate(point.value as u64)),
-            or_absent(path.limited_by, |limiter| {
-                let name = longhaul_analysis::throughput::limiter_text::name_limiter(limiter);
-                name.trim_start_matches("the ").to_owned()
-            }),
-        ]);
-    }
-    table
+    let latest = |point: Option<SeriesPoint>| or_absent(point, |it| format_rate(it.value as u64));
+    DocumentTable::from_rows(&site.paths)
+        .text("path", |path| change_format::format_pair(&path.pair))
+        .number("RTT ms", |path| or_absent(path.rtt_min_us, format_millis))
+        .number("median", |path| or_absent(path.rtt_median_us, format_millis))
+        .number("capacity", |path| latest(path.capacity_bps))
+        .number("available", |path| latest(path.available_bps))
+        .text("mostly limited by", |path| {
+            or_absent(path.limited_by, |it| name_limiter(it).trim_start_matches("the ").to_owned())
+        })
+        .finish()
 }
 
 fn add_narrow_links(document: &mut ReportDocument, site: &SiteReport) {

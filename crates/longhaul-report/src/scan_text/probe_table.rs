@@ -1,7 +1,7 @@
 //! The probes of a guided search in time order, each with its reason.
 
 use super::setting_format;
-use crate::document::{DocumentTable, ReportDocument, left, right};
+use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{ABSENT, RateUnit, format_grouped, format_millis, or_absent};
 use longhaul_model::report::v1::scan::{ScanCell, ScanConclusion};
 use longhaul_model::units::Bytes;
@@ -15,44 +15,22 @@ pub fn write_probe_table(
     let own = || cells.iter().filter(|c| c.forward == conclusion.forward);
     let greatest = own().filter_map(|cell| cell.goodput_bps).max();
     let unit = RateUnit::for_max(greatest.unwrap_or(0));
-    let mut table = DocumentTable::new([
-        right("#"),
-        left("streams x window"),
-        right(unit.name),
-        left("limited by"),
-        right("RTT ms"),
-        right("retr"),
-    ]);
-    for cell in own() {
-        add_probe(&mut table, cell, conclusion, unit);
-    }
+    let limiter = |cell: &ScanCell| cell.limited_by.map_or(ABSENT, setting_format::limiter_label);
+    let table = DocumentTable::from_rows(own())
+        .number("#", |it| format!("{}{}", it.index + 1, choice_mark(it, conclusion)))
+        .text("streams x window", |it| setting_format::format_setting(&it.setting))
+        .number(unit.name, |it| or_absent(it.goodput_bps, |bps| unit.short(bps)))
+        .text("limited by", |it| limiter(it).to_owned())
+        .number("RTT ms", |it| or_absent(it.loaded_rtt_us, format_millis))
+        .number("retr", |it| or_absent(it.retransmitted_segments, format_grouped))
+        .details(|it| {
+            let failed = it.error.as_ref().map(|error| format!("failed: {error}"));
+            [failed, it.why.clone(), describe_clipped_buffers(it)].into_iter().flatten()
+        })
+        .finish();
     page.gap();
     page.table(table);
     page.faint("* recommended, + highest goodput");
-}
-
-fn add_probe(
-    table: &mut DocumentTable,
-    cell: &ScanCell,
-    conclusion: &ScanConclusion,
-    unit: RateUnit,
-) {
-    let mark = choice_mark(cell, conclusion);
-    let limiter = cell.limited_by.map_or(ABSENT, setting_format::limiter_label);
-    table.row([
-        format!("{}{mark}", cell.index + 1),
-        setting_format::format_setting(&cell.setting),
-        or_absent(cell.goodput_bps, |bps| unit.short(bps)),
-        limiter.to_owned(),
-        or_absent(cell.loaded_rtt_us, format_millis),
-        or_absent(cell.retransmitted_segments, format_grouped),
-    ]);
-    if let Some(error) = &cell.error {
-        table.detail(format!("failed: {error}"));
-    }
-    for text in cell.why.iter().chain(&describe_clipped_buffers(cell)) {
-        table.detail(text);
-    }
 }
 
 fn choice_mark(cell: &ScanCell, conclusion: &ScanConclusion) -> char {
