@@ -81,9 +81,7 @@ fn write_direction(
     }
     page.facts("methods", estimate.methods.iter().map(describe_method));
     write_resolution(page, estimate, probing);
-    if let Some(bucket) = &estimate.bucket {
-        page.fact("token bucket", describe_bucket(bucket));
-    }
+    page.facts("token bucket", estimate.bucket.as_ref().map(describe_bucket));
     let flags: Vec<_> =
         estimate.flags.iter().map(|flag| available_labels::flag_label(flag)).collect();
     if !flags.is_empty() {
@@ -176,9 +174,7 @@ fn describe_cost(estimate: &AvailableEstimate, probing: Option<&DirectionProbing
             parts.push(count_of(probing.trains.len() as u64, "train"));
         }
         let spoilt = probing.trains.iter().filter(|t| t.spoilt.is_some()).count();
-        if spoilt > 0 {
-            parts.push(format!("{spoilt} unusable"));
-        }
+        parts.extend((spoilt > 0).then(|| format!("{spoilt} unusable")));
         if let Some(dropped) = probing.overflowed.filter(|dropped| *dropped > 0) {
             parts.push(format!("{dropped} dropped by the receiver's kernel"));
         }

@@ -66,9 +66,7 @@ fn describe_setting(report: &CopyReport) -> String {
         _ => "defaults",
     };
     parts.push(from.to_owned());
-    if plan.direct {
-        parts.push("direct I/O".to_owned());
-    }
+    parts.extend(plan.direct.then(|| "direct I/O".to_owned()));
     parts.join(", ")
 }
 
@@ -96,13 +94,9 @@ fn write_result(page: &mut ReportDocument, report: &CopyReport) {
         None => {}
     }
     let mut what = vec![count_of(seen.files, "file")];
-    if seen.folders > 0 {
-        what.push(count_of(seen.folders, "folder"));
-    }
+    what.extend((seen.folders > 0).then(|| count_of(seen.folders, "folder")));
     page.strong_fact("copied", format!("{}, {}", what.join(", "), Bytes(seen.bytes)));
-    if let Some(sum) = &seen.blake3 {
-        page.fact("BLAKE3", sanitize_shown(sum));
-    }
+    page.facts("BLAKE3", seen.blake3.as_deref().map(sanitize_shown));
     if let Some(bps) = analysis.goodput_bps.filter(|_| seen.sent_bytes > 0) {
         page.strong_fact("goodput", format_speed(bps));
     }

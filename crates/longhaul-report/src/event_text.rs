@@ -29,9 +29,7 @@ pub fn build_event_document(event: &ChangeEvent) -> ReportDocument {
     page.fact("before", describe_level(event.quantity, &event.before));
     page.fact("after", describe_level(event.quantity, &event.after));
     page.fact("score", format!("{:.1} (threshold 1)", event.score));
-    if let Some(by) = &event.recovered_by {
-        page.fact("recovered by", by);
-    }
+    page.facts("recovered by", &event.recovered_by);
     if let Some(scope) = &event.scope {
         page.fact("other paths", scope);
     }

@@ -111,13 +111,9 @@ fn write_buffers(
         all.collect::<Vec<SocketBuffer>>()
     };
     let send = granted(|s| s.sender.send_buffer);
-    if let Some(text) = describe_buffer(plan.send_buffer_bytes, &send) {
-        page.fact("send buffer", &text);
-    }
+    page.facts("send buffer", describe_buffer(plan.send_buffer_bytes, &send));
     let receive = granted(|s| s.receiver.receive_buffer);
-    if let Some(text) = describe_buffer(plan.receive_buffer_bytes, &receive) {
-        page.fact("receive buffer", &text);
-    }
+    page.facts("receive buffer", describe_buffer(plan.receive_buffer_bytes, &receive));
     let first = observation.streams.first();
     if let Some(name) = first.and_then(|s| s.sender.congestion_control.as_ref()) {
         let mss = first.and_then(|s| s.sender.mss_bytes);

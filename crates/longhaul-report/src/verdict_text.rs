@@ -47,9 +47,7 @@ pub fn write_result(
     if let Some(idle) = observation.idle_rtt_us {
         page.fact("RTT idle", format!("{} ms", format_millis(idle)));
     }
-    if let Some(rtt) = analysis.rtt_us {
-        page.fact("RTT under load", format_rtt_spread(rtt));
-    }
+    page.facts("RTT under load", analysis.rtt_us.map(format_rtt_spread));
 }
 
 fn describe_ramp(analysis: &ThroughputAnalysis) -> String {

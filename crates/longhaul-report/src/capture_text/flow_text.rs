@@ -89,9 +89,7 @@ fn write_flow_direction(page: &mut ReportDocument, label: &str, way: &FlowDirect
         page.fact("", describe_retransmits(tcp));
         page.fact("", describe_windows(tcp));
         for (how, rtt) in [("", tcp.rtt), (" by timestamps", tcp.timestamp_rtt)] {
-            if let Some(rtt) = rtt {
-                page.fact("", describe_rtt(how, &rtt));
-            }
+            page.facts("", rtt.map(|rtt| describe_rtt(how, &rtt)));
         }
     }
 }

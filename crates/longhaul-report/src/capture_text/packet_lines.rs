@@ -80,9 +80,7 @@ fn describe_segment(
     }
     parts.push(format!("win {}", segment.window));
     parts.push(format!("len {length}"));
-    if packet.ecn == 3 {
-        parts.push("CE".to_owned());
-    }
+    parts.extend((packet.ecn == 3).then(|| "CE".to_owned()));
     parts.extend(list_options(&segment.options));
     parts.join(" ")
 }

@@ -3,10 +3,11 @@
 use super::{format_ms, protocol_name};
 use crate::document::ReportDocument;
 use crate::number_format::{count_of, format_grouped, format_percent};
+use longhaul_analysis::path::path_format;
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::{
-    ChangedHops, MtuSearch, ObservedRoute, PathAnalysis, PathMtu, PathObservation, PathRtt,
-    PathTcpOptions, RoundTripSeries, RouteChangeKind, RouteDifference,
+    MtuSearch, ObservedRoute, PathAnalysis, PathMtu, PathObservation, PathRtt, PathTcpOptions,
+    RoundTripSeries, RouteChangeKind, RouteDifference,
 };
 use std::collections::BTreeSet;
 
@@ -67,9 +68,7 @@ fn write_rtt_series(
         (rtt.reordered, "reordered answer"),
         (echoes.discarded, "invalid answer"),
     ] {
-        if number > 0 {
-            parts.push(count_of(u64::from(number), noun));
-        }
+        parts.extend((number > 0).then(|| count_of(u64::from(number), noun)));
     }
     page.fact("", parts.join(", "));
 }
@@ -85,19 +84,18 @@ pub fn write_route_change(page: &mut ReportDocument, change: Option<&RouteDiffer
     };
     let mut parts = vec![format!("{}, compared with {other}", describe_change_kind(change.kind))];
     if change.kind != RouteChangeKind::Same {
-        parts.extend(change.ranges.iter().copied().map(describe_hop_range));
+        parts.extend(change.ranges.iter().map(path_format::format_hop_change));
     }
     if let Some(step) = change.rtt_step_ns {
         let sign = if step < 0 { "-" } else { "+" };
         parts.push(format!("RTT {sign}{} ms", format_ms(step.unsigned_abs())));
     }
     page.fact("change", parts.join("; "));
-    if let Some(run) = &change.other_run {
-        page.fact("", format!("previous run: {run}"));
-    }
+    page.facts("", change.other_run.as_ref().map(|run| format!("previous run: {run}")));
 }
 
-fn describe_change_kind(kind: RouteChangeKind) -> &'static str {
+/// Describes a kind of change in a few words.
+pub fn describe_change_kind(kind: RouteChangeKind) -> &'static str {
     match kind {
         RouteChangeKind::Same => "none",
         RouteChangeKind::SilentHop => "none visible: some hops silent in one of the two",
@@ -110,15 +108,6 @@ fn describe_change_kind(kind: RouteChangeKind) -> &'static str {
     }
 }
 
-fn describe_hop_range(range: ChangedHops) -> String {
-    let hops = |range: Option<[u8; 2]>| match range {
-        Some([first, last]) if first == last => format!("hop {first}"),
-        Some([first, last]) => format!("hops {first}-{last}"),
-        None => "none".to_owned(),
-    };
-    format!("before: {1}, now: {0}", hops(range.here), hops(range.other))
-}
-
 /// Writes how similar the two directions are, and the reverse hops without a counterpart on the
 /// forward route.
 pub fn write_symmetry(
@@ -126,9 +115,7 @@ pub fn write_symmetry(
     observation: &PathObservation,
     analysis: &PathAnalysis,
 ) {
-    if let Some(symmetry) = &analysis.symmetry {
-        page.fact("symmetry", &symmetry.text);
-    }
+    page.facts("symmetry", analysis.symmetry.as_ref().map(|symmetry| symmetry.text.clone()));
     if let (Some(there), Some(back)) = (&observation.route, &observation.route_reverse) {
         let own = list_unshared_hops(back, there);
         if !own.is_empty() {

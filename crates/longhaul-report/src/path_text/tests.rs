@@ -63,7 +63,7 @@ fn a_change_names_ranges_and_step_and_the_narrow_link_its_hops() {
     assert!(line(&text, "ROUTE 2").contains("13 hops"), "{text}");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
-        "several hops differ, compared with route 1; before: hops 5-11, now: hops 5-7; RTT -0.200 ms",
+        "several hops differ, compared with route 1; hops 5-11 replaced by hops 5-7; RTT -0.200 ms",
         "link, between hop 7 and hop 8; confidence 97 % the queue grew between hop 7 (192.0.2.7) and hop 8",
         "path capacity 622 Mbit/s (598 Mbit/s to 641 Mbit/s)",
         "10 % lost (95 % interval",

@@ -3,12 +3,11 @@
 use super::format_minute;
 use crate::document::ReportDocument;
 use crate::number_format::{count_of, format_millis, or_absent};
+use crate::path_text::path_facts::describe_change_kind;
 use crate::style::FAINT;
 use longhaul_analysis::path::path_format;
 use longhaul_analysis::path::trace_table::{DistinctRoute, TraceEntry, TraceTable};
-use longhaul_model::report::v1::path::{
-    ChangedHops, ObservedHop, RouteChangeKind, RouteDifference,
-};
+use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind, RouteDifference};
 
 /// The maximum number of changes listed; the latest are shown.
 const MAX_CHANGES: usize = 40;
@@ -68,35 +67,9 @@ fn describe_change(trace: &TraceEntry, change: &RouteDifference) -> String {
     let other = or_absent(change.other_number, |n| n.to_string());
     let mut parts =
         vec![format!("{other} -> {}: {}", trace.number, describe_change_kind(change.kind))];
-    parts.extend(change.ranges.iter().copied().map(describe_hop_range));
+    parts.extend(change.ranges.iter().map(path_format::format_hop_change));
     parts.extend(change.rtt_step_ns.and_then(describe_rtt_step));
     parts.join("; ")
-}
-
-/// Describes a kind of change.
-fn describe_change_kind(kind: RouteChangeKind) -> &'static str {
-    match kind {
-        RouteChangeKind::Same => "the same",
-        RouteChangeKind::SilentHop => "the same, hops silent",
-        RouteChangeKind::Stutter => "one router stutters",
-        RouteChangeKind::LastOctet => "last octet",
-        RouteChangeKind::SameAs => "same AS",
-        RouteChangeKind::OneHop => "one hop",
-        RouteChangeKind::SeveralHops => "several hops",
-        RouteChangeKind::EndNotReached => "destination not reached",
-    }
-}
-
-fn describe_hop_range(range: ChangedHops) -> String {
-    match (range.here, range.other) {
-        (here, None) => format!("{} added", path_format::format_hops(here)),
-        (None, gone) => format!("{} removed", path_format::format_hops(gone)),
-        (here, other) => format!(
-            "{1} replaced by {0}",
-            path_format::format_hops(here),
-            path_format::format_hops(other)
-        ),
-    }
 }
 
 /// Describes an RTT step, if it exceeds the scatter of a trace.
