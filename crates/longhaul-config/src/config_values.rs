@@ -139,7 +139,7 @@ where
     R: From<Duration>,
 {
     let range = Duration::from_secs(MIN_S)..=Duration::from_secs(MAX_S);
-    let value = read_quantity(from, parse_long_duration, "30 min")?;
+    let value = read_quantity(from, parse_duration, "30 min")?;
     check_range(value, &range, |it| format_long_duration(*it)).map(R::from)
 }
 
@@ -245,25 +245,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for NoneVisitor<T> {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
         T::deserialize(MapAccessDeserializer::new(map)).map(Some)
     }
-}
-
-/// Parses a duration, including days and weeks.
-fn parse_long_duration(text: &str) -> Result<Duration, ParseUnitError> {
-    let trimmed = text.trim();
-    let at = trimmed.find(char::is_alphabetic).unwrap_or(trimmed.len());
-    let (number, unit) = trimmed.split_at(at);
-    let hours = match unit {
-        "d" | "day" | "days" => 24.0,
-        "w" | "week" | "weeks" => 168.0,
-        _ => return parse_duration(text),
-    };
-    let number = number.trim().parse::<f64>().ok();
-    number.and_then(|it| Duration::try_from_secs_f64(it * hours * 3600.0).ok()).ok_or_else(|| {
-        ParseUnitError {
-            text: text.to_owned(),
-            expected: "a duration: a number with ms, s, min, h, d, w",
-        }
-    })
 }
 
 /// Formats a long duration: `6 h`, `11 h 39 min`, `2 d`.

@@ -3,7 +3,8 @@
 use super::unit_number::{self, ParseUnitError};
 use std::time::Duration;
 
-const EXPECTED: &str = "a duration: a number with ns, us, ms, s, min, h (a bare number is seconds)";
+const EXPECTED: &str =
+    "a duration: a number with ns, us, ms, s, min, h, d, w (a bare number is seconds)";
 
 /// Parses `86 ms`, `10s`, `1.5`, `2min`; a bare number is seconds, as in iperf.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
@@ -16,6 +17,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
             "" | "s" => 1e9,
             "min" | "m" => 60e9,
             "h" => 3600e9,
+            "d" | "day" | "days" => 86_400e9,
+            "w" | "week" | "weeks" => 604_800e9,
             _ => return None,
         };
         unit_number::scale_to_u64(value, nanos_each).map(Duration::from_nanos)
