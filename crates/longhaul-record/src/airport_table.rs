@@ -35,11 +35,11 @@ impl AirportTable {
 
     /// Returns the airports of all cities of that name, or the one airport of `City (CODE)`.
     pub fn find_city(&self, city: &str) -> Vec<&AirportLocation> {
-        let coded = city.trim().strip_suffix(')');
-        if let Some((_, code)) = coded.and_then(|it| it.rsplit_once('(')) {
-            return self.find_code(code.trim()).into_iter().collect();
+        let (name, code) = split_code(city);
+        if let Some(code) = code {
+            return self.find_code(code).into_iter().collect();
         }
-        let name = city.trim().to_lowercase();
+        let name = name.to_lowercase();
         let places = self.0.iter();
         places.filter(|it| it.city.to_lowercase() == name).collect()
     }
@@ -55,6 +55,12 @@ impl AirportTable {
         });
         lengths.min_by(|a, b| a.metres.total_cmp(&b.metres))
     }
+}
+
+/// Splits `City (CODE)`; the code may be absent.
+pub fn split_code(city: &str) -> (&str, Option<&str>) {
+    let coded = city.trim().strip_suffix(')').and_then(|it| it.rsplit_once('('));
+    coded.map_or((city.trim(), None), |(name, code)| (name.trim(), Some(code.trim())))
 }
 
 /// Parses `code;latitude;longitude;country;city`.

@@ -3,10 +3,13 @@
 use crate::bundle_manifest::{self, MANIFEST_NAME, MAX_FILE_BYTES, SIGNATURE_NAME};
 use crate::signing_keys::BundleSigner;
 use crate::speed_record::{BundleManifest, MANIFEST_SCHEMA, ManifestEntry};
-use crate::{RecordError, RecordErrorKind};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use crate::{RecordError, RecordErrorKind, write_new_file};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// The mode of files, less the umask.
+const FILE_MODE: u32 = 0o666;
 
 /// A bundle being written; removed if it is dropped before [`BundleFolder::finish`].
 #[derive(Debug)]
@@ -86,12 +89,7 @@ impl BundleFolder {
     ) -> Result<(), RecordError> {
         debug_assert!(bundle_manifest::is_bundle_file_name(name), "{name}");
         let path = self.staging.join(name);
-        let mut options = OpenOptions::new();
-        let written = options.write(true).create_new(true).open(&path);
-        let written = written.and_then(|mut file| {
-            io::copy(&mut source.take(MAX_FILE_BYTES), &mut file)?;
-            file.sync_all()
-        });
+        let written = write_new_file(&path, FILE_MODE, &mut source.take(MAX_FILE_BYTES));
         let told = from.unwrap_or(&self.target);
         written.map_err(|e| bundle_write_failure(told, &e))?;
         let digest = bundle_manifest::digest_file(&path, MAX_FILE_BYTES);
@@ -123,11 +121,13 @@ impl BundleFolder {
         let text = serde_json::to_string_pretty(&manifest);
         let text =
             text.map_err(|e| RecordError::new(RecordErrorKind::Internal, e.to_string()))? + "\n";
-        let mut written = write_bundle_file(&self.staging.join(MANIFEST_NAME), text.as_bytes());
+        let mut written =
+            write_new_file(&self.staging.join(MANIFEST_NAME), FILE_MODE, &mut text.as_bytes());
         if let Some(signer) = signer {
             let signature = signer.sign(text.as_bytes());
             let path = self.staging.join(SIGNATURE_NAME);
-            written = written.and_then(|()| write_bundle_file(&path, signature.as_bytes()));
+            written =
+                written.and_then(|()| write_new_file(&path, FILE_MODE, &mut signature.as_bytes()));
         }
         // The rename replaces nothing but an empty folder.
         let placed = written.and_then(|()| fs::rename(&self.staging, &self.target));
@@ -135,12 +135,6 @@ impl BundleFolder {
         self.finished = true;
         Ok(manifest.files)
     }
-}
-
-fn write_bundle_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 fn bundle_write_failure(place: &Path, error: &io::Error) -> RecordError {

@@ -3,7 +3,7 @@
 //!
 //! A point is the airport of the given code, the only airport of the city, or given coordinates.
 
-use crate::airport_table::{AirportLocation, AirportTable};
+use crate::airport_table::{AirportLocation, AirportTable, split_code};
 use crate::speed_record::{LegsFile, LegsFileStop, RecordAbout, RecordStop, StopLocation};
 use crate::{RecordError, read_limited_text};
 use std::path::Path;
@@ -91,9 +91,8 @@ fn resolve_stop(stop: LegsFileStop, airports: &AirportTable) -> Result<RecordSto
 
 /// Resolves `Chicago (ORD)`, or the name of a city with one airport.
 fn resolve_city(city: &str, airports: &AirportTable) -> Result<RecordStop, String> {
-    let coded = city.strip_suffix(')');
-    if let Some((city, code)) = coded.and_then(|it| it.rsplit_once('(')) {
-        return resolve_airport_code(city.trim(), code.trim(), airports);
+    if let (city, Some(code)) = split_code(city) {
+        return resolve_airport_code(city, code, airports);
     }
     match airports.find_city(city).as_slice() {
         [one] => Ok(stop_at_airport(city, one)),

@@ -31,8 +31,9 @@ pub mod speed_record;
 mod tests;
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The side that has to act on a [`RecordError`].
@@ -97,6 +98,13 @@ fn read_limited(path: &Path, most: u64) -> Result<Vec<u8>, String> {
         return Err(format!("larger than {most} bytes"));
     }
     Ok(bytes)
+}
+
+/// Writes a file that must not exist yet, readable as `mode` allows.
+fn write_new_file(path: &Path, mode: u32, source: &mut dyn Read) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    io::copy(source, &mut file)?;
+    file.sync_all()
 }
 
 fn read_limited_text(path: &Path, most: u64) -> Result<String, String> {

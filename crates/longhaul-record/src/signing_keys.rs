@@ -3,14 +3,11 @@
 //! Keys made with `openssl genpkey -algorithm ed25519` work as well.
 
 use crate::bundle_manifest::is_lower_hex;
-use crate::{RecordError, RecordErrorKind, read_limited_text};
+use crate::{RecordError, RecordErrorKind, read_limited_text, write_new_file};
 use data_encoding::HEXLOWER;
 use pem::{EncodeConfig, LineEnding, Pem};
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The maximum size of a key file; a key has a hundred bytes.
@@ -58,12 +55,7 @@ pub fn create_key_file(file: &Path) -> Result<String, RecordError> {
         &Pem::new("PRIVATE KEY", document.as_ref()),
         EncodeConfig::new().set_line_ending(LineEnding::LF),
     );
-    let mut options = OpenOptions::new();
-    let opened = options.write(true).create_new(true).mode(0o600).open(file);
-    let written = opened.and_then(|mut it| {
-        it.write_all(text.as_bytes())?;
-        it.sync_all()
-    });
+    let written = write_new_file(file, 0o600, &mut text.as_bytes());
     written.map_err(|e| {
         RecordError::input(format!("cannot write a key to {}", file.display()))
             .cause(e)
