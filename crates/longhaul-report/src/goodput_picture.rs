@@ -5,8 +5,6 @@
 
 use crate::number_format::format_rate;
 use longhaul_model::report::v1::observation::{StreamSample, ThroughputObservation};
-use longhaul_model::units::Rate;
-use std::time::Duration;
 
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// The minimum number of samples for a drawing.
@@ -17,28 +15,41 @@ pub fn draw_goodput(
     observation: &ThroughputObservation,
     columns: usize,
 ) -> Option<(String, String)> {
-    let series: Vec<&[StreamSample]> =
-        observation.streams.iter().map(|stream| stream.receiver.samples.as_slice()).collect();
-    let finest = series.iter().map(|samples| samples.len()).max()?;
-    let until_us = series.iter().filter_map(|s| s.last()).map(|s| s.at_us).max()?;
-    if finest < MIN_SAMPLES || until_us == 0 {
-        return None;
-    }
+    let samples = || observation.streams.iter().map(|stream| stream.receiver.samples.len());
+    let finest = samples().max().filter(|count| *count >= MIN_SAMPLES)?;
     // At least two samples per column, so that sampling jitter does not look like the path's.
-    let columns = columns.min(finest / 2);
-    let at = |column: usize| until_us as f64 * column as f64 / columns as f64;
-    let bytes: Vec<f64> =
-        (0..=columns).map(|column| series.iter().map(|s| bytes_at(s, at(column))).sum()).collect();
-    let grown: Vec<f64> = bytes.windows(2).map(|w| (w[1] - w[0]).max(0.0)).collect();
-    let most = grown.iter().copied().fold(0.0, f64::max);
+    let steps = split_goodput(observation, columns.min(finest / 2));
+    let until_us = steps.last()?.until_us;
+    let rates: Vec<f64> = steps.iter().map(|step| step.bps).collect();
+    let most = rates.iter().copied().fold(0.0, f64::max);
     if most <= 0.0 {
         return None;
     }
-    let picture = draw_blocks(&grown);
-    let column_time = Duration::from_micros(until_us / columns as u64);
-    let top = Rate::over(most as u64, column_time)?;
-    let legend = format!("0 to {:.1} s; █ = {}", until_us as f64 / 1e6, format_rate(top.as_bps()));
-    Some((picture, legend))
+    let top = format_rate(most as u64);
+    let legend = format!("0 to {:.1} s; █ = {top}", until_us as f64 / 1e6);
+    Some((draw_blocks(&rates), legend))
+}
+
+/// The goodput of all streams together in one step.
+#[derive(Debug, Clone, Copy)]
+pub struct GoodputStep {
+    pub until_us: u64,
+    pub bps: f64,
+}
+
+/// Splits a run into `count` even steps; none without samples.
+pub fn split_goodput(observation: &ThroughputObservation, count: usize) -> Vec<GoodputStep> {
+    let samples = || observation.streams.iter().map(|stream| stream.receiver.samples.as_slice());
+    let ends = samples().filter_map(|samples| Some(samples.last()?.at_us));
+    let end_us = ends.max().unwrap_or(0) as f64;
+    let step_us = end_us / count.max(1) as f64;
+    let bytes = |at_us: f64| -> f64 { samples().map(|it| interpolate_bytes(it, at_us)).sum() };
+    let steps = (1..=count).map(|number| {
+        let (from_us, until_us) = ((number - 1) as f64 * step_us, number as f64 * step_us);
+        let grown = (bytes(until_us) - bytes(from_us)).max(0.0);
+        GoodputStep { until_us: until_us as u64, bps: grown * 8e6 / step_us }
+    });
+    if end_us > 0.0 { steps.collect() } else { Vec::new() }
 }
 
 /// Draws values relative to their maximum; any value above zero is visible.
@@ -57,7 +68,7 @@ pub fn draw_shares(shares: &[f64]) -> String {
 }
 
 /// Returns the payload of one stream at a time, interpolated between samples.
-pub fn bytes_at(samples: &[StreamSample], at_us: f64) -> f64 {
+fn interpolate_bytes(samples: &[StreamSample], at_us: f64) -> f64 {
     let after = samples.partition_point(|sample| (sample.at_us as f64) < at_us);
     let point = |sample: &StreamSample| (sample.at_us as f64, sample.bytes as f64);
     let (from, to) = match (after.checked_sub(1), samples.get(after)) {
@@ -82,9 +93,9 @@ mod tests {
         let sample = |at_us, bytes| StreamSample { at_us, bytes, ..StreamSample::default() };
         let samples = [sample(100, 0), sample(200, 50)];
         for (at, bytes) in [(0.0, 0.0), (100.0, 0.0), (150.0, 25.0), (200.0, 50.0), (900.0, 50.0)] {
-            assert!((bytes_at(&samples, at) - bytes).abs() < 1e-9, "{at}");
+            assert!((interpolate_bytes(&samples, at) - bytes).abs() < 1e-9, "{at}");
         }
-        assert!(bytes_at(&[], 5.0).abs() < 1e-9);
+        assert!(interpolate_bytes(&[], 5.0).abs() < 1e-9);
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub fn or_absent<T>(value: Option<T>, format: impl Fn(T) -> String) -> String {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateUnit {
     pub name: &'static str,
-    bps: f64,
+    pub bps: f64,
 }
 
 impl RateUnit {

@@ -12,7 +12,6 @@ pub mod routes_json;
 use crate::document::ReportDocument;
 use crate::number_format::count_of;
 use longhaul_analysis::path::trace_table::TraceTable;
-use longhaul_model::report::v1::path::RouteChangeKind;
 
 /// Renders all tables with one legend.
 pub fn build_route_document(tables: &[TraceTable]) -> ReportDocument {
@@ -44,18 +43,4 @@ fn summarize_table(table: &TraceTable) -> String {
 /// Formats a time to the minute: `2003-06-11T22:45:00Z` → `2003-06-11 22:45`.
 fn format_minute(at: &str) -> String {
     at.chars().take(16).collect::<String>().replace('T', " ")
-}
-
-/// Returns the word of the report for a kind of change.
-fn change_kind_word(kind: RouteChangeKind) -> &'static str {
-    match kind {
-        RouteChangeKind::Same => "same",
-        RouteChangeKind::SilentHop => "silent_hop",
-        RouteChangeKind::Stutter => "stutter",
-        RouteChangeKind::LastOctet => "last_octet",
-        RouteChangeKind::SameAs => "same_as",
-        RouteChangeKind::OneHop => "one_hop",
-        RouteChangeKind::SeveralHops => "several_hops",
-        RouteChangeKind::EndNotReached => "end_not_reached",
-    }
 }

@@ -1,13 +1,13 @@
 //! Reports and events in one line each.
 
 use crate::number_format::{
-    ABSENT, count_of, format_micros, format_millis, format_percent, format_rate, or_absent,
+    ABSENT, count_of, format_millis, format_percent, format_rate, or_absent,
 };
 use crate::text_page::TextPage;
 use longhaul_analysis::throughput::limiter_text::name_limiter;
+use longhaul_history::event::format_quantity;
 use longhaul_model::report::v1::available::AvailableEstimate;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
-use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{
     AnyReport, AvailableReport, LoadReport, PathReport, ScanReport, ThroughputReport,
 };
@@ -112,8 +112,8 @@ pub fn format_event_headline(event: &ChangeEvent) -> String {
     sanitize(&format!(
         "{} {way} from {} to {}: {}",
         format_measurement(event.quantity.title(), &event.pair.from, &event.pair.to),
-        format_value(event.quantity, event.before.median),
-        format_value(event.quantity, event.after.median),
+        format_quantity(event.quantity, event.before.median),
+        format_quantity(event.quantity, event.after.median),
         state_label(event.state),
     ))
     .into_owned()
@@ -138,17 +138,6 @@ const fn state_label(state: EventState) -> &'static str {
         EventState::Confirmed => "confirmed",
         EventState::Withdrawn => "withdrawn (not confirmed)",
         EventState::Recovered => "recovered",
-    }
-}
-
-fn format_value(quantity: PathQuantity, value: f64) -> String {
-    match quantity {
-        PathQuantity::Goodput | PathQuantity::Available | PathQuantity::Capacity => {
-            format_rate(value as u64)
-        }
-        PathQuantity::RttFloor => format_micros(value as u64),
-        PathQuantity::Loss | PathQuantity::Retransmits => format_percent(value),
-        PathQuantity::Hops => format!("{value:.0}"),
     }
 }
 

@@ -16,42 +16,7 @@ const MAX_TEXT_BYTES: usize = 1 << 20;
 /// single rows alone.
 const MAX_SHORT_TABLE_ROWS: usize = 8;
 
-const STYLE: &str = "\
-:root{color-scheme:light}\
-*{box-sizing:border-box}\
-body{margin:0 auto;padding:1.5rem;max-width:62rem;background:#fff;color:#202024;\
-font:15px/1.45 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;\
-overflow-wrap:anywhere}\
-h1{font-size:1.6rem;line-height:1.2;margin:0 0 .3rem}\
-h2{font-size:1.2rem;margin:2rem 0 .5rem;padding-top:.4rem;border-top:1px solid #dddde2}\
-h3{font-size:1rem;margin:1.2rem 0 .3rem}\
-p{margin:.4rem 0 .8rem;max-width:50rem}\
-ul{margin:.3rem 0 .8rem;padding-left:1.3rem;max-width:50rem}\
-.faint,figcaption,footer{color:#6b6b73;font-size:.87rem}\
-.note{border-left:4px solid #d55e00;padding:.1rem .8rem;background:#fdf4ee}\
-.strong{font-weight:600}.picture{white-space:pre;font-family:ui-monospace,monospace}\
-dl{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.15rem 1.2rem;margin:.5rem 0}\
-dt{color:#6b6b73}dd{margin:0}\
-.wide{overflow-x:auto;margin:.5rem 0 1rem}\
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
-th{text-align:left;font-weight:600;vertical-align:bottom;overflow-wrap:normal;border-bottom:2px solid #b4b4bc}\
-th,td{padding:.25rem .9rem .25rem 0}\
-td{vertical-align:top;border-bottom:1px solid #ececf0}\
-.n{text-align:right}\
-.mark td{background:#fdf4ee}\
-pre{font:12.5px/1.4 ui-monospace,SFMono-Regular,Consolas,monospace;background:#f6f6f8;\
-padding:.7rem .9rem;overflow-x:auto;white-space:pre}\
-figure{margin:.6rem 0 1rem}\
-figure svg{max-width:100%;height:auto;border:1px solid #ececf0}\
-footer{margin-top:2.5rem;border-top:1px solid #dddde2;padding-top:.5rem}\
-@page{margin:16mm 14mm}\
-@media print{body{padding:0;max-width:none;font-size:10.5pt}\
-h2,h3{break-after:avoid}figure svg{max-width:85%}figure,tr,dl,.note{break-inside:avoid}\
-.wide{overflow:visible}.short{break-inside:avoid}thead{display:table-header-group}\
-tbody tr:nth-child(-n+2){break-after:avoid}tbody tr:nth-last-child(-n+3){break-before:avoid}\
-th,td{padding-top:.1rem;padding-bottom:.1rem}\
-pre{white-space:pre-wrap;border:1px solid #ececf0;font-size:8pt;orphans:5;widows:5;\
-box-decoration-break:clone;-webkit-box-decoration-break:clone}}";
+const STYLE: &str = include_str!("html_page.css");
 
 pub fn write_html(document: &ReportDocument) -> String {
     let mut page = HtmlText::default();

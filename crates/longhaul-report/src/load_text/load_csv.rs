@@ -1,5 +1,6 @@
 //! CSV of a load report: one line per probe, with the rates at that time.
 
+use crate::scan_text::scan_csv::format_optional;
 use longhaul_model::report::v1::LoadReport;
 use longhaul_model::report::v1::load::{LoadFlow, LoadObservation, LoadPhase};
 use std::fmt::Write;
@@ -17,15 +18,15 @@ pub fn render_load_csv(load: &LoadReport) -> String {
         let phase = find_phase_at(observation, at_us);
         let flow_rate = |pick: fn(&LoadPhase) -> Option<&LoadFlow>| {
             let rate = phase.and_then(pick).and_then(|flow| compute_rate_at(flow, at_us));
-            format_cell(rate)
+            format_optional(rate)
         };
         let _ = writeln!(
             text,
             "{at_us},{},{},{},{},{},{}",
-            format_cell(phase.and_then(|phase| phase.step)),
-            format_cell(probe.echo.rtt_ns),
-            format_cell(probe.forward_ns),
-            format_cell(probe.reverse_ns),
+            format_optional(phase.and_then(|phase| phase.step)),
+            format_optional(probe.echo.rtt_ns),
+            format_optional(probe.forward_ns),
+            format_optional(probe.reverse_ns),
             flow_rate(|phase| phase.load.as_ref()),
             flow_rate(|phase| phase.competitor.as_ref()),
         );
@@ -33,13 +34,10 @@ pub fn render_load_csv(load: &LoadReport) -> String {
     text
 }
 
-fn find_phase_at(observation: &LoadObservation, at_us: u64) -> Option<&LoadPhase> {
+/// Returns the phase at a time.
+pub fn find_phase_at(observation: &LoadObservation, at_us: u64) -> Option<&LoadPhase> {
     let mut phases = observation.phases.iter();
     phases.find(|phase| (phase.from_us..phase.until_us).contains(&at_us))
-}
-
-fn format_cell(value: Option<impl ToString>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
 }
 
 /// Returns the rate between the counts around a time.

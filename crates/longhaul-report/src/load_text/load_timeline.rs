@@ -3,7 +3,7 @@
 //! The drawing shows the maximum of each column and is not a statistic.
 
 use super::format_nanos;
-use super::load_csv::compute_rate_at;
+use super::load_csv::{compute_rate_at, find_phase_at};
 use crate::document::ReportDocument;
 use crate::goodput_picture::draw_blocks;
 use crate::number_format::format_rate;
@@ -76,8 +76,7 @@ fn column_rates(
 ) -> Vec<u64> {
     let at = |column: usize| {
         let at_us = axis.middle_us(column);
-        let mut phases = observation.phases.iter();
-        let phase = phases.find(|p| (p.from_us..p.until_us).contains(&at_us))?;
+        let phase = find_phase_at(observation, at_us)?;
         compute_rate_at(pick(phase)?, at_us)
     };
     (0..COLUMNS).map(|column| at(column).unwrap_or(0)).collect()

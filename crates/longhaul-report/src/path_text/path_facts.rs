@@ -99,9 +99,9 @@ pub fn describe_change_kind(kind: RouteChangeKind) -> &'static str {
     match kind {
         RouteChangeKind::Same => "none",
         RouteChangeKind::SilentHop => "none visible: some hops silent in one of the two",
-        RouteChangeKind::Stutter => "none, except for a hop that answers at two TTLs",
-        RouteChangeKind::LastOctet => "other interfaces of the same routers (last octet)",
-        RouteChangeKind::SameAs => "other routers of the same autonomous system",
+        RouteChangeKind::Stutter => "one hop answers at two TTLs",
+        RouteChangeKind::LastOctet => "last octets differ",
+        RouteChangeKind::SameAs => "other routers of the same AS",
         RouteChangeKind::OneHop => "one hop differs",
         RouteChangeKind::SeveralHops => "several hops differ",
         RouteChangeKind::EndNotReached => "destination not reached",
@@ -213,20 +213,20 @@ fn write_path_mtu(page: &mut ReportDocument, mtu: &PathMtu, search: Option<&MtuS
     }
 }
 
-/// Returns the options by name, and whether each is in force.
-fn option_states(options: TcpOptions) -> [(&'static str, bool); 4] {
-    [
-        ("timestamps", options.timestamps),
-        ("selective acknowledgements", options.sack),
-        ("window scaling", options.window_scaling),
-        ("ECN", options.ecn),
-    ]
-}
+/// An option by name, and whether it is in force.
+type NamedOption = (&'static str, fn(&TcpOptions) -> bool);
+
+const OPTIONS: [NamedOption; 4] = [
+    ("timestamps", |options| options.timestamps),
+    ("selective acknowledgements", |options| options.sack),
+    ("window scaling", |options| options.window_scaling),
+    ("ECN", |options| options.ecn),
+];
 
 fn write_tcp_options(page: &mut ReportDocument, options: &PathTcpOptions) {
     let names = |options: TcpOptions| {
-        let set = option_states(options).into_iter().filter(|(_, set)| *set);
-        let names: Vec<&str> = set.map(|(name, _)| name).collect();
+        let set = OPTIONS.iter().filter(|(_, is_set)| is_set(&options));
+        let names: Vec<&str> = set.map(|(name, _)| *name).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
     for (label, in_force, mss) in [
@@ -242,13 +242,10 @@ fn write_tcp_options(page: &mut ReportDocument, options: &PathTcpOptions) {
     if let (Some(here), Some(there), Some(got)) =
         (options.offered_here, options.offered_there, options.here)
     {
-        let lost = option_states(here)
-            .into_iter()
-            .zip(option_states(there))
-            .zip(option_states(got))
-            .filter(|(((name, a), (_, b)), (_, got))| *name != "ECN" && *a && *b && !got)
-            .map(|(((name, _), _), _)| name);
-        let lost: Vec<&str> = lost.collect();
+        let is_lost =
+            |is_set: fn(&TcpOptions) -> bool| is_set(&here) && is_set(&there) && !is_set(&got);
+        let lost = OPTIONS.iter().filter(|(name, is_set)| *name != "ECN" && is_lost(*is_set));
+        let lost: Vec<&str> = lost.map(|(name, _)| *name).collect();
         if !lost.is_empty() {
             let text = format!(
                 "offered by both ends but not negotiated: {}; a middlebox strips it",

@@ -1,7 +1,8 @@
 //! A panel of a chart: a value axis at the left, an axis below it, and positions of values on both.
 
-use super::figure_frame::{AxisUnit, round_ticks};
+use super::figure_frame::round_ticks;
 use super::figure_sheet::{FAINT, FigureSheet, GREY, InkColour, TextAnchor};
+use crate::number_format::RateUnit;
 use jiff::Timestamp;
 
 /// The minimum distance of labels below a panel.
@@ -45,7 +46,7 @@ impl AxisScale {
     /// Creates a scale of rates in bit/s from 0. The title is the unit, after `name` if there is one.
     pub fn rates(name: &str, most_bps: f64) -> AxisScale {
         let highest = round_ticks(most_bps).last().copied().unwrap_or(1.0);
-        let unit = AxisUnit::for_rate(highest);
+        let unit = RateUnit::for_max(highest as u64);
         let title = if name.is_empty() { unit.name } else { &format!("{name}, {}", unit.name) };
         AxisScale::from_zero(title, most_bps, unit.bps)
     }

@@ -52,36 +52,6 @@ pub fn shorten_name(name: &str) -> String {
     format!("{kept}…")
 }
 
-/// The rate unit of a whole figure.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AxisUnit {
-    pub name: &'static str,
-    pub bps: f64,
-}
-
-impl AxisUnit {
-    pub fn for_rate(most_bps: f64) -> AxisUnit {
-        let (name, bps) = match most_bps {
-            most if most >= 2e9 => ("Gbit/s", 1e9),
-            most if most >= 2e6 => ("Mbit/s", 1e6),
-            most if most >= 2e3 => ("kbit/s", 1e3),
-            _ => ("bit/s", 1.0),
-        };
-        AxisUnit { name, bps }
-    }
-
-    /// Formats a rate with three significant digits.
-    pub fn format_value(self, bps: f64) -> String {
-        let value = bps / self.bps;
-        match value {
-            v if v <= 0.0 => String::from("0"),
-            v if v >= 99.95 => format!("{v:.0}"),
-            v if v >= 9.995 => format!("{v:.1}"),
-            v => format!("{v:.2}"),
-        }
-    }
-}
-
 /// Returns about five round values from 0 to at least `most`.
 pub fn round_ticks(most: f64) -> Vec<f64> {
     let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };

@@ -1,9 +1,10 @@
 //! Goodput by windows (rows) and streams (columns): a colour and a number for each cell.
 
 use super::figure_colours;
-use super::figure_frame::{self, AxisUnit, FOOT, HEAD, MARGIN};
+use super::figure_frame::{self, FOOT, HEAD, MARGIN};
 use super::figure_sheet::{BLACK, FAINT, FigureSheet, TextAnchor};
 use super::scan_panels::{ScanPanel, list_scan_panels};
+use crate::number_format::RateUnit;
 use crate::scan_text::setting_format::format_window;
 use longhaul_model::report::v1::ScanReport;
 use longhaul_model::report::v1::scan::TransferSetting;
@@ -25,7 +26,7 @@ struct HeatGrid {
     windows: Vec<Option<u64>>,
     streams: Vec<u32>,
     cell: (f64, f64),
-    unit: AxisUnit,
+    unit: RateUnit,
     most_bps: f64,
 }
 
@@ -69,7 +70,7 @@ fn build_heat_grid(scan: &ScanReport, panels: &[ScanPanel]) -> HeatGrid {
         windows: windows.into_iter().take(MAX_LINES).rev().collect(),
         cell: if streams.len() > MANY_COLUMNS { SMALL_CELL } else { CELL },
         streams: streams.into_iter().take(MAX_LINES).collect(),
-        unit: AxisUnit::for_rate(most_bps),
+        unit: RateUnit::for_max(most_bps as u64),
         most_bps,
     }
 }
@@ -117,7 +118,7 @@ fn draw_heat_cells(
             let shift = if word.is_some() { 6.0 } else { 0.0 };
             let ink = figure_colours::contrasting_colour(ground);
             let at = (middle.0, middle.1 - shift);
-            sheet.text(at, grid.unit.format_value(bps), 14.0, ink, TextAnchor::Middle);
+            sheet.text(at, grid.unit.short(point.goodput_bps), 14.0, ink, TextAnchor::Middle);
             if let Some(word) = word {
                 sheet.text((middle.0, middle.1 + 10.0), word, 12.0, ink, TextAnchor::Middle);
                 marked.push((from, to));
@@ -156,7 +157,7 @@ fn draw_legend(sheet: &mut FigureSheet, grid: &HeatGrid, (left, top): (f64, f64)
     for quarter in 0..=4 {
         let share = f64::from(quarter) / 4.0;
         let y = top + high * (1.0 - share);
-        let text = grid.unit.format_value(grid.most_bps * share);
+        let text = grid.unit.short((grid.most_bps * share) as u64);
         sheet.label((left + 22.0, y), text, TextAnchor::Left);
     }
     sheet.faint_label((left, top - 16.0), grid.unit.name, TextAnchor::Left);

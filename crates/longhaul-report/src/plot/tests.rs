@@ -218,10 +218,10 @@ fn marks_lie_on_their_sheet() {
 fn a_heat_map_holds_every_cell_and_names_the_best_and_the_recommended() {
     let scan = six_by_six(RunDirection::Forward);
     let texts = texts(&heat_map::draw_heat_map(&scan).svg().unwrap());
-    let unit = figure_frame::AxisUnit::for_rate(CAPACITY_BPS);
+    let unit = crate::number_format::RateUnit::for_max(CAPACITY_BPS as u64);
     let mut wanted = BTreeSet::new();
     for curve in &scan.analysis.directions[0].curves {
-        wanted.extend(curve.points.iter().map(|p| unit.format_value(p.goodput_bps as f64)));
+        wanted.extend(curve.points.iter().map(|p| unit.short(p.goodput_bps)));
         assert!(
             texts.contains(&crate::scan_text::setting_format::format_window(curve.window_bytes))
         );

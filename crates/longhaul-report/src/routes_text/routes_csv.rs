@@ -1,9 +1,10 @@
 //! CSV of traces (RFC 4180), one line per trace.
 
-use super::change_kind_word;
+use crate::scan_text::scan_csv::format_optional;
 use longhaul_analysis::path::trace_table::{TraceEntry, TraceTable};
 use longhaul_model::report::v1::path::ChangedHops;
-use std::fmt::{Display, Write};
+use serde_json::json;
+use std::fmt::Write;
 
 const HEADER: &str = "host,run_id,at,route_number,change,other_number,hops_here,hops_other,\
 rtt_step_ns,hops,reached,rtt_min_ns";
@@ -32,7 +33,7 @@ fn push_trace(text: &mut String, host: &str, trace: &TraceEntry) {
         trace.run_id,
         trace.at,
         trace.number,
-        format_optional(change.map(|c| change_kind_word(c.kind))),
+        format_optional(change.and_then(|c| json!(c.kind).as_str().map(str::to_owned))),
         format_optional(change.and_then(|c| c.other_number)),
         spans(|range| range.here),
         spans(|range| range.other),
@@ -46,8 +47,4 @@ fn push_trace(text: &mut String, host: &str, trace: &TraceEntry) {
 /// Formats a hop range: `3-7`; `-` if the change has no hop on this side.
 fn format_hop_range(range: Option<[u8; 2]>) -> String {
     range.map_or_else(|| String::from("-"), |[from, to]| format!("{from}-{to}"))
-}
-
-fn format_optional<T: Display>(value: Option<T>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
 }

@@ -1,6 +1,6 @@
 //! The kinds of reports. One line of `define_report_kinds!` defines a kind.
 
-use super::analysis::{Limiter, ThroughputAnalysis};
+use super::analysis::ThroughputAnalysis;
 use super::observation::ThroughputObservation;
 use super::plan::ThroughputPlan;
 use super::{Report, ReportCaveat, ReportFinding, RunInfo};
@@ -14,13 +14,6 @@ pub struct ListColumns {
     pub goodput_bps: Option<u64>,
     pub limited_by: Option<&'static str>,
     pub analysis_version: u32,
-}
-
-impl ListColumns {
-    /// Returns the columns of a kind without a goodput.
-    fn of_version(analysis_version: u32) -> ListColumns {
-        ListColumns { analysis_version, ..ListColumns::default() }
-    }
 }
 
 /// A report whose kind is known from its type.
@@ -111,7 +104,8 @@ macro_rules! define_report_kinds {
                 const KIND: ReportKind = ReportKind::$kind;
 
                 fn list_columns(&self) -> ListColumns {
-                    $columns(self)
+                    let analysis_version = self.analysis.version;
+                    ListColumns { analysis_version, ..$columns(self) }
                 }
 
                 fn from_any(report: AnyReport) -> Option<Self> {
@@ -134,21 +128,21 @@ define_report_kinds! {
         ScanReport<scan::ScanPlan, scan::ScanObservation, scan::ScanAnalysis>, scan_columns;
     /// A report of an audit of one host.
     Host = "host":
-        HostReport<host::AuditPlan, host::AuditObservation, host::AuditAnalysis>, version_column;
+        HostReport<host::AuditPlan, host::AuditObservation, host::AuditAnalysis>, no_columns;
     /// A report of a prediction.
     Predict = "predict":
         PredictionReport<predict::PredictionPlan, predict::PredictionObservation,
-            predict::PredictionAnalysis>, version_column;
+            predict::PredictionAnalysis>, no_columns;
     /// A report of a path: round trips, route, path MTU.
     Path = "path":
-        PathReport<path::PathPlan, path::PathObservation, path::PathAnalysis>, version_column;
+        PathReport<path::PathPlan, path::PathObservation, path::PathAnalysis>, no_columns;
     /// A report of capacity and available bandwidth.
     Available = "available":
         AvailableReport<available::AvailablePlan, available::AvailableObservation,
-            available::AvailableAnalysis>, version_column;
+            available::AvailableAnalysis>, no_columns;
     /// A report of the effect of bulk load on delay, loss and other flows.
     Load = "load":
-        LoadReport<load::LoadPlan, load::LoadObservation, load::LoadAnalysis>, version_column;
+        LoadReport<load::LoadPlan, load::LoadObservation, load::LoadAnalysis>, no_columns;
     /// A report of a measurement by another program.
     Imported = "imported":
         ImportedReport<imported::ImportPlan, imported::ImportedObservation,
@@ -158,65 +152,37 @@ define_report_kinds! {
         CopyReport<copy::CopyPlan, copy::CopyObservation, copy::CopyAnalysis>, copy_columns;
 }
 
-/// An analysis with a version.
-trait VersionedAnalysis {
-    fn version(&self) -> u32;
-}
-
-macro_rules! read_version {
-    ($($analysis:ty),*) => {$(
-        impl VersionedAnalysis for $analysis {
-            fn version(&self) -> u32 {
-                self.version
-            }
-        }
-    )*};
-}
-
-read_version!(
-    host::AuditAnalysis,
-    predict::PredictionAnalysis,
-    path::PathAnalysis,
-    available::AvailableAnalysis,
-    load::LoadAnalysis
-);
-
-fn version_column<P, O, A: VersionedAnalysis>(report: &Report<P, O, A>) -> ListColumns {
-    ListColumns::of_version(report.analysis.version())
+/// Returns the columns of a kind without a goodput.
+fn no_columns<R>(_: &R) -> ListColumns {
+    ListColumns::default()
 }
 
 fn columns_with_streams(
     streams: u32,
     goodput_bps: Option<u64>,
-    limited_by: Limiter,
-    analysis_version: u32,
+    limited_by: &'static str,
 ) -> ListColumns {
     ListColumns {
         streams: Some(streams),
         goodput_bps,
-        limited_by: Some(limited_by.word()),
-        analysis_version,
+        limited_by: Some(limited_by),
+        ..ListColumns::default()
     }
 }
 
 fn throughput_columns(report: &ThroughputReport) -> ListColumns {
     let analysis = &report.analysis;
-    columns_with_streams(
-        report.plan.streams,
-        analysis.goodput_bps,
-        analysis.limited_by,
-        analysis.version,
-    )
+    let limited_by = analysis.limited_by.word();
+    columns_with_streams(report.plan.streams, analysis.goodput_bps, limited_by)
 }
 
 /// Uses the recommended setting, forward first.
 fn scan_columns(report: &ScanReport) -> ListColumns {
-    let version = report.analysis.version;
     let mut directions = report.analysis.directions.iter();
     let choice = directions.find_map(|direction| direction.recommended.as_ref());
-    choice.map_or(ListColumns::of_version(version), |choice| {
+    choice.map_or_else(ListColumns::default, |choice| {
         let goodput = Some(choice.goodput_bps);
-        columns_with_streams(choice.setting.streams, goodput, choice.limited_by, version)
+        columns_with_streams(choice.setting.streams, goodput, choice.limited_by.word())
     })
 }
 
@@ -225,16 +191,12 @@ fn imported_columns(report: &ImportedReport) -> ListColumns {
     ListColumns {
         streams: report.analysis.streams,
         goodput_bps: report.analysis.goodput_bps,
-        ..ListColumns::of_version(report.analysis.version)
+        ..ListColumns::default()
     }
 }
 
 /// The limiters of a copy have their own words.
 fn copy_columns(report: &CopyReport) -> ListColumns {
-    ListColumns {
-        streams: Some(report.plan.streams),
-        goodput_bps: report.analysis.goodput_bps,
-        limited_by: Some(report.analysis.limited_by.word()),
-        analysis_version: report.analysis.version,
-    }
+    let limited_by = report.analysis.limited_by.word();
+    columns_with_streams(report.plan.streams, report.analysis.goodput_bps, limited_by)
 }
