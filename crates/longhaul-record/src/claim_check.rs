@@ -13,6 +13,7 @@ mod distance_checks;
 mod tests;
 mod unit_slip;
 
+use crate::RecordError;
 use crate::airport_table::AirportTable;
 use crate::published_claim::{
     CheckedClaim, ClaimCheck, ClaimVerdict, ClaimedLink, ClaimedMark, ClaimedTransfer,
@@ -23,8 +24,7 @@ use claim_figure::{
     NUMBER, RATIO, SECONDS,
 };
 pub(crate) use distance_checks::LIGHT_IN_FIBRE_MPS;
-use longhaul_model::units::{Bytes, ParseUnitError};
-use std::fmt;
+use longhaul_model::units::Bytes;
 
 /// A window fits within this ratio of the bandwidth-delay product: hosts round what they grant.
 const WINDOW_RATIO: f64 = 0.1;
@@ -53,39 +53,22 @@ const LINK_KINDS: &[(&str, f64)] = &[
     ("400GE", 400e9),
 ];
 
-/// A field that cannot be parsed as a figure.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimFieldError {
-    /// The field's name in the claim, such as `transfers.1.rate`.
-    pub field: String,
-    pub source: ParseUnitError,
-}
-
-impl fmt::Display for ClaimFieldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} cannot be read", self.field)
-    }
-}
-
-impl std::error::Error for ClaimFieldError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
-
 fn read_figure(
     field: impl Into<String>,
     text: &str,
     of: &FigureKind,
-) -> Result<ClaimFigure, ClaimFieldError> {
-    ClaimFigure::parse(text, of).map_err(|source| ClaimFieldError { field: field.into(), source })
+) -> Result<ClaimFigure, RecordError> {
+    let hint = "write figures with their unit, such as `4.92 GB`, `1001 s`, `6.25 Gbit/s`";
+    ClaimFigure::parse(text, of).map_err(|why| {
+        RecordError::input(format!("{} cannot be read", field.into())).cause(why).hint(hint)
+    })
 }
 
 fn read_optional(
     field: impl Into<String>,
     text: Option<&String>,
     of: &FigureKind,
-) -> Result<Option<ClaimFigure>, ClaimFieldError> {
+) -> Result<Option<ClaimFigure>, RecordError> {
     text.map(|text| read_figure(field, text, of)).transpose()
 }
 
@@ -141,7 +124,7 @@ impl ClaimChecks {
 pub fn check_claim(
     claim: &PublishedClaim,
     airports: &AirportTable,
-) -> Result<CheckedClaim, ClaimFieldError> {
+) -> Result<CheckedClaim, RecordError> {
     let mut checks = ClaimChecks::default();
     let mut rates = Vec::new();
     for (transfer, number) in claim.transfers.iter().zip(1..) {
@@ -180,7 +163,7 @@ fn check_transfer(
     transfer: &ClaimedTransfer,
     number: usize,
     to: &mut ClaimChecks,
-) -> Result<Option<ClaimFigure>, ClaimFieldError> {
+) -> Result<Option<ClaimFigure>, RecordError> {
     let field = |name: &str| format!("transfers.{number}.{name}");
     let volume = read_optional(field("volume"), transfer.volume.as_ref(), &BYTES)?;
     let duration = read_optional(field("duration"), transfer.duration.as_ref(), &SECONDS)?;
@@ -280,7 +263,7 @@ fn check_mark(
     measured: Option<&ClaimFigure>,
     total: Option<&ClaimFigure>,
     to: &mut ClaimChecks,
-) -> Result<(), ClaimFieldError> {
+) -> Result<(), RecordError> {
     let value = read_figure("mark.value", &mark.value, &BIT_METRES_PER_SECOND)?;
     let rate = read_optional("mark.rate", mark.rate.as_ref(), &BITS_PER_SECOND)?;
     let distance = read_optional("mark.distance", mark.distance.as_ref(), &METRES)?;
@@ -343,7 +326,7 @@ fn check_gain(
     mark: &ClaimedMark,
     value: &ClaimFigure,
     to: &mut ClaimChecks,
-) -> Result<(), ClaimFieldError> {
+) -> Result<(), RecordError> {
     let previous = mark.previous.as_ref();
     let previous = read_optional("mark.previous", previous, &BIT_METRES_PER_SECOND)?;
     let gain = read_optional("mark.gain", mark.gain.as_ref(), &RATIO)?;
@@ -378,7 +361,7 @@ fn check_window(
     window: &ClaimedWindow,
     number: usize,
     to: &mut ClaimChecks,
-) -> Result<(), ClaimFieldError> {
+) -> Result<(), RecordError> {
     let field = |name: &str| format!("windows.{number}.{name}");
     let size = read_figure(field("size"), &window.size, &BYTES)?;
     let rate = read_figure(field("rate"), &window.rate, &BITS_PER_SECOND)?;
@@ -410,7 +393,7 @@ fn check_link(
     number: usize,
     fastest: Option<&ClaimFigure>,
     to: &mut ClaimChecks,
-) -> Result<(), ClaimFieldError> {
+) -> Result<(), RecordError> {
     let rate = read_figure(format!("links.{number}.rate"), &link.rate, &BITS_PER_SECOND)?;
     let name = link.name.replace(|c: char| !c.is_ascii_alphanumeric(), "");
     let mut kinds = LINK_KINDS.iter();

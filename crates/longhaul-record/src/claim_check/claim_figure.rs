@@ -120,29 +120,25 @@ pub struct ClaimFigure {
     decimals: usize,
 }
 
-/// The tolerance that `about` stands for, as a ratio.
-const ABOUT_RATIO: f64 = 0.1;
+/// The factors of the lower and the upper end of a figure after a word.
+type BoundFactors = [f64; 2];
 
-/// The open side of the figure.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum FigureBound {
-    Exact,
-    About,
-    Above,
-    Below,
-}
+const EXACT: BoundFactors = [1.0, 1.0];
+const ABOUT: BoundFactors = [0.9, 1.1];
+const ABOVE: BoundFactors = [1.0, f64::INFINITY];
+const BELOW: BoundFactors = [0.0, 1.0];
 
-const BOUNDS: &[(&str, FigureBound)] = &[
-    ("about", FigureBound::About),
-    ("around", FigureBound::About),
-    ("ca.", FigureBound::About),
-    ("~", FigureBound::About),
-    ("more than", FigureBound::Above),
-    ("over", FigureBound::Above),
-    (">", FigureBound::Above),
-    ("less than", FigureBound::Below),
-    ("under", FigureBound::Below),
-    ("<", FigureBound::Below),
+const BOUNDS: &[(&str, BoundFactors)] = &[
+    ("about", ABOUT),
+    ("around", ABOUT),
+    ("ca.", ABOUT),
+    ("~", ABOUT),
+    ("more than", ABOVE),
+    ("over", ABOVE),
+    (">", ABOVE),
+    ("less than", BELOW),
+    ("under", BELOW),
+    ("<", BELOW),
 ];
 
 impl ClaimFigure {
@@ -180,7 +176,7 @@ fn parse_figure(text: &str, of: &FigureKind) -> Option<ClaimFigure> {
     if text.len() > MAX_FIGURE_LENGTH {
         return None;
     }
-    let (bound, mut rest) = split_bound(text.trim());
+    let ([lower, upper], mut rest) = split_bound(text.trim());
     let (mut value, mut half, mut unit) = (0.0, 0.0, ("", 1.0));
     let mut parts = 0;
     while !rest.is_empty() {
@@ -196,29 +192,16 @@ fn parse_figure(text: &str, of: &FigureKind) -> Option<ClaimFigure> {
     usable.then(|| ClaimFigure {
         text: text.trim().to_owned(),
         value,
-        span: compute_span(value, half, bound),
+        span: FigureInterval { low: (value - half).max(0.0) * lower, high: (value + half) * upper },
         word: unit.0,
         unit: unit.1,
         decimals: (unit.1 / (2.0 * half)).log10().round().max(0.0) as usize,
     })
 }
 
-fn compute_span(value: f64, half: f64, bound: FigureBound) -> FigureInterval {
-    let low = (value - half).max(0.0);
-    let high = value + half;
-    match bound {
-        FigureBound::Exact => FigureInterval { low, high },
-        FigureBound::About => {
-            FigureInterval { low: low * (1.0 - ABOUT_RATIO), high: high * (1.0 + ABOUT_RATIO) }
-        }
-        FigureBound::Above => FigureInterval { low, high: f64::INFINITY },
-        FigureBound::Below => FigureInterval { low: 0.0, high },
-    }
-}
-
-fn split_bound(text: &str) -> (FigureBound, &str) {
+fn split_bound(text: &str) -> (BoundFactors, &str) {
     let lead = BOUNDS.iter().find_map(|(word, bound)| Some((*bound, text.strip_prefix(word)?)));
-    lead.map_or((FigureBound::Exact, text), |(bound, rest)| (bound, rest.trim_start()))
+    lead.map_or((EXACT, text), |(bound, rest)| (bound, rest.trim_start()))
 }
 
 /// Returns the leading number, the value of its last digit, and the rest. Thousands may be

@@ -6,7 +6,8 @@
 //! leg.
 
 use super::claim_figure::{ClaimFigure, METRES};
-use super::{ClaimChecks, ClaimFieldError, read_figure, read_optional};
+use super::{ClaimChecks, read_figure, read_optional};
+use crate::RecordError;
 use crate::airport_table::AirportTable;
 use crate::published_claim::{ClaimVerdict, ClaimedDistance, ClaimedLeg};
 
@@ -21,7 +22,7 @@ pub fn check_distance(
     claimed: &ClaimedDistance,
     airports: &AirportTable,
     to: &mut ClaimChecks,
-) -> Result<Option<ClaimFigure>, ClaimFieldError> {
+) -> Result<Option<ClaimFigure>, RecordError> {
     let totals = claimed.totals.iter();
     let totals = totals.map(|total| read_figure("distance.totals", total, &METRES));
     let totals = totals.collect::<Result<Vec<_>, _>>()?;

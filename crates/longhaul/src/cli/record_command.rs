@@ -179,9 +179,11 @@ fn check_claims(files: &[PathBuf], as_json: bool) -> Result<ExitCode, CommandFai
     let mut all = Vec::new();
     for file in files {
         for claim in claims_file::read_claims(file)? {
-            let checked =
-                claim_check::check_claim(&claim, &airports).map_err(|e| claim_failure(file, &e))?;
-            all.push(checked);
+            let checked = claim_check::check_claim(&claim, &airports);
+            all.push(checked.map_err(|fail| RecordError {
+                message: format!("{}: {}", file.display(), fail.message),
+                ..fail
+            })?);
         }
     }
     if as_json {
@@ -194,10 +196,4 @@ fn check_claims(files: &[PathBuf], as_json: bool) -> Result<ExitCode, CommandFai
     } else {
         ExitCode::SUCCESS
     })
-}
-
-fn claim_failure(file: &Path, error: &claim_check::ClaimFieldError) -> CommandFailure {
-    let mut fail = CommandFailure::from_error(USAGE, error);
-    fail.message = format!("{}: {}", file.display(), fail.message);
-    fail.hint(Some("write figures with their unit, such as `4.92 GB`, `1001 s`, `6.25 Gbit/s`"))
 }
