@@ -29,7 +29,7 @@ mod link_chain;
 mod middlebox;
 mod packet_pool;
 mod packet_unit;
-pub mod pooled_packet;
+mod pooled_packet;
 mod router_icmp;
 mod seeded_random;
 mod segment_headers;
@@ -40,10 +40,7 @@ mod truth_collection;
 mod tests;
 
 pub use ground_truth::PathTruth;
-pub use lab_addresses::{
-    ADDRESSES, HostAddresses, RouterAddress, assign_router_addresses, list_routes,
-    router_ipv4_address, router_ipv6_address,
-};
+pub use lab_addresses::{NodeAddress, assign_router_addresses, list_routes, router_address};
 
 use crate::path_spec::LinkSpec;
 use emulated_link::{DepartedUnit, EmulatedLink, LinkOutput};
@@ -55,9 +52,7 @@ use link_chain::LinkChain;
 use packet_pool::PacketPool;
 use packet_unit::PacketUnit;
 use pooled_packet::PacketRejection;
-use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
-use std::net::IpAddr;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Virtual time in nanoseconds; the caller chooses the origin.
@@ -76,6 +71,14 @@ impl LabHost {
         match self {
             LabHost::Near => LabHost::Far,
             LabHost::Far => LabHost::Near,
+        }
+    }
+
+    /// Returns the host name that its commands see.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            LabHost::Near => "near",
+            LabHost::Far => "far",
         }
     }
 }
@@ -115,7 +118,7 @@ struct QueueStation {
     batch: Option<Box<InterruptBatch>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 enum UnitDestination {
     Station(u32),
     /// The router behind a link of a chain: the packet's destination, or the node where its TTL
@@ -124,28 +127,6 @@ enum UnitDestination {
         chain: u16,
         link: u16,
     },
-}
-
-/// A unit outside the order of an inbox: overtaken, made by a router, or on its way to one.
-#[derive(PartialEq, Eq)]
-struct DetachedUnit {
-    due: Nanos,
-    serial: u64,
-    destination: UnitDestination,
-    unit: PacketUnit,
-}
-
-impl Ord for DetachedUnit {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // Reversed, so that the heap yields the earliest first.
-        (other.due, other.serial).cmp(&(self.due, self.serial))
-    }
-}
-
-impl PartialOrd for DetachedUnit {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 /// A timed event of the path, with its references resolved.
@@ -167,8 +148,8 @@ pub struct EmulationEngine {
     start: Nanos,
     /// The value of `start` on the path's own time line.
     begin_at: Duration,
-    route_names: Vec<String>,
-    hop_names: Vec<Vec<String>>,
+    /// The name of each route, and those of its hops.
+    node_names: Vec<(String, Vec<String>)>,
     /// Two per route: from near, from far.
     chains: Vec<LinkChain>,
     stations: Vec<QueueStation>,
@@ -176,7 +157,9 @@ pub struct EmulationEngine {
     routers: Vec<Vec<EmulatedRouter>>,
     active_route: usize,
     event_queue: EventQueue,
-    detached_units: BinaryHeap<DetachedUnit>,
+    /// Units outside the order of an inbox, by due time and serial number: overtaken, made by a
+    /// router, or on their way to one.
+    detached_units: BTreeMap<(Nanos, u64), (UnitDestination, PacketUnit)>,
     serial: u64,
     planned_events: VecDeque<PlannedEvent>,
     past_events: Vec<EventTruth>,
@@ -214,7 +197,7 @@ impl EmulationEngine {
         let len = frame.len();
         let parsed = pooled_packet::parse_frame(frame, self.frame_bytes());
         match parsed.and_then(|packet| self.resolve_destination(host, packet)) {
-            Ok(_) if self.packets.is_full() => self.totals.no_memory += 1,
+            Ok(_) if self.packets.is_full => self.totals.no_memory += 1,
             Ok(packet) => {
                 let chain = packet.chain;
                 let (count, bytes) = (packet.shape.segments, packet.ip_bytes());
@@ -234,14 +217,10 @@ impl EmulationEngine {
         host: LabHost,
         packet: pooled_packet::PooledPacket,
     ) -> Result<pooled_packet::PooledPacket, PacketRejection> {
-        let (own, other) = match packet.source {
-            IpAddr::V4(_) => (IpAddr::V4(ADDRESSES.near_v4), IpAddr::V4(ADDRESSES.far_v4)),
-            IpAddr::V6(_) => (IpAddr::V6(ADDRESSES.near_v6), IpAddr::V6(ADDRESSES.far_v6)),
-        };
-        let (own, other) = if host == LabHost::Near { (own, other) } else { (other, own) };
-        if packet.source != own {
+        if packet.source != host.address().of_family(packet.source) {
             return Err(PacketRejection::Foreign);
         }
+        let other = host.other().address().of_family(packet.source);
         let id = 2 * self.active_route + usize::from(host == LabHost::Far);
         let chain = &self.chains[id];
         let wanted = if packet.destination == other {
@@ -258,7 +237,7 @@ impl EmulationEngine {
     /// Returns the time of the next event; `None` if there is none until another packet is
     /// accepted.
     pub fn next_due(&self) -> Option<Nanos> {
-        let stray = self.detached_units.peek().map(|stray| stray.due);
+        let stray = self.detached_units.first_key_value().map(|((due, _), _)| *due);
         let planned = self.planned_events.front().map(|planned| planned.at);
         [self.event_queue.due(), stray, planned].into_iter().flatten().min()
     }
@@ -281,12 +260,12 @@ impl EmulationEngine {
             self.apply_planned_event();
             return None;
         }
-        if self.detached_units.peek().is_some_and(|stray| stray.due == due) {
-            let stray = self.detached_units.pop()?;
-            return match stray.destination {
-                UnitDestination::Station(station) => self.arrive(station, stray.unit),
+        if let Some(stray) = self.detached_units.first_entry().filter(|it| it.key().0 == due) {
+            let (destination, unit) = stray.remove();
+            return match destination {
+                UnitDestination::Station(station) => self.arrive(station, unit),
                 UnitDestination::Router { chain, link } => {
-                    self.reach_router(chain, link, stray.unit);
+                    self.reach_router(chain, link, unit);
                     None
                 }
             };
@@ -364,12 +343,7 @@ impl EmulationEngine {
         };
         if out_of_order || stop < position {
             self.serial += 1;
-            self.detached_units.push(DetachedUnit {
-                due: unit.until,
-                serial: self.serial,
-                destination: place,
-                unit,
-            });
+            self.detached_units.insert((unit.until, self.serial), (place, unit));
             return;
         }
         let held = it.last_due.saturating_sub(unit.until);

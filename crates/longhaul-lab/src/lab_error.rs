@@ -1,10 +1,11 @@
 //! Errors of setting up or using a lab, classified by the exit code that the caller chooses.
 
-use std::fmt;
+use serde::{Deserialize, Serialize};
 use std::io;
 
 /// The kind of failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LabErrorKind {
     /// The request cannot be met as given: exit code 2.
     Usage,
@@ -15,7 +16,8 @@ pub enum LabErrorKind {
 }
 
 /// An error with the attempted action, its cause, and a hint for the user.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{attempted}")]
 pub struct LabError {
     pub kind: LabErrorKind,
     pub attempted: String,
@@ -48,18 +50,6 @@ impl LabError {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
-    }
-}
-
-impl fmt::Display for LabError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.attempted)
-    }
-}
-
-impl std::error::Error for LabError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|source| source as _)
     }
 }
 

@@ -48,7 +48,7 @@ pub struct LabRunRequest {
     pub publish: Vec<u16>,
     /// The file for the ground truth, written every second and at the end.
     pub truth: Option<PathBuf>,
-    /// `None` uses `LONGHAUL_LAB_BACKEND`, or the best available backend.
+    /// `None` uses the best available backend.
     pub backend: Option<LabBackend>,
     /// Keeps idle cores awake, for measurements of dispersion.
     pub dispersion: bool,

@@ -39,28 +39,12 @@ pub enum LabBackend {
 }
 
 impl LabBackend {
-    /// Returns the name as in `LONGHAUL_LAB_BACKEND`.
+    /// Returns the name as in `--backend` and in the truth file.
     pub fn name(self) -> &'static str {
         match self {
             LabBackend::Tun => "tun",
             LabBackend::Packet => "packet",
         }
-    }
-
-    /// Returns the backend that `LONGHAUL_LAB_BACKEND` requests, if it is set.
-    ///
-    /// # Errors
-    /// It is neither `tun` nor `packet`: a usage error.
-    pub fn from_environment() -> Result<Option<LabBackend>, LabError> {
-        let Some(asked) = std::env::var_os("LONGHAUL_LAB_BACKEND") else {
-            return Ok(None);
-        };
-        let known = [LabBackend::Tun, LabBackend::Packet];
-        let found = known.into_iter().find(|backend| asked == backend.name());
-        found.map(Some).ok_or_else(|| {
-            let tried = format!("invalid LONGHAUL_LAB_BACKEND `{}`", asked.display());
-            LabError::new(LabErrorKind::Usage, tried).hint("set it to tun or packet, or unset it")
-        })
     }
 }
 
@@ -82,8 +66,8 @@ pub struct LabReading {
 
 /// A path that has been set up.
 pub struct RunningLab {
-    pub(crate) near: HostNamespace,
-    pub(crate) far: HostNamespace,
+    /// Host near and host far.
+    hosts: [HostNamespace; 2],
     pub backend: LabBackend,
     /// Differences from the requested setup.
     pub caveats: Vec<String>,
@@ -106,7 +90,7 @@ impl RunningLab {
             Some(backend) => (backend, build_hosts(spec, backend)?),
             None => build_best_hosts(spec)?,
         };
-        let LabHosts { near, far, ports, mut caveats } = built;
+        let LabHosts { hosts, ports, mut caveats } = built;
         let mut engine = EmulationEngine::new(spec, 0);
         if backend == LabBackend::Packet {
             engine = engine.with_ethernet(EthernetAddresses {
@@ -131,8 +115,7 @@ impl RunningLab {
             .with_context(|| "cannot start the engine thread".into())?;
         caveats.extend(start.recv_timeout(ANSWER_DEADLINE).ok().flatten());
         Ok(RunningLab {
-            near,
-            far,
+            hosts,
             backend,
             caveats,
             orders,
@@ -154,7 +137,7 @@ impl RunningLab {
             LabError::new(LabErrorKind::Internal, "the engine thread does not answer")
         })?;
         if self.backend == LabBackend::Tun {
-            reading.overrun = self.near.device_drops() + self.far.device_drops();
+            reading.overrun = self.hosts.iter().map(HostNamespace::device_drops).sum();
         }
         Ok(reading)
     }
@@ -171,10 +154,7 @@ impl RunningLab {
     }
 
     pub(crate) fn host(&self, host: LabHost) -> &HostNamespace {
-        match host {
-            LabHost::Near => &self.near,
-            LabHost::Far => &self.far,
-        }
+        &self.hosts[host as usize]
     }
 }
 
@@ -209,8 +189,7 @@ pub fn find_timing_caveat(reading: &LabReading) -> Option<String> {
 }
 
 struct LabHosts {
-    near: HostNamespace,
-    far: HostNamespace,
+    hosts: [HostNamespace; 2],
     ports: [EnginePort; 2],
     caveats: Vec<String>,
 }
@@ -241,7 +220,7 @@ fn build_hosts(spec: &PathSpec, backend: LabBackend) -> Result<LabHosts, LabErro
             return Err(LabError::new(LabErrorKind::Internal, "a TUN device is missing"));
         }
     };
-    Ok(LabHosts { near, far, ports, caveats })
+    Ok(LabHosts { hosts: [near, far], ports, caveats })
 }
 
 /// Starts one idle-class thread per core: a core that never halts wakes a receiver in 1 to 4 us

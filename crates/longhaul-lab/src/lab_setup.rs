@@ -30,10 +30,6 @@ impl GuardedLab {
         backend: Option<LabBackend>,
         dispersion: bool,
     ) -> Result<GuardedLab, LabError> {
-        let backend = match backend {
-            Some(backend) => Some(backend),
-            None => LabBackend::from_environment()?,
-        };
         let mut caveats = Vec::new();
         let machine = set_machine_sysctls(spec, &mut caveats)?;
         let congestion = allow_congestion_controls(spec, &mut caveats);

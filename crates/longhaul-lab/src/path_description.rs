@@ -2,10 +2,9 @@
 
 use crate::path_limits;
 use crate::path_spec::{
-    ChangeSpec, CrossPattern, EventSpec, HopSpec, IcmpValidity, LinkSpec, OptionRewrite, PathSpec,
+    ChangeSpec, EventSpec, HopSpec, IcmpValidity, LinkSpec, OptionRewrite, PathSpec,
 };
 use longhaul_model::units::{Bytes, format_duration};
-use std::fmt::Write;
 
 /// The limits of the emulation itself, measured on two cores.
 const LIMITS: &str = "\
@@ -25,92 +24,87 @@ Rate and queue stay exact on a busy machine; late releases are reported.
 
 /// Returns the whole page.
 pub fn describe_path(path: &PathSpec) -> String {
-    let mut page = String::new();
-    write_page(&mut page, path).unwrap_or_else(|error| page = error.to_string());
-    page
-}
-
-fn write_page(page: &mut String, path: &PathSpec) -> std::fmt::Result {
-    writeln!(page, "{}", path.key)?;
-    for line in wrap_text(&path.name, 78) {
-        writeln!(page, "  {line}")?;
-    }
-    writeln!(page)?;
-    write_figures(page, path)?;
-    writeln!(page, "\nHops")?;
-    write_hops(page, &path.hops)?;
+    let mut page = vec![path.key.clone()];
+    page.extend(wrap_text(&path.name, 78).iter().map(|line| format!("  {line}")));
+    page.push(String::new());
+    page.extend(list_figures(path));
+    page.extend(["", "Hops"].map(str::to_owned));
+    page.extend(list_hops(&path.hops));
     for (name, hops) in &path.routes {
-        writeln!(page, "\nRoute {name}")?;
-        write_hops(page, hops)?;
+        page.push(format!("\nRoute {name}"));
+        page.extend(list_hops(hops));
     }
     if !path.events.is_empty() {
-        writeln!(page, "\nEvents")?;
-        path.events.iter().try_for_each(|event| write_event(page, event))?;
+        page.push("\nEvents".to_owned());
+        page.extend(path.events.iter().flat_map(list_event_lines));
     }
-    write_sysctls(page, path)?;
-    write!(page, "\n{LIMITS}")
+    let without = if path.machine.required { "refused" } else { "run with a caveat" };
+    let machine = format!("the whole machine (root only; otherwise {without})");
+    let owners = [("host near", &path.near.sysctl), ("host far", &path.far.sysctl)];
+    for (owner, sysctls) in owners.into_iter().chain([(&*machine, &path.machine.sysctl)]) {
+        if !sysctls.is_empty() {
+            page.push(format!("\nSysctls of {owner}"));
+            page.extend(sysctls.iter().map(|(name, value)| format!("  {name} = {value}")));
+        }
+    }
+    format!("{}\n\n{LIMITS}", page.join("\n"))
 }
 
-fn write_figures(page: &mut String, path: &PathSpec) -> std::fmt::Result {
+fn list_figures(path: &PathSpec) -> Vec<String> {
     let near = path.near.city.as_deref().unwrap_or("near");
     let far = path.far.city.as_deref().unwrap_or("far");
-    writeln!(page, "  ends           {near} (near) to {far} (far)")?;
-    writeln!(page, "  RTT            {}", format_duration(path_limits::compute_rtt(path)))?;
+    let mut lines = vec![
+        format!("  ends           {near} (near) to {far} (far)"),
+        format!("  RTT            {}", format_duration(path_limits::compute_rtt(path))),
+    ];
     if !path.begin_at.is_zero() {
-        writeln!(page, "  begins at      {}", format_duration(path.begin_at))?;
+        lines.push(format!("  begins at      {}", format_duration(path.begin_at)));
     }
-    writeln!(page, "  MTU            {} bytes", path.mtu)?;
+    lines.push(format!("  MTU            {} bytes", path.mtu));
     for (host, spec) in [("near", &path.near), ("far", &path.far)] {
         if !spec.batch.is_zero() {
             let period = format_duration(spec.batch);
-            writeln!(page, "  batches        {host} gets its packets every {period}")?;
+            lines.push(format!("  batches        {host} gets its packets every {period}"));
         }
     }
     for (forward, label) in [(true, "forward"), (false, "reverse")] {
         let narrow = path_limits::find_narrow_link(path, forward);
         let limit = path_limits::compute_goodput_limit(path, forward);
         let Some((narrow, limit)) = narrow.zip(limit) else {
-            writeln!(page, "  {label}        no link has a rate")?;
+            lines.push(format!("  {label}        no link has a rate"));
             continue;
         };
         let name = truncate_text(&path_limits::resolve_hops_at_begin(path)[narrow.hop].name, 30);
-        writeln!(
-            page,
-            "  {label}        narrow link {} (hop {} {name}),\n                 goodput limit {limit}",
-            narrow.rate,
-            narrow.hop + 1,
-        )?;
+        let (rate, number) = (narrow.rate, narrow.hop + 1);
+        lines.push(format!("  {label}        narrow link {rate} (hop {number} {name}),"));
+        lines.push(format!("                 goodput limit {limit}"));
     }
-    match path_limits::compute_bdp_bytes(path) {
-        Some(bytes) => writeln!(page, "  BDP            {} ({bytes} bytes)", Bytes(bytes)),
-        None => Ok(()),
-    }
+    let bdp = path_limits::compute_bdp_bytes(path);
+    lines.extend(bdp.map(|bytes| format!("  BDP            {} ({bytes} bytes)", Bytes(bytes))));
+    lines
 }
 
-fn write_hops(page: &mut String, hops: &[HopSpec]) -> std::fmt::Result {
-    writeln!(page, " hop  name                            delay       rate          queue")?;
+fn list_hops(hops: &[HopSpec]) -> Vec<String> {
+    let head = " hop  name                            delay       rate          queue";
+    let mut lines = vec![head.to_owned()];
     for (index, hop) in hops.iter().enumerate() {
-        write_link(page, &format!("{:4}", index + 1), &hop.name, &hop.forward)?;
+        lines.extend(list_link_lines(&format!("{:4}", index + 1), &hop.name, &hop.forward));
         if hop.reverse != hop.forward {
-            write_link(page, "    ", "  reverse", &hop.reverse)?;
+            lines.extend(list_link_lines("    ", "  reverse", &hop.reverse));
         }
-        for note in list_router_notes(hop) {
-            writeln!(page, "      {note}")?;
-        }
+        lines.extend(list_router_notes(hop).iter().map(|note| format!("      {note}")));
     }
-    Ok(())
+    lines
 }
 
-fn write_link(page: &mut String, number: &str, name: &str, link: &LinkSpec) -> std::fmt::Result {
+fn list_link_lines(number: &str, name: &str, link: &LinkSpec) -> Vec<String> {
     let rate = link.rate.map_or("none".to_owned(), |rate| rate.to_string());
     let queue = link.queue.map_or("none".to_owned(), |queue| queue.to_string());
     let delay = format_duration(link.delay);
     let name = truncate_text(name, 30);
-    writeln!(page, "{number}  {name:<30}  {delay:<10}  {rate:<12}  {queue}")?;
-    for note in list_link_notes(link) {
-        writeln!(page, "      {note}")?;
-    }
-    Ok(())
+    let mut lines = vec![format!("{number}  {name:<30}  {delay:<10}  {rate:<12}  {queue}")];
+    lines.extend(list_link_notes(link).iter().map(|note| format!("      {note}")));
+    lines
 }
 
 /// Lists what a router does besides forwarding.
@@ -176,7 +170,7 @@ fn list_link_notes(link: &LinkSpec) -> Vec<String> {
         notes.push(format!("shaper peak {peak}, sustained {sustained}, burst {}", shaper.burst));
     }
     if let Some(cross) = link.cross {
-        notes.push(format!("cross traffic {}, {}", cross.rate, name_cross_pattern(cross.pattern)));
+        notes.push(format!("cross traffic {}, {}", cross.rate, cross.pattern.name()));
     }
     if let Some(mtu) = link.mtu {
         let hole = if link.mtu_black_hole { ", larger ones are dropped silently" } else { "" };
@@ -185,25 +179,13 @@ fn list_link_notes(link: &LinkSpec) -> Vec<String> {
     notes
 }
 
-pub(crate) fn name_cross_pattern(pattern: CrossPattern) -> &'static str {
-    match pattern {
-        CrossPattern::Cbr => "cbr",
-        CrossPattern::Poisson => "poisson",
-        CrossPattern::OnOff => "onoff",
-        CrossPattern::Tcp => "tcp",
-    }
-}
-
-fn write_event(page: &mut String, event: &EventSpec) -> std::fmt::Result {
+fn list_event_lines(event: &EventSpec) -> Vec<String> {
     let mut at = format_duration(event.at);
-    for line in wrap_text(&describe_change(&event.change), 66) {
-        writeln!(page, "  {at:>8}  {line}")?;
-        at.clear();
-    }
-    Ok(())
+    let lines = wrap_text(&describe_change(&event.change), 66);
+    lines.iter().map(|line| format!("  {:>8}  {line}", std::mem::take(&mut at))).collect()
 }
 
-pub(crate) fn describe_change(change: &ChangeSpec) -> String {
+fn describe_change(change: &ChangeSpec) -> String {
     match change {
         ChangeSpec::Route(route) => format!("route changes to {route}"),
         ChangeSpec::Link { route, hop, forward, to } => {
@@ -214,25 +196,6 @@ pub(crate) fn describe_change(change: &ChangeSpec) -> String {
             format!("{route} hop {} {way}: {}", hop + 1, what.join(", "))
         }
     }
-}
-
-fn write_sysctls(page: &mut String, path: &PathSpec) -> std::fmt::Result {
-    for (host, spec) in [("near", &path.near), ("far", &path.far)] {
-        for (index, (name, value)) in spec.sysctl.iter().enumerate() {
-            if index == 0 {
-                writeln!(page, "\nSysctls of host {host}")?;
-            }
-            writeln!(page, "  {name} = {value}")?;
-        }
-    }
-    for (index, (name, value)) in path.machine.sysctl.iter().enumerate() {
-        if index == 0 {
-            let without = if path.machine.required { "refused" } else { "run with a caveat" };
-            writeln!(page, "\nSysctls of the whole machine (root only; otherwise {without})")?;
-        }
-        writeln!(page, "  {name} = {value}")?;
-    }
-    Ok(())
 }
 
 /// Returns `text`, truncated to `width` characters with an ellipsis if it is longer.

@@ -4,6 +4,7 @@
 //! host `far`; all others are routers, which exist only inside the engine. A hop describes both
 //! directions of the link from its predecessor, and the node at its end.
 
+use crate::emulation_engine::LabHost;
 use crate::path_file::MAX_RATE_BPS;
 use longhaul_config::config_values;
 use longhaul_model::units::{Bytes, Rate};
@@ -33,6 +34,15 @@ pub struct PathSpec {
     pub begin_at: Duration,
     /// Sysctls that the kernel does not keep per namespace.
     pub machine: MachineSpec,
+}
+
+impl PathSpec {
+    pub(crate) fn host(&self, host: LabHost) -> &HostSpec {
+        match host {
+            LabHost::Near => &self.near,
+            LabHost::Far => &self.far,
+        }
+    }
 }
 
 /// One of the two end hosts.
@@ -108,13 +118,6 @@ pub struct OptionRewrite {
     pub timestamps: bool,
     /// The maximum MSS in bytes; a larger one is reduced to it.
     pub clamp_mss: Option<u16>,
-}
-
-impl OptionRewrite {
-    /// Reports whether nothing is changed.
-    pub fn is_none(&self) -> bool {
-        *self == OptionRewrite::default()
-    }
 }
 
 /// One direction of one link. A packet passes, in this order:
@@ -199,6 +202,18 @@ pub enum CrossPattern {
     OnOff,
     /// A window that grows by one packet per RTT and halves on loss, up to `rate`.
     Tcp,
+}
+
+impl CrossPattern {
+    /// Returns the word of path files, the truth file and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            CrossPattern::Cbr => "cbr",
+            CrossPattern::Poisson => "poisson",
+            CrossPattern::OnOff => "onoff",
+            CrossPattern::Tcp => "tcp",
+        }
+    }
 }
 
 /// A change at a time on the path's time line; a path begins at zero unless `begin_at` is set.

@@ -14,10 +14,11 @@ use crate::lab_runtime::LabBackend;
 use crate::lab_runtime::host_namespace::HostNamespace;
 use crate::lab_setup::GuardedLab;
 use crate::path_spec::PathSpec;
-use lab_state::{LabFolder, LabState};
+use lab_state::{HolderFailure, LabFolder, LabState};
 use longhaul_sys::netns::{self, NamespaceKind};
 use longhaul_sys::signal::{SignalDescriptor, send_signal};
 use longhaul_sys::{poll, process_control};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::File;
@@ -35,7 +36,7 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 const END_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A persistent lab.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PersistentLab {
     pub key: String,
     /// The sentence that describes the path.
@@ -88,12 +89,10 @@ fn await_holder(answer: std::io::PipeReader) -> Result<PersistentLab, LabError> 
     // Read the first document, not to the end of the pipe: the guard of the machine's settings
     // keeps the pipe open as long as the lab exists.
     let answer = answer.take(ANSWER_BYTES_MAX);
-    let mut documents = serde_json::Deserializer::from_reader(answer).into_iter::<Value>();
-    let value = documents.next().and_then(Result::ok).ok_or_else(failed)?;
-    if let Some(error) = lab_state::decode_error(&value) {
-        return Err(error);
-    }
-    LabState::from_value(&value).map(|state| state.lab).ok_or_else(failed)
+    let mut answers = serde_json::Deserializer::from_reader(answer).into_iter();
+    let answer: Result<LabState, HolderFailure> =
+        answers.next().and_then(Result::ok).ok_or_else(failed)?;
+    Ok(answer?.lab)
 }
 
 /// Runs a command at a host of a persistent lab and returns its exit code. The process must have
@@ -134,12 +133,13 @@ fn open_host_namespace(state: &LabState, host: LabHost) -> std::io::Result<HostN
     if std::fs::metadata(&theirs)?.ino() != std::fs::metadata("/proc/self/ns/user")?.ino() {
         netns::enter_namespace(File::open(&theirs)?, NamespaceKind::User)?;
     }
-    let (name, held) = match host {
-        LabHost::Near => ("near", state.near),
-        LabHost::Far => ("far", state.far),
-    };
+    let held = state.hosts[host as usize];
     let open = |number: i32| File::open(format!("/proc/{pid}/fd/{number}")).map(OwnedFd::from);
-    Ok(HostNamespace { name, net: open(held.net)?, mount: held.mount.map(open).transpose()? })
+    Ok(HostNamespace {
+        name: host.name(),
+        net: open(held.net)?,
+        mount: held.mount.map(open).transpose()?,
+    })
 }
 
 /// Takes a persistent lab down, and waits until it is gone.

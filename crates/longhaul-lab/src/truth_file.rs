@@ -6,7 +6,6 @@
 
 use crate::emulation_engine::ground_truth::{CrossTruth, HopTruth, LinkTruth, RouteTruth};
 use crate::lab_runtime::{LabBackend, LabReading, LatenessHistogram, find_timing_caveat};
-use crate::path_description::name_cross_pattern;
 use crate::path_limits;
 use crate::path_spec::{CrossPattern, PathSpec};
 use longhaul_model::units::Rate;
@@ -102,21 +101,15 @@ fn encode_hop(hop: &HopTruth, number: usize, patterns: [Option<CrossPattern>; 2]
 
 fn encode_link(link: &LinkTruth, pattern: Option<CrossPattern>) -> Value {
     let overhead = u64::from(link.overhead_bytes) * link.left.packets;
+    let mut drops = json!(link.drops);
+    drops["total"] = json!(link.drops.total());
     drop_nulls(json!({
         "entered_packets": link.entered.packets,
         "entered_bytes": link.entered.bytes,
         "packets": link.left.packets,
         "bytes": link.left.bytes,
         "wire_bytes": link.left.bytes + overhead,
-        "drops": {
-            "queue": link.drops.queue,
-            "loss": link.drops.loss,
-            "policer": link.drops.policer,
-            "shaper": link.drops.shaper,
-            "ttl": link.drops.ttl,
-            "mtu": link.drops.mtu,
-            "total": link.drops.total(),
-        },
+        "drops": drops,
         "queue_bytes": link.queue_bytes,
         "queue_peak_bytes": link.queue_peak_bytes,
         "queue_limit_bytes": link.queue_limit_bytes,
@@ -129,7 +122,7 @@ fn encode_link(link: &LinkTruth, pattern: Option<CrossPattern>) -> Value {
 
 fn encode_cross(cross: CrossTruth, known: Option<CrossPattern>) -> Value {
     drop_nulls(json!({
-        "pattern": known.map(name_cross_pattern),
+        "pattern": known.map(CrossPattern::name),
         "offered_wire_bytes": cross.offered_bytes,
         "carried_wire_bytes": cross.carried_bytes,
         "dropped_wire_bytes": cross.dropped_bytes,

@@ -40,11 +40,13 @@ impl CrossContext {
 
 pub(super) struct CrossSource {
     pattern: CrossPatternState,
-    packet_bytes: u64,
+    /// The wire bytes of one packet.
+    pub packet_bytes: u64,
     rtt: Nanos,
     /// The time between packets at `rate`, in nanoseconds.
     gap: f64,
-    next: Nanos,
+    /// The time at which the next packet arrives.
+    pub next: Nanos,
     /// The remainder of rounding to whole nanoseconds.
     fraction: f64,
     random: SeededRandom,
@@ -76,16 +78,7 @@ impl CrossSource {
         Some(CrossSource { pattern, packet_bytes, rtt, gap, next, fraction: 0.0, random })
     }
 
-    pub fn packet_bytes(&self) -> u64 {
-        self.packet_bytes
-    }
-
-    /// Returns the time at which the next packet arrives.
-    pub fn next(&self) -> Nanos {
-        self.next
-    }
-
-    /// Schedules the packet after the one at [`next`](Self::next), which found `wait` of work in
+    /// Schedules the packet after the one at `next`, which found `wait` of work in
     /// the queue, or was dropped (`None`).
     pub fn advance(&mut self, wait: Option<Nanos>) {
         let gap = match &mut self.pattern {

@@ -156,22 +156,17 @@ impl EmulatedLink {
         if policer.take(bits, unit.from) {
             return self.enqueue(unit, &shape, outlet);
         }
-        while let Some(segment) = outlet.packets.cut(&mut unit, 1) {
-            self.police(segment, &shape, outlet);
-            if unit.count == 0 {
-                break;
+        while unit.count > 0
+            && let Some(segment) = outlet.packets.cut(&mut unit, 1)
+        {
+            let bits = 8 * (shape.bytes(&segment) + self.overhead);
+            if self.policer.as_mut().is_none_or(|policer| policer.take(bits, segment.until)) {
+                self.enqueue(segment, &shape, outlet);
+            } else {
+                self.discard(&segment, &shape, DropCause::Policer, outlet);
             }
         }
         outlet.packets.release(&unit);
-    }
-
-    fn police(&mut self, segment: PacketUnit, shape: &SegmentSizes, outlet: &mut LinkOutput) {
-        let bits = 8 * (shape.bytes(&segment) + self.overhead);
-        if self.policer.as_mut().is_none_or(|policer| policer.take(bits, segment.until)) {
-            self.enqueue(segment, shape, outlet);
-        } else {
-            self.discard(&segment, shape, DropCause::Policer, outlet);
-        }
     }
 
     fn enqueue(&mut self, mut unit: PacketUnit, shape: &SegmentSizes, outlet: &mut LinkOutput) {
@@ -248,14 +243,7 @@ impl EmulatedLink {
             return;
         };
         let load = match &mut what.unit {
-            None => TransmitLoad {
-                from: what.arrived,
-                until: what.arrived,
-                bytes: what.wire_bytes,
-                first_bytes: what.wire_bytes,
-                last_bytes: what.wire_bytes,
-                before_last: None,
-            },
+            None => TransmitLoad::single(what.arrived, what.wire_bytes),
             Some(unit) => {
                 let shape = outlet.packets.get(unit.packet).shape;
                 let most = self.chunk_segments(unit.count, &shape);
@@ -285,7 +273,7 @@ impl EmulatedLink {
     /// about the same size, so that a faster link does not cut small pieces off them again.
     fn chunk_segments(&self, count: u16, shape: &SegmentSizes) -> u16 {
         let each = u64::from(shape.full) + self.overhead;
-        let quantum = self.transmitter.as_ref().map_or(0, LinkTransmitter::quantum_bytes);
+        let quantum = self.transmitter.as_ref().map_or(0, |it| it.quantum_bytes);
         let most = (quantum / each.max(1)).max(1);
         let chunks = u64::from(count).div_ceil(most).max(1);
         u64::from(count).div_ceil(chunks) as u16
@@ -318,7 +306,7 @@ impl EmulatedLink {
         outlet: &mut LinkOutput,
     ) {
         let packets = u64::from(unit.count);
-        let is_shaped = self.transmitter.as_ref().is_some_and(LinkTransmitter::is_shaped);
+        let is_shaped = self.transmitter.as_ref().is_some_and(|it| it.tokens.is_some());
         let counter = match cause {
             DropCause::Queue if is_shaped => &mut self.drops.shaper,
             DropCause::Queue => &mut self.drops.queue,
@@ -356,10 +344,7 @@ impl EmulatedLink {
             queue_peak_bytes: self.peak_backlog,
             queue_limit_bytes: self.spec.queue.map(|limit| limit.0),
             delay: self.spec.delay,
-            capacity: self
-                .transmitter
-                .as_ref()
-                .map(|transmitter| Rate::bits_per_second(transmitter.rate_bps())),
+            capacity: self.transmitter.as_ref().map(|it| Rate::bits_per_second(it.rate_bps)),
             sustained: self.spec.shaper.map(|shaper| shaper.sustained),
             overhead_bytes: self.spec.overhead,
             cross: self.cross_truth,

@@ -5,7 +5,7 @@ use super::exact_token_bucket::ExactTokenBucket;
 use super::flow_hash;
 use super::forged_icmp;
 use super::ground_truth::RouterTruth;
-use super::lab_addresses::RouterAddress;
+use super::lab_addresses::NodeAddress;
 use super::packet_unit::PacketUnit;
 use super::pooled_packet::{self, ICMP, ICMP6, PooledPacket, TCP, UDP, VNET_BYTES};
 use super::router_icmp::{self, IcmpErrorCause, IcmpErrorKind};
@@ -15,7 +15,7 @@ use crate::path_spec::{HopSpec, IcmpValidity};
 use std::net::IpAddr;
 
 pub(super) struct EmulatedRouter {
-    address: RouterAddress,
+    address: NodeAddress,
     /// The number of parallel routers.
     parallel_routers: u8,
     /// Makes flows spread differently at each router.
@@ -32,7 +32,7 @@ pub(super) struct EmulatedRouter {
 impl EmulatedRouter {
     pub fn new(
         hop: &HopSpec,
-        address: RouterAddress,
+        address: NodeAddress,
         mut random: SeededRandom,
         start: Nanos,
     ) -> EmulatedRouter {
@@ -186,7 +186,7 @@ impl EmulationEngine {
         let at = scene.now.saturating_add(router.delay);
         let back = scene.chain ^ 1;
         let chain = &self.chains[usize::from(back)];
-        let entry = chain.entry_from(scene.router);
+        let entry = chain.link_to(scene.router) + 1;
         let len = VNET_BYTES + self.scratch.len();
         let space = self.packets.reserve();
         space[..VNET_BYTES].fill(0);
@@ -194,7 +194,7 @@ impl EmulationEngine {
         let Ok(packet) = pooled_packet::parse_frame(&space[..len], 0) else {
             return;
         };
-        if self.packets.is_full() {
+        if self.packets.is_full {
             return;
         }
         let stop = chain.find_stop(entry, packet.ttl, None) as u16;

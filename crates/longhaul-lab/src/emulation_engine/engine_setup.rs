@@ -6,15 +6,16 @@ use super::emulated_router::EmulatedRouter;
 use super::event_queue::EventQueue;
 use super::ground_truth::PathTotals;
 use super::interrupt_batch::InterruptBatch;
-use super::lab_addresses::{RouterAddress, assign_router_addresses, list_routes};
+use super::lab_addresses::{assign_router_addresses, list_routes};
 use super::link_chain::{LinkChain, PlainLinkCounts, TransitTime};
 use super::middlebox;
 use super::packet_pool::PacketPool;
 use super::seeded_random::SeededRandom;
 use super::{EmulationEngine, LabHost, Nanos, PlannedEvent, QueueStation, ResolvedChange};
+use crate::path_limits;
 use crate::path_spec::{ChangeSpec, HopSpec, LinkSpec, OptionRewrite, PathSpec};
 use longhaul_model::units::Rate;
-use std::collections::{BinaryHeap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
 
 /// The minimum RTT of a TCP flow in cross traffic.
@@ -29,29 +30,32 @@ impl EmulationEngine {
         let names: Vec<&str> = list_routes(spec).map(|(name, _)| name).collect();
         let changing = find_changing_links(spec, &names);
         let mut laying = EngineBuilder { spec, start, changing, chains: vec![], stations: vec![] };
-        let mut hop_names = vec![];
         let mut routers = vec![];
         for ((route, (_, hops)), addresses) in
             list_routes(spec).enumerate().zip(assign_router_addresses(spec))
         {
             laying.add_chain(route, LabHost::Near, hops);
             laying.add_chain(route, LabHost::Far, hops);
-            hop_names.push(hops.iter().map(|hop| hop.name.clone()).collect());
-            routers.push(build_routers(hops, &addresses, (route, spec.seed), start));
+            let numbered = hops.iter().zip(addresses).enumerate();
+            let built = numbered.map(|(k, (hop, address))| {
+                // Distinct from the random streams of links, whose numbers are below 2^32.
+                let random = SeededRandom::new(spec.seed, (1 << 32) | (route << 16 | k) as u64);
+                EmulatedRouter::new(hop, address, random, start)
+            });
+            routers.push(built.collect());
         }
         let planned = plan_events(spec, &names, &laying);
         let EngineBuilder { chains, stations, .. } = laying;
         let mut engine = EmulationEngine {
             start,
             begin_at: spec.begin_at,
-            route_names: names.into_iter().map(str::to_owned).collect(),
-            hop_names,
+            node_names: list_routes(spec).map(list_names).collect(),
             chains,
             event_queue: EventQueue::with_sources(stations.len() * 2),
             stations,
             routers,
             active_route: 0,
-            detached_units: BinaryHeap::new(),
+            detached_units: BTreeMap::new(),
             serial: 0,
             planned_events: planned,
             past_events: vec![],
@@ -82,13 +86,16 @@ impl EngineBuilder<'_> {
     fn add_chain(&mut self, route: usize, from: LabHost, hops: &[HopSpec]) {
         let chain = self.chains.len();
         let rtt = compute_cross_rtt(hops);
-        let specs = list_directed_links(hops, from);
+        let is_forward = from == LabHost::Near;
+        let directed = list_directed_hops(hops, from).into_iter();
+        let specs: Vec<LinkSpec> =
+            directed.map(|hop| path_limits::link_in_direction(hop, is_forward).clone()).collect();
         let mut travel = vec![TransitTime::default()];
         let mut at_station = vec![];
         let mut pace = None;
         for (position, link) in specs.iter().enumerate() {
-            let hop = if from == LabHost::Near { position } else { hops.len() - 1 - position };
-            let changes = self.changing.contains(&(route, hop, from == LabHost::Near));
+            let hop = if is_forward { position } else { hops.len() - 1 - position };
+            let changes = self.changing.contains(&(route, hop, is_forward));
             let is_station = changes || !self.is_plain(link) || !never_queues(link, pace);
             pace = if changes { None } else { find_pace_behind(link, pace) };
             let before = travel[position];
@@ -98,45 +105,43 @@ impl EngineBuilder<'_> {
                 let around = CrossContext { mtu: link.mtu.unwrap_or(self.spec.mtu), rtt };
                 let random = SeededRandom::new(self.spec.seed, (chain << 16 | position) as u64);
                 let link = EmulatedLink::new(link, around, random, self.start);
-                self.add_station(chain, position, Some(Box::new(link)));
+                self.add_station(chain, position, Some(Box::new(link)), None);
             }
         }
-        self.add_station(chain, hops.len(), None);
-        let host = match from {
-            LabHost::Near => &self.spec.far,
-            LabHost::Far => &self.spec.near,
-        };
-        if let Some(station) = self.stations.last_mut() {
-            station.batch = InterruptBatch::new(host.batch);
-        }
+        let batch = InterruptBatch::new(self.spec.host(from.other()).batch);
+        self.add_station(chain, hops.len(), None, batch);
         let mut next = self.stations.len() as u32 - 1;
         let mut next_station = vec![next; hops.len() + 1];
         for position in (0..hops.len()).rev() {
             next -= u32::from(at_station[position]);
             next_station[position] = next;
         }
-        let passed = vec![PlainLinkCounts::default(); hops.len()];
-        let links = hops.len();
         self.chains.push(LinkChain {
             route,
             from,
-            links,
+            links: hops.len(),
             next_station,
             transit_times: travel,
             specs,
-            plain_counts: passed,
+            plain_counts: vec![PlainLinkCounts::default(); hops.len()],
             rewrites: collect_rewrites(hops, from),
         });
     }
 
-    fn add_station(&mut self, chain: usize, position: usize, link: Option<Box<EmulatedLink>>) {
+    fn add_station(
+        &mut self,
+        chain: usize,
+        position: usize,
+        link: Option<Box<EmulatedLink>>,
+        batch: Option<Box<InterruptBatch>>,
+    ) {
         self.stations.push(QueueStation {
             chain: chain as u16,
             position: position as u16,
             inbox: VecDeque::new(),
             last_due: 0,
             link,
-            batch: None,
+            batch,
         });
     }
 
@@ -159,31 +164,27 @@ fn compute_cross_rtt(hops: &[HopSpec]) -> Nanos {
     to_virtual_nanos(delays.sum::<Duration>()).max(MIN_CROSS_RTT)
 }
 
-/// Returns the links in the order in which packets from `from` cross them.
-fn list_directed_links(hops: &[HopSpec], from: LabHost) -> Vec<LinkSpec> {
+/// Returns the hops whose links packets from `from` cross, in that order.
+fn list_directed_hops(hops: &[HopSpec], from: LabHost) -> Vec<&HopSpec> {
     match from {
-        LabHost::Near => hops.iter().map(|hop| hop.forward.clone()).collect(),
-        LabHost::Far => hops.iter().rev().map(|hop| hop.reverse.clone()).collect(),
+        LabHost::Near => hops.iter().collect(),
+        LabHost::Far => hops.iter().rev().collect(),
     }
 }
 
 /// Returns the TCP option rewrites of the routers before each link of a direction; empty if no
 /// router rewrites.
 fn collect_rewrites(hops: &[HopSpec], from: LabHost) -> Vec<OptionRewrite> {
-    let routers = &hops[..hops.len() - 1];
-    if routers.iter().all(|hop| hop.rewrite.is_none()) {
+    let none = OptionRewrite::default();
+    let routers = list_directed_hops(&hops[..hops.len() - 1], from);
+    if routers.iter().all(|hop| hop.rewrite == none) {
         return vec![];
     }
-    let met: Vec<OptionRewrite> = match from {
-        LabHost::Near => routers.iter().map(|hop| hop.rewrite).collect(),
-        LabHost::Far => routers.iter().rev().map(|hop| hop.rewrite).collect(),
-    };
-    let mut all = vec![OptionRewrite::default()];
-    for rewrite in met {
-        let before = all.last().copied().unwrap_or_default();
-        all.push(middlebox::combine_rewrites(before, rewrite));
-    }
-    all
+    let combined = routers.iter().scan(none, |before, hop| {
+        *before = middlebox::combine_rewrites(*before, hop.rewrite);
+        Some(*before)
+    });
+    std::iter::once(none).chain(combined).collect()
 }
 
 /// An upper bound of the traffic: it has crossed a wire of this rate and overhead.
@@ -227,20 +228,8 @@ fn find_changing_links(spec: &PathSpec, names: &[&str]) -> HashSet<LinkKey> {
     keys.collect()
 }
 
-fn build_routers(
-    hops: &[HopSpec],
-    addresses: &[RouterAddress],
-    (route, seed): (usize, u64),
-    start: Nanos,
-) -> Vec<EmulatedRouter> {
-    let routers = hops.iter().zip(addresses).enumerate();
-    routers
-        .map(|(k, (hop, address))| {
-            // Distinct from the random streams of links, whose numbers are below 2^32.
-            let random = SeededRandom::new(seed, (1 << 32) | (route << 16 | k) as u64);
-            EmulatedRouter::new(hop, *address, random, start)
-        })
-        .collect()
+fn list_names((route, hops): (&str, &[HopSpec])) -> (String, Vec<String>) {
+    (route.to_owned(), hops.iter().map(|hop| hop.name.clone()).collect())
 }
 
 /// Returns the events in time order. Events with an unresolved reference are left out, but

@@ -5,6 +5,7 @@
 //! without a queue (see the engine's `chain`) count a packet when it enters the run of such links.
 
 use longhaul_model::units::Rate;
+use serde::Serialize;
 use std::time::Duration;
 
 /// A number of packets and their IP bytes.
@@ -22,7 +23,7 @@ impl PacketTally {
 }
 
 /// Lost packets by cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct DropCounts {
     /// The queue was full.
     pub queue: u64,
@@ -126,6 +127,7 @@ pub struct PathTotals {
     pub no_memory: u64,
 }
 
+#[cfg(test)]
 impl PathTotals {
     pub fn in_flight_packets(&self) -> u64 {
         let gone = self.delivered.packets + self.consumed.packets + self.dropped.packets;

@@ -86,22 +86,11 @@ impl LinkChain {
     /// Returns the index (from 0, in the order of the route's hops) of the router behind a link, or
     /// `None` behind the last link, where the host is.
     pub fn router_behind(&self, link: usize) -> Option<usize> {
-        match self.from {
-            LabHost::Near => (link + 1 < self.links).then_some(link),
-            LabHost::Far => (self.links - 1).checked_sub(link + 1),
-        }
-    }
-
-    /// Returns the link by which packets made by a router enter this chain.
-    pub fn entry_from(&self, router: usize) -> usize {
-        match self.from {
-            LabHost::Near => router + 1,
-            LabHost::Far => self.links - 1 - router,
-        }
+        (link + 1 < self.links).then(|| self.link_to(link))
     }
 
     /// Returns the link that leads to a router, the inverse of
-    /// [`router_behind`](Self::router_behind).
+    /// [`router_behind`](Self::router_behind). Packets that the router makes enter by the next one.
     pub fn link_to(&self, router: usize) -> usize {
         match self.from {
             LabHost::Near => router,

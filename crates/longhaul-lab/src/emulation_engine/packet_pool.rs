@@ -32,7 +32,8 @@ pub(super) struct PacketPool {
     max_blocks: usize,
     /// A buffer for packets to be discarded when the pool is full.
     spill: Box<[u8]>,
-    is_full: bool,
+    /// The last reserved space cannot be committed, so that the packet in it is lost.
+    pub is_full: bool,
 }
 
 impl PacketPool {
@@ -46,12 +47,6 @@ impl PacketPool {
         let mut packets = PacketPool { max_blocks: most_blocks, spill, ..PacketPool::default() };
         packets.current = packets.fresh_block();
         packets
-    }
-
-    /// Reports whether the last reserved space cannot be committed, so that the packet in it is
-    /// lost.
-    pub fn is_full(&self) -> bool {
-        self.is_full
     }
 
     /// Returns a block with one reference, held for being the current block.
@@ -149,6 +144,7 @@ impl PacketPool {
     }
 
     /// Returns the number of packets with at least one segment still in flight.
+    #[cfg(test)]
     pub fn in_flight_packets(&self) -> usize {
         self.slots.len() - self.free_slots.len()
     }

@@ -6,13 +6,11 @@
 //! 9293, 768. Inconsistent packets are rejected here, so the rest of the engine may trust a
 //! `PooledPacket`. IPv6 extension headers and IP fragments are carried unparsed, as one segment.
 
-pub mod packet_builder;
-
 use super::packet_unit::SegmentSizes;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The number of bytes of virtio_net_hdr before each packet.
-pub const VNET_BYTES: usize = 10;
+pub(super) const VNET_BYTES: usize = 10;
 
 pub(super) const NEEDS_CHECKSUM: u8 = 1;
 const DATA_VALID: u8 = 2;

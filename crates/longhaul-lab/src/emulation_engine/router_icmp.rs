@@ -9,7 +9,7 @@ use super::packet_unit::PacketUnit;
 use super::pooled_packet::{ICMP, ICMP6, PooledPacket};
 use super::segment_headers;
 use crate::path_spec::OptionRewrite;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 const QUOTED: usize = 128;
 /// The TTL with which routers send.
@@ -150,24 +150,18 @@ pub(super) fn write_echo_reply(out: &mut Vec<u8>, packet: &PooledPacket, ip: &[u
 
 fn push_ip_header(out: &mut Vec<u8>, from: IpAddr, to: IpAddr) {
     match (from, to) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => push_ipv4_header(out, from, to),
-        (IpAddr::V6(from), IpAddr::V6(to)) => push_ipv6_header(out, from, to),
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            // Precedence "internetwork control" (RFC 1812, 4.3.2.5).
+            out.extend_from_slice(&[0x45, 0xc0, 0, 0, 0, 0, 0, 0, ROUTER_TTL, ICMP, 0, 0]);
+            out.extend([from.octets(), to.octets()].concat());
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            out.extend_from_slice(&[0x60, 0, 0, 0, 0, 0, ICMP6, ROUTER_TTL]);
+            out.extend([from.octets(), to.octets()].concat());
+        }
         // A router answers from its address of the packet's own family.
         _ => {}
     }
-}
-
-fn push_ipv4_header(out: &mut Vec<u8>, from: Ipv4Addr, to: Ipv4Addr) {
-    // Precedence "internetwork control" (RFC 1812, 4.3.2.5).
-    out.extend_from_slice(&[0x45, 0xc0, 0, 0, 0, 0, 0, 0, ROUTER_TTL, ICMP, 0, 0]);
-    out.extend_from_slice(&from.octets());
-    out.extend_from_slice(&to.octets());
-}
-
-fn push_ipv6_header(out: &mut Vec<u8>, from: Ipv6Addr, to: Ipv6Addr) {
-    out.extend_from_slice(&[0x60, 0, 0, 0, 0, 0, ICMP6, ROUTER_TTL]);
-    out.extend_from_slice(&from.octets());
-    out.extend_from_slice(&to.octets());
 }
 
 /// Fills in lengths and checksums of an ICMP packet whose message begins at `icmp`.

@@ -7,6 +7,7 @@ mod control;
 mod garbage;
 mod headers;
 mod hops;
+mod packet_builder;
 mod rate;
 mod router;
 mod wire;

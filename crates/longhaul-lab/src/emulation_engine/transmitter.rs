@@ -32,6 +32,21 @@ pub(super) struct TransmitLoad {
     pub before_last: Option<Nanos>,
 }
 
+impl TransmitLoad {
+    /// Returns one packet that has arrived at `at`.
+    pub fn single(at: Nanos, bytes: u64) -> TransmitLoad {
+        let (from, until) = (at, at);
+        TransmitLoad {
+            from,
+            until,
+            bytes,
+            first_bytes: bytes,
+            last_bytes: bytes,
+            before_last: None,
+        }
+    }
+}
+
 /// The time at which the work is on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TransmitSlot {
@@ -44,12 +59,14 @@ pub(super) struct TransmitSlot {
 
 #[derive(Clone, Debug)]
 pub(super) struct LinkTransmitter {
-    rate_bps: u64,
+    pub rate_bps: u64,
     free: Nanos,
     /// The remainder of the last division, in bit-nanoseconds per second.
     remainder: u64,
-    tokens: Option<ExactTokenBucket>,
-    quantum_bytes: u64,
+    /// The tokens of a shaper.
+    pub tokens: Option<ExactTokenBucket>,
+    /// The bytes that take `QUANTUM` at the slowest rate of this transmitter.
+    pub quantum_bytes: u64,
 }
 
 impl LinkTransmitter {
@@ -65,14 +82,6 @@ impl LinkTransmitter {
             spec.shaper.map_or(rate_bps, |shaper| shaper.sustained.as_bps().min(rate_bps));
         let quantum_bytes = Rate::bits_per_second(slowest).bytes_in(QUANTUM);
         Some(LinkTransmitter { rate_bps, free: now, remainder: 0, tokens, quantum_bytes })
-    }
-
-    pub fn rate_bps(&self) -> u64 {
-        self.rate_bps
-    }
-
-    pub fn is_shaped(&self) -> bool {
-        self.tokens.is_some()
     }
 
     pub fn time_for(&self, bytes: u64) -> Nanos {
@@ -127,16 +136,6 @@ impl LinkTransmitter {
         }
     }
 
-    /// Returns the bytes that take `QUANTUM` at the slowest rate of this transmitter.
-    pub fn quantum_bytes(&self) -> u64 {
-        self.quantum_bytes
-    }
-
-    /// Keeps the tokens of an identical shaper that this transmitter replaces.
-    pub fn keep_tokens(&mut self, old: &LinkTransmitter) {
-        self.tokens.clone_from(&old.tokens);
-    }
-
     /// Continues in the middle of `slot` of another transmitter. The unsent part of its `bytes` is
     /// sent at this rate; returns the rest of the slot and those bytes.
     pub fn resume_slot(
@@ -152,14 +151,8 @@ impl LinkTransmitter {
         };
         let rest = scaled(left, total, bytes);
         self.free = now;
-        let tail = self.schedule(&TransmitLoad {
-            from: now,
-            until: now,
-            bytes: rest,
-            first_bytes: rest,
-            last_bytes: 0,
-            before_last: None,
-        });
+        let tail =
+            self.schedule(&TransmitLoad { last_bytes: 0, ..TransmitLoad::single(now, rest) });
         let first = if slot.first <= now {
             slot.first
         } else {

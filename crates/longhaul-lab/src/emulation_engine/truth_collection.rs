@@ -8,10 +8,11 @@ use std::time::Duration;
 impl EmulationEngine {
     /// Returns the state of the path at `now`, to which the engine should have been advanced.
     pub fn truth(&self, now: Nanos) -> PathTruth {
-        let routes = (0..self.route_names.len()).map(|route| RouteTruth {
-            name: self.route_names[route].clone(),
+        let named = self.node_names.iter().enumerate();
+        let routes = named.map(|(route, (name, hops))| RouteTruth {
+            name: name.clone(),
             active: route == self.active_route,
-            hops: self.hop_truths(route, now),
+            hops: self.hop_truths(route, hops, now),
         });
         PathTruth {
             begin_at: self.begin_at,
@@ -23,10 +24,9 @@ impl EmulationEngine {
         }
     }
 
-    fn hop_truths(&self, route: usize, now: Nanos) -> Vec<HopTruth> {
-        let names = self.hop_names[route].iter().enumerate();
+    fn hop_truths(&self, route: usize, hops: &[String], now: Nanos) -> Vec<HopTruth> {
         let hop = |(index, name): (usize, &String)| {
-            let back = self.hop_names[route].len() - 1 - index;
+            let back = hops.len() - 1 - index;
             let router = self.routers[route].get(index);
             HopTruth {
                 name: name.clone(),
@@ -35,7 +35,7 @@ impl EmulationEngine {
                 router: router.map_or_else(RouterTruth::default, |router| router.truth),
             }
         };
-        names.map(hop).collect()
+        hops.iter().enumerate().map(hop).collect()
     }
 
     fn link_truth(&self, chain: usize, link: usize, now: Nanos) -> LinkTruth {
@@ -57,6 +57,7 @@ impl EmulationEngine {
     }
 
     /// Returns the number of packets of hosts and routers that are still in flight.
+    #[cfg(test)]
     pub fn packets_held(&self) -> usize {
         self.packets.in_flight_packets()
     }

@@ -10,7 +10,6 @@ use std::io;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The maximum number of concurrent connections; further ones are closed.
@@ -53,47 +52,42 @@ impl PublishedPort {
             eprintln!("caveat: cannot publish port {}: {error}", self.port);
             return;
         }
-        let open = Arc::new(AtomicUsize::new(0));
+        let open = Arc::new(());
         for outside in self.listener.incoming() {
             let Ok(outside) = outside else {
                 std::thread::sleep(ACCEPT_RETRY_PAUSE);
                 continue;
             };
-            if open.load(Ordering::Relaxed) >= MAX_CONNECTIONS {
-                continue;
+            let held = Arc::clone(&open);
+            if Arc::strong_count(&open) <= MAX_CONNECTIONS + 1 {
+                let port = self.port;
+                std::thread::spawn(move || {
+                    // If the port is not open yet, the client sees a closed connection and tries
+                    // again.
+                    let _ = relay_connection(&outside, port);
+                    drop(held);
+                });
             }
-            // If the port is not open yet, the client sees a closed connection and tries again.
-            let Ok(inside) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)) else {
-                continue;
-            };
-            let _ = relay_connection(outside, inside, &open);
         }
     }
 }
 
-/// Forwards both directions, in one thread each.
-fn relay_connection(
-    outside: TcpStream,
-    inside: TcpStream,
-    open: &Arc<AtomicUsize>,
-) -> io::Result<()> {
-    for side in [&outside, &inside] {
+/// Forwards both directions between `outside` and a port of this namespace.
+fn relay_connection(outside: &TcpStream, port: u16) -> io::Result<()> {
+    let inside = &TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    for side in [outside, inside] {
         side.set_read_timeout(Some(IDLE_TIMEOUT))?;
         side.set_write_timeout(Some(IDLE_TIMEOUT))?;
     }
-    let (from, to) = (outside.try_clone()?, inside.try_clone()?);
-    std::thread::spawn(move || copy_until_end(from, to));
-    open.fetch_add(1, Ordering::Relaxed);
-    let open = Arc::clone(open);
-    std::thread::spawn(move || {
+    std::thread::scope(|scope| {
+        scope.spawn(|| copy_until_end(outside, inside));
         copy_until_end(inside, outside);
-        open.fetch_sub(1, Ordering::Relaxed);
     });
     Ok(())
 }
 
 /// Copies until one side ends, then shuts down the other side.
-fn copy_until_end(mut from: TcpStream, mut to: TcpStream) {
+fn copy_until_end(mut from: &TcpStream, mut to: &TcpStream) {
     let _ = io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Write);
 }

@@ -3,7 +3,7 @@
 //! The names are in a hosts file mounted over `/etc/hosts`; `/sys` is mounted again, because it
 //! shows the devices of the namespace in which it was mounted.
 
-use crate::emulation_engine::{ADDRESSES, assign_router_addresses, list_routes};
+use crate::emulation_engine::{LabHost, NodeAddress, assign_router_addresses, list_routes};
 use crate::path_spec::PathSpec;
 use longhaul_sys::{mount, process_control};
 use std::fmt::Write as _;
@@ -13,27 +13,20 @@ use std::path::{Path, PathBuf};
 /// Returns the hosts file of a path.
 fn format_hosts_file(spec: &PathSpec) -> String {
     let mut text = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost\n");
-    let ends = ADDRESSES;
-    let mut line = |address: String, name: &str| {
+    let mut add_name = |node: NodeAddress, name: &str| {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{address} {name}");
+        let _ = writeln!(text, "{} {name}\n{} {name}", node.v4, node.v6);
     };
-    line(ends.near_v4.to_string(), "near");
-    line(ends.far_v4.to_string(), "far");
-    line(ends.near_v6.to_string(), "near");
-    line(ends.far_v6.to_string(), "far");
+    add_name(LabHost::Near.address(), "near");
+    add_name(LabHost::Far.address(), "far");
     if is_host_name(&spec.key) {
-        line(ends.far_v4.to_string(), &spec.key);
-        line(ends.far_v6.to_string(), &spec.key);
+        add_name(LabHost::Far.address(), &spec.key);
     }
     for ((_, hops), addresses) in list_routes(spec).zip(assign_router_addresses(spec)) {
         for (hop, router) in hops.iter().zip(addresses) {
-            line(router.v4.to_string(), &hop.name);
-            line(router.v6.to_string(), &hop.name);
+            add_name(router, &hop.name);
             for way in 1..hop.balance {
-                let (router, name) = (router.parallel(way), format!("{}-{}", hop.name, way + 1));
-                line(router.v4.to_string(), &name);
-                line(router.v6.to_string(), &name);
+                add_name(router.parallel(way), &format!("{}-{}", hop.name, way + 1));
             }
         }
     }
@@ -58,7 +51,8 @@ pub(super) fn mount_for_host(spec: &PathSpec, caveats: &mut Vec<String>) {
     if let Err(error) = mount_text(&format_hosts_file(spec), "/etc/hosts") {
         caveats.push(format!(
             "commands cannot resolve the names near and far ({error}); use {} and {}",
-            ADDRESSES.near_v4, ADDRESSES.far_v4
+            LabHost::Near.address().v4,
+            LabHost::Far.address().v4
         ));
     }
     // Only glibc reads this file; another libc has its own preference.
@@ -87,12 +81,7 @@ pub(crate) fn unique_temp_path(what: &str) -> io::Result<PathBuf> {
 pub(crate) fn generate_random_hex() -> io::Result<String> {
     let mut bytes = [0; 16];
     process_control::fill_random(&mut bytes)?;
-    let mut text = String::with_capacity(32);
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::lab_device::{self, EnginePort};
 use super::{host_files, namespace_sysctl};
-use crate::emulation_engine::{ADDRESSES, LabHost};
+use crate::emulation_engine::LabHost;
 use crate::lab_error::{LabError, LabErrorContext};
 use crate::path_spec::{HostSpec, PathSpec};
 use longhaul_sys::mount;
@@ -107,11 +107,8 @@ fn create_host_here(
         }
     };
     set_up_device(spec, host).with_context(|| format!("cannot set up device {DEVICE}"))?;
-    let (name, settings) = match host {
-        LabHost::Near => ("near", &spec.near),
-        LabHost::Far => ("far", &spec.far),
-    };
-    set_sysctls(name, settings, caveats)?;
+    let name = host.name();
+    set_sysctls(name, spec.host(host), caveats)?;
     let net = netns::open_own_namespace(NamespaceKind::Net)
         .with_context(|| "cannot open the network namespace".into())?;
     let mount = create_mount_namespace(spec, caveats);
@@ -119,20 +116,16 @@ fn create_host_here(
 }
 
 fn set_up_device(spec: &PathSpec, host: LabHost) -> io::Result<()> {
-    let ends = ADDRESSES;
-    let (v4, v6) = match host {
-        LabHost::Near => (ends.near_v4, ends.near_v6),
-        LabHost::Far => (ends.far_v4, ends.far_v6),
-    };
+    let own = host.address();
     let netlink = NetlinkSocket::open()?;
     netlink.set_up(netlink::interface_index("lo")?)?;
     let index = netlink::interface_index(DEVICE)?;
     let device = DeviceSettings { mtu: spec.mtu, queue_packets: QUEUE_PACKETS, no_arp: true };
     netlink.set_device(index, &device)?;
-    let mut addresses = vec![IpAddr::V4(v4)];
+    let mut addresses = vec![IpAddr::V4(own.v4)];
     let has_ipv6 = std::path::Path::new("/proc/sys/net/ipv6").exists();
     if spec.mtu >= MTU_IPV6_MIN && has_ipv6 {
-        addresses.push(IpAddr::V6(v6));
+        addresses.push(IpAddr::V6(own.v6));
     }
     for address in addresses {
         netlink.add_host_address(index, address)?;
@@ -192,7 +185,8 @@ fn create_mount_namespace(spec: &PathSpec, caveats: &mut Vec<String>) -> Option<
         Err(error) => {
             caveats.push(format!(
                 "cannot create a mount namespace for the host ({error}): use {} for near and {} for far",
-                ADDRESSES.near_v4, ADDRESSES.far_v4
+                LabHost::Near.address().v4,
+                LabHost::Far.address().v4
             ));
             None
         }

@@ -80,7 +80,7 @@ pub(super) fn can_open_tun() -> bool {
 pub(super) fn open_tun() -> Result<EnginePort, LabError> {
     let tun = tun::open_tun_device(DEVICE)
         .with_context(|| format!("cannot create TUN device {DEVICE}"))
-        .map_err(|error| error.hint("run as root, or set LONGHAUL_LAB_BACKEND=packet"))?;
+        .map_err(|error| error.hint("run as root, or use the option --backend packet"))?;
     Ok(EnginePort::Tun(tun.descriptor))
 }
 

@@ -1,7 +1,7 @@
 //! The background process that holds a persistent lab.
 
 use super::PersistentLab;
-use super::lab_state::{self, HostDescriptors, LabFolder, LabState};
+use super::lab_state::{self, HolderFailure, HostDescriptors, LabFolder, LabState};
 use crate::emulation_engine::LabHost;
 use crate::lab_error::{LabError, LabErrorContext};
 use crate::lab_runtime::find_timing_caveat;
@@ -24,22 +24,19 @@ pub(super) fn run_holder(
     spec: &PathSpec,
     folder: &LabFolder,
     lay: impl FnOnce() -> Result<GuardedLab, LabError>,
-    mut answer: io::PipeWriter,
+    answer: io::PipeWriter,
 ) -> ! {
-    let code = match start_holder(spec, folder, lay) {
-        Ok((held, state)) => {
-            // The requesting process may be gone; the lab exists anyway, as the state file says.
-            let _ = write!(answer, "{}", state.to_value());
-            drop(answer);
-            held.serve(spec, folder);
-            0
-        }
-        Err(error) => {
-            let _ = write!(answer, "{}", lab_state::encode_error(&error));
-            1
-        }
+    let (held, answered) = match start_holder(spec, folder, lay) {
+        Ok((held, state)) => (Some(held), Ok(state)),
+        Err(error) => (None, Err(HolderFailure::from(error))),
     };
-    process_control::exit_now(code)
+    // The requesting process may be gone; the lab exists anyway, as the state file says.
+    let _ = serde_json::to_writer(&answer, &answered);
+    drop(answer);
+    if let Some(held) = held {
+        held.serve(spec, folder);
+    }
+    process_control::exit_now(i32::from(answered.is_err()))
 }
 
 struct LabHolder {
@@ -82,8 +79,7 @@ fn start_holder(
             caveats: laid.caveats.clone(),
         },
         started_ticks: lab_state::read_start_ticks(pid).unwrap_or_default(),
-        near: held(LabHost::Near),
-        far: held(LabHost::Far),
+        hosts: [LabHost::Near, LabHost::Far].map(held),
     };
     folder.write(&state).with_context(|| "cannot write the state of the lab".into())?;
     let holder = LabHolder { laid, signals, listener };

@@ -3,26 +3,27 @@
 use super::PersistentLab;
 use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
 use longhaul_sys::process_control;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The descriptor numbers with which the lab's process holds a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HostDescriptors {
     pub net: i32,
     pub mount: Option<i32>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LabState {
+    #[serde(flatten)]
     pub lab: PersistentLab,
     /// The start time in clock ticks since boot, as in `/proc/PID/stat`: detects a reused pid.
     pub started_ticks: u64,
-    pub near: HostDescriptors,
-    pub far: HostDescriptors,
+    /// Host near and host far.
+    pub hosts: [HostDescriptors; 2],
 }
 
 /// The folder for sockets and state, private to this user. Its name uses the uid outside of any
@@ -70,9 +71,7 @@ impl LabFolder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
             Ok(text) => {
-                let value: Option<Value> = serde_json::from_str(&text).ok();
-                let state = value.and_then(|value| LabState::from_value(&value));
-                let alive = state.filter(LabState::is_alive);
+                let alive = serde_json::from_str(&text).ok().filter(LabState::is_alive);
                 if alive.is_none() {
                     self.remove(key)?;
                 }
@@ -96,7 +95,7 @@ impl LabFolder {
     pub(super) fn write(&self, state: &LabState) -> io::Result<()> {
         let path = self.file(&state.lab.key, "state")?;
         let unfinished = path.with_extension("new");
-        fs::write(&unfinished, state.to_value().to_string())?;
+        fs::write(&unfinished, serde_json::to_string(state)?)?;
         fs::rename(unfinished, path)
     }
 
@@ -123,70 +122,32 @@ impl LabState {
     fn is_alive(&self) -> bool {
         read_start_ticks(self.lab.pid) == Some(self.started_ticks)
     }
+}
 
-    pub(super) fn to_value(&self) -> Value {
-        let held = |held: HostDescriptors| json!({"net": held.net, "mount": held.mount});
-        let standing = &self.lab;
-        json!({
-            "key": standing.key,
-            "name": standing.name,
-            "pid": standing.pid,
-            "started_ticks": self.started_ticks,
-            "backend": standing.backend,
-            "caveats": standing.caveats,
-            "near": held(self.near),
-            "far": held(self.far),
-        })
-    }
+/// An error of setting up a lab, for the process that requested it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct HolderFailure {
+    kind: LabErrorKind,
+    error: String,
+    hint: Option<String>,
+}
 
-    pub(super) fn from_value(value: &Value) -> Option<LabState> {
-        let text = |key: &str| value[key].as_str().map(str::to_owned);
-        let held = |key: &str| {
-            let number = |value: &Value| value.as_i64().and_then(|n| i32::try_from(n).ok());
-            let net = number(&value[key]["net"])?;
-            let mount = number(&value[key]["mount"]);
-            Some(HostDescriptors { net, mount })
+impl From<LabError> for HolderFailure {
+    fn from(error: LabError) -> HolderFailure {
+        let text = match std::error::Error::source(&error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
         };
-        let caveats = value["caveats"].as_array()?.iter();
-        Some(LabState {
-            lab: PersistentLab {
-                key: text("key")?,
-                name: text("name")?,
-                pid: u32::try_from(value["pid"].as_u64()?).ok()?,
-                backend: text("backend")?,
-                caveats: caveats.filter_map(|each| each.as_str().map(str::to_owned)).collect(),
-            },
-            started_ticks: value["started_ticks"].as_u64()?,
-            near: held("near")?,
-            far: held("far")?,
-        })
+        HolderFailure { kind: error.kind, error: text, hint: error.hint }
     }
 }
 
-const KINDS: [(LabErrorKind, &str); 3] = [
-    (LabErrorKind::Usage, "usage"),
-    (LabErrorKind::Unavailable, "unavailable"),
-    (LabErrorKind::Internal, "internal"),
-];
-
-/// Encodes an error for the process that requested the lab.
-pub(super) fn encode_error(error: &LabError) -> Value {
-    let kind = KINDS.iter().find(|(kind, _)| *kind == error.kind);
-    let tried = match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    };
-    json!({"error": tried, "kind": kind.map(|(_, name)| name), "hint": error.hint})
-}
-
-pub(super) fn decode_error(value: &Value) -> Option<LabError> {
-    let tried = value["error"].as_str()?;
-    let kind = KINDS.iter().find(|(_, name)| value["kind"] == *name);
-    let error = LabError::new(kind.map_or(LabErrorKind::Internal, |(kind, _)| *kind), tried);
-    Some(match value["hint"].as_str() {
-        Some(hint) => error.hint(hint),
-        None => error,
-    })
+impl From<HolderFailure> for LabError {
+    fn from(failure: HolderFailure) -> LabError {
+        let mut error = LabError::new(failure.kind, failure.error);
+        error.hint = failure.hint;
+        error
+    }
 }
 
 #[cfg(test)]
@@ -204,14 +165,19 @@ mod tests {
                 caveats: vec!["busy".to_owned()],
             },
             started_ticks: 7,
-            near: HostDescriptors { net: 3, mount: Some(4) },
-            far: HostDescriptors { net: 5, mount: None },
+            hosts: [
+                HostDescriptors { net: 3, mount: Some(4) },
+                HostDescriptors { net: 5, mount: None },
+            ],
         };
-        assert_eq!(LabState::from_value(&state.to_value()), Some(state));
+        let text = serde_json::to_string(&state).expect("JSON");
+        assert_eq!(serde_json::from_str::<LabState>(&text).ok(), Some(state));
         let error = LabError::new(LabErrorKind::Usage, "tried").hint("hint");
-        let read = decode_error(&encode_error(&error)).expect("an error");
+        let text = serde_json::to_string(&HolderFailure::from(error)).expect("JSON");
+        let read: HolderFailure = serde_json::from_str(&text).expect("an error");
+        let read = LabError::from(read);
         assert_eq!((read.kind, read.hint.as_deref()), (LabErrorKind::Usage, Some("hint")));
-        assert_eq!(LabState::from_value(&json!({})), None);
+        assert!(serde_json::from_str::<LabState>("{}").is_err());
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub fn be_the_lab(words: &[OsString]) -> ExitCode {
     let far = std::env::var("TEST_FAR").expect("TEST_FAR");
     request.far_command = Some(far.split(' ').map(OsString::from).collect());
     request.far_port = std::env::var("TEST_FAR_PORT").ok().and_then(|port| port.parse().ok());
+    let backend = std::env::var("TEST_BACKEND").expect("TEST_BACKEND");
+    request.backend =
+        [LabBackend::Tun, LabBackend::Packet].into_iter().find(|known| known.name() == backend);
     request.truth = std::env::var_os("LONGHAUL_LAB_TRUTH").map(PathBuf::from);
     finish(run(&request))
 }
@@ -172,7 +175,7 @@ impl Lab<'_> {
             shipped => command.arg(shipped),
         };
         command.arg("--").args(words);
-        command.env("LONGHAUL_LAB_BACKEND", self.backend.name()).env("TEST_FAR", self.far);
+        command.env("TEST_BACKEND", self.backend.name()).env("TEST_FAR", self.far);
         command.env_remove("LONGHAUL_LAB_TRUTH").env_remove("TEST_FAR_PORT");
         if let Some(port) = self.far_port {
             command.env("TEST_FAR_PORT", port.to_string());

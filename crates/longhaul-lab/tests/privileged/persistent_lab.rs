@@ -9,7 +9,7 @@ pub const TESTS: &[Test] = &[
 
 fn standing(words: &[&str], unprivileged: bool) -> Outcome {
     let mut command = own_executable(unprivileged);
-    command.arg("as-standing").args(words).env_remove("LONGHAUL_LAB_BACKEND");
+    command.arg("as-standing").args(words);
     Outcome::of(command.env_remove("XDG_RUNTIME_DIR"))
 }
 

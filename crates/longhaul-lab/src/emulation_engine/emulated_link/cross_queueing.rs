@@ -3,12 +3,12 @@
 //! It creates no events: cross packets since the last update are processed in time order when the
 //! next real packet arrives or leaves.
 
-use super::{CrossSource, CrossTruth, EmulatedLink, EntryOnWire, LinkOutput, Nanos, QueueEntry};
+use super::{CrossTruth, EmulatedLink, EntryOnWire, LinkOutput, Nanos, QueueEntry};
 
 impl EmulatedLink {
     /// Processes the cross traffic that has arrived by `now`.
     pub(super) fn process_cross_traffic(&mut self, now: Nanos, outlet: &mut LinkOutput) {
-        while let Some(at) = self.cross.as_ref().map(CrossSource::next).filter(|at| *at <= now) {
+        while let Some(at) = self.cross.as_ref().map(|it| it.next).filter(|at| *at <= now) {
             self.finish_cross_packets(at, outlet);
             self.add_cross_packet(at, outlet);
         }
@@ -22,7 +22,7 @@ impl EmulatedLink {
         let Some(source) = &mut self.cross else {
             return;
         };
-        let wire_bytes = source.packet_bytes();
+        let wire_bytes = source.packet_bytes;
         let fits = backlog == 0 || wire_bytes <= room;
         let wait = self.transmitter.as_ref().map_or(0, |transmitter| transmitter.time_for(backlog));
         source.advance(fits.then_some(wait));

@@ -40,7 +40,7 @@ impl EmulatedLink {
         if let (Some(new), Some(last)) = (&mut transmitter, &self.transmitter)
             && spec.shaper == old.shaper
         {
-            new.keep_tokens(last);
+            new.tokens.clone_from(&last.tokens);
         }
         self.transmitter = transmitter;
         self.loss = RandomMarks::new(spec.loss, &mut self.random);

@@ -1,7 +1,7 @@
 //! Test fixture: sends packets at nominal times and collects what arrives.
 
-use crate::emulation_engine::pooled_packet::packet_builder::PacketDraft;
-use crate::emulation_engine::{ADDRESSES, EmulationEngine, LabHost, Nanos};
+use super::packet_builder::PacketDraft;
+use crate::emulation_engine::{EmulationEngine, LabHost, Nanos};
 use crate::path_spec::{HopSpec, HostSpec, LinkSpec, MachineSpec, PathSpec};
 use longhaul_model::units::{Bytes, Rate};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub fn one_link(forward: LinkSpec) -> PathSpec {
 }
 
 pub fn near_to_far() -> (IpAddr, IpAddr) {
-    (IpAddr::V4(ADDRESSES.near_v4), IpAddr::V4(ADDRESSES.far_v4))
+    (IpAddr::V4(LabHost::Near.address().v4), IpAddr::V4(LabHost::Far.address().v4))
 }
 
 pub fn udp() -> PacketDraft {

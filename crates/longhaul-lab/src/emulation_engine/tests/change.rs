@@ -1,10 +1,10 @@
 //! Tests of timed events, routes, determinism and conservation.
 
 use super::bench::*;
+use super::packet_builder::PacketDraft;
 use super::wire::{icmp, segments};
-use crate::emulation_engine::pooled_packet::packet_builder::PacketDraft;
 use crate::emulation_engine::{
-    EmulationEngine, LabHost, Nanos, assign_router_addresses, router_ipv4_address,
+    EmulationEngine, LabHost, Nanos, assign_router_addresses, router_address,
 };
 use crate::path_spec::{
     ChangeSpec, CrossPattern, CrossSpec, EventSpec, LinkSpec, PathSpec, PolicerSpec, ReorderSpec,
@@ -113,14 +113,14 @@ fn a_path_that_begins_after_an_event_begins_as_the_event_left_it() {
 fn a_router_of_two_routes_keeps_its_address() {
     let spec = two_routes(0);
     let addresses = assign_router_addresses(&spec);
-    assert_eq!(addresses[0][1].v4, router_ipv4_address(0, 2));
-    assert_eq!(addresses[1][0].v4, router_ipv4_address(0, 2), "router b");
+    assert_eq!(addresses[0][1].v4, router_address(0, 2).v4);
+    assert_eq!(addresses[1][0].v4, router_address(0, 2).v4, "router b");
     let mut engine = EmulationEngine::new(&spec, 0);
     collect(&mut engine, 0);
     send(&mut engine, LabHost::Near, &PacketDraft { ttl: 1, ..udp() }, &[0; 10], MS);
     let answer = &collect(&mut engine, SECOND)[0];
     assert_eq!(answer.due, 3 * MS);
-    assert_eq!(icmp(answer).from, router_ipv4_address(0, 2).octets());
+    assert_eq!(icmp(answer).from, router_address(0, 2).v4.octets());
 }
 
 /// Returns a path on which everything happens at once.

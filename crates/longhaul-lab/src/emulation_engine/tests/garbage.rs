@@ -1,8 +1,8 @@
 //! Tests of input that hosts should not send, but may.
 
 use super::bench::*;
-use crate::emulation_engine::pooled_packet::packet_builder::PacketDraft;
-use crate::emulation_engine::{ADDRESSES, EmulationEngine, EthernetAddresses, LabHost};
+use super::packet_builder::PacketDraft;
+use crate::emulation_engine::{EmulationEngine, EthernetAddresses, LabHost};
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ fn feed(engine: &mut EmulationEngine, bytes: &[u8]) {
 /// Returns a valid packet to corrupt.
 fn sound(is_v6: bool, payload: usize) -> Vec<u8> {
     let (near, far) = if is_v6 {
-        (IpAddr::V6(ADDRESSES.near_v6), IpAddr::V6(ADDRESSES.far_v6))
+        (IpAddr::V6(LabHost::Near.address().v6), IpAddr::V6(LabHost::Far.address().v6))
     } else {
         near_to_far()
     };
@@ -71,12 +71,16 @@ proptest! {
 #[test]
 fn what_is_not_for_this_path_is_counted_and_dropped() {
     let v6 = |text: &str| IpAddr::V6(text.parse::<Ipv6Addr>().expect("an address"));
-    let near = IpAddr::V4(ADDRESSES.near_v4);
+    let near = IpAddr::V4(LabHost::Near.address().v4);
     let table = [
         (near, IpAddr::V4(Ipv4Addr::new(224, 0, 0, 251)), "multicast DNS"),
         (near, IpAddr::V4(Ipv4Addr::new(10, 77, 1, 9)), "no such router"),
         (near, near, "itself"),
-        (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V4(ADDRESSES.far_v4), "not its address"),
+        (
+            IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+            IpAddr::V4(LabHost::Far.address().v4),
+            "not its address",
+        ),
         (v6("fe80::1"), v6("ff02::2"), "router solicitation"),
         (v6("::"), v6("ff02::16"), "MLD report"),
     ];

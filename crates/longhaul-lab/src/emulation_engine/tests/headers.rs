@@ -1,16 +1,16 @@
 //! Tests of the headers of segmented packets.
 
 use super::bench::*;
+use super::packet_builder::{DraftTransport, PacketDraft};
 use super::wire::{Segment, segments};
-use crate::emulation_engine::pooled_packet::packet_builder::{DraftTransport, PacketDraft};
-use crate::emulation_engine::{ADDRESSES, EmulationEngine, LabHost};
+use crate::emulation_engine::{EmulationEngine, LabHost};
 use crate::path_spec::LinkSpec;
 use proptest::prelude::*;
 use std::net::IpAddr;
 
 fn ends(is_v6: bool) -> (IpAddr, IpAddr) {
     if is_v6 {
-        (IpAddr::V6(ADDRESSES.near_v6), IpAddr::V6(ADDRESSES.far_v6))
+        (IpAddr::V6(LabHost::Near.address().v6), IpAddr::V6(LabHost::Far.address().v6))
     } else {
         near_to_far()
     }

@@ -2,9 +2,9 @@
 //! in batches.
 
 use super::bench::*;
+use super::packet_builder::{DraftTransport, PacketDraft};
 use super::wire::{Icmp, icmp, ones_sum, segments};
-use crate::emulation_engine::pooled_packet::packet_builder::{DraftTransport, PacketDraft};
-use crate::emulation_engine::{ADDRESSES, EmulationEngine, LabHost, Nanos};
+use crate::emulation_engine::{EmulationEngine, LabHost, Nanos};
 use crate::path_spec::{HopSpec, IcmpValidity, OptionRewrite, PathSpec};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ fn with_second(second: HopSpec) -> PathSpec {
 }
 
 fn v6_udp() -> PacketDraft {
-    PacketDraft::udp(IpAddr::V6(ADDRESSES.near_v6), IpAddr::V6(ADDRESSES.far_v6))
+    PacketDraft::udp(IpAddr::V6(LabHost::Near.address().v6), IpAddr::V6(LabHost::Far.address().v6))
 }
 
 /// Returns the answer to a packet whose TTL expires.

@@ -1,11 +1,9 @@
 //! Tests of routers: TTL, ICMP, silence, limits.
 
 use super::bench::*;
+use super::packet_builder::{DraftTransport, PacketDraft};
 use super::wire::{Icmp, icmp, segments};
-use crate::emulation_engine::pooled_packet::packet_builder::{DraftTransport, PacketDraft};
-use crate::emulation_engine::{
-    ADDRESSES, EmulationEngine, LabHost, router_ipv4_address, router_ipv6_address,
-};
+use crate::emulation_engine::{EmulationEngine, LabHost, router_address};
 use crate::path_spec::{LinkSpec, PathSpec};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -24,7 +22,7 @@ fn long_path() -> PathSpec {
 }
 
 fn v6_udp() -> PacketDraft {
-    PacketDraft::udp(IpAddr::V6(ADDRESSES.near_v6), IpAddr::V6(ADDRESSES.far_v6))
+    PacketDraft::udp(IpAddr::V6(LabHost::Near.address().v6), IpAddr::V6(LabHost::Far.address().v6))
 }
 
 #[test]
@@ -49,10 +47,10 @@ fn ttl_ends_at_each_router_in_turn_and_the_answer_takes_the_way_back() {
             let Icmp { from, ttl: left, kind, code, body, .. } = icmp(arrival);
             let number = usize::from(ttl);
             if is_v6 {
-                assert_eq!(from, router_ipv6_address(0, number).octets());
+                assert_eq!(from, router_address(0, number).v6.octets());
                 assert_eq!((kind, code), (3, 0));
             } else {
-                assert_eq!(from, router_ipv4_address(0, number).octets());
+                assert_eq!(from, router_address(0, number).v4.octets());
                 assert_eq!((kind, code), (11, 0));
             }
             assert_eq!(left, 255 - (ttl - 1), "routers on the way back");
@@ -100,7 +98,11 @@ fn a_super_packet_that_expires_is_answered_once_with_its_first_segment() {
 
 fn echo_request(engine: &mut EmulationEngine, to: IpAddr, now: u64) {
     let is_v4 = to.is_ipv4();
-    let from = if is_v4 { IpAddr::V4(ADDRESSES.near_v4) } else { IpAddr::V6(ADDRESSES.near_v6) };
+    let from = if is_v4 {
+        IpAddr::V4(LabHost::Near.address().v4)
+    } else {
+        IpAddr::V6(LabHost::Near.address().v6)
+    };
     let draft = PacketDraft::udp(from, to);
     let space = engine.reserve();
     let len = draft.write(space, &[0xab; 56]);
@@ -114,7 +116,7 @@ fn echo_request(engine: &mut EmulationEngine, to: IpAddr, now: u64) {
 
 #[test]
 fn a_router_answers_ping_from_its_place() {
-    for to in [IpAddr::V4(router_ipv4_address(0, 5)), IpAddr::V6(router_ipv6_address(0, 5))] {
+    for to in [IpAddr::V4(router_address(0, 5).v4), IpAddr::V6(router_address(0, 5).v6)] {
         let mut engine = EmulationEngine::new(&long_path(), 0);
         echo_request(&mut engine, to, 0);
         let arrivals = collect(&mut engine, SECOND);
@@ -130,7 +132,7 @@ fn a_router_answers_ping_from_its_place() {
 
 #[test]
 fn a_closed_port_of_a_router_is_unreachable() {
-    let far_end = IpAddr::V4(router_ipv4_address(0, 9));
+    let far_end = IpAddr::V4(router_address(0, 9).v4);
     let (near, _) = near_to_far();
     let drafts = [PacketDraft::udp(near, far_end), PacketDraft::tcp(near, far_end, 1)];
     for draft in drafts {
@@ -154,7 +156,7 @@ fn the_far_host_sees_the_path_from_its_own_end() {
     );
     let arrivals = collect(&mut engine, SECOND);
     assert_eq!(arrivals[0].host, LabHost::Far);
-    assert_eq!(icmp(&arrivals[0]).from, router_ipv4_address(0, 41).octets());
+    assert_eq!(icmp(&arrivals[0]).from, router_address(0, 41).v4.octets());
     assert!(arrivals[0].due.abs_diff(6 * MS) < 1000);
 }
 

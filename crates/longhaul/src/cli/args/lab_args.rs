@@ -101,7 +101,7 @@ pub struct LabRunArgs {
 #[derive(Debug, Args)]
 pub struct LabSetupArgs {
     /// Packet interface of the lab: tun (with segmentation offload) or packet (AF_PACKET)
-    #[arg(long, value_name = "WAY", value_enum)]
+    #[arg(long, value_name = "WAY", value_enum, env = "LONGHAUL_LAB_BACKEND", hide_env = true)]
     pub backend: Option<LabBackendArg>,
     /// Keep the spacing of packets as exact as possible, for dispersion measurements
     #[arg(long)]

@@ -1,7 +1,7 @@
 //! A lab path as JSON, by the rules of reports: units in names; absent means unlimited or unset.
 
 use longhaul_lab::path_limits;
-use longhaul_lab::path_spec::{CrossPattern, HopSpec, LinkSpec, PathSpec};
+use longhaul_lab::path_spec::{HopSpec, LinkSpec, PathSpec};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -83,20 +83,10 @@ fn link_json(link: &LinkSpec) -> Value {
         ),
         (
             "cross",
-            link.cross
-                .map(|c| json!({"rate_bps": c.rate.as_bps(), "pattern": pattern_word(c.pattern)})),
+            link.cross.map(|c| json!({"rate_bps": c.rate.as_bps(), "pattern": c.pattern.name()})),
         ),
         ("mtu_bytes", link.mtu.map(|n| json!(n))),
     ])
-}
-
-fn pattern_word(pattern: CrossPattern) -> &'static str {
-    match pattern {
-        CrossPattern::Cbr => "cbr",
-        CrossPattern::Poisson => "poisson",
-        CrossPattern::OnOff => "onoff",
-        CrossPattern::Tcp => "tcp",
-    }
 }
 
 fn micros_json(time: Duration) -> Value {

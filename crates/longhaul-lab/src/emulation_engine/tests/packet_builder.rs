@@ -1,8 +1,9 @@
-//! Builds packets as a host's kernel would give them to its device: for tests and for measuring the
-//! estimators in virtual time.
+//! Builds packets as a host's kernel would give them to its device.
 
-use super::{GSO_TCP4, GSO_TCP6, GSO_UDP, NEEDS_CHECKSUM, TCP, UDP, VNET_BYTES};
 use crate::emulation_engine::checksum;
+use crate::emulation_engine::pooled_packet::{
+    GSO_TCP4, GSO_TCP6, GSO_UDP, NEEDS_CHECKSUM, TCP, UDP, VNET_BYTES,
+};
 use std::net::IpAddr;
 
 /// A packet to build; `source` and `destination` must be of one family.
