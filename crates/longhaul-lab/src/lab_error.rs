@@ -55,11 +55,11 @@ impl LabError {
 
 /// Adds a description of the attempted action to an I/O error.
 pub(crate) trait LabErrorContext<T> {
-    fn with_context(self, what: impl FnOnce() -> String) -> Result<T, LabError>;
+    fn with_context(self, attempted: impl Into<String>) -> Result<T, LabError>;
 }
 
 impl<T> LabErrorContext<T> for io::Result<T> {
-    fn with_context(self, what: impl FnOnce() -> String) -> Result<T, LabError> {
-        self.map_err(|source| LabError::from_io(what(), source))
+    fn with_context(self, attempted: impl Into<String>) -> Result<T, LabError> {
+        self.map_err(|source| LabError::from_io(attempted, source))
     }
 }

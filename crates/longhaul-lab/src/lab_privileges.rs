@@ -22,7 +22,7 @@ pub(crate) fn acquire_privileges() -> Result<(), LabError> {
     }
     let (user, group) = process_control::effective_ids();
     netns::unshare_namespace(NamespaceKind::User)
-        .with_context(|| "cannot create a user namespace".into())
+        .with_context("cannot create a user namespace")
         .map_err(|error| error.hint(HINT))?;
     let map = || {
         std::fs::write("/proc/self/setgroups", "deny")?;
@@ -30,7 +30,7 @@ pub(crate) fn acquire_privileges() -> Result<(), LabError> {
         std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))
     };
     map()
-        .with_context(|| "cannot map the user into a user namespace".into())
+        .with_context("cannot map the user into a user namespace")
         .map_err(|error| error.hint(HINT))?;
     if !has_capabilities() {
         let tried = "cannot create network namespaces: the user namespace does not grant the right";

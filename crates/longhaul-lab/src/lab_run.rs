@@ -8,10 +8,9 @@ mod published_port;
 
 use crate::emulation_engine::LabHost;
 use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
-use crate::lab_runtime::{LabBackend, LabReading, find_timing_caveat};
+use crate::lab_runtime::{LabBackend, LabReading, find_timing_caveat, write_whole_file};
 use crate::lab_setup::GuardedLab;
 use crate::path_spec::PathSpec;
-use crate::truth_file;
 use longhaul_sys::signal::{ProcessSignal, SignalDescriptor, send_signal};
 use longhaul_sys::{poll, process_control};
 pub(crate) use namespace_command::{NamespaceCommand, shell_exit_code};
@@ -79,10 +78,10 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
     if request.command.is_empty() {
         return Err(LabError::new(LabErrorKind::Usage, "no command to run on host near"));
     }
-    let signals = SignalDescriptor::block_and_open()
-        .with_context(|| "cannot take over signal handling".into())?;
+    let signals =
+        SignalDescriptor::block_and_open().with_context("cannot take over signal handling")?;
     process_control::adopt_orphans()
-        .with_context(|| "cannot become the parent of orphaned commands".into())?;
+        .with_context("cannot become the parent of orphaned commands")?;
     let published = published_port::bind_ports(&request.publish)?;
     let laid = GuardedLab::new(&request.spec, request.backend, request.dispersion)?;
     for caveat in &laid.caveats {
@@ -91,7 +90,7 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
     for port in published {
         let net = laid.lab.host(LabHost::Near).net.as_fd();
         let net = net.try_clone_to_owned();
-        port.serve(net.with_context(|| "cannot duplicate the namespace of host near".into())?)?;
+        port.serve(net.with_context("cannot duplicate the namespace of host near")?)?;
     }
     let mut run = LabRun { request, laid, signals, far: None, near: None };
     let code = run.execute();
@@ -111,8 +110,8 @@ impl LabRun<'_> {
     fn execute(&mut self) -> Result<i32, LabError> {
         // Write first, so that an unwritable file is reported before the run, not after it.
         self.write_truth(&self.laid.lab.read_state()?).map_err(LabError::into_usage)?;
-        let token = crate::lab_runtime::generate_random_hex()
-            .with_context(|| "cannot create a token".into())?;
+        let token =
+            crate::lab_runtime::generate_random_hex().with_context("cannot create a token")?;
         self.start_far(&token)?;
         let mut near = NamespaceCommand::new(&self.request.command, &self.request.spec.key);
         near.token(&token);
@@ -132,10 +131,10 @@ impl LabRun<'_> {
         let own = namespace_command::own_serve_command();
         let words = match &self.request.far_command {
             Some(words) => words,
-            None => &own.with_context(|| "cannot find this executable".into())?,
+            None => &own.with_context("cannot find this executable")?,
         };
         let mut output = namespace_command::create_unnamed_file()
-            .with_context(|| "cannot create a temporary file".into())?;
+            .with_context("cannot create a temporary file")?;
         let mut far = NamespaceCommand::new(words, &self.request.spec.key);
         far.token(token);
         far.output(&output)?;
@@ -146,7 +145,7 @@ impl LabRun<'_> {
         };
         let deadline = Instant::now() + LISTEN_DEADLINE;
         while !listening_port::is_port_open(far.id(), port) {
-            let ended = far.try_wait().with_context(|| "cannot wait for the far command".into())?;
+            let ended = far.try_wait().with_context("cannot wait for the far command")?;
             if let Some(status) = ended {
                 let tried = format!("the far command ended ({status}) before it listened");
                 return Err(far_command_error(tried, &mut output));
@@ -164,8 +163,8 @@ impl LabRun<'_> {
 
     /// Waits for the near command, forwards signals to it, and writes the truth every second.
     fn supervise(&mut self, pid: u32) -> Result<i32, LabError> {
-        let ended = process_control::open_pidfd(pid)
-            .with_context(|| "cannot watch the near command".into())?;
+        let ended =
+            process_control::open_pidfd(pid).with_context("cannot watch the near command")?;
         let mut next_truth = Instant::now() + TRUTH_EVERY;
         let mut kill_at: Option<Instant> = None;
         loop {
@@ -174,7 +173,7 @@ impl LabRun<'_> {
             let timeout = wake_at.map(|at| at.saturating_duration_since(Instant::now()));
             let polled = [ended.as_fd(), self.laid.lab.ended(), self.signals.as_fd()];
             let [has_ended, engine_ended, _] = poll::wait_readable(polled, timeout)
-                .with_context(|| "cannot wait for the near command".into())?;
+                .with_context("cannot wait for the near command")?;
             if has_ended {
                 break;
             }
@@ -203,7 +202,7 @@ impl LabRun<'_> {
             }
         }
         let near = self.near.as_mut().map(Child::wait).transpose();
-        let status = near.with_context(|| "cannot wait for the near command".into())?;
+        let status = near.with_context("cannot wait for the near command")?;
         Ok(status.map_or(0, shell_exit_code))
     }
 
@@ -211,12 +210,9 @@ impl LabRun<'_> {
         let Some(path) = &self.request.truth else {
             return Ok(());
         };
-        let mut caveats = self.laid.caveats.clone();
-        caveats.extend(find_timing_caveat(reading));
-        let truth =
-            truth_file::build_truth(&self.request.spec, self.laid.lab.backend, reading, &caveats);
-        truth_file::write_truth_file(path, &truth)
-            .with_context(|| format!("cannot write the ground truth to {}", path.display()))
+        let truth = self.laid.build_truth(&self.request.spec, reading);
+        write_whole_file(path, &format!("{truth:#}\n"))
+            .with_context(format!("cannot write the ground truth to {}", path.display()))
     }
 
     /// Ends what still runs: the near command if it was given up, the far command, their

@@ -12,7 +12,7 @@ mod lab_device;
 mod lateness;
 pub(crate) mod namespace_sysctl;
 
-pub(crate) use host_files::{generate_random_hex, unique_temp_path};
+pub(crate) use host_files::{generate_random_hex, unique_temp_path, write_whole_file};
 pub use lateness::LatenessHistogram;
 
 use crate::emulation_engine::{EmulationEngine, EthernetAddresses, LabHost, PathTruth};
@@ -98,10 +98,9 @@ impl RunningLab {
                 far: lab_device::FAR_MAC,
             });
         }
-        let wake = Arc::new(
-            poll::wake_descriptor().with_context(|| "cannot create an event descriptor".into())?,
-        );
-        let (ended, held) = std::io::pipe().with_context(|| "cannot create a pipe".into())?;
+        let wake =
+            Arc::new(poll::wake_descriptor().with_context("cannot create an event descriptor")?);
+        let (ended, held) = std::io::pipe().with_context("cannot create a pipe")?;
         let (orders, received) = mpsc::channel();
         let (started, start) = mpsc::sync_channel(1);
         let driver = EngineDriver::new(engine, ports, Arc::clone(&wake), received);
@@ -112,7 +111,7 @@ impl RunningLab {
                 let _held = held;
                 driver.run(&started);
             })
-            .with_context(|| "cannot start the engine thread".into())?;
+            .with_context("cannot start the engine thread")?;
         caveats.extend(start.recv_timeout(ANSWER_DEADLINE).ok().flatten());
         Ok(RunningLab {
             hosts,
@@ -209,18 +208,10 @@ fn build_hosts(spec: &PathSpec, backend: LabBackend) -> Result<LabHosts, LabErro
         LabBackend::Tun => None,
         LabBackend::Packet => Some(lab_device::create_middle_namespace()?),
     };
-    let (near, near_tun) =
-        host_namespace::create_host(spec, LabHost::Near, middle.as_ref(), &mut caveats)?;
-    let (far, far_tun) =
-        host_namespace::create_host(spec, LabHost::Far, middle.as_ref(), &mut caveats)?;
-    let ports = match (middle, near_tun, far_tun) {
-        (Some(middle), ..) => lab_device::open_packet_ports(&middle, &mut caveats)?,
-        (None, Some(near), Some(far)) => [near, far],
-        (None, ..) => {
-            return Err(LabError::new(LabErrorKind::Internal, "a TUN device is missing"));
-        }
-    };
-    Ok(LabHosts { hosts: [near, far], ports, caveats })
+    let mut create = |host| host_namespace::create_host(spec, host, middle.as_ref(), &mut caveats);
+    let (near, near_port) = create(LabHost::Near)?;
+    let (far, far_port) = create(LabHost::Far)?;
+    Ok(LabHosts { hosts: [near, far], ports: [near_port, far_port], caveats })
 }
 
 /// Starts one idle-class thread per core: a core that never halts wakes a receiver in 1 to 4 us

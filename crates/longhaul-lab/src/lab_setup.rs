@@ -5,9 +5,13 @@
 
 use crate::lab_error::{LabError, LabErrorKind};
 use crate::lab_privileges;
-use crate::lab_runtime::{LabBackend, RunningLab, namespace_sysctl};
+use crate::lab_runtime::{
+    LabBackend, LabReading, RunningLab, find_timing_caveat, namespace_sysctl,
+};
 use crate::path_spec::PathSpec;
 use crate::sysctl_guard::{GuardedSettings, SysctlGuard};
+use crate::truth_file;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
@@ -38,6 +42,13 @@ impl GuardedLab {
         drop(congestion);
         caveats.append(&mut lab.caveats);
         Ok(GuardedLab { lab, machine, caveats })
+    }
+
+    /// Returns the truth file of the path, which is in the state `reading`.
+    pub(crate) fn build_truth(&self, spec: &PathSpec, reading: &LabReading) -> Value {
+        let mut caveats = self.caveats.clone();
+        caveats.extend(find_timing_caveat(reading));
+        truth_file::build_truth(spec, self.lab.backend, reading, &caveats)
     }
 
     /// Returns the pid of the guard, a child that must outlive all others.

@@ -2,7 +2,7 @@
 
 use crate::path_limits;
 use crate::path_spec::{
-    ChangeSpec, EventSpec, HopSpec, IcmpValidity, LinkSpec, OptionRewrite, PathSpec,
+    ChangeSpec, EventSpec, HopSpec, IcmpValidity, LinkPlace, LinkSpec, OptionRewrite, PathSpec,
 };
 use longhaul_model::units::{Bytes, format_duration};
 
@@ -188,7 +188,7 @@ fn list_event_lines(event: &EventSpec) -> Vec<String> {
 fn describe_change(change: &ChangeSpec) -> String {
     match change {
         ChangeSpec::Route(route) => format!("route changes to {route}"),
-        ChangeSpec::Link { route, hop, forward, to } => {
+        ChangeSpec::Link { place: LinkPlace { route, hop, forward }, to } => {
             let way = if *forward { "forward" } else { "reverse" };
             let mut what = vec![format!("delay {}", format_duration(to.delay))];
             what.extend(to.rate.map(|rate| format!("rate {rate}")));

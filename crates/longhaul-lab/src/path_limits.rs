@@ -30,13 +30,11 @@ pub fn resolve_hops_at_begin(path: &PathSpec) -> Cow<'_, [HopSpec]> {
     });
     let mut hops = Cow::Borrowed(path.routes.get(route).unwrap_or(&path.hops).as_slice());
     for event in done() {
-        let ChangeSpec::Link { route: at, hop, forward, to } = &event.change else {
-            continue;
-        };
-        if at == route
-            && let Some(changed) = hops.to_mut().get_mut(*hop)
+        if let ChangeSpec::Link { place, to } = &event.change
+            && place.route == route
+            && let Some(changed) = hops.to_mut().get_mut(place.hop)
         {
-            let link = if *forward { &mut changed.forward } else { &mut changed.reverse };
+            let link = if place.forward { &mut changed.forward } else { &mut changed.reverse };
             link.clone_from(to);
         }
     }

@@ -228,7 +228,16 @@ pub enum ChangeSpec {
     /// Packets sent from now on take this route (`main` or an alternative).
     Route(String),
     /// One direction of one link of one route is replaced completely.
-    Link { route: String, hop: usize, forward: bool, to: Box<LinkSpec> },
+    Link { place: LinkPlace, to: Box<LinkSpec> },
+}
+
+/// One direction of one link of a route.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LinkPlace {
+    pub route: String,
+    /// The index into the hops of the route.
+    pub hop: usize,
+    pub forward: bool,
 }
 
 impl Default for LinkSpec {

@@ -63,9 +63,9 @@ pub fn start_lab(
         return Err(LabError::new(LabErrorKind::Usage, tried)
             .hint(format!("stop it first: `longhaul lab down {}`", spec.key)));
     }
-    let (answer, answered) = std::io::pipe().with_context(|| "cannot create a pipe".into())?;
+    let (answer, answered) = std::io::pipe().with_context("cannot create a pipe")?;
     match process_control::fork_process()
-        .with_context(|| "cannot start a process in the background".into())?
+        .with_context("cannot start a process in the background")?
     {
         process_control::ForkSide::Child => {
             drop(answer);
@@ -82,7 +82,7 @@ pub fn start_lab(
 fn await_holder(answer: std::io::PipeReader) -> Result<PersistentLab, LabError> {
     let failed = || LabError::new(LabErrorKind::Internal, "the lab ended before it was ready");
     let [answered] = poll::wait_readable([answer.as_fd()], Some(UP_DEADLINE))
-        .with_context(|| "cannot wait for the lab".into())?;
+        .with_context("cannot wait for the lab")?;
     if !answered {
         return Err(failed());
     }
@@ -102,17 +102,16 @@ pub fn exec_command(key: &str, host: LabHost, command: &[OsString]) -> Result<i3
         return Err(LabError::new(LabErrorKind::Usage, "no command to run"));
     }
     let state = find_lab(key)?;
-    let signals = SignalDescriptor::block_and_open()
-        .with_context(|| "cannot take over signal handling".into())?;
+    let signals =
+        SignalDescriptor::block_and_open().with_context("cannot take over signal handling")?;
     let namespace =
-        open_host_namespace(&state, host).with_context(|| format!("cannot enter lab {key}"))?;
+        open_host_namespace(&state, host).with_context(format!("cannot enter lab {key}"))?;
     let mut child = NamespaceCommand::new(command, key).start(&namespace)?;
-    let ended = process_control::open_pidfd(child.id())
-        .with_context(|| "cannot watch the command".into())?;
+    let ended = process_control::open_pidfd(child.id()).with_context("cannot watch the command")?;
     loop {
         let polled = [ended.as_fd(), signals.as_fd()];
-        let [has_ended, _] = poll::wait_readable(polled, None)
-            .with_context(|| "cannot wait for the command".into())?;
+        let [has_ended, _] =
+            poll::wait_readable(polled, None).with_context("cannot wait for the command")?;
         if has_ended {
             break;
         }
@@ -123,7 +122,7 @@ pub fn exec_command(key: &str, host: LabHost, command: &[OsString]) -> Result<i3
             }
         }
     }
-    let status = child.wait().with_context(|| "cannot wait for the command".into())?;
+    let status = child.wait().with_context("cannot wait for the command")?;
     Ok(shell_exit_code(status))
 }
 
@@ -146,11 +145,11 @@ fn open_host_namespace(state: &LabState, host: LabHost) -> std::io::Result<HostN
 pub fn stop_lab(key: &str) -> Result<(), LabError> {
     let state = find_lab(key)?;
     let ended = process_control::open_pidfd(state.lab.pid)
-        .with_context(|| format!("cannot watch lab {key}"))?;
+        .with_context(format!("cannot watch lab {key}"))?;
     send_request(&state, "down")?;
     let began = Instant::now();
     let [gone] = poll::wait_readable([ended.as_fd()], Some(END_DEADLINE))
-        .with_context(|| format!("cannot wait for lab {key}"))?;
+        .with_context(format!("cannot wait for lab {key}"))?;
     if gone {
         return Ok(());
     }
@@ -184,7 +183,7 @@ fn send_request(state: &LabState, question: &str) -> Result<String, LabError> {
     let key = &state.lab.key;
     let socket = LabFolder::open()?
         .socket(key)
-        .with_context(|| format!("cannot send a request to lab {key}"))?;
+        .with_context(format!("cannot send a request to lab {key}"))?;
     let converse = || {
         let mut socket = UnixStream::connect(socket)?;
         socket.set_read_timeout(Some(ANSWER_DEADLINE))?;
@@ -195,5 +194,5 @@ fn send_request(state: &LabState, question: &str) -> Result<String, LabError> {
         socket.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
         Ok(answer)
     };
-    converse().with_context(|| format!("cannot send a request to lab {key}"))
+    converse().with_context(format!("cannot send a request to lab {key}"))
 }

@@ -5,7 +5,7 @@
 //! its state file remains, and the next guard of that name restores from it first.
 
 use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
-use crate::lab_runtime::namespace_sysctl;
+use crate::lab_runtime::{namespace_sysctl, write_whole_file};
 use longhaul_sys::process_control::{self, ForkSide};
 use longhaul_sys::{poll, signal};
 use std::collections::BTreeMap;
@@ -58,17 +58,18 @@ impl SysctlGuard {
     ) -> Result<SysctlGuard, LabError> {
         let lock = lock_settings(guarded)?;
         let state = guarded.file("state");
-        restore_state(&state)
-            .with_context(|| "cannot restore the sysctls of an earlier lab".into())?;
+        restore_state(&state).with_context("cannot restore the sysctls of an earlier lab")?;
         let before = read_settings(settings)?;
-        write_state(&state, &before)
-            .with_context(|| format!("cannot write {}", state.display()))?;
+        // One `name=value` per line.
+        let lines = before.iter().map(|(name, value)| format!("{name}={value}\n"));
+        write_whole_file(&state, &lines.collect::<String>())
+            .with_context(format!("cannot write {}", state.display()))?;
         let guard = start_guard(&lock, &state, &before)
-            .with_context(|| "cannot start the process that restores sysctls".into())?;
+            .with_context("cannot start the process that restores sysctls")?;
         for (name, value) in settings {
             // On an error the guard is dropped, which restores what was set so far.
             namespace_sysctl::write_sysctl(name, value)
-                .with_context(|| format!("cannot set {name} = {value}"))?;
+                .with_context(format!("cannot set {name} = {value}"))?;
         }
         Ok(guard)
     }
@@ -89,7 +90,7 @@ fn lock_settings(guarded: GuardedSettings) -> Result<File, LabError> {
         fs::create_dir_all(FOLDER)?;
         File::options().read(true).write(true).create(true).truncate(false).open(&path)
     };
-    let mut file = open().with_context(|| format!("cannot open {}", path.display()))?;
+    let mut file = open().with_context(format!("cannot open {}", path.display()))?;
     let deadline = Instant::now() + LOCK_DEADLINE;
     loop {
         match file.try_lock() {
@@ -107,7 +108,7 @@ fn lock_settings(guarded: GuardedSettings) -> Result<File, LabError> {
         file.set_len(0)?;
         (&file).write_all(std::process::id().to_string().as_bytes())
     };
-    note().with_context(|| format!("cannot write {}", path.display()))?;
+    note().with_context(format!("cannot write {}", path.display()))?;
     Ok(file)
 }
 
@@ -128,19 +129,10 @@ fn read_settings(
 ) -> Result<BTreeMap<String, String>, LabError> {
     let read = |name: &String| {
         let value =
-            namespace_sysctl::read_sysctl(name).with_context(|| format!("cannot read {name}"))?;
+            namespace_sysctl::read_sysctl(name).with_context(format!("cannot read {name}"))?;
         Ok((name.clone(), value))
     };
     settings.keys().map(read).collect()
-}
-
-/// Writes one `name=value` per line; the file appears only when it is complete.
-fn write_state(path: &Path, values: &BTreeMap<String, String>) -> io::Result<()> {
-    let lines: Vec<String> =
-        values.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
-    let unfinished = path.with_extension("new");
-    fs::write(&unfinished, lines.concat())?;
-    fs::rename(unfinished, path)
 }
 
 /// Restores the values that a killed guard left in its state file, if there is one.

@@ -10,8 +10,6 @@ use crate::path_limits;
 use crate::path_spec::{CrossPattern, PathSpec};
 use longhaul_model::units::Rate;
 use serde_json::{Map, Value, json};
-use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 /// Returns the whole truth file.
@@ -127,13 +125,4 @@ fn encode_cross(cross: CrossTruth, known: Option<CrossPattern>) -> Value {
         "carried_wire_bytes": cross.carried_bytes,
         "dropped_wire_bytes": cross.dropped_bytes,
     }))
-}
-
-/// Writes the file atomically.
-pub(crate) fn write_truth_file(path: &Path, truth: &Value) -> io::Result<()> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(format!(".{}.new", std::process::id()));
-    let unfinished = Path::new(&unfinished);
-    std::fs::write(unfinished, format!("{truth:#}\n"))?;
-    std::fs::rename(unfinished, path)
 }

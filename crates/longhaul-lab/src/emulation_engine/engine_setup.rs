@@ -13,29 +13,28 @@ use super::packet_pool::PacketPool;
 use super::seeded_random::SeededRandom;
 use super::{EmulationEngine, LabHost, Nanos, PlannedEvent, QueueStation, ResolvedChange};
 use crate::path_limits;
-use crate::path_spec::{ChangeSpec, HopSpec, LinkSpec, OptionRewrite, PathSpec};
+use crate::path_spec::{ChangeSpec, HopSpec, LinkPlace, LinkSpec, OptionRewrite, PathSpec};
 use longhaul_model::units::Rate;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// The minimum RTT of a TCP flow in cross traffic.
 const MIN_CROSS_RTT: Nanos = 10_000_000;
 
-/// Identifies one direction of one link: route, hop, whether forward.
-type LinkKey = (usize, usize, bool);
-
 impl EmulationEngine {
     /// Builds the path `path_spec` at time `start`, which is the path's own time `begin_at`.
     pub fn new(spec: &PathSpec, start: Nanos) -> EmulationEngine {
         let names: Vec<&str> = list_routes(spec).map(|(name, _)| name).collect();
-        let changing = find_changing_links(spec, &names);
-        let mut laying = EngineBuilder { spec, start, changing, chains: vec![], stations: vec![] };
+        let mut laying = EngineBuilder { spec, start, chains: vec![], stations: vec![] };
         let mut routers = vec![];
-        for ((route, (_, hops)), addresses) in
+        let mut node_names = vec![];
+        for ((route, (name, hops)), addresses) in
             list_routes(spec).enumerate().zip(assign_router_addresses(spec))
         {
-            laying.add_chain(route, LabHost::Near, hops);
-            laying.add_chain(route, LabHost::Far, hops);
+            laying.add_chain(route, name, LabHost::Near, hops);
+            laying.add_chain(route, name, LabHost::Far, hops);
+            let hop_names = hops.iter().map(|hop| hop.name.clone()).collect();
+            node_names.push((name.to_owned(), hop_names));
             let numbered = hops.iter().zip(addresses).enumerate();
             let built = numbered.map(|(k, (hop, address))| {
                 // Distinct from the random streams of links, whose numbers are below 2^32.
@@ -49,7 +48,7 @@ impl EmulationEngine {
         let mut engine = EmulationEngine {
             start,
             begin_at: spec.begin_at,
-            node_names: list_routes(spec).map(list_names).collect(),
+            node_names,
             chains,
             event_queue: EventQueue::with_sources(stations.len() * 2),
             stations,
@@ -76,14 +75,13 @@ impl EmulationEngine {
 struct EngineBuilder<'a> {
     spec: &'a PathSpec,
     start: Nanos,
-    changing: HashSet<LinkKey>,
     chains: Vec<LinkChain>,
     stations: Vec<QueueStation>,
 }
 
 impl EngineBuilder<'_> {
     /// Adds the chain of one route from one host, and its stations.
-    fn add_chain(&mut self, route: usize, from: LabHost, hops: &[HopSpec]) {
+    fn add_chain(&mut self, route: usize, name: &str, from: LabHost, hops: &[HopSpec]) {
         let chain = self.chains.len();
         let rtt = compute_cross_rtt(hops);
         let is_forward = from == LabHost::Near;
@@ -95,7 +93,7 @@ impl EngineBuilder<'_> {
         let mut pace = None;
         for (position, link) in specs.iter().enumerate() {
             let hop = if is_forward { position } else { hops.len() - 1 - position };
-            let changes = self.changing.contains(&(route, hop, is_forward));
+            let changes = self.is_changed(name, hop, is_forward);
             let is_station = changes || !self.is_plain(link) || !never_queues(link, pace);
             pace = if changes { None } else { find_pace_behind(link, pace) };
             let before = travel[position];
@@ -143,6 +141,14 @@ impl EngineBuilder<'_> {
             link,
             batch,
         });
+    }
+
+    /// Reports whether an event changes this direction of this link.
+    fn is_changed(&self, route: &str, hop: usize, forward: bool) -> bool {
+        let place = LinkPlace { route: route.to_owned(), hop, forward };
+        self.spec.events.iter().any(|event| {
+            matches!(&event.change, ChangeSpec::Link { place: changed, .. } if *changed == place)
+        })
     }
 
     /// Reports whether a link only delays packets if it has no queue.
@@ -218,20 +224,6 @@ fn find_pace_behind(link: &LinkSpec, before: Option<TrafficPace>) -> Option<Traf
     }
 }
 
-fn find_changing_links(spec: &PathSpec, names: &[&str]) -> HashSet<LinkKey> {
-    let keys = spec.events.iter().filter_map(|event| match &event.change {
-        ChangeSpec::Route(_) => None,
-        ChangeSpec::Link { route, hop, forward, .. } => {
-            Some((names.iter().position(|name| name == route)?, *hop, *forward))
-        }
-    });
-    keys.collect()
-}
-
-fn list_names((route, hops): (&str, &[HopSpec])) -> (String, Vec<String>) {
-    (route.to_owned(), hops.iter().map(|hop| hop.name.clone()).collect())
-}
-
 /// Returns the events in time order. Events with an unresolved reference are left out, but
 /// [`PathSpec`] promises that there are none.
 fn plan_events(spec: &PathSpec, names: &[&str], laid: &EngineBuilder) -> VecDeque<PlannedEvent> {
@@ -264,7 +256,7 @@ fn resolve_change(
         ChangeSpec::Route(route) => {
             Some((ResolvedChange::Route(numbered(route)?), format!("route {route}")))
         }
-        ChangeSpec::Link { route, hop, forward, to } => {
+        ChangeSpec::Link { place: LinkPlace { route, hop, forward }, to } => {
             let chain = 2 * numbered(route)? + usize::from(!forward);
             let links = laid.chains.get(chain)?.links;
             let position = if *forward { *hop } else { links.checked_sub(hop + 1)? };

@@ -29,7 +29,7 @@ impl PublishedPort {
     /// Binds the same port of this host's loopback. Call it before the lab is set up.
     pub(super) fn bind(port: u16) -> Result<PublishedPort, LabError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-            .with_context(|| format!("cannot publish port {port} on 127.0.0.1"))
+            .with_context(format!("cannot publish port {port} on 127.0.0.1"))
             .map_err(|error| {
                 error.hint("stop the program that listens there, or publish another port")
             })?;

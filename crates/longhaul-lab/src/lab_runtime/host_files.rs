@@ -77,6 +77,14 @@ pub(crate) fn unique_temp_path(what: &str) -> io::Result<PathBuf> {
     Ok(std::env::temp_dir().join(format!("longhaul-lab-{what}-{}", generate_random_hex()?)))
 }
 
+/// Writes a file that appears only when it is complete.
+pub(crate) fn write_whole_file(path: &Path, text: &str) -> io::Result<()> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(format!(".{}.new", std::process::id()));
+    std::fs::write(&unfinished, text)?;
+    std::fs::rename(unfinished, path)
+}
+
 /// Returns 128 random bits.
 pub(crate) fn generate_random_hex() -> io::Result<String> {
     let mut bytes = [0; 16];

@@ -41,15 +41,13 @@ pub(crate) struct HostNamespace {
 }
 
 impl HostNamespace {
-    /// Runs `work` on a thread of this host.
-    pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-        run_on_thread(|| netns::enter_namespace(&self.net, NamespaceKind::Net).map(|()| work()))?
-    }
-
     /// Returns the packets dropped because the device's queue was full.
     pub(crate) fn device_drops(&self) -> u64 {
-        let table = self.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
-        let Ok(Ok(table)) = table else { return 0 };
+        let read = || {
+            netns::enter_namespace(&self.net, NamespaceKind::Net)?;
+            std::fs::read_to_string("/proc/thread-self/net/dev")
+        };
+        let table = run_on_thread(read).flatten().unwrap_or_default();
         parse_transmit_drops(&table, DEVICE).unwrap_or_default()
     }
 }
@@ -76,9 +74,9 @@ pub(super) fn create_host(
     host: LabHost,
     middle: Option<&OwnedFd>,
     caveats: &mut Vec<String>,
-) -> Result<(HostNamespace, Option<EnginePort>), LabError> {
+) -> Result<(HostNamespace, EnginePort), LabError> {
     let laid = run_on_thread(|| create_host_here(spec, host, middle, caveats));
-    laid.with_context(|| "cannot start a thread".into())?
+    laid.with_context("cannot start a thread")?
 }
 
 fn create_host_here(
@@ -86,9 +84,9 @@ fn create_host_here(
     host: LabHost,
     middle: Option<&OwnedFd>,
     caveats: &mut Vec<String>,
-) -> Result<(HostNamespace, Option<EnginePort>), LabError> {
+) -> Result<(HostNamespace, EnginePort), LabError> {
     netns::unshare_namespace(NamespaceKind::Net)
-        .with_context(|| "cannot create a network namespace".into())
+        .with_context("cannot create a network namespace")
         .map_err(|error| error.hint("run as root, or permit user namespaces"))?;
     for (name, value) in SETTINGS {
         // A kernel without IPv6 or one of these settings does not need it.
@@ -99,18 +97,20 @@ fn create_host_here(
         // In a user namespace only mapped groups may be named.
         let _ = namespace_sysctl::write_sysctl("net.ipv4.ping_group_range", "0 0");
     }
-    let port = match middle {
-        None => Some(lab_device::open_tun()?),
-        Some(middle) => {
-            lab_device::add_veth(host, spec.mtu, middle)?;
-            None
-        }
+    let device_context = format!("cannot set up device {DEVICE}");
+    let port = if let Some(middle) = middle {
+        lab_device::add_veth(host, spec.mtu, middle)?;
+        set_up_device(spec, host).with_context(device_context)?;
+        lab_device::open_packet_port(host, middle, caveats)?
+    } else {
+        let port = lab_device::open_tun()?;
+        set_up_device(spec, host).with_context(device_context)?;
+        port
     };
-    set_up_device(spec, host).with_context(|| format!("cannot set up device {DEVICE}"))?;
     let name = host.name();
     set_sysctls(name, spec.host(host), caveats)?;
     let net = netns::open_own_namespace(NamespaceKind::Net)
-        .with_context(|| "cannot open the network namespace".into())?;
+        .with_context("cannot open the network namespace")?;
     let mount = create_mount_namespace(spec, caveats);
     Ok((HostNamespace { name, net, mount }, port))
 }

@@ -79,7 +79,7 @@ pub(super) fn can_open_tun() -> bool {
 
 pub(super) fn open_tun() -> Result<EnginePort, LabError> {
     let tun = tun::open_tun_device(DEVICE)
-        .with_context(|| format!("cannot create TUN device {DEVICE}"))
+        .with_context(format!("cannot create TUN device {DEVICE}"))
         .map_err(|error| error.hint("run as root, or use the option --backend packet"))?;
     Ok(EnginePort::Tun(tun.descriptor))
 }
@@ -93,8 +93,8 @@ pub(super) fn create_middle_namespace() -> Result<OwnedFd, LabError> {
         netns::open_own_namespace(NamespaceKind::Net)
     };
     run_on_thread(make)
-        .and_then(|made| made)
-        .with_context(|| "cannot create a network namespace".into())
+        .flatten()
+        .with_context("cannot create a network namespace")
         .map_err(|error| error.hint("run as root, or permit user namespaces"))
 }
 
@@ -115,36 +115,33 @@ pub(super) fn add_veth(host: LabHost, mtu: u32, middle: &OwnedFd) -> Result<(), 
     };
     NetlinkSocket::open()
         .and_then(|netlink| netlink.add_veth(&pair, middle))
-        .with_context(|| format!("cannot create veth pair {DEVICE}"))
+        .with_context(format!("cannot create veth pair {DEVICE}"))
         .map_err(|error| error.hint("use a kernel with CONFIG_VETH"))
 }
 
-/// Opens the engine's ends of the veth pairs.
-pub(super) fn open_packet_ports(
+/// Opens the engine's end of the veth pair of `host`.
+pub(super) fn open_packet_port(
+    host: LabHost,
     middle: &OwnedFd,
     caveats: &mut Vec<String>,
-) -> Result<[EnginePort; 2], LabError> {
-    let open = |host| -> io::Result<(EnginePort, bool)> {
+) -> Result<EnginePort, LabError> {
+    let open = || -> io::Result<(OwnedFd, bool)> {
+        netns::enter_namespace(middle, NamespaceKind::Net)?;
         let netlink = NetlinkSocket::open()?;
         let index = netlink::interface_index(peer_name(host))?;
         netlink.set_up(index)?;
         let socket = packet_socket::open_packet_socket(index)?;
         let forced = packet_socket::set_buffers(&socket, SOCKET_BYTES)?;
-        Ok((EnginePort::Packet(socket), forced))
+        Ok((socket, forced))
     };
-    let open_both = || -> io::Result<_> {
-        netns::enter_namespace(middle, NamespaceKind::Net)?;
-        Ok((open(LabHost::Near)?, open(LabHost::Far)?))
-    };
-    let ((near, forced), (far, _)) = run_on_thread(open_both)
-        .and_then(|opened| opened)
-        .with_context(|| "cannot open packet sockets".into())?;
-    if !forced {
+    let (socket, forced) =
+        run_on_thread(open).flatten().with_context("cannot open a packet socket")?;
+    if !forced && host == LabHost::Near {
         caveats.push(
             "packet sockets have only the buffers that net.core.rmem_max allows: packets may be \
              lost before they enter the path on a busy machine"
                 .to_owned(),
         );
     }
-    Ok([near, far])
+    Ok(EnginePort::Packet(socket))
 }

@@ -1,6 +1,6 @@
 use super::parse_path_file;
 use crate::path_catalogue;
-use crate::path_spec::{ChangeSpec, CrossPattern, PathSpec};
+use crate::path_spec::{ChangeSpec, CrossPattern, LinkPlace, PathSpec};
 use longhaul_model::units::{Bytes, Rate};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -96,7 +96,8 @@ fn events_come_in_order_of_time_and_each_stands_on_those_before_it() {
     let at: Vec<u64> = path.events.iter().map(|event| event.at.as_secs()).collect();
     assert_eq!(at, [1, 2, 3, 3]);
     assert_eq!(path.events[0].change, ChangeSpec::Route("alt".to_owned()));
-    let ChangeSpec::Link { forward: true, to, .. } = &path.events[2].change else {
+    let ChangeSpec::Link { place: LinkPlace { forward: true, .. }, to } = &path.events[2].change
+    else {
         panic!("the forward half of the third event");
     };
     assert_eq!(to.rate, None, "as the second event left it");

@@ -5,7 +5,7 @@
 
 use super::hop_keys::{HopKeys, LinkKeys, build_link};
 use super::{WEEK_S, config_values};
-use crate::path_spec::{ChangeSpec, EventSpec};
+use crate::path_spec::{ChangeSpec, EventSpec, LinkPlace};
 use longhaul_config::ConfigDocument;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
@@ -36,14 +36,6 @@ enum LinkDirection {
     Both,
     Forward,
     Reverse,
-}
-
-/// One direction of one link of a route.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct LinkPlace {
-    route: String,
-    hop: usize,
-    forward: bool,
 }
 
 /// Reads events in the order of time.
@@ -121,12 +113,7 @@ impl<'a> EventReader<'a> {
         let now = set.over(before);
         let to = build_link(at, "set", &now, self.document);
         self.changed.insert(place.clone(), now);
-        ChangeSpec::Link {
-            route: place.route,
-            hop: place.hop,
-            forward: place.forward,
-            to: Box::new(to),
-        }
+        ChangeSpec::Link { place, to: Box::new(to) }
     }
 }
 

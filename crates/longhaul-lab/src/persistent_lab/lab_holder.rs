@@ -4,10 +4,8 @@ use super::PersistentLab;
 use super::lab_state::{self, HolderFailure, HostDescriptors, LabFolder, LabState};
 use crate::emulation_engine::LabHost;
 use crate::lab_error::{LabError, LabErrorContext};
-use crate::lab_runtime::find_timing_caveat;
 use crate::lab_setup::GuardedLab;
 use crate::path_spec::PathSpec;
-use crate::truth_file;
 use longhaul_sys::signal::SignalDescriptor;
 use longhaul_sys::{poll, process_control};
 use std::fs::File;
@@ -50,9 +48,9 @@ fn start_holder(
     folder: &LabFolder,
     lay: impl FnOnce() -> Result<GuardedLab, LabError>,
 ) -> Result<(LabHolder, LabState), LabError> {
-    detach_process().with_context(|| "cannot detach from the terminal".into())?;
-    let signals = SignalDescriptor::block_and_open()
-        .with_context(|| "cannot take over signal handling".into())?;
+    detach_process().with_context("cannot detach from the terminal")?;
+    let signals =
+        SignalDescriptor::block_and_open().with_context("cannot take over signal handling")?;
     let laid = lay()?;
     let key = &spec.key;
     let listen = || {
@@ -61,7 +59,7 @@ fn start_holder(
         listener.set_nonblocking(true)?;
         Ok(listener)
     };
-    let listener = listen().with_context(|| "cannot create the socket of the lab".into())?;
+    let listener = listen().with_context("cannot create the socket of the lab")?;
     let pid = std::process::id();
     let held = |host| {
         let host = laid.lab.host(host);
@@ -81,7 +79,7 @@ fn start_holder(
         started_ticks: lab_state::read_start_ticks(pid).unwrap_or_default(),
         hosts: [LabHost::Near, LabHost::Far].map(held),
     };
-    folder.write(&state).with_context(|| "cannot write the state of the lab".into())?;
+    folder.write(&state).with_context("cannot write the state of the lab")?;
     let holder = LabHolder { laid, signals, listener };
     Ok((holder, state))
 }
@@ -129,10 +127,7 @@ impl LabHolder {
             }
             "truth" => {
                 let reading = self.laid.lab.read_state().map_err(io::Error::other)?;
-                let mut caveats = self.laid.caveats.clone();
-                caveats.extend(find_timing_caveat(&reading));
-                let backend = self.laid.lab.backend;
-                let truth = truth_file::build_truth(spec, backend, &reading, &caveats);
+                let truth = self.laid.build_truth(spec, &reading);
                 socket.write_all(truth.to_string().as_bytes())?;
             }
             _ => socket.write_all(b"{\"error\": \"ask for truth or down\"}")?,

@@ -2,6 +2,7 @@
 
 use super::PersistentLab;
 use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
+use crate::lab_runtime::write_whole_file;
 use longhaul_sys::process_control;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder};
@@ -50,7 +51,7 @@ impl LabFolder {
                 io::Error::new(io::ErrorKind::PermissionDenied, why)
             })
         })
-        .with_context(|| format!("cannot use {}", path.display()))?;
+        .with_context(format!("cannot use {}", path.display()))?;
         Ok(LabFolder(path))
     }
 
@@ -78,12 +79,11 @@ impl LabFolder {
                 Ok(alive)
             }
         };
-        find().with_context(|| format!("cannot read the state of lab {key}"))
+        find().with_context(format!("cannot read the state of lab {key}"))
     }
 
     pub(super) fn all(&self) -> Result<Vec<LabState>, LabError> {
-        let entries =
-            fs::read_dir(&self.0).with_context(|| "cannot list the running labs".into())?;
+        let entries = fs::read_dir(&self.0).with_context("cannot list the running labs")?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let mut keys: Vec<String> =
             names.filter_map(|name| name.strip_suffix(".state").map(str::to_owned)).collect();
@@ -94,9 +94,7 @@ impl LabFolder {
 
     pub(super) fn write(&self, state: &LabState) -> io::Result<()> {
         let path = self.file(&state.lab.key, "state")?;
-        let unfinished = path.with_extension("new");
-        fs::write(&unfinished, serde_json::to_string(state)?)?;
-        fs::rename(unfinished, path)
+        write_whole_file(&path, &serde_json::to_string(state)?)
     }
 
     /// Removes the files of a lab that has ended.

@@ -3,7 +3,7 @@
 use super::bench::*;
 use super::wire::segments;
 use crate::emulation_engine::{EmulationEngine, LabHost, Nanos};
-use crate::path_spec::{ChangeSpec, EventSpec, LinkSpec, PathSpec};
+use crate::path_spec::{ChangeSpec, EventSpec, LinkPlace, LinkSpec, PathSpec};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -22,9 +22,7 @@ fn looked_at_everywhere(mut spec: PathSpec) -> PathSpec {
     let event = |(hop, it): (usize, &crate::path_spec::HopSpec)| EventSpec {
         at: Duration::from_secs(1000),
         change: ChangeSpec::Link {
-            route: "main".to_owned(),
-            hop,
-            forward: true,
+            place: LinkPlace { route: "main".to_owned(), hop, forward: true },
             to: Box::new(it.forward.clone()),
         },
     };

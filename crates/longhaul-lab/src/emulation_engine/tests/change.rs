@@ -7,16 +7,18 @@ use crate::emulation_engine::{
     EmulationEngine, LabHost, Nanos, assign_router_addresses, router_address,
 };
 use crate::path_spec::{
-    ChangeSpec, CrossPattern, CrossSpec, EventSpec, LinkSpec, PathSpec, PolicerSpec, ReorderSpec,
-    ShaperSpec,
+    ChangeSpec, CrossPattern, CrossSpec, EventSpec, LinkPlace, LinkSpec, PathSpec, PolicerSpec,
+    ReorderSpec, ShaperSpec,
 };
 use longhaul_model::units::{Bytes, Rate};
 use proptest::prelude::*;
 use std::time::Duration;
 
 fn link_event(at_ms: u64, to: LinkSpec) -> EventSpec {
-    let change =
-        ChangeSpec::Link { route: "main".to_owned(), hop: 0, forward: true, to: Box::new(to) };
+    let change = ChangeSpec::Link {
+        place: LinkPlace { route: "main".to_owned(), hop: 0, forward: true },
+        to: Box::new(to),
+    };
     EventSpec { at: Duration::from_millis(at_ms), change }
 }
 
