@@ -1,13 +1,16 @@
 //! The events that the server logs.
 
 use longhaul_model::units::Bytes;
+use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// An event of the server. `Display` formats the log line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An event of the server. `Display` formats the log line; as JSON it is an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum ServeEvent {
+    #[serde(skip)]
     Listening(SocketAddr),
     /// The token is short enough to be guessed offline.
     TokenGuessable,
@@ -16,18 +19,13 @@ pub enum ServeEvent {
         peer: SocketAddr,
         protocol: &'static str,
         /// The option that switched it off.
+        #[serde(skip)]
         option: &'static str,
     },
     /// A connection of an unknown protocol, or one that was too slow.
-    Dismissed {
-        peer: SocketAddr,
-        why: String,
-    },
+    Dismissed { peer: SocketAddr, why: String },
     /// A data connection or datagram that belongs to no session.
-    StreamRefused {
-        peer: SocketAddr,
-        why: &'static str,
-    },
+    StreamRefused { peer: SocketAddr, why: &'static str },
     /// The plan was accepted.
     SessionOpened {
         peer: SocketAddr,
@@ -47,9 +45,11 @@ pub enum ServeEvent {
         capture_bytes: Option<u64>,
     },
     /// A handler has begun a transfer within a session.
+    #[serde(rename = "copying")]
     HandlerTransfer {
         peer: SocketAddr,
         /// The client's activity, such as `copies files`.
+        #[serde(skip)]
         activity: &'static str,
         /// The payload flows to this host.
         receiving: bool,
@@ -57,15 +57,17 @@ pub enum ServeEvent {
     SessionClosed {
         peer: SocketAddr,
         reason: String,
+        #[serde(rename = "elapsed_us", serialize_with = "serialize_micros")]
         elapsed: Duration,
         /// Payload that this end moved.
         bytes: u64,
     },
     /// The kernel refused an operation; the server continues.
-    Trouble {
-        tried: &'static str,
-        why: String,
-    },
+    Trouble { tried: &'static str, why: String },
+}
+
+fn serialize_micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(time.as_micros() as u64)
 }
 
 impl fmt::Display for ServeEvent {

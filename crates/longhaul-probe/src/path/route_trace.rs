@@ -15,6 +15,7 @@ mod hop_silence;
 mod route_tracer;
 mod trace_socket;
 
+pub use hop_answers::first_answer;
 pub use hop_prober::{HopEcho, HopProber};
 
 use super::multipath_discovery::MultipathDiscovery;

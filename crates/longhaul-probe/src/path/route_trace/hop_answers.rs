@@ -36,7 +36,7 @@ impl HopRecord {
 }
 
 /// Returns the record of the first answer of an address.
-pub(super) fn first_answer(echo: &HopEcho) -> HopReply {
+pub fn first_answer(echo: &HopEcho) -> HopReply {
     HopReply {
         address: echo.address.to_string(),
         name: None,
