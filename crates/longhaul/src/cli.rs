@@ -15,7 +15,7 @@
 //! - [`demo`]: two measurements on an emulated path
 //! - [`data_command`], [`address_data`]: databases that name the network and place of an address
 //! - [`report_archiving`]: turns a finished measurement into a report and archives it
-//! - [`progress_lines`]: progress of a run on stderr; [`run_list`]: lists of runs and labs
+//! - [`progress_lines`]: progress on stderr
 //! - [`manual`]: manual pages and shell completions
 //! - [`interrupt`]: handles Ctrl-C
 //! - [`command_output`]: writes results to stdout
@@ -45,7 +45,6 @@ mod progress_lines;
 pub mod record_command;
 pub mod report_archiving;
 pub mod report_command;
-mod run_list;
 pub mod serve_command;
 pub mod test_command;
 pub mod tune_command;

@@ -21,15 +21,13 @@ use std::error::Error;
 use std::io;
 
 /// Success.
-pub const DONE: u8 = 0;
+const DONE: u8 = 0;
 /// Success, but an expectation was missed.
 pub const EXPECTATION_MISSED: u8 = 1;
 /// Invalid command line or input file.
 pub const USAGE: u8 = 2;
 /// No peer, or a failure of the peer.
 pub const PEER: u8 = 3;
-/// No common protocol version.
-pub const VERSION: u8 = 4;
 /// Missing privilege or kernel feature, or a failure of this host.
 pub const HOST: u8 = 5;
 /// A failure of the archive, for commands about the archive.
@@ -79,6 +77,19 @@ impl CommandFailure {
         self
     }
 
+    /// Adds a cause after the others.
+    #[must_use]
+    pub fn cause(mut self, cause: &(impl ToString + ?Sized)) -> Self {
+        self.causes.push(cause.to_string());
+        self
+    }
+
+    /// Returns the message and all causes in one line.
+    pub fn chain(&self) -> String {
+        let parts = std::iter::once(&self.message).chain(&self.causes);
+        parts.map(String::as_str).collect::<Vec<_>>().join(": ")
+    }
+
     /// Returns the text for stderr.
     pub fn text(&self) -> String {
         let mut lines = vec![format!("{} {}\n", paint(ERROR, "error:"), self.message)];
@@ -92,13 +103,7 @@ impl CommandFailure {
 
 impl From<ProbeError> for CommandFailure {
     fn from(error: ProbeError) -> Self {
-        let code = match error.exit_code() {
-            USAGE => USAGE,
-            VERSION => VERSION,
-            HOST => HOST,
-            _ => PEER,
-        };
-        CommandFailure::from_error(code, &error).hint(error.hint())
+        CommandFailure::from_error(error.exit_code(), &error).hint(error.hint())
     }
 }
 
@@ -151,8 +156,7 @@ impl From<FigureError> for CommandFailure {
 
 impl From<StoreError> for CommandFailure {
     fn from(error: StoreError) -> Self {
-        let hint = error.hint();
-        CommandFailure::from_error(ARCHIVE, &error).hint(hint)
+        CommandFailure::from_error(ARCHIVE, &error).hint(error.hint())
     }
 }
 
@@ -176,13 +180,12 @@ impl From<WatchFileReadError> for CommandFailure {
 /// A failure to write stdout. A reader that closes early (`| head`) is not an error.
 impl From<io::Error> for CommandFailure {
     fn from(error: io::Error) -> Self {
-        let mut fail = CommandFailure::new(HOST, "cannot write the output");
-        fail.causes.push(error.to_string());
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            fail.code = DONE;
-            fail.silent = true;
+        let closed = error.kind() == io::ErrorKind::BrokenPipe;
+        CommandFailure {
+            silent: closed,
+            ..CommandFailure::new(if closed { DONE } else { HOST }, "cannot write the output")
         }
-        fail
+        .cause(&error)
     }
 }
 

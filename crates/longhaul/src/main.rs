@@ -8,7 +8,7 @@ mod cli;
 mod command_failure;
 
 use clap::Parser;
-use cli::args::{CliArgs, CliCommand, ColorMode};
+use cli::args::{CliArgs, CliCommand};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -17,7 +17,6 @@ fn main() -> ExitCode {
     let outcome = std::panic::catch_unwind(|| {
         let parsed = CliArgs::try_parse().map_err(cli::args::add_replacement);
         let cli = parsed.unwrap_or_else(|error| error.exit());
-        choose_colour(cli.color);
         run(cli.command)
     });
     match outcome {
@@ -55,13 +54,5 @@ fn run(command: CliCommand) -> Result<ExitCode, command_failure::CommandFailure>
         CliCommand::Watch(args) => cli::watch_command::run(&args),
         CliCommand::Completions(args) => cli::manual::write_completions(&args),
         CliCommand::Man(args) => cli::manual::run(&args),
-    }
-}
-
-fn choose_colour(color: ColorMode) {
-    match color {
-        ColorMode::Auto => {}
-        ColorMode::Always => anstream::ColorChoice::Always.write_global(),
-        ColorMode::Never => anstream::ColorChoice::Never.write_global(),
     }
 }

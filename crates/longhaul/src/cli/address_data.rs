@@ -23,8 +23,6 @@ const MAX_TEXT_CHARS: usize = 100;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressFacts {
     pub autonomous_system: Option<u32>,
-    /// The holder of the autonomous system.
-    pub organisation: Option<String>,
     /// City and country.
     pub place: Option<String>,
 }
@@ -59,10 +57,9 @@ impl AddressDataFolder {
     /// Copies a database into the folder; replaces one of the same name. Returns it.
     pub fn import(&self, file: &Path) -> Result<AddressDatabase, CommandFailure> {
         let refuse = |why: String| {
-            let mut failure =
-                CommandFailure::new(USAGE, format!("cannot import {}", file.display()));
-            failure.causes.push(why);
-            failure.hint(Some("import a database in MaxMind's format, such as GeoLite2-ASN.mmdb"))
+            CommandFailure::new(USAGE, format!("cannot import {}", file.display()))
+                .cause(&why)
+                .hint(Some("import a database in MaxMind's format, such as GeoLite2-ASN.mmdb"))
         };
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -87,7 +84,7 @@ impl AddressDataFolder {
     }
 
     /// Returns the names of all databases, sorted.
-    pub fn names(&self) -> Result<Vec<String>, CommandFailure> {
+    fn names(&self) -> Result<Vec<String>, CommandFailure> {
         let entries = match fs::read_dir(&self.0) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -118,23 +115,12 @@ impl AddressDataFolder {
         }
         (databases, errors)
     }
-
-    /// Deletes a database.
-    pub fn remove(&self, name: &str) -> Result<(), CommandFailure> {
-        // Only what the list names: a name is not a path.
-        if !self.names()?.iter().any(|known| known == name) {
-            return Err(CommandFailure::new(USAGE, format!("no address database {name}"))
-                .hint(Some("run `longhaul data list`")));
-        }
-        let file = self.file(name);
-        fs::remove_file(&file).map_err(|error| io_failure("remove", &file, &error))
-    }
 }
 
 fn io_failure(verb: &str, path: &Path, error: &io::Error) -> CommandFailure {
-    let mut failure = CommandFailure::new(HOST, format!("cannot {verb} {}", path.display()));
-    failure.causes.push(error.to_string());
-    failure.hint(Some("choose another folder with `--archive FILE`"))
+    CommandFailure::new(HOST, format!("cannot {verb} {}", path.display()))
+        .cause(error)
+        .hint(Some("choose another folder with `--archive FILE`"))
 }
 
 fn open_database(name: &str, file: &Path) -> Result<AddressDatabase, String> {
@@ -168,10 +154,7 @@ impl AddressDatabase {
 pub fn find_address_facts(databases: &[AddressDatabase], address: IpAddr) -> AddressFacts {
     let mut facts = AddressFacts::default();
     for more in databases.iter().filter_map(|database| database.find(address)) {
-        if facts.autonomous_system.is_none() {
-            facts.autonomous_system = more.autonomous_system;
-            facts.organisation = more.organisation;
-        }
+        facts.autonomous_system = facts.autonomous_system.or(more.autonomous_system);
         facts.place = facts.place.or(more.place);
     }
     facts
@@ -190,11 +173,7 @@ fn read_facts(record: &Value) -> AddressFacts {
         (Some(city), Some(country)) => Some(format!("{city}, {country}")),
         (city, country) => city.or(country),
     };
-    AddressFacts {
-        autonomous_system: read_as_number(record).filter(|number| *number != 0),
-        organisation: text(&["/autonomous_system_organization", "/as_name", "/name"]),
-        place,
-    }
+    AddressFacts { autonomous_system: read_as_number(record).filter(|number| *number != 0), place }
 }
 
 fn read_as_number(record: &Value) -> Option<u32> {
@@ -214,14 +193,11 @@ mod tests {
     fn records_of_several_makers_are_read_alike() {
         let facts = |place: Option<&str>| AddressFacts {
             autonomous_system: Some(64500),
-            organisation: Some("Net".to_owned()),
             place: place.map(str::to_owned),
         };
-        let record = json!({"autonomous_system_number": 64500,
-            "autonomous_system_organization": "Net"});
+        let record = json!({"autonomous_system_number": 64500});
         assert_eq!(read_facts(&record), facts(None));
-        let record = json!({"asn": "AS64500", "as_name": "Net", "country_code": "SE",
-            "country": "Sweden"});
+        let record = json!({"asn": "AS64500", "country_code": "SE", "country": "Sweden"});
         assert_eq!(read_facts(&record), facts(Some("SE")));
         let record = json!({"city": {"names": {"en": "Lulea", "sv": "Luleå"}},
             "country": {"iso_code": "SE"}});
@@ -231,9 +207,8 @@ mod tests {
 
     #[test]
     fn control_characters_of_a_database_never_reach_the_terminal() {
-        let record = json!({"as_name": "Net\u{1b}[2J\u{202e}", "city": "x".repeat(500)});
-        let facts = read_facts(&record);
-        assert_eq!(facts.organisation.as_deref(), Some("Net\u{fffd}[2J\u{fffd}"));
-        assert_eq!(facts.place.map(|place| place.len()), Some(MAX_TEXT_CHARS));
+        let place = |city: &str| read_facts(&json!({ "city": city })).place;
+        assert_eq!(place("Lulea\u{1b}[2J\u{202e}").as_deref(), Some("Lulea\u{fffd}[2J\u{fffd}"));
+        assert_eq!(place(&"x".repeat(500)).map(|place| place.len()), Some(MAX_TEXT_CHARS));
     }
 }

@@ -1,53 +1,39 @@
 //! The commands and their options, as typed by the user.
 
-mod available_args;
-mod capture_args;
 mod comparison_args;
-mod copy_args;
-mod data_args;
-mod host_args;
-mod import_args;
-mod iperf3_args;
-mod lab_args;
-mod load_args;
-mod path_args;
-mod predict_args;
-mod record_args;
 mod report_args;
-mod serve_args;
-mod shell_args;
-mod test_args;
-mod tune_args;
-mod watch_args;
 
-pub use available_args::AvailableArgs;
-pub use capture_args::{CaptureArgs, CaptureCommand, TestCaptureArgs};
-pub use comparison_args::{AsymmetryArgs, CaseArgs, CompareArgs, ReportOutputArgs, SiteArgs};
-pub use copy_args::CopyArgs;
-pub use data_args::{DataArgs, DataCommand};
-pub use host_args::HostArgs;
-pub use import_args::ImportArgs;
-pub use iperf3_args::{Iperf3Args, Iperf3UserArgs, add_replacement};
-pub use lab_args::{
-    LabArgs, LabBackendArg, LabCommand, LabExecArgs, LabRunArgs, LabSetupArgs, LabUpArgs,
+use crate::cli::value_parsers::{
+    parse_affinity, parse_buffer_size, parse_congestion_control, parse_connect_timeout,
+    parse_device, parse_dscp, parse_host, parse_port,
 };
-pub use load_args::LoadArgs;
-pub use path_args::PathArgs;
-pub use predict_args::PredictArgs;
-pub use record_args::{BundleArgs, RecordArgs, RecordCommand, RecordMakeArgs, RecordVerifyArgs};
-pub use report_args::{EventsArgs, ReportArgs, ReportCommand, RoutesArgs};
-pub use serve_args::ServeArgs;
-pub use shell_args::{CompletionsArgs, ManArgs};
-pub use test_args::{TestArgs, TestFormat};
-pub use tune_args::{ScanFilesArgs, TuneArgs};
-pub use watch_args::WatchArgs;
-
-use crate::cli::value_parsers;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Command, Parser, Subcommand};
 use longhaul_agent::PAGE_DIGEST;
+use longhaul_model::report::v1::plan::{CoreAffinity, RunDirection};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use std::time::Duration;
+
+pub use super::available_command::AvailableArgs;
+pub use super::capture_command::{CaptureArgs, TestCaptureArgs};
+pub use super::copy_command::CopyArgs;
+pub use super::data_command::DataArgs;
+pub use super::host_command::HostArgs;
+pub use super::import_command::ImportArgs;
+pub use super::iperf3_command::{Iperf3Args, Iperf3UserArgs, add_replacement};
+pub use super::lab_command::LabArgs;
+pub use super::load_command::LoadArgs;
+pub use super::manual::{CompletionsArgs, ManArgs};
+pub use super::path_command::PathArgs;
+pub use super::predict_command::PredictArgs;
+pub use super::record_command::RecordArgs;
+pub use super::serve_command::ServeArgs;
+pub use super::test_command::{TestArgs, TestFormat};
+pub use super::tune_command::{ScanFilesArgs, TuneArgs};
+pub use super::watch_command::WatchArgs;
+pub use comparison_args::{AsymmetryArgs, CaseArgs, CompareArgs, ReportOutputArgs, SiteArgs};
+pub use report_args::{EventsArgs, ReportArgs, ReportCommand, RoutesArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,48 +52,38 @@ Exit codes:
   5    missing privilege or kernel feature
   6    archive error
   70   bug in longhaul
-  130  interrupted (Ctrl-C)";
+  130  interrupted (Ctrl-C)
 
-/// The help of `longhaul`, with the commands in groups. Headings have clap's style.
-const HELP_TEMPLATE: &str = "\
-{about-with-newline}
-{usage-heading} {usage}
+NO_COLOR=1 turns colours off, and CLICOLOR_FORCE=1 turns them on.";
 
-\x1b[1m\x1b[4mMeasure:\x1b[0m
-  test         Measure throughput and report what limited it
-  path         Measure RTT, routes, path MTU and where queues build up
-  available    Estimate capacity and available bandwidth with short trains
-  load         Measure RTT and loss under load, and the effect on other flows
-  copy         Copy files and report whether disk, CPU or network was the limit
-  serve        Run the server side of tests
-  iperf3       Measure or serve with the options of iperf3
+/// The commands in the groups in which `longhaul --help` lists them.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Measure", &["test", "path", "available", "load", "copy", "serve", "iperf3"]),
+    ("Tune", &["tune", "host", "predict"]),
+    ("Monitor", &["watch"]),
+    ("Archive", &["report", "import", "record", "capture", "data"]),
+    ("Lab", &["lab", "demo"]),
+    ("Other", &["completions", "man"]),
+];
 
-\x1b[1m\x1b[4mTune:\x1b[0m
-  tune         Find the best window, number of streams and congestion control
-  host         Audit, change and restore this host's settings for long fat paths
-  predict      Predict throughput for windows and streams; compare with a scan
-
-\x1b[1m\x1b[4mMonitor:\x1b[0m
-  watch        Measure regularly, detect changes and serve a web page
-
-\x1b[1m\x1b[4mArchive:\x1b[0m
-  report       Show and compare archived runs
-  import       Import results of iperf, NTttcp, perfSONAR, ping and mtr
-  record       Bundle a record with its evidence, verify bundles, check claims
-  capture      Analyse, print or anonymise packet captures
-  data         Manage databases of AS numbers and locations of addresses
-
-\x1b[1m\x1b[4mLab:\x1b[0m
-  lab          Emulate long paths with known properties on this machine
-  demo         Run two measurements over an emulated path
-
-\x1b[1m\x1b[4mOther:\x1b[0m
-  completions  Generate a shell completion script
-  man          Generate manual pages
-  help         Print the help of a command
-
-\x1b[1m\x1b[4mOptions:\x1b[0m
-{options}{after-help}";
+/// Returns the template of the help of `longhaul`. Headings have clap's style.
+fn help_template() -> String {
+    let heading = |title: &str| format!("\n\x1b[1m\x1b[4m{title}:\x1b[0m\n");
+    let commands = CliCommand::augment_subcommands(Command::new("longhaul"));
+    let line = |name: &&str| {
+        let about = commands.find_subcommand(name).and_then(Command::get_about);
+        format!("  {name:<11}  {}\n", about.cloned().unwrap_or_default())
+    };
+    let groups = GROUPS
+        .iter()
+        .map(|(title, names)| heading(title) + &names.iter().map(line).collect::<String>());
+    format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{}  help         Print the help of a \
+         command\n{}{{options}}{{after-help}}",
+        groups.collect::<String>(),
+        heading("Options")
+    )
+}
 
 /// The text of `--version` after the name. build.rs provides commit and target.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -126,15 +102,12 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     version,
     long_version = VERSION.as_str(),
     after_help = EXAMPLES,
-    help_template = HELP_TEMPLATE,
+    help_template = help_template(),
     max_term_width = 80,
 )]
 pub struct CliArgs {
     #[command(subcommand)]
     pub command: CliCommand,
-    /// When to use colour (NO_COLOR is respected)
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorMode::Auto)]
-    pub color: ColorMode,
 }
 
 #[derive(Debug, Subcommand)]
@@ -173,7 +146,7 @@ pub enum CliCommand {
     Import(Box<ImportArgs>),
     /// Run two measurements over an emulated path
     Demo(DemoArgs),
-    /// Manage databases of AS numbers and locations of addresses
+    /// Import databases of AS numbers and locations of addresses
     Data(DataArgs),
     /// Generate a shell completion script
     Completions(CompletionsArgs),
@@ -189,14 +162,25 @@ pub struct DemoArgs {
     pub watch: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ColorMode {
-    Auto,
-    Always,
-    Never,
+/// The heading of arguments that are not options.
+pub const NO_HEADING: Option<&str> = None;
+
+/// The server, and how to reach it.
+#[derive(Debug, Clone, Args)]
+pub struct PeerArgs {
+    /// Name or address of the other host
+    #[arg(value_name = "HOST", value_parser = parse_host, help_heading = NO_HEADING)]
+    pub host: String,
+    /// Port of the server
+    #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = parse_port, help_heading = "Host")]
+    pub port: u16,
+    #[command(flatten)]
+    pub local: LocalArgs,
+    #[command(flatten)]
+    pub token: TokenArgs,
 }
 
-/// From where this host speaks to the far end.
+/// Where this host connects from.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LocalArgs {
     /// Use IPv4 only
@@ -209,8 +193,58 @@ pub struct LocalArgs {
     #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Host")]
     pub bind: Option<IpAddr>,
     /// Local interface to bind to
-    #[arg(long, value_name = "DEV", value_parser = value_parsers::parse_device, help_heading = "Host")]
+    #[arg(long, value_name = "DEV", value_parser = parse_device, help_heading = "Host")]
     pub bind_dev: Option<String>,
+    /// Maximum time to connect [default: 10 s, path: 4 s]
+    #[arg(long, value_name = "TIME", value_parser = parse_connect_timeout, help_heading = "Host")]
+    pub connect_timeout: Option<Duration>,
+}
+
+/// The threads and packets of the streams.
+#[derive(Debug, Clone, Args)]
+pub struct StreamArgs {
+    /// Cores of the stream threads: auto, off, or a list for this host and, after a slash, one
+    /// for the server, such as 0-3/4,6
+    #[arg(short = 'A', long, value_name = "CORES", default_value = "auto", value_parser = parse_affinity, help_heading = "Host")]
+    pub affinity: CoreAffinity,
+    /// Use zero-copy writes
+    #[arg(short = 'Z', long, help_heading = "Host")]
+    pub zerocopy: bool,
+    /// DSCP of the packets: 0 to 63, or a name such as EF, AF11, CS1, LE
+    #[arg(long, value_name = "DSCP", value_parser = parse_dscp, help_heading = "Host")]
+    pub dscp: Option<u8>,
+}
+
+/// The sockets of the streams.
+#[derive(Debug, Clone, Default, Args)]
+pub struct SocketArgs {
+    /// Request this send and receive buffer size at both ends
+    #[arg(short, long, value_name = "SIZE", value_parser = parse_buffer_size, help_heading = "TCP and sockets")]
+    pub window: Option<u64>,
+    /// Congestion control of the sender, such as cubic or bbr
+    #[arg(short = 'C', long, value_name = "NAME", visible_alias = "congestion", value_parser = parse_congestion_control, help_heading = "TCP and sockets")]
+    pub congestion_control: Option<String>,
+}
+
+/// The direction of the payload.
+#[derive(Debug, Clone, Default, Args)]
+pub struct DirectionArgs {
+    /// Reverse: the server sends
+    #[arg(short = 'R', long, help_heading = "Direction", conflicts_with = "bidir")]
+    pub reverse: bool,
+    /// Both directions: at once, or one after the other (tune)
+    #[arg(long, visible_alias = "both", help_heading = "Direction")]
+    pub bidir: bool,
+}
+
+impl DirectionArgs {
+    pub fn direction(&self) -> RunDirection {
+        match (self.reverse, self.bidir) {
+            (_, true) => RunDirection::Both,
+            (true, false) => RunDirection::Reverse,
+            (false, false) => RunDirection::Forward,
+        }
+    }
 }
 
 /// Where the report of a measurement goes.
@@ -226,6 +260,13 @@ pub struct OutputArgs {
     pub no_save: bool,
     #[command(flatten)]
     pub archive: ArchiveArgs,
+}
+
+impl OutputArgs {
+    /// Returns true if progress may be shown beside the report.
+    pub fn shows_progress(&self) -> bool {
+        !self.quiet && !self.form.json
+    }
 }
 
 /// Where the archive is.
@@ -280,13 +321,12 @@ mod tests {
     }
 
     #[test]
-    fn the_help_lists_every_command_with_its_summary() {
-        for command in CliArgs::command().get_subcommands() {
-            let about = command.get_about().map(ToString::to_string);
-            let about = about.unwrap_or_default();
-            let line = format!("\n  {:<11}  {about}\n", command.get_name());
-            assert!(HELP_TEMPLATE.contains(&line), "{line}");
-        }
+    fn every_command_is_in_one_group_of_the_help() {
+        let names = GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
+        let names: BTreeSet<&str> = names.collect();
+        let all = CliArgs::command();
+        let known: BTreeSet<&str> = all.get_subcommands().map(clap::Command::get_name).collect();
+        assert_eq!(names, known);
     }
 
     #[test]

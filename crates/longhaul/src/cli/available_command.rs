@@ -1,34 +1,121 @@
 //! `longhaul available HOST`: sends probe trains both ways; analyses, archives and shows them.
 //!
 //! The analysis chooses the next trains, the prober sends them; neither depends on the other.
+//! [`bulk_tcp_fallback`] measures hosts without longhaul.
 
-pub mod available_plan;
-mod available_progress;
 mod bulk_tcp_fallback;
 
-use super::args::AvailableArgs;
-use super::report_command::report_output;
-use super::{command_output, option_resolution, report_archiving};
-use crate::cli::report_archiving::RunEnvelope;
+use crate::cli::args::{OutputArgs, PeerArgs};
+use crate::cli::progress_lines::{StatusLine, print_statement};
+use crate::cli::report_command::report_output;
+use crate::cli::value_parsers::{accept_micros, accept_size, parse_dscp, parse_port};
+use crate::cli::{command_output, option_resolution, report_archiving};
 use crate::command_failure::{CommandFailure, PEER};
-use available_progress::AvailableProgress;
+use clap::Args;
 use jiff::Timestamp;
-use longhaul_analysis::available_bandwidth::{PriorPathFacts, ProbeSchedule, conclude_available};
-use longhaul_model::report::v1::available::{
-    AvailableMode, AvailableObservation, AvailablePlan, DirectionProbing, ProbeTrain,
+use longhaul_analysis::available_bandwidth::{
+    PriorPathFacts, ProbeSchedule, budget_of_mode, conclude_available,
 };
-use longhaul_model::report::v1::{AvailableReport, ReportCaveat, RunParty};
+use longhaul_model::report::v1::available::{
+    AvailableMode, AvailableObservation, AvailablePlan, DirectionProbing, FallbackMethod,
+    ProbeTrain,
+};
+use longhaul_model::report::v1::{AvailableReport, Report, ReportCaveat, RunParty};
+use longhaul_model::units::Bytes;
+use longhaul_probe::plan_limits;
 use longhaul_probe::probe_error::ProbeError;
-use longhaul_probe::probing::{EchoSeriesPlan, ProbeClient};
+use longhaul_probe::probing::{EchoSeriesPlan, ProbeBounds, ProbeClient};
 use longhaul_probe::throughput::TargetHost;
-use longhaul_report::available_text::build_available_document;
-use longhaul_store::Archive;
+use longhaul_report::available_text::{build_available_document, format_probe_bytes};
+use longhaul_report::number_format::{count_of, format_micros};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// The timeout of each step of connecting to the server.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const EXAMPLES: &str = "\
+Examples:
+  longhaul available far            both directions, about 2 s each
+  longhaul available far --light    at most 58 kB and 1 s in each direction
+  longhaul available far --careful -R
+                                    reverse, with narrower intervals
+  longhaul available far --shaper   also look for a large token bucket
+  longhaul available www --tcp 80   a host without longhaul, with TCP only";
+
+const DETAILS: &str = "\
+Capacity is the maximum rate of the narrow link; available bandwidth is the part
+of it that other traffic leaves unused. Both count IP packets with their
+headers, and each has an interval. The corresponding rate of TCP payload is
+shown as well. If a path is too fast for the clocks of these hosts, the report
+says so and gives no number.
+
+Mode       limit per direction    probes
+--light    58 kB, 1 s             bursts and small probes
+--quick    64 MB, 3 s             also trains at many rates; on most paths
+                                  less than 1 MB
+--careful  256 MB, 10 s           more trains
+
+The budget limits the IP bytes and the time from the first probe to the last. It
+is printed before anything is sent, and it is never exceeded.
+
+--tcp needs no longhaul on the other host, only a service that accepts bulk data
+on that port. It measures the throughput of one TCP connection, not available
+bandwidth, and the result is labelled accordingly.
+
+The tracked value combines this run with earlier runs to the same HOST.
+
+Exit codes are those of `longhaul --help`; 4 if the server is an older release
+that does not support probes.";
+
+#[derive(Debug, Args)]
+#[command(
+    next_help_heading = "Probes",
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
+)]
+pub struct AvailableArgs {
+    /// Send at most 58 kB and for 1 s in each direction
+    #[arg(long, group = "mode")]
+    pub light: bool,
+    /// Measure for about 2 s in each direction (the default)
+    #[arg(long, group = "mode")]
+    pub quick: bool,
+    /// Send more trains, for narrower intervals
+    #[arg(long, group = "mode")]
+    pub careful: bool,
+    /// Measure only forward: this host sends
+    #[arg(long, group = "direction")]
+    pub forward: bool,
+    /// Measure only reverse: the server sends
+    #[arg(short = 'R', long, group = "direction")]
+    pub reverse: bool,
+    /// Measure both directions, one after the other (the default)
+    #[arg(long, visible_alias = "bidir", group = "direction")]
+    pub both: bool,
+    /// Maximum bytes in each direction, with headers [default: by mode]
+    #[arg(long, value_name = "SIZE", value_parser = accept_size(10_000..=plan_limits::MAX_PROBE_BYTES))]
+    pub bytes: Option<u64>,
+    /// DSCP of the probes: a name (CS1, EF) or 0 to 63
+    #[arg(long, value_name = "DSCP", value_parser = parse_dscp)]
+    pub dscp: Option<u8>,
+    /// Look for a large token bucket: send at full rate for up to TIME [default: 20 s]
+    #[arg(
+        long, value_name = "TIME", num_args = 0..=1, require_equals = true,
+        default_missing_value = "20s", value_parser = accept_micros(1_000_000..=60_000_000),
+    )]
+    pub shaper: Option<u64>,
+    /// Send bulk TCP to this port of a host without longhaul
+    #[arg(long, value_name = "PORT", value_parser = parse_port, conflicts_with_all = ["mode", "direction", "shaper"])]
+    pub tcp: Option<u16>,
+
+    #[command(flatten)]
+    pub peer: PeerArgs,
+
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
 /// The maximum number of earlier runs used for tracking.
 const MAX_EARLIER_RUNS: u32 = 100;
 /// Packet sizes to try if a full packet does not pass: Ethernet's, and the minimum of IPv6.
@@ -48,26 +135,21 @@ struct AvailableMeasurement {
 pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.output.form)?;
     let (started, begun) = (Timestamp::now(), Instant::now());
-    let target = option_resolution::build_target(
-        &args.host,
-        args.port,
-        &args.local,
-        &args.token,
-        CONNECT_TIMEOUT,
-    )?;
-    let mut progress = AvailableProgress::new(args);
-    let plan = available_plan::plan_available(args);
+    let target = option_resolution::peer_target(&args.peer)?;
+    let mut progress = AvailableProgress::new(&args.output);
+    let plan = plan_available(args);
     let seen = match args.tcp {
         Some(port) => bulk_tcp_fallback::measure_bulk_tcp(&target, port, plan, &mut progress)?,
-        None => measure_directions(args, &target, plan, &mut progress).map_err(add_tcp_hint)?,
+        None => measure_directions(&target, plan, &mut progress).map_err(add_tcp_hint)?,
     };
-    progress.finish();
+    progress.line.clear();
     let history = load_earlier_runs(args);
     let conclusion = conclude_available(&seen.plan, &seen.observation, &history);
     let mut caveats = seen.caveats;
     caveats.extend(conclusion.caveats);
-    let mut report = RunEnvelope::new(started, begun.elapsed(), seen.initiator, seen.responder)
-        .report(seen.plan, seen.observation, conclusion.analysis)
+    let run =
+        report_archiving::create_run_info(started, begun.elapsed(), seen.initiator, seen.responder);
+    let mut report = Report::new(run, seen.plan, seen.observation, conclusion.analysis)
         .with_notes(conclusion.findings, caveats);
     report_archiving::archive_report(&args.output, &mut report);
     report_output::write_report(&args.output.form, &report, |_| build_available_document(&report))?;
@@ -84,27 +166,31 @@ fn add_tcp_hint(error: ProbeError) -> CommandFailure {
     if !no_longhaul || fail.code != PEER {
         return fail;
     }
-    let way_out =
-        "if longhaul cannot run there, use `--tcp PORT` of a service that accepts bulk data";
-    let hint =
-        fail.hint.as_ref().map_or_else(|| way_out.to_owned(), |hint| format!("{hint}; {way_out}"));
+    let tcp = "if longhaul cannot run there, use `--tcp PORT` of a service that accepts bulk data";
+    let hints = fail.hint.clone().into_iter().chain([tcp.to_owned()]);
+    let hint = hints.collect::<Vec<_>>().join("; ");
     fail.hint(Some(hint))
 }
 
 /// Measures both directions, one after the other.
 fn measure_directions(
-    args: &AvailableArgs,
     target: &TargetHost,
     mut plan: AvailablePlan,
-    progress: &mut AvailableProgress,
+    progress: &mut AvailableProgress<'_>,
 ) -> Result<AvailableMeasurement, ProbeError> {
-    let mut prober = open_train_prober(target, &plan)?;
-    let spent = find_packet_size(args, &mut prober, &mut plan)?;
+    let bounds = ProbeBounds {
+        flows: 1,
+        most_bytes: plan_limits::MAX_PROBE_BYTES,
+        most_time_us: plan_limits::MAX_PROBING_US,
+        dscp: plan.dscp,
+    };
+    let mut prober = ProbeClient::open(target, bounds)?;
+    let spent = find_packet_size(&mut prober, &mut plan)?;
     let mut caveats = Vec::new();
     clamp_to_granted_bytes(&prober, &mut plan, &mut caveats);
     progress.print_budget(&plan);
     let mut observation = AvailableObservation {
-        idle_rtt_us: prober.idle_rtt().map(saturating_micros),
+        idle_rtt_us: prober.idle_rtt().map(report_archiving::saturating_micros),
         loopback: prober.loopback(),
         ..AvailableObservation::default()
     };
@@ -117,40 +203,20 @@ fn measure_directions(
         observation.reverse = Some(seen);
     }
     let (initiator, responder) = prober.parties();
-    let seen = AvailableMeasurement {
-        plan,
-        observation,
-        initiator: initiator.clone(),
-        responder: responder.clone(),
-        caveats,
-    };
+    let (initiator, responder) = (initiator.clone(), responder.clone());
+    let seen = AvailableMeasurement { plan, observation, initiator, responder, caveats };
     prober.close();
     Ok(seen)
 }
 
-fn open_train_prober(target: &TargetHost, plan: &AvailablePlan) -> Result<ProbeClient, ProbeError> {
-    use longhaul_probe::plan_limits::{MAX_PROBE_BYTES, MAX_PROBING_US};
-    let bounds = longhaul_probe::probing::ProbeBounds {
-        flows: 1,
-        most_bytes: MAX_PROBE_BYTES,
-        most_time_us: MAX_PROBING_US,
-        dscp: plan.dscp,
-    };
-    ProbeClient::open(target, bounds)
-}
-
 /// Finds a packet size that passes in both directions. Returns the bytes spent in each direction.
-fn find_packet_size(
-    args: &AvailableArgs,
-    prober: &mut ProbeClient,
-    plan: &mut AvailablePlan,
-) -> Result<u64, ProbeError> {
+fn find_packet_size(prober: &mut ProbeClient, plan: &mut AvailablePlan) -> Result<u64, ProbeError> {
     // One burst of jumbo frames costs more than a light run may spend.
     let known = match plan.mode {
         AvailableMode::Light => None,
         AvailableMode::Quick | AvailableMode::Careful => prober.path_mtu_bytes(),
     };
-    let first = args.packet_bytes.or(known).unwrap_or(plan.packet_bytes);
+    let first = known.unwrap_or(plan.packet_bytes);
     let smaller = SMALLER_PACKETS.into_iter().filter(|size| *size < first);
     let mut spent = 0;
     for packet_bytes in std::iter::once(first.min(9000)).chain(smaller) {
@@ -187,11 +253,9 @@ fn clamp_to_granted_bytes(
     let granted = bounds.most_bytes / directions.max(1);
     if granted < plan.most_bytes {
         plan.most_bytes = granted;
-        let text = format!(
-            "the server limits anonymous clients to {} per direction",
-            longhaul_model::units::Bytes(granted)
-        );
         if plan.shaper_time_us.is_some() {
+            let limit = Bytes(granted);
+            let text = format!("the server limits anonymous clients to {limit} per direction");
             caveats.push(ReportCaveat::new("budget_cut", text));
         }
     }
@@ -203,12 +267,12 @@ fn measure_direction(
     plan: &AvailablePlan,
     forward: bool,
     spent: u64,
-    progress: &mut AvailableProgress,
+    progress: &mut AvailableProgress<'_>,
 ) -> Result<DirectionProbing, ProbeError> {
     let mut probing = DirectionProbing { probe_bytes: spent, ..DirectionProbing::default() };
     let left = AvailablePlan { most_bytes: plan.most_bytes.saturating_sub(spent), ..plan.clone() };
     let facts = PriorPathFacts {
-        idle_rtt_us: prober.idle_rtt().map(saturating_micros),
+        idle_rtt_us: prober.idle_rtt().map(report_archiving::saturating_micros),
         interface_bps: prober.direction_facts(forward).interface_bps,
         path_mtu_bytes: Some(plan.packet_bytes),
     };
@@ -220,7 +284,7 @@ fn measure_direction(
         probing.trains.extend(trains);
         probing.probe_bytes = spent + count_train_bytes(&probing.trains);
         probing.duration_us = train_span_us(&probing.trains);
-        progress.print_round(forward, &probing);
+        progress.show_round(forward, &probing);
     }
     let facts = prober.direction_facts(forward);
     probing.interface_bps = facts.interface_bps;
@@ -245,16 +309,87 @@ fn train_span_us(trains: &[ProbeTrain]) -> u64 {
 
 /// Loads earlier runs on the path. If the archive cannot be read, there is no tracked estimate.
 fn load_earlier_runs(args: &AvailableArgs) -> Vec<AvailableReport> {
-    if args.output.no_save {
-        return Vec::new();
-    }
-    command_output::archive_path(&args.output.archive)
-        .ok()
-        .and_then(|path| Archive::open_existing(&path).ok()?)
-        .and_then(|archive| archive.recent_reports(Some(&args.host), MAX_EARLIER_RUNS).ok())
+    let archive = || command_output::open_archive(&args.output.archive).ok()?;
+    let archive = (!args.output.no_save).then(archive).flatten();
+    archive
+        .and_then(|it| it.recent_reports(Some(&args.peer.host), MAX_EARLIER_RUNS).ok())
         .unwrap_or_default()
 }
 
-fn saturating_micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+/// The packet size if nothing better is known: Ethernet's.
+const DEFAULT_PACKET_BYTES: u32 = 1500;
+/// Limits of bulk TCP to a server that does not run longhaul.
+const TCP_TIME_US: u64 = 3_000_000;
+const TCP_BYTES: u64 = 500_000_000;
+
+/// Builds the plan from the options.
+fn plan_available(args: &AvailableArgs) -> AvailablePlan {
+    let mode = match (args.light, args.careful) {
+        (true, _) => AvailableMode::Light,
+        (_, true) => AvailableMode::Careful,
+        _ => AvailableMode::Quick,
+    };
+    let most = budget_of_mode(mode);
+    let by_tcp = args.tcp.is_some();
+    let most_bytes = if by_tcp { TCP_BYTES } else { most.most_bytes };
+    AvailablePlan {
+        mode,
+        forward: !args.reverse,
+        reverse: !args.forward && !by_tcp,
+        packet_bytes: DEFAULT_PACKET_BYTES,
+        most_bytes: args.bytes.unwrap_or(most_bytes) + shaper_search_bytes(args),
+        most_time_us: if by_tcp { TCP_TIME_US } else { most.most_time_us },
+        // Seeded by the kernel's random numbers. Every JSON reader holds 53 bits exactly.
+        seed: RandomState::new().hash_one(0_u8) >> 11,
+        dscp: args.dscp,
+        uncooperative: args.tcp.map(|_| FallbackMethod::TcpBulk),
+        shaper_time_us: args.shaper,
+    }
+}
+
+/// Returns the extra budget of a search for a large token bucket.
+fn shaper_search_bytes(args: &AvailableArgs) -> u64 {
+    const BUCKET_BYTES: u64 = 200_000_000;
+    match (args.shaper, args.bytes) {
+        (Some(_), None) => BUCKET_BYTES,
+        _ => 0,
+    }
+}
+
+pub struct AvailableProgress<'a> {
+    output: &'a OutputArgs,
+    pub line: StatusLine,
+}
+
+impl AvailableProgress<'_> {
+    pub fn new(output: &OutputArgs) -> AvailableProgress<'_> {
+        AvailableProgress { output, line: StatusLine::new(output.shows_progress()) }
+    }
+
+    /// Prints the budget of each direction before the measurement.
+    pub fn print_budget(&self, plan: &AvailablePlan) {
+        let way = match (plan.forward, plan.reverse) {
+            (true, true) => "per direction",
+            (false, _) => "reverse",
+            (true, false) => "forward",
+        };
+        let text = format!(
+            "budget: at most {} and {}, {way}; packets of {}",
+            format_probe_bytes(plan.most_bytes),
+            format_micros(plan.most_time_us + plan.shaper_time_us.unwrap_or(0)),
+            count_of(u64::from(plan.packet_bytes), "byte"),
+        );
+        print_statement(self.output, &text);
+    }
+
+    /// Shows the progress of a direction.
+    pub fn show_round(&mut self, forward: bool, probing: &DirectionProbing) {
+        let way = if forward { "forward" } else { "reverse" };
+        self.line.draw(&format!(
+            "{way}: {}, {}, {}",
+            count_of(probing.trains.len() as u64, "train"),
+            format_probe_bytes(probing.probe_bytes),
+            format_micros(probing.duration_us),
+        ));
+    }
 }

@@ -4,23 +4,116 @@
 
 pub mod capture_files;
 
-use super::args::{CaptureArgs, CaptureCommand};
-use super::command_output;
+use crate::cli::command_output;
+use crate::cli::value_parsers::{accept_count, parse_snap_length};
 use crate::command_failure::{CommandFailure, EXPECTATION_MISSED, HOST, USAGE};
+use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use longhaul_analysis::capture_analysis::CaptureAnalyser;
 use longhaul_capture::anonymise;
 use longhaul_capture::capture_reader::{CaptureDamage, CaptureReadError, CaptureReader};
 use longhaul_model::decoded_packet::DecodedPacket;
-use longhaul_model::report::v1::capture::{CaptureReading, SCHEMA};
+use longhaul_model::report::v1::capture::{CapturePlan, CaptureReading, SCHEMA};
+use longhaul_probe::plan_limits;
+use longhaul_report::capture_text;
 use longhaul_report::document::ReportDocument;
 use longhaul_report::number_format::{count_of, format_grouped};
 use longhaul_report::style::CAVEAT;
 use serde_json::json;
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul test far --capture run.pcapng     write run.pcapng and run-far.pcapng
+  longhaul capture show run.pcapng           options, retransmits, RTT, windows
+  longhaul capture text run.pcapng           print the first 100 packets
+  longhaul capture anonymise run.pcapng shown.pcapng
+
+Reads pcap and pcapng; truncated files are read up to the damage. Exit code 1:
+the file is damaged; the packets before the damage are shown.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CaptureArgs {
+    #[command(subcommand)]
+    pub command: CaptureCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CaptureCommand {
+    /// Show handshakes, retransmits, RTT, windows and payload of each flow
+    Show {
+        /// Capture to read
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Print the analysis as JSON
+        #[arg(short = 'J', long, help_heading = "Output")]
+        json: bool,
+    },
+    /// Print the first packets as text
+    Text {
+        /// Capture to read
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Number of packets to print
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = accept_count::<u64>(PACKET_COUNTS))]
+        packets: u64,
+    },
+    /// Write a copy with other addresses, without payload, link headers and comments
+    Anonymise {
+        /// Capture to read
+        #[arg(value_name = "FROM")]
+        from: PathBuf,
+        /// Copy to write
+        #[arg(value_name = "TO")]
+        to: PathBuf,
+        /// Overwrite an existing file
+        #[arg(long)]
+        overwrite: bool,
+    },
+}
+
+/// What `longhaul test` captures.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Capture")]
+pub struct TestCaptureArgs {
+    /// Capture packets of this run to FILE, and those of the server to a second file with `-far`
+    /// before the extension (pcapng; needs CAP_NET_RAW)
+    #[arg(long, value_name = "FILE")]
+    pub capture: Option<PathBuf>,
+    /// Maximum number of packets at each end [default: 50000]
+    #[arg(long, value_name = "N", requires = "capture", value_parser = accept_count::<u64>(PACKET_COUNTS))]
+    pub capture_packets: Option<u64>,
+    /// Keep the last packets instead of the first
+    #[arg(long, requires = "capture")]
+    pub capture_last: bool,
+    /// Bytes to keep of each packet [default: only the headers]
+    #[arg(long, value_name = "SIZE", requires = "capture", value_parser = parse_snap_length)]
+    pub capture_bytes: Option<u32>,
+    /// Overwrite existing files
+    #[arg(long, requires = "capture")]
+    pub capture_overwrite: bool,
+}
+
+const PACKET_COUNTS: RangeInclusive<u64> = 1..=plan_limits::MAX_CAPTURE_PACKETS;
+/// The default number of packets: about 6 MB of headers, enough for the start of any run.
+const DEFAULT_CAPTURE_PACKETS: u64 = 50_000;
+
+impl TestCaptureArgs {
+    pub fn plan(&self) -> Option<CapturePlan> {
+        self.capture.as_ref()?;
+        Some(CapturePlan {
+            snap_bytes: self.capture_bytes,
+            packets: self.capture_packets.unwrap_or(DEFAULT_CAPTURE_PACKETS),
+            last: self.capture_last,
+            far: true,
+        })
+    }
+}
 
 pub fn run(args: &CaptureArgs) -> Result<ExitCode, CommandFailure> {
     match &args.command {
@@ -34,14 +127,11 @@ pub fn run(args: &CaptureArgs) -> Result<ExitCode, CommandFailure> {
 
 fn show_capture(file: &Path, as_json: bool) -> Result<ExitCode, CommandFailure> {
     let reading = analyse_capture(open_capture(file)?);
-    if as_json {
-        command_output::print_json(&json!(reading))?;
-    } else {
-        command_output::print_document(&longhaul_report::capture_text::build_capture_document(
-            &printable_file_name(file),
-            &reading,
-        ))?;
-    }
+    command_output::print_json_or_document(
+        as_json,
+        || json!(reading),
+        || capture_text::build_capture_document(&printable_file_name(file), &reading),
+    )?;
     Ok(damage_exit_code(reading.damage.is_some()))
 }
 
@@ -93,29 +183,24 @@ fn print_first_packets(file: &Path, most: u64) -> Result<ExitCode, CommandFailur
 /// Returns the analysis of a capture, and its text.
 pub fn read_capture(file: &Path) -> Result<(CaptureReading, String), CommandFailure> {
     let reading = analyse_capture(open_capture(file)?);
-    let text =
-        longhaul_report::capture_text::build_capture_document(&printable_file_name(file), &reading);
-    Ok((reading, text.text()))
+    let text = capture_text::build_capture_document(&printable_file_name(file), &reading).text();
+    Ok((reading, text))
 }
 
 /// Returns the first packets as text, and whether the file is damaged.
 pub fn format_first_packets(file: &Path, most: u64) -> Result<(String, bool), CommandFailure> {
     let mut input = open_capture(file)?;
     let mut packets: Vec<Option<DecodedPacket>> = Vec::new();
-    while (packets.len() as u64) < most {
-        let Some(record) = input.next_packet() else {
-            break;
-        };
+    while (packets.len() as u64) < most
+        && let Some(record) = input.next_packet()
+    {
         packets.push(record.decode());
     }
     let started = packets.iter().flatten().next();
     let started = started.and_then(|packet| format_packet_time(packet.at_ns));
     let damage = input.damage().map(CaptureDamage::to_string);
-    let extract = longhaul_report::capture_text::build_packet_document(
-        &packets,
-        started.as_deref(),
-        damage.as_deref(),
-    );
+    let extract =
+        capture_text::build_packet_document(&packets, started.as_deref(), damage.as_deref());
     Ok((extract.text(), damage.is_some()))
 }
 
@@ -128,10 +213,9 @@ fn anonymise_capture(from: &Path, to: &Path, overwrite: bool) -> Result<ExitCode
     }
     let mut copy = capture_files::create_capture_file(to, overwrite)?;
     let failed = |error: std::io::Error| {
-        let mut fail =
-            CommandFailure::new(HOST, format!("cannot write {}", printable_file_name(to)));
-        fail.causes.push(error.to_string());
-        fail.hint(Some("remove the incomplete file and try again"))
+        CommandFailure::new(HOST, format!("cannot write {}", printable_file_name(to)))
+            .cause(&error)
+            .hint(Some("remove the incomplete file and try again"))
     };
     let done = anonymise::copy_anonymised(&mut input, &mut copy).map_err(failed)?;
     copy.flush().map_err(failed)?;
@@ -146,26 +230,26 @@ fn damage_exit_code(damaged: bool) -> ExitCode {
 }
 
 fn open_capture(file: &Path) -> Result<CaptureReader<'static>, CommandFailure> {
-    let failed = |why: &dyn std::fmt::Display, hint: &str| {
-        let mut fail = CommandFailure::new(
-            USAGE,
-            format!("cannot read the capture {}", printable_file_name(file)),
-        );
-        fail.causes.push(why.to_string());
-        fail.hint(Some(hint))
+    let failed = |why: String, hint: &str| {
+        let text = format!("cannot read the capture {}", printable_file_name(file));
+        CommandFailure::new(USAGE, text).cause(&why).hint(Some(hint))
     };
     let opened = File::open(file).map_err(|error| {
-        failed(&error, "check the name, or capture with `longhaul test HOST --capture FILE`")
+        let hint = "check the name, or capture with `longhaul test HOST --capture FILE`";
+        failed(error.to_string(), hint)
     })?;
-    CaptureReader::open(opened).map_err(|error| match &error {
-        CaptureReadError::Read(_) => failed(&error, "check that it is a readable file"),
-        _ => failed(&error, "use a pcap or pcapng file; decompress it first if it is compressed"),
+    CaptureReader::open(opened).map_err(|error| {
+        let hint = match error {
+            CaptureReadError::Read(_) => "check that it is a readable file",
+            _ => "use a pcap or pcapng file; decompress it first if it is compressed",
+        };
+        failed(error.to_string(), hint)
     })
 }
 
 /// Returns the file name, sanitized for display.
 fn printable_file_name(file: &Path) -> String {
-    longhaul_report::capture_text::sanitize_shown(&file.to_string_lossy())
+    capture_text::sanitize_shown(&file.to_string_lossy())
 }
 
 /// Renders the result of an anonymised copy.

@@ -1,31 +1,104 @@
 //! `longhaul copy SRC DST`: copies files, then analyses, archives and shows the result.
-//!
-//! - [`copy_endpoint`]: SRC and DST as typed; `asked`: the request from options and the result of `tune`
-//! - `copy_progress_line`: rate and remaining time on stderr
 
-pub mod copy_endpoint;
-mod copy_preparation;
-mod copy_progress_line;
-
-use super::args::CopyArgs;
-use super::report_command::report_output;
-use super::{interrupt, report_archiving};
-use crate::cli::report_archiving::{RunEnvelope, timestamp_of};
-use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER};
-use copy_preparation::PreparedCopy;
-use copy_progress_line::CopyProgressLine;
+use crate::cli::args::{LocalArgs, OutputArgs, SocketArgs, TokenArgs};
+use crate::cli::progress_lines::StatusLine;
+use crate::cli::report_archiving::{self, timestamp_of};
+use crate::cli::report_command::report_output;
+use crate::cli::tune_command::scan_history;
+use crate::cli::value_parsers::{self, parse_port, parse_streams};
+use crate::cli::{command_output, interrupt, option_resolution};
+use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
+use clap::Args;
 use longhaul_analysis::copy_analysis::conclude_copy;
-use longhaul_copy::{CopyError, CopyOutcome};
-use longhaul_model::report::v1::CopyReport;
+use longhaul_copy::{
+    BLOCK_BYTES, CopyError, CopyOutcome, CopyProgress, CopyRequest, LocalLocation,
+};
+use longhaul_model::report::v1::copy::CopyPlan;
+use longhaul_model::report::v1::scan::TransferSetting;
+use longhaul_model::report::v1::{CopyReport, Report};
+use longhaul_model::units::{Bytes, Rate, format_duration};
+use longhaul_probe::throughput::{self, TargetHost};
 use longhaul_report::copy_text::build_copy_document;
-use std::io::Write;
+use longhaul_report::number_format::format_rate;
+use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul serve --files /data:rw       on the server: serve a writable folder
+  longhaul copy run7.dat far:runs/      copy to the server
+  longhaul copy far:runs/run7.dat .     copy from the server
+  tar c . | longhaul copy - far:all.tar copy standard input
+  longhaul copy far:runs /tmp/runs --dry-disk
+                                        measure both disks, not the network";
+
+const DETAILS: &str = "\
+One of SRC and DST is a local file or folder, or - for standard input or output.
+The other is HOST:NAME, or [ADDRESS]:NAME for IPv6, where NAME is below a folder
+that the server offers with --files. A folder is copied with its contents. If
+DST is a folder, the copy is placed in it under the name of SRC. Write ./a:b for
+a local file whose name contains a colon.
+
+Blocks of 1 MiB are sent over -P connections in parallel. Each block is
+authenticated with the key of the session; blocks are not encrypted. The
+checksum of each file (BLAKE3, as printed by b3sum) is compared at the end. A
+file is written under a hidden name and renamed when it is complete. The same
+command resumes an interrupted copy.
+
+Streams, window and congestion control are those that `longhaul tune` found for
+this host and direction in the last 30 days, unless options override them.
+
+Exit codes are those of `longhaul --help`; 130 after Ctrl-C.";
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
+)]
+pub struct CopyArgs {
+    /// Source: FILE, FOLDER, HOST:NAME or -
+    #[arg(value_name = "SRC", value_parser = parse_copy_endpoint)]
+    pub source: CopyEndpoint,
+    /// Target: FILE, FOLDER, HOST:NAME or -
+    #[arg(value_name = "DST", value_parser = parse_copy_endpoint)]
+    pub target: CopyEndpoint,
+    /// Port of the server
+    #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = parse_port)]
+    pub port: u16,
+
+    /// Number of parallel connections [default: as tuned, else 4]
+    #[arg(short = 'P', long, value_name = "N", value_parser = parse_streams, help_heading = "Copy")]
+    pub streams: Option<u32>,
+    #[command(flatten)]
+    pub socket: SocketArgs,
+    /// Bypass the page cache when reading and writing
+    #[arg(long, help_heading = "Copy")]
+    pub direct: bool,
+    /// Overwrite an existing file at the target
+    #[arg(long, help_heading = "Copy")]
+    pub overwrite: bool,
+    /// Measure only the disks: read SRC, write as much at DST, keep nothing
+    #[arg(long, help_heading = "Copy", conflicts_with = "dry_net")]
+    pub dry_disk: bool,
+    /// Measure only the network: send as many bytes as SRC has, without files
+    #[arg(long, help_heading = "Copy")]
+    pub dry_net: bool,
+
+    #[command(flatten)]
+    pub local: LocalArgs,
+    #[command(flatten)]
+    pub token: TokenArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
 
 pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.output.form)?;
-    let asked = copy_preparation::prepare_copy(args)?;
+    let asked = prepare_copy(args)?;
     let stop = interrupt::install_stop_flag()?;
-    let mut progress = CopyProgressLine::new(args);
+    let mut progress = CopyProgressLine::new(args.output.shows_progress());
     let copied = longhaul_copy::copy_files(&asked.peer, &asked.request, &stop, &mut |now| {
         progress.show(now);
     });
@@ -34,9 +107,8 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
     let report = archive_copy(args, &asked, outcome);
     if asked.to_stdout {
         // The file is on standard output, so the report goes to stderr.
-        let text = build_copy_document(&report).text();
         if !args.output.quiet {
-            let _ = anstream::stderr().write_all(text.as_bytes());
+            command_output::print_note(build_copy_document(&report).text().trim_end());
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -46,14 +118,14 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
 
 fn archive_copy(args: &CopyArgs, asked: &PreparedCopy, outcome: CopyOutcome) -> CopyReport {
     let (analysis, findings) = conclude_copy(&asked.plan, &outcome.observation);
-    let mut report = RunEnvelope::new(
+    let run = report_archiving::create_run_info(
         timestamp_of(outcome.started_at),
         outcome.duration,
         outcome.initiator,
         outcome.responder,
-    )
-    .report(asked.plan.clone(), outcome.observation, analysis)
-    .with_notes(findings, outcome.caveats);
+    );
+    let mut report = Report::new(run, asked.plan.clone(), outcome.observation, analysis)
+        .with_notes(findings, outcome.caveats);
     report_archiving::archive_report(&args.output, &mut report);
     report
 }
@@ -89,4 +161,269 @@ fn copy_error_hint(error: &CopyError) -> Option<&'static str> {
         return None;
     }
     Some("check the name and its permissions; see `longhaul copy --help` for the forms of names")
+}
+
+/// The number of streams without an option or a result of `tune`.
+const DEFAULT_STREAMS: u32 = 4;
+
+struct PreparedCopy {
+    pub peer: TargetHost,
+    pub request: CopyRequest,
+    pub plan: CopyPlan,
+    pub to_stdout: bool,
+}
+
+impl PreparedCopy {
+    /// Returns true if an interrupted copy can be resumed.
+    pub fn is_resumable(&self) -> bool {
+        let dry = self.request.dry_disk || self.request.dry_network;
+        !dry && self.request.local != LocalLocation::Stream
+    }
+}
+
+fn prepare_copy(args: &CopyArgs) -> Result<PreparedCopy, CommandFailure> {
+    let (forward, near, host, name) = split_endpoints(args)?;
+    let peer = option_resolution::build_target(host, args.port, &args.local, &args.token)?;
+    let tuned = load_tuned_setting(args, &peer, forward);
+    let from = tuned.as_ref();
+    let request = CopyRequest {
+        forward,
+        local: match near {
+            CopyEndpoint::Local(path) => LocalLocation::Path(path.clone()),
+            _ => LocalLocation::Stream,
+        },
+        remote_path: name.to_owned(),
+        overwrite: args.overwrite,
+        direct: args.direct,
+        streams: args.streams.or(from.map(|it| it.streams)).unwrap_or(DEFAULT_STREAMS),
+        window_bytes: args.socket.window.or(from.and_then(|it| it.window_bytes)),
+        congestion_control: args
+            .socket
+            .congestion_control
+            .clone()
+            .or(from.and_then(|it| it.congestion_control.clone())),
+        dry_disk: args.dry_disk,
+        dry_network: args.dry_net,
+    };
+    let plan = plan_copy(args, &request, tuned.is_some());
+    Ok(PreparedCopy { to_stdout: !forward && *near == CopyEndpoint::Stream, peer, request, plan })
+}
+
+/// Returns the direction, the local end, and the host and name of the remote end.
+fn split_endpoints(args: &CopyArgs) -> Result<(bool, &CopyEndpoint, &str, &str), CommandFailure> {
+    let usage =
+        |text: &str, hint: &'static str| Err(CommandFailure::new(USAGE, text).hint(Some(hint)));
+    let (forward, near, host, name) = match (&args.source, &args.target) {
+        (CopyEndpoint::Remote { .. }, CopyEndpoint::Remote { .. }) => {
+            return usage(
+                "cannot copy between two remote hosts",
+                "run `longhaul copy` on one of them",
+            );
+        }
+        (near, CopyEndpoint::Remote { host, name }) => (true, near, host, name),
+        (CopyEndpoint::Remote { host, name }, near) => (false, near, host, name),
+        _ => {
+            return usage(
+                "cannot copy: neither end is on another host",
+                "name the remote end as HOST:NAME, or use `cp`",
+            );
+        }
+    };
+    let dry = args.dry_disk || args.dry_net;
+    if dry && *near == CopyEndpoint::Stream {
+        return usage(
+            "cannot make a dry run with standard input or output",
+            "name a file instead of -",
+        );
+    }
+    if args.output.form.json && !forward && *near == CopyEndpoint::Stream {
+        return usage(
+            "cannot write both the file and the report to standard output",
+            "name a target file, or show the report with `longhaul report show last`",
+        );
+    }
+    Ok((forward, near, host, name))
+}
+
+/// Returns the setting recommended by an earlier scan, unless options set the number of streams.
+fn load_tuned_setting(
+    args: &CopyArgs,
+    peer: &TargetHost,
+    forward: bool,
+) -> Option<TransferSetting> {
+    if args.streams.is_some() {
+        return None;
+    }
+    let scans = scan_history::recent_scans(&args.output.archive, &peer.host);
+    if scans.is_empty() {
+        return None;
+    }
+    let idle_rtt = throughput::measure_connect_rtt(peer).ok()?;
+    Some(scan_history::recommended_setting(&scans, forward, idle_rtt)?.setting)
+}
+
+fn plan_copy(args: &CopyArgs, request: &CopyRequest, tuned: bool) -> CopyPlan {
+    let typed = |end: &CopyEndpoint| match end {
+        CopyEndpoint::Local(path) => path.display().to_string(),
+        CopyEndpoint::Remote { name, .. } => name.clone(),
+        CopyEndpoint::Stream => "-".to_owned(),
+    };
+    let from = match (tuned, args.streams) {
+        (true, _) => "tune",
+        (false, Some(_)) => "option",
+        (false, None) => "default",
+    };
+    CopyPlan {
+        source: typed(&args.source),
+        target: typed(&args.target),
+        forward: request.forward,
+        streams: request.streams,
+        window_bytes: request.window_bytes,
+        congestion_control: request.congestion_control.clone(),
+        setting_from: from.to_owned(),
+        block_bytes: BLOCK_BYTES,
+        direct: args.direct,
+        overwrite: args.overwrite,
+        dry: match (args.dry_disk, args.dry_net) {
+            (true, _) => Some("disk".to_owned()),
+            (_, true) => Some("network".to_owned()),
+            _ => None,
+        },
+    }
+}
+
+/// One end of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyEndpoint {
+    Local(PathBuf),
+    Remote {
+        host: String,
+        name: String,
+    },
+    /// Standard input or output.
+    Stream,
+}
+
+/// Parses `file`, `host:name`, `[v6]:name` or `-`. A colon after a slash belongs to a file name.
+fn parse_copy_endpoint(text: &str) -> Result<CopyEndpoint, String> {
+    match text {
+        "" => return Err("expected FILE, HOST:NAME or -".to_owned()),
+        "-" => return Ok(CopyEndpoint::Stream),
+        _ => {}
+    }
+    let before_slash = text.split('/').next().unwrap_or_default();
+    let colon = match (text.strip_prefix('['), text.find("]:")) {
+        (Some(_), Some(end)) => Some(end + 1),
+        _ => before_slash.find(':'),
+    };
+    let Some(colon) = colon else {
+        return Ok(CopyEndpoint::Local(PathBuf::from(text)));
+    };
+    let (host, name) = (&text[..colon], &text[colon + 1..]);
+    Ok(CopyEndpoint::Remote { host: value_parsers::parse_host(host)?, name: name.to_owned() })
+}
+
+const UPDATE_INTERVAL: Duration = Duration::from_millis(500);
+/// The number of updates that the rate is averaged over; half a minute would hide changes.
+const RATE_SAMPLES: usize = 10;
+
+struct CopyProgressLine {
+    line: StatusLine,
+    /// Times and bytes of the last updates.
+    recent: VecDeque<(Duration, u64)>,
+}
+
+impl CopyProgressLine {
+    pub fn new(enabled: bool) -> CopyProgressLine {
+        CopyProgressLine { line: StatusLine::new(enabled), recent: VecDeque::new() }
+    }
+
+    pub fn show(&mut self, now: &CopyProgress) {
+        let last = self.recent.back();
+        if last.is_some_and(|(last, _)| now.elapsed < *last + UPDATE_INTERVAL) {
+            return;
+        }
+        self.recent.push_back((now.elapsed, now.bytes));
+        if self.recent.len() > RATE_SAMPLES {
+            self.recent.pop_front();
+        }
+        let (at, bytes) = self.recent[0];
+        let speed = Rate::over(now.bytes - bytes, now.elapsed.saturating_sub(at));
+        self.line.draw(&format_copy_progress(now, speed));
+    }
+
+    /// Clears the line for the text that follows.
+    pub fn clear(&mut self) {
+        self.line.clear();
+    }
+}
+
+fn format_copy_progress(now: &CopyProgress, speed: Option<Rate>) -> String {
+    let done = now.bytes + now.skipped_bytes;
+    let mut line = Bytes(done).to_string();
+    if let Some(total) = now.total_bytes.filter(|total| *total > 0) {
+        line = format!("{line} of {} ({} %)", Bytes(total), done.min(total) * 100 / total);
+    }
+    let Some(speed) = speed.filter(|speed| speed.as_bps() > 0) else {
+        return line;
+    };
+    line = format!("{line}, {}", format_rate(speed.as_bps()));
+    let left = now.total_bytes.and_then(|total| total.checked_sub(done));
+    if let Some(time) = left.and_then(|left| speed.time_for(left)) {
+        let seconds = Duration::from_secs(time.as_secs().max(1));
+        line = format!("{line}, {} left", format_duration(seconds));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_colon_before_the_first_slash_names_a_host() {
+        let there = |host: &str, name: &str| CopyEndpoint::Remote {
+            host: host.to_owned(),
+            name: name.to_owned(),
+        };
+        let here = |path: &str| CopyEndpoint::Local(PathBuf::from(path));
+        for (text, end) in [
+            ("-", CopyEndpoint::Stream),
+            ("a", here("a")),
+            ("./a:b", here("./a:b")),
+            ("/x/a:b", here("/x/a:b")),
+            ("far:a/b", there("far", "a/b")),
+            ("far:", there("far", "")),
+            ("[2001:db8::1]:a:b", there("2001:db8::1", "a:b")),
+        ] {
+            assert_eq!(parse_copy_endpoint(text), Ok(end), "{text}");
+        }
+        for text in ["", ":a"] {
+            assert!(parse_copy_endpoint(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,40}|[\\[\\]:/a]{0,12}") {
+            let _ = parse_copy_endpoint(&text);
+        }
+    }
+
+    #[test]
+    fn a_line_fits_the_terminal_and_tells_what_is_known() {
+        let mut now = CopyProgress {
+            elapsed: Duration::from_secs(4),
+            bytes: 4_000_000_000,
+            skipped_bytes: 0,
+            total_bytes: Some(10_000_000_000),
+        };
+        let text = format_copy_progress(&now, Some(Rate::bits_per_second(8_000_000_000)));
+        assert!(text.contains("40 %") && text.contains("6 s left"), "{text}");
+        assert!(text.len() < 78, "{text}");
+        now.total_bytes = None;
+        let text = format_copy_progress(&now, None);
+        assert!(!text.contains('%') && !text.contains("left"), "{text}");
+    }
 }

@@ -2,6 +2,7 @@
 //! path whose route changes.
 
 use super::args::DemoArgs;
+use super::{command_output, invocation};
 use crate::command_failure::{CommandFailure, HOST};
 use longhaul_agent::watch_file_reading::TIME_FACTOR_VARIABLE;
 use longhaul_model::report::v1::AnyReport;
@@ -28,16 +29,10 @@ const WATCH_SECONDS: u64 = 600;
 /// An agent with short intervals, so that ten minutes stand for a day.
 const WATCH_FILE: &str = include_str!("demo/watch.toml");
 
-/// One measurement of the demonstration.
-struct DemoRun {
-    title: &'static str,
-    lab: &'static [&'static str],
-    streams: &'static str,
-}
-
-const RUNS: [DemoRun; 2] = [
-    DemoRun { title: "1 stream, default buffers", lab: &[], streams: "1" },
-    DemoRun { title: "9 streams, buffers up to 32 MiB", lab: &LARGE_BUFFERS, streams: "9" },
+/// The measurements: title, number of streams, options of the lab.
+const RUNS: [(&str, &str, &[&str]); 2] = [
+    ("1 stream, default buffers", "1", &[]),
+    ("9 streams, buffers up to 32 MiB", "9", &LARGE_BUFFERS),
 ];
 
 pub fn run(args: &DemoArgs) -> Result<ExitCode, CommandFailure> {
@@ -50,25 +45,19 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode, CommandFailure> {
     }
     let archive = scratch.0.join("archive.sqlite3");
     let mut lines = Vec::new();
-    for demo in &RUNS {
-        let status = run_demo_test(&own, &archive, demo)?;
+    for (title, streams, options) in RUNS {
+        // The report goes to the terminal and into the archive.
+        let mut lab = Command::new(&own);
+        lab.args(["lab", "run", PATH]).args(options).arg("--").arg(&own);
+        lab.args(["test", "far", "-P", streams, "-t", SECONDS, "--archive"]).arg(&archive);
+        let status = run_shown_command(&mut lab)?;
         if !status.success() {
             return Ok(child_exit_code(status));
         }
-        lines.push(format!("{:<34}{}", demo.title, summarize_latest_run(&archive)?));
+        lines.push(format!("{title:<34}{}", summarize_latest_run(&archive)?));
     }
-    super::command_output::print_text(&format!("\n{}\n{}\n", "-".repeat(72), lines.join("\n")))?;
+    command_output::print_text(&format!("\n{}\n{}\n", "-".repeat(72), lines.join("\n")))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Runs one test in the lab; its report goes to the terminal and into the archive.
-fn run_demo_test(own: &Path, archive: &Path, demo: &DemoRun) -> Result<ExitStatus, CommandFailure> {
-    let mut lab = Command::new(own);
-    lab.args(["lab", "run", PATH]).args(demo.lab).arg("--");
-    lab.arg(own);
-    lab.args(["test", "far", "-P", demo.streams, "-t", SECONDS]);
-    lab.arg("--archive").arg(archive);
-    run_shown_command(&mut lab)
 }
 
 /// Shows the command as a user would type it, and runs it.
@@ -77,11 +66,10 @@ fn run_shown_command(command: &mut Command) -> Result<ExitStatus, CommandFailure
     let words = std::iter::once(own.as_os_str()).chain(command.get_args());
     let words = words.map(|word| match word.to_string_lossy() {
         _ if word == own => "longhaul".to_owned(),
-        word if word.contains(' ') => format!("\"{word}\""),
-        word => word.into_owned(),
+        word => invocation::quote_for_shell(&word),
     });
     let line = words.collect::<Vec<_>>().join(" ");
-    super::command_output::print_text(&format!("\n$ {line}\n"))?;
+    command_output::print_text(&format!("\n$ {line}\n"))?;
     command.status().map_err(|e| CommandFailure::from_error(HOST, &e))
 }
 
@@ -103,7 +91,7 @@ fn summarize_latest_run(archive: &Path) -> Result<String, CommandFailure> {
 fn run_demo_agent(own: &Path, scratch: &DemoFolder) -> Result<ExitCode, CommandFailure> {
     let file = scratch.0.join("watch.toml");
     std::fs::write(&file, WATCH_FILE).map_err(|e| CommandFailure::from_error(HOST, &e))?;
-    super::command_output::print_text(&format!(
+    command_output::print_text(&format!(
         "Web page: http://127.0.0.1:{WATCH_PORT}/   (for {} minutes; Ctrl-C stops it)\n\
          After 3 minutes the route changes from Abilene to ESnet, as in June 2003. Two or three\n\
          minutes later the agent reports the change and its cause, and tunes the path again.\n",
@@ -134,9 +122,7 @@ impl DemoFolder {
     fn create() -> Result<Self, CommandFailure> {
         let folder = std::env::temp_dir().join(format!("longhaul-demo-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|e| {
-            let mut fail = CommandFailure::new(HOST, format!("cannot create {}", folder.display()));
-            fail.causes.push(e.to_string());
-            fail
+            CommandFailure::new(HOST, format!("cannot create {}", folder.display())).cause(&e)
         })?;
         Ok(DemoFolder(folder))
     }

@@ -2,45 +2,103 @@
 
 pub mod change_expectation;
 
+use super::command_output;
+use crate::command_failure::EXPECTATION_MISSED;
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::units::{Rate, parse_duration};
 use longhaul_report::number_format::{format_grouped, format_micros, format_percent, format_rate};
-use std::fmt;
+use longhaul_report::style::{ERROR, paint};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::Error as ValueError;
+use std::cmp::Ordering;
+use std::process::ExitCode;
 use std::str::FromStr;
+
+/// Reports every missed expectation: its text, and the value found. Returns the exit code.
+pub fn report_misses<'a>(misses: impl Iterator<Item = (&'a str, Option<String>)>) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for (expected, found) in misses.filter_map(|(text, found)| Some((text, found?))) {
+        let label = paint(ERROR, "missed:");
+        command_output::print_note(&format!("{label} expected {expected}; {found}"));
+        code = ExitCode::from(EXPECTATION_MISSED);
+    }
+    code
+}
+
+/// A comparison with a wanted value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct ComparisonOperator {
+    sign: &'static str,
+    /// The orders of the value found and the wanted one that meet it.
+    met_by: &'static [Ordering],
+}
+
+/// Longer operators come first, because `>` is a prefix of `>=`.
+const OPERATORS: [ComparisonOperator; 6] = [
+    ComparisonOperator { sign: ">=", met_by: &[Ordering::Greater, Ordering::Equal] },
+    ComparisonOperator { sign: "<=", met_by: &[Ordering::Less, Ordering::Equal] },
+    ComparisonOperator { sign: "==", met_by: &[Ordering::Equal] },
+    ComparisonOperator { sign: "!=", met_by: &[Ordering::Less, Ordering::Greater] },
+    ComparisonOperator { sign: ">", met_by: &[Ordering::Greater] },
+    ComparisonOperator { sign: "<", met_by: &[Ordering::Less] },
+];
+
+impl ComparisonOperator {
+    /// Returns true for `==` and `!=`.
+    fn tests_equality(self) -> bool {
+        ["==", "!="].contains(&self.sign)
+    }
+
+    fn holds<T: PartialOrd>(self, found: &T, wanted: &T) -> bool {
+        found.partial_cmp(wanted).is_some_and(|order| self.met_by.contains(&order))
+    }
+}
+
+/// A condition in its parts: `goodput`, `>=`, `9 Gbit/s`.
+struct ConditionParts<'a> {
+    quantity: &'a str,
+    operator: ComparisonOperator,
+    value: &'a str,
+}
+
+/// Splits a condition at one of the first `operators` signs.
+fn split_condition<'a>(
+    text: &'a str,
+    operators: &[ComparisonOperator],
+) -> Result<ConditionParts<'a>, String> {
+    let signs = || operators.iter().map(|it| it.sign).collect::<Vec<_>>().join(" ");
+    let start = text
+        .find(['<', '>', '=', '!'])
+        .ok_or_else(|| format!("expected a quantity, one of {}, and a value", signs()))?;
+    let (quantity, rest) = text.split_at(start);
+    let operator = operators.iter().find(|it| rest.starts_with(it.sign));
+    let operator = *operator.ok_or_else(|| format!("expected one of {}", signs()))?;
+    let value = rest[operator.sign.len()..].trim();
+    Ok(ConditionParts { quantity: quantity.trim(), operator, value })
+}
+
+/// Parses `0.01` or `1 %`.
+fn parse_ratio(text: &str) -> Option<f64> {
+    let (number, factor) = match text.strip_suffix('%') {
+        Some(number) => (number, 0.01),
+        None => (text, 1.0),
+    };
+    let value = number.trim().parse::<f64>().ok()? * factor;
+    value.is_finite().then_some(value)
+}
 
 /// One condition, such as `goodput >= 9 Gbit/s`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThroughputExpectation {
     text: String,
-    quantity: ExpectedQuantity,
-    relation: ComparisonOperator,
+    quantity: &'static str,
+    operator: ComparisonOperator,
     wanted: ExpectedValue,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ExpectedQuantity {
-    Goodput,
-    MeanGoodput,
-    Rtt,
-    RttMax,
-    Retransmits,
-    Loss,
-    Jitter,
-    LimitedBy,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ComparisonOperator {
-    AtLeast,
-    AtMost,
-    Greater,
-    Less,
-    Equal,
-    Unequal,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 enum ExpectedValue {
     Bps(u64),
     Us(u64),
@@ -49,170 +107,93 @@ enum ExpectedValue {
     Limiter(Limiter),
 }
 
-const QUANTITIES: [(&str, ExpectedQuantity); 8] = [
-    ("goodput", ExpectedQuantity::Goodput),
-    ("mean_goodput", ExpectedQuantity::MeanGoodput),
-    ("rtt", ExpectedQuantity::Rtt),
-    ("rtt_max", ExpectedQuantity::RttMax),
-    ("retransmits", ExpectedQuantity::Retransmits),
-    ("loss", ExpectedQuantity::Loss),
-    ("jitter", ExpectedQuantity::Jitter),
-    ("limited_by", ExpectedQuantity::LimitedBy),
-];
-
-/// Longer operators come first, because `>` is a prefix of `>=`.
-const RELATIONS: [(&str, ComparisonOperator); 6] = [
-    (">=", ComparisonOperator::AtLeast),
-    ("<=", ComparisonOperator::AtMost),
-    ("==", ComparisonOperator::Equal),
-    ("!=", ComparisonOperator::Unequal),
-    (">", ComparisonOperator::Greater),
-    ("<", ComparisonOperator::Less),
-];
-
-const LIMITERS: [Limiter; 12] = [
-    Limiter::ReceiveWindow,
-    Limiter::SendBuffer,
-    Limiter::Application,
-    Limiter::CpuSender,
-    Limiter::CpuReceiver,
-    Limiter::Loss,
-    Limiter::PathCapacity,
-    Limiter::Shaper,
-    Limiter::Policer,
-    Limiter::Pacing,
-    Limiter::Ramp,
-    Limiter::Unknown,
-];
+const QUANTITIES: [&str; 8] =
+    ["goodput", "mean_goodput", "rtt", "rtt_max", "retransmits", "loss", "jitter", "limited_by"];
 
 impl FromStr for ThroughputExpectation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let start = text
-            .find(['<', '>', '=', '!'])
-            .ok_or("expected a quantity, one of >= <= == != > <, and a value")?;
-        let (name, rest) = text.split_at(start);
-        let (sign, relation) = *RELATIONS
-            .iter()
-            .find(|(sign, _)| rest.starts_with(sign))
-            .ok_or("expected one of >= <= == != > <")?;
-        let name = name.trim();
-        let quantity = QUANTITIES.iter().find(|(word, _)| *word == name);
-        let Some(&(_, quantity)) = quantity else {
-            let known: Vec<_> = QUANTITIES.iter().map(|(word, _)| *word).collect();
-            return Err(format!("`{name}` is not one of {}", known.join(", ")));
-        };
-        let wanted = parse_expected_value(quantity, rest[sign.len()..].trim())?;
-        let ordered = !matches!(relation, ComparisonOperator::Equal | ComparisonOperator::Unequal);
-        if quantity == ExpectedQuantity::LimitedBy && ordered {
+        let parts = split_condition(text, &OPERATORS)?;
+        let quantity = QUANTITIES.into_iter().find(|name| *name == parts.quantity);
+        let quantity = quantity.ok_or_else(|| {
+            format!("`{}` is not one of {}", parts.quantity, QUANTITIES.join(", "))
+        })?;
+        let wanted = parse_expected_value(quantity, parts.value)?;
+        if quantity == "limited_by" && !parts.operator.tests_equality() {
             return Err("limited_by supports only == and !=".to_owned());
         }
-        Ok(ThroughputExpectation { text: text.trim().to_owned(), quantity, relation, wanted })
+        let text = text.trim().to_owned();
+        Ok(ThroughputExpectation { text, quantity, operator: parts.operator, wanted })
     }
 }
 
-fn parse_expected_value(quantity: ExpectedQuantity, text: &str) -> Result<ExpectedValue, String> {
+fn parse_expected_value(quantity: &str, text: &str) -> Result<ExpectedValue, String> {
     match quantity {
-        ExpectedQuantity::Goodput | ExpectedQuantity::MeanGoodput => text
-            .parse::<Rate>()
-            .map(|rate| ExpectedValue::Bps(rate.as_bps()))
-            .map_err(|e| e.to_string()),
-        ExpectedQuantity::Rtt | ExpectedQuantity::RttMax | ExpectedQuantity::Jitter => {
-            parse_duration(text)
-                .map(|time| ExpectedValue::Us(time.as_micros() as u64))
-                .map_err(|e| e.to_string())
+        "goodput" | "mean_goodput" => {
+            let rate = text.parse::<Rate>().map_err(|e| e.to_string())?;
+            Ok(ExpectedValue::Bps(rate.as_bps()))
         }
-        ExpectedQuantity::Retransmits => text
-            .parse()
-            .map(ExpectedValue::Count)
-            .map_err(|_| format!("`{text}` is not a whole number")),
-        ExpectedQuantity::Loss => parse_ratio(text).map(ExpectedValue::Ratio),
-        ExpectedQuantity::LimitedBy => {
-            let found = LIMITERS.iter().find(|limiter| limiter.word() == text);
-            found.map(|limiter| ExpectedValue::Limiter(*limiter)).ok_or_else(|| {
-                let words: Vec<_> = LIMITERS.iter().map(|l| l.word()).collect();
-                format!("`{text}` is not one of {}", words.join(", "))
-            })
+        "rtt" | "rtt_max" | "jitter" => {
+            let time = parse_duration(text).map_err(|e| e.to_string())?;
+            Ok(ExpectedValue::Us(time.as_micros() as u64))
+        }
+        "retransmits" => {
+            let count = text.parse().map_err(|_| format!("`{text}` is not a whole number"))?;
+            Ok(ExpectedValue::Count(count))
+        }
+        "loss" => match parse_ratio(text) {
+            Some(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ExpectedValue::Ratio(ratio)),
+            _ => Err(format!("`{text}` is not a ratio: 0 to 1, or 0 % to 100 %")),
+        },
+        _ => {
+            let limiter: Result<Limiter, ValueError> =
+                Limiter::deserialize(text.into_deserializer());
+            limiter.map(ExpectedValue::Limiter).map_err(|e| e.to_string())
         }
     }
 }
 
-/// Parses `0.01` or `1 %`.
-fn parse_ratio(text: &str) -> Result<f64, String> {
-    let (number, factor) = match text.strip_suffix('%') {
-        Some(number) => (number, 0.01),
-        None => (text, 1.0),
-    };
-    match number.trim().parse::<f64>() {
-        Ok(value) if (0.0..=1.0).contains(&(value * factor)) => Ok(value * factor),
-        _ => Err(format!("`{text}` is not a ratio: 0 to 1, or 0 % to 100 %")),
-    }
-}
-
-impl fmt::Display for ThroughputExpectation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl fmt::Display for ExpectedValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            ExpectedValue::Bps(bps) => f.write_str(&format_rate(bps)),
-            ExpectedValue::Us(us) => f.write_str(&format_micros(us)),
-            ExpectedValue::Count(count) => f.write_str(&format_grouped(count)),
-            ExpectedValue::Ratio(ratio) => f.write_str(&format_percent(ratio)),
-            ExpectedValue::Limiter(limiter) => f.write_str(limiter.word()),
+impl ExpectedValue {
+    fn text(self) -> String {
+        match self {
+            ExpectedValue::Bps(bps) => format_rate(bps),
+            ExpectedValue::Us(us) => format_micros(us),
+            ExpectedValue::Count(count) => format_grouped(count),
+            ExpectedValue::Ratio(ratio) => format_percent(ratio),
+            ExpectedValue::Limiter(limiter) => limiter.word().to_owned(),
         }
     }
 }
 
 impl ThroughputExpectation {
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Returns `None` if the condition holds in each measured direction, otherwise the value found.
     pub fn describe_miss(&self, report: &ThroughputReport) -> Option<String> {
         let directions = [Some(&report.analysis), report.analysis.reverse.as_deref()];
-        directions.into_iter().flatten().find_map(|analysis| match self.measured_value(analysis) {
-            None => Some("not measured".to_owned()),
-            Some(found) if !self.holds(found) => Some(format!("found {found}")),
-            Some(_) => None,
+        directions.into_iter().flatten().find_map(|analysis| {
+            let Some(found) = self.measured_value(analysis) else {
+                return Some("not measured".to_owned());
+            };
+            let holds = self.operator.holds(&found, &self.wanted);
+            (!holds).then(|| format!("found {}", found.text()))
         })
     }
 
     fn measured_value(&self, analysis: &ThroughputAnalysis) -> Option<ExpectedValue> {
         let totals = &analysis.totals;
         match self.quantity {
-            ExpectedQuantity::Goodput => analysis.goodput_bps.map(ExpectedValue::Bps),
-            ExpectedQuantity::MeanGoodput => analysis.mean_goodput_bps.map(ExpectedValue::Bps),
-            ExpectedQuantity::Rtt => analysis.rtt_us.map(|rtt| ExpectedValue::Us(rtt.mean)),
-            ExpectedQuantity::RttMax => analysis.rtt_us.map(|rtt| ExpectedValue::Us(rtt.max)),
-            ExpectedQuantity::Retransmits => {
-                totals.retransmitted_segments.map(ExpectedValue::Count)
-            }
-            ExpectedQuantity::Loss => totals.loss_ratio.map(ExpectedValue::Ratio),
-            ExpectedQuantity::Jitter => totals.jitter_us.map(ExpectedValue::Us),
-            ExpectedQuantity::LimitedBy => Some(ExpectedValue::Limiter(analysis.limited_by)),
-        }
-    }
-
-    fn holds(&self, found: ExpectedValue) -> bool {
-        use std::cmp::Ordering;
-        let order = match (found, self.wanted) {
-            (ExpectedValue::Bps(a), ExpectedValue::Bps(b))
-            | (ExpectedValue::Us(a), ExpectedValue::Us(b))
-            | (ExpectedValue::Count(a), ExpectedValue::Count(b)) => a.cmp(&b),
-            (ExpectedValue::Ratio(a), ExpectedValue::Ratio(b)) => a.total_cmp(&b),
-            (ExpectedValue::Limiter(a), ExpectedValue::Limiter(b)) => a.cmp(&b),
-            // Each quantity has one kind of value.
-            _ => return false,
-        };
-        match self.relation {
-            ComparisonOperator::AtLeast => order != Ordering::Less,
-            ComparisonOperator::AtMost => order != Ordering::Greater,
-            ComparisonOperator::Greater => order == Ordering::Greater,
-            ComparisonOperator::Less => order == Ordering::Less,
-            ComparisonOperator::Equal => order == Ordering::Equal,
-            ComparisonOperator::Unequal => order != Ordering::Equal,
+            "goodput" => analysis.goodput_bps.map(ExpectedValue::Bps),
+            "mean_goodput" => analysis.mean_goodput_bps.map(ExpectedValue::Bps),
+            "rtt" => analysis.rtt_us.map(|rtt| ExpectedValue::Us(rtt.mean)),
+            "rtt_max" => analysis.rtt_us.map(|rtt| ExpectedValue::Us(rtt.max)),
+            "retransmits" => totals.retransmitted_segments.map(ExpectedValue::Count),
+            "loss" => totals.loss_ratio.map(ExpectedValue::Ratio),
+            "jitter" => totals.jitter_us.map(ExpectedValue::Us),
+            _ => Some(ExpectedValue::Limiter(analysis.limited_by)),
         }
     }
 }

@@ -1,31 +1,122 @@
 //! `longhaul host`: audits this host, changes settings on request, archives and shows the report.
 //!
 //! - [`audit_paths`]: the paths that the host is audited for
-//! - [`host_setting_changes`]: writes and reverts settings
-//! - [`change_proof`]: test runs before and after the changes
+//! - [`change_proof`]: writes and reverts settings, with test runs before and after
 
 mod audit_paths;
 mod change_proof;
-mod host_setting_changes;
 
-use super::args::HostArgs;
-use super::report_command::report_output;
-use super::{command_output, report_archiving};
-use crate::cli::report_archiving::RunEnvelope;
+use crate::cli::args::{OutputArgs, TokenArgs};
+use crate::cli::report_command::report_output;
+use crate::cli::value_parsers::setting_lists::accept_round_trip;
+use crate::cli::value_parsers::{
+    parse_connect_timeout, parse_device, parse_host, parse_port, parse_rate, parse_run_time,
+};
+use crate::cli::{command_output, report_archiving};
 use crate::command_failure::{CommandFailure, HOST, USAGE};
-use change_proof::ProofResult;
-use host_setting_changes::RevertGuard;
+use change_proof::{ProofResult, RevertGuard};
+use clap::Args;
 use jiff::Timestamp;
 use longhaul_analysis::audit;
 use longhaul_model::report::v1::host::{AuditPlan, SettingChange};
-use longhaul_model::report::v1::{HostReport, ReportCaveat, RunParty};
+use longhaul_model::report::v1::{HostReport, Report, ReportCaveat, RunInfo};
 use longhaul_model::units::Rate;
 use longhaul_probe::host::observe_host_with_buffer;
-use longhaul_report::audit_text::build_audit_document;
+use longhaul_probe::throughput::initiator_party;
+use longhaul_report::audit_text::{self, build_audit_document};
 use serde_json::json;
 use std::net::{IpAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul host                    audit for the paths in the archive
+  longhaul host --rtt 160ms --rate 10G
+                                   audit for this path
+  longhaul host --apply            also write safe, reversible settings
+  longhaul host --apply --prove far.example.net
+                                   keep only settings that improve test runs
+  longhaul host --revert           restore all previous values";
+
+const DETAILS: &str = "\
+Settings are applied until the next boot; a journal keeps the previous values.
+The report marks the settings that were written. It lists the others as commands
+to paste, because they may disturb other users or cannot be reverted.
+
+--prove runs tests before, after, after and before the changes, in each
+direction that they affect. The changes of a direction are kept if they gain 3 %
+beyond the scatter of the runs, or if they remove the window or buffer that was
+the limit; otherwise they are reverted. All changes are reverted if the server
+is lost or after Ctrl-C. If longhaul itself is killed, `longhaul host --revert`
+restores the previous values.";
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
+)]
+pub struct HostArgs {
+    /// RTT of the path to audit for [default: the paths in the archive]
+    #[arg(long, value_name = "TIME", value_parser = accept_round_trip(), requires = "rate", help_heading = "Path")]
+    pub rtt: Option<u64>,
+    /// Rate of the path to audit for
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, requires = "rtt", help_heading = "Path")]
+    pub rate: Option<u64>,
+    /// Interface to audit [default: the one towards the server, or of the default route]
+    #[arg(long, value_name = "DEV", value_parser = parse_device, help_heading = "Path")]
+    pub interface: Option<String>,
+
+    /// Write safe, reversible settings
+    #[arg(long, help_heading = "Changes")]
+    pub apply: bool,
+    /// Restore the values from before --apply
+    #[arg(long, help_heading = "Changes", conflicts_with_all = ["apply", "rtt", "rate", "interface", "all"])]
+    pub revert: bool,
+    /// With --apply: test against this server before and after, and keep what helps
+    #[arg(long, value_name = "HOST", value_parser = parse_host, requires = "apply", help_heading = "Changes")]
+    pub prove: Option<String>,
+    /// Journal of previous values [default: longhaul/host-journal.json in the XDG state folder]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LONGHAUL_JOURNAL",
+        hide_env_values = true,
+        help_heading = "Changes"
+    )]
+    pub journal: Option<PathBuf>,
+
+    /// Port of the server
+    #[arg(
+        short, long, value_name = "PORT", default_value_t = 5201, value_parser = parse_port,
+        help_heading = "Test runs",
+    )]
+    pub port: u16,
+    /// Duration of each run [default: 8 s, or 20 RTTs if longer]
+    #[arg(
+        short, long, value_name = "TIME", value_parser = parse_run_time, requires = "prove",
+        help_heading = "Test runs",
+    )]
+    pub time: Option<u64>,
+    /// Number of runs before and after the changes, in each direction
+    #[arg(
+        long, value_name = "N", default_value_t = 2, help_heading = "Test runs",
+        value_parser = clap::value_parser!(u32).range(2..=20),
+    )]
+    pub pairs: u32,
+    /// Maximum time to connect [default: 10 s]
+    #[arg(long, value_name = "TIME", value_parser = parse_connect_timeout, help_heading = "Test runs")]
+    pub connect_timeout: Option<Duration>,
+    #[command(flatten)]
+    pub token: TokenArgs,
+
+    /// Show all rules, including those that passed
+    #[arg(long, help_heading = "Output")]
+    pub all: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
 
 /// The minimum and maximum buffer size requested on a test socket, within what a host can spare.
 const TRIAL_BUFFER_BYTES: (u64, u64) = (1 << 20, 64 << 20);
@@ -58,7 +149,7 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
         proven = apply_changes(
             args,
             &id,
-            &host_setting_changes::wanted_settings(&analysis),
+            &change_proof::wanted_settings(&analysis),
             interface.as_deref(),
         )?;
         observation.changes.clone_from(&proven.changes);
@@ -66,10 +157,11 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
     }
     let (analysis, findings, mut caveats) = audit::audit_host(&plan, &observation);
     caveats.extend(unwritten_caveat(&observation.changes));
-    let own = describe_this_host(&observation.host);
+    let own = initiator_party(None);
     let responder = proven.responder.unwrap_or_else(|| own.clone());
-    let run = RunEnvelope { id, ..RunEnvelope::new(started, began.elapsed(), own, responder) };
-    let mut report = run.report(plan, observation, analysis).with_notes(findings, caveats);
+    let run = report_archiving::create_run_info(started, began.elapsed(), own, responder);
+    let run = RunInfo { id, ..run };
+    let mut report = Report::new(run, plan, observation, analysis).with_notes(findings, caveats);
     report_archiving::archive_report(&args.output, &mut report);
     report_output::write_report(&args.output.form, &report, |_| {
         build_audit_document(&report, args.all)
@@ -86,13 +178,11 @@ fn check_host_outcome(
         return Err(fail.hint(Some("try again later; all settings were reverted")));
     }
     let changes = &report.observation.changes;
-    if !changes.is_empty() && !changes.iter().any(host_setting_changes::is_setting_written) {
-        let mut fail = CommandFailure::new(HOST, "cannot change the settings of this host");
-        let why = changes.iter().filter_map(|change| change.error.clone());
-        fail.causes.extend(why.take(1));
-        return Err(
-            fail.hint(Some("run as root, or let an administrator run the commands in the report"))
-        );
+    if !changes.is_empty() && !changes.iter().any(change_proof::is_setting_written) {
+        let mut fail = CommandFailure::new(HOST, "cannot change the settings of this host")
+            .hint(Some("run as root, or let an administrator run the commands in the report"));
+        fail.causes.extend(changes.iter().find_map(|change| change.error.clone()));
+        return Err(fail);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -101,10 +191,10 @@ fn check_host_outcome(
 fn apply_changes(
     args: &HostArgs,
     id: &str,
-    settings: &[host_setting_changes::WantedSetting],
+    settings: &[change_proof::WantedSetting],
     interface: Option<&str>,
 ) -> Result<ProofResult, CommandFailure> {
-    let journal = host_setting_changes::host_journal_path(args)?;
+    let journal = change_proof::host_journal_path(args)?;
     if args.prove.is_some() {
         change_proof::refuse_second_apply(&journal)?;
     }
@@ -121,28 +211,25 @@ fn apply_changes(
 }
 
 fn revert_changes(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
-    let journal = host_setting_changes::host_journal_path(args)?;
-    let changes = host_setting_changes::revert_from_journal(&journal)?;
-    if args.output.form.json {
-        command_output::print_json(&json!({ "reverted": changes }))?;
-    } else {
-        command_output::print_document(&longhaul_report::audit_text::build_reverted_document(
-            &changes,
-        ))?;
-    }
-    host_setting_changes::revert_failure(&journal, &changes).map_or(Ok(ExitCode::SUCCESS), Err)
+    let journal = change_proof::host_journal_path(args)?;
+    let changes = change_proof::revert_from_journal(&journal)?;
+    command_output::print_json_or_document(
+        args.output.form.json,
+        || json!({ "reverted": changes }),
+        || audit_text::build_reverted_document(&changes),
+    )?;
+    change_proof::revert_failure(&journal, &changes).map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// Returns the server's first address, so that the route to it is audited.
 fn resolve_first_address(host: &str, port: u16) -> Result<IpAddr, CommandFailure> {
-    let unknown = |why: String| {
-        let mut fail = CommandFailure::new(USAGE, format!("cannot resolve {host}"));
-        fail.causes.push(why);
-        fail.hint(Some("check the name"))
+    let unknown = |why: &str| {
+        let fail = CommandFailure::new(USAGE, format!("cannot resolve {host}"));
+        fail.cause(why).hint(Some("check the name"))
     };
-    let mut found = (host, port).to_socket_addrs().map_err(|e| unknown(e.to_string()))?;
+    let mut found = (host, port).to_socket_addrs().map_err(|e| unknown(&e.to_string()))?;
     let first = found.next().map(|address| address.ip());
-    first.ok_or_else(|| unknown(String::from("no address for this name")))
+    first.ok_or_else(|| unknown("no address for this name"))
 }
 
 fn trial_buffer_bytes(plan: &AuditPlan) -> u64 {
@@ -153,21 +240,11 @@ fn trial_buffer_bytes(plan: &AuditPlan) -> u64 {
     in_flight.max().unwrap_or(least).clamp(least, most)
 }
 
-fn describe_this_host(host: &longhaul_model::report::v1::observation::HostFacts) -> RunParty {
-    RunParty {
-        host: host.name.clone(),
-        address: None,
-        longhaul: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        kernel: Some(host.kernel.clone()).filter(|kernel| !kernel.is_empty()),
-        cores: Some(host.cores).filter(|cores| *cores > 0),
-    }
-}
-
 /// Returns a caveat about the settings that could not be written, if any.
 fn unwritten_caveat(changes: &[SettingChange]) -> Option<ReportCaveat> {
     let failed: Vec<&str> = changes
         .iter()
-        .filter(|change| !host_setting_changes::is_setting_written(change))
+        .filter(|change| !change_proof::is_setting_written(change))
         .map(|change| change.name.as_str())
         .collect();
     if failed.is_empty() {

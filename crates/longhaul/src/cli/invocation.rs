@@ -32,7 +32,7 @@ fn redact_secrets(words: impl Iterator<Item = String>) -> String {
 }
 
 /// Quotes an argument for a shell.
-fn quote_for_shell(word: &str) -> String {
+pub fn quote_for_shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -1,9 +1,334 @@
 //! `longhaul iperf3`: `test` and `serve` with the options of iperf3.
 
-use super::args::Iperf3Args;
-use super::{serve_command, test_command};
-use crate::command_failure::CommandFailure;
+use crate::cli::args::{ServeArgs, TestArgs, TestFormat};
+use crate::cli::option_resolution::DEFAULT_UDP_RATE_BPS;
+use crate::cli::{password_prompt, serve_command, test_command, value_parsers};
+use crate::command_failure::{CommandFailure, USAGE};
+use clap::builder::Resettable;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use longhaul_iperf3::client_run::{LoginCredentials, TokenPadding};
+use longhaul_model::report::v1::plan::{CoreAffinity, StopCondition, ThroughputPlan};
+use longhaul_model::units::Rate;
+use longhaul_probe::plan_limits::{self, MAX_RATE_BPS, MAX_RUN_US, MAX_STREAMS};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
+
+const USAGE_LINES: &str = "longhaul iperf3 -c HOST [OPTIONS]\n       longhaul iperf3 -s [OPTIONS]";
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul iperf3 -c far -P 4 -R    same as longhaul test far --iperf3 -P 4 -R
+  longhaul iperf3 -c far -t 30 -J   print iperf3's JSON
+  longhaul iperf3 -s                same as longhaul serve --anonymous, with
+                                    iperf3's limits for clients without a token";
+
+const DETAILS: &str = "\
+Values are those of `longhaul test` and `longhaul serve`, except for iperf3's
+own: --bitrate is the rate of each stream, --time does not include --omit,
+--interval is that of iperf3's JSON, --connect-timeout is in milliseconds, and
+--affinity takes one core for each end. docs/iperf3.md lists the differences.";
+
+/// iperf3's names of options that longhaul calls by another name.
+const ALIASES: [(&str, &str); 17] = [
+    ("streams", "parallel"),
+    ("bytes", "num"),
+    ("blocks", "blockcount"),
+    ("bitrate", "bandwidth"),
+    ("length", "len"),
+    ("congestion_control", "linux-congestion"),
+    ("ipv4", "version4"),
+    ("ipv6", "version6"),
+    ("wire", "skip-rx-copy"),
+    ("iperf3_user", "username"),
+    ("iperf3_public_key", "rsa-public-key-path"),
+    ("iperf3_pkcs1", "use-pkcs1-padding"),
+    ("iperf3_key", "rsa-private-key-path"),
+    ("iperf3_users", "authorized-users-path"),
+    ("iperf3_skew", "time-skew-threshold"),
+    ("anonymous_rate", "server-bitrate-limit"),
+    ("anonymous_time", "server-max-duration"),
+];
+
+/// Options of `test` that a server has as well.
+const SHARED: [&str; 8] = ["host", "port", "bind", "bind_dev", "ipv4", "ipv6", "json", "token"];
+
+/// Options of iperf3 that are not supported, and what to use instead.
+const UNSUPPORTED: [(&str, &str); 8] = [
+    (
+        "-D --daemon -I --pidfile --idle-timeout",
+        "run it under a service manager: packaging has longhaul-serve.service",
+    ),
+    (
+        "--logfile --forceflush --timestamps",
+        "redirect the output; the log of `longhaul serve --json` has timestamps",
+    ),
+    (
+        "-f -V --verbose -T --title -d --debug",
+        "leave it out; -J prints all figures in bytes, seconds and bit/s",
+    ),
+    (
+        "--json-stream --json-stream-full-output --extra-data",
+        "use -J, which prints one JSON object at the end",
+    ),
+    ("--get-server-output", "leave it out; the report contains the results of both ends"),
+    ("-F --file", "use `longhaul copy` to transfer files"),
+    ("--sctp -X --xbind --nstreams -m --mptcp", "use TCP, or UDP with -u"),
+    (
+        "-L --flowlabel --cport --dont-fragment --repeating-payload --pacing-timer \
+         --udp-counters-64bit --gsro --cntl-ka --rcv-timeout --snd-timeout",
+        "leave it out; no option of longhaul corresponds to it",
+    ),
+];
+
+/// A client or a server, as iperf3's options select it.
+#[derive(Debug)]
+pub enum Iperf3Args {
+    Client {
+        test: Box<TestArgs>,
+        /// The length of the intervals of iperf3's JSON; 0 for a single one.
+        json_interval_us: Option<u64>,
+    },
+    Server(Box<ServeArgs>),
+}
+
+impl FromArgMatches for Iperf3Args {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        if matches.get_flag("server") {
+            let serve = ServeArgs::from_arg_matches(matches)?;
+            let [ipv4, ipv6] = ["ipv4", "ipv6"].map(|name| matches.get_flag(name));
+            return Ok(Iperf3Args::Server(Box::new(adapt_server(serve, ipv4, ipv6))));
+        }
+        let mut test = TestArgs::from_arg_matches(matches)?;
+        let json_interval_us = test.interval.take();
+        if let Some(tos) = matches.get_one::<u8>("tos") {
+            test.stream.dscp = Some(tos >> 2);
+        }
+        Ok(Iperf3Args::Client { test: Box::new(adapt_client(test)), json_interval_us })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Iperf3Args::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Iperf3Args {
+    fn augment_args(command: Command) -> Command {
+        let shared = |arg: &Arg| SHARED.contains(&arg.get_id().as_str());
+        let mut command = TestArgs::augment_args(command)
+            .mut_args(|arg| if shared(&arg) { arg } else { arg.conflicts_with("server") });
+        let serve = ServeArgs::augment_args(Command::new("serve"));
+        for arg in serve.get_arguments() {
+            let known = command.get_arguments().any(|other| other.get_id() == arg.get_id());
+            if !known {
+                command = command.arg(arg.clone().help_heading("Server").conflicts_with("host"));
+            }
+        }
+        for (name, alias) in ALIASES {
+            command = command.mut_arg(name, |arg| arg.visible_alias(alias));
+        }
+        adapt_values(command)
+            .next_help_heading(Resettable::Reset)
+            .arg(
+                Arg::new("server")
+                    .short('s')
+                    .long("server")
+                    .action(ArgAction::SetTrue)
+                    .help("Run the server"),
+            )
+            .arg(
+                Arg::new("tos")
+                    .short('S')
+                    .long("tos")
+                    .value_name("TOS")
+                    .value_parser(parse_tos)
+                    .conflicts_with_all(["server", "dscp"])
+                    .help_heading("TCP and sockets")
+                    .help("Type of service, 0 to 255: the DSCP is its upper six bits"),
+            )
+            .override_usage(USAGE_LINES)
+            .after_help(EXAMPLES)
+            .after_long_help(format!("{EXAMPLES}\n\n{DETAILS}"))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Iperf3Args::augment_args(command)
+    }
+}
+
+/// Replaces the parsers of values that iperf3 writes differently.
+fn adapt_values(command: Command) -> Command {
+    command
+        .mut_arg("host", |arg| {
+            arg.short('c')
+                .long("client")
+                .required(false)
+                .required_unless_present("server")
+                .conflicts_with("server")
+        })
+        .mut_arg("iperf3", |arg| arg.hide(true))
+        .mut_arg("format", |arg| arg.hide(true))
+        .mut_arg("json", |arg| arg.help("Print iperf3's JSON; log as JSON with --server"))
+        .mut_arg("bitrate", |arg| {
+            arg.value_parser(parse_stream_rate).help(
+                "Rate of each stream, 0 for unlimited [default: unlimited for TCP, 1 Mbit/s for UDP]",
+            )
+        })
+        .mut_arg("interval", |arg| {
+            arg.value_parser(parse_json_interval)
+                .help("Length of the intervals in the JSON, 0 for a single one [default: 1 s]")
+        })
+        .mut_arg("affinity", |arg| {
+            arg.value_parser(parse_core_pair)
+                .help("Core of the stream threads, and after a comma that of the server")
+        })
+        .mut_arg("connect_timeout", |arg| {
+            arg.value_name("MS")
+                .value_parser(parse_milliseconds)
+                .help("Maximum time to connect, in milliseconds [default: 10000]")
+        })
+}
+
+/// Turns iperf3's rates and times into those of `longhaul test`.
+fn adapt_client(mut test: TestArgs) -> TestArgs {
+    test.iperf3 = true;
+    if std::mem::take(&mut test.output.form.json) {
+        test.format = TestFormat::Iperf3;
+    }
+    let default_rate = test.udp.then_some(DEFAULT_UDP_RATE_BPS);
+    let streams = u64::from(test.streams.unwrap_or(1));
+    test.bitrate = match test.bitrate.or(default_rate) {
+        Some(0) => test.udp.then_some(MAX_RATE_BPS),
+        each => each.map(|each| each.saturating_mul(streams).min(MAX_RATE_BPS)),
+    };
+    if let (Some(omit), None, None) = (test.omit, test.bytes, test.blocks) {
+        let default = match ThroughputPlan::default().stop {
+            StopCondition::TimeUs(time) => time,
+            StopCondition::Bytes(_) | StopCondition::Blocks(_) => 0,
+        };
+        test.time = Some(test.time.unwrap_or(default) + omit);
+    }
+    test
+}
+
+/// Allows clients without a token what iperf3 allows every client, unless there is another proof.
+fn adapt_server(mut serve: ServeArgs, ipv4: bool, ipv6: bool) -> ServeArgs {
+    if serve.bind.is_none() && ipv4 != ipv6 {
+        serve.bind =
+            Some(if ipv4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() });
+    }
+    if serve.one_off {
+        serve.max_sessions = 1;
+    }
+    let token = &serve.token;
+    if token.token.is_some() || token.token_file.is_some() || serve.token_only {
+        return serve;
+    }
+    serve.anonymous = true;
+    if serve.iperf3_key.is_none() {
+        serve.anonymous_time.get_or_insert(MAX_RUN_US);
+        serve.anonymous_streams.get_or_insert(MAX_STREAMS);
+        serve.anonymous_runs.get_or_insert(serve.max_sessions);
+    }
+    serve
+}
+
+/// Parses the rate of one stream; 0 is unlimited.
+fn parse_stream_rate(text: &str) -> Result<u64, String> {
+    match text.parse::<Rate>() {
+        Ok(rate) if rate.as_bps() == 0 => Ok(0),
+        _ => value_parsers::parse_rate(text),
+    }
+}
+
+fn parse_json_interval(text: &str) -> Result<u64, String> {
+    match text {
+        "0" => Ok(0),
+        _ => value_parsers::parse_micros(
+            text,
+            plan_limits::INTERVAL_US.0,
+            plan_limits::INTERVAL_US.1,
+        ),
+    }
+}
+
+fn parse_milliseconds(text: &str) -> Result<Duration, String> {
+    value_parsers::parse_connect_timeout(&format!("{text}ms"))
+}
+
+/// Parses `N` or `N,M`: the core of this end, and that of the server.
+fn parse_core_pair(text: &str) -> Result<CoreAffinity, String> {
+    value_parsers::parse_affinity(&text.replace(',', "/"))
+}
+
+/// Parses a type of service in decimal, octal or hexadecimal form.
+fn parse_tos(text: &str) -> Result<u8, String> {
+    let parsed = match text.as_bytes() {
+        [b'0', b'x' | b'X', ..] => u8::from_str_radix(&text[2..], 16),
+        [b'0', _, ..] => u8::from_str_radix(&text[1..], 8),
+        _ => text.parse(),
+    };
+    parsed.map_err(|_| "must be 0 to 255".to_owned())
+}
+
+/// Adds the replacement to the error about an option of iperf3 that is not supported.
+pub fn add_replacement(mut error: Error) -> Error {
+    let is_own = |usage: &ContextValue| usage.to_string().contains(USAGE_LINES);
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(option))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+        && error.get(ContextKind::Usage).is_some_and(is_own)
+        && let Some((_, instead)) =
+            UNSUPPORTED.iter().find(|(names, _)| names.split(' ').any(|name| name == option))
+    {
+        let tip = ContextValue::StyledStrs(vec![(*instead).into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
+    error
+}
+
+/// The user of an iperf3 server.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Access")]
+pub struct Iperf3UserArgs {
+    /// User of an iperf3 server that wants one; the password comes from IPERF3_PASSWORD or the
+    /// terminal
+    #[arg(
+        id = "iperf3_user",
+        long = "iperf3-user",
+        value_name = "NAME",
+        requires = "iperf3_public_key"
+    )]
+    pub user: Option<String>,
+    /// Public RSA key of that server, in PEM
+    #[arg(
+        id = "iperf3_public_key",
+        long = "iperf3-public-key",
+        value_name = "FILE",
+        requires = "iperf3_user"
+    )]
+    pub public_key: Option<PathBuf>,
+    /// The padding of iperf3 before 3.17, PKCS #1 v1.5
+    #[arg(id = "iperf3_pkcs1", long = "iperf3-pkcs1", requires = "iperf3_user")]
+    pub pkcs1: bool,
+}
+
+impl Iperf3UserArgs {
+    /// Asks for the password of the user. Returns `None` if no user is given.
+    pub fn login(&self) -> Result<Option<LoginCredentials>, CommandFailure> {
+        let (Some(user), Some(key)) = (&self.user, &self.public_key) else {
+            return Ok(None);
+        };
+        let password = password_prompt::read_password()
+            .map_err(|error| CommandFailure::new(USAGE, error).hint(Some("set IPERF3_PASSWORD")))?;
+        let padding = if self.pkcs1 { TokenPadding::Pkcs1 } else { TokenPadding::Oaep };
+        LoginCredentials::new(key, user, &password, padding)
+            .map(Some)
+            .map_err(|error| CommandFailure::from_error(USAGE, &error))
+    }
+}
 
 pub fn run(args: &Iperf3Args) -> Result<ExitCode, CommandFailure> {
     match args {

@@ -1,42 +1,117 @@
 //! `longhaul load HOST`: runs loads and probes, then analyses, archives and shows the result.
-//!
-//! - [`load_plan`]: builds the plan from options; [`load_archiving`]: archives runs and report
-//! - [`load_progress`]: progress on stderr; [`load_files`]: CSV and plots
 
-mod load_archiving;
-pub mod load_files;
-pub mod load_plan;
-mod load_progress;
-
-use super::args::LoadArgs;
-use super::report_command::report_output;
-use super::{interrupt, option_resolution};
-use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
-use load_progress::LoadProgress;
-use longhaul_model::report::v1::LoadReport;
-use longhaul_probe::load_run;
-use longhaul_report::load_text::build_load_document;
+use crate::cli::args::{OutputArgs, PeerArgs, SocketArgs};
+use crate::cli::progress_lines::{StatusLine, print_statement};
+use crate::cli::report_archiving::{self, timestamp_of};
+use crate::cli::report_command::report_output;
+use crate::cli::tune_command::parse_picture_path;
+use crate::cli::value_parsers::setting_lists::{StreamCounts, parse_stream_counts};
+use crate::cli::value_parsers::{self, accept_micros, parse_run_time};
+use crate::cli::{command_output, interrupt, option_resolution};
+use crate::command_failure::{CommandFailure, INTERRUPTED, PEER, USAGE};
+use clap::Args;
+use longhaul_analysis::load::conclude_load;
+use longhaul_model::report::v1::load::{LoadPlan, LoadStep};
+use longhaul_model::report::v1::{LoadReport, ParentRun, Report, ReportCaveat};
+use longhaul_model::units::{Rate, format_duration};
+use longhaul_probe::load_run::{self, LoadOutcome, LoadRunProgress};
+use longhaul_report::load_text::load_csv::render_load_csv;
+use longhaul_report::load_text::{build_load_document, load_step_text};
+use longhaul_report::number_format::{ABSENT, count_of, format_micros, format_rate, or_absent};
+use longhaul_report::plot;
+use longhaul_report::style::{FAINT, paint};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul load far                RTT and loss under one stream
+  longhaul load far -P 1,4,16 --plot load.svg
+                                   three loads in one plot
+  longhaul load far -b 20M,40M,max below, near and above the path's capacity
+  longhaul load far --scavenger --competitor
+                                   does a scavenger yield to other traffic?";
+
+const DETAILS: &str = "\
+RTT probes are sent every 10 ms before, during and after each load. Each load is
+archived as a run of its own. A load is one number of streams at one rate; lists
+give all combinations, one after another.
+
+With --competitor, a plain stream in a session of its own runs during every
+load, and alone before the first and after the last load. The share of its rate
+that it keeps shows how much the load leaves to other traffic. With --scavenger,
+every load runs twice: with a plain sender, and with a scavenger, which marks
+its packets as lower effort (LE, RFC 8622) and keeps the queueing delay below a
+quarter of the RTT (5 to 25 ms).
+
+Exit codes are those of `longhaul --help`; 130 after Ctrl-C. The results so far
+are then shown and archived.";
+
+#[derive(Debug, Args)]
+#[command(
+    next_help_heading = "Load",
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
+)]
+pub struct LoadArgs {
+    /// Reverse: the server sends the load
+    #[arg(short = 'R', long)]
+    pub reverse: bool,
+    /// Numbers of streams: a list such as 1,4,16, or ranges
+    #[arg(short = 'P', long, value_name = "LIST", default_value = "1", value_parser = parse_stream_counts)]
+    pub streams: StreamCounts,
+    /// Total rates of a load: a list; max is unlimited
+    #[arg(
+        short = 'b', long, visible_alias = "bitrate", value_name = "LIST", default_value = "max",
+        value_parser = parse_rates,
+    )]
+    pub rate: RateList,
+    /// Duration of each load
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_run_time)]
+    pub time: u64,
+    /// Idle time before the first load and after each load
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = accept_micros(IDLE_US))]
+    pub idle: u64,
+    /// Repeat every load with a scavenger sender, which yields
+    #[arg(long)]
+    pub scavenger: bool,
+    /// Run a plain stream during every load, and alone for comparison
+    #[arg(long)]
+    pub competitor: bool,
+    /// Time between RTT probes
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = accept_micros(load_run::PROBE_INTERVAL_US.0..=load_run::PROBE_INTERVAL_US.1))]
+    pub probe_interval: u64,
+    #[command(flatten)]
+    pub socket: SocketArgs,
+
+    #[command(flatten)]
+    pub peer: PeerArgs,
+
+    /// Plot throughput, RTT and loss over time to an .svg or .png file; may be repeated
+    #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
+    pub plot: Vec<PathBuf>,
+    /// Write all probes as CSV
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
 
 pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.output.form)?;
-    let plan = load_plan::plan_loads(args)?;
-    let target = option_resolution::build_target(
-        &args.host,
-        args.port,
-        &args.local,
-        &args.token,
-        args.connect_timeout,
-    )?;
-    load_files::check_load_plots(&args.plot)?;
+    let plan = plan_loads(args)?;
+    let target = option_resolution::peer_target(&args.peer)?;
+    check_load_plots(&args.plot)?;
     let stop = interrupt::install_stop_flag()?;
     let mut progress = LoadProgress::new(args, &plan);
     let outcome = load_run::run(&target, &plan, &stop, &mut |now| progress.show(now))?;
     progress.finish();
     let stopped = outcome.stopped;
-    let report = load_archiving::archive_load_report(args, plan, outcome);
+    let report = archive_load_report(args, plan, outcome);
     report_output::write_report(&args.output.form, &report, |_| build_load_document(&report))?;
-    load_files::write_load_files(&args.plot, args.csv.as_deref(), &report)?;
+    write_load_files(&args.plot, args.csv.as_deref(), &report)?;
     if stopped {
         let what = "the loads were interrupted; the results so far are shown";
         return Err(CommandFailure::new(INTERRUPTED, what));
@@ -55,4 +130,256 @@ fn require_any_load(report: &LoadReport) -> Result<(), CommandFailure> {
     let errors = report.observation.phases.iter();
     fail.causes = errors.filter_map(|phase| phase.error.clone()).take(2).collect();
     Err(fail)
+}
+
+/// The size of a probe with its IP header: small beside any load, with room for timestamps.
+const PROBE_BYTES: u32 = 100;
+const IDLE_US: RangeInclusive<u64> = 500_000..=600_000_000;
+/// The word for an unlimited rate.
+const UNLIMITED: &str = "max";
+
+/// A list of rates; `None` is unlimited.
+pub type RateList = Vec<Option<u64>>;
+
+/// Builds the plan from the options.
+fn plan_loads(args: &LoadArgs) -> Result<LoadPlan, CommandFailure> {
+    let plan = LoadPlan {
+        forward: !args.reverse,
+        steps: plan_load_steps(args),
+        probe_interval_us: args.probe_interval,
+        probe_bytes: PROBE_BYTES,
+        idle_us: args.idle,
+        load_us: args.time,
+    };
+    load_run::check_load_plan(&plan).map_err(|e| CommandFailure::from_error(USAGE, &e))?;
+    Ok(plan)
+}
+
+/// Returns a step for each number of streams at each rate: first plain, then scavenger. The
+/// competitor runs beside each load, and alone before the first and after the last one.
+fn plan_load_steps(args: &LoadArgs) -> Vec<LoadStep> {
+    let settings = || {
+        let rates = args.rate.iter();
+        rates.flat_map(|rate| args.streams.iter().map(|streams| (*streams, *rate)))
+    };
+    let load = |(streams, rate_bps): (u32, Option<u64>), scavenger: bool| LoadStep {
+        streams,
+        window_bytes: args.socket.window,
+        congestion_control: args.socket.congestion_control.clone(),
+        rate_bps,
+        dscp: None,
+        scavenger,
+        competitor: false,
+        baseline: false,
+    };
+    let pairs = |setting| {
+        let kinds: &[bool] = if args.scavenger { &[false, true] } else { &[false] };
+        kinds.iter().map(move |scavenger| load(setting, *scavenger))
+    };
+    let loads: Vec<LoadStep> = settings().flat_map(pairs).collect();
+    if !args.competitor {
+        return loads;
+    }
+    let baseline = LoadStep { competitor: true, baseline: true, ..load((1, None), false) };
+    let baseline = LoadStep { window_bytes: None, congestion_control: None, ..baseline };
+    let beside = loads.iter().map(|step| LoadStep { competitor: true, ..step.clone() });
+    let mut steps: Vec<LoadStep> =
+        std::iter::once(baseline.clone()).chain(beside).chain([baseline]).collect();
+    if args.scavenger {
+        // These measure the cost of yielding without a competitor.
+        steps.extend(loads);
+    }
+    steps
+}
+
+/// Parses `20M,40M,max`.
+fn parse_rates(text: &str) -> Result<RateList, String> {
+    let one = |part: &str| match part.trim() {
+        UNLIMITED => Ok(None),
+        rate => value_parsers::parse_rate(rate).map(Some),
+    };
+    let mut rates = text.split(',').map(one).collect::<Result<Vec<Option<u64>>, String>>()?;
+    // Unlimited comes last.
+    rates.sort_by_key(|rate| rate.unwrap_or(u64::MAX));
+    rates.dedup();
+    Ok(rates)
+}
+
+/// Builds the report, and archives it and its runs unless `--no-save` is given.
+fn archive_load_report(args: &LoadArgs, plan: LoadPlan, outcome: LoadOutcome) -> LoadReport {
+    let run = report_archiving::create_run_info(
+        timestamp_of(outcome.started_at),
+        outcome.duration,
+        outcome.initiator,
+        outcome.responder,
+    );
+    let mut observation = outcome.observation;
+    let mut caveats = outcome.caveats;
+    for (index, part) in (0u32..).zip(outcome.runs) {
+        let part_of = ParentRun { id: run.id.clone(), index };
+        let mut report =
+            report_archiving::build_throughput_report(part.plan, part.outcome, Some(part_of));
+        report_archiving::archive_report(&args.output, &mut report);
+        let phase = observation.phases.get_mut(part.phase);
+        let flow = phase.and_then(|phase| {
+            if part.competitor { phase.competitor.as_mut() } else { phase.load.as_mut() }
+        });
+        if let Some(flow) = flow {
+            flow.limited_by = report.analysis.limited_by;
+            flow.run_id = (!args.output.no_save).then(|| report.run.id.clone());
+        }
+    }
+    if outcome.stopped {
+        let text = "interrupted before the end of the loads";
+        caveats.push(ReportCaveat::new("interrupted", text));
+    }
+    let conclusion = conclude_load(&plan, &observation);
+    caveats.extend(conclusion.caveats);
+    let mut report = Report::new(run, plan, observation, conclusion.analysis)
+        .with_notes(conclusion.findings, caveats);
+    report_archiving::archive_report(&args.output, &mut report);
+    report
+}
+
+/// The time between two lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+/// The time to set up a load and to exchange results, on a path of 100 ms.
+const SETUP_TIME_US: u64 = 2_000_000;
+
+/// Prints the progress of the loads.
+struct LoadProgress<'a> {
+    plan: &'a LoadPlan,
+    line: StatusLine,
+    last: Option<LoadRunProgress>,
+}
+
+impl<'a> LoadProgress<'a> {
+    pub fn new(args: &LoadArgs, plan: &'a LoadPlan) -> LoadProgress<'a> {
+        let steps = plan.steps.len() as u64;
+        let whole = plan.idle_us * (steps + 1) + (plan.load_us + SETUP_TIME_US) * steps;
+        let budget = format!(
+            "{} of {}, with probes every {}: about {} in total",
+            count_of(steps, "load"),
+            format_micros(plan.load_us),
+            format_micros(plan.probe_interval_us),
+            format_micros(whole / 1_000_000 * 1_000_000)
+        );
+        print_statement(&args.output, &budget);
+        LoadProgress { plan, line: StatusLine::new(args.output.shows_progress()), last: None }
+    }
+
+    /// Prints a line if the last one is old enough or another load has begun.
+    pub fn show(&mut self, now: &LoadRunProgress) {
+        let before = self.last.clone().unwrap_or_default();
+        let changed = self.last.is_none() || before.step != now.step;
+        if !changed && now.elapsed < before.elapsed + LINE_INTERVAL {
+            return;
+        }
+        let step = now.step.and_then(|i| self.plan.steps.get(i as usize));
+        let what = step.map_or_else(|| "idle".to_owned(), load_step_text::describe_step);
+        let time = now.elapsed.saturating_sub(before.elapsed);
+        let speed = |new: Option<u64>, old: Option<u64>| {
+            let grown = new?.checked_sub(old.unwrap_or(0))?;
+            Rate::over(grown, time).map(|r| format_rate(r.as_bps()))
+        };
+        let line = format!(
+            "{:>6.1} s  {what:<34}  RTT {:<9} {:>14} {:>14}",
+            now.elapsed.as_secs_f64(),
+            or_absent(now.rtt, format_duration),
+            speed(now.load_bytes, before.load_bytes).unwrap_or_else(|| ABSENT.to_owned()),
+            speed(now.competitor_bytes, before.competitor_bytes).unwrap_or_default(),
+        );
+        self.line.print(&paint(FAINT, line.trim_end()));
+        self.last = Some(now.clone());
+    }
+
+    /// Prints an empty line between progress and result.
+    pub fn finish(&mut self) {
+        if self.last.is_some() {
+            self.line.print("");
+        }
+    }
+}
+
+/// Fails before a long run if the plots cannot be written.
+fn check_load_plots(pictures: &[PathBuf]) -> Result<(), CommandFailure> {
+    Ok(pictures.iter().try_for_each(|path| plot::check_figure_path(path))?)
+}
+
+/// Writes every requested file.
+pub fn write_load_files(
+    pictures: &[PathBuf],
+    csv: Option<&Path>,
+    load: &LoadReport,
+) -> Result<(), CommandFailure> {
+    if let Some(path) = csv {
+        let hint = "write it elsewhere with `longhaul report show last --csv FILE`";
+        command_output::write_file(path, &render_load_csv(load), hint)?;
+    }
+    Ok(pictures.iter().try_for_each(|path| plot::write_load_figure(load, path))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::{CliArgs, CliCommand};
+    use clap::Parser;
+
+    fn asked(options: &[&str]) -> LoadPlan {
+        let line = ["longhaul", "load", "far"].iter().chain(options);
+        match CliArgs::try_parse_from(line).expect("options").command {
+            CliCommand::Load(args) => plan_loads(&args).expect("a plan"),
+            _ => panic!("another command"),
+        }
+    }
+
+    fn kinds(plan: &LoadPlan) -> Vec<(u32, Option<u64>, &'static str)> {
+        let kind = |step: &LoadStep| match (step.baseline, step.scavenger, step.competitor) {
+            (true, _, _) => "alone",
+            (_, true, true) => "yields beside",
+            (_, true, false) => "yields",
+            (_, false, true) => "beside",
+            (_, false, false) => "plain",
+        };
+        let steps = plan.steps.iter();
+        steps.map(|s| (s.streams, s.rate_bps, kind(s))).collect()
+    }
+
+    #[test]
+    fn lists_give_every_combination() {
+        let plan = asked(&["-P", "1,4", "-b", "max,20M"]);
+        assert_eq!(
+            kinds(&plan),
+            [
+                (1, Some(20_000_000), "plain"),
+                (4, Some(20_000_000), "plain"),
+                (1, None, "plain"),
+                (4, None, "plain"),
+            ]
+        );
+        assert!(plan.forward && plan.idle_us == 3_000_000 && plan.load_us == 10_000_000);
+    }
+
+    #[test]
+    fn a_competitor_is_measured_alone_before_and_after() {
+        let names = |options: &[&str]| {
+            let plan = asked(options);
+            kinds(&plan).into_iter().map(|k| k.2).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["--competitor"]), ["alone", "beside", "alone"]);
+        assert_eq!(names(&["--scavenger"]), ["plain", "yields"]);
+        assert_eq!(
+            names(&["--competitor", "--scavenger"]),
+            ["alone", "beside", "yields beside", "alone", "plain", "yields"]
+        );
+        assert!(!asked(&["-R"]).forward);
+    }
+
+    #[test]
+    fn rates_are_refused_with_what_would_be_right() {
+        assert_eq!(parse_rates("max,1M,1M"), Ok(vec![Some(1_000_000), None]));
+        for text in ["", "fast", "1M,,2M", "10"] {
+            assert!(parse_rates(text).is_err(), "{text}");
+        }
+    }
 }

@@ -1,13 +1,46 @@
 //! `longhaul completions` and `longhaul man`, generated from the definitions of the options.
 
-use super::args::{CliArgs, CompletionsArgs, ManArgs};
+use crate::cli::args::CliArgs;
+use crate::cli::command_output;
 use crate::command_failure::{CommandFailure, HOST, USAGE};
-use clap::{Command, CommandFactory};
+use clap::{Args, Command, CommandFactory};
+use clap_complete::Shell;
 use clap_mangen::Man;
 use std::fs;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+const COMPLETIONS: &str = "\
+Examples:
+  longhaul completions bash > /etc/bash_completion.d/longhaul
+  longhaul completions zsh > /usr/local/share/zsh/site-functions/_longhaul
+  longhaul completions fish > ~/.config/fish/completions/longhaul.fish";
+
+const MANUAL: &str = "\
+Examples:
+  longhaul man test | man -l -     read the page of `longhaul test`
+  longhaul man report case         print the page of `longhaul report case`
+  longhaul man --out man1          write all pages to a folder";
+
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS)]
+pub struct CompletionsArgs {
+    /// Shell to generate the script for
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = MANUAL)]
+pub struct ManArgs {
+    /// Command to print the page of [default: longhaul itself]
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<String>,
+    /// Write the pages of all commands to this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub out: Option<PathBuf>,
+}
 
 const VERSION: &str = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
 
@@ -16,7 +49,8 @@ pub fn write_completions(args: &CompletionsArgs) -> Result<ExitCode, CommandFail
     let mut script = Vec::new();
     let mut command = CliArgs::command().disable_help_subcommand(true);
     clap_complete::generate(args.shell, &mut command, "longhaul", &mut script);
-    write_stdout(&script)
+    command_output::print_unstyled(&String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes one manual page to standard output, or all of them into a folder.
@@ -27,10 +61,9 @@ pub fn run(args: &ManArgs) -> Result<ExitCode, CommandFailure> {
     collect_pages(&root, "longhaul".to_owned(), &mut pages);
     if let Some(folder) = &args.out {
         write_pages(folder, pages).map_err(|error| {
-            let mut fail =
-                CommandFailure::new(HOST, format!("cannot write pages to {}", folder.display()));
-            fail.causes.push(error.to_string());
-            fail.hint(Some("name a writable folder"))
+            CommandFailure::new(HOST, format!("cannot write pages to {}", folder.display()))
+                .cause(&error)
+                .hint(Some("name a writable folder"))
         })?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -44,7 +77,8 @@ pub fn run(args: &ManArgs) -> Result<ExitCode, CommandFailure> {
     };
     let mut text = Vec::new();
     page.render(&mut text)?;
-    write_stdout(&text)
+    command_output::print_unstyled(&String::from_utf8_lossy(&text))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Adds the page of `command` and those of its subcommands, by name.
@@ -63,11 +97,4 @@ fn write_pages(folder: &Path, pages: Vec<(String, Man)>) -> io::Result<()> {
         page.generate_to(folder)?;
     }
     Ok(())
-}
-
-fn write_stdout(bytes: &[u8]) -> Result<ExitCode, CommandFailure> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
 }

@@ -1,11 +1,9 @@
 //! Turns options into a plan and a target. First the parts that need only the command line, then
 //! those that need the host: clock, environment, files.
 
-use super::args::{LocalArgs, TestArgs, TokenArgs};
+use super::args::{LocalArgs, PeerArgs, TestArgs, TokenArgs};
 use crate::command_failure::{CommandFailure, USAGE};
-use longhaul_model::report::v1::plan::{
-    ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
-};
+use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport, StopCondition, ThroughputPlan};
 use longhaul_model::units::format_duration;
 use longhaul_probe::plan_limits;
 use longhaul_probe::secure::AuthToken;
@@ -19,6 +17,8 @@ use std::time::Duration;
 const TOKEN_VARIABLE: &str = "LONGHAUL_TOKEN";
 /// The maximum size of a token file. A token is a short line, so a longer file is the wrong one.
 const MAX_TOKEN_FILE_BYTES: u64 = 4096;
+/// The default timeout of each step of connecting.
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The default rate of a UDP run: iperf's, which harms no path.
 pub const DEFAULT_UDP_RATE_BPS: u64 = 1_000_000;
 
@@ -26,40 +26,32 @@ pub const DEFAULT_UDP_RATE_BPS: u64 = 1_000_000;
 pub fn plan_throughput(args: &TestArgs) -> Result<ThroughputPlan, CommandFailure> {
     let default = ThroughputPlan::default();
     let plan = ThroughputPlan {
-        direction: test_direction(args),
+        direction: args.direction.direction(),
         transport: test_transport(args),
         streams: args.streams.unwrap_or(default.streams),
         stop: stop_condition(args, default.stop),
         warm_up_us: args.omit,
-        send_buffer_bytes: args.send_buffer.or(args.window),
-        receive_buffer_bytes: args.receive_buffer.or(args.window),
+        send_buffer_bytes: args.send_buffer.or(args.socket.window),
+        receive_buffer_bytes: args.receive_buffer.or(args.socket.window),
         write_bytes: args.length,
         read_bytes: args.read_length,
-        congestion_control: args.congestion_control.clone(),
+        congestion_control: args.socket.congestion_control.clone(),
         pacing_bps: args.pacing,
         write_rate_bps: if args.udp { None } else { args.bitrate },
         read_rate_bps: args.read_rate,
         mss_bytes: args.mss,
-        dscp: args.dscp,
+        dscp: args.stream.dscp,
         scavenger: args.scavenger,
         no_delay: args.no_delay,
         mode: if args.wire { ReceiveMode::Wire } else { ReceiveMode::Delivered },
-        zero_copy: args.zerocopy,
-        affinity: args.affinity.clone(),
+        zero_copy: args.stream.zerocopy,
+        affinity: args.stream.affinity.clone(),
         interval_us: args.interval.unwrap_or(default.interval_us),
         start_at_us: None,
         capture: args.capture.plan(),
     };
     check_throughput_plan(&plan)?;
     Ok(plan)
-}
-
-fn test_direction(args: &TestArgs) -> RunDirection {
-    match (args.reverse, args.bidir) {
-        (_, true) => RunDirection::Both,
-        (true, false) => RunDirection::Reverse,
-        (false, false) => RunDirection::Forward,
-    }
 }
 
 fn test_transport(args: &TestArgs) -> RunTransport {
@@ -105,13 +97,17 @@ fn check_throughput_plan(plan: &ThroughputPlan) -> Result<(), CommandFailure> {
         .map_err(|e| CommandFailure::from_error(USAGE, &e))
 }
 
-/// Returns a server and its connection options. `timeout` applies to each step of connecting.
+/// Returns the server of the command.
+pub fn peer_target(peer: &PeerArgs) -> Result<TargetHost, CommandFailure> {
+    build_target(&peer.host, peer.port, &peer.local, &peer.token)
+}
+
+/// Returns a server and its connection options.
 pub fn build_target(
     host: &str,
     port: u16,
     local: &LocalArgs,
     token: &TokenArgs,
-    timeout: Duration,
 ) -> Result<TargetHost, CommandFailure> {
     Ok(TargetHost {
         host: host.to_owned(),
@@ -123,7 +119,7 @@ pub fn build_target(
         },
         bind: LocalBind { address: local.bind, device: local.bind_dev.clone() },
         token: resolve_token(token)?.map(|token| token.as_str().to_owned()),
-        connect_timeout: timeout,
+        connect_timeout: local.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
     })
 }
 
@@ -138,25 +134,19 @@ pub fn resolve_token(args: &TokenArgs) -> Result<Option<AuthToken>, CommandFailu
     } else {
         return Ok(None);
     };
-    match AuthToken::new(&text) {
-        Some(token) => Ok(Some(token)),
-        None => Err(CommandFailure::new(
-            USAGE,
-            format!("cannot use the token in {origin}: it is empty"),
-        )),
-    }
+    let token = AuthToken::new(&text).ok_or_else(|| {
+        CommandFailure::new(USAGE, format!("cannot use the token in {origin}: it is empty"))
+    });
+    token.map(Some)
 }
 
 fn read_first_line(path: &Path) -> Result<String, CommandFailure> {
-    let unreadable = |source: std::io::Error| {
-        let mut fail =
-            CommandFailure::new(USAGE, format!("cannot read the token file {}", path.display()));
-        fail.causes.push(source.to_string());
-        fail
-    };
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(MAX_TOKEN_FILE_BYTES).read_to_string(&mut text))
-        .map_err(unreadable)?;
+        .map_err(|source| {
+            let text = format!("cannot read the token file {}", path.display());
+            CommandFailure::new(USAGE, text).cause(&source)
+        })?;
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }

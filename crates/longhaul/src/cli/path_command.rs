@@ -1,38 +1,176 @@
 //! `longhaul path HOST`: measures the path, resolves names, then analyses, archives and shows it.
 //!
-//! - [`path_plan`]: builds the plan from options
-//! - [`reverse_lookups`], [`hop_origins`]: names, AS numbers and places of hops
-//! - [`path_history`]: earlier routes and the capacity of this path, from the archive
-//! - [`path_progress`]: progress on stderr
+//! - [`hop_origins`]: names, AS numbers and places of hops
 //! - [`mod@path_watch`]: the live table of `--watch`
 
 mod hop_origins;
-mod path_history;
-pub mod path_plan;
-mod path_progress;
 mod path_watch;
-mod reverse_lookups;
 
-use super::args::PathArgs;
-use super::report_command::report_output;
-use super::{interrupt, report_archiving};
-use crate::cli::report_archiving::{RunEnvelope, timestamp_of};
-use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER};
+use crate::cli::args::{OutputArgs, PeerArgs};
+use crate::cli::progress_lines::StatusLine;
+use crate::cli::report_archiving::{self, timestamp_of};
+use crate::cli::report_command::report_output;
+use crate::cli::value_parsers::{
+    accept_count, accept_duration_us, accept_micros, parse_port, parse_streams,
+};
+use crate::cli::{command_output, interrupt, option_resolution};
+use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
+use clap::Args;
 use hop_origins::HopOrigins;
-use longhaul_analysis::path::conclude_path;
-use longhaul_model::report::v1::path::{PathObservation, PathPlan};
-use longhaul_model::report::v1::{ParentRun, PathReport};
-use longhaul_probe::path::{self, PathOutcome};
+use longhaul_analysis::path::{KnownRoute, PathCapacityEstimate, conclude_path};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::path::{
+    HopLoadPlan, ObservedHop, ObservedRoute, PathObservation, PathPlan, ProbeEcho, ProbeProtocol,
+    RoundTripPlan, TracePlan,
+};
+use longhaul_model::report::v1::{
+    AvailableReport, ParentRun, PathReport, Report, ThroughputReport,
+};
+use longhaul_probe::path::{self, PathOutcome, PathPart, PathProgress};
 use longhaul_probe::throughput::TargetHost;
-use longhaul_report::path_text::build_path_document;
-use path_progress::PathProgressLines;
+use longhaul_report::number_format::or_absent;
+use longhaul_report::path_text::{build_path_document, format_ms};
+use longhaul_report::style::{FAINT, paint};
+use longhaul_store::Archive;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul path far                RTT, routes in both directions, path MTU
+  longhaul path 192.0.2.7 --tcp --to-port 443
+                                   any host, with TCP probes to its port 443
+  longhaul path far --alternatives also find the next hops of load balancers
+  longhaul path far --load=8s      find the narrow link, where the queue grows
+  longhaul path far --watch        live table; q quits";
+
+const DETAILS: &str = "\
+HOST can be any host. If `longhaul serve` runs there, RTT and route are also
+measured from the server to this host.
+
+Probes use ICMP by default. Unprivileged users can send it if the kernel allows
+it (net.ipv4.ping_group_range); otherwise UDP is used, and the report says so.
+TCP probes need privileges.
+
+--load sends bulk data to the host, which must run `longhaul serve`, and probes
+every hop once per second before, during and after the load.
+
+--watch probes each hop at most once per second until q or Ctrl-C, or for
+--count rounds. If standard output is not a terminal, it prints one line per hop
+and round instead. At the end, the result is shown as a report.
+
+AS numbers and locations come from databases imported with `longhaul data
+import`. The only lookups are those of names of addresses, by this host's
+resolver; --no-names disables them.
+
+Exit codes are those of `longhaul --help`; 3 if no host answered, 5 if
+privileges are missing for all requested probes, 130 after Ctrl-C. The results
+so far are then shown and archived.";
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
+)]
+pub struct PathArgs {
+    /// Use ICMP probes (the default)
+    #[arg(long, help_heading = "Probes", group = "protocol")]
+    pub icmp: bool,
+    /// Use UDP probes
+    #[arg(short, long, help_heading = "Probes", group = "protocol")]
+    pub udp: bool,
+    /// Use TCP probes
+    #[arg(long, help_heading = "Probes", group = "protocol")]
+    pub tcp: bool,
+    /// Destination port of UDP and TCP probes [default: 33434 for UDP, 5201 for TCP]
+    #[arg(long, value_name = "PORT", value_parser = parse_port, help_heading = "Probes", conflicts_with = "icmp")]
+    pub to_port: Option<u16>,
+    /// Number of RTT probes [default: 10; with --watch: rounds, unlimited]
+    #[arg(short, long, value_name = "N", value_parser = accept_count::<u32>(1..=100_000), help_heading = "Probes")]
+    pub count: Option<u32>,
+    /// Time between RTT probes, or rounds of --watch [default: 100 ms; --watch: 1 s, the minimum]
+    #[arg(short, long, value_name = "TIME", value_parser = accept_micros(10_000..=60_000_000), help_heading = "Probes")]
+    pub interval: Option<u64>,
+    /// Packet size in bytes, with the IP header
+    #[arg(
+        short, long, value_name = "BYTES", default_value_t = 64, value_parser = accept_count::<u32>(64..=65_535),
+        help_heading = "Probes",
+    )]
+    pub size: u32,
+    /// Time to wait for an answer
+    #[arg(
+        long, value_name = "TIME", default_value = "2s", value_parser = accept_duration_us(10_000..=30_000_000),
+        help_heading = "Probes",
+    )]
+    pub timeout: Duration,
+
+    /// Do not trace the route
+    #[arg(long, help_heading = "Route", conflicts_with_all = ["alternatives", "load", "watch"])]
+    pub no_route: bool,
+    /// Maximum number of hops
+    #[arg(
+        short, long, value_name = "N", default_value_t = 64, value_parser = accept_count::<u8>(1..=255),
+        help_heading = "Route",
+    )]
+    pub max_hops: u8,
+    /// Number of probes per hop
+    #[arg(
+        long, value_name = "N", default_value_t = 3, value_parser = accept_count::<u32>(1..=20),
+        help_heading = "Route",
+    )]
+    pub queries: u32,
+    /// Find all next hops of load balancers with this confidence [default: 0.95]
+    #[arg(
+        long, value_name = "CONFIDENCE", num_args = 0..=1, require_equals = true,
+        default_missing_value = "0.95", value_parser = parse_confidence, help_heading = "Route",
+    )]
+    pub alternatives: Option<f64>,
+    /// Do not measure from the server to this host
+    #[arg(long, help_heading = "Route")]
+    pub no_reverse: bool,
+    /// Do not resolve addresses to names
+    #[arg(long, help_heading = "Route")]
+    pub no_names: bool,
+
+    /// Measure the path MTU (the default)
+    #[arg(long, help_heading = "Path", overrides_with = "no_mtu")]
+    pub mtu: bool,
+    /// Do not measure the path MTU
+    #[arg(long, help_heading = "Path")]
+    pub no_mtu: bool,
+    /// Check whether TCP options are changed on the path (needs `longhaul serve`)
+    #[arg(long, help_heading = "Path")]
+    pub options: bool,
+    /// Find the narrow link: probe every hop idle, under load and idle, for TIME each
+    /// [default: 8 s]
+    #[arg(
+        long, value_name = "TIME", num_args = 0..=1, require_equals = true,
+        default_missing_value = "8s", value_parser = accept_micros(3_000_000..=300_000_000), help_heading = "Path",
+    )]
+    pub load: Option<u64>,
+    /// Number of streams of the load [default: 4]
+    #[arg(short = 'P', long, value_name = "N", value_parser = parse_streams, requires = "load", help_heading = "Path")]
+    pub streams: Option<u32>,
+    /// Reverse: the server sends the load
+    #[arg(short = 'R', long, requires = "load", help_heading = "Path")]
+    pub reverse: bool,
+
+    /// Show a live table of all hops
+    #[arg(short, long, help_heading = "Watch", conflicts_with_all = ["load", "options", "alternatives", "mtu"])]
+    pub watch: bool,
+
+    #[command(flatten)]
+    pub peer: PeerArgs,
+
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
 
 pub fn run(args: &PathArgs) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.output.form)?;
-    let plan = path_plan::plan_path(args)?;
-    let target = path_plan::path_target(args)?;
+    let plan = plan_path(args)?;
+    let target = path_target(args)?;
     let stop = interrupt::install_stop_flag()?;
     if args.watch {
         return path_watch::run(args, plan, &target, &stop);
@@ -43,7 +181,7 @@ pub fn run(args: &PathArgs) -> Result<ExitCode, CommandFailure> {
 
 /// Measures a path as part of another command: archives it without showing it. Ctrl-C exits.
 pub fn measure_path(args: &PathArgs) -> Result<PathReport, CommandFailure> {
-    let (plan, target) = (path_plan::plan_path(args)?, path_plan::path_target(args)?);
+    let (plan, target) = (plan_path(args)?, path_target(args)?);
     run_path_measurement(args, plan, &target, &AtomicBool::new(false))
 }
 
@@ -54,7 +192,7 @@ fn run_path_measurement(
     stop: &AtomicBool,
 ) -> Result<PathReport, CommandFailure> {
     let mut origins = HopOrigins::new(&args.output.archive, !args.no_names);
-    let mut live = PathProgressLines::new(args);
+    let mut live = PathProgressLines::new(args.output.shows_progress());
     let outcome = path::run(target, &plan, stop, &mut |progress| {
         if let Some(route) = progress.route.or(progress.observation.route.as_ref()) {
             origins.request_names(route);
@@ -72,11 +210,11 @@ fn archive_path_report(
     mut outcome: PathOutcome,
     origins: HopOrigins,
 ) -> PathReport {
-    let run = RunEnvelope::new(
+    let run = report_archiving::create_run_info(
         timestamp_of(outcome.started_at),
         outcome.duration,
-        outcome.initiator.clone(),
-        outcome.responder.clone(),
+        outcome.initiator,
+        outcome.responder,
     );
     let mut caveats = outcome.caveats;
     caveats.extend(origins.annotate_routes(&mut outcome.observation));
@@ -90,11 +228,10 @@ fn archive_path_report(
             watch.run_id = Some(load.run.id.clone());
         }
     }
-    let (known, capacity) = path_history::load_path_history(args, plan.load.as_ref(), own.as_ref());
+    let (known, capacity) = load_path_history(args, plan.load.as_ref(), own.as_ref());
     let conclusion = conclude_path(&plan, &outcome.observation, &known, capacity);
     caveats.extend(conclusion.caveats);
-    let mut report = run
-        .report(plan, outcome.observation, conclusion.analysis)
+    let mut report = Report::new(run, plan, outcome.observation, conclusion.analysis)
         .with_notes(conclusion.findings, caveats);
     report_archiving::archive_report(&args.output, &mut report);
     report
@@ -114,7 +251,7 @@ fn show_path_report(
     if has_any_answer(&report.observation) {
         return Ok(ExitCode::SUCCESS);
     }
-    let who = format!("{} ({})", args.host, report.observation.address);
+    let who = format!("{} ({})", args.peer.host, report.observation.address);
     Err(no_answer_failure(&who, &report.observation))
 }
 
@@ -133,20 +270,270 @@ fn has_any_answer(seen: &PathObservation) -> bool {
 
 /// Returns the failure if nothing answered: a missing privilege, or no reply.
 fn no_answer_failure(who: &str, seen: &PathObservation) -> CommandFailure {
-    let own = seen.missing.iter().filter(|missing| {
-        // Checks that only a longhaul server can do say nothing about this host's privileges.
-        ["route", "round_trips", "mtu"].contains(&missing.what.as_str())
-    });
-    let own: Vec<_> = own.collect();
+    // Checks that only a longhaul server can do say nothing about this host's privileges.
+    let own_parts = ["route", "round_trips", "mtu"];
+    let own = seen.missing.iter().filter(|missing| own_parts.contains(&missing.what.as_str()));
+    let own: Vec<&str> = own.map(|missing| missing.why.as_str()).collect();
     // Errors about a missing privilege contain the kernel's name for it.
-    let barred = |why: &str| why.contains("CAP_NET_RAW");
-    if !own.is_empty() && own.iter().all(|missing| barred(&missing.why)) {
-        let mut fail = CommandFailure::new(HOST, format!("cannot probe {who} without privileges"));
-        fail.causes.extend(own.iter().map(|missing| missing.why.clone()));
+    if !own.is_empty() && own.iter().all(|why| why.contains("CAP_NET_RAW")) {
+        let fail = CommandFailure::new(HOST, format!("cannot probe {who} without privileges"));
+        let fail = own.iter().fold(fail, |fail, why| fail.cause(*why));
         return fail.hint(Some("run as root, or use --udp, which needs no privileges"));
     }
     let fail = CommandFailure::new(PEER, format!("no answer from any hop on the path to {who}"));
     fail.hint(Some(
         "try --udp or --tcp, because filters differ; check the address and the routes of this host",
     ))
+}
+
+/// The default number of round trips, and the default time between two.
+const DEFAULT_COUNT: u32 = 10;
+const DEFAULT_INTERVAL_US: u64 = 100_000;
+/// The minimum time of a watch round, to keep the load on routers low.
+pub const MIN_ROUND_US: u64 = 1_000_000;
+/// The default number of load streams, enough to fill a path with default buffers.
+const DEFAULT_LOAD_STREAMS: u32 = 4;
+/// The timeout of the connection that checks for a longhaul server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+
+fn parse_confidence(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(value) if (0.5..=0.999).contains(&value) => Ok(value),
+        _ => Err("must be 0.5 to 0.999".to_owned()),
+    }
+}
+
+/// Builds the plan from the options.
+fn plan_path(args: &PathArgs) -> Result<PathPlan, CommandFailure> {
+    let protocol = choose_protocol(args);
+    if args.to_port.is_some() && protocol == ProbeProtocol::Icmp {
+        return Err(CommandFailure::new(USAGE, "--to-port needs --udp or --tcp")
+            .hint(Some("use --port for the port of `longhaul serve`")));
+    }
+    if args.watch && args.interval.is_some_and(|us| us < MIN_ROUND_US) {
+        return Err(CommandFailure::new(
+            USAGE,
+            "invalid value for '--interval <TIME>': must be at least 1 s with --watch",
+        ));
+    }
+    let timeout_us = args.timeout.as_micros() as u64;
+    Ok(PathPlan {
+        protocol,
+        port: args.to_port,
+        round_trips: RoundTripPlan {
+            protocol,
+            probes: args.count.unwrap_or(DEFAULT_COUNT),
+            interval_us: args.interval.unwrap_or(DEFAULT_INTERVAL_US),
+            packet_bytes: args.size,
+            timeout_us,
+        },
+        trace: (!args.no_route).then_some(TracePlan {
+            most_hops: args.max_hops,
+            probes: args.queries,
+            timeout_us,
+            confidence_ratio: args.alternatives,
+        }),
+        reverse: !args.no_reverse,
+        mtu: !args.no_mtu,
+        options: args.options,
+        load: args.load.map(|phase_us| HopLoadPlan {
+            phase_us,
+            streams: args.streams.unwrap_or(DEFAULT_LOAD_STREAMS),
+            forward: !args.reverse,
+        }),
+    })
+}
+
+fn choose_protocol(args: &PathArgs) -> ProbeProtocol {
+    match (args.udp, args.tcp) {
+        (true, _) => ProbeProtocol::Udp,
+        (_, true) => ProbeProtocol::Tcp,
+        _ => ProbeProtocol::Icmp,
+    }
+}
+
+fn path_target(args: &PathArgs) -> Result<TargetHost, CommandFailure> {
+    let target = option_resolution::peer_target(&args.peer)?;
+    let connect_timeout = args.peer.local.connect_timeout.unwrap_or(CONNECT_TIMEOUT);
+    Ok(TargetHost { connect_timeout, ..target })
+}
+
+/// The maximum number of earlier routes to compare with.
+const MAX_ROUTES: u32 = 500;
+
+/// Returns earlier routes of the path, and its capacity if it is known. If the archive cannot be
+/// read, routes get no numbers.
+fn load_path_history(
+    args: &PathArgs,
+    load: Option<&HopLoadPlan>,
+    run: Option<&ThroughputReport>,
+) -> (Vec<KnownRoute>, Option<PathCapacityEstimate>) {
+    let archive = command_output::open_archive(&args.output.archive).ok().flatten();
+    let known = archive
+        .as_ref()
+        .and_then(|archive| archive.recent_reports(Some(&args.peer.host), MAX_ROUTES).ok())
+        .unwrap_or_default();
+    let known = known.iter().filter_map(KnownRoute::of).collect();
+    let capacity = load.and_then(|load| {
+        let estimated = archive.as_ref().and_then(|a| capacity_from_estimate(a, args, load));
+        estimated.or_else(|| run.and_then(capacity_from_load))
+    });
+    (known, capacity)
+}
+
+/// Takes the capacity from the latest estimate of available bandwidth in the load's direction.
+fn capacity_from_estimate(
+    archive: &Archive,
+    args: &PathArgs,
+    load: &HopLoadPlan,
+) -> Option<PathCapacityEstimate> {
+    let latest = archive.recent_reports::<AvailableReport>(Some(&args.peer.host), 1).ok()?.pop()?;
+    let analysis = latest.analysis;
+    let estimate = if load.forward { analysis.forward? } else { analysis.reverse? };
+    Some(PathCapacityEstimate {
+        bps: estimate.capacity_bps?,
+        interval_bps: estimate.capacity_interval_bps,
+    })
+}
+
+/// Takes the capacity from the load itself, if the path limited it.
+fn capacity_from_load(run: &ThroughputReport) -> Option<PathCapacityEstimate> {
+    let by_the_path = run.analysis.limited_by == Limiter::PathCapacity;
+    let bps = run.analysis.goodput_bps.filter(|_| by_the_path)?;
+    Some(PathCapacityEstimate { bps, interval_bps: run.analysis.goodput_interval_bps })
+}
+
+/// A silent hop is shown once a hop this far beyond it has answered.
+const SILENT_HOP_LAG: u8 = 3;
+
+/// Prints the progress of one path measurement, if it is enabled.
+struct PathProgressLines {
+    line: StatusLine,
+    /// The number of hops printed.
+    shown: usize,
+}
+
+impl PathProgressLines {
+    pub fn new(enabled: bool) -> PathProgressLines {
+        PathProgressLines { line: StatusLine::new(enabled), shown: 0 }
+    }
+
+    pub fn show(&mut self, progress: &PathProgress<'_>) {
+        let done = progress.observation.route.as_ref();
+        if let Some(route) = done.or(progress.route) {
+            self.print_settled_hops(route, done.is_some());
+        }
+        self.line.update(&format_path_progress(progress));
+    }
+
+    /// Prints the hops whose result is final, in order.
+    fn print_settled_hops(&mut self, route: &ObservedRoute, done: bool) {
+        let last = route.hops.iter().rev().find(|hop| !hop.answers.is_empty());
+        let last = last.map_or(0, |hop| hop.ttl);
+        while let Some(hop) = route.hops.get(self.shown) {
+            let passed = last >= hop.ttl.saturating_add(SILENT_HOP_LAG);
+            if !done && hop.answers.is_empty() && !passed {
+                break;
+            }
+            self.line.print(&paint(FAINT, format_hop_line(hop)));
+            self.shown += 1;
+        }
+    }
+
+    /// Clears the status line.
+    pub fn finish(&mut self) {
+        self.line.clear();
+        if self.shown > 0 {
+            self.line.print("");
+        }
+    }
+}
+
+fn format_hop_line(hop: &ObservedHop) -> String {
+    let first = hop.answers.first();
+    let address = first.map_or("*", |answer| answer.address.as_str());
+    let rtt = first.and_then(|answer| answer.rtts_ns.iter().min().copied());
+    let rtt = rtt.map_or_else(String::new, |rtt| format!("{} ms", format_ms(rtt)));
+    format!("{:>3}  {address:<40}{rtt:>12}", hop.ttl)
+}
+
+fn format_path_progress(progress: &PathProgress<'_>) -> String {
+    let what = match (progress.part, progress.route, progress.load) {
+        (PathPart::Session, ..) => "looking for a longhaul server".to_owned(),
+        (PathPart::RoundTrips, ..) => format_round_trips(progress.echoes),
+        (PathPart::Route, Some(route), _) => format!("route: {} hops so far", route.hops.len()),
+        (PathPart::Route, None, _) => "route".to_owned(),
+        (PathPart::Mtu, ..) => "path MTU".to_owned(),
+        (PathPart::Options, ..) => "TCP options".to_owned(),
+        (PathPart::Reverse, ..) => "measurement from the server".to_owned(),
+        (PathPart::Load, _, Some(load)) => {
+            format!("hops under load for {:.0} s", load.elapsed.as_secs_f64())
+        }
+        (PathPart::Load, _, None) => "idle hops".to_owned(),
+    };
+    format!("{:>5.1} s  {what}", progress.elapsed.as_secs_f64())
+}
+
+fn format_round_trips(echoes: &[ProbeEcho]) -> String {
+    let answered = echoes.iter().filter(|echo| echo.rtt_ns.is_some()).count();
+    let last = echoes.iter().rev().find_map(|echo| echo.rtt_ns);
+    let last = or_absent(last, |rtt| format!("{} ms", format_ms(rtt)));
+    format!("RTT: {answered} answered, last {last}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::{CliArgs, CliCommand};
+    use clap::Parser;
+
+    fn asked(options: &[&str]) -> Result<PathPlan, CommandFailure> {
+        let line = ["longhaul", "path", "far"].iter().chain(options);
+        let CliCommand::Path(args) = CliArgs::parse_from(line).command else {
+            panic!("another command");
+        };
+        plan_path(&args)
+    }
+
+    #[test]
+    fn without_options_there_are_round_trips_a_route_the_far_view_and_the_mtu() {
+        let plan = asked(&[]).expect("a plan");
+        assert_eq!(plan.protocol, ProbeProtocol::Icmp);
+        assert_eq!(plan.round_trips.probes, 10);
+        assert!(plan.trace.is_some_and(|t| t.confidence_ratio.is_none()));
+        assert!(plan.reverse && plan.mtu && !plan.options && plan.load.is_none());
+    }
+
+    #[test]
+    fn options_with_optional_values_have_their_defaults() {
+        let plan = asked(&["--alternatives", "--load", "-R", "--no-mtu"]).expect("a plan");
+        assert_eq!(plan.trace.and_then(|trace| trace.confidence_ratio), Some(0.95));
+        let load = plan.load.expect("a load");
+        assert_eq!((load.phase_us, load.streams, load.forward), (8_000_000, 4, false));
+        assert!(!plan.mtu);
+        let plan = asked(&["--alternatives=0.99", "--load=4s", "-P", "8"]).expect("a plan");
+        assert_eq!(plan.trace.and_then(|trace| trace.confidence_ratio), Some(0.99));
+        assert_eq!(plan.load.map(|l| (l.phase_us, l.streams)), Some((4_000_000, 8)));
+    }
+
+    #[test]
+    fn a_port_of_probes_needs_a_protocol_with_ports() {
+        assert!(asked(&["--to-port", "80"]).is_err());
+        let plan = asked(&["--to-port", "80", "--tcp"]).expect("a plan");
+        assert_eq!((plan.protocol, plan.port), (ProbeProtocol::Tcp, Some(80)));
+    }
+
+    #[test]
+    fn a_watch_is_not_faster_than_one_probe_a_second_and_hop() {
+        assert!(asked(&["--watch", "-i", "500ms"]).is_err());
+        assert!(asked(&["--watch", "-i", "2s"]).is_ok());
+    }
+
+    #[test]
+    fn round_trips_are_counted_as_they_come() {
+        let echo = |rtt_ns| ProbeEcho { at_us: 0, rtt_ns, ttl: None };
+        let echoes = [echo(Some(1_500_000)), echo(None)];
+        assert_eq!(format_round_trips(&echoes), "RTT: 1 answered, last 1.500 ms");
+        assert_eq!(format_round_trips(&[]), "RTT: 0 answered, last -");
+    }
 }

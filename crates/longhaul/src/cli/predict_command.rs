@@ -1,20 +1,95 @@
 //! `longhaul predict`: predicts throughput over windows and streams, alone or beside a scan.
 
-mod prediction_input;
-
-use super::args::PredictArgs;
-use super::report_archiving;
-use super::report_command::report_output;
-use crate::cli::report_archiving::RunEnvelope;
-use crate::command_failure::{CommandFailure, HOST};
+use crate::cli::args::{ArchiveArgs, OutputArgs};
+use crate::cli::report_command::report_output;
+use crate::cli::value_parsers::setting_lists::{
+    self, LossRatios, SizeList, StreamCounts, WindowList, accept_round_trip, parse_loss_ratios,
+    parse_queue_sizes, parse_stream_counts, parse_windows,
+};
+use crate::cli::value_parsers::{accept_count, parse_buffer_size, parse_rate, parse_run_time};
+use crate::cli::{command_output, report_archiving};
+use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
+use clap::Args;
 use jiff::Timestamp;
-use longhaul_analysis::predict::predict_goodput;
-use longhaul_model::report::v1::PredictionReport;
+use longhaul_analysis::predict::scan_derivation::{HEADER_BYTES, MSS_BYTES};
+use longhaul_analysis::predict::{MODELLED, check_plan, derive_plan_from_scan, predict_goodput};
+use longhaul_model::report::v1::predict::{
+    PredictionHosts, PredictionObservation, PredictionPath, PredictionPlan,
+};
+use longhaul_model::report::v1::{
+    AnyReport, Report, ReportCaveat, RunParty, ScanReport, ThroughputReport,
+};
+use longhaul_probe::plan_limits;
 use longhaul_report::plot;
 use longhaul_report::prediction_text::build_prediction_document;
-use prediction_input::PredictionInput;
+use longhaul_report::prediction_text::prediction_csv::render_prediction_csv;
+use longhaul_store::Archive;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
+
+#[derive(Debug, Args)]
+pub struct PredictArgs {
+    /// Idle RTT of the path
+    #[arg(long, value_name = "TIME", value_parser = accept_round_trip(),
+        required_unless_present = "scan", help_heading = "Path")]
+    pub rtt: Option<u64>,
+    /// IP rate of the narrow link
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse_rate,
+        required_unless_present = "scan", help_heading = "Path")]
+    pub rate: Option<u64>,
+    /// Queue sizes of the narrow link [default: one BDP]
+    #[arg(long, value_name = "SIZES", value_parser = parse_queue_sizes, help_heading = "Path")]
+    pub buffer: Option<SizeList>,
+    /// Probabilities of random segment loss [default: 0]
+    #[arg(long, value_name = "RATIOS", value_parser = parse_loss_ratios, help_heading = "Path")]
+    pub loss: Option<LossRatios>,
+    /// Payload bytes per segment [default: 1448]
+    #[arg(short = 'M', long, value_name = "BYTES", value_parser = accept_count::<u32>(plan_limits::MSS_BYTES.0..=plan_limits::MSS_BYTES.1), help_heading = "Path")]
+    pub mss: Option<u32>,
+    /// Use path, hosts and settings of this scan, and compare with it: a scan id, its first
+    /// letters, or `last`. Other options override the values of the scan
+    #[arg(long, value_name = "ID", help_heading = "Path")]
+    pub scan: Option<String>,
+    /// Use the reverse direction of the scan
+    #[arg(short = 'R', long, requires = "scan", help_heading = "Path")]
+    pub reverse: bool,
+    /// Windows: sizes, ranges that double (64K-64M) or step (1M-4M/1M), auto
+    /// [default: auto,64K-64M]
+    #[arg(short = 'w', long, value_name = "SIZES", value_parser = parse_windows,
+        help_heading = "Settings")]
+    pub windows: Option<WindowList>,
+    /// Streams: numbers, ranges that double (1-32) or step (4-32/4) [default: 1-32]
+    #[arg(short = 'P', long, value_name = "NUMBERS", value_parser = parse_stream_counts,
+        help_heading = "Settings")]
+    pub streams: Option<StreamCounts>,
+    /// Congestion controls: reno, cubic, bbr [default: cubic]
+    #[arg(short = 'C', long = "congestion", value_name = "NAMES", value_delimiter = ',',
+        value_parser = ["reno", "cubic", "bbr"], hide_possible_values = true, help_heading = "Settings")]
+    pub congestion: Vec<String>,
+    /// Duration of the transfer, including its ramp [default: 30s, or the scan's]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_run_time,
+        help_heading = "Settings")]
+    pub time: Option<u64>,
+    /// Maximum window of an autotuned stream: half of tcp_rmem max
+    /// [default: 3 MiB, or the scan's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_buffer_size, help_heading = "Hosts")]
+    pub auto_window: Option<u64>,
+    /// Maximum window that the kernels grant on request (rmem_max and wmem_max)
+    #[arg(long, value_name = "SIZE", value_parser = parse_buffer_size, help_heading = "Hosts")]
+    pub granted: Option<u64>,
+    /// Maximum rate of the slower host's CPU, all streams together
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Hosts")]
+    pub processor: Option<u64>,
+    /// Write the cells as CSV
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
+    /// Plot goodput over streams to an .svg or .png file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
 
 pub fn run(args: &PredictArgs) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.output.form)?;
@@ -22,46 +97,212 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, CommandFailure> {
         plot::check_figure_path(path)?;
     }
     let (started, began) = (Timestamp::now(), Instant::now());
-    let asked = prediction_input::resolve_prediction_input(args)?;
-    let mut report = build_prediction(asked, started, began);
-    if !args.output.no_save {
-        report_archiving::archive_report(&args.output, &mut report);
+    let asked = resolve_prediction_input(args)?;
+    let analysis = predict_goodput(&asked.plan, &asked.observation);
+    let run = report_archiving::create_run_info(
+        started,
+        began.elapsed(),
+        asked.initiator,
+        asked.responder,
+    );
+    let mut report = Report::new(run, asked.plan, asked.observation, analysis)
+        .with_notes(Vec::new(), asked.caveats);
+    report_archiving::archive_report(&args.output, &mut report);
+    if let Some(path) = &args.csv {
+        let hint = "name a file in an existing, writable folder";
+        command_output::write_file(path, &render_prediction_csv(&report), hint)?;
     }
-    write_prediction_files(args, &report)?;
+    if let Some(path) = &args.plot {
+        plot::write_prediction_figure(&report, path)?;
+    }
     report_output::write_report(&args.output.form, &report, |_| {
         build_prediction_document(&report)
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn build_prediction(
-    asked: PredictionInput,
-    started: Timestamp,
-    began: Instant,
-) -> PredictionReport {
-    let analysis = predict_goodput(&asked.plan, &asked.observation);
-    RunEnvelope::new(started, began.elapsed(), asked.initiator, asked.responder)
-        .report(asked.plan, asked.observation, analysis)
-        .with_notes(Vec::new(), asked.caveats)
+/// Half of Linux's default maximum receive buffer (tcp_rmem, 6 MiB).
+const DEFAULT_AUTO_WINDOW_BYTES: u64 = 3 << 20;
+const DEFAULT_TIME_US: u64 = 30_000_000;
+/// The default windows and streams.
+const DEFAULT_WINDOWS: &str = "auto,64K-64M";
+const DEFAULT_STREAM_COUNTS: &str = "1-32";
+/// The maximum number of runs searched for the latest scan.
+const MAX_SEARCHED_RUNS: u32 = 10_000;
+
+/// The input of a prediction.
+struct PredictionInput {
+    pub plan: PredictionPlan,
+    pub observation: PredictionObservation,
+    pub initiator: RunParty,
+    pub responder: RunParty,
+    pub caveats: Vec<ReportCaveat>,
 }
 
-fn write_prediction_files(
-    args: &PredictArgs,
-    report: &PredictionReport,
-) -> Result<(), CommandFailure> {
-    if let Some(path) = &args.csv {
-        std::fs::write(
-            path,
-            longhaul_report::prediction_text::prediction_csv::render_prediction_csv(report),
-        )
-        .map_err(|e| {
-            let mut fail = CommandFailure::new(HOST, format!("cannot write {}", path.display()));
-            fail.causes.push(e.to_string());
-            fail.hint(Some("name a file in an existing, writable folder"))
-        })?;
+fn resolve_prediction_input(args: &PredictArgs) -> Result<PredictionInput, CommandFailure> {
+    let mut asked = match &args.scan {
+        Some(wanted) => input_from_scan(wanted, args)?,
+        None => input_from_options(args)?,
+    };
+    apply_options(&mut asked.plan, args);
+    let plan = &asked.plan;
+    setting_lists::check_grid_size(&[
+        plan.windows_bytes.len(),
+        plan.streams.len(),
+        plan.congestion_controls.len(),
+        plan.loss_ratios.len(),
+        plan.buffers_bytes.len(),
+    ])
+    .map_err(|told| {
+        CommandFailure::new(USAGE, format!("cannot predict this many cells: {told}"))
+            .hint(Some("reduce the windows, streams, losses or buffers"))
+    })?;
+    check_plan(plan)
+        .map_err(|e| CommandFailure::new(USAGE, format!("cannot predict this: {e}")))?;
+    Ok(asked)
+}
+
+/// Builds the input for a path without hosts.
+fn input_from_options(args: &PredictArgs) -> Result<PredictionInput, CommandFailure> {
+    let (Some(rtt_us), Some(capacity_bps)) = (args.rtt, args.rate) else {
+        let text = "cannot predict without --rtt and --rate, or --scan";
+        return Err(CommandFailure::new(USAGE, text));
+    };
+    let bug = |told: String| CommandFailure::new(crate::command_failure::BUG, told);
+    let pipe = capacity_bps as f64 * rtt_us as f64 / 8e6;
+    let plan = PredictionPlan {
+        path: PredictionPath {
+            capacity_bps,
+            rtt_us,
+            mss_bytes: MSS_BYTES,
+            header_bytes: HEADER_BYTES,
+            origin: String::from("asked"),
+        },
+        hosts: PredictionHosts {
+            auto_window_bytes: Some(DEFAULT_AUTO_WINDOW_BYTES),
+            ..PredictionHosts::default()
+        },
+        windows_bytes: setting_lists::parse_windows(DEFAULT_WINDOWS).map_err(bug)?,
+        streams: setting_lists::parse_stream_counts(DEFAULT_STREAM_COUNTS).map_err(bug)?,
+        congestion_controls: vec![String::from("cubic")],
+        loss_ratios: vec![0.0],
+        buffers_bytes: vec![pipe as u64],
+        time_us: DEFAULT_TIME_US,
+        scan_id: None,
+    };
+    let place = |host: &str| RunParty { host: host.to_owned(), ..RunParty::default() };
+    Ok(PredictionInput {
+        plan,
+        observation: PredictionObservation::default(),
+        initiator: place("sender"),
+        responder: place("receiver"),
+        caveats: Vec::new(),
+    })
+}
+
+fn input_from_scan(wanted: &str, args: &PredictArgs) -> Result<PredictionInput, CommandFailure> {
+    let (scan, runs) = find_scan(wanted, &args.output.archive)?;
+    let forward = !args.reverse;
+    let (plan, observation) = derive_plan_from_scan(&scan, &runs, forward).map_err(|e| {
+        let told = format!("cannot predict scan {}: {e}", scan.run.id);
+        let way = if forward {
+            "use `--reverse` for the cells in which the server sent"
+        } else {
+            "omit `--reverse` for the cells in which this host sent"
+        };
+        CommandFailure::new(USAGE, told).hint(Some(way))
+    })?;
+    Ok(PredictionInput {
+        caveats: scan_caveats(&plan, &observation),
+        plan,
+        observation,
+        initiator: scan.run.initiator,
+        responder: scan.run.responder,
+    })
+}
+
+/// Returns the scan and the reports of its probes.
+fn find_scan(
+    wanted: &str,
+    args: &ArchiveArgs,
+) -> Result<(ScanReport, Vec<ThroughputReport>), CommandFailure> {
+    let archive = command_output::require_archive(args, "longhaul tune HOST")?;
+    let id = match wanted {
+        "last" => find_last_scan(&archive)?,
+        id => id.to_owned(),
+    };
+    let AnyReport::Scan(scan) = archive.find(&id)? else {
+        let fail = CommandFailure::new(USAGE, format!("cannot predict run {id}: it is not a scan"));
+        return Err(fail.hint(Some("list the runs and their kinds with `longhaul report list`")));
+    };
+    let runs = archive.throughput_parts(&scan.run.id)?;
+    Ok((*scan, runs))
+}
+
+fn find_last_scan(archive: &Archive) -> Result<String, CommandFailure> {
+    let entries = archive.list(MAX_SEARCHED_RUNS)?;
+    let newest = entries.into_iter().find(|entry| entry.kind == "scan");
+    newest.map(|entry| entry.id).ok_or_else(|| {
+        CommandFailure::new(ARCHIVE, "cannot find a scan in the archive")
+            .hint(Some("make one with `longhaul tune HOST --grid`"))
+    })
+}
+
+/// Applies options over the values of the scan or the defaults.
+fn apply_options(plan: &mut PredictionPlan, args: &PredictArgs) {
+    let path = &mut plan.path;
+    if args.scan.is_some() && (args.rtt.is_some() || args.rate.is_some()) {
+        path.origin.push_str(", and options");
     }
-    match &args.plot {
-        Some(path) => Ok(plot::write_prediction_figure(report, path)?),
-        None => Ok(()),
+    replace_if_given(&mut path.rtt_us, args.rtt.as_ref());
+    replace_if_given(&mut path.capacity_bps, args.rate.as_ref());
+    replace_if_given(&mut path.mss_bytes, args.mss.as_ref());
+    let hosts = &mut plan.hosts;
+    hosts.auto_window_bytes = args.auto_window.or(hosts.auto_window_bytes);
+    hosts.granted_most_bytes = args.granted.or(hosts.granted_most_bytes);
+    hosts.processor_bps = args.processor.or(hosts.processor_bps);
+    replace_if_given(&mut plan.time_us, args.time.as_ref());
+    replace_if_given(&mut plan.windows_bytes, args.windows.as_ref());
+    replace_if_given(&mut plan.streams, args.streams.as_ref());
+    replace_if_given(&mut plan.loss_ratios, args.loss.as_ref());
+    replace_if_given(&mut plan.buffers_bytes, args.buffer.as_ref());
+    let controls = Some(&args.congestion).filter(|controls| !controls.is_empty());
+    replace_if_given(&mut plan.congestion_controls, controls);
+    plan.congestion_controls.dedup();
+}
+
+fn replace_if_given<T: Clone>(value: &mut T, given: Option<&T>) {
+    if let Some(given) = given {
+        value.clone_from(given);
     }
+}
+
+/// Returns caveats about what the scan could not determine.
+fn scan_caveats(plan: &PredictionPlan, observation: &PredictionObservation) -> Vec<ReportCaveat> {
+    let mut all = Vec::new();
+    if plan.path.origin.contains("at least") {
+        all.push(ReportCaveat::new(
+            "capacity_unknown",
+            "no cell of the scan filled the path; its capacity may be higher (set it with `--rate`)",
+        ));
+    }
+    let known = |name: &str| MODELLED.contains(&name);
+    let others = observation.measured.iter().filter(|m| {
+        let name = m.setting.congestion_control.as_deref();
+        !name.is_some_and(known) || m.setting.pacing_bps.is_some()
+    });
+    let left_out = others.count();
+    if left_out > 0 {
+        all.push(ReportCaveat::new(
+            "not_modelled",
+            format!("{left_out} of the probes were paced or used a congestion control without a model; they are left out"),
+        ));
+    }
+    if plan.hosts.auto_window_bytes.is_none() && plan.windows_bytes.contains(&None) {
+        all.push(ReportCaveat::new(
+            "auto_window_unknown",
+            "the maximum autotuned window is unknown and not limited here (set it with `--auto-window`)",
+        ));
+    }
+    all
 }

@@ -1,151 +1,199 @@
-//! Progress lines on stderr, one per second, which show a ramp of many round trips.
+//! Progress on stderr: a status line that is overwritten, lines that stay, and those of a test.
 
+use super::args::OutputArgs;
+use super::command_output::print_note;
 use longhaul_model::units::{Rate, format_duration};
-use longhaul_report::number_format::{ABSENT, or_absent};
+use longhaul_probe::throughput::{PayloadProgress, ThroughputProgress};
+use longhaul_report::number_format::or_absent;
 use longhaul_report::style::{FAINT, paint};
-use std::io::Write;
-use std::time::Duration;
+use longhaul_report::text_page::{WIDTH, wrap_text};
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
 
-/// The interval between lines.
+/// The time between two updates of a status line.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(200);
+/// The interval between the lines of a test, so that they show a ramp of many round trips.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Maximum time without a line: after it a line is printed even without news from the peer.
+/// The time after which a line of a test is printed even without news from the peer.
 const MAX_LINE_INTERVAL: Duration = Duration::from_millis(2500);
 
-/// The progress of one direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DirectionProgress {
-    /// Payload that the receiver has read, and the time of its report.
-    pub received_bytes: u64,
-    pub received_at: Duration,
-    pub retransmits: Option<u64>,
-    pub rtt: Option<Duration>,
+/// Prints text before the progress, unless `--quiet` is given.
+pub fn print_statement(output: &OutputArgs, text: &str) {
+    if !output.quiet {
+        print_note(&wrap_text(text, WIDTH).join("\n"));
+    }
 }
 
-/// The progress of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RunProgress {
-    /// Time since the payload started.
-    pub elapsed: Duration,
-    /// One entry per direction that carries payload, with its name.
-    pub flows: Vec<(&'static str, DirectionProgress)>,
-}
-
-/// Prints progress lines if enabled.
-#[derive(Debug)]
-pub struct ProgressPrinter {
+/// A line that shows the current state, on a terminal only. If stderr is closed, the text is lost
+/// and the measurement continues.
+pub struct StatusLine {
     enabled: bool,
-    last: Option<RunProgress>,
+    drawn: Option<Instant>,
 }
 
-impl ProgressPrinter {
+impl StatusLine {
+    pub fn new(enabled: bool) -> StatusLine {
+        StatusLine { enabled: enabled && std::io::stderr().is_terminal(), drawn: None }
+    }
+
+    /// Overwrites the line if its last update is old enough.
+    pub fn update(&mut self, text: &str) {
+        if self.drawn.is_none_or(|at| at.elapsed() >= UPDATE_INTERVAL) {
+            self.draw(text);
+        }
+    }
+
+    /// Overwrites the line. Spaces instead of an escape sequence: dumb terminals have none.
+    pub fn draw(&mut self, text: &str) {
+        if !self.enabled {
+            return;
+        }
+        self.drawn = Some(Instant::now());
+        let line: String = text.chars().take(WIDTH - 1).collect();
+        let mut err = anstream::stderr();
+        let _ = write!(err, "\r{line:<width$}", width = WIDTH - 1);
+        let _ = err.flush();
+    }
+
+    /// Replaces the line by text that stays.
+    pub fn print(&mut self, text: &str) {
+        self.clear();
+        if self.enabled {
+            print_note(text.trim_end());
+        }
+    }
+
+    /// Clears the line for the text that follows.
+    pub fn clear(&mut self) {
+        if self.drawn.is_some() {
+            self.draw("");
+            let _ = write!(anstream::stderr(), "\r");
+            self.drawn = None;
+        }
+    }
+}
+
+/// The lines of a test, one per second and direction.
+pub struct ThroughputLines {
+    line: StatusLine,
+    last: Option<ThroughputProgress>,
+}
+
+impl ThroughputLines {
     pub fn new(enabled: bool) -> Self {
-        ProgressPrinter { enabled, last: None }
+        ThroughputLines { line: StatusLine::new(enabled), last: None }
     }
 
     /// Prints a line for each direction if the last lines are old enough.
-    pub fn show(&mut self, now: RunProgress) {
-        if !self.enabled || !self.is_due(&now) {
+    pub fn show(&mut self, now: &ThroughputProgress) {
+        if !is_due(self.last.as_ref(), now) {
             return;
         }
-        let mut text = String::new();
         if self.last.is_none() {
-            text += &paint(FAINT, format_heading());
-            text.push('\n');
+            let heading = format!("{:>8}{:>16}{:>12}{:>10}", "time", "goodput", "RTT", "retr");
+            self.line.print(&paint(FAINT, heading));
         }
-        let last = self.last.take().unwrap_or_default();
-        for (place, (name, flow)) in now.flows.iter().enumerate() {
-            let before = last.flows.get(place).map(|(_, flow)| *flow);
-            let name = if now.flows.len() > 1 { name } else { "" };
-            text += &format_progress_line(now.elapsed, before.unwrap_or_default(), *flow, name);
-            text.push('\n');
+        let both = now.forward.is_some() && now.reverse.is_some();
+        for (name, read) in DIRECTIONS {
+            if let Some(flow) = read(now) {
+                // Retransmits and RTT under load are known only where this host sends.
+                let flow = match name {
+                    "reverse" => &PayloadProgress { retransmits: None, rtt: None, ..flow.clone() },
+                    _ => flow,
+                };
+                let before = self.last.as_ref().and_then(read);
+                let name = if both { name } else { "" };
+                self.line.print(&format_progress_line(now.elapsed, before, flow, name));
+            }
         }
-        // A closed stderr must not stop the run.
-        let _ = anstream::stderr().write_all(text.as_bytes());
-        self.last = Some(now);
-    }
-
-    fn is_due(&self, now: &RunProgress) -> bool {
-        let last = self.last.clone().unwrap_or_default();
-        let since = now.elapsed.saturating_sub(last.elapsed);
-        let news = now.flows.iter().enumerate().all(|(place, (_, flow))| {
-            let before = last.flows.get(place).map(|(_, flow)| flow.received_at);
-            flow.received_at > before.unwrap_or_default()
-        });
-        !now.flows.is_empty() && ((since >= LINE_INTERVAL && news) || since >= MAX_LINE_INTERVAL)
+        self.last = Some(now.clone());
     }
 
     /// Prints a blank line between the progress lines and the report.
-    pub fn finish(&self) {
+    pub fn finish(&mut self) {
         if self.last.is_some() {
-            let _ = writeln!(anstream::stderr());
+            self.line.print("");
         }
     }
 }
 
-fn format_heading() -> String {
-    format!("{:>8}{:>16}{:>12}{:>10}", "time", "goodput", "RTT", "retr")
+type FlowOfRun = fn(&ThroughputProgress) -> Option<&PayloadProgress>;
+const DIRECTIONS: [(&str, FlowOfRun); 2] =
+    [("forward", |it| it.forward.as_ref()), ("reverse", |it| it.reverse.as_ref())];
+
+fn is_due(last: Option<&ThroughputProgress>, now: &ThroughputProgress) -> bool {
+    let since = now.elapsed.saturating_sub(last.map_or(Duration::ZERO, |last| last.elapsed));
+    let mut flows =
+        DIRECTIONS.iter().filter_map(|(_, read)| Some((read(now)?, last.and_then(read))));
+    let is_new = |(flow, before): (&PayloadProgress, Option<&PayloadProgress>)| {
+        flow.received_at.unwrap_or_default()
+            > before.and_then(|it| it.received_at).unwrap_or_default()
+    };
+    let any = now.forward.is_some() || now.reverse.is_some();
+    any && ((since >= LINE_INTERVAL && flows.all(is_new)) || since >= MAX_LINE_INTERVAL)
 }
 
 /// Formats the progress of one direction between two moments.
 fn format_progress_line(
     elapsed: Duration,
-    last: DirectionProgress,
-    now: DirectionProgress,
+    last: Option<&PayloadProgress>,
+    now: &PayloadProgress,
     name: &str,
 ) -> String {
-    let over = now.received_at.saturating_sub(last.received_at);
-    let rate = Rate::over(now.received_bytes.saturating_sub(last.received_bytes), over);
-    let rate = or_absent(rate, |rate| rate.to_string());
-    let resent = match (last.retransmits.unwrap_or(0), now.retransmits) {
-        (before, Some(after)) => after.saturating_sub(before).to_string(),
-        _ => ABSENT.to_owned(),
-    };
+    let rate = or_absent(rate_since(last, now), |rate| rate.to_string());
+    let before = last.and_then(|last| last.retransmits).unwrap_or(0);
+    let resent = or_absent(now.retransmits, |after| after.saturating_sub(before).to_string());
     let time = format!("{:.1} s", elapsed.as_secs_f64());
     let rtt = or_absent(now.rtt, format_duration);
     let line = format!("{time:>8}{rate:>16}{rtt:>12}{resent:>10}  {name}");
     line.trim_end().to_owned()
 }
 
+/// Returns the goodput since an earlier moment, or since the start.
+pub fn rate_since(last: Option<&PayloadProgress>, now: &PayloadProgress) -> Option<Rate> {
+    let before = |read: fn(&PayloadProgress) -> Option<u64>| last.and_then(read).unwrap_or(0);
+    let bytes = now.received_bytes?.saturating_sub(before(|it| it.received_bytes));
+    let at = last.and_then(|last| last.received_at).unwrap_or_default();
+    Rate::over(bytes, now.received_at?.saturating_sub(at))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_probe::session::SessionState;
 
-    fn at(seconds: u64, received_bytes: u64, retransmits: Option<u64>) -> DirectionProgress {
-        DirectionProgress {
-            received_bytes,
-            received_at: Duration::from_secs(seconds),
+    fn at(seconds: u64, received_bytes: u64, retransmits: Option<u64>) -> PayloadProgress {
+        PayloadProgress {
+            received_bytes: Some(received_bytes),
+            received_at: Some(Duration::from_secs(seconds)),
             retransmits,
             rtt: Some(Duration::from_millis(172)),
+            ..PayloadProgress::default()
         }
     }
 
     #[test]
     fn a_line_tells_what_happened_since_the_one_before() {
-        let now = at(2, 2_250_000, Some(5));
-        let text = format_progress_line(Duration::from_secs(2), at(1, 1_000_000, Some(2)), now, "");
+        let (before, now) = (at(1, 1_000_000, Some(2)), at(2, 2_250_000, Some(5)));
+        let text = format_progress_line(Duration::from_secs(2), Some(&before), &now, "");
         assert_eq!(text, "   2.0 s       10 Mbit/s      172 ms         3");
-        let unknown = DirectionProgress { rtt: None, ..at(1, 0, None) };
-        let text = format_progress_line(
-            Duration::from_secs(1),
-            DirectionProgress::default(),
-            unknown,
-            "reverse",
-        );
+        let unknown = PayloadProgress { rtt: None, ..at(1, 0, None) };
+        let text = format_progress_line(Duration::from_secs(1), None, &unknown, "reverse");
         assert_eq!(text, "   1.0 s         0 bit/s           -         -  reverse");
     }
 
     #[test]
     fn lines_wait_for_news_but_not_for_ever() {
-        let moment = |millis, flow| RunProgress {
+        let moment = |millis| ThroughputProgress {
+            state: SessionState::Running,
             elapsed: Duration::from_millis(millis),
-            flows: vec![("forward", flow)],
+            forward: Some(at(1, 1, None)),
+            reverse: None,
         };
-        let mut live = ProgressPrinter::new(true);
-        assert!(!live.is_due(&moment(900, at(1, 1, None))), "too early");
-        assert!(live.is_due(&moment(1000, at(1, 1, None))));
-        live.last = Some(moment(1000, at(1, 1, None)));
-        assert!(!live.is_due(&moment(2000, at(1, 1, None))), "no news");
-        assert!(live.is_due(&moment(3500, at(1, 1, None))), "silence is news");
+        assert!(!is_due(None, &moment(900)), "too early");
+        assert!(is_due(None, &moment(1000)));
+        let last = moment(1000);
+        assert!(!is_due(Some(&last), &moment(2000)), "no news");
+        assert!(is_due(Some(&last), &moment(3500)), "silence is news");
     }
 }

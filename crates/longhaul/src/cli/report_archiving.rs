@@ -10,11 +10,10 @@ use longhaul_model::report::v1::{
     ParentRun, Report, ReportCaveat, ReportContent, RunInfo, RunParty, ThroughputReport,
 };
 use longhaul_probe::throughput::ThroughputOutcome;
-use longhaul_report::style::{CAVEAT, HINT, paint};
+use longhaul_report::style::{HINT, paint};
 use longhaul_store::Archive;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 /// Builds the report of a throughput run: observations and analysis.
@@ -32,11 +31,9 @@ pub fn build_throughput_report(
         command: Some(invocation::redacted_command_line()),
         log: Vec::new(),
     });
-    let run = RunEnvelope {
-        part_of,
-        ..RunEnvelope::new(started, outcome.duration, outcome.initiator, outcome.responder)
-    };
-    run.report(plan, observation, conclusion.analysis).with_notes(conclusion.findings, caveats)
+    let run = create_run_info(started, outcome.duration, outcome.initiator, outcome.responder);
+    Report::new(RunInfo { part_of, ..run }, plan, observation, conclusion.analysis)
+        .with_notes(conclusion.findings, caveats)
 }
 
 /// Returns the data of the initiator, which is this program.
@@ -44,51 +41,26 @@ fn initiator_end_mut(observation: &mut ThroughputObservation) -> &mut EndObserva
     if observation.forward { &mut observation.ends.sender } else { &mut observation.ends.receiver }
 }
 
-/// The header of a report by this program. All commands make their reports from one.
-#[derive(Debug, Clone)]
-pub struct RunEnvelope {
-    pub id: String,
-    pub started: Timestamp,
-    pub duration: Duration,
-    pub initiator: RunParty,
-    pub responder: RunParty,
-    pub part_of: Option<ParentRun>,
+/// Returns the header of a run of its own, with a new id.
+pub fn create_run_info(
+    started: Timestamp,
+    duration: Duration,
+    initiator: RunParty,
+    responder: RunParty,
+) -> RunInfo {
+    RunInfo {
+        id: generate_run_id(started),
+        started_at: format_rfc3339(started),
+        duration_us: saturating_micros(duration),
+        longhaul: env!("CARGO_PKG_VERSION").to_owned(),
+        initiator,
+        responder,
+        part_of: None,
+    }
 }
 
-impl RunEnvelope {
-    /// Returns the header of a run of its own, with a new id.
-    pub fn new(
-        started: Timestamp,
-        duration: Duration,
-        initiator: RunParty,
-        responder: RunParty,
-    ) -> RunEnvelope {
-        RunEnvelope {
-            id: generate_run_id(started),
-            started,
-            duration,
-            initiator,
-            responder,
-            part_of: None,
-        }
-    }
-
-    /// Returns the report, still without findings and caveats.
-    pub fn report<P, O, A>(self, plan: P, observation: O, analysis: A) -> Report<P, O, A>
-    where
-        Report<P, O, A>: ReportContent,
-    {
-        let run = RunInfo {
-            id: self.id,
-            started_at: format_rfc3339(self.started),
-            duration_us: u64::try_from(self.duration.as_micros()).unwrap_or(u64::MAX),
-            longhaul: env!("CARGO_PKG_VERSION").to_owned(),
-            initiator: self.initiator,
-            responder: self.responder,
-            part_of: self.part_of,
-        };
-        Report::new(run, plan, observation, analysis)
-    }
+pub fn saturating_micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Converts a wall-clock time; the current time if it is out of range.
@@ -124,10 +96,10 @@ where
     let Err(fail) = appended else {
         return;
     };
-    let why = std::iter::once(fail.message).chain(fail.causes).collect::<Vec<_>>().join(": ");
-    let text = format!("cannot archive this run: {why}");
-    let hint = fail.hint.map(|hint| format!("{} {hint}\n", paint(HINT, "hint:")));
-    let told = format!("{} {text}\n{}", paint(CAVEAT, "caveat:"), hint.unwrap_or_default());
-    let _ = anstream::stderr().write_all(told.as_bytes());
+    let text = format!("cannot archive this run: {}", fail.chain());
+    command_output::print_caveat(&text);
+    if let Some(hint) = &fail.hint {
+        command_output::print_note(&format!("{} {hint}", paint(HINT, "hint:")));
+    }
     report.caveats.push(ReportCaveat::new("not_archived", text));
 }

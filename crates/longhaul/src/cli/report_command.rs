@@ -1,24 +1,30 @@
 //! `longhaul report`: shows archived results.
 //!
-//! - [`event_reports`], [`route_tables`]: events found by an agent; traces over time
-//! - [`case_report`], [`mod@site_report`], [`asymmetry_report`], [`compare_report`]: comparisons of runs; [`run_collection`] reads the
-//!   runs, [`run_sets`] selects them, [`report_output`] writes the report
+//! [`case_report`], [`mod@site_report`], [`asymmetry_report`] and [`compare_report`] compare runs;
+//! [`run_collection`] reads and selects them, [`report_output`] writes the report.
 
 mod asymmetry_report;
 mod case_report;
 mod compare_report;
-mod event_reports;
 pub mod report_output;
-mod route_tables;
 mod run_collection;
-mod run_sets;
 mod site_report;
 
-use super::args::{ArchiveArgs, ReportCommand, ReportOutputArgs, ScanFilesArgs};
-use super::{command_output, load_command, tune_command};
-use crate::command_failure::{CommandFailure, USAGE};
-use longhaul_model::report::v1::AnyReport;
-use longhaul_store::{Archive, RunEntry};
+use crate::cli::args::{
+    ArchiveArgs, EventsArgs, ReportCommand, ReportOutputArgs, RoutesArgs, ScanFilesArgs,
+};
+use crate::cli::{command_output, load_command, report_archiving, tune_command};
+use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
+use longhaul_analysis::imported::convert_to_path_report;
+use longhaul_analysis::path::trace_table;
+use longhaul_model::report::v1::event::{ChangeEvent, EventState};
+use longhaul_model::report::v1::{AnyReport, ImportedReport, PathReport};
+use longhaul_report::document::{DocumentTable, ReportDocument, left, right};
+use longhaul_report::event_text;
+use longhaul_report::number_format::{ABSENT, format_rate, or_absent};
+use longhaul_report::routes_text::{self, routes_csv, routes_json};
+use longhaul_store::history_store::{EventFilter, TimeRange};
+use longhaul_store::{Archive, RunEntry, StoreError};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -31,34 +37,58 @@ pub fn run(command: ReportCommand) -> Result<ExitCode, CommandFailure> {
         ReportCommand::Case(args) => case_report::run(&args),
         ReportCommand::Site(args) => site_report::run(&args),
         ReportCommand::Asymmetry(args) => asymmetry_report::run(&args),
-        ReportCommand::Compare(args) => compare_report::run(&args),
-        ReportCommand::Routes(args) => route_tables::run(&args),
-        ReportCommand::Events(args) => event_reports::list_found_events(&args),
-        ReportCommand::Event { id, json, archive } => {
-            event_reports::show_event(&id, json, &archive)
-        }
-    }
+        ReportCommand::Compare(args) => return compare_report::run(&args),
+        ReportCommand::Routes(args) => show_routes(&args),
+        ReportCommand::Events(args) => list_found_events(&args),
+        ReportCommand::Event { id, json, archive } => show_event(&id, json, &archive),
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn list_archived_runs(
-    limit: u32,
-    as_json: bool,
-    args: &ArchiveArgs,
-) -> Result<ExitCode, CommandFailure> {
-    let path = command_output::archive_path(args)?;
+fn list_archived_runs(limit: u32, as_json: bool, args: &ArchiveArgs) -> Result<(), CommandFailure> {
     // A missing file means that there is no run yet, which is not a failure.
-    let entries = match Archive::open_existing(&path)? {
+    let entries = match command_output::open_archive(args)? {
         Some(archive) => archive.list(limit)?,
         None => Vec::new(),
     };
-    if as_json {
-        command_output::print_json(&Value::Array(entries.iter().map(entry_json).collect()))?;
-    } else if entries.is_empty() {
-        command_output::print_text(&format!("no runs in {} yet\n", path.display()))?;
-    } else {
-        command_output::print_text(&super::run_list::build_run_list(&entries).text())?;
+    if !as_json && entries.is_empty() {
+        let path = command_output::archive_path(args)?;
+        return command_output::print_text(&format!("no runs in {} yet\n", path.display()));
     }
-    Ok(ExitCode::SUCCESS)
+    command_output::print_json_or_document(
+        as_json,
+        || entries.iter().map(entry_json).collect(),
+        || build_run_list(&entries),
+    )
+}
+
+/// Renders one line per run, newest first.
+fn build_run_list(entries: &[RunEntry]) -> ReportDocument {
+    let mut table = DocumentTable::new([
+        left("run"),
+        left("to"),
+        right("streams"),
+        right("goodput"),
+        left("limited by"),
+    ]);
+    for entry in entries {
+        let limited_by = entry.limited_by.as_deref().unwrap_or(ABSENT);
+        let what = match (entry.kind.as_str(), entry.parts) {
+            ("throughput", _) => String::new(),
+            (kind, 0) => format!(" ({kind})"),
+            (kind, parts) => format!(" ({kind} of {parts})"),
+        };
+        table.row([
+            entry.id.clone(),
+            entry.responder_host.clone(),
+            or_absent(entry.streams, |n| n.to_string()),
+            or_absent(entry.goodput_bps, format_rate),
+            format!("{limited_by}{what}"),
+        ]);
+    }
+    let mut page = ReportDocument::default();
+    page.table(table);
+    page
 }
 
 fn show_run(
@@ -66,30 +96,24 @@ fn show_run(
     written: &ReportOutputArgs,
     files: &ScanFilesArgs,
     args: &ArchiveArgs,
-) -> Result<ExitCode, CommandFailure> {
+) -> Result<(), CommandFailure> {
     report_output::check_output_files(written)?;
-    let archive = report_output::open_existing_archive(args)?;
-    let report = archive.find(id)?;
+    let report = report_output::open_existing_archive(args)?.find(id)?;
     report_output::write_report(written, &report, |_| longhaul_report::build_document(&report))?;
-    let curves = !files.plot_curves.is_empty() || !files.plot_asymmetry.is_empty();
+    let usage = |text: &str| Err(CommandFailure::new(USAGE, text));
     match &report {
-        AnyReport::Scan(scan) => tune_command::scan_files::write_scan_files(files, scan)?,
-        AnyReport::Load(report) if !curves => {
-            load_command::load_files::write_load_files(&files.plot, files.csv.as_deref(), report)?;
+        AnyReport::Scan(scan) => tune_command::write_scan_files(files, scan),
+        AnyReport::Load(_) if !files.plot_curves.is_empty() || !files.plot_asymmetry.is_empty() => {
+            usage("cannot draw this plot: loads have only the one of `--plot FILE`")
         }
-        AnyReport::Load(_) => {
-            let what = "cannot draw this plot: loads have only the one of `--plot FILE`";
-            return Err(CommandFailure::new(USAGE, what));
+        AnyReport::Load(report) => {
+            load_command::write_load_files(&files.plot, files.csv.as_deref(), report)
         }
-        _ if tune_command::scan_files::any_file_requested(files) => {
-            return Err(CommandFailure::new(
-                USAGE,
-                "cannot write CSV or plots: this run is neither a scan nor a load",
-            ));
+        _ if tune_command::any_file_requested(files) => {
+            usage("cannot write CSV or plots: this run is neither a scan nor a load")
         }
-        _ => {}
+        _ => Ok(()),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the indexed columns under their names in the report.
@@ -107,4 +131,112 @@ fn entry_json(entry: &RunEntry) -> Value {
         "analysis_version": entry.analysis_version,
         "parts": entry.parts,
     })
+}
+
+/// The maximum number of events to read.
+const MAX_EVENTS: u32 = 10_000;
+
+fn list_found_events(args: &EventsArgs) -> Result<(), CommandFailure> {
+    let range = TimeRange { begin_us: args.since.as_microsecond(), end_us: i64::MAX };
+    let mut events = match command_output::open_archive(&args.archive)? {
+        Some(archive) => query_events(&archive, range, MAX_EVENTS)?,
+        None => Vec::new(),
+    };
+    events.retain(|event| {
+        let of_host = |host: &String| event.pair.from == *host || event.pair.to == *host;
+        (args.all || event.state != EventState::Withdrawn) && args.host.as_ref().is_none_or(of_host)
+    });
+    if !args.json && events.is_empty() {
+        let since = report_archiving::format_rfc3339(args.since);
+        return command_output::print_text(&format!("no lasting changes since {since}\n"));
+    }
+    command_output::print_json_or_document(
+        args.json,
+        || json!(events),
+        || event_text::build_event_list(&events),
+    )
+}
+
+fn show_event(id: &str, as_json: bool, args: &ArchiveArgs) -> Result<(), CommandFailure> {
+    let Some(archive) = command_output::open_archive(args)? else {
+        return Err(ambiguous_event_failure(id, &[]));
+    };
+    let event = find_event(&archive, id)?;
+    command_output::print_json_or_document(
+        as_json,
+        || json!(event),
+        || event_text::build_event_document(&event),
+    )
+}
+
+/// Returns the event whose id begins with `id`.
+pub fn find_event(archive: &Archive, id: &str) -> Result<ChangeEvent, CommandFailure> {
+    let mut events = query_events(archive, TimeRange::ALL, MAX_EVENTS)?;
+    events.retain(|event| event.id.starts_with(id));
+    match events.as_slice() {
+        [event] => Ok(event.clone()),
+        several => Err(ambiguous_event_failure(id, several)),
+    }
+}
+
+fn ambiguous_event_failure(id: &str, found: &[ChangeEvent]) -> CommandFailure {
+    if found.is_empty() {
+        return CommandFailure::new(ARCHIVE, format!("cannot find event {id}"))
+            .hint(Some("list all events with `longhaul report events`"));
+    }
+    let text = format!("cannot choose an event: the ids of {} begin with {id}", found.len());
+    CommandFailure::new(USAGE, text).hint(Some("give more letters of the id"))
+}
+
+/// Reads up to `most` events of all pairs.
+pub fn query_events(
+    archive: &Archive,
+    range: TimeRange,
+    most: u32,
+) -> Result<Vec<ChangeEvent>, StoreError> {
+    archive.events(&EventFilter { range, pair: None, state: None, limit: most })
+}
+
+/// The maximum number of traces per path.
+const MAX_TRACES: u32 = 50_000;
+
+fn show_routes(args: &RoutesArgs) -> Result<(), CommandFailure> {
+    let archive = command_output::require_archive(&args.archive, "longhaul path HOST")?;
+    let since = report_archiving::format_rfc3339(args.since);
+    let mut tables = Vec::with_capacity(args.hosts.len());
+    for host in &args.hosts {
+        let mut reports = archive.recent_reports::<PathReport>(Some(host), MAX_TRACES)?;
+        let imports = archive.recent_reports::<ImportedReport>(Some(host), MAX_TRACES)?;
+        reports.extend(imports.iter().filter_map(convert_to_path_report));
+        let table = trace_table::build_trace_table(host, &reports, &since);
+        if table.traces.is_empty() {
+            return Err(no_route_failure(host, &since, &reports));
+        }
+        tables.push(table);
+    }
+    if args.csv {
+        return command_output::print_text(&routes_csv::render_traces_csv(&tables));
+    }
+    command_output::print_json_or_document(
+        args.json,
+        || tables.iter().map(routes_json::table_to_json).collect(),
+        || routes_text::build_route_document(&tables),
+    )
+}
+
+/// Returns the failure if the period has no trace, with the latest trace as a hint.
+fn no_route_failure(host: &str, since: &str, reports: &[PathReport]) -> CommandFailure {
+    let traced = |report: &&PathReport| report.observation.route.is_some();
+    let traced = reports.iter().filter(traced);
+    let fail =
+        |why: String| CommandFailure::new(ARCHIVE, format!("cannot show routes to {host}: {why}"));
+    let Some(latest) = traced.max_by_key(|report| &report.run.started_at) else {
+        return fail("none is archived".to_owned()).hint(Some(
+            "trace one with `longhaul path HOST`, or list all hosts with `longhaul report list`",
+        ));
+    };
+    let at = &latest.run.started_at;
+    let day = at.split('T').next().unwrap_or(at);
+    let hint = format!("show the latest trace, of {at}, with `--since {day}`");
+    fail(format!("none was traced since {since}")).hint(Some(hint))
 }

@@ -1,8 +1,13 @@
 //! `longhaul serve`: runs the server.
 
-use super::args::ServeArgs;
-use super::{invocation, option_resolution};
+use crate::cli::args::TokenArgs;
+use crate::cli::value_parsers::{
+    accept_count, parse_device, parse_rate, parse_run_bytes, parse_run_time, parse_served_folder,
+    parse_streams,
+};
+use crate::cli::{interrupt, invocation, option_resolution};
 use crate::command_failure::{CommandFailure, HOST, USAGE};
+use clap::Args;
 use jiff::Timestamp;
 use longhaul_copy::{FilesHandler, FilesRoot};
 use longhaul_iperf3::users::DEFAULT_SKEW;
@@ -17,22 +22,92 @@ use longhaul_report::style::{COMMAND, FAINT, STRONG, paint};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul serve                 generate a token; limit anonymous clients
+  longhaul serve --token-file /etc/longhaul/token
+  longhaul serve --anonymous     no token: limit all clients";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// Port to listen on
+    #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = accept_count::<u16>(0..=65_535))]
+    pub port: u16,
+    /// Local address to listen on [default: all]
+    #[arg(short = 'B', long, value_name = "ADDR")]
+    pub bind: Option<IpAddr>,
+    /// Local interface to listen on
+    #[arg(long, value_name = "DEV", value_parser = parse_device)]
+    pub bind_dev: Option<String>,
+    /// Exit after one run
+    #[arg(short = '1', long)]
+    pub one_off: bool,
+    /// Maximum streams of a run in each direction
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = parse_streams)]
+    pub max_streams: u32,
+    /// Maximum concurrent runs, all clients together
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = accept_count::<u32>(1..=1024))]
+    pub max_sessions: u32,
+    /// Refuse requests for packet captures
+    #[arg(long)]
+    pub no_capture: bool,
+    /// Let clients copy files from below DIR; with DIR:rw, clients with the token may also write
+    /// there. May be repeated: then remote names begin with the last part of DIR
+    #[arg(long, value_name = "DIR", value_parser = parse_served_folder)]
+    pub files: Vec<FilesRoot>,
+    /// Refuse iperf3 clients
+    #[arg(long)]
+    pub no_iperf3: bool,
+    /// Log one JSON object per line
+    #[arg(short = 'J', long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub token: TokenArgs,
+    /// Use no token: serve all clients within the anonymous limits
+    #[arg(long, help_heading = "Access", conflicts_with_all = ["token", "token_file"])]
+    pub anonymous: bool,
+    /// Refuse clients without the token
+    #[arg(long, help_heading = "Access", conflicts_with = "anonymous")]
+    pub token_only: bool,
+    /// Private RSA key (PEM) for the credentials of iperf3 clients
+    #[arg(long, value_name = "FILE", requires = "iperf3_users", help_heading = "Access")]
+    pub iperf3_key: Option<PathBuf>,
+    /// Authorized users of iperf3: name, comma, SHA-256 of `{name}password`
+    #[arg(long, value_name = "FILE", requires = "iperf3_key", help_heading = "Access")]
+    pub iperf3_users: Option<PathBuf>,
+    /// Maximum clock skew of iperf3 clients, and the time to reject replays [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_run_time, requires = "iperf3_key", help_heading = "Access")]
+    pub iperf3_skew: Option<u64>,
+    /// Maximum concurrent runs without a token
+    #[arg(long, value_name = "N", value_parser = accept_count::<u32>(1..=1024), help_heading = "Access")]
+    pub anonymous_runs: Option<u32>,
+    /// Maximum streams of a run without a token
+    #[arg(long, value_name = "N", value_parser = parse_streams, help_heading = "Access")]
+    pub anonymous_streams: Option<u32>,
+    /// Maximum duration of a run without a token
+    #[arg(long, value_name = "TIME", value_parser = parse_run_time, help_heading = "Access")]
+    pub anonymous_time: Option<u64>,
+    /// Maximum rate of a run without a token
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Access")]
+    pub anonymous_rate: Option<u64>,
+    /// Maximum bytes of a run without a token
+    #[arg(long, value_name = "SIZE", value_parser = parse_run_bytes, help_heading = "Access")]
+    pub anonymous_bytes: Option<u64>,
+}
 
 pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
     let token = resolve_serve_token(args)?;
     let anonymous = (!args.token_only).then(|| anonymous_limits(args));
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|e| {
-            CommandFailure::from_error(HOST, &e)
-                .hint(Some("check that this process may install signal handlers"))
-        })?;
-    }
+    let stop = interrupt::register_signals(&[SIGINT, SIGTERM])?;
     let responder = MeasurementServer::bind(ServeOptions {
         addresses: args.bind.into_iter().collect(),
         port: args.port,
@@ -54,14 +129,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         token: token.as_ref().map(|(token, made)| (token, *made)),
         anonymous: anonymous.as_ref(),
     };
-    let log = ServeLog { json: args.json };
-    log.write(&notice.text(), notice.json());
+    write_log(args.json, || notice.text(), || notice.json());
     responder.run(
         |event| {
             if let ServeEvent::Listening(_) = event {
                 return;
             }
-            log.write(&format_event_line(&event), event_json(&event));
+            write_log(args.json, || format_event_line(&event), || json!(event));
             if args.one_off && matches!(event, ServeEvent::SessionClosed { .. }) {
                 stop.store(true, Ordering::Relaxed);
             }
@@ -81,9 +155,9 @@ fn check_served_folders(roots: &[FilesRoot]) -> Result<Vec<FilesRoot>, CommandFa
         }
         if roots[..place].iter().any(|other| other.name == root.name) {
             let text = format!("cannot serve two folders with the name {}", root.name);
-            let hint =
-                "serve a folder above both, because clients see only the last part of a name";
-            return Err(CommandFailure::new(USAGE, text).hint(Some(hint)));
+            return Err(CommandFailure::new(USAGE, text).hint(Some(
+                "serve a folder above both, because clients see only the last part of a name",
+            )));
         }
     }
     Ok(roots.to_vec())
@@ -109,17 +183,14 @@ fn iperf3_options(args: &ServeArgs) -> Result<Option<Iperf3Options>, CommandFail
     if args.no_iperf3 {
         return Ok(None);
     }
-    let users = match (&args.iperf3_key, &args.iperf3_users) {
-        (Some(key), Some(users)) => {
-            let skew = args.iperf3_skew.map_or(DEFAULT_SKEW, Duration::from_micros);
-            let users = AuthorizedUsers::load(key, users, skew);
-            Some(users.map_err(|error| {
-                CommandFailure::from_error(USAGE, &error)
-                    .hint(Some("see docs/iperf3.md for the key and the users"))
-            })?)
-        }
-        _ => None,
+    let load = |(key, users): (&PathBuf, &PathBuf)| {
+        let skew = args.iperf3_skew.map_or(DEFAULT_SKEW, Duration::from_micros);
+        AuthorizedUsers::load(key, users, skew).map_err(|error| {
+            CommandFailure::from_error(USAGE, &error)
+                .hint(Some("see docs/iperf3.md for the key and the users"))
+        })
     };
+    let users = args.iperf3_key.as_ref().zip(args.iperf3_users.as_ref()).map(load).transpose()?;
     Ok(Some(Iperf3Options { users }))
 }
 
@@ -164,8 +235,7 @@ impl ServeNotice<'_> {
         );
         for root in self.files {
             let may = if root.writable { "read, and write with the token" } else { "read only" };
-            let line = format!("\nfiles            {}, {may}", root.path.display());
-            text.push_str(&line);
+            text = format!("{text}\nfiles            {}, {may}", root.path.display());
         }
         text
     }
@@ -180,13 +250,7 @@ impl ServeNotice<'_> {
                 "path": root.path.to_string_lossy(),
                 "writable": root.writable,
             })).collect::<Vec<_>>(),
-            "anonymous": self.anonymous.map(|limits| json!({
-                "seconds": limits.seconds,
-                "streams": limits.streams,
-                "concurrent": limits.concurrent,
-                "rate_bps": limits.rate_bps,
-                "bytes": limits.bytes,
-            })),
+            "anonymous": self.anonymous,
         })
     }
 }
@@ -205,69 +269,20 @@ fn describe_limits(limits: Option<&AnonymousLimits>) -> String {
     parts.join(", ")
 }
 
-/// The log on stderr: text or JSON lines.
-struct ServeLog {
-    json: bool,
-}
-
-impl ServeLog {
-    fn write(&self, text: &str, value: Value) {
-        // If stderr is closed, the log is lost and the server continues.
-        let mut to = anstream::stderr().lock();
-        let _ = if self.json {
-            let mut value = value;
-            value["at"] = json!(Timestamp::now().to_string());
-            writeln!(to, "{value}")
-        } else {
-            writeln!(to, "{text}")
-        };
-    }
+/// Writes a line of the log to stderr, as text or JSON.
+fn write_log(as_json: bool, text: impl FnOnce() -> String, value: impl FnOnce() -> Value) {
+    // If stderr is closed, the log is lost and the server continues.
+    let mut to = anstream::stderr().lock();
+    let _ = if as_json {
+        let mut value = value();
+        value["at"] = json!(Timestamp::now().to_string());
+        writeln!(to, "{value}")
+    } else {
+        writeln!(to, "{}", text())
+    };
 }
 
 fn format_event_line(event: &ServeEvent) -> String {
     let now = Timestamp::now().strftime("%H:%M:%S").to_string();
     format!("{} {event}", paint(FAINT, now))
-}
-
-fn event_json(event: &ServeEvent) -> Value {
-    match event {
-        ServeEvent::Listening(address) => json!({"event": "listening", "address": address}),
-        ServeEvent::TokenGuessable => json!({"event": "token_guessable"}),
-        ServeEvent::ProtocolRefused { peer, protocol, .. } => {
-            json!({"event": format!("{protocol}_refused"), "peer": peer})
-        }
-        ServeEvent::Dismissed { peer, why } => {
-            json!({"event": "dismissed", "peer": peer, "why": why})
-        }
-        ServeEvent::StreamRefused { peer, why } => {
-            json!({"event": "stream_refused", "peer": peer, "why": why})
-        }
-        ServeEvent::SessionOpened { peer, host, anonymous, what } => json!({
-            "event": "session_opened",
-            "peer": peer,
-            "host": host,
-            "anonymous": anonymous,
-            "what": what,
-        }),
-        ServeEvent::ResultsReady { peer, bytes, streams, capture_bytes } => json!({
-            "event": "results_ready",
-            "peer": peer,
-            "bytes": bytes,
-            "streams": streams,
-            "capture_bytes": capture_bytes,
-        }),
-        ServeEvent::HandlerTransfer { peer, receiving, .. } => {
-            json!({"event": "copying", "peer": peer, "receiving": receiving})
-        }
-        ServeEvent::SessionClosed { peer, reason, elapsed, bytes } => json!({
-            "event": "session_closed",
-            "peer": peer,
-            "reason": reason,
-            "elapsed_us": elapsed.as_micros() as u64,
-            "bytes": bytes,
-        }),
-        ServeEvent::Trouble { tried, why } => {
-            json!({"event": "trouble", "tried": tried, "why": why})
-        }
-    }
 }

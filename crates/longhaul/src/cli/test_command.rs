@@ -1,27 +1,188 @@
 //! `longhaul test HOST`: measures throughput, then analyses, archives and shows the result.
 
-use super::args::{TestArgs, TestFormat};
-use super::progress_lines::{DirectionProgress, ProgressPrinter, RunProgress};
-use super::report_command::report_output;
-use super::{capture_command, command_output, option_resolution, report_archiving};
-use crate::command_failure::{CommandFailure, EXPECTATION_MISSED};
+use crate::cli::args::{
+    DirectionArgs, Iperf3UserArgs, OutputArgs, PeerArgs, SocketArgs, StreamArgs, TestCaptureArgs,
+};
+use crate::cli::expectation::{self, ThroughputExpectation};
+use crate::cli::progress_lines::ThroughputLines;
+use crate::cli::report_command::report_output;
+use crate::cli::value_parsers::{
+    accept_count, accept_micros, accept_size, parse_blocks, parse_buffer_size, parse_rate,
+    parse_run_bytes, parse_run_time, parse_streams,
+};
+use crate::cli::{capture_command, command_output, option_resolution, report_archiving};
+use crate::command_failure::CommandFailure;
+use clap::{Args, ValueEnum};
 use longhaul_iperf3::client_run::{self, LoginCredentials};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, ThroughputReport};
+use longhaul_probe::plan_limits;
 use longhaul_probe::probe_error::ProbeError;
-use longhaul_probe::throughput::{
-    self, PayloadProgress, TargetHost, ThroughputOutcome, ThroughputProgress,
-};
+use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
 use longhaul_report::iperf3_report_json;
-use longhaul_report::style::{CAVEAT, paint};
 use longhaul_report::throughput_text::build_throughput_document;
-use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
+const EXAMPLES: &str = "\
+Examples:
+  longhaul test far                     1 stream for 10 s
+  longhaul test far -P 9 -w 64M -t 30   9 streams, 64 MiB buffers, 30 s
+  longhaul test far -R                  reverse: the server sends
+  longhaul test far --bidir --json      both directions at once, as JSON
+  longhaul test far -u -b 500M          UDP at 500 Mbit/s: loss and jitter
+  longhaul test far --iperf3            against an iperf3 server
+  longhaul test far --expect 'goodput >= 9 Gbit/s'
+                                        exit with 1 if goodput is lower";
+
+const DETAILS: &str = "\
+Sizes take K, M, G (powers of 1024), KiB, MiB, GiB, or kB, MB, GB (powers of
+1000). Rates take K, M, G (powers of 1000 bit/s), Mbit/s, Gbit/s, or MB/s.
+Times take ns, us, ms, s, min, h; a bare number is in seconds.
+
+--window requests a buffer size. Linux limits it to net.core.rmem_max and
+net.core.wmem_max, and the report shows the size that was granted. Without
+--window the kernel autotunes the buffers, which is best on most hosts.
+
+Goodput is the payload that reached the memory of the receiving program
+(`delivered`). With --wire the receiver's kernel discards the payload, which
+shows what path and network stack can do; the result is labelled `wire`.
+
+With --iperf3 the server is an iperf3 server, version 3.1 or newer. Without it,
+an iperf3 server is detected automatically unless a token is given, because
+iperf3 cannot prove that it knows the token. docs/iperf3.md lists what an iperf3
+server does not support or report.
+
+Every run is archived before it is shown. If the archive fails, the result is
+shown with the caveat `not_archived`, and the exit code does not change.";
+
+/// In which shape a run is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TestFormat {
+    Text,
+    Iperf3,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
+)]
+pub struct TestArgs {
+    /// Number of streams in each direction [default: 1]
+    #[arg(short = 'P', long, value_name = "N", value_parser = parse_streams, help_heading = "Load")]
+    pub streams: Option<u32>,
+    /// Time to send for [default: 10 s]
+    #[arg(
+        short, long, value_name = "TIME", value_parser = parse_run_time, help_heading = "Load",
+        conflicts_with_all = ["bytes", "blocks"],
+    )]
+    pub time: Option<u64>,
+    /// Number of bytes to send, all streams together
+    #[arg(
+        short = 'n', long, value_name = "SIZE", value_parser = parse_run_bytes,
+        help_heading = "Load", conflicts_with = "blocks",
+    )]
+    pub bytes: Option<u64>,
+    /// Number of writes to send (such as 16K), all streams together
+    #[arg(short = 'k', long, value_name = "N", value_parser = parse_blocks, help_heading = "Load")]
+    pub blocks: Option<u64>,
+    #[command(flatten)]
+    pub direction: DirectionArgs,
+    /// Use UDP and measure loss and jitter
+    #[arg(
+        short,
+        long,
+        help_heading = "Load",
+        conflicts_with_all = ["congestion_control", "mss", "no_delay", "zerocopy"],
+    )]
+    pub udp: bool,
+    /// Total rate at which the sender writes [default: unlimited for TCP, 1 Mbit/s for UDP]
+    #[arg(short, long, value_name = "RATE", value_parser = parse_rate, help_heading = "Load")]
+    pub bitrate: Option<u64>,
+    /// Total rate at which the receiver reads [default: unlimited]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Load")]
+    pub read_rate: Option<u64>,
+
+    #[command(flatten)]
+    pub socket: SocketArgs,
+    /// Request this send buffer size (overrides --window)
+    #[arg(long, value_name = "SIZE", value_parser = parse_buffer_size, help_heading = "TCP and sockets")]
+    pub send_buffer: Option<u64>,
+    /// Request this receive buffer size (overrides --window)
+    #[arg(long, value_name = "SIZE", value_parser = parse_buffer_size, help_heading = "TCP and sockets")]
+    pub receive_buffer: Option<u64>,
+    /// Bytes per write, or payload bytes per datagram [default: automatic]
+    #[arg(short, long, value_name = "SIZE", value_parser = accept_size(1..=plan_limits::MAX_CALL_BYTES), help_heading = "TCP and sockets")]
+    pub length: Option<u64>,
+    /// Bytes per read [default: automatic]
+    #[arg(long, value_name = "SIZE", value_parser = accept_size(1..=plan_limits::MAX_CALL_BYTES), help_heading = "TCP and sockets")]
+    pub read_length: Option<u64>,
+    /// Maximum rate at which the kernel paces each stream
+    #[arg(
+        long, value_name = "RATE", visible_alias = "fq-rate", value_parser = parse_rate,
+        help_heading = "TCP and sockets",
+    )]
+    pub pacing: Option<u64>,
+    /// Maximum segment size in bytes
+    #[arg(
+        short = 'M', long, value_name = "BYTES", visible_alias = "set-mss",
+        value_parser = accept_count::<u32>(plan_limits::MSS_BYTES.0..=plan_limits::MSS_BYTES.1), help_heading = "TCP and sockets",
+    )]
+    pub mss: Option<u32>,
+    /// Yield to other traffic: keep queueing delay low, mark packets as lower effort (LE)
+    #[arg(long, help_heading = "TCP and sockets", conflicts_with = "udp")]
+    pub scavenger: bool,
+    /// Disable Nagle's algorithm (TCP_NODELAY)
+    #[arg(short = 'N', long, help_heading = "TCP and sockets")]
+    pub no_delay: bool,
+
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// Discard the payload in the receiver's kernel
+    #[arg(long, help_heading = "Host")]
+    pub wire: bool,
+
+    /// Time between samples [default: 100 ms, or the RTT if longer]
+    #[arg(short, long, value_name = "TIME", value_parser = accept_micros(plan_limits::INTERVAL_US.0..=plan_limits::INTERVAL_US.1), help_heading = "Measurement")]
+    pub interval: Option<u64>,
+    /// Omit this time at the start of the run [default: the detected ramp]
+    #[arg(short = 'O', long, value_name = "TIME", value_parser = accept_micros(0..=plan_limits::MAX_RUN_US), help_heading = "Measurement")]
+    pub omit: Option<u64>,
+    /// Exit with 1 unless the condition holds; may be repeated. Quantities: goodput,
+    /// mean_goodput, rtt, rtt_max, retransmits, loss, jitter, limited_by
+    #[arg(long, value_name = "CONDITION", help_heading = "Measurement")]
+    pub expect: Vec<ThroughputExpectation>,
+
+    /// The server is an iperf3 server
+    #[arg(long, help_heading = "Measurement")]
+    pub iperf3: bool,
+    #[command(flatten)]
+    pub iperf3_user: Iperf3UserArgs,
+
+    #[command(flatten)]
+    pub peer: PeerArgs,
+
+    #[command(flatten)]
+    pub capture: TestCaptureArgs,
+
+    /// Output format: text, or JSON like that of iperf3
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value = "text",
+        help_heading = "Output",
+        conflicts_with_all = ["json", "markdown"]
+    )]
+    pub format: TestFormat,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
 /// The caveat of a run that fell back to iperf3's protocol.
-const IPERF3_FOUND_TEXT: &str = "an iperf3 server answered, and the run used its protocol; select it with \
-                     `--iperf3`";
+const IPERF3_FOUND_TEXT: &str =
+    "an iperf3 server answered, and the run used its protocol; select it with `--iperf3`";
 
 /// The length of the intervals of iperf3's JSON.
 pub const JSON_INTERVAL_US: u64 = 1_000_000;
@@ -35,11 +196,11 @@ pub fn run_with_intervals(args: &TestArgs, interval_us: u64) -> Result<ExitCode,
     report_output::check_output_files(&args.output.form)?;
     let report = measure_throughput(args)?;
     let document = |_| build_throughput_document(&report);
-    if args.output_format() == TestFormat::Iperf3 {
+    if args.format == TestFormat::Iperf3 {
         report_output::write_report_files(&args.output.form, &report, document)?;
         command_output::print_json(&iperf3_report_json::to_iperf3_json(&report, interval_us))?;
     } else {
-        report_output::write_report(&args.report_output(), &report, document)?;
+        report_output::write_report(&args.output.form, &report, document)?;
     }
     Ok(report_missed_expectations(args, &report))
 }
@@ -48,19 +209,12 @@ pub fn run_with_intervals(args: &TestArgs, interval_us: u64) -> Result<ExitCode,
 pub fn measure_throughput(args: &TestArgs) -> Result<ThroughputReport, CommandFailure> {
     let plan = option_resolution::plan_throughput(args)?;
     capture_command::capture_files::check_capture_paths(&args.capture)?;
-    let target = option_resolution::build_target(
-        &args.host,
-        args.port,
-        &args.local,
-        &args.token,
-        args.connect_timeout,
-    )?;
+    let target = option_resolution::peer_target(&args.peer)?;
     let login = args.iperf3_user.login()?;
-    let for_people = args.output_format() == TestFormat::Text;
-    let lines = !args.output.quiet && for_people && std::io::stderr().is_terminal();
-    let mut live = ProgressPrinter::new(lines);
+    let for_people = args.format == TestFormat::Text && args.output.shows_progress();
+    let mut live = ThroughputLines::new(for_people);
     let mut outcome = run_throughput(args, &target, login.as_ref(), &plan, &mut |now| {
-        live.show(live_moment(now));
+        live.show(now);
     })?;
     live.finish();
     let captures = std::mem::take(&mut outcome.captures);
@@ -92,33 +246,8 @@ fn run_throughput(
     }
 }
 
-fn live_moment(progress: &ThroughputProgress) -> RunProgress {
-    // Retransmits and RTT under load are known only where this host sends.
-    let flow = |flow: &PayloadProgress, sends: bool| DirectionProgress {
-        received_bytes: flow.received_bytes.unwrap_or_default(),
-        received_at: flow.received_at.unwrap_or_default(),
-        retransmits: flow.retransmits.filter(|_| sends),
-        rtt: flow.rtt.filter(|_| sends),
-    };
-    let directions = [("forward", &progress.forward, true), ("reverse", &progress.reverse, false)];
-    RunProgress {
-        elapsed: progress.elapsed,
-        flows: directions
-            .into_iter()
-            .filter_map(|(name, of, sends)| Some((name, flow(of.as_ref()?, sends))))
-            .collect(),
-    }
-}
-
 /// Reports every missed expectation.
 fn report_missed_expectations(args: &TestArgs, report: &ThroughputReport) -> ExitCode {
-    let mut code = ExitCode::SUCCESS;
-    for expectation in &args.expect {
-        if let Some(found) = expectation.describe_miss(report) {
-            let told = format!("{} expected {expectation}; {found}\n", paint(CAVEAT, "missed:"));
-            let _ = anstream::stderr().write_all(told.as_bytes());
-            code = ExitCode::from(EXPECTATION_MISSED);
-        }
-    }
-    code
+    let missed = args.expect.iter().map(|wanted| (wanted.text(), wanted.describe_miss(report)));
+    expectation::report_misses(missed)
 }

@@ -1,48 +1,158 @@
 //! `longhaul tune HOST`: runs probe after probe, then analyses, archives and shows the scan.
 //!
-//! - [`scan_plan`]: builds the plan from options
+//! The limiters of the probes so far determine the next probe of a guided search; a grid measures
+//! every cell in shuffled order, without the cells that are done.
+//!
 //! - [`scan_history`]: earlier scans of the path in the archive
-//! - [`active_scan`]: the scan in progress; [`probe_attempt`]: one probe
-//! - [`guided_search`], [`grid_scan`]: the choice of the next probe
-//! - [`scan_progress`]: progress on stderr; [`scan_files`]: CSV and plots
+//! - [`active_scan`]: the scan in progress, and its progress on stderr
+//! - [`probe_attempt`]: one probe
 
 mod active_scan;
-mod grid_scan;
-mod guided_search;
 pub mod probe_attempt;
-pub mod scan_files;
 pub mod scan_history;
-pub mod scan_plan;
-mod scan_progress;
 
-use super::args::TuneArgs;
-use super::report_command::report_output;
-use super::{interrupt, report_archiving};
-use crate::cli::report_archiving::RunEnvelope;
-use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
-use active_scan::{ActiveScan, ScanHalt};
+use crate::cli::args::{DirectionArgs, OutputArgs, PeerArgs, StreamArgs};
+use crate::cli::report_archiving::{self, saturating_micros};
+use crate::cli::report_command::report_output;
+use crate::cli::value_parsers::setting_lists::{
+    StreamCounts, WindowList, check_grid_size, parse_stream_counts, parse_windows,
+};
+use crate::cli::value_parsers::{
+    accept_count, parse_congestion_control, parse_run_bytes, parse_run_time,
+};
+use crate::cli::{command_output, interrupt, option_resolution};
+use crate::command_failure::{CommandFailure, INTERRUPTED, PEER, USAGE};
+use active_scan::{ActiveScan, ProbeRequest, ScanHalt, add_spent};
+use clap::Args;
 use jiff::Timestamp;
-use longhaul_analysis::scan::conclude_scan;
-use longhaul_model::report::v1::ScanReport;
-use longhaul_model::report::v1::scan::SearchMode;
-use longhaul_probe::throughput;
+use longhaul_analysis::scan::{conclude_scan, order_cells};
+use longhaul_analysis::tune::{
+    ProbeTrial, SearchProbe, SearchSpent, SearchStart, SearchStep, SearchStop, SettingSearch,
+};
+use longhaul_model::report::v1::plan::{self, RunDirection, StopCondition};
+use longhaul_model::report::v1::scan::{ScanBudget, ScanCell, ScanPlan, SearchMode};
+use longhaul_model::report::v1::{Report, RunInfo, ScanReport};
+use longhaul_probe::{plan_limits, throughput};
+use longhaul_report::number_format::count_of;
+use longhaul_report::plot::{self, ScanFigure};
 use longhaul_report::scan_text::build_scan_document;
+use longhaul_report::scan_text::scan_csv::render_scan_csv;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-/// Reasons for the end of a scan that can be resumed.
-const FAR_END_GONE: &str = "far_end_gone";
-const CUT_OFF: &str = "interrupted";
+const EXAMPLES: &str = "\
+Examples:
+  longhaul tune far                     find the best setting in a few probes
+  longhaul tune far -R                  reverse: the server sends
+  longhaul tune far --grid -w auto,256K-16M -P 1-32
+                                        measure every cell; repeat to resume
+  longhaul tune far --grid --csv scan.csv --plot heat.svg
+                                        also write a CSV table and a heat map";
+
+const DETAILS: &str = "\
+A guided search determines what limited each probe and changes only that:
+window, streams, congestion control or pacing. It ends when no further gain is
+expected, or before it would exceed its budget, which is printed first. The
+result is the smallest setting within 3 % of the best.
+
+Lists are separated by commas; a range doubles (1-32) or steps (4-32/4). The
+window `auto` is autotuned by the kernel; the congestion control `default` is
+the sender's default.
+
+Every probe is archived as a run of its own. If a scan is interrupted by Ctrl-C,
+a crash or a lost server, the same command resumes it within a day. The result
+is remembered for the path, and a later search starts from it.
+
+Exit codes are those of `longhaul --help`; 3 if the server was lost before the
+end, 130 after Ctrl-C. The results so far are then shown and archived.";
+
+#[derive(Debug, Args)]
+#[command(
+    next_help_heading = "Search",
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
+)]
+pub struct TuneArgs {
+    #[command(flatten)]
+    pub direction: DirectionArgs,
+    /// Duration of each probe [default: 10 s; a guided search may use more]
+    #[arg(short, long, value_name = "TIME", value_parser = parse_run_time)]
+    pub time: Option<u64>,
+    /// Maximum number of probes [default: 10 per direction]
+    #[arg(long, value_name = "N", value_parser = accept_count::<u32>(1..=1000), conflicts_with = "grid")]
+    pub budget_probes: Option<u32>,
+    /// Maximum total time [default: 5 min per direction]
+    #[arg(long, value_name = "TIME", value_parser = parse_run_time, conflicts_with = "grid")]
+    pub budget_time: Option<u64>,
+    /// Maximum payload of all probes together [default: unlimited]
+    #[arg(long, value_name = "SIZE", value_parser = parse_run_bytes, conflicts_with = "grid")]
+    pub budget_bytes: Option<u64>,
+    /// Windows to try: sizes, ranges, auto [default: any; grid:
+    /// auto,64K,256K,1M,4M,16M]
+    #[arg(short, long, value_name = "LIST", value_parser = parse_windows)]
+    pub windows: Option<WindowList>,
+    /// Numbers of streams to try [default: any; grid: 1-32]
+    #[arg(short = 'P', long, value_name = "LIST", value_parser = parse_stream_counts)]
+    pub streams: Option<StreamCounts>,
+    /// Congestion controls to try, such as cubic,bbr; `default` is the sender's default
+    #[arg(
+        short = 'C', long, value_name = "LIST", visible_alias = "congestion",
+        value_delimiter = ',', value_parser = parse_congestion_control,
+    )]
+    pub congestion_control: Vec<String>,
+    /// Start a new scan instead of resuming an interrupted one
+    #[arg(long)]
+    pub fresh: bool,
+
+    /// Measure every cell of windows x streams (x congestion controls)
+    #[arg(long, help_heading = "Grid")]
+    pub grid: bool,
+    /// Number of measurements per cell
+    #[arg(
+        long, value_name = "N", value_parser = accept_count::<u32>(1..=100), default_value_t = 1,
+        help_heading = "Grid", requires = "grid",
+    )]
+    pub repeats: u32,
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    #[command(flatten)]
+    pub peer: PeerArgs,
+
+    #[command(flatten)]
+    pub files: ScanFilesArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Files that a scan can be written to.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ScanFilesArgs {
+    /// Write the probes of a scan or a load as CSV
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
+    /// Plot the heat map of a scan, or loads over time, to an .svg or .png file; may be repeated
+    #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
+    pub plot: Vec<PathBuf>,
+    /// Plot the throughput of a scan over streams to an .svg or .png file
+    #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
+    pub plot_curves: Vec<PathBuf>,
+    /// Plot the asymmetry of a scan's directions to an .svg or .png file
+    #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
+    pub plot_asymmetry: Vec<PathBuf>,
+}
 
 pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.output.form)?;
-    let plan = scan_plan::plan_scan(args)?;
-    let target = scan_plan::scan_target(args)?;
+    let plan = plan_scan(args)?;
+    let target = option_resolution::peer_target(&args.peer)?;
     let stop = interrupt::install_stop_flag()?;
     let idle_rtt = throughput::measure_connect_rtt(&target)?;
     let mut course = ActiveScan::begin(args, plan, target, idle_rtt, stop);
     let ended = match course.plan.search {
-        SearchMode::Guided => guided_search::search_all_directions(&mut course, idle_rtt),
-        SearchMode::Grid => grid_scan::scan_grid(&mut course),
+        SearchMode::Guided => search_all_directions(&mut course, idle_rtt),
+        SearchMode::Grid => scan_grid(&mut course),
     };
     course.progress.clear_line();
     match ended {
@@ -54,12 +164,13 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
 /// Archives and shows a completed scan.
 fn finish_scan(mut course: ActiveScan<'_>, stopped_by: &str) -> Result<ExitCode, CommandFailure> {
     if course.runs.is_empty() {
-        return Err(no_result_failure(&mut course));
+        let none = || CommandFailure::new(PEER, "no probe has a result");
+        return Err(course.last_failure.take().unwrap_or_else(none));
     }
     let args = course.args;
-    let keep = course.is_archiving();
+    let archiving = course.archiving;
     let mut report = build_scan_report(course, stopped_by);
-    if keep {
+    if archiving {
         report_archiving::archive_report(&args.output, &mut report);
     }
     show_scan(args, &report)?;
@@ -69,9 +180,9 @@ fn finish_scan(mut course: ActiveScan<'_>, stopped_by: &str) -> Result<ExitCode,
 /// Reports an interrupted scan. Its probes are archived, and the same command resumes it.
 fn abort_scan(course: ActiveScan<'_>, halt: ScanHalt) -> Result<ExitCode, CommandFailure> {
     let (stopped_by, fail) = match halt {
-        ScanHalt::FarEndGone(fail) => (FAR_END_GONE, fail),
+        ScanHalt::FarEndGone(fail) => ("far_end_gone", fail),
         ScanHalt::Interrupted => {
-            (CUT_OFF, CommandFailure::new(INTERRUPTED, "the scan was interrupted"))
+            ("interrupted", CommandFailure::new(INTERRUPTED, "the scan was interrupted"))
         }
     };
     if course.runs.is_empty() {
@@ -79,20 +190,14 @@ fn abort_scan(course: ActiveScan<'_>, halt: ScanHalt) -> Result<ExitCode, Comman
     }
     let args = course.args;
     let probes = course.runs.len();
-    let hint = if course.is_archiving() {
-        let probes = longhaul_report::number_format::count_of(probes as u64, "finished probe");
+    let hint = if course.archiving {
+        let probes = count_of(probes as u64, "finished probe");
         format!("run the same command again to resume the scan ({probes} archived)")
     } else {
         "run the same command again for a new scan; nothing was archived".to_owned()
     };
     show_scan(args, &build_scan_report(course, stopped_by))?;
     Err(fail.hint(Some(hint)))
-}
-
-/// Returns the failure of the last probe if no probe gave a result.
-fn no_result_failure(course: &mut ActiveScan<'_>) -> CommandFailure {
-    let none = || CommandFailure::new(PEER, "no probe has a result");
-    course.last_failure.take().unwrap_or_else(none)
 }
 
 fn build_scan_report(course: ActiveScan<'_>, stopped_by: &str) -> ScanReport {
@@ -109,18 +214,346 @@ fn build_scan_report(course: ActiveScan<'_>, stopped_by: &str) -> ScanReport {
     let conclusion = conclude_scan(&plan, &observation, &runs, stopped_by);
     caveats.extend(conclusion.caveats);
     let first = &runs[0].run;
-    let run = RunEnvelope {
-        id: begun.id,
-        started: began,
-        duration: Timestamp::now().duration_since(began).unsigned_abs(),
-        initiator: first.initiator.clone(),
-        responder: first.responder.clone(),
-        part_of: None,
-    };
-    run.report(plan, observation, conclusion.analysis).with_notes(conclusion.findings, caveats)
+    let run = report_archiving::create_run_info(
+        began,
+        Timestamp::now().duration_since(began).unsigned_abs(),
+        first.initiator.clone(),
+        first.responder.clone(),
+    );
+    let run = RunInfo { id: begun.id, ..run };
+    Report::new(run, plan, observation, conclusion.analysis)
+        .with_notes(conclusion.findings, caveats)
 }
 
 fn show_scan(args: &TuneArgs, report: &ScanReport) -> Result<(), CommandFailure> {
     report_output::write_report(&args.output.form, report, |_| build_scan_document(report))?;
-    scan_files::write_scan_files(&args.files, report)
+    write_scan_files(&args.files, report)
+}
+
+/// Searches each requested direction, and returns the reason for the end of the scan.
+fn search_all_directions(
+    course: &mut ActiveScan<'_>,
+    idle_rtt: Duration,
+) -> Result<&'static str, ScanHalt> {
+    let ways: &[bool] = match course.plan.direction {
+        RunDirection::Forward => &[true],
+        RunDirection::Reverse => &[false],
+        RunDirection::Both => &[true, false],
+    };
+    let mut stopped = SearchStop::Settled;
+    for (place, &forward) in ways.iter().enumerate() {
+        let stop = search_direction(course, forward, ways.len() - place, idle_rtt)?;
+        // The first reason other than settled is the reason of the whole scan.
+        if stopped == SearchStop::Settled {
+            stopped = stop;
+        }
+    }
+    Ok(stopped.word())
+}
+
+/// Searches one direction with its share of the remaining budget.
+fn search_direction(
+    course: &mut ActiveScan<'_>,
+    forward: bool,
+    ways_left: usize,
+    idle_rtt: Duration,
+) -> Result<SearchStop, ScanHalt> {
+    let plan = direction_budget(&course.plan, course.budget_spent(!forward), ways_left);
+    let remembered = scan_history::recall_setting(course.args, &plan, forward, idle_rtt);
+    let start = SearchStart {
+        remembered: remembered.is_some(),
+        present: remembered.as_ref().map(|found| found.setting.clone()),
+        idle_rtt: Some(idle_rtt),
+    };
+    let mut search = SettingSearch::new(&plan, start);
+    if let Some(found) = remembered {
+        search = search.expecting(found.goodput_bps);
+    }
+    replay_probes(course, &mut search, forward);
+    course.progress.print_direction_budget(&plan.budget, forward);
+    loop {
+        let probe = match search.next(course.budget_spent(forward)) {
+            SearchStep::Probe(probe) => probe,
+            SearchStep::Done(stop) => return Ok(stop),
+        };
+        let wanted = next_request(course, probe, forward);
+        let trial = match course.measure_cell(&wanted)? {
+            Some(report) => ProbeTrial::of(wanted.setting.clone(), report),
+            None => ProbeTrial::failed(wanted.setting.clone()),
+        };
+        search.record(trial);
+    }
+}
+
+/// Returns the budget of a direction if `ways_left` directions share the rest.
+fn direction_budget(plan: &ScanPlan, elsewhere: SearchSpent, ways_left: usize) -> ScanPlan {
+    let ways = ways_left.max(1) as u64;
+    let time_us = saturating_micros(elsewhere.time);
+    let budget = plan.budget;
+    let left = u64::from(budget.probes.saturating_sub(elsewhere.probes));
+    ScanPlan {
+        budget: ScanBudget {
+            probes: u32::try_from(left.div_ceil(ways)).unwrap_or(u32::MAX),
+            time_us: budget.time_us.saturating_sub(time_us) / ways,
+            bytes: budget.bytes.map(|bytes| bytes.saturating_sub(elsewhere.bytes) / ways),
+        },
+        ..plan.clone()
+    }
+}
+
+fn next_request(course: &ActiveScan<'_>, probe: SearchProbe, forward: bool) -> ProbeRequest {
+    let asked = Duration::from_micros(probe_time_us(&course.plan));
+    let time = match course.args.time {
+        Some(_) => asked,
+        None => probe.time.max(asked),
+    };
+    ProbeRequest {
+        index: course.next_index(),
+        setting: probe.setting,
+        forward,
+        sentinel: false,
+        why: Some(probe.why),
+        time,
+    }
+}
+
+/// Replays the earlier probes to the search. The search is asked for each next probe, as it was
+/// then, so that each cell gets its reason back.
+fn replay_probes(course: &mut ActiveScan<'_>, search: &mut SettingSearch, forward: bool) {
+    let mut spent = SearchSpent::default();
+    for run in course.runs.iter().filter(|run| run.observation.forward == forward) {
+        let own = |cell: &&mut ScanCell| cell.run_id.as_ref() == Some(&run.run.id);
+        let Some(cell) = course.observation.cells.iter_mut().find(own) else {
+            continue;
+        };
+        if let SearchStep::Probe(probe) = search.next(spent)
+            && probe.setting == cell.setting
+        {
+            cell.why = Some(probe.why);
+        }
+        add_spent(&mut spent, cell);
+        search.record(ProbeTrial::of(cell.setting.clone(), run));
+    }
+}
+
+/// Measures every slot without a result.
+fn scan_grid(course: &mut ActiveScan<'_>) -> Result<&'static str, ScanHalt> {
+    let slots = order_cells(&course.plan);
+    // Cells finished before the scan was resumed do not know whether they are sentinels.
+    let mut done = BTreeSet::new();
+    for cell in &mut course.observation.cells {
+        if let Some(slot) = slots.get(cell.index as usize) {
+            cell.sentinel = slot.sentinel;
+            done.insert(cell.index);
+        }
+    }
+    let time = Duration::from_micros(probe_time_us(&course.plan));
+    for slot in slots.into_iter().filter(|slot| !done.contains(&slot.index)) {
+        course.measure_cell(&ProbeRequest {
+            index: slot.index,
+            setting: slot.setting,
+            forward: slot.forward,
+            sentinel: slot.sentinel,
+            why: None,
+            time,
+        })?;
+    }
+    Ok("grid_done")
+}
+
+/// The default budget of a guided search in one direction.
+const DEFAULT_BUDGET_PROBES: u32 = 10;
+const DEFAULT_BUDGET_TIME_US: u64 = 300 * 1_000_000;
+/// The default payload time of a probe.
+const DEFAULT_PROBE_TIME_US: u64 = 10 * 1_000_000;
+/// The number of samples per probe, few because a scan has many reports.
+const SAMPLES_PER_PROBE: u64 = 60;
+const MIN_INTERVAL_US: u64 = 100_000;
+/// The windows and streams of a grid without lists.
+const GRID_WINDOWS: [Option<u64>; 6] =
+    [None, Some(64 << 10), Some(256 << 10), Some(1 << 20), Some(4 << 20), Some(16 << 20)];
+const GRID_STREAMS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// The seed of the random order of a grid.
+const SEED: u64 = 1;
+/// The word for the sender's default congestion control.
+const DEFAULT_CONTROL: &str = "default";
+
+/// Builds the plan from the options.
+fn plan_scan(args: &TuneArgs) -> Result<ScanPlan, CommandFailure> {
+    let direction = args.direction.direction();
+    let ways = if direction == RunDirection::Both { 2 } else { 1 };
+    let budget = if args.grid {
+        // The grid determines the number of probes.
+        ScanBudget { probes: u32::MAX, time_us: u64::MAX, bytes: None }
+    } else {
+        ScanBudget {
+            probes: args.budget_probes.unwrap_or(DEFAULT_BUDGET_PROBES * ways),
+            time_us: args.budget_time.unwrap_or(DEFAULT_BUDGET_TIME_US * u64::from(ways)),
+            bytes: args.budget_bytes,
+        }
+    };
+    // A guided search may try any window and number of streams.
+    let (windows, streams) = if args.grid {
+        (GRID_WINDOWS.to_vec(), GRID_STREAMS.to_vec())
+    } else {
+        (Vec::new(), Vec::new())
+    };
+    let mut plan = ScanPlan {
+        search: if args.grid { SearchMode::Grid } else { SearchMode::Guided },
+        direction,
+        windows_bytes: args.windows.clone().unwrap_or(windows),
+        streams: args.streams.clone().unwrap_or(streams),
+        congestion_controls: scan_controls(args),
+        repeats: args.repeats,
+        seed: SEED,
+        present: None,
+        budget,
+        probe: probe_defaults(args),
+    };
+    check_scan_plan(&plan)?;
+    if args.grid {
+        plan.budget.probes = u32::try_from(order_cells(&plan).len()).unwrap_or(u32::MAX);
+        plan.budget.time_us = plan_limits::MAX_RUN_US * u64::from(plan_limits::MAX_STREAMS);
+    }
+    Ok(plan)
+}
+
+fn scan_controls(args: &TuneArgs) -> Vec<Option<String>> {
+    let mut controls: Vec<Option<String>> = Vec::new();
+    for name in &args.congestion_control {
+        let control = (name != DEFAULT_CONTROL).then(|| name.clone());
+        if !controls.contains(&control) {
+            controls.push(control);
+        }
+    }
+    controls
+}
+
+/// Returns the settings that all probes share.
+fn probe_defaults(args: &TuneArgs) -> plan::ThroughputPlan {
+    let time_us = args.time.unwrap_or(DEFAULT_PROBE_TIME_US);
+    plan::ThroughputPlan {
+        stop: StopCondition::TimeUs(time_us),
+        interval_us: sample_interval_us(time_us),
+        affinity: args.stream.affinity.clone(),
+        zero_copy: args.stream.zerocopy,
+        dscp: args.stream.dscp,
+        ..plan::ThroughputPlan::default()
+    }
+}
+
+/// Returns the sample interval of a probe of this duration.
+pub fn sample_interval_us(time_us: u64) -> u64 {
+    let (least, most) = plan_limits::INTERVAL_US;
+    (time_us / SAMPLES_PER_PROBE).clamp(MIN_INTERVAL_US.max(least), most)
+}
+
+/// Returns the payload time of the plan's probes.
+pub fn probe_time_us(plan: &ScanPlan) -> u64 {
+    match plan.probe.stop {
+        StopCondition::TimeUs(us) => us,
+        StopCondition::Bytes(_) | StopCondition::Blocks(_) => DEFAULT_PROBE_TIME_US,
+    }
+}
+
+/// Checks combinations of values.
+fn check_scan_plan(plan: &ScanPlan) -> Result<(), CommandFailure> {
+    let usage = |text: &str| Err(CommandFailure::new(USAGE, text));
+    plan_limits::check_plan(&plan.probe, plan_limits::MAX_STREAMS)
+        .map_err(|e| CommandFailure::from_error(USAGE, &e))?;
+    if plan.search == SearchMode::Grid {
+        let lengths = [
+            plan.windows_bytes.len(),
+            plan.streams.len(),
+            plan.congestion_controls.len().max(1),
+            plan.repeats as usize,
+        ];
+        if let Err(why) = check_grid_size(&lengths) {
+            return usage(&format!("the grid is too large: {why}"));
+        }
+    } else if plan.budget.time_us < probe_time_us(plan) {
+        return usage(
+            "invalid value for '--budget-time <TIME>': shorter than one probe; increase it, \
+             or shorten the probes with `--time`",
+        );
+    }
+    Ok(())
+}
+
+/// Parses the path of a plot whose format is supported.
+pub fn parse_picture_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let drawn = |end: &std::ffi::OsStr| ["svg", "png"].iter().any(|kind| end == *kind);
+    match path.extension() {
+        Some(end) if drawn(end) => Ok(path),
+        _ => Err("expected a name that ends in .svg or .png".to_owned()),
+    }
+}
+
+/// Writes every requested file.
+pub fn write_scan_files(files: &ScanFilesArgs, scan: &ScanReport) -> Result<(), CommandFailure> {
+    if let Some(path) = &files.csv {
+        let hint = "write it elsewhere with `longhaul report show last --csv FILE`";
+        command_output::write_file(path, &render_scan_csv(scan), hint)?;
+    }
+    for (paths, figure) in [
+        (&files.plot, ScanFigure::HeatMap),
+        (&files.plot_curves, ScanFigure::Curves),
+        (&files.plot_asymmetry, ScanFigure::Asymmetry),
+    ] {
+        for path in paths {
+            plot::write_scan_figure(scan, path, figure)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if any file is requested.
+pub fn any_file_requested(files: &ScanFilesArgs) -> bool {
+    let pictures = [&files.plot, &files.plot_curves, &files.plot_asymmetry];
+    files.csv.is_some() || pictures.iter().any(|paths| !paths.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> ScanPlan {
+        let text = r#"{"search": "guided", "direction": "both", "windows_bytes": [],
+            "streams": [], "congestion_controls": [], "repeats": 1, "seed": 1,
+            "budget": {"probes": 15, "time_us": 600, "bytes": 1000}}"#;
+        let mut value: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let probe = longhaul_model::report::v1::plan::ThroughputPlan::default();
+        value["probe"] = serde_json::to_value(probe).expect("a plan");
+        serde_json::from_value(value).expect("a plan")
+    }
+
+    #[test]
+    fn two_directions_share_the_budget_and_the_second_gets_what_is_left() {
+        let first = direction_budget(&plan(), SearchSpent::default(), 2).budget;
+        assert_eq!((first.probes, first.time_us, first.bytes), (8, 300, Some(500)));
+        let spent = SearchSpent { probes: 5, bytes: 900, time: Duration::from_micros(100) };
+        let second = direction_budget(&plan(), spent, 1).budget;
+        assert_eq!((second.probes, second.time_us, second.bytes), (10, 500, Some(100)));
+    }
+
+    #[test]
+    fn samples_stay_few_however_long_a_probe_is() {
+        for (time_us, want) in [
+            (1_000_000, 100_000),
+            (10_000_000, 166_666),
+            (60_000_000, 1_000_000),
+            (86_400_000_000, 60_000_000),
+        ] {
+            assert_eq!(sample_interval_us(time_us), want, "{time_us}");
+        }
+    }
+
+    #[test]
+    fn pictures_are_svg_or_png() {
+        assert!(parse_picture_path("a/heat.svg").is_ok());
+        for text in ["heat", "heat.jpg", "svg", ".png", ""] {
+            assert!(parse_picture_path(text).is_err(), "{text}");
+        }
+    }
 }

@@ -3,21 +3,18 @@
 //! clap prints the option and the value before each message, so a message only says what is
 //! allowed.
 
+pub mod setting_lists;
+mod time_period;
+
+use longhaul_copy::FilesRoot;
+use longhaul_import::{FORMATS, ImportFormat, sanitize_text};
 use longhaul_model::report::v1::plan::CoreAffinity;
 use longhaul_model::units::{Bytes, ParseUnitError, Rate, format_duration, parse_duration};
 use longhaul_probe::plan_limits;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
-mod dscp_names;
-mod import_format;
-mod served_folder;
-pub mod setting_lists;
-mod time_period;
-
-pub use dscp_names::parse_dscp;
-pub use import_format::{parse_host_name, parse_import_format};
-pub use served_folder::parse_served_folder;
 pub use time_period::parse_span_us;
 
 /// The maximum timeout of a connection.
@@ -54,28 +51,11 @@ pub fn parse_micros(text: &str, least_us: u64, most_us: u64) -> Result<u64, Stri
     check_range(us, least_us, most_us, |us| format_duration(Duration::from_micros(*us)))
 }
 
-/// A range of values, as a range or a pair of limits.
-pub trait ValueRange {
-    fn limits(self) -> (u64, u64);
-}
-
-impl ValueRange for RangeInclusive<u64> {
-    fn limits(self) -> (u64, u64) {
-        self.into_inner()
-    }
-}
-
-impl ValueRange for (u64, u64) {
-    fn limits(self) -> (u64, u64) {
-        self
-    }
-}
-
 /// Returns a parser of whole numbers in a range.
 pub fn accept_count<T: TryFrom<u64> + Clone + Send + Sync + 'static>(
-    range: impl ValueRange,
+    range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
-    let (least, most) = range.limits();
+    let (least, most) = range.into_inner();
     move |text: &str| {
         let value = parse_count(text, least, most)?;
         T::try_from(value).map_err(|_| format!("must be {least} to {most}"))
@@ -91,10 +71,9 @@ pub fn accept_size(
 
 /// Returns a parser of durations in microseconds in a range.
 pub fn accept_micros(
-    range: impl ValueRange,
+    range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
-    let (least_us, most_us) = range.limits();
-    move |text: &str| parse_micros(text, least_us, most_us)
+    move |text: &str| parse_micros(text, *range.start(), *range.end())
 }
 
 /// Returns a parser of durations whose limits are in microseconds.
@@ -232,6 +211,71 @@ pub fn parse_period(
     time_period::resolve_period(text, jiff::Timestamp::now())
 }
 
+const EXPECTED: &str = "expected 0 to 63, or a name: CS0 to CS7, AF11 to AF43, EF, LE, \
+                        VOICE-ADMIT, BE";
+
+/// Parses a code point by number (decimal or 0x) or name.
+pub fn parse_dscp(text: &str) -> Result<u8, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(hex) => u8::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    };
+    number
+        .or_else(|| find_dscp_name(&text.to_ascii_uppercase()))
+        .filter(|n| *n <= 63)
+        .ok_or_else(|| EXPECTED.to_owned())
+}
+
+fn find_dscp_name(name: &str) -> Option<u8> {
+    match name {
+        "BE" | "DF" => return Some(0),
+        "LE" => return Some(1),
+        "EF" => return Some(46),
+        "VA" | "VOICE-ADMIT" => return Some(44),
+        _ => {}
+    }
+    let digit = |range: std::ops::RangeInclusive<u8>, c: Option<&u8>| {
+        c.map(|c| c.wrapping_sub(b'0')).filter(|n| range.contains(n))
+    };
+    let bytes = name.as_bytes();
+    match (name.get(..2)?, bytes.len()) {
+        ("CS", 3) => Some(8 * digit(0..=7, bytes.get(2))?),
+        ("AF", 4) => Some(8 * digit(1..=4, bytes.get(2))? + 2 * digit(1..=3, bytes.get(3))?),
+        _ => None,
+    }
+}
+
+pub fn parse_import_format(text: &str) -> Result<ImportFormat, String> {
+    let known = FORMATS.into_iter().find(|format| format.name() == text);
+    known.ok_or_else(|| {
+        let words: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
+        format!("expected one of {}", words.join(", "))
+    })
+}
+
+/// Parses a host name: not empty, short, and without control characters.
+pub fn parse_host_name(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() || sanitize_text(text) != text {
+        return Err("expected a name of at most 255 characters, without control characters".into());
+    }
+    Ok(text.to_owned())
+}
+
+pub fn parse_served_folder(text: &str) -> Result<FilesRoot, String> {
+    let (path, writable) = match text.rsplit_once(':') {
+        Some((path, "rw")) => (path, true),
+        Some((path, "ro")) => (path, false),
+        _ => (text, false),
+    };
+    let absolute = std::path::absolute(path).map_err(|_| "expected DIR, DIR:ro or DIR:rw")?;
+    let last = absolute.file_name().and_then(|name| name.to_str());
+    Ok(FilesRoot {
+        name: last.unwrap_or("files").to_owned(),
+        path: PathBuf::from(&absolute),
+        writable,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,5 +328,54 @@ mod tests {
         let hops = accept_count::<u8>(1..=255);
         assert_eq!(hops("0"), Err("must be 1 to 255".to_owned()));
         assert_eq!(parse_run_time("1ms"), Err("must be 100 ms to 86400 s".to_owned()));
+    }
+
+    #[test]
+    fn names_and_numbers_are_the_standard_ones() {
+        for (text, code) in [
+            ("0", 0),
+            ("63", 63),
+            ("0x2e", 46),
+            ("ef", 46),
+            ("AF11", 10),
+            ("af43", 38),
+            ("CS1", 8),
+            ("cs7", 56),
+            ("le", 1),
+            ("BE", 0),
+        ] {
+            assert_eq!(parse_dscp(text), Ok(code), "{text}");
+        }
+        for text in ["", "64", "-1", "AF44", "AF51", "CS8", "EFF", "é"] {
+            assert!(parse_dscp(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn formats_are_found_by_their_words_and_names_are_held_to_be_harmless() {
+        for format in FORMATS {
+            assert_eq!(parse_import_format(format.name()), Ok(format));
+        }
+        let refused = parse_import_format("netperf").expect_err("not known");
+        assert!(refused.contains("iperf3-json"), "{refused}");
+        assert_eq!(parse_host_name("far.example.net"), Ok("far.example.net".into()));
+        for bad in ["", " ", "\u{1b}[2J", &"x".repeat(256)] {
+            assert!(parse_host_name(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_read_only_unless_it_says_otherwise() {
+        for (text, path, writable) in [
+            ("/data", "/data", false),
+            ("/data:ro", "/data", false),
+            ("/data:rw", "/data", true),
+            ("/data:x", "/data:x", false),
+        ] {
+            let root = parse_served_folder(text).expect("a folder");
+            assert_eq!((root.path, root.writable), (PathBuf::from(path), writable));
+        }
+        assert_eq!(parse_served_folder("/a/b/").map(|root| root.name), Ok("b".to_owned()));
+        assert!(parse_served_folder("").is_err());
     }
 }

@@ -1,20 +1,71 @@
 //! `longhaul watch [FILE]`: runs the agent. With `--check`, prints the forecast of a watch file, or
 //! all its errors.
 
-use super::args::ArchiveArgs;
-use super::args::WatchArgs;
-use super::command_output;
+use crate::cli::args::ArchiveArgs;
+use crate::cli::command_output;
 use crate::command_failure::{CommandFailure, USAGE};
+use clap::Args;
 use etcetera::BaseStrategy;
 use longhaul_agent::agent::{self, AgentOptions};
 use longhaul_agent::watch::watch_file::WatchFile;
 use longhaul_agent::watch::watch_forecast::build_forecast;
 use longhaul_agent::watch_cost;
 use longhaul_agent::watch_file_reading::read_watch_file;
-use longhaul_config::ConfigProblems;
+use longhaul_config::{ConfigProblem, ConfigProblems};
+use longhaul_report::number_format::count_of;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul watch                    run the agent with the default watch file
+  longhaul watch --check            check the file and show its cost
+  longhaul watch --check watch.toml --agent dtn2
+                                    check it as the agent of host dtn2";
+
+const DETAILS: &str = "\
+The agent measures until it is stopped, detects lasting changes and their
+causes, sends notifications, and serves a web page at the address `listen`. It
+logs one line per result and per event. Every run is a process of its own; a
+run that fails does not affect the others.
+
+SIGHUP reloads the file; an invalid file changes nothing. After SIGTERM or
+Ctrl-C the agent starts no more runs and waits up to a minute for those in
+progress; a second signal stops it immediately. Every planned run that did not
+start is reported with the reason.
+
+--check reports all errors at once, with line, key and correction. For a valid
+file it prints a summary: the targets, runs and bytes per day, the busiest host,
+interface or link, and the longest round. Bytes are the maximum that runs may
+send at the declared rates (1 Gbit/s if none is declared). It checks only the
+permissions of secret files.
+
+docs/watch-file.md documents the file; contrib/watch.toml is an example.
+
+Exit codes are those of `longhaul --help`; 2 if the file is invalid.";
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
+)]
+pub struct WatchArgs {
+    /// Check the file and show its cost, without measuring
+    #[arg(long)]
+    pub check: bool,
+    /// Watch file [default: longhaul/watch.toml in the XDG configuration folder, else
+    /// /etc/longhaul/watch.toml]
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Name of this host in a file that several hosts share [default: the name of the agent in
+    /// the file]
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Print JSON; the agent prints one object per line
+    #[arg(short = 'J', long, help_heading = "Output")]
+    pub json: bool,
+}
 
 /// The system-wide file, used if the user has none.
 const MACHINE_FILE: &str = "/etc/longhaul/watch.toml";
@@ -25,17 +76,11 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, CommandFailure> {
         Ok(file) if !args.check => run_agent(args, path, file),
         Ok(file) => {
             let costs = build_forecast(&file);
-            if args.json {
-                command_output::print_json(&watch_cost::watch_cost_to_json(
-                    &path.display().to_string(),
-                    &file,
-                    &costs,
-                ))?;
-            } else {
-                command_output::print_document(&watch_cost::build_watch_cost_document(
-                    &file, &costs,
-                ))?;
-            }
+            command_output::print_json_or_document(
+                args.json,
+                || watch_cost::watch_cost_to_json(&path.display().to_string(), &file, &costs),
+                || watch_cost::build_watch_cost_document(&file, &costs),
+            )?;
             Ok(ExitCode::SUCCESS)
         }
         Err(problems) if args.json => {
@@ -71,22 +116,14 @@ fn find_default_file() -> Result<PathBuf, CommandFailure> {
 
 fn watch_file_failure(problems: &ConfigProblems) -> CommandFailure {
     let number = problems.list.len() + problems.left_out;
-    let what = longhaul_report::number_format::count_of(number as u64, "problem");
-    let mut fail = CommandFailure::new(USAGE, format!("{what} in {}\n{problems}", problems.file));
-    fail.hint = Some("see docs/watch-file.md for all keys".to_owned());
-    fail
+    let what = count_of(number as u64, "problem");
+    CommandFailure::new(USAGE, format!("{what} in {}\n{problems}", problems.file))
+        .hint(Some("see docs/watch-file.md for all keys"))
 }
 
 fn problems_json(problems: &ConfigProblems) -> serde_json::Value {
-    let list: Vec<_> = problems
-        .list
-        .iter()
-        .map(|it| {
-            json!({
-                "line": it.line, "key": it.key, "problem": it.what, "advice": it.advice,
-            })
-        })
-        .collect();
+    let problem = |it: &ConfigProblem| json!({ "line": it.line, "key": it.key, "problem": it.what, "advice": it.advice });
+    let list: Vec<_> = problems.list.iter().map(problem).collect();
     json!({ "file": problems.file, "problems": list, "left_out": problems.left_out })
 }
 

@@ -18,7 +18,6 @@ fn options_that_contradict_each_other_are_refused() {
         &["--forward", "-R"],
         &["--tcp", "80", "-R"],
         &["--bytes", "1k"],
-        &["--packet-bytes", "100"],
         &["--shaper=1h"],
     ] {
         longhaul().args(["available", "192.0.2.1"]).args(options).assert().code(2);

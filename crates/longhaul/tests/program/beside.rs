@@ -211,7 +211,7 @@ fn what_cannot_be_understood_says_what_would_be() {
         (&["site", "-o", "page.pdf"], 2, ".html, .md, .txt or .json"),
         (&["compare", "last", broken], 2, "cannot read reports"),
         (&["compare", "last", "nobody"], 6, "cannot find runs for nobody"),
-        (&["compare", "last", "last", "--expect", "change"], 2, "expected change"),
+        (&["compare", "last", "last", "--expect", "change"], 2, "expected a quantity"),
         (&["asymmetry", "uk"], 0, ""),
     ] {
         let text = reported(&archive, words, code);

@@ -1,4 +1,4 @@
-//! `longhaul data`: databases are imported, found again, and refused when they are damaged.
+//! `longhaul data`: databases are imported, and refused when they are damaged.
 
 use crate::support::{Folder, longhaul};
 use assert_cmd::assert::Assert;
@@ -25,27 +25,25 @@ fn file(folder: &Folder, name: &str, bytes: &[u8]) -> String {
     path.to_str().expect("UTF-8").to_owned()
 }
 
+/// The databases that are kept next to the archive, whatever a damaged one leaves behind.
+fn kept(folder: &Folder) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.file("address-data")).expect("the folder");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
 #[test]
-fn a_database_is_imported_found_listed_and_removed() {
+fn a_database_is_imported_and_replaces_the_one_of_its_name() {
     let folder = Folder::new("data_good");
     let database = file(&folder, "net.mmdb", DATABASE);
-    let imported = stdout_of(&data(&folder, &["import", &database]).success());
-    assert!(imported.contains("net: Test-Net, built 20"), "{imported}");
-    for address in ["192.0.2.77", "2001:db8::5"] {
-        let found = stdout_of(&data(&folder, &["find", address]).success());
-        assert!(found.contains("AS64500, Example, Inc."), "{found}");
-        assert!(found.contains("Lulea, SE"), "{found}");
+    for _ in 0..2 {
+        let imported = stdout_of(&data(&folder, &["import", &database]).success());
+        assert!(imported.contains("net: Test-Net, built 20"), "{imported}");
     }
-    let found = stdout_of(&data(&folder, &["find", "198.51.100.128"]).success());
-    assert!(found.contains("no database has 198.51.100.128"), "{found}");
-    let list = stdout_of(&data(&folder, &["list", "--json"]).success());
-    let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
-    assert_eq!(list[0]["type"], "Test-Net");
-    data(&folder, &["remove", "net"]).success();
-    data(&folder, &["remove", "net"]).code(2);
-    data(&folder, &["remove", "../net"]).code(2);
-    let list = stdout_of(&data(&folder, &["list"]).success());
-    assert!(list.contains("no database in"), "{list}");
+    assert_eq!(kept(&folder), ["net.mmdb"]);
 }
 
 #[test]
@@ -61,19 +59,24 @@ fn a_damaged_file_is_refused_and_the_database_before_it_stays() {
         assert!(text.starts_with("error: cannot import "), "{text}");
         assert!(text.contains("\nhint: "), "{text}");
     }
-    let found = stdout_of(&data(&folder, &["find", "192.0.2.77"]).success());
-    assert!(found.contains("AS64500"), "{found}");
+    assert_eq!(kept(&folder), ["net.mmdb"]);
+    let there = std::fs::read(folder.file("address-data/net.mmdb")).expect("the database");
+    assert!(there == DATABASE, "it was replaced");
 }
 
 #[test]
-fn a_damaged_database_in_the_folder_is_reported_and_costs_nothing_else() {
+fn a_damaged_database_in_the_folder_is_a_caveat_of_a_path() {
     let folder = Folder::new("data_damaged");
     let good = file(&folder, "net.mmdb", DATABASE);
     data(&folder, &["import", &good]).success();
     std::fs::write(folder.file("address-data/old.mmdb"), "nothing").expect("write");
-    let list = stdout_of(&data(&folder, &["list"]).success());
-    assert!(list.contains("unusable: address database old"), "{list}");
-    let found = stdout_of(&data(&folder, &["find", "192.0.2.77"]).success());
-    assert!(found.contains("caveat: address database old"), "{found}");
-    assert!(found.contains("AS64500"), "{found}");
+    let assert = longhaul()
+        .args(["path", "127.0.0.1", "-p", "9", "--udp", "-c", "1", "--no-names", "--no-save"])
+        .args(["--json", "--archive"])
+        .arg(folder.file("archive.sqlite3"))
+        .assert()
+        .success();
+    let report: serde_json::Value = serde_json::from_str(&stdout_of(&assert)).expect("JSON");
+    let caveats = report["caveats"].to_string();
+    assert!(caveats.contains("address database old"), "{caveats}");
 }

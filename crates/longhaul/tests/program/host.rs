@@ -1,24 +1,9 @@
 //! `longhaul host` as people and programs meet it, and this very host.
 
-use crate::support::{Folder, fixture, longhaul, shown};
+use crate::support::{Folder, longhaul};
 use longhaul_model::report::v1::HostReport;
 use longhaul_model::report::v1::host::AuditGrade;
 use longhaul_store::Archive;
-
-/// The far host of Daresbury with a proof; a host judged for the paths of its archive.
-const FIXTURES: [&str; 2] = ["host-daresbury-proof", "host-judged"];
-
-fn report(name: &str) -> HostReport {
-    serde_json::from_str(&fixture(&format!("{name}.json"))).expect("the fixture is a report")
-}
-
-#[test]
-fn colour_repeats_what_the_words_say() {
-    let plain = shown("host_plain", &report(FIXTURES[0]), &[]);
-    let coloured = shown("host_coloured", &report(FIXTURES[0]), &["--color", "always"]);
-    assert!(coloured.contains('\u{1b}') && plain.contains("LIMITS"));
-    assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain);
-}
 
 #[test]
 fn this_host_is_judged_for_a_path_and_nothing_is_changed() {

@@ -38,12 +38,19 @@ fn shown(test: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn colour_comes_when_it_is_asked_for_and_changes_no_word() {
-    let id = report("slac-daresbury-window").run.id;
-    let plain = shown("plain", &["show", &id]);
-    let coloured = shown("coloured", &["show", &id, "--color", "always"]);
-    assert!(coloured.contains('\u{1b}'));
-    let stripped = anstream::adapter::strip_str(&coloured).to_string();
-    assert_eq!(stripped, plain);
+    let folder = Folder::new("coloured");
+    let file = folder.file("archive.sqlite3");
+    archive_with_fixtures(&file);
+    let shown = |variable: &str| {
+        let mut command = longhaul();
+        let id = report("slac-daresbury-window").run.id;
+        command.args(["report", "show", &id, "--archive"]).arg(&file).env(variable, "1");
+        let assert = command.assert().success();
+        String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
+    };
+    let (plain, coloured) = (shown("NO_COLOR"), shown("CLICOLOR_FORCE"));
+    assert!(coloured.contains('\u{1b}') && !plain.contains('\u{1b}'));
+    assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain);
 }
 
 #[test]

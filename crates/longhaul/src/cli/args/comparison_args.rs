@@ -1,7 +1,7 @@
 //! Options of `longhaul report case`, `site`, `asymmetry` and `compare`.
 
 use super::ArchiveArgs;
-use crate::cli::value_parsers;
+use crate::cli::value_parsers::{parse_moment, parse_period, parse_span_us};
 use clap::Args;
 use jiff::Timestamp;
 use longhaul_model::report::v1::comparison::TimePeriod;
@@ -55,20 +55,20 @@ pub struct CaseArgs {
     #[arg(value_name = "HOST", required_unless_present = "event", num_args = 0..=64)]
     pub hosts: Vec<String>,
     /// Earlier period
-    #[arg(long, value_name = "PERIOD", value_parser = value_parsers::parse_period, requires = "after")]
+    #[arg(long, value_name = "PERIOD", value_parser = parse_period, requires = "after")]
     pub before: Option<TimePeriod>,
     /// Later period
-    #[arg(long, value_name = "PERIOD", value_parser = value_parsers::parse_period, requires = "before")]
+    #[arg(long, value_name = "PERIOD", value_parser = parse_period, requires = "before")]
     pub after: Option<TimePeriod>,
     /// Time of the change, between the two periods
-    #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_moment, conflicts_with_all = ["before", "after"])]
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, conflicts_with_all = ["before", "after"])]
     pub at: Option<Timestamp>,
     /// Event between the two periods, from `longhaul report events`; the periods end where its
     /// levels do
     #[arg(long, value_name = "ID", conflicts_with_all = ["before", "after", "at"])]
     pub event: Option<String>,
     /// Maximum length of the periods with --at and --event
-    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = value_parsers::parse_span_us)]
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_span_us)]
     pub span: i64,
     #[command(flatten)]
     pub written: ReportOutputArgs,
@@ -76,13 +76,14 @@ pub struct CaseArgs {
     pub archive: ArchiveArgs,
 }
 
+/// Options of `longhaul report site`, which `asymmetry` has as well.
 #[derive(Debug, Args)]
 pub struct SiteArgs {
     /// Only paths from or to these hosts
     #[arg(value_name = "HOST", num_args = 0..=64)]
     pub hosts: Vec<String>,
     /// Only runs in this period [default: all]
-    #[arg(long, value_name = "PERIOD", value_parser = value_parsers::parse_period)]
+    #[arg(long, value_name = "PERIOD", value_parser = parse_period)]
     pub period: Option<TimePeriod>,
     #[command(flatten)]
     pub written: ReportOutputArgs,
@@ -92,19 +93,11 @@ pub struct SiteArgs {
 
 #[derive(Debug, Args)]
 pub struct AsymmetryArgs {
-    /// Only paths from or to these hosts
-    #[arg(value_name = "HOST", num_args = 0..=64)]
-    pub hosts: Vec<String>,
-    /// Only runs in this period [default: all]
-    #[arg(long, value_name = "PERIOD", value_parser = value_parsers::parse_period)]
-    pub period: Option<TimePeriod>,
     /// Maximum time between compared runs of the two directions
-    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = value_parsers::parse_span_us)]
+    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = parse_span_us)]
     pub within: i64,
     #[command(flatten)]
-    pub written: ReportOutputArgs,
-    #[command(flatten)]
-    pub archive: ArchiveArgs,
+    pub site: SiteArgs,
 }
 
 #[derive(Debug, Args)]

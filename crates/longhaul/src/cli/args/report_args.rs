@@ -3,7 +3,7 @@
 use super::{
     ArchiveArgs, AsymmetryArgs, CaseArgs, CompareArgs, ReportOutputArgs, ScanFilesArgs, SiteArgs,
 };
-use crate::cli::value_parsers;
+use crate::cli::value_parsers::{accept_count, parse_moment};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 
@@ -18,7 +18,7 @@ pub enum ReportCommand {
     /// List the latest runs, newest first
     List {
         /// Maximum number of runs
-        #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = value_parsers::accept_count::<u32>(1..=100_000))]
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = accept_count::<u32>(1..=100_000))]
         limit: u32,
         /// Print JSON
         #[arg(short = 'J', long, help_heading = "Output")]
@@ -68,12 +68,9 @@ pub struct RoutesArgs {
     /// Hosts, as named in the runs
     #[arg(value_name = "HOST", required = true)]
     pub hosts: Vec<String>,
-    /// Only traces of the last N days
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = value_parsers::accept_count::<u16>(1..=3660))]
-    pub days: u16,
     /// Only traces since this date or time (UTC)
-    #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_moment, conflicts_with = "days")]
-    pub since: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, default_value = "7d")]
+    pub since: Timestamp,
     /// Print every trace as a line of CSV
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub csv: bool,
@@ -89,12 +86,9 @@ pub struct EventsArgs {
     /// Only paths from or to this host, as named in the watch file
     #[arg(value_name = "HOST")]
     pub host: Option<String>,
-    /// Only changes of the last N days
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = value_parsers::accept_count::<u16>(1..=3660))]
-    pub days: u16,
     /// Only changes since this date or time (UTC)
-    #[arg(long, value_name = "TIME", value_parser = value_parsers::parse_moment, conflicts_with = "days")]
-    pub since: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, default_value = "30d")]
+    pub since: Timestamp,
     /// Include withdrawn suspicions
     #[arg(short, long)]
     pub all: bool,

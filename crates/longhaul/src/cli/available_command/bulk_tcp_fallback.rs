@@ -1,8 +1,9 @@
 //! Fallback for hosts without longhaul: bulk TCP to any service that accepts it, then ICMP echoes
 //! (docs/methods/available-bandwidth.md).
 
-use super::available_progress::AvailableProgress;
-use super::{AvailableMeasurement, saturating_micros};
+use super::AvailableMeasurement;
+use super::AvailableProgress;
+use crate::cli::report_archiving;
 use crate::command_failure::CommandFailure;
 use longhaul_model::report::v1::available::{
     AvailableObservation, AvailablePlan, DirectionProbing, ProbeTrain, TrainPurpose,
@@ -32,7 +33,7 @@ pub fn measure_bulk_tcp(
     target: &TargetHost,
     port: u16,
     plan: AvailablePlan,
-    progress: &mut AvailableProgress,
+    progress: &mut AvailableProgress<'_>,
 ) -> Result<AvailableMeasurement, CommandFailure> {
     progress.print_budget(&plan);
     let asked = BulkRequest {
@@ -42,13 +43,13 @@ pub fn measure_bulk_tcp(
         dscp: plan.dscp,
     };
     let outcome = send_bulk(target, &asked, &mut |sample| {
-        progress.draw_line(&format!("forward: {} by TCP", format_probe_bytes(sample.bytes)));
+        progress.line.draw(&format!("forward: {} by TCP", format_probe_bytes(sample.bytes)));
     })?;
     let mut caveats = Vec::new();
     if let Some(why) = &outcome.ended_early {
         caveats.push(ReportCaveat::new("ended_early", why));
     }
-    progress.draw_line("RTT by ICMP");
+    progress.line.draw("RTT by ICMP");
     let trains = measure_idle_echoes(target, &outcome, &mut caveats);
     Ok(build_measurement(target, plan, outcome, trains, caveats))
 }
@@ -63,7 +64,7 @@ fn build_measurement(
     let last = outcome.samples.last().copied();
     AvailableMeasurement {
         observation: AvailableObservation {
-            idle_rtt_us: outcome.connect_rtt.map(saturating_micros),
+            idle_rtt_us: outcome.connect_rtt.map(report_archiving::saturating_micros),
             forward: Some(DirectionProbing {
                 probe_bytes: last.map_or(0, |sample| sample.bytes)
                     + super::count_train_bytes(&trains),

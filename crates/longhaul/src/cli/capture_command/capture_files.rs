@@ -4,12 +4,12 @@
 //! A failure to write a capture loses the file but not the result, like a failure of the archive.
 
 use crate::cli::args::TestCaptureArgs;
+use crate::cli::command_output;
 use crate::command_failure::{CommandFailure, HOST, USAGE};
 use longhaul_capture::rewrite_capture;
 use longhaul_model::report::v1::capture::CaptureResult;
 use longhaul_model::report::v1::{ReportCaveat, ThroughputReport};
 use longhaul_probe::throughput::RunCaptures;
-use longhaul_report::style::{CAVEAT, paint};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -23,8 +23,7 @@ pub fn check_capture_paths(args: &TestCaptureArgs) -> Result<(), CommandFailure>
         return Ok(());
     };
     let far = far_capture_path(near);
-    let wanted = [Some(near), Some(&far).filter(|_| !args.capture_near)];
-    for file in wanted.into_iter().flatten() {
+    for file in [near, &far] {
         let there = file.symlink_metadata().is_ok();
         if there && (!args.capture_overwrite || file.is_dir()) {
             return Err(already_exists_failure(file));
@@ -54,25 +53,15 @@ pub fn far_capture_path(near: &Path) -> PathBuf {
 
 /// Creates a file, or truncates an existing one on request.
 pub fn create_capture_file(file: &Path, overwrite: bool) -> Result<File, CommandFailure> {
-    open_for_writing(file, overwrite).map_err(|error| {
-        if error.kind() == io::ErrorKind::AlreadyExists {
-            return already_exists_failure(file);
-        }
-        let mut fail = CommandFailure::new(HOST, format!("cannot create {}", file.display()));
-        fail.causes.push(error.to_string());
-        fail
+    open_for_writing(file, overwrite).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => already_exists_failure(file),
+        _ => CommandFailure::new(HOST, format!("cannot create {}", file.display())).cause(&error),
     })
 }
 
 fn open_for_writing(file: &Path, overwrite: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true);
-    if overwrite {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    options.open(file)
+    options.write(true).truncate(overwrite).create(overwrite).create_new(!overwrite).open(file)
 }
 
 fn already_exists_failure(file: &Path) -> CommandFailure {
@@ -81,15 +70,8 @@ fn already_exists_failure(file: &Path) -> CommandFailure {
     ))
 }
 
-/// A capture file to be written.
-struct CaptureFile {
-    near: bool,
-    file: PathBuf,
-    bytes: Vec<u8>,
-    packets: u64,
-}
-
-/// Writes both files after a run, and adds them to the report.
+/// Writes both files after a run, with the run's id as a comment, and adds them to the report. A
+/// capture that is damaged or cannot be written is a caveat.
 pub fn write_run_captures(
     args: &TestCaptureArgs,
     captures: RunCaptures,
@@ -98,54 +80,26 @@ pub fn write_run_captures(
     let Some(near) = &args.capture else {
         return;
     };
-    let (made, mut caveats) = prepare_capture_files(near, captures, report);
-    for made in made {
-        match write_capture_file(&made.file, &made.bytes, args.capture_overwrite) {
-            Ok(()) => note_capture_file(report, &made),
-            Err(error) => {
-                let text = format!("cannot write the capture {}: {error}", made.file.display());
-                caveats.push(ReportCaveat::new("capture_missing", text));
-            }
-        }
-    }
-    for caveat in &caveats {
-        let told = format!("{} {}\n", paint(CAVEAT, "caveat:"), caveat.text);
-        // If stderr is closed as well, only the report has the caveat.
-        let _ = anstream::stderr().write_all(told.as_bytes());
-    }
-    report.caveats.extend(caveats);
-}
-
-/// Prepares the files, with the run's id as a comment, and caveats for captures that are damaged.
-fn prepare_capture_files(
-    near: &Path,
-    captures: RunCaptures,
-    report: &mut ThroughputReport,
-) -> (Vec<CaptureFile>, Vec<ReportCaveat>) {
     let id = report.run.id.clone();
     let comments =
         |end: &str| vec![format!("longhaul run {id}"), format!("captured at the {end} end")];
-    let (mut made, mut caveats) = (Vec::new(), Vec::new());
+    let mut caveats = Vec::new();
     if let Some(mut captured) = captures.client {
         let bytes = captured.write_file(comments("near"), MAX_FILE_BYTES);
-        made.push(CaptureFile {
-            near: true,
-            file: near.to_owned(),
-            bytes,
-            packets: captured.capture_report().packets,
-        });
+        if let Some(capture) = capture_entry_mut(report, true) {
+            capture.packets = captured.capture_report().packets;
+            caveats.extend(save_capture(capture, near, &bytes, args.capture_overwrite));
+        }
     }
     if let Some(file) = captures.server {
         match rewrite_capture(&file, comments("far")) {
             Ok((bytes, damage)) => {
                 let told = |damage| format!("the capture of the server is damaged: {damage}");
                 caveats.extend(damage.map(|it| ReportCaveat::new("capture_incomplete", told(it))));
-                made.push(CaptureFile {
-                    near: false,
-                    file: far_capture_path(near),
-                    bytes,
-                    packets: capture_entry_mut(report, false).map_or(0, |capture| capture.packets),
-                });
+                if let Some(capture) = capture_entry_mut(report, false) {
+                    let far = far_capture_path(near);
+                    caveats.extend(save_capture(capture, &far, &bytes, args.capture_overwrite));
+                }
             }
             Err(error) => {
                 let text = format!("the server sent an invalid capture: {error}");
@@ -153,7 +107,24 @@ fn prepare_capture_files(
             }
         }
     }
-    (made, caveats)
+    command_output::print_caveats(&caveats);
+    report.caveats.extend(caveats);
+}
+
+/// Writes a capture and notes the file in the report. Returns a caveat if that fails.
+fn save_capture(
+    capture: &mut CaptureResult,
+    file: &Path,
+    bytes: &[u8],
+    overwrite: bool,
+) -> Option<ReportCaveat> {
+    if let Err(error) = write_capture_file(file, bytes, overwrite) {
+        let text = format!("cannot write the capture {}: {error}", file.display());
+        return Some(ReportCaveat::new("capture_missing", text));
+    }
+    capture.file = file.file_name().map(|name| name.to_string_lossy().into_owned());
+    capture.file_bytes = Some(bytes.len() as u64);
+    None
 }
 
 /// Writes a file, and removes it if it cannot be written completely.
@@ -164,15 +135,6 @@ fn write_capture_file(file: &Path, bytes: &[u8], overwrite: bool) -> io::Result<
         let _ = std::fs::remove_file(file);
     }
     written
-}
-
-fn note_capture_file(report: &mut ThroughputReport, made: &CaptureFile) {
-    let name = made.file.file_name();
-    if let Some(capture) = capture_entry_mut(report, made.near) {
-        capture.file = name.map(|name| name.to_string_lossy().into_owned());
-        capture.file_bytes = Some(made.bytes.len() as u64);
-        capture.packets = made.packets;
-    }
 }
 
 /// Returns the report's entry for the capture of one host.

@@ -1,9 +1,8 @@
 //! `--expect` on a change between two sets of runs, such as `change >= -5 %`.
 
-use super::{ComparisonOperator, RELATIONS};
+use super::{ComparisonOperator, OPERATORS, parse_ratio, split_condition};
 use longhaul_model::report::v1::comparison::{ChangeVerdict, QuantityChange};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use std::fmt;
 use std::str::FromStr;
 
 /// One condition on a change.
@@ -11,94 +10,59 @@ use std::str::FromStr;
 pub struct ChangeExpectation {
     text: String,
     quantity: PathQuantity,
-    statistic: ChangeStatistic,
-    relation: ComparisonOperator,
+    statistic: &'static str,
+    operator: ComparisonOperator,
     wanted: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ChangeStatistic {
-    Change,
-    /// Ends of the 95 % interval.
-    Low,
-    High,
-    P,
-}
-
-const STATISTICS: [(&str, ChangeStatistic); 4] = [
-    ("change", ChangeStatistic::Change),
-    ("change_low", ChangeStatistic::Low),
-    ("change_high", ChangeStatistic::High),
-    ("p", ChangeStatistic::P),
-];
+/// The change, the ends of its 95 % interval, and the significance.
+const STATISTICS: [&str; 4] = ["change", "change_low", "change_high", "p"];
 
 impl FromStr for ChangeExpectation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let start = text
-            .find(['<', '>', '=', '!'])
-            .ok_or("expected change, one of >= <= > <, and a value such as -5 %")?;
-        let (name, rest) = text.split_at(start);
-        let (sign, relation) = *RELATIONS
-            .iter()
-            .find(|(sign, _)| rest.starts_with(sign))
-            .filter(|(_, relation)| {
-                !matches!(relation, ComparisonOperator::Equal | ComparisonOperator::Unequal)
-            })
-            .ok_or("expected one of >= <= > <")?;
-        let name = name.trim();
-        let (quantity, figure) = name.rsplit_once('.').unwrap_or(("goodput", name));
-        let known = STATISTICS.iter().find(|(word, _)| *word == figure);
-        let &(_, figure) = known.ok_or_else(|| {
-            format!("`{figure}` is not one of change, change_low, change_high, p")
-        })?;
+        let ordered = OPERATORS.into_iter().filter(|it| !it.tests_equality());
+        let parts = split_condition(text, &ordered.collect::<Vec<_>>())?;
+        let (quantity, figure) =
+            parts.quantity.rsplit_once('.').unwrap_or(("goodput", parts.quantity));
+        let statistic = STATISTICS.into_iter().find(|word| *word == figure);
+        let statistic = statistic
+            .ok_or_else(|| format!("`{figure}` is not one of {}", STATISTICS.join(", ")))?;
         let quantity = PathQuantity::from_word(quantity).ok_or_else(|| {
             let words = PathQuantity::ALL.map(PathQuantity::word);
             format!("`{quantity}` is not one of {}", words.join(", "))
         })?;
-        Ok(ChangeExpectation {
-            text: text.trim().to_owned(),
-            quantity,
-            statistic: figure,
-            relation,
-            wanted: parse_change_ratio(rest[sign.len()..].trim())?,
-        })
-    }
-}
-
-/// Parses `-5 %` or `-0.05`.
-fn parse_change_ratio(text: &str) -> Result<f64, String> {
-    let (number, factor) = match text.strip_suffix('%') {
-        Some(number) => (number, 0.01),
-        None => (text, 1.0),
-    };
-    match number.trim().parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(value * factor),
-        _ => Err(format!("`{text}` is not a number such as -5 % or 0.05")),
+        let value = parts.value;
+        let wanted = parse_ratio(value)
+            .ok_or_else(|| format!("`{value}` is not a number such as -5 % or 0.05"))?;
+        let text = text.trim().to_owned();
+        Ok(ChangeExpectation { text, quantity, statistic, operator: parts.operator, wanted })
     }
 }
 
 impl ChangeExpectation {
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Returns `None` if the condition holds for every pair of hosts with this quantity, otherwise
     /// the value found. A change that was not measured or cannot be determined is a miss.
     pub fn describe_miss(&self, changes: &[QuantityChange]) -> Option<String> {
-        let ours = changes.iter().filter(|change| change.quantity == self.quantity);
-        let mut any = false;
-        for change in ours {
-            any = true;
-            match self.measured_value(change) {
-                None if change.verdict == ChangeVerdict::NotMeasured => {
-                    return Some(String::from("not measured in both sets"));
-                }
-                None => return Some(String::from("too few values")),
-                Some(found) if !self.holds(found) => {
-                    return Some(self.describe_found(change, found));
-                }
-                Some(_) => {}
-            }
+        let mut ours = changes.iter().filter(|change| change.quantity == self.quantity).peekable();
+        if ours.peek().is_none() {
+            return Some(String::from("not measured"));
         }
-        (!any).then(|| String::from("not measured"))
+        ours.find_map(|change| match self.measured_value(change) {
+            None if change.verdict == ChangeVerdict::NotMeasured => {
+                Some(String::from("not measured in both sets"))
+            }
+            None => Some(String::from("too few values")),
+            Some(found) => {
+                let holds = self.operator.holds(&found, &self.wanted);
+                (!holds).then(|| self.describe_found(change, found))
+            }
+        })
     }
 
     fn measured_value(&self, change: &QuantityChange) -> Option<f64> {
@@ -106,34 +70,18 @@ impl ChangeExpectation {
         let interval =
             by_ratio.map(|ends| ends.map(|ratio| ratio - 1.0)).or(change.difference_interval);
         match self.statistic {
-            ChangeStatistic::Change => change.change_ratio.map(|r| r - 1.0).or(change.difference),
-            ChangeStatistic::Low => interval.map(|[low, _]| low),
-            ChangeStatistic::High => interval.map(|[_, high]| high),
-            ChangeStatistic::P => change.p_adjusted,
-        }
-    }
-
-    fn holds(&self, found: f64) -> bool {
-        match self.relation {
-            ComparisonOperator::AtLeast => found >= self.wanted,
-            ComparisonOperator::AtMost => found <= self.wanted,
-            ComparisonOperator::Greater => found > self.wanted,
-            ComparisonOperator::Less => found < self.wanted,
-            ComparisonOperator::Equal | ComparisonOperator::Unequal => false,
+            "change" => change.change_ratio.map(|r| r - 1.0).or(change.difference),
+            "change_low" => interval.map(|[low, _]| low),
+            "change_high" => interval.map(|[_, high]| high),
+            _ => change.p_adjusted,
         }
     }
 
     fn describe_found(&self, change: &QuantityChange, found: f64) -> String {
-        let as_ratio = self.statistic != ChangeStatistic::P && change.quantity.unit() != "count";
+        let as_ratio = self.statistic != "p" && change.quantity.unit() != "count";
         let found =
             if as_ratio { format!("{:+.2} %", found * 100.0) } else { format!("{found:.4}") };
         format!("found {found} ({} > {})", change.pair.from, change.pair.to)
-    }
-}
-
-impl fmt::Display for ChangeExpectation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 

@@ -6,7 +6,6 @@ use crate::command_failure::CommandFailure;
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::host::AuditPath;
-use longhaul_store::Archive;
 use std::net::IpAddr;
 
 /// The maximum number of peers: the ones measured last.
@@ -34,12 +33,10 @@ pub fn load_audit_paths(args: &HostArgs) -> Result<AuditPaths, CommandFailure> {
         return Ok(AuditPaths { paths: vec![path], latest: None });
     }
     // Without an archive there are no paths yet.
-    let Some(archive) =
-        Archive::open_existing(&command_output::archive_path(&args.output.archive)?)?
-    else {
-        return Ok(AuditPaths::default());
-    };
-    Ok(collect_audit_paths(&archive.recent_reports(None, MAX_RUNS)?))
+    match command_output::open_archive(&args.output.archive)? {
+        Some(archive) => Ok(collect_audit_paths(&archive.recent_reports(None, MAX_RUNS)?)),
+        None => Ok(AuditPaths::default()),
+    }
 }
 
 /// Collects the paths to each peer from the runs, newest first.
@@ -47,15 +44,13 @@ fn collect_audit_paths(runs: &[ThroughputReport]) -> AuditPaths {
     let mut seen: Vec<PeerSummary> = Vec::new();
     for run in runs {
         let name = &run.run.responder.host;
-        let place = match seen.iter().position(|seen| seen.name == *name) {
-            Some(place) => place,
-            None if seen.len() < MAX_PEERS => {
-                seen.push(PeerSummary::new(name));
-                seen.len() - 1
-            }
-            None => continue,
-        };
-        seen[place].add_run(run);
+        if let Some(peer) = seen.iter_mut().find(|peer| peer.name == *name) {
+            peer.add_run(run);
+        } else if seen.len() < MAX_PEERS {
+            let mut peer = PeerSummary { name: name.clone(), ..PeerSummary::default() };
+            peer.add_run(run);
+            seen.push(peer);
+        }
     }
     let latest = runs.first().and_then(|run| run.run.responder.address.as_deref());
     AuditPaths {
@@ -68,7 +63,7 @@ fn collect_audit_paths(runs: &[ThroughputReport]) -> AuditPaths {
 type SourcedFigure = Option<(u64, String)>;
 
 /// The measurements of one peer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct PeerSummary {
     name: String,
     rtt_us: SourcedFigure,
@@ -80,25 +75,13 @@ struct PeerSummary {
 }
 
 impl PeerSummary {
-    fn new(name: &str) -> Self {
-        PeerSummary {
-            name: name.to_owned(),
-            rtt_us: None,
-            goodput_bps: None,
-            path_limited: false,
-            speed_bps: None,
-        }
-    }
-
     fn add_run(&mut self, run: &ThroughputReport) {
         let id = &run.run.id;
         let forward = (Some(&run.observation), Some(&run.analysis));
         let (observed, analysed) = (&run.observation.reverse, &run.analysis.reverse);
         let reverse = (observed.as_deref(), analysed.as_deref());
-        for (observation, analysis) in [forward, reverse] {
-            let (Some(observation), Some(analysis)) = (observation, analysis) else {
-                continue;
-            };
+        let both = [forward, reverse].into_iter().filter_map(|(seen, found)| seen.zip(found));
+        for (observation, analysis) in both {
             let loaded = analysis.rtt_us.map(|rtt| rtt.min);
             keep_better(&mut self.rtt_us, observation.idle_rtt_us.or(loaded), id, |new, old| {
                 new < old

@@ -1,19 +1,24 @@
-//! Tests changes with runs before and after them, both ways, and reverts what does not help.
+//! Writes settings and reverts them, with a journal of the previous values; tests changes with runs
+//! before and after them, both ways, and reverts what does not help.
 
-use super::host_setting_changes::{RevertGuard, WantedSetting, is_setting_written};
 use crate::cli::args::{HostArgs, LocalArgs};
+use crate::cli::progress_lines::StatusLine;
+use crate::cli::report_archiving::{self, saturating_micros};
 use crate::cli::tune_command::probe_attempt::{self, ProbeEnding};
-use crate::cli::{option_resolution, report_archiving};
+use crate::cli::{interrupt, option_resolution};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
+use etcetera::BaseStrategy;
+use jiff::Timestamp;
 use longhaul_analysis::audit::{evaluate_trials, find_affected_direction, has_helped};
-use longhaul_model::report::v1::host::{ProofTrial, SettingChange};
+use longhaul_model::report::v1::host::{AuditAnalysis, AuditGrade, ProofTrial, SettingChange};
 use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
-use longhaul_model::report::v1::{ParentRun, RunParty, ThroughputReport};
+use longhaul_model::report::v1::{ParentRun, RunParty};
+use longhaul_probe::host::{self, HostError};
 use longhaul_probe::throughput::{self, TargetHost};
 use longhaul_report::number_format::format_rate;
 use longhaul_report::style::{FAINT, paint};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -39,12 +44,8 @@ struct ProofRun<'a> {
     target: TargetHost,
     time_us: u64,
     stop: Arc<AtomicBool>,
+    line: StatusLine,
     result: ProofResult,
-}
-
-pub fn proof_target(args: &HostArgs, host: &str) -> Result<TargetHost, CommandFailure> {
-    let local = LocalArgs { bind_dev: args.interface.clone(), ..LocalArgs::default() };
-    option_resolution::build_target(host, args.port, &local, &args.token, args.connect_timeout)
 }
 
 /// Measures, decides, and keeps only the changes that helped. `id` is the id of the report that the
@@ -56,16 +57,22 @@ pub fn prove_changes(
     settings: &[WantedSetting],
     guard: &mut RevertGuard,
 ) -> Result<ProofResult, CommandFailure> {
-    let target = proof_target(args, host)?;
-    let rtt = throughput::measure_connect_rtt(&target)?;
-    let rtt_us = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX);
+    let local = LocalArgs {
+        bind_dev: args.interface.clone(),
+        connect_timeout: args.connect_timeout,
+        ..LocalArgs::default()
+    };
+    let target = option_resolution::build_target(host, args.port, &local, &args.token)?;
+    let rtt_us = saturating_micros(throughput::measure_connect_rtt(&target)?);
     let usual_us = rtt_us.saturating_mul(TIME_RTTS);
     let mut proof = ProofRun {
         args,
         id,
         target,
         time_us: args.time.unwrap_or(usual_us.clamp(MIN_TIME_US, MAX_TIME_US)),
-        stop: register_revert_signals()?,
+        // Settings are reverted before the exit.
+        stop: interrupt::register_signals(&[SIGINT, SIGTERM, SIGHUP])?,
+        line: StatusLine::new(args.output.shows_progress()),
         result: ProofResult::default(),
     };
     // The first apply shows which settings can be written, and so which directions to measure.
@@ -97,44 +104,22 @@ pub fn refuse_second_apply(journal: &std::path::Path) -> Result<(), CommandFailu
         .hint(Some("restore the previous values first: `longhaul host --revert`")))
 }
 
-/// Registers a flag for SIGINT, SIGTERM and SIGHUP, so that settings are reverted before the exit.
-fn register_revert_signals() -> Result<Arc<AtomicBool>, CommandFailure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|e| {
-            CommandFailure::from_error(HOST, &e)
-                .hint(Some("check that this process may install signal handlers"))
-        })?;
-    }
-    Ok(stop)
-}
-
 impl ProofRun<'_> {
     /// Measures before, after, after, before, …, so that a drifting path favours neither.
     fn measure(&mut self, guard: &mut RevertGuard) -> Result<(), CommandFailure> {
-        let covers = |forward: bool| {
-            let mut changed =
-                self.result.changes.iter().filter(|change| is_setting_written(change));
-            changed.any(|change| find_affected_direction(&change.name).covers(forward))
+        let settings = self.wanted_of(is_setting_written);
+        let covers = |forward: &bool| {
+            settings.iter().any(|(name, _)| find_affected_direction(name).covers(*forward))
         };
-        let ways: Vec<bool> = [true, false].into_iter().filter(|way| covers(*way)).collect();
-        let settings: Vec<WantedSetting> = self
-            .result
-            .changes
-            .iter()
-            .filter(|change| is_setting_written(change))
-            .map(|change| (change.name.clone(), change.wanted.clone()))
-            .collect();
+        let ways: Vec<bool> = [true, false].into_iter().filter(covers).collect();
         let mut in_force = false;
         for state in trial_order(self.args.pairs) {
-            if state != in_force {
-                if state {
-                    guard.apply(&settings)?;
-                } else {
-                    guard.revert()?;
-                }
-                in_force = state;
+            match (state, in_force) {
+                (true, false) => drop(guard.apply(&settings)?),
+                (false, true) => drop(guard.revert()?),
+                _ => {}
             }
+            in_force = state;
             for forward in &ways {
                 self.run_trial(state, *forward)?;
             }
@@ -143,6 +128,12 @@ impl ProofRun<'_> {
             guard.revert()?;
         }
         Ok(())
+    }
+
+    /// Returns the wanted values of some changes.
+    fn wanted_of(&self, chosen: impl Fn(&SettingChange) -> bool) -> Vec<WantedSetting> {
+        let changes = self.result.changes.iter().filter(|change| chosen(change));
+        changes.map(|change| (change.name.clone(), change.wanted.clone())).collect()
     }
 
     fn run_trial(&mut self, changed: bool, forward: bool) -> Result<(), CommandFailure> {
@@ -164,7 +155,8 @@ impl ProofRun<'_> {
                 let part =
                     ParentRun { id: self.id.to_owned(), index: self.result.trials.len() as u32 };
                 let mut run = report_archiving::build_throughput_report(plan, *outcome, Some(part));
-                self.archive_trial(&mut run);
+                report_archiving::archive_report(&self.args.output, &mut run);
+                self.result.responder = Some(run.run.responder.clone());
                 trial.run_id = Some(run.run.id.clone());
                 trial.goodput_bps = run.analysis.goodput_bps;
                 trial.limited_by = Some(run.analysis.limited_by);
@@ -186,18 +178,7 @@ impl ProofRun<'_> {
         ended
     }
 
-    fn archive_trial(&mut self, run: &mut ThroughputReport) {
-        if !self.args.output.no_save {
-            report_archiving::archive_report(&self.args.output, run);
-        }
-        self.result.responder = Some(run.run.responder.clone());
-    }
-
-    fn print_trial(&self, trial: &ProofTrial) {
-        if self.args.output.quiet || self.args.output.form.json || !std::io::stderr().is_terminal()
-        {
-            return;
-        }
+    fn print_trial(&mut self, trial: &ProofTrial) {
         let state = if trial.changed { "after" } else { "before" };
         let way = if trial.forward { "sending" } else { "receiving" };
         let found = match (trial.goodput_bps, &trial.error) {
@@ -205,44 +186,28 @@ impl ProofRun<'_> {
             (None, Some(error)) => error.clone(),
             (None, None) => String::from("no steady goodput"),
         };
-        let line = format!("{}\n", paint(FAINT, format!("{state:<7}{way:<10}{found}")));
-        // If stderr is closed, the line is lost and the proof continues.
-        let _ = anstream::stderr().write_all(line.as_bytes());
+        self.line.print(&paint(FAINT, format!("{state:<7}{way:<10}{found}")));
     }
 
     /// Keeps the changes that affect a direction that improved.
     fn keep_helpful(&mut self, guard: &mut RevertGuard) -> Result<(), CommandFailure> {
         let Some(proof) = evaluate_trials(&self.result.trials) else {
-            return Err(CommandFailure::new(
-                PEER,
-                "cannot evaluate the changes: no run has a result",
-            ));
+            let text = "cannot evaluate the changes: no run has a result";
+            return Err(CommandFailure::new(PEER, text));
         };
-        let helped: Vec<bool> = proof
-            .directions
-            .iter()
-            .filter(|effect| has_helped(effect))
-            .map(|effect| effect.forward)
-            .collect();
+        let helped = proof.directions.iter().filter(|effect| has_helped(effect));
+        let helped: Vec<bool> = helped.map(|effect| effect.forward).collect();
         let stays = |change: &SettingChange| {
             let bearing = find_affected_direction(&change.name);
             helped.iter().any(|forward| bearing.covers(*forward))
         };
-        let kept: Vec<WantedSetting> = self
-            .result
-            .changes
-            .iter()
-            .filter(|change| is_setting_written(change) && stays(change))
-            .map(|change| (change.name.clone(), change.wanted.clone()))
-            .collect();
+        let kept = self.wanted_of(|change| is_setting_written(change) && stays(change));
         if !kept.is_empty() {
             let again = guard.apply(&kept)?;
             if let Some(failed) = again.iter().find(|change| !is_setting_written(change)) {
                 let why = failed.error.clone().unwrap_or_default();
-                return Err(CommandFailure::new(
-                    HOST,
-                    format!("cannot set {}: {why}", failed.name),
-                ));
+                let text = format!("cannot set {}: {why}", failed.name);
+                return Err(CommandFailure::new(HOST, text));
             }
             guard.keep();
         }
@@ -261,6 +226,118 @@ fn mark_reverted(changes: &mut [SettingChange], stays: impl Fn(&SettingChange) -
 /// Returns whether the changes are in force, for each run.
 fn trial_order(pairs: u32) -> Vec<bool> {
     (0..pairs).flat_map(|pair| if pair % 2 == 0 { [false, true] } else { [true, false] }).collect()
+}
+
+/// The name of a setting and its wanted value.
+pub type WantedSetting = (String, String);
+
+/// Returns the path of the given journal, or of the user's default one.
+pub fn host_journal_path(args: &HostArgs) -> Result<PathBuf, CommandFailure> {
+    if let Some(path) = &args.journal {
+        return Ok(path.clone());
+    }
+    let folders = etcetera::base_strategy::Xdg::new().map_err(|e| {
+        CommandFailure::from_error(USAGE, &e)
+            .hint(Some("set HOME, or name the journal with `--journal FILE`"))
+    })?;
+    // XDG has a folder for state; systems without one keep it with their data.
+    let folder = folders.state_dir().unwrap_or_else(|| folders.data_dir());
+    Ok(folder.join("longhaul").join("host-journal.json"))
+}
+
+/// Returns the settings that the verdicts recommend, each name once, the worst verdict first.
+pub fn wanted_settings(analysis: &AuditAnalysis) -> Vec<WantedSetting> {
+    let mut settings: Vec<WantedSetting> = Vec::new();
+    let verdicts = analysis.verdicts.iter();
+    let asking = verdicts.filter(|v| matches!(v.grade, AuditGrade::Limits | AuditGrade::Advice));
+    for remedy in asking.flat_map(|verdict| &verdict.remedies) {
+        if let (Some(name), Some(value)) = (&remedy.name, &remedy.value)
+            && host::is_writable(name)
+            && settings.iter().all(|(known, _)| known != name)
+        {
+            settings.push((name.clone(), value.clone()));
+        }
+    }
+    settings
+}
+
+/// Applies settings and reverts them when dropped, unless they are kept.
+pub struct RevertGuard<'a> {
+    journal: &'a Path,
+    interface: Option<&'a str>,
+    /// Whether settings may have been written that are not to be kept.
+    pending: bool,
+}
+
+impl<'a> RevertGuard<'a> {
+    pub fn new(journal: &'a Path, interface: Option<&'a str>) -> Self {
+        RevertGuard { journal, interface, pending: false }
+    }
+
+    pub fn apply(
+        &mut self,
+        settings: &[WantedSetting],
+    ) -> Result<Vec<SettingChange>, CommandFailure> {
+        self.pending = true;
+        let now = report_archiving::format_rfc3339(Timestamp::now());
+        let changes = host::apply_settings(settings, self.interface, self.journal, &now)?;
+        Ok(changes)
+    }
+
+    /// Restores the values from before the first apply.
+    pub fn revert(&mut self) -> Result<Vec<SettingChange>, CommandFailure> {
+        let reverted = revert_from_journal(self.journal)?;
+        self.pending = false;
+        revert_failure(self.journal, &reverted).map_or(Ok(reverted), Err)
+    }
+
+    /// Keeps the current settings.
+    pub fn keep(&mut self) {
+        self.pending = false;
+    }
+}
+
+impl Drop for RevertGuard<'_> {
+    fn drop(&mut self) {
+        if self.pending {
+            // The caller reports the error. If this fails too, the journal remains.
+            let _ = host::revert_settings(self.journal);
+        }
+    }
+}
+
+/// Reverts the settings in the journal. Without a journal there is nothing to do.
+pub fn revert_from_journal(journal: &Path) -> Result<Vec<SettingChange>, CommandFailure> {
+    match host::revert_settings(journal) {
+        Err(HostError::NothingToRevert { .. }) => Ok(Vec::new()),
+        other => Ok(other?),
+    }
+}
+
+/// Returns the failure if a setting could not be reverted; it then stays in the journal. Settings
+/// lost with an earlier boot or a removed interface do not.
+pub fn revert_failure(journal: &Path, changes: &[SettingChange]) -> Option<CommandFailure> {
+    if !journal.exists() {
+        return None;
+    }
+    let hint = "run `longhaul host --revert` as root on the host where they were applied";
+    let mut fail = CommandFailure::new(HOST, "cannot revert all settings").hint(Some(hint));
+    for change in changes.iter().filter(|change| !change.reverted) {
+        let why = change.error.as_deref().unwrap_or("the value differs");
+        fail = fail.cause(&format!("{} should be `{}`: {why}", change.name, change.before));
+    }
+    Some(fail)
+}
+
+/// Returns true if the setting has the wanted value.
+pub fn is_setting_written(change: &SettingChange) -> bool {
+    change.after.is_some() && change.error.is_none()
+}
+
+impl From<HostError> for CommandFailure {
+    fn from(error: HostError) -> Self {
+        CommandFailure::from_error(error.exit_code(), &error).hint(error.hint())
+    }
 }
 
 #[cfg(test)]

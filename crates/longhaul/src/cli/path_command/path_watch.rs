@@ -1,33 +1,36 @@
 //! `longhaul path HOST --watch`: probes all hops in rounds until it is stopped, then reports.
 //!
-//! - [`watch_state`]: results per hop; [`mod@watch_table`]: the live table
-//! - [`watch_screen`]: the terminal and its keys, or plain lines without a terminal
+//! [`watch_state`] has the results per hop, [`watch_table`] the live table. The terminal is
+//! restored however the watch ends: when the screen is dropped, and by a hook before the message of
+//! a panic.
 
-mod watch_screen;
 mod watch_state;
 mod watch_table;
 
-use super::hop_origins::HopOrigins;
-use super::path_plan::MIN_ROUND_US;
-use super::{archive_path_report, show_path_report};
 use crate::cli::args::PathArgs;
-use crate::command_failure::CommandFailure;
+use crate::cli::command_output;
+use crate::cli::path_command::MIN_ROUND_US;
+use crate::cli::path_command::hop_origins::HopOrigins;
+use crate::cli::path_command::{archive_path_report, show_path_report};
+use crate::command_failure::{CommandFailure, HOST};
+use jiff::Timestamp;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::path::{
-    HopReply, ObservedHop, ObservedRoute, PathObservation, PathPlan, ProbeProtocol,
-    RoundTripSeries, TracePlan,
+    ObservedRoute, PathPlan, ProbeProtocol, RoundTripSeries, TracePlan,
 };
-use longhaul_probe::path::route_trace::{HopEcho, HopProber, TraceRequest};
+use longhaul_probe::path::route_trace::{HopProber, TraceRequest};
 use longhaul_probe::path::{self, PathError, PathOutcome};
 use longhaul_probe::throughput::TargetHost;
 use longhaul_report::path_text::protocol_name;
-use std::collections::BTreeMap;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use std::io::{self, IsTerminal};
 use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use watch_screen::{UserRequest, WatchScreen};
-use watch_state::{WatchAnswer, WatchState};
+use watch_state::{WatchHopStats, WatchState};
+use watch_table::{TableView, draw_watch_table, format_plain_hop};
 
 /// The maximum delay of keys and Ctrl-C while no answer arrives.
 const POLL_INTERVAL: Duration = Duration::from_millis(30);
@@ -57,14 +60,17 @@ pub fn run(
     let mut watch = PathWatch {
         prober,
         state: WatchState::new(args.max_hops, args.timeout),
-        latest_answers: BTreeMap::new(),
         origins: HopOrigins::new(&args.output.archive, !args.no_names),
         begin,
         round_interval: Duration::from_micros(plan.round_trips.interval_us),
         most_rounds: args.count,
     };
-    let title =
-        format!("{} ({}) by {}", args.host, outcome.observation.address, protocol_name(protocol));
+    let title = format!(
+        "{} ({}) by {}",
+        args.peer.host,
+        outcome.observation.address,
+        protocol_name(protocol)
+    );
     let mut screen = WatchScreen::open(args, title)?;
     let ended = watch.run_rounds(&mut screen, stop);
     drop(screen);
@@ -124,8 +130,6 @@ fn path_failure(error: &PathError) -> CommandFailure {
 struct PathWatch {
     prober: HopProber,
     state: WatchState,
-    /// The latest answer of each hop and address, for the report.
-    latest_answers: BTreeMap<(u8, IpAddr), HopEcho>,
     origins: HopOrigins,
     begin: Instant,
     round_interval: Duration,
@@ -145,12 +149,12 @@ impl PathWatch {
         while !stop.load(Ordering::Relaxed) {
             let now = self.begin.elapsed();
             self.state.expire(now);
-            if self.is_over() {
+            if self.is_last_round() && self.state.has_no_outstanding() {
                 break;
             }
             if now >= round_at + self.round_interval && !self.is_last_round() && !self.state.paused
             {
-                screen.print_round(&self.state, &self.origins)?;
+                screen.print_round(&self.state, &mut self.origins)?;
                 self.state.begin_round();
                 (round_at, probe_at) = (now, now);
             }
@@ -158,20 +162,16 @@ impl PathWatch {
                 probe_at = now + self.probe_gap();
             }
             self.receive_answers(probe_at.max(now))?;
-            match screen.update(&mut self.state, &self.origins)? {
-                UserRequest::Continue => {}
-                UserRequest::Quit => break,
+            let quit = screen.update(&mut self.state, &mut self.origins);
+            if quit.map_err(|e| terminal_failure(&e))? {
+                break;
             }
         }
-        screen.print_round(&self.state, &self.origins)
+        screen.print_round(&self.state, &mut self.origins)
     }
 
     fn is_last_round(&self) -> bool {
         self.most_rounds.is_some_and(|most| self.state.rounds >= most)
-    }
-
-    fn is_over(&self) -> bool {
-        self.is_last_round() && self.state.has_no_outstanding()
     }
 
     /// Returns the time between probes: spread over the round, except while finding the route.
@@ -186,8 +186,8 @@ impl PathWatch {
         let Some(ttl) = self.state.next_ttl() else {
             return Ok(false);
         };
-        self.prober.send(ttl).map_err(|e| path_failure(&e))?;
-        self.state.record_sent(ttl, self.begin.elapsed());
+        let number = self.prober.send(ttl).map_err(|e| path_failure(&e))?;
+        self.state.record_sent(ttl, number, self.begin.elapsed());
         Ok(true)
     }
 
@@ -197,7 +197,9 @@ impl PathWatch {
         let until =
             if self.state.next_ttl().is_some() { look.min(self.begin + probe_at) } else { look };
         while let Some(echo) = self.prober.poll(until).map_err(|e| path_failure(&e))? {
-            self.record_answer(echo);
+            self.origins.names.request(echo.address);
+            let reached = echo.address == self.prober.flow().destination;
+            self.state.record_answer(&echo, reached);
             if Instant::now() >= until {
                 break;
             }
@@ -205,28 +207,15 @@ impl PathWatch {
         Ok(())
     }
 
-    fn record_answer(&mut self, echo: HopEcho) {
-        self.origins.names.request(echo.address);
-        let heard = WatchAnswer {
-            ttl: echo.ttl,
-            address: echo.address,
-            rtt_ns: echo.rtt.as_nanos() as u64,
-            reached: echo.address == self.prober.flow().destination,
-        };
-        self.state.record_answer(&heard, self.begin.elapsed());
-        self.latest_answers.insert((echo.ttl, echo.address), echo);
-    }
-
     /// Writes the results of the watch into the observation.
     fn write_observation(&self, outcome: &mut PathOutcome, protocol: ProbeProtocol) {
         outcome.duration = outcome.started_at.elapsed().unwrap_or(outcome.duration);
         let state = &self.state;
         let flow = self.prober.flow();
-        let shown = usize::from(state.last_ttl()).min(state.hops.len());
-        let hops = (1..).zip(&state.hops[..shown]);
-        let hops: Vec<ObservedHop> = hops.map(|(ttl, seen)| self.build_hop(ttl, seen)).collect();
+        let hops = (1..).zip(state.shown_hops());
+        let hops = hops.map(|(ttl, seen)| seen.to_observed_hop(ttl)).collect();
         let reached = state.reached.is_some();
-        let observation: &mut PathObservation = &mut outcome.observation;
+        let observation = &mut outcome.observation;
         observation.route = Some(ObservedRoute {
             from: flow.source.to_string(),
             to: flow.destination.to_string(),
@@ -255,26 +244,143 @@ impl PathWatch {
             });
         }
     }
+}
 
-    fn build_hop(&self, ttl: u8, seen: &watch_state::WatchHopStats) -> ObservedHop {
-        let rtts: Vec<u64> = seen.history.iter().flatten().copied().collect();
-        let sent = seen.history.len() as u32;
-        let latest = seen.addresses.iter().rev().enumerate();
-        let answers = latest.filter_map(|(place, address)| {
-            let echo = self.latest_answers.get(&(ttl, *address))?;
-            Some(HopReply {
-                address: address.to_string(),
-                name: None,
-                autonomous_system: None,
-                place: None,
-                rtts_ns: if place == 0 { rtts.clone() } else { Vec::new() },
-                reply_ttl: echo.reply_ttl,
-                quoted_ttl: echo.quoted_ttl,
-                kind: echo.kind.as_str().to_owned(),
-                mpls: echo.mpls.clone(),
-                rewritten: echo.rewritten.clone(),
-            })
-        });
-        ObservedHop { ttl, sent, answers: answers.collect(), rate_limited: false }
+/// The time between two redraws.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The output of a watch: a terminal with keys, plain lines, or none.
+enum WatchScreen {
+    Table(Box<LiveTable>),
+    Lines,
+    Nothing,
+}
+
+struct LiveTable {
+    terminal: DefaultTerminal,
+    view: TableView,
+    drawn: Option<Instant>,
+}
+
+impl Drop for LiveTable {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+impl WatchScreen {
+    pub fn open(args: &PathArgs, title: String) -> Result<WatchScreen, CommandFailure> {
+        let output = &args.output;
+        if io::stdout().is_terminal() && io::stdin().is_terminal() {
+            let terminal = ratatui::try_init().map_err(|e| {
+                // Restores what was changed before the failure.
+                ratatui::restore();
+                terminal_failure(&e)
+            })?;
+            return Ok(WatchScreen::Table(Box::new(LiveTable {
+                terminal,
+                view: TableView { title, names: !args.no_names, ..TableView::default() },
+                drawn: None,
+            })));
+        }
+        Ok(if output.form.json || output.quiet { WatchScreen::Nothing } else { WatchScreen::Lines })
+    }
+
+    /// Redraws when due, and handles keys. Returns true to end the watch.
+    pub fn update(&mut self, state: &mut WatchState, origins: &mut HopOrigins) -> io::Result<bool> {
+        let WatchScreen::Table(table) = self else {
+            return Ok(false);
+        };
+        let mut changed = false;
+        while event::poll(Duration::ZERO)? {
+            changed = true;
+            if let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+                && handle_key(key, state, &mut table.view)
+            {
+                return Ok(true);
+            }
+        }
+        if changed || table.drawn.is_none_or(|at| at.elapsed() >= REDRAW_INTERVAL) {
+            let hops = state.shown_hops().iter();
+            let labels: Vec<String> =
+                hops.map(|hop| hop_label(hop, table.view.names, origins)).collect();
+            let view = &table.view;
+            table.terminal.draw(|frame| draw_watch_table(frame, state, view, &labels))?;
+            table.drawn = Some(Instant::now());
+        }
+        Ok(false)
+    }
+
+    /// Prints the lines of a finished round, if there is no table.
+    pub fn print_round(
+        &mut self,
+        state: &WatchState,
+        origins: &mut HopOrigins,
+    ) -> Result<(), CommandFailure> {
+        let WatchScreen::Lines = self else {
+            return Ok(());
+        };
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+        let mut text = format!("{now} round {}: last, min, avg, max ms, loss\n", state.rounds);
+        for (place, hop) in state.shown_hops().iter().enumerate() {
+            let label = hop_label(hop, false, origins);
+            text += format_plain_hop(place + 1, hop, &label).trim_end();
+            text.push('\n');
+        }
+        command_output::print_text(&text)
+    }
+}
+
+/// Returns the name or address that answered last.
+fn hop_label(hop: &WatchHopStats, names: bool, origins: &mut HopOrigins) -> String {
+    let Some(answer) = hop.answers.last() else {
+        return "*".to_owned();
+    };
+    let name = || origins.names.get(answer.address.parse().ok()?);
+    names.then(name).flatten().unwrap_or_else(|| answer.address.clone())
+}
+
+fn terminal_failure(error: &io::Error) -> CommandFailure {
+    CommandFailure::new(HOST, "cannot use the terminal")
+        .cause(error)
+        .hint(Some("print plain lines with `longhaul path HOST --watch | cat`"))
+}
+
+/// Handles a key. Returns true to end the watch.
+fn handle_key(key: KeyEvent, state: &mut WatchState, view: &mut TableView) -> bool {
+    let last = state.hops.len().saturating_sub(1);
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => return true,
+        KeyCode::Char('c') => return control,
+        KeyCode::Char('p' | ' ') => state.paused = !state.paused,
+        KeyCode::Down => view.scroll = (view.scroll + 1).min(last),
+        KeyCode::Up => view.scroll = view.scroll.saturating_sub(1),
+        _ => {}
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_pause_and_end_the_watch() {
+        let mut state = WatchState::new(64, Duration::from_secs(1));
+        let mut view = TableView::default();
+        let mut hit = |code, modifiers| {
+            let request = handle_key(KeyEvent::new(code, modifiers), &mut state, &mut view);
+            (request, state.paused)
+        };
+        let none = KeyModifiers::NONE;
+        assert_eq!(hit(KeyCode::Char('p'), none), (false, true));
+        assert_eq!(hit(KeyCode::Char('p'), none), (false, false));
+        assert!(!hit(KeyCode::Char('x'), none).0);
+        assert!(!hit(KeyCode::Char('c'), none).0);
+        let control = hit(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert!(control.0);
+        assert!(hit(KeyCode::Esc, none).0);
     }
 }

@@ -1,7 +1,8 @@
 //! The files of a bundle.
 
 use super::RecordEvidence;
-use crate::command_failure::{BUG, CommandFailure};
+use crate::cli::report_command::report_output;
+use crate::command_failure::CommandFailure;
 use anstream::adapter::strip_str;
 use longhaul_model::report::v1::{ImportedReport, ThroughputReport};
 use longhaul_model::sanitize::sanitize_line;
@@ -9,8 +10,10 @@ use longhaul_record::bundle_folder::BundleFolder;
 use longhaul_record::bundle_verification::{IMPORTED, RECORD, THROUGHPUT};
 use longhaul_record::record_assembly::RecordTransfer;
 use longhaul_record::speed_record::SpeedRecord;
-use longhaul_report::plot;
-use serde_json::{Error, to_string_pretty};
+use longhaul_report::document::ReportDocument;
+use longhaul_report::record_text::{record_evidence, record_page, round_trip_lines};
+use longhaul_report::{capture_text, imported_text, path_text, plot, throughput_text};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const PAGE: &str = "index.html";
@@ -26,33 +29,36 @@ pub fn write_bundle_files(
     folder: &mut BundleFolder,
     of: &BundleContents,
 ) -> Result<(), CommandFailure> {
-    add_json(folder, RECORD, "the record: figures, legs, rules", to_string_pretty(of.record))?;
-    let mut texts = write_transfer(folder, of)?;
+    add_json(folder, RECORD, "the record: figures, legs, rules", of.record)?;
+    let (mut texts, commands) = match &of.evidence.runs.transfer {
+        RecordTransfer::Measured(run) => {
+            (write_measured(folder, run)?, Some(record_evidence::render_commands(run)))
+        }
+        RecordTransfer::Imported(run) => (write_imported(folder, run)?, imported_command_line(run)),
+    };
     texts.extend(write_path(folder, of)?);
     texts.extend(copy_captures(folder, of)?);
-    let (commands, settings) = match &of.evidence.runs.transfer {
-        RecordTransfer::Measured(run) => (
-            Some(longhaul_report::record_text::record_evidence::render_commands(run)),
-            write_settings(folder, of, run)?,
-        ),
-        RecordTransfer::Imported(run) => (imported_command_line(run), Vec::new()),
-    };
+    let (mut settings, mut drawings) = (Vec::new(), Vec::new());
+    if let RecordTransfer::Measured(run) = &of.evidence.runs.transfer {
+        settings = write_settings(folder, of, run)?;
+        let svg = plot::draw_goodput_svg(run)?;
+        let about = "goodput over time, all streams together, as the receiver counted it";
+        folder.add("course.svg", about, svg.as_bytes())?;
+        drawings.push((svg, about.to_owned()));
+    }
     if let Some(commands) = &commands {
         folder.add("commands.txt", "command lines", commands.as_bytes())?;
     }
     copy_attachments(folder, of)?;
-    let drawings = write_drawings(folder, of)?;
-    let html = longhaul_report::record_text::record_page::build_record_page(
-        &longhaul_report::record_text::record_page::RecordPageParts {
-            record: of.record,
-            runs: (of.evidence.runs.transfer.run(), of.evidence.runs.path.as_ref()),
-            commands,
-            settings,
-            texts,
-            drawings,
-            files: folder.files(),
-        },
-    );
+    let html = record_page::build_record_page(&record_page::RecordPageParts {
+        record: of.record,
+        runs: (of.evidence.runs.transfer.run(), of.evidence.runs.path.as_ref()),
+        commands,
+        settings,
+        texts,
+        drawings,
+        files: folder.files(),
+    });
     folder.add(PAGE, "all results as a web page", html.html().as_bytes())?;
     Ok(())
 }
@@ -60,27 +66,12 @@ pub fn write_bundle_files(
 /// A heading of the page, and the text below it.
 type PageChapter = (String, String);
 
-fn write_transfer(
-    folder: &mut BundleFolder,
-    of: &BundleContents,
-) -> Result<Vec<PageChapter>, CommandFailure> {
-    match &of.evidence.runs.transfer {
-        RecordTransfer::Measured(run) => write_measured(folder, run),
-        RecordTransfer::Imported(run) => write_imported(folder, run),
-    }
-}
-
 fn write_imported(
     folder: &mut BundleFolder,
     run: &ImportedReport,
 ) -> Result<Vec<PageChapter>, CommandFailure> {
-    add_json(
-        folder,
-        IMPORTED,
-        "the transfer as imported from another program",
-        to_string_pretty(run),
-    )?;
-    let text = strip_styles(&longhaul_report::imported_text::build_imported_document(run).text());
+    add_json(folder, IMPORTED, "the transfer as imported from another program", run)?;
+    let text = unstyled_text(&imported_text::build_imported_document(run));
     let about = "the transfer as printed by another program";
     folder.add("imported.txt", about, text.as_bytes())?;
     Ok(vec![(about.to_owned(), text)])
@@ -89,22 +80,16 @@ fn write_imported(
 /// Returns the printed command line without terminal control characters, if there is one.
 fn imported_command_line(run: &ImportedReport) -> Option<String> {
     let command = run.observation.command.as_deref()?;
-    Some(format!("{}\n", longhaul_report::capture_text::sanitize_shown(command)))
+    Some(format!("{}\n", capture_text::sanitize_shown(command)))
 }
 
 fn write_measured(
     folder: &mut BundleFolder,
     run: &ThroughputReport,
 ) -> Result<Vec<PageChapter>, CommandFailure> {
-    add_json(
-        folder,
-        THROUGHPUT,
-        "the transfer as archived: what both ends counted",
-        to_string_pretty(run),
-    )?;
-    let near =
-        strip_styles(&longhaul_report::throughput_text::build_throughput_document(run).text());
-    let far = longhaul_report::record_text::record_evidence::render_responder_output(run);
+    add_json(folder, THROUGHPUT, "the transfer as archived: what both ends counted", run)?;
+    let near = unstyled_text(&throughput_text::build_throughput_document(run));
+    let far = record_evidence::render_responder_output(run);
     let mut chapters = Vec::new();
     for (role, text) in [("initiator", near), ("responder", far)] {
         let name = format!("output-{role}.txt");
@@ -122,10 +107,10 @@ fn write_path(
     let Some(path) = &of.evidence.runs.path else {
         return Ok(None);
     };
-    add_json(folder, "path.json", "the path measurement as archived", to_string_pretty(path))?;
-    let text = strip_styles(&longhaul_report::path_text::build_path_document(path).text());
+    add_json(folder, "path.json", "the path measurement as archived", path)?;
+    let text = unstyled_text(&path_text::build_path_document(path));
     folder.add("path.txt", "routes in both directions, path MTU", text.as_bytes())?;
-    let series = longhaul_report::record_text::round_trip_lines::render_round_trips(path);
+    let series = round_trip_lines::render_round_trips(path);
     folder.add("round-trips.txt", "all RTT probes, in both directions", series.as_bytes())?;
     Ok(Some(("Routes".to_owned(), text)))
 }
@@ -144,18 +129,13 @@ fn write_settings(
     let mut settings = Vec::new();
     for (role, end) in [("initiator", near), ("responder", far)] {
         let read = of.evidence.host.as_ref().filter(|_| role == "initiator");
-        let text = longhaul_report::record_text::record_evidence::render_configuration(end, read);
+        let text = record_evidence::render_configuration(end, read);
         let name = format!("configuration-{role}.txt");
         folder.add(&name, &format!("settings of the {role}"), text.as_bytes())?;
         settings.push((format!("Settings of the {role}"), text));
     }
     if let Some(read) = &of.evidence.host {
-        add_json(
-            folder,
-            "host-initiator.json",
-            "readings of the initiator's host",
-            to_string_pretty(read),
-        )?;
+        add_json(folder, "host-initiator.json", "readings of the initiator's host", read)?;
     }
     Ok(settings)
 }
@@ -170,7 +150,7 @@ fn copy_captures(
         let role = capture.role;
         let about = format!("packets of the transfer at the {role}");
         folder.copy(&format!("capture-{role}.pcapng"), &about, &capture.file)?;
-        let text = strip_styles(&capture.text);
+        let text = strip_str(&capture.text).to_string();
         let about = format!("analysis and first packets of the capture at the {role}");
         folder.add(&format!("capture-{role}.txt"), &about, text.as_bytes())?;
         chapters.push((format!("Packets at the {role}"), text));
@@ -199,32 +179,17 @@ fn attachment_name(number: u32, file: &Path) -> String {
     if plain { format!("attached-{number}.{extension}") } else { format!("attached-{number}.bin") }
 }
 
-/// Draws the figures as SVG, with captions.
-fn write_drawings(
-    folder: &mut BundleFolder,
-    of: &BundleContents,
-) -> Result<Vec<(String, String)>, CommandFailure> {
-    let mut drawn = Vec::new();
-    if let RecordTransfer::Measured(run) = &of.evidence.runs.transfer {
-        let svg = plot::draw_goodput_svg(run)?;
-        let about = "goodput over time, all streams together, as the receiver counted it";
-        folder.add("course.svg", about, svg.as_bytes())?;
-        drawn.push((svg, about.to_owned()));
-    }
-    Ok(drawn)
-}
-
-fn strip_styles(text: &str) -> String {
-    strip_str(text).to_string()
+fn unstyled_text(document: &ReportDocument) -> String {
+    strip_str(&document.text()).to_string()
 }
 
 fn add_json(
     folder: &mut BundleFolder,
     name: &str,
     about: &str,
-    text: Result<String, Error>,
+    value: &impl Serialize,
 ) -> Result<(), CommandFailure> {
-    let text = text.map_err(|e| CommandFailure::from_error(BUG, &e))? + "\n";
+    let text = report_output::to_json(value, true)?;
     folder.add(name, about, text.as_bytes())?;
     Ok(())
 }

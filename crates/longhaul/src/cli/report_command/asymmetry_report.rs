@@ -7,34 +7,32 @@ use crate::cli::args::AsymmetryArgs;
 use crate::command_failure::{ARCHIVE, CommandFailure};
 use longhaul_history::report_comparison::direction_asymmetry;
 use longhaul_model::report::v1::SCHEMA;
-use longhaul_model::report::v1::asymmetry::AsymmetryReport;
+use longhaul_model::report::v1::asymmetry::{AsymmetryReport, PathAsymmetry};
 use longhaul_report::run_comparison;
-use serde_json::json;
-use std::process::ExitCode;
 
-pub fn run(args: &AsymmetryArgs) -> Result<ExitCode, CommandFailure> {
-    report_output::check_output_files(&args.written)?;
-    let archive = report_output::open_existing_archive(&args.archive)?;
-    let period = args.period.unwrap_or(ALL_TIME);
-    let gathered = RunCollection::read(&archive, &args.hosts, period)?;
+pub fn run(args: &AsymmetryArgs) -> Result<(), CommandFailure> {
+    report_output::check_output_files(&args.site.written)?;
+    let archive = report_output::open_existing_archive(&args.site.archive)?;
+    let period = args.site.period.unwrap_or(ALL_TIME);
+    let gathered = RunCollection::read(&archive, &args.site.hosts, period)?;
     let most_apart_us = args.within.unsigned_abs();
-    let materials = gathered.materials(&args.hosts);
-    let all: Vec<_> = materials
-        .iter()
-        .filter_map(|material| {
-            direction_asymmetry::compare_directions(material, period, most_apart_us)
-        })
-        .collect();
+    let materials = gathered.materials(&args.site.hosts);
     // Without hosts, paths measured in one direction only are skipped; with hosts they are shown.
-    let both = |unmatched: [u32; 2], matched: usize| {
-        matched > 0 || !args.hosts.is_empty() || unmatched.iter().all(|count| *count > 0)
+    let shown = |path: &PathAsymmetry| {
+        let both = path.unmatched_run_counts.iter().all(|count| *count > 0);
+        !path.matched.is_empty() || !args.site.hosts.is_empty() || both
     };
-    let paths: Vec<_> = all
-        .into_iter()
-        .filter(|path| both(path.unmatched_run_counts, path.matched.len()))
+    let paths: Vec<_> = materials
+        .iter()
+        .filter_map(|path| direction_asymmetry::compare_directions(path, period, most_apart_us))
+        .filter(shown)
         .collect();
     if paths.is_empty() {
-        return Err(no_path_failure());
+        let text = "cannot compare directions: no path has throughput runs in both in this period";
+        return Err(CommandFailure::new(ARCHIVE, text).hint(Some(
+            "measure both with `longhaul test HOST --bidir`, or with one run with `-R` and one \
+             without",
+        )));
     }
     let report = AsymmetryReport {
         schema: SCHEMA.to_owned(),
@@ -46,16 +44,5 @@ pub fn run(args: &AsymmetryArgs) -> Result<ExitCode, CommandFailure> {
     };
     let document =
         |figures| run_comparison::asymmetry_document::build_asymmetry_document(&report, figures);
-    report_output::write_report(&args.written, &json!(report), document)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn no_path_failure() -> CommandFailure {
-    CommandFailure::new(
-        ARCHIVE,
-        "cannot compare directions: no path has throughput runs in both in this period",
-    )
-    .hint(Some(
-        "measure both with `longhaul test HOST --bidir`, or with one run with `-R` and one without",
-    ))
+    report_output::write_report(&args.site.written, &report, document)
 }

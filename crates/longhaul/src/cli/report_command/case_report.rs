@@ -1,7 +1,7 @@
 //! `longhaul report case`: compares paths in two periods.
 
 use super::run_collection::RunCollection;
-use super::{event_reports, report_output};
+use super::{find_event, query_events, report_output};
 use crate::cli::args::CaseArgs;
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
 use jiff::Timestamp;
@@ -11,10 +11,8 @@ use longhaul_model::report::v1::case::{CaseReport, PathCase};
 use longhaul_model::report::v1::comparison::TimePeriod;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_report::run_comparison;
+use longhaul_store::Archive;
 use longhaul_store::history_store::TimeRange;
-use longhaul_store::{Archive, StoreError};
-use serde_json::json;
-use std::process::ExitCode;
 
 /// The maximum number of events to read.
 const MAX_EVENTS: u32 = 2_000;
@@ -27,7 +25,7 @@ struct CasePeriods {
     event: Option<ChangeEvent>,
 }
 
-pub fn run(args: &CaseArgs) -> Result<ExitCode, CommandFailure> {
+pub fn run(args: &CaseArgs) -> Result<(), CommandFailure> {
     report_output::check_output_files(&args.written)?;
     let archive = report_output::open_existing_archive(&args.archive)?;
     let asked = resolve_case_periods(args, &archive)?;
@@ -36,7 +34,8 @@ pub fn run(args: &CaseArgs) -> Result<ExitCode, CommandFailure> {
         end_us: asked.before.end_us.max(asked.after.end_us),
     };
     let gathered = RunCollection::read(&archive, &asked.hosts, span)?;
-    let events = read_case_events(&archive, span)?;
+    let range = TimeRange { begin_us: span.begin_us, end_us: span.end_us };
+    let events = query_events(&archive, range, MAX_EVENTS)?;
     let materials = gathered.materials(&asked.hosts);
     let mut paths: Vec<PathCase> = materials
         .iter()
@@ -58,48 +57,41 @@ pub fn run(args: &CaseArgs) -> Result<ExitCode, CommandFailure> {
         caveats: gathered.caveats.clone(),
     };
     let document = |figures| run_comparison::case_document::build_case_document(&report, figures);
-    report_output::write_report(&args.written, &json!(report), document)?;
-    Ok(ExitCode::SUCCESS)
+    report_output::write_report(&args.written, &report, document)
 }
 
 fn resolve_case_periods(args: &CaseArgs, archive: &Archive) -> Result<CasePeriods, CommandFailure> {
     let hosts = args.hosts.clone();
     if let Some(id) = &args.event {
-        return periods_around_event(
-            hosts,
-            &event_reports::find_event(archive, id)?,
-            (archive, args.span),
-        );
+        return periods_around_event(hosts, &find_event(archive, id)?, archive, args.span);
     }
-    if let Some(at) = args.at {
-        let at_us = at.as_microsecond();
-        let now_us = Timestamp::now().as_microsecond();
-        return Ok(CasePeriods {
-            hosts,
-            before: make_period(at_us.saturating_sub(args.span), at_us),
-            after: make_period(at_us, at_us.saturating_add(args.span).min(now_us.max(at_us + 1))),
-            event: None,
-        });
-    }
-    match (args.before, args.after) {
-        (Some(before), Some(after)) => Ok(CasePeriods {
-            hosts,
-            before,
-            after,
-            event: None,
-        }),
-        _ => Err(CommandFailure::new(USAGE, "cannot compare: two periods are required").hint(Some(
-            "give `--before PERIOD --after PERIOD`, `--at TIME`, or `--event ID` from `longhaul report \
-             events`",
-        ))),
-    }
+    let (before, after) = match (args.at, args.before, args.after) {
+        (Some(at), ..) => {
+            let at_us = at.as_microsecond();
+            let latest = Timestamp::now().as_microsecond().max(at_us + 1);
+            (
+                make_period(at_us.saturating_sub(args.span), at_us),
+                make_period(at_us, at_us.saturating_add(args.span).min(latest)),
+            )
+        }
+        (None, Some(before), Some(after)) => (before, after),
+        _ => {
+            let fail = CommandFailure::new(USAGE, "cannot compare: two periods are required");
+            return Err(fail.hint(Some(
+                "give `--before PERIOD --after PERIOD`, `--at TIME`, or `--event ID` from \
+                 `longhaul report events`",
+            )));
+        }
+    };
+    Ok(CasePeriods { hosts, before, after, event: None })
 }
 
 /// Returns the periods around an event, up to its neighbours in the same series.
 fn periods_around_event(
     mut hosts: Vec<String>,
     event: &ChangeEvent,
-    (archive, span_us): (&Archive, i64),
+    archive: &Archive,
+    span_us: i64,
 ) -> Result<CasePeriods, CommandFailure> {
     if hosts.is_empty() {
         hosts.push(event.pair.to.clone());
@@ -116,7 +108,7 @@ fn periods_around_event(
             && other.quantity == event.quantity
             && other.state != EventState::Withdrawn
     };
-    for other in event_reports::query_events(archive, near, MAX_EVENTS)?.iter().filter(same) {
+    for other in query_events(archive, near, MAX_EVENTS)?.iter().filter(same) {
         if other.between_us[1] <= begin {
             from = from.max(other.between_us[1]);
         } else if other.between_us[0] >= end {
@@ -134,11 +126,6 @@ fn periods_around_event(
 
 fn make_period(begin_us: i64, end_us: i64) -> TimePeriod {
     TimePeriod { begin_us, end_us }
-}
-
-fn read_case_events(archive: &Archive, span: TimePeriod) -> Result<Vec<ChangeEvent>, StoreError> {
-    let range = TimeRange { begin_us: span.begin_us, end_us: span.end_us };
-    event_reports::query_events(archive, range, MAX_EVENTS)
 }
 
 /// Returns true for paths measured in either period; with an event, only for its own path.
@@ -161,10 +148,8 @@ fn require_measured_hosts(asked: &CasePeriods, paths: &[PathCase]) -> Result<(),
     if missing.is_empty() && !paths.is_empty() {
         return Ok(());
     }
-    let clean = super::report_output::sanitize_input(&missing.join(", "));
-    Err(CommandFailure::new(
-        ARCHIVE,
-        format!("cannot compare: no runs to {clean} in either period"),
-    )
-    .hint(Some("list the paths and times (UTC) of all runs with `longhaul report site`")))
+    let clean = report_output::sanitize_input(&missing.join(", "));
+    let text = format!("cannot compare: no runs to {clean} in either period");
+    Err(CommandFailure::new(ARCHIVE, text)
+        .hint(Some("list the paths and times (UTC) of all runs with `longhaul report site`")))
 }

@@ -1,20 +1,30 @@
-//! Collects runs and series of paths from the archive.
+//! Collects runs and series of paths from the archive, and the sets of runs of `longhaul report
+//! compare`: ids, files, hosts, periods.
 //!
 //! Runs of an agent have the host names of its watch file; runs started by a user have the typed
 //! names. Of very many runs, an evenly spread selection is read, with a caveat.
 
-use crate::command_failure::CommandFailure;
+use crate::cli::args::CompareArgs;
+use crate::cli::report_command::report_output::{self, sanitize_input};
+use crate::cli::report_command::site_report::ALL_TIME;
+use crate::cli::value_parsers;
+use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
 use jiff::Timestamp;
 use longhaul_analysis::imported::convert_to_path_report;
+use longhaul_history::report_comparison::run_set_comparison::RunSet;
 use longhaul_history::report_comparison::{ArchivedPath, ArchivedRun, reverse_pair};
 use longhaul_model::report::v1::comparison::TimePeriod;
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, QuantitySeries};
 use longhaul_model::report::v1::{AnyReport, ReportCaveat};
-use longhaul_store::history_store::{RunFilter, TimeRange};
+use longhaul_store::history_store::{
+    IncomingRun, PlannedOutcome, PlannedRunFilter, RunFilter, TimeRange,
+};
 use longhaul_store::{Archive, RunEntry, StoreError};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// The maximum number of listed runs, the newest.
 const MAX_LISTED_RUNS: u32 = 100_000;
@@ -48,7 +58,7 @@ impl RunCollection {
             if !hosts.is_empty() && !hosts.iter().any(ours) {
                 continue;
             }
-            gathered.add_watched_runs(archive, (pair, agent.as_deref()), range, &mut known)?;
+            gathered.add_watched_runs(archive, pair, agent.as_deref(), range, &mut known)?;
         }
         gathered.add_other_runs(archive, hosts, range, &known)?;
         Ok(gathered)
@@ -57,7 +67,8 @@ impl RunCollection {
     fn add_watched_runs(
         &mut self,
         archive: &Archive,
-        (pair, agent): (&HostPair, Option<&str>),
+        pair: &HostPair,
+        agent: Option<&str>,
         range: TimeRange,
         known: &mut BTreeSet<String>,
     ) -> Result<(), StoreError> {
@@ -154,20 +165,15 @@ impl RunCollection {
                     _ => (first, second),
                 };
                 let pair = HostPair { from: from.to_owned(), to: to.to_owned() };
-                ArchivedPath::new(pair, &self.runs, &self.series_of(from, to))
+                let back = reverse_pair(&pair);
+                let ours = self.series.iter().filter(|s| s.pair == pair || s.pair == back);
+                let ours: Vec<QuantitySeries> = ours.cloned().collect();
+                ArchivedPath::new(pair, &self.runs, &ours)
             })
             .collect();
-        found.sort_by(|a, b| a.pair.cmp(&b.pair));
-        let place = |m: &ArchivedPath| hosts.iter().position(|h| *h == m.pair.to);
-        found.sort_by_key(place);
+        let place = |path: &ArchivedPath| hosts.iter().position(|host| *host == path.pair.to);
+        found.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.pair.cmp(&b.pair)));
         found
-    }
-
-    fn series_of(&self, from: &str, to: &str) -> Vec<QuantitySeries> {
-        let pair = HostPair { from: from.to_owned(), to: to.to_owned() };
-        let back = reverse_pair(&pair);
-        let ours = self.series.iter().filter(|s| s.pair == pair || s.pair == back);
-        ours.cloned().collect()
     }
 }
 
@@ -216,7 +222,7 @@ fn initiating_host<'p>(report: &AnyReport, pair: &'p HostPair, agent: Option<&st
 }
 
 /// Returns `None` if the run's time cannot be parsed.
-pub fn prepare_run(mut report: AnyReport, near: String, far: String) -> Option<ArchivedRun> {
+fn prepare_run(mut report: AnyReport, near: String, far: String) -> Option<ArchivedRun> {
     drop_samples(&mut report);
     // Imported routes count like our own.
     if let AnyReport::Imported(it) = &report
@@ -249,4 +255,145 @@ fn drop_samples(report: &mut AnyReport) {
         }
         _ => {}
     }
+}
+
+/// The maximum size of a file with reports.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+/// The maximum number of planned runs searched for the name of a measurement.
+const MAX_PLANNED_RUNS: u32 = 100_000;
+/// The maximum number of items in a set.
+const MAX_ITEMS: usize = 1_000;
+
+/// Reads sets of runs. The archive is opened on first use, because files do not need it.
+pub struct RunSetReader<'a> {
+    args: &'a CompareArgs,
+    archive: Option<Archive>,
+}
+
+impl<'a> RunSetReader<'a> {
+    pub fn new(args: &'a CompareArgs) -> RunSetReader<'a> {
+        RunSetReader { args, archive: None }
+    }
+
+    /// Reads one set of comma-separated items.
+    pub fn read(&mut self, text: &str) -> Result<RunSet, CommandFailure> {
+        let mut runs = Vec::new();
+        let items: Vec<&str> = text.split(',').map(str::trim).filter(|t| !t.is_empty()).collect();
+        if items.is_empty() || items.len() > MAX_ITEMS {
+            let text = format!("cannot compare: a set must have 1 to {MAX_ITEMS} items");
+            return Err(CommandFailure::new(USAGE, text));
+        }
+        for item in items {
+            let found = self.read_item(item)?;
+            if found.is_empty() {
+                let text = format!("cannot find runs for {}", sanitize_input(item));
+                return Err(CommandFailure::new(ARCHIVE, text)
+                    .hint(Some("list the runs and their hosts with `longhaul report list`")));
+            }
+            runs.extend(found);
+        }
+        Ok(RunSet { text: sanitize_input(text), runs })
+    }
+
+    fn read_item(&mut self, item: &str) -> Result<Vec<ArchivedRun>, CommandFailure> {
+        let path = Path::new(item);
+        let named = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+        if named || item.contains('/') {
+            return read_report_file(path);
+        }
+        if let Some(name) = item.strip_prefix("measure:") {
+            return self.runs_of_measurement(name);
+        }
+        if let Some((host, period)) = item.split_once('@') {
+            let period = value_parsers::parse_period(period).map_err(|why| {
+                let text = format!("invalid period in {}: {why}", sanitize_input(item));
+                CommandFailure::new(USAGE, text)
+            })?;
+            return self.runs_of_host(host, period);
+        }
+        match self.archive()?.find(item) {
+            Ok(report) => Ok(run_from_report(report).into_iter().collect()),
+            Err(StoreError::NoSuchRun { .. }) => self.runs_of_host(item, ALL_TIME),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns runs to or from a host, or all runs if the host is empty.
+    fn runs_of_host(
+        &mut self,
+        host: &str,
+        period: TimePeriod,
+    ) -> Result<Vec<ArchivedRun>, CommandFailure> {
+        let hosts = if host.is_empty() { Vec::new() } else { vec![host.to_owned()] };
+        let mut runs = RunCollection::read(self.archive()?, &hosts, period)?.runs;
+        // Probes of a scan use the scan's settings and are not samples of the path.
+        runs.retain(|run| run.report.run().part_of.is_none());
+        Ok(runs)
+    }
+
+    /// Returns the runs of a measurement of the watch file.
+    fn runs_of_measurement(&mut self, name: &str) -> Result<Vec<ArchivedRun>, CommandFailure> {
+        let archive = self.archive()?;
+        let planned = archive.planned(&PlannedRunFilter {
+            range: TimeRange::ALL,
+            pair: None,
+            state: None,
+            limit: MAX_PLANNED_RUNS,
+        })?;
+        let mut found = Vec::new();
+        for row in planned.iter().filter(|row| row.planned.measurement == name) {
+            let (Some(PlannedOutcome::Done { run_id }), Some(pair)) =
+                (&row.outcome, &row.planned.pair)
+            else {
+                continue;
+            };
+            if let Some(report) = archive.report(run_id)? {
+                found.extend(prepare_run(report, pair.from.clone(), pair.to.clone()));
+            }
+        }
+        Ok(found)
+    }
+
+    fn archive(&mut self) -> Result<&Archive, CommandFailure> {
+        let archive = match self.archive.take() {
+            Some(archive) => archive,
+            None => report_output::open_existing_archive(&self.args.archive)?,
+        };
+        Ok(self.archive.insert(archive))
+    }
+}
+
+/// Uses the host names in the run itself.
+fn run_from_report(report: AnyReport) -> Option<ArchivedRun> {
+    let run = report.run();
+    let (near, far) = (run.initiator.host.clone(), run.responder.host.clone());
+    prepare_run(report, near, far)
+}
+
+/// Reads one report, a list of reports, or one report per line.
+fn read_report_file(path: &Path) -> Result<Vec<ArchivedRun>, CommandFailure> {
+    let failed = |why: String| {
+        CommandFailure::new(USAGE, format!("cannot read reports from {}", path.display()))
+            .cause(&why)
+            .hint(Some("write such a file with `longhaul report show ID --json > FILE`"))
+    };
+    let about = std::fs::metadata(path).map_err(|e| failed(e.to_string()))?;
+    if !about.is_file() || about.len() > MAX_FILE_BYTES {
+        return Err(failed(format!("not a regular file of at most {} MiB", MAX_FILE_BYTES >> 20)));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
+    let mut reports = Vec::new();
+    for document in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
+        match document.map_err(|e| failed(e.to_string()))? {
+            Value::Array(items) => reports.extend(items),
+            single => reports.push(single),
+        }
+    }
+    let mut found = Vec::new();
+    for report in reports {
+        let (_, report) = IncomingRun::parse_json(report.to_string(), 0)
+            .map_err(|e| failed(sanitize_input(&CommandFailure::from_error(USAGE, &e).chain())))?;
+        found.extend(run_from_report(report));
+    }
+    Ok(found)
 }

@@ -9,13 +9,11 @@ use longhaul_model::report::v1::SCHEMA;
 use longhaul_model::report::v1::comparison::TimePeriod;
 use longhaul_model::report::v1::site::{SitePath, SiteReport};
 use longhaul_report::run_comparison;
-use serde_json::json;
-use std::process::ExitCode;
 
 /// The period of everything in the archive.
 pub const ALL_TIME: TimePeriod = TimePeriod { begin_us: 0, end_us: i64::MAX };
 
-pub fn run(args: &SiteArgs) -> Result<ExitCode, CommandFailure> {
+pub fn run(args: &SiteArgs) -> Result<(), CommandFailure> {
     report_output::check_output_files(&args.written)?;
     let archive = report_output::open_existing_archive(&args.archive)?;
     let period = args.period.unwrap_or(ALL_TIME);
@@ -34,8 +32,7 @@ pub fn run(args: &SiteArgs) -> Result<ExitCode, CommandFailure> {
         caveats: gathered.caveats.clone(),
     };
     let document = |_| run_comparison::site_document::build_site_document(&report);
-    report_output::write_report(&args.written, &json!(report), document)?;
-    Ok(ExitCode::SUCCESS)
+    report_output::write_report(&args.written, &report, document)
 }
 
 /// Returns the period from the first run or value to the last.

@@ -1,19 +1,27 @@
-//! A scan in progress: runs probe after probe, and archives each before anything else.
+//! A scan in progress: runs probe after probe, shows each and archives it before anything else.
 
-use super::probe_attempt::{self, ProbeEnding};
-use super::scan_progress::{ScanProgress, print_caveat};
-use super::{scan_history, scan_plan};
 use crate::cli::args::TuneArgs;
-use crate::cli::report_archiving;
+use crate::cli::command_output;
+use crate::cli::progress_lines::{StatusLine, print_statement, rate_since};
+use crate::cli::report_archiving::{self, saturating_micros};
+use crate::cli::tune_command::probe_attempt::{self, ProbeEnding};
+use crate::cli::tune_command::{probe_time_us, sample_interval_us, scan_history};
 use crate::command_failure::{CommandFailure, PEER};
 use jiff::Timestamp;
 use longhaul_analysis::scan::{build_cell, build_failed_cell, build_probe_plan};
 use longhaul_analysis::tune::SearchSpent;
-use longhaul_model::report::v1::plan::{self, StopCondition};
-use longhaul_model::report::v1::scan::{ScanCell, ScanObservation, ScanPlan, TransferSetting};
+use longhaul_model::report::v1::plan::{self, RunDirection, StopCondition};
+use longhaul_model::report::v1::scan::{
+    ScanBudget, ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
+};
 use longhaul_model::report::v1::{ParentRun, ReportCaveat, ThroughputReport};
+use longhaul_model::units::Bytes;
 use longhaul_probe::probe_error::ProbeError;
-use longhaul_probe::throughput::TargetHost;
+use longhaul_probe::throughput::{TargetHost, ThroughputProgress};
+use longhaul_report::number_format::{ABSENT, count_of, format_micros, format_rate, or_absent};
+use longhaul_report::scan_text::setting_format::{format_setting, format_span, limiter_label};
+use longhaul_report::style::{FAINT, paint};
+use longhaul_report::text_page::{WIDTH, wrap_text};
 use longhaul_store::UnfinishedScan;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,12 +60,13 @@ pub struct ActiveScan<'a> {
     /// The reports of successful cells, in the same order.
     pub runs: Vec<ThroughputReport>,
     pub caveats: Vec<ReportCaveat>,
-    pub progress: ScanProgress,
+    pub progress: ScanProgress<'a>,
     stop: Arc<AtomicBool>,
     cut_off_probes: u32,
     /// The failure of the latest failed probe.
     pub last_failure: Option<CommandFailure>,
-    archiving: bool,
+    /// Whether probes and result are archived.
+    pub archiving: bool,
 }
 
 impl<'a> ActiveScan<'a> {
@@ -71,9 +80,7 @@ impl<'a> ActiveScan<'a> {
     ) -> ActiveScan<'a> {
         let (history, caveats) = scan_history::begin_or_resume(args, &plan, idle_rtt);
         let mut told = ScanProgress::new(args);
-        for caveat in &caveats {
-            print_caveat(&caveat.text);
-        }
+        command_output::print_caveats(&caveats);
         told.print_budget(&plan);
         let mut course = ActiveScan {
             args,
@@ -90,57 +97,24 @@ impl<'a> ActiveScan<'a> {
             cut_off_probes: 0,
             last_failure: None,
         };
+        // Probes finished before the scan was resumed.
         for run in history.parts {
-            course.add_earlier_probe(run);
+            if let Some(part) = run.run.part_of.as_ref() {
+                course.observation.cells.push(rebuild_cell(history.started_at, part.index, &run));
+                course.runs.push(run);
+            }
         }
-        course.progress.print_resumed(
-            &course.entry.id,
-            course.observation.cells.len(),
-            &course.plan,
-        );
+        course.progress.print_resumed(&course.entry.id, course.observation.cells.len());
         course
     }
 
-    /// Adds a probe finished before the scan was resumed.
-    fn add_earlier_probe(&mut self, run: ThroughputReport) {
-        let Some(part) = run.run.part_of.as_ref() else {
-            return;
-        };
-        let found = self.build_cell(part.index, &run);
-        self.observation.cells.push(found);
-        self.runs.push(run);
-    }
-
-    fn build_cell(&self, index: u32, run: &ThroughputReport) -> ScanCell {
-        let setting = TransferSetting {
-            window_bytes: run.plan.send_buffer_bytes,
-            streams: run.plan.streams,
-            congestion_control: run.plan.congestion_control.clone(),
-            pacing_bps: run.plan.pacing_bps,
-        };
-        let at_us = run
-            .run
-            .started_at
-            .parse::<Timestamp>()
-            .map_or(0, |moment| micros_between(self.started_at, moment));
-        build_cell(index, setting, run.observation.forward, false, at_us, run)
-    }
-
-    /// Returns the budget spent in one direction, or in both.
-    pub fn budget_spent(&self, forward: Option<bool>) -> SearchSpent {
+    /// Returns the budget spent in one direction.
+    pub fn budget_spent(&self, forward: bool) -> SearchSpent {
         let mut spent = SearchSpent::default();
-        let counted = |cell: &&ScanCell| forward.is_none_or(|forward| cell.forward == forward);
-        for cell in self.observation.cells.iter().filter(counted) {
-            spent.probes += 1;
-            spent.bytes += cell.receiver_bytes.unwrap_or(0);
-            spent.time += Duration::from_micros(cell.duration_us);
+        for cell in self.observation.cells.iter().filter(|cell| cell.forward == forward) {
+            add_spent(&mut spent, cell);
         }
         spent
-    }
-
-    /// Returns true if probes and result are archived.
-    pub fn is_archiving(&self) -> bool {
-        self.archiving
     }
 
     /// Returns the index after the last cell.
@@ -154,6 +128,9 @@ impl<'a> ActiveScan<'a> {
         &mut self,
         wanted: &ProbeRequest,
     ) -> Result<Option<&ThroughputReport>, ScanHalt> {
+        if self.is_interrupted() {
+            return Err(ScanHalt::Interrupted);
+        }
         let at_us = micros_between(self.started_at, Timestamp::now());
         let begun = Instant::now();
         self.progress.begin_probe(wanted);
@@ -166,17 +143,17 @@ impl<'a> ActiveScan<'a> {
                 });
             match ending {
                 ProbeEnding::Measured(outcome) => {
-                    let report = report_archiving::build_throughput_report(
-                        plan,
-                        *outcome,
-                        Some(self.part_of(wanted)),
-                    );
+                    let part = ParentRun { id: self.entry.id.clone(), index: wanted.index };
+                    let report =
+                        report_archiving::build_throughput_report(plan, *outcome, Some(part));
                     self.add_result(wanted, at_us, report);
                     return Ok(self.runs.last());
                 }
                 ProbeEnding::SettingRefused(error) => {
                     self.cut_off_probes = 0;
-                    self.note_failure(wanted, at_us, begun, error);
+                    let fail = CommandFailure::from(error);
+                    self.add_failed_cell(wanted, at_us, begun, fail.chain());
+                    self.last_failure = Some(fail);
                     return Ok(None);
                 }
                 ProbeEnding::ConnectionLost(error) => self.wait_for_server(error)?,
@@ -184,26 +161,22 @@ impl<'a> ActiveScan<'a> {
                 ProbeEnding::Interrupted => return Err(ScanHalt::Interrupted),
             }
         }
-        self.note_cut_off(wanted, at_us, begun);
+        let why = self.last_failure.as_ref().map_or_else(String::new, |fail| fail.message.clone());
+        self.add_failed_cell(wanted, at_us, begun, why);
         Ok(None)
     }
 
-    /// Returns true if the user interrupted the scan between two probes.
-    pub fn is_interrupted(&self) -> bool {
+    fn is_interrupted(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
     fn probe_plan(&self, wanted: &ProbeRequest) -> plan::ThroughputPlan {
-        let time_us = u64::try_from(wanted.time.as_micros()).unwrap_or(u64::MAX);
+        let time_us = saturating_micros(wanted.time);
         plan::ThroughputPlan {
             stop: StopCondition::TimeUs(time_us),
-            interval_us: scan_plan::sample_interval_us(time_us),
+            interval_us: sample_interval_us(time_us),
             ..build_probe_plan(&self.plan, &wanted.setting, wanted.forward)
         }
-    }
-
-    fn part_of(&self, wanted: &ProbeRequest) -> ParentRun {
-        ParentRun { id: self.entry.id.clone(), index: wanted.index }
     }
 
     fn add_result(&mut self, wanted: &ProbeRequest, at_us: u64, mut report: ThroughputReport) {
@@ -217,58 +190,24 @@ impl<'a> ActiveScan<'a> {
             self.caveats.push(caveat.clone());
         }
         self.cut_off_probes = 0;
-        let found = ScanCell {
-            why: wanted.why.clone(),
-            ..build_cell(
-                wanted.index,
-                wanted.setting.clone(),
-                wanted.forward,
-                wanted.sentinel,
-                at_us,
-                &report,
-            )
-        };
-        self.progress.end_probe(&found);
-        self.observation.cells.push(found);
+        let setting = wanted.setting.clone();
+        let (index, forward, sentinel) = (wanted.index, wanted.forward, wanted.sentinel);
+        let cell = build_cell(index, setting, forward, sentinel, at_us, &report);
+        self.add_cell(wanted, cell);
         self.runs.push(report);
     }
 
-    fn note_failure(
-        &mut self,
-        wanted: &ProbeRequest,
-        at_us: u64,
-        begun: Instant,
-        error: ProbeError,
-    ) {
-        let fail = CommandFailure::from(error);
-        let why = std::iter::once(fail.message.clone())
-            .chain(fail.causes.iter().cloned())
-            .collect::<Vec<_>>()
-            .join(": ");
-        self.last_failure = Some(fail);
-        self.push_failed(wanted, at_us, begun, why);
+    fn add_failed_cell(&mut self, wanted: &ProbeRequest, at_us: u64, begun: Instant, why: String) {
+        let (setting, took_us) = (wanted.setting.clone(), saturating_micros(begun.elapsed()));
+        let (index, forward, sentinel) = (wanted.index, wanted.forward, wanted.sentinel);
+        let cell = build_failed_cell(index, setting, forward, sentinel, at_us, took_us, why);
+        self.add_cell(wanted, cell);
     }
 
-    fn note_cut_off(&mut self, wanted: &ProbeRequest, at_us: u64, begun: Instant) {
-        let why = self.last_failure.as_ref().map_or_else(String::new, |fail| fail.message.clone());
-        self.push_failed(wanted, at_us, begun, why);
-    }
-
-    fn push_failed(&mut self, wanted: &ProbeRequest, at_us: u64, begun: Instant, why: String) {
-        let found = ScanCell {
-            why: wanted.why.clone(),
-            ..build_failed_cell(
-                wanted.index,
-                wanted.setting.clone(),
-                wanted.forward,
-                wanted.sentinel,
-                at_us,
-                u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX),
-                why,
-            )
-        };
-        self.progress.end_probe(&found);
-        self.observation.cells.push(found);
+    fn add_cell(&mut self, wanted: &ProbeRequest, cell: ScanCell) {
+        let cell = ScanCell { why: wanted.why.clone(), ..cell };
+        self.progress.end_probe(&cell);
+        self.observation.cells.push(cell);
     }
 
     /// Waits for the server after a lost connection, and fails if it does not answer.
@@ -289,6 +228,196 @@ impl<'a> ActiveScan<'a> {
     }
 }
 
+/// Builds the cell of an earlier probe from its report.
+fn rebuild_cell(scan_started_at: Timestamp, index: u32, run: &ThroughputReport) -> ScanCell {
+    let setting = TransferSetting {
+        window_bytes: run.plan.send_buffer_bytes,
+        streams: run.plan.streams,
+        congestion_control: run.plan.congestion_control.clone(),
+        pacing_bps: run.plan.pacing_bps,
+    };
+    let at = run.run.started_at.parse::<Timestamp>();
+    let at_us = at.map_or(0, |at| micros_between(scan_started_at, at));
+    build_cell(index, setting, run.observation.forward, false, at_us, run)
+}
+
+/// Adds the cost of a cell.
+pub fn add_spent(spent: &mut SearchSpent, cell: &ScanCell) {
+    spent.probes += 1;
+    spent.bytes += cell.receiver_bytes.unwrap_or(0);
+    spent.time += Duration::from_micros(cell.duration_us);
+}
+
 fn micros_between(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.duration_since(from).as_micros()).unwrap_or(0)
+}
+
+/// The time of a probe besides its payload, until one has been measured.
+const PROBE_OVERHEAD_US: u64 = 1_500_000;
+
+/// Prints the progress of a scan.
+pub struct ScanProgress<'a> {
+    args: &'a TuneArgs,
+    line: StatusLine,
+    /// The maximum number of probes, the number done by this process, and their time.
+    total: u32,
+    done: u32,
+    time_used: Duration,
+    begun: Instant,
+}
+
+impl ScanProgress<'_> {
+    pub fn new(args: &TuneArgs) -> ScanProgress<'_> {
+        ScanProgress {
+            args,
+            line: StatusLine::new(args.output.shows_progress()),
+            total: 0,
+            done: 0,
+            time_used: Duration::ZERO,
+            begun: Instant::now(),
+        }
+    }
+
+    /// Prints the budget before the scan.
+    pub fn print_budget(&mut self, plan: &ScanPlan) {
+        self.total = plan.budget.probes;
+        self.print_statement(&describe_budget(plan));
+    }
+
+    fn print_statement(&mut self, text: &str) {
+        self.line.clear();
+        print_statement(&self.args.output, text);
+    }
+
+    /// Prints the budget of a direction, if there are two.
+    pub fn print_direction_budget(&mut self, budget: &ScanBudget, forward: bool) {
+        if self.args.direction.bidir {
+            let way = if forward { "forward" } else { "reverse" };
+            let probes = count_of(u64::from(budget.probes), "probe");
+            let time = format_span(budget.time_us);
+            self.print_statement(&format!("{way}: up to {probes} of these, at most {time}"));
+        }
+    }
+
+    /// Prints that the probes of an earlier process are reused.
+    pub fn print_resumed(&mut self, id: &str, cells: usize) {
+        if cells > 0 {
+            let of = if self.args.grid { format!(" of {}", self.total) } else { String::new() };
+            self.total = self.total.saturating_sub(cells as u32);
+            self.print_statement(&format!(
+                "resuming scan {id}: {cells}{of} probes are done; --fresh starts a new scan"
+            ));
+        }
+    }
+
+    /// Starts the line of a probe.
+    pub fn begin_probe(&mut self, wanted: &ProbeRequest) {
+        self.begun = Instant::now();
+        if let Some(why) = &wanted.why {
+            let text = format!("probe {}: {why}", wanted.index + 1);
+            self.line.print(&paint(FAINT, wrap_text(&text, WIDTH).join("\n")));
+        }
+        self.line.draw(&self.format_line(wanted, "connecting"));
+    }
+
+    /// Updates the line of the current probe.
+    pub fn update_probe(&mut self, wanted: &ProbeRequest, progress: &ThroughputProgress) {
+        let flow = if wanted.forward { &progress.forward } else { &progress.reverse };
+        let Some(flow) = flow else {
+            return;
+        };
+        let goodput = or_absent(rate_since(None, flow), |rate| rate.to_string());
+        let (elapsed, time) = (progress.elapsed.as_secs_f64(), wanted.time.as_secs_f64());
+        let what = format!("{elapsed:>4.1} of {time:.0} s  {goodput:>14}");
+        self.line.update(&self.format_line(wanted, &what));
+    }
+
+    /// Formats the line of a probe with the remaining time, from the mean duration of the probes.
+    fn format_line(&self, wanted: &ProbeRequest, what: &str) -> String {
+        let label =
+            self.format_label(wanted.index, &format_setting(&wanted.setting), wanted.forward);
+        let each = match self.done {
+            0 => wanted.time + Duration::from_micros(PROBE_OVERHEAD_US),
+            done => self.time_used / done,
+        };
+        let probes = self.total.saturating_sub(self.done);
+        let left = (each * probes).saturating_sub(self.begun.elapsed());
+        let most = if self.args.grid { "about" } else { "at most" };
+        format!("{label}{what}  {most} {} left", format_span(left.as_micros() as u64))
+    }
+
+    /// Completes the line of a probe.
+    pub fn end_probe(&mut self, cell: &ScanCell) {
+        self.done += 1;
+        self.time_used += self.begun.elapsed();
+        let label = self.format_label(cell.index, &format_setting(&cell.setting), cell.forward);
+        let what = match &cell.error {
+            Some(error) => format!("failed: {error}"),
+            None => format!(
+                "{:>14}  {}, RTT {}",
+                or_absent(cell.goodput_bps, format_rate),
+                cell.limited_by.map_or(ABSENT, limiter_label),
+                or_absent(cell.loaded_rtt_us, format_micros)
+            ),
+        };
+        self.line.print(&format!("{label}{what}"));
+    }
+
+    fn format_label(&self, index: u32, setting: &str, forward: bool) -> String {
+        let way = match (self.args.direction.bidir, forward) {
+            (false, _) => "",
+            (true, true) => " fwd",
+            (true, false) => " rev",
+        };
+        format!("{:>4}{way}  {setting:<18} ", index + 1)
+    }
+
+    /// Prints that the server does not answer.
+    pub fn print_waiting(&mut self, why: &str) {
+        self.print_statement(&format!("{why}; waiting for the server"));
+    }
+
+    /// Clears the current line.
+    pub fn clear_line(&mut self) {
+        self.line.clear();
+    }
+}
+
+fn describe_budget(plan: &ScanPlan) -> String {
+    let probes = u64::from(plan.budget.probes);
+    let each = probe_time_us(plan);
+    if plan.search == SearchMode::Guided {
+        let payload = match plan.budget.bytes {
+            Some(bytes) => format!("at most {} of payload", Bytes(bytes)),
+            None => "unlimited payload (limit it with --budget-bytes)".to_owned(),
+        };
+        return format!(
+            "budget: up to {} of about {}, at most {}, {payload}",
+            count_of(probes, "probe"),
+            format_span(each),
+            format_span(plan.budget.time_us)
+        );
+    }
+    let cells = (plan.windows_bytes.len()
+        * plan.streams.len()
+        * plan.congestion_controls.len().max(1)) as u64;
+    let (ways, in_ways) = match plan.direction {
+        RunDirection::Both => (2, " in both directions"),
+        RunDirection::Forward | RunDirection::Reverse => (1, ""),
+    };
+    let repeats = match plan.repeats {
+        1 => String::new(),
+        repeats => format!(", {repeats} times each"),
+    };
+    let sentinels = match probes.saturating_sub(cells * u64::from(plan.repeats) * ways) {
+        0 => String::new(),
+        more => format!(", and {more} more to detect changes of the path"),
+    };
+    format!(
+        "grid: {}{repeats}{in_ways}{sentinels}: {} of {}, about {} in total",
+        count_of(cells, "cell"),
+        count_of(probes, "probe"),
+        format_span(each),
+        format_span(probes * (each + PROBE_OVERHEAD_US))
+    )
 }

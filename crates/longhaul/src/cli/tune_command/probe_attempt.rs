@@ -3,9 +3,8 @@
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,15 +41,16 @@ pub fn run_probe(
     stop: &AtomicBool,
     show: &mut dyn FnMut(&ThroughputProgress),
 ) -> ProbeEnding {
-    let news = match spawn_probe(target.clone(), plan.clone()) {
-        Ok(news) => news,
-        Err(source) => {
-            return ProbeEnding::SettingRefused(ProbeError::Local {
-                what: "cannot start a thread for the probe".to_owned(),
-                source: Some(source),
-            });
-        }
-    };
+    let (tell, news) = sync_channel(MAX_PENDING_MESSAGES);
+    let (target, plan) = (target.clone(), plan.clone());
+    thread::spawn(move || {
+        let ended = throughput::run(&target, &plan, &mut |progress| {
+            // A full channel drops progress messages.
+            let _ = tell.try_send(ProbeMessage::Progress(Box::new(progress.clone())));
+        });
+        // After an interrupt the receiver is gone.
+        let _ = tell.send(ProbeMessage::Ended(Box::new(ended)));
+    });
     loop {
         match news.recv_timeout(POLL_INTERVAL) {
             Ok(ProbeMessage::Progress(progress)) => show(&progress),
@@ -65,23 +65,6 @@ pub fn run_probe(
             return ProbeEnding::Interrupted;
         }
     }
-}
-
-fn spawn_probe(target: TargetHost, plan: ThroughputPlan) -> io::Result<Receiver<ProbeMessage>> {
-    let (tell, news) = sync_channel(MAX_PENDING_MESSAGES);
-    thread::Builder::new()
-        .name("probe".to_owned())
-        .spawn(move || run_probe_thread(&target, &plan, &tell))?;
-    Ok(news)
-}
-
-fn run_probe_thread(target: &TargetHost, plan: &ThroughputPlan, tell: &SyncSender<ProbeMessage>) {
-    let ended = throughput::run(target, plan, &mut |progress| {
-        // A full channel drops progress messages.
-        let _ = tell.try_send(ProbeMessage::Progress(Box::new(progress.clone())));
-    });
-    // After an interrupt the receiver is gone.
-    let _ = tell.send(ProbeMessage::Ended(Box::new(ended)));
 }
 
 fn classify_ending(ended: Result<ThroughputOutcome, ProbeError>) -> ProbeEnding {

@@ -1,14 +1,12 @@
 //! Earlier scans of a path in the archive: an interrupted one to resume, and the latest result.
 
-use crate::cli::args::TuneArgs;
+use crate::cli::args::{ArchiveArgs, TuneArgs};
 use crate::cli::{command_output, report_archiving};
 use crate::command_failure::CommandFailure;
 use jiff::{SignedDuration, Timestamp};
-use longhaul_model::report::v1::scan::{ScanPlan, TransferSetting};
+use longhaul_model::report::v1::scan::{ScanPlan, SettingChoice, TransferSetting};
 use longhaul_model::report::v1::{ReportCaveat, ScanReport, ThroughputReport};
-use longhaul_probe::throughput::{self, TargetHost};
 use longhaul_store::{Archive, UnfinishedScan};
-use std::path::Path;
 use std::time::Duration;
 
 /// The maximum age of a scan to resume; an older path may have changed.
@@ -30,12 +28,6 @@ pub struct ScanHistory {
     pub parts: Vec<ThroughputReport>,
 }
 
-/// The setting recommended by an earlier scan, and its goodput.
-pub struct RememberedSetting {
-    pub setting: TransferSetting,
-    pub goodput_bps: u64,
-}
-
 /// Resumes the scan that the same command left unfinished, or registers a new one. A failing
 /// archive gives a caveat.
 pub fn begin_or_resume(
@@ -44,48 +36,39 @@ pub fn begin_or_resume(
     idle_rtt: Duration,
 ) -> (ScanHistory, Vec<ReportCaveat>) {
     let now = Timestamp::now();
-    let fresh = ScanHistory {
-        entry: UnfinishedScan {
-            id: report_archiving::generate_run_id(now),
-            started_at: report_archiving::format_rfc3339(now),
-        },
-        started_at: now,
-        parts: Vec::new(),
-    };
-    if args.output.no_save {
-        return (fresh, Vec::new());
+    let id = report_archiving::generate_run_id(now);
+    let entry = UnfinishedScan { id, started_at: report_archiving::format_rfc3339(now) };
+    let mut history = ScanHistory { entry, started_at: now, parts: Vec::new() };
+    let mut caveats = Vec::new();
+    if !args.output.no_save
+        && let Err(fail) = resume_or_register(args, plan, idle_rtt, &mut history)
+    {
+        let text = format!("cannot archive probes and result: {}", fail.message);
+        caveats.push(ReportCaveat::new("not_archived", text));
     }
-    match resume_or_register(args, plan, idle_rtt, &fresh.entry) {
-        Ok(Some(history)) => (history, Vec::new()),
-        Ok(None) => (fresh, Vec::new()),
-        Err(fail) => {
-            let text = format!("cannot archive probes and result: {}", fail.message);
-            (fresh, vec![ReportCaveat::new("not_archived", text)])
-        }
-    }
+    (history, caveats)
 }
 
 fn resume_or_register(
     args: &TuneArgs,
     plan: &ScanPlan,
     idle_rtt: Duration,
-    fresh: &UnfinishedScan,
-) -> Result<Option<ScanHistory>, CommandFailure> {
+    history: &mut ScanHistory,
+) -> Result<(), CommandFailure> {
     let mut archive = Archive::open(&command_output::archive_path(&args.output.archive)?)?;
-    let target = format!("{} port {}", args.host, args.port);
+    let target = format!("{} port {}", args.peer.host, args.peer.port);
     let since = report_archiving::format_rfc3339(Timestamp::now() - MAX_RESUME_AGE);
-    let unfinished =
-        if args.fresh { None } else { archive.find_unfinished_scan(&target, plan, &since)? };
-    if let Some(begun) = unfinished {
-        let parts = archive.throughput_parts(&begun.id)?;
-        let began = begun.started_at.parse::<Timestamp>();
-        let here = parts.iter().all(|part| run_has_rtt(part, idle_rtt));
-        if let (Ok(began), false, true) = (began, parts.is_empty(), here) {
-            return Ok(Some(ScanHistory { entry: begun, started_at: began, parts }));
+    if !args.fresh
+        && let Some(entry) = archive.find_unfinished_scan(&target, plan, &since)?
+        && let Ok(started_at) = entry.started_at.parse::<Timestamp>()
+    {
+        let parts = archive.throughput_parts(&entry.id)?;
+        if !parts.is_empty() && parts.iter().all(|part| run_has_rtt(part, idle_rtt)) {
+            *history = ScanHistory { entry, started_at, parts };
+            return Ok(());
         }
     }
-    archive.begin_scan(fresh, &target, plan)?;
-    Ok(None)
+    Ok(archive.begin_scan(&history.entry, &target, plan)?)
 }
 
 fn run_has_rtt(part: &ThroughputReport, idle_rtt: Duration) -> bool {
@@ -104,48 +87,33 @@ pub fn recall_setting(
     plan: &ScanPlan,
     forward: bool,
     idle_rtt: Duration,
-) -> Option<RememberedSetting> {
-    if args.forget || plan.present.is_some() {
-        return None;
-    }
-    let path = command_output::archive_path(&args.output.archive).ok()?;
-    // Without an archive, or with a failing one, no setting is remembered.
-    let scans = Archive::open_existing(&path)
-        .ok()??
-        .recent_reports::<ScanReport>(Some(&args.host), MAX_SCANS)
-        .ok()?;
-    let since = report_archiving::format_rfc3339(Timestamp::now() - MAX_RESULT_AGE);
-    let fits = |scan: &&ScanReport| scan.run.started_at >= since && scan_has_rtt(scan, idle_rtt);
-    let recommended = |scan: &ScanReport| {
-        let mut directions = scan.analysis.directions.iter();
-        let direction = directions.find(|d| d.forward == forward)?;
-        let choice = direction.recommended.as_ref()?;
-        Some(RememberedSetting { setting: choice.setting.clone(), goodput_bps: choice.goodput_bps })
-    };
-    let found = scans.iter().filter(fits).find_map(recommended)?;
-    is_allowed_setting(plan, &found.setting).then_some(found)
+) -> Option<SettingChoice> {
+    let scans = recent_scans(&args.output.archive, &args.peer.host);
+    recommended_setting(&scans, forward, idle_rtt)
+        .filter(|found| is_allowed_setting(plan, &found.setting))
 }
 
-/// Returns the setting that the latest scan of the path to this peer recommends, for other
-/// commands. The round trip is measured only if there is a scan.
-pub fn recommended_setting(
-    archive: &Path,
-    peer: &TargetHost,
-    forward: bool,
-) -> Option<TransferSetting> {
-    let scans = Archive::open_existing(archive)
-        .ok()??
-        .recent_reports::<ScanReport>(Some(&peer.host), MAX_SCANS)
-        .ok()?;
+/// Returns the scans of this host whose results still count, newest first. Without an archive, or
+/// with a failing one, there are none.
+pub fn recent_scans(args: &ArchiveArgs, host: &str) -> Vec<ScanReport> {
+    let archive = command_output::open_archive(args).ok().flatten();
+    let scans = archive.and_then(|it| it.recent_reports::<ScanReport>(Some(host), MAX_SCANS).ok());
     let since = report_archiving::format_rfc3339(Timestamp::now() - MAX_RESULT_AGE);
-    let mut recent = scans.iter().filter(|scan| scan.run.started_at >= since).peekable();
-    recent.peek()?;
-    let idle_rtt = throughput::measure_connect_rtt(peer).ok()?;
-    let mut of_path = recent.filter(|scan| scan_has_rtt(scan, idle_rtt));
-    of_path.find_map(|scan| {
+    let mut scans = scans.unwrap_or_default();
+    scans.retain(|scan| scan.run.started_at >= since);
+    scans
+}
+
+/// Returns the setting that the latest scan of the path with this round trip recommends.
+pub fn recommended_setting(
+    scans: &[ScanReport],
+    forward: bool,
+    idle_rtt: Duration,
+) -> Option<SettingChoice> {
+    scans.iter().filter(|scan| scan_has_rtt(scan, idle_rtt)).find_map(|scan| {
         let mut directions = scan.analysis.directions.iter();
         let direction = directions.find(|it| it.forward == forward)?;
-        direction.recommended.as_ref().map(|choice| choice.setting.clone())
+        direction.recommended.clone()
     })
 }
 

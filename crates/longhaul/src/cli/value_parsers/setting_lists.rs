@@ -7,27 +7,21 @@ use super::{check_range, parse_size};
 use longhaul_probe::plan_limits;
 
 /// The maximum number of cells of a grid: a scan of them takes hours, a prediction seconds.
-pub const MAX_CELLS: usize = 4096;
+const MAX_CELLS: usize = 4096;
 /// The maximum queue of a prediction.
 const MAX_QUEUE_BYTES: u64 = 1 << 40;
 /// The maximum loss ratio; no transfer works beyond it.
 const MAX_LOSS_RATIO: f64 = 0.5;
 
-/// A list of windows; `None` is `auto`: the kernel sizes the window.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WindowList(pub Vec<Option<u64>>);
-
+/// A list of windows; `None` is `auto`: the kernel sizes the window. A name of its own, because
+/// clap takes a `Vec` for an option that may be repeated.
+pub type WindowList = Vec<Option<u64>>;
 /// A list of stream counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StreamCounts(pub Vec<u32>);
-
+pub type StreamCounts = Vec<u32>;
 /// A list of sizes in bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SizeList(pub Vec<u64>);
-
+pub type SizeList = Vec<u64>;
 /// A list of probabilities.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LossRatios(pub Vec<f64>);
+pub type LossRatios = Vec<f64>;
 
 /// Parses `auto`, sizes, and ranges of sizes.
 pub fn parse_windows(text: &str) -> Result<WindowList, String> {
@@ -39,18 +33,18 @@ pub fn parse_windows(text: &str) -> Result<WindowList, String> {
     };
     let first = (!auto.is_empty()).then_some(None);
     let all = first.into_iter().chain(sizes.into_iter().map(Some));
-    Ok(WindowList(all.collect()))
+    Ok(all.collect())
 }
 
 /// Parses numbers of streams, and ranges of them.
 pub fn parse_stream_counts(text: &str) -> Result<StreamCounts, String> {
     let values = parse_list(text, |t| super::parse_streams(t).map(u64::from))?;
-    Ok(StreamCounts(values.into_iter().map(|n| n as u32).collect()))
+    Ok(values.into_iter().map(|n| n as u32).collect())
 }
 
 /// Parses queue sizes of a link; 0 is no queue.
 pub fn parse_queue_sizes(text: &str) -> Result<SizeList, String> {
-    parse_list(text, |t| parse_size(t, 0, MAX_QUEUE_BYTES)).map(SizeList)
+    parse_list(text, |t| parse_size(t, 0, MAX_QUEUE_BYTES))
 }
 
 /// Parses loss probabilities: `0,1e-6,0.0001`.
@@ -67,7 +61,7 @@ pub fn parse_loss_ratios(text: &str) -> Result<LossRatios, String> {
     values.sort_by(f64::total_cmp);
     values.dedup();
     check_cell_count(values.len() as u64)?;
-    Ok(LossRatios(values))
+    Ok(values)
 }
 
 /// Returns a parser of round-trip times, from 10 µs to 60 s (beyond the Moon).
@@ -147,7 +141,7 @@ mod tests {
             ("7-7", vec![7]),
             ("128", vec![128]),
         ] {
-            assert_eq!(parse_stream_counts(text), Ok(StreamCounts(want)), "{text}");
+            assert_eq!(parse_stream_counts(text), Ok(want), "{text}");
         }
     }
 
@@ -156,9 +150,9 @@ mod tests {
         let kib = |n: u64| Some(n << 10);
         assert_eq!(
             parse_windows("64K-512K,auto,4M"),
-            Ok(WindowList(vec![None, kib(64), kib(128), kib(256), kib(512), kib(4096)]))
+            Ok(vec![None, kib(64), kib(128), kib(256), kib(512), kib(4096)])
         );
-        assert_eq!(parse_windows("auto"), Ok(WindowList(vec![None])));
+        assert_eq!(parse_windows("auto"), Ok(vec![None]));
         assert_eq!(parse_windows("64K").unwrap(), parse_windows("64KiB,64K").unwrap());
     }
 
@@ -206,7 +200,7 @@ mod tests {
 
     #[test]
     fn losses_are_probabilities_that_a_transfer_survives() {
-        assert_eq!(parse_loss_ratios("0.001,0,1e-6,0"), Ok(LossRatios(vec![0.0, 1e-6, 0.001])));
+        assert_eq!(parse_loss_ratios("0.001,0,1e-6,0"), Ok(vec![0.0, 1e-6, 0.001]));
         for text in ["", "x", "nan", "inf", "-1", "0.6", "1%"] {
             assert!(parse_loss_ratios(text).is_err(), "{text}");
         }
@@ -214,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_queue_may_be_none() {
-        assert_eq!(parse_queue_sizes("0,64K"), Ok(SizeList(vec![0, 65_536])));
+        assert_eq!(parse_queue_sizes("0,64K"), Ok(vec![0, 65_536]));
         assert!(parse_queue_sizes("0-64K").unwrap_err().contains("from 0"));
     }
 }

@@ -2,10 +2,9 @@
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp, ToSpan};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, ToSpan, Unit};
 use longhaul_model::report::v1::comparison::TimePeriod;
 use longhaul_model::sanitize::sanitize_line;
-use longhaul_model::units::parse_duration;
 
 const EXPECTED: &str = "expected a time such as 2026-11-21T21:56:00Z, 2026-11-21, yesterday, \
                         today, now, or 2h (ago)";
@@ -60,9 +59,8 @@ pub fn resolve_period(text: &str, now: Timestamp) -> Result<TimePeriod, String> 
 pub fn parse_span_us(text: &str) -> Result<i64, String> {
     let wrong =
         || format!("`{}`: expected a length such as 90 min, 2h, 3d, 1w", shorten_input(text));
-    let span = parse_span(text.trim()).ok_or_else(wrong)?;
-    match span.total(jiff::Unit::Microsecond) {
-        Ok(us) if us >= 1.0 => Ok(us as i64),
+    match parse_span(text.trim()) {
+        Some(span) if !span.is_zero() => Ok(span.as_micros() as i64),
         _ => Err(wrong()),
     }
 }
@@ -81,20 +79,12 @@ fn utc_midnight(day: Date) -> Option<Timestamp> {
     Some(zoned.timestamp())
 }
 
-/// Parses a span in hours or smaller units, which needs no calendar; up to a hundred years.
-fn parse_span(text: &str) -> Option<Span> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let hours: i64 = match text[digits..].trim() {
-        "d" | "day" | "days" => 24,
-        "w" | "week" | "weeks" => 24 * 7,
-        _ => {
-            let time = parse_duration(text).ok()?;
-            let us = i64::try_from(time.as_micros()).ok()?;
-            return Span::new().try_microseconds(us).ok();
-        }
-    };
-    let number: u32 = text[..digits].trim().parse().ok()?;
-    Span::new().try_hours(hours * i64::from(number)).ok()
+/// Parses a positive length of time, such as `90 min`, `3d` or `2 weeks`.
+fn parse_span(text: &str) -> Option<SignedDuration> {
+    let span: Span = text.parse().ok()?;
+    let total = (Unit::Microsecond, SpanRelativeTo::days_are_24_hours());
+    let us = span.total(total).ok().filter(|us| *us >= 0.0)?;
+    Some(SignedDuration::from_micros(us as i64))
 }
 
 fn shorten_input(text: &str) -> String {

@@ -1,31 +1,21 @@
 //! The results of a watch for each hop. No I/O; times count from the start of the watch.
 
-use longhaul_model::report::v1::path::ProbeEcho;
+use longhaul_model::report::v1::path::{HopReply, ObservedHop, ProbeEcho};
+use longhaul_probe::path::route_trace::{HopEcho, first_answer};
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// The number of hops probed beyond the last that answered, until the target answers.
 const AHEAD: u8 = 8;
 /// The number of answers kept per hop for the display and the report.
-pub const MAX_HISTORY: usize = 600;
+const MAX_HISTORY: usize = 600;
 /// The maximum number of round trips to the target in the report.
-pub const MAX_ECHOES: usize = 50_000;
+const MAX_ECHOES: usize = 50_000;
 /// The maximum number of addresses per hop.
 const MAX_HOP_ADDRESSES: usize = 16;
 
-/// One answer, as received by the prober.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WatchAnswer {
-    pub ttl: u8,
-    pub address: IpAddr,
-    pub rtt_ns: u64,
-    /// Whether the target itself answered.
-    pub reached: bool,
-}
-
 /// One hop over all rounds.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct WatchHopStats {
     pub sent: u32,
     pub answered: u32,
@@ -36,12 +26,12 @@ pub struct WatchHopStats {
     /// The sum of differences between consecutive answers.
     steps_ns: u128,
     steps: u32,
-    /// The addresses that answered, each once, the latest last.
-    pub addresses: Vec<IpAddr>,
+    /// The latest answer of each address, the latest address last.
+    pub answers: Vec<HopReply>,
     /// Round trips of the latest rounds; `None`: no answer.
     pub history: VecDeque<Option<u64>>,
-    /// Send times of probes without an answer yet.
-    outstanding: VecDeque<Duration>,
+    /// Number and send time of the probes without an answer yet.
+    outstanding: VecDeque<(u16, Duration)>,
 }
 
 impl WatchHopStats {
@@ -68,8 +58,8 @@ impl WatchHopStats {
         self.history.push_back(rtt);
     }
 
-    fn add_answer(&mut self, heard: &WatchAnswer) {
-        let rtt = heard.rtt_ns;
+    fn add_answer(&mut self, echo: &HopEcho) {
+        let rtt = echo.rtt.as_nanos() as u64;
         self.answered += 1;
         self.sum_ns += u128::from(rtt);
         self.min_ns = Some(self.min_ns.map_or(rtt, |min| min.min(rtt)));
@@ -79,17 +69,27 @@ impl WatchHopStats {
             self.steps += 1;
         }
         self.last_ns = Some(rtt);
-        self.addresses.retain(|address| *address != heard.address);
-        if self.addresses.len() == MAX_HOP_ADDRESSES {
-            self.addresses.remove(0);
-        }
-        self.addresses.push(heard.address);
         self.push_history(Some(rtt));
+        let answer = HopReply { rtts_ns: Vec::new(), ..first_answer(echo) };
+        self.answers.retain(|other| other.address != answer.address);
+        if self.answers.len() == MAX_HOP_ADDRESSES {
+            self.answers.remove(0);
+        }
+        self.answers.push(answer);
+    }
+
+    /// Returns the hop as in a report: the latest address first, with all round trips.
+    pub fn to_observed_hop(&self, ttl: u8) -> ObservedHop {
+        let mut answers: Vec<HopReply> = self.answers.iter().rev().cloned().collect();
+        if let Some(latest) = answers.first_mut() {
+            latest.rtts_ns = self.history.iter().flatten().copied().collect();
+        }
+        ObservedHop { ttl, sent: self.history.len() as u32, answers, rate_limited: false }
     }
 }
 
 /// The state of a watch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct WatchState {
     most_hops: u8,
     timeout: Duration,
@@ -129,6 +129,11 @@ impl WatchState {
         self.most_hops.min(last.saturating_add(AHEAD))
     }
 
+    /// Returns the hops up to the last one to probe.
+    pub fn shown_hops(&self) -> &[WatchHopStats] {
+        &self.hops[..usize::from(self.last_ttl()).min(self.hops.len())]
+    }
+
     pub fn begin_round(&mut self) {
         self.rounds += 1;
         self.probed = 0;
@@ -141,14 +146,14 @@ impl WatchState {
     }
 
     /// Records a sent probe.
-    pub fn record_sent(&mut self, ttl: u8, at: Duration) {
+    pub fn record_sent(&mut self, ttl: u8, number: u16, at: Duration) {
         self.probed = ttl;
         while self.hops.len() < usize::from(ttl) {
             self.hops.push(WatchHopStats::default());
         }
         if let Some(hop) = self.hop(ttl) {
             hop.sent += 1;
-            hop.outstanding.push_back(at);
+            hop.outstanding.push_back((number, at));
         }
     }
 
@@ -156,29 +161,26 @@ impl WatchState {
         self.hops.get_mut(usize::from(ttl).checked_sub(1)?)
     }
 
-    /// Records an answer. An answer without an outstanding probe is ignored.
-    pub fn record_answer(&mut self, heard: &WatchAnswer, at: Duration) {
-        let left = at.saturating_sub(Duration::from_nanos(heard.rtt_ns));
-        let Some(hop) = self.hop(heard.ttl) else {
+    /// Records an answer; `reached` if the target sent it. An answer without an outstanding probe is
+    /// ignored.
+    pub fn record_answer(&mut self, echo: &HopEcho, reached: bool) {
+        let Some(hop) = self.hop(echo.ttl) else {
             return;
         };
-        // The outstanding probe whose send time is nearest to the one this answer implies.
-        let nearest = hop.outstanding.iter().enumerate();
-        let Some((place, sent)) = nearest.min_by_key(|(_, sent)| sent.abs_diff(left)) else {
+        let own = hop.outstanding.iter().position(|(number, _)| *number == echo.number);
+        let Some((_, sent)) = own.and_then(|place| hop.outstanding.remove(place)) else {
             return;
         };
-        let sent = *sent;
-        hop.outstanding.remove(place);
-        hop.add_answer(heard);
-        if heard.reached && self.reached.is_none_or(|reached| heard.ttl <= reached) {
-            if self.reached.is_some_and(|reached| heard.ttl < reached) {
+        hop.add_answer(echo);
+        if reached && self.reached.is_none_or(|known| echo.ttl <= known) {
+            if self.reached.is_some_and(|known| echo.ttl < known) {
                 self.echoes.clear();
             }
-            self.reached = Some(heard.ttl);
-            self.hops.truncate(usize::from(heard.ttl));
+            self.reached = Some(echo.ttl);
+            self.hops.truncate(usize::from(echo.ttl));
         }
-        if self.reached == Some(heard.ttl) {
-            self.push_echo(sent, Some(heard.rtt_ns));
+        if self.reached == Some(echo.ttl) {
+            self.push_echo(sent, Some(echo.rtt.as_nanos() as u64));
         }
     }
 
@@ -186,7 +188,7 @@ impl WatchState {
     pub fn expire(&mut self, now: Duration) {
         let mut lost = Vec::new();
         for (place, hop) in self.hops.iter_mut().enumerate() {
-            while let Some(sent) = hop.outstanding.front().copied()
+            while let Some((_, sent)) = hop.outstanding.front().copied()
                 && now.saturating_sub(sent) >= self.timeout
             {
                 hop.outstanding.pop_front();
@@ -207,15 +209,6 @@ impl WatchState {
         }
     }
 
-    /// Resets all counters and keeps the route.
-    pub fn reset(&mut self) {
-        for hop in &mut self.hops {
-            let addresses = std::mem::take(&mut hop.addresses);
-            *hop = WatchHopStats { addresses, ..WatchHopStats::default() };
-        }
-        self.echoes.clear();
-    }
-
     /// Returns true if no probe is outstanding or due.
     pub fn has_no_outstanding(&self) -> bool {
         self.next_ttl().is_none() && self.hops.iter().all(|hop| hop.outstanding.is_empty())
@@ -225,6 +218,8 @@ impl WatchState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_probe::path::probe_reply::ReplyKind;
+    use std::net::IpAddr;
 
     const MS: u64 = 1_000_000;
 
@@ -232,17 +227,30 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn answer(ttl: u8, rtt_ms: u64, reached: bool) -> WatchAnswer {
-        WatchAnswer { ttl, address: IpAddr::from([192, 0, 2, ttl]), rtt_ns: rtt_ms * MS, reached }
+    fn answer(number: u16, ttl: u8, rtt: Duration) -> HopEcho {
+        HopEcho {
+            number,
+            ttl,
+            flow: 0,
+            sent_at: Duration::ZERO,
+            rtt,
+            kernel_time: true,
+            address: IpAddr::from([192, 0, 2, ttl]),
+            reply_ttl: None,
+            quoted_ttl: None,
+            kind: ReplyKind::EchoReply,
+            mpls: Vec::new(),
+            rewritten: Vec::new(),
+        }
     }
 
     /// Runs one round over `hops` hops, the last of which is the target.
     fn round(state: &mut WatchState, now: u64, hops: u8, rtt_ms: u64) {
         state.begin_round();
         while let Some(ttl) = state.next_ttl() {
-            state.record_sent(ttl, at(now));
+            state.record_sent(ttl, 7, at(now));
             if ttl <= hops {
-                state.record_answer(&answer(ttl, rtt_ms, ttl == hops), at(now + rtt_ms));
+                state.record_answer(&answer(7, ttl, at(rtt_ms)), ttl == hops);
             }
         }
     }
@@ -255,7 +263,7 @@ mod tests {
         state.begin_round();
         let mut probed = 0;
         while let Some(ttl) = state.next_ttl() {
-            state.record_sent(ttl, at(1000));
+            state.record_sent(ttl, 1, at(1000));
             probed += 1;
         }
         assert_eq!(probed, 12);
@@ -295,7 +303,7 @@ mod tests {
         let mut state = WatchState::new(64, at(2000));
         round(&mut state, 0, 1, 10);
         state.begin_round();
-        state.record_sent(1, at(1000));
+        state.record_sent(1, 8, at(1000));
         assert_eq!(state.hops[0].loss_ratio(), Some(0.0), "still under way");
         state.expire(at(2999));
         assert_eq!(state.hops[0].loss_ratio(), Some(0.0));
@@ -303,18 +311,8 @@ mod tests {
         assert_eq!(state.hops[0].loss_ratio(), Some(0.5));
         assert_eq!(state.hops[0].history, [Some(10 * MS), None]);
         // Later answers are ignored.
-        state.record_answer(&answer(1, 2100, true), at(3100));
+        state.record_answer(&answer(8, 1, at(2100)), true);
         assert_eq!(state.hops[0].answered, 1);
-    }
-
-    #[test]
-    fn reset_forgets_figures_and_keeps_the_route() {
-        let mut state = WatchState::new(64, at(2000));
-        round(&mut state, 0, 3, 10);
-        state.reset();
-        assert_eq!((state.hops.len(), state.reached), (3, Some(3)));
-        assert_eq!(state.hops[2].sent, 0);
-        assert!(state.echoes.is_empty() && !state.hops[2].addresses.is_empty());
     }
 
     #[test]

@@ -18,7 +18,7 @@ const LOSS: usize = 7;
 const TIME: usize = 7;
 const MIN_HISTORY: usize = 8;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-const KEYS: &str = "q quit   p pause   r reset   n names   up/down scroll";
+const KEYS: &str = "q quit   p pause   up/down scroll";
 
 /// The times of a hop; a narrow terminal has room for the first ones only.
 const TIMES: [(&str, TimeOfHop); 5] = [
@@ -41,14 +41,11 @@ pub struct TableView {
     pub scroll: usize,
 }
 
-/// Returns the address or name of a hop.
-pub type HopLabel<'a> = &'a dyn Fn(&WatchHopStats, bool) -> String;
-
 pub fn draw_watch_table(
     frame: &mut Frame,
     state: &WatchState,
     view: &TableView,
-    who: HopLabel<'_>,
+    labels: &[String],
 ) {
     let rows = [1, 1].map(Constraint::Length);
     let rows = rows.into_iter().chain([Constraint::Fill(1), Constraint::Length(1)]);
@@ -57,18 +54,17 @@ pub fn draw_watch_table(
     let round = Line::raw(format!("{pause}round {}", state.rounds)).right_aligned();
     frame.render_widget(Line::raw(view.title.as_str()).style(Style::new().bold()), title);
     frame.render_widget(round.style(Style::new().bold()), title);
-    frame.render_widget(build_hop_table(state, view, who, table), table);
+    frame.render_widget(build_hop_table(state, view, labels, table), table);
     frame.render_widget(Line::raw(KEYS).style(Style::new().dim()), keys);
 }
 
 fn build_hop_table(
     state: &WatchState,
     view: &TableView,
-    who: HopLabel<'_>,
+    labels: &[String],
     area: Rect,
 ) -> Table<'static> {
-    let hops = &state.hops[..usize::from(state.last_ttl()).min(state.hops.len())];
-    let labels: Vec<String> = hops.iter().map(|hop| who(hop, view.names)).collect();
+    let hops = state.shown_hops();
     let longest = labels.iter().map(|label| label.chars().count()).max();
     let label = longest.unwrap_or(0).clamp(MIN_LABEL, MAX_LABEL);
     let room = usize::from(area.width).saturating_sub(TTL + label + LOSS + 3);
@@ -81,7 +77,7 @@ fn build_hop_table(
         align_row(cells, format_history_bars(&hop.history, history))
     };
     let first = hops.len().saturating_sub(usize::from(area.height).saturating_sub(1));
-    let rows = hops.iter().zip(&labels).enumerate();
+    let rows = hops.iter().zip(labels).enumerate();
     let rows = rows.skip(view.scroll.min(first)).map(build_row);
     let mut head = vec!["hop", if view.names { "name" } else { "address" }, "loss"];
     head.extend(times.iter().map(|(name, _)| *name));
@@ -101,7 +97,7 @@ fn align_row(cells: Vec<String>, history: String) -> Row<'static> {
 }
 
 /// Draws the latest round trips as bars, scaled between the minimum and maximum shown.
-pub fn format_history_bars(history: &VecDeque<Option<u64>>, width: usize) -> String {
+fn format_history_bars(history: &VecDeque<Option<u64>>, width: usize) -> String {
     let from = history.len().saturating_sub(width);
     let shown: Vec<Option<u64>> = history.iter().skip(from).copied().collect();
     let least = shown.iter().flatten().min().copied().unwrap_or(0);
@@ -128,8 +124,9 @@ pub fn format_plain_hop(ttl: usize, hop: &WatchHopStats, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::watch_state::WatchAnswer;
     use super::*;
+    use longhaul_probe::path::probe_reply::ReplyKind;
+    use longhaul_probe::path::route_trace::HopEcho;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use std::net::IpAddr;
@@ -141,18 +138,29 @@ mod tests {
             let now = Duration::from_secs(now);
             state.begin_round();
             while let Some(ttl) = state.next_ttl() {
-                state.record_sent(ttl, now);
+                state.record_sent(ttl, 1, now);
                 let address: IpAddr = if six {
                     let text = format!("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ff{ttl:02x}");
                     text.parse().expect("an address")
                 } else {
                     IpAddr::from([192, 0, 2, ttl])
                 };
-                let rtt_ns = u64::from(ttl) * 10_200_000;
-                let reached = ttl == hops;
-                let heard = WatchAnswer { ttl, address, rtt_ns, reached };
+                let echo = HopEcho {
+                    number: 1,
+                    ttl,
+                    flow: 0,
+                    sent_at: now,
+                    rtt: Duration::from_nanos(u64::from(ttl) * 10_200_000),
+                    kernel_time: true,
+                    address,
+                    reply_ttl: None,
+                    quoted_ttl: None,
+                    kind: ReplyKind::EchoReply,
+                    mpls: Vec::new(),
+                    rewritten: Vec::new(),
+                };
                 if ttl <= hops && ttl != 2 {
-                    state.record_answer(&heard, now + Duration::from_nanos(rtt_ns));
+                    state.record_answer(&echo, ttl == hops);
                 }
             }
             state.expire(now + Duration::from_secs(2));
@@ -161,16 +169,18 @@ mod tests {
     }
 
     fn who(hop: &WatchHopStats, names: bool) -> String {
-        match hop.addresses.last() {
+        match hop.answers.last() {
             Some(_) if names => "a-router-with-a-long-name.of-some.example.net".to_owned(),
-            Some(address) => address.to_string(),
+            Some(answer) => answer.address.clone(),
             None => "*".to_owned(),
         }
     }
 
     fn picture(state: &WatchState, view: &TableView, (width, height): (u16, u16)) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
-        terminal.draw(|frame| draw_watch_table(frame, state, view, &who)).expect("a picture");
+        let hops = state.shown_hops().iter();
+        let labels: Vec<String> = hops.map(|hop| who(hop, view.names)).collect();
+        terminal.draw(|frame| draw_watch_table(frame, state, view, &labels)).expect("a picture");
         let buffer = terminal.backend().buffer();
         (0..height)
             .map(|y| {
