@@ -7,7 +7,7 @@ use std::path::Path;
 #[cfg(feature = "clickhouse")]
 pub use longhaul_clickhouse::ClickHouseSink;
 #[cfg(not(feature = "clickhouse"))]
-pub use without_driver::ClickHouseSink;
+pub use without_driver::UnavailableSink as ClickHouseSink;
 
 /// Opens another connection. Relative paths refer to `folder`.
 ///
@@ -56,9 +56,9 @@ mod without_driver {
     use longhaul_store::history_store::{AgentDelivery, IngestResult};
 
     /// The database of a build without the driver, which is never opened.
-    pub enum ClickHouseSink {}
+    pub enum UnavailableSink {}
 
-    impl ClickHouseSink {
+    impl UnavailableSink {
         pub fn receive(&mut self, _: &AgentDelivery) -> Result<IngestResult, StoreError> {
             match *self {}
         }
