@@ -94,10 +94,7 @@ pub fn simulate_direction(path: &mut SimulatedPath, plan: &AvailablePlan) -> Ava
         forward: Some(probing),
         ..AvailableObservation::default()
     };
-    available_bandwidth::conclude_available(plan, &observation, &[])
-        .analysis
-        .forward
-        .unwrap_or_default()
+    available_bandwidth::conclude_available(plan, &observation).analysis.forward.unwrap_or_default()
 }
 
 /// Sends the trains that the probe schedule requests over the path.

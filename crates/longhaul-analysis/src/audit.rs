@@ -51,9 +51,31 @@ pub struct AuditRule {
     pub needs: &'static [&'static str],
     /// Set if the verdict depends on the path.
     pub by_path: bool,
-    /// Set if the program may write the remedy: it is reversible and affects no one else.
-    pub applies: bool,
     judge: JudgeRule,
+}
+
+impl AuditRule {
+    /// Creates a rule whose verdict depends on the path.
+    const fn of_path(name: &'static str, judge: JudgeRule) -> AuditRule {
+        AuditRule { by_path: true, ..AuditRule::of_host(name, judge) }
+    }
+
+    /// Creates a rule whose verdict is the same for all paths.
+    const fn of_host(name: &'static str, judge: JudgeRule) -> AuditRule {
+        AuditRule { name, title: "", source: "", needs: &[], by_path: false, judge }
+    }
+
+    const fn title(self, title: &'static str) -> AuditRule {
+        AuditRule { title, ..self }
+    }
+
+    const fn source(self, source: &'static str) -> AuditRule {
+        AuditRule { source, ..self }
+    }
+
+    const fn needs(self, needs: &'static [&'static str]) -> AuditRule {
+        AuditRule { needs, ..self }
+    }
 }
 
 const SUBJECTS: [&[AuditRule]; 11] = [
@@ -123,11 +145,7 @@ fn judge_rule(
         || (None, judge_unknown(String::from("no path was given"))),
         |(path, judgement)| (Some(path), judgement),
     );
-    let RuleJudgement { grade, text, bound_bps, mut remedies } = judgement;
-    for remedy in remedies.iter_mut().filter(|_| !rule.applies) {
-        remedy.name = None;
-        remedy.value = None;
-    }
+    let RuleJudgement { grade, text, bound_bps, remedies } = judgement;
     AuditVerdict {
         rule: rule.name.to_owned(),
         grade,

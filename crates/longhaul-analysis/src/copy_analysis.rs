@@ -12,11 +12,11 @@
 //! Wrong when: two stages are equally slow (then the verdict is that it cannot tell), or the page
 //! cache takes all writes and the disk follows later (then the end of the copy shows it).
 
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::copy::{
     CopyAnalysis, CopyEndCounts, CopyLimiter, CopyObservation, CopyPlan, CopyPoint, CopyStage,
     CopyTimeSplit,
 };
-use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
 use longhaul_model::units::Rate;
 use std::time::Duration;
 
@@ -272,14 +272,21 @@ fn compute_rate_slope(course: &[CopyPoint]) -> Option<f64> {
 }
 
 fn build_copy_finding(seen: &CopyObservation, analysis: &CopyAnalysis) -> Option<ReportFinding> {
-    let (place, text) = match analysis.limited_by {
+    let (name, place, text) = match analysis.limited_by {
         CopyLimiter::SourceDisk => {
-            ("sender", "read from a faster disk, or from several in parallel")
+            ("the source disk", "sender", "read from a faster disk, or from several in parallel")
         }
-        CopyLimiter::SourceCpu => ("sender", "more or faster cores at the source would help"),
-        CopyLimiter::TargetDisk => ("receiver", "write to a faster disk; try `--direct`"),
-        CopyLimiter::TargetCpu => ("receiver", "more or faster cores at the target would help"),
+        CopyLimiter::SourceCpu => {
+            ("the source CPU", "sender", "more or faster cores at the source would help")
+        }
+        CopyLimiter::TargetDisk => {
+            ("the target disk", "receiver", "write to a faster disk; try `--direct`")
+        }
+        CopyLimiter::TargetCpu => {
+            ("the target CPU", "receiver", "more or faster cores at the target would help")
+        }
         CopyLimiter::Network => (
+            "the network",
             "path",
             "run `longhaul tune` to find window and streams for this path; later copies use the result",
         ),
@@ -287,41 +294,18 @@ fn build_copy_finding(seen: &CopyObservation, analysis: &CopyAnalysis) -> Option
     };
     let share = analysis.split.as_ref().map(|split| find_largest_share(split).1);
     let summary = match share {
-        Some(share) => format!(
-            "the other stages waited for {1} during {0:.0} % of the copy",
-            share * 100.0,
-            describe_copy_limiter(analysis.limited_by)
-        ),
-        None => format!("{} is the slower of the two", describe_copy_limiter(analysis.limited_by)),
+        Some(share) => {
+            format!("the other stages waited for {name} during {:.0} % of the copy", share * 100.0)
+        }
+        None => format!("{name} is the slower of the two"),
     };
-    Some(ReportFinding {
-        cause: analysis.limited_by.word().to_owned(),
-        summary,
-        confidence_ratio: share.unwrap_or(0.9).clamp(0.0, 0.99),
-        supports: analysis.evidence.clone(),
-        contradicts: Vec::new(),
-        advice: (seen.bytes > 0)
-            .then(|| FindingAdvice {
-                place: place.to_owned(),
-                text: text.to_owned(),
-                command: None,
-                expected_bps: None,
-            })
-            .into_iter()
-            .collect(),
-    })
-}
-
-/// Returns the limiter as text for a sentence.
-pub fn describe_copy_limiter(limiter: CopyLimiter) -> &'static str {
-    match limiter {
-        CopyLimiter::SourceDisk => "the source disk",
-        CopyLimiter::SourceCpu => "the source CPU",
-        CopyLimiter::Network => "the network",
-        CopyLimiter::TargetDisk => "the target disk",
-        CopyLimiter::TargetCpu => "the target CPU",
-        CopyLimiter::CannotTell => "an unknown stage",
+    let confidence = share.unwrap_or(0.9).clamp(0.0, 0.99);
+    let mut found = ReportFinding::new(analysis.limited_by.word(), confidence, summary);
+    found.supports.clone_from(&analysis.evidence);
+    if seen.bytes > 0 {
+        found.advise(place, text);
     }
+    Some(found)
 }
 
 #[cfg(test)]

@@ -54,12 +54,7 @@ pub struct CountedTransfer {
 
 /// Returns the first count with both bytes and time, the receiver before the sender.
 pub fn find_counted_bytes(seen: &ImportedObservation) -> Option<CountedTransfer> {
-    let ends = [
-        ("receiver", seen.receiver.as_ref()),
-        ("sender", seen.sender.as_ref()),
-        ("either", seen.either.as_ref()),
-    ];
-    ends.into_iter().find_map(|(by, transfer)| {
+    list_transfers(seen).into_iter().find_map(|(by, transfer)| {
         let transfer = transfer?;
         Some(CountedTransfer {
             by,
@@ -71,13 +66,17 @@ pub fn find_counted_bytes(seen: &ImportedObservation) -> Option<CountedTransfer>
 
 /// Returns the receiver's count, or else the sender's.
 fn choose_transfer(seen: &ImportedObservation) -> Option<(&'static str, &ImportedTransfer)> {
+    let mut known = list_transfers(seen).into_iter().filter_map(|(by, it)| Some((by, it?)));
+    known.find(|(_, it)| compute_rate(it).is_some())
+}
+
+/// Returns the counts of the whole transfer, the most reliable first.
+fn list_transfers(seen: &ImportedObservation) -> [(&'static str, Option<&ImportedTransfer>); 3] {
     [
         ("receiver", seen.receiver.as_ref()),
         ("sender", seen.sender.as_ref()),
         ("either", seen.either.as_ref()),
     ]
-    .into_iter()
-    .find_map(|(whose, transfer)| Some((whose, transfer.filter(|it| compute_rate(it).is_some())?)))
 }
 
 /// Returns the rate from bytes and time, or the printed rate if one of them is missing.

@@ -20,7 +20,7 @@ pub mod stream_model;
 
 pub use scan_derivation::{PlanDerivationError, derive_plan_from_scan};
 
-use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::analysis::{Limiter, RateBound};
 use longhaul_model::report::v1::predict::{
     PredictionAnalysis, PredictionCell, PredictionObservation, PredictionPlan,
 };
@@ -173,11 +173,8 @@ fn predict_cell(
 }
 
 /// Returns the bound that is reached, or else the limiter that keeps the streams below all bounds.
-fn find_reached_limiter(
-    course: &SimulationResult,
-    bounds: &[longhaul_model::report::v1::analysis::RateBound],
-) -> Limiter {
-    let reached = |b: &&longhaul_model::report::v1::analysis::RateBound| {
+fn find_reached_limiter(course: &SimulationResult, bounds: &[RateBound]) -> Limiter {
+    let reached = |b: &&RateBound| {
         b.limiter != Limiter::Loss && course.goodput_bps >= AT_BOUND_RATIO * b.rate_bps as f64
     };
     if let Some(bound) = bounds.iter().find(reached) {

@@ -25,10 +25,6 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::TransferSetting;
 use std::time::Duration;
 
-/// Cells of the grid that a guided search avoids: eleven windows by eleven numbers of streams, as
-/// SLAC scanned them.
-pub const GRID_CELLS_SPARED: u32 = 121;
-
 /// The knowledge before the first probe.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SearchStart {

@@ -7,6 +7,7 @@
 //!
 //! Pure: all times come with the evidence, and the same evidence always gives the same causes.
 
+mod bucket_appeared;
 mod bucket_change;
 mod capacity_change;
 mod cause_candidate;
@@ -27,11 +28,9 @@ mod limiter_shift;
 mod operator_note;
 mod operator_report_text;
 mod path_mtu_change;
-mod policer_appeared;
 mod retune;
 mod route_change;
 mod rtt_step;
-mod shaper_appeared;
 mod shared_end;
 mod state_change;
 mod test_parameter;
@@ -60,8 +59,8 @@ const CAUSES: [fn(&EventCase) -> Option<CauseCandidate>; 15] = [
     host_setting::find_candidate,
     level_recovery::find_candidate,
     route_change::find_candidate,
-    shaper_appeared::find_candidate,
-    policer_appeared::find_candidate,
+    bucket_appeared::find_shaper_candidate,
+    bucket_appeared::find_policer_candidate,
     capacity_change::find_candidate,
     path_mtu_change::find_candidate,
     retune::find_candidate,
@@ -93,7 +92,7 @@ pub fn explain_event(event: &ChangeEvent, evidence: &ChangeEvidence) -> EventExp
     let candidates = CAUSES.iter().filter_map(|cause| cause(&case)).collect();
     let mut causes =
         cause_candidate::select_named_causes(candidates, event.between_us, case.tau_us());
-    let effect = limiter_shift::find_candidate(&case).map(|shift| shift.summary);
+    let effect = limiter_shift::describe_limiter_shift(&case);
     if let (Some(first), Some(effect)) = (causes.first_mut(), &effect) {
         first.support(effect.clone());
     }

@@ -40,8 +40,6 @@ fn describe_plan(plan: &AvailablePlan) -> String {
             count_of(u64::from(plan.packet_bytes), "byte")
         ),
         Some(FallbackMethod::TcpBulk) => "bulk TCP to a host without longhaul".to_owned(),
-        Some(FallbackMethod::TcpReset) => "TCP resets from a host without longhaul".to_owned(),
-        Some(FallbackMethod::IcmpEcho) => "ICMP echo to a host without longhaul".to_owned(),
     }];
     parts.push(format!(
         "up to {} and {} per direction",
@@ -75,9 +73,6 @@ fn write_direction(
         let figure = format_rate_interval(bps, estimate.available_interval_bps);
         page.fact("available", format!("{figure}{spread}"));
         page.fact("as TCP payload", format_payload_rate(plan, bps));
-    }
-    if let Some(bps) = estimate.tracked_bps {
-        page.fact("tracked", format_rate_interval(bps, estimate.tracked_interval_bps));
     }
     page.facts("methods", estimate.methods.iter().map(describe_method));
     write_resolution(page, estimate, probing);

@@ -14,7 +14,8 @@ use super::AuditRule;
 use super::audit_case::{AuditCase, MAX_BUFFER_BYTES, VERY_FAST_BPS};
 use super::host_readings::ReadingResult;
 use super::rule_judgement::{
-    RuleJudgement, judge_advice, judge_good, judge_limits, remedy_by_hand, remedy_by_sysctl,
+    RuleJudgement, judge_advice, judge_good, judge_limits, judge_unless, remedy_by_hand,
+    remedy_by_sysctl,
 };
 use crate::limit::window_range;
 use longhaul_model::report::v1::host::{AuditGrade, AuditRemedy};
@@ -30,61 +31,33 @@ const SOCKET: &str =
     "Linux socket(7) (2024); ESnet fasterdata-tuning (2025); SLAC, Daresbury (2001)";
 
 pub const RULES: &[AuditRule] = &[
-    AuditRule {
-        name: "receive_autotuning",
-        title: "maximum autotuned receive buffer",
-        source: ESNET,
-        needs: &[RMEM],
-        by_path: true,
-        applies: true,
-        judge: judge_receive_autotuning,
-    },
-    AuditRule {
-        name: "send_autotuning",
-        title: "maximum autotuned send buffer",
-        source: ESNET,
-        needs: &[WMEM],
-        by_path: true,
-        applies: true,
-        judge: judge_send_autotuning,
-    },
-    AuditRule {
-        name: "receive_buffer_max",
-        title: "maximum receive buffer that a program may request",
-        source: SOCKET,
-        needs: &[RMEM_MAX],
-        by_path: true,
-        applies: true,
-        judge: |case| judge_requested_buffer(case, RMEM_MAX, "receive"),
-    },
-    AuditRule {
-        name: "send_buffer_max",
-        title: "maximum send buffer that a program may request",
-        source: SOCKET,
-        needs: &[WMEM_MAX],
-        by_path: true,
-        applies: true,
-        judge: |case| judge_requested_buffer(case, WMEM_MAX, "send"),
-    },
-    AuditRule {
-        name: "tcp_memory",
-        title: "memory limit of all TCP streams together",
-        source: "Linux ip-sysctl, tcp_mem (2025)",
-        needs: &["net.ipv4.tcp_mem"],
-        by_path: true,
-        // Memory for TCP is taken from everything else, so the user decides.
-        applies: false,
-        judge: judge_tcp_memory,
-    },
-    AuditRule {
-        name: "option_memory",
-        title: "memory for notifications of zero-copy writes",
-        source: "ESnet fasterdata-tuning, 100 Gbit/s (2025)",
-        needs: &[OPTMEM],
-        by_path: true,
-        applies: true,
-        judge: judge_option_memory,
-    },
+    AuditRule::of_path("receive_autotuning", judge_receive_autotuning)
+        .title("maximum autotuned receive buffer")
+        .source(ESNET)
+        .needs(&[RMEM]),
+    AuditRule::of_path("send_autotuning", judge_send_autotuning)
+        .title("maximum autotuned send buffer")
+        .source(ESNET)
+        .needs(&[WMEM]),
+    AuditRule::of_path("receive_buffer_max", |case| {
+        judge_requested_buffer(case, RMEM_MAX, "receive")
+    })
+    .title("maximum receive buffer that a program may request")
+    .source(SOCKET)
+    .needs(&[RMEM_MAX]),
+    AuditRule::of_path("send_buffer_max", |case| judge_requested_buffer(case, WMEM_MAX, "send"))
+        .title("maximum send buffer that a program may request")
+        .source(SOCKET)
+        .needs(&[WMEM_MAX]),
+    // Memory for TCP is taken from everything else, so the user decides.
+    AuditRule::of_path("tcp_memory", judge_tcp_memory)
+        .title("memory limit of all TCP streams together")
+        .source("Linux ip-sysctl, tcp_mem (2025)")
+        .needs(&["net.ipv4.tcp_mem"]),
+    AuditRule::of_path("option_memory", judge_option_memory)
+        .title("memory for notifications of zero-copy writes")
+        .source("ESnet fasterdata-tuning, 100 Gbit/s (2025)")
+        .needs(&[OPTMEM]),
 ];
 
 /// Returns the window that a receive buffer of this size gives, by tcp_adv_win_scale.
@@ -99,33 +72,31 @@ fn compute_window(case: &AuditCase, buffer: u64) -> u64 {
 }
 
 fn judge_receive_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
-    let sizes = case.readings.triple(RMEM)?;
-    let window = compute_window(case, sizes[2]);
-    let what = format!(
-        "a receive buffer grows to at most {}, a window of {}",
-        Bytes(sizes[2]),
-        Bytes(window)
-    );
-    Ok(judge_autotuned_buffer(case, RMEM, sizes, (what, window)))
+    let most = case.readings.triple(RMEM)?[2];
+    let window = compute_window(case, most);
+    let what =
+        format!("a receive buffer grows to at most {}, a window of {}", Bytes(most), Bytes(window));
+    judge_autotuned_buffer(case, RMEM, &what, window)
 }
 
 fn judge_send_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
-    let sizes = case.readings.triple(WMEM)?;
-    let what = format!("a send buffer grows to at most {}", Bytes(sizes[2]));
-    Ok(judge_autotuned_buffer(case, WMEM, sizes, (what, sizes[2].min(window_range::MAX_WINDOW))))
+    let most = case.readings.triple(WMEM)?[2];
+    let what = format!("a send buffer grows to at most {}", Bytes(most));
+    judge_autotuned_buffer(case, WMEM, &what, most.min(window_range::MAX_WINDOW))
 }
 
 fn judge_autotuned_buffer(
     case: &AuditCase,
     name: &str,
-    sizes: [u64; 3],
-    (what, window): (String, u64),
-) -> RuleJudgement {
-    let judged = judge_window(case, &format!("{name}: {what}"), sizes[2], window);
-    suggest_larger_buffer(case, judged, sizes[2], |wanted| {
-        let value = format!("{} {} {wanted}", sizes[0], sizes[1]);
+    what: &str,
+    window: u64,
+) -> ReadingResult<RuleJudgement> {
+    let [least, usual, most] = case.readings.triple(name)?;
+    let judged = judge_window(case, &format!("{name}: {what}"), most, window);
+    Ok(suggest_larger_buffer(case, judged, most, |wanted| {
+        let value = format!("{least} {usual} {wanted}");
         remedy_by_sysctl(name, value, describe_buffer_size(case, wanted, false))
-    })
+    }))
 }
 
 fn judge_requested_buffer(
@@ -242,14 +213,9 @@ fn judge_tcp_memory(case: &AuditCase) -> ReadingResult<RuleJudgement> {
 fn judge_option_memory(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     const WANTED: u64 = 1 << 20;
     let present = case.readings.number(OPTMEM)?;
+    let is_good = present >= WANTED || !case.is_at_least(VERY_FAST_BPS);
     let what = format!("{OPTMEM} is {}", Bytes(present));
-    if present >= WANTED || !case.is_at_least(VERY_FAST_BPS) {
-        return Ok(judge_good(what));
-    }
-    let text = format!("{what}; at this rate zero-copy writes exhaust it and fall back to copying");
-    Ok(judge_advice(text).remedy(remedy_by_sysctl(
-        OPTMEM,
-        WANTED.to_string(),
-        "Set 1 MiB, as ESnet recommends",
-    )))
+    let trouble = "; at this rate zero-copy writes exhaust it and fall back to copying";
+    let remedy = remedy_by_sysctl(OPTMEM, WANTED.to_string(), "Set 1 MiB, as ESnet recommends");
+    judge_unless(is_good, &what, trouble, remedy)
 }

@@ -6,25 +6,18 @@
 
 use super::AuditRule;
 use super::audit_case::AuditCase;
-use super::host_readings::ReadingResult;
-use super::rule_judgement::{
-    RuleJudgement, judge_advice, judge_good, judge_limits, remedy_by_hand,
-};
+use super::host_readings::{HostReadings, ReadingResult};
+use super::rule_judgement::{RuleJudgement, judge_limits, judge_unless, remedy_by_hand};
 use longhaul_model::units::Rate;
 
 const SPEED: [&str; 2] = ["interface.pci.speed_gtps", "interface.pci.speed_gtps_max"];
 const WIDTH: [&str; 2] = ["interface.pci.width", "interface.pci.width_max"];
 const PACKET_RATIO: f64 = 0.9;
 
-pub const RULES: &[AuditRule] = &[AuditRule {
-    name: "pci_express",
-    title: "PCI Express slot of the interface",
-    source: "PCI Express Base Specification 3.0 (2010)",
-    needs: &[SPEED[0], WIDTH[0]],
-    by_path: true,
-    applies: false,
-    judge: judge_pci_express,
-}];
+pub const RULES: &[AuditRule] = &[AuditRule::of_path("pci_express", judge_pci_express)
+    .title("PCI Express slot of the interface")
+    .source("PCI Express Base Specification 3.0 (2010)")
+    .needs(&[SPEED[0], WIDTH[0]])];
 
 fn compute_slot_bps(gtps: f64, lanes: u64) -> u64 {
     let coding = if gtps > 5.0 { 128.0 / 130.0 } else { 0.8 };
@@ -36,8 +29,7 @@ fn judge_pci_express(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let lanes = case.readings.number(WIDTH[0])?;
     let capacity = compute_slot_bps(gtps, lanes);
     let what = format!("{gtps} GT/s × {lanes} lanes carry {}", Rate::bits_per_second(capacity));
-    let most = read_card_maximum(case)?;
-    let better = most.filter(|(_, bps)| *bps > capacity);
+    let better = read_card_maximum(case)?.filter(|(_, bps)| *bps > capacity);
     let remedy = |text: &str| {
         remedy_by_hand(better.as_ref().map_or_else(
             || text.to_owned(),
@@ -47,27 +39,23 @@ fn judge_pci_express(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if capacity < case.path.rate_bps {
         let text =
             format!("{what}, but the path carries {}", Rate::bits_per_second(case.path.rate_bps));
-        return Ok(judge_limits(text)
-            .bound(Some(capacity))
-            .remedy(remedy("Use a card with more lanes")));
+        let remedy = remedy("Use a card with more lanes");
+        return Ok(judge_limits(text).bound(Some(capacity)).remedy(remedy));
     }
     let speed = case.readings.number("interface.speed_bps").ok();
-    if speed.is_some_and(|speed| capacity < speed) {
-        let text = format!("{what}, less than the speed of the interface");
-        return Ok(judge_advice(text).remedy(remedy(
-            "The slot is fast enough for this path, but not for \
-                                              the full speed of the interface",
-        )));
-    }
-    Ok(judge_good(what))
+    let is_good = speed.is_none_or(|speed| capacity >= speed);
+    let remedy = remedy(
+        "The slot is fast enough for this path, but not for the full speed of the interface",
+    );
+    judge_unless(is_good, &what, ", less than the speed of the interface", remedy)
 }
 
 /// Returns the maximum of the card in a better slot, as text and in bit/s.
 fn read_card_maximum(case: &AuditCase) -> ReadingResult<Option<(String, u64)>> {
-    if case.readings.text(SPEED[1]).is_err() || case.readings.text(WIDTH[1]).is_err() {
+    if case.readings.text(WIDTH[1]).is_err() {
         return Ok(None);
     }
-    let gtps = case.readings.decimal(SPEED[1])?;
+    let gtps = case.readings.optional(SPEED[1], HostReadings::decimal)?;
     let lanes = case.readings.number(WIDTH[1])?;
-    Ok(Some((format!("{gtps} GT/s × {lanes}"), compute_slot_bps(gtps, lanes))))
+    Ok(gtps.map(|gtps| (format!("{gtps} GT/s × {lanes}"), compute_slot_bps(gtps, lanes))))
 }

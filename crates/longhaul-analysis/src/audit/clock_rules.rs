@@ -7,7 +7,7 @@ use super::AuditRule;
 use super::audit_case::AuditCase;
 use super::host_readings::ReadingResult;
 use super::rule_judgement::{
-    RuleJudgement, judge_advice, judge_good, remedy_by_command, remedy_by_hand,
+    RuleJudgement, judge_advice, judge_good, judge_unless, remedy_by_command, remedy_by_hand,
 };
 
 const SOURCE: &str = "clock.source";
@@ -16,35 +16,20 @@ const SYNCHRONISED: &str = "clock.synchronised";
 const SLOW: [&str; 5] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"];
 
 pub const RULES: &[AuditRule] = &[
-    AuditRule {
-        name: "clock_source",
-        title: "reading the clock is cheap",
-        source: "Linux timers/timekeeping (2025)",
-        needs: &[SOURCE],
-        by_path: false,
-        applies: false,
-        judge: judge_clock_source,
-    },
-    AuditRule {
-        name: "clock_synchronised",
-        title: "the clock is synchronised",
-        source: "RFC 7679 (2016); RFC 5905 (2010)",
-        needs: &[SYNCHRONISED],
-        by_path: false,
-        applies: false,
-        judge: judge_clock_synchronised,
-    },
+    AuditRule::of_host("clock_source", judge_clock_source)
+        .title("reading the clock is cheap")
+        .source("Linux timers/timekeeping (2025)")
+        .needs(&[SOURCE]),
+    AuditRule::of_host("clock_synchronised", judge_clock_synchronised)
+        .title("the clock is synchronised")
+        .source("RFC 7679 (2016); RFC 5905 (2010)")
+        .needs(&[SYNCHRONISED]),
 ];
 
 fn judge_clock_source(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let source = case.readings.text(SOURCE)?;
-    if !SLOW.contains(&source) {
-        return Ok(judge_good(source));
-    }
-    let text = format!("{source} is slow to read, and pacing and timestamps read it constantly");
     let others = case.readings.text("clock.sources").unwrap_or_default();
-    let tsc = others.split_whitespace().any(|word| word == "tsc");
-    let remedy = if tsc {
+    let remedy = if others.split_whitespace().any(|word| word == "tsc") {
         remedy_by_command(
             "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
             "First check in the kernel log why the kernel did not choose it",
@@ -52,7 +37,8 @@ fn judge_clock_source(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     } else {
         remedy_by_hand("Check in the kernel log why the CPU's own counter (TSC) is not used")
     };
-    Ok(judge_advice(text).remedy(remedy))
+    let trouble = " is slow to read, and pacing and timestamps read it constantly";
+    judge_unless(!SLOW.contains(&source), source, trouble, remedy)
 }
 
 fn judge_clock_synchronised(case: &AuditCase) -> ReadingResult<RuleJudgement> {

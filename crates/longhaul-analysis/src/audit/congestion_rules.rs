@@ -22,15 +22,11 @@ const SEGMENT_BYTES: u64 = 1448;
 /// A halved window of this many segments recovers within seconds on any path.
 const FEW_SEGMENTS: u64 = 100;
 
-pub const RULES: &[AuditRule] = &[AuditRule {
-    name: "congestion_control",
-    title: "congestion control suited to long fat paths",
-    source: "RFC 9438 (2023); Cardwell et al., BBR (2016)",
-    needs: &[CONTROL],
-    by_path: true,
-    applies: true,
-    judge: judge_congestion_control,
-}];
+pub const RULES: &[AuditRule] =
+    &[AuditRule::of_path("congestion_control", judge_congestion_control)
+        .title("congestion control suited to long fat paths")
+        .source("RFC 9438 (2023); Cardwell et al., BBR (2016)")
+        .needs(&[CONTROL])];
 
 fn judge_congestion_control(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let routed = case.readings.text("route.congestion_control").ok();

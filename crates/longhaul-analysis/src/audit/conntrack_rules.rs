@@ -6,7 +6,9 @@
 use super::AuditRule;
 use super::audit_case::{AuditCase, FAST_BPS};
 use super::host_readings::ReadingResult;
-use super::rule_judgement::{RuleJudgement, judge_advice, judge_good, remedy_by_hand};
+use super::rule_judgement::{
+    RuleJudgement, judge_advice, judge_good, judge_unless, remedy_by_hand,
+};
 
 const TRACKING: &str = "conntrack";
 const TABLE: [&str; 2] = ["conntrack.count", "conntrack.max"];
@@ -14,24 +16,14 @@ const TABLE: [&str; 2] = ["conntrack.count", "conntrack.max"];
 const NEARLY_FULL_RATIO: f64 = 0.8;
 
 pub const RULES: &[AuditRule] = &[
-    AuditRule {
-        name: "connection_tracking",
-        title: "packets bypass connection tracking",
-        source: "Linux networking/nf_conntrack-sysctl (2025)",
-        needs: &[TRACKING],
-        by_path: true,
-        applies: false,
-        judge: judge_connection_tracking,
-    },
-    AuditRule {
-        name: "connection_table",
-        title: "free space in the connection table",
-        source: "Linux networking/nf_conntrack-sysctl (2025)",
-        needs: &TABLE,
-        by_path: false,
-        applies: false,
-        judge: judge_connection_table,
-    },
+    AuditRule::of_path("connection_tracking", judge_connection_tracking)
+        .title("packets bypass connection tracking")
+        .source("Linux networking/nf_conntrack-sysctl (2025)")
+        .needs(&[TRACKING]),
+    AuditRule::of_host("connection_table", judge_connection_table)
+        .title("free space in the connection table")
+        .source("Linux networking/nf_conntrack-sysctl (2025)")
+        .needs(&TABLE),
 ];
 
 fn judge_connection_tracking(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -43,16 +35,14 @@ fn judge_connection_tracking(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     }
     let text = "connections are tracked: each packet costs a lookup, and packets that seem out of \
                 window may be dropped";
-    Ok(judge_advice(text)
-        .remedy(remedy_by_hand("Exempt the transfers with `notrack` rules of nftables")))
+    let why = "Exempt the transfers with `notrack` rules of nftables";
+    Ok(judge_advice(text).remedy(remedy_by_hand(why)))
 }
 
 fn judge_connection_table(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let (count, most) = (case.readings.number(TABLE[0])?, case.readings.number(TABLE[1])?);
+    let is_good = (count as f64) < NEARLY_FULL_RATIO * most as f64;
+    let remedy = remedy_by_hand("Raise net.netfilter.nf_conntrack_max");
     let text = format!("{count} of {most} connections");
-    if (count as f64) < NEARLY_FULL_RATIO * most as f64 {
-        return Ok(judge_good(text));
-    }
-    let text = format!("{text}: a full table drops new connections");
-    Ok(judge_advice(text).remedy(remedy_by_hand("Raise net.netfilter.nf_conntrack_max")))
+    judge_unless(is_good, &text, ": a full table drops new connections", remedy)
 }

@@ -6,9 +6,9 @@
 
 use super::AuditRule;
 use super::audit_case::{AuditCase, FAST_BPS, VERY_FAST_BPS};
-use super::host_readings::ReadingResult;
+use super::host_readings::{HostReadings, ReadingResult};
 use super::rule_judgement::{
-    RuleJudgement, judge_advice, judge_good, remedy_by_command, remedy_by_hand,
+    RuleJudgement, judge_advice, judge_good, judge_unless, remedy_by_command, remedy_by_hand,
 };
 use longhaul_model::report::v1::host::AuditRemedy;
 
@@ -27,75 +27,37 @@ const CROWDED_RATIO: f64 = 0.8;
 const QUEUES_ENOUGH: u64 = 16;
 
 pub const RULES: &[AuditRule] = &[
-    AuditRule {
-        name: "governor",
-        title: "cores run at full frequency",
-        source: "ESnet fasterdata (2010s); Linux admin-guide/pm/cpufreq (2025)",
-        needs: &[GOVERNOR],
-        by_path: true,
-        applies: true,
-        judge: judge_governor,
-    },
-    AuditRule {
-        name: "receive_queues",
-        title: "queues of the interface",
-        source: "Linux networking/scaling (2025)",
-        needs: &QUEUES,
-        by_path: true,
-        // Changing it takes the link down.
-        applies: false,
-        judge: judge_receive_queues,
-    },
-    AuditRule {
-        name: "interrupt_spread",
-        title: "cores that serve the interface",
-        source: "Linux networking/scaling (2025)",
-        needs: &[IRQS, IRQ_CORES, ONLINE],
-        by_path: true,
-        applies: false,
-        judge: judge_interrupt_spread,
-    },
-    AuditRule {
-        name: "sibling_threads",
-        title: "simultaneous multithreading",
-        source: "Linux networking/scaling (2025): no benefit for interrupts",
-        needs: &[SMT],
-        by_path: true,
-        applies: false,
-        judge: judge_sibling_threads,
-    },
-    AuditRule {
-        name: "memory_node",
-        title: "NUMA node of the interface",
-        source: "Linux networking/scaling (2025)",
-        needs: &[NODE],
-        by_path: true,
-        applies: false,
-        judge: judge_memory_node,
-    },
-    AuditRule {
-        name: "iommu",
-        title: "address translation for the interface",
-        source: "Linux kernel-parameters, iommu.strict (2025)",
-        needs: &[IOMMU],
-        by_path: true,
-        applies: false,
-        judge: judge_iommu,
-    },
+    AuditRule::of_path("governor", judge_governor)
+        .title("cores run at full frequency")
+        .source("ESnet fasterdata (2010s); Linux admin-guide/pm/cpufreq (2025)")
+        .needs(&[GOVERNOR]),
+    // Changing it takes the link down.
+    AuditRule::of_path("receive_queues", judge_receive_queues)
+        .title("queues of the interface")
+        .source("Linux networking/scaling (2025)")
+        .needs(&QUEUES),
+    AuditRule::of_path("interrupt_spread", judge_interrupt_spread)
+        .title("cores that serve the interface")
+        .source("Linux networking/scaling (2025)")
+        .needs(&[IRQS, IRQ_CORES, ONLINE]),
+    AuditRule::of_path("sibling_threads", judge_sibling_threads)
+        .title("simultaneous multithreading")
+        .source("Linux networking/scaling (2025): no benefit for interrupts")
+        .needs(&[SMT]),
+    AuditRule::of_path("memory_node", judge_memory_node)
+        .title("NUMA node of the interface")
+        .source("Linux networking/scaling (2025)")
+        .needs(&[NODE]),
+    AuditRule::of_path("iommu", judge_iommu)
+        .title("address translation for the interface")
+        .source("Linux kernel-parameters, iommu.strict (2025)")
+        .needs(&[IOMMU]),
 ];
 
 fn judge_governor(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let present = case.readings.text(GOVERNOR)?;
-    if present == "performance" || !case.is_at_least(FAST_BPS) {
-        return Ok(judge_good(present));
-    }
-    let text = format!(
-        "{present}: cores that sleep or slow down between bursts are slow to wake \
-                        up"
-    );
     let offered = case.readings.text("cpu.governors").unwrap_or_default();
-    let fast = offered.split_whitespace().any(|word| word == "performance");
-    let remedy = if fast {
+    let remedy = if offered.split_whitespace().any(|word| word == "performance") {
         AuditRemedy {
             name: Some(GOVERNOR.to_owned()),
             value: Some(String::from("performance")),
@@ -104,27 +66,26 @@ fn judge_governor(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         }
     } else {
         remedy_by_hand(
-            "Check the firmware settings: the kernel offers no `performance` governor \
-                        here",
+            "Check the firmware settings: the kernel offers no `performance` governor here",
         )
     };
-    Ok(judge_advice(text).remedy(remedy))
+    let is_good = present == "performance" || !case.is_at_least(FAST_BPS);
+    let trouble = ": cores that sleep or slow down between bursts are slow to wake up";
+    judge_unless(is_good, present, trouble, remedy)
 }
 
 fn judge_receive_queues(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let (present, most) = (case.readings.number(QUEUES[0])?, case.readings.number(QUEUES[1])?);
     let cores = case.readings.number(ONLINE).unwrap_or(QUEUES_ENOUGH);
     let wanted = most.min(cores).min(QUEUES_ENOUGH);
-    let what = format!("{present} of {most} queues");
-    if present >= wanted || !case.is_at_least(FAST_BPS) {
-        return Ok(judge_good(what));
-    }
-    let text = format!("{what}, with {cores} cores: streams share a core unnecessarily");
     let remedy = remedy_by_command(
         format!("ethtool -L {} combined {wanted}", case.device()),
         "Use more queues; the link goes down for a moment",
     );
-    Ok(judge_advice(text).remedy(remedy))
+    let what = format!("{present} of {most} queues");
+    let is_good = present >= wanted || !case.is_at_least(FAST_BPS);
+    let trouble = format!(", with {cores} cores: streams share a core unnecessarily");
+    judge_unless(is_good, &what, &trouble, remedy)
 }
 
 fn judge_interrupt_spread(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -135,59 +96,42 @@ fn judge_interrupt_spread(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if irqs < 2 || online < 2 || !case.is_at_least(FAST_BPS) {
         return Ok(judge_good(what));
     }
-    let busiest = match case.readings.text(BUSIEST) {
-        Ok(_) => Some(case.readings.decimal(BUSIEST)?),
-        Err(_) => None,
-    };
+    let busiest = case.readings.optional(BUSIEST, HostReadings::decimal)?;
     let crowded = busiest.is_some_and(|share| share > CROWDED_RATIO);
-    if cores > 1 && !crowded {
-        return Ok(judge_good(what));
-    }
     let served = busiest.map_or_else(String::new, |share| {
         format!("; one core handled {:.0} % of them", share.min(1.0) * 100.0)
     });
-    let remedy =
-        remedy_by_hand("Spread them with /proc/irq/*/smp_affinity_list or the vendor's script");
-    Ok(judge_advice(format!("{what}{served}")).remedy(remedy))
+    let why = "Spread them with /proc/irq/*/smp_affinity_list or the vendor's script";
+    judge_unless(cores > 1 && !crowded, &what, &served, remedy_by_hand(why))
 }
 
 fn judge_sibling_threads(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let smt = case.readings.text(SMT)?;
-    if smt != "on" || !case.is_at_least(VERY_FAST_BPS) {
-        return Ok(judge_good(smt));
-    }
-    let text = "on: two stream threads, or a thread and an interrupt, may share one core";
-    let remedy =
-        remedy_by_hand("Pin streams to one thread of each core: `longhaul test HOST -A 0,2,4`");
-    Ok(judge_advice(text).remedy(remedy))
+    let is_good = smt != "on" || !case.is_at_least(VERY_FAST_BPS);
+    let trouble = ": two stream threads, or a thread and an interrupt, may share one core";
+    let why = "Pin streams to one thread of each core: `longhaul test HOST -A 0,2,4`";
+    judge_unless(is_good, smt, trouble, remedy_by_hand(why))
 }
 
 fn judge_memory_node(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let node = case.readings.text(NODE)?;
-    // The kernel reports -1 if there are no NUMA nodes.
+    let what = format!("{} is on NUMA node {node}", case.device());
     if matches!(node, "0" | "-1") || !case.is_at_least(FAST_BPS) {
-        return Ok(judge_good(format!("{} is on NUMA node {node}", case.device())));
+        return Ok(judge_good(what));
     }
     case.readings.number(NODE)?;
-    let text = format!(
-        "{} is on NUMA node {node}: programs on other nodes move every byte across the \
-         interconnect",
-        case.device()
-    );
-    let remedy = remedy_by_command(
+    let text = format!("{what}: programs on other nodes move every byte across the interconnect");
+    Ok(judge_advice(text).remedy(remedy_by_command(
         format!("cat /sys/devices/system/node/node{node}/cpulist"),
         "Run on the cores of that node: `taskset -c`, `numactl -N`, or `longhaul test HOST -A`",
-    );
-    Ok(judge_advice(text).remedy(remedy))
+    )))
 }
 
 fn judge_iommu(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let kinds = case.readings.text(IOMMU)?;
     let strict = kinds.split(|c: char| c.is_whitespace() || c == ',').any(|kind| kind == "DMA");
-    if !strict || !case.is_at_least(FAST_BPS) {
-        return Ok(judge_good(kinds));
-    }
-    let text = format!("{kinds}: every buffer is mapped and unmapped individually");
-    let remedy = remedy_by_hand("Boot with iommu=pt or iommu.strict=0; both weaken the protection");
-    Ok(judge_advice(text).remedy(remedy))
+    let is_good = !strict || !case.is_at_least(FAST_BPS);
+    let why = "Boot with iommu=pt or iommu.strict=0; both weaken the protection";
+    let trouble = ": every buffer is mapped and unmapped individually";
+    judge_unless(is_good, kinds, trouble, remedy_by_hand(why))
 }

@@ -59,6 +59,15 @@ impl<'a> HostReadings<'a> {
             .ok_or_else(|| describe_invalid_reading(name, text, "a number"))
     }
 
+    /// Returns a reading that the host may lack.
+    pub fn optional<T>(
+        self,
+        name: &str,
+        read: fn(Self, &str) -> ReadingResult<T>,
+    ) -> ReadingResult<Option<T>> {
+        self.text(name).ok().map(|_| read(self, name)).transpose()
+    }
+
     /// Returns whether a setting is on; sysctls use 1 and 0 for `on` and `off`.
     pub fn switch(self, name: &str) -> ReadingResult<bool> {
         match self.text(name)? {

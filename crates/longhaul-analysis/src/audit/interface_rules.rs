@@ -6,10 +6,10 @@
 
 use super::AuditRule;
 use super::audit_case::{AuditCase, FAST_BPS};
-use super::host_readings::ReadingResult;
+use super::host_readings::{HostReadings, ReadingResult};
 use super::rule_judgement::{
-    RuleJudgement, judge_advice, judge_good, judge_limits, remedy_by_command, remedy_by_hand,
-    remedy_by_sysctl,
+    RuleJudgement, judge_advice, judge_good, judge_limits, judge_unless, remedy_by_command,
+    remedy_by_hand, remedy_by_sysctl,
 };
 use longhaul_model::units::{Bytes, Rate};
 
@@ -24,61 +24,31 @@ const MIN_JUMBO_MTU: u64 = 8_000;
 const ETHERNET: u64 = 1_500;
 
 pub const RULES: &[AuditRule] = &[
-    AuditRule {
-        name: "carrier",
-        title: "the interface is connected",
-        source: "Linux networking/operstates (2025)",
-        needs: &[CARRIER],
-        by_path: false,
-        applies: false,
-        judge: judge_carrier,
-    },
-    AuditRule {
-        name: "interface_speed",
-        title: "speed of the interface",
-        source: "Linux ethtool(8) (2024)",
-        needs: &[SPEED],
-        by_path: true,
-        applies: false,
-        judge: judge_interface_speed,
-    },
-    AuditRule {
-        name: "mtu",
-        title: "packet size (MTU)",
-        source: "ESnet fasterdata-tuning (2025); Mathis et al. (1997)",
-        needs: &[MTU],
-        by_path: true,
-        // Neighbours with a smaller MTU lose packets.
-        applies: false,
-        judge: judge_mtu,
-    },
-    AuditRule {
-        name: "mtu_probing",
-        title: "detection of hops that silently drop large packets",
-        source: "RFC 4821 (2007); RFC 8899 (2020); ESnet fasterdata (2010s)",
-        needs: &[PROBING, MTU],
-        by_path: false,
-        applies: true,
-        judge: judge_mtu_probing,
-    },
-    AuditRule {
-        name: "mtu_discovery",
-        title: "path MTU discovery",
-        source: "RFC 1191 (1990); Linux ip-sysctl, ip_no_pmtu_disc (2025)",
-        needs: &[NO_DISCOVERY],
-        by_path: false,
-        applies: false,
-        judge: judge_mtu_discovery,
-    },
-    AuditRule {
-        name: "route",
-        title: "window and MTU set on the route",
-        source: "Linux ip-route(8) (2024)",
-        needs: &[ROUTE],
-        by_path: true,
-        applies: false,
-        judge: judge_route,
-    },
+    AuditRule::of_host("carrier", judge_carrier)
+        .title("the interface is connected")
+        .source("Linux networking/operstates (2025)")
+        .needs(&[CARRIER]),
+    AuditRule::of_path("interface_speed", judge_interface_speed)
+        .title("speed of the interface")
+        .source("Linux ethtool(8) (2024)")
+        .needs(&[SPEED]),
+    // Neighbours with a smaller MTU lose packets.
+    AuditRule::of_path("mtu", judge_mtu)
+        .title("packet size (MTU)")
+        .source("ESnet fasterdata-tuning (2025); Mathis et al. (1997)")
+        .needs(&[MTU]),
+    AuditRule::of_host("mtu_probing", judge_mtu_probing)
+        .title("detection of hops that silently drop large packets")
+        .source("RFC 4821 (2007); RFC 8899 (2020); ESnet fasterdata (2010s)")
+        .needs(&[PROBING, MTU]),
+    AuditRule::of_host("mtu_discovery", judge_mtu_discovery)
+        .title("path MTU discovery")
+        .source("RFC 1191 (1990); Linux ip-sysctl, ip_no_pmtu_disc (2025)")
+        .needs(&[NO_DISCOVERY]),
+    AuditRule::of_path("route", judge_route)
+        .title("window and MTU set on the route")
+        .source("Linux ip-route(8) (2024)")
+        .needs(&[ROUTE]),
 ];
 
 fn judge_carrier(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -98,35 +68,28 @@ fn judge_interface_speed(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     }
     let text =
         format!("{text}, but the path carries {}", Rate::bits_per_second(case.path.rate_bps));
-    let remedy = remedy_by_hand(
-        "Use a faster interface, or check whether it negotiated less than \
-                                 its maximum",
-    );
-    Ok(judge_limits(text).bound(Some(speed)).remedy(remedy))
+    let why = "Use a faster interface, or check whether it negotiated less than its maximum";
+    Ok(judge_limits(text).bound(Some(speed)).remedy(remedy_by_hand(why)))
 }
 
 fn judge_mtu(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let mtu = case.readings.number(MTU)?;
     let what = format!("the MTU of {} is {mtu} bytes", case.device());
-    if mtu >= MIN_JUMBO_MTU || (mtu >= ETHERNET && !case.is_at_least(FAST_BPS)) {
-        return Ok(judge_good(what));
+    if mtu < ETHERNET {
+        return Ok(judge_advice(format!(
+            "{what}, less than Ethernet's 1500: more packets and headers for the same data"
+        )));
     }
+    let packets = case.path.rate_bps / (mtu * 8);
+    let trouble = format!(
+        ": {packets} packets per second at this rate, and after a loss the window grows by \
+         segments of that size"
+    );
     let remedy = remedy_by_command(
         format!("ip link set dev {} mtu 9000", case.device()),
         "Raise the MTU, but only if every switch and the peer support it",
     );
-    if mtu < ETHERNET {
-        let text = format!(
-            "{what}, less than Ethernet's 1500: more packets and headers for the same data"
-        );
-        return Ok(judge_advice(text));
-    }
-    let packets = case.path.rate_bps / (mtu.max(1) * 8);
-    let text = format!(
-        "{what}: {packets} packets per second at this rate, and after a loss the window grows by \
-         segments of that size"
-    );
-    Ok(judge_advice(text).remedy(remedy))
+    judge_unless(mtu >= MIN_JUMBO_MTU || !case.is_at_least(FAST_BPS), &what, &trouble, remedy)
 }
 
 fn judge_mtu_probing(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -135,69 +98,49 @@ fn judge_mtu_probing(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if mode >= 2 {
         let text =
             format!("{what}: every connection starts with small segments and probes upwards");
-        let remedy = remedy_by_command(
-            format!("sysctl -w {PROBING}=1"),
-            "Probe only if large packets are lost",
-        );
-        return Ok(judge_advice(text).remedy(remedy));
+        let command = format!("sysctl -w {PROBING}=1");
+        let why = "Probe only if large packets are lost";
+        return Ok(judge_advice(text).remedy(remedy_by_command(command, why)));
     }
-    if mode == 1 || mtu <= ETHERNET {
-        return Ok(judge_good(what));
-    }
-    let text = format!(
-        "{what}, with an MTU of {mtu} bytes: a hop that silently drops large packets stalls every \
+    let trouble = format!(
+        ", with an MTU of {mtu} bytes: a hop that silently drops large packets stalls every \
          connection"
     );
-    Ok(judge_advice(text).remedy(remedy_by_sysctl(
-        PROBING,
-        "1",
-        "Try smaller packets when large ones are lost",
-    )))
+    let remedy = remedy_by_sysctl(PROBING, "1", "Try smaller packets when large ones are lost");
+    judge_unless(mode == 1 || mtu <= ETHERNET, &what, &trouble, remedy)
 }
 
 fn judge_mtu_discovery(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let mode = case.readings.number(NO_DISCOVERY)?;
-    let what = format!("{NO_DISCOVERY} is {mode}");
-    if mode == 0 {
-        return Ok(judge_good(what));
-    }
-    let text = format!("{what}: the host ignores the routers' messages about packet sizes");
     let remedy = remedy_by_command(
         format!("sysctl -w {NO_DISCOVERY}=0"),
         "Enable path MTU discovery; mode 3 is for hardened hosts",
     );
-    Ok(judge_advice(text).remedy(remedy))
+    let trouble = ": the host ignores the routers' messages about packet sizes";
+    judge_unless(mode == 0, &format!("{NO_DISCOVERY} is {mode}"), trouble, remedy)
 }
 
 /// Checks the window and the MTU set on the route; they override all other settings.
 fn judge_route(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let by = case.readings.text(ROUTE)?;
-    let set = |name: &str| match case.readings.text(name) {
-        Ok(_) => case.readings.number(name).map(Some),
-        Err(_) => Ok(None),
-    };
-    let (window, mtu) = (set("route.window")?, set("route.mtu")?);
+    let window = case.readings.optional("route.window", HostReadings::number)?;
+    let mtu = case.readings.optional("route.mtu", HostReadings::number)?;
     if let Some(window) = window.filter(|w| *w > 0 && *w < case.in_flight_bytes()) {
-        let carried = case.max_rate_bps(window);
         let text = format!(
             "the route through {by} sets a window of {}; {}",
             Bytes(window),
             case.describe_need()
         );
         let remedy = remedy_by_hand("Remove `window` from that route with `ip route change …`");
-        return Ok(judge_limits(text).bound(carried).remedy(remedy));
+        return Ok(judge_limits(text).bound(case.max_rate_bps(window)).remedy(remedy));
     }
     let own = case.readings.number(MTU).ok();
-    if let (Some(mtu), Some(own)) = (mtu, own)
-        && mtu > 0
-        && mtu < own
-    {
+    if let Some((mtu, own)) = mtu.zip(own).filter(|(mtu, own)| *mtu > 0 && mtu < own) {
         let text = format!(
-            "the route through {by} sets an MTU of {mtu} bytes, but the interface \
-                            has {own}"
+            "the route through {by} sets an MTU of {mtu} bytes, but the interface has {own}"
         );
-        return Ok(judge_advice(text)
-            .remedy(remedy_by_hand("Keep it if the path carries no more; otherwise remove it")));
+        let why = "Keep it if the path carries no more; otherwise remove it";
+        return Ok(judge_advice(text).remedy(remedy_by_hand(why)));
     }
     Ok(judge_good(format!("the route through {by} sets neither a window nor a smaller MTU")))
 }

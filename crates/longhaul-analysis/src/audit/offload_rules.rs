@@ -7,7 +7,9 @@
 use super::AuditRule;
 use super::audit_case::{AuditCase, FAST_BPS, VERY_FAST_BPS};
 use super::host_readings::ReadingResult;
-use super::rule_judgement::{RuleJudgement, judge_advice, judge_good, remedy_by_command};
+use super::rule_judgement::{
+    RuleJudgement, judge_advice, judge_good, judge_unless, remedy_by_command,
+};
 
 const TSO: &str = "interface.feature.tso";
 const GSO: &str = "interface.feature.gso";
@@ -32,52 +34,27 @@ const NOTICEABLE_BPS: u64 = 1_000_000_000;
 const LONG_WAIT_US: u64 = 1_000;
 
 pub const RULES: &[AuditRule] = &[
-    AuditRule {
-        name: "offloads",
-        title: "segmentation and receive offloads",
-        source: "Linux segmentation-offloads (2025); ESnet fasterdata (2010s)",
-        needs: &[TSO, GSO, GRO],
-        by_path: true,
-        applies: false,
-        judge: judge_offloads,
-    },
-    AuditRule {
-        name: "receive_ring",
-        title: "size of the receive ring",
-        source: "ESnet fasterdata-tuning (2025)",
-        needs: &RX_RING,
-        by_path: true,
-        // Most devices take the link down to change it.
-        applies: false,
-        judge: |case| judge_ring(case, RX_RING, "rx"),
-    },
-    AuditRule {
-        name: "transmit_ring",
-        title: "size of the transmit ring",
-        source: "ESnet fasterdata-tuning (2025)",
-        needs: &TX_RING,
-        by_path: true,
-        applies: false,
-        judge: |case| judge_ring(case, TX_RING, "tx"),
-    },
-    AuditRule {
-        name: "coalescing",
-        title: "interrupt coalescing",
-        source: "Prasad et al., PAM (2004); Linux ethtool(8) (2024)",
-        needs: &[RX_WAIT],
-        by_path: true,
-        applies: false,
-        judge: judge_coalescing,
-    },
-    AuditRule {
-        name: "pause_frames",
-        title: "flow control by pause frames",
-        source: "IEEE 802.3x (1997)",
-        needs: &["interface.pause.rx", "interface.pause.tx"],
-        by_path: true,
-        applies: false,
-        judge: judge_pause_frames,
-    },
+    AuditRule::of_path("offloads", judge_offloads)
+        .title("segmentation and receive offloads")
+        .source("Linux segmentation-offloads (2025); ESnet fasterdata (2010s)")
+        .needs(&[TSO, GSO, GRO]),
+    // Most devices take the link down to change it.
+    AuditRule::of_path("receive_ring", |case| judge_ring(case, RX_RING, "rx"))
+        .title("size of the receive ring")
+        .source("ESnet fasterdata-tuning (2025)")
+        .needs(&RX_RING),
+    AuditRule::of_path("transmit_ring", |case| judge_ring(case, TX_RING, "tx"))
+        .title("size of the transmit ring")
+        .source("ESnet fasterdata-tuning (2025)")
+        .needs(&TX_RING),
+    AuditRule::of_path("coalescing", judge_coalescing)
+        .title("interrupt coalescing")
+        .source("Prasad et al., PAM (2004); Linux ethtool(8) (2024)")
+        .needs(&[RX_WAIT]),
+    AuditRule::of_path("pause_frames", judge_pause_frames)
+        .title("flow control by pause frames")
+        .source("IEEE 802.3x (1997)")
+        .needs(&["interface.pause.rx", "interface.pause.tx"]),
 ];
 
 fn judge_offloads(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -110,42 +87,32 @@ fn judge_ring(
     word: &str,
 ) -> ReadingResult<RuleJudgement> {
     let (present, most) = (case.readings.number(present)?, case.readings.number(most)?);
-    let what = format!("{present} of {most} descriptors");
     let wanted = RING_WANTED.min(most);
-    if present >= wanted || !case.is_at_least(FAST_BPS) {
-        return Ok(judge_good(what));
-    }
-    let text = format!("{what}; bursts at this rate overrun a short ring");
     let remedy = remedy_by_command(
         format!("ethtool -G {} {word} {wanted}", case.device()),
         "Use a larger ring; the link may go down for a moment",
     );
-    Ok(judge_advice(text).remedy(remedy))
+    let what = format!("{present} of {most} descriptors");
+    let is_good = present >= wanted || !case.is_at_least(FAST_BPS);
+    judge_unless(is_good, &what, "; bursts at this rate overrun a short ring", remedy)
 }
 
 fn judge_coalescing(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let wait = case.readings.number(RX_WAIT)?;
-    let adaptive = case.readings.switch("interface.coalesce.adaptive_rx") == Ok(true);
-    if adaptive {
+    if case.readings.switch("interface.coalesce.adaptive_rx") == Ok(true) {
         return Ok(judge_good("adaptive"));
     }
     let remedy = remedy_by_command(
         format!("ethtool -C {} adaptive-rx on", case.device()),
         "Let the driver choose, or set rx-usecs to a few tens of µs",
     );
-    let what = format!("an interrupt waits {wait} µs for more packets");
-    if wait > LONG_WAIT_US {
-        let text = format!(
-            "{what}: acknowledgements arrive in bursts, so the sender sends in \
-                            bursts"
-        );
-        return Ok(judge_advice(text).remedy(remedy));
-    }
     if wait == 0 && case.is_at_least(FAST_BPS) {
         let text = "one interrupt per packet, unless the core is already behind";
         return Ok(judge_advice(text).remedy(remedy));
     }
-    Ok(judge_good(what))
+    let what = format!("an interrupt waits {wait} µs for more packets");
+    let trouble = ": acknowledgements arrive in bursts, so the sender sends in bursts";
+    judge_unless(wait <= LONG_WAIT_US, &what, trouble, remedy)
 }
 
 fn judge_pause_frames(case: &AuditCase) -> ReadingResult<RuleJudgement> {

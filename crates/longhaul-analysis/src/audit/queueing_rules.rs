@@ -8,8 +8,10 @@ use super::AuditRule;
 use super::audit_case::{AuditCase, FAST_BPS, VERY_FAST_BPS};
 use super::host_readings::ReadingResult;
 use super::rule_judgement::{
-    RuleJudgement, judge_advice, judge_good, judge_limits, remedy_by_command, remedy_by_sysctl,
+    RuleJudgement, judge_advice, judge_good, judge_limits, judge_unless, remedy_by_command,
+    remedy_by_sysctl,
 };
+use longhaul_model::report::v1::host::AuditRemedy;
 use longhaul_model::units::Rate;
 
 const QDISC: &str = "interface.qdisc";
@@ -22,54 +24,31 @@ const CONTROL: &str = "net.ipv4.tcp_congestion_control";
 const BURSTY_BPS: u64 = 1_000_000_000;
 
 pub const RULES: &[AuditRule] = &[
-    AuditRule {
-        name: "queueing_discipline",
-        title: "packets of a stream are paced",
-        source: "ESnet fasterdata-tuning (2025); Linux tc-fq(8) (2015); Linux 4.13, internal \
+    // Replacing the queue loses the packets in it.
+    AuditRule::of_path("queueing_discipline", judge_queueing_discipline)
+        .title("packets of a stream are paced")
+        .source(
+            "ESnet fasterdata-tuning (2025); Linux tc-fq(8) (2015); Linux 4.13, internal \
                  pacing (2017)",
-        needs: &[QDISC],
-        by_path: true,
-        // Replacing the queue loses the packets in it.
-        applies: false,
-        judge: judge_queueing_discipline,
-    },
-    AuditRule {
-        name: "default_queueing_discipline",
-        title: "queueing discipline of new interfaces",
-        source: "ESnet fasterdata-tuning (2025)",
-        needs: &[DEFAULT_QDISC],
-        by_path: false,
-        // It changes no existing interface, so a measurement could not show its effect.
-        applies: false,
-        judge: judge_default_queueing_discipline,
-    },
-    AuditRule {
-        name: "flow_ceiling",
-        title: "rate limit per stream at the interface",
-        source: "Linux tc-fq(8), maxrate (2015)",
-        needs: &[QDISC],
-        by_path: true,
-        applies: false,
-        judge: judge_flow_ceiling,
-    },
-    AuditRule {
-        name: "transmit_queue",
-        title: "length of the transmit queue",
-        source: "ESnet fasterdata-tuning (2025)",
-        needs: &[QUEUE],
-        by_path: true,
-        applies: false,
-        judge: judge_transmit_queue,
-    },
-    AuditRule {
-        name: "receive_backlog",
-        title: "length of the receive backlog",
-        source: "ESnet fasterdata (2010s); Linux sysctl/net, netdev_max_backlog (2025)",
-        needs: &[BACKLOG],
-        by_path: true,
-        applies: true,
-        judge: judge_receive_backlog,
-    },
+        )
+        .needs(&[QDISC]),
+    // It changes no existing interface, so a measurement could not show its effect.
+    AuditRule::of_host("default_queueing_discipline", judge_default_queueing_discipline)
+        .title("queueing discipline of new interfaces")
+        .source("ESnet fasterdata-tuning (2025)")
+        .needs(&[DEFAULT_QDISC]),
+    AuditRule::of_path("flow_ceiling", judge_flow_ceiling)
+        .title("rate limit per stream at the interface")
+        .source("Linux tc-fq(8), maxrate (2015)")
+        .needs(&[QDISC]),
+    AuditRule::of_path("transmit_queue", judge_transmit_queue)
+        .title("length of the transmit queue")
+        .source("ESnet fasterdata-tuning (2025)")
+        .needs(&[QUEUE]),
+    AuditRule::of_path("receive_backlog", judge_receive_backlog)
+        .title("length of the receive backlog")
+        .source("ESnet fasterdata (2010s); Linux sysctl/net, netdev_max_backlog (2025)")
+        .needs(&[BACKLOG]),
 ];
 
 /// Returns the queueing disciplines that hold packets: the leaves, or the root if it has none.
@@ -103,11 +82,12 @@ fn judge_queueing_discipline(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         "{told} sends a stream in bursts at the speed of the interface, which queues on the path \
          must absorb"
     );
-    let remedy = remedy_by_command(
-        format!("tc qdisc replace dev {} root fq", case.device()),
-        "Pace each stream; packets in the old queue are lost",
-    );
-    Ok(judge_advice(text).remedy(remedy))
+    let why = "Pace each stream; packets in the old queue are lost";
+    Ok(judge_advice(text).remedy(remedy_by_fq(case, why)))
+}
+
+fn remedy_by_fq(case: &AuditCase, why: &str) -> AuditRemedy {
+    remedy_by_command(format!("tc qdisc replace dev {} root fq", case.device()), why)
 }
 
 fn judge_default_queueing_discipline(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -116,11 +96,8 @@ fn judge_default_queueing_discipline(case: &AuditCase) -> ReadingResult<RuleJudg
         return Ok(judge_good("fq"));
     }
     let text = format!("{DEFAULT_QDISC} is {present}: new interfaces do not pace");
-    Ok(judge_advice(text).remedy(remedy_by_sysctl(
-        DEFAULT_QDISC,
-        "fq",
-        "Set fq; this affects only interfaces set up afterwards",
-    )))
+    let why = "Set fq; this affects only interfaces set up afterwards";
+    Ok(judge_advice(text).remedy(remedy_by_command(format!("sysctl -w {DEFAULT_QDISC}=fq"), why)))
 }
 
 fn judge_flow_ceiling(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -133,10 +110,7 @@ fn judge_flow_ceiling(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if ceiling >= case.path.rate_bps {
         return Ok(judge_good(text));
     }
-    let remedy = remedy_by_command(
-        format!("tc qdisc replace dev {} root fq", case.device()),
-        "Remove the limit, unless it is intended",
-    );
+    let remedy = remedy_by_fq(case, "Remove the limit, unless it is intended");
     Ok(judge_limits(text).bound(Some(ceiling)).remedy(remedy))
 }
 
@@ -161,20 +135,14 @@ fn judge_transmit_queue(case: &AuditCase) -> ReadingResult<RuleJudgement> {
 
 fn judge_receive_backlog(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let present = case.readings.number(BACKLOG)?;
-    let wanted = if case.is_at_least(VERY_FAST_BPS) {
-        250_000
-    } else if case.is_at_least(FAST_BPS) {
-        30_000
-    } else {
-        1_000
+    let wanted = match case.path.rate_bps {
+        VERY_FAST_BPS.. => 250_000,
+        FAST_BPS.. => 30_000,
+        _ => 1_000,
     };
     let what = format!("{BACKLOG} is {present} packets");
-    if present >= wanted {
-        return Ok(judge_good(what));
-    }
-    let text =
-        format!("{what}; bursts at this rate overrun it where packets wait for another core");
-    let remedy =
-        remedy_by_sysctl(BACKLOG, wanted.to_string(), format!("Set {wanted}, as ESnet recommends"));
-    Ok(judge_advice(text).remedy(remedy))
+    let trouble = "; bursts at this rate overrun it where packets wait for another core";
+    let why = format!("Set {wanted}, as ESnet recommends");
+    let remedy = remedy_by_sysctl(BACKLOG, wanted.to_string(), why);
+    judge_unless(present >= wanted, &what, trouble, remedy)
 }

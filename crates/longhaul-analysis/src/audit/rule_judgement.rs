@@ -36,6 +36,19 @@ pub fn judge_unknown(why: String) -> RuleJudgement {
     build_judgement(AuditGrade::Unknown, why)
 }
 
+/// Returns a good judgement with the text, or else advice with the trouble after the text.
+pub fn judge_unless(
+    is_good: bool,
+    what: &str,
+    trouble: &str,
+    remedy: AuditRemedy,
+) -> ReadingResult<RuleJudgement> {
+    if is_good {
+        return Ok(judge_good(what));
+    }
+    Ok(judge_advice(format!("{what}{trouble}")).remedy(remedy))
+}
+
 impl RuleJudgement {
     pub fn bound(mut self, bound_bps: Option<u64>) -> Self {
         self.bound_bps = bound_bps;
@@ -48,7 +61,7 @@ impl RuleJudgement {
     }
 }
 
-/// Returns a remedy that writes a sysctl.
+/// Returns a remedy that writes a sysctl. The program may apply it: it is reversible.
 pub fn remedy_by_sysctl(
     name: &str,
     value: impl Into<String>,

@@ -7,34 +7,23 @@
 use super::AuditRule;
 use super::audit_case::AuditCase;
 use super::host_readings::ReadingResult;
-use super::rule_judgement::{RuleJudgement, judge_advice, judge_good, remedy_by_sysctl};
+use super::rule_judgement::{RuleJudgement, judge_advice, judge_good, remedy_by_command};
 
 const DROPPED: &str = "softnet.dropped";
 const PROCESSED: &str = "softnet.processed";
 const SQUEEZED: &str = "softnet.squeezed";
-const BUDGET: &str = "net.core.netdev_budget";
 /// The ratio of squeezed softirq rounds to packets above which the rule reports them.
 const SQUEEZED_RATIO: f64 = 1e-4;
 
 pub const RULES: &[AuditRule] = &[
-    AuditRule {
-        name: "softnet_drops",
-        title: "packets dropped between interface and TCP",
-        source: "Linux sysctl/net, netdev_max_backlog (2025)",
-        needs: &[DROPPED, PROCESSED],
-        by_path: false,
-        applies: false,
-        judge: judge_softnet_drops,
-    },
-    AuditRule {
-        name: "softnet_squeezed",
-        title: "softirq rounds that were cut short",
-        source: "Linux sysctl/net, netdev_budget (2025)",
-        needs: &[SQUEEZED, PROCESSED],
-        by_path: false,
-        applies: false,
-        judge: judge_softnet_squeezed,
-    },
+    AuditRule::of_host("softnet_drops", judge_softnet_drops)
+        .title("packets dropped between interface and TCP")
+        .source("Linux sysctl/net, netdev_max_backlog (2025)")
+        .needs(&[DROPPED, PROCESSED]),
+    AuditRule::of_host("softnet_squeezed", judge_softnet_squeezed)
+        .title("softirq rounds that were cut short")
+        .source("Linux sysctl/net, netdev_budget (2025)")
+        .needs(&[SQUEEZED, PROCESSED]),
 ];
 
 fn judge_softnet_drops(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -44,19 +33,25 @@ fn judge_softnet_drops(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if dropped == 0 {
         return Ok(judge_good(text));
     }
-    let judged = judge_advice(format!("{text}: TCP treats each as loss on the path"));
-    let name = "net.core.netdev_max_backlog";
-    Ok(match case.readings.number(name) {
-        Ok(present) => {
-            let twice = present.saturating_mul(2).min(1_000_000).max(present);
-            judged.remedy(remedy_by_sysctl(
-                name,
-                twice.to_string(),
-                "Use a longer queue if the drops increase during a run",
-            ))
-        }
-        Err(_) => judged,
-    })
+    let text = format!("{text}: TCP treats each as loss on the path");
+    let why = "Use a longer queue if the drops increase during a run";
+    Ok(advise_doubling(case, text, "net.core.netdev_max_backlog", 1_000_000, why))
+}
+
+/// Returns advice to double a sysctl, up to a limit, if it can be read.
+fn advise_doubling(
+    case: &AuditCase,
+    text: String,
+    name: &str,
+    most: u64,
+    why: &str,
+) -> RuleJudgement {
+    let mut judged = judge_advice(text);
+    judged.remedies.extend(case.readings.number(name).ok().map(|present| {
+        let twice = present.saturating_mul(2).min(most).max(present);
+        remedy_by_command(format!("sysctl -w {name}={twice}"), why)
+    }));
+    judged
 }
 
 fn judge_softnet_squeezed(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -66,16 +61,7 @@ fn judge_softnet_squeezed(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     if squeezed as f64 <= SQUEEZED_RATIO * processed as f64 {
         return Ok(judge_good(text));
     }
-    let judged = judge_advice(format!("{text}: packets waited for the next round"));
-    Ok(match case.readings.number(BUDGET) {
-        Ok(present) => {
-            let twice = present.saturating_mul(2).min(10_000).max(present);
-            judged.remedy(remedy_by_sysctl(
-                BUDGET,
-                twice.to_string(),
-                "Process more packets in one round",
-            ))
-        }
-        Err(_) => judged,
-    })
+    let text = format!("{text}: packets waited for the next round");
+    let why = "Process more packets in one round";
+    Ok(advise_doubling(case, text, "net.core.netdev_budget", 10_000, why))
 }

@@ -27,32 +27,24 @@ pub use rate_step::find_rate_step;
 pub use repeated_knee::{find_knee_hint, find_repeated_knee};
 
 /// The parameters of the detection of token buckets.
-struct BucketDetectionTuning {
-    /// The minimum number of bursts with the same knee.
-    min_knees: usize,
-    /// Two knees agree if they differ by no more than this ratio or one packet.
-    agree_ratio: f64,
-    /// The minimum half-width of the burst's interval, as a ratio; it is also at least one packet.
-    burst_error: f64,
-    /// Trains of this many times the knee's position must show it.
-    long_enough: f64,
-    /// The maximum share of bursts without rest that show the knee: an empty bucket shows none.
-    max_repeated_knees_ratio: f64,
-    /// The rest before a train after which the bucket counts as full again.
-    rested_s: f64,
-    /// The minimum gap that ends the first round of long trains.
-    round_gap_ns: u64,
-}
+struct BucketDetectionTuning;
 
-const TUNING: BucketDetectionTuning = BucketDetectionTuning {
-    min_knees: 3,
-    agree_ratio: 0.25,
-    burst_error: 0.03,
-    long_enough: 1.5,
-    max_repeated_knees_ratio: 0.5,
-    rested_s: 0.01,
-    round_gap_ns: 500_000_000,
-};
+impl BucketDetectionTuning {
+    /// The minimum number of bursts with the same knee.
+    const MIN_KNEES: usize = 3;
+    /// Two knees agree if they differ by no more than this ratio or one packet.
+    const AGREE_RATIO: f64 = 0.25;
+    /// The minimum half-width of the burst's interval, as a ratio; it is also at least one packet.
+    const BURST_ERROR: f64 = 0.03;
+    /// Trains of this many times the knee's position must show it.
+    const LONG_ENOUGH: f64 = 1.5;
+    /// The maximum share of bursts without rest that show the knee: an empty bucket shows none.
+    const MAX_REPEATED_KNEES_RATIO: f64 = 0.5;
+    /// The rest before a train after which the bucket counts as full again.
+    const RESTED_S: f64 = 0.01;
+    /// The minimum gap that ends the first round of long trains.
+    const ROUND_GAP_NS: u64 = 500_000_000;
+}
 
 /// Returns whether most bursts after a rest have a knee at the same position.
 pub fn is_bucket_suspected(evidence: &TrainEvidence) -> bool {
@@ -77,7 +69,8 @@ fn knees_recur_without_rest(
     find: fn(&TrainReading) -> Option<RateKnee>,
 ) -> bool {
     let same = |r: &&&TrainReading| find(r).is_some_and(|k| is_near_knees(&k, knees));
-    late.iter().filter(same).count() as f64 > TUNING.max_repeated_knees_ratio * late.len() as f64
+    late.iter().filter(same).count() as f64
+        > BucketDetectionTuning::MAX_REPEATED_KNEES_RATIO * late.len() as f64
 }
 
 /// Summarises the knees: their medians and their spread.
@@ -92,7 +85,7 @@ fn summarize_knees(
     let rates = sort_finite(knees.iter().map(|k| k.sustained_bps));
     let sizes = sort_finite(knees.iter().map(|k| k.burst_bytes));
     let packet = knees.iter().map(|k| k.packet_bytes).fold(0.0, f64::max);
-    let least = packet.max(TUNING.burst_error * burst);
+    let least = packet.max(BucketDetectionTuning::BURST_ERROR * burst);
     let span = |values: &[f64]| Some((quantile(values, 0.1)?, quantile(values, 0.9)?));
     let (rate_span, size_span) = (span(&rates)?, span(&sizes)?);
     Some(TokenBucketEstimate {
@@ -116,7 +109,7 @@ fn summarize_knees(
 fn list_rested_bursts(evidence: &TrainEvidence) -> Vec<&TrainReading> {
     list_bursts_with_rest(evidence)
         .into_iter()
-        .filter(|(_, rest)| *rest >= TUNING.rested_s)
+        .filter(|(_, rest)| *rest >= BucketDetectionTuning::RESTED_S)
         .map(|(r, _)| r)
         .collect()
 }
@@ -124,7 +117,7 @@ fn list_rested_bursts(evidence: &TrainEvidence) -> Vec<&TrainReading> {
 fn list_unrested_bursts(evidence: &TrainEvidence) -> Vec<&TrainReading> {
     list_bursts_with_rest(evidence)
         .into_iter()
-        .filter(|(_, rest)| *rest < TUNING.rested_s / 2.0)
+        .filter(|(_, rest)| *rest < BucketDetectionTuning::RESTED_S / 2.0)
         .map(|(r, _)| r)
         .collect()
 }
@@ -155,10 +148,11 @@ fn find_agreeing_knees(
     let place = median(knees.iter().map(|k| k.at_bytes))?;
     let long_enough = trains
         .iter()
-        .filter(|r| r.packets as f64 * r.bits / 8.0 > TUNING.long_enough * place)
+        .filter(|r| r.packets as f64 * r.bits / 8.0 > BucketDetectionTuning::LONG_ENOUGH * place)
         .count();
     let same: Vec<RateKnee> = knees.into_iter().filter(|k| is_knee_at(k, place)).collect();
-    (same.len() >= TUNING.min_knees && 4 * same.len() >= 3 * long_enough).then_some(same)
+    (same.len() >= BucketDetectionTuning::MIN_KNEES && 4 * same.len() >= 3 * long_enough)
+        .then_some(same)
 }
 
 fn is_near_knees(knee: &RateKnee, others: &[RateKnee]) -> bool {
@@ -166,7 +160,8 @@ fn is_near_knees(knee: &RateKnee, others: &[RateKnee]) -> bool {
 }
 
 fn is_knee_at(knee: &RateKnee, place: f64) -> bool {
-    (knee.at_bytes - place).abs() <= (TUNING.agree_ratio * place).max(1.5 * knee.packet_bytes)
+    (knee.at_bytes - place).abs()
+        <= (BucketDetectionTuning::AGREE_RATIO * place).max(1.5 * knee.packet_bytes)
 }
 
 /// The median position of the knees, in bytes.
@@ -180,8 +175,9 @@ fn list_long_trains(trains: &[ProbeTrain]) -> Vec<&ProbeTrain> {
         trains.iter().filter(|t| t.purpose == TrainPurpose::Bucket).collect();
     found.sort_by_key(|t| t.sent_at_ns);
     let ended_ns = |t: &ProbeTrain| t.sent_at_ns + t.sent_ns.last().copied().unwrap_or(0);
-    let rested =
-        |pair: &[&ProbeTrain]| pair[1].sent_at_ns > ended_ns(pair[0]) + TUNING.round_gap_ns;
+    let rested = |pair: &[&ProbeTrain]| {
+        pair[1].sent_at_ns > ended_ns(pair[0]) + BucketDetectionTuning::ROUND_GAP_NS
+    };
     let look = found.windows(2).position(rested).map(|last| last + 1);
     found.truncate(look.unwrap_or(found.len()));
     found

@@ -16,34 +16,25 @@ use longhaul_model::report::v1::available::{
 };
 
 /// The parameters of the estimate of one direction.
-struct DirectionEstimateTuning {
-    /// The maximum share of trains left out; with more, the run is disturbed.
-    max_dropped_ratio: f64,
-    /// The maximum loss ratio without a policer.
-    max_lost_ratio: f64,
-    /// A capacity within this ratio of the interface's speed is that of the interface.
-    of_interface: f64,
-    /// A batch longer than this does not come from a network card's timer.
-    min_time_slot_s: f64,
-    /// Bursts of cross traffic larger than this make short runs uncertain.
-    bursty_bits: f64,
-    /// The minimum half-width of the capacity's interval, and the maximum that the trains' spread adds.
-    min_capacity_error: f64,
-    max_spread_ratio: f64,
-    /// Capacities above this ratio of the resolution limit are beyond it.
-    near_resolution: f64,
-}
+struct DirectionEstimateTuning;
 
-const TUNING: DirectionEstimateTuning = DirectionEstimateTuning {
-    max_dropped_ratio: 0.5,
-    max_lost_ratio: 0.2,
-    of_interface: 0.93,
-    min_time_slot_s: 1e-3,
-    bursty_bits: 150_000.0,
-    min_capacity_error: 0.02,
-    max_spread_ratio: 0.2,
-    near_resolution: 0.9,
-};
+impl DirectionEstimateTuning {
+    /// The maximum share of trains left out; with more, the run is disturbed.
+    const MAX_DROPPED_RATIO: f64 = 0.5;
+    /// The maximum loss ratio without a policer.
+    const MAX_LOST_RATIO: f64 = 0.2;
+    /// A capacity within this ratio of the interface's speed is that of the interface.
+    const OF_INTERFACE: f64 = 0.93;
+    /// A batch longer than this does not come from a network card's timer.
+    const MIN_TIME_SLOT_S: f64 = 1e-3;
+    /// Bursts of cross traffic larger than this make short runs uncertain.
+    const BURSTY_BITS: f64 = 150_000.0;
+    /// The minimum half-width of the capacity's interval, and the maximum that the trains' spread adds.
+    const MIN_CAPACITY_ERROR: f64 = 0.02;
+    const MAX_SPREAD_RATIO: f64 = 0.2;
+    /// Capacities above this ratio of the resolution limit are beyond it.
+    const NEAR_RESOLUTION: f64 = 0.9;
+}
 
 /// The estimate of one direction, with what its findings need.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +48,6 @@ pub struct EstimatedDirection {
 pub fn estimate_direction(
     plan: &AvailablePlan,
     probing: &DirectionProbing,
-    known_bps: Option<f64>,
     loopback: bool,
 ) -> EstimatedDirection {
     let evidence = TrainEvidence::of(&probing.trains);
@@ -76,7 +66,7 @@ pub fn estimate_direction(
             .or_else(|| bucket_detection::find_repeated_knee(&evidence))
             .or_else(|| bucket_detection::find_policer(&evidence))
     };
-    let fusion = fuse_methods(&evidence, known_bps);
+    let fusion = fuse_methods(&evidence);
     estimate.verdict = judge_direction(plan, probing, &evidence, fusion.as_ref(), found.as_ref());
     let told =
         matches!(estimate.verdict, EstimateVerdict::Estimated | EstimateVerdict::CapacityOnly);
@@ -109,8 +99,10 @@ fn judge_direction(
     }
     let trains = (evidence.readings.len() + evidence.dropped.len()) as f64;
     let dropped = evidence.dropped.len() as f64 / trains;
-    let too_lossy = evidence.loss_ratio() > TUNING.max_lost_ratio && found.is_none();
-    if evidence.skew.is_some() || dropped > TUNING.max_dropped_ratio || too_lossy {
+    let too_lossy =
+        evidence.loss_ratio() > DirectionEstimateTuning::MAX_LOST_RATIO && found.is_none();
+    if evidence.skew.is_some() || dropped > DirectionEstimateTuning::MAX_DROPPED_RATIO || too_lossy
+    {
         return EstimateVerdict::Disturbed;
     }
     let (Some(dispersion), Some(fusion)) = (evidence.dispersion, fusion) else {
@@ -120,10 +112,10 @@ fn judge_direction(
     };
     let most = timing_resolution::max_resolvable_bps(dispersion.batching_s, plan);
     let own = probing.interface_bps.is_some_and(|bps| {
-        dispersion.capacity_bps > TUNING.of_interface * bps as f64
+        dispersion.capacity_bps > DirectionEstimateTuning::OF_INTERFACE * bps as f64
             && !is_slower_than_sender(evidence)
     });
-    if dispersion.capacity_bps > TUNING.near_resolution * most {
+    if dispersion.capacity_bps > DirectionEstimateTuning::NEAR_RESOLUTION * most {
         EstimateVerdict::BeyondResolution
     } else if (own || dispersion.unstrained)
         && fusion.available.is_none_or(|a| has_no_upper_bound(a, dispersion))
@@ -138,7 +130,7 @@ fn judge_direction(
 
 /// Returns whether the path is as fast as the sender and nearly idle: it then has no upper bound.
 fn has_no_upper_bound(available: BoundedValue, dispersion: TrainDispersion) -> bool {
-    available.interval[1] > TUNING.of_interface * dispersion.capacity_bps
+    available.interval[1] > DirectionEstimateTuning::OF_INTERFACE * dispersion.capacity_bps
 }
 
 /// Returns whether trains below the interface's speed were stretched.
@@ -157,7 +149,7 @@ fn add_resolution(
     if dispersion.batching_s > 0.0 {
         estimate.batching_ns = Some((dispersion.batching_s * 1e9) as u64);
     }
-    if dispersion.batching_s > TUNING.min_time_slot_s {
+    if dispersion.batching_s > DirectionEstimateTuning::MIN_TIME_SLOT_S {
         add_flag(estimate, "time_slotted");
     }
 }
@@ -176,7 +168,8 @@ fn add_estimates(estimate: &mut AvailableEstimate, fusion: &FusedEstimate, sprea
         add_flag(estimate, "sender_limited");
         return;
     }
-    let least = TUNING.min_capacity_error + 0.5 * spread_ratio.clamp(0.0, TUNING.max_spread_ratio);
+    let least = DirectionEstimateTuning::MIN_CAPACITY_ERROR
+        + 0.5 * spread_ratio.clamp(0.0, DirectionEstimateTuning::MAX_SPREAD_RATIO);
     estimate.capacity_interval_bps = Some(round_interval(capacity, least * capacity.value));
     let Some(available) = fusion.available else {
         return;
@@ -191,7 +184,7 @@ fn add_estimates(estimate: &mut AvailableEstimate, fusion: &FusedEstimate, sprea
         MethodAgreement::Alone => add_flag(estimate, "one_method"),
         MethodAgreement::Agree => {}
     }
-    if fusion.burst_bits > TUNING.bursty_bits {
+    if fusion.burst_bits > DirectionEstimateTuning::BURSTY_BITS {
         add_flag(estimate, "bursty");
     }
 }

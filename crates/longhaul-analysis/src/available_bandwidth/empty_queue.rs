@@ -15,69 +15,47 @@ use crate::stats::robust_scale::mean_and_deviation;
 use longhaul_model::report::v1::available::TrainPurpose;
 
 /// The parameters of the empty-queue method.
-struct EmptyQueueTuning {
+struct EmptyQueueTuning;
+
+impl EmptyQueueTuning {
     /// The minimum number of probes for a share.
-    min_probes: usize,
+    const MIN_PROBES: usize = 60;
     /// The number of blocks of neighbouring probes, for the error.
-    blocks: usize,
+    const BLOCKS: usize = 20;
     /// A probe this soon after another (in times between batches) may have met a running timer.
-    clear_of_batch: f64,
+    const CLEAR_OF_BATCH: f64 = 1.3;
     /// The minimum width of the noise.
-    min_noise_s: f64,
+    const MIN_NOISE_S: f64 = 1.5e-6;
     /// The noise ends where the density falls to this share of its initial value.
-    sparse_ratio: f64,
-    margin: f64,
+    const SPARSE_RATIO: f64 = 0.4;
+    const MARGIN: f64 = 1.3;
     /// The minimum width in bits: a twentieth of a full-size packet, which hides little.
-    min_noise_bits: f64,
+    const MIN_NOISE_BITS: f64 = 600.0;
     /// A tail of noise: the minimum number of probes, the minimum ratio to the density of the next
     /// stretch, and the maximum number of stretches.
-    min_tail_probes: f64,
-    steep_ratio: f64,
-    max_stretches: usize,
+    const MIN_TAIL_PROBES: f64 = 8.0;
+    const STEEP_RATIO: f64 = 2.5;
+    const MAX_STRETCHES: usize = 10;
     /// The maximum ratio of noise to queues.
-    max_noise_to_queue: f64,
+    const MAX_NOISE_TO_QUEUE: f64 = 0.6;
     /// The maximum ratio of noise to a full-size packet, as an alternative.
-    max_noise_to_packet: f64,
-    full_bits: f64,
+    const MAX_NOISE_TO_PACKET: f64 = 0.3;
+    const FULL_BITS: f64 = 12_000.0;
     /// Wider noise without batching is that of a busy host …
-    busy_host_s: f64,
+    const BUSY_HOST_S: f64 = 30e-6;
     /// … and empty shares above this may then be due to it.
-    max_empty_ratio: f64,
+    const MAX_EMPTY_RATIO: f64 = 0.6;
     /// The maximum plausible clock skew; long queues may look like skew.
-    usual_skew: f64,
+    const USUAL_SKEW: f64 = 5e-4;
     /// The maximum skew above which the times cannot come from a clock.
-    max_skew: f64,
-    min_straightness: f64,
+    const MAX_SKEW: f64 = 2e-3;
+    const MIN_STRAIGHTNESS: f64 = 0.97;
     /// One of our trains' queues drains within this many times its length, if 15 % are free.
-    drain_factor: f64,
-    max_drain_s: f64,
+    const DRAIN_FACTOR: f64 = 7.0;
+    const MAX_DRAIN_S: f64 = 0.2;
     /// The uncertain share of what the noise hides.
-    hidden_doubt: f64,
+    const HIDDEN_DOUBT: f64 = 0.5;
 }
-
-const TUNING: EmptyQueueTuning = EmptyQueueTuning {
-    min_probes: 60,
-    blocks: 20,
-    clear_of_batch: 1.3,
-    min_noise_s: 1.5e-6,
-    sparse_ratio: 0.4,
-    margin: 1.3,
-    min_noise_bits: 600.0,
-    min_tail_probes: 8.0,
-    steep_ratio: 2.5,
-    max_stretches: 10,
-    max_noise_to_queue: 0.6,
-    max_noise_to_packet: 0.3,
-    full_bits: 12_000.0,
-    busy_host_s: 30e-6,
-    max_empty_ratio: 0.6,
-    usual_skew: 5e-4,
-    max_skew: 2e-3,
-    min_straightness: 0.97,
-    drain_factor: 7.0,
-    max_drain_s: 0.2,
-    hidden_doubt: 0.5,
-};
 
 /// The result of the small probes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -106,9 +84,11 @@ impl EmptyQueueShare {
     /// Delays caused by a busy host look like a few long queues, and its noise hides the many short
     /// ones. On such a host the result is valid only if most probes meet a queue.
     pub fn is_valid(&self, capacity_bps: f64) -> bool {
-        let seen = !self.is_busy_host || self.empty_ratio < TUNING.max_empty_ratio;
-        seen && self.noise_s <= TUNING.max_noise_to_queue * self.queue_s
-            || self.noise_s <= TUNING.max_noise_to_packet * TUNING.full_bits / capacity_bps
+        let seen = !self.is_busy_host || self.empty_ratio < EmptyQueueTuning::MAX_EMPTY_RATIO;
+        seen && self.noise_s <= EmptyQueueTuning::MAX_NOISE_TO_QUEUE * self.queue_s
+            || self.noise_s
+                <= EmptyQueueTuning::MAX_NOISE_TO_PACKET * EmptyQueueTuning::FULL_BITS
+                    / capacity_bps
     }
 }
 
@@ -117,7 +97,7 @@ impl EmptyQueueShare {
 pub fn find_implausible_skew(readings: &[TrainReading]) -> Option<f64> {
     let points = select_probes(readings, 0.0);
     let count = points.len() as f64;
-    if points.len() < TUNING.min_probes {
+    if points.len() < EmptyQueueTuning::MIN_PROBES {
         return None;
     }
     let mean = |of: fn(&ReceivedPacket) -> f64| points.iter().map(of).sum::<f64>() / count;
@@ -127,8 +107,9 @@ pub fn find_implausible_skew(readings: &[TrainReading]) -> Option<f64> {
     let delays = sum(&|p| (p.delay_s() - delay).powi(2));
     let both = sum(&|p| (p.sent_s - at) * (p.delay_s() - delay));
     let straight = both * both / (times * delays).max(f64::MIN_POSITIVE);
-    Some(both / times)
-        .filter(|slope| slope.abs() > TUNING.max_skew && straight > TUNING.min_straightness)
+    Some(both / times).filter(|slope| {
+        slope.abs() > EmptyQueueTuning::MAX_SKEW && straight > EmptyQueueTuning::MIN_STRAIGHTNESS
+    })
 }
 
 /// Measures how often the queue is empty; `None` with too few probes.
@@ -137,12 +118,12 @@ pub fn measure_empty_queue(
     batching_s: f64,
     capacity_bps: f64,
 ) -> Option<EmptyQueueShare> {
-    let points = select_probes(readings, TUNING.clear_of_batch * batching_s);
-    if points.len() < TUNING.min_probes {
+    let points = select_probes(readings, EmptyQueueTuning::CLEAR_OF_BATCH * batching_s);
+    if points.len() < EmptyQueueTuning::MIN_PROBES {
         return None;
     }
     let delays = subtract_min_delay(&points);
-    let noise = measure_delay_noise(&delays, TUNING.min_noise_bits / capacity_bps);
+    let noise = measure_delay_noise(&delays, EmptyQueueTuning::MIN_NOISE_BITS / capacity_bps);
     let count = delays.len() as f64;
     let busy: Vec<f64> = delays.iter().copied().filter(|d| *d > noise.width_s).collect();
     let over = busy.iter().map(|d| d - noise.width_s).sum::<f64>() / busy.len().max(1) as f64;
@@ -150,7 +131,8 @@ pub fn measure_empty_queue(
     let hidden = compute_hidden_share(noise.width_s, queue_s) * busy.len() as f64 / count;
     let empty_ratio = (noise.excess / count - hidden.min(0.3)).clamp(0.0, 1.0);
     let sampling = compute_block_error(&delays, noise.width_s);
-    let systematic = TUNING.hidden_doubt * (hidden + compute_removed_share(&delays, noise));
+    let systematic =
+        EmptyQueueTuning::HIDDEN_DOUBT * (hidden + compute_removed_share(&delays, noise));
     let ours: Vec<&TrainReading> = list_idle_trains(readings).collect();
     let seconds: f64 = ours.iter().map(|r| r.sent_span_s()).sum();
     let sent: usize = ours.iter().map(|r| r.packets).sum();
@@ -163,7 +145,7 @@ pub fn measure_empty_queue(
         lost: ours.iter().map(|r| r.lost).sum(),
         rate_hz: if seconds > 0.0 { sent as f64 / seconds } else { 0.0 },
         bits: ours.first().map_or(0.0, |r| r.bits),
-        is_busy_host: batching_s <= 0.0 && noise.width_s > TUNING.busy_host_s,
+        is_busy_host: batching_s <= 0.0 && noise.width_s > EmptyQueueTuning::BUSY_HOST_S,
     })
 }
 
@@ -189,8 +171,10 @@ fn select_probes(readings: &[TrainReading], clear_s: f64) -> Vec<ReceivedPacket>
             continue;
         };
         let queue_s = last.delay_s() - least;
-        drained_s = drained_s
-            .max(train.sent_s[1] + (TUNING.drain_factor * queue_s).min(TUNING.max_drain_s));
+        drained_s = drained_s.max(
+            train.sent_s[1]
+                + (EmptyQueueTuning::DRAIN_FACTOR * queue_s).min(EmptyQueueTuning::MAX_DRAIN_S),
+        );
     }
     kept
 }
@@ -219,7 +203,8 @@ fn drop_close_probes<'a>(
 
 /// Returns the delays above the line through the minimum delays.
 fn subtract_min_delay(points: &[ReceivedPacket]) -> Vec<f64> {
-    let skew = find_skew_slope(points).clamp(-TUNING.usual_skew, TUNING.usual_skew);
+    let skew =
+        find_skew_slope(points).clamp(-EmptyQueueTuning::USUAL_SKEW, EmptyQueueTuning::USUAL_SKEW);
     let from = points[0].sent_s;
     let level: Vec<f64> = points.iter().map(|p| p.delay_s() - skew * (p.sent_s - from)).collect();
     let least = level.iter().copied().fold(f64::MAX, f64::min);
@@ -262,21 +247,22 @@ fn measure_delay_noise(delays: &[f64], least_s: f64) -> DelayNoise {
     let density = (dense - first) as f64 / width(first, dense);
     let look = (count / 25).max(10);
     let end = (dense / 2..count.saturating_sub(look))
-        .find(|i| (look as f64 / width(*i, i + look)) < TUNING.sparse_ratio * density)
+        .find(|i| (look as f64 / width(*i, i + look)) < EmptyQueueTuning::SPARSE_RATIO * density)
         .unwrap_or(count - 1);
     let below = |s: f64| sorted.partition_point(|d| *d <= s) as f64;
     // Too narrow a width loses twice what it cuts off; too wide a one loses little.
-    let mut width_s = (TUNING.margin * sorted[end]).max(TUNING.min_noise_s).max(least_s);
+    let mut width_s =
+        (EmptyQueueTuning::MARGIN * sorted[end]).max(EmptyQueueTuning::MIN_NOISE_S).max(least_s);
     // Noise with a tail falls off steeply; queues do not.
-    for _ in 0..TUNING.max_stretches {
+    for _ in 0..EmptyQueueTuning::MAX_STRETCHES {
         let near = below(2.0 * width_s) - below(width_s);
         let far = (below(4.0 * width_s) - below(2.0 * width_s)) / 2.0;
-        if near < TUNING.min_tail_probes
-            || near < TUNING.steep_ratio * far + TUNING.min_tail_probes / 2.0
+        if near < EmptyQueueTuning::MIN_TAIL_PROBES
+            || near < EmptyQueueTuning::STEEP_RATIO * far + EmptyQueueTuning::MIN_TAIL_PROBES / 2.0
         {
             break;
         }
-        width_s *= TUNING.margin;
+        width_s *= EmptyQueueTuning::MARGIN;
     }
     let within = below(width_s);
     DelayNoise { width_s, excess: within - (below(2.0 * width_s) - within) }
@@ -297,7 +283,7 @@ fn compute_removed_share(delays: &[f64], noise: DelayNoise) -> f64 {
 }
 
 fn compute_block_error(delays: &[f64], noise_s: f64) -> f64 {
-    let size = (delays.len() / TUNING.blocks).max(1);
+    let size = (delays.len() / EmptyQueueTuning::BLOCKS).max(1);
     let shares: Vec<f64> = delays
         .chunks(size)
         .map(|block| block.iter().filter(|d| **d <= noise_s).count() as f64 / block.len() as f64)
@@ -328,7 +314,7 @@ mod tests {
             lost: 0,
             rate_hz: 400.0,
             bits: 800.0,
-            is_busy_host: noise_s > TUNING.busy_host_s,
+            is_busy_host: noise_s > EmptyQueueTuning::BUSY_HOST_S,
         };
         let slow = 50e6;
         assert!(!seen(200e-6, 0.97).is_valid(slow));

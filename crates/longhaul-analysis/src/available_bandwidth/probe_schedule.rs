@@ -30,25 +30,19 @@ pub struct PriorPathFacts {
 }
 
 /// The parameters of the schedule.
-struct ProbeScheduleTuning {
-    /// The maximum number of burst rounds before the bursts are considered too short.
-    max_burst_rounds: u32,
-    /// The number of sufficiently long bursts needed before the sweep.
-    enough_bursts: usize,
-    /// The number of packets in the first bursts.
-    first_burst: u32,
-    min_burst_packets: u32,
-    /// A burst may be shorter than requested by this ratio.
-    short_burst: f64,
-}
+struct ProbeScheduleTuning;
 
-const TUNING: ProbeScheduleTuning = ProbeScheduleTuning {
-    max_burst_rounds: 5,
-    enough_bursts: 4,
-    first_burst: 17,
-    min_burst_packets: 8,
-    short_burst: 0.8,
-};
+impl ProbeScheduleTuning {
+    /// The maximum number of burst rounds before the bursts are considered too short.
+    const MAX_BURST_ROUNDS: u32 = 5;
+    /// The number of sufficiently long bursts needed before the sweep.
+    const ENOUGH_BURSTS: usize = 4;
+    /// The number of packets in the first bursts.
+    const FIRST_BURST: u32 = 17;
+    const MIN_BURST_PACKETS: u32 = 8;
+    /// A burst may be shorter than requested by this ratio.
+    const SHORT_BURST: f64 = 0.8;
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScheduleStage {
@@ -83,7 +77,7 @@ impl ProbeSchedule {
             plan: AvailablePlan { packet_bytes, ..plan.clone() },
             facts,
             seen: Vec::new(),
-            stage: ScheduleStage::Bursts { round: 0, packets: TUNING.first_burst },
+            stage: ScheduleStage::Bursts { round: 0, packets: ProbeScheduleTuning::FIRST_BURST },
             next_index: 0,
         }
     }
@@ -132,7 +126,7 @@ impl ProbeSchedule {
                 train_planning::plan_light_mode(&shape, &self.purse)
             }
             ScheduleStage::Bursts { round, packets } => {
-                let count = if round == 0 { 2 } else { TUNING.enough_bursts as u32 };
+                let count = if round == 0 { 2 } else { ProbeScheduleTuning::ENOUGH_BURSTS as u32 };
                 train_planning::plan_bursts(&shape, &self.purse, count, packets)
             }
             ScheduleStage::Main => {
@@ -193,11 +187,11 @@ impl ProbeSchedule {
         let Some(dispersion) = evidence.dispersion else {
             // Bursts that overran a short queue give no result; nor do those within a few batches.
             let grown = if evidence.lost * 50 > evidence.sent {
-                (packets / 2).max(TUNING.min_burst_packets)
+                (packets / 2).max(ProbeScheduleTuning::MIN_BURST_PACKETS)
             } else {
                 (packets * 4).min(timing_resolution::MAX_TRAIN_PACKETS)
             };
-            return if round < TUNING.max_burst_rounds && grown != packets {
+            return if round < ProbeScheduleTuning::MAX_BURST_ROUNDS && grown != packets {
                 ScheduleStage::Bursts { round: round + 1, packets: grown }
             } else {
                 ScheduleStage::Done
@@ -206,16 +200,18 @@ impl ProbeSchedule {
         let bits = f64::from(self.plan.packet_bytes) * 8.0;
         let needed_s = dispersion.min_burst_s();
         let fits = (needed_s * dispersion.capacity_bps / bits).ceil() as u32 + 4;
-        let long_enough = evidence.count_long_bursts(TUNING.short_burst * needed_s);
+        let long_enough = evidence.count_long_bursts(ProbeScheduleTuning::SHORT_BURST * needed_s);
         if fits > timing_resolution::MAX_TRAIN_PACKETS {
             return ScheduleStage::Done;
         }
-        if long_enough >= TUNING.enough_bursts || round >= TUNING.max_burst_rounds {
+        if long_enough >= ProbeScheduleTuning::ENOUGH_BURSTS
+            || round >= ProbeScheduleTuning::MAX_BURST_ROUNDS
+        {
             return ScheduleStage::Main;
         }
         ScheduleStage::Bursts {
             round: round + 1,
-            packets: fits.max(TUNING.first_burst).max(packets.min(fits)),
+            packets: fits.max(ProbeScheduleTuning::FIRST_BURST).max(packets.min(fits)),
         }
     }
 
@@ -259,7 +255,7 @@ impl ProbeSchedule {
     }
 
     fn fused(&self) -> Option<FusedEstimate> {
-        fusion::fuse_methods(&self.evidence(), None)
+        fusion::fuse_methods(&self.evidence())
     }
 
     /// Returns the lower bound of the available share so far; one fifth before anything is known.

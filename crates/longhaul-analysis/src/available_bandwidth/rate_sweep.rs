@@ -17,41 +17,28 @@ pub const CAPACITY_RATIOS: [f64; 15] =
 /// Sizes in bits of a typical burst of cross traffic, logarithmic.
 const BURST_SIZES_BITS: [f64; 8] = [2e3, 6e3, 15e3, 40e3, 100e3, 240e3, 600e3, 1.6e6];
 /// The parameters of the rate sweep.
-struct RateSweepTuning {
-    /// The uncertainty of the fastest stretches: they are rarely too fast, more often too slow.
-    prior_below: f64,
-    prior_above: f64,
-    /// Deviations beyond this many standard errors count linearly.
-    huber_sigmas: f64,
-    /// The minimum error of the model.
-    min_model_error: f64,
-    model_error_ratio: f64,
-    /// About a third of a full-size packet arrives too soon or too late.
-    grain_bits: f64,
-    /// The maximum standard deviation of A over a train, as a share of C.
-    max_swing_ratio: f64,
-    hinge_reach: f64,
-    hinge_steps: usize,
-    /// The number of rates of the initial queue: `2^(i/2)` from 1/4.
-    kappas: usize,
-    min_kappa: f64,
-    integral_steps: usize,
-}
+struct RateSweepTuning;
 
-const TUNING: RateSweepTuning = RateSweepTuning {
-    prior_below: 0.02,
-    prior_above: 0.015,
-    huber_sigmas: 3.0,
-    min_model_error: 0.004,
-    model_error_ratio: 0.015,
-    grain_bits: 4e3,
-    max_swing_ratio: 0.45,
-    hinge_reach: 6.0,
-    hinge_steps: 120,
-    kappas: 17,
-    min_kappa: 0.25,
-    integral_steps: 120,
-};
+impl RateSweepTuning {
+    /// The uncertainty of the fastest stretches: they are rarely too fast, more often too slow.
+    const PRIOR_BELOW: f64 = 0.02;
+    const PRIOR_ABOVE: f64 = 0.015;
+    /// Deviations beyond this many standard errors count linearly.
+    const HUBER_SIGMAS: f64 = 3.0;
+    /// The minimum error of the model.
+    const MIN_MODEL_ERROR: f64 = 0.004;
+    const MODEL_ERROR_RATIO: f64 = 0.015;
+    /// About a third of a full-size packet arrives too soon or too late.
+    const GRAIN_BITS: f64 = 4e3;
+    /// The maximum standard deviation of A over a train, as a share of C.
+    const MAX_SWING_RATIO: f64 = 0.45;
+    const HINGE_REACH: f64 = 6.0;
+    const HINGE_STEPS: usize = 120;
+    /// The number of rates of the initial queue: `2^(i/2)` from 1/4.
+    const KAPPAS: usize = 17;
+    const MIN_KAPPA: f64 = 0.25;
+    const INTEGRAL_STEPS: usize = 120;
+}
 
 /// The strain of one train, as used by the fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -117,8 +104,11 @@ pub fn share_at_step(step: usize) -> f64 {
 }
 
 fn compute_log_prior(ratio: f64, prior: SweepPrior) -> f64 {
-    let width =
-        if ratio < 1.0 { TUNING.prior_below } else { TUNING.prior_above.hypot(prior.hidden_ratio) };
+    let width = if ratio < 1.0 {
+        RateSweepTuning::PRIOR_BELOW
+    } else {
+        RateSweepTuning::PRIOR_ABOVE.hypot(prior.hidden_ratio)
+    };
     let z = ratio.ln() / width.hypot(prior.error_ratio);
     // The grid is coarser at its upper end; each cell is weighted by its width.
     let at = CAPACITY_RATIOS.iter().position(|r| *r >= ratio).unwrap_or(0);
@@ -139,19 +129,22 @@ fn compute_log_likelihood(
     burst: f64,
 ) -> f64 {
     let one = |d: &TrainStrain| {
-        let swing = (burst * capacity / d.seconds).sqrt().min(TUNING.max_swing_ratio * capacity);
+        let swing =
+            (burst * capacity / d.seconds).sqrt().min(RateSweepTuning::MAX_SWING_RATIO * capacity);
         let unit = swing / capacity;
         let kappa = 2.0 * available / swing;
         let (mean, variance) = table.at((d.rate_bps - available) / swing, kappa);
         // A few packets are not a Brownian motion.
-        let grain = TUNING.grain_bits / (capacity * d.seconds);
-        let floor = TUNING.min_model_error + TUNING.model_error_ratio * mean * unit + grain;
+        let grain = RateSweepTuning::GRAIN_BITS / (capacity * d.seconds);
+        let floor = RateSweepTuning::MIN_MODEL_ERROR
+            + RateSweepTuning::MODEL_ERROR_RATIO * mean * unit
+            + grain;
         let variance = variance * unit * unit + d.noise * d.noise + floor * floor;
         let z = (d.strain - mean * unit).abs() / variance.sqrt();
-        let cost = if z <= TUNING.huber_sigmas {
+        let cost = if z <= RateSweepTuning::HUBER_SIGMAS {
             0.5 * z * z
         } else {
-            TUNING.huber_sigmas * (z - 0.5 * TUNING.huber_sigmas)
+            RateSweepTuning::HUBER_SIGMAS * (z - 0.5 * RateSweepTuning::HUBER_SIGMAS)
         };
         -cost - 0.5 * variance.ln()
     };
@@ -199,15 +192,16 @@ impl StrainTable {
 
     fn new() -> StrainTable {
         let row = |k: usize| {
-            let kappa = TUNING.min_kappa * 2f64.powf(k as f64 / 2.0);
-            (0..=TUNING.hinge_steps)
+            let kappa = RateSweepTuning::MIN_KAPPA * 2f64.powf(k as f64 / 2.0);
+            (0..=RateSweepTuning::HINGE_STEPS)
                 .map(|i| {
-                    let z = TUNING.hinge_reach * (2.0 * i as f64 / TUNING.hinge_steps as f64 - 1.0);
+                    let z = RateSweepTuning::HINGE_REACH
+                        * (2.0 * i as f64 / RateSweepTuning::HINGE_STEPS as f64 - 1.0);
                     z + compute_reflection(z, kappa)
                 })
                 .collect()
         };
-        StrainTable { rows: (0..TUNING.kappas).map(row).collect() }
+        StrainTable { rows: (0..RateSweepTuning::KAPPAS).map(row).collect() }
     }
 
     /// Returns the mean and the variance.
@@ -215,19 +209,22 @@ impl StrainTable {
         let idle = (1.5 * (0.5 - z).max(0.0)).powi(2);
         let first = if z < 0.0 { (1.0 / (kappa * kappa)).min(1.0) } else { 0.0 };
         let variance = 1.0 / (1.0 + idle) + first;
-        if z >= TUNING.hinge_reach {
+        if z >= RateSweepTuning::HINGE_REACH {
             return (z, 1.0);
         }
-        if z <= -TUNING.hinge_reach {
+        if z <= -RateSweepTuning::HINGE_REACH {
             // Both ends of the train meet a queue in equilibrium.
             return ((-0.5 / z - 1.0 / kappa).max(0.0), variance);
         }
-        let row = (2.0 * (kappa / TUNING.min_kappa).log2()).clamp(0.0, (TUNING.kappas - 1) as f64);
+        let row = (2.0 * (kappa / RateSweepTuning::MIN_KAPPA).log2())
+            .clamp(0.0, (RateSweepTuning::KAPPAS - 1) as f64);
         let (below, part) = (row as usize, row.fract());
-        let above = (below + 1).min(TUNING.kappas - 1);
+        let above = (below + 1).min(RateSweepTuning::KAPPAS - 1);
         let at = |row: usize| {
-            let place = (z / TUNING.hinge_reach + 1.0) * 0.5 * TUNING.hinge_steps as f64;
-            let cell = (place as usize).min(TUNING.hinge_steps - 1);
+            let place = (z / RateSweepTuning::HINGE_REACH + 1.0)
+                * 0.5
+                * RateSweepTuning::HINGE_STEPS as f64;
+            let cell = (place as usize).min(RateSweepTuning::HINGE_STEPS - 1);
             let (a, b) = (self.rows[row][cell], self.rows[row][cell + 1]);
             a + (b - a) * (place - cell as f64)
         };
@@ -240,14 +237,14 @@ impl StrainTable {
 /// reduced by the initial queue. Law of the running maximum: Borodin and Salminen 2002, 2.1.1.
 fn compute_reflection(z: f64, kappa: f64) -> f64 {
     let reach = (4.0 - z).max(4.0);
-    let step = reach / TUNING.integral_steps as f64;
+    let step = reach / RateSweepTuning::INTEGRAL_STEPS as f64;
     let one = |i: usize| {
         let x = (i as f64 + 0.5) * step;
         let lower = normal_cdf(-z - x);
         let mirrored = compute_mirrored_tail(z, x);
         (lower + mirrored) * (1.0 - (-kappa * x).exp()) * step
     };
-    (0..TUNING.integral_steps).map(one).sum()
+    (0..RateSweepTuning::INTEGRAL_STEPS).map(one).sum()
 }
 
 /// Returns `exp(-2zx) * P(N < z - x)` without overflow.

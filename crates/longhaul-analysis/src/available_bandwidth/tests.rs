@@ -27,7 +27,7 @@ fn run() -> &'static (AvailablePlan, DirectionProbing) {
 fn forward(plan: &AvailablePlan, probing: DirectionProbing) -> AvailableEstimate {
     let observation =
         AvailableObservation { forward: Some(probing), ..AvailableObservation::default() };
-    conclude_available(plan, &observation, &[]).analysis.forward.unwrap()
+    conclude_available(plan, &observation).analysis.forward.unwrap()
 }
 
 fn near(found: Option<u64>, expected: Option<u64>, ratio: f64) -> bool {

@@ -12,25 +12,20 @@ pub const MAX_TRAIN_PACKETS: u32 = 2500;
 /// The minimum length of a train in times between batches.
 pub const TRAIN_BATCHES: f64 = 20.0;
 /// The parameters of the resolution of rates.
-struct TimingResolutionTuning {
-    /// The minimum length in time: timestamps have errors of some microseconds.
-    min_span_s: f64,
-    light_batches: f64,
-    light_span_s: f64,
-    /// A burst may use this fraction of the byte budget.
-    burst_part: u64,
-}
+struct TimingResolutionTuning;
 
-const TUNING: TimingResolutionTuning = TimingResolutionTuning {
-    min_span_s: 400e-6,
-    light_batches: 8.0,
-    light_span_s: 100e-6,
-    burst_part: 12,
-};
+impl TimingResolutionTuning {
+    /// The minimum length in time: timestamps have errors of some microseconds.
+    const MIN_SPAN_S: f64 = 400e-6;
+    const LIGHT_BATCHES: f64 = 8.0;
+    const LIGHT_SPAN_S: f64 = 100e-6;
+    /// A burst may use this fraction of the byte budget.
+    const BURST_PART: u64 = 12;
+}
 
 /// Returns the minimum duration of a burst that stands out from the noise.
 pub fn min_burst_span_s(batching_s: f64) -> f64 {
-    (TRAIN_BATCHES * batching_s).max(TUNING.min_span_s)
+    (TRAIN_BATCHES * batching_s).max(TimingResolutionTuning::MIN_SPAN_S)
 }
 
 /// Light mode has no bytes for more packets; its intervals are wider.
@@ -39,10 +34,13 @@ pub const LIGHT_PACKETS: u32 = 10;
 /// Returns the capacity at which the longest burst is just long enough.
 pub fn max_resolvable_bps(batching_s: f64, plan: &AvailablePlan) -> f64 {
     let (packets, span_s) = if plan.mode == AvailableMode::Light {
-        let span_s = (TUNING.light_batches * batching_s).max(TUNING.light_span_s);
+        let span_s = (TimingResolutionTuning::LIGHT_BATCHES * batching_s)
+            .max(TimingResolutionTuning::LIGHT_SPAN_S);
         (u64::from(LIGHT_PACKETS), span_s)
     } else {
-        let affordable = plan.most_bytes / TUNING.burst_part / u64::from(plan.packet_bytes.max(1));
+        let affordable = plan.most_bytes
+            / TimingResolutionTuning::BURST_PART
+            / u64::from(plan.packet_bytes.max(1));
         (u64::from(MAX_TRAIN_PACKETS).min(affordable), min_burst_span_s(batching_s))
     };
     packets as f64 * f64::from(plan.packet_bytes) * 8.0 / span_s

@@ -15,43 +15,31 @@ use crate::stats::robust_scale::mad_scale;
 use crate::throughput::arrival_timeline::RunArrivals;
 
 /// The parameters of the shaper detection.
-struct ShaperFitTuning {
+struct ShaperFitTuning;
+
+impl ShaperFitTuning {
     /// Bins are joined until they last this long: shorter ones hold too few packets.
-    bin_us: u64,
+    const BIN_US: u64 = 50_000;
     /// The maximum number of bins; more are joined further, because the search resolves seconds, not
     /// milliseconds, and its cost grows with the bins.
-    max_bins: usize,
+    const MAX_BINS: usize = 4000;
     /// The minimum numbers of bins before and after the knee; at 172 ms a bin lasts one round trip.
-    min_bins_before: usize,
-    min_bins_after: usize,
+    const MIN_BINS_BEFORE: usize = 4;
+    const MIN_BINS_AFTER: usize = 8;
     /// The minimum step; a smaller one is a change of load.
-    min_step_ratio: f64,
+    const MIN_STEP_RATIO: f64 = 1.08;
     /// The minimum distance of the two levels, in standard errors.
-    min_z: f64,
+    const MIN_Z: f64 = 6.0;
     /// The maximum difference between the halves of the second part, which has to be level.
-    max_drift_after: f64,
+    const MAX_DRIFT_AFTER: f64 = 0.06;
     /// The maximum drift in the first part, on top of half the step.
-    max_drift_before: f64,
+    const MAX_DRIFT_BEFORE: f64 = 0.05;
     /// The minimum scatter assumed, as a share of the level (bins contain whole packets).
-    min_scatter: f64,
+    const MIN_SCATTER: f64 = 0.005;
     /// The ramp ends when the rate first reaches this share of its maximum running median.
-    ramp_ratio: f64,
-    ramp_width: usize,
+    const RAMP_RATIO: f64 = 0.9;
+    const RAMP_WIDTH: usize = 5;
 }
-
-const TUNING: ShaperFitTuning = ShaperFitTuning {
-    bin_us: 50_000,
-    max_bins: 4000,
-    min_bins_before: 4,
-    min_bins_after: 8,
-    min_step_ratio: 1.08,
-    min_z: 6.0,
-    max_drift_after: 0.06,
-    max_drift_before: 0.05,
-    min_scatter: 0.005,
-    ramp_ratio: 0.9,
-    ramp_width: 5,
-};
 
 pub fn find_shaper(arrivals: &RunArrivals) -> Option<ShaperFit> {
     let bins = join_bins(arrivals);
@@ -87,7 +75,7 @@ struct RateSlot {
 
 fn join_bins(arrivals: &RunArrivals) -> Vec<RateSlot> {
     let total = arrivals.to_us() - arrivals.from_us();
-    let least = TUNING.bin_us.max(total / TUNING.max_bins as u64);
+    let least = ShaperFitTuning::BIN_US.max(total / ShaperFitTuning::MAX_BINS as u64);
     let mut slots = Vec::new();
     let (mut from_us, mut bytes, mut seconds) = (arrivals.from_us(), 0.0, 0.0);
     for bin in &arrivals.bins {
@@ -104,10 +92,10 @@ fn join_bins(arrivals: &RunArrivals) -> Vec<RateSlot> {
 
 fn find_ramp_end(slots: &[RateSlot]) -> Option<usize> {
     let rates: Vec<f64> = slots.iter().map(|s| s.rate_bps).collect();
-    let width = TUNING.ramp_width.min(rates.len().max(1));
+    let width = ShaperFitTuning::RAMP_WIDTH.min(rates.len().max(1));
     let medians = rates.windows(width).filter_map(|w| median(w.iter().copied()));
     let greatest = medians.reduce(f64::max).filter(|m| *m > 0.0)?;
-    rates.iter().position(|r| *r >= TUNING.ramp_ratio * greatest)
+    rates.iter().position(|r| *r >= ShaperFitTuning::RAMP_RATIO * greatest)
 }
 
 /// Returns the point at which two constants fit best, with enough bins on both sides.
@@ -121,8 +109,8 @@ fn find_breakpoint(rates: &[f64]) -> Option<usize> {
         let (sum, squares) = (sums[to].0 - sums[from].0, sums[to].1 - sums[from].1);
         squares - sum * sum / (to - from) as f64
     };
-    let last = rates.len().checked_sub(TUNING.min_bins_after)?;
-    (TUNING.min_bins_before..=last)
+    let last = rates.len().checked_sub(ShaperFitTuning::MIN_BINS_AFTER)?;
+    (ShaperFitTuning::MIN_BINS_BEFORE..=last)
         .map(|knee| (knee, error(0, knee) + error(knee, rates.len())))
         .min_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(knee, _)| knee)
@@ -130,18 +118,18 @@ fn find_breakpoint(rates: &[f64]) -> Option<usize> {
 
 fn is_step_accepted(before: &[f64], after: &[f64]) -> bool {
     let (high, low) = (compute_median_rate(before), compute_median_rate(after));
-    if low <= 0.0 || high / low <= TUNING.min_step_ratio {
+    if low <= 0.0 || high / low <= ShaperFitTuning::MIN_STEP_RATIO {
         return false;
     }
     let error = |part: &[f64], level: f64| {
-        let scatter = mad_scale(part).unwrap_or(0.0).max(TUNING.min_scatter * level);
+        let scatter = mad_scale(part).unwrap_or(0.0).max(ShaperFitTuning::MIN_SCATTER * level);
         scatter * scatter / part.len() as f64
     };
     let z = (high - low) / (error(before, high) + error(after, low)).sqrt();
     let step = high / low - 1.0;
-    z > TUNING.min_z
-        && compute_drift(before) < 0.5 * step + TUNING.max_drift_before
-        && compute_drift(after) < TUNING.max_drift_after
+    z > ShaperFitTuning::MIN_Z
+        && compute_drift(before) < 0.5 * step + ShaperFitTuning::MAX_DRIFT_BEFORE
+        && compute_drift(after) < ShaperFitTuning::MAX_DRIFT_AFTER
         && compute_lower_tail(before) > high.midpoint(low)
         && compute_upper_tail(after) < high.midpoint(low)
 }

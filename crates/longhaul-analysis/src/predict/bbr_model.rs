@@ -4,6 +4,8 @@
 //! lengths). Units: segments, seconds. Error: see docs/methods/prediction.md.
 //! Wrong when: losses exceed 15 % or acknowledgements come in clumps.
 
+use super::stream_model::StreamRound;
+
 /// Gain of the startup phase: 2/ln 2.
 const STARTUP_GAIN: f64 = 2.885;
 /// Startup ends when the rate has not grown by a quarter for three round trips.
@@ -38,16 +40,6 @@ enum BbrPhase {
     ProbeRtt { until_s: f64, window: f64 },
 }
 
-/// The state of a stream in one round: outstanding and delivered segments.
-#[derive(Debug, Clone, Copy)]
-pub struct BbrRound {
-    pub now_s: f64,
-    pub rtt_s: f64,
-    pub round_s: f64,
-    pub rounds: f64,
-    pub delivered_per_s: f64,
-}
-
 impl BbrModel {
     /// Creates the model; `number` staggers the streams' cycles, as chance does.
     pub fn new(number: usize) -> BbrModel {
@@ -62,7 +54,7 @@ impl BbrModel {
     }
 
     /// Returns the outstanding segments of the next round.
-    pub fn next(&mut self, window: f64, round: BbrRound) -> f64 {
+    pub fn next(&mut self, window: f64, round: StreamRound) -> f64 {
         if let BbrPhase::ProbeRtt { until_s, window } = self.phase {
             if round.now_s < until_s {
                 return PROBE_WINDOW;
@@ -74,7 +66,7 @@ impl BbrModel {
         // The delivery rate of four segments says nothing about the path and is not learned.
         self.learn(round.delivered_per_s);
         let rate = self.rates.iter().copied().fold(0.0, f64::max);
-        let path = rate * round.rtt_s;
+        let path = rate * round.train.rtt_s;
         self.advance_phase(rate, window, path, round);
         let sent = self.gain(round.rounds) * rate;
         let next = window + (sent - round.delivered_per_s) * round.round_s * round.rounds.min(1.0);
@@ -96,7 +88,7 @@ impl BbrModel {
         }
     }
 
-    fn advance_phase(&mut self, rate: f64, window: f64, path: f64, round: BbrRound) {
+    fn advance_phase(&mut self, rate: f64, window: f64, path: f64, round: StreamRound) {
         match self.phase {
             BbrPhase::Startup => {
                 if rate > self.best * STARTUP_GROWTH {

@@ -5,7 +5,7 @@
 //! Error: see docs/methods/prediction.md.
 //! Wrong when: the losses of one round trip take more than one to repair.
 
-use super::bbr_model::{self, BbrModel};
+use super::bbr_model::BbrModel;
 use super::closed_forms::TIMEOUT_S;
 use super::cubic_model::{AckTrain, CubicModel, ends_slow_start};
 use longhaul_model::splitmix::SplitMix64;
@@ -130,14 +130,7 @@ impl StreamModel {
     pub fn end_round(&mut self, lost: bool, seen: StreamRound) {
         let before = self.window;
         if let CongestionModel::Bbr(bbr) = &mut self.congestion {
-            let round = bbr_model::BbrRound {
-                now_s: seen.now_s,
-                rtt_s: seen.train.rtt_s,
-                round_s: seen.round_s,
-                rounds: seen.rounds,
-                delivered_per_s: seen.delivered_per_s,
-            };
-            self.window = bbr.next(self.window.min(self.max_window), round);
+            self.window = bbr.next(self.window.min(self.max_window), seen);
         } else if seen.now_s < self.silent_until_s {
             return;
         } else if lost && !self.is_recovering {

@@ -26,10 +26,7 @@ impl<'a> DirectionHosts<'a> {
     }
 
     pub fn end(&self, end: ScanEnd) -> Option<&'a HostFacts> {
-        match end {
-            ScanEnd::Sender => self.sender,
-            ScanEnd::Receiver => self.receiver,
-        }
+        end.pick(self.sender, self.receiver)
     }
 
     /// Returns the host's name, or its role.
@@ -46,48 +43,37 @@ pub enum ScanEnd {
 }
 
 impl ScanEnd {
-    pub const fn place(self) -> &'static str {
+    fn pick<T>(self, sender: T, receiver: T) -> T {
         match self {
-            ScanEnd::Sender => "sender",
-            ScanEnd::Receiver => "receiver",
+            ScanEnd::Sender => sender,
+            ScanEnd::Receiver => receiver,
         }
+    }
+
+    pub fn place(self) -> &'static str {
+        self.pick("sender", "receiver")
     }
 
     /// Returns the sysctl that clips requested windows.
-    pub const fn max_sysctl(self) -> &'static str {
-        match self {
-            ScanEnd::Sender => "net.core.wmem_max",
-            ScanEnd::Receiver => "net.core.rmem_max",
-        }
+    pub fn max_sysctl(self) -> &'static str {
+        self.pick("net.core.wmem_max", "net.core.rmem_max")
     }
 
     /// Returns the sysctl whose third value is the maximum of autotuned windows.
-    pub const fn autotuning_sysctl(self) -> &'static str {
-        match self {
-            ScanEnd::Sender => "net.ipv4.tcp_wmem",
-            ScanEnd::Receiver => "net.ipv4.tcp_rmem",
-        }
+    pub fn autotuning_sysctl(self) -> &'static str {
+        self.pick("net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem")
     }
 
-    pub const fn max_bytes(self, host: &HostFacts) -> Option<u64> {
-        match self {
-            ScanEnd::Sender => host.wmem_max_bytes,
-            ScanEnd::Receiver => host.rmem_max_bytes,
-        }
+    pub fn max_bytes(self, host: &HostFacts) -> Option<u64> {
+        self.pick(host.wmem_max_bytes, host.rmem_max_bytes)
     }
 
-    pub const fn autotuning_bytes(self, host: &HostFacts) -> Option<[u64; 3]> {
-        match self {
-            ScanEnd::Sender => host.tcp_wmem_bytes,
-            ScanEnd::Receiver => host.tcp_rmem_bytes,
-        }
+    pub fn autotuning_bytes(self, host: &HostFacts) -> Option<[u64; 3]> {
+        self.pick(host.tcp_wmem_bytes, host.tcp_rmem_bytes)
     }
 
-    pub const fn granted(self, cell: &ScanCell) -> Option<u64> {
-        match self {
-            ScanEnd::Sender => cell.granted_send_bytes,
-            ScanEnd::Receiver => cell.granted_receive_bytes,
-        }
+    pub fn granted(self, cell: &ScanCell) -> Option<u64> {
+        self.pick(cell.granted_send_bytes, cell.granted_receive_bytes)
     }
 
     /// Returns (requested, granted) of the fastest cell in which this host granted less than

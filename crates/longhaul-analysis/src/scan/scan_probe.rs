@@ -39,6 +39,12 @@ pub fn build_cell(
     let asked = setting.window_bytes.is_some();
     let ends = || seen.streams.iter().filter(|_| asked);
     ScanCell {
+        index,
+        setting,
+        forward,
+        sentinel,
+        at_us,
+        duration_us: report.run.duration_us,
         run_id: Some(report.run.id.clone()),
         error: find_failure_reason(report),
         receiver_bytes: Some(found.totals.receiver_bytes),
@@ -55,7 +61,7 @@ pub fn build_cell(
         granted_send_bytes: find_min_granted(ends().map(|s| s.sender.send_buffer)),
         granted_receive_bytes: find_min_granted(ends().map(|s| s.receiver.receive_buffer)),
         congestion_control: seen.streams.iter().find_map(|s| s.sender.congestion_control.clone()),
-        ..create_empty_cell(index, setting, forward, sentinel, at_us, report.run.duration_us)
+        ..ScanCell::default()
     }
 }
 
@@ -70,8 +76,14 @@ pub fn build_failed_cell(
     error: String,
 ) -> ScanCell {
     ScanCell {
+        index,
+        setting,
+        forward,
+        sentinel,
+        at_us,
+        duration_us,
         error: Some(error),
-        ..create_empty_cell(index, setting, forward, sentinel, at_us, duration_us)
+        ..ScanCell::default()
     }
 }
 
@@ -87,39 +99,4 @@ fn find_failure_reason(report: &ThroughputReport) -> Option<String> {
 
 fn find_min_granted(buffers: impl Iterator<Item = Option<SocketBuffer>>) -> Option<u64> {
     buffers.flatten().map(|b| b.granted_bytes).min()
-}
-
-fn create_empty_cell(
-    index: u32,
-    setting: TransferSetting,
-    forward: bool,
-    sentinel: bool,
-    at_us: u64,
-    duration_us: u64,
-) -> ScanCell {
-    ScanCell {
-        index,
-        setting,
-        forward,
-        sentinel,
-        why: None,
-        run_id: None,
-        at_us,
-        duration_us,
-        error: None,
-        receiver_bytes: None,
-        goodput_bps: None,
-        goodput_interval_bps: None,
-        limited_by: None,
-        confidence_ratio: None,
-        next_limit: None,
-        idle_rtt_us: None,
-        loaded_rtt_us: None,
-        data_segments_sent: None,
-        retransmitted_segments: None,
-        mss_bytes: None,
-        granted_send_bytes: None,
-        granted_receive_bytes: None,
-        congestion_control: None,
-    }
 }

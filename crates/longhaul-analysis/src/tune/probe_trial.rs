@@ -10,7 +10,7 @@ use longhaul_model::report::v1::scan::TransferSetting;
 use std::time::Duration;
 
 /// A finished probe. `None` means that a value could not be read.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ProbeTrial {
     /// The requested setting.
     pub setting: TransferSetting,
@@ -96,26 +96,7 @@ impl ProbeTrial {
 
     /// Creates the result of a failed probe.
     pub fn failed(setting: TransferSetting) -> ProbeTrial {
-        ProbeTrial {
-            setting,
-            receiver_bytes: 0,
-            goodput_bps: None,
-            interval_bps: None,
-            limiter: Limiter::Unknown,
-            confidence_ratio: 0.0,
-            next_limit: None,
-            bucket_bps: None,
-            idle_rtt: None,
-            loaded_rtt: None,
-            loss_ratio: None,
-            mss_bytes: None,
-            granted_send_bytes: None,
-            granted_receive_bytes: None,
-            sender: HostLimits::default(),
-            receiver: HostLimits::default(),
-            congestion_control: None,
-            permitted: Vec::new(),
-        }
+        ProbeTrial { setting, ..ProbeTrial::default() }
     }
 }
 

@@ -45,11 +45,6 @@ pub struct SettingSearch {
     trials: Vec<ProbeTrial>,
 }
 
-enum SearchDecision {
-    Probe(NextSetting),
-    Stop(SearchStop),
-}
-
 impl SettingSearch {
     pub fn new(plan: &ScanPlan, start: SearchStart) -> SettingSearch {
         SettingSearch { plan: plan.clone(), start, expected_bps: None, trials: Vec::new() }
@@ -63,20 +58,14 @@ impl SettingSearch {
 
     /// Returns the next measurement, or the reason to stop. Pure: repeated calls give the same.
     pub fn next(&self, spent: SearchSpent) -> SearchStep {
-        match self.decide() {
-            SearchDecision::Stop(stop) => SearchStep::Done(stop),
-            SearchDecision::Probe(next) => {
-                let time = self.probe_time(&next.setting);
-                match self.exceeded_budget(spent, time) {
-                    Some(stop) => SearchStep::Done(stop),
-                    None => SearchStep::Probe(SearchProbe {
-                        setting: next.setting,
-                        time,
-                        why: next.why,
-                    }),
-                }
+        let probe = self.decide().and_then(|NextSetting { setting, why }| {
+            let time = self.probe_time(&setting);
+            match self.exceeded_budget(spent, time) {
+                Some(stop) => Err(stop),
+                None => Ok(SearchProbe { setting, time, why }),
             }
-        }
+        });
+        probe.map_or_else(SearchStep::Done, SearchStep::Probe)
     }
 
     /// Records a probe that ended, even if it failed.
@@ -94,10 +83,10 @@ impl SettingSearch {
         choose_smallest(&tallies).map(|t| t.setting)
     }
 
-    fn decide(&self) -> SearchDecision {
+    fn decide(&self) -> Result<NextSetting, SearchStop> {
         let allowed = AllowedSettings::from_plan(&self.plan);
         if let Some(opening) = self.opening_probe(&allowed) {
-            return SearchDecision::Probe(opening);
+            return Ok(opening);
         }
         let view = SearchView {
             allowed: &allowed,
@@ -106,21 +95,22 @@ impl SettingSearch {
             windows: window_limits::find_window_limits(&self.trials),
         };
         let Some(choice) = choose_smallest(&view.tallies) else {
-            return SearchDecision::Stop(SearchStop::Settled);
+            return Err(SearchStop::Settled);
         };
         if self.still_holds() {
-            return SearchDecision::Stop(SearchStop::Settled);
+            return Err(SearchStop::Settled);
         }
         let beyond = next_setting::try_narrower_window(&view)
             .or_else(|| self.after_ramp())
             .or_else(|| next_setting::find_step_up(&view, choice));
         if let Some(next) = beyond {
-            return SearchDecision::Probe(next);
+            return Ok(next);
         }
         match find_stop_reason(&view, choice) {
-            SearchStop::Settled => choice_refinement::refine_choice(&view)
-                .map_or(SearchDecision::Stop(SearchStop::Settled), SearchDecision::Probe),
-            stop => SearchDecision::Stop(stop),
+            SearchStop::Settled => {
+                choice_refinement::refine_choice(&view).ok_or(SearchStop::Settled)
+            }
+            stop => Err(stop),
         }
     }
 

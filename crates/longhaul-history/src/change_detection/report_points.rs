@@ -12,7 +12,6 @@
 //! Error: that of the report. Wrong when: RTT floors come from different protocols; hosts answer
 //! them differently.
 
-use longhaul_analysis::available_bandwidth::available_tracking;
 use longhaul_model::report::v1::available::{AvailableEstimate, EstimateVerdict};
 use longhaul_model::report::v1::path::{ObservedRoute, PathRtt};
 use longhaul_model::report::v1::plan::RunDirection;
@@ -76,11 +75,7 @@ impl SeriesEnds {
 
 /// Parses a UTC time such as `2026-01-31T12:00:00.25Z` into microseconds since 1970.
 fn parse_unix_us(rfc3339: &str) -> Option<i64> {
-    let whole = (available_tracking::parse_unix_minutes(rfc3339)? * 60.0).round() as i64;
-    let digits = rfc3339.split_once('.').map_or("", |(_, rest)| rest);
-    let places = (0..6u32).zip(digits.bytes().take_while(u8::is_ascii_digit));
-    let fraction = places.map(|(i, digit)| i64::from(digit - b'0') * 10_i64.pow(5 - i));
-    Some(whole.saturating_mul(1_000_000).saturating_add(fraction.sum()))
+    Some(rfc3339.parse::<jiff::Timestamp>().ok()?.as_microsecond())
 }
 
 fn list_throughput_points(report: &ThroughputReport, ends: &SeriesEnds) -> Vec<ReportPoint> {

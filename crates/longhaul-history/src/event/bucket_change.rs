@@ -49,10 +49,8 @@ pub fn has_bucket_changed(case: &EventCase) -> bool {
 }
 
 fn find_bucket_change<'a>(case: &EventCase<'a>, kind: TokenBucketKind) -> Option<BucketChange<'a>> {
-    let found = case.find_state_changes(date_bucket_by_runs(case, case.buckets(kind)), |a, b| {
-        is_same_bucket(*a, *b)
-    });
-    found.into_iter().max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))
+    let readings = date_bucket_by_runs(case, case.buckets(kind));
+    case.nearest_state_change(readings, |a, b| is_same_bucket(*a, *b))
 }
 
 /// Only a long available-bandwidth run, made on request, finds a bucket. Bulk runs date it: before
@@ -169,8 +167,7 @@ fn find_by_estimates(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseC
     };
     let rate = |bucket: Option<&TokenBucketEstimate>| bucket.map_or(u64::MAX, |b| b.sustained_bps);
     let tighter = rate(turn.to) < rate(turn.from);
-    let mut found = CauseCandidate::new(cause, turn.between_us, text);
-    found.weight = weight::LINK;
+    let mut found = CauseCandidate::new(cause, weight::LINK, turn.between_us, text);
     let fits = rate_bucket_fit(case, &turn, &mut found);
     if case.is_worse() == Some(tighter) && turn.lasted {
         found.consistency = fits;
@@ -208,9 +205,7 @@ fn find_by_runs(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseCandid
     let is =
         |r: StateReading<Limiter>| StateReading { at_us: r.at_us, value: r.value == kind.limiter };
     let readings = case.limiters().into_iter().map(is).collect();
-    let all = case.find_state_changes(readings, PartialEq::eq);
-    let turn =
-        all.into_iter().max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))?;
+    let turn = case.nearest_state_change(readings, PartialEq::eq)?;
     let came = turn.to;
     let text = if came {
         format!(
@@ -226,9 +221,12 @@ fn find_by_runs(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseCandid
             event_format::format_time(turn.between_us[1])
         )
     };
-    let mut found =
-        CauseCandidate::new(if came { kind.appeared } else { kind.gone }, turn.between_us, text);
-    found.weight = weight::LINK;
+    let mut found = CauseCandidate::new(
+        if came { kind.appeared } else { kind.gone },
+        weight::LINK,
+        turn.between_us,
+        text,
+    );
     found.consistency =
         if case.is_worse() == Some(came) && turn.lasted { LIMITER_ONLY_CONSISTENCY } else { 0.0 };
     let judged = case.nearest_run(came).and_then(EvidenceReport::direction);

@@ -52,8 +52,7 @@ fn find_by_estimates(case: &EventCase, step: LevelStep) -> Option<CauseCandidate
         event_format::format_change(step.ratio()),
         event_format::format_time_span(step.between_us),
     );
-    let mut found = CauseCandidate::new("capacity_change", step.between_us, text);
-    found.weight = weight::LINK;
+    let mut found = CauseCandidate::new("capacity_change", weight::LINK, step.between_us, text);
     found.consistency = match case.is_worse() {
         Some(worse) if worse == shrank => {
             rate_capacity_fit(case, step.before, step.after, &mut found)
@@ -95,8 +94,7 @@ fn find_on_same_route(case: &EventCase, step: LevelStep) -> Option<CauseCandidat
         event_format::format_rate(step.before),
         event_format::format_time_span(step.between_us),
     );
-    let mut found = CauseCandidate::new("capacity_change", step.between_us, text);
-    found.weight = weight::LINK;
+    let mut found = CauseCandidate::new("capacity_change", weight::LINK, step.between_us, text);
     found.consistency = SAME_ROUTE_CONSISTENCY;
     found.support("the route is the same before and after the event");
     if bucket_change::has_bucket_changed(case) {
@@ -121,8 +119,8 @@ fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_rate(before.max(after)),
         if case.has_fallen() { "before" } else { "since" },
     );
-    let mut found = CauseCandidate::new("capacity_change", case.event.between_us, text);
-    found.weight = weight::LINK;
+    let mut found =
+        CauseCandidate::new("capacity_change", weight::LINK, case.event.between_us, text);
     found.consistency = RUNS_ONLY_CONSISTENCY;
     found.contradict("cross traffic would look the same: capacity was not estimated both before and after the event");
     add_advice(case, case.has_fallen(), &mut found);
@@ -147,11 +145,7 @@ fn rate_capacity_fit(
     if !matches!(case.event.quantity, PathQuantity::Goodput | PathQuantity::Available) {
         return 0.8;
     }
-    let (high, low) = if case.has_fallen() {
-        (case.event.before.median, case.event.after.median)
-    } else {
-        (case.event.after.median, case.event.before.median)
-    };
+    let (low, high) = case.ordered_levels();
     let narrow = before_bps.min(after_bps);
     let told = format!(
         "{} is {:.0} % of the smaller capacity",

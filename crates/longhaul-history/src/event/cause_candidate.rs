@@ -24,8 +24,6 @@ pub mod weight {
     pub const NOTE: f64 = 0.7;
     pub const SHARED: f64 = 0.6;
     pub const RTT: f64 = 0.5;
-    /// It explains the effect but is not a cause.
-    pub const LIMITER: f64 = 0.4;
 }
 
 /// The minimum score of the best candidate.
@@ -56,11 +54,16 @@ pub struct CauseCandidate {
 
 impl CauseCandidate {
     /// Creates a candidate whose weight and consistency are 0 until set.
-    pub fn new(cause: &'static str, between_us: [i64; 2], summary: String) -> CauseCandidate {
+    pub fn new(
+        cause: &'static str,
+        weight: f64,
+        between_us: [i64; 2],
+        summary: String,
+    ) -> CauseCandidate {
         CauseCandidate {
             cause,
             between_us,
-            weight: 0.0,
+            weight,
             consistency: 0.0,
             summary,
             supports: Vec::new(),
@@ -126,7 +129,7 @@ mod tests {
     use super::*;
 
     fn candidate(cause: &'static str, weight: f64, consistency: f64) -> CauseCandidate {
-        CauseCandidate { weight, consistency, ..CauseCandidate::new(cause, [0, 10], String::new()) }
+        CauseCandidate { consistency, ..CauseCandidate::new(cause, weight, [0, 10], String::new()) }
     }
 
     fn causes(candidates: Vec<CauseCandidate>) -> Vec<String> {

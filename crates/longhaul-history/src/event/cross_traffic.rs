@@ -66,8 +66,8 @@ fn find_by_estimates(
             format!(" while capacity stayed at {}", event_format::format_rate(c.after))
         }),
     );
-    let mut found = CauseCandidate::new("cross_traffic", step.between_us, text);
-    found.weight = weight::CROSS_TRAFFIC;
+    let mut found =
+        CauseCandidate::new("cross_traffic", weight::CROSS_TRAFFIC, step.between_us, text);
     let sure = if stayed.is_some() { 1.0 } else { 0.8 };
     if let (Some(capacity), None) = (capacity, stayed) {
         found.contradict(format!(
@@ -137,8 +137,8 @@ fn create_partial_candidate(
     consistency: f64,
     against: &str,
 ) -> CauseCandidate {
-    let mut found = CauseCandidate::new("cross_traffic", case.event.between_us, text);
-    found.weight = weight::CROSS_TRAFFIC;
+    let mut found =
+        CauseCandidate::new("cross_traffic", weight::CROSS_TRAFFIC, case.event.between_us, text);
     found.consistency = if bucket_change::has_bucket_changed(case) { 0.5 } else { consistency };
     found.contradict(against.to_owned());
     add_advice(case, case.has_fallen(), &mut found);

@@ -9,11 +9,13 @@ use longhaul_analysis::path::compare_routes;
 use longhaul_analysis::stats::quantile::median;
 use longhaul_model::report::v1::FindingAdvice;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::available::{TokenBucketEstimate, TokenBucketKind};
+use longhaul_model::report::v1::available::{
+    AvailableEstimate, TokenBucketEstimate, TokenBucketKind,
+};
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind, RouteDifference};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{PathReport, ThroughputReport};
+use longhaul_model::report::v1::{AvailableReport, PathReport, ThroughputReport};
 
 /// RTTs are equal if they differ by less than either limit: 2 ms or 5 %.
 const RTT_STEP_US: f64 = 2_000.0;
@@ -56,6 +58,16 @@ impl<'a> EventCase<'a> {
         state_change::find_state_changes(readings, (self.tau_us() * 2.0) as i64, same)
     }
 
+    /// Returns the change of state that is nearest to the event.
+    pub fn nearest_state_change<T: Clone>(
+        &self,
+        readings: Vec<StateReading<T>>,
+        same: impl Fn(&T, &T) -> bool,
+    ) -> Option<StateChange<T>> {
+        let found = self.find_state_changes(readings, same);
+        found.into_iter().max_by(|a, b| self.rank_change(a).total_cmp(&self.rank_change(b)))
+    }
+
     /// Returns the level after divided by the level before; `f64::MAX` if that is not finite.
     pub fn ratio(&self) -> f64 {
         let (before, after) = (self.event.before.median, self.event.after.median);
@@ -76,6 +88,20 @@ impl<'a> EventCase<'a> {
         self.event.quantity == quantity
     }
 
+    /// Returns true if the series is of bit rates.
+    pub fn is_rate_quantity(&self) -> bool {
+        matches!(
+            self.event.quantity,
+            PathQuantity::Goodput | PathQuantity::Available | PathQuantity::Capacity
+        )
+    }
+
+    /// Returns the lower and the higher of the two levels.
+    pub fn ordered_levels(&self) -> (f64, f64) {
+        let (before, after) = (self.event.before.median, self.event.after.median);
+        if self.has_fallen() { (after, before) } else { (before, after) }
+    }
+
     /// Returns true for quantities that bulk runs measure, which hosts and their settings affect.
     pub fn is_transfer_quantity(&self) -> bool {
         matches!(
@@ -86,8 +112,7 @@ impl<'a> EventCase<'a> {
 
     /// Returns true for rates and losses, which any change of a link affects.
     pub fn is_link_quantity(&self) -> bool {
-        self.is_transfer_quantity()
-            || matches!(self.event.quantity, PathQuantity::Available | PathQuantity::Capacity)
+        self.is_transfer_quantity() || self.is_rate_quantity()
     }
 
     /// Returns the name of that host in the agent's file.
@@ -100,9 +125,7 @@ impl<'a> EventCase<'a> {
 
     /// Returns the route change nearest in time; a lasting one precedes one that did not last.
     pub fn nearest_route_change(&self, back: bool) -> Option<RouteTransition<'a>> {
-        let found = self.find_state_changes(self.routes(back), |a, b| is_same_route(b, a));
-        let best =
-            found.into_iter().max_by(|a, b| self.rank_change(a).total_cmp(&self.rank_change(b)))?;
+        let best = self.nearest_state_change(self.routes(back), |a, b| is_same_route(b, a))?;
         let change = compare_routes(best.to, best.from);
         Some(RouteTransition {
             between_us: best.between_us,
@@ -153,28 +176,22 @@ impl<'a> EventCase<'a> {
     /// Returns the step of the minimum RTT, in us, from any source.
     pub fn rtt(&self) -> Option<LevelStep> {
         let evidence = self.evidence;
-        let mut all: Vec<StateReading<f64>> = Vec::new();
-        let mut add =
-            |at_us, us: Option<f64>| all.extend(us.map(|value| StateReading { at_us, value }));
         // Use one source at a time: the RTT of a connection differs from that of an echo.
-        for point in &evidence.rtt {
-            add(point.at_us, Some(point.value));
-        }
-        for seen in evidence.paths.iter().filter(|_| evidence.rtt.is_empty()) {
-            add(seen.at_us, seen.rtt_us());
-        }
-        state_change::find_level_step(all, self.event.between_us).or_else(|| self.rtt_of_runs())
+        let series = evidence.rtt.iter().map(|point| (point.at_us, Some(point.value)));
+        let paths = evidence.paths.iter().map(|seen| (seen.at_us, seen.rtt_us()));
+        let paths = paths.filter(|_| evidence.rtt.is_empty());
+        let runs = evidence.throughput.iter().map(|seen| {
+            (seen.at_us, seen.direction().and_then(|(run, _)| run.idle_rtt_us).map(|us| us as f64))
+        });
+        self.find_level_step(series.chain(paths)).or_else(|| self.find_level_step(runs))
     }
 
-    fn rtt_of_runs(&self) -> Option<LevelStep> {
-        let idle = |seen: &EvidenceReport<'a, ThroughputReport>| {
-            let value = seen.direction()?.0.idle_rtt_us? as f64;
-            Some(StateReading { at_us: seen.at_us, value })
-        };
-        state_change::find_level_step(
-            self.evidence.throughput.iter().filter_map(idle).collect(),
-            self.event.between_us,
-        )
+    fn find_level_step(
+        &self,
+        values: impl Iterator<Item = (i64, Option<f64>)>,
+    ) -> Option<LevelStep> {
+        let known = values.filter_map(|(at_us, value)| Some(StateReading { at_us, value: value? }));
+        state_change::find_level_step(known.collect(), self.event.between_us)
     }
 
     /// Returns the RTT step if it exceeds the noise.
@@ -214,17 +231,12 @@ impl<'a> EventCase<'a> {
         median(since.filter_map(|seen| Some(seen.estimate()?.available_bps? as f64)))
     }
 
-    fn estimates(
-        &self,
-        figure: impl Fn(&longhaul_model::report::v1::available::AvailableEstimate) -> Option<u64>,
-    ) -> Option<LevelStep> {
-        let reading = |seen: &EvidenceReport<'a, longhaul_model::report::v1::AvailableReport>| {
-            let value = figure(seen.estimate()?)? as f64;
-            Some(StateReading { at_us: seen.at_us, value })
-        };
-        state_change::find_level_step(
-            self.evidence.available.iter().filter_map(reading).collect(),
-            self.event.between_us,
+    fn estimates(&self, figure: fn(&AvailableEstimate) -> Option<u64>) -> Option<LevelStep> {
+        self.find_level_step(
+            self.evidence
+                .available
+                .iter()
+                .map(|seen| (seen.at_us, seen.estimate().and_then(figure).map(|bps| bps as f64))),
         )
     }
 
@@ -243,7 +255,7 @@ impl<'a> EventCase<'a> {
             Some(false) => at_us >= end,
             None => true,
         };
-        let reading = |seen: &EvidenceReport<'a, longhaul_model::report::v1::AvailableReport>| {
+        let reading = |seen: &EvidenceReport<'a, AvailableReport>| {
             let estimate = seen.estimate()?;
             let found = estimate.bucket.as_ref().filter(|bucket| bucket.kind == kind);
             let long = seen.report.plan.shaper_time_us.is_some();
@@ -318,6 +330,6 @@ pub fn is_same_route(here: &ObservedRoute, other: &ObservedRoute) -> bool {
 }
 
 /// Creates advice for the operators of the path.
-pub fn advise_operator(text: impl Into<String>) -> longhaul_model::report::v1::FindingAdvice {
+pub fn advise_operator(text: impl Into<String>) -> FindingAdvice {
     FindingAdvice::new("path", text.into())
 }

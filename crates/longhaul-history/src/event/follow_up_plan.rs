@@ -11,7 +11,6 @@ use super::change_evidence::ChangeEvidence;
 use super::event_case::EventCase;
 use longhaul_model::report::v1::available::AvailableMode;
 use longhaul_model::report::v1::event::ChangeEvent;
-use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// A kind of follow-up measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -175,12 +174,8 @@ fn needs_shaper_run(case: &EventCase, explained: &EventExplanation) -> bool {
         let found = seen.estimate().is_some_and(|e| e.bucket.is_some());
         found || seen.report.plan.shaper_time_us.is_some()
     });
-    let of_rate = matches!(
-        case.event.quantity,
-        PathQuantity::Goodput | PathQuantity::Available | PathQuantity::Capacity
-    );
     if looked
-        || !of_rate
+        || !case.is_rate_quantity()
         || !case.has_fallen()
         || explained.causes.iter().any(|f| f.cause == "retune")
     {

@@ -98,10 +98,8 @@ fn find_nearest_change(
     case: &EventCase,
     ((place, name), readings): ((HostRole, String), Vec<StateReading<String>>),
 ) -> Option<HostFactChange> {
-    let turns = case.find_state_changes(readings, PartialEq::eq);
-    let turn =
-        turns.into_iter().max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))?;
-    Some(HostFactChange { role: place, name, change: turn })
+    let change = case.nearest_state_change(readings, PartialEq::eq)?;
+    Some(HostFactChange { role: place, name, change })
 }
 
 /// Returns the host facts of a bulk run, under the names that audits use.

@@ -45,8 +45,8 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_time_span(first.change.between_us),
         told.join(", "),
     );
-    let mut found = CauseCandidate::new("host_setting", first.change.between_us, text);
-    found.weight = weight::HOST;
+    let mut found =
+        CauseCandidate::new("host_setting", weight::HOST, first.change.between_us, text);
     found.consistency = rate_setting_fit(case, first);
     add_limiter_evidence(case, first, &mut found);
     found.advice.extend(advise_restore(case, first));

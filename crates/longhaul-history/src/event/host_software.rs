@@ -35,8 +35,8 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_time_span(first.change.between_us),
         format_fact_change(first),
     );
-    let mut found = CauseCandidate::new("host_software", first.change.between_us, text);
-    found.weight = weight::HOST;
+    let mut found =
+        CauseCandidate::new("host_software", weight::HOST, first.change.between_us, text);
     found.consistency = if first.change.lasted { UNSUPPORTED_CONSISTENCY } else { 0.0 };
     if first.change.lasted
         && let Some(sign) = find_cpu_evidence(case, first)

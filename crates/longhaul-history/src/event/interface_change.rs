@@ -12,7 +12,6 @@ use super::event_format;
 use super::host_facts::{self, HostFactChange};
 use super::host_setting::format_fact_change;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// An interface faster than this multiple of the rate was not its limit.
 const AMPLE_SPEED_RATIO: f64 = 3.0;
@@ -33,8 +32,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_time_span(first.change.between_us),
         format_fact_change(first),
     );
-    let mut found = CauseCandidate::new("interface", first.change.between_us, text);
-    found.weight = weight::HOST;
+    let mut found = CauseCandidate::new("interface", weight::HOST, first.change.between_us, text);
     found.consistency = rate_interface_fit(case, first);
     if !first.change.lasted {
         found.contradict("the old value is back, but the level is not");
@@ -67,13 +65,7 @@ fn rate_interface_fit(case: &EventCase, changed: &HostFactChange) -> f64 {
     match changed.name.as_str() {
         "interface.speed_bps" => rate_speed_fit(case, changed),
         "interface.mtu" => rate_mtu_fit(case, less.unwrap_or(false) == worse),
-        "interface.duplex" => {
-            if changed.change.to.contains("half") == worse {
-                1.0
-            } else {
-                0.0
-            }
-        }
+        "interface.duplex" => f64::from(u8::from(changed.change.to.contains("half") == worse)),
         "interface.name" => 0.7,
         name if name.starts_with("interface.feature.") => {
             rate_feature_fit(case, changed.change.to == "off")
@@ -90,18 +82,11 @@ fn rate_speed_fit(case: &EventCase, changed: &HostFactChange) -> f64 {
     if (new < old) != (case.is_worse() == Some(true)) {
         return 0.0;
     }
-    if !matches!(
-        case.event.quantity,
-        PathQuantity::Goodput | PathQuantity::Available | PathQuantity::Capacity
-    ) {
+    if !case.is_rate_quantity() {
         return 0.8;
     }
     let slow = old.min(new);
-    let (low, high) = if case.has_fallen() {
-        (case.event.after.median, case.event.before.median)
-    } else {
-        (case.event.before.median, case.event.after.median)
-    };
+    let (low, high) = case.ordered_levels();
     match () {
         () if low > slow * SPEED_TOLERANCE => 0.0,
         () if high * AMPLE_SPEED_RATIO < slow => 0.4,

@@ -26,8 +26,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_quantity(case.event.quantity, mended.before.median),
         event_format::format_quantity(case.event.quantity, case.event.after.median),
     );
-    let mut found = CauseCandidate::new("recovery", case.event.between_us, text);
-    found.weight = weight::RECOVERY;
+    let mut found = CauseCandidate::new("recovery", weight::RECOVERY, case.event.between_us, text);
     found.consistency = LEVEL_ONLY_CONSISTENCY;
     if let Some(cause) = mended.causes.first() {
         found.support(format!(

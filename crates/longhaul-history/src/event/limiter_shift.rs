@@ -5,24 +5,18 @@
 //! Refuted by: the same value. Needs: the limiters of runs before and after. To do: what the cause
 //! advises. Wrong when: verdicts alternate between two equally tight limits.
 
-use super::cause_candidate::{CauseCandidate, weight};
 use super::event_case::EventCase;
 use longhaul_analysis::throughput::limiter_text::name_limiter;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+pub fn describe_limiter_shift(case: &EventCase) -> Option<String> {
     let (before, after) = (case.frequent_limiter(false)?, case.frequent_limiter(true)?);
-    if before == after {
-        return None;
-    }
-    let text = format!(
-        "Bulk runs were limited by {} before, and by {} after",
-        name_limiter(before),
-        name_limiter(after)
-    );
-    let mut found = CauseCandidate::new("limiter_shift", case.event.between_us, text);
-    found.weight = weight::LIMITER;
-    found.consistency = 1.0;
-    Some(found)
+    (before != after).then(|| {
+        format!(
+            "Bulk runs were limited by {} before, and by {} after",
+            name_limiter(before),
+            name_limiter(after)
+        )
+    })
 }
 
 #[cfg(test)]
@@ -39,19 +33,20 @@ mod tests {
             sketch.run_limited(hours * HOUR, Limiter::ReceiveWindow);
         }
         sketch.run_limited(4 * HOUR, Limiter::Loss);
-        let found = sketch.run_cause(find_candidate).expect("a shift");
+        let (event, evidence) = (sketch.event(), sketch.evidence());
+        let case = EventCase { event: &event, evidence: &evidence };
         assert_eq!(
-            found.summary,
+            describe_limiter_shift(&case).expect("a shift"),
             "Bulk runs were limited by the capacity of the path before, and by the receive window after"
         );
-        // It is never likely by itself.
-        assert!(found.weight * found.consistency < super::super::cause_candidate::MIN_BEST_SCORE);
     }
 
     #[test]
     fn the_same_limit_is_no_shift() {
         let mut sketch = event_test_builder::build_goodput_drop();
         sketch.run_limited(-HOUR, Limiter::Loss).run_limited(HOUR, Limiter::Loss);
-        assert!(sketch.run_cause(find_candidate).is_none());
+        let (event, evidence) = (sketch.event(), sketch.evidence());
+        let case = EventCase { event: &event, evidence: &evidence };
+        assert_eq!(describe_limiter_shift(&case), None);
     }
 }

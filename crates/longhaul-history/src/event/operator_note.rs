@@ -20,8 +20,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_time(nearest.at_us),
         event_format::sanitize_note(&nearest.text)
     );
-    let mut found = CauseCandidate::new("operator_note", [nearest.at_us; 2], text);
-    found.weight = weight::NOTE;
+    let mut found = CauseCandidate::new("operator_note", weight::NOTE, [nearest.at_us; 2], text);
     found.consistency = NOTE_CONSISTENCY;
     found.contradict("a note is not a measurement");
     Some(found)

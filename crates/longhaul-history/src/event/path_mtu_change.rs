@@ -29,7 +29,7 @@ fn find_by_mtu_search(case: &EventCase) -> Option<CauseCandidate> {
         Some(StateReading { at_us: seen.at_us, value: (mtu.bytes, mtu.black_hole) })
     };
     let readings = case.evidence.paths.iter().filter_map(reading).collect();
-    let turn = select_nearest(case, case.find_state_changes(readings, PartialEq::eq))?;
+    let turn = case.nearest_state_change(readings, PartialEq::eq)?;
     let ((old, _), (new, hole)) = (turn.from, turn.to);
     let text = format!(
         "The path MTU changed {} from {old} B to {new} B",
@@ -57,20 +57,13 @@ fn find_by_segments(case: &EventCase) -> Option<CauseCandidate> {
             .then_some(StateReading { at_us: seen.at_us, value: least })
     };
     let readings = case.evidence.throughput.iter().filter_map(reading).collect();
-    let turn = select_nearest(
-        case,
-        case.find_state_changes(readings, |a, b| a.abs_diff(*b) <= TOLERANCE_BYTES),
-    )?;
+    let turn = case.nearest_state_change(readings, |a, b| a.abs_diff(*b) <= TOLERANCE_BYTES)?;
     let (old, new) = (turn.from, turn.to);
     let text = format!(
         "The MSS of bulk runs changed {} from {old} B to {new} B, and so did the path MTU",
         event_format::format_time_span(turn.between_us)
     );
     Some(create_mtu_candidate(case, &turn, text, old, new))
-}
-
-fn select_nearest<T>(case: &EventCase, turns: Vec<StateChange<T>>) -> Option<StateChange<T>> {
-    turns.into_iter().max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))
 }
 
 fn create_mtu_candidate<T>(
@@ -80,8 +73,7 @@ fn create_mtu_candidate<T>(
     old: u32,
     new: u32,
 ) -> CauseCandidate {
-    let mut found = CauseCandidate::new("path_mtu", turn.between_us, text);
-    found.weight = weight::LINK;
+    let mut found = CauseCandidate::new("path_mtu", weight::LINK, turn.between_us, text);
     let worse = case.is_worse() == Some(true);
     found.consistency = if turn.lasted && (new < old) == worse { 0.9 } else { 0.0 };
     if worse {

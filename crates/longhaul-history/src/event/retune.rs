@@ -48,8 +48,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_rate(available.after),
         format_run_setting(case).map_or_else(String::new, |setting| format!(" ({setting})")),
     );
-    let mut found = CauseCandidate::new("retune", case.event.between_us, text);
-    found.weight = weight::RETUNE;
+    let mut found = CauseCandidate::new("retune", weight::RETUNE, case.event.between_us, text);
     found.consistency = rate_limiter_fit(case, &mut found);
     found.support(format!("runs use {:.0} % of the available bandwidth", used * 100.0));
     found.advice.push(FindingAdvice {

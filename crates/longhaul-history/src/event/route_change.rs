@@ -36,9 +36,12 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         (None, Some(b)) => b,
         (None, None) => return None,
     };
-    let mut found =
-        CauseCandidate::new("route_change", turn.between_us, format_summary(case, turn));
-    found.weight = weight::ROUTE;
+    let mut found = CauseCandidate::new(
+        "route_change",
+        weight::ROUTE,
+        turn.between_us,
+        format_summary(case, turn),
+    );
     found.consistency = rate_route_fit(case, turn);
     add_route_evidence(case, turn, &mut found);
     if !turn.is_return

@@ -27,8 +27,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_delay_us(step.after),
         event_format::format_time_span(step.between_us),
     );
-    let mut found = CauseCandidate::new("rtt_step", step.between_us, text);
-    found.weight = weight::RTT;
+    let mut found = CauseCandidate::new("rtt_step", weight::RTT, step.between_us, text);
     found.consistency = match case.is_worse() {
         None => 0.8,
         Some(worse) if worse != grew => 0.0,

@@ -27,8 +27,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         }
         SharedElement::OnlyThisPath | SharedElement::Nothing => return None,
     };
-    let mut found = CauseCandidate::new(cause, between_us, scope.text);
-    found.weight = weight::SHARED;
+    let mut found = CauseCandidate::new(cause, weight::SHARED, between_us, scope.text);
     found.consistency = consistency;
     if case.is_worse() == Some(true) {
         found.advice.push(advise_operator(look));

@@ -9,6 +9,8 @@
 //! its two readings; the longer the time between them, the less it counts.
 //! Wrong when: several turns lie between two readings.
 
+use longhaul_analysis::stats::quantile::median;
+
 /// The minimum time scale for two times to count as near.
 const NEAR_US: f64 = 30.0 * 60.0 * 1e6;
 /// The minimum factor for a turn whose time is uncertain by days, so it may be far from the event.
@@ -132,9 +134,8 @@ pub fn find_level_step(
     let before = &before[before.len().saturating_sub(LEVEL_VALUES)..];
     let after = &after[..after.len().min(LEVEL_VALUES)];
     let between_us = [before.last()?.at_us, after.first()?.at_us];
-    let values = |side: &[&StateReading<f64>]| side.iter().map(|r| r.value).collect::<Vec<_>>();
-    let (low, low_scatter) = compute_level(&values(before))?;
-    let (high, high_scatter) = compute_level(&values(after))?;
+    let (low, low_scatter) = compute_level(before)?;
+    let (high, high_scatter) = compute_level(after)?;
     (low > 0.0 && high > 0.0).then_some(LevelStep {
         before: low,
         after: high,
@@ -144,20 +145,11 @@ pub fn find_level_step(
 }
 
 /// Returns the median and the median absolute deviation from it.
-fn compute_level(values: &[f64]) -> Option<(f64, f64)> {
-    let middle = median(values.to_vec())?;
-    let apart = values.iter().map(|value| (value - middle).abs()).collect();
-    Some((middle, median(apart)?))
+fn compute_level(side: &[&StateReading<f64>]) -> Option<(f64, f64)> {
+    let values = || side.iter().map(|reading| reading.value);
+    let middle = median(values())?;
+    Some((middle, median(values().map(|value| (value - middle).abs()))?))
 }
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    let upper = *values.get(half)?;
-    let lower = if values.len() % 2 == 1 { upper } else { values[half - 1] };
-    Some(f64::midpoint(lower, upper))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -39,9 +39,7 @@ fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
         value: list_parameters(&seen.report.plan),
     };
     let readings = case.evidence.throughput.iter().map(reading).collect();
-    let found = case.find_state_changes(readings, PartialEq::eq);
-    let turn =
-        found.into_iter().max_by(|a, b| case.rank_change(a).total_cmp(&case.rank_change(b)))?;
+    let turn = case.nearest_state_change(readings, PartialEq::eq)?;
     let changed = format_changes(&turn.from, &turn.to);
     let mut found = create_parameter_candidate(turn.between_us, &changed);
     found.consistency =
@@ -90,8 +88,7 @@ fn create_parameter_candidate(between_us: [i64; 2], changed: &[String]) -> Cause
         event_format::format_time_span(between_us),
         changed.join(", ")
     );
-    let mut found = CauseCandidate::new("test_parameter", between_us, text);
-    found.weight = weight::TEST_PARAMETER;
+    let mut found = CauseCandidate::new("test_parameter", weight::TEST_PARAMETER, between_us, text);
     found.advise(
         "initiator",
         "Compare only runs with the same parameters; the path need not have changed",

@@ -30,7 +30,6 @@ pub fn method_label(name: &str) -> String {
         "empty_queue" => "empty queue".to_owned(),
         "rate_sweep" => "rate sweep".to_owned(),
         "tcp_share" => "share of one TCP connection".to_owned(),
-        "echo" => "echo".to_owned(),
         other => other.replace('_', " "),
     }
 }

@@ -20,7 +20,7 @@ use longhaul_model::report::v1::available::{
     AvailableMode, AvailableObservation, AvailablePlan, DirectionProbing, FallbackMethod,
     ProbeTrain,
 };
-use longhaul_model::report::v1::{AvailableReport, Report, ReportCaveat, RunParty};
+use longhaul_model::report::v1::{Report, ReportCaveat, RunParty};
 use longhaul_model::units::Bytes;
 use longhaul_probe::plan_limits;
 use longhaul_probe::probe_error::ProbeError;
@@ -62,8 +62,6 @@ is printed before anything is sent, and it is never exceeded.
 --tcp needs no longhaul on the other host, only a service that accepts bulk data
 on that port. It measures the throughput of one TCP connection, not available
 bandwidth, and the result is labelled accordingly.
-
-The tracked value combines this run with earlier runs to the same HOST.
 
 Exit codes are those of `longhaul --help`; 4 if the server is an older release
 that does not support probes.";
@@ -116,8 +114,6 @@ pub struct AvailableArgs {
     pub output: OutputArgs,
 }
 
-/// The maximum number of earlier runs used for tracking.
-const MAX_EARLIER_RUNS: u32 = 100;
 /// Packet sizes to try if a full packet does not pass: Ethernet's, and the minimum of IPv6.
 const SMALLER_PACKETS: [u32; 2] = [1500, 1280];
 /// The number of attempts with each packet size.
@@ -143,8 +139,7 @@ pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
         None => measure_directions(&target, plan, &mut progress).map_err(add_tcp_hint)?,
     };
     progress.line.clear();
-    let history = load_earlier_runs(args);
-    let conclusion = conclude_available(&seen.plan, &seen.observation, &history);
+    let conclusion = conclude_available(&seen.plan, &seen.observation);
     let mut caveats = seen.caveats;
     caveats.extend(conclusion.caveats);
     let run =
@@ -305,15 +300,6 @@ fn train_span_us(trains: &[ProbeTrain]) -> u64 {
     let last =
         sound().map(|train| train.sent_at_ns + train.sent_ns.last().copied().unwrap_or(0)).max();
     last.zip(first).map_or(0, |(last, first)| last.saturating_sub(first) / 1000)
-}
-
-/// Loads earlier runs on the path. If the archive cannot be read, there is no tracked estimate.
-fn load_earlier_runs(args: &AvailableArgs) -> Vec<AvailableReport> {
-    let archive = || command_output::open_archive(&args.output.archive).ok()?;
-    let archive = (!args.output.no_save).then(archive).flatten();
-    archive
-        .and_then(|it| it.recent_reports(Some(&args.peer.host), MAX_EARLIER_RUNS).ok())
-        .unwrap_or_default()
 }
 
 /// The packet size if nothing better is known: Ethernet's.

@@ -9,26 +9,20 @@ use super::TrainReading;
 use crate::available_bandwidth::train_reading::ReceivedPacket;
 
 /// The parameters of the knee of one train.
-struct KneeTuning {
-    /// The minimum number of packets on each side of the knee.
-    min_side_packets: usize,
-    /// The minimum ratio of the rates; a smaller step is cross traffic.
-    min_rate_step: f64,
-    /// The minimum F statistic of the two lines against the single one.
-    min_f_statistic: f64,
-    /// The assumed error of a timestamp.
-    stamp_s: f64,
-    /// The maximum number of positions tested as the knee; more points are sampled evenly.
-    max_knee_positions: usize,
-}
+struct KneeTuning;
 
-const TUNING: KneeTuning = KneeTuning {
-    min_side_packets: 3,
-    min_rate_step: 1.15,
-    min_f_statistic: 20.0,
-    stamp_s: 0.5e-6,
-    max_knee_positions: 400,
-};
+impl KneeTuning {
+    /// The minimum number of packets on each side of the knee.
+    const MIN_SIDE_PACKETS: usize = 3;
+    /// The minimum ratio of the rates; a smaller step is cross traffic.
+    const MIN_RATE_STEP: f64 = 1.15;
+    /// The minimum F statistic of the two lines against the single one.
+    const MIN_F_STATISTIC: f64 = 20.0;
+    /// The assumed error of a timestamp.
+    const STAMP_S: f64 = 0.5e-6;
+    /// The maximum number of positions tested as the knee; more points are sampled evenly.
+    const MAX_KNEE_POSITIONS: usize = 400;
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateKnee {
@@ -89,23 +83,24 @@ pub fn find_knee_by_arrivals(reading: &TrainReading) -> Option<RateKnee> {
 }
 
 fn find_knee_in(points: &[(f64, f64)], reading: &TrainReading) -> Option<RateKnee> {
-    if points.len() < 2 * TUNING.min_side_packets + 2 {
+    if points.len() < 2 * KneeTuning::MIN_SIDE_PACKETS + 2 {
         return None;
     }
     let sums = RegressionSums::of(points);
     let whole = sums.line(points, 0, points.len());
-    let step = points.len().div_ceil(TUNING.max_knee_positions);
-    let (first, second) = (TUNING.min_side_packets..=points.len() - TUNING.min_side_packets)
+    let step = points.len().div_ceil(KneeTuning::MAX_KNEE_POSITIONS);
+    let (first, second) = (KneeTuning::MIN_SIDE_PACKETS
+        ..=points.len() - KneeTuning::MIN_SIDE_PACKETS)
         .step_by(step)
         .map(|at| (sums.line(points, 0, at), sums.line(points, at, points.len())))
         .min_by(|a, b| (a.0.error + a.1.error).total_cmp(&(b.0.error + b.1.error)))?;
     let freedom = points.len() as f64 - 4.0;
-    let floor = points.len() as f64 * TUNING.stamp_s * TUNING.stamp_s;
+    let floor = points.len() as f64 * KneeTuning::STAMP_S * KneeTuning::STAMP_S;
     let two = (first.error + second.error).max(floor);
     let better = (whole.error - two) / 2.0 / (two / freedom);
     let slows =
-        first.s_per_byte > 0.0 && second.s_per_byte > TUNING.min_rate_step * first.s_per_byte;
-    if !slows || better < TUNING.min_f_statistic {
+        first.s_per_byte > 0.0 && second.s_per_byte > KneeTuning::MIN_RATE_STEP * first.s_per_byte;
+    if !slows || better < KneeTuning::MIN_F_STATISTIC {
         return None;
     }
     let at_bytes = (first.start_s - second.start_s) / (second.s_per_byte - first.s_per_byte);

@@ -12,23 +12,18 @@ use crate::stats::quantile::{median, quantile, sort_finite};
 use longhaul_model::report::v1::available::TrainPurpose;
 
 /// The parameters of the detection of a policer by trains.
-struct PolicerDetectionTuning {
-    /// The minimum number of lossy trains.
-    min_lossy_trains: usize,
-    /// The minimum number of packets after the first loss.
-    min_packets_after_loss: usize,
-    /// The maximum growth of the delay, as a share of the train, at which nothing was queued.
-    max_delay_strain: f64,
-    /// The maximum spread of the rates found by the trains.
-    max_rate_spread: f64,
-}
+struct PolicerDetectionTuning;
 
-const TUNING: PolicerDetectionTuning = PolicerDetectionTuning {
-    min_lossy_trains: 4,
-    min_packets_after_loss: 12,
-    max_delay_strain: 0.05,
-    max_rate_spread: 0.25,
-};
+impl PolicerDetectionTuning {
+    /// The minimum number of lossy trains.
+    const MIN_LOSSY_TRAINS: usize = 4;
+    /// The minimum number of packets after the first loss.
+    const MIN_PACKETS_AFTER_LOSS: usize = 12;
+    /// The maximum growth of the delay, as a share of the train, at which nothing was queued.
+    const MAX_DELAY_STRAIN: f64 = 0.05;
+    /// The maximum spread of the rates found by the trains.
+    const MAX_RATE_SPREAD: f64 = 0.25;
+}
 
 pub fn find_policer(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
     let lossy: Vec<&TrainReading> = evidence
@@ -36,10 +31,11 @@ pub fn find_policer(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
         .iter()
         .filter(|r| matches!(r.purpose, TrainPurpose::Sweep | TrainPurpose::Burst) && r.is_lossy())
         .collect();
-    let unqueued =
-        |r: &&&TrainReading| r.strain().is_none_or(|(strain, _)| strain < TUNING.max_delay_strain);
+    let unqueued = |r: &&&TrainReading| {
+        r.strain().is_none_or(|(strain, _)| strain < PolicerDetectionTuning::MAX_DELAY_STRAIN)
+    };
     let calm = lossy.iter().filter(unqueued).count();
-    if lossy.len() < TUNING.min_lossy_trains || 4 * calm < 3 * lossy.len() {
+    if lossy.len() < PolicerDetectionTuning::MIN_LOSSY_TRAINS || 4 * calm < 3 * lossy.len() {
         return None;
     }
     let looks: Vec<(f64, f64, f64)> =
@@ -47,7 +43,9 @@ pub fn find_policer(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
     let rates = sort_finite(looks.iter().map(|l| l.0));
     let (low, high) = (quantile(&rates, 0.25)?, quantile(&rates, 0.75)?);
     let sustained = median(rates.iter().copied())?;
-    if rates.len() < TUNING.min_lossy_trains || high - low > TUNING.max_rate_spread * sustained {
+    if rates.len() < PolicerDetectionTuning::MIN_LOSSY_TRAINS
+        || high - low > PolicerDetectionTuning::MAX_RATE_SPREAD * sustained
+    {
         return None;
     }
     let burst = median(looks.iter().map(|l| l.1))?;
@@ -71,7 +69,7 @@ fn estimate_policed_rate(reading: &TrainReading) -> Option<(f64, f64, f64)> {
     let after = reading.points.get(first_lost..)?;
     let (from, to) = (after.first()?, after.last()?);
     let offered = (to.index - from.index) as f64;
-    if offered < TUNING.min_packets_after_loss as f64 {
+    if offered < PolicerDetectionTuning::MIN_PACKETS_AFTER_LOSS as f64 {
         return None;
     }
     let rate = sent_bps * (after.len() - 1) as f64 / offered;

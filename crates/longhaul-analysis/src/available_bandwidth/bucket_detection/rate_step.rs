@@ -11,22 +11,17 @@ use crate::stats::quantile::median;
 use crate::throughput::arrival_timeline::RunArrivals;
 
 /// The parameters of the step of the rate within a train.
-struct RateStepTuning {
-    /// The length of a bin, and the minimum number of packets in it.
-    bin_us: u64,
-    min_packets_in_bin: f64,
-    /// A policer loses at least this share of the excess after the knee.
-    policer_part: f64,
-    /// Packets whose delay grew by more than this after the knee were queued.
-    min_queue_wait_s: f64,
-}
+struct RateStepTuning;
 
-const TUNING: RateStepTuning = RateStepTuning {
-    bin_us: 50_000,
-    min_packets_in_bin: 20.0,
-    policer_part: 0.5,
-    min_queue_wait_s: 5e-3,
-};
+impl RateStepTuning {
+    /// The length of a bin, and the minimum number of packets in it.
+    const BIN_US: u64 = 50_000;
+    const MIN_PACKETS_IN_BIN: f64 = 20.0;
+    /// A policer loses at least this share of the excess after the knee.
+    const POLICER_PART: f64 = 0.5;
+    /// Packets whose delay grew by more than this after the knee were queued.
+    const MIN_QUEUE_WAIT_S: f64 = 5e-3;
+}
 
 /// Finds a bucket that the long trains emptied.
 pub fn find_rate_step(trains: &[ProbeTrain]) -> Option<TokenBucketEstimate> {
@@ -39,16 +34,16 @@ pub fn find_rate_step(trains: &[ProbeTrain]) -> Option<TokenBucketEstimate> {
     arrived.sort_unstable();
     let (first, last) = (*arrived.first()?, *arrived.last()?);
     let seconds = (last - first) as f64 / 1e9;
-    let needed_us = TUNING.min_packets_in_bin * seconds * 1e6 / arrived.len() as f64;
-    let bin_us = TUNING.bin_us.max(needed_us as u64);
+    let needed_us = RateStepTuning::MIN_PACKETS_IN_BIN * seconds * 1e6 / arrived.len() as f64;
+    let bin_us = RateStepTuning::BIN_US.max(needed_us as u64);
     let rates = compute_bin_rates(&arrived, first, bin_us, bytes);
     let found = shaper_fit::find_shaper(&RunArrivals::from_rates(&rates, bin_us))?;
     let (offered_bps, lost_ratio) = measure_after_knee(&trains, first, found.knee_us, bytes)?;
     let expected = 1.0 - found.sustained_bps / offered_bps;
     // A shaper whose queue overflows loses as much as a policer, but its packets were queued.
     let waits = compute_added_delay_s(&trains, first + found.knee_us * 1000)
-        .is_some_and(|s| s > TUNING.min_queue_wait_s);
-    let kind = if !waits && lost_ratio > TUNING.policer_part * expected && expected > 0.0 {
+        .is_some_and(|s| s > RateStepTuning::MIN_QUEUE_WAIT_S);
+    let kind = if !waits && lost_ratio > RateStepTuning::POLICER_PART * expected && expected > 0.0 {
         TokenBucketKind::Policer
     } else {
         TokenBucketKind::Shaper

@@ -17,32 +17,27 @@ use crate::stats::quantile::median;
 use longhaul_model::report::v1::available::TrainPurpose;
 
 /// The parameters of a knee that repeats.
-struct RepeatedKneeTuning {
-    /// The rest before a train after which the bucket counts as full again.
-    rested_s: f64,
-    /// The minimum ratio of peak to sustained rate at which a single knee justifies a repetition.
-    min_rate_step: f64,
-    /// The maximum relative deviation of the long trains' rate from the sustained rate.
-    max_rate_deviation: f64,
-    /// The excess is queued if the delay grows by this share of the time, or steps up by this time.
-    min_delay_strain: f64,
-    min_queue_wait_s: f64,
-}
+struct RepeatedKneeTuning;
 
-const TUNING: RepeatedKneeTuning = RepeatedKneeTuning {
-    rested_s: 0.05,
-    min_rate_step: 1.3,
-    max_rate_deviation: 0.1,
-    min_delay_strain: 0.05,
-    min_queue_wait_s: 5e-3,
-};
+impl RepeatedKneeTuning {
+    /// The rest before a train after which the bucket counts as full again.
+    const RESTED_S: f64 = 0.05;
+    /// The minimum ratio of peak to sustained rate at which a single knee justifies a repetition.
+    const MIN_RATE_STEP: f64 = 1.3;
+    /// The maximum relative deviation of the long trains' rate from the sustained rate.
+    const MAX_RATE_DEVIATION: f64 = 0.1;
+    /// The excess is queued if the delay grows by this share of the time, or steps up by this time.
+    const MIN_DELAY_STRAIN: f64 = 0.05;
+    const MIN_QUEUE_WAIT_S: f64 = 5e-3;
+}
 
 /// Returns the knee of the first long train if it slowed down for good, as by an empty bucket.
 pub fn find_knee_hint(evidence: &TrainEvidence) -> Option<RateKnee> {
     let trains = list_trains_in_order(evidence);
     let knee = knee::find_knee_by_arrivals(trains.first()?)?;
     let stays = is_rate_sustained(&trains[..count_first_trains(&trains)], knee.sustained_bps);
-    (stays && knee.peak_bps > TUNING.min_rate_step * knee.sustained_bps).then_some(knee)
+    (stays && knee.peak_bps > RepeatedKneeTuning::MIN_RATE_STEP * knee.sustained_bps)
+        .then_some(knee)
 }
 
 /// Finds a bucket that empties in each train after a rest, and in no other train.
@@ -52,7 +47,7 @@ pub fn find_repeated_knee(evidence: &TrainEvidence) -> Option<TokenBucketEstimat
     let (mut rested, mut late) = (vec![*trains.first()?], Vec::new());
     for pair in trains[look.saturating_sub(1)..].windows(2) {
         let rest_s = pair[1].sent_s[0] - pair[0].sent_s[1];
-        if rest_s >= TUNING.rested_s {
+        if rest_s >= RepeatedKneeTuning::RESTED_S {
             rested.push(pair[1]);
         } else {
             late.push(pair[1]);
@@ -82,8 +77,9 @@ fn list_trains_in_order(evidence: &TrainEvidence) -> Vec<&TrainReading> {
 
 /// The number of long trains before the first rest.
 fn count_first_trains(trains: &[&TrainReading]) -> usize {
-    let rests =
-        trains.windows(2).position(|pair| pair[1].sent_s[0] - pair[0].sent_s[1] >= TUNING.rested_s);
+    let rests = trains
+        .windows(2)
+        .position(|pair| pair[1].sent_s[0] - pair[0].sent_s[1] >= RepeatedKneeTuning::RESTED_S);
     rests.map_or(trains.len(), |last| last + 1)
 }
 
@@ -96,7 +92,7 @@ fn is_rate_sustained(look: &[&TrainReading], sustained_bps: f64) -> bool {
         return false;
     };
     let bps = (later.len() - 1) as f64 * first.bits / (to - from).max(1e-9);
-    (bps / sustained_bps - 1.0).abs() < TUNING.max_rate_deviation
+    (bps / sustained_bps - 1.0).abs() < RepeatedKneeTuning::MAX_RATE_DEVIATION
 }
 
 /// Returns whether packets after the knee were queued.
@@ -112,6 +108,6 @@ fn is_queued_after_knee(reading: &TrainReading, knees: &[RateKnee]) -> bool {
         median(part.iter().map(crate::available_bandwidth::train_reading::ReceivedPacket::delay_s))
     };
     let waited = middle(after).zip(middle(before));
-    strain > TUNING.min_delay_strain
-        || waited.is_some_and(|(late, soon)| late - soon > TUNING.min_queue_wait_s)
+    strain > RepeatedKneeTuning::MIN_DELAY_STRAIN
+        || waited.is_some_and(|(late, soon)| late - soon > RepeatedKneeTuning::MIN_QUEUE_WAIT_S)
 }

@@ -17,75 +17,48 @@ pub const SMALL_BYTES: u32 = 100;
 pub const UNKNOWN_BPS: f64 = 1e7;
 
 /// The parameters of the trains of a round.
-struct TrainPlanTuning {
-    /// The number of trains in the first sweep, and their minimum number.
-    trains: usize,
-    min_trains: usize,
-    /// The approximate number of packets in a train at the dispersion rate when the budget is tight.
-    shortest_packets: f64,
-    sweep_bits: f64,
-    careful_sweep_bits: f64,
-    min_train_s: f64,
-    /// The number of trains sent one after another without small probes between them.
-    trains_together: usize,
-    /// Small probes: their duration, their mean gap, and their maximum share of the path's rate.
-    idle_s: f64,
-    careful_idle_s: f64,
-    idle_gap_s: f64,
-    idle_load: f64,
-    /// Light mode: the number of bursts, and the total time.
-    light_bursts: u32,
-    light_s: f64,
-    /// The transmission time of a packet above which small probes suffice and trains would disturb.
-    slow_packet_s: f64,
-    /// The rest before the long trains, so that a bucket is full again.
-    refill_us: u64,
-    /// The rate of the long trains as a ratio of the capacity: slightly less than fills the link.
-    long_ratio: f64,
-    /// The share of time and bytes for the long trains; the rest is for their repetitions.
-    long_part: f64,
-    /// Repetitions: their number, their length beyond the knee, and the time to drain before them.
-    repetitions: u32,
-    repetition_knees: f64,
-    min_repetition_knees: f64,
-    min_packets_after_knee: u32,
-    first_repetition_rest_us: u64,
-    min_repetition_rest_us: u64,
-    /// The target error as a share of the capacity, for which more trains are planned.
-    wanted_error: f64,
-    max_more_trains: usize,
-    /// The maximum number of packets that a server accepts in one request.
-    max_long_packets: u32,
-}
+struct TrainPlanTuning;
 
-const TUNING: TrainPlanTuning = TrainPlanTuning {
-    trains: 24,
-    min_trains: 10,
-    shortest_packets: 25.0,
-    sweep_bits: 4e6,
-    careful_sweep_bits: 24e6,
-    min_train_s: 1.2e-3,
-    trains_together: 3,
-    idle_s: 1.2,
-    careful_idle_s: 3.0,
-    idle_gap_s: 2e-3,
-    idle_load: 0.03,
-    light_bursts: 2,
-    light_s: 0.9,
-    slow_packet_s: 0.6e-3,
-    refill_us: 2_000_000,
-    long_ratio: 0.97,
-    long_part: 0.75,
-    repetitions: 3,
-    repetition_knees: 1.7,
-    min_repetition_knees: 1.3,
-    min_packets_after_knee: 20,
-    first_repetition_rest_us: 1_000_000,
-    min_repetition_rest_us: 60_000,
-    wanted_error: 0.02,
-    max_more_trains: 48,
-    max_long_packets: 150_000,
-};
+impl TrainPlanTuning {
+    /// The number of trains in the first sweep, and their minimum number.
+    const TRAINS: usize = 24;
+    const MIN_TRAINS: usize = 10;
+    /// The approximate number of packets in a train at the dispersion rate when the budget is tight.
+    const SHORTEST_PACKETS: f64 = 25.0;
+    const SWEEP_BITS: f64 = 4e6;
+    const CAREFUL_SWEEP_BITS: f64 = 24e6;
+    const MIN_TRAIN_S: f64 = 1.2e-3;
+    /// The number of trains sent one after another without small probes between them.
+    const TRAINS_TOGETHER: usize = 3;
+    /// Small probes: their duration, their mean gap, and their maximum share of the path's rate.
+    const IDLE_S: f64 = 1.2;
+    const CAREFUL_IDLE_S: f64 = 3.0;
+    const IDLE_GAP_S: f64 = 2e-3;
+    const IDLE_LOAD: f64 = 0.03;
+    /// Light mode: the number of bursts, and the total time.
+    const LIGHT_BURSTS: u32 = 2;
+    const LIGHT_S: f64 = 0.9;
+    /// The transmission time of a packet above which small probes suffice and trains would disturb.
+    const SLOW_PACKET_S: f64 = 0.6e-3;
+    /// The rest before the long trains, so that a bucket is full again.
+    const REFILL_US: u64 = 2_000_000;
+    /// The rate of the long trains as a ratio of the capacity: slightly less than fills the link.
+    const LONG_RATIO: f64 = 0.97;
+    /// The share of time and bytes for the long trains; the rest is for their repetitions.
+    const LONG_PART: f64 = 0.75;
+    /// Repetitions: their number, their length beyond the knee, and the time to drain before them.
+    const REPETITIONS: u32 = 3;
+    const REPETITION_KNEES: f64 = 1.7;
+    const MIN_REPETITION_KNEES: f64 = 1.3;
+    const MIN_PACKETS_AFTER_KNEE: u32 = 20;
+    const FIRST_REPETITION_REST_US: u64 = 1_000_000;
+    const MIN_REPETITION_REST_US: u64 = 60_000;
+    /// The target error as a share of the capacity, for which more trains are planned.
+    const WANTED_ERROR: f64 = 0.02;
+    const MAX_MORE_TRAINS: usize = 48;
+    /// The maximum number of packets that a server accepts in one request.
+    const MAX_LONG_PACKETS: u32 = 150_000;
+}
 
 /// The parameters from which trains are planned.
 #[derive(Debug, Clone, Copy)]
@@ -149,11 +122,12 @@ impl TrainShape {
 
 /// Plans the single round of light mode.
 pub fn plan_light_mode(shape: &TrainShape, purse: &TrainBudget) -> Vec<TrainPlan> {
-    let bursts = TUNING.light_bursts * timing_resolution::LIGHT_PACKETS * shape.packet_bytes;
+    let bursts =
+        TrainPlanTuning::LIGHT_BURSTS * timing_resolution::LIGHT_PACKETS * shape.packet_bytes;
     let left = purse.bytes.saturating_sub(u64::from(bursts));
     let probes = (left / u64::from(SMALL_BYTES)).min(400) as u32;
-    let seconds = TUNING.light_s.min(purse.seconds() - 0.05);
-    let parts = TUNING.light_bursts + 1;
+    let seconds = TrainPlanTuning::LIGHT_S.min(purse.seconds() - 0.05);
+    let parts = TrainPlanTuning::LIGHT_BURSTS + 1;
     let each = probes / parts;
     let spread = f64::from(each) + 2.0 * f64::from(each).sqrt();
     let gap_s = (seconds / f64::from(parts) - 0.02) / spread;
@@ -191,22 +165,23 @@ pub fn plan_main_sweep(
     interface_bps: Option<u64>,
 ) -> Vec<TrainPlan> {
     let careful = shape.mode == AvailableMode::Careful;
-    let bits = if careful { TUNING.careful_sweep_bits } else { TUNING.sweep_bits };
+    let bits =
+        if careful { TrainPlanTuning::CAREFUL_SWEEP_BITS } else { TrainPlanTuning::SWEEP_BITS };
     let bits = bits.min(purse.bits(shape.rate_bps) / 2.0);
-    let longest = compute_train_seconds(shape, bits, TUNING.min_trains)
-        .max(TUNING.shortest_packets * shape.bits() / shape.rate_bps);
-    let seconds = compute_train_seconds(shape, bits, TUNING.trains)
-        .max(TUNING.shortest_packets * shape.bits() / shape.rate_bps)
+    let longest = compute_train_seconds(shape, bits, TrainPlanTuning::MIN_TRAINS)
+        .max(TrainPlanTuning::SHORTEST_PACKETS * shape.bits() / shape.rate_bps);
+    let seconds = compute_train_seconds(shape, bits, TrainPlanTuning::TRAINS)
+        .max(TrainPlanTuning::SHORTEST_PACKETS * shape.bits() / shape.rate_bps)
         .min(longest);
     let affordable = (bits / (0.75 * shape.rate_bps * seconds)) as usize;
-    let count = affordable.clamp(TUNING.min_trains, TUNING.trains);
+    let count = affordable.clamp(TrainPlanTuning::MIN_TRAINS, TrainPlanTuning::TRAINS);
     let mut rng = SplitMix64::new(shape.seed);
-    if !careful && shape.bits() / shape.rate_bps > TUNING.slow_packet_s {
+    if !careful && shape.bits() / shape.rate_bps > TrainPlanTuning::SLOW_PACKET_S {
         // Trains and their queues would take most of the time and hide it from the probes.
         return interleave_idle_probes(shape, purse, &[], seconds, f64::MAX, &mut rng);
     }
     let rates = shuffle_rates(list_first_rates(shape, interface_bps, count), &mut rng);
-    let idle_s = if careful { TUNING.careful_idle_s } else { TUNING.idle_s };
+    let idle_s = if careful { TrainPlanTuning::CAREFUL_IDLE_S } else { TrainPlanTuning::IDLE_S };
     interleave_idle_probes(shape, purse, &rates, seconds, idle_s, &mut rng)
 }
 
@@ -223,19 +198,22 @@ pub fn plan_more_trains(
     let high = (available + 0.5 * capacity).max(1.1 * capacity);
     let high = high.min(compute_max_rate(shape, interface_bps)).max(low);
     let middle = low.midpoint(high);
-    let needed = fusion.burst_bits / TUNING.wanted_error.powi(2) * middle / capacity;
+    let needed = fusion.burst_bits / TrainPlanTuning::WANTED_ERROR.powi(2) * middle / capacity;
     let bits = needed.min(purse.bits(shape.rate_bps) / 2.0);
     let least = compute_train_seconds(shape, 0.0, 1);
     // Long trains show a sharper knee; too long ones fill queues.
     let long = least.max(0.01 * (1e8 / capacity).clamp(0.2, 2.0));
-    let count = ((bits / middle / long) as usize).clamp(8, TUNING.max_more_trains);
+    let count = ((bits / middle / long) as usize).clamp(8, TrainPlanTuning::MAX_MORE_TRAINS);
     let seconds = least.max(bits / middle / count as f64);
     let mut rng = SplitMix64::new(shape.seed);
     let step = (high - low) / count as f64;
     let rates = (0..count).map(|i| low + step * (i as f64 + 0.5)).collect();
     let rates = shuffle_rates(rates, &mut rng);
-    let idle_s =
-        if shape.mode == AvailableMode::Careful { TUNING.careful_idle_s } else { TUNING.idle_s };
+    let idle_s = if shape.mode == AvailableMode::Careful {
+        TrainPlanTuning::CAREFUL_IDLE_S
+    } else {
+        TrainPlanTuning::IDLE_S
+    };
     interleave_idle_probes(shape, purse, &rates, seconds, idle_s, &mut rng)
 }
 
@@ -253,15 +231,15 @@ pub fn plan_long_trains(
     purse: &TrainBudget,
     time_us: Option<u64>,
 ) -> Vec<TrainPlan> {
-    let rest_s = TUNING.refill_us as f64 / 1e6 + 0.1;
+    let rest_s = TrainPlanTuning::REFILL_US as f64 / 1e6 + 0.1;
     let seconds = (time_us.unwrap_or(0) as f64 / 1e6)
-        .min(TUNING.long_part * (purse.seconds() - rest_s))
+        .min(TrainPlanTuning::LONG_PART * (purse.seconds() - rest_s))
         .max(0.0);
-    let rate_bps = TUNING.long_ratio * shape.capacity_bps;
-    let most = (TUNING.long_part * purse.bytes as f64 * 8.0 / shape.bits()) as u32;
+    let rate_bps = TrainPlanTuning::LONG_RATIO * shape.capacity_bps;
+    let most = (TrainPlanTuning::LONG_PART * purse.bytes as f64 * 8.0 / shape.bits()) as u32;
     let packets = ((rate_bps * seconds / shape.bits()) as u32).min(most);
     // Fast paths are probed for a shorter time.
-    let mut packets = packets.min(TUNING.max_long_packets);
+    let mut packets = packets.min(TrainPlanTuning::MAX_LONG_PACKETS);
     let mut trains = Vec::new();
     while packets > 0 {
         let part = packets.min(timing_resolution::MAX_TRAIN_PACKETS);
@@ -269,7 +247,7 @@ pub fn plan_long_trains(
         trains.push(TrainPlan {
             purpose: TrainPurpose::Bucket,
             packets: part,
-            pause_us: if trains.is_empty() { TUNING.refill_us } else { 0 },
+            pause_us: if trains.is_empty() { TrainPlanTuning::REFILL_US } else { 0 },
             ..shape.train(rate_bps, 0.0, 0.0)
         });
     }
@@ -283,32 +261,34 @@ pub fn plan_repeated_trains(
     sustained_bps: f64,
 ) -> Vec<TrainPlan> {
     let knee = (knee_bytes * 8.0 / shape.bits()) as u32;
-    let packets =
-        (TUNING.repetition_knees * f64::from(knee)) as u32 + TUNING.min_packets_after_knee;
+    let packets = (TrainPlanTuning::REPETITION_KNEES * f64::from(knee)) as u32
+        + TrainPlanTuning::MIN_PACKETS_AFTER_KNEE;
     let packets = packets.min(timing_resolution::MAX_TRAIN_PACKETS);
-    if f64::from(packets) < TUNING.min_repetition_knees * f64::from(knee) {
+    if f64::from(packets) < TrainPlanTuning::MIN_REPETITION_KNEES * f64::from(knee) {
         return Vec::new();
     }
     let pair_s = f64::from(2 * packets) * shape.bits() / sustained_bps;
     let rest_us = |time: u32| {
         if time == 0 {
-            TUNING.first_repetition_rest_us
+            TrainPlanTuning::FIRST_REPETITION_REST_US
         } else {
-            (1e6 * pair_s) as u64 + TUNING.min_repetition_rest_us
+            (1e6 * pair_s) as u64 + TrainPlanTuning::MIN_REPETITION_REST_US
         }
     };
     let train = |pause_us| TrainPlan {
         purpose: TrainPurpose::Bucket,
         packets,
         pause_us,
-        ..shape.train(TUNING.long_ratio * shape.capacity_bps, 0.0, 0.0)
+        ..shape.train(TrainPlanTuning::LONG_RATIO * shape.capacity_bps, 0.0, 0.0)
     };
-    (0..TUNING.repetitions).flat_map(|time| [train(rest_us(time)), train(0)]).collect()
+    (0..TrainPlanTuning::REPETITIONS).flat_map(|time| [train(rest_us(time)), train(0)]).collect()
 }
 
 fn compute_train_seconds(shape: &TrainShape, bits: f64, count: usize) -> f64 {
     let by_bits = bits / (0.75 * shape.rate_bps * count as f64);
-    TUNING.min_train_s.max(timing_resolution::TRAIN_BATCHES * shape.batching_s).max(by_bits)
+    TrainPlanTuning::MIN_TRAIN_S
+        .max(timing_resolution::TRAIN_BATCHES * shape.batching_s)
+        .max(by_bits)
 }
 
 fn compute_max_rate(shape: &TrainShape, interface_bps: Option<u64>) -> f64 {
@@ -344,8 +324,8 @@ fn interleave_idle_probes(
     idle_s: f64,
     rng: &mut SplitMix64,
 ) -> Vec<TrainPlan> {
-    let gap_s =
-        TUNING.idle_gap_s.max(f64::from(SMALL_BYTES) * 8.0 / (TUNING.idle_load * shape.rate_bps));
+    let gap_s = TrainPlanTuning::IDLE_GAP_S
+        .max(f64::from(SMALL_BYTES) * 8.0 / (TrainPlanTuning::IDLE_LOAD * shape.rate_bps));
     let cost_s = |rate: f64| {
         let sent = (10.0 * shape.bits() / rate).max(seconds);
         sent + shape.drain_s(rate, sent) + (0.15 * seconds).max(1e-3) + 1e-3
@@ -363,7 +343,11 @@ fn interleave_idle_probes(
         .collect();
     let sweep_s: f64 = rates.iter().map(|r| cost_s(*r)).sum();
     // Long trains leave long queues: fewer, longer periods of small probes.
-    let together = if seconds > 0.02 { 2 * TUNING.trains_together } else { TUNING.trains_together };
+    let together = if seconds > 0.02 {
+        2 * TrainPlanTuning::TRAINS_TOGETHER
+    } else {
+        TrainPlanTuning::TRAINS_TOGETHER
+    };
     let groups = rates.len().div_ceil(together) + 1;
     let idle_s = idle_s.min(0.9 * (left - sweep_s)).max(0.0);
     let each = (idle_s / gap_s / groups as f64) as u32;
@@ -408,6 +392,6 @@ mod tests {
         };
         let trains = plan_long_trains(&shape, &TrainBudget::new(&plan, facts), plan.shaper_time_us);
         let packets: u32 = trains.iter().map(|train| train.packets).sum();
-        assert_eq!(packets, TUNING.max_long_packets);
+        assert_eq!(packets, TrainPlanTuning::MAX_LONG_PACKETS);
     }
 }

@@ -31,7 +31,7 @@ fn on_loopback_nothing_is_said_to_be_free() {
         forward: Some(probing.clone()),
         ..AvailableObservation::default()
     };
-    let conclusion = conclude_available(plan, &observation, &[]);
+    let conclusion = conclude_available(plan, &observation);
     let found = conclusion.analysis.forward.unwrap();
     assert_eq!(found.verdict, EstimateVerdict::SenderLimited, "{found:?}");
     assert_eq!((found.available_bps, found.bucket), (None, None));

@@ -17,57 +17,38 @@
 use crate::stats::quantile::{median, quantile, sort_finite};
 
 /// The parameters of the replay of packets.
-struct PacketReplayTuning {
+struct PacketReplayTuning;
+
+impl PacketReplayTuning {
     /// The minimum number of losses and passes (Flach), and of round trips that contain losses.
-    min_lost_packets: usize,
-    min_loss_round_trips: u64,
+    const MIN_LOST_PACKETS: usize = 15;
+    const MIN_LOSS_ROUND_TRIPS: u64 = 3;
     /// The minimum shares of losses and passes that a policer explains, and their minimum index. Random
     /// loss of 2 % gave an index of 0.12; the hardest policer of our captures, one of 2 MB, 0.61.
-    min_explained_ratio: f64,
-    min_index: f64,
+    const MIN_EXPLAINED_RATIO: f64 = 0.75;
+    const MIN_INDEX: f64 = 0.58;
     /// The maximum rise of RTTs before losses, as a share of the bucket's fill time: a queue gave 0.4
     /// to 1.0, policers at most 0.03.
-    max_rise_ratio: f64,
+    const MAX_RISE_RATIO: f64 = 0.15;
     /// The delay that clocks and other queues add to any RTT.
-    no_rise_us: f64,
+    const NO_RISE_US: f64 = 1000.0;
     /// The minimum number of RTTs just before losses to distinguish a queue from a bucket.
-    min_rises: usize,
+    const MIN_RISES: usize = 5;
     /// Steps of the search: rates around the goodput between losses, depths from two packets up; then a
     /// finer search around the best, since over many losses one per cent of the rate fills a bucket.
-    rate_steps: i32,
-    min_rate_ratio: f64,
-    rate_step: f64,
-    depth_steps: i32,
-    min_depth_bytes: f64,
-    depth_step: f64,
-    fine_rate_steps: i32,
-    fine_rate_step: f64,
-    fine_depth_steps: i32,
-    fine_depth_step: f64,
+    const RATE_STEPS: i32 = 58;
+    const MIN_RATE_RATIO: f64 = 0.6;
+    const RATE_STEP: f64 = 1.02;
+    const DEPTH_STEPS: i32 = 26;
+    const MIN_DEPTH_BYTES: f64 = 3000.0;
+    const DEPTH_STEP: f64 = 1.32;
+    const FINE_RATE_STEPS: i32 = 5;
+    const FINE_RATE_STEP: f64 = 1.004;
+    const FINE_DEPTH_STEPS: i32 = 2;
+    const FINE_DEPTH_STEP: f64 = 1.12;
     /// The minimum gain of the index for which a deeper bucket is preferred to a shallower one.
-    min_depth_gain: f64,
+    const MIN_DEPTH_GAIN: f64 = 0.004;
 }
-
-const TUNING: PacketReplayTuning = PacketReplayTuning {
-    min_lost_packets: 15,
-    min_loss_round_trips: 3,
-    min_explained_ratio: 0.75,
-    min_index: 0.58,
-    max_rise_ratio: 0.15,
-    no_rise_us: 1000.0,
-    min_rises: 5,
-    rate_steps: 58,
-    min_rate_ratio: 0.6,
-    rate_step: 1.02,
-    depth_steps: 26,
-    min_depth_bytes: 3000.0,
-    depth_step: 1.32,
-    fine_rate_steps: 5,
-    fine_rate_step: 1.004,
-    fine_depth_steps: 2,
-    fine_depth_step: 1.12,
-    min_depth_gain: 0.004,
-};
 
 /// A packet with payload, as seen at the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,11 +86,13 @@ pub fn find_policer_by_packets(
 ) -> Option<PacketPolicerFit> {
     let lost: Vec<&ReplayPacket> = packets.iter().filter(|packet| packet.lost).collect();
     let passed = packets.len() - lost.len();
-    if lost.len() < TUNING.min_lost_packets || passed < TUNING.min_lost_packets {
+    if lost.len() < PacketReplayTuning::MIN_LOST_PACKETS
+        || passed < PacketReplayTuning::MIN_LOST_PACKETS
+    {
         return None;
     }
     let (idle_us, rise_us) = measure_rtt_rise(&lost, round_trips)?;
-    if count_loss_round_trips(&lost, idle_us) < TUNING.min_loss_round_trips {
+    if count_loss_round_trips(&lost, idle_us) < PacketReplayTuning::MIN_LOSS_ROUND_TRIPS {
         return None;
     }
     let goodput = measure_goodput(packets, lost[0].at_us, lost[lost.len() - 1].at_us)?;
@@ -122,10 +105,11 @@ pub fn find_policer_by_packets(
         _ => whole,
     };
     let fill_us = best.depth / best.bytes_per_us;
-    let is_queue = rise_us > (TUNING.max_rise_ratio * fill_us).max(TUNING.no_rise_us);
-    let explains = best.index() >= TUNING.min_index
-        && best.losses >= TUNING.min_explained_ratio
-        && best.passes >= TUNING.min_explained_ratio;
+    let is_queue = rise_us
+        > (PacketReplayTuning::MAX_RISE_RATIO * fill_us).max(PacketReplayTuning::NO_RISE_US);
+    let explains = best.index() >= PacketReplayTuning::MIN_INDEX
+        && best.losses >= PacketReplayTuning::MIN_EXPLAINED_RATIO
+        && best.passes >= PacketReplayTuning::MIN_EXPLAINED_RATIO;
     (explains && !is_queue).then_some(PacketPolicerFit {
         rate_bps: best.bytes_per_us * 8e6,
         burst_bytes: best.depth,
@@ -146,7 +130,7 @@ fn measure_rtt_rise(lost: &[&ReplayPacket], round_trips: &[PacketRtt]) -> Option
         ((age_us as f64) < idle / 2.0).then_some(last.rtt_us as f64)
     });
     let before: Vec<f64> = before.collect();
-    if before.len() < TUNING.min_rises {
+    if before.len() < PacketReplayTuning::MIN_RISES {
         return None;
     }
     Some((idle, median(before)? - idle))
@@ -200,16 +184,25 @@ fn search_buckets(
     goodput: f64,
     begin: InitialFill,
 ) -> Option<BucketTrial> {
-    let rates =
-        (0..TUNING.rate_steps).map(|k| goodput * TUNING.min_rate_ratio * TUNING.rate_step.powi(k));
+    let rates = (0..PacketReplayTuning::RATE_STEPS).map(|k| {
+        goodput * PacketReplayTuning::MIN_RATE_RATIO * PacketReplayTuning::RATE_STEP.powi(k)
+    });
     let rates: Vec<f64> = rates.collect();
-    let depths =
-        (0..TUNING.depth_steps).map(|k| TUNING.min_depth_bytes * TUNING.depth_step.powi(k));
+    let depths = (0..PacketReplayTuning::DEPTH_STEPS)
+        .map(|k| PacketReplayTuning::MIN_DEPTH_BYTES * PacketReplayTuning::DEPTH_STEP.powi(k));
     let coarse = find_best_bucket(packets, begin, &rates, depths)?;
     let around =
         |middle: f64, steps: i32, step: f64| (-steps..=steps).map(move |k| middle * step.powi(k));
-    let rates = around(coarse.bytes_per_us, TUNING.fine_rate_steps, TUNING.fine_rate_step);
-    let depths = around(coarse.depth, TUNING.fine_depth_steps, TUNING.fine_depth_step);
+    let rates = around(
+        coarse.bytes_per_us,
+        PacketReplayTuning::FINE_RATE_STEPS,
+        PacketReplayTuning::FINE_RATE_STEP,
+    );
+    let depths = around(
+        coarse.depth,
+        PacketReplayTuning::FINE_DEPTH_STEPS,
+        PacketReplayTuning::FINE_DEPTH_STEP,
+    );
     find_best_bucket(packets, begin, &rates.collect::<Vec<f64>>(), depths)
 }
 
@@ -224,7 +217,9 @@ fn find_best_bucket(
         let tried = rates.iter().map(|rate| replay_packets(packets, *rate, depth, begin));
         let own = tried.max_by(|a, b| a.index().total_cmp(&b.index()));
         match (known, own) {
-            (Some(known), Some(own)) if own.index() < known.index() + TUNING.min_depth_gain => {
+            (Some(known), Some(own))
+                if own.index() < known.index() + PacketReplayTuning::MIN_DEPTH_GAIN =>
+            {
                 Some(known)
             }
             (_, Some(own)) => Some(own),

@@ -262,14 +262,5 @@ fn is_repeated(link: &NarrowLink, known: &[KnownRoute]) -> bool {
 }
 
 fn create_blank_link(verdict: &str, confidence_ratio: f64, text: String) -> NarrowLink {
-    NarrowLink {
-        verdict: verdict.to_owned(),
-        after_ttl: None,
-        before_ttl: None,
-        rise_ns: None,
-        capacity_bps: None,
-        capacity_interval_bps: None,
-        confidence_ratio,
-        text,
-    }
+    NarrowLink { verdict: verdict.to_owned(), confidence_ratio, text, ..NarrowLink::default() }
 }

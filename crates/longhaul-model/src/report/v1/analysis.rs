@@ -37,7 +37,9 @@ pub struct ThroughputAnalysis {
 }
 
 /// The factor that limited a transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Limiter {
     ReceiveWindow,
@@ -51,6 +53,7 @@ pub enum Limiter {
     Policer,
     Pacing,
     Ramp,
+    #[default]
     Unknown,
 }
 

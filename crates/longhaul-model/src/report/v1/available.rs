@@ -52,10 +52,6 @@ impl AvailableMode {
 pub enum FallbackMethod {
     /// A TCP service that accepts bulk data.
     TcpBulk,
-    /// SYNs to a closed or open TCP port, which small packets answer.
-    TcpReset,
-    /// ICMP echo.
-    IcmpEcho,
 }
 
 #[skip_serializing_none]
@@ -188,9 +184,6 @@ pub struct AvailableEstimate {
     pub available_interval_bps: Option<[u64; 2]>,
     /// Variation of the available bandwidth at the time scale of a train.
     pub available_spread_bps: Option<u64>,
-    /// The value tracked over this and earlier runs (see docs/methods).
-    pub tracked_bps: Option<u64>,
-    pub tracked_interval_bps: Option<[u64; 2]>,
     /// The estimate and weight of each method.
     pub methods: Vec<MethodEstimate>,
     /// Time between the batches in which the receiver gets its packets; absent: no batching seen.

@@ -386,7 +386,7 @@ pub struct PathMtu {
 
 /// The place where the queue grew under load.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct NarrowLink {
     /// `link` (one), `span` (between two hops that are not neighbours), `own_host`, `return_path`,
     /// `none` (no queue grew), `cannot_tell`.

@@ -86,7 +86,7 @@ pub struct ScanObservation {
 
 /// One probe.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ScanCell {
     /// Position in the scan, from 0.
     pub index: u32,

@@ -1,11 +1,4 @@
-//! Cause: a shaper appeared on the path or disappeared.
-//!
-//! We would see: an available-bandwidth run that finds peak rate, sustained rate and burst, not
-//! found before, or bulk runs limited by a shaper, and a throughput near the sustained rate.
-//! Refuted by: a level far from that rate, the same shaper before, or a change the other way.
-//! Needs: `longhaul available --shaper` before and after, or bulk runs longer than the burst.
-//! To do: ask the operator, with the three figures.
-//! Wrong when: the bucket was never emptied before the event, so that it existed unnoticed.
+//! Causes: a shaper or a policer appeared on the path or disappeared.
 
 use super::bucket_change::{self, BucketCauseNames};
 use super::cause_candidate::CauseCandidate;
@@ -23,8 +16,38 @@ const SHAPER: BucketCauseNames = BucketCauseNames {
     does: "to queue the excess over its rate",
 };
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+const POLICER: BucketCauseNames = BucketCauseNames {
+    bucket: TokenBucketKind::Policer,
+    limiter: Limiter::Policer,
+    appeared: "policer_appeared",
+    gone: "policer_gone",
+    changed: "policer_changed",
+    noun: "policer",
+    does: "to drop the excess over its rate",
+};
+
+/// Cause: a shaper appeared on the path or disappeared.
+///
+/// We would see: an available-bandwidth run that finds peak rate, sustained rate and burst, not
+/// found before, or bulk runs limited by a shaper, and a throughput near the sustained rate.
+/// Refuted by: a level far from that rate, the same shaper before, or a change the other way.
+/// Needs: `longhaul available --shaper` before and after, or bulk runs longer than the burst.
+/// To do: ask the operator, with the three figures.
+/// Wrong when: the bucket was never emptied before the event, so that it existed unnoticed.
+pub fn find_shaper_candidate(case: &EventCase) -> Option<CauseCandidate> {
     bucket_change::find_bucket_candidate(case, &SHAPER)
+}
+
+/// Cause: a policer appeared on the path or disappeared.
+///
+/// We would see: an available-bandwidth run that finds its rate and burst where earlier runs found
+/// none, or bulk runs limited by a policer, and a throughput near the policed rate.
+/// Refuted by: a level far from that rate, the same policer before, or a change the other way.
+/// Needs: `longhaul available --shaper` before and after, or bulk runs. To do: pace below the rate;
+/// ask the operator.
+/// Wrong when: a queue too short to show drops in its place.
+pub fn find_policer_candidate(case: &EventCase) -> Option<CauseCandidate> {
+    bucket_change::find_bucket_candidate(case, &POLICER)
 }
 
 #[cfg(test)]
@@ -36,7 +59,7 @@ mod tests {
     fn found(sketch: &event_test_builder::EvidenceBuilder) -> Option<(f64, CauseCandidate)> {
         let (event, evidence) = (sketch.event(), sketch.evidence());
         let case = EventCase { event: &event, evidence: &evidence };
-        let found = find_candidate(&case)?;
+        let found = find_shaper_candidate(&case)?;
         Some((found.score(event.between_us, case.tau_us()), found))
     }
 
@@ -128,5 +151,28 @@ mod tests {
         let mut sketch = event_test_builder::build_goodput_drop();
         sketch.run_limited(-HOUR, Limiter::PathCapacity).run_limited(HOUR, Limiter::Shaper);
         assert!(found(&sketch).expect("a candidate").0 > 0.7);
+    }
+
+    #[test]
+    fn a_new_policer_comes_with_a_rate_to_pace_to() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let policer = build_bucket(TokenBucketKind::Policer, 622_000_000, 160_000_000);
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 622e6, 150e6, Some(policer));
+        let found = sketch.run_cause(find_policer_candidate).expect("a candidate");
+        assert_eq!(found.cause, "policer_appeared");
+        assert!((found.consistency - 1.0).abs() < 1e-9);
+        assert!(
+            found.advice.iter().any(|a| a.expected_bps == Some(152_000_000)),
+            "{:?}",
+            found.advice
+        );
+    }
+
+    #[test]
+    fn a_shaper_is_no_policer() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 622_000_000, 160_000_000);
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 622e6, 150e6, Some(shaper));
+        assert!(sketch.run_cause(find_policer_candidate).is_none());
     }
 }
