@@ -12,17 +12,13 @@
 
 mod audit_case;
 mod buffer_rules;
-mod bus_rules;
 mod change_trials;
 mod clock_rules;
-mod congestion_rules;
-mod conntrack_rules;
 mod cpu_rules;
 mod host_readings;
 mod interface_rules;
 mod offload_rules;
 mod queueing_rules;
-mod reference_path;
 mod rule_judgement;
 mod softnet_rules;
 mod tcp_rules;
@@ -81,14 +77,14 @@ impl AuditRule {
 const SUBJECTS: [&[AuditRule]; 11] = [
     buffer_rules::RULES,
     tcp_rules::RULES,
-    congestion_rules::RULES,
+    tcp_rules::CONGESTION_RULES,
     queueing_rules::RULES,
     interface_rules::RULES,
     offload_rules::RULES,
     cpu_rules::RULES,
-    bus_rules::RULES,
+    interface_rules::BUS_RULES,
     clock_rules::RULES,
-    conntrack_rules::RULES,
+    softnet_rules::CONNTRACK_RULES,
     softnet_rules::RULES,
 ];
 
@@ -106,8 +102,8 @@ pub fn audit_host(
     let mut caveats = collect_audit_caveats(readings);
     let mut paths = plan.paths.clone();
     if paths.is_empty() {
-        let path = reference_path::build_reference_path(readings);
-        caveats.push(reference_path::build_reference_caveat(&path));
+        let path = audit_case::build_reference_path(readings);
+        caveats.push(audit_case::build_reference_caveat(&path));
         paths.push(path);
     }
     // The most demanding path comes first, so that verdicts name it.
@@ -133,7 +129,7 @@ fn judge_rule(
     let readings = HostReadings::new(observation);
     let unread = rule.needs.iter().find_map(|name| readings.text(name).err());
     let judge = |path| {
-        let case = AuditCase::new(readings, observation, path);
+        let case = AuditCase { readings, observation, path };
         let judged = match &unread {
             Some(why) => Err(why.clone()),
             None => (rule.judge)(&case),

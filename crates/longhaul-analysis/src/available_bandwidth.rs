@@ -22,29 +22,22 @@ mod timing_resolution;
 mod train_evidence;
 mod train_reading;
 
-pub use probe_schedule::{ModeBudget, PriorPathFacts, ProbeSchedule, budget_of_mode};
-
+use crate::RunConclusion;
+use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::available::{
     AvailableAnalysis, AvailableEstimate, AvailableObservation, AvailablePlan, DirectionProbing,
 };
-use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
 
-/// The analysis, findings and caveats of a finished run.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct AvailableConclusion {
-    pub analysis: AvailableAnalysis,
-    pub findings: Vec<ReportFinding>,
-    pub caveats: Vec<ReportCaveat>,
-}
+pub use probe_schedule::{ModeBudget, PriorPathFacts, ProbeSchedule, budget_of_mode};
 
 /// Analyses a run.
 pub fn conclude_available(
     plan: &AvailablePlan,
     observation: &AvailableObservation,
-) -> AvailableConclusion {
-    let mut conclusion = AvailableConclusion {
+) -> RunConclusion<AvailableAnalysis> {
+    let mut conclusion = RunConclusion {
         analysis: AvailableAnalysis { version: crate::VERSION, ..AvailableAnalysis::default() },
-        ..AvailableConclusion::default()
+        ..RunConclusion::default()
     };
     let sides = [(&observation.forward, "forward"), (&observation.reverse, "reverse")];
     let [forward, reverse] = sides.map(|(probing, word)| {
@@ -65,7 +58,7 @@ fn conclude_direction(
     probing: &DirectionProbing,
     loopback: bool,
     word: &str,
-    conclusion: &mut AvailableConclusion,
+    conclusion: &mut RunConclusion<AvailableAnalysis>,
 ) -> AvailableEstimate {
     if plan.uncooperative.is_some() {
         conclusion.caveats.push(ReportCaveat::new(

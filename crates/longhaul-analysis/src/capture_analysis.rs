@@ -11,20 +11,18 @@
 //! packets, so that one packet of the capture is many on the wire.
 
 mod capture_rtt;
-mod payload_variety;
 mod sequence_coverage;
 mod tcp_handshake;
 #[cfg(test)]
 mod tests;
 mod tracked_direction;
-mod tracked_flow;
 
 use longhaul_model::decoded_packet::{DecodedPacket, PacketTransport};
 use longhaul_model::report::v1::capture::{CapturedFlow, PayloadVariety};
-use payload_variety::PayloadHeads;
+use sequence_coverage::PayloadHeads;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use tracked_flow::TrackedFlow;
+use tracked_direction::TrackedFlow;
 
 /// The maximum number of flows analysed; packets of further flows are only counted.
 pub const MAX_CAPTURE_FLOWS: usize = 512;

@@ -1,32 +1,20 @@
-//! Findings: the causes of a run's limits, with advice. One file per cause; each states what we
-//! would see, what refutes it, the readings it needs, and what to do.
+//! Findings: the causes of a run's limits, with advice. Each cause states what we would see,
+//! what refutes it, the readings it needs, and what to do.
 
-mod application_limit;
-mod autotuning_limit;
+mod bottleneck_queue;
 mod cpu_limit;
-mod deep_queue;
-mod host_drops;
-mod options_stripped;
-mod pacing_limit;
-mod path_full;
-mod policer_cause;
-mod random_loss;
-mod reordering;
+mod loss_causes;
+mod program_causes;
+mod receive_window;
 mod send_buffer_limit;
-mod shallow_buffer;
-mod shaper_cause;
-mod short_run;
-mod timeouts;
+mod tcp_option_causes;
+mod token_bucket_causes;
 mod two_limiters;
-mod window_clipped;
-mod window_scaling;
-mod window_size;
 
 use crate::limit::interval_state::IntervalState;
-use crate::limit::limit_bounds;
 use crate::limit::limiter_verdict::RunVerdict;
 use crate::limit::run_view::RunView;
-use crate::limit::window_range;
+use crate::limit::{limit_bounds, window_range};
 use crate::throughput::limiter_text::{format_whole_percent, name_limiter, to_rate};
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::report::v1::observation::{EndObservation, HostFacts};
@@ -43,28 +31,28 @@ pub struct DiagnosisCase<'a> {
 
 /// The limiters come first, then other problems.
 const CAUSES: [fn(&DiagnosisCase) -> Option<ReportFinding>; 22] = [
-    short_run::diagnose_short_run,
-    window_scaling::diagnose_window_scaling,
-    window_clipped::diagnose_clipped_window,
-    autotuning_limit::diagnose_autotuning,
-    window_size::diagnose_window_size,
+    program_causes::diagnose_short_run,
+    tcp_option_causes::diagnose_window_scaling,
+    receive_window::diagnose_clipped_window,
+    receive_window::diagnose_autotuning,
+    receive_window::diagnose_window_size,
     send_buffer_limit::diagnose_send_buffer,
-    application_limit::diagnose_sender_application,
-    application_limit::diagnose_receiver_application,
+    program_causes::diagnose_sender_application,
+    program_causes::diagnose_receiver_application,
     cpu_limit::diagnose_sender_cpu,
     cpu_limit::diagnose_receiver_cpu,
-    pacing_limit::diagnose_pacing,
-    policer_cause::diagnose_policer,
-    shaper_cause::diagnose_shaper,
-    random_loss::diagnose_random_loss,
-    path_full::diagnose_full_path,
+    program_causes::diagnose_pacing,
+    token_bucket_causes::diagnose_policer,
+    token_bucket_causes::diagnose_shaper,
+    loss_causes::diagnose_random_loss,
+    bottleneck_queue::diagnose_full_path,
     two_limiters::diagnose_two_limiters,
-    deep_queue::diagnose_deep_queue,
-    shallow_buffer::diagnose_shallow_buffer,
-    host_drops::diagnose_host_drops,
-    reordering::diagnose_reordering,
-    timeouts::diagnose_timeouts,
-    options_stripped::diagnose_stripped_options,
+    bottleneck_queue::diagnose_deep_queue,
+    bottleneck_queue::diagnose_shallow_buffer,
+    loss_causes::diagnose_host_drops,
+    loss_causes::diagnose_reordering,
+    loss_causes::diagnose_timeouts,
+    tcp_option_causes::diagnose_stripped_options,
 ];
 
 pub fn diagnose_run(case: &DiagnosisCase) -> Vec<ReportFinding> {

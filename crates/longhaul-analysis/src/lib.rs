@@ -26,5 +26,15 @@ pub mod stats;
 pub mod throughput;
 pub mod tune;
 
+use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
+
 /// The version of the analysis; incremented when the same observation is judged differently.
 pub const VERSION: u32 = 1;
+
+/// The conclusions from one finished measurement.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RunConclusion<A> {
+    pub analysis: A,
+    pub findings: Vec<ReportFinding>,
+    pub caveats: Vec<ReportCaveat>,
+}

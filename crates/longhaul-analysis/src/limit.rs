@@ -6,7 +6,6 @@
 //! limiter; [`limit_bounds`] computes what each limit would allow ([`loss_response`] for loss), and [`window_range`] rounds the windows that
 //! are worth requesting.
 
-pub mod bucket_fit;
 pub mod interval_classifier;
 pub mod interval_state;
 pub mod limit_bounds;

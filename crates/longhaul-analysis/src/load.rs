@@ -1,8 +1,8 @@
 //! Analyses the effect of bulk load on round trips, loss and other flows.
 //!
 //! Read in this order: [`load_conclusion`] (the entry: all conclusions from one run), [`phase_probes`]
-//! (assignment of probes to phases), [`probe_delays`], [`rtt_rise`] (amount, confidence and direction),
-//! [`rtt_recovery`], [`flow_rates`] (goodput, and the share a competitor kept), [`scavenger_verdict`] (verdict on a
+//! (assignment of probes to phases, delays, recovery), [`rtt_rise`] (amount, confidence and direction),
+//! [`flow_rates`] (goodput, and the share a competitor kept), [`scavenger_verdict`] (verdict on a
 //! scavenger), [`load_findings`], [`load_caveats`].
 
 mod flow_rates;
@@ -10,8 +10,6 @@ mod load_caveats;
 mod load_conclusion;
 mod load_findings;
 mod phase_probes;
-mod probe_delays;
-mod rtt_recovery;
 mod rtt_rise;
 mod scavenger_verdict;
 
@@ -19,14 +17,3 @@ mod scavenger_verdict;
 mod tests;
 
 pub use load_conclusion::conclude_load;
-
-use longhaul_model::report::v1::load::LoadAnalysis;
-use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
-
-/// All conclusions from one run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LoadConclusion {
-    pub analysis: LoadAnalysis,
-    pub findings: Vec<ReportFinding>,
-    pub caveats: Vec<ReportCaveat>,
-}

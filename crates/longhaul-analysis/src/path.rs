@@ -7,7 +7,6 @@
 
 mod hop_delays;
 mod known_routes;
-mod mtu_analysis;
 mod narrow_link;
 mod path_caveats;
 mod path_conclusion;
@@ -17,23 +16,11 @@ pub mod path_format;
 pub(crate) mod path_test_builder;
 mod route_difference;
 mod route_symmetry;
-mod rtt_summary;
 pub mod trace_table;
 
 pub use known_routes::{KnownRoute, assign_route_number};
 pub use path_conclusion::conclude_path;
 pub use route_difference::compare_routes;
-
-use longhaul_model::report::v1::path::PathAnalysis;
-use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
-
-/// All conclusions from one path run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PathConclusion {
-    pub analysis: PathAnalysis,
-    pub findings: Vec<ReportFinding>,
-    pub caveats: Vec<ReportCaveat>,
-}
 
 /// The capacity of the whole path in the direction of the load, from an available-bandwidth
 /// estimate or from a bulk run that the path limited.

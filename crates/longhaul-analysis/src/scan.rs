@@ -5,15 +5,12 @@
 //! [`scan_cells`] (valid cells), [`path_regimes`] (changes of the path), [`setting_choice`] (best and recommended),
 //! [`top_tenth`], [`scan_curves`], [`goodput_asymmetry`], [`kernel_needs`], [`scan_findings`], [`scan_caveats`].
 
-mod direction_hosts;
 mod goodput_asymmetry;
 mod kernel_needs;
 mod path_regimes;
-mod probe_noise;
 mod scan_caveats;
 mod scan_cells;
 mod scan_conclusion;
-mod scan_curves;
 mod scan_findings;
 mod scan_order;
 mod scan_probe;
@@ -24,13 +21,13 @@ mod top_tenth;
 #[cfg(test)]
 mod tests;
 
+pub use goodput_asymmetry::build_histogram;
 pub use scan_conclusion::conclude_scan;
 pub use scan_order::{MAX_SLOTS, order_cells};
 pub use scan_probe::{build_cell, build_failed_cell, build_probe_plan};
 pub use top_tenth::compute_top_tenth as top_tenth_of;
 
-use longhaul_model::report::v1::scan::{ScanAnalysis, TransferSetting};
-use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
+use longhaul_model::report::v1::scan::TransferSetting;
 
 /// One probe of a grid, with its position in the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,12 +39,4 @@ pub struct ScanSlot {
     pub forward: bool,
     /// One fixed setting, measured at intervals to detect changes of the path.
     pub sentinel: bool,
-}
-
-/// All conclusions from a scan.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ConcludedScan {
-    pub analysis: ScanAnalysis,
-    pub findings: Vec<ReportFinding>,
-    pub caveats: Vec<ReportCaveat>,
 }

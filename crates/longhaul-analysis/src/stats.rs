@@ -1,10 +1,7 @@
 //! Statistics of finished series: quantiles, robust scales, confidence intervals, tests.
 
 pub mod mean_interval;
-pub mod normal_distribution;
-pub mod proportion;
 pub mod quantile;
-pub mod rank_sum;
 pub mod robust_scale;
 pub mod sample_change;
 pub mod sign_test;

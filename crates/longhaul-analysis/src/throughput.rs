@@ -3,30 +3,18 @@
 pub mod arrival_timeline;
 pub mod goodput;
 pub mod limiter_text;
-pub mod loaded_rtt;
 pub mod ramp_detection;
 pub mod run_totals;
 
-pub use limiter_text::format_verdict;
-
 use crate::limit::run_reading::read_run;
 use crate::limit::{limit_bounds, limiter_verdict};
-use crate::{VERSION, caveats, diagnose};
+use crate::{RunConclusion, VERSION, caveats, diagnose};
 use longhaul_model::report::v1::analysis::ThroughputAnalysis;
 use longhaul_model::report::v1::observation::ThroughputObservation;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
 
-/// All conclusions from one run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ThroughputConclusion {
-    pub analysis: ThroughputAnalysis,
-    pub findings: Vec<ReportFinding>,
-    pub caveats: Vec<ReportCaveat>,
-}
-
-/// A run in both directions holds one observation inside the other; deeper nesting is invalid.
-const MAX_DIRECTIONS: usize = 2;
+pub use limiter_text::format_verdict;
 
 /// Draws all conclusions from one throughput run.
 ///
@@ -36,31 +24,16 @@ const MAX_DIRECTIONS: usize = 2;
 pub fn conclude_throughput(
     plan: &ThroughputPlan,
     observation: &ThroughputObservation,
-) -> ThroughputConclusion {
-    conclude_directions(plan, observation, MAX_DIRECTIONS)
-}
-
-fn conclude_directions(
-    plan: &ThroughputPlan,
-    observation: &ThroughputObservation,
-    directions: usize,
-) -> ThroughputConclusion {
+) -> RunConclusion<ThroughputAnalysis> {
     let mut forward = conclude_direction(plan, observation);
-    let reverse = observation.reverse.as_deref().filter(|_| directions > 1);
-    if let Some(reverse) = reverse.map(|r| conclude_directions(plan, r, directions - 1)) {
+    if let Some(reverse) = observation.reverse.as_deref() {
+        let reverse = conclude_direction(plan, reverse);
         forward.analysis.reverse = Some(Box::new(reverse.analysis));
-        forward.findings.extend(
-            reverse
-                .findings
-                .into_iter()
-                .map(|f| ReportFinding { summary: format!("Other direction: {}", f.summary), ..f }),
-        );
-        forward.caveats.extend(
-            reverse
-                .caveats
-                .into_iter()
-                .map(|c| ReportCaveat { text: format!("Other direction: {}", c.text), ..c }),
-        );
+        let other = |text: String| format!("Other direction: {text}");
+        let findings = reverse.findings.into_iter();
+        forward.findings.extend(findings.map(|f| ReportFinding { summary: other(f.summary), ..f }));
+        let caveats = reverse.caveats.into_iter();
+        forward.caveats.extend(caveats.map(|c| ReportCaveat { text: other(c.text), ..c }));
     }
     forward
 }
@@ -68,7 +41,7 @@ fn conclude_directions(
 fn conclude_direction(
     plan: &ThroughputPlan,
     observation: &ThroughputObservation,
-) -> ThroughputConclusion {
+) -> RunConclusion<ThroughputAnalysis> {
     let run = read_run(plan, observation);
     let verdict = limiter_verdict::find_limiter(&run);
     let goodput = goodput::measure_goodput(&run.arrivals, run.steady);
@@ -97,7 +70,7 @@ fn conclude_direction(
         verdict,
         analysis: &analysis,
     });
-    ThroughputConclusion { analysis, findings, caveats }
+    RunConclusion { analysis, findings, caveats }
 }
 
 fn find_first_byte_us(observation: &ThroughputObservation) -> u64 {

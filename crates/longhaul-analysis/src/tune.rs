@@ -13,10 +13,8 @@ pub mod next_setting;
 pub mod probe_trial;
 pub mod setting_aggregate;
 pub mod setting_search;
-pub mod stream_curve;
 #[cfg(test)]
 mod tests;
-pub mod window_limits;
 
 pub use probe_trial::{HostLimits, ProbeTrial};
 pub use setting_search::SettingSearch;

@@ -2,8 +2,10 @@
 
 mod model;
 
-use longhaul_analysis::throughput::{ThroughputConclusion, conclude_throughput, format_verdict};
+use longhaul_analysis::RunConclusion;
+use longhaul_analysis::throughput::{conclude_throughput, format_verdict};
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::analysis::ThroughputAnalysis;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use model::{Setting, observe};
 
@@ -74,11 +76,11 @@ fn plan(setting: &Setting) -> ThroughputPlan {
     }
 }
 
-fn judge(setting: &Setting) -> ThroughputConclusion {
+fn judge(setting: &Setting) -> RunConclusion<ThroughputAnalysis> {
     conclude_throughput(&plan(setting), &observe(setting))
 }
 
-fn told(conclusion: &ThroughputConclusion) -> String {
+fn told(conclusion: &RunConclusion<ThroughputAnalysis>) -> String {
     let causes: Vec<_> = conclusion.findings.iter().map(|f| f.cause.as_str()).collect();
     let shares: Vec<_> = conclusion
         .analysis

@@ -2,9 +2,19 @@
 //!
 //! Source: bandwidth-delay product as in RFC 6349 (2011). Units: bytes, bit/s, µs.
 //! Error: none beyond that of rate and RTT. Wrong when: either is not that of the path.
+//!
+//! # The reference path
+//!
+//! The reference path that a host is judged for if the plan names none.
+//!
+//! Source: ours; 100 ms is the RTT of ESnet's recommended settings (fasterdata, 10 Gbit/s to 100
+//! ms).
+//! Units: bit/s, µs. Error: it is not a path of the user, and a caveat says so.
+//! Wrong when: the interface reports a speed that it does not have, as virtual ones do.
 
 use super::host_readings::HostReadings;
 use crate::limit::limit_bounds::window_bound_bps;
+use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::host::{AuditObservation, AuditPath};
 use longhaul_model::units::{Bytes, Rate, format_duration};
 use std::time::Duration;
@@ -29,14 +39,6 @@ pub fn compute_bdp_bytes(path: &AuditPath) -> u64 {
 }
 
 impl<'a> AuditCase<'a> {
-    pub fn new(
-        readings: HostReadings<'a>,
-        observation: &'a AuditObservation,
-        path: &'a AuditPath,
-    ) -> Self {
-        AuditCase { readings, observation, path }
-    }
-
     pub fn in_flight_bytes(&self) -> u64 {
         compute_bdp_bytes(self.path)
     }
@@ -76,4 +78,30 @@ impl<'a> AuditCase<'a> {
     pub fn device(&self) -> &'a str {
         self.readings.text("interface.name").unwrap_or("DEV")
     }
+}
+
+const RTT_US: u64 = 100_000;
+const RATE_BPS: u64 = 10_000_000_000;
+
+/// Returns a path with the interface's speed, or 10 Gbit/s, and an RTT of 100 ms.
+pub fn build_reference_path(readings: HostReadings) -> AuditPath {
+    let speed = readings.number("interface.speed_bps").ok();
+    let rate_bps = speed.filter(|bps| *bps > 0).unwrap_or(RATE_BPS);
+    AuditPath {
+        name: format!("reference, {} × 100 ms", Rate::bits_per_second(rate_bps)),
+        rtt_us: RTT_US,
+        rate_bps,
+        origin: String::from("reference"),
+    }
+}
+
+pub fn build_reference_caveat(path: &AuditPath) -> ReportCaveat {
+    ReportCaveat::new(
+        "reference_path",
+        format!(
+            "no path is known, so the host is judged for {} × 100 ms; give yours with --rtt and \
+             --rate, or measure it",
+            Rate::bits_per_second(path.rate_bps)
+        ),
+    )
 }

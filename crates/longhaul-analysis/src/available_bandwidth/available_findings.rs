@@ -3,11 +3,12 @@
 //! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP. Error: that of the figures.
 //! Wrong when: a figure is; each finding names the evidence for it and against it.
 
-use super::direction_estimate::{EstimatedDirection, median_queueing_delay_s};
+use super::direction_estimate::EstimatedDirection;
+use super::empty_queue;
 use super::fusion::MethodAgreement;
 use crate::throughput::limiter_text::{format_whole_percent, to_rate};
 use longhaul_model::report::v1::available::{
-    AvailableEstimate, AvailablePlan, EstimateVerdict, TokenBucketKind,
+    AvailableEstimate, AvailableMode, AvailablePlan, EstimateVerdict, TokenBucketKind,
 };
 use longhaul_model::report::v1::{FindingAdvice, ReportCaveat, ReportFinding};
 use longhaul_model::units::Bytes;
@@ -88,7 +89,7 @@ fn find_full_path(direction: &EstimatedDirection, word: &str) -> Option<ReportFi
     );
     let sure = if high as f64 <= FULL_RATIO * capacity as f64 { 0.9 } else { 0.6 };
     let mut found = ReportFinding::new("full_path", sure, summary);
-    if let Some(queue_s) = median_queueing_delay_s(&direction.evidence) {
+    if let Some(queue_s) = empty_queue::median_delay_s(&direction.evidence.readings) {
         found.support(format!("median queueing delay of small probes: {:.2} ms", queue_s * 1e3));
     }
     found.contradict("a new TCP flow still gets a share, taken from the existing flows");
@@ -130,7 +131,7 @@ pub fn list_caveats(
             format!("{word}: {} trains were not used (first: {})", dropped.len(), dropped[0].1);
         found.push(ReportCaveat::new("trains_left_out", text));
     }
-    if plan.mode == longhaul_model::report::v1::available::AvailableMode::Light {
+    if plan.mode == AvailableMode::Light {
         let text = "light mode has no rate sweep: it cannot detect several loaded hops, nor capacity above the sender's rate";
         found.push(ReportCaveat::new("light_mode", format!("{word}: {text}")));
     }
@@ -176,11 +177,7 @@ fn describe_disturbance(direction: &EstimatedDirection) -> String {
         ),
         None => format!(
             "{} of the probes were lost",
-            format_whole_percent(loss_of_direction(direction))
+            format_whole_percent(direction.evidence.loss_ratio())
         ),
     }
-}
-
-fn loss_of_direction(direction: &EstimatedDirection) -> f64 {
-    direction.evidence.loss_ratio()
 }

@@ -12,7 +12,6 @@
 mod knee;
 mod policer_detection;
 mod rate_step;
-mod repeated_knee;
 
 use super::train_evidence::TrainEvidence;
 use super::train_reading::TrainReading;
@@ -22,9 +21,9 @@ use longhaul_model::report::v1::available::{
     ProbeTrain, TokenBucketEstimate, TokenBucketKind, TrainPurpose,
 };
 
+pub use knee::{find_knee_hint, find_repeated_knee};
 pub use policer_detection::find_policer;
 pub use rate_step::find_rate_step;
-pub use repeated_knee::{find_knee_hint, find_repeated_knee};
 
 /// The parameters of the detection of token buckets.
 struct BucketDetectionTuning;
@@ -54,7 +53,7 @@ pub fn is_bucket_suspected(evidence: &TrainEvidence) -> bool {
 /// Finds a bucket that empties within a burst.
 pub fn find_small_bucket(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
     let knees = find_agreeing_knees(&list_rested_bursts(evidence), knee::find_knee)?;
-    let late = list_unrested_bursts(evidence);
+    let late = list_bursts_after(evidence, |rest_s| rest_s < BucketDetectionTuning::RESTED_S / 2.0);
     if knees_recur_without_rest(&late, &knees, knee::find_knee) {
         return None;
     }
@@ -105,32 +104,21 @@ fn summarize_knees(
     })
 }
 
-/// Returns the bursts that found the bucket full.
+/// Returns the bursts that began after a rest.
 fn list_rested_bursts(evidence: &TrainEvidence) -> Vec<&TrainReading> {
-    list_bursts_with_rest(evidence)
-        .into_iter()
-        .filter(|(_, rest)| *rest >= BucketDetectionTuning::RESTED_S)
-        .map(|(r, _)| r)
-        .collect()
-}
-
-fn list_unrested_bursts(evidence: &TrainEvidence) -> Vec<&TrainReading> {
-    list_bursts_with_rest(evidence)
-        .into_iter()
-        .filter(|(_, rest)| *rest < BucketDetectionTuning::RESTED_S / 2.0)
-        .map(|(r, _)| r)
-        .collect()
+    list_bursts_after(evidence, |rest_s| rest_s >= BucketDetectionTuning::RESTED_S)
 }
 
 /// Returns each burst with the time since the end of the previous train.
-fn list_bursts_with_rest(evidence: &TrainEvidence) -> Vec<(&TrainReading, f64)> {
+fn list_bursts_after(evidence: &TrainEvidence, fits: impl Fn(f64) -> bool) -> Vec<&TrainReading> {
     let mut trains: Vec<&TrainReading> = evidence.readings.iter().collect();
     trains.sort_by(|a, b| a.sent_s[0].total_cmp(&b.sent_s[0]));
     let mut busy_until = f64::MIN;
     let mut found = Vec::new();
     for train in trains {
-        if train.purpose == TrainPurpose::Burst && train.lost == 0 {
-            found.push((train, train.sent_s[0] - busy_until));
+        let clean = train.purpose == TrainPurpose::Burst && train.lost == 0;
+        if clean && fits(train.sent_s[0] - busy_until) {
+            found.push(train);
         }
         if train.purpose != TrainPurpose::Idle {
             busy_until = busy_until.max(train.sent_s[0] + train.received_span_s());

@@ -5,14 +5,13 @@
 
 use super::bucket_detection;
 use super::capacity::TrainDispersion;
-use super::empty_queue;
 use super::fusion::{FusedEstimate, MethodAgreement, fuse_methods};
 use super::rate_sweep::BoundedValue;
 use super::timing_resolution;
 use super::train_evidence::TrainEvidence;
 use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailablePlan, DirectionProbing, EstimateVerdict, MethodEstimate,
-    TokenBucketEstimate,
+    TokenBucketEstimate, TokenBucketKind,
 };
 
 /// The parameters of the estimate of one direction.
@@ -244,8 +243,8 @@ fn limit_to_bucket(estimate: &mut AvailableEstimate, found: TokenBucketEstimate)
     add_flag(
         estimate,
         match found.kind {
-            longhaul_model::report::v1::available::TokenBucketKind::Shaper => "shaped",
-            longhaul_model::report::v1::available::TokenBucketKind::Policer => "policed",
+            TokenBucketKind::Shaper => "shaped",
+            TokenBucketKind::Policer => "policed",
         },
     );
     let sustained = found.sustained_bps;
@@ -257,9 +256,4 @@ fn limit_to_bucket(estimate: &mut AvailableEstimate, found: TokenBucketEstimate)
         }
     }
     estimate.bucket = Some(found);
-}
-
-/// Returns the median queueing delay of the small probes, for display.
-pub fn median_queueing_delay_s(evidence: &TrainEvidence) -> Option<f64> {
-    empty_queue::median_delay_s(&evidence.readings)
 }

@@ -11,10 +11,16 @@
 //! the true one; the burst is known to one interval's bytes.
 //! Wrong when: a link's queue is too short to show in the RTT (it then acts as a bucket), or
 //! intervals are much longer than the bucket's refill.
+//!
+//! The token buckets that a run can reveal: a shaper and a policer.
+//!
+//! Source: [`super::shaper_fit`], [`super::policer_fit`]. Units: bit/s, bytes, microseconds.
+//! Error: that of the two fits.
+//! Wrong when: the two fits are; both state when that is.
+//! Error, and wrong when: see there.
 
 pub mod packet_replay;
 
-use super::bucket_fit::PolicerFit;
 use super::loss_response::loss_bound_bps;
 use super::run_view::RunView;
 use crate::stats::quantile::{median, quantile, sort_finite};
@@ -301,4 +307,28 @@ fn accumulate_losses(stream: &[super::stream_intervals::SampleInterval]) -> Vec<
 
 fn read_cumulative(points: &[(u64, f64)], at: u64) -> f64 {
     points.partition_point(|p| p.0 <= at).checked_sub(1).map_or(0.0, |i| points[i].1)
+}
+
+/// A token bucket as seen from the receiver.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ShaperFit {
+    pub knee_us: u64,
+    pub peak_bps: f64,
+    pub sustained_bps: f64,
+    pub burst_bytes: f64,
+}
+
+/// A policer: the excess over its rate is dropped.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PolicerFit {
+    pub from_us: u64,
+    pub rate_bps: f64,
+    pub burst_bytes: f64,
+    pub loss_ratio: f64,
+    /// Goodput divided by the bound of random loss at this ratio.
+    pub over_bound: f64,
+    pub loss_slots: usize,
+    /// Most intervals had no loss: the rate is that of TCP growing back, and the policer's rate may
+    /// be higher.
+    pub sparse: bool,
 }

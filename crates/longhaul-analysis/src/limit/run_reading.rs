@@ -11,7 +11,7 @@ use super::{policer_fit, shaper_fit, stream_intervals};
 use crate::stats::quantile::{median, quantile, sort_finite};
 use crate::stats::robust_scale::mad_scale;
 use crate::throughput::arrival_timeline::{ArrivalBin, RunArrivals};
-use crate::throughput::{loaded_rtt, ramp_detection, run_totals};
+use crate::throughput::{ramp_detection, run_totals};
 use longhaul_model::report::v1::analysis::SteadySpan;
 use longhaul_model::report::v1::observation::{
     ObservedStream, SocketBuffer, ThroughputObservation,
@@ -33,7 +33,7 @@ pub fn read_run<'a>(
     observation: &'a ThroughputObservation,
 ) -> RunView<'a> {
     let arrivals = RunArrivals::of(observation);
-    let idle_rtt_us = loaded_rtt::find_idle_rtt_us(observation);
+    let idle_rtt_us = run_totals::find_idle_rtt_us(observation);
     let observed = observation.streams.iter();
     let streams: Vec<_> = observed
         .clone()
@@ -80,7 +80,7 @@ pub fn read_run<'a>(
     settle_bucket(&mut run);
     run.scatter_ratio = compute_scatter(&run);
     run.flat = run.scatter_ratio.is_some_and(|r| r < FLAT_RATIO);
-    run.loaded_rtt = loaded_rtt::compute_loaded_rtt(&run);
+    run.loaded_rtt = run_totals::compute_loaded_rtt(&run);
     run
 }
 

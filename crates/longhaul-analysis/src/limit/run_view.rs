@@ -6,7 +6,7 @@
 //! Source: both ends' samples. Units: bit/s, microseconds. Error: that of the samples' spacing.
 //! Wrong when: streams take different routes (one idle RTT for all).
 
-use super::bucket_fit::{PolicerFit, ShaperFit};
+use super::policer_fit::{PolicerFit, ShaperFit};
 use super::stream_intervals::SampleInterval;
 use crate::throughput::arrival_timeline::RunArrivals;
 use longhaul_model::report::v1::analysis::{LoadedRtt, RunTotals, SteadySpan};

@@ -9,7 +9,7 @@
 //! Units: bit/s, bytes. Error: the knee is found to one bin.
 //! Wrong when: competing traffic arrives once and stays; or the bucket empties inside the ramp.
 
-use super::bucket_fit::ShaperFit;
+use super::policer_fit::ShaperFit;
 use crate::stats::quantile::{median, quantile, sort_finite};
 use crate::stats::robust_scale::mad_scale;
 use crate::throughput::arrival_timeline::RunArrivals;

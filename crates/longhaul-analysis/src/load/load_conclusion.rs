@@ -3,12 +3,12 @@
 //! Source: the files named in [`super`]. Units: as named by the fields. Error: intervals given.
 //! Wrong when: the path changed within the run; the idle phases between the loads then differ.
 
-use super::flow_rates::{self, KeptShare, MeanRate};
+use super::flow_rates::{KeptShare, MeanRate};
 use super::phase_probes::{PhaseProbes, RunPhases};
-use super::scavenger_verdict::{self, StepRates};
-use super::{LoadConclusion, load_caveats, load_findings, probe_delays, rtt_recovery, rtt_rise};
-use crate::VERSION;
+use super::scavenger_verdict::StepRates;
+use super::{flow_rates, load_caveats, load_findings, phase_probes, rtt_rise, scavenger_verdict};
 use crate::stats::quantile::median;
+use crate::{RunConclusion, VERSION};
 use longhaul_model::report::v1::load::{
     LoadAnalysis, LoadFlow, LoadObservation, LoadPhase, LoadPlan, LoadProbe, LoadStepResult,
 };
@@ -20,7 +20,10 @@ const USUAL_MSS: f64 = 1448.0;
 
 /// Draws all conclusions from one run. Never fails: what cannot be determined stays absent, and the
 /// caveats say so.
-pub fn conclude_load(plan: &LoadPlan, observation: &LoadObservation) -> LoadConclusion {
+pub fn conclude_load(
+    plan: &LoadPlan,
+    observation: &LoadObservation,
+) -> RunConclusion<LoadAnalysis> {
     let stretches = RunPhases::of(observation);
     let idle = stretches.idle();
     let idle_rtt = median(super::phase_probes::list_round_trips(&idle));
@@ -37,13 +40,13 @@ pub fn conclude_load(plan: &LoadPlan, observation: &LoadObservation) -> LoadConc
         (0..stretches.all.len()).filter_map(|place| context.step(place)).unzip();
     let analysis = LoadAnalysis {
         version: VERSION,
-        idle: probe_delays::summarize_delays(&idle, stretches.drift),
+        idle: phase_probes::summarize_delays(&idle, stretches.drift),
         scavenger: scavenger_verdict::judge_scavenger(plan, &tried),
         steps,
     };
     let findings = load_findings::list_load_findings(plan, observation, &analysis);
     let caveats = load_caveats::list_load_caveats(plan, observation, &analysis);
-    LoadConclusion { analysis, findings, caveats }
+    RunConclusion { analysis, findings, caveats }
 }
 
 /// The context of every step.
@@ -99,9 +102,9 @@ impl LoadContext<'_> {
         let carried = compute_wire_rate_bps(stretch.phase, goodput, competitor);
         LoadStepResult {
             step,
-            delays: probe_delays::summarize_delays(stretch.kept, drift),
+            delays: phase_probes::summarize_delays(stretch.kept, drift),
             goodput_bps: bps(goodput),
-            round_trips_per_minute: probe_delays::compute_responsiveness(stretch.kept),
+            round_trips_per_minute: phase_probes::compute_responsiveness(stretch.kept),
             rise_ns: rise.as_ref().map(|r| whole(r.ns)),
             rise_interval_ns: rise.as_ref().and_then(|r| r.interval_ns.map(|i| i.map(whole))),
             queue_delay_ns: rise.as_ref().map(|r| whole(r.queue_delay_ns)),
@@ -121,13 +124,13 @@ impl LoadContext<'_> {
         let ended = self.stretches.all[place].phase.until_us;
         let first: &PhaseProbes = self.stretches.all.first()?;
         let level =
-            rtt_recovery::IdleRttLevel::of(first.kept).filter(|_| first.phase.step.is_none())?;
+            phase_probes::IdleRttLevel::of(first.kept).filter(|_| first.phase.step.is_none())?;
         let after = self.stretches.all.get(place + 1)?;
         let back = after.phase.step.is_none().then(|| {
             let probes = &self.observation.probes;
             let from = probes.partition_point(|p| p.echo.at_us < ended);
             let until = probes.partition_point(|p| p.echo.at_us < after.phase.until_us);
-            rtt_recovery::find_recovery(probes.get(from..until)?, level)
+            phase_probes::find_recovery(probes.get(from..until)?, level)
         });
         Some(back??.saturating_sub(ended))
     }

@@ -5,14 +5,14 @@
 
 use super::rtt_rise::is_significant_rise;
 use super::scavenger_verdict::MIN_KEPT_RATIO;
-use crate::throughput::limiter_text::format_stream_count;
+use crate::throughput::limiter_text::{format_stream_count, name_limiter, to_rate};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::load::{
     LoadAnalysis, LoadObservation, LoadPhase, LoadPlan, LoadStep, LoadStepResult, ProbeDelays,
     ScavengerResult,
 };
 use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
-use longhaul_model::units::{Bytes, Rate, format_duration};
+use longhaul_model::units::{Bytes, format_duration};
 use std::time::Duration;
 
 /// The minimum added delay that people notice; it must also exceed the idle RTT.
@@ -69,7 +69,7 @@ impl<'a> LoadStepCase<'a> {
 
     fn load(&self) -> String {
         let load = format_stream_count(self.step.streams);
-        let rate = self.step.rate_bps.map(|bps| format!(" at {}", format_rate(bps)));
+        let rate = self.step.rate_bps.map(|bps| format!(" at {}", to_rate(bps)));
         format!("{load}{}", rate.unwrap_or_default())
     }
 
@@ -88,91 +88,64 @@ fn find_deep_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
         .max_by_key(|c| c.result.rise_ns)?;
     let (rise, idle) = (case.result.rise_ns?, case.idle.rtt_median_ns);
     let waits = case.result.queue_bytes.map(|bytes| format!("; up to {} queued", Bytes(bytes)));
-    let mut supports = Vec::new();
-    if let Some([low, high]) = case.result.rise_interval_ns {
-        supports.push(format!(
-            "median RTT increase: {} to {} (95 %)",
-            format_nanos(low),
-            format_nanos(high)
-        ));
+    let summary = format!(
+        "Bufferbloat: {} adds {} of queueing to the RTT ({} idle){}",
+        case.load(),
+        format_nanos(rise),
+        format_nanos(idle),
+        waits.unwrap_or_default()
+    );
+    let mut found = ReportFinding::new("deep_queue", 0.95, summary);
+    if let Some(bounds) = case.result.rise_interval_ns {
+        let [low, high] = bounds.map(format_nanos);
+        found.support(format!("median RTT increase: {low} to {high} (95 %)"));
     }
     if let Some(grew) = &case.result.grew {
-        supports.push(format!("by one-way delays, the queue is {}", describe_direction(grew)));
+        found.support(format!("by one-way delays, the queue is {}", describe_direction(grew)));
     }
     if let Some(back) = case.result.recovery_us {
-        supports.push(format!(
-            "queue drained {} after the load ended",
-            format_duration(Duration::from_micros(back))
-        ));
+        let back = format_duration(Duration::from_micros(back));
+        found.support(format!("queue drained {back} after the load ended"));
     }
-    let pace = case.result.goodput_bps.map(|bps| bps / 20 * 19);
-    let mut advice = vec![FindingAdvice::new(
+    found.advise(
         "path",
         "Active queue management (fq_codel, cake) at the bottleneck link keeps the rate and removes the delay",
-    )];
-    advice.extend(pace.map(|bps| FindingAdvice {
-        expected_bps: Some(bps),
-        ..FindingAdvice::new(
-            "sender",
-            format!(
-                "Or limit the load to {}, just below the rate that fills the queue",
-                format_rate(bps)
-            ),
-        )
-    }));
-    advice.push(FindingAdvice::new(
+    );
+    if let Some(bps) = case.result.goodput_bps.map(|bps| bps / 20 * 19) {
+        let rate = to_rate(bps);
+        let text = format!("Or limit the load to {rate}, just below the rate that fills the queue");
+        let advice = FindingAdvice::new("sender", text);
+        found.advice.push(FindingAdvice { expected_bps: Some(bps), ..advice });
+    }
+    found.advise(
         "sender",
         "Or send bulk data as a scavenger (`longhaul test --scavenger` shows its rate)",
-    ));
-    Some(ReportFinding {
-        cause: "deep_queue".to_owned(),
-        summary: format!(
-            "Bufferbloat: {} adds {} of queueing to the RTT ({} idle){}",
-            case.load(),
-            format_nanos(rise),
-            format_nanos(idle),
-            waits.unwrap_or_default()
-        ),
-        confidence_ratio: 0.95,
-        supports,
-        contradicts: Vec::new(),
-        advice,
-    })
+    );
+    Some(found)
 }
 
 /// Reports loads that filled the path without an increase of the RTT.
 fn find_no_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
-    let filled: Vec<&LoadStepCase> = cases
-        .iter()
-        .filter(|c| {
-            c.is_plain() && c.limited_by.is_some_and(|l| fills_path(l) || l == Limiter::Loss)
-        })
-        .collect();
+    let mut filled = cases.iter().filter(|c| {
+        c.is_plain() && c.limited_by.is_some_and(|l| fills_path(l) || l == Limiter::Loss)
+    });
     let rises = |c: &LoadStepCase| {
         let rise = c.result.rise_ns.unwrap_or(0);
         is_significant_rise(rise as f64, c.idle.rtt_median_ns as f64)
     };
-    let case = *filled.first()?;
-    if filled.iter().any(|c| rises(c)) {
+    let case = filled.clone().next()?;
+    if filled.any(rises) {
         return None;
     }
-    let delays = case.result.delays?;
-    Some(ReportFinding {
-        cause: "no_queue".to_owned(),
-        summary: format!(
-            "Full load adds little delay: {} under {}, {} idle",
-            format_nanos(delays.rtt_median_ns),
-            case.load(),
-            format_nanos(case.idle.rtt_median_ns)
-        ),
-        confidence_ratio: 0.8,
-        supports: vec![format!(
-            "the load was limited by {}",
-            crate::throughput::limiter_text::name_limiter(case.limited_by?)
-        )],
-        contradicts: Vec::new(),
-        advice: Vec::new(),
-    })
+    let summary = format!(
+        "Full load adds little delay: {} under {}, {} idle",
+        format_nanos(case.result.delays?.rtt_median_ns),
+        case.load(),
+        format_nanos(case.idle.rtt_median_ns)
+    );
+    let mut found = ReportFinding::new("no_queue", 0.8, summary);
+    found.support(format!("the load was limited by {}", name_limiter(case.limited_by?)));
+    Some(found)
 }
 
 pub fn fills_path(limiter: Limiter) -> bool {
@@ -189,81 +162,60 @@ fn find_loss(cases: &[LoadStepCase]) -> Option<ReportFinding> {
     })?;
     let delays = worst.result.delays?;
     let percent = |ratio: f64| format!("{:.2} %", ratio * 100.0);
-    let [low, high] = delays.loss_interval_ratio;
-    Some(ReportFinding {
-        cause: "loss_under_load".to_owned(),
-        summary: format!(
-            "{} causes loss for other traffic: {} of the probes, {} on the idle path",
-            worst.load(),
-            percent(delays.loss_ratio),
-            percent(worst.idle.loss_ratio)
-        ),
-        confidence_ratio: 0.9,
-        supports: vec![format!(
-            "{} of {} probes: {} to {} (95 %)",
-            (delays.loss_ratio * f64::from(delays.probes)).round(),
-            delays.probes,
-            percent(low),
-            percent(high)
-        )],
-        contradicts: Vec::new(),
-        advice: vec![FindingAdvice::new(
-            "sender",
-            "Use fewer streams, or limit the load to less than the capacity, so that the queue does not overflow",
-        )],
-    })
+    let summary = format!(
+        "{} causes loss for other traffic: {} of the probes, {} on the idle path",
+        worst.load(),
+        percent(delays.loss_ratio),
+        percent(worst.idle.loss_ratio)
+    );
+    let mut found = ReportFinding::new("loss_under_load", 0.9, summary);
+    let [low, high] = delays.loss_interval_ratio.map(percent);
+    let lost = (delays.loss_ratio * f64::from(delays.probes)).round();
+    found.support(format!("{lost} of {} probes: {low} to {high} (95 %)", delays.probes));
+    found.advise(
+        "sender",
+        "Use fewer streams, or limit the load to less than the capacity, so that the queue does not overflow",
+    );
+    Some(found)
 }
 
 /// Reports a competitor that lost more than an even share explains.
 fn find_harm(cases: &[LoadStepCase]) -> Option<ReportFinding> {
+    let fair = |c: &LoadStepCase| 1.0 / f64::from(c.step.streams.saturating_add(1));
     let unfair = |c: &&LoadStepCase| {
-        let fair = 1.0 / f64::from(c.step.streams.saturating_add(1));
         let high = c.result.competitor_kept_interval_ratio.map(|i| i[1]);
-        c.is_plain()
-            && high.or(c.result.competitor_kept_ratio).is_some_and(|k| k < FAIR_MARGIN * fair)
+        let kept = high.or(c.result.competitor_kept_ratio);
+        c.is_plain() && kept.is_some_and(|kept| kept < FAIR_MARGIN * fair(c))
     };
     let case = cases.iter().find(unfair)?;
-    let kept = case.result.competitor_kept_ratio?;
-    let fair = 1.0 / f64::from(case.step.streams.saturating_add(1));
-    Some(ReportFinding {
-        cause: "harms_others".to_owned(),
-        summary: format!(
-            "Under {} another flow keeps {:.0} % of the rate it has alone; a fair share would be {:.0} %",
-            case.load(),
-            kept * 100.0,
-            fair * 100.0
-        ),
-        confidence_ratio: 0.8,
-        supports: Vec::new(),
-        contradicts: Vec::new(),
-        advice: vec![FindingAdvice::new("sender", "Use fewer streams, or a scavenger")],
-    })
+    let summary = format!(
+        "Under {} another flow keeps {:.0} % of the rate it has alone; a fair share would be {:.0} %",
+        case.load(),
+        case.result.competitor_kept_ratio? * 100.0,
+        fair(case) * 100.0
+    );
+    let mut found = ReportFinding::new("harms_others", 0.8, summary);
+    found.advise("sender", "Use fewer streams, or a scavenger");
+    Some(found)
 }
 
 /// Reports the comparison of the scavenger.
 fn report_yielding(scavenger: &ScavengerResult) -> ReportFinding {
-    let kept = scavenger.competitor_kept_yielding_ratio;
+    let yields = scavenger.competitor_kept_yielding_ratio >= MIN_KEPT_RATIO;
     let bounds = scavenger.competitor_kept_yielding_interval_ratio;
     let sure = bounds.is_some_and(|[low, high]| low >= MIN_KEPT_RATIO || high < MIN_KEPT_RATIO);
-    let mut supports = Vec::new();
+    let cause = if yields { "yields" } else { "does_not_yield" };
+    let confidence = if sure { 0.95 } else { 0.6 };
+    let mut found = ReportFinding::new(cause, confidence, scavenger.text.clone());
     if let Some([low, high]) = bounds {
-        supports.push(format!("share kept: {:.0} to {:.0} % (95 %)", low * 100.0, high * 100.0));
+        found.support(format!("share kept: {:.0} to {:.0} % (95 %)", low * 100.0, high * 100.0));
     }
-    let (cause, advice) = if kept >= MIN_KEPT_RATIO {
-        ("yields", Vec::new())
-    } else {
+    if !yields {
         let text = "The queue is shorter than the delay that a scavenger reacts to: limit the \
                     load to a rate instead";
-        ("does_not_yield", vec![FindingAdvice::new("sender", text)])
-    };
-    ReportFinding {
-        cause: cause.to_owned(),
-        summary: scavenger.text.clone(),
-        confidence_ratio: if sure { 0.95 } else { 0.6 },
-        supports,
-        contradicts: Vec::new(),
-        advice,
+        found.advise("sender", text);
     }
+    found
 }
 
 fn describe_direction(grew: &str) -> &'static str {
@@ -276,8 +228,4 @@ fn describe_direction(grew: &str) -> &'static str {
 
 fn format_nanos(ns: u64) -> String {
     format_duration(Duration::from_micros(ns / 1000))
-}
-
-fn format_rate(bps: u64) -> String {
-    Rate::bits_per_second(bps).to_string()
 }

@@ -10,8 +10,28 @@
 //! Router ICMP Generation Delays, 2002, and the 43 hops of the record of 12 September 2004. Units:
 //! ns. Error: the slack. Wrong when: the answers of hops take different return paths: then a link's
 //! share includes the difference of those paths too.
+//!
+//! # Path MTU
+//!
+//! Derives the path MTU, and detects larger packets that are dropped silently.
+//!
+//! Source: RFC 1191, RFC 8201 and RFC 8899. Units: bytes of the whole IP packet.
+//! Error: the step of the search, which the smallest refused size gives.
+//! Wrong when: loss takes every attempt at one size, other sizes that arrived show that.
+//!
+//! # RTT
+//!
+//! Summarizes round-trip times and loss of echoes.
+//!
+//! Source: Wilson 1927 for the interval of the loss. Units: ns, ratios.
+//! Error: that of the clock that took the times, which the observation names.
+//! Wrong when: the remote host answers echoes later than it receives data: then all times are high.
 
-use longhaul_model::report::v1::path::{HopDelay, ObservedHop, ObservedRoute};
+use crate::stats::mean_interval;
+use crate::stats::quantile::quantile;
+use longhaul_model::report::v1::path::{
+    HopDelay, MtuProbe, MtuSearch, ObservedHop, ObservedRoute, PathMtu, PathRtt, RoundTripSeries,
+};
 
 /// A floor may exceed its bound by this much: the scatter of an answer.
 const SLACK_NS: u64 = 200_000;
@@ -84,6 +104,70 @@ fn classify_hop(route: &ObservedRoute, place: usize, truthful: bool) -> &'static
     } else {
         "slow_answers"
     }
+}
+
+/// The number of attempts without an answer after which a size counts as not passing.
+const MIN_ATTEMPTS: u32 = 2;
+
+/// Returns `None` if no size arrived.
+pub fn derive_path_mtu(search: &MtuSearch) -> Option<PathMtu> {
+    let arrived = |probe: &&MtuProbe| probe.arrived > 0;
+    let bytes = search.probes.iter().filter(arrived).map(|p| p.packet_bytes).max()?;
+    let above = |probe: &&MtuProbe| probe.packet_bytes > bytes;
+    let failed = |probe: &&MtuProbe| {
+        probe.refused_mtu_bytes.is_some()
+            || probe.refused_by.is_some()
+            || probe.sent >= MIN_ATTEMPTS
+    };
+    let refused: Vec<&MtuProbe> = search.probes.iter().filter(above).filter(failed).collect();
+    Some(PathMtu {
+        bytes,
+        refused_bytes: refused.iter().map(|probe| probe.packet_bytes).min(),
+        black_hole: is_black_hole(search, &refused),
+    })
+}
+
+/// Returns true if packets that this host may send are dropped silently. A router that refuses one
+/// size explains the larger ones too.
+fn is_black_hole(search: &MtuSearch, refused: &[&MtuProbe]) -> bool {
+    let told = refused.iter().any(|probe| probe.refused_by.is_some());
+    let sent = refused
+        .iter()
+        .any(|probe| probe.packet_bytes <= search.local_bytes && probe.refused_mtu_bytes.is_none());
+    sent && !told
+}
+
+/// Summarizes the answered probes; `None` if none was answered.
+pub fn summarize_rtt(echoes: &RoundTripSeries) -> Option<PathRtt> {
+    let mut times: Vec<f64> =
+        echoes.echoes.iter().filter_map(|echo| echo.rtt_ns).map(|ns| ns as f64).collect();
+    times.sort_by(f64::total_cmp);
+    let answered = u32::try_from(times.len()).unwrap_or(u32::MAX);
+    let (least, most) = (times.first()?, times.last()?);
+    let mean = times.iter().sum::<f64>() / f64::from(answered);
+    let lost = echoes.sent.saturating_sub(answered);
+    // At least as many were sent as answered.
+    let sent = echoes.sent.max(answered);
+    Some(PathRtt {
+        sent,
+        answered,
+        min_ns: *least as u64,
+        avg_ns: mean.round() as u64,
+        max_ns: *most as u64,
+        stddev_ns: compute_deviation(&times, mean).round() as u64,
+        median_ns: quantile(&times, 0.5)?.round() as u64,
+        loss_ratio: f64::from(lost) / f64::from(sent),
+        loss_interval_ratio: mean_interval::proportion_interval(lost.into(), sent.into()),
+        duplicates: echoes.duplicates,
+        reordered: echoes.reordered,
+    })
+}
+
+/// Returns the standard deviation, divisor n − 1; 0 for a single value.
+fn compute_deviation(times: &[f64], mean: f64) -> f64 {
+    let squares: f64 = times.iter().map(|t| (t - mean).powi(2)).sum();
+    let degrees = times.len().saturating_sub(1).max(1);
+    (squares / degrees as f64).sqrt()
 }
 
 #[cfg(test)]
@@ -170,5 +254,102 @@ mod tests {
             let most = ms.iter().flatten().max().copied().unwrap_or(0);
             proptest::prop_assert!(sum <= most * 1_000_000);
         }
+    }
+}
+
+#[cfg(test)]
+mod mtu_analysis_tests {
+    use super::*;
+
+    /// Size, sent, arrived, refused by.
+    fn search(probes: &[(u32, u32, u32, Option<&str>)]) -> MtuSearch {
+        let probe = |&(packet_bytes, sent, arrived, by): &(u32, u32, u32, Option<&str>)| MtuProbe {
+            packet_bytes,
+            sent,
+            arrived,
+            refused_by: by.map(str::to_owned),
+            refused_mtu_bytes: by.map(|_| 1500),
+        };
+        MtuSearch { local_bytes: 9000, probes: probes.iter().map(probe).collect() }
+    }
+
+    fn found(bytes: u32, refused: Option<u32>, black_hole: bool) -> PathMtu {
+        PathMtu { bytes, refused_bytes: refused, black_hole }
+    }
+
+    #[test]
+    fn sizes_that_arrive_bound_it_from_below_and_refused_ones_from_above() {
+        let told =
+            search(&[(9000, 1, 0, Some("10.1.0.1")), (1500, 1, 1, None), (1501, 3, 0, None)]);
+        assert_eq!(derive_path_mtu(&told), Some(found(1500, Some(1501), false)));
+        let vanished = search(&[(9000, 3, 0, None), (1500, 3, 2, None), (4000, 3, 0, None)]);
+        assert_eq!(derive_path_mtu(&vanished), Some(found(1500, Some(4000), true)));
+        assert_eq!(derive_path_mtu(&search(&[(9000, 1, 1, None)])), Some(found(9000, None, false)));
+        assert_eq!(derive_path_mtu(&search(&[(1500, 3, 0, None)])), None);
+    }
+
+    #[test]
+    fn one_lost_packet_is_no_black_hole() {
+        let lost = search(&[(9000, 1, 0, None), (8000, 2, 1, None)]);
+        assert_eq!(derive_path_mtu(&lost), Some(found(8000, None, false)));
+    }
+
+    #[test]
+    fn what_the_own_host_refuses_is_no_black_hole() {
+        let large = search(&[(9000, 2, 2, None), (9600, 3, 0, None)]);
+        assert_eq!(derive_path_mtu(&large), Some(found(9000, Some(9600), false)));
+    }
+}
+
+#[cfg(test)]
+mod rtt_summary_tests {
+    use super::*;
+    use longhaul_model::report::v1::path::{ProbeEcho, ProbeProtocol};
+
+    fn echoes(rtts_us: &[Option<u64>]) -> RoundTripSeries {
+        RoundTripSeries {
+            protocol: ProbeProtocol::Icmp,
+            clock: String::from("kernel"),
+            packet_bytes: 84,
+            sent: rtts_us.len() as u32,
+            echoes: rtts_us
+                .iter()
+                .map(|us| ProbeEcho { at_us: 0, rtt_ns: us.map(|us| us * 1000), ttl: None })
+                .collect(),
+            duplicates: 1,
+            reordered: 2,
+            discarded: 0,
+        }
+    }
+
+    /// The three pings from San Jose to Lulea in the record submission of 12 September 2004.
+    #[test]
+    fn the_pings_of_the_record_are_summed_up() {
+        let rtt = summarize_rtt(&echoes(&[Some(436_593), Some(436_647), Some(436_626)])).unwrap();
+        assert_eq!((rtt.sent, rtt.answered), (3, 3));
+        assert_eq!([rtt.min_ns, rtt.max_ns], [436_593_000, 436_647_000]);
+        assert_eq!([rtt.avg_ns, rtt.median_ns], [436_622_000, 436_626_000]);
+        // The submission has 0.027 ms, also with the divisor n − 1.
+        assert_eq!(rtt.stddev_ns / 1000, 27);
+        assert!(rtt.loss_ratio.abs() < f64::EPSILON);
+        assert_eq!((rtt.duplicates, rtt.reordered), (1, 2));
+    }
+
+    #[test]
+    fn loss_has_an_interval_and_no_answer_is_no_round_trip() {
+        let rtt = summarize_rtt(&echoes(&[Some(5), None, Some(7), None])).unwrap();
+        assert!((rtt.loss_ratio - 0.5).abs() < f64::EPSILON);
+        let [low, high] = rtt.loss_interval_ratio;
+        assert!(low > 0.1 && high < 0.9, "{low} {high}");
+        assert_eq!(summarize_rtt(&echoes(&[None, None])), None);
+        assert_eq!(summarize_rtt(&echoes(&[])), None);
+    }
+
+    #[test]
+    fn more_answers_than_probes_are_no_negative_loss() {
+        let mut garbled = echoes(&[Some(5), Some(6)]);
+        garbled.sent = 1;
+        let rtt = summarize_rtt(&garbled).unwrap();
+        assert!(rtt.loss_ratio.abs() < f64::EPSILON);
     }
 }

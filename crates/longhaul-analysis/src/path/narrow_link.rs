@@ -17,7 +17,6 @@
 pub(super) mod hop_rise;
 mod narrow_link_text;
 mod narrow_link_verdict;
-pub(super) mod one_way_rise;
 pub(super) mod queue_position;
 #[cfg(test)]
 mod tests;

@@ -21,8 +21,19 @@ pub fn list_path_caveats(case: &PathFindingInput) -> Vec<ReportCaveat> {
 }
 
 fn count_in_state(case: &PathFindingInput, state: &str) -> usize {
-    let hops = &case.analysis.hops;
-    hops.iter().filter(|hop| hop.state == state).count()
+    case.analysis.hops.iter().filter(|hop| hop.state == state).count()
+}
+
+/// Returns a caveat if hops are in a state.
+fn check_hops(
+    case: &PathFindingInput,
+    state: &str,
+    code: &str,
+    text: &str,
+) -> Option<ReportCaveat> {
+    let count = count_in_state(case, state);
+    let hops = path_format::format_plural(count, "hop");
+    (count > 0).then(|| ReportCaveat::new(code, format!("{hops} {text}")))
 }
 
 fn check_silent_hops(case: &PathFindingInput) -> Option<ReportCaveat> {
@@ -38,14 +49,12 @@ fn check_silent_hops(case: &PathFindingInput) -> Option<ReportCaveat> {
 }
 
 fn check_rate_limits(case: &PathFindingInput) -> Option<ReportCaveat> {
-    let limited = count_in_state(case, "rate_limited");
-    (limited > 0).then(|| {
-        let text = format!(
-            "{} rate-limit their answers: missing answers there are not path loss",
-            path_format::format_plural(limited, "hop")
-        );
-        ReportCaveat::new("rate_limited", text)
-    })
+    check_hops(
+        case,
+        "rate_limited",
+        "rate_limited",
+        "rate-limit their answers: missing answers there are not path loss",
+    )
 }
 
 fn check_tunnels(case: &PathFindingInput) -> Option<ReportCaveat> {
@@ -65,14 +74,12 @@ fn check_tunnels(case: &PathFindingInput) -> Option<ReportCaveat> {
 }
 
 fn check_slow_answers(case: &PathFindingInput) -> Option<ReportCaveat> {
-    let slow = count_in_state(case, "slow_answers");
-    (slow > 0).then(|| {
-        let text = format!(
-            "{} answer later than hops after them: no link delay can be given for them",
-            path_format::format_plural(slow, "hop")
-        );
-        ReportCaveat::new("slow_answers", text)
-    })
+    check_hops(
+        case,
+        "slow_answers",
+        "slow_answers",
+        "answer later than hops after them: no link delay can be given for them",
+    )
 }
 
 fn check_alternatives(case: &PathFindingInput) -> Option<ReportCaveat> {

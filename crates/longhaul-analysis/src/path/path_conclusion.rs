@@ -1,10 +1,11 @@
 //! Draws all conclusions from one path run.
 
-use super::route_difference::{self, compare_routes};
+use super::route_difference::compare_routes;
 use super::{
-    KnownRoute, PathCapacityEstimate, PathConclusion, hop_delays, known_routes, mtu_analysis,
-    narrow_link, path_caveats, path_findings, route_symmetry, rtt_summary,
+    KnownRoute, PathCapacityEstimate, hop_delays, known_routes, narrow_link, path_caveats,
+    path_findings, route_difference, route_symmetry,
 };
+use crate::RunConclusion;
 use longhaul_model::report::v1::path::{
     ObservedRoute, PathAnalysis, PathObservation, PathPlan, RouteDifference,
 };
@@ -16,9 +17,9 @@ pub fn conclude_path(
     observation: &PathObservation,
     known: &[KnownRoute],
     capacity: Option<PathCapacityEstimate>,
-) -> PathConclusion {
+) -> RunConclusion<PathAnalysis> {
     let seen = observation;
-    let rtt = seen.round_trips.as_ref().and_then(rtt_summary::summarize_rtt);
+    let rtt = seen.round_trips.as_ref().and_then(hop_delays::summarize_rtt);
     let route = seen.route.as_ref();
     let floor = rtt.map(|rtt| rtt.min_ns);
     let both = route.zip(seen.route_reverse.as_ref());
@@ -28,9 +29,9 @@ pub fn conclude_path(
     let analysis = PathAnalysis {
         version: crate::VERSION,
         rtt,
-        rtt_reverse: seen.round_trips_reverse.as_ref().and_then(rtt_summary::summarize_rtt),
+        rtt_reverse: seen.round_trips_reverse.as_ref().and_then(hop_delays::summarize_rtt),
         hops: route.map(hop_delays::compute_hop_delays).unwrap_or_default(),
-        path_mtu: seen.mtu.as_ref().and_then(mtu_analysis::derive_path_mtu),
+        path_mtu: seen.mtu.as_ref().and_then(hop_delays::derive_path_mtu),
         narrow_link: watch
             .map(|watch| narrow_link::judge_narrow_link(seen, watch, known, capacity)),
         route_number: route.map(|route| known_routes::assign_route_number(known, route)),
@@ -41,7 +42,7 @@ pub fn conclude_path(
         path_findings::PathFindingInput { plan, observation, analysis: &analysis, asymmetric };
     let (findings, caveats) =
         (path_findings::list_path_findings(&case), path_caveats::list_path_caveats(&case));
-    PathConclusion { analysis, findings, caveats }
+    RunConclusion { analysis, findings, caveats }
 }
 
 /// Compares a route with the one before it; `floor` is the minimum RTT of the echoes, which is more

@@ -6,11 +6,9 @@
 //! - [`route_findings`]: changes, alternatives, different forward and return routes
 //! - [`narrow_link_finding`]: the narrow link
 
-mod narrow_link_finding;
 mod packet_size_findings;
 mod reachability;
 mod route_findings;
-mod stripped_options;
 
 #[cfg(test)]
 mod tests;
@@ -34,8 +32,8 @@ const FINDINGS: [fn(&PathFindingInput) -> Option<ReportFinding>; 13] = [
     reachability::find_route_loop,
     packet_size_findings::find_black_hole,
     packet_size_findings::find_oversized_segments,
-    stripped_options::find_stripped_options,
-    narrow_link_finding::report_narrow_link,
+    packet_size_findings::find_stripped_options,
+    route_findings::report_narrow_link,
     packet_size_findings::find_mtu_below_interface,
     packet_size_findings::find_clamped_segments,
     route_findings::find_route_change,

@@ -10,7 +10,6 @@
 //! Wrong when: two traces of one flow took two routes, and alternatives were not searched for.
 
 pub(super) mod hop_alignment;
-pub(super) mod hop_likeness;
 
 use hop_alignment::{AlignedHops, HopRelation};
 use longhaul_model::report::v1::path::{

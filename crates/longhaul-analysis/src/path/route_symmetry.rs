@@ -9,7 +9,7 @@
 //! Wrong when: many hops are silent in one direction.
 
 use super::path_format;
-use super::route_difference::hop_likeness::find_address_block;
+use super::route_difference::hop_alignment::find_address_block;
 use longhaul_model::report::v1::path::{HopReply, ObservedRoute, RouteSymmetry};
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@
 //! the relative error of a goodput.
 //! Wrong when: the path changed between the two probes of a pair.
 
-use super::direction_hosts::{DirectionHosts, ScanEnd};
+use super::kernel_needs::{DirectionHosts, ScanEnd};
 use super::scan_cells::{SettingGroup, group_by_setting};
 use crate::stats::quantile::median;
 use crate::throughput::limiter_text::{format_whole_percent, name_limiter};
@@ -29,7 +29,10 @@ pub fn analyse_asymmetry(cells: &[&ScanCell], hosts: [DirectionHosts; 2]) -> Opt
     let pairs: Vec<AsymmetryCell> = group_by_setting(cells, true).iter().filter_map(pair).collect();
     let median_ratio = median(pairs.iter().map(|p| p.asymmetry_ratio))?;
     Some(ScanAsymmetry {
-        histogram: build_histogram(&pairs),
+        histogram: build_histogram(
+            pairs.iter().map(|pair| (pair.forward_bps, pair.reverse_bps)),
+            |bin| (bin - f64::from(BINS / 2)) / f64::from(BINS / 2),
+        ),
         cause: (median_ratio.abs() >= MIN_ASYMMETRY)
             .then(|| explain_asymmetry(cells, &pairs, hosts, median_ratio)),
         median_ratio,
@@ -49,23 +52,24 @@ fn compare_directions(forward: &SettingGroup, reverse: &SettingGroup) -> Asymmet
     }
 }
 
-fn build_histogram(pairs: &[AsymmetryCell]) -> Vec<HistogramBin> {
+/// Counts pairs of forward and reverse rates by (f - r) / (f + r); `border` gives the ratio at the
+/// border of a bin.
+pub fn build_histogram(
+    pairs: impl Iterator<Item = (u64, u64)>,
+    border: impl Fn(f64) -> f64,
+) -> Vec<HistogramBin> {
     let mut counts = [0u32; BINS as usize];
-    for pair in pairs {
-        // Uses integers, so that a value on a border falls into the bin that begins there.
-        let sum = u128::from(pair.forward_bps) + u128::from(pair.reverse_bps);
-        let place = u128::from(BINS) * u128::from(pair.forward_bps) / sum.max(1);
+    for (forward, reverse) in pairs {
+        let sum = u128::from(forward) + u128::from(reverse);
+        let place = u128::from(BINS) * u128::from(forward) / sum.max(1);
         counts[usize::try_from(place).unwrap_or(0).min(counts.len() - 1)] += 1;
     }
-    let border = |bin: u32| (f64::from(bin) - f64::from(BINS / 2)) / f64::from(BINS / 2);
-    (0..BINS)
-        .zip(counts)
-        .map(|(bin, cells)| HistogramBin {
-            from_ratio: border(bin),
-            to_ratio: border(bin + 1),
-            cells,
-        })
-        .collect()
+    let bin = |(bin, cells)| HistogramBin {
+        from_ratio: border(f64::from(bin)),
+        to_ratio: border(f64::from(bin + 1)),
+        cells,
+    };
+    (0..BINS).zip(counts).map(bin).collect()
 }
 
 fn explain_asymmetry(

@@ -10,7 +10,6 @@
 //! window-limited and does not show the path's capacity.
 
 mod goodput_step;
-mod rtt_floor_step;
 
 use super::scan_cells::{cell_goodput, compute_median};
 use super::scan_setting_text::format_setting_phrase;
@@ -41,7 +40,7 @@ fn split_cells<'c, 'a>(cells: &'c [&'a ScanCell], deeper: usize) -> Vec<&'c [&'a
         return Vec::new();
     }
     let cut =
-        || rtt_floor_step::find_rtt_cut(cells).or_else(|| goodput_step::find_goodput_cut(cells));
+        || goodput_step::find_rtt_cut(cells).or_else(|| goodput_step::find_goodput_cut(cells));
     match (deeper > 0).then(cut).flatten() {
         None => vec![cells],
         Some(cut) => {
@@ -127,7 +126,7 @@ fn describe_change(
     }
     if let (Some(was), Some(is)) = (before.idle_rtt_us, after.idle_rtt_us) {
         let (was, is) = (Duration::from_micros(was), Duration::from_micros(is));
-        parts.push(if was.abs_diff(is) > rtt_floor_step::compute_min_step(was) {
+        parts.push(if was.abs_diff(is) > goodput_step::compute_min_step(was) {
             format!("the idle RTT went from {} to {}", format_duration(was), format_duration(is))
         } else {
             format!("the idle RTT stayed at {}", format_duration(is))

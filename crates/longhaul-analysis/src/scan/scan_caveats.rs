@@ -1,8 +1,7 @@
 //! Caveats of the scan itself.
 
 use super::order_cells;
-use super::probe_noise::estimate_noise;
-use super::scan_cells::{group_by_setting, list_failed_cells};
+use super::scan_cells::{estimate_noise, group_by_setting, list_failed_cells};
 use super::scan_setting_text::name_direction;
 use crate::throughput::limiter_text::format_whole_percent;
 use longhaul_model::report::v1::ReportCaveat;

@@ -4,10 +4,31 @@
 //! counts once, with its last result.
 //!
 //! Source: the cells. Units: bit/s. Error: none. Wrong when: two scans are mixed into one.
+//!
+//! # Curves
+//!
+//! Curves of goodput over streams, for each window.
+//!
+//! Source: medians over repeats. Units: bit/s. Error: the range of the repeats.
+//! Wrong when: a point has only one probe; then the line includes chance.
+//!
+//! # Noise
+//!
+//! Estimates the scatter of goodput between probes of one setting, and the error of a median.
+//!
+//! Few settings have enough repeats of their own, so the relative scatter of all of them is pooled.
+//! A single probe, without any repeat in the scan, has the interval of its own run.
+//!
+//! Source: pooled variance of repeats; Student's t. Units: ratios, bit/s. Error: for the interval
+//! of a median, the 1.25 of normal values.
+//! Wrong when: settings scatter very differently (for example policed and window-limited ones).
 
+use crate::stats::mean_interval::student_t_975;
 use crate::stats::quantile::median;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::scan::{ScanCell, ScanObservation, SettingChoice, TransferSetting};
+use longhaul_model::report::v1::scan::{
+    CurvePoint, GoodputCurve, ScanCell, ScanObservation, SettingChoice, TransferSetting,
+};
 use longhaul_model::units::Rate;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -128,4 +149,77 @@ pub fn find_idle_rtt_us(cells: &[&ScanCell]) -> Option<u64> {
 
 pub fn compute_median(values: impl Iterator<Item = u64>) -> Option<u64> {
     median(values.map(|v| v as f64)).map(|v| v.round() as u64)
+}
+
+/// Returns one curve for each window and congestion control, by rising window.
+pub fn build_curves(cells: &[&ScanCell], forward: bool) -> Vec<GoodputCurve> {
+    let mut curves: BTreeMap<(Option<u64>, Option<&str>), GoodputCurve> = BTreeMap::new();
+    for group in group_by_setting(cells, forward) {
+        let setting = group.setting;
+        let key = (setting.window_bytes, setting.congestion_control.as_deref());
+        let curve = curves.entry(key).or_insert_with(|| GoodputCurve {
+            window_bytes: setting.window_bytes,
+            congestion_control: setting.congestion_control.clone(),
+            points: Vec::new(),
+        });
+        curve.points.push(build_curve_point(&group));
+    }
+    let mut curves: Vec<GoodputCurve> = curves.into_values().collect();
+    for curve in &mut curves {
+        curve.points.sort_by_key(|p| p.streams);
+    }
+    curves
+}
+
+fn build_curve_point(group: &SettingGroup) -> CurvePoint {
+    let repeats = u32::try_from(group.cells.len()).unwrap_or(u32::MAX);
+    CurvePoint {
+        streams: group.setting.streams,
+        goodput_bps: group.median_bps().round() as u64,
+        range_bps: (repeats > 1).then(|| group.range_bps()),
+        repeats,
+        limited_by: group.limiter(),
+    }
+}
+
+/// The minimum degrees of freedom to estimate the scatter from repeats.
+const MIN_FREEDOM: f64 = 2.0;
+/// The median of normal values scatters this much more than their mean.
+const MEDIAN_FACTOR: f64 = 1.25;
+
+/// Relative standard deviation of one probe.
+#[derive(Debug, Clone, Copy)]
+pub struct ProbeNoise {
+    pub ratio: f64,
+    pub freedom: f64,
+}
+
+/// Returns the scatter pooled over the groups with repeats; `None` with too few of them.
+pub fn estimate_noise(groups: &[SettingGroup]) -> Option<ProbeNoise> {
+    let (mut squares, mut freedom) = (0.0, 0.0);
+    for group in groups.iter().filter(|g| g.cells.len() > 1) {
+        let count = group.cells.len() as f64;
+        let mean = group.cells.iter().map(|c| cell_goodput(c)).sum::<f64>() / count;
+        let off = |bps: f64| (bps / mean - 1.0).powi(2);
+        squares += group.cells.iter().map(|c| off(cell_goodput(c))).sum::<f64>();
+        freedom += count - 1.0;
+    }
+    (freedom >= MIN_FREEDOM).then(|| ProbeNoise { ratio: (squares / freedom).sqrt(), freedom })
+}
+
+/// Returns the 95 % interval of the group's median.
+pub fn compute_interval_bps(group: &SettingGroup, noise: Option<ProbeNoise>) -> Option<[u64; 2]> {
+    let own = group.cells.iter().filter_map(|c| {
+        let [low, high] = c.goodput_interval_bps?;
+        Some(high.saturating_sub(low) as f64 / 2.0)
+    });
+    let count = group.cells.len() as f64;
+    let own_half = own.reduce(f64::max).map(|half| half / count.sqrt());
+    let median = group.median_bps();
+    let pooled_half = noise.map(|n| {
+        let factor = if count > 2.0 { MEDIAN_FACTOR } else { 1.0 };
+        factor * student_t_975(n.freedom) * n.ratio * median / count.sqrt()
+    });
+    let half = [own_half, pooled_half].into_iter().flatten().reduce(f64::max)?;
+    Some([(median - half).max(0.0) as u64, (median + half) as u64])
 }

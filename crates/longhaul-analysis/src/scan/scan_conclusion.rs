@@ -3,19 +3,18 @@
 //! Source: the files named in [`super`]. Units: as named by the fields. Error: intervals given.
 //! Wrong when: the path changed and too few cells followed; then nothing is concluded.
 
-use super::direction_hosts::DirectionHosts;
 use super::goodput_asymmetry::analyse_asymmetry;
-use super::kernel_needs::{find_clipped_window, list_needs};
+use super::kernel_needs::{DirectionHosts, find_clipped_window, list_needs};
 use super::path_regimes::{build_regimes, find_stretches};
 use super::scan_cells::list_measured_cells;
-use super::scan_findings::{self, ScanCase};
-use super::{ConcludedScan, scan_caveats, scan_curves, scan_order, setting_choice, top_tenth};
-use crate::VERSION;
+use super::scan_findings::ScanCase;
+use super::{scan_caveats, scan_cells, scan_findings, scan_order, setting_choice, top_tenth};
+use crate::{RunConclusion, VERSION};
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::scan::{
-    self, ScanAnalysis, ScanCell, ScanObservation, ScanPlan, SearchMode,
+    ScanAnalysis, ScanCell, ScanObservation, ScanPlan, SearchMode,
 };
-use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
+use longhaul_model::report::v1::{ReportFinding, ThroughputReport, scan};
 
 /// The grid that a guided search is compared with if its plan names none: 11 windows × 11 streams.
 const SPARED_CELLS: u32 = 121;
@@ -32,7 +31,7 @@ pub fn conclude_scan(
     observation: &ScanObservation,
     runs: &[ThroughputReport],
     stopped_by: &str,
-) -> ConcludedScan {
+) -> RunConclusion<ScanAnalysis> {
     let all = list_measured_cells(observation);
     let stretches = find_stretches(&all);
     let regimes = build_regimes(&stretches);
@@ -57,7 +56,7 @@ pub fn conclude_scan(
     };
     let left = all.len() - cells.len();
     let caveats = scan_caveats::list_scan_caveats(plan, observation, cells, left, stopped_by);
-    ConcludedScan { analysis, findings: found, caveats }
+    RunConclusion { analysis, findings: found, caveats }
 }
 
 fn conclude_direction(
@@ -69,7 +68,7 @@ fn conclude_direction(
     let hosts = DirectionHosts::of(runs, forward);
     let mut found = scan::ScanConclusion {
         top_tenth: top_tenth::find_top_tenth(cells, forward),
-        curves: scan_curves::build_curves(cells, forward),
+        curves: scan_cells::build_curves(cells, forward),
         ..setting_choice::choose_settings(plan, cells, forward)
     };
     let gap = find_clipped_window(&found, cells, hosts);

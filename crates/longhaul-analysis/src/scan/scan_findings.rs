@@ -8,8 +8,7 @@
 //! Wrong when: the runs' reports are missing; then only the first kind is reported.
 
 use super::kernel_needs::ClippedWindow;
-use super::probe_noise::estimate_noise;
-use super::scan_cells::{SettingGroup, group_by_setting};
+use super::scan_cells::{SettingGroup, estimate_noise, group_by_setting};
 use super::scan_setting_text::{format_setting_phrase, name_direction};
 use crate::stats::robust_scale::mean_and_deviation;
 use crate::throughput::limiter_text::{

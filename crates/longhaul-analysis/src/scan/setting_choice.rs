@@ -8,12 +8,13 @@
 //! bit/s. Error: that of the medians (`noise`).
 //! Wrong when: the scatter is larger than 3 % without repeats; the caveats report it.
 
-use super::probe_noise::{ProbeNoise, compute_interval_bps, estimate_noise};
-use super::scan_cells::{SettingGroup, group_by_setting};
-use crate::tune::setting_aggregate::{
-    AS_GOOD_RATIO, MIN_ERROR_RATIO, NORMAL_QUANTILE, USUAL_ERROR_RATIO,
+use super::scan_cells::{
+    ProbeNoise, SettingGroup, compute_interval_bps, estimate_noise, group_by_setting,
 };
-use crate::tune::stream_curve::{SettingMeasurement, estimate_expected_bps};
+use crate::tune::setting_aggregate::{
+    AS_GOOD_RATIO, MIN_ERROR_RATIO, NORMAL_QUANTILE, SettingMeasurement, USUAL_ERROR_RATIO,
+    estimate_expected_bps,
+};
 use longhaul_model::report::v1::scan::{
     ScanCell, ScanConclusion, ScanPlan, SearchMode, SettingChoice, TransferSetting,
 };

@@ -5,21 +5,24 @@ mod garbage;
 mod orders;
 
 use super::*;
+use crate::RunConclusion;
 use cases::{cell, grid, guided, measure, report};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::RunDirection;
+use longhaul_model::report::v1::scan::ScanAnalysis;
 use longhaul_model::report::v1::scan::{ScanCell, ScanObservation};
+use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
 
-fn find<'a>(conclusion: &'a ConcludedScan, cause: &str) -> &'a ReportFinding {
+fn find<'a>(conclusion: &'a RunConclusion<ScanAnalysis>, cause: &str) -> &'a ReportFinding {
     let found = conclusion.findings.iter().find(|f| f.cause == cause);
     found.unwrap_or_else(|| panic!("no {cause} in {:?}", conclusion.findings))
 }
 
-fn none(conclusion: &ConcludedScan, cause: &str) {
+fn none(conclusion: &RunConclusion<ScanAnalysis>, cause: &str) {
     assert!(conclusion.findings.iter().all(|f| f.cause != cause), "{:?}", conclusion.findings);
 }
 
-fn coded<'a>(conclusion: &'a ConcludedScan, code: &str) -> Option<&'a ReportCaveat> {
+fn coded<'a>(conclusion: &'a RunConclusion<ScanAnalysis>, code: &str) -> Option<&'a ReportCaveat> {
     conclusion.caveats.iter().find(|c| c.code == code)
 }
 

@@ -14,8 +14,8 @@
 //! Wrong when: the samples differ in scatter more than in level, or vary more slowly than they
 //! last.
 
-use super::normal_distribution::upper_tail;
 use super::quantile::{median, quantile, sort_finite};
+use super::student_distribution::upper_tail;
 
 /// The maximum number of values of both samples together for the exact test.
 const MAX_EXACT: usize = 40;

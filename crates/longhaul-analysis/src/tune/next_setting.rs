@@ -6,8 +6,8 @@
 //! Wrong when: two limits apply at once, and only changing both would help.
 
 use super::allowed_settings::{AllowedSettings, MAX_STREAMS};
+use super::probe_trial::{WindowLimits, compute_in_flight_bytes};
 use super::setting_aggregate::{SettingAggregate, compute_gain};
-use super::window_limits::{WindowLimits, compute_in_flight_bytes};
 use super::{ProbeTrial, format_limiter};
 use crate::limit::window_range;
 use crate::throughput::limiter_text as shared;

@@ -8,11 +8,11 @@
 //! Wrong when: the path changes during the search; then its trials are not of one path.
 
 use super::allowed_settings::AllowedSettings;
-use super::next_setting::{self, NextSetting, SearchView};
-use super::setting_aggregate::{self, aggregate_trials, choose_smallest};
+use super::next_setting::{NextSetting, SearchView};
+use super::setting_aggregate::{aggregate_trials, choose_smallest};
 use super::{
     ProbeTrial, SearchProbe, SearchSpent, SearchStart, SearchStep, SearchStop, choice_refinement,
-    window_limits,
+    next_setting, probe_trial, setting_aggregate,
 };
 use crate::throughput::limiter_text::format_stream_count;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -92,7 +92,7 @@ impl SettingSearch {
             allowed: &allowed,
             trials: &self.trials,
             tallies: aggregate_trials(&self.trials),
-            windows: window_limits::find_window_limits(&self.trials),
+            windows: probe_trial::find_window_limits(&self.trials),
         };
         let Some(choice) = choose_smallest(&view.tallies) else {
             return Err(SearchStop::Settled);

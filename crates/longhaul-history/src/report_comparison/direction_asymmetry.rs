@@ -7,16 +7,14 @@
 
 use super::archived_path::ArchivedPath;
 use super::asymmetry_causes;
+use longhaul_analysis::scan::build_histogram;
 use longhaul_analysis::stats::quantile::{median, sort_finite};
 use longhaul_analysis::stats::{sample_change, sign_test};
 use longhaul_model::report::v1::asymmetry::{AsymmetryVerdict, MatchedRuns, PathAsymmetry};
 use longhaul_model::report::v1::comparison::TimePeriod;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::scan::HistogramBin;
 use longhaul_model::report::v1::series::SeriesPoint;
 
-/// The number of bins of the histogram, from -1 to 1.
-const BINS: u32 = 20;
 /// The maximum number of points of each direction that are matched.
 const MAX_MATCHED_POINTS: usize = 5_000;
 
@@ -60,7 +58,10 @@ pub fn compare_directions(
         median_interval_ratio: interval.map(|ends| ends.map(f64::exp)),
         p_value: p,
         verdict,
-        histogram: build_asymmetry_histogram(&matched),
+        histogram: build_histogram(
+            matched.iter().map(|pair| (pair.forward_bps, pair.reverse_bps)),
+            |bin| bin / 10.0 - 1.0,
+        ),
         causes: asymmetry_causes::find_asymmetry_causes(material, period, middle.map(f64::exp)),
         matched,
     })
@@ -107,19 +108,6 @@ fn build_match(forward: SeriesPoint, reverse: SeriesPoint) -> MatchedRuns {
         forward_by_reverse_ratio: f / r,
         asymmetry_ratio: (f - r) / (f + r),
     }
-}
-
-fn build_asymmetry_histogram(matched: &[MatchedRuns]) -> Vec<HistogramBin> {
-    let mut counts = [0u32; BINS as usize];
-    for pair in matched {
-        let sum = u128::from(pair.forward_bps) + u128::from(pair.reverse_bps);
-        let place = u128::from(BINS) * u128::from(pair.forward_bps) / sum.max(1);
-        counts[usize::try_from(place).unwrap_or(0).min(counts.len() - 1)] += 1;
-    }
-    let border = |bin: u32| f64::from(bin) / f64::from(BINS / 2) - 1.0;
-    let bin =
-        |(bin, cells)| HistogramBin { from_ratio: border(bin), to_ratio: border(bin + 1), cells };
-    (0..BINS).zip(counts).map(bin).collect()
 }
 
 #[cfg(test)]
@@ -175,7 +163,8 @@ mod tests {
             let pairs = match_runs(&f, &r, most);
             prop_assert!(pairs.len() <= f.len().min(r.len()));
             prop_assert!(pairs.iter().all(|p| p.apart_us.unsigned_abs() <= most));
-            let bins: u32 = build_asymmetry_histogram(&pairs).iter().map(|bin| bin.cells).sum();
+            let rates = pairs.iter().map(|pair| (pair.forward_bps, pair.reverse_bps));
+            let bins: u32 = build_histogram(rates, |bin| bin).iter().map(|bin| bin.cells).sum();
             prop_assert_eq!(bins as usize, pairs.len());
         }
     }

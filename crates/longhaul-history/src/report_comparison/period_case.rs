@@ -28,10 +28,11 @@ const PLOTTED_QUANTITIES: [PathQuantity; 4] = [
 /// Compares the two periods of one path; `events` are the archive's events on it, in any order.
 pub fn compare_periods(
     material: &ArchivedPath,
-    [before, after]: [TimePeriod; 2],
+    periods: [TimePeriod; 2],
     events: &[ChangeEvent],
 ) -> PathCase {
-    let changes = list_changes(material, before, after);
+    let [before, after] = periods;
+    let changes = list_changes(material, periods);
     let span = TimePeriod {
         begin_us: before.begin_us.min(after.begin_us),
         end_us: before.end_us.max(after.end_us),
@@ -39,16 +40,15 @@ pub fn compare_periods(
     let mut events: Vec<ChangeEvent> =
         events.iter().filter(|event| is_event_in_span(event, material, span)).cloned().collect();
     events.sort_by_key(|event| event.between_us[0]);
-    let explained = explain_changes(material, &changes, &events, before, after);
+    let explained = explain_changes(material, &changes, &events, periods);
     let count = |period| u32::try_from(material.runs_within(period).count()).unwrap_or(u32::MAX);
-    let routes = period_routes::compare_period_routes(material, before, after);
     PathCase {
         pair: material.pair.clone(),
-        run_counts: [count(before), count(after)],
-        missing: list_missing(material, &changes, before, after),
+        run_counts: periods.map(count),
+        missing: list_missing(material, &changes, periods),
         changes,
-        routes,
-        settings: period_settings::compare_settings(material, before, after),
+        routes: period_routes::compare_period_routes(material, periods),
+        settings: period_settings::compare_settings(material, periods),
         recommended: period_settings::find_recommended_setting(material, &material.pair, after),
         events,
         findings: explained.causes,
@@ -59,10 +59,9 @@ pub fn compare_periods(
 
 /// Adjusts the verdicts for the number of tests over all paths.
 pub fn adjust_path_changes(paths: &mut [PathCase]) {
-    let forward = |path: &PathCase| path.pair.clone();
     for is_forward in [true, false] {
         let of_way = paths.iter_mut().flat_map(|path| {
-            let pair = forward(path);
+            let pair = path.pair.clone();
             let ours = move |change: &&mut QuantityChange| (change.pair == pair) == is_forward;
             path.changes.iter_mut().filter(ours)
         });
@@ -70,20 +69,16 @@ pub fn adjust_path_changes(paths: &mut [PathCase]) {
     }
 }
 
-fn list_changes(
-    material: &ArchivedPath,
-    before: TimePeriod,
-    after: TimePeriod,
-) -> Vec<QuantityChange> {
+fn list_changes(material: &ArchivedPath, periods: [TimePeriod; 2]) -> Vec<QuantityChange> {
     let mut found = Vec::new();
     for pair in material.directions() {
-        let other = period_settings::list_one_period_runs(material, &pair, before, after);
+        let other = period_settings::list_one_period_runs(material, &pair, periods);
         for quantity in PathQuantity::ALL {
             let of_bulk = matches!(quantity, PathQuantity::Goodput | PathQuantity::Retransmits);
             let without = if of_bulk { other.as_slice() } else { &[] };
-            let side = |period| material.values_without(&pair, quantity, period, without);
-            let sides = [before, after].map(side);
-            found.extend(quantity_change::compare_quantity(&pair, quantity, &sides[0], &sides[1]));
+            let [before, after] =
+                periods.map(|period| material.values_without(&pair, quantity, period, without));
+            found.extend(quantity_change::compare_quantity(&pair, quantity, &before, &after));
         }
     }
     found
@@ -100,9 +95,9 @@ fn explain_changes(
     material: &ArchivedPath,
     changes: &[QuantityChange],
     events: &[ChangeEvent],
-    before: TimePeriod,
-    after: TimePeriod,
+    periods: [TimePeriod; 2],
 ) -> EventExplanation {
+    let [before, after] = periods;
     let between = |event: &&ChangeEvent| {
         let [from, to] = event.between_us;
         from < after.end_us && to >= before.begin_us && !event.causes.is_empty()
@@ -124,7 +119,7 @@ fn explain_changes(
             && (before.end_us <= after.begin_us)
     });
     let first = changed.min_by_key(|change| rank(&change.pair, change.quantity));
-    let event = first.and_then(|change| build_event(material, change, before, after));
+    let event = first.and_then(|change| build_event(material, change, periods));
     event.map_or_else(EventExplanation::default, |event| {
         explain_event(&event, &material.evidence(&event.pair))
     })
@@ -134,12 +129,11 @@ fn explain_changes(
 fn build_event(
     material: &ArchivedPath,
     change: &QuantityChange,
-    before: TimePeriod,
-    after: TimePeriod,
+    periods: [TimePeriod; 2],
 ) -> Option<ChangeEvent> {
     let points = material.points(&change.pair, change.quantity);
-    let mut earlier = points.iter().filter(|point| before.contains(point.at_us));
-    let mut later = points.iter().filter(|point| after.contains(point.at_us));
+    let [mut earlier, mut later] =
+        periods.map(|period| points.iter().filter(move |point| period.contains(point.at_us)));
     let between_us = [earlier.next_back()?.at_us, later.next()?.at_us];
     Some(ChangeEvent {
         id: String::from("case"),
@@ -165,8 +159,7 @@ fn build_event(
 fn list_missing(
     material: &ArchivedPath,
     changes: &[QuantityChange],
-    before: TimePeriod,
-    after: TimePeriod,
+    periods: [TimePeriod; 2],
 ) -> Vec<String> {
     let lacks = |sides: [bool; 2]| match sides {
         [false, false] => Some("in either period"),
@@ -190,7 +183,7 @@ fn list_missing(
             found.push(format!("{}: not measured {when}", quantity.title()));
         }
     }
-    let traced = [before, after].map(|period| {
+    let traced = periods.map(|period| {
         let mut runs = material.runs_within(period);
         runs.any(|run| match &run.report {
             AnyReport::Path(path) => {

@@ -12,15 +12,10 @@ use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind};
 use longhaul_model::report::v1::series::HostPair;
 
 /// Compares the routes of both directions, forward first; omits those without a trace.
-pub fn compare_period_routes(
-    material: &ArchivedPath,
-    before: TimePeriod,
-    after: TimePeriod,
-) -> Vec<RouteCase> {
+pub fn compare_period_routes(material: &ArchivedPath, periods: [TimePeriod; 2]) -> Vec<RouteCase> {
     let directions = material.directions();
     let of = |pair: &HostPair| {
-        let [before, after] =
-            [before, after].map(|period| find_usual_route(material, pair, period));
+        let [before, after] = periods.map(|period| find_usual_route(material, pair, period));
         if before.is_none() && after.is_none() {
             return None;
         }

@@ -23,16 +23,12 @@ pub fn setting_of_plan(plan: &ThroughputPlan) -> TransferSetting {
 }
 
 /// Returns the settings of the standalone runs of two periods: forward first, the most used first.
-pub fn compare_settings(
-    material: &ArchivedPath,
-    before: TimePeriod,
-    after: TimePeriod,
-) -> Vec<SettingCase> {
+pub fn compare_settings(material: &ArchivedPath, periods: [TimePeriod; 2]) -> Vec<SettingCase> {
     let mut found = Vec::new();
     for pair in material.directions() {
         let mut settings: BTreeMap<TransferSetting, [Vec<ArchivedBulkRun>; 2]> = BTreeMap::new();
         for run in material.bulk_runs(&pair).into_iter().filter(ArchivedBulkRun::is_standalone) {
-            let sides = [before, after].map(|period| period.contains(run.at_us));
+            let sides = periods.map(|period| period.contains(run.at_us));
             for side in (0..2).filter(|side| sides[*side]) {
                 settings.entry(setting_of_plan(&run.report.plan)).or_default()[side].push(run);
             }
@@ -52,12 +48,11 @@ pub fn compare_settings(
 pub fn list_one_period_runs(
     material: &ArchivedPath,
     pair: &HostPair,
-    before: TimePeriod,
-    after: TimePeriod,
+    periods: [TimePeriod; 2],
 ) -> Vec<i64> {
     let mut settings: BTreeMap<TransferSetting, [Vec<i64>; 2]> = BTreeMap::new();
     for run in material.bulk_runs(pair).into_iter().filter(ArchivedBulkRun::is_standalone) {
-        for (side, period) in [before, after].into_iter().enumerate() {
+        for (side, period) in periods.into_iter().enumerate() {
             if period.contains(run.at_us) {
                 let starts = settings.entry(setting_of_plan(&run.report.plan)).or_default();
                 starts[side].push(run.at_us);

@@ -30,39 +30,29 @@ pub fn compare_quantity(
     };
     let found = sample_change::compare_samples(&scaled(before), &scaled(after));
     let [before, after] = levels;
+    let ratio = found.filter(|_| by_ratio);
+    let difference = found.filter(|_| !by_ratio);
     let mut told = QuantityChange {
         pair: pair.clone(),
         quantity,
         before,
         after,
-        change_ratio: None,
-        change_interval_ratio: None,
-        difference: None,
-        difference_interval: None,
-        p_value: None,
-        p_adjusted: None,
-        method: None,
-        correlation: None,
+        change_ratio: ratio.map(|it| it.shift.exp()),
+        change_interval_ratio: ratio.and_then(|it| it.interval).map(|ends| ends.map(f64::exp)),
+        difference: difference.map(|it| it.shift),
+        difference_interval: difference.and_then(|it| it.interval),
+        p_value: found.and_then(|it| it.p),
+        p_adjusted: found.and_then(|it| it.p),
+        method: found.filter(|it| it.p.is_some()).map(|it| {
+            let law = if it.exact { "exact" } else { "normal" };
+            format!("rank_sum_{law}")
+        }),
+        correlation: found.and_then(|it| it.correlation),
         verdict: ChangeVerdict::NotMeasured,
     };
-    let Some(found) = found else {
-        return Some(told);
-    };
-    if by_ratio {
-        told.change_ratio = Some(found.shift.exp());
-        told.change_interval_ratio = found.interval.map(|ends| ends.map(f64::exp));
-    } else {
-        told.difference = Some(found.shift);
-        told.difference_interval = found.interval;
+    if found.is_some() {
+        told.verdict = judge_change(&told);
     }
-    told.p_value = found.p;
-    told.p_adjusted = found.p;
-    told.correlation = found.correlation;
-    told.method = found.p.map(|_| {
-        let law = if found.exact { "exact" } else { "normal" };
-        format!("rank_sum_{law}")
-    });
-    told.verdict = judge_change(&told);
     Some(told)
 }
 

@@ -81,35 +81,45 @@ impl TrainShape {
 
     fn train(&self, rate_bps: f64, seconds: f64, pause_s: f64) -> TrainPlan {
         let packets = (rate_bps * seconds / self.bits()).round() as u32;
-        TrainPlan {
-            index: 0,
-            purpose: TrainPurpose::Sweep,
-            packets: packets.clamp(10, timing_resolution::MAX_TRAIN_PACKETS),
-            packet_bytes: self.packet_bytes,
-            schedule: TrainSchedule::RateBps(rate_bps.max(1.0) as u64),
-            pause_us: (pause_s * 1e6) as u64,
-        }
+        let packets = packets.clamp(10, timing_resolution::MAX_TRAIN_PACKETS);
+        let schedule = TrainSchedule::RateBps(rate_bps.max(1.0) as u64);
+        self.plan(TrainPurpose::Sweep, packets, schedule, pause_s)
     }
 
     fn burst(&self, packets: u32, pause_s: f64) -> TrainPlan {
-        TrainPlan {
-            index: 0,
-            purpose: TrainPurpose::Burst,
-            packets,
-            packet_bytes: self.packet_bytes,
-            schedule: TrainSchedule::BackToBack,
-            pause_us: (pause_s * 1e6) as u64,
-        }
+        self.plan(TrainPurpose::Burst, packets, TrainSchedule::BackToBack, pause_s)
     }
 
-    fn idle(packets: u32, gap_s: f64, pause_s: f64, seed: u64) -> TrainPlan {
-        TrainPlan {
-            index: 0,
-            purpose: TrainPurpose::Idle,
-            packets,
-            packet_bytes: SMALL_BYTES,
-            schedule: TrainSchedule::Poisson { mean_gap_ns: (gap_s * 1e9) as u64, seed },
-            pause_us: (pause_s * 1e6) as u64,
+    fn idle(&self, packets: u32, gap_s: f64, pause_s: f64, seed: u64) -> TrainPlan {
+        let seed = self.seed ^ seed;
+        let schedule = TrainSchedule::Poisson { mean_gap_ns: (gap_s * 1e9) as u64, seed };
+        let idle = self.plan(TrainPurpose::Idle, packets, schedule, pause_s);
+        TrainPlan { packet_bytes: SMALL_BYTES, ..idle }
+    }
+
+    /// Returns a train that empties a token bucket.
+    fn bucket(&self, packets: u32, pause_us: u64) -> TrainPlan {
+        let rate_bps = TrainPlanTuning::LONG_RATIO * self.capacity_bps;
+        let purpose = TrainPurpose::Bucket;
+        TrainPlan { purpose, packets, pause_us, ..self.train(rate_bps, 0.0, 0.0) }
+    }
+
+    fn plan(
+        &self,
+        purpose: TrainPurpose,
+        packets: u32,
+        schedule: TrainSchedule,
+        pause_s: f64,
+    ) -> TrainPlan {
+        let (packet_bytes, pause_us) = (self.packet_bytes, (pause_s * 1e6) as u64);
+        TrainPlan { index: 0, purpose, packets, packet_bytes, schedule, pause_us }
+    }
+
+    /// Returns the time for small probes in one round of the mode.
+    fn idle_s(&self) -> f64 {
+        match self.mode {
+            AvailableMode::Careful => TrainPlanTuning::CAREFUL_IDLE_S,
+            _ => TrainPlanTuning::IDLE_S,
         }
     }
 
@@ -136,7 +146,7 @@ pub fn plan_light_mode(shape: &TrainShape, purse: &TrainBudget) -> Vec<TrainPlan
         if part > 0 {
             trains.push(shape.burst(timing_resolution::LIGHT_PACKETS, 0.003));
         }
-        trains.push(TrainShape::idle(each, gap_s.max(1e-4), 0.012, shape.seed ^ u64::from(part)));
+        trains.push(shape.idle(each, gap_s.max(1e-4), 0.012, u64::from(part)));
     }
     trains
 }
@@ -181,8 +191,7 @@ pub fn plan_main_sweep(
         return interleave_idle_probes(shape, purse, &[], seconds, f64::MAX, &mut rng);
     }
     let rates = shuffle_rates(list_first_rates(shape, interface_bps, count), &mut rng);
-    let idle_s = if careful { TrainPlanTuning::CAREFUL_IDLE_S } else { TrainPlanTuning::IDLE_S };
-    interleave_idle_probes(shape, purse, &rates, seconds, idle_s, &mut rng)
+    interleave_idle_probes(shape, purse, &rates, seconds, shape.idle_s(), &mut rng)
 }
 
 /// Plans trains slightly above the available bandwidth, and small probes, to narrow the interval.
@@ -209,12 +218,7 @@ pub fn plan_more_trains(
     let step = (high - low) / count as f64;
     let rates = (0..count).map(|i| low + step * (i as f64 + 0.5)).collect();
     let rates = shuffle_rates(rates, &mut rng);
-    let idle_s = if shape.mode == AvailableMode::Careful {
-        TrainPlanTuning::CAREFUL_IDLE_S
-    } else {
-        TrainPlanTuning::IDLE_S
-    };
-    interleave_idle_probes(shape, purse, &rates, seconds, idle_s, &mut rng)
+    interleave_idle_probes(shape, purse, &rates, seconds, shape.idle_s(), &mut rng)
 }
 
 /// Plans pairs of bursts: one after a rest, and one without, which meets an empty token bucket.
@@ -244,12 +248,8 @@ pub fn plan_long_trains(
     while packets > 0 {
         let part = packets.min(timing_resolution::MAX_TRAIN_PACKETS);
         packets -= part;
-        trains.push(TrainPlan {
-            purpose: TrainPurpose::Bucket,
-            packets: part,
-            pause_us: if trains.is_empty() { TrainPlanTuning::REFILL_US } else { 0 },
-            ..shape.train(rate_bps, 0.0, 0.0)
-        });
+        let pause_us = if trains.is_empty() { TrainPlanTuning::REFILL_US } else { 0 };
+        trains.push(shape.bucket(part, pause_us));
     }
     trains
 }
@@ -275,13 +275,9 @@ pub fn plan_repeated_trains(
             (1e6 * pair_s) as u64 + TrainPlanTuning::MIN_REPETITION_REST_US
         }
     };
-    let train = |pause_us| TrainPlan {
-        purpose: TrainPurpose::Bucket,
-        packets,
-        pause_us,
-        ..shape.train(TrainPlanTuning::LONG_RATIO * shape.capacity_bps, 0.0, 0.0)
-    };
-    (0..TrainPlanTuning::REPETITIONS).flat_map(|time| [train(rest_us(time)), train(0)]).collect()
+    (0..TrainPlanTuning::REPETITIONS)
+        .flat_map(|time| [shape.bucket(packets, rest_us(time)), shape.bucket(packets, 0)])
+        .collect()
 }
 
 fn compute_train_seconds(shape: &TrainShape, bits: f64, count: usize) -> f64 {
@@ -354,7 +350,7 @@ fn interleave_idle_probes(
     let mut trains = Vec::new();
     let mut drain_s = 1e-3;
     for (group, seed) in (0..groups).zip(1u64..) {
-        trains.push(TrainShape::idle(each, gap_s, drain_s, shape.seed ^ (seed << 32)));
+        trains.push(shape.idle(each, gap_s, drain_s, seed << 32));
         drain_s = 1e-3;
         for rate in rates.iter().skip(group * together).take(together) {
             let random_s = -rng.between(1e-9, 1.0).ln() * (0.15 * seconds).max(1e-3);

@@ -1,44 +1,25 @@
 //! Describes the verdict in a sentence that claims no more than was observed.
 
 use super::hop_rise::HopRise;
-use super::narrow_link_verdict::{NarrowLinkInput, NarrowLinkObstacle};
+use super::narrow_link_verdict::NarrowLinkInput;
 use super::queue_position::QueuePosition;
 use crate::path::{PathCapacityEstimate, path_format};
 use longhaul_model::units::Rate;
 use std::fmt::Write;
 
-pub fn describe_obstacle(why: NarrowLinkObstacle, input: &NarrowLinkInput) -> String {
-    let far = &input.observation.address;
-    match why {
-        NarrowLinkObstacle::NoLoad => String::from("no load ran, so queues cannot be located"),
-        NarrowLinkObstacle::FarEndSilent => {
-            format!("{far} answered too few probes, idle or loaded, to detect a queue")
-        }
-        NarrowLinkObstacle::Noise => {
-            let noise = input.far.as_ref().map_or(0, |rise| rise.noise_ns);
-            format!(
-                "the RTT to {far} varies by {} without our load, too much to detect a queue caused by it",
-                path_format::format_delay(noise)
-            )
-        }
-        NarrowLinkObstacle::Chance => {
-            let loaded = input.far.as_ref().map_or(0, |rise| rise.loaded);
-            format!(
-                "too few of {loaded} RTTs to {far} under our load were longer than without it to \
-                 distinguish a queue from chance"
-            )
-        }
-        NarrowLinkObstacle::BothWays => {
-            String::from("the delay grew in both directions: a single link cannot be named")
-        }
-        NarrowLinkObstacle::NoLocation => {
-            let rise = input.far.as_ref().map_or(0, |rise| rise.rise_ns);
-            format!(
-                "the RTT to {far} grew by {} under our load, but the hops disagree about the location",
-                path_format::format_delay(rise)
-            )
-        }
+/// Describes a rise that noise or chance explains.
+pub fn describe_weak_rise(far: &HopRise, to: &str) -> String {
+    if !far.exceeds_noise() {
+        return format!(
+            "the RTT to {to} varies by {} without our load, too much to detect a queue caused by it",
+            path_format::format_delay(far.noise_ns)
+        );
     }
+    format!(
+        "too few of {} RTTs to {to} under our load were longer than without it to distinguish a \
+         queue from chance",
+        far.loaded
+    )
 }
 
 pub fn describe_no_queue(far: &HopRise, input: &NarrowLinkInput) -> String {

@@ -7,11 +7,10 @@
 //! span; lower with contradicting evidence.
 //! Wrong when: as for the whole of [`super`].
 
-use super::hop_rise::{self, HopRise, MAX_P_VALUE, MIN_RISE_NS, QUIET_RATIO, RISEN_RATIO};
-use super::narrow_link_text;
-use super::one_way_rise::OneWayRises;
-use super::queue_position::{self, QueuePosition};
-use crate::path::{KnownRoute, PathCapacityEstimate};
+use super::hop_rise::{HopRise, MAX_P_VALUE, MIN_RISE_NS, OneWayRises, QUIET_RATIO, RISEN_RATIO};
+use super::queue_position::QueuePosition;
+use super::{hop_rise, narrow_link_text, queue_position};
+use crate::path::{KnownRoute, PathCapacityEstimate, path_format};
 use longhaul_model::report::v1::path::{HopWatch, NarrowLink, PathObservation};
 
 /// Confidence for one link in one run.
@@ -39,17 +38,6 @@ pub struct NarrowLinkInput<'o> {
     pub ends: OneWayRises,
 }
 
-/// The reason why no link can be named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NarrowLinkObstacle {
-    NoLoad,
-    FarEndSilent,
-    Noise,
-    Chance,
-    BothWays,
-    NoLocation,
-}
-
 /// Returns the verdict on the probes to all hops.
 pub fn judge_narrow_link(
     observation: &PathObservation,
@@ -58,18 +46,12 @@ pub fn judge_narrow_link(
     capacity: Option<PathCapacityEstimate>,
 ) -> NarrowLink {
     let input = NarrowLinkInput::of(observation, watch);
-    match find_queue(&input) {
-        Ok(found) => {
-            let mut link = found.into_link(&input, capacity);
-            if link.verdict == "link" && is_repeated(&link, known) {
-                link.confidence_ratio = link.confidence_ratio.max(REPEATED_CONFIDENCE);
-            }
-            link
-        }
-        Err(why) => {
-            create_blank_link("cannot_tell", 0.0, narrow_link_text::describe_obstacle(why, &input))
-        }
+    let found = find_queue(&input, capacity);
+    let mut link = found.unwrap_or_else(|why| create_blank_link("cannot_tell", 0.0, why));
+    if link.verdict == "link" && is_repeated(&link, known) {
+        link.confidence_ratio = link.confidence_ratio.max(REPEATED_CONFIDENCE);
     }
+    link
 }
 
 impl<'o> NarrowLinkInput<'o> {
@@ -125,28 +107,25 @@ fn find_destination_ttl(observation: &PathObservation, watch: &HopWatch) -> Opti
     by_address.map(|hop| hop.ttl).or_else(by_route)
 }
 
-/// The result of the search.
-pub enum NarrowLinkResult {
-    NoQueue { far: HopRise },
-    ReturnPath { against: HopRise },
-    Located { place: QueuePosition, sure: f64 },
-}
-
-fn find_queue(input: &NarrowLinkInput) -> Result<NarrowLinkResult, NarrowLinkObstacle> {
-    let watch = input.watch;
+/// Returns the verdict on the queue, or the reason why no link can be named.
+fn find_queue(
+    input: &NarrowLinkInput,
+    capacity: Option<PathCapacityEstimate>,
+) -> Result<NarrowLink, String> {
+    let (watch, to) = (input.watch, &input.observation.address);
     if watch.load_bytes == Some(0) || watch.load_until_us <= watch.load_from_us {
-        return Err(NarrowLinkObstacle::NoLoad);
+        return Err(String::from("no load ran, so queues cannot be located"));
     }
-    let far = input.far.as_ref().ok_or(NarrowLinkObstacle::FarEndSilent)?;
+    let Some(far) = &input.far else {
+        return Err(format!("{to} answered too few probes, idle or loaded, to detect a queue"));
+    };
     if far.rise_ns < MIN_RISE_NS {
-        return Ok(NarrowLinkResult::NoQueue { far: far.clone() });
+        let confidence = if far.loaded >= 5 { 0.9 } else { 0.7 };
+        let text = narrow_link_text::describe_no_queue(far, input);
+        return Ok(create_blank_link("none", confidence, text));
     }
     if !far.stands_out(far.rise_ns) {
-        return Err(if far.exceeds_noise() {
-            NarrowLinkObstacle::Chance
-        } else {
-            NarrowLinkObstacle::Noise
-        });
+        return Err(narrow_link_text::describe_weak_rise(far, to));
     }
     let mut sure = 1.0;
     if let Some((with, against)) = input.direction_rises() {
@@ -155,51 +134,30 @@ fn find_queue(input: &NarrowLinkInput) -> Result<NarrowLinkResult, NarrowLinkObs
         let back = share(against, RISEN_RATIO) && against.p < MAX_P_VALUE;
         match (share(with, QUIET_RATIO), share(with, RISEN_RATIO)) {
             (false, _) if back => {
-                return Ok(NarrowLinkResult::ReturnPath { against: against.clone() });
+                let text = narrow_link_text::describe_return_queue(against, input);
+                let rise_ns = u64::try_from(against.rise_ns).ok();
+                return Ok(NarrowLink { rise_ns, ..create_blank_link("return_path", 0.85, text) });
             }
             (true, true) => {}
-            _ => return Err(NarrowLinkObstacle::BothWays),
+            _ => {
+                let why = "the delay grew in both directions: a single link cannot be named";
+                return Err(why.to_owned());
+            }
         }
         if share(against, QUIET_RATIO) {
             sure = 0.7;
         }
     }
-    if input.hops.is_empty() && !input.is_far_ttl_known {
-        return Err(NarrowLinkObstacle::NoLocation);
-    }
-    let place =
-        queue_position::locate_queue(&input.hops, far).ok_or(NarrowLinkObstacle::NoLocation)?;
-    Ok(NarrowLinkResult::Located { place, sure })
-}
-
-impl NarrowLinkResult {
-    fn into_link(
-        self,
-        input: &NarrowLinkInput,
-        capacity: Option<PathCapacityEstimate>,
-    ) -> NarrowLink {
-        match self {
-            NarrowLinkResult::NoQueue { far } => {
-                let confidence = if far.loaded >= 5 { 0.9 } else { 0.7 };
-                create_blank_link(
-                    "none",
-                    confidence,
-                    narrow_link_text::describe_no_queue(&far, input),
-                )
-            }
-            NarrowLinkResult::ReturnPath { against } => NarrowLink {
-                rise_ns: u64::try_from(against.rise_ns).ok(),
-                ..create_blank_link(
-                    "return_path",
-                    0.85,
-                    narrow_link_text::describe_return_queue(&against, input),
-                )
-            },
-            NarrowLinkResult::Located { place, sure } => {
-                build_located_link(&place, sure, input, capacity)
-            }
-        }
-    }
+    let place = (!input.hops.is_empty() || input.is_far_ttl_known)
+        .then(|| queue_position::locate_queue(&input.hops, far))
+        .flatten();
+    let place = place.ok_or_else(|| {
+        format!(
+            "the RTT to {to} grew by {} under our load, but the hops disagree about the location",
+            path_format::format_delay(far.rise_ns)
+        )
+    })?;
+    Ok(build_located_link(&place, sure, input, capacity))
 }
 
 fn build_located_link(

@@ -1,15 +1,16 @@
+use crate::RunConclusion;
 use crate::path::path_test_builder::{
     build_echoes, build_link, build_plan, build_report, build_route, build_truncated_route,
 };
-use crate::path::{KnownRoute, PathConclusion, conclude_path};
+use crate::path::{KnownRoute, conclude_path};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::{
-    MtuProbe, MtuSearch, ObservedRoute, PathObservation, PathPlan, PathTcpOptions, RouteChangeKind,
-    TracePlan,
+    MtuProbe, MtuSearch, ObservedRoute, PathAnalysis, PathObservation, PathPlan, PathTcpOptions,
+    RouteChangeKind, TracePlan,
 };
 
-fn look(observation: &PathObservation) -> PathConclusion {
+fn look(observation: &PathObservation) -> RunConclusion<PathAnalysis> {
     conclude_path(&build_plan(), observation, &[], None)
 }
 
@@ -22,17 +23,17 @@ fn seen() -> PathObservation {
     }
 }
 
-fn causes(conclusion: &PathConclusion) -> Vec<&str> {
+fn causes(conclusion: &RunConclusion<PathAnalysis>) -> Vec<&str> {
     let findings = conclusion.findings.iter();
     findings.map(|finding| finding.cause.as_str()).collect()
 }
 
-fn codes(conclusion: &PathConclusion) -> Vec<&str> {
+fn codes(conclusion: &RunConclusion<PathAnalysis>) -> Vec<&str> {
     let caveats = conclusion.caveats.iter();
     caveats.map(|caveat| caveat.code.as_str()).collect()
 }
 
-fn only(conclusion: &PathConclusion) -> &ReportFinding {
+fn only(conclusion: &RunConclusion<PathAnalysis>) -> &ReportFinding {
     assert_eq!(conclusion.findings.len(), 1, "{:?}", causes(conclusion));
     &conclusion.findings[0]
 }

@@ -1,14 +1,16 @@
 //! Plans, cells and reports to conclude from.
 
-use crate::scan::{ConcludedScan, ScanSlot, build_failed_cell, conclude_scan, order_cells};
-use crate::throughput;
+use crate::scan::{ScanSlot, build_failed_cell, conclude_scan, order_cells};
+use crate::{RunConclusion, throughput};
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::observation::{self, BothEnds, EndObservation, HostFacts};
-use longhaul_model::report::v1::plan::{self, RunDirection};
+use longhaul_model::report::v1::observation::{BothEnds, EndObservation, HostFacts};
+use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::scan::{
-    ScanBudget, ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
+    ScanAnalysis, ScanBudget, ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
 };
-use longhaul_model::report::v1::{ReportKind, RunInfo, RunParty, SCHEMA, ThroughputReport};
+use longhaul_model::report::v1::{
+    ReportKind, RunInfo, RunParty, SCHEMA, ThroughputReport, observation, plan,
+};
 
 pub fn grid(
     windows: &[Option<u64>],
@@ -61,7 +63,7 @@ pub fn cell(slot: &ScanSlot, bps: f64) -> ScanCell {
 pub fn measure(
     plan: &ScanPlan,
     bps: impl Fn(&TransferSetting, bool, usize) -> f64,
-) -> ConcludedScan {
+) -> RunConclusion<ScanAnalysis> {
     let slots = order_cells(plan);
     let cells = slots
         .iter()

@@ -1,0 +1,210 @@
+//! A receive buffer that the kernel granted smaller than requested, which limits the rate.
+//!
+//! We would see: less granted than requested, the sender limited by the receive window, goodput ×
+//! RTT near the granted size. Refuted by: a rate well above granted / RTT, or another limiter.
+//! Needs: the buffer read back, `tcpi_rwnd_limited`. To do: raise `net.core.rmem_max` on the
+//! receiver, or set no buffer and let the kernel autotune it.
+//!
+//! Source: socket(7): SO_RCVBUF is cut to rmem_max, then doubled for bookkeeping. Units: bytes.
+//! Wrong when: the kernel counts headers of small segments against it; then the rate is lower.
+//!
+//! # A requested size that is too small
+//!
+//! A receive buffer that was granted as requested, but requested too small.
+//!
+//! We would see: a requested receive buffer, granted in full, and the sender limited by the window.
+//! Refuted by: a clipped grant (then the kernel is the cause), or no request at all.
+//! Needs: `tcpi_rwnd_limited`, the buffer read back. To do: request more, or nothing.
+//! Units: bytes. Wrong when: the application reads slowly and its queue was not sampled.
+//!
+//! # Autotuning that stops too early
+//!
+//! Limited by the maximum of receive-buffer autotuning.
+//!
+//! We would see: no requested buffer, the sender limited by the window, and a window near half of
+//! tcp_rmem's maximum. Refuted by: a window far below that (then autotuning has not reached it).
+//! Needs: `tcpi_rwnd_limited`, `tcpi_snd_wnd`, tcp_rmem. To do: raise tcp_rmem on the receiver, and
+//! tcp_wmem on the sender with it.
+//!
+//! Source: Linux grants about half of the buffer as window (tcp_adv_win_scale 1). Units: bytes.
+//! Wrong when: a middlebox rewrites windows.
+
+use super::{
+    DiagnosisCase, FindingAdvice, build_finding, describe_state_share, format_whole_percent,
+    name_of_host, repeat_command, to_rate,
+};
+use crate::limit::interval_state::IntervalState;
+use crate::limit::limit_bounds;
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::units::Bytes;
+
+/// The maximum relative distance from window / RTT at which the rate confirms the window.
+const NEAR_RATIO: f64 = 0.25;
+
+pub fn diagnose_clipped_window(case: &DiagnosisCase) -> Option<ReportFinding> {
+    if !case.is_limited_by(Limiter::ReceiveWindow) {
+        return None;
+    }
+    let clip = case.scene.receive_clip?;
+    let (asked, granted) = (clip.requested_bytes, clip.granted_bytes);
+    let host = name_of_host(&case.receiver().host, "the receiver");
+    let allowed = case.allowed_bps(granted)?;
+    let summary = format!(
+        "Receive buffer on {host}: requested {}, got {} (net.core.rmem_max; SO_RCVBUF reads {} B); at {} RTT that is {}{}",
+        Bytes(asked),
+        Bytes(granted),
+        granted.saturating_mul(2),
+        case.rtt_text(),
+        to_rate(allowed),
+        case.describe_next_limit(),
+    );
+    let mut found = build_finding(case, "receive_window", summary);
+    found.support(describe_state_share(case, IntervalState::WindowClip));
+    let off = case.goodput_bps() as f64 / allowed.max(1) as f64 - 1.0;
+    let measured = format!(
+        "goodput {} differs by {} from granted buffer / RTT",
+        case.goodput(),
+        format_whole_percent(off.abs())
+    );
+    if off.abs() <= NEAR_RATIO {
+        found.support(measured);
+    } else {
+        found.contradict(measured);
+    }
+    found.advice = list_window_advice(case, host, asked);
+    Some(found)
+}
+
+fn list_window_advice(case: &DiagnosisCase, host: &str, asked: u64) -> Vec<FindingAdvice> {
+    let wanted = case.window_to_grant(asked);
+    let most = case
+        .receiver()
+        .host
+        .tcp_rmem_bytes
+        .map_or(String::new(), |r| format!(" (tcp_rmem max is {})", Bytes(r[2])));
+    vec![
+        FindingAdvice {
+            command: Some(format!("sysctl -w net.core.rmem_max={wanted}")),
+            expected_bps: case.expected_bps(case.allowed_bps(wanted)),
+            ..FindingAdvice::new(
+                "receiver",
+                format!("On {host}: raise net.core.rmem_max to {}", Bytes(wanted)),
+            )
+        },
+        FindingAdvice::new(
+            "initiator",
+            format!("Or request no buffer and let {host} autotune it{most}"),
+        ),
+    ]
+}
+
+pub fn diagnose_window_size(case: &DiagnosisCase) -> Option<ReportFinding> {
+    let asked = case.scene.plan.receive_buffer_bytes?;
+    if !case.is_limited_by(Limiter::ReceiveWindow) || case.scene.receive_clip.is_some() {
+        return None;
+    }
+    let window =
+        limit_bounds::sum_advertised_windows(&case.scene).unwrap_or(asked) / case.streams();
+    let summary = format!(
+        "The requested receive buffer of {} gives a window of {}: {1} / {2} RTT = {3} per stream{4}",
+        Bytes(asked),
+        Bytes(window),
+        case.rtt_text(),
+        to_rate(case.allowed_bps(window)? / case.streams()),
+        case.describe_next_limit(),
+    );
+    let mut found = build_finding(case, "receive_window", summary);
+    found.support(describe_state_share(case, IntervalState::WindowClip));
+    found.supports.extend(super::describe_in_flight(case));
+    let wanted = case.better_window(asked);
+    found.advice.push(FindingAdvice {
+        command: Some(repeat_command(&format!("--receive-buffer {wanted}"))),
+        expected_bps: case.expected_bps(case.allowed_bps(wanted)),
+        ..FindingAdvice::new(
+            "initiator",
+            format!("Request {} or more, or leave it to autotuning", Bytes(wanted)),
+        )
+    });
+    Some(found)
+}
+
+/// The ratio of the window to tcp_rmem's maximum from which on autotuning has reached its limit.
+const REACHED_RATIO: f64 = 0.4;
+
+pub fn diagnose_autotuning(case: &DiagnosisCase) -> Option<ReportFinding> {
+    if !case.is_limited_by(Limiter::ReceiveWindow) || case.scene.plan.receive_buffer_bytes.is_some()
+    {
+        return None;
+    }
+    let window = limit_bounds::sum_advertised_windows(&case.scene)? / case.streams();
+    let host = name_of_host(&case.receiver().host, "the receiver");
+    let most = case.receiver().host.tcp_rmem_bytes.map(|r| r[2]);
+    let summary = format!(
+        "The receive window of {host} stopped growing at {0}: {0} / {1} RTT = {2} per stream{3}",
+        Bytes(window),
+        case.rtt_text(),
+        to_rate(case.allowed_bps(window)? / case.streams()),
+        case.describe_next_limit(),
+    );
+    let mut found = build_finding(case, "receive_autotuning", summary);
+    found.support(describe_state_share(case, IntervalState::WindowClip));
+    found.supports.extend(super::describe_in_flight(case));
+    if let Some(most) = most {
+        let reached = window as f64 >= REACHED_RATIO * most as f64;
+        let text = format!("tcp_rmem max is {}, of which about half becomes window", Bytes(most));
+        if reached {
+            found.support(text);
+        } else {
+            found.contradict(text);
+        }
+    }
+    found.advice = list_autotuning_advice(case, window, most.unwrap_or(window.saturating_mul(2)));
+    Some(found)
+}
+
+fn list_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64) -> Vec<FindingAdvice> {
+    let wanted = case.better_window(window).saturating_mul(2).max(most);
+    let [receive, send] = [case.receiver(), case.sender()];
+    let triple = |now: Option<[u64; 3]>, default: [u64; 2]| {
+        let [least, usual] = now.map_or(default, |v| [v[0], v[1]]);
+        format!("{least} {usual} {wanted}")
+    };
+    let rmem = triple(receive.host.tcp_rmem_bytes, [4096, 131_072]);
+    let wmem = triple(send.host.tcp_wmem_bytes, [4096, 16_384]);
+    let expected_bps = case.expected_bps(case.allowed_bps(wanted / 2));
+    let mut all = vec![FindingAdvice {
+        command: Some(format!("sysctl -w net.ipv4.tcp_rmem=\"{rmem}\"")),
+        expected_bps,
+        ..FindingAdvice::new(
+            "receiver",
+            format!(
+                "On {}: raise tcp_rmem max to {}",
+                name_of_host(&receive.host, "the receiver"),
+                Bytes(wanted)
+            ),
+        )
+    }];
+    if send.host.tcp_wmem_bytes.is_none_or(|w| w[2] < wanted) {
+        all.push(FindingAdvice {
+            command: Some(format!("sysctl -w net.ipv4.tcp_wmem=\"{wmem}\"")),
+            expected_bps,
+            ..FindingAdvice::new(
+                "sender",
+                format!(
+                    "On {}: raise tcp_wmem max likewise",
+                    name_of_host(&send.host, "the sender")
+                ),
+            )
+        });
+    }
+    let streams = (wanted / 2).div_ceil(window.max(1)).clamp(2, 64).saturating_mul(case.streams());
+    all.push(FindingAdvice {
+        command: Some(repeat_command(&format!("-P {streams}"))),
+        ..FindingAdvice::new(
+            "initiator",
+            format!("Or use {streams} parallel streams (same total window)"),
+        )
+    });
+    all
+}
