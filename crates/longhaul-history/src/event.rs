@@ -43,7 +43,7 @@ pub use change_evidence::{
     PlanChange, RouteChangeBaseRate, UnchangedPath,
 };
 pub use event_format::{format_date, format_quantity, format_time_span};
-pub use follow_up_plan::{FollowUpKind, FollowUpMeasurement, MeasurementCost, plan_follow_ups};
+pub use follow_up_plan::{FollowUpKind, FollowUpMeasurement, plan_follow_ups};
 pub use operator_report_text::format_operator_report;
 pub use operator_report_text::route_pair_text::pair_hops as hops_beside;
 
@@ -82,8 +82,6 @@ pub struct EventExplanation {
     pub scope: Option<String>,
     /// The effect of the change, if bulk runs now have another limiter. It is not a cause.
     pub effect: Option<String>,
-    /// The earlier event that this one reverses.
-    pub reversed_event: Option<String>,
 }
 
 /// Finds the causes of `event` in the evidence around it.
@@ -101,7 +99,5 @@ pub fn explain_event(event: &ChangeEvent, evidence: &ChangeEvidence) -> EventExp
         unchanged: unchanged_facts::list_unchanged(&case),
         scope: change_scope::find_change_scope(&case).map(|scope| scope.text),
         effect,
-        reversed_event: level_recovery::find_reversed_event(&case)
-            .map(|earlier| earlier.id.clone()),
     }
 }

@@ -81,9 +81,6 @@ pub struct TrainDispersion {
     pub noise_s: f64,
     /// The maximum time between batches.
     pub batching_s: f64,
-    /// The median received span of the bursts.
-    pub span_s: f64,
-    pub bursts: usize,
     /// Set if the bursts arrived as fast as they left.
     pub unstrained: bool,
     /// Set if the bursts were too dense for much cross traffic to get between their packets.
@@ -127,8 +124,6 @@ pub fn estimate_dispersion(readings: &[TrainReading]) -> Option<TrainDispersion>
         rate_bps,
         noise_s,
         batching_s,
-        span_s,
-        bursts: bursts.len(),
         unstrained: is_unstrained(&bursts),
         dense: 2 * bursts.iter().filter(|r| is_dense(r)).count() > bursts.len(),
     })

@@ -8,6 +8,7 @@
 //! Error: none; it is as complete as the mesh is. Wrong when: two problems begin at the same time;
 //! routes were not traced.
 
+use super::change_evidence::OtherPathChange;
 use super::event_case::EventCase;
 use super::event_format;
 use longhaul_analysis::path::path_format::format_plural;
@@ -50,15 +51,17 @@ fn order_hosts(pair: &HostPair) -> UnorderedHosts<'_> {
     if a <= b { [a, b] } else { [b, a] }
 }
 
+/// Returns the changes of other paths near the event.
+fn list_near_changes<'a>(case: &EventCase<'a>) -> impl Iterator<Item = &'a OtherPathChange<'a>> {
+    let case = *case;
+    let all = case.evidence.other_path_changes.iter();
+    all.filter(move |change| case.timing(change.event.between_us) >= MIN_TIMING)
+}
+
 /// Returns `None` if no other path is known.
 pub fn find_change_scope(case: &EventCase) -> Option<ChangeScope> {
     let own = order_hosts(&case.event.pair);
-    let near = || {
-        let all = case.evidence.other_path_changes.iter();
-        all.filter(|e| {
-            order_hosts(&e.event.pair) != own && case.timing(e.event.between_us) >= MIN_TIMING
-        })
-    };
+    let near = || list_near_changes(case).filter(|e| order_hosts(&e.event.pair) != own);
     let changed: BTreeSet<UnorderedHosts> = near().map(|e| order_hosts(&e.event.pair)).collect();
     let steady: BTreeSet<UnorderedHosts> = case
         .evidence
@@ -96,13 +99,9 @@ fn describe_common_changes(
     changed: &BTreeSet<UnorderedHosts>,
     steady: &BTreeSet<UnorderedHosts>,
 ) -> (SharedElement, String) {
-    let names: Vec<String> = changed
-        .iter()
-        .take(4)
-        .map(|[a, b]| {
-            format!("{} - {}", event_format::sanitize_name(a), event_format::sanitize_name(b))
-        })
-        .collect();
+    let name = event_format::sanitize_name;
+    let names: Vec<String> =
+        changed.iter().take(4).map(|[a, b]| format!("{} - {}", name(a), name(b))).collect();
     let more = if changed.len() > names.len() { ", ..." } else { "" };
     let begin = format!(
         "{} changed at the same time ({}{more})",
@@ -111,49 +110,41 @@ fn describe_common_changes(
     );
     let common: Vec<&str> =
         own.into_iter().filter(|end| changed.iter().all(|pair| pair.contains(end))).collect();
-    let segment = find_shared_segment(case);
-    if let [end] = common[..] {
-        let host = event_format::sanitize_name(end);
-        let stayed = steady.iter().filter(|pair| pair.contains(&end)).count();
-        if stayed == 0 {
-            return (
-                SharedElement::Host(host.clone()),
-                format!(
-                    "{begin}; all share {host}, and no other path from it is known to be unchanged: the cause is {host} or its access link"
-                ),
-            );
-        }
-        let not = format!(
-            "{begin}; all share {host}, but {} of it did not change",
-            format_plural(stayed, "other path")
-        );
-        return match segment {
-            Some(hop) => (
-                SharedElement::Segment(hop.clone()),
-                format!(
-                    "{not}; those that changed pass {hop}, the others do not: the cause is that segment"
-                ),
-            ),
-            None => (
-                SharedElement::PartOfHost(host.clone()),
-                format!(
-                    "{not}: the cause is not {host} as a whole, but a shared part of the path{}",
-                    describe_shared_prefix(case)
-                ),
-            ),
-        };
-    }
-    match segment {
-        Some(hop) => (
-            SharedElement::Segment(hop.clone()),
-            format!(
+    let (segment, network) = (find_shared_segment(case), describe_shared_prefix(case));
+    let [end] = common[..] else {
+        let shared = segment.map_or(SharedElement::Nothing, SharedElement::Segment);
+        let text = match &shared {
+            SharedElement::Segment(hop) => format!(
                 "{begin}; all pass {hop}, and no unchanged path does: the cause is that segment"
             ),
-        ),
-        None => (
-            SharedElement::Nothing,
-            format!("{begin}; no shared segment is known{}", describe_shared_prefix(case)),
-        ),
+            _ => format!("{begin}; no shared segment is known{network}"),
+        };
+        return (shared, text);
+    };
+    let host = name(end);
+    let begin = format!("{begin}; all share {host}");
+    let stayed = steady.iter().filter(|pair| pair.contains(&end)).count();
+    if stayed == 0 {
+        let text = format!(
+            "{begin}, and no other path from it is known to be unchanged: the cause is {host} or its access link"
+        );
+        return (SharedElement::Host(host), text);
+    }
+    let begin =
+        format!("{begin}, but {} of it did not change", format_plural(stayed, "other path"));
+    match segment {
+        Some(hop) => {
+            let text = format!(
+                "{begin}; those that changed pass {hop}, the others do not: the cause is that segment"
+            );
+            (SharedElement::Segment(hop), text)
+        }
+        None => {
+            let text = format!(
+                "{begin}: the cause is not {host} as a whole, but a shared part of the path{network}"
+            );
+            (SharedElement::PartOfHost(host), text)
+        }
     }
 }
 
@@ -163,10 +154,8 @@ fn list_transit_hops(route: &ObservedRoute) -> BTreeMap<&str, String> {
     answers
         .filter(|answer| answer.address != route.to && answer.address != route.from)
         .map(|answer| {
-            (
-                answer.address.as_str(),
-                event_format::sanitize_name(answer.name.as_ref().unwrap_or(&answer.address)),
-            )
+            let shown = answer.name.as_ref().unwrap_or(&answer.address);
+            (answer.address.as_str(), event_format::sanitize_name(shown))
         })
         .collect()
 }
@@ -174,24 +163,14 @@ fn list_transit_hops(route: &ObservedRoute) -> BTreeMap<&str, String> {
 /// Returns the first hop that all changed paths have after the event, and no unchanged one has.
 fn find_shared_segment(case: &EventCase) -> Option<String> {
     let own = case.routes_around_event(false).1?.value;
-    let near = case
-        .evidence
-        .other_path_changes
-        .iter()
-        .filter(|e| case.timing(e.event.between_us) >= MIN_TIMING);
+    let near = list_near_changes(case);
     let others: Vec<&ObservedRoute> = near.map(|e| e.route).collect::<Option<_>>()?;
     let names = list_transit_hops(own);
     let on = |route: &ObservedRoute, address: &str| {
         route.hops.iter().any(|hop| hop.answers.iter().any(|a| a.address == address))
     };
-    let spared = |address: &str| {
-        !case
-            .evidence
-            .unchanged_paths
-            .iter()
-            .filter_map(|s| s.route)
-            .any(|route| on(route, address))
-    };
+    let steady = || case.evidence.unchanged_paths.iter().filter_map(|s| s.route);
+    let spared = |address: &str| !steady().any(|route| on(route, address));
     let mut in_order = own.hops.iter().filter_map(|hop| hop.answers.first());
     let found = in_order.find(|answer| {
         let address = answer.address.as_str();
@@ -205,11 +184,7 @@ fn find_shared_segment(case: &EventCase) -> Option<String> {
 /// Returns `; their far ends are in one network` if that is so.
 fn describe_shared_prefix(case: &EventCase) -> &'static str {
     let own = case.routes_around_event(false).1.and_then(|r| find_address_prefix(&r.value.to));
-    let near = case
-        .evidence
-        .other_path_changes
-        .iter()
-        .filter(|e| case.timing(e.event.between_us) >= MIN_TIMING);
+    let near = list_near_changes(case);
     let mut others = near.map(|e| e.route.and_then(|route| find_address_prefix(&route.to)));
     if own.is_some() && others.all(|other| other == own) {
         "; their far ends are in one network"
@@ -228,7 +203,7 @@ fn find_address_prefix(address: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::change_evidence::{OtherPathChange, UnchangedPath};
+    use super::super::change_evidence::UnchangedPath;
     use super::super::event_test_builder::{self, HOUR, build_pair, build_route_to};
     use super::*;
     use longhaul_model::report::v1::event::ChangeEvent;

