@@ -57,17 +57,16 @@ impl ScanPathCase {
         let scatter = (self.noise * rng.normal()).exp();
         let goodput = self.truth_bps(&slot.setting) * scatter * level;
         let at_us = u64::from(slot.index) * CELL_US;
-        let blank = scan::build_failed_cell(
-            slot.index,
-            slot.setting.clone(),
-            slot.forward,
-            slot.sentinel,
+        let blank = ScanCell {
+            index: slot.index,
+            setting: slot.setting.clone(),
+            forward: slot.forward,
+            sentinel: slot.sentinel,
             at_us,
-            CELL_US,
-            String::new(),
-        );
+            duration_us: CELL_US,
+            ..ScanCell::default()
+        };
         ScanCell {
-            error: None,
             goodput_bps: Some(goodput.round() as u64),
             limited_by: Some(Limiter::PathCapacity),
             idle_rtt_us: Some((self.rtt_s * 1e6 * (1.0 + 0.005 * rng.normal().abs())) as u64),

@@ -217,5 +217,5 @@ fn judge_option_memory(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let what = format!("{OPTMEM} is {}", Bytes(present));
     let trouble = "; at this rate zero-copy writes exhaust it and fall back to copying";
     let remedy = remedy_by_sysctl(OPTMEM, WANTED.to_string(), "Set 1 MiB, as ESnet recommends");
-    judge_unless(is_good, &what, trouble, remedy)
+    Ok(judge_unless(is_good, &what, trouble, remedy))
 }

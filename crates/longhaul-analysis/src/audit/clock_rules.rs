@@ -38,7 +38,7 @@ fn judge_clock_source(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         remedy_by_hand("Check in the kernel log why the CPU's own counter (TSC) is not used")
     };
     let trouble = " is slow to read, and pacing and timestamps read it constantly";
-    judge_unless(!SLOW.contains(&source), source, trouble, remedy)
+    Ok(judge_unless(!SLOW.contains(&source), source, trouble, remedy))
 }
 
 fn judge_clock_synchronised(case: &AuditCase) -> ReadingResult<RuleJudgement> {

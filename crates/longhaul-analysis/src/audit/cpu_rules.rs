@@ -71,7 +71,7 @@ fn judge_governor(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     };
     let is_good = present == "performance" || !case.is_at_least(FAST_BPS);
     let trouble = ": cores that sleep or slow down between bursts are slow to wake up";
-    judge_unless(is_good, present, trouble, remedy)
+    Ok(judge_unless(is_good, present, trouble, remedy))
 }
 
 fn judge_receive_queues(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -85,7 +85,7 @@ fn judge_receive_queues(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let what = format!("{present} of {most} queues");
     let is_good = present >= wanted || !case.is_at_least(FAST_BPS);
     let trouble = format!(", with {cores} cores: streams share a core unnecessarily");
-    judge_unless(is_good, &what, &trouble, remedy)
+    Ok(judge_unless(is_good, &what, &trouble, remedy))
 }
 
 fn judge_interrupt_spread(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -102,7 +102,7 @@ fn judge_interrupt_spread(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         format!("; one core handled {:.0} % of them", share.min(1.0) * 100.0)
     });
     let why = "Spread them with /proc/irq/*/smp_affinity_list or the vendor's script";
-    judge_unless(cores > 1 && !crowded, &what, &served, remedy_by_hand(why))
+    Ok(judge_unless(cores > 1 && !crowded, &what, &served, remedy_by_hand(why)))
 }
 
 fn judge_sibling_threads(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -110,7 +110,7 @@ fn judge_sibling_threads(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let is_good = smt != "on" || !case.is_at_least(VERY_FAST_BPS);
     let trouble = ": two stream threads, or a thread and an interrupt, may share one core";
     let why = "Pin streams to one thread of each core: `longhaul test HOST -A 0,2,4`";
-    judge_unless(is_good, smt, trouble, remedy_by_hand(why))
+    Ok(judge_unless(is_good, smt, trouble, remedy_by_hand(why)))
 }
 
 fn judge_memory_node(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -133,5 +133,5 @@ fn judge_iommu(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let is_good = !strict || !case.is_at_least(FAST_BPS);
     let why = "Boot with iommu=pt or iommu.strict=0; both weaken the protection";
     let trouble = ": every buffer is mapped and unmapped individually";
-    judge_unless(is_good, kinds, trouble, remedy_by_hand(why))
+    Ok(judge_unless(is_good, kinds, trouble, remedy_by_hand(why)))
 }

@@ -97,7 +97,7 @@ fn judge_mtu(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         format!("ip link set dev {} mtu 9000", case.device()),
         "Raise the MTU, but only if every switch and the peer support it",
     );
-    judge_unless(mtu >= MIN_JUMBO_MTU || !case.is_at_least(FAST_BPS), &what, &trouble, remedy)
+    Ok(judge_unless(mtu >= MIN_JUMBO_MTU || !case.is_at_least(FAST_BPS), &what, &trouble, remedy))
 }
 
 fn judge_mtu_probing(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -115,7 +115,7 @@ fn judge_mtu_probing(case: &AuditCase) -> ReadingResult<RuleJudgement> {
          connection"
     );
     let remedy = remedy_by_sysctl(PROBING, "1", "Try smaller packets when large ones are lost");
-    judge_unless(mode == 1 || mtu <= ETHERNET, &what, &trouble, remedy)
+    Ok(judge_unless(mode == 1 || mtu <= ETHERNET, &what, &trouble, remedy))
 }
 
 fn judge_mtu_discovery(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -125,7 +125,7 @@ fn judge_mtu_discovery(case: &AuditCase) -> ReadingResult<RuleJudgement> {
         "Enable path MTU discovery; mode 3 is for hardened hosts",
     );
     let trouble = ": the host ignores the routers' messages about packet sizes";
-    judge_unless(mode == 0, &format!("{NO_DISCOVERY} is {mode}"), trouble, remedy)
+    Ok(judge_unless(mode == 0, &format!("{NO_DISCOVERY} is {mode}"), trouble, remedy))
 }
 
 /// Checks the window and the MTU set on the route; they override all other settings.
@@ -190,7 +190,7 @@ fn judge_pci_express(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let remedy = remedy(
         "The slot is fast enough for this path, but not for the full speed of the interface",
     );
-    judge_unless(is_good, &what, ", less than the speed of the interface", remedy)
+    Ok(judge_unless(is_good, &what, ", less than the speed of the interface", remedy))
 }
 
 /// Returns the maximum of the card in a better slot, as text and in bit/s.

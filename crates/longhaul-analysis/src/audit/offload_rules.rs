@@ -94,7 +94,7 @@ fn judge_ring(
     );
     let what = format!("{present} of {most} descriptors");
     let is_good = present >= wanted || !case.is_at_least(FAST_BPS);
-    judge_unless(is_good, &what, "; bursts at this rate overrun a short ring", remedy)
+    Ok(judge_unless(is_good, &what, "; bursts at this rate overrun a short ring", remedy))
 }
 
 fn judge_coalescing(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -112,7 +112,7 @@ fn judge_coalescing(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     }
     let what = format!("an interrupt waits {wait} µs for more packets");
     let trouble = ": acknowledgements arrive in bursts, so the sender sends in bursts";
-    judge_unless(wait <= LONG_WAIT_US, &what, trouble, remedy)
+    Ok(judge_unless(wait <= LONG_WAIT_US, &what, trouble, remedy))
 }
 
 fn judge_pause_frames(case: &AuditCase) -> ReadingResult<RuleJudgement> {

@@ -144,5 +144,5 @@ fn judge_receive_backlog(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let trouble = "; bursts at this rate overrun it where packets wait for another core";
     let why = format!("Set {wanted}, as ESnet recommends");
     let remedy = remedy_by_sysctl(BACKLOG, wanted.to_string(), why);
-    judge_unless(present >= wanted, &what, trouble, remedy)
+    Ok(judge_unless(present >= wanted, &what, trouble, remedy))
 }

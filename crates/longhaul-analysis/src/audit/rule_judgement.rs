@@ -42,11 +42,11 @@ pub fn judge_unless(
     what: &str,
     trouble: &str,
     remedy: AuditRemedy,
-) -> ReadingResult<RuleJudgement> {
+) -> RuleJudgement {
     if is_good {
-        return Ok(judge_good(what));
+        return judge_good(what);
     }
-    Ok(judge_advice(format!("{what}{trouble}")).remedy(remedy))
+    judge_advice(format!("{what}{trouble}")).remedy(remedy)
 }
 
 impl RuleJudgement {

@@ -109,5 +109,5 @@ fn judge_connection_table(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let is_good = (count as f64) < NEARLY_FULL_RATIO * most as f64;
     let remedy = remedy_by_hand("Raise net.netfilter.nf_conntrack_max");
     let text = format!("{count} of {most} connections");
-    judge_unless(is_good, &text, ": a full table drops new connections", remedy)
+    Ok(judge_unless(is_good, &text, ": a full table drops new connections", remedy))
 }

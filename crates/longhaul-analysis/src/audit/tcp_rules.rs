@@ -74,7 +74,7 @@ pub const RULES: &[AuditRule] = &[
 fn judge_switch(case: &AuditCase, name: &str, trouble: &str) -> ReadingResult<RuleJudgement> {
     let on = case.readings.number(name)? != 0;
     let what = format!("{name} is {}", if on { "on" } else { "off" });
-    judge_unless(on, &what, trouble, remedy_by_sysctl(name, "1", "Turn it on"))
+    Ok(judge_unless(on, &what, trouble, remedy_by_sysctl(name, "1", "Turn it on")))
 }
 
 fn judge_receive_moderation(case: &AuditCase) -> ReadingResult<RuleJudgement> {

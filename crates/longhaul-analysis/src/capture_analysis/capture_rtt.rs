@@ -18,7 +18,7 @@ const MAX_RTT_SAMPLES: usize = 4096;
 
 /// RTT samples, thinned evenly.
 #[derive(Debug, Clone, Default)]
-struct RttSamples {
+pub(super) struct RttSamples {
     count: u64,
     least_ns: u64,
     most_ns: u64,
@@ -48,7 +48,7 @@ impl RttSamples {
         }
     }
 
-    fn finish(mut self) -> Option<CapturedRtt> {
+    pub fn finish(mut self) -> Option<CapturedRtt> {
         self.kept.sort_unstable();
         let median_ns = *self.kept.get(self.kept.len() / 2)?;
         Some(CapturedRtt {
@@ -65,7 +65,7 @@ impl RttSamples {
 pub(super) struct AckRtt {
     /// End and send time of unacknowledged packets, in order of their ends.
     waiting: VecDeque<(u64, u64)>,
-    samples: RttSamples,
+    pub samples: RttSamples,
 }
 
 impl AckRtt {
@@ -91,17 +91,13 @@ impl AckRtt {
             self.samples.add(at_ns.saturating_sub(sent_ns));
         }
     }
-
-    pub fn finish(self) -> Option<CapturedRtt> {
-        self.samples.finish()
-    }
 }
 
 /// RTTs from timestamps.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TimestampRtt {
     waiting: VecDeque<(u32, u64)>,
-    samples: RttSamples,
+    pub samples: RttSamples,
 }
 
 impl TimestampRtt {
@@ -125,10 +121,6 @@ impl TimestampRtt {
                 self.samples.add(at_ns.saturating_sub(sent_ns));
             }
         }
-    }
-
-    pub fn finish(self) -> Option<CapturedRtt> {
-        self.samples.finish()
     }
 }
 

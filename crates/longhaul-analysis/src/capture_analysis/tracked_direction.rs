@@ -169,8 +169,8 @@ impl TrackedDirection {
         let windows = shift.zip(self.windows);
         let first = self.first_window.map(u64::from);
         let tcp = TcpFlowDirection {
-            rtt: self.by_ack.finish(),
-            timestamp_rtt: self.by_stamp.finish(),
+            rtt: self.by_ack.samples.finish(),
+            timestamp_rtt: self.by_stamp.samples.finish(),
             largest_window_bytes: windows
                 .map(|(shift, (_, most))| scaled(most, shift))
                 .max(first.filter(|_| shift.is_some())),

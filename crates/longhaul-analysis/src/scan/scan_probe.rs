@@ -65,28 +65,6 @@ pub fn build_cell(
     }
 }
 
-/// Returns the cell of a probe that gave no report, with its error.
-pub fn build_failed_cell(
-    index: u32,
-    setting: TransferSetting,
-    forward: bool,
-    sentinel: bool,
-    at_us: u64,
-    duration_us: u64,
-    error: String,
-) -> ScanCell {
-    ScanCell {
-        index,
-        setting,
-        forward,
-        sentinel,
-        at_us,
-        duration_us,
-        error: Some(error),
-        ..ScanCell::default()
-    }
-}
-
 fn find_failure_reason(report: &ThroughputReport) -> Option<String> {
     if report.analysis.goodput_bps.is_some_and(|bps| bps > 0) {
         return None;

@@ -247,15 +247,16 @@ fn asymmetry_has_sign_histogram_and_cause() {
 fn a_cell_that_was_measured_again_counts_once() {
     let plan = grid(&[None], &[1, 2], RunDirection::Forward, 1);
     let slots = order_cells(&plan);
-    let lost = build_failed_cell(
-        0,
-        slots[0].setting.clone(),
-        true,
-        false,
-        0,
-        1,
-        String::from("far end gone"),
-    );
+    let lost = ScanCell {
+        index: 0,
+        setting: slots[0].setting.clone(),
+        forward: true,
+        sentinel: false,
+        at_us: 0,
+        duration_us: 1,
+        error: Some(String::from("far end gone")),
+        ..ScanCell::default()
+    };
     let cells = vec![lost, cell(&slots[0], 5e6), cell(&slots[0], 6e6), cell(&slots[1], 7e6)];
     let found = conclude_scan(&plan, &ScanObservation { cells }, &[], "grid_done");
     assert_eq!(found.analysis.probes_run, 2);
@@ -267,16 +268,15 @@ fn a_cell_that_was_measured_again_counts_once() {
 #[test]
 fn a_scan_without_any_result_says_so_and_concludes_nothing() {
     let plan = grid(&[None], &[1, 2], RunDirection::Both, 1);
-    let cells = order_cells(&plan).into_iter().map(|s| {
-        build_failed_cell(
-            s.index,
-            s.setting,
-            s.forward,
-            false,
-            0,
-            1,
-            String::from("connection refused"),
-        )
+    let cells = order_cells(&plan).into_iter().map(|s| ScanCell {
+        index: s.index,
+        setting: s.setting,
+        forward: s.forward,
+        sentinel: false,
+        at_us: 0,
+        duration_us: 1,
+        error: Some(String::from("connection refused")),
+        ..ScanCell::default()
     });
     let observation = ScanObservation { cells: cells.collect() };
     let found = conclude_scan(&plan, &observation, &[], "far_end_gone");

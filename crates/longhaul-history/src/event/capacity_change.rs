@@ -11,7 +11,6 @@ use super::cause_candidate::{CauseCandidate, weight};
 use super::event_case::{self, EventCase, advise_operator};
 use super::event_format;
 use super::state_change::LevelStep;
-use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// The minimum step; smaller ones are within the error of two estimates.
@@ -107,16 +106,15 @@ fn find_on_same_route(case: &EventCase, step: LevelStep) -> Option<CauseCandidat
 
 /// Runs fill the path at a lower rate than it carried before, so its capacity fell.
 fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
-    let full = case.frequent_limiter(case.has_fallen()) == Some(Limiter::PathCapacity);
-    if !case.is_quantity(PathQuantity::Goodput) || !full {
+    if !case.is_path_filled() {
         return None;
     }
-    let (before, after) = (case.event.before.median, case.event.after.median);
+    let (low, high) = case.ordered_levels();
     let text = format!(
         "The path carries {}: bulk runs fill it at {}, and reached {} {}",
         if case.has_fallen() { "less" } else { "more" },
-        event_format::format_rate(before.min(after)),
-        event_format::format_rate(before.max(after)),
+        event_format::format_rate(low),
+        event_format::format_rate(high),
         if case.has_fallen() { "before" } else { "since" },
     );
     let mut found =
@@ -171,6 +169,7 @@ fn rate_capacity_fit(
 mod tests {
     use super::super::event_test_builder::{self, HOUR};
     use super::*;
+    use longhaul_model::report::v1::analysis::Limiter;
 
     fn consistency(before: f64, after: f64) -> Option<f64> {
         let mut sketch = event_test_builder::build_goodput_drop();

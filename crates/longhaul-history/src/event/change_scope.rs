@@ -132,20 +132,16 @@ fn describe_common_changes(
     }
     let begin =
         format!("{begin}, but {} of it did not change", format_plural(stayed, "other path"));
-    match segment {
-        Some(hop) => {
-            let text = format!(
-                "{begin}; those that changed pass {hop}, the others do not: the cause is that segment"
-            );
-            (SharedElement::Segment(hop), text)
-        }
-        None => {
-            let text = format!(
-                "{begin}: the cause is not {host} as a whole, but a shared part of the path{network}"
-            );
-            (SharedElement::PartOfHost(host), text)
-        }
+    if let Some(hop) = segment {
+        let text = format!(
+            "{begin}; those that changed pass {hop}, the others do not: the cause is that segment"
+        );
+        return (SharedElement::Segment(hop), text);
     }
+    let text = format!(
+        "{begin}: the cause is not {host} as a whole, but a shared part of the path{network}"
+    );
+    (SharedElement::PartOfHost(host), text)
 }
 
 /// Returns the addresses of a route between its ends, with the names to show.

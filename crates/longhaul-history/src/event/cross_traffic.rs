@@ -12,7 +12,6 @@ use super::cause_candidate::{CauseCandidate, weight};
 use super::event_case::{EventCase, advise_operator};
 use super::event_format;
 use super::state_change::LevelStep;
-use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// The minimum step; smaller ones are within the error of two estimates.
@@ -110,15 +109,14 @@ fn find_by_remainder(
 
 /// Runs fill the same link at another rate, so others use more or less of it.
 fn find_by_runs(case: &EventCase, capacity: LevelStep) -> Option<CauseCandidate> {
-    let full = case.frequent_limiter(case.has_fallen()) == Some(Limiter::PathCapacity);
-    if !case.is_quantity(PathQuantity::Goodput) || !full {
+    if !case.is_path_filled() {
         return None;
     }
     let text = format!(
         "{} cross traffic: bulk runs fill the path at {}, and reached {} {}, while capacity stayed at {}",
         if case.has_fallen() { "More" } else { "Less" },
-        event_format::format_rate(case.event.before.median.min(case.event.after.median)),
-        event_format::format_rate(case.event.before.median.max(case.event.after.median)),
+        event_format::format_rate(case.ordered_levels().0),
+        event_format::format_rate(case.ordered_levels().1),
         if case.has_fallen() { "before" } else { "since" },
         event_format::format_rate(capacity.after),
     );
@@ -187,6 +185,7 @@ fn rate_available_fit(case: &EventCase, after_bps: f64, found: &mut CauseCandida
 mod tests {
     use super::super::event_test_builder::{self, HOUR};
     use super::*;
+    use longhaul_model::report::v1::analysis::Limiter;
 
     fn consistency(before: [f64; 2], after: [f64; 2]) -> Option<f64> {
         let mut sketch = event_test_builder::build_goodput_drop();

@@ -294,6 +294,12 @@ impl<'a> EventCase<'a> {
         nearest_first.max_by_key(|limiter| times(*limiter))
     }
 
+    /// Returns true if goodput changed, and the runs of the lower level fill the path.
+    pub fn is_path_filled(&self) -> bool {
+        self.is_quantity(PathQuantity::Goodput)
+            && self.frequent_limiter(self.has_fallen()) == Some(Limiter::PathCapacity)
+    }
+
     /// Returns the bulk run nearest to the event, on the given side, that measured its direction.
     pub fn nearest_run(&self, after: bool) -> Option<&'a EvidenceReport<'a, ThroughputReport>> {
         let [begin, end] = self.event.between_us;

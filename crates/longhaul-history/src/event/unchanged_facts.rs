@@ -78,11 +78,8 @@ fn describe_unchanged_hosts(case: &EventCase) -> Option<String> {
 }
 
 fn describe_unchanged_rates(case: &EventCase) -> Vec<String> {
-    let of = |quantity, step| (quantity, step);
-    let known = [
-        of(PathQuantity::Capacity, case.capacity()),
-        of(PathQuantity::Available, case.available()),
-    ];
+    let known =
+        [(PathQuantity::Capacity, case.capacity()), (PathQuantity::Available, case.available())];
     let same = known.into_iter().filter_map(|(quantity, step)| Some((quantity, step?)));
     same.filter(|(quantity, step)| !case.is_quantity(*quantity) && step.is_within(SAME_RATE_RATIO))
         .map(|(quantity, step)| {

@@ -26,14 +26,7 @@ pub fn setting_of_plan(plan: &ThroughputPlan) -> TransferSetting {
 pub fn compare_settings(material: &ArchivedPath, periods: [TimePeriod; 2]) -> Vec<SettingCase> {
     let mut found = Vec::new();
     for pair in material.directions() {
-        let mut settings: BTreeMap<TransferSetting, [Vec<ArchivedBulkRun>; 2]> = BTreeMap::new();
-        for run in material.bulk_runs(&pair).into_iter().filter(ArchivedBulkRun::is_standalone) {
-            let sides = periods.map(|period| period.contains(run.at_us));
-            for side in (0..2).filter(|side| sides[*side]) {
-                settings.entry(setting_of_plan(&run.report.plan)).or_default()[side].push(run);
-            }
-        }
-        let mut cases: Vec<SettingCase> = settings
+        let mut cases: Vec<SettingCase> = group_by_setting(material, &pair, periods)
             .into_iter()
             .map(|(setting, sides)| build_setting_case(&pair, setting, &sides))
             .collect();
@@ -50,21 +43,29 @@ pub fn list_one_period_runs(
     pair: &HostPair,
     periods: [TimePeriod; 2],
 ) -> Vec<i64> {
-    let mut settings: BTreeMap<TransferSetting, [Vec<i64>; 2]> = BTreeMap::new();
-    for run in material.bulk_runs(pair).into_iter().filter(ArchivedBulkRun::is_standalone) {
-        for (side, period) in periods.into_iter().enumerate() {
-            if period.contains(run.at_us) {
-                let starts = settings.entry(setting_of_plan(&run.report.plan)).or_default();
-                starts[side].push(run.at_us);
-            }
-        }
-    }
-    let in_both = |starts: &[Vec<i64>; 2]| starts.iter().all(|it| !it.is_empty());
+    let settings = group_by_setting(material, pair, periods);
+    let in_both = |sides: &[Vec<ArchivedBulkRun>; 2]| sides.iter().all(|it| !it.is_empty());
     if !settings.values().any(in_both) {
         return Vec::new();
     }
-    let alone = settings.into_values().filter(|starts| !in_both(starts));
-    alone.flatten().flatten().collect()
+    let alone = settings.into_values().filter(|sides| !in_both(sides));
+    alone.flatten().flatten().map(|run| run.at_us).collect()
+}
+
+/// Returns the bulk runs of each setting in each period.
+fn group_by_setting<'a>(
+    material: &ArchivedPath<'a>,
+    pair: &HostPair,
+    periods: [TimePeriod; 2],
+) -> BTreeMap<TransferSetting, [Vec<ArchivedBulkRun<'a>>; 2]> {
+    let mut settings: BTreeMap<_, [Vec<ArchivedBulkRun>; 2]> = BTreeMap::new();
+    for run in material.bulk_runs(pair).into_iter().filter(ArchivedBulkRun::is_standalone) {
+        let inside = periods.into_iter().enumerate().filter(|(_, it)| it.contains(run.at_us));
+        for (side, _) in inside {
+            settings.entry(setting_of_plan(&run.report.plan)).or_default()[side].push(run);
+        }
+    }
+    settings
 }
 
 fn build_setting_case(

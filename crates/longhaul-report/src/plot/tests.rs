@@ -1,7 +1,7 @@
 //! Figures of scans with known cells: their content, and that files are written completely.
 
 use super::*;
-use longhaul_analysis::scan::{build_failed_cell, conclude_scan, order_cells};
+use longhaul_analysis::scan::{conclude_scan, order_cells};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::{self, RunDirection};
 use longhaul_model::report::v1::scan::{
@@ -62,17 +62,16 @@ fn scan(
     let cells = order_cells(&plan).into_iter().filter(|s| keep(&s.setting)).map(|slot| {
         let goodput = goodput_bps(&slot.setting, slot.forward, slot.index);
         let at_us = u64::from(slot.index) * 10_000_000;
-        let blank = build_failed_cell(
-            slot.index,
-            slot.setting,
-            slot.forward,
-            slot.sentinel,
+        let blank = ScanCell {
+            index: slot.index,
+            setting: slot.setting,
+            forward: slot.forward,
+            sentinel: slot.sentinel,
             at_us,
-            1,
-            String::new(),
-        );
+            duration_us: 1,
+            ..ScanCell::default()
+        };
         ScanCell {
-            error: None,
             goodput_bps: Some(goodput),
             limited_by: Some(Limiter::PathCapacity),
             idle_rtt_us: Some(160_000),

@@ -1,6 +1,6 @@
 //! Plans, cells and reports to conclude from.
 
-use crate::scan::{ScanSlot, build_failed_cell, conclude_scan, order_cells};
+use crate::scan::{ScanSlot, conclude_scan, order_cells};
 use crate::{RunConclusion, throughput};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{BothEnds, EndObservation, HostFacts};
@@ -40,17 +40,16 @@ pub fn guided() -> ScanPlan {
 pub fn cell(slot: &ScanSlot, bps: f64) -> ScanCell {
     let at_us = u64::from(slot.index) * 10_000_000;
     let setting = slot.setting.clone();
-    let blank = build_failed_cell(
-        slot.index,
+    let blank = ScanCell {
+        index: slot.index,
         setting,
-        slot.forward,
-        slot.sentinel,
+        forward: slot.forward,
+        sentinel: slot.sentinel,
         at_us,
-        9_000_000,
-        String::new(),
-    );
+        duration_us: 9_000_000,
+        ..ScanCell::default()
+    };
     ScanCell {
-        error: None,
         goodput_bps: Some(bps as u64),
         limited_by: Some(Limiter::PathCapacity),
         confidence_ratio: Some(0.9),

@@ -1,7 +1,7 @@
 //! Scans of anything at all: the conclusions stay numbers within their bounds.
 
 use super::cases::{grid, report};
-use crate::scan::{build_failed_cell, conclude_scan};
+use crate::scan::conclude_scan;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::scan::{ScanCell, ScanObservation, SearchMode, TransferSetting};
@@ -30,15 +30,16 @@ fn anything() -> impl Strategy<Value = ScanCell> {
                 let setting =
                     TransferSetting { window_bytes, streams, congestion_control, pacing_bps: None };
                 let error = String::from("gone");
-                let blank = build_failed_cell(
+                let blank = ScanCell {
                     index,
                     setting,
                     forward,
                     sentinel,
-                    n[0].unwrap_or(9),
-                    1,
-                    error,
-                );
+                    at_us: n[0].unwrap_or(9),
+                    duration_us: 1,
+                    error: Some(error),
+                    ..ScanCell::default()
+                };
                 ScanCell {
                     error: blank.error.clone().filter(|_| lost),
                     goodput_bps: n[1],

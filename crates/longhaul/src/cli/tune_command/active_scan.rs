@@ -8,7 +8,7 @@ use crate::cli::tune_command::probe_attempt::{self, ProbeEnding};
 use crate::cli::tune_command::{probe_time_us, sample_interval_us, scan_history};
 use crate::command_failure::{CommandFailure, PEER};
 use jiff::Timestamp;
-use longhaul_analysis::scan::{build_cell, build_failed_cell, build_probe_plan};
+use longhaul_analysis::scan::{build_cell, build_probe_plan};
 use longhaul_analysis::tune::SearchSpent;
 use longhaul_model::report::v1::plan::{self, RunDirection, StopCondition};
 use longhaul_model::report::v1::scan::{
@@ -198,9 +198,16 @@ impl<'a> ActiveScan<'a> {
     }
 
     fn add_failed_cell(&mut self, wanted: &ProbeRequest, at_us: u64, begun: Instant, why: String) {
-        let (setting, took_us) = (wanted.setting.clone(), saturating_micros(begun.elapsed()));
-        let (index, forward, sentinel) = (wanted.index, wanted.forward, wanted.sentinel);
-        let cell = build_failed_cell(index, setting, forward, sentinel, at_us, took_us, why);
+        let cell = ScanCell {
+            index: wanted.index,
+            setting: wanted.setting.clone(),
+            forward: wanted.forward,
+            sentinel: wanted.sentinel,
+            at_us,
+            duration_us: saturating_micros(begun.elapsed()),
+            error: Some(why),
+            ..ScanCell::default()
+        };
         self.add_cell(wanted, cell);
     }
 
